@@ -1,0 +1,42 @@
+.DEFAULT_GOAL := help
+.PHONY: help check run build test race lint fmt interop fuzz generate vuln
+
+# golangci-lint and govulncheck, in the versions of tools/go.mod.
+TOOL = go tool -modfile=$(CURDIR)/tools/go.mod
+# How long each fuzz target runs.
+FUZZTIME ?= 20s
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
+
+check: lint race interop ## what CI runs: everything that must be green before a merge
+
+run: ## serve on loopback with the built-in demo backend, nothing configured
+	go run ./cmd/signalbox serve
+
+build: ## bin/signalbox
+	go build -trimpath -o bin/signalbox ./cmd/signalbox
+
+test: ## unit tests, in seconds
+	go test ./...
+
+race: ## unit tests with the race detector
+	go test -race -timeout 5m ./...
+
+lint: ## format, vet, linters, tidy go.mod; changes nothing
+	$(TOOL) golangci-lint fmt --diff && go vet ./... && $(TOOL) golangci-lint run ./... && go mod tidy -diff
+
+fmt: ## format all Go code
+	$(TOOL) golangci-lint fmt
+
+interop: ## real clients against real servers, direct and through signalbox
+	cd test/interop && go test -v -count=1 -timeout 15m ./...
+
+fuzz: ## each fuzz target for FUZZTIME (20s)
+	.ci/fuzz $(FUZZTIME)
+
+generate: ## everything that is generated and committed
+	go generate ./...
+
+vuln: ## known vulnerabilities in what we import; needs the network
+	$(TOOL) govulncheck ./...
