@@ -1,0 +1,214 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// repoLayers is the direction of imports, highest layer first: a package may
+// import packages of the layers below its own and no others. "x/..." covers x
+// and the packages below it. Tests are free, because an import cycle through
+// a test does not compile, and the best peer of server in a test is client.
+var repoLayers = [][]string{
+	{"cmd/..."},
+	{"."},
+	{"internal/auth", "internal/backend", "internal/config", "internal/console", "internal/policy"},
+	{"server", "client"},
+	{"internal/session", "internal/catalog", "internal/demo", "internal/observe", "internal/store"},
+	{"mcp"},
+}
+
+// repoSideways lists the imports inside one layer that are allowed all the
+// same. Each needs its reason beside it.
+var repoSideways = map[string][]string{}
+
+// repoTestOnly are the packages that exist for tests: they may import
+// everything, and only tests and each other may import them.
+var repoTestOnly = []string{"internal/sim/...", "internal/zoo/...", "internal/peertest/..."}
+
+// repoPure lists the packages that import the standard library only, and what
+// of this module they may import beside it.
+var repoPure = map[string][]string{
+	"mcp":              nil,
+	"internal/session": {"mcp"},
+}
+
+// matches reports whether a pattern of the tables above covers a package.
+func matches(pattern, pkg string) bool {
+	if base, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return pkg == base || strings.HasPrefix(pkg, base+"/")
+	}
+	return pkg == pattern
+}
+
+func anyMatches(patterns []string, pkg string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, pkg) })
+}
+
+// layerOf is the index of a package's layer, or -1 where it has none.
+func layerOf(pkg string) int {
+	return slices.IndexFunc(repoLayers, func(layer []string) bool { return anyMatches(layer, pkg) })
+}
+
+// ourPackage is the folder of an import of this module.
+func ourPackage(imported string) (string, bool) {
+	if imported == repoModule {
+		return ".", true
+	}
+	return strings.CutPrefix(imported, repoModule+"/")
+}
+
+// isStandard reports whether an import is of the standard library: those have
+// no dot in their first element.
+func isStandard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return !strings.Contains(first, ".")
+}
+
+// productCode are the files of the product that are not tests.
+func productCode(files []sourceFile) []sourceFile {
+	return slices.DeleteFunc(slices.Clone(files), func(f sourceFile) bool {
+		return f.module != "." || f.isTest()
+	})
+}
+
+// importDirection finds imports that do not point down the layers.
+func importDirection(files []sourceFile) []string {
+	var breaches []string
+	for _, f := range productCode(files) {
+		for _, s := range f.syntax.Imports {
+			to, ours := ourPackage(importPath(s))
+			if !ours {
+				continue
+			}
+			if why := refuseImport(f.pkg(), to); why != "" {
+				breaches = append(breaches, f.breach(s.Pos(), "%s imports %s, %s", f.pkg(), to, why))
+			}
+		}
+	}
+	return breaches
+}
+
+// refuseImport says why one package of ours may not import another, or "".
+func refuseImport(from, to string) string {
+	switch {
+	case anyMatches(repoTestOnly, from):
+		return ""
+	case anyMatches(repoTestOnly, to):
+		return "which is for tests"
+	case slices.Contains(repoSideways[from], to):
+		return ""
+	case layerOf(to) == layerOf(from):
+		return "which stands in the same layer"
+	case layerOf(to) < layerOf(from):
+		return "which stands in a higher layer"
+	}
+	return ""
+}
+
+func TestRepoImportDirection(t *testing.T) {
+	our := func(pkg string) string { return fmt.Sprintf("import %q", path.Join(repoModule, pkg)) }
+	testSourceRule(t, importDirection, []ruleCase{
+		{name: "down one layer and down many", files: map[string]string{
+			"cmd/signalbox/main.go":    our("."),
+			"x.go":                     our("mcp"),
+			"internal/backend/pool.go": our("client"),
+			"server/legacy.go":         our("internal/session"),
+		}},
+		{name: "other modules are not its business", files: map[string]string{
+			"mcp/id.go": `import ("strconv"; "example.com/mod")`,
+		}},
+		{name: "up", files: map[string]string{"mcp/id.go": our("server"), "client/http.go": our("")},
+			want: []string{
+				"client/http.go:1: client imports ., which stands in a higher layer",
+				"mcp/id.go:1: mcp imports server, which stands in a higher layer",
+			}},
+		{name: "sideways", files: map[string]string{"server/bridge.go": our("client")},
+			want: []string{"server/bridge.go:1: server imports client, which stands in the same layer"}},
+		{name: "tests are free", files: map[string]string{"server/bridge_test.go": our("client")}},
+		{name: "what is for tests", files: map[string]string{
+			"internal/sim/run.go": our("server"),
+			"server/server.go":    our("internal/sim"),
+		}, want: []string{"server/server.go:1: server imports internal/sim, which is for tests"}},
+	})
+}
+
+// layerless finds packages that the tables do not know, so that whoever adds
+// one decides where it stands.
+func layerless(files []sourceFile) []string {
+	unknown := make(map[string]bool)
+	for _, f := range productCode(files) {
+		if layerOf(f.pkg()) < 0 && !anyMatches(repoTestOnly, f.pkg()) {
+			unknown[f.pkg()] = true
+		}
+	}
+	var breaches []string
+	for _, pkg := range slices.Sorted(maps.Keys(unknown)) {
+		breaches = append(breaches, pkg+": stands in no layer of repoLayers (repo_imports_test.go)")
+	}
+	return breaches
+}
+
+func TestRepoEachPackageHasALayer(t *testing.T) {
+	testSourceRule(t, layerless, []ruleCase{
+		{name: "known", files: map[string]string{
+			"x.go": "", "cmd/signalbox/main.go": "", "mcp/id.go": "", "internal/zoo/slow/slow.go": "",
+		}},
+		{name: "unknown", files: map[string]string{
+			"util/b.go": "", "util/a.go": "", "mcp/deep/x.go": "", "only/tests_test.go": "",
+		}, want: []string{
+			"mcp/deep: stands in no layer of repoLayers (repo_imports_test.go)",
+			"util: stands in no layer of repoLayers (repo_imports_test.go)",
+		}},
+	})
+}
+
+// impure finds imports of repoPure's packages that are neither of the standard
+// library nor allowed there.
+func impure(files []sourceFile) []string {
+	var breaches []string
+	for _, f := range productCode(files) {
+		allowed, pure := repoPure[f.pkg()]
+		if !pure {
+			continue
+		}
+		for _, s := range f.syntax.Imports {
+			imported := importPath(s)
+			if to, _ := ourPackage(imported); isStandard(imported) || slices.Contains(allowed, to) {
+				continue
+			}
+			breaches = append(breaches, f.breach(s.Pos(), "%s imports %s", f.pkg(), imported))
+		}
+	}
+	return breaches
+}
+
+func TestRepoPurePackagesImportTheStandardLibraryOnly(t *testing.T) {
+	mcp := fmt.Sprintf("import %q", path.Join(repoModule, "mcp"))
+	testSourceRule(t, impure, []ruleCase{
+		{name: "allowed", files: map[string]string{
+			"mcp/id.go":                `import "encoding/json"`,
+			"internal/session/core.go": mcp,
+			"server/x.go":              `import "golang.org/x/sync/errgroup"`,
+			"mcp/id_test.go":           `import "github.com/google/go-cmp/cmp"`,
+		}},
+		{name: "not allowed", files: map[string]string{
+			"internal/session/core.go":  `import "golang.org/x/sync/errgroup"`,
+			"internal/session/other.go": fmt.Sprintf("import %q", path.Join(repoModule, "internal/store")),
+			"mcp/id.go":                 `import "github.com/google/jsonschema-go/jsonschema"`,
+			"mcp/self.go":               mcp,
+		}, want: []string{
+			"internal/session/core.go:1: internal/session imports golang.org/x/sync/errgroup",
+			"internal/session/other.go:1: internal/session imports " + repoModule + "/internal/store",
+			"mcp/id.go:1: mcp imports github.com/google/jsonschema-go/jsonschema",
+			"mcp/self.go:1: mcp imports " + repoModule + "/mcp",
+		}},
+	})
+}
