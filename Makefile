@@ -3,6 +3,8 @@
 
 # golangci-lint and govulncheck, in the versions of tools/go.mod.
 TOOL = go tool -modfile=$(CURDIR)/tools/go.mod
+# The product, and the tests that are modules of their own.
+MODULES = . $(patsubst %/go.mod,%,$(wildcard test/*/go.mod))
 # How long each fuzz target runs.
 FUZZTIME ?= 20s
 
@@ -24,7 +26,7 @@ race: ## unit tests with the race detector
 	go test -race -timeout 5m ./...
 
 lint: ## format, vet, linters, tidy go.mod; changes nothing
-	$(TOOL) golangci-lint fmt --diff && go vet ./... && $(TOOL) golangci-lint run ./... && go mod tidy -diff
+	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt --diff; go vet ./...; $(TOOL) golangci-lint run; go mod tidy -diff); done
 
 fmt: ## format all Go code
 	$(TOOL) golangci-lint fmt
