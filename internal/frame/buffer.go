@@ -1,0 +1,155 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package frame
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+const (
+	// firstRead is the size of a fresh buffer: most messages fit, and an idle
+	// stream holds no more than this.
+	firstRead = 4 << 10
+
+	// keptSize is how large a buffer may stay that nothing is left in. Messages of
+	// a size that needs more are given away with their buffer.
+	keptSize = 16 << 10
+
+	// headSize is how much of a message over the limit is shown: enough for
+	// method and id, where they stand first.
+	headSize = 1 << 10
+
+	// emptyReads is how often in a row a reader may return nothing and no error.
+	emptyReads = 100
+)
+
+// TooLongError says that one message was longer than the reader's limit. It is
+// not the end of the stream: the next call of Next skips the rest of the message.
+type TooLongError struct {
+	// Limit is what the reader was made with.
+	Limit int
+	// Head is the beginning of the message, up to one KiB, so that the request
+	// to which it belongs may be found. It belongs to the caller.
+	Head []byte
+}
+
+// Error names the limit.
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("message longer than the limit of %d bytes", e.Limit)
+}
+
+func newTooLong(limit int, start []byte) *TooLongError {
+	return &TooLongError{Limit: limit, Head: bytes.Clone(start[:min(len(start), limit, headSize)])}
+}
+
+// buffer holds what was read and not yet given to the caller:
+//
+//	  kept           pos         end
+//	..[====].........|-----------|.......
+//
+// kept is what the owner has already made of a message, the bytes from pos to
+// end are not yet looked at, and all others are of no use any more.
+type buffer struct {
+	r   io.Reader
+	err error // of r; final
+
+	buf      []byte
+	kept     span
+	pos, end int
+
+	// Where the search for the next LF and CR stands: the place that was found,
+	// or else the place up to which there is none. Each byte is searched once,
+	// however the stream is cut and whichever of the two it uses.
+	lf, cr int
+}
+
+type span struct{ start, end int }
+
+func (s span) len() int { return s.end - s.start }
+
+// findLF returns the place of the next LF, or end.
+func (b *buffer) findLF() int {
+	b.lf = b.find('\n', max(b.lf, b.pos), b.end)
+	return b.lf
+}
+
+// findEOL returns the place of the next CR or LF, or end.
+func (b *buffer) findEOL() int {
+	b.cr = b.find('\r', max(b.cr, b.pos), b.findLF())
+	return b.cr
+}
+
+func (b *buffer) find(c byte, from, to int) int {
+	if i := bytes.IndexByte(b.buf[from:to], c); i >= 0 {
+		return from + i
+	}
+	return to
+}
+
+// fill reads more, and returns nil if it has read anything. What is held may
+// move.
+func (b *buffer) fill() error {
+	if b.err != nil {
+		return b.err
+	}
+	b.makeRoom()
+	for range emptyReads {
+		n, err := b.r.Read(b.buf[b.end:])
+		b.end += n
+		b.err = err
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	b.err = io.ErrNoProgress
+	return b.err
+}
+
+// makeRoom makes sure that something can be read. A message that fills half of
+// the buffer gets one of twice the size; one that is gone leaves a small one.
+func (b *buffer) makeRoom() {
+	held := b.kept.len() + b.end - b.pos
+	switch {
+	case b.buf == nil, held == 0 && len(b.buf) > keptSize:
+		b.moveTo(make([]byte, firstRead))
+	case b.end < len(b.buf):
+		// There is room.
+	case held > len(b.buf)/2:
+		b.moveTo(make([]byte, 2*len(b.buf)))
+	default:
+		b.moveTo(b.buf)
+	}
+}
+
+// moveTo moves what is held to the beginning of buf, which may be the buffer
+// itself.
+func (b *buffer) moveTo(buf []byte) {
+	k := copy(buf, b.buf[b.kept.start:b.kept.end])
+	copy(buf[k:], b.buf[b.pos:b.end])
+	shift := b.pos - k
+	b.buf = buf
+	b.kept = span{0, k}
+	b.pos -= shift
+	b.end -= shift
+	b.lf -= shift // one that is behind pos stays behind it
+	b.cr -= shift
+}
+
+// release gives away what is kept: a copy, or, if it fills most of the buffer,
+// the buffer. It is never nil, and has no room that others could write to.
+func (b *buffer) release() []byte {
+	start, n := b.kept.start, b.kept.len()
+	data := b.buf[start : start+n : start+n]
+	b.kept = span{}
+	if n <= keptSize || n < len(b.buf)/2 {
+		return append(make([]byte, 0, n), data...)
+	}
+	b.moveTo(make([]byte, max(firstRead, b.end-b.pos)))
+	return data
+}
