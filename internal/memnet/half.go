@@ -1,0 +1,162 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package memnet
+
+import (
+	"os"
+	"sync"
+	"time"
+)
+
+// half is one direction of a connection: a bounded buffer.
+type half struct {
+	size            int
+	readBy, writeBy deadline
+
+	mu       sync.Mutex
+	buf      []byte
+	readErr  error // what read returns once buf is empty
+	writeErr error // what write returns at once
+	changed  chan struct{}
+}
+
+func newHalf(size int) *half {
+	return &half{size: size, changed: make(chan struct{})}
+}
+
+func (h *half) read(p []byte) (int, error) {
+	for {
+		n, changed, err := h.tryRead(p)
+		if n > 0 || err != nil || len(p) == 0 {
+			return n, err
+		}
+		if err := h.readBy.wait(changed); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (h *half) tryRead(p []byte) (n int, changed <-chan struct{}, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.readBy.passed() {
+		return 0, nil, os.ErrDeadlineExceeded
+	}
+	if len(h.buf) == 0 {
+		return 0, h.changed, h.readErr
+	}
+	n = copy(p, h.buf)
+	h.buf = h.buf[n:]
+	h.announceLocked()
+	return n, nil, nil
+}
+
+func (h *half) write(p []byte) (int, error) {
+	written := 0
+	for {
+		n, changed, err := h.tryWrite(p[written:])
+		written += n
+		if written == len(p) || err != nil {
+			return written, err
+		}
+		if err := h.writeBy.wait(changed); err != nil {
+			return written, err
+		}
+	}
+}
+
+func (h *half) tryWrite(p []byte) (n int, changed <-chan struct{}, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.writeErr != nil {
+		return 0, nil, h.writeErr
+	}
+	if h.writeBy.passed() {
+		return 0, nil, os.ErrDeadlineExceeded
+	}
+	n = min(len(p), h.size-len(h.buf))
+	if n > 0 {
+		h.buf = append(h.buf, p[:n]...)
+		h.announceLocked()
+	}
+	return n, h.changed, nil
+}
+
+// shut closes the direction; what is in the buffer can still be read unless it
+// is the reader that closes. The first reason for each side stays.
+func (h *half) shut(readErr, writeErr error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.readErr == nil {
+		h.readErr = readErr
+	}
+	if h.writeErr == nil {
+		h.writeErr = writeErr
+	}
+	h.announceLocked()
+}
+
+// drop closes the direction and empties it.
+func (h *half) drop(err error) {
+	h.shut(err, err)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.buf = nil
+}
+
+func (h *half) announceLocked() {
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// deadline is a point in time that can be moved while somebody waits for it.
+type deadline struct {
+	mu    sync.Mutex
+	at    time.Time
+	moved chan struct{}
+}
+
+func (d *deadline) set(t time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.at = t
+	if d.moved != nil {
+		close(d.moved)
+		d.moved = nil
+	}
+}
+
+func (d *deadline) passed() bool {
+	at, _ := d.get()
+	return !at.IsZero() && !time.Now().Before(at)
+}
+
+func (d *deadline) get() (time.Time, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.moved == nil {
+		d.moved = make(chan struct{})
+	}
+	return d.at, d.moved
+}
+
+// wait returns nil when changed is closed or the deadline was moved, and an
+// error when it has passed.
+func (d *deadline) wait(changed <-chan struct{}) error {
+	at, moved := d.get()
+	var expired <-chan time.Time
+	if !at.IsZero() {
+		t := time.NewTimer(time.Until(at))
+		defer t.Stop()
+		expired = t.C
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-moved:
+		return nil
+	case <-expired:
+		return os.ErrDeadlineExceeded
+	}
+}
