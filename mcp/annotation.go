@@ -1,0 +1,185 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const annotationKey = "x-mcp-header"
+
+// ParamHeaders returns the x-mcp-header annotations of a tool's input schema, in
+// the order in which they stand. The error, if any, names every annotation that
+// breaks a rule; a tool of such a schema must not be offered over HTTP.
+func ParamHeaders(inputSchema []byte) ([]ParamHeader, error) {
+	// Few schemas have any, and the name can only hide behind \u.
+	if !bytes.Contains(inputSchema, []byte(annotationKey)) && !bytes.Contains(inputSchema, []byte(`\u`)) {
+		return nil, nil
+	}
+	a := annotations{scanner: newScanner(inputSchema, Limits{})}
+	if i := a.begin(); i >= 0 {
+		a.end(a.schema(i, 0, nil, true))
+	}
+	if a.scanner.err != nil {
+		return nil, fmt.Errorf("input schema: %w", a.scanner.err)
+	}
+	if len(a.faults) > 0 {
+		return nil, errors.Join(a.faults...)
+	}
+	return a.found, nil
+}
+
+// annotations collects what a schema says of headers, in one pass. It descends
+// as deep as the scanner's limit at most.
+type annotations struct {
+	scanner
+	found  []ParamHeader
+	faults []error
+}
+
+// schema reads the schema at i. Whether it is reachable from the root through
+// nothing but properties is what decides whether it may be annotated.
+func (a *annotations) schema(i, depth int, path []string, reachable bool) int {
+	switch {
+	case depth >= a.depth:
+		return a.tooDeep(i)
+	case a.at(i) == '[':
+		return a.schemas(i, depth, path)
+	case a.at(i) != '{':
+		return a.value(i, depth)
+	}
+	var name, kind []byte
+	var seen names
+	for i = a.first(i); i >= 0; i = a.next(i) {
+		key := i
+		if i = a.key(i); i < 0 {
+			return failed
+		}
+		start, keyword := i, a.keyText(key)
+		if !seen.add(FieldNone, []byte(keyword)) {
+			a.fault(path, "member "+quoted([]byte(keyword))+" stands twice")
+		}
+		if i = a.keyword(i, depth+1, keyword, path, reachable); i < 0 {
+			return failed
+		}
+		switch keyword {
+		case annotationKey:
+			name = a.data[start:i]
+		case "type":
+			kind = a.data[start:i]
+		}
+	}
+	if name != nil {
+		a.annotate(path, reachable, name, kind)
+	}
+	return a.behind
+}
+
+// keyword reads the value of a schema's keyword.
+func (a *annotations) keyword(i, depth int, keyword string, path []string, reachable bool) int {
+	switch keyword {
+	case "properties":
+		return a.properties(i, depth, path, reachable)
+	case "patternProperties", "$defs", "definitions", "dependentSchemas":
+		return a.properties(i, depth, append(path, keyword), false)
+	case "default", "const", "enum", "examples", "example":
+		return a.value(i, depth) // data, in which nothing is an annotation
+	default:
+		return a.schema(i, depth, append(path, keyword), false)
+	}
+}
+
+// properties reads an object whose members' names are free and whose values are
+// schemas.
+func (a *annotations) properties(i, depth int, path []string, reachable bool) int {
+	if a.at(i) != '{' {
+		return a.value(i, depth)
+	}
+	if depth >= a.depth {
+		return a.tooDeep(i)
+	}
+	var seen names
+	for i = a.first(i); i >= 0; i = a.next(i) {
+		key := i
+		if i = a.key(i); i < 0 {
+			return failed
+		}
+		name := a.keyText(key)
+		if !seen.add(FieldNone, []byte(name)) {
+			a.fault(path, "property "+quoted([]byte(name))+" stands twice")
+		}
+		if i = a.schema(i, depth+1, append(path, name), reachable); i < 0 {
+			return failed
+		}
+	}
+	return a.behind
+}
+
+// schemas reads an array, whose elements are schemas out of reach.
+func (a *annotations) schemas(i, depth int, path []string) int {
+	if i = a.space(i + 1); a.at(i) == ']' {
+		return i + 1
+	}
+	for {
+		if i = a.schema(i, depth+1, path, false); i < 0 {
+			return failed
+		}
+		i = a.space(i)
+		switch a.at(i) {
+		case ',':
+			i = a.space(i + 1)
+		case ']':
+			return i + 1
+		default:
+			return a.syntax(i, "',' or ']' after an element")
+		}
+	}
+}
+
+// annotate judges one annotation by the rules of the specification.
+func (a *annotations) annotate(path []string, reachable bool, token, kind []byte) {
+	name, isText := decodeText(token)
+	typ, _ := decodeText(kind)
+	same := func(p ParamHeader) bool { return strings.EqualFold(p.Name, name) }
+	switch {
+	case !reachable || len(path) == 0:
+		a.fault(path, "only what is reached through properties alone can be mirrored")
+	case !isText:
+		a.fault(path, "the header's name is "+kindOf(token)+", not a string")
+	case name == "":
+		a.fault(path, "the header's name is empty")
+	case !isToken(name):
+		a.fault(path, "the header's name "+quoted([]byte(name))+" is no token of RFC 9110")
+	case typ != "string" && typ != "integer" && typ != "boolean":
+		a.fault(path, "only type string, integer or boolean can be mirrored")
+	case slices.ContainsFunc(a.found, same):
+		a.fault(path, "the header's name "+quoted([]byte(name))+" is taken")
+	default:
+		a.found = append(a.found, ParamHeader{Name: name, Path: slices.Clone(path), Type: typ})
+	}
+}
+
+func (a *annotations) fault(path []string, reason string) {
+	at := "the root"
+	if len(path) > 0 {
+		at = quoted([]byte(strings.Join(path, ".")))
+	}
+	a.faults = append(a.faults, fmt.Errorf("%s at %s: %s", annotationKey, at, reason))
+}
+
+// isToken reports whether a name may be a header's (RFC 9110, section 5.6.2).
+func isToken(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		letter := 'a' <= lower(c) && lower(c) <= 'z'
+		if !letter && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return name != ""
+}

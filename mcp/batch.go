@@ -1,0 +1,64 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import "strconv"
+
+// IsBatch reports whether the JSON text is an array: a batch, as only revision
+// 2025-03-26 has it.
+func IsBatch(data []byte) bool {
+	s := scanner{data: data}
+	return s.at(s.space(0)) == '['
+}
+
+// SplitBatch returns the elements of a batch, which are checked for syntax and
+// still to be parsed. The error, a [*ParseError], says what is wrong with the
+// whole: it is no array, or empty, or has more elements than most.
+func SplitBatch(data []byte, most int, lim Limits) ([][]byte, error) {
+	s := newScanner(data, lim)
+	parts := s.batch(most)
+	if s.err != nil {
+		return nil, s.err
+	}
+	return parts, nil
+}
+
+func (s *scanner) batch(most int) [][]byte {
+	i := s.begin()
+	if i < 0 {
+		return nil
+	}
+	if s.data[i] != '[' {
+		s.invalid(i, "this is no batch", "send an array of messages")
+		return nil
+	}
+	start := i
+	if i = s.space(i + 1); s.at(i) == ']' {
+		s.invalid(start, "the batch is empty", "send at least one message")
+		return nil
+	}
+	var parts [][]byte
+	for {
+		end := s.value(i, 0)
+		if end < 0 {
+			return nil
+		}
+		if len(parts) == most {
+			s.invalid(i, "the batch has more than "+strconv.Itoa(most)+" messages", "send fewer at once")
+			return nil
+		}
+		parts = append(parts, s.data[i:end:end])
+		i = s.space(end)
+		switch s.at(i) {
+		case ',':
+			i = s.space(i + 1)
+		case ']':
+			s.end(i + 1)
+			return parts
+		default:
+			s.syntax(i, "',' or ']' after a message")
+			return nil
+		}
+	}
+}

@@ -1,0 +1,151 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+// classify decides what the message is whose envelope was scanned. start is the
+// offset of the envelope, where absent members are complained about.
+func (s *scanner) classify(env *Object, start int) {
+	s.checkVersion(env, start)
+	switch {
+	case s.err != nil:
+	case env.present(fieldMethod):
+		s.classifyCall(env)
+	case env.present(fieldResult) && env.present(fieldError):
+		s.invalid(env.offset(fieldError), "the message has a result and an error", "send one of both")
+	case env.present(fieldParams):
+		s.invalid(env.offset(fieldParams), "the message has params and no method", "name the method")
+	case env.present(fieldResult):
+		s.classifyResult(env, start)
+	case env.present(fieldError):
+		s.classifyError(env)
+	default:
+		s.invalid(start, "the message has no method, no result and no error", "send one of them")
+	}
+}
+
+func (s *scanner) checkVersion(env *Object, start int) {
+	v, ok := decodeText(env.Raw(fieldJSONRPC))
+	switch {
+	case ok && v == "2.0":
+	case env.present(fieldJSONRPC):
+		s.invalid(env.offset(fieldJSONRPC), `member "jsonrpc" is not "2.0"`, `send "jsonrpc":"2.0"`)
+	default:
+		s.invalid(start, `member "jsonrpc" is missing`, `send "jsonrpc":"2.0"`)
+	}
+}
+
+func (s *scanner) classifyCall(env *Object) {
+	m := s.msg
+	switch {
+	case env.present(fieldResult):
+		s.invalid(env.offset(fieldResult), "the message has a method and a result", "send one of both")
+	case env.present(fieldError):
+		s.invalid(env.offset(fieldError), "the message has a method and an error", "send one of both")
+	case env.present(fieldID) && m.ID.IsZero():
+		s.id(env.offset(fieldID), env.end(fieldID)) // null, which identify lets pass
+	case env.present(fieldParams) && !env.isObject(fieldParams):
+		s.invalid(env.offset(fieldParams), `member "params" is `+kindOf(env.Raw(fieldParams)),
+			"send an object, or leave the member out")
+	case m.ID.IsZero():
+		m.Kind = KindNotification
+	default:
+		m.Kind = KindRequest
+	}
+	m.Params.raw = env.Raw(fieldParams)
+}
+
+func (s *scanner) classifyResult(env *Object, start int) {
+	m := s.msg
+	switch {
+	case !env.present(fieldID):
+		s.invalid(start, "the message has a result and no id", "send the id of the request")
+	case m.ID.IsZero():
+		s.id(env.offset(fieldID), env.end(fieldID))
+	case !env.isObject(fieldResult):
+		s.invalid(env.offset(fieldResult), `member "result" is `+kindOf(env.Raw(fieldResult)), "send an object")
+	default:
+		m.Kind = KindResult
+		m.Result.raw = env.Raw(fieldResult)
+	}
+}
+
+// classifyError accepts an error without an id, or with null: so answers a peer
+// that could not read the id.
+func (s *scanner) classifyError(env *Object) {
+	if !env.isObject(fieldError) {
+		s.invalid(env.offset(fieldError), `member "error" is `+kindOf(env.Raw(fieldError)), "send an object")
+		return
+	}
+	s.msg.Kind = KindError
+	s.msg.Error = env.Raw(fieldError)
+}
+
+// present, offset, end and isObject are for members of the envelope, which Has
+// knows nothing of.
+func (o *Object) present(f Field) bool { return o.has>>f&1 != 0 }
+
+func (o *Object) offset(f Field) int {
+	m, _ := o.find(f)
+	return int(m.value)
+}
+
+func (o *Object) end(f Field) int {
+	m, _ := o.find(f)
+	return int(m.end)
+}
+
+func (o *Object) isObject(f Field) bool {
+	raw := o.Raw(f)
+	return len(raw) > 0 && raw[0] == '{'
+}
+
+// salvageID looks for the id of a message that was refused, by counting
+// brackets and nothing else: in an envelope that is nested too deeply, say. It
+// returns none where there are two to choose from.
+func salvageID(data []byte) ID {
+	var found ID
+	s := newScanner(data, Limits{})
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case '"':
+			end, _ := s.text(i)
+			if end < 0 {
+				return found
+			}
+			id, ok := s.salvage(i, end, depth)
+			if ok && !found.IsZero() {
+				return ID{}
+			}
+			if ok {
+				found = id
+			}
+			i = end - 1
+		}
+	}
+	return found
+}
+
+// salvage returns the id whose name is the string from i to end.
+func (s *scanner) salvage(i, end, depth int) (ID, bool) {
+	if depth != 1 {
+		return ID{}, false
+	}
+	name, ok := decodeText(s.data[i:end])
+	value := s.space(end)
+	if !ok || name != "id" || s.at(value) != ':' {
+		return ID{}, false
+	}
+	value = s.space(value + 1)
+	if c := s.at(value); c != '"' && c != '-' && (c < '0' || c > '9') {
+		return ID{}, false
+	}
+	inner := *s
+	id := inner.id(value, inner.value(value, 0))
+	return id, !id.IsZero()
+}

@@ -1,0 +1,121 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// AppendRequest appends a request. No params are left out.
+func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = id.AppendTo(dst)
+	dst = append(dst, ',')
+	return appendCall(dst, method, params)
+}
+
+// AppendNotification appends a notification. No params are left out.
+func AppendNotification(dst []byte, method string, params []byte) []byte {
+	return appendCall(append(dst, `{"jsonrpc":"2.0",`...), method, params)
+}
+
+func appendCall(dst []byte, method string, params []byte) []byte {
+	dst = append(dst, `"method":`...)
+	dst = AppendString(dst, method)
+	if len(params) > 0 {
+		dst = append(dst, `,"params":`...)
+		dst = append(dst, params...)
+	}
+	return append(dst, '}')
+}
+
+// AppendResult appends the result of a request. No result is an empty one.
+func AppendResult(dst []byte, id ID, result []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = id.AppendTo(dst)
+	dst = append(dst, `,"result":`...)
+	if len(result) == 0 {
+		result = []byte("{}")
+	}
+	dst = append(dst, result...)
+	return append(dst, '}')
+}
+
+// AppendError appends an error. Where its Raw is set, that is what is sent.
+//
+// The zero ID leaves the member out, because the id could not be read: JSON-RPC
+// would have null there, which the specification's schema has in no revision
+// (2026-07-28, basic, "Error Responses").
+func AppendError(dst []byte, id ID, err *Error) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0",`...)
+	if !id.IsZero() {
+		dst = append(dst, `"id":`...)
+		dst = id.AppendTo(dst)
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `"error":`...)
+	dst = err.appendTo(dst)
+	return append(dst, '}')
+}
+
+func (e *Error) appendTo(dst []byte) []byte {
+	if len(e.Raw) > 0 {
+		return append(dst, e.Raw...)
+	}
+	dst = append(dst, `{"code":`...)
+	dst = strconv.AppendInt(dst, e.Code, 10)
+	dst = append(dst, `,"message":`...)
+	dst = AppendString(dst, e.Message)
+	if len(e.Data) > 0 {
+		dst = append(dst, `,"data":`...)
+		dst = append(dst, e.Data...)
+	}
+	return append(dst, '}')
+}
+
+// AppendString appends s as a JSON string. What is no UTF-8 becomes U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		if c < utf8.RuneSelf {
+			dst = append(dst, s[start:i]...)
+			dst = appendEscape(dst, c)
+			i++
+			start = i
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, "\uFFFD"...)
+			start = i + 1
+		}
+		i += n
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	const hex = "0123456789abcdef"
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\r':
+		return append(dst, `\r`...)
+	case '\t':
+		return append(dst, `\t`...)
+	default:
+		return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+	}
+}

@@ -1,0 +1,171 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+// Field names a member of params or of a result that the protocol gives a
+// meaning, and says where it stands: at the top of the object, inside its ref,
+// or inside its _meta. The zero value names nothing.
+type Field uint8
+
+// The members at the top of params and results.
+const (
+	FieldNone Field = iota
+
+	FieldName
+	FieldURI
+	FieldCursor
+	FieldRef
+	FieldArgument
+	FieldArguments
+	FieldTaskID
+	FieldLevel
+	FieldRequestID
+	FieldReason
+	FieldProgressToken // of notifications/progress; a request's stands in _meta
+	FieldProgress
+	FieldNotifications
+	FieldInputResponses
+	FieldRequestState
+	FieldTask
+	FieldProtocolVersion // of initialize
+	FieldCapabilities
+	FieldClientInfo
+	FieldResultType
+	FieldTTL // ttlMs
+	FieldCacheScope
+	FieldNextCursor
+	FieldInputRequests
+	FieldTools
+	FieldResources
+	FieldResourceTemplates
+	FieldPrompts
+	FieldSupportedVersions
+	FieldServerInfo
+	FieldInstructions
+	FieldContent
+	FieldStructuredContent
+	FieldIsError
+	FieldData
+	FieldMode
+	FieldLogger
+	FieldMeta // _meta
+
+	// The members of params.ref.
+	FieldRefType
+	FieldRefName
+	FieldRefURI
+
+	// The members of _meta. All but the first have the protocol's prefix on
+	// the wire, as Key shows.
+	MetaProgressToken
+	MetaVersion
+	MetaClientInfo
+	MetaClientCapabilities
+	MetaLogLevel
+	MetaSubscriptionID
+	MetaServerInfo
+	MetaRelatedTask
+
+	numFields
+)
+
+// The members of the envelope and of an error object are scanned like fields,
+// but are nobody's to ask for.
+const (
+	fieldJSONRPC = numFields + iota
+	fieldID
+	fieldMethod
+	fieldParams
+	fieldResult
+	fieldError
+	fieldCode
+	fieldMessage
+
+	endFields
+)
+
+// A set of fields is one word.
+var _ [64 - int(endFields)]struct{}
+
+// Key returns the member's name on the wire, and "" for FieldNone.
+func (f Field) Key() string {
+	if f < endFields {
+		return fieldKeys()[f]
+	}
+	return ""
+}
+
+// parent returns the member that f stands inside of, or FieldNone.
+func (f Field) parent() Field {
+	switch {
+	case f >= FieldRefType && f <= FieldRefURI:
+		return FieldRef
+	case f >= MetaProgressToken && f <= MetaRelatedTask:
+		return FieldMeta
+	default:
+		return FieldNone
+	}
+}
+
+func fieldKeys() *[endFields]string {
+	return &[endFields]string{
+		FieldName:              "name",
+		FieldURI:               "uri",
+		FieldCursor:            "cursor",
+		FieldRef:               "ref",
+		FieldArgument:          "argument",
+		FieldArguments:         "arguments",
+		FieldTaskID:            "taskId",
+		FieldLevel:             "level",
+		FieldRequestID:         "requestId",
+		FieldReason:            "reason",
+		FieldProgressToken:     "progressToken",
+		FieldProgress:          "progress",
+		FieldNotifications:     "notifications",
+		FieldInputResponses:    "inputResponses",
+		FieldRequestState:      "requestState",
+		FieldTask:              "task",
+		FieldProtocolVersion:   "protocolVersion",
+		FieldCapabilities:      "capabilities",
+		FieldClientInfo:        "clientInfo",
+		FieldResultType:        "resultType",
+		FieldTTL:               "ttlMs",
+		FieldCacheScope:        "cacheScope",
+		FieldNextCursor:        "nextCursor",
+		FieldInputRequests:     "inputRequests",
+		FieldTools:             "tools",
+		FieldResources:         "resources",
+		FieldResourceTemplates: "resourceTemplates",
+		FieldPrompts:           "prompts",
+		FieldSupportedVersions: "supportedVersions",
+		FieldServerInfo:        "serverInfo",
+		FieldInstructions:      "instructions",
+		FieldContent:           "content",
+		FieldStructuredContent: "structuredContent",
+		FieldIsError:           "isError",
+		FieldData:              "data",
+		FieldMode:              "mode",
+		FieldLogger:            "logger",
+		FieldMeta:              "_meta",
+		FieldRefType:           "type",
+		FieldRefName:           "name",
+		FieldRefURI:            "uri",
+		MetaProgressToken:      "progressToken",
+		MetaVersion:            "io.modelcontextprotocol/protocolVersion",
+		MetaClientInfo:         "io.modelcontextprotocol/clientInfo",
+		MetaClientCapabilities: "io.modelcontextprotocol/clientCapabilities",
+		MetaLogLevel:           "io.modelcontextprotocol/logLevel",
+		MetaSubscriptionID:     "io.modelcontextprotocol/subscriptionId",
+		MetaServerInfo:         "io.modelcontextprotocol/serverInfo",
+		MetaRelatedTask:        "io.modelcontextprotocol/related-task",
+		fieldJSONRPC:           "jsonrpc",
+		fieldID:                "id",
+		fieldMethod:            "method",
+		fieldParams:            "params",
+		fieldResult:            "result",
+		fieldError:             "error",
+		fieldCode:              "code",
+		fieldMessage:           "message",
+	}
+}

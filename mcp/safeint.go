@@ -1,0 +1,59 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// safeInteger returns a number in the decimal form that a header has, if it is
+// an integer, however it is written, that every reader of JSON represents
+// exactly: 42.0 and 4.2e1 are 42. The work is bounded whatever the exponent is.
+func safeInteger(token []byte) (string, bool) {
+	const (
+		limit     = 1<<53 - 1
+		maxLength = 64 // nobody writes a safe integer longer
+	)
+	s := newScanner(token, Limits{})
+	if len(token) > maxLength || s.number(0) != len(token) {
+		return "", false
+	}
+	digits, ok := integerDigits(token)
+	if !ok {
+		return "", false
+	}
+	n, err := strconv.ParseInt(string(digits), 10, 64)
+	if err != nil || n > limit || n < -limit {
+		return "", false
+	}
+	return strconv.FormatInt(n, 10), true
+}
+
+// integerDigits returns the digits of a number after its exponent is applied. It
+// reports false where a fraction remains or there are more than fit.
+func integerDigits(token []byte) ([]byte, bool) {
+	mantissa, exponent := token, 0
+	if e := bytes.IndexAny(token, "eE"); e >= 0 {
+		n, err := strconv.Atoi(string(token[e+1:]))
+		if err != nil {
+			return nil, false
+		}
+		mantissa, exponent = token[:e], n
+	}
+	whole, fraction, _ := bytes.Cut(mantissa, []byte("."))
+	digits := append(bytes.Clone(whole), fraction...)
+	exponent -= len(fraction)
+	for exponent < 0 && len(digits) > 1 && digits[len(digits)-1] == '0' {
+		digits = digits[:len(digits)-1]
+		exponent++
+	}
+	if len(bytes.Trim(digits, "-0")) == 0 {
+		return []byte("0"), true
+	}
+	if exponent < 0 || exponent > len("9007199254740991") {
+		return nil, false
+	}
+	return append(digits, bytes.Repeat([]byte("0"), exponent)...), true
+}

@@ -1,0 +1,398 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Limits bound what a message may make its reader do. A zero member is its
+// default.
+type Limits struct {
+	Depth   int // arrays and objects inside each other, the envelope included; at most 1024
+	Members int // members of all objects together
+}
+
+const (
+	defaultDepth   = 128
+	maxDepth       = 1024
+	defaultMembers = 100_000
+)
+
+// scanner checks JSON text against RFC 8259 in one pass. Its methods take the
+// offset of what they expect and return the offset behind it, or failed, after
+// which the reason stands in err. There is no recursion in depth of the text.
+type scanner struct {
+	data    []byte
+	members int // that may still come
+	depth   int // limit
+	err     *ParseError
+	msg     *Message // whose envelope is scanned, or nil
+
+	// Of the name that key read last.
+	keyEnd     int  // behind its closing quote
+	keyEscaped bool // it must be decoded before it is compared
+
+	behind int // where the object ends over whose members next went
+
+	// One bit for each open container of value: set for an object.
+	open [maxDepth / 64]uint64
+}
+
+const failed = -1
+
+func newScanner(data []byte, lim Limits) scanner {
+	s := scanner{data: data, members: lim.Members, depth: lim.Depth}
+	if s.members <= 0 {
+		s.members = defaultMembers
+	}
+	if s.depth <= 0 {
+		s.depth = defaultDepth
+	}
+	s.depth = min(s.depth, maxDepth)
+	return s
+}
+
+func (s *scanner) fail(code int64, offset int, reason, cure string) int {
+	if s.err == nil {
+		s.err = &ParseError{Code: code, Offset: offset, Reason: reason, Cure: cure}
+	}
+	return failed
+}
+
+func (s *scanner) invalid(offset int, reason, cure string) int {
+	return s.fail(CodeInvalidRequest, offset, reason, cure)
+}
+
+// syntax fails at a byte that the grammar does not have here.
+func (s *scanner) syntax(i int, want string) int {
+	if i >= len(s.data) {
+		return s.fail(CodeParseError, len(s.data), "the JSON text ends too early", "expected "+want)
+	}
+	return s.fail(CodeParseError, i, "unexpected "+quoteByte(s.data[i]), "expected "+want)
+}
+
+func quoteByte(c byte) string {
+	if c >= utf8.RuneSelf {
+		return "byte 0x" + strconv.FormatUint(uint64(c), 16)
+	}
+	return strconv.QuoteRuneToASCII(rune(c))
+}
+
+// at returns the byte at an offset, and behind the end a NUL, which is nowhere
+// allowed.
+func (s *scanner) at(i int) byte {
+	if i < len(s.data) {
+		return s.data[i]
+	}
+	return 0
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
+
+// space skips white space. It is small enough to be inlined where there is none.
+func (s *scanner) space(i int) int {
+	if i < len(s.data) && s.data[i] <= ' ' {
+		return s.spaces(i)
+	}
+	return i
+}
+
+func (s *scanner) spaces(i int) int {
+	for i < len(s.data) && isSpace(s.data[i]) {
+		i++
+	}
+	return i
+}
+
+// value checks the value that begins at i and lies depth containers deep.
+func (s *scanner) value(i, depth int) int {
+	base := depth
+	for {
+		switch c := s.at(i); c {
+		case '"':
+			i, _ = s.text(i)
+		case '{', '[':
+			next, empty := s.enter(i, &depth)
+			if next >= 0 && !empty {
+				i = next
+				continue
+			}
+			i = next
+		default:
+			i = s.scalar(i, c)
+		}
+		if i < 0 || depth == base {
+			return i
+		}
+		if i = s.leave(i, base, &depth); i < 0 || depth == base {
+			return i
+		}
+	}
+}
+
+// enter opens the container at i. It returns the offset of the first value in
+// it, or, where the container is empty, the offset behind it.
+func (s *scanner) enter(i int, depth *int) (next int, empty bool) {
+	if *depth >= s.depth {
+		return s.tooDeep(i), false
+	}
+	object := s.data[i] == '{'
+	i = s.space(i + 1)
+	if object {
+		if s.at(i) == '}' {
+			return i + 1, true
+		}
+		s.open[*depth>>6] |= 1 << (*depth & 63)
+		*depth++
+		return s.key(i), false
+	}
+	if s.at(i) == ']' {
+		return i + 1, true
+	}
+	s.open[*depth>>6] &^= 1 << (*depth & 63)
+	*depth++
+	return i, false
+}
+
+func (s *scanner) tooDeep(i int) int {
+	return s.invalid(i, "nesting is deeper than "+strconv.Itoa(s.depth), "send a flatter message")
+}
+
+// leave goes on behind a value inside a container: over the brackets that close,
+// to the next value, or until no more than base containers are open.
+func (s *scanner) leave(i, base int, depth *int) int {
+	for *depth > base {
+		i = s.space(i)
+		d := *depth - 1
+		object := s.open[d>>6]>>(d&63)&1 != 0
+		switch c := s.at(i); {
+		case c == ',' && object:
+			return s.key(s.space(i + 1))
+		case c == ',':
+			return s.space(i + 1)
+		case c == '}' && object, c == ']' && !object:
+			i++
+			*depth = d
+		case object:
+			return s.syntax(i, "',' or '}' after a member")
+		default:
+			return s.syntax(i, "',' or ']' after an element")
+		}
+	}
+	return i
+}
+
+// key checks a member's name and the colon, and returns the value's offset.
+func (s *scanner) key(i int) int {
+	if s.at(i) != '"' {
+		return s.syntax(i, "a member's name in double quotes")
+	}
+	if s.members--; s.members < 0 {
+		return s.invalid(i, "the message has too many members", "send a smaller message")
+	}
+	if i, s.keyEscaped = s.text(i); i < 0 {
+		return failed
+	}
+	s.keyEnd = i
+	if i = s.space(i); s.at(i) != ':' {
+		return s.syntax(i, "':' after a member's name")
+	}
+	return s.space(i + 1)
+}
+
+// scalar checks a number or a literal whose first byte is c.
+func (s *scanner) scalar(i int, c byte) int {
+	switch {
+	case c == '-' || '0' <= c && c <= '9':
+		return s.number(i)
+	case c == 't':
+		return s.literal(i, "true")
+	case c == 'f':
+		return s.literal(i, "false")
+	case c == 'n':
+		return s.literal(i, "null")
+	default:
+		return s.syntax(i, "a value")
+	}
+}
+
+func (s *scanner) literal(i int, word string) int {
+	end := i + len(word)
+	if end > len(s.data) || string(s.data[i:end]) != word {
+		return s.fail(CodeParseError, i, "unknown literal", "expected true, false or null")
+	}
+	return end
+}
+
+func (s *scanner) number(i int) int {
+	if s.at(i) == '-' {
+		i++
+	}
+	if s.at(i) == '0' {
+		i++
+	} else if i = s.digits(i); i < 0 {
+		return failed
+	}
+	if s.at(i) == '.' {
+		if i = s.digits(i + 1); i < 0 {
+			return failed
+		}
+	}
+	if c := s.at(i); c == 'e' || c == 'E' {
+		i++
+		if c := s.at(i); c == '+' || c == '-' {
+			i++
+		}
+		i = s.digits(i)
+	}
+	return i
+}
+
+func (s *scanner) digits(i int) int {
+	start := i
+	for i < len(s.data) && s.data[i]-'0' <= 9 {
+		i++
+	}
+	if i == start {
+		return s.syntax(i, "a digit")
+	}
+	return i
+}
+
+// Eight bytes at once: the lowest marked bit of stops is at the first byte that
+// ends a run of plain text: a quote, a control character or a backslash. Bits
+// above it may be wrong, because a subtraction may borrow; they are not read.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+func stops(x uint64) uint64 {
+	// Exchanging 0x20..0x23 in pairs puts the quote (0x22) next to the control
+	// characters, so that one comparison finds both.
+	quote := (x ^ 0x02*ones) - 0x21*ones
+	slash := (x ^ '\\'*ones) - ones
+	return (quote | slash) &^ x & highs
+}
+
+// text checks the string whose opening quote is at i. It returns the offset
+// behind the closing quote, and whether the string has escapes.
+func (s *scanner) text(i int) (end int, escaped bool) {
+	data := s.data
+	i++
+	start := i
+	high := uint64(0) // all bytes or-ed: is there anything beyond ASCII
+	for {
+		for i+8 <= len(data) {
+			x := binary.LittleEndian.Uint64(data[i:])
+			if m := stops(x); m != 0 {
+				n := bits.TrailingZeros64(m) &^ 7
+				high |= x & (1<<n - 1)
+				i += n >> 3
+				break
+			}
+			high |= x
+			i += 8
+		}
+		for i < len(data) && data[i] != '"' && data[i] != '\\' && data[i] >= ' ' {
+			high |= uint64(data[i])
+			i++
+		}
+		switch {
+		case i < len(data) && data[i] == '"':
+			if high&highs != 0 && !utf8.Valid(data[start:i]) {
+				return s.badUTF8(start, i), escaped
+			}
+			return i + 1, escaped
+		case i < len(data) && data[i] == '\\':
+			escaped = true
+			if i = s.escape(i); i < 0 {
+				return failed, escaped
+			}
+		case i < len(data):
+			return s.fail(CodeParseError, i, "control character "+quoteByte(data[i])+" in a string", "escape it"), escaped
+		default:
+			return s.syntax(i, "the closing quote of a string"), escaped
+		}
+	}
+}
+
+// escape checks the escape at i. Half a surrogate pair is let through: it is
+// valid by the grammar, and forwarded as it stands.
+func (s *scanner) escape(i int) int {
+	switch s.at(i + 1) {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		if _, ok := hex4(s.data[i+2:]); ok {
+			return i + 6
+		}
+	}
+	if i+1 >= len(s.data) {
+		return s.syntax(i+1, "an escape")
+	}
+	return s.fail(CodeParseError, i, "unknown escape in a string", "JSON has \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u with four hexadecimal digits")
+}
+
+// hex4 returns the value of the four hexadecimal digits that b begins with.
+func hex4(b []byte) (rune, bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range b[:4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+func (s *scanner) badUTF8(i, end int) int {
+	for i < end {
+		r, n := utf8.DecodeRune(s.data[i:end])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		i += n
+	}
+	return s.fail(CodeParseError, i, "invalid UTF-8", "JSON text is UTF-8, without overlong forms and surrogates")
+}
+
+// end checks that nothing but white space follows.
+func (s *scanner) end(i int) int {
+	if i = s.space(i); i < len(s.data) {
+		return s.fail(CodeParseError, i, "unexpected "+quoteByte(s.data[i])+" after the end of the JSON text", "send one value")
+	}
+	return i
+}
+
+// begin skips to the first value and explains the beginnings that are common
+// and wrong.
+func (s *scanner) begin() int {
+	i := s.space(0)
+	d := s.data
+	switch {
+	case i == len(d):
+		return s.fail(CodeParseError, i, "there is no JSON text", "send one JSON object")
+	case len(d) >= 3 && string(d[:3]) == "\uFEFF":
+		return s.fail(CodeParseError, 0, "byte order mark", "send UTF-8 without it")
+	case len(d) >= 2 && (d[0] == 0 || d[1] == 0 || d[0] >= 0xFE):
+		return s.fail(CodeParseError, 0, "this looks like UTF-16 or UTF-32", "send UTF-8")
+	default:
+		return i
+	}
+}

@@ -1,0 +1,87 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import "sync"
+
+// Scope is how long a Handler may keep state for the sender of a request: the
+// life of a legacy client session. State is kept under the scope and let go at
+// its end; nobody reaches into a session to clean up after it.
+//
+// A Scope is made by the edge that owns the session, which also ends it. All
+// methods may be called concurrently. Comparing two scopes compares pointers.
+type Scope struct {
+	key       string
+	unrelated Caller
+
+	mu     sync.Mutex
+	ended  bool
+	values map[any]any
+	onEnd  []func()
+}
+
+// NewScope returns a scope. The key tells it from others in logs and is never a
+// credential. Unrelated is the address of messages that belong to the scope but
+// to none of its requests; nil where there is none.
+func NewScope(key string, unrelated Caller) *Scope {
+	return &Scope{key: key, unrelated: unrelated}
+}
+
+// Key returns what NewScope was given.
+func (s *Scope) Key() string { return s.key }
+
+// Unrelated returns the address of messages that belong to none of the scope's
+// requests, or nil. It lives as long as the scope.
+func (s *Scope) Unrelated() Caller { return s.unrelated }
+
+// Value returns what is kept under the key, making it with build if there is
+// nothing yet. The second result is false, and the first nil, when the scope has
+// ended. build is called under the scope's lock: it only allocates.
+func (s *Scope) Value(key any, build func() any) (any, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil, false
+	}
+	v, ok := s.values[key]
+	if !ok {
+		if s.values == nil {
+			s.values = make(map[any]any, 1)
+		}
+		v = build()
+		s.values[key] = v
+	}
+	return v, true
+}
+
+// OnEnd has f called once when the scope ends, by whoever ends it, so that f
+// must not block. It reports false, and does not call f, when the scope has
+// ended already.
+func (s *Scope) OnEnd(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	s.onEnd = append(s.onEnd, f)
+	return true
+}
+
+// End ends the scope: what it kept is let go, and the functions that were given
+// to OnEnd run in their order. Only the first call does anything.
+func (s *Scope) End() {
+	for _, f := range s.end() {
+		f()
+	}
+}
+
+func (s *Scope) end() []func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.values = nil
+	fs := s.onEnd
+	s.onEnd = nil
+	return fs
+}

@@ -1,0 +1,136 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+// object checks the object at i, whose members are interpreted, and records in o
+// where the known ones stand. o may be nil for an object of which nothing is
+// asked later. base is what offsets in o count from.
+func (s *scanner) object(i, depth int, l level, o *Object, base int) int {
+	if depth >= s.depth {
+		return s.tooDeep(i)
+	}
+	if i = s.space(i + 1); s.at(i) == '}' {
+		return i + 1
+	}
+	var seen names
+	for {
+		start := i
+		if i = s.key(start); i < 0 {
+			return failed
+		}
+		f := s.name(start, l, &seen)
+		if s.err != nil {
+			return failed
+		}
+		value := i
+		if i = s.member(i, depth+1, l, f, o, base); i < 0 {
+			return failed
+		}
+		if f != FieldNone && o != nil {
+			o.add(f, start-base, value-base, i-base)
+		}
+		i = s.space(i)
+		switch s.at(i) {
+		case ',':
+			i = s.space(i + 1)
+		case '}':
+			return i + 1
+		default:
+			return s.syntax(i, "',' or '}' after a member")
+		}
+	}
+}
+
+// member checks the value of a member, whose own members may be interpreted.
+func (s *scanner) member(i, depth int, l level, f Field, o *Object, base int) int {
+	sub, ok := l.sub(f)
+	if !ok || s.at(i) != '{' {
+		return s.value(i, depth)
+	}
+	if l == levelEnvelope {
+		// The object stands for itself: its offsets count from its own start.
+		o, base = s.inner(f), i
+	}
+	return s.object(i, depth, sub, o, base)
+}
+
+// inner returns where the members of a member of the envelope are recorded.
+func (s *scanner) inner(f Field) *Object {
+	switch {
+	case s.msg == nil:
+		return nil
+	case f == fieldParams:
+		return &s.msg.Params
+	case f == fieldResult:
+		return &s.msg.Result
+	default:
+		return nil
+	}
+}
+
+// name returns the field of the member whose name key has just read from start.
+// It fails where the name stands for the second time, or where it is a known
+// name in another letter case.
+func (s *scanner) name(start int, l level, seen *names) Field {
+	name := s.data[start+1 : s.keyEnd-1]
+	if s.keyEscaped {
+		decoded, ok := unescape(nil, name)
+		if !ok {
+			s.fail(CodeParseError, start, "the name of a member has half a surrogate pair", "send both halves")
+			return FieldNone
+		}
+		name = decoded
+	}
+	f := l.field(name)
+	if f == FieldNone {
+		if v := l.variantOf(name); v != FieldNone {
+			s.invalid(start, "member "+quoted(name)+" differs from "+quoted([]byte(v.Key()))+" in letter case only",
+				"names are case-sensitive")
+			return FieldNone
+		}
+	}
+	if !seen.add(f, name) {
+		s.invalid(start, "member "+quoted(name)+" stands twice", "send it once")
+	}
+	return f
+}
+
+// names is the set of the names that one object has had so far. The zero value
+// is empty.
+type names struct {
+	fields uint64 // known names: one bit for each field
+	n      int
+	few    [8][]byte
+	many   map[string]struct{} // takes over where few is full
+}
+
+// add adds a name and reports whether it is new. It keeps the name's bytes.
+func (s *names) add(f Field, name []byte) bool {
+	if f != FieldNone {
+		old := s.fields
+		s.fields |= 1 << f
+		return s.fields != old
+	}
+	if s.many != nil {
+		_, had := s.many[string(name)]
+		s.many[string(name)] = struct{}{}
+		return !had
+	}
+	for _, b := range s.few[:s.n] {
+		if string(b) == string(name) {
+			return false
+		}
+	}
+	if s.n < len(s.few) {
+		s.few[s.n] = name
+		s.n++
+		return true
+	}
+	s.many = make(map[string]struct{}, 4*len(s.few))
+	for _, b := range s.few {
+		s.many[string(b)] = struct{}{}
+	}
+	s.many[string(name)] = struct{}{}
+	return true
+}

@@ -1,0 +1,49 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// WireError decodes the error of a message of KindError. The code must be an
+// integer and the message a string; an error that has neither is reported as
+// what it is, a peer's mistake, because a message without an answer would be
+// lost. Raw is set, and is what is forwarded.
+func (m *Message) WireError() (*Error, error) {
+	if m.Kind != KindError {
+		return nil, errors.New("the message is no error")
+	}
+	var o Object
+	s := newScanner(m.Error, Limits{Depth: maxDepth, Members: len(m.Error)})
+	s.object(0, 0, levelError, &o, 0)
+	if s.err != nil {
+		return nil, s.err
+	}
+	o.raw = m.Error
+	token := o.Raw(fieldCode)
+	code, err := strconv.ParseInt(string(token), 10, 64)
+	if err != nil || !isInteger(token) {
+		return nil, fmt.Errorf("the error's code is %s, not an integer", describe(token))
+	}
+	token = o.Raw(fieldMessage)
+	if len(token) == 0 || token[0] != '"' {
+		return nil, fmt.Errorf("the error's message is %s, not a string", describe(token))
+	}
+	text, _ := unescape(nil, token[1:len(token)-1])
+	return &Error{Code: code, Message: string(text), Data: o.Raw(FieldData), Raw: m.Error}, nil
+}
+
+func describe(token []byte) string {
+	switch {
+	case len(token) == 0:
+		return "missing"
+	case token[0] == '"' || token[0] == '{' || token[0] == '[':
+		return kindOf(token)
+	default:
+		return quoted(token)
+	}
+}
