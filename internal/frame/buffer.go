@@ -64,6 +64,10 @@ type buffer struct {
 	// or else the place up to which there is none. Each byte is searched once,
 	// however the stream is cut and whichever of the two it uses.
 	lf, cr int
+
+	// guess is the size of the buffer that the last large message took: the next
+	// one is often as large. It is forgotten when it was wrong.
+	guess int
 }
 
 type span struct{ start, end int }
@@ -121,10 +125,18 @@ func (b *buffer) makeRoom() {
 	case b.end < len(b.buf):
 		// There is room.
 	case held > len(b.buf)/2:
-		b.moveTo(make([]byte, 2*len(b.buf)))
+		b.moveTo(make([]byte, b.grown()))
 	default:
 		b.moveTo(b.buf)
 	}
+}
+
+func (b *buffer) grown() int {
+	size := 2 * len(b.buf)
+	if size > keptSize {
+		size = max(size, b.guess)
+	}
+	return size
 }
 
 // moveTo moves what is held to the beginning of buf, which may be the buffer
@@ -148,8 +160,12 @@ func (b *buffer) release() []byte {
 	data := b.buf[start : start+n : start+n]
 	b.kept = span{}
 	if n <= keptSize || n < len(b.buf)/2 {
+		if len(b.buf) > keptSize {
+			b.guess = 0
+		}
 		return append(make([]byte, 0, n), data...)
 	}
+	b.guess = len(b.buf)
 	b.moveTo(make([]byte, max(firstRead, b.end-b.pos)))
 	return data
 }
