@@ -1,0 +1,145 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package backend keeps one backend of the gateway: what it offers, as the last
+// list that it answered, and the calls to it, each with its deadline.
+//
+// A Backend follows its server by itself. It asks for the lists, listens for
+// changes where the server announces them, asks again, and comes back after a
+// failure. Nobody waits for that but the first list of all: a call goes straight
+// to the server and a list is what is known now.
+package backend
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Config says what a Backend is made of. It is not changed.
+type Config struct {
+	// Name is the configured name, for errors and the log.
+	Name string
+
+	// Handler is the server: a client of it, or a Handler in this process.
+	Handler mcp.Handler
+
+	// Info is the gateway's Implementation object, for the requests that the
+	// gateway makes on its own behalf.
+	Info []byte
+
+	// Idle ends a call on which nothing moved for so long, Max ends any call.
+	// Zero is DefaultIdle and DefaultMax; negative is no limit.
+	Idle, Max time.Duration
+
+	// MaxItems and MaxPages bound each list. Zero is DefaultMaxItems and
+	// DefaultMaxPages.
+	MaxItems, MaxPages int
+
+	// Changed is called after each change of the Offer. It must not block.
+	Changed func()
+
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// The defaults of Config.
+const (
+	DefaultIdle     = 60 * time.Second
+	DefaultMax      = 10 * time.Minute
+	DefaultMaxItems = 2000
+	DefaultMaxPages = 200
+)
+
+// Backend is one backend. Its methods may be called concurrently.
+type Backend struct {
+	cfg     Config
+	log     *slog.Logger
+	offer   atomic.Pointer[Offer]
+	nudge   chan struct{} // capacity 1: the lists are wanted afresh
+	settled chan struct{} // closed after the first attempt to learn the lists
+}
+
+// New returns a Backend that offers nothing yet. Run makes it live.
+func New(cfg Config) *Backend {
+	logger := cfg.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	b := &Backend{
+		cfg:     cfg,
+		log:     logger.With(slog.String("backend", cfg.Name)),
+		nudge:   make(chan struct{}, 1),
+		settled: make(chan struct{}),
+	}
+	b.offer.Store(&Offer{State: Starting})
+	return b
+}
+
+// Name returns the configured name.
+func (b *Backend) Name() string { return b.cfg.Name }
+
+// Offer returns what the backend offers, as last known. It is never nil and
+// never changes; the next change is another Offer.
+func (b *Backend) Offer() *Offer { return b.offer.Load() }
+
+// Settled returns a channel that is closed once the backend has been heard of
+// for the first time: its lists, or why there are none.
+func (b *Backend) Settled() <-chan struct{} { return b.settled }
+
+// Refresh asks for the lists to be fetched again soon. It does not wait, and
+// many calls count as one.
+func (b *Backend) Refresh() {
+	select {
+	case b.nudge <- struct{}{}:
+	default: // already wanted
+	}
+}
+
+// RefreshIfOld asks for the lists to be fetched again if their time to live has
+// passed and the server does not announce changes by itself.
+func (b *Backend) RefreshIfOld(now time.Time) {
+	o := b.Offer()
+	if o.State == Live && !o.Announced && now.Sub(o.At) >= o.freshFor() {
+		b.Refresh()
+	}
+}
+
+// Serve sends one request to the backend, and ends it when its deadline has
+// passed. It lists and probes nothing. A request that could not be sent has the
+// backend looked at again.
+func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	ctx, watch := newDeadline(ctx, caller, orDefault(b.cfg.Idle, DefaultIdle), orDefault(b.cfg.Max, DefaultMax))
+	defer watch.stop()
+	res, err := b.cfg.Handler.Serve(ctx, req, watch)
+	if err == nil {
+		return res, nil
+	}
+	if late := watch.expired(); late != "" {
+		return nil, &mcp.Fault{Code: mcp.CodeDeadline, Outcome: mcp.Unknown, Backend: b.cfg.Name, Message: late, Cause: err}
+	}
+	b.noteFailure(err)
+	return nil, err
+}
+
+func (b *Backend) publish(o *Offer) {
+	b.offer.Store(o)
+	select {
+	case <-b.settled:
+	default:
+		close(b.settled) // Run is the only writer
+	}
+	if b.cfg.Changed != nil {
+		b.cfg.Changed()
+	}
+}
+
+func orDefault[T ~int | ~int64](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}

@@ -1,0 +1,118 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// deadline is the Caller of one call, and its clock. A message of the call
+// starts the idle time anew; while the client is asked something it stands
+// still, because a human may be thinking. The maximum counts on through both.
+type deadline struct {
+	mcp.Caller
+
+	idle   time.Duration // <= 0: none
+	max    time.Duration
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex
+	timer *time.Timer // fires at the end of the idle time
+	total *time.Timer // fires at the maximum
+	asks  int         // asks that wait for an answer
+	cause error       // set once, when a timer fired
+}
+
+var (
+	errIdle = errors.New("idle for too long")
+	errMax  = errors.New("took too long")
+)
+
+func newDeadline(ctx context.Context, caller mcp.Caller, idle, maximum time.Duration) (context.Context, *deadline) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	d := &deadline{Caller: caller, idle: idle, max: maximum, cancel: cancel}
+	if idle > 0 {
+		d.timer = time.AfterFunc(idle, func() { d.expire(errIdle) })
+	}
+	if maximum > 0 {
+		d.total = time.AfterFunc(maximum, func() { d.expire(errMax) })
+	}
+	return ctx, d
+}
+
+// Notify passes the message on; the call is alive.
+func (d *deadline) Notify(ctx context.Context, n *mcp.Notification) error {
+	d.moved(0)
+	return d.Caller.Notify(ctx, n)
+}
+
+// Ask passes the question on; the clock stands still until it is answered.
+func (d *deadline) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	d.moved(+1)
+	defer d.moved(-1)
+	return d.Caller.Ask(ctx, req)
+}
+
+// moved notes a sign of life; delta counts the asks that are open.
+func (d *deadline) moved(delta int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asks += delta
+	if d.timer == nil || d.cause != nil {
+		return
+	}
+	if d.asks > 0 {
+		d.timer.Stop()
+		return
+	}
+	d.timer.Reset(d.idle)
+}
+
+func (d *deadline) expire(cause error) {
+	if d.fire(cause) {
+		d.cancel(cause)
+	}
+}
+
+func (d *deadline) fire(cause error) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.cause != nil || errors.Is(cause, errIdle) && d.asks > 0 {
+		return false
+	}
+	d.cause = cause
+	return true
+}
+
+// expired says in words which limit ended the call, or "".
+func (d *deadline) expired() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.cause == nil:
+		return ""
+	case errors.Is(d.cause, errIdle):
+		return fmt.Sprintf("no answer and no sign of life for %v (limits.callIdle)", d.idle)
+	default:
+		return fmt.Sprintf("no answer within %v (limits.callMax)", d.max)
+	}
+}
+
+func (d *deadline) stop() {
+	d.cancel(nil)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	if d.total != nil {
+		d.total.Stop()
+	}
+}

@@ -1,0 +1,115 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// patient is a client that takes a minute to think before it answers.
+type patient struct{}
+
+func (patient) Notify(context.Context, *mcp.Notification) error { return nil }
+
+func (patient) Ask(ctx context.Context, _ *mcp.Request) (*mcp.Result, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(time.Minute):
+		return mcp.NewResult([]byte(`{"action":"accept"}`))
+	}
+}
+
+func progress(ctx context.Context, t *testing.T, c mcp.Caller) {
+	t.Helper()
+	if err := c.Notify(ctx, &mcp.Notification{Method: "notifications/progress"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDeadlines(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		work func(ctx context.Context, t *testing.T, c mcp.Caller)
+		want time.Duration // when the call ends
+		text string
+	}{
+		{"silence", func(ctx context.Context, _ *testing.T, _ mcp.Caller) { <-ctx.Done() },
+			10 * time.Second, "no sign of life for 10s (limits.callIdle)"},
+		{"progress keeps it alive", func(ctx context.Context, t *testing.T, c mcp.Caller) {
+			for range 5 {
+				time.Sleep(9 * time.Second)
+				progress(ctx, t, c)
+			}
+			<-ctx.Done()
+		}, 55 * time.Second, "(limits.callIdle)"},
+		{"endless progress is cut at the maximum", func(ctx context.Context, t *testing.T, c mcp.Caller) {
+			for ctx.Err() == nil {
+				progress(ctx, t, c)
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Second):
+				}
+			}
+		}, 100 * time.Second, "no answer within 1m40s (limits.callMax)"},
+		{"a human may think", func(ctx context.Context, t *testing.T, c mcp.Caller) {
+			if _, err := c.Ask(ctx, &mcp.Request{Method: "elicitation/create"}); err != nil {
+				t.Errorf("the question was cut off: %v", err)
+			}
+			<-ctx.Done()
+		}, 70 * time.Second, "(limits.callIdle)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(false)
+				s.onCall = func(ctx context.Context, c mcp.Caller) { tt.work(ctx, t, c) }
+				b := New(Config{Name: "shelf", Handler: s, Idle: 10 * time.Second, Max: 100 * time.Second})
+				start := time.Now()
+				_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{})
+				fault, ok := errors.AsType[*mcp.Fault](err)
+				if !ok || fault.Code != mcp.CodeDeadline || fault.Outcome != mcp.Unknown || fault.Backend != "shelf" {
+					t.Fatalf("got %#v, want a deadline fault that names the backend, outcome unknown", err)
+				}
+				if !strings.Contains(fault.Message, tt.text) {
+					t.Errorf("text: got %q, want it to contain %q", fault.Message, tt.text)
+				}
+				if got := time.Since(start); got != tt.want {
+					t.Errorf("ended after %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestCallerWhoLeavesIsNotADeadline(t *testing.T) {
+	s := newShelf(false)
+	s.onCall = func(ctx context.Context, _ mcp.Caller) { <-ctx.Done() }
+	b := New(Config{Name: "shelf", Handler: s})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Serve(ctx, &mcp.Request{Method: "tools/call"}, patient{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the context's error", err)
+	}
+}
+
+func TestCallThatWasNotSentHasTheBackendLookedAt(t *testing.T) {
+	s := newShelf(false)
+	s.broken = &mcp.Fault{Outcome: mcp.NotDispatched}
+	b := New(Config{Name: "shelf", Handler: s})
+	if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{}); err == nil {
+		t.Fatal("no error")
+	}
+	select {
+	case <-b.nudge:
+	default:
+		t.Error("the backend is not looked at again")
+	}
+}

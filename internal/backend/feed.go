@@ -1,0 +1,236 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// relistEvery is the shortest time between two fetches that a backend's notices
+// can cause, however many it sends.
+const relistEvery = time.Second
+
+// The waits between two attempts to reach a backend that failed.
+const (
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// Run follows the backend until ctx ends: it fetches the lists, listens for
+// changes, and starts over after a failure. It is called once.
+func (b *Backend) Run(ctx context.Context) {
+	wait := firstRetry
+	for ctx.Err() == nil {
+		err := b.follow(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			wait = firstRetry
+			continue
+		}
+		b.lose(err)
+		b.pause(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+		wait = min(2*wait, lastRetry)
+	}
+}
+
+// follow learns the lists and stays as long as there is something to follow. It
+// returns nil when the lists are to be fetched afresh.
+func (b *Backend) follow(ctx context.Context) error {
+	// The scope is what a legacy server's session or process lives for. A server
+	// that announces nothing is let go at once.
+	scope := mcp.NewScope("lists of "+b.cfg.Name, nil)
+	defer scope.End()
+	f := &fetcher{cfg: b.cfg, scope: scope}
+	offer, err := f.all(ctx)
+	if err != nil {
+		return err
+	}
+	if !offer.Announced {
+		scope.End()
+		b.publish(offer)
+		return b.awaitNudge(ctx)
+	}
+	return b.listen(ctx, f, offer)
+}
+
+func (b *Backend) awaitNudge(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-b.nudge:
+		return nil
+	}
+}
+
+// listen keeps the offer current by the server's own notices. It returns when
+// the listen has ended, for whatever reason: what happens after that is unknown.
+func (b *Backend) listen(ctx context.Context, f *fetcher, offer *Offer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	ear := newEar()
+	ended := make(chan error, 1)
+	// Ends with ctx, which this function cancels; it is waited for below.
+	go func() {
+		_, err := b.cfg.Handler.Serve(ctx, f.request("subscriptions/listen", listenParams()), ear)
+		ended <- err
+	}()
+	err := b.keepCurrent(ctx, f, offer, ear, ended)
+	cancel()
+	if !errors.Is(err, errListenEnded) {
+		<-ended
+	}
+	return err
+}
+
+var errListenEnded = errors.New("the stream of changes ended")
+
+// keepCurrent publishes the offer, and a new one whenever the server has said
+// that a list changed. The lists that were fetched before the server
+// acknowledged that it will tell of changes are fetched again, because a change
+// between the two was not told.
+func (b *Backend) keepCurrent(ctx context.Context, f *fetcher, offer *Offer, e *ear, ended <-chan error) error {
+	b.publish(offer)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-ended:
+			return errors.Join(errListenEnded, err)
+		case <-b.nudge:
+			continue // the server tells by itself
+		case <-e.wake:
+		}
+		next, err := b.refetch(ctx, f, b.Offer(), e)
+		if err != nil {
+			return err
+		}
+		b.publish(next)
+		b.pause(ctx, relistEvery)
+	}
+}
+
+// refetch fetches the lists that the server has told of. A list that changed
+// again while it was being fetched is fetched once more: an answer that began
+// before a notice is never stored.
+func (b *Backend) refetch(ctx context.Context, f *fetcher, old *Offer, e *ear) (*Offer, error) {
+	next := *old
+	for dirty := e.take(); dirty != 0; dirty = e.take() {
+		for k := range numKinds {
+			if !dirty.has(k) {
+				continue
+			}
+			list, err := f.list(ctx, k)
+			if err != nil {
+				return nil, err
+			}
+			next.Lists[k] = list
+		}
+		if e.quiet() {
+			break
+		}
+		b.pause(ctx, relistEvery)
+	}
+	next.State, next.Reason, next.At = Live, "", time.Now()
+	return &next, ctx.Err()
+}
+
+// lose marks the offer: what was good is stale now, and what was never reached
+// is down.
+func (b *Backend) lose(err error) {
+	next := *b.Offer()
+	next.State = Down
+	if b.Offer().Known() {
+		next.State = Stale
+	}
+	next.Reason = mcp.ToWire(err).Message
+	b.log.Warn("backend not reachable", slog.String("state", next.State.String()), slog.Any("err", err))
+	b.publish(&next)
+}
+
+// noteFailure has the lists fetched afresh after a call could not be sent, so
+// that the state tells the truth soon.
+func (b *Backend) noteFailure(err error) {
+	if f, ok := errors.AsType[*mcp.Fault](err); ok && f.Outcome == mcp.NotDispatched {
+		b.Refresh()
+	}
+}
+
+// pause waits, but not longer than ctx.
+func (b *Backend) pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// kinds is a set of lists.
+type kinds uint8
+
+func (s kinds) has(k Kind) bool { return s&(1<<k) != 0 }
+
+// ear is the Caller of the listen: it hears which lists changed. Notices are a
+// level, not a queue: many of them are one fetch, and one always follows the
+// last of them.
+type ear struct {
+	wake chan struct{} // capacity 1
+
+	mu    sync.Mutex
+	dirty kinds
+}
+
+func newEar() *ear { return &ear{wake: make(chan struct{}, 1)} }
+
+// Notify takes note of a change. It never waits.
+func (e *ear) Notify(_ context.Context, n *mcp.Notification) error {
+	switch n.Method {
+	case "notifications/tools/list_changed":
+		e.mark(1 << Tools)
+	case "notifications/resources/list_changed":
+		e.mark(1<<Resources | 1<<Templates)
+	case "notifications/prompts/list_changed":
+		e.mark(1 << Prompts)
+	case "notifications/subscriptions/acknowledged":
+		e.mark(1<<numKinds - 1)
+	}
+	return nil
+}
+
+// Ask refuses: behind a list there is nobody to be asked.
+func (e *ear) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody can be asked outside a request of a client")
+}
+
+func (e *ear) mark(s kinds) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.dirty |= s
+	select {
+	case e.wake <- struct{}{}:
+	default: // woken already
+	}
+}
+
+func (e *ear) take() kinds {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.dirty
+	e.dirty = 0
+	return s
+}
+
+func (e *ear) quiet() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.dirty == 0
+}

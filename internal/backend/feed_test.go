@@ -1,0 +1,200 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// follow runs a backend on a shelf inside a bubble, and ends it with the test.
+func follow(t *testing.T, s *shelf, cfg Config) (*Backend, *atomic.Int64) {
+	t.Helper()
+	var changes atomic.Int64
+	cfg.Name, cfg.Handler = "shelf", s
+	cfg.Changed = func() { changes.Add(1) }
+	b := New(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { // ends with ctx; the cleanup waits for it
+		defer close(done)
+		b.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return b, &changes
+}
+
+func wantTools(t *testing.T, b *Backend, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if got := names(t, b.Offer()); !slices.Equal(got, want) {
+		t.Errorf("offered tools: got %q, want %q", got, want)
+	}
+}
+
+func wantState(t *testing.T, b *Backend, want State) {
+	t.Helper()
+	synctest.Wait()
+	if got := b.Offer().State; got != want {
+		t.Errorf("state: got %v (%s), want %v", got, b.Offer().Reason, want)
+	}
+}
+
+func TestEveryPageIsFetched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(false, "a", "b", "c", "d", "e")
+		s.pageSize = 2
+		b, _ := follow(t, s, Config{})
+		wantTools(t, b, "a", "b", "c", "d", "e")
+		wantState(t, b, Live)
+		<-b.Settled()
+	})
+}
+
+func TestListsAreBounded(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		cfg     Config
+		want    int
+		problem string
+	}{
+		{"items", Config{MaxItems: 3}, 3, "only the first 3 items are kept (limits.toolsPerBackend)"},
+		{"pages", Config{MaxPages: 2}, 2, "only the first 2 pages are kept (limits.pages)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(false, "a", "b", "c", "d", "e")
+				s.pageSize = 1
+				b, _ := follow(t, s, tt.cfg)
+				synctest.Wait()
+				l := b.Offer().List(Tools)
+				if len(l.Items) != tt.want || !strings.Contains(l.Problem, tt.problem) {
+					t.Errorf("got %d items, problem %q; want %d items, %q", len(l.Items), l.Problem, tt.want, tt.problem)
+				}
+			})
+		})
+	}
+}
+
+// I33: change notices may be coalesced; at least one fetch follows the last.
+func TestStormOfNoticesIsOneFetchASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(true, "a")
+		b, _ := follow(t, s, Config{})
+		time.Sleep(5 * time.Second)
+		before := s.fetched()
+		for i := range 50 {
+			s.set("a", string(rune('b'+i%20)))
+			time.Sleep(10 * time.Millisecond)
+		}
+		s.set("last")
+		time.Sleep(3 * time.Second)
+		wantTools(t, b, "last")
+		if n := s.fetched() - before; n > 3 {
+			t.Errorf("51 notices in half a second caused %d fetches, want at most 3", n)
+		}
+	})
+}
+
+// M174: a list whose answer began before a notice is not stored.
+func TestM174AnswerOlderThanANoticeIsNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(true, "a")
+		b, _ := follow(t, s, Config{})
+		time.Sleep(5 * time.Second)
+		var published []string
+		computed := make(chan struct{})
+		s.hook(func() {
+			s.hook(nil)
+			close(computed)
+			s.set("newest")              // the notice overtakes the answer that is being given
+			time.Sleep(time.Millisecond) // until the notice was heard
+		})
+		s.set("newer")
+		<-computed
+		time.Sleep(2 * time.Millisecond)
+		published = names(t, b.Offer())
+		if slices.Contains(published, "newer") {
+			t.Errorf("published %q: the answer that a notice had overtaken", published)
+		}
+		time.Sleep(3 * time.Second)
+		wantTools(t, b, "newest")
+	})
+}
+
+func TestChangeBetweenListAndListenIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(true, "a")
+		s.hook(func() {
+			s.hook(nil)
+			s.set("b") // nobody listens yet
+		})
+		b, _ := follow(t, s, Config{})
+		time.Sleep(2 * time.Second)
+		wantTools(t, b, "b")
+	})
+}
+
+// I41: what was good stays, marked, and comes back by itself.
+func TestLostBackendKeepsItsLastGoodList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(true, "a")
+		b, _ := follow(t, s, Config{})
+		time.Sleep(2 * time.Second)
+		s.fail(errors.New("gone"))
+		time.Sleep(time.Second)
+		wantState(t, b, Stale)
+		wantTools(t, b, "a")
+		s.fail(nil)
+		time.Sleep(time.Minute)
+		wantState(t, b, Live)
+	})
+}
+
+func TestBackendThatNeverAnsweredIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(true, "a")
+		s.fail(&mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: "shelf", Message: "connection refused"})
+		b, changes := follow(t, s, Config{})
+		wantState(t, b, Down)
+		if got := b.Offer().Reason; !strings.Contains(got, "connection refused") {
+			t.Errorf("reason: got %q, want what happened", got)
+		}
+		<-b.Settled()
+		if changes.Load() == 0 {
+			t.Error("nobody was told")
+		}
+	})
+}
+
+func TestOldListIsFetchedAgainOnlyWhenWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(false, "a")
+		b, _ := follow(t, s, Config{})
+		synctest.Wait()
+		s.set("b")
+		time.Sleep(time.Hour)
+		if n := s.fetched(); n != 1 {
+			t.Errorf("%d fetches while nobody wanted the list, want 1", n)
+		}
+		b.RefreshIfOld(time.Now())
+		wantTools(t, b, "b")
+		b.RefreshIfOld(time.Now())
+		synctest.Wait()
+		if n := s.fetched(); n != 2 {
+			t.Errorf("%d fetches, want 2: the list is young", n)
+		}
+	})
+}
