@@ -1,0 +1,247 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What each client is asked to do, in words that both TypeScript SDKs
+// understand. A driver (ts1.mjs, ts2.mjs) gives main a function that connects
+// and returns a session; main reads a JSON array of jobs from standard input
+// and prints one JSON line per server and feature.
+
+import { text as readAll } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
+
+// A feature that has not worked after this time does not work.
+const LIMIT_MS = 10_000;
+// How often a server is asked again that says nothing when it is ready.
+const POLL_MS = 100;
+// How many sessions there are at once.
+const SESSIONS = 6;
+const PROGRESS_ATTEMPTS = 5;
+
+// Inbox keeps what a server sends unasked until a feature looks for it.
+export class Inbox {
+  #logs = [];
+  #changes = { tools: 0, resources: 0, prompts: 0 };
+  #waiting = new Set();
+
+  log(params) {
+    this.#logs.push(params);
+    this.#wake();
+  }
+
+  changed(kind) {
+    this.#changes[kind]++;
+    this.#wake();
+  }
+
+  changes(kind) {
+    return this.#changes[kind];
+  }
+
+  hasLog(want) {
+    return this.#logs.some((params) => JSON.stringify(params.data).includes(want));
+  }
+
+  // until resolves when isTrue does; a limit on the whole feature ends it.
+  async until(isTrue) {
+    while (!isTrue()) {
+      await new Promise((resolve) => this.#waiting.add(resolve));
+    }
+  }
+
+  #wake() {
+    for (const resolve of this.#waiting) resolve();
+    this.#waiting.clear();
+  }
+}
+
+const features = {
+  tools: async ({ session, want }) => includesAll(await session.tools(), want),
+  resources: async ({ session, want }) => includesAll(await session.resources(), want),
+  templates: async ({ session, want }) => includesAll(await session.templates(), want),
+  prompts: async ({ session, want }) => includesAll(await session.prompts(), want),
+  call: callAndCompare,
+  progress,
+  cancel,
+  log,
+  complete: async ({ session, want }) => {
+    for (const { ref, argument, value } of want) {
+      const { completion } = await session.complete({ ref, argument });
+      includesAll(completion.values, [value]);
+    }
+  },
+  read: async ({ session, want }) => {
+    for (const { uri, text } of want) {
+      const { contents } = await session.read({ uri });
+      contains(contents.map((c) => c.text).join('\n'), text);
+    }
+  },
+  get: async ({ session, want }) => {
+    const { messages } = await session.get({ name: want.name, arguments: want.arguments });
+    contains(messages.map((m) => m.content.text).join('\n'), want.want);
+  },
+  elicit: callAndCompare,
+  sample: callAndCompare,
+  roots: callAndCompare,
+  changes,
+};
+
+async function callAndCompare({ session, want, signal }) {
+  for (;;) {
+    const got = await callText(session, want, { signal });
+    if (got.includes(want.want)) return;
+    if (!want.eventually || signal.aborted) throw new Error(`got ${JSON.stringify(got)}, want ${JSON.stringify(want.want)}`);
+    await delay(POLL_MS);
+  }
+}
+
+// progress wants the steps in order, but the last ones may be missing, and it
+// tries again when all are: these clients hand a notification on one tick after
+// they read it, and forget its token as soon as they read the result, so that
+// on a busy machine steps which arrive together with the result are dropped.
+async function progress({ session, want, signal }) {
+  for (let attempt = 1; ; attempt++) {
+    const seen = [];
+    const onprogress = (p) => seen.push(p.progress);
+    contains(await callText(session, want, { signal, onprogress }), want.want);
+    if (seen.some((step, i) => step !== i + 1)) throw new Error(`got progress ${seen}`);
+    if (seen.length > 0) return;
+    if (attempt === PROGRESS_ATTEMPTS) throw new Error('got no progress');
+  }
+}
+
+// cancel succeeds when the server says that the cancellation reached it.
+async function cancel({ session, want }) {
+  const abort = new AbortController();
+  const blocked = callText(session, want.block, { signal: abort.signal }).then(
+    (got) => Promise.reject(new Error(`cancelled call returned ${got}`)),
+    () => undefined,
+  );
+  contains(await callText(session, want.started), want.started.want);
+  abort.abort('enough');
+  await blocked;
+  contains(await callText(session, want.cancelled), want.cancelled.want);
+}
+
+async function log({ session, inbox, want, signal }) {
+  await session.setLevel('debug');
+  await callText(session, want, { signal });
+  await inbox.until(() => inbox.hasLog(want.want) || signal.aborted);
+  if (want.stop) await callText(session, want.stop, { signal });
+}
+
+// changes wants a notice for an addition and one for the removal, and that the
+// list which is fetched after a notice shows what the notice was for. Other
+// clients of the same server cause notices too, hence the loop.
+async function changes({ session, inbox, want, signal }) {
+  await session.watch(want.kind);
+  for (const [step, present] of [[want.add, true], [want.remove, false]]) {
+    if (!step) continue;
+    let seen = inbox.changes(want.kind);
+    await callText(session, step, { signal });
+    for (;;) {
+      await inbox.until(() => inbox.changes(want.kind) > seen || signal.aborted);
+      signal.throwIfAborted();
+      seen = inbox.changes(want.kind);
+      const list = await session[want.kind]();
+      if (list.includes(want.item) === present) break;
+    }
+  }
+}
+
+async function callText(session, { name, arguments: args }, options) {
+  const result = await session.call({ name, arguments: args }, options);
+  const text = (result.content ?? []).map((c) => c.text ?? '').join('\n');
+  if (result.isError) throw new Error(`tool error: ${text}`);
+  return text;
+}
+
+function contains(got, want) {
+  if (!got.includes(want)) throw new Error(`got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
+}
+
+function includesAll(got, wanted) {
+  const missing = wanted.filter((want) => !got.includes(want));
+  if (missing.length > 0) throw new Error(`${JSON.stringify(missing)} not in ${JSON.stringify(got)}`);
+}
+
+// within runs one feature with its limit and prints what came of it.
+async function within(job, server, feature, run) {
+  const started = performance.now();
+  const signal = AbortSignal.timeout(LIMIT_MS);
+  const expired = new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(new Error(`nothing after ${LIMIT_MS} ms`)));
+  });
+  const line = { job: job.id, server, feature, ok: true };
+  try {
+    await Promise.race([run(signal), expired]);
+  } catch (error) {
+    Object.assign(line, { ok: false, error: String(error?.message ?? error) });
+  }
+  line.ms = Math.round(performance.now() - started);
+  console.log(JSON.stringify(line));
+  return line.ok;
+}
+
+async function runJob(job, connect) {
+  const inbox = new Inbox();
+  let session;
+  const connected = await within(job, '', 'connect', async () => {
+    session = await connect(job, inbox);
+    if (session.version !== job.version) throw new Error(`negotiated ${session.version}, want ${job.version}`);
+  });
+  if (connected) {
+    for (const server of job.servers) {
+      for (const [feature, run] of Object.entries(features)) {
+        const want = server[feature];
+        if (want) await within(job, server.name, feature, (signal) => run({ session, inbox, want, signal }));
+      }
+    }
+  }
+  await session?.close().catch(() => undefined);
+}
+
+// allPages follows cursors: the older SDK returns one page at a time.
+export async function allPages(fetchPage, pick) {
+  const found = [];
+  let cursor;
+  do {
+    const page = await fetchPage(cursor ? { cursor } : {});
+    found.push(...pick(page));
+    cursor = page.nextCursor;
+  } while (cursor);
+  return found;
+}
+
+// standaloneOpened wraps fetch. Its promise settles when the server has
+// answered the GET of a legacy session, for only then can the server send what
+// belongs to no request.
+export function standaloneOpened() {
+  let settle;
+  const opened = new Promise((resolve) => {
+    settle = resolve;
+  });
+  const watchedFetch = async (url, init) => {
+    const response = await fetch(url, init);
+    if (init?.method === 'GET') settle();
+    return response;
+  };
+  return { opened, fetch: watchedFetch };
+}
+
+// answers are what the client says when a server asks; the test looks for them.
+export const answers = (job) => ({
+  elicit: { action: 'accept', content: { name: job.answers.name } },
+  sample: { model: 'none', role: 'assistant', content: { type: 'text', text: job.answers.sample } },
+  roots: { roots: [{ uri: job.answers.root, name: 'root' }] },
+});
+
+export async function main(connect) {
+  const jobs = JSON.parse(await readAll(process.stdin));
+  const left = jobs.values();
+  const work = async () => {
+    for (const job of left) await runJob(job, connect);
+  };
+  await Promise.all(Array.from({ length: SESSIONS }, work));
+  // Sockets that a client keeps open must not keep the process.
+  process.exit(0);
+}

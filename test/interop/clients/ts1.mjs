@@ -1,0 +1,73 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The client of the TypeScript SDK 1.x. It offers one version, its newest.
+
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  ListRootsRequestSchema,
+  LoggingMessageNotificationSchema,
+  PromptListChangedNotificationSchema,
+  ResourceListChangedNotificationSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { allPages, answers, main, standaloneOpened } from './features.mjs';
+
+async function connect(job, inbox) {
+  const client = new Client(
+    { name: 'ts1', version: '1.0.0' },
+    { capabilities: { elicitation: {}, sampling: {}, roots: {} } },
+  );
+  listenFor(client, job, inbox);
+  const standalone = standaloneOpened();
+  const transport = job.target.url
+    ? new StreamableHTTPClientTransport(new URL(job.target.url), { fetch: standalone.fetch })
+    : new StdioClientTransport({ ...job.target, stderr: 'ignore' });
+  let version;
+  // The SDK tells the version to the transport alone.
+  const tell = transport.setProtocolVersion?.bind(transport);
+  transport.setProtocolVersion = (v) => {
+    version = v;
+    tell?.(v);
+  };
+  await client.connect(transport);
+  if (job.target.url) await standalone.opened;
+  return session(client, transport, version);
+}
+
+function listenFor(client, job, inbox) {
+  const answer = answers(job);
+  client.setRequestHandler(ElicitRequestSchema, () => answer.elicit);
+  client.setRequestHandler(CreateMessageRequestSchema, () => answer.sample);
+  client.setRequestHandler(ListRootsRequestSchema, () => answer.roots);
+  client.setNotificationHandler(LoggingMessageNotificationSchema, (n) => inbox.log(n.params));
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => inbox.changed('tools'));
+  client.setNotificationHandler(ResourceListChangedNotificationSchema, () => inbox.changed('resources'));
+  client.setNotificationHandler(PromptListChangedNotificationSchema, () => inbox.changed('prompts'));
+}
+
+function session(client, transport, version) {
+  return {
+    version,
+    tools: () => allPages((p) => client.listTools(p), (r) => r.tools.map((t) => t.name)),
+    resources: () => allPages((p) => client.listResources(p), (r) => r.resources.map((t) => t.uri)),
+    templates: () => allPages((p) => client.listResourceTemplates(p), (r) => r.resourceTemplates.map((t) => t.uriTemplate)),
+    prompts: () => allPages((p) => client.listPrompts(p), (r) => r.prompts.map((t) => t.name)),
+    call: (params, options) => client.callTool(params, undefined, options),
+    complete: (params) => client.complete(params),
+    read: (params) => client.readResource(params),
+    get: (params) => client.getPrompt(params),
+    setLevel: (level) => client.setLoggingLevel(level),
+    watch: async () => undefined,
+    close: async () => {
+      await transport.terminateSession?.();
+      await client.close();
+    },
+  };
+}
+
+await main(connect);

@@ -1,0 +1,288 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// featureLimit is when a feature has not worked; pollInterval is how often a
+	// server is asked again that says nothing when it is ready.
+	featureLimit = 10 * time.Second
+	pollInterval = 100 * time.Millisecond
+)
+
+// runGoSDK does the jobs with the client of the Go SDK.
+func runGoSDK(ctx context.Context, jobs []job) ([]outcome, error) {
+	var (
+		mu  sync.Mutex
+		all []outcome
+		wg  sync.WaitGroup
+	)
+	for _, j := range jobs {
+		// Waited for below; each feature of the job has a limit.
+		wg.Go(func() {
+			found := runGoJob(ctx, j)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, found...)
+		})
+	}
+	wg.Wait()
+	return all, nil
+}
+
+func runGoJob(ctx context.Context, j job) []outcome {
+	s := &goSession{job: j, inbox: newInbox()}
+	all := []outcome{limited(ctx, j.ID, "", featureConnect, s.connect)}
+	if s.cs == nil {
+		return all
+	}
+	defer s.cs.Close()
+	if !all[0].OK {
+		return all
+	}
+	for _, p := range j.Servers {
+		for _, f := range features()[1:] {
+			if p.offers(f) {
+				all = append(all, limited(ctx, j.ID, p.Name, f, func(ctx context.Context) error { return s.try(ctx, f, p) }))
+			}
+		}
+	}
+	return all
+}
+
+// limited runs one feature within its limit.
+func limited(ctx context.Context, id int, server string, f feature, run func(context.Context) error) outcome {
+	ctx, cancel := context.WithTimeout(ctx, featureLimit)
+	defer cancel()
+	start := time.Now()
+	err := run(ctx)
+	o := outcome{Job: id, Server: server, Feature: f, OK: err == nil, MS: int(time.Since(start).Milliseconds())}
+	if err != nil {
+		o.Error = err.Error()
+	}
+	return o
+}
+
+// goSession is a session of the Go SDK's client.
+type goSession struct {
+	job   job
+	inbox *inbox
+	cs    *mcp.ClientSession
+	// meta goes with each call: in the modern era, the log level.
+	meta mcp.Meta
+}
+
+func (s *goSession) connect(ctx context.Context) error {
+	c := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1.0.0"}, s.options())
+	c.AddRoots(&mcp.Root{URI: s.job.Answers.Root, Name: "root"})
+	standalone := newStandalone()
+	cs, err := c.Connect(ctx, s.transport(standalone), &mcp.ClientSessionOptions{ProtocolVersion: s.job.Version})
+	if err != nil {
+		return err
+	}
+	s.cs = cs
+	if got := cs.InitializeResult().ProtocolVersion; got != s.job.Version {
+		return fmt.Errorf("negotiated %s, want %s", got, s.job.Version)
+	}
+	if s.job.Target.URL == "" || s.job.Era == eraModern {
+		return nil
+	}
+	select {
+	case <-standalone.opened:
+		return nil
+	case <-ctx.Done():
+		return errors.New("no answer to the GET of the session")
+	}
+}
+
+func (s *goSession) transport(standalone *standalone) mcp.Transport {
+	if s.job.Target.URL != "" {
+		return &mcp.StreamableClientTransport{
+			Endpoint:   s.job.Target.URL,
+			HTTPClient: &http.Client{Transport: standalone},
+			MaxRetries: -1,
+		}
+	}
+	// The SDK ends the command when the session is closed.
+	cmd := exec.Command(s.job.Target.Command, s.job.Target.Args...)
+	return &mcp.CommandTransport{Command: cmd, TerminateDuration: stopGrace / 10}
+}
+
+func (s *goSession) options() *mcp.ClientOptions {
+	a, in := s.job.Answers, s.inbox
+	return &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": a.Name}}, nil
+		},
+		CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+			return &mcp.CreateMessageResult{Model: "none", Role: "assistant", Content: &mcp.TextContent{Text: a.Sample}}, nil
+		},
+		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
+			in.logs.put(fmt.Sprint(r.Params.Data))
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			in.progress.put(r.Params)
+		},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { in.changed["tools"].put(struct{}{}) },
+		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) {
+			in.changed["resources"].put(struct{}{})
+		},
+	}
+}
+
+// try does what the probes say for one feature.
+func (s *goSession) try(ctx context.Context, f feature, p probes) error {
+	switch f {
+	case featureTools:
+		return s.wantListed(ctx, "tools", p.Tools)
+	case featureResources:
+		return s.wantListed(ctx, "resources", p.Resources)
+	case featureTemplates:
+		return s.wantListed(ctx, "templates", p.Templates)
+	case featurePrompts:
+		return s.wantListed(ctx, "prompts", p.Prompts)
+	case featureCall:
+		return s.wantCall(ctx, p.Call)
+	case featureProgress:
+		return s.tryProgress(ctx, p.Progress)
+	case featureCancel:
+		return s.tryCancel(ctx, p.Cancel)
+	case featureLog:
+		return s.tryLog(ctx, p.Log)
+	case featureComplete:
+		return s.tryComplete(ctx, p.Complete)
+	case featureRead:
+		return s.tryRead(ctx, p.Read)
+	case featureGet:
+		return s.tryGet(ctx, p.Get)
+	case featureElicit:
+		return s.wantCall(ctx, p.Elicit)
+	case featureSample:
+		return s.wantCall(ctx, p.Sample)
+	case featureRoots:
+		return s.wantCall(ctx, p.Roots)
+	case featureChanges:
+		return s.tryChanges(ctx, p.Changes)
+	default:
+		return fmt.Errorf("no way to try %s", f)
+	}
+}
+
+// listed returns the whole list of a kind, all pages of it.
+func (s *goSession) listed(ctx context.Context, kind string) (found []string, err error) {
+	switch kind {
+	case "tools":
+		for t, err := range s.cs.Tools(ctx, nil) {
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, t.Name)
+		}
+	case "resources":
+		for r, err := range s.cs.Resources(ctx, nil) {
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, r.URI)
+		}
+	case "templates":
+		for r, err := range s.cs.ResourceTemplates(ctx, nil) {
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, r.URITemplate)
+		}
+	case "prompts":
+		for p, err := range s.cs.Prompts(ctx, nil) {
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, p.Name)
+		}
+	}
+	return found, nil
+}
+
+func (s *goSession) wantListed(ctx context.Context, kind string, want []string) error {
+	got, err := s.listed(ctx, kind)
+	if err != nil {
+		return err
+	}
+	return includesAll(got, want)
+}
+
+func includesAll(got, want []string) error {
+	for _, w := range want {
+		if !slices.Contains(got, w) {
+			return fmt.Errorf("%q is not in %q", w, got)
+		}
+	}
+	return nil
+}
+
+func includes(got, want string) error {
+	if !strings.Contains(got, want) {
+		return fmt.Errorf("got %q, want %q in it", got, want)
+	}
+	return nil
+}
+
+// call returns the text of a tool's result.
+func (s *goSession) call(ctx context.Context, p callProbe, token any) (string, error) {
+	params := &mcp.CallToolParams{Name: p.Name, Meta: mcp.Meta{}}
+	if p.Arguments != nil { // a nil map would be sent as null
+		params.Arguments = p.Arguments
+	}
+	for k, v := range s.meta {
+		params.Meta[k] = v
+	}
+	if token != nil {
+		params.SetProgressToken(token)
+	}
+	res, err := s.cs.CallTool(ctx, params)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, c := range res.Content {
+		if t, ok := c.(*mcp.TextContent); ok {
+			text.WriteString(t.Text + "\n")
+		}
+	}
+	if res.IsError {
+		return "", fmt.Errorf("tool error: %s", text.String())
+	}
+	return text.String(), nil
+}
+
+func (s *goSession) wantCall(ctx context.Context, p *callProbe) error {
+	for {
+		got, err := s.call(ctx, *p, nil)
+		if err != nil {
+			return err
+		}
+		err = includes(got, p.Want)
+		if err == nil || !p.Eventually {
+			return err
+		}
+		select {
+		case <-time.After(pollInterval):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

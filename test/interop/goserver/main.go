@@ -1,0 +1,79 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command goserver is an MCP server made with the Go SDK, for the interop tests.
+//
+// Without flags it speaks over standard input and output, in both eras. With
+// -listen it serves two HTTP endpoints: /mcp keeps legacy sessions, /stateless
+// answers the modern era (and legacy clients that can do without a session).
+// It then prints the address of the first on standard error, and ends when its
+// standard input does, so that it cannot outlive the test that started it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func main() {
+	listen := flag.String("listen", "", "serve HTTP on this address instead of standard input and output")
+	flag.Parse()
+	if err := run(context.Background(), *listen); err != nil {
+		fmt.Fprintln(os.Stderr, "goserver:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, listen string) error {
+	if listen == "" {
+		return newServer().Run(ctx, &mcp.StdioTransport{})
+	}
+	return serveHTTP(ctx, listen, os.Stdin)
+}
+
+// serveHTTP serves until life ends.
+func serveHTTP(ctx context.Context, listen string, life io.Reader) error {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{Handler: newMux(), ReadHeaderTimeout: 10 * time.Second}
+	// Nobody waits for this one: it ends with life, and then ends the server.
+	go func() {
+		_, _ = io.Copy(io.Discard, life)
+		_ = srv.Close()
+	}()
+	fmt.Fprintf(os.Stderr, "listening on http://%s/mcp\n", ln.Addr())
+	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// newMux offers one server with sessions and one without: the SDK serves the
+// modern era over HTTP only without them.
+func newMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", newEndpoint(&mcp.StreamableHTTPOptions{}))
+	mux.Handle("/stateless", newEndpoint(&mcp.StreamableHTTPOptions{
+		Stateless: true,
+		// In the modern era a client cancels by closing the response, and the
+		// tools learn of it only with this.
+		PropagateRequestCancellation: true,
+	}))
+	return mux
+}
+
+func newEndpoint(opts *mcp.StreamableHTTPOptions) http.Handler {
+	server := newServer()
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, opts)
+}

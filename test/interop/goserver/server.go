@@ -1,0 +1,77 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// pageSize is less than the number of tools, so that whoever lists them must
+// follow a cursor.
+const pageSize = 4
+
+// languages are the values that the argument of the prompt completes to.
+var languages = []string{"norsk", "nynorsk", "suomi"} //nolint:gochecknoglobals // a constant list
+
+// newServer returns a server with everything that the interop tests use.
+func newServer() *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "goserver", Version: "1.0.0"}, &mcp.ServerOptions{
+		PageSize:          pageSize,
+		CompletionHandler: complete,
+	})
+	addTools(s)
+	addAsks(s)
+	addContent(s)
+	return s
+}
+
+// addContent adds a resource, a template and a prompt.
+func addContent(s *mcp.Server) {
+	s.AddResource(&mcp.Resource{
+		URI: "interop://greeting", Name: "greeting", MIMEType: "text/plain",
+	}, read)
+	s.AddResourceTemplate(&mcp.ResourceTemplate{
+		URITemplate: "interop://item/{id}", Name: "item", MIMEType: "text/plain",
+	}, read)
+	s.AddPrompt(&mcp.Prompt{
+		Name:      "welcome",
+		Arguments: []*mcp.PromptArgument{{Name: "language", Required: true}},
+	}, prompt)
+}
+
+func read(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	text := "hello"
+	if id, ok := strings.CutPrefix(req.Params.URI, "interop://item/"); ok {
+		text = "item " + id
+	}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{
+		{URI: req.Params.URI, MIMEType: "text/plain", Text: text},
+	}}, nil
+}
+
+func prompt(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+	text := fmt.Sprintf("Welcome the reader in %s.", req.Params.Arguments["language"])
+	return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{
+		{Role: "user", Content: &mcp.TextContent{Text: text}},
+	}}, nil
+}
+
+// complete answers for the prompt's argument and for the template's alike.
+func complete(_ context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+	candidates := languages
+	if req.Params.Ref.Type == "ref/resource" {
+		candidates = []string{"41", "42"}
+	}
+	values := []string{}
+	for _, c := range candidates {
+		if strings.HasPrefix(c, req.Params.Argument.Value) {
+			values = append(values, c)
+		}
+	}
+	return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: values, Total: len(values)}}, nil
+}

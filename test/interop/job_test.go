@@ -1,0 +1,117 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	modernVersion = "2026-07-28"
+
+	eraLegacy = "legacy"
+	eraModern = "modern"
+)
+
+// row is a row of the table: one client in one protocol version.
+type row struct{ client, version string }
+
+func (r row) era() string {
+	if r.version >= modernVersion {
+		return eraModern
+	}
+	return eraLegacy
+}
+
+// job is one session of one client, with all servers that are behind its
+// target. It is what the TypeScript clients read.
+type job struct {
+	ID      int      `json:"id"`
+	Version string   `json:"version"`
+	Era     string   `json:"era"`
+	Target  target   `json:"target"`
+	Answers answers  `json:"answers"`
+	Servers []probes `json:"servers"`
+}
+
+// answers are what the client says when a server asks it.
+type answers struct {
+	Name   string `json:"name"`
+	Sample string `json:"sample"`
+	Root   string `json:"root"`
+}
+
+// outcome is what came of one feature. Server is empty for the feature connect,
+// which is the whole job's.
+type outcome struct {
+	Job     int     `json:"job"`
+	Server  string  `json:"server"`
+	Feature feature `json:"feature"`
+	OK      bool    `json:"ok"`
+	Error   string  `json:"error"`
+	MS      int     `json:"ms"`
+}
+
+// client is a client that nobody here wrote.
+type client struct {
+	name     string
+	versions []string
+	// run does the jobs, in any order. An error means that the client itself
+	// could not be run; what did not work with a server is an outcome.
+	run func(ctx context.Context, jobs []job) ([]outcome, error)
+}
+
+func clients(node nodeTools) []client {
+	legacy := []string{"2025-03-26", "2025-06-18", "2025-11-25"}
+	all := append(legacy, modernVersion)
+	return []client{
+		// This SDK offers its newest version, and no option changes that.
+		{name: "ts1", versions: []string{"2025-11-25"}, run: nodeRunner(node, "clients/ts1.mjs")},
+		{name: "ts2", versions: all, run: nodeRunner(node, "clients/ts2.mjs")},
+		// The command line chooses the era, and the newest version in it.
+		{name: "inspector", versions: []string{"2025-11-25", modernVersion}, run: inspectorRunner(node)},
+		{name: "go-sdk", versions: all, run: runGoSDK},
+	}
+}
+
+// batchTimeout bounds all jobs of one client; each feature has its own limit.
+const batchTimeout = 2 * time.Minute
+
+// nodeRunner does all jobs in one process.
+func nodeRunner(node nodeTools, script string) func(context.Context, []job) ([]outcome, error) {
+	return func(ctx context.Context, jobs []job) ([]outcome, error) {
+		stdin, err := json.Marshal(jobs)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, batchTimeout)
+		defer cancel()
+		stdout, stderr, err := output(ctx, stdin, node.env, node.bin, script)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s", script, err, stderr)
+		}
+		return decodeOutcomes(stdout)
+	}
+}
+
+// decodeOutcomes reads one outcome per line.
+func decodeOutcomes(lines []byte) ([]outcome, error) {
+	var all []outcome
+	for line := range bytes.Lines(lines) {
+		var o outcome
+		if err := json.Unmarshal(line, &o); err != nil {
+			return nil, fmt.Errorf("outcome %q: %w", line, err)
+		}
+		all = append(all, o)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no outcomes")
+	}
+	return all, nil
+}

@@ -1,0 +1,51 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"context"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// checkOffers compares what the probes leave out with what each server declares,
+// so that a missing probe is the server's doing and not an oversight.
+func checkOffers(t *testing.T, servers []server, say answers) {
+	t.Helper()
+	for _, s := range servers {
+		caps, err := declared(t.Context(), s, say)
+		if err != nil {
+			t.Errorf("%s: %v", s.name, err)
+			continue
+		}
+		for f, got := range map[feature]bool{
+			featureTools:     caps.Tools != nil,
+			featureResources: caps.Resources != nil,
+			featureTemplates: caps.Resources != nil,
+			featurePrompts:   caps.Prompts != nil,
+			featureComplete:  caps.Completions != nil,
+			featureLog:       caps.Logging != nil,
+		} {
+			if want := s.probes("").offers(f); got != want {
+				t.Errorf("%s declares %s: %t, and has probes for it: %t", s.name, f, got, want)
+			}
+		}
+	}
+}
+
+// declared connects once and returns the capabilities of the server.
+func declared(ctx context.Context, s server, say answers) (*mcp.ServerCapabilities, error) {
+	session := &goSession{
+		job:   newPlan(row{"go-sdk", "2025-11-25"}, s.target, say).job,
+		inbox: newInbox(),
+	}
+	ctx, cancel := context.WithTimeout(ctx, featureLimit)
+	defer cancel()
+	if err := session.connect(ctx); err != nil {
+		return nil, err
+	}
+	defer session.cs.Close()
+	return session.cs.InitializeResult().Capabilities, nil
+}

@@ -1,0 +1,175 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import "slices"
+
+// feature is a column of the table. The clients in clients/ use the same words.
+type feature string
+
+const (
+	featureConnect   feature = "connect"
+	featureTools     feature = "tools"
+	featureResources feature = "resources"
+	featureTemplates feature = "templates"
+	featurePrompts   feature = "prompts"
+	featureCall      feature = "call"
+	featureProgress  feature = "progress"
+	featureCancel    feature = "cancel"
+	featureLog       feature = "log"
+	featureComplete  feature = "complete"
+	featureRead      feature = "read"
+	featureGet       feature = "get"
+	featureElicit    feature = "elicit"
+	featureSample    feature = "sample"
+	featureRoots     feature = "roots"
+	featureChanges   feature = "changes"
+)
+
+// features returns the columns in order.
+func features() []feature {
+	return []feature{
+		featureConnect, featureTools, featureResources, featureTemplates, featurePrompts, featureCall, featureProgress, featureCancel, featureLog,
+		featureComplete, featureRead, featureGet, featureElicit, featureSample, featureRoots, featureChanges,
+	}
+}
+
+// probes says what to do with one server, feature by feature, and what must
+// come of it. What is missing the server does not offer. It is plain data, and
+// the same for every client, whatever language that is written in.
+type probes struct {
+	Name      string          `json:"name"`
+	Tools     []string        `json:"tools,omitempty"`
+	Resources []string        `json:"resources,omitempty"`
+	Templates []string        `json:"templates,omitempty"`
+	Prompts   []string        `json:"prompts,omitempty"`
+	Call      *callProbe      `json:"call,omitempty"`
+	Progress  *callProbe      `json:"progress,omitempty"`
+	Cancel    *cancelProbe    `json:"cancel,omitempty"`
+	Log       *callProbe      `json:"log,omitempty"`
+	Complete  []completeProbe `json:"complete,omitempty"`
+	Read      []readProbe     `json:"read,omitempty"`
+	Get       *callProbe      `json:"get,omitempty"`
+	Elicit    *callProbe      `json:"elicit,omitempty"`
+	Sample    *callProbe      `json:"sample,omitempty"`
+	Roots     *callProbe      `json:"roots,omitempty"`
+	Changes   *changeProbe    `json:"changes,omitempty"`
+}
+
+// callProbe calls a tool, or gets a prompt, and looks for Want in the text.
+type callProbe struct {
+	Name      string         `json:"name"`
+	Arguments map[string]any `json:"arguments,omitempty"`
+	// Want is part of the result; for the feature log, of the log message.
+	Want string `json:"want"`
+	// Steps is how often the call reports progress.
+	Steps int `json:"steps,omitempty"`
+	// Eventually allows further calls until one answers as wanted, for a server
+	// that learns something after the handshake and does not say when.
+	Eventually bool `json:"eventually,omitempty"`
+	// Stop undoes the call.
+	Stop *callProbe `json:"stop,omitempty"`
+}
+
+// cancelProbe cancels Block once Started answers; Cancelled answers when the
+// cancellation has reached the tool itself.
+type cancelProbe struct {
+	Block     callProbe `json:"block"`
+	Started   callProbe `json:"started"`
+	Cancelled callProbe `json:"cancelled"`
+}
+
+// completeProbe wants Value among the completions of Argument.
+type completeProbe struct {
+	Ref      map[string]string `json:"ref"`
+	Argument map[string]string `json:"argument"`
+	Value    string            `json:"value"`
+}
+
+// readProbe wants Text in the resource.
+type readProbe struct {
+	URI  string `json:"uri"`
+	Text string `json:"text"`
+}
+
+// changeProbe calls Add, wants a notice, and then Item in the list of Kind; and
+// the same backwards with Remove, where the server can.
+type changeProbe struct {
+	Kind   string     `json:"kind"`
+	Item   string     `json:"item"`
+	Add    callProbe  `json:"add"`
+	Remove *callProbe `json:"remove,omitempty"`
+}
+
+// offers reports whether there is something to try.
+func (p probes) offers(f feature) bool {
+	has := map[feature]bool{
+		featureConnect: true, featureTools: p.Tools != nil, featureResources: p.Resources != nil,
+		featureTemplates: p.Templates != nil, featurePrompts: p.Prompts != nil, featureCall: p.Call != nil,
+		featureProgress: p.Progress != nil, featureCancel: p.Cancel != nil, featureLog: p.Log != nil,
+		featureComplete: p.Complete != nil, featureRead: p.Read != nil, featureGet: p.Get != nil,
+		featureElicit: p.Elicit != nil, featureSample: p.Sample != nil, featureRoots: p.Roots != nil,
+		featureChanges: p.Changes != nil,
+	}
+	return has[f]
+}
+
+// prefixed returns the probes as they are behind a gateway that puts prefix
+// before the names of tools and prompts. URIs stay.
+func (p probes) prefixed(prefix string) probes {
+	p.Tools = prefixAll(p.Tools, prefix)
+	p.Prompts = prefixAll(p.Prompts, prefix)
+	for _, c := range []**callProbe{&p.Call, &p.Progress, &p.Log, &p.Get, &p.Elicit, &p.Sample, &p.Roots} {
+		*c = (*c).prefixed(prefix)
+	}
+	if p.Cancel != nil {
+		p.Cancel = &cancelProbe{
+			Block:     *p.Cancel.Block.prefixed(prefix),
+			Started:   *p.Cancel.Started.prefixed(prefix),
+			Cancelled: *p.Cancel.Cancelled.prefixed(prefix),
+		}
+	}
+	p.Complete = slices.Clone(p.Complete)
+	for i, c := range p.Complete {
+		if c.Ref["type"] == "ref/prompt" {
+			p.Complete[i].Ref = map[string]string{"type": "ref/prompt", "name": prefix + c.Ref["name"]}
+		}
+	}
+	p.Changes = p.Changes.prefixed(prefix)
+	return p
+}
+
+func (c *callProbe) prefixed(prefix string) *callProbe {
+	if c == nil {
+		return nil
+	}
+	named := *c
+	named.Name = prefix + c.Name
+	named.Stop = c.Stop.prefixed(prefix)
+	return &named
+}
+
+func (c *changeProbe) prefixed(prefix string) *changeProbe {
+	if c == nil {
+		return nil
+	}
+	named := *c
+	named.Add = *c.Add.prefixed(prefix)
+	named.Remove = c.Remove.prefixed(prefix)
+	if c.Kind != "resources" {
+		named.Item = prefix + c.Item
+	}
+	return &named
+}
+
+func prefixAll(names []string, prefix string) []string {
+	if names == nil {
+		return nil
+	}
+	all := make([]string, len(names))
+	for i, n := range names {
+		all[i] = prefix + n
+	}
+	return all
+}

@@ -1,0 +1,253 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// sampleTable has two rows and two servers, the second without sessions.
+func sampleTable() table {
+	small := func(string) probes {
+		return probes{Tools: []string{"echo"}, Elicit: &callProbe{Name: "ask"}}
+	}
+	return table{
+		rows: []row{{"ts1", "2025-11-25"}, {"inspector", "2025-11-25"}},
+		servers: []server{
+			{name: "one", probes: small},
+			{name: "two", probes: small, sessionless: true},
+		},
+	}
+}
+
+// sampleDirect is what sampleTable gives when everything is as it is known.
+func sampleDirect() results {
+	works := outcome{OK: true}
+	all := results{}
+	for _, client := range []string{"ts1", "inspector"} {
+		for _, s := range []string{"one", "two"} {
+			all[cell{row{client, "2025-11-25"}, s, featureConnect}] = works
+			all[cell{row{client, "2025-11-25"}, s, featureTools}] = works
+		}
+	}
+	all[cell{row{"ts1", "2025-11-25"}, "one", featureElicit}] = works
+	return all
+}
+
+func TestJudgeDirect(t *testing.T) {
+	ts1, inspector := row{"ts1", "2025-11-25"}, row{"inspector", "2025-11-25"}
+	tests := []struct {
+		name   string
+		change func(results)
+		want   []string
+	}{
+		{"as known", func(results) {}, nil},
+		{"failed", func(r results) { r[cell{ts1, "two", featureTools}] = outcome{Error: "refused"} },
+			[]string{"ts1 2025-11-25, tools of two does not work directly: refused"}},
+		{"not reached", func(r results) { delete(r, cell{ts1, "one", featureElicit}) },
+			[]string{"ts1 2025-11-25, elicit of one does not work directly: not reached, the client could not connect"}},
+		{"stale gap of a server", func(r results) { r[cell{ts1, "two", featureElicit}] = outcome{OK: true} },
+			[]string{"ts1 2025-11-25, elicit of two works directly, but is a gap: " +
+				"the server keeps no session, which the legacy era needs for this"}},
+		{"stale gap of a client", func(r results) { r[cell{inspector, "one", featureElicit}] = outcome{OK: true} },
+			[]string{"inspector 2025-11-25, elicit of one works directly, but is a gap: " +
+				"the inspector's command line declares neither elicitation nor sampling"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tab, direct := sampleTable(), sampleDirect()
+			tt.change(direct)
+			tab.routes = []route{{"direct", direct}}
+			if diff := cmp.Diff(tab.judgeDirect(), tt.want); diff != "" {
+				t.Errorf("(-got +want)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestJudgeRoute(t *testing.T) {
+	tab := sampleTable()
+	through := sampleDirect()
+	broken := cell{tab.rows[0], "one", featureElicit}
+	through[broken] = outcome{Error: "no answer"}
+	tab.routes = []route{{"direct", sampleDirect()}, {"through", through}}
+	want := []string{"ts1 2025-11-25, elicit of one works directly, but not through: no answer"}
+	if diff := cmp.Diff(tab.judge(tab.routes[1]), want); diff != "" {
+		t.Errorf("(-got +want)\n%s", diff)
+	}
+	if got := tab.judge(tab.routes[0]); got != nil {
+		t.Errorf("a route differs from itself: %q", got)
+	}
+}
+
+func TestPrintTable(t *testing.T) {
+	tab := sampleTable()
+	through := sampleDirect()
+	delete(through, cell{tab.rows[1], "two", featureTools})
+	tab.routes = []route{{"direct", sampleDirect()}, {"through", through}}
+	var b bytes.Buffer
+	if err := tab.print(&b); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(b.String(), "\n")
+	want := []string{
+		"client version connect tools resources templates prompts call progress cancel log complete read get elicit sample roots changes",
+		"ts1 2025-11-25 2|2 2|2 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 1|1 0|0 0|0 0|0",
+		"inspector 2025-11-25 2|2 2|1 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 -db|-db 0|0 0|0 0|0",
+		"servers that offer it 2 2 0 0 0 0 0 0 0 0 0 0 2 0 0 0",
+		`At how many servers it worked: direct|through. "-": at none, because`,
+	}
+	spaces := regexp.MustCompile(` +`)
+	for i, w := range want {
+		if got := spaces.ReplaceAllString(strings.TrimSpace(lines[i]), " "); got != w {
+			t.Errorf("line %d:\n got %q\nwant %q", i, got, w)
+		}
+	}
+}
+
+// TestPrefixed looks for each name of a server in its prefixed probes.
+func TestPrefixed(t *testing.T) {
+	const prefix = "backend__"
+	for name, p := range map[string]probes{
+		"everything": probeEverything("tag", "file:///root"),
+		"go":         probeGo("tag", "file:///root"),
+		"filesystem": probeFilesystem(workspace{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := marshal(t, p)
+			after := marshal(t, p.prefixed(prefix))
+			if diff := cmp.Diff(marshal(t, p), before); diff != "" {
+				t.Errorf("the original changed (-got +want)\n%s", diff)
+			}
+			// Nothing but names differs.
+			if got := strings.ReplaceAll(after, prefix, ""); got != before {
+				t.Errorf("(-got +want)\n%s", cmp.Diff(got, before))
+			}
+			bare := regexp.MustCompile(`"name":"[^"]*"`)
+			for _, field := range bare.FindAllString(stripArguments(after), -1) {
+				if !strings.HasPrefix(field, `"name":"`+prefix) && field != `"name":""` {
+					t.Errorf("%s has no prefix", field)
+				}
+			}
+		})
+	}
+}
+
+func marshal(t *testing.T, p probes) string {
+	t.Helper()
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// stripArguments removes the arguments of tools and completions: names in them
+// are not the gateway's.
+func stripArguments(probes string) string {
+	return regexp.MustCompile(`"arguments?":\{[^}]*\}`).ReplaceAllString(probes, "")
+}
+
+func TestPrefixedKinds(t *testing.T) {
+	tool := (&changeProbe{Kind: "tools", Item: "a"}).prefixed("p__")
+	resource := (&changeProbe{Kind: "resources", Item: "a"}).prefixed("p__")
+	if tool.Item != "p__a" || resource.Item != "a" {
+		t.Errorf("got %q and %q, want %q and %q", tool.Item, resource.Item, "p__a", "a")
+	}
+}
+
+func TestDecodeOutcomes(t *testing.T) {
+	tests := []struct {
+		name, in, wantErr string
+		want              []outcome
+	}{
+		{"lines", "{\"job\":1,\"server\":\"go\",\"feature\":\"call\",\"ok\":true}\n{\"error\":\"x\"}\n", "",
+			[]outcome{{Job: 1, Server: "go", Feature: featureCall, OK: true}, {Error: "x"}}},
+		{"nothing", "", "no outcomes", nil},
+		{"not JSON", "{}\nhello\n", "hello", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := decodeOutcomes([]byte(tt.in))
+			if tt.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+					t.Errorf("got error %v, want %q in it", err, tt.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(got, tt.want); diff != "" {
+				t.Errorf("(-got +want)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestQueueKeepsWhatDoesNotMatch(t *testing.T) {
+	q := newQueue[int]()
+	for i := range 3 {
+		q.put(i)
+	}
+	is := func(want int) func(int) bool { return func(got int) bool { return got == want } }
+	for _, want := range []int{2, 0, 1} {
+		if got, err := q.take(t.Context(), is(want)); err != nil || got != want {
+			t.Fatalf("got %d, %v, want %d", got, err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := q.take(ctx, is(1)); err == nil {
+		t.Error("took an item twice")
+	}
+}
+
+func TestRefusalsTryOnce(t *testing.T) {
+	r := &refusals{tries: make(map[string]func() error)}
+	refused, tries := errors.New("refused"), 0
+	for range 3 {
+		err := r.first("method", func() error { tries++; return refused })
+		if !errors.Is(err, refused) {
+			t.Fatalf("got %v, want %v", err, refused)
+		}
+	}
+	if tries != 1 {
+		t.Errorf("tried %d times, want 1", tries)
+	}
+}
+
+// TestLockFile keeps the place that packages were once fetched from out of the
+// lock file, and wants a hash for each.
+func TestLockFile(t *testing.T) {
+	data, err := os.ReadFile("package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lock struct {
+		Packages map[string]struct {
+			Resolved, Integrity string
+		}
+	}
+	if err := json.Unmarshal(data, &lock); err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range lock.Packages {
+		if p.Resolved != "" {
+			t.Errorf("%s names its address %s", name, p.Resolved)
+		}
+		if name != "" && p.Integrity == "" {
+			t.Errorf("%s has no hash", name)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"text/tabwriter"
+)
+
+// cell is one thing that was tried: a feature, by a row, with a server.
+type cell struct {
+	row     row
+	server  string
+	feature feature
+}
+
+func (c cell) String() string {
+	return fmt.Sprintf("%s %s, %s of %s", c.row.client, c.row.version, c.feature, c.server)
+}
+
+// results are what came of the cells that were tried. What is missing was not
+// reached: the client could not connect.
+type results map[cell]outcome
+
+func (r results) works(c cell) bool { return r[c].OK }
+
+// route is a way from the clients to the servers, and what came of it.
+type route struct {
+	name    string
+	results results
+}
+
+// table is what was tried: first directly, then through the gateway.
+type table struct {
+	rows    []row
+	servers []server
+	routes  []route
+}
+
+func (t table) direct() results { return t.routes[0].results }
+
+// cells returns all cells of a row and a feature, one per server that offers it.
+func (t table) cells(r row, f feature) []cell {
+	var all []cell
+	for _, s := range t.servers {
+		if s.probes("").offers(f) {
+			all = append(all, cell{r, s.name, f})
+		}
+	}
+	return all
+}
+
+// each returns all cells, row by row.
+func (t table) each() iter.Seq[cell] {
+	return func(yield func(cell) bool) {
+		for _, r := range t.rows {
+			for _, f := range features() {
+				for _, c := range t.cells(r, f) {
+					if !yield(c) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// print writes a line per row, and in it a cell per feature: for each route, at
+// how many servers the feature worked. Where no server could show it, the mark
+// of the reason stands, and the legend has the reason.
+func (t table) print(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(tw, "client\tversion")
+	for _, f := range features() {
+		fmt.Fprintf(tw, "\t%s", f)
+	}
+	fmt.Fprintln(tw)
+	for _, r := range t.rows {
+		fmt.Fprintf(tw, "%s\t%s", r.client, r.version)
+		for _, f := range features() {
+			fmt.Fprintf(tw, "\t%s", t.counts(r, f))
+		}
+		fmt.Fprintln(tw)
+	}
+	fmt.Fprint(tw, "servers that offer it\t")
+	for _, f := range features() {
+		fmt.Fprintf(tw, "\t%d", len(t.cells(row{}, f)))
+	}
+	fmt.Fprintln(tw)
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, t.legend())
+	return err
+}
+
+func (t table) counts(r row, f feature) string {
+	var all []string
+	for _, way := range t.routes {
+		all = append(all, t.count(r, f, way.results))
+	}
+	return strings.Join(all, "|")
+}
+
+// count returns how often a feature worked, or the marks of why it could not.
+func (t table) count(r row, f feature, in results) string {
+	n, marks := 0, ""
+	for _, c := range t.cells(r, f) {
+		if in.works(c) {
+			n++
+		} else if g, ok := t.gapOf(c); ok && !strings.Contains(marks, g.mark) {
+			marks += g.mark
+		}
+	}
+	if n == 0 && marks != "" {
+		return "-" + marks
+	}
+	return fmt.Sprint(n)
+}
+
+func (t table) gapOf(c cell) (gap, bool) {
+	for _, s := range t.servers {
+		if s.name == c.server {
+			return gapOf(c, s)
+		}
+	}
+	return gap{}, false
+}
+
+// legend says what the numbers and marks are.
+func (t table) legend() string {
+	var b strings.Builder
+	b.WriteString("At how many servers it worked: ")
+	for i, way := range t.routes {
+		if i > 0 {
+			b.WriteString("|")
+		}
+		b.WriteString(way.name)
+	}
+	b.WriteString(". \"-\": at none, because\n")
+	for _, g := range gaps() {
+		fmt.Fprintf(&b, "  %s  %s\n", g.mark, g.reason)
+	}
+	return b.String()
+}
