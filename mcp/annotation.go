@@ -25,8 +25,8 @@ func ParamHeaders(inputSchema []byte) ([]ParamHeader, error) {
 	if i := a.begin(); i >= 0 {
 		a.end(a.schema(i, 0, nil, true))
 	}
-	if a.scanner.err != nil {
-		return nil, fmt.Errorf("input schema: %w", a.scanner.err)
+	if a.err != nil {
+		return nil, fmt.Errorf("input schema: %w", a.err)
 	}
 	if len(a.faults) > 0 {
 		return nil, errors.Join(a.faults...)

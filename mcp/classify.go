@@ -5,29 +5,28 @@ package mcp
 
 // classify decides what the message is whose envelope was scanned. start is the
 // offset of the envelope, where absent members are complained about.
-func (s *scanner) classify(env *Object, start int) {
+func (s *scanner) classify(m *Message, env *Object, start int) {
 	s.checkVersion(env, start)
 	switch {
 	case s.err != nil:
 	case env.present(fieldMethod):
-		s.classifyCall(env)
+		s.classifyCall(m, env)
 	case env.present(fieldResult) && env.present(fieldError):
 		s.invalid(env.offset(fieldError), "the message has a result and an error", "send one of both")
 	case env.present(fieldParams):
 		s.invalid(env.offset(fieldParams), "the message has params and no method", "name the method")
 	case env.present(fieldResult):
-		s.classifyResult(env, start)
+		s.classifyResult(m, env, start)
 	case env.present(fieldError):
-		s.classifyError(env)
+		s.classifyError(m, env)
 	default:
 		s.invalid(start, "the message has no method, no result and no error", "send one of them")
 	}
 }
 
 func (s *scanner) checkVersion(env *Object, start int) {
-	v, ok := decodeText(env.Raw(fieldJSONRPC))
-	switch {
-	case ok && v == "2.0":
+	switch raw := env.Raw(fieldJSONRPC); {
+	case string(raw) == `"2.0"`, is20(raw):
 	case env.present(fieldJSONRPC):
 		s.invalid(env.offset(fieldJSONRPC), `member "jsonrpc" is not "2.0"`, `send "jsonrpc":"2.0"`)
 	default:
@@ -35,8 +34,14 @@ func (s *scanner) checkVersion(env *Object, start int) {
 	}
 }
 
-func (s *scanner) classifyCall(env *Object) {
-	m := s.msg
+// is20 is for the version with escapes in it, which nobody sends and which is
+// valid all the same.
+func is20(raw []byte) bool {
+	v, ok := decodeText(raw)
+	return ok && v == "2.0"
+}
+
+func (s *scanner) classifyCall(m *Message, env *Object) {
 	switch {
 	case env.present(fieldResult):
 		s.invalid(env.offset(fieldResult), "the message has a method and a result", "send one of both")
@@ -52,11 +57,13 @@ func (s *scanner) classifyCall(env *Object) {
 	default:
 		m.Kind = KindRequest
 	}
-	m.Params.raw = env.Raw(fieldParams)
+	if raw := env.Raw(fieldParams); raw != nil {
+		m.Params = s.body
+		m.Params.raw = raw
+	}
 }
 
-func (s *scanner) classifyResult(env *Object, start int) {
-	m := s.msg
+func (s *scanner) classifyResult(m *Message, env *Object, start int) {
 	switch {
 	case !env.present(fieldID):
 		s.invalid(start, "the message has a result and no id", "send the id of the request")
@@ -66,19 +73,20 @@ func (s *scanner) classifyResult(env *Object, start int) {
 		s.invalid(env.offset(fieldResult), `member "result" is `+kindOf(env.Raw(fieldResult)), "send an object")
 	default:
 		m.Kind = KindResult
+		m.Result = s.body
 		m.Result.raw = env.Raw(fieldResult)
 	}
 }
 
 // classifyError accepts an error without an id, or with null: so answers a peer
 // that could not read the id.
-func (s *scanner) classifyError(env *Object) {
+func (s *scanner) classifyError(m *Message, env *Object) {
 	if !env.isObject(fieldError) {
 		s.invalid(env.offset(fieldError), `member "error" is `+kindOf(env.Raw(fieldError)), "send an object")
 		return
 	}
-	s.msg.Kind = KindError
-	s.msg.Error = env.Raw(fieldError)
+	m.Kind = KindError
+	m.Error = env.Raw(fieldError)
 }
 
 // present, offset, end and isObject are for members of the envelope, which Has

@@ -40,8 +40,8 @@ func ParseLogLevel(name string) (LogLevel, bool) {
 
 // String returns the level's name on the wire, and "" for LogNone and LogUnset.
 func (l LogLevel) String() string {
-	if int(l) < len(logNames()) {
-		return logNames()[l]
+	if names := logNames(); int(l) < len(names) {
+		return names[l]
 	}
 	return ""
 }

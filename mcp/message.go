@@ -66,19 +66,17 @@ type Message struct {
 func Parse(data []byte, lim Limits) (Message, error) {
 	m := Message{Raw: data}
 	s := newScanner(data, lim)
-	s.msg = &m
-	s.envelope()
+	s.envelope(&m)
 	if s.err == nil {
 		return m, nil
 	}
 	if s.err.Code == CodeInvalidRequest {
 		m.ID = salvageID(data)
 	}
-	m = Message{Raw: data, ID: m.ID, Method: m.Method}
-	return m, s.err
+	return Message{Raw: data, ID: m.ID, Method: m.Method}, s.err
 }
 
-func (s *scanner) envelope() {
+func (s *scanner) envelope(m *Message) {
 	i := s.begin()
 	if i < 0 {
 		return
@@ -92,35 +90,35 @@ func (s *scanner) envelope() {
 	var env Object
 	end := s.object(i, 0, levelEnvelope, &env, 0)
 	env.raw = s.data
-	if s.identify(&env); s.err == nil && s.end(end) >= 0 {
-		s.classify(&env, i)
+	if s.identify(m, &env); s.err == nil && s.end(end) >= 0 {
+		s.classify(m, &env, i)
 	}
 }
 
 // identify reads who is asked for what, as far as the envelope was scanned. An
 // error that is known already stays the error.
-func (s *scanner) identify(env *Object) {
+func (s *scanner) identify(m *Message, env *Object) {
 	if method, ok := env.find(fieldMethod); ok {
-		s.method(int(method.value), int(method.end))
+		m.Method = s.method(int(method.value), int(method.end))
 	}
 	if id, ok := env.find(fieldID); ok && string(env.Raw(fieldID)) != "null" {
-		s.msg.ID = s.id(int(id.value), int(id.end))
+		m.ID = s.id(int(id.value), int(id.end))
 	}
 }
 
-func (s *scanner) method(i, end int) {
+func (s *scanner) method(i, end int) string {
 	token := s.data[i:end]
 	if token[0] != '"' {
 		s.invalid(i, "member \"method\" is "+kindOf(token), "send a string")
-		return
+		return ""
 	}
 	if hasHalfPair(token) {
 		s.fail(CodeParseError, i, "member \"method\" has half a surrogate pair", "send both halves")
-		return
+		return ""
 	}
 	name := token[1 : len(token)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		name, _ = unescape(nil, name)
 	}
-	s.msg.Method = methodName(name)
+	return methodName(name)
 }

@@ -31,7 +31,7 @@ type scanner struct {
 	members int // that may still come
 	depth   int // limit
 	err     *ParseError
-	msg     *Message // whose envelope is scanned, or nil
+	body    Object // params or result, where an envelope is scanned
 
 	// Of the name that key read last.
 	keyEnd     int  // behind its closing quote

@@ -49,24 +49,12 @@ func (s *scanner) member(i, depth int, l level, f Field, o *Object, base int) in
 		return s.value(i, depth)
 	}
 	if l == levelEnvelope {
-		// The object stands for itself: its offsets count from its own start.
-		o, base = s.inner(f), i
+		// The object stands for itself: its offsets count from its own start. An
+		// envelope with more than one of these objects is refused later.
+		s.body = Object{}
+		o, base = &s.body, i
 	}
 	return s.object(i, depth, sub, o, base)
-}
-
-// inner returns where the members of a member of the envelope are recorded.
-func (s *scanner) inner(f Field) *Object {
-	switch {
-	case s.msg == nil:
-		return nil
-	case f == fieldParams:
-		return &s.msg.Params
-	case f == fieldResult:
-		return &s.msg.Result
-	default:
-		return nil
-	}
 }
 
 // name returns the field of the member whose name key has just read from start.
