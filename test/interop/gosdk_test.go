@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os/exec"
 	"slices"
@@ -247,9 +248,7 @@ func (s *goSession) call(ctx context.Context, p callProbe, token any) (string, e
 	if p.Arguments != nil { // a nil map would be sent as null
 		params.Arguments = p.Arguments
 	}
-	for k, v := range s.meta {
-		params.Meta[k] = v
-	}
+	maps.Copy(params.Meta, s.meta)
 	if token != nil {
 		params.SetProgressToken(token)
 	}

@@ -32,6 +32,8 @@ func addAsks(s *mcp.Server) {
 	addAsk(s, "roots", &mcp.ListRootsParams{})
 }
 
+// addAsk adds a tool that asks first and, called again with the answer, returns
+// what was answered.
 func addAsk(s *mcp.Server, name string, ask mcp.InputRequest) {
 	mcp.AddTool(s, &mcp.Tool{Name: name, Description: "Asks the client and returns the answer."},
 		func(_ context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
@@ -43,6 +45,8 @@ func addAsk(s *mcp.Server, name string, ask mcp.InputRequest) {
 		})
 }
 
+// describe returns the answer as text, which a client can compare with what it
+// said.
 func describe(answer mcp.InputResponse) *mcp.CallToolResult {
 	switch a := answer.(type) {
 	case *mcp.ElicitResult:
@@ -55,6 +59,7 @@ func describe(answer mcp.InputResponse) *mcp.CallToolResult {
 	return text("unexpected answer %T", answer)
 }
 
+// describeRoots names the first root: the clients offer only one.
 func describeRoots(roots []*mcp.Root) *mcp.CallToolResult {
 	if len(roots) == 0 {
 		return text("no roots")

@@ -33,6 +33,8 @@ func main() {
 	}
 }
 
+// run speaks over standard input and output until the client closes them, or
+// serves HTTP until its own standard input ends.
 func run(ctx context.Context, listen string) error {
 	if listen == "" {
 		return newServer().Run(ctx, &mcp.StdioTransport{})
@@ -73,6 +75,8 @@ func newMux() *http.ServeMux {
 	return mux
 }
 
+// newEndpoint shows one server to all sessions, so that a tool which one
+// session adds is announced to the others.
 func newEndpoint(opts *mcp.StreamableHTTPOptions) http.Handler {
 	server := newServer()
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, opts)

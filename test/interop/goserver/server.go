@@ -44,6 +44,8 @@ func addContent(s *mcp.Server) {
 	}, prompt)
 }
 
+// read serves the resource and the template: what the URI asks for is in the
+// text, so that a client can tell the answers apart.
 func read(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	text := "hello"
 	if id, ok := strings.CutPrefix(req.Params.URI, "interop://item/"); ok {
@@ -54,6 +56,7 @@ func read(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceRes
 	}}, nil
 }
 
+// prompt puts its argument into the one message.
 func prompt(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	text := fmt.Sprintf("Welcome the reader in %s.", req.Params.Arguments["language"])
 	return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{

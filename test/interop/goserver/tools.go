@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,23 +19,28 @@ const witnessTimeout = 5 * time.Second
 // Some clients drop a notice that they read together with the result.
 const stepPause = 50 * time.Millisecond
 
+// textArgs are the arguments of echo, log and the tools that change adds.
 type textArgs struct {
 	Text string `json:"text"`
 }
 
+// stepsArgs are the arguments of steps.
 type stepsArgs struct {
 	Steps int `json:"steps"`
 }
 
+// keyArgs are the arguments of block.
 type keyArgs struct {
 	Key string `json:"key"`
 }
 
+// witnessArgs name a block and what is waited for.
 type witnessArgs struct {
 	Key   string `json:"key"`
 	State string `json:"state" jsonschema:"started or cancelled"`
 }
 
+// changeArgs name the tool to add or to remove.
 type changeArgs struct {
 	Name   string `json:"name"`
 	Remove bool   `json:"remove,omitempty"`
@@ -51,18 +57,27 @@ func addTools(s *mcp.Server) {
 	mcp.AddTool(s, &mcp.Tool{Name: "change", Description: "Adds a tool, or removes it."}, changer(s))
 }
 
+// text makes a result of one text.
 func text(format string, args ...any) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}
 }
 
+// echo returns its text with a mark, so that a result which merely repeats the
+// request is not taken for an answer.
 func echo(_ context.Context, _ *mcp.CallToolRequest, in textArgs) (*mcp.CallToolResult, any, error) {
 	return text("echo: %s", in.Text), nil, nil
 }
 
+// steps reports progress with the token of the caller, whatever that is. A call
+// without a token is an error, which is how a lost token shows.
 func steps(ctx context.Context, req *mcp.CallToolRequest, in stepsArgs) (*mcp.CallToolResult, any, error) {
+	token := req.Params.GetProgressToken()
+	if token == nil {
+		return nil, nil, errors.New("the call has no progress token")
+	}
 	for i := range in.Steps {
 		err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
-			ProgressToken: req.Params.GetProgressToken(),
+			ProgressToken: token,
 			Progress:      float64(i + 1),
 			Total:         float64(in.Steps),
 		})
@@ -76,6 +91,7 @@ func steps(ctx context.Context, req *mcp.CallToolRequest, in stepsArgs) (*mcp.Ca
 	return text("%d steps", in.Steps), nil, nil
 }
 
+// pause waits for d, or for the end of ctx.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -85,6 +101,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// logText logs within the call, so that the message belongs to it. The SDK keeps
+// it back unless the client asked for a level.
 func logText(ctx context.Context, req *mcp.CallToolRequest, in textArgs) (*mcp.CallToolResult, any, error) {
 	err := req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Logger: "goserver", Data: in.Text})
 	return text("logged"), nil, err

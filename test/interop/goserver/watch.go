@@ -40,6 +40,8 @@ func (w *watch) block(ctx context.Context, _ *mcp.CallToolRequest, in keyArgs) (
 	return nil, nil, ctx.Err()
 }
 
+// witness waits for a mark. It is a tool and not an endpoint beside the
+// protocol, so that it works over every transport and through a gateway.
 func (w *watch) witness(ctx context.Context, _ *mcp.CallToolRequest, in witnessArgs) (*mcp.CallToolResult, any, error) {
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
