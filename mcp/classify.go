@@ -153,7 +153,11 @@ func (s *scanner) salvage(i, end, depth int) (ID, bool) {
 	if c := s.at(value); c != '"' && c != '-' && (c < '0' || c > '9') {
 		return ID{}, false
 	}
-	inner := *s
-	id := inner.id(value, inner.value(value, 0))
+	inner := newScanner(s.data, Limits{})
+	end = inner.value(value, 0)
+	if end < 0 {
+		return ID{}, false
+	}
+	id := inner.id(value, end)
 	return id, !id.IsZero()
 }

@@ -372,8 +372,12 @@ func (s *scanner) badUTF8(i, end int) int {
 	return s.fail(CodeParseError, i, "invalid UTF-8", "JSON text is UTF-8, without overlong forms and surrogates")
 }
 
-// end checks that nothing but white space follows.
+// end checks that nothing but white space follows, unless the text has failed
+// already.
 func (s *scanner) end(i int) int {
+	if i < 0 {
+		return failed
+	}
 	if i = s.space(i); i < len(s.data) {
 		return s.fail(CodeParseError, i, "unexpected "+quoteByte(s.data[i])+" after the end of the JSON text", "send one value")
 	}
