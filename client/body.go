@@ -1,0 +1,142 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// backendLimits bound the shape of a message from a backend. Its members are
+// bounded by its size rather than by their number: a large table is a fair
+// result.
+func backendLimits() mcp.Limits { return mcp.Limits{Depth: 128, Members: 4_000_000} }
+
+// position is how far one stream of events has been read: what a reconnect
+// continues from. It belongs to that stream and to no other.
+type position struct {
+	lastID   string
+	retry    time.Duration // negative until the server says
+	progress int           // messages and new ids so far
+}
+
+// taker takes the messages of a body, in order. A message that could not be
+// parsed comes with the reason, and with its id where that could be read. It
+// returns false when it wants no more.
+type taker func(m *mcp.Message, bad error) (more bool)
+
+// hasMessages reports whether the answer's body is one of the two kinds that
+// carry messages.
+func hasMessages(resp *http.Response) bool {
+	if resp.StatusCode/100 != 2 {
+		return false
+	}
+	t := mediaType(resp)
+	return t == "application/json" || t == "text/event-stream"
+}
+
+// read gives the messages of a body to take, until there are no more or take
+// wants no more. Its error is a failure of the body: nil is its orderly end.
+func (e *endpoint) read(resp *http.Response, pos *position, take taker) error {
+	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return e.lost(nil, "its answer is compressed (%s), which was not asked for", enc)
+	}
+	if mediaType(resp) == "text/event-stream" {
+		return e.readEvents(resp.Body, pos, take)
+	}
+	return e.readJSON(resp.Body, take)
+}
+
+func (e *endpoint) readJSON(body io.Reader, take taker) error {
+	data, err := io.ReadAll(io.LimitReader(body, int64(e.MaxMessage)+1))
+	switch {
+	case err != nil:
+		return e.lost(err, "the connection broke during its answer")
+	case len(data) > e.MaxMessage:
+		return e.tooLong(nil)
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil
+	case !mcp.IsBatch(data):
+		e.parse(data, take)
+		return nil
+	}
+	// 2025-03-26 has batches; each element stands for itself.
+	parts, err := mcp.SplitBatch(data, 0, backendLimits())
+	if err != nil {
+		return e.lost(err, "its answer is no JSON")
+	}
+	for _, part := range parts {
+		if !e.parse(part, take) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (e *endpoint) tooLong(cause error) *mcp.Fault {
+	return e.fault(mcp.CodeLimit, mcp.Unknown, cause, "it sent a message of more than %d bytes (limits.backendMessage)", e.MaxMessage)
+}
+
+func (e *endpoint) parse(data []byte, take taker) (more bool) {
+	m, err := mcp.Parse(data, backendLimits())
+	return take(&m, err)
+}
+
+func (e *endpoint) readEvents(body io.Reader, pos *position, take taker) error {
+	events := frame.NewEventReader(body, e.MaxMessage)
+	for {
+		ev, err := events.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			if _, ok := errors.AsType[*frame.TooLongError](err); ok {
+				return e.tooLong(err)
+			}
+			return e.lost(err, "the connection broke during its answer")
+		}
+		pos.note(ev)
+		if len(ev.Data) == 0 || ev.Name != "message" {
+			continue
+		}
+		pos.progress++
+		if !e.parse(ev.Data, take) {
+			return nil
+		}
+	}
+}
+
+// note remembers what an event says about the stream.
+func (p *position) note(ev frame.Event) {
+	if ev.Retry >= 0 {
+		p.retry = ev.Retry
+	}
+	if ev.HasID && ev.ID != p.lastID {
+		p.lastID = ev.ID
+		p.progress++
+	}
+}
+
+// The bounds of the time between two attempts to read on, which is the server's
+// to say.
+const (
+	minRetry     = 100 * time.Millisecond
+	defaultRetry = time.Second
+	maxRetry     = 5 * time.Minute
+)
+
+// wait returns how long to wait before the next attempt to read on, the n-th in
+// a row that brought nothing new.
+func (p *position) wait(misses int) time.Duration {
+	if p.retry >= 0 {
+		return min(max(p.retry, minRetry), maxRetry)
+	}
+	return min(defaultRetry<<min(misses, 5), 30*time.Second)
+}

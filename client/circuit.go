@@ -1,0 +1,58 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// The limits of starting a server that keeps dying.
+const (
+	circuitDeaths = 5
+	circuitWindow = time.Minute
+	firstRespawn  = 100 * time.Millisecond // after the second death; doubled each time
+)
+
+// circuit keeps a child that dies again and again from being started each time
+// somebody asks.
+type circuit struct {
+	mu     sync.Mutex
+	deaths []time.Time // within the window, oldest first
+}
+
+func newCircuit() *circuit { return &circuit{} }
+
+// died notes that a child ended which nobody had ended.
+func (c *circuit) died(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deaths = append(c.recentLocked(now), now)
+}
+
+// admit says how long to wait before the next start, or that there is none now.
+func (c *circuit) admit(now time.Time) (time.Duration, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deaths = c.recentLocked(now)
+	n := len(c.deaths)
+	if n >= circuitDeaths {
+		next := c.deaths[n-circuitDeaths].Add(circuitWindow).Sub(now)
+		return 0, fmt.Errorf("its process ended %d times within %v; the next start is in %v",
+			n, circuitWindow, next.Round(time.Second))
+	}
+	if n < 2 {
+		return 0, nil
+	}
+	due := c.deaths[n-1].Add(firstRespawn << (n - 2))
+	return max(due.Sub(now), 0), nil
+}
+
+func (c *circuit) recentLocked(now time.Time) []time.Time {
+	for len(c.deaths) > 0 && now.Sub(c.deaths[0]) >= circuitWindow {
+		c.deaths = c.deaths[1:]
+	}
+	return c.deaths
+}

@@ -1,0 +1,287 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Client is one MCP server as an [mcp.Handler]. Its methods may be called
+// concurrently, and from within the callers that it serves. Nothing is opened
+// before the first request.
+type Client struct {
+	*setup
+	link   link
+	tasks  tasks
+	budget budget
+	hello  helloCache
+
+	mu        sync.Mutex
+	cur       *speaking  // the protocol in use, nil where the era is not known
+	detecting *detection // the probe under way, or nil
+	draining  bool
+	idle      chan struct{} // closed when draining and nothing is served
+	serving   int
+
+	requests atomic.Uint64
+	retries  atomic.Uint64
+}
+
+// link reaches a server, before it is known what it speaks.
+type link interface {
+	// detect finds out the era and returns what speaks it.
+	detect(ctx context.Context) (protocol, error)
+	// stop returns when nothing of the link is left.
+	stop()
+}
+
+// protocol speaks one era over one transport.
+type protocol interface {
+	era() mcp.Era
+	serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
+	// listen serves subscriptions/listen until the stream of changes breaks.
+	listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error
+	// server is the answer to server/discover, where it is known already.
+	server() *mcp.Result
+	stats() session.CallStats
+	close(ctx context.Context)
+}
+
+// speaking is a protocol in use. One that was found wrong is closed when the
+// last request that it serves has ended: that may still be answered.
+type speaking struct {
+	protocol
+
+	// Below: guarded by Client.mu.
+	users   int
+	retired bool
+}
+
+// NewHTTP returns a client of the server at the URL, over Streamable HTTP.
+func NewHTTP(url string, cfg Config) *Client {
+	s := newSetup(cfg)
+	return &Client{setup: s, link: &httpLink{endpoint: newEndpoint(s, url)}}
+}
+
+// Serve sends the request to the server, in the server's own era, and returns its
+// terminal. Errors of the server are *mcp.Error as they came; what we concluded
+// ourselves is a *mcp.Fault with the outcome. A request that may have been
+// executed is sent again only where that does no harm.
+func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	if !c.enter() {
+		return nil, c.closed()
+	}
+	defer c.leave()
+	c.requests.Add(1)
+	if req.Method == methodListen {
+		return c.listen(ctx, req, caller)
+	}
+	return c.serve(ctx, req, caller)
+}
+
+func (c *Client) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining {
+		return false
+	}
+	c.serving++
+	return true
+}
+
+func (c *Client) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serving--
+	c.noteIdleLocked()
+}
+
+func (c *Client) noteIdleLocked() {
+	if !c.draining || c.serving > 0 {
+		return
+	}
+	select {
+	case <-c.idle:
+	default:
+		close(c.idle)
+	}
+}
+
+// protocol returns what speaks to the server, after finding out if need be. The
+// caller gives it back with done.
+func (c *Client) protocol(ctx context.Context) (*speaking, error) {
+	for {
+		sp, det, err := c.look()
+		if sp != nil || err != nil {
+			return sp, err
+		}
+		select {
+		case <-det.done:
+			if det.err != nil {
+				return nil, det.err
+			}
+		case <-ctx.Done():
+			return nil, c.givenUp(ctx, mcp.NotDispatched)
+		}
+	}
+}
+
+// look returns the protocol in use, or the probe to wait for, begun if need be.
+func (c *Client) look() (*speaking, *detection, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cur != nil {
+		c.cur.users++
+		return c.cur, nil, nil
+	}
+	if c.detecting != nil {
+		return nil, c.detecting, nil
+	}
+	det := &detection{done: make(chan struct{})}
+	// Waited for by Close; bounded by the link's own limits.
+	if _, ok := c.tasks.start(func(ctx context.Context) { c.detect(ctx, det) }); !ok {
+		return nil, nil, c.closed()
+	}
+	c.detecting = det
+	return nil, det, nil
+}
+
+// detection is one probe that several requests may wait for.
+type detection struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+func (c *Client) detect(ctx context.Context, det *detection) {
+	p, err := c.link.detect(ctx)
+	c.settle(det, p, err)
+}
+
+func (c *Client) settle(det *detection, p protocol, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer close(det.done)
+	c.detecting = nil
+	det.err = err
+	if err == nil {
+		c.cur = &speaking{protocol: p}
+	}
+}
+
+// done gives a protocol back. One that was found wrong is used for no further
+// request.
+func (c *Client) done(sp *speaking, wrong bool) {
+	if c.release(sp, wrong) {
+		c.dispose(sp)
+	}
+}
+
+// release reports whether the protocol is to be closed now.
+func (c *Client) release(sp *speaking, wrong bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sp.users--
+	if wrong {
+		sp.retired = true
+		if c.cur == sp {
+			c.cur = nil
+		}
+	}
+	return sp.retired && sp.users == 0
+}
+
+// dispose closes a protocol in the background; Close waits for it.
+func (c *Client) dispose(sp *speaking) {
+	c.hello.forget()
+	if _, ok := c.tasks.start(sp.close); !ok {
+		sp.lastClose()
+	}
+}
+
+// Shutdown takes no new requests, waits until those under way have ended or ctx
+// has, and closes the client. It returns ctx's error if requests were cut.
+func (c *Client) Shutdown(ctx context.Context) error {
+	var err error
+	select {
+	case <-c.drain():
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if cerr := c.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// drain refuses new requests. The channel is closed when none is served.
+func (c *Client) drain() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.draining = true
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	c.noteIdleLocked()
+	return c.idle
+}
+
+// Close ends what is under way and lets the server go: sessions are ended,
+// processes stopped. It returns when nothing of the client is left, and may be
+// called more than once.
+func (c *Client) Close() error {
+	c.drain()
+	c.tasks.cancel()
+	if sp := c.takeCurrent(); sp != nil {
+		sp.lastClose()
+	}
+	c.tasks.close()
+	if sp := c.takeCurrent(); sp != nil {
+		sp.lastClose() // found by a probe that was under way
+	}
+	c.link.stop()
+	return nil
+}
+
+func (c *Client) takeCurrent() *speaking {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sp := c.cur
+	c.cur = nil
+	return sp
+}
+
+// lastClose closes the protocol when there is no more context to do it in.
+func (sp *speaking) lastClose() { sp.close(context.Background()) }
+
+// Stats is what a client has done, and does.
+type Stats struct {
+	Era      mcp.Era
+	Serving  int    // requests under way
+	Requests uint64 // requests so far
+	Retries  uint64 // requests that were sent again
+	Calls    session.CallStats
+}
+
+// Stats returns the counters.
+func (c *Client) Stats() Stats {
+	s := Stats{Requests: c.requests.Load(), Retries: c.retries.Load()}
+	sp, serving := c.current()
+	s.Serving = serving
+	if sp != nil {
+		s.Era = sp.era()
+		s.Calls = sp.stats()
+	}
+	return s
+}
+
+func (c *Client) current() (*speaking, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cur, c.serving
+}

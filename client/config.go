@@ -1,0 +1,107 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Config says how a Client speaks to its server. The zero value is ready; a
+// Client keeps a copy and never changes what it refers to.
+type Config struct {
+	// Name is the configured name of the backend. It stands in every error.
+	Name string
+
+	// Header is sent with every HTTP request. What the protocol itself needs to
+	// say in a header wins.
+	Header http.Header
+
+	// Transport carries the HTTP requests. nil is one of the Client's own, with
+	// the time limits below. Redirects are never followed.
+	Transport http.RoundTripper
+
+	// Version pins the revision, and with it the era: the server is not probed.
+	Version mcp.Version
+
+	// Share is the operator's word that the server keeps no state for a session:
+	// a legacy server gets one session, or one process, for everybody.
+	Share bool
+
+	// Info is our Implementation object, for requests whose client says nothing of
+	// itself. nil names Signalbox.
+	Info []byte
+
+	// Connect bounds the making of a connection (0: 10 s), Handshake the first
+	// answer of a server (0: 30 s), Write each write (0: 10 s).
+	Connect, Handshake, Write time.Duration
+
+	// MaxMessage is the size in bytes of the largest message that is taken from
+	// the server. 0 is 16 MiB.
+	MaxMessage int
+
+	// MaxSessions bounds the legacy sessions without a scope that are open at a
+	// time (0: 64), IdleSessions how many of them are kept for the next
+	// request (0: 4; negative: none), and IdleTime for how long (0: 1 min).
+	MaxSessions, IdleSessions int
+	IdleTime                  time.Duration
+
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// setup is a Config with the defaults applied.
+type setup struct {
+	Config
+	log *slog.Logger
+}
+
+func newSetup(cfg Config) *setup {
+	s := &setup{Config: cfg, log: cfg.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.log = s.log.With(slog.String("backend", cfg.Name))
+	s.Header = cfg.Header.Clone()
+	if s.Info == nil {
+		s.Info = []byte(`{"name":"signalbox","version":"dev"}`)
+	}
+	s.Connect = orDefault(cfg.Connect, 10*time.Second)
+	s.Handshake = orDefault(cfg.Handshake, 30*time.Second)
+	s.Write = orDefault(cfg.Write, 10*time.Second)
+	s.MaxMessage = orDefault(cfg.MaxMessage, 16<<20)
+	s.MaxSessions = orDefault(cfg.MaxSessions, 64)
+	s.IdleSessions = orDefault(cfg.IdleSessions, 4)
+	s.IdleTime = orDefault(cfg.IdleTime, time.Minute)
+	return s
+}
+
+func orDefault[T ~int | ~int64](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+// self is what we say of ourselves when a request has no client.
+func (s *setup) self() *mcp.Peer { return &mcp.Peer{Version: mcp.LatestModern, Info: s.Info} }
+
+// infoOf returns the Implementation object to present for a client.
+func (s *setup) infoOf(p *mcp.Peer) []byte {
+	if p == nil || len(p.Info) == 0 {
+		return s.Info
+	}
+	return p.Info
+}
+
+// capabilitiesOf returns the capabilities object to present for a client.
+func capabilitiesOf(p *mcp.Peer) []byte {
+	if p == nil || len(p.Capabilities) == 0 {
+		return []byte("{}")
+	}
+	return p.Capabilities
+}

@@ -1,0 +1,139 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// endpoint is the URL of a server and the way of speaking HTTP to it.
+type endpoint struct {
+	*setup
+	url  string
+	http *http.Client
+	own  *http.Transport // nil where the transport is the caller's
+}
+
+func newEndpoint(s *setup, url string) *endpoint {
+	e := &endpoint{setup: s, url: url}
+	rt := s.Transport
+	if rt == nil {
+		e.own = newTransport(s)
+		rt = e.own
+	}
+	// A redirect of a POST is an answer like any other: to follow it would be to
+	// give the message, and our credentials, to somebody else.
+	e.http = &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	return e
+}
+
+// newTransport returns a transport that belongs to one client, so that the idle
+// connections to one instance of a backend can be let go without anybody else's.
+// There is no limit on how long an answer takes: that is the call's deadline.
+func newTransport(s *setup) *http.Transport {
+	dialer := &net.Dialer{Timeout: s.Connect, KeepAlive: 15 * time.Second}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &deadlineConn{Conn: conn, write: s.Write}, nil
+		},
+		ForceAttemptHTTP2:   true,
+		TLSHandshakeTimeout: s.Connect,
+		MaxIdleConns:        128,
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     90 * time.Second,
+		// A compressed answer could be far larger than it looks, and a compressed
+		// stream arrives late.
+		DisableCompression: true,
+	}
+}
+
+// deadlineConn gives each write its own deadline, so that a peer that does not
+// read cannot keep a request for ever.
+type deadlineConn struct {
+	net.Conn
+	write time.Duration
+}
+
+// Write writes p within the deadline.
+func (c *deadlineConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.write)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+// forgetConnections closes the connections that nobody uses, because what
+// stands at their other end is not the backend any more.
+func (e *endpoint) forgetConnections() { e.http.CloseIdleConnections() }
+
+// post sends one message. Its error is a Fault.
+func (e *endpoint) post(ctx context.Context, header http.Header, msg []byte) (*http.Response, error) {
+	header.Set("Content-Type", "application/json")
+	header.Set("Accept", "application/json, text/event-stream")
+	return e.do(ctx, http.MethodPost, header, msg)
+}
+
+// do makes one HTTP request, the configured headers below the given ones. The
+// outcome of its error says whether a connection was there to write to.
+func (e *endpoint) do(ctx context.Context, method string, header http.Header, body []byte) (*http.Response, error) {
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	var rd io.Reader // a nil *bytes.Reader would be a body
+	if body != nil {
+		rd = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, e.url, rd)
+	if err != nil {
+		return nil, e.unavailable(err, "its URL is not usable")
+	}
+	req.Header = e.merge(header)
+	resp, err := e.http.Do(req)
+	if err != nil {
+		return nil, e.failure(ctx, err, connected.Load())
+	}
+	return resp, nil
+}
+
+// merge lays the protocol's headers over the configured ones.
+func (e *endpoint) merge(header http.Header) http.Header {
+	all := make(http.Header, len(e.Header)+len(header)+1)
+	all["Accept-Encoding"] = []string{"identity"}
+	for k, v := range e.Header {
+		all[http.CanonicalHeaderKey(k)] = v
+	}
+	for k, v := range header {
+		all[k] = v
+	}
+	return all
+}
+
+// failure says why there was no HTTP answer.
+func (e *endpoint) failure(ctx context.Context, err error, connected bool) *mcp.Fault {
+	switch {
+	case ctx.Err() != nil && connected:
+		return e.givenUp(ctx, mcp.Unknown)
+	case ctx.Err() != nil:
+		return e.givenUp(ctx, mcp.NotDispatched)
+	case connected:
+		return e.lost(err, "the connection broke")
+	default:
+		return e.unavailable(err, "%s", dialReason(err))
+	}
+}

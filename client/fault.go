@@ -1,0 +1,77 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// fault makes a failure that we concluded, in the backend's name.
+func (s *setup) fault(code int64, outcome mcp.Outcome, cause error, format string, args ...any) *mcp.Fault {
+	return &mcp.Fault{Code: code, Outcome: outcome, Backend: s.Name, Message: fmt.Sprintf(format, args...), Cause: cause}
+}
+
+// unavailable is the failure of a request that never left us.
+func (s *setup) unavailable(cause error, format string, args ...any) *mcp.Fault {
+	return s.fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, cause, format, args...)
+}
+
+// lost is the failure of a request that the backend may have executed.
+func (s *setup) lost(cause error, format string, args ...any) *mcp.Fault {
+	return s.fault(mcp.CodeBackendFailed, mcp.Unknown, cause, format, args...)
+}
+
+// givenUp is the failure of a request whose own context has ended.
+func (s *setup) givenUp(ctx context.Context, outcome mcp.Outcome) *mcp.Fault {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return s.fault(mcp.CodeDeadline, outcome, context.Cause(ctx), "no answer in time")
+	}
+	return s.fault(mcp.CodeBackendFailed, outcome, context.Cause(ctx), "the request was cancelled")
+}
+
+// errClosed is the cause of faults after Close.
+var errClosed = errors.New("the client is closed")
+
+func (s *setup) closed() *mcp.Fault {
+	return s.fault(mcp.CodeShuttingDown, mcp.NotDispatched, errClosed, "shutting down")
+}
+
+// rejected says that the backend refused a message without looking at what it
+// asks for, so that it may be sent again, another way. err is what the caller
+// is told if there is no other way.
+type rejected struct {
+	why rejection
+	err error
+}
+
+// rejection is why a backend refused a message unprocessed.
+type rejection uint8
+
+const (
+	wrongEra       rejection = iota + 1 // it does not speak, or no longer speaks, this era
+	sessionGone                         // it does not know the session
+	headerMismatch                      // -32020: our idea of a tool's headers is outdated
+	busy                                // 429 or 503 before processing
+	neverSpoke                          // it has refused every handshake so far
+)
+
+func (r *rejected) Error() string { return r.err.Error() }
+func (r *rejected) Unwrap() error { return r.err }
+
+func isRejected(err error, why rejection) bool {
+	r, ok := errors.AsType[*rejected](err)
+	return ok && r.why == why
+}
+
+// plain returns the error as a caller of the package may see it.
+func plain(err error) error {
+	if r, ok := errors.AsType[*rejected](err); ok {
+		return r.err
+	}
+	return err
+}

@@ -1,0 +1,137 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// flight is one call while it is under way, from the side of whoever made it: it
+// takes what arrives in the call's cell and gives it to the caller, in order.
+type flight struct {
+	*setup
+	caller mcp.Caller
+	token  []byte // the caller's own progress token, nil if it wants no progress
+
+	// ask serves a request of the backend that belongs to the call. It must not
+	// wait. The context is the call's.
+	ask func(ctx context.Context, m *mcp.Message)
+
+	// abandon tells the backend that nobody waits for the call any more. It must
+	// not wait.
+	abandon func(call *session.Call)
+}
+
+// run returns the call's terminal, or an error as soon as ctx ends. A result
+// that is there wins over a context that has ended.
+func (f *flight) run(ctx context.Context, call *session.Call) (*mcp.Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the asks that nobody will answer now
+	for {
+		m, end := call.Next()
+		switch {
+		case end != nil:
+			return end.Result, end.Err
+		case m != nil:
+			f.hand(ctx, m)
+		case ctx.Err() != nil:
+			if call.Finish(session.Terminal{Err: f.givenUp(ctx, mcp.Unknown)}) {
+				f.abandon(call)
+			}
+		default:
+			select {
+			case <-call.Wake():
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// hand gives one message to the caller. That a caller takes no more is no
+// failure of the call.
+func (f *flight) hand(ctx context.Context, m *mcp.Message) {
+	if ctx.Err() != nil {
+		return
+	}
+	if m.Kind == mcp.KindRequest {
+		f.ask(ctx, m)
+		return
+	}
+	n, ok := f.translate(m)
+	if !ok {
+		return
+	}
+	if err := f.caller.Notify(ctx, n); err != nil {
+		return
+	}
+}
+
+// translate gives a notification the names that the caller knows.
+func (f *flight) translate(m *mcp.Message) (*mcp.Notification, bool) {
+	n := &mcp.Notification{Method: m.Method, Params: m.Params}
+	var e mcp.Edit
+	if m.Method == methodProgress {
+		if f.token == nil {
+			return nil, false
+		}
+		e.Set(mcp.FieldProgressToken, f.token)
+	}
+	if m.Params.Has(mcp.MetaSubscriptionID) {
+		e.Delete(mcp.MetaSubscriptionID)
+	}
+	if e.IsZero() {
+		return n, true
+	}
+	params, err := e.Apply(&m.Params)
+	if err != nil {
+		return nil, false
+	}
+	n.Params = params
+	return n, true
+}
+
+// methods that the client itself knows.
+const (
+	methodDiscover     = "server/discover"
+	methodInitialize   = "initialize"
+	methodInitialized  = "notifications/initialized"
+	methodListen       = "subscriptions/listen"
+	methodAcknowledged = "notifications/subscriptions/acknowledged"
+	methodCancelled    = "notifications/cancelled"
+	methodProgress     = "notifications/progress"
+	methodMessage      = "notifications/message"
+	methodSetLevel     = "logging/setLevel"
+	methodPing         = "ping"
+	methodToolsList    = "tools/list"
+	methodToolsCall    = "tools/call"
+	methodTools        = "notifications/tools/list_changed"
+	methodPrompts      = "notifications/prompts/list_changed"
+	methodResources    = "notifications/resources/list_changed"
+	methodUpdated      = "notifications/resources/updated"
+)
+
+// respond ends the call that a response names. A response that breaks the rules
+// ends it too, with an error that names the backend.
+func (s *setup) respond(calls *session.Calls, id mcp.ID, m *mcp.Message) bool {
+	return calls.Respond(id, s.terminal(m))
+}
+
+func (s *setup) terminal(m *mcp.Message) session.Terminal {
+	if m.Kind == mcp.KindResult {
+		return session.Terminal{Result: &mcp.Result{Object: m.Result}}
+	}
+	wire, err := m.WireError()
+	if err != nil {
+		return session.Terminal{Err: s.malformed(err)}
+	}
+	return session.Terminal{Err: wire}
+}
+
+// malformed is the error of a call whose response is none.
+func (s *setup) malformed(cause error) *mcp.Fault {
+	return s.fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", cause)
+}

@@ -1,0 +1,151 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"net/http"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// headers returns what a modern request says in headers
+// (2026-07-28, basic/transports/streamable-http, "Request Metadata").
+func (w *modernHTTP) headers(out *outgoing) http.Header {
+	h := http.Header{
+		"Mcp-Protocol-Version": {string(out.version)},
+		"Mcp-Method":           {mcp.EncodeHeaderValue(out.method)},
+	}
+	if f := mcp.NameField(out.method); f != mcp.FieldNone {
+		if name, ok := out.params.Text(f); ok {
+			h["Mcp-Name"] = []string{mcp.EncodeHeaderValue(name)}
+		}
+	}
+	if out.method == methodToolsCall {
+		w.params.mirror(h, out.params)
+	}
+	return h
+}
+
+// maxParamTools bounds the tools whose header annotations are remembered.
+const maxParamTools = 4096
+
+// paramTable knows which arguments of which tool are to be said in headers, from
+// the lists of tools that have passed. The zero value knows none.
+type paramTable struct {
+	mu    sync.Mutex
+	tools map[string][]mcp.ParamHeader
+}
+
+// mirror adds a call's Mcp-Param headers. A value that cannot be read is left
+// out: the server will say what it misses.
+func (t *paramTable) mirror(h http.Header, params *mcp.Object) {
+	name, _ := params.Text(mcp.FieldName)
+	for _, p := range t.of(name) {
+		v, ok, err := p.Value(params.Raw(mcp.FieldArguments))
+		if err == nil && ok {
+			h[http.CanonicalHeaderKey("Mcp-Param-"+p.Name)] = []string{mcp.EncodeHeaderValue(v)}
+		}
+	}
+}
+
+func (t *paramTable) of(tool string) []mcp.ParamHeader {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tools[tool]
+}
+
+// learn remembers the annotations of one page of a list of tools. A tool whose
+// annotations are not valid has none here; whoever shows the list leaves it out.
+func (t *paramTable) learn(res *mcp.Object) {
+	if !bytes.Contains(res.Bytes(), []byte("x-mcp-header")) && t.isEmpty() {
+		return
+	}
+	var tools []struct {
+		Name   string         `json:"name"`
+		Schema jsontext.Value `json:"inputSchema"`
+	}
+	if err := json.Unmarshal(res.Raw(mcp.FieldTools), &tools); err != nil {
+		return // the list is not ours to judge
+	}
+	learned := make(map[string][]mcp.ParamHeader)
+	for _, tool := range tools {
+		params, err := mcp.ParamHeaders(tool.Schema)
+		if err != nil {
+			params = nil
+		}
+		learned[tool.Name] = params
+	}
+	t.merge(learned)
+}
+
+func (t *paramTable) isEmpty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.tools) == 0
+}
+
+func (t *paramTable) merge(learned map[string][]mcp.ParamHeader) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.tools == nil {
+		t.tools = make(map[string][]mcp.ParamHeader)
+	}
+	maps.Copy(t.tools, learned)
+	maps.DeleteFunc(t.tools, func(_ string, p []mcp.ParamHeader) bool { return len(p) == 0 })
+	for name := range t.tools {
+		if len(t.tools) <= maxParamTools {
+			return
+		}
+		delete(t.tools, name)
+	}
+}
+
+// maxRelearnPages bounds the pages that are read to learn a tool's headers anew.
+const maxRelearnPages = 20
+
+// relearn reads the list of tools again, because the server has refused a call
+// for its headers ("Client Behavior").
+func (w *modernHTTP) relearn(ctx context.Context, p *modern, req *mcp.Request) bool {
+	if req.Method != methodToolsCall {
+		return false
+	}
+	list := *req
+	list.Method = methodToolsList
+	list.LogLevel = mcp.LogNone
+	var params mcp.Object
+	for range maxRelearnPages {
+		res, err := p.call(ctx, &list, &params, nobody{})
+		if err != nil {
+			return false
+		}
+		cursor := res.Raw(mcp.FieldNextCursor)
+		if cursor == nil || string(cursor) == "null" {
+			return true
+		}
+		var e mcp.Edit
+		e.Set(mcp.FieldCursor, cursor)
+		if params, err = e.Apply(&mcp.Object{}); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// nobody is the caller of a request of our own.
+type nobody struct{}
+
+// Notify drops the notification.
+func (nobody) Notify(context.Context, *mcp.Notification) error { return nil }
+
+// Ask refuses.
+func (nobody) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody is there to be asked")
+}

@@ -1,0 +1,283 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// legacy speaks to a server of the legacy era, in sessions. A session belongs to
+// a scope; or to everybody, where the operator says so; or it is lent to one
+// request at a time.
+type legacy struct {
+	*setup
+	dial  dialer
+	want  mcp.Version
+	tasks tasks
+
+	everybody slot // Share
+	watch     slot // listens without a scope
+	pool      pool
+
+	// spoke is set once a handshake has succeeded: then this era was the right
+	// one, at least at that time.
+	spoke atomic.Bool
+}
+
+// dialer opens the connection of one legacy session.
+type dialer interface {
+	dial(ctx context.Context) (legacyWire, error)
+
+	// failed is called when the handshake over the wire has failed, before the
+	// wire is closed. It reports true when the wire has turned out to be of the
+	// other era, and is kept for that.
+	failed(wire legacyWire) (keep bool)
+
+	// sharesStream reports whether all messages of a session come on one stream.
+	sharesStream() bool
+}
+
+func newLegacy(s *setup, d dialer, want mcp.Version) *legacy {
+	l := &legacy{setup: s, dial: d, want: want}
+	l.pool.max, l.pool.maxIdle, l.pool.idleTime = s.MaxSessions, s.IdleSessions, s.IdleTime
+	return l
+}
+
+func (l *legacy) era() mcp.Era { return mcp.EraLegacy }
+
+// serve serves one request, and once more when the server turns out to have
+// forgotten the session: then it has not looked at the request.
+func (l *legacy) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	if req.Method == methodSetLevel || strings.HasPrefix(req.Method, "notifications/") {
+		return l.serveOpened(ctx, req)
+	}
+	res, err := l.serveOnce(ctx, req, caller)
+	if isRejected(err, sessionGone) {
+		return l.serveOnce(ctx, req, caller)
+	}
+	return res, err
+}
+
+func (l *legacy) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	s, release, err := l.acquire(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	var res *mcp.Result
+	if req.Method == methodDiscover {
+		res, err = s.discover()
+	} else {
+		res, err = s.call(ctx, req, caller)
+	}
+	release(answered(err))
+	return res, err
+}
+
+// answered reports whether a call ended with the server's own word, so that
+// nothing of it is left in the session.
+func answered(err error) bool {
+	if err == nil {
+		return true
+	}
+	_, ok := err.(*mcp.Error) //nolint:errorlint // a Fault may wrap one and is not one
+	return ok
+}
+
+// serveOpened serves what concerns a session that is open, and nothing where
+// none is: the next handshake says it all.
+func (l *legacy) serveOpened(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	s := l.opened(req.Scope)
+	switch {
+	case req.Method == methodSetLevel && s == nil:
+		return emptyResult()
+	case req.Method == methodSetLevel:
+		return s.serveLevel(ctx, req)
+	case s != nil:
+		s.send(ctx, mcp.AppendNotification(nil, req.Method, req.Params.Bytes()))
+	}
+	return nil, nil //nolint:nilnil // a notification has no terminal
+}
+
+// acquire returns the session for a request. release is called when the request
+// is over; its argument says whether nothing of the request is left behind.
+func (l *legacy) acquire(ctx context.Context, req *mcp.Request) (s *legacySession, release func(clean bool), err error) {
+	keep := func(bool) {}
+	if l.Share {
+		s, err = l.everybody.get(ctx, l, l.opener(l.self(), address{onlyCall: true}))
+		return s, keep, err
+	}
+	if req.Scope != nil {
+		s, err = l.ofScope(ctx, req)
+		return s, keep, err
+	}
+	return l.pool.borrow(ctx, l, req)
+}
+
+// opener returns what opens a session for the given client.
+func (l *legacy) opener(client *mcp.Peer, addr address) func(ctx context.Context) (*legacySession, error) {
+	return func(ctx context.Context) (*legacySession, error) { return l.open(ctx, client, addr) }
+}
+
+// open opens a session. It returns it complete, or not at all.
+func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address) (*legacySession, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.Handshake)
+	defer cancel()
+	wire, err := l.dial.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := newLegacySession(l.setup, wire, addr)
+	if err := s.initialize(ctx, client, l.want); err != nil {
+		if l.dial.failed(wire) {
+			return nil, &rejected{why: wrongEra, err: plain(err)}
+		}
+		l.tasks.start(s.close) // bounded by the wire's close
+		return nil, l.handshakeFailed(ctx, err)
+	}
+	l.spoke.Store(true)
+	return s, nil
+}
+
+// handshakeFailed says what a failed handshake means: a server that has shaken
+// hands before, and now refuses to, may have become another.
+func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
+	why := neverSpoke
+	if l.spoke.Load() || isRejected(err, wrongEra) {
+		why = wrongEra
+	}
+	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		err = l.unavailable(err, "it did not answer initialize within %v", l.Handshake)
+	case isRejected(err, busy), isFault && isUnreachable(f):
+		return err // which says nothing about the era
+	case isFault:
+		// The handshake was sent; the request that needed it was not.
+		err = l.unavailable(errors.Join(errNotAgain, f.Cause), "initialize failed: %s", f.Message)
+	}
+	return &rejected{why: why, err: plain(err)}
+}
+
+// isUnreachable reports whether nothing was sent for want of a connection.
+func isUnreachable(f *mcp.Fault) bool {
+	return f.Outcome == mcp.NotDispatched && f.Code == mcp.CodeBackendUnavailable && !isRefusal(f)
+}
+
+// ofScope returns the session of a request's scope.
+func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (*legacySession, error) {
+	v, ok := req.Scope.Value(l, func() any { return new(slot) })
+	if !ok {
+		return nil, l.fault(mcp.CodeSessionEnded, mcp.NotDispatched, nil, "the client's session has ended")
+	}
+	sl, ok := v.(*slot)
+	if !ok {
+		return nil, l.fault(mcp.CodeInternalError, mcp.NotDispatched, nil, "foreign value in the scope")
+	}
+	if sl.tie() && !req.Scope.OnEnd(func() { sl.end(l) }) {
+		sl.end(l)
+	}
+	addr := address{onlyCall: l.dial.sharesStream(), unrelated: req.Scope.Unrelated()}
+	return sl.get(ctx, l, l.opener(req.Client, addr))
+}
+
+// opened returns the session of a scope that is open now, or nil.
+func (l *legacy) opened(scope *mcp.Scope) *legacySession {
+	if l.Share {
+		return l.everybody.open()
+	}
+	if scope == nil {
+		return nil
+	}
+	v, ok := scope.Value(l, func() any { return new(slot) })
+	if !ok {
+		return nil
+	}
+	if sl, ok := v.(*slot); ok {
+		return sl.open()
+	}
+	return nil
+}
+
+// listen serves subscriptions/listen out of a session's changes, until the
+// session or ctx ends.
+func (l *legacy) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error {
+	want, err := parseFilter(&req.Params)
+	if err != nil {
+		return err
+	}
+	s, done, err := l.listened(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer done()
+	promised := want.lists() & s.promises()
+	ear := s.feed.add(promised)
+	defer s.feed.remove(ear)
+	if err := acknowledge(ctx, promised.filter(), sink); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return l.givenUp(ctx, mcp.Completed)
+		case <-s.gone:
+			return s.lossCause()
+		case <-ear.wake:
+			if err := s.feed.take(ear).tell(ctx, sink); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// listened returns the session whose changes a listen is told of.
+func (l *legacy) listened(ctx context.Context, req *mcp.Request) (*legacySession, func(), error) {
+	if l.Share || req.Scope != nil {
+		s, _, err := l.acquire(ctx, req)
+		return s, func() {}, err
+	}
+	l.watch.join()
+	s, err := l.watch.get(ctx, l, l.opener(l.self(), address{}))
+	leave := func() { l.watch.leave(l) }
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return s, leave, nil
+}
+
+// promises returns the lists whose changes the server has said that it will tell.
+func (s *legacySession) promises() changes {
+	return filter{
+		Tools: s.offers.Tools.ListChanged, Prompts: s.offers.Prompts.ListChanged, Resources: s.offers.Resources.ListChanged,
+	}.lists()
+}
+
+func (l *legacy) server() *mcp.Result { return nil }
+
+func (l *legacy) stats() session.CallStats { return session.CallStats{} }
+
+// close ends all sessions and returns when nothing of them is left.
+func (l *legacy) close(context.Context) {
+	l.everybody.end(l)
+	l.watch.end(l)
+	l.pool.close(l)
+	l.tasks.close()
+}
+
+// retire closes a session in the background.
+func (l *legacy) retire(s *legacySession) {
+	if s == nil {
+		return
+	}
+	s.lose(s.closed())
+	// Waited for by close, bounded by the wire's close.
+	l.tasks.start(s.close)
+}

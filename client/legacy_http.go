@@ -1,0 +1,247 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// httpDialer opens legacy sessions over Streamable HTTP.
+type httpDialer struct{ *endpoint }
+
+func (d httpDialer) dial(context.Context) (legacyWire, error) {
+	return &legacyHTTP{endpoint: d.endpoint, deaf: make(chan struct{})}, nil
+}
+
+func (d httpDialer) failed(legacyWire) (keep bool) {
+	d.forgetConnections()
+	return false
+}
+
+// sharesStream: each call has a stream of its own.
+func (d httpDialer) sharesStream() bool { return false }
+
+// legacyHTTP carries one legacy session over Streamable HTTP
+// (2025-11-25, basic/transports).
+type legacyHTTP struct {
+	*endpoint
+	calls session.Calls
+	tasks tasks
+	s     *legacySession
+	deaf  chan struct{} // closed when there is no listening stream, or none any more
+
+	// Both are set by the handshake, before the session is given to anybody.
+	id      string
+	version mcp.Version
+}
+
+func (w *legacyHTTP) table() *session.Calls { return &w.calls }
+
+func (w *legacyHTTP) attach(s *legacySession) { w.s = s }
+
+// headers are those of every message of the session. The handshake itself has
+// none of them.
+func (w *legacyHTTP) headers() http.Header {
+	h := make(http.Header, 4)
+	if w.id != "" {
+		h["Mcp-Session-Id"] = []string{w.id}
+	}
+	if w.version != "" {
+		h["Mcp-Protocol-Version"] = []string{string(w.version)}
+	}
+	return h
+}
+
+func (w *legacyHTTP) begin(call *session.Call, msg []byte) (release func()) {
+	c := newCarrier(w.endpoint, call)
+	return c.launch(&w.tasks, func(ctx context.Context) { w.carry(ctx, c, msg) })
+}
+
+// carry POSTs a request and follows its stream, over reconnects, to the
+// response.
+func (w *legacyHTTP) carry(ctx context.Context, c *carrier, msg []byte) {
+	accepted, err := w.carryPost(ctx, c, msg)
+	switch {
+	case isClosed(c.call.Done()):
+		return
+	case accepted:
+		w.awaitElsewhere(ctx, c)
+	case c.pos.lastID != "" && ctx.Err() == nil:
+		w.resume(ctx, c)
+	case err != nil:
+		c.fail(err)
+	default:
+		c.fail(w.lost(nil, "its answer ended without a response"))
+	}
+}
+
+// carryPost reads the POST's own answer. accepted means that the server has the
+// request and will answer on another stream.
+func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier, msg []byte) (accepted bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := w.send(ctx, msg)
+	if err != nil {
+		return false, err
+	}
+	defer drain(resp, cancel)
+	if resp.StatusCode == http.StatusAccepted {
+		return true, nil
+	}
+	if !hasMessages(resp) {
+		return false, w.refusal(ctx, w.readRefusal(resp))
+	}
+	if c.call.Method() == methodInitialize {
+		w.id = resp.Header.Get("Mcp-Session-Id")
+	}
+	return false, w.read(resp, &c.pos, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
+}
+
+// send POSTs a message with the session's headers.
+func (w *legacyHTTP) send(ctx context.Context, msg []byte) (*http.Response, error) {
+	return w.endpoint.post(ctx, w.headers(), msg)
+}
+
+// take hands on one message of a call's stream. A response ends the call that it
+// names, whichever stream brings it.
+func (w *legacyHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad error) (more bool) {
+	switch {
+	case bad != nil && m.ID == c.call.ID():
+		c.fail(w.malformed(bad))
+		return false
+	case bad != nil:
+		w.log.WarnContext(ctx, "backend sent a message that is none")
+		return true
+	case m.Kind == mcp.KindError && m.ID.IsZero():
+		c.respond(&w.calls, c.call.ID(), m)
+		return false
+	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
+		w.takeResponse(c, m)
+		return m.ID != c.call.ID()
+	case concernsSession(m):
+		w.s.route(m)
+		return true
+	default:
+		return c.offer(ctx, m)
+	}
+}
+
+func (w *legacyHTTP) takeResponse(c *carrier, m *mcp.Message) {
+	if m.Kind == mcp.KindError && w.id != "" {
+		if e, err := m.WireError(); err == nil && isSessionError(e) {
+			c.brought.Store(true)
+			c.fail(w.gone(e))
+			return
+		}
+	}
+	c.respond(&w.calls, m.ID, m)
+}
+
+// isSessionError reports whether an error that came with status 200 says that the
+// session is unknown, which some servers do.
+func isSessionError(e *mcp.Error) bool {
+	switch e.Code {
+	case mcp.CodeInvalidRequest, -32000, -32001, -32015:
+		return namesLostSession(e.Message)
+	default:
+		return false
+	}
+}
+
+// gone ends the session, because the server has forgotten it, and returns the
+// error of the request that found out.
+func (w *legacyHTTP) gone(cause error) error {
+	err := w.unavailable(cause, "it has ended the session")
+	w.forgetConnections()
+	w.s.lose(w.lost(cause, "it has ended the session"))
+	return &rejected{why: sessionGone, err: err}
+}
+
+// refusal says what an HTTP answer without a message means in a session.
+func (w *legacyHTTP) refusal(ctx context.Context, r *refusal) error {
+	err := w.refused(ctx, r)
+	switch {
+	case w.id != "" && r.saysSessionGone():
+		return w.gone(err)
+	case r.rpc != nil && isModernOnly(r.rpc.Code):
+		return &rejected{why: wrongEra, err: err}
+	default:
+		return err
+	}
+}
+
+// isModernOnly reports whether only a modern server gives an error of the code.
+func isModernOnly(code int64) bool {
+	return code == mcp.CodeHeaderMismatch || code == mcp.CodeMissingCapability || code == mcp.CodeUnsupportedVersion
+}
+
+// awaitElsewhere waits for the response to come on the listening stream, for as
+// long as there is one.
+func (w *legacyHTTP) awaitElsewhere(ctx context.Context, c *carrier) {
+	select {
+	case <-c.call.Done():
+	case <-ctx.Done():
+	case <-w.deaf:
+		c.fail(w.lost(nil, "it took the request and has no stream to answer it on"))
+	}
+}
+
+// post sends a message that has no answer.
+func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
+	resp, err := w.send(ctx, msg)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 == 2 {
+		return nil
+	}
+	return w.refusal(ctx, w.readRefusal(resp))
+}
+
+func (w *legacyHTTP) ready(v mcp.Version) { w.version = v }
+
+// opened opens the listening stream, in the background: it is optional, and
+// nobody waits for it.
+func (w *legacyHTTP) opened() {
+	// Ends with the session, or when the server has no such stream; waited for by
+	// close.
+	if _, ok := w.tasks.start(w.listen); !ok {
+		close(w.deaf)
+	}
+}
+
+// endTime bounds the goodbye to a server.
+const endTime = 5 * time.Second
+
+func (w *legacyHTTP) close(ctx context.Context) {
+	w.calls.End(w.closed())
+	w.tasks.close()
+	if w.id == "" {
+		return
+	}
+	// The goodbye is sent whatever became of the context that the session was
+	// ended by; it has its own bound.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	resp, err := w.do(ctx, http.MethodDelete, w.headers(), nil)
+	if err != nil {
+		return // the server will find out by itself
+	}
+	drain(resp, cancel)
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,50 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// legacyPipe carries one legacy session over a pipe of its own
+// (2025-11-25, basic/transports, "stdio").
+type legacyPipe struct {
+	*pipe
+}
+
+func (w *legacyPipe) table() *session.Calls { return &w.calls }
+
+func (w *legacyPipe) attach(s *legacySession) {
+	w.pipe.attach(s.route)
+	// Ends with the pipe; waited for by close. That the pipe is gone is the end
+	// of the session.
+	w.tasks.start(func(ctx context.Context) {
+		select {
+		case <-w.dead:
+			s.lose(w.calls.Err())
+		case <-ctx.Done():
+		}
+	})
+}
+
+func (w *legacyPipe) begin(call *session.Call, msg []byte) (release func()) {
+	w.pipe.begin(call, msg)
+	return func() {}
+}
+
+func (w *legacyPipe) post(_ context.Context, msg []byte) error {
+	if !w.enqueue(msg) {
+		return w.unavailable(nil, "it does not read its input")
+	}
+	return nil
+}
+
+func (w *legacyPipe) ready(mcp.Version) {}
+
+func (w *legacyPipe) opened() {}
+
+func (w *legacyPipe) close(context.Context) { w.pipe.close(w.closed()) }

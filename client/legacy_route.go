@@ -1,0 +1,96 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// route hands on a message that came on a stream which is no call's: the
+// listening stream of a session, or a pipe. It waits for nobody.
+func (s *legacySession) route(m *mcp.Message) {
+	switch m.Kind {
+	case mcp.KindResult, mcp.KindError:
+		s.respond(s.calls, m.ID, m)
+	case mcp.KindRequest:
+		s.routeAsk(m)
+	case mcp.KindNotification:
+		s.routeNotification(m)
+	default:
+	}
+}
+
+// concernsSession reports whether a message is for the session even when it
+// comes on the stream of a call.
+func concernsSession(m *mcp.Message) bool {
+	switch m.Method {
+	case methodPing, methodCancelled, methodTools, methodPrompts, methodResources, methodUpdated:
+		return true
+	default:
+		return false
+	}
+}
+
+// routeAsk finds out who can be asked. An ask without an addressee is refused at
+// once.
+func (s *legacySession) routeAsk(m *mcp.Message) {
+	if m.Method == methodPing {
+		s.tasks.start(func(ctx context.Context) { s.send(ctx, mcp.AppendResult(nil, m.ID, []byte("{}"))) }) // bounded by send
+		return
+	}
+	if call := s.onlyCall(); call != nil && call.Push(m) == session.Taken {
+		return
+	}
+	if s.addr.unrelated != nil {
+		s.tasks.start(func(life context.Context) { s.serveAsk(life, life, m, s.addr.unrelated) }) // ends with the answer or the session
+		return
+	}
+	s.tasks.start(func(ctx context.Context) { // bounded by send
+		s.refuse(ctx, m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: there is nobody to ask: no request is being served", m.Method))
+	})
+}
+
+func (s *legacySession) onlyCall() *session.Call {
+	if !s.addr.onlyCall {
+		return nil
+	}
+	return s.calls.Only("")
+}
+
+func (s *legacySession) routeNotification(m *mcp.Message) {
+	switch m.Method {
+	case methodProgress:
+		if call := findCall(s.calls, m.Params.Raw(mcp.FieldProgressToken)); call != nil {
+			call.Push(m)
+		}
+	case methodCancelled:
+		if id, err := mcp.ParseID(m.Params.Raw(mcp.FieldRequestID)); err == nil {
+			s.asks.cancel(id)
+		}
+	case methodTools:
+		s.feed.mark(changedTools)
+	case methodPrompts:
+		s.feed.mark(changedPrompts)
+	case methodResources:
+		s.feed.mark(changedResources)
+	case methodUpdated:
+		// Nobody can have subscribed through this client.
+	default:
+		s.routeOther(m)
+	}
+}
+
+// routeOther hands on what has no address of its own: log messages, the state of
+// a task, the end of an elicitation.
+func (s *legacySession) routeOther(m *mcp.Message) {
+	if call := s.onlyCall(); call != nil && call.Push(m) == session.Taken {
+		return
+	}
+	if s.addr.unrelated != nil {
+		s.stray.put(&s.tasks, s.addr.unrelated, &mcp.Notification{Method: m.Method, Params: m.Params})
+	}
+}

@@ -1,0 +1,259 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// legacyWire carries the messages of one legacy session: over HTTP, or over a
+// pipe of its own.
+type legacyWire interface {
+	// table is where the calls of the session wait.
+	table() *session.Calls
+
+	// attach names the session that the wire carries, before anything is sent.
+	attach(s *legacySession)
+
+	// begin sends a call's request, without waiting. release is called when the
+	// call is over.
+	begin(call *session.Call, msg []byte) (release func())
+
+	// post sends a message that has no answer, within the write deadline.
+	post(ctx context.Context, msg []byte) error
+
+	// ready is called when the revision is agreed on, before anything else is
+	// sent; opened is called when the handshake is done.
+	ready(v mcp.Version)
+	opened()
+
+	// close ends the connection. Where the server is to be told, it is.
+	close(ctx context.Context)
+}
+
+// address says to whom a message belongs that came on no call's stream.
+type address struct {
+	// onlyCall: to the call in flight, if there is exactly one.
+	onlyCall bool
+	// unrelated: otherwise to this one. nil: to nobody.
+	unrelated mcp.Caller
+}
+
+// legacySession is one session with a legacy server, from the finished handshake
+// to its end. What was negotiated does not change.
+type legacySession struct {
+	*setup
+	wire  legacyWire
+	calls *session.Calls
+	addr  address
+	tasks tasks
+	asks  asks
+	feed  feed
+	stray outbox
+
+	version      mcp.Version
+	capabilities []byte
+	info         []byte
+	instructions []byte // a JSON string, or nil
+	offers       serverOffers
+
+	mu    sync.Mutex
+	level mcp.LogLevel
+	gone  chan struct{} // closed when the session has ended
+	cause error         // why, once gone is closed
+}
+
+// serverOffers is the part of a server's capabilities that the client looks at.
+type serverOffers struct {
+	Logging   jsontext.Value `json:"logging"`
+	Tools     listOffer      `json:"tools"`
+	Prompts   listOffer      `json:"prompts"`
+	Resources listOffer      `json:"resources"`
+}
+
+type listOffer struct {
+	ListChanged bool `json:"listChanged"`
+}
+
+func newLegacySession(s *setup, wire legacyWire, addr address) *legacySession {
+	ls := &legacySession{setup: s, wire: wire, calls: wire.table(), addr: addr, gone: make(chan struct{})}
+	wire.attach(ls)
+	return ls
+}
+
+// initialize shakes hands (2025-11-25, basic/lifecycle). It is never cancelled on
+// the wire: the session that would be left is closed.
+func (s *legacySession) initialize(ctx context.Context, client *mcp.Peer, want mcp.Version) error {
+	params := mcp.AppendString([]byte(`{"protocolVersion":`), string(want))
+	params = append(params, `,"capabilities":`...)
+	params = append(params, capabilitiesOf(client)...)
+	params = append(params, `,"clientInfo":`...)
+	params = append(params, s.infoOf(client)...)
+	params = append(params, '}')
+	res, err := s.roundTrip(ctx, methodInitialize, params)
+	if err != nil {
+		return err
+	}
+	if err := s.accept(res); err != nil {
+		return err
+	}
+	s.wire.ready(s.version)
+	if err := s.wire.post(ctx, mcp.AppendNotification(nil, methodInitialized, nil)); err != nil {
+		return err
+	}
+	s.wire.opened()
+	return nil
+}
+
+// accept keeps what the server said of itself.
+func (s *legacySession) accept(res *mcp.Result) error {
+	v, _ := res.Text(mcp.FieldProtocolVersion)
+	s.version = mcp.Version(v)
+	if s.version.Era() != mcp.EraLegacy {
+		return s.fault(mcp.CodeBackendFailed, mcp.NotDispatched, nil, "it answered initialize with a revision that is not supported (%.40q)", v)
+	}
+	s.capabilities = res.Raw(mcp.FieldCapabilities)
+	s.info = res.Raw(mcp.FieldServerInfo)
+	s.instructions = res.Raw(mcp.FieldInstructions)
+	if err := json.Unmarshal(s.capabilities, &s.offers); err != nil {
+		s.offers = serverOffers{} // oddly declared is not declared
+	}
+	return nil
+}
+
+// roundTrip makes a call of the session's own.
+func (s *legacySession) roundTrip(ctx context.Context, method string, params []byte) (*mcp.Result, error) {
+	call, err := s.calls.Open(method)
+	if err != nil {
+		return nil, err
+	}
+	release := s.wire.begin(call, mcp.AppendRequest(nil, call.ID(), method, params))
+	defer release()
+	f := &flight{setup: s.setup, caller: nobody{}, ask: s.refuseAsk, abandon: func(*session.Call) {}}
+	return f.run(ctx, call)
+}
+
+// call makes a call for a client.
+func (s *legacySession) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	if ctx.Err() != nil {
+		return nil, s.givenUp(ctx, mcp.NotDispatched)
+	}
+	s.ensureLevel(ctx, req.LogLevel)
+	call, err := s.calls.Open(req.Method)
+	if err != nil {
+		return nil, err
+	}
+	params, err := s.legacyParams(&req.Params, call)
+	if err != nil {
+		call.Finish(session.Terminal{Err: err})
+		return nil, err
+	}
+	release := s.wire.begin(call, mcp.AppendRequest(nil, call.ID(), req.Method, params))
+	defer release()
+	f := &flight{
+		setup: s.setup, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken),
+		ask:     func(ctx context.Context, m *mcp.Message) { s.askThem(ctx, m, caller) },
+		abandon: s.abandon,
+	}
+	return f.run(ctx, call)
+}
+
+// legacyParams returns the parameters without what only the modern era says in
+// them.
+func (s *legacySession) legacyParams(params *mcp.Object, call *session.Call) ([]byte, error) {
+	if params.IsZero() || !params.Has(mcp.FieldMeta) {
+		return params.Bytes(), nil
+	}
+	var e mcp.Edit
+	for _, f := range [...]mcp.Field{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel} {
+		if params.Has(f) {
+			e.Delete(f)
+		}
+	}
+	if params.Has(mcp.MetaProgressToken) {
+		e.Set(mcp.MetaProgressToken, call.ID().AppendTo(nil))
+	}
+	return e.AppendTo(nil, params), nil
+}
+
+// abandon takes a call back, in the background: the caller has gone on.
+func (s *legacySession) abandon(call *session.Call) {
+	s.tasks.start(func(ctx context.Context) { s.send(ctx, cancelNotice(call)) }) // bounded by send
+}
+
+// send sends a message that has no answer. That it did not arrive is the
+// connection's trouble, and is found out there.
+func (s *legacySession) send(ctx context.Context, msg []byte) {
+	ctx, cancel := context.WithTimeout(ctx, s.Write)
+	defer cancel()
+	if err := s.wire.post(ctx, msg); err != nil {
+		s.log.DebugContext(ctx, "message to backend was not delivered")
+	}
+}
+
+// lose ends the session because its server has. The first reason stands.
+func (s *legacySession) lose(err error) {
+	if s.markGone(err) {
+		s.calls.End(err)
+	}
+}
+
+func (s *legacySession) markGone(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		return false
+	}
+	s.cause = err
+	close(s.gone)
+	return true
+}
+
+// isAlive reports whether the session can take a call, as far as is known.
+func (s *legacySession) isAlive() bool { return s.calls.Err() == nil && s.lossCause() == nil }
+
+func (s *legacySession) lossCause() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause
+}
+
+// close ends the session and returns when nothing of it is left.
+func (s *legacySession) close(ctx context.Context) {
+	s.lose(s.closed())
+	s.tasks.cancel()
+	s.wire.close(ctx)
+	s.tasks.close()
+}
+
+// discover is what the handshake said, as the modern era would say it.
+func (s *legacySession) discover() (*mcp.Result, error) {
+	out := mcp.AppendString([]byte(`{"resultType":"complete","supportedVersions":[`), string(s.version))
+	out = append(out, `],"capabilities":`...)
+	out = append(out, orText(s.capabilities, "{}")...)
+	if s.info != nil {
+		out = append(out, `,"_meta":{"io.modelcontextprotocol/serverInfo":`...)
+		out = append(out, s.info...)
+		out = append(out, '}')
+	}
+	if s.instructions != nil {
+		out = append(out, `,"instructions":`...)
+		out = append(out, s.instructions...)
+	}
+	return mcp.NewResult(append(out, '}'))
+}
+
+func orText(raw []byte, def string) []byte {
+	if raw == nil {
+		return []byte(def)
+	}
+	return raw
+}

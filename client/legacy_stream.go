@@ -1,0 +1,124 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// maxMisses bounds the attempts in a row to read on that brought nothing new.
+const maxMisses = 5
+
+// resume reads on in the stream of a call that broke off, from the last event
+// that had an id, until the response, or until there is no hope
+// (2025-11-25, basic/transports, "Resumability and Redelivery").
+func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
+	for misses := 0; misses < maxMisses; {
+		if !pause(ctx, c.pos.wait(misses)) {
+			return
+		}
+		before := c.pos.progress
+		status, err := w.get(ctx, &c.pos, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
+		switch {
+		case isClosed(c.call.Done()) || ctx.Err() != nil:
+			return
+		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && err == errNoStream:
+			c.fail(w.lost(err, "the stream of its answer broke and cannot be resumed (HTTP status %d)", status))
+			return
+		case c.pos.progress > before:
+			misses = 0
+		default:
+			misses++
+		}
+	}
+	c.fail(w.lost(nil, "the stream of its answer broke, and %d attempts to resume it brought nothing", maxMisses))
+}
+
+// liveAfter is how long a listening stream without any event has to last to
+// count as one that works.
+const liveAfter = 20 * time.Second
+
+// listen keeps the session's listening stream open. A server need not have one.
+// After a gap that could not be read, every list may have changed.
+func (w *legacyHTTP) listen(ctx context.Context) {
+	defer close(w.deaf)
+	pos := position{retry: -1}
+	heard := false
+	for misses := 0; misses < maxMisses; {
+		began, before := time.Now(), pos.progress
+		status, err := w.get(ctx, &pos, w.takeStray)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case heard && status == http.StatusNotFound:
+			w.gone(err)
+			return
+		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && err == errNoStream:
+			return // no listening stream, which is the server's right
+		}
+		heard = heard || status/100 == 2
+		misses++
+		if pos.progress > before || status/100 == 2 && time.Since(began) >= liveAfter {
+			misses = 0
+		}
+		if !pause(ctx, pos.wait(misses)) {
+			return
+		}
+		if pos.lastID == "" && heard {
+			w.s.feed.mark(changedTools | changedPrompts | changedResources)
+		}
+	}
+	w.log.WarnContext(ctx, "backend's listening stream ends again and again; no longer opened")
+}
+
+// takeStray hands on one message of the listening stream.
+func (w *legacyHTTP) takeStray(m *mcp.Message, bad error) (more bool) {
+	if bad == nil {
+		w.s.route(m)
+	}
+	return true
+}
+
+// errNoStream says that a GET was answered by something else than a stream.
+var errNoStream error = &refusal{}
+
+// get opens a stream by GET, from pos on, and gives its messages to take. It
+// returns the status, 0 where there was none.
+func (w *legacyHTTP) get(ctx context.Context, pos *position, take taker) (int, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h := w.headers()
+	h["Accept"] = []string{"text/event-stream"}
+	if pos.lastID != "" {
+		h["Last-Event-Id"] = []string{pos.lastID}
+	}
+	resp, err := w.do(ctx, http.MethodGet, h, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer drain(resp, cancel)
+	if resp.StatusCode/100 == 2 && mediaType(resp) != "text/event-stream" {
+		return resp.StatusCode, errNoStream
+	}
+	if resp.StatusCode/100 != 2 {
+		return resp.StatusCode, w.readRefusal(resp)
+	}
+	return resp.StatusCode, w.read(resp, pos, take)
+}
+
+// pause waits, and reports false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,50 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// httpLink reaches a server by its URL.
+type httpLink struct{ *endpoint }
+
+// probeHTTP is how long a server may take to say that it is modern. One that
+// takes longer is asked to shake hands, and will refuse if it is modern after
+// all.
+const probeHTTP = 10 * time.Second
+
+func (h *httpLink) detect(ctx context.Context) (protocol, error) {
+	switch h.Version.Era() {
+	case mcp.EraLegacy:
+		return newLegacy(h.setup, httpDialer{h.endpoint}, h.Version), nil
+	case mcp.EraModern:
+		return &modern{setup: h.setup, wire: &modernHTTP{endpoint: h.endpoint}, version: h.Version}, nil
+	default:
+		return h.probe(ctx)
+	}
+}
+
+func (h *httpLink) probe(ctx context.Context) (protocol, error) {
+	wire := &modernHTTP{endpoint: h.endpoint}
+	p, err := h.ask(ctx, wire, min(probeHTTP, h.Handshake))
+	if ctx.Err() != nil {
+		wire.close(ctx)
+		return nil, h.closed()
+	}
+	found, err := h.conclude(p.hello, err)
+	if found == isModern {
+		return p, nil
+	}
+	wire.close(ctx)
+	if found == isNeither {
+		return nil, err
+	}
+	return newLegacy(h.setup, httpDialer{h.endpoint}, mcp.LatestLegacy), nil
+}
+
+func (h *httpLink) stop() { h.forgetConnections() }

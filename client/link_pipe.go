@@ -1,0 +1,241 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// pipeLink reaches a server over pipes that it opens: one for all in the modern
+// era, one for each session in the legacy era.
+type pipeLink struct {
+	*setup
+	connect func(ctx context.Context) (conduit, error)
+	quit    func() // lets go of what connect needs
+
+	mu    sync.Mutex
+	spare *pipe   // probed, and not used yet
+	found *modern // on a pipe whose probe was answered late
+	done  bool
+}
+
+// probePipe is how long a server on a pipe may be silent about the probe before
+// it is asked to shake hands as well. A legacy server should answer with an
+// error, and some answer nothing before initialize; but a server may also be
+// slow to start. So the probe stays open meanwhile, and its answer still counts.
+const probePipe = 3 * time.Second
+
+func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
+	if p := l.takeFound(); p != nil {
+		return p, nil
+	}
+	if l.Version.Era() == mcp.EraLegacy {
+		return newLegacy(l.setup, l, l.Version), nil
+	}
+	p, err := l.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if l.Version.Era() == mcp.EraModern {
+		return &modern{setup: l.setup, wire: newModernPipe(p), version: l.Version}, nil
+	}
+	return l.probe(ctx, p)
+}
+
+func (l *pipeLink) open(ctx context.Context) (*pipe, error) {
+	far, err := l.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newPipe(l.setup, far), nil
+}
+
+// probe asks over a new pipe. The pipe is kept for whatever era it turns out to
+// be.
+func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
+	m := &modern{setup: l.setup, wire: newModernPipe(p), version: mcp.LatestModern}
+	end, err := l.sendProbe(ctx, m, p)
+	if err != nil {
+		p.close(l.closed())
+		return nil, err
+	}
+	switch {
+	case end == nil: // silent so far
+		l.keepSpare(p)
+		return newLegacy(l.setup, l, mcp.LatestLegacy), nil
+	case isClosed(p.dead):
+		// Some legacy servers end when something comes before initialize.
+		p.close(l.closed())
+		return newLegacy(l.setup, l, mcp.LatestLegacy), nil
+	}
+	p.discover = nil
+	found, err := l.conclude(end.Result, end.Err)
+	switch found {
+	case isModern:
+		m.hello = end.Result
+		return m, nil
+	case isLegacy:
+		l.keepSpare(p)
+		return newLegacy(l.setup, l, mcp.LatestLegacy), nil
+	default:
+		p.close(l.closed())
+		return nil, err
+	}
+}
+
+// sendProbe sends the probe and returns how it ended, nil while it has not.
+func (l *pipeLink) sendProbe(ctx context.Context, m *modern, p *pipe) (*session.Terminal, error) {
+	call, err := p.calls.Open(methodDiscover)
+	if err != nil {
+		return &session.Terminal{Err: err}, nil
+	}
+	params, err := m.describe(&mcp.Request{Client: l.self()}, new(mcp.Object), call)
+	if err != nil {
+		return nil, err
+	}
+	p.discover = call
+	p.begin(call, mcp.AppendRequest(nil, call.ID(), methodDiscover, params.Bytes()))
+	timer := time.NewTimer(min(probePipe, l.Handshake))
+	defer timer.Stop()
+	select {
+	case <-call.Done():
+	case <-timer.C:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, l.closed()
+	}
+	return terminalOf(call), nil
+}
+
+// terminalOf returns the terminal of a call whose messages interest nobody.
+func terminalOf(call *session.Call) *session.Terminal {
+	for {
+		m, end := call.Next()
+		if m == nil {
+			return end
+		}
+	}
+}
+
+// dial returns a pipe for a legacy session: the one that was probed, if it is
+// still there.
+func (l *pipeLink) dial(ctx context.Context) (legacyWire, error) {
+	p := l.takeSpare()
+	if p != nil && isClosed(p.dead) {
+		p.close(l.closed())
+		p = nil
+	}
+	if p == nil {
+		var err error
+		if p, err = l.open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return &legacyPipe{pipe: p}, nil
+}
+
+// failed looks whether the probe of a silent server has been answered after all:
+// then the handshake has failed because the server is modern, and the pipe is
+// good for that.
+func (l *pipeLink) failed(wire legacyWire) (keep bool) {
+	w, ok := wire.(*legacyPipe)
+	if !ok || w.discover == nil || isClosed(w.dead) {
+		return false
+	}
+	end := terminalOf(w.discover)
+	if end == nil {
+		return false
+	}
+	if found, _ := l.conclude(end.Result, end.Err); found != isModern {
+		return false
+	}
+	l.keepFound(&modern{setup: l.setup, wire: newModernPipe(w.pipe), version: mcp.LatestModern, hello: end.Result})
+	return true
+}
+
+func (l *pipeLink) sharesStream() bool { return true }
+
+func (l *pipeLink) keepSpare(p *pipe) {
+	if old := l.swapSpare(p); old != nil {
+		old.close(l.closed())
+	}
+}
+
+func (l *pipeLink) takeSpare() *pipe { return l.swapSpare(nil) }
+
+// swapSpare returns the pipe to be put away, which is the new one when the link
+// has stopped.
+func (l *pipeLink) swapSpare(p *pipe) *pipe {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done {
+		return p
+	}
+	old := l.spare
+	l.spare = p
+	return old
+}
+
+func (l *pipeLink) keepFound(m *modern) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.found = m
+}
+
+func (l *pipeLink) takeFound() *modern {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.found
+	l.found = nil
+	return m
+}
+
+func (l *pipeLink) finish() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done = true
+}
+
+func (l *pipeLink) stop() {
+	if p := l.takeSpare(); p != nil {
+		p.close(l.closed())
+	}
+	if m := l.takeFound(); m != nil {
+		m.lastClose()
+	}
+	l.finish()
+	l.quit()
+}
+
+func (p *modern) lastClose() { p.close(context.Background()) }
+
+// NewPipe returns a client of a server that is reached over a stream of lines,
+// which open opens: a socket, or a server in this process. Closing the stream
+// ends the server. open may be called more than once.
+func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Config) *Client {
+	s := newSetup(cfg)
+	connect := func(ctx context.Context) (conduit, error) {
+		ctx, cancel := context.WithTimeout(ctx, s.Connect)
+		defer cancel()
+		rwc, err := open(ctx)
+		if err != nil {
+			return nil, s.unavailable(err, "it could not be reached")
+		}
+		return stream{rwc}, nil
+	}
+	return &Client{setup: s, link: &pipeLink{setup: s, connect: connect, quit: func() {}}}
+}
+
+// stream is a conduit that ends when it is closed.
+type stream struct{ io.ReadWriteCloser }
+
+func (s stream) end() { s.Close() }
+
+func (s stream) fate() string { return "it closed the connection" }

@@ -1,0 +1,100 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// The waits between two attempts to hear of changes again.
+const (
+	firstRelisten = 250 * time.Millisecond
+	lastRelisten  = 30 * time.Second
+)
+
+// listen serves subscriptions/listen until ctx ends: the stream of changes is
+// opened again whenever it breaks, and because nobody knows what happened in the
+// gap, everything listened for then counts as changed. An error of the first
+// attempt is the request's.
+func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	want, err := parseFilter(&req.Params)
+	if err != nil {
+		return nil, err
+	}
+	ear := &listening{Caller: caller, want: want}
+	wait := firstRelisten
+	for {
+		began := time.Now()
+		err := c.listenOnce(ctx, req, ear)
+		switch {
+		case ctx.Err() != nil:
+			return nil, c.givenUp(ctx, mcp.Completed)
+		case errors.Is(err, errClosed):
+			return nil, plain(err)
+		case !ear.acknowledged.Load() && judge(req, err) != reprobe:
+			return nil, plain(err)
+		case time.Since(began) > lastRelisten:
+			wait = firstRelisten
+		}
+		if !pause(ctx, wait/2+rand.N(wait/2)) { //nolint:gosec // jitter, not a secret
+			return nil, c.givenUp(ctx, mcp.Completed)
+		}
+		wait = min(2*wait, lastRelisten)
+	}
+}
+
+func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, ear *listening) error {
+	sp, err := c.protocol(ctx)
+	if err != nil {
+		return err
+	}
+	err = sp.listen(ctx, req, ear)
+	c.done(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
+	return err
+}
+
+// listening is the caller of a listen over all the streams that serve it one
+// after the other.
+type listening struct {
+	mcp.Caller
+
+	want         filter
+	acknowledged atomic.Bool // the caller has been told that it is heard
+}
+
+// Notify passes on what a stream brings. The first stream's acknowledgement is
+// the listen's; that of a later one says that there was a gap.
+func (l *listening) Notify(ctx context.Context, n *mcp.Notification) error {
+	if n.Method != methodAcknowledged {
+		return l.Caller.Notify(ctx, n)
+	}
+	if !l.acknowledged.Swap(true) {
+		return l.Caller.Notify(ctx, n)
+	}
+	return l.invalidate(ctx)
+}
+
+// invalidate tells the caller that all it listens for may have changed.
+func (l *listening) invalidate(ctx context.Context) error {
+	if err := l.want.lists().tell(ctx, l.Caller); err != nil {
+		return err
+	}
+	for _, uri := range l.want.URIs {
+		params := append(mcp.AppendString([]byte(`{"uri":`), uri), '}')
+		n, err := mcp.NewNotification(methodUpdated, params)
+		if err != nil {
+			return err
+		}
+		if err := l.Caller.Notify(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// modern speaks to a server of the modern era: each request says all that the
+// server may know of its client, and stands alone.
+type modern struct {
+	*setup
+	wire    modernWire
+	version mcp.Version
+	hello   *mcp.Result // of server/discover; nil where the version is pinned
+}
+
+// modernWire carries modern requests: over HTTP, or over a pipe.
+type modernWire interface {
+	// open makes the cell of a call.
+	open(method string) (*session.Call, error)
+
+	// begin sends the call's request. It does not wait: the call ends with the
+	// answer, or with the failure to send. release is called when the call is
+	// over.
+	begin(call *session.Call, out *outgoing) (release func())
+
+	// abandon tells the server that a call is given up, without waiting.
+	abandon(call *session.Call)
+
+	// relearn is called when the server has refused a call for the headers that
+	// came with it. It reports whether another attempt is worth it.
+	relearn(ctx context.Context, p *modern, req *mcp.Request) bool
+
+	// stats and close: see Client.
+	stats() session.CallStats
+	close(ctx context.Context)
+}
+
+// outgoing is a request as it goes to the server.
+type outgoing struct {
+	method  string
+	version mcp.Version
+	params  *mcp.Object
+	msg     []byte
+}
+
+func (p *modern) era() mcp.Era { return mcp.EraModern }
+
+func (p *modern) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	switch req.Method {
+	case methodSetLevel:
+		// The level goes with each request (server/utilities/logging).
+		return emptyResult()
+	case "notifications/roots/list_changed":
+		return nil, nil //nolint:nilnil // a notification has no terminal, and the modern era has no roots to announce
+	}
+	res, err := p.rounds(ctx, req, caller)
+	if isRejected(err, headerMismatch) && p.wire.relearn(ctx, p, req) {
+		return p.rounds(ctx, req, caller)
+	}
+	return res, err
+}
+
+// call sends one request and returns its terminal.
+func (p *modern) call(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	if ctx.Err() != nil {
+		return nil, p.givenUp(ctx, mcp.NotDispatched)
+	}
+	call, err := p.wire.open(req.Method)
+	if err != nil {
+		return nil, err
+	}
+	full, err := p.describe(req, params, call)
+	if err != nil {
+		call.Finish(session.Terminal{Err: err})
+		return nil, err
+	}
+	out := &outgoing{method: req.Method, version: p.version, params: &full}
+	out.msg = mcp.AppendRequest(nil, call.ID(), req.Method, full.Bytes())
+	release := p.wire.begin(call, out)
+	defer release()
+	f := &flight{
+		setup: p.setup, caller: caller, token: params.Raw(mcp.MetaProgressToken),
+		ask: p.ignoreAsk, abandon: p.wire.abandon,
+	}
+	return f.run(ctx, call)
+}
+
+// describe puts into the parameters what the server may know of the client
+// (basic, "_meta"). Ids and progress tokens are ours on each connection, because
+// several clients share it.
+func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Call) (mcp.Object, error) {
+	var e mcp.Edit
+	e.SetText(mcp.MetaVersion, string(p.version))
+	e.Set(mcp.MetaClientInfo, p.infoOf(req.Client))
+	e.Set(mcp.MetaClientCapabilities, capabilitiesOf(req.Client))
+	switch level := req.LogLevel; {
+	case level == mcp.LogNone:
+		e.Delete(mcp.MetaLogLevel)
+	case level == mcp.LogUnset:
+		e.SetText(mcp.MetaLogLevel, mcp.LogInfo.String())
+	default:
+		e.SetText(mcp.MetaLogLevel, level.String())
+	}
+	if params.Has(mcp.MetaProgressToken) {
+		e.Set(mcp.MetaProgressToken, call.ID().AppendTo(nil))
+	}
+	full, err := e.Apply(params)
+	if err != nil {
+		return mcp.Object{}, p.fault(mcp.CodeInternalError, mcp.NotDispatched, err, "its request could not be written")
+	}
+	return full, nil
+}
+
+// ignoreAsk drops a request of the server. A modern server has no way to ask but
+// by a result (basic/patterns/mrtr), and a client must not answer.
+func (p *modern) ignoreAsk(ctx context.Context, m *mcp.Message) {
+	p.log.DebugContext(ctx, "backend sent a request, which its revision forbids")
+}
+
+// listen serves subscriptions/listen until the stream breaks, the server ends
+// it, or ctx ends.
+func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error {
+	_, err := p.call(ctx, req, &req.Params, sink)
+	return err
+}
+
+func (p *modern) server() *mcp.Result { return p.hello }
+
+func (p *modern) stats() session.CallStats { return p.wire.stats() }
+
+func (p *modern) close(ctx context.Context) { p.wire.close(ctx) }
+
+func emptyResult() (*mcp.Result, error) { return mcp.NewResult([]byte("{}")) }

@@ -1,0 +1,121 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// modernHTTP carries modern requests over Streamable HTTP: each is a POST, and
+// its answer is that POST's body (2026-07-28, basic/transports/streamable-http).
+type modernHTTP struct {
+	*endpoint
+	calls  session.Calls
+	tasks  tasks
+	params paramTable
+}
+
+func (w *modernHTTP) open(method string) (*session.Call, error) { return w.calls.Open(method) }
+
+func (w *modernHTTP) begin(call *session.Call, out *outgoing) (release func()) {
+	header := w.headers(out)
+	c := newCarrier(w.endpoint, call)
+	return c.launch(&w.tasks, func(ctx context.Context) { w.carry(ctx, c, header, out) })
+}
+
+// abandon does nothing: that the stream is closed is the cancellation, and
+// release closes it.
+func (w *modernHTTP) abandon(*session.Call) {}
+
+// carry POSTs the request and brings what its body holds.
+func (w *modernHTTP) carry(ctx context.Context, c *carrier, header http.Header, out *outgoing) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := w.post(ctx, header, out.msg)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	defer drain(resp, cancel)
+	if !hasMessages(resp) {
+		c.fail(w.refusal(ctx, w.readRefusal(resp)))
+		return
+	}
+	err = w.read(resp, &c.pos, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad, out) })
+	if err == nil {
+		err = w.lost(nil, "its answer ended without a response")
+	}
+	c.fail(err)
+}
+
+// take hands on one message of a call's answer.
+func (w *modernHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad error, out *outgoing) (more bool) {
+	switch {
+	case bad != nil && m.ID == c.call.ID():
+		c.fail(w.malformed(bad))
+		return false
+	case bad != nil:
+		w.log.WarnContext(ctx, "backend sent a message that is none")
+		return true
+	case m.Kind == mcp.KindNotification || m.Kind == mcp.KindRequest:
+		return c.offer(ctx, m)
+	case m.Kind == mcp.KindError && m.ID.IsZero():
+		c.respond(&w.calls, c.call.ID(), m)
+		return false
+	case m.ID != c.call.ID():
+		w.log.WarnContext(ctx, "backend answered a request that was not asked")
+		return true
+	}
+	if out.method == methodToolsList && m.Kind == mcp.KindResult {
+		w.params.learn(&m.Result)
+	}
+	c.respond(&w.calls, m.ID, m)
+	return false
+}
+
+// refusal says what an HTTP answer without a result means in the modern era.
+func (w *modernHTTP) refusal(ctx context.Context, r *refusal) error {
+	err := w.refused(ctx, r)
+	switch {
+	case r.status == http.StatusUnauthorized || r.status == http.StatusForbidden:
+		w.forgetConnections()
+		return err
+	case r.rpc != nil && r.rpc.Code == mcp.CodeHeaderMismatch:
+		return &rejected{why: headerMismatch, err: err}
+	case r.rpc != nil && r.rpc.Code == mcp.CodeUnsupportedVersion:
+		return &rejected{why: wrongEra, err: err}
+	case r.status == http.StatusBadRequest && !isModernError(r.rpc),
+		(r.status == http.StatusNotFound || r.status == http.StatusMethodNotAllowed) && r.rpc == nil:
+		w.forgetConnections()
+		return &rejected{why: wrongEra, err: err}
+	default:
+		return err
+	}
+}
+
+// isModernError reports whether an error with status 400 is one that a modern
+// server gives (basic/transports/streamable-http, "Backward Compatibility").
+func isModernError(e *mcp.Error) bool {
+	if e == nil {
+		return false
+	}
+	switch e.Code {
+	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion,
+		mcp.CodeInvalidParams, mcp.CodeMethodNotFound, mcp.CodeParseError:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *modernHTTP) stats() session.CallStats { return w.calls.Stats() }
+
+func (w *modernHTTP) close(context.Context) {
+	w.calls.End(w.closed())
+	w.tasks.close()
+}

@@ -1,0 +1,87 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// modernPipe carries modern requests over one pipe that all clients share: what
+// comes back names its request by its id, its progress token, or its
+// subscription (2026-07-28, basic/transports/stdio).
+type modernPipe struct {
+	*pipe
+}
+
+func newModernPipe(p *pipe) *modernPipe {
+	w := &modernPipe{pipe: p}
+	p.attach(w.take)
+	return w
+}
+
+// open refuses a pipe that has ended in a way that has the server started anew.
+func (w *modernPipe) open(method string) (*session.Call, error) {
+	call, err := w.calls.Open(method)
+	if err != nil {
+		return nil, &rejected{why: wrongEra, err: w.unavailable(err, "its process has ended")}
+	}
+	return call, nil
+}
+
+func (w *modernPipe) begin(call *session.Call, out *outgoing) (release func()) {
+	w.pipe.begin(call, out.msg)
+	return func() {}
+}
+
+func (w *modernPipe) relearn(context.Context, *modern, *mcp.Request) bool { return false }
+
+// take hands on what is no response. A message that names no call is given to
+// the only one that it can belong to, or to nobody.
+func (w *modernPipe) take(m *mcp.Message) {
+	if m.Kind != mcp.KindNotification {
+		return // a modern server has no requests to make
+	}
+	if call := w.addressee(m); call != nil {
+		call.Push(m)
+	}
+}
+
+func (w *modernPipe) addressee(m *mcp.Message) *session.Call {
+	switch {
+	case m.Params.Has(mcp.MetaSubscriptionID):
+		return findCall(&w.calls, m.Params.Raw(mcp.MetaSubscriptionID))
+	case m.Method == methodProgress:
+		return findCall(&w.calls, m.Params.Raw(mcp.FieldProgressToken))
+	case m.Method == methodCancelled:
+		w.endListen(m)
+		return nil
+	default:
+		return w.calls.Only(methodListen)
+	}
+}
+
+// endListen ends a subscription that the server has torn down
+// (basic/patterns/cancellation).
+func (w *modernPipe) endListen(m *mcp.Message) {
+	call := findCall(&w.calls, m.Params.Raw(mcp.FieldRequestID))
+	if call != nil && call.Method() == methodListen {
+		call.Finish(session.Terminal{Err: w.lost(nil, "it ended the subscription")})
+	}
+}
+
+// findCall returns the open call that a token of the wire names, or nil.
+func findCall(calls *session.Calls, raw []byte) *session.Call {
+	id, err := mcp.ParseID(raw)
+	if err != nil {
+		return nil
+	}
+	return calls.Find(id)
+}
+
+func (w *modernPipe) stats() session.CallStats { return w.calls.Stats() }
+
+func (w *modernPipe) close(context.Context) { w.pipe.close(w.closed()) }

@@ -1,0 +1,127 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// maxRounds bounds how often one request is sent again with more input.
+const maxRounds = 10
+
+// inputRequest is one question in a result of type input_required.
+type inputRequest struct {
+	Method string         `json:"method"`
+	Params jsontext.Value `json:"params"`
+}
+
+// rounds sends a request, and sends it again with what the server asked for in
+// its results, unless the caller does that by itself
+// (2026-07-28, basic/patterns/mrtr).
+func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	params := req.Params
+	for range maxRounds {
+		res, err := p.call(ctx, req, &params, caller)
+		if err != nil {
+			return nil, err
+		}
+		if res.Type() != mcp.ResultInputRequired || req.TakesInputRequired {
+			return res, nil
+		}
+		if params, err = p.nextRound(ctx, &req.Params, res, caller); err != nil {
+			return nil, err
+		}
+	}
+	return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked for more input %d times (limits.inputRounds)", maxRounds)
+}
+
+// nextRound gathers the input that a result asks for and returns the parameters
+// of the next attempt: the original ones, the answers, and the server's state as
+// it came.
+func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.Result, caller mcp.Caller) (mcp.Object, error) {
+	var e mcp.Edit
+	questions, state := res.Raw(mcp.FieldInputRequests), res.Raw(mcp.FieldRequestState)
+	if questions == nil && state == nil {
+		return mcp.Object{}, p.malformed(errNoInput)
+	}
+	if questions != nil {
+		answers, err := p.gather(ctx, questions, caller)
+		if err != nil {
+			return mcp.Object{}, err
+		}
+		e.Set(mcp.FieldInputResponses, answers)
+	}
+	if state != nil {
+		e.Set(mcp.FieldRequestState, state)
+	} else {
+		e.Delete(mcp.FieldRequestState)
+	}
+	return e.Apply(original)
+}
+
+var errNoInput = mcp.Errorf(mcp.CodeInternalError, "input_required without inputRequests and requestState")
+
+// gather asks the caller all the questions at once and returns the answers under
+// the questions' keys. One that fails fails the request.
+func (p *modern) gather(ctx context.Context, raw []byte, caller mcp.Caller) ([]byte, error) {
+	var questions map[string]inputRequest
+	if err := json.Unmarshal(raw, &questions); err != nil {
+		return nil, p.malformed(err)
+	}
+	if len(questions) > maxAsks {
+		return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked %d questions at once", len(questions))
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		wg      sync.WaitGroup
+		mu      sync.Mutex
+		answers = make(map[string]jsontext.Value, len(questions))
+	)
+	for key, q := range questions {
+		// Waited for below; ends with the answer or with ctx.
+		wg.Go(func() {
+			answer, err := askOne(ctx, q, caller)
+			if err != nil {
+				cancel(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			answers[key] = answer
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, p.unanswered(ctx)
+	}
+	return json.Marshal(answers, json.Deterministic(true))
+}
+
+// unanswered is the error of a request whose questions found no answer.
+func (p *modern) unanswered(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if cause == ctx.Err() { //nolint:errorlint // identity: the context ended without a cause of ours
+		return p.givenUp(ctx, mcp.Unknown)
+	}
+	return cause
+}
+
+func askOne(ctx context.Context, q inputRequest, caller mcp.Caller) (jsontext.Value, error) {
+	req, err := mcp.NewRequest(q.Method, q.Params)
+	if err != nil {
+		return nil, err
+	}
+	res, err := caller.Ask(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return res.Bytes(), nil
+}

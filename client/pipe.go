@@ -1,0 +1,271 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// conduit is the far end of a pipe: a child process, or whatever a caller opened.
+type conduit interface {
+	io.Reader
+	io.Writer
+
+	// end makes the far end go away, within a bound, and returns when it is gone.
+	// Reads and writes that wait return. It may be called more than once.
+	end()
+
+	// fate says how the far end came to its end, for an error: an exit status,
+	// the last lines that it wrote. It may wait a moment to learn it.
+	fate() string
+}
+
+// The bounds of a pipe.
+const (
+	maxJunk    = 100      // lines on a server's output that are no messages
+	maxQueued  = 64 << 20 // bytes that wait to be written
+	writeChunk = 64 << 10 // bytes to which one write deadline applies
+)
+
+// pipe is a connection of lines to one server (basic/transports/stdio): one
+// reader, one writer, and the calls that share it. It ends once, for whatever
+// reason, and takes all its calls with it.
+type pipe struct {
+	*setup
+	far   conduit
+	calls session.Calls
+	tasks tasks
+	wake  chan struct{} // capacity 1: something is queued
+	dead  chan struct{} // closed when the pipe has ended
+
+	// discover is the probe that a silent server has not answered yet.
+	discover *session.Call
+
+	mu     sync.Mutex
+	queue  [][]byte
+	queued int
+	route  func(m *mcp.Message) // nil until somebody speaks an era over the pipe
+	ended  bool
+}
+
+// newPipe starts reading and writing.
+func newPipe(s *setup, far conduit) *pipe {
+	p := &pipe{setup: s, far: far, wake: make(chan struct{}, 1), dead: make(chan struct{})}
+	p.tasks.start(p.readAll)  // ends with the conduit, which fail ends
+	p.tasks.start(p.writeAll) // ends with its context, or with the conduit
+	return p
+}
+
+// attach has messages that are no responses given to route from now on. It is
+// called on the reader's goroutine and must not wait.
+func (p *pipe) attach(route func(m *mcp.Message)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.route = route
+}
+
+func (p *pipe) router() func(m *mcp.Message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.route
+}
+
+// enqueue has a message written after those before it. It does not wait, and
+// reports false when the pipe has ended or the server has not read for too long.
+func (p *pipe) enqueue(msg []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || p.queued+len(msg) > maxQueued {
+		return false
+	}
+	p.queue = append(p.queue, frame.AppendLine(nil, msg))
+	p.queued += len(msg)
+	select {
+	case p.wake <- struct{}{}:
+	default: // the writer will look
+	}
+	return true
+}
+
+func (p *pipe) dequeue() [][]byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.queue
+	p.queue, p.queued = nil, 0
+	return q
+}
+
+// begin sends a call's request.
+func (p *pipe) begin(call *session.Call, msg []byte) {
+	if !p.enqueue(msg) {
+		call.Finish(session.Terminal{Err: p.unavailable(nil, "it does not read its input")})
+	}
+}
+
+// abandon tells the server that a call is given up.
+func (p *pipe) abandon(call *session.Call) {
+	p.enqueue(cancelNotice(call))
+}
+
+// cancelNotice is the notification that takes a call back.
+func cancelNotice(call *session.Call) []byte {
+	params := call.ID().AppendTo([]byte(`{"requestId":`))
+	params = append(params, `,"reason":"the client gave the request up"}`...)
+	return mcp.AppendNotification(nil, methodCancelled, params)
+}
+
+// writeAll is the one writer.
+func (p *pipe) writeAll(ctx context.Context) {
+	for {
+		for _, line := range p.dequeue() {
+			if err := p.write(line); err != nil {
+				// The reader finds out how the server ended, and says so.
+				return
+			}
+		}
+		select {
+		case <-p.wake:
+		case <-p.dead:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// write writes one line. A server that reads nothing for the write deadline is
+// stuck, and is ended.
+func (p *pipe) write(line []byte) error {
+	for len(line) > 0 {
+		n := min(len(line), writeChunk)
+		timer := time.AfterFunc(p.setup.Write, func() {
+			p.fail(p.lost(nil, "it did not read its input for %v", p.setup.Write))
+		})
+		_, err := p.far.Write(line[:n])
+		timer.Stop()
+		if err != nil {
+			return err
+		}
+		line = line[n:]
+	}
+	return nil
+}
+
+// readAll is the one reader. It waits for nobody but the server.
+func (p *pipe) readAll(ctx context.Context) {
+	lines := frame.NewLineReader(p.far, p.MaxMessage)
+	junk := 0
+	for {
+		line, err := lines.Next()
+		if err != nil {
+			p.fail(p.endReason(err))
+			return
+		}
+		if p.take(line) {
+			continue
+		}
+		junk++
+		p.noteJunk(ctx, junk, line)
+		if junk >= maxJunk {
+			p.fail(p.lost(nil, "it wrote %d lines that are no messages to its output", junk))
+			return
+		}
+	}
+}
+
+func (p *pipe) noteJunk(ctx context.Context, n int, line []byte) {
+	if n == 1 {
+		p.log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line that is no message to its output",
+			slog.String("line", fmt.Sprintf("%q", line[:min(len(line), 200)])))
+	}
+}
+
+// endReason is the error of the calls that were under way when the reading
+// ended.
+func (p *pipe) endReason(err error) error {
+	if long, ok := errors.AsType[*frame.TooLongError](err); ok {
+		return p.fault(mcp.CodeLimit, mcp.Unknown, long, "it sent a message of more than %d bytes (limits.backendMessage)", long.Limit)
+	}
+	how := p.far.fate()
+	if how == "" {
+		how = "it closed its output"
+	}
+	return p.lost(err, "%s", how)
+}
+
+// take gives one line to whom it belongs. It reports false when the line is no
+// message.
+func (p *pipe) take(line []byte) bool {
+	if mcp.IsBatch(line) {
+		return p.takeBatch(line)
+	}
+	m, err := mcp.Parse(line, backendLimits())
+	switch {
+	case err != nil && !m.ID.IsZero() && bytes.Contains(line, []byte("jsonrpc")):
+		return p.calls.Respond(m.ID, session.Terminal{Err: p.malformed(err)})
+	case err != nil:
+		return false
+	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
+		p.respond(&p.calls, m.ID, &m)
+	default:
+		if route := p.router(); route != nil {
+			route(&m)
+		}
+	}
+	return true
+}
+
+// takeBatch takes a batch of 2025-03-26 apart.
+func (p *pipe) takeBatch(line []byte) bool {
+	parts, err := mcp.SplitBatch(line, 0, backendLimits())
+	if err != nil {
+		return false
+	}
+	for _, part := range parts {
+		if mcp.IsBatch(part) || !p.take(part) {
+			return false
+		}
+	}
+	return true
+}
+
+// fail ends the pipe: its calls at once, the far end in the background. The first
+// reason stands.
+func (p *pipe) fail(err error) {
+	if !p.markEnded() {
+		return
+	}
+	p.calls.End(err)
+	close(p.dead)
+	p.tasks.start(func(context.Context) { p.far.end() }) // bounded by end itself
+}
+
+func (p *pipe) markEnded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := !p.ended
+	p.ended = true
+	return first
+}
+
+// close ends the pipe and the far end, and returns when both are gone.
+func (p *pipe) close(err error) {
+	if p.markEnded() {
+		p.calls.End(err)
+		close(p.dead)
+	}
+	p.far.end()
+	p.tasks.close()
+}

@@ -1,0 +1,182 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// pool lends sessions to requests without a scope, one request at a time, so
+// that whatever the server asks meanwhile has one addressee. A session is lent
+// only to the principal, and for the capabilities, that it was opened for.
+type pool struct {
+	max, maxIdle int
+	idleTime     time.Duration
+
+	mu    sync.Mutex
+	ended bool
+	open  int // sessions lent or idle
+	idle  []idleSession
+	timer *time.Timer // set while something is idle
+}
+
+type idleSession struct {
+	key   poolKey
+	s     *legacySession
+	since time.Time
+}
+
+// poolKey is what a session was opened for.
+type poolKey struct{ principal, info, capabilities string }
+
+func keyOf(req *mcp.Request) poolKey {
+	k := poolKey{principal: req.Principal}
+	if req.Client != nil {
+		k.info, k.capabilities = string(req.Client.Info), string(req.Client.Capabilities)
+	}
+	return k
+}
+
+// borrow returns a session that nobody else uses, and what gives it back.
+func (p *pool) borrow(ctx context.Context, l *legacy, req *mcp.Request) (*legacySession, func(clean bool), error) {
+	key := keyOf(req)
+	s, dead, err := p.take(l, key)
+	for _, d := range dead {
+		l.retire(d)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	giveBack := func(s *legacySession) func(bool) {
+		return func(clean bool) {
+			for _, d := range p.put(l, key, s, clean) {
+				l.retire(d)
+			}
+		}
+	}
+	if s != nil {
+		return s, giveBack(s), nil
+	}
+	sl := new(slot) // the handshake goes on when its request gives up
+	s, err = sl.get(ctx, l, l.opener(req.Client, address{onlyCall: true}))
+	if err != nil {
+		p.forget()
+		sl.end(l)
+		return nil, nil, err
+	}
+	return s, giveBack(s), nil
+}
+
+// take returns an idle session of the key, or nil when one may be opened. dead
+// are those that have ended meanwhile, or have to make room.
+func (p *pool) take(l *legacy, key poolKey) (s *legacySession, dead []*legacySession, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return nil, nil, l.closed()
+	}
+	for i := len(p.idle) - 1; i >= 0 && s == nil; i-- {
+		it := p.idle[i]
+		switch {
+		case !it.s.isAlive():
+			dead = append(dead, p.dropLocked(i))
+		case it.key == key:
+			s = it.s
+			p.idle = append(p.idle[:i:i], p.idle[i+1:]...)
+		}
+	}
+	if s != nil {
+		return s, dead, nil
+	}
+	if p.open >= p.max && len(p.idle) > 0 {
+		dead = append(dead, p.dropLocked(0))
+	}
+	if p.open >= p.max {
+		return nil, dead, l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d sessions are in use (limits.backendSessions)", p.open)
+	}
+	p.open++
+	return nil, dead, nil
+}
+
+// dropLocked takes the i-th idle session out of the pool.
+func (p *pool) dropLocked(i int) *legacySession {
+	s := p.idle[i].s
+	p.idle = append(p.idle[:i:i], p.idle[i+1:]...)
+	p.open--
+	return s
+}
+
+// put takes a session back, or returns what is to be closed.
+func (p *pool) put(l *legacy, key poolKey, s *legacySession, clean bool) []*legacySession {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || !clean || p.maxIdle <= 0 || !s.isAlive() {
+		p.open--
+		return []*legacySession{s}
+	}
+	p.idle = append(p.idle, idleSession{key: key, s: s, since: time.Now()})
+	var dead []*legacySession
+	if len(p.idle) > p.maxIdle {
+		dead = append(dead, p.dropLocked(0))
+	}
+	if p.timer == nil {
+		p.timer = time.AfterFunc(p.idleTime, func() { p.sweep(l) })
+	}
+	return dead
+}
+
+// forget takes back the room of a session that could not be opened.
+func (p *pool) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open--
+}
+
+// sweep closes what was idle for too long. It runs on the timer.
+func (p *pool) sweep(l *legacy) {
+	for _, s := range p.expired(time.Now()) {
+		l.retire(s)
+	}
+}
+
+func (p *pool) expired(now time.Time) []*legacySession {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var dead []*legacySession
+	for len(p.idle) > 0 && now.Sub(p.idle[0].since) >= p.idleTime {
+		dead = append(dead, p.dropLocked(0))
+	}
+	if len(p.idle) == 0 || p.ended {
+		p.timer = nil
+		return dead
+	}
+	p.timer.Reset(p.idle[0].since.Add(p.idleTime).Sub(now))
+	return dead
+}
+
+// close lets all idle sessions go; those that are lent go when they are given
+// back.
+func (p *pool) close(l *legacy) {
+	for _, s := range p.shut() {
+		l.retire(s)
+	}
+}
+
+func (p *pool) shut() []*legacySession {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	var all []*legacySession
+	for len(p.idle) > 0 {
+		all = append(all, p.dropLocked(0))
+	}
+	return all
+}

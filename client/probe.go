@@ -1,0 +1,167 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Server is what a server says of itself. Its bytes must not be changed.
+type Server struct {
+	Era          mcp.Era
+	Version      mcp.Version   // the revision that is spoken with it
+	Versions     []mcp.Version // those that it says it supports
+	Capabilities []byte        // its capabilities object
+	Info         []byte        // its Implementation object, nil where it did not say
+	Instructions string
+}
+
+// Probe returns what the server says of itself: from memory, if it has been
+// asked and still speaks the same era.
+func (c *Client) Probe(ctx context.Context) (Server, error) {
+	if s, ok := c.hello.get(); ok {
+		return s, nil
+	}
+	res, err := c.Serve(ctx, &mcp.Request{Method: methodDiscover, Client: c.self()}, nobody{})
+	if err != nil {
+		return Server{}, err
+	}
+	s := Server{Capabilities: res.Raw(mcp.FieldCapabilities), Info: res.Raw(mcp.MetaServerInfo)}
+	s.Instructions, _ = res.Text(mcp.FieldInstructions)
+	s.Versions = versionsIn(res.Raw(mcp.FieldSupportedVersions))
+	sp, _ := c.current()
+	if sp == nil {
+		return s, nil // it went away meanwhile; what it said is not kept
+	}
+	s.Era = sp.era()
+	s.Version = commonVersion(s.Versions, s.Era)
+	c.hello.set(s)
+	return s, nil
+}
+
+// helloCache keeps what a server has said of itself.
+type helloCache struct {
+	mu sync.Mutex
+	s  *Server
+}
+
+func (h *helloCache) get() (Server, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.s == nil {
+		return Server{}, false
+	}
+	return *h.s, true
+}
+
+func (h *helloCache) set(s Server) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.s = &s
+}
+
+func (h *helloCache) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.s = nil
+}
+
+func versionsIn(raw []byte) []mcp.Version {
+	var vs []mcp.Version
+	if json.Unmarshal(raw, &vs) != nil {
+		return nil
+	}
+	return vs
+}
+
+// commonVersion returns the newest of the versions that is of the era and known
+// to us, or "".
+func commonVersion(vs []mcp.Version, era mcp.Era) mcp.Version {
+	var best mcp.Version
+	for _, v := range vs {
+		if v.Era() == era && v > best {
+			best = v
+		}
+	}
+	return best
+}
+
+// ask makes the probe of a server whose era is unknown: a modern request for
+// discovery, within its own time.
+func (s *setup) ask(ctx context.Context, wire modernWire, bound time.Duration) (*modern, error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	p := &modern{setup: s, wire: wire, version: mcp.LatestModern}
+	res, err := p.call(ctx, &mcp.Request{Method: methodDiscover, Client: s.self()}, new(mcp.Object), nobody{})
+	p.hello = res
+	return p, err
+}
+
+// finding is what the answer to a probe means.
+type finding uint8
+
+const (
+	isLegacy finding = iota // or says nothing that a modern server would say
+	isModern
+	isNeither // no answer about the era; the error stands
+)
+
+// conclude says what the answer to a probe means. The versions decide, not the
+// mere answer; and that an error is not a modern one says that the server is
+// legacy, whatever its code (2026-07-28, basic/versioning,
+// "Backward Compatibility with Initialization-Based Versions").
+func (s *setup) conclude(res *mcp.Result, err error) (finding, error) {
+	if err == nil {
+		return s.concludeVersions(versionsIn(res.Raw(mcp.FieldSupportedVersions)), nil)
+	}
+	wire, isWire := errors.AsType[*mcp.Error](err)
+	switch {
+	case isWire && wire.Code == mcp.CodeUnsupportedVersion:
+		return s.concludeVersions(supportedIn(wire), err)
+	case isWire && (wire.Code == mcp.CodeHeaderMismatch || wire.Code == mcp.CodeMissingCapability):
+		return isModern, nil
+	case isWire:
+		return isLegacy, nil
+	}
+	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	switch r, refused := errors.AsType[*refusal](err); {
+	case refused && (r.status == 401 || r.status == 403 || r.status == 429 || r.status == 503):
+		return isNeither, err
+	case refused:
+		return isLegacy, nil
+	case isFault && f.Outcome == mcp.NotDispatched:
+		return isNeither, err
+	default:
+		return isLegacy, nil
+	}
+}
+
+func (s *setup) concludeVersions(vs []mcp.Version, err error) (finding, error) {
+	switch {
+	case commonVersion(vs, mcp.EraModern) != "" && err == nil:
+		return isModern, nil
+	case commonVersion(vs, mcp.EraLegacy) != "", len(vs) == 0:
+		return isLegacy, nil
+	default:
+		return isNeither, s.unavailable(errors.Join(errNotAgain, err), "it supports no revision that is known here (%.200q)", vs)
+	}
+}
+
+// supportedIn returns the versions that an error of code -32022 names.
+func supportedIn(e *mcp.Error) []mcp.Version {
+	var data struct {
+		Supported []mcp.Version `json:"supported"`
+	}
+	if json.Unmarshal(e.Data, &data) != nil {
+		return nil
+	}
+	return data.Supported
+}

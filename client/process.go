@@ -1,0 +1,268 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Command is a server that is started as a child process and spoken to over its
+// standard streams.
+type Command struct {
+	Path string   // as for os/exec: a path, or a name to be found in PATH
+	Args []string // without the name
+	Dir  string   // "" is ours
+
+	// Env are variables in the form "KEY=value" that the child gets besides the
+	// few of ours that every program needs. Nothing else of our environment
+	// reaches it.
+	Env []string
+}
+
+// NewCommand returns a client of a server that is a child process. A modern
+// server is one process; a legacy one is a process for each session. Each is in a
+// process group of its own and ends with this process.
+func NewCommand(cmd Command, cfg Config) *Client {
+	s := newSetup(cfg)
+	l := &launcher{setup: s, cmd: cmd, circuit: newCircuit()}
+	connect := func(ctx context.Context) (conduit, error) { return l.start(ctx) }
+	return &Client{setup: s, link: &pipeLink{setup: s, connect: connect, quit: l.quit}}
+}
+
+// How long a child is given at each step of its end.
+const (
+	endByEOF  = 5 * time.Second
+	endByTerm = 5 * time.Second
+)
+
+// launcher starts the children of one client.
+type launcher struct {
+	*setup
+	cmd     Command
+	circuit *circuit
+	spawner spawner
+}
+
+// start starts a child, unless too many have died lately.
+func (l *launcher) start(ctx context.Context) (*child, error) {
+	wait, err := l.circuit.admit(time.Now())
+	if err != nil {
+		return nil, l.unavailable(errors.Join(errNotAgain, err), "%v", err)
+	}
+	if wait > 0 && !pause(ctx, wait) {
+		return nil, l.givenUp(ctx, mcp.NotDispatched)
+	}
+	c, err := l.spawn()
+	if err != nil {
+		l.circuit.died(time.Now())
+		return nil, l.unavailable(errors.Join(errNotAgain, err), "%s", startReason(err))
+	}
+	return c, nil
+}
+
+func startReason(err error) string {
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "its program was not found in PATH"
+	case errors.Is(err, fs.ErrNotExist):
+		return "its program or working directory does not exist"
+	case errors.Is(err, fs.ErrPermission):
+		return "its program may not be executed"
+	default:
+		return "its process could not be started"
+	}
+}
+
+// spawn starts the process, with pipes of our own so that nothing but us decides
+// when they are closed.
+func (l *launcher) spawn() (*child, error) {
+	var p pipes
+	if err := p.open(); err != nil {
+		p.closeAll()
+		return nil, err
+	}
+	cmd := exec.Command(l.cmd.Path, l.cmd.Args...) //nolint:gosec,noctx // the operator's own command; it outlives the request that starts it
+	cmd.Dir = l.cmd.Dir
+	cmd.Env = environment(os.Environ(), l.cmd.Env)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.inR, p.outW, p.errW
+	ownGroup(cmd)
+	err := l.spawner.start(cmd)
+	p.closeTheirs()
+	if err != nil {
+		p.closeAll()
+		return nil, err
+	}
+	c := &child{
+		setup: l.setup, cmd: cmd, in: p.inW, out: p.outR, err: p.errR, circuit: l.circuit,
+		exited: make(chan struct{}), drained: make(chan struct{}), ended: make(chan struct{}),
+	}
+	c.log.LogAttrs(context.Background(), slog.LevelInfo, "backend process started", slog.Int("pid", cmd.Process.Pid))
+	go c.reap()        // ends when the process does; end waits for it
+	go c.drainStderr() // ends at the end of standard error, which reap brings about; end waits for it
+	return c, nil
+}
+
+func (l *launcher) quit() { l.spawner.stop() }
+
+// pipes are the standard streams of a child, both ends.
+type pipes struct {
+	inR, inW, outR, outW, errR, errW *os.File
+}
+
+func (p *pipes) open() (err error) {
+	if p.inR, p.inW, err = os.Pipe(); err != nil {
+		return err
+	}
+	if p.outR, p.outW, err = os.Pipe(); err != nil {
+		return err
+	}
+	p.errR, p.errW, err = os.Pipe()
+	return err
+}
+
+func (p *pipes) closeTheirs() { closeFiles(p.inR, p.outW, p.errW) }
+
+func (p *pipes) closeAll() { closeFiles(p.inR, p.inW, p.outR, p.outW, p.errR, p.errW) }
+
+func closeFiles(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// child is a running server process.
+type child struct {
+	*setup
+	cmd          *exec.Cmd
+	in, out, err *os.File
+	circuit      *circuit
+	tail         tail
+	exited       chan struct{} // closed when the process has ended and been reaped
+	drained      chan struct{} // closed when standard error is at its end
+	ended        chan struct{} // closed when end has done its work
+	once         sync.Once
+	wanted       sync.Once // done first by whoever ends it: us, or it
+}
+
+// Read reads the child's standard output.
+func (c *child) Read(p []byte) (int, error) { return c.out.Read(p) }
+
+// Write writes to the child's standard input.
+func (c *child) Write(p []byte) (int, error) { return c.in.Write(p) }
+
+// outlive is how long the streams of a dead child may stay open, because a
+// process that it has left behind holds them.
+const outlive = time.Second
+
+// reap waits for the process. What it wrote before its end is still read.
+func (c *child) reap() {
+	err := c.cmd.Wait()
+	c.wanted.Do(func() { c.circuit.died(time.Now()) })
+	close(c.exited)
+	c.log.LogAttrs(context.Background(), slog.LevelInfo, "backend process ended", slog.String("status", exitText(c.cmd, err)))
+	deadline := time.Now().Add(outlive)
+	c.out.SetReadDeadline(deadline)
+	c.err.SetReadDeadline(deadline)
+}
+
+func (c *child) drainStderr() {
+	defer close(c.drained)
+	c.tail.drain(c.err, c.log)
+}
+
+// fate waits a moment for the process to end, and says how it did.
+func (c *child) fate() string {
+	timer := time.NewTimer(outlive / 4)
+	defer timer.Stop()
+	select {
+	case <-c.exited:
+	case <-timer.C:
+		return "it closed its output"
+	}
+	select {
+	case <-c.drained:
+	case <-timer.C:
+	}
+	text := "its process ended: " + exitText(c.cmd, nil)
+	if lines := c.tail.lines(); len(lines) > 0 {
+		text += "; its last words: " + strings.Join(lines, " | ")
+	}
+	return text
+}
+
+func exitText(cmd *exec.Cmd, err error) string {
+	if cmd.ProcessState != nil {
+		return cmd.ProcessState.String()
+	}
+	return fmt.Sprint(err)
+}
+
+// end makes the process end: its input is closed, then its group is asked to
+// end, then killed (2026-07-28, basic/transports/stdio, "Shutdown").
+func (c *child) end() {
+	c.once.Do(func() {
+		c.wanted.Do(func() {})
+		c.in.Close()
+		if !within(c.exited, endByEOF) {
+			terminateGroup(c.cmd.Process.Pid)
+			within(c.exited, endByTerm)
+		}
+		// What the child has started and left behind goes too.
+		killGroup(c.cmd.Process.Pid)
+		<-c.exited
+		<-c.drained
+		closeFiles(c.out, c.err)
+		close(c.ended)
+	})
+	<-c.ended
+}
+
+func within(ch <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ch:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// environment returns what a child gets of our variables, which is what a
+// program needs to find its way, and the configured ones.
+func environment(ours, configured []string) []string {
+	var env []string
+	for _, kv := range ours {
+		key, value, _ := strings.Cut(kv, "=")
+		// A value that begins so is a shell function.
+		if slices.Contains(inherited(), strings.ToUpper(key)) && !strings.HasPrefix(value, "()") {
+			env = append(env, kv)
+		}
+	}
+	return append(env, configured...)
+}
+
+func inherited() []string {
+	return []string{
+		"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TMP", "TEMP",
+		"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+		// Windows.
+		"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMDATA",
+		"PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE", "COMSPEC",
+	}
+}

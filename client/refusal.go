@@ -1,0 +1,188 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// dialReason says in words why there is no connection. It names no address: the
+// cause does, for the log.
+func dialReason(err error) string {
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	certificate, isCertificate := errors.AsType[x509.CertificateInvalidError](err)
+	_, isHost := errors.AsType[x509.HostnameError](err)
+	_, isAuthority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
+	_, isVerify := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case isDNS && dns.IsNotFound:
+		return "the name of its host is not known (DNS)"
+	case isDNS:
+		return "the name of its host could not be resolved (DNS)"
+	case isCertificate && certificate.Reason == x509.Expired:
+		return fmt.Sprintf("its certificate is not valid now: it ends on %s", certificate.Cert.NotAfter.Format("2006-01-02"))
+	case isHost:
+		return "its certificate is for another host"
+	case isAuthority:
+		return "its certificate is signed by an unknown authority"
+	case isVerify || isCertificate:
+		return "its certificate is not acceptable"
+	case isRecord:
+		return "it does not speak TLS"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return "its host is unreachable"
+	case errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
+		return "no connection in time"
+	default:
+		return "no connection"
+	}
+}
+
+func isTimeout(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Timeout()
+}
+
+// refusal is an HTTP answer that is not the beginning of an answer to a message.
+type refusal struct {
+	status    int
+	mediaType string
+	head      []byte     // the beginning of the body
+	rpc       *mcp.Error // the JSON-RPC error in the body, or nil
+	id        mcp.ID     // of that error
+}
+
+// refusalHead is how much of a body is read to find out what it says.
+const refusalHead = 64 << 10
+
+// readRefusal reads what a body says instead of an answer, as far as there is a
+// reason to look at it.
+func (e *endpoint) readRefusal(resp *http.Response) *refusal {
+	head, err := io.ReadAll(io.LimitReader(resp.Body, refusalHead))
+	r := &refusal{status: resp.StatusCode, mediaType: mediaType(resp), head: head}
+	if err != nil {
+		return r // what was read says enough
+	}
+	m, err := mcp.Parse(head, backendLimits())
+	if err == nil && m.Kind == mcp.KindError {
+		if r.rpc, err = m.WireError(); err != nil {
+			r.rpc = nil
+		}
+		r.id = m.ID
+	}
+	return r
+}
+
+func mediaType(resp *http.Response) string {
+	t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil && t == "" {
+		return ""
+	}
+	return t
+}
+
+// Error names status and type.
+func (r *refusal) Error() string {
+	text := fmt.Sprintf("HTTP status %d", r.status)
+	if r.mediaType != "" {
+		text += " with " + r.mediaType
+	}
+	return text
+}
+
+// dispatched says what the status tells about the request's fate.
+func (r *refusal) outcome() mcp.Outcome {
+	switch r.status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+		http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadRequest:
+		return mcp.NotDispatched
+	default:
+		if r.status >= 300 && r.status < 400 {
+			return mcp.NotDispatched
+		}
+		return mcp.Unknown
+	}
+}
+
+// err returns the refusal as the error of a call.
+func (e *endpoint) refused(ctx context.Context, r *refusal) error {
+	if r.rpc != nil {
+		return r.rpc
+	}
+	e.log.LogAttrs(ctx, slog.LevelWarn, "backend answered with something else than MCP",
+		slog.Int("status", r.status), slog.String("contentType", r.mediaType),
+		slog.String("body", string(r.head[:min(len(r.head), 200)])))
+	f := e.fault(mcp.CodeBackendFailed, r.outcome(), r, "%s", r.reason())
+	if f.Outcome == mcp.NotDispatched {
+		f.Code = mcp.CodeBackendUnavailable
+	}
+	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable {
+		return &rejected{why: busy, err: f}
+	}
+	return f
+}
+
+func (r *refusal) reason() string {
+	switch {
+	case r.status == http.StatusUnauthorized:
+		return "it wants other credentials (HTTP status 401)"
+	case r.status == http.StatusForbidden:
+		return "our credentials do not suffice (HTTP status 403)"
+	case r.status >= 300 && r.status < 400:
+		return fmt.Sprintf("it redirects elsewhere (HTTP status %d), which is not followed", r.status)
+	case r.status < 300:
+		return fmt.Sprintf("it answered with %s instead of a message (HTTP status %d)", orNothing(r.mediaType), r.status)
+	default:
+		return "it answered with " + r.Error()
+	}
+}
+
+func orNothing(mediaType string) string {
+	if mediaType == "" {
+		return "something without a type"
+	}
+	return mediaType
+}
+
+// saysSessionGone reports whether a refused message was refused for want of its
+// session. The specification's way is 404 (2025-11-25, basic/transports,
+// "Session Management"); the other ways are those of known servers.
+func (r *refusal) saysSessionGone() bool {
+	if r.status == http.StatusNotFound {
+		return true
+	}
+	return r.status == http.StatusBadRequest && namesLostSession(string(r.head))
+}
+
+// namesLostSession reports whether a text says that a session is unknown.
+func namesLostSession(text string) bool {
+	text = strings.ToLower(text)
+	if !strings.Contains(text, "session") {
+		return false
+	}
+	for _, word := range [...]string{"not found", "no valid", "invalid", "expired", "unknown", "terminated", "does not exist"} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}

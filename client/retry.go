@@ -1,0 +1,155 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// The bounds of sending a request again.
+const (
+	maxResend    = 2                     // of a request that never left
+	firstBackoff = 50 * time.Millisecond // doubled each time, with jitter
+)
+
+// verdict is what to do about a request that failed.
+type verdict uint8
+
+const (
+	giveUp    verdict = iota
+	resend            // it never left, or the server refused to look at it: after a pause
+	reprobe           // the server speaks another era now
+	onceAgain         // it may have run, which does no harm
+)
+
+// serve sends a request until it has its terminal or may not be sent again.
+func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	tries := map[verdict]int{}
+	for {
+		res, err := c.attempt(ctx, req, caller)
+		if err == nil {
+			return res, nil
+		}
+		v := judge(req, err)
+		if ctx.Err() != nil || v == giveUp || tries[v] >= limitOf(v) || !c.budget.take(c.servingNow()) {
+			return nil, plain(err)
+		}
+		tries[v]++
+		c.retries.Add(1)
+		ok := v == reprobe || pause(ctx, backoff(tries[v]))
+		c.budget.giveBack()
+		if !ok {
+			return nil, plain(err)
+		}
+	}
+}
+
+// attempt sends a request once. A protocol that turned out to be the wrong one is
+// given up for all.
+func (c *Client) attempt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	sp, err := c.protocol(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res, err := sp.serve(ctx, req, caller)
+	c.done(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
+	return res, err
+}
+
+func limitOf(v verdict) int {
+	if v == resend {
+		return maxResend
+	}
+	return 1
+}
+
+func backoff(n int) time.Duration {
+	d := firstBackoff << n
+	return d/2 + rand.N(d/2) //nolint:gosec // jitter, not a secret
+}
+
+// judge says whether a request may be sent again. What may have been executed is
+// sent again only if it is one that reads; a tools/call never is.
+func judge(req *mcp.Request, err error) verdict {
+	switch {
+	case isRejected(err, wrongEra):
+		return reprobe
+	case isRejected(err, busy):
+		return resend
+	}
+	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	switch {
+	case !ok, errors.Is(err, errNotAgain):
+		return giveUp
+	case f.Outcome == mcp.NotDispatched && f.Code == mcp.CodeBackendUnavailable && !isRefusal(f):
+		return resend
+	case f.Outcome == mcp.Unknown && f.Code == mcp.CodeBackendFailed && isReading(req):
+		return onceAgain
+	default:
+		return giveUp
+	}
+}
+
+// errNotAgain marks failures that another attempt would only repeat.
+var errNotAgain = errors.New("not to be tried again now")
+
+// isRefusal reports whether the server has answered, and would again.
+func isRefusal(f *mcp.Fault) bool {
+	_, ok := errors.AsType[*refusal](f.Cause)
+	return ok
+}
+
+// isReading reports whether a request changes nothing, by the protocol. One that
+// carries input was prepared by others, and may not come twice.
+func isReading(req *mcp.Request) bool {
+	if req.Params.Has(mcp.FieldInputResponses) || req.Params.Has(mcp.FieldRequestState) {
+		return false
+	}
+	switch req.Method {
+	case methodDiscover, methodPing, methodToolsList, "prompts/list", "resources/list", "resources/templates/list",
+		"completion/complete", "tasks/get", "resources/read", "prompts/get":
+		return true
+	default:
+		return false
+	}
+}
+
+// budget bounds the requests that are being sent again, so that a backend in
+// trouble is not given more of it. The zero value is ready.
+type budget struct {
+	mu   sync.Mutex
+	used int
+}
+
+// minBudget is how many may be sent again however few are under way.
+const minBudget = 3
+
+// take reports whether one of so many active requests may be sent again. It may
+// as long as giveBack is not called.
+func (b *budget) take(active int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used >= max(minBudget, active/10) {
+		return false
+	}
+	b.used++
+	return true
+}
+
+func (b *budget) giveBack() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used--
+}
+
+func (c *Client) servingNow() int {
+	_, n := c.current()
+	return n
+}

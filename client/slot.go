@@ -1,0 +1,149 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"sync"
+)
+
+// slot is the place of one legacy session: opened by the first who needs it, for
+// all who come meanwhile, and again when the server has lost it. The zero value
+// is an empty slot.
+type slot struct {
+	mu      sync.Mutex
+	cur     *legacySession
+	attempt *attempt // the handshake under way, or nil
+	ended   bool
+	tied    bool
+	users   int // of a slot that is let go with its last user
+}
+
+// attempt is one handshake that several may wait for.
+type attempt struct {
+	done chan struct{}
+	s    *legacySession
+	err  error // both are set before done is closed
+}
+
+// get returns the slot's session, and opens it where there is none. The handshake
+// belongs to the slot: that one who waits for it gives up does not concern the
+// others.
+func (sl *slot) get(ctx context.Context, l *legacy, open func(context.Context) (*legacySession, error)) (*legacySession, error) {
+	s, att, old := sl.look(l, open)
+	l.retire(old)
+	if s != nil {
+		return s, nil
+	}
+	if att == nil {
+		return nil, l.closed()
+	}
+	select {
+	case <-att.done:
+		return att.s, att.err
+	case <-ctx.Done():
+		return nil, l.givenUp(ctx, "not_dispatched")
+	}
+}
+
+// look returns the live session, or the handshake to wait for, begun if need be.
+// Both are nil when the slot has ended. old is a dead session to be put away.
+func (sl *slot) look(l *legacy, open func(context.Context) (*legacySession, error)) (s *legacySession, att *attempt, old *legacySession) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	switch {
+	case sl.ended:
+		return nil, nil, nil
+	case sl.cur != nil && sl.cur.isAlive():
+		return sl.cur, nil, nil
+	case sl.attempt != nil:
+		return nil, sl.attempt, nil
+	}
+	old, sl.cur = sl.cur, nil
+	att = &attempt{done: make(chan struct{})}
+	// Waited for by the protocol's close; bounded by the handshake's time.
+	_, ok := l.tasks.start(func(ctx context.Context) {
+		s, err := open(ctx)
+		if !sl.settle(att, s, err) {
+			l.retire(s)
+		}
+	})
+	if !ok {
+		return nil, nil, old
+	}
+	sl.attempt = att
+	return nil, att, old
+}
+
+// settle ends an attempt. It reports false when nobody wants the session.
+func (sl *slot) settle(att *attempt, s *legacySession, err error) bool {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	defer close(att.done)
+	if sl.attempt == att {
+		sl.attempt = nil
+	}
+	if err != nil {
+		att.err = err
+		return true
+	}
+	att.s = s
+	if sl.ended {
+		return false
+	}
+	sl.cur = s
+	return true
+}
+
+// open returns the session if it is open.
+func (sl *slot) open() *legacySession {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if sl.cur == nil || !sl.cur.isAlive() {
+		return nil
+	}
+	return sl.cur
+}
+
+// tie reports true to the first who asks: the one to bind the slot to its scope.
+func (sl *slot) tie() bool {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	first := !sl.tied
+	sl.tied = true
+	return first
+}
+
+// end lets the session go, for good. It does not wait.
+func (sl *slot) end(l *legacy) { l.retire(sl.takeOut(true)) }
+
+func (sl *slot) join() {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.users++
+}
+
+// leave lets the session go with the last of those who joined.
+func (sl *slot) leave(l *legacy) { l.retire(sl.release()) }
+
+func (sl *slot) release() *legacySession {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.users--
+	if sl.users > 0 {
+		return nil
+	}
+	s := sl.cur
+	sl.cur = nil
+	return s
+}
+
+func (sl *slot) takeOut(ended bool) *legacySession {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.ended = sl.ended || ended
+	s := sl.cur
+	sl.cur = nil
+	return s
+}

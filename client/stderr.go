@@ -1,0 +1,96 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+)
+
+// The bounds of what is kept and logged of a child's standard error.
+const (
+	stderrLine   = 8 << 10 // bytes of a line
+	stderrKept   = 20      // last lines, for errors
+	stderrShown  = 200     // bytes of each of them in an error
+	stderrPerSec = 50      // lines that are logged
+)
+
+// tail reads a child's standard error, so that the child never waits for a
+// reader: the last lines are kept, as many as the limits allow are logged, the
+// rest is counted. The zero value is ready.
+type tail struct {
+	mu   sync.Mutex
+	last []string
+}
+
+// drain reads until the end.
+func (t *tail) drain(r io.Reader, log *slog.Logger) {
+	lines := frame.NewLineReader(r, stderrLine)
+	var quota quota
+	for {
+		line, err := lines.Next()
+		long, isLong := errors.AsType[*frame.TooLongError](err)
+		switch {
+		case isLong:
+			line = long.Head
+		case err != nil:
+			return
+		}
+		text := strconv.QuoteToGraphic(string(line)) // control characters are not for our terminal
+		text = text[1 : len(text)-1]
+		t.add(text)
+		skipped, ok := quota.take(time.Now())
+		if skipped > 0 {
+			log.LogAttrs(context.Background(), slog.LevelWarn, "backend stderr lines not logged", slog.Int("count", skipped))
+		}
+		if ok {
+			log.LogAttrs(context.Background(), slog.LevelInfo, "backend stderr", slog.String("line", text))
+		}
+	}
+}
+
+func (t *tail) add(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = append(t.last, line[:min(len(line), stderrShown)])
+	if len(t.last) > stderrKept {
+		t.last = t.last[1:]
+	}
+}
+
+// lines returns the last lines.
+func (t *tail) lines() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]string(nil), t.last...)
+}
+
+// quota lets so many lines pass in each second.
+type quota struct {
+	since   time.Time
+	passed  int
+	skipped int
+}
+
+// take reports whether a line may pass, and how many did not in the second that
+// is over.
+func (q *quota) take(now time.Time) (skipped int, ok bool) {
+	if now.Sub(q.since) >= time.Second {
+		skipped = q.skipped
+		*q = quota{since: now}
+	}
+	if q.passed >= stderrPerSec {
+		q.skipped++
+		return skipped, false
+	}
+	q.passed++
+	return skipped, true
+}

@@ -1,0 +1,115 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"sync"
+)
+
+// tasks are the goroutines of one owner: a client, a session, a connection. The
+// zero value is ready. Each has a context that ends with the owner, and the
+// owner's end waits for all of them.
+type tasks struct {
+	mu      sync.Mutex
+	running map[*context.CancelFunc]struct{}
+	closing bool
+	idle    chan struct{} // closed when closing and nothing runs; nil until somebody waits
+}
+
+// start runs f in a goroutine of its own, which the owner's close waits for and
+// which f's own end, or the end of its context, ends. The returned function
+// ends that context. It reports false, and does not run f, when the owner is
+// closing.
+func (t *tasks) start(f func(ctx context.Context)) (cancel context.CancelFunc, ok bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	if !t.add(&cancel) {
+		cancel()
+		return cancel, false
+	}
+	// Waited for by close; ended by f's return, which the context bounds.
+	go func() {
+		defer t.remove(&cancel)
+		defer cancel()
+		f(ctx)
+	}()
+	return cancel, true
+}
+
+// cancel ends the contexts of all and refuses new ones. It does not wait.
+func (t *tasks) cancel() {
+	for _, cancel := range t.refuse() {
+		cancel()
+	}
+}
+
+// close is cancel, and waits until nothing runs.
+func (t *tasks) close() {
+	t.cancel()
+	<-t.ended()
+}
+
+func (t *tasks) add(key *context.CancelFunc) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closing {
+		return false
+	}
+	if t.running == nil {
+		t.running = make(map[*context.CancelFunc]struct{})
+	}
+	t.running[key] = struct{}{}
+	return true
+}
+
+func (t *tasks) remove(key *context.CancelFunc) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.running, key)
+	t.noteIdleLocked()
+}
+
+func (t *tasks) refuse() []context.CancelFunc {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closing = true
+	all := make([]context.CancelFunc, 0, len(t.running))
+	for key := range t.running {
+		all = append(all, *key)
+	}
+	return all
+}
+
+// ended returns a channel that is closed when the owner closes and nothing runs.
+func (t *tasks) ended() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.idle == nil {
+		t.idle = make(chan struct{})
+	}
+	t.noteIdleLocked()
+	return t.idle
+}
+
+func (t *tasks) noteIdleLocked() {
+	if t.idle == nil || !t.closing || len(t.running) > 0 {
+		return
+	}
+	select {
+	case <-t.idle:
+	default:
+		close(t.idle)
+	}
+}
+
+// both returns a context that ends with either of the two and has the values of
+// the first.
+func both(ctx, other context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(other, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}

@@ -1,0 +1,178 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Terminal is what ends a call: a result, or an error.
+type Terminal struct {
+	Result *mcp.Result
+	Err    error
+}
+
+// CallStats counts what the calls of a connection met.
+type CallStats struct {
+	Open    int    // calls without a terminal
+	Late    uint64 // messages for a call that had ended
+	Unknown uint64 // responses to an id that was never given out
+	Dropped uint64 // messages lost because nobody took them in time
+	Merged  uint64 // messages that a newer one of the same meaning replaced
+}
+
+// Calls are the outbound calls of one connection to a backend: who waits for
+// which answer. The zero value is ready. All methods may be called concurrently;
+// none of them waits.
+//
+// The ids are given out here, one counter for the connection, so that an answer
+// can name one call only, and an answer to a call that is over names none.
+type Calls struct {
+	mu    sync.Mutex
+	last  uint64
+	open  map[mcp.ID]*Call
+	ended error // why no call can be opened any more
+	stats CallStats
+}
+
+// Open makes the cell of a new call. It returns the error that End was given
+// when the connection has ended.
+func (t *Calls) Open(method string) (*Call, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended != nil {
+		return nil, t.ended
+	}
+	t.last++
+	c := &Call{
+		id:     mcp.NumberID(t.last),
+		serial: t.last,
+		method: method,
+		table:  t,
+		wake:   make(chan struct{}, 1),
+		room:   make(chan struct{}, 1),
+		done:   make(chan struct{}),
+	}
+	if t.open == nil {
+		t.open = make(map[mcp.ID]*Call)
+	}
+	t.open[c.id] = c
+	return c, nil
+}
+
+// Respond ends the call of the given id with its response, whatever carried it
+// here. It reports whether a call was waiting for it: a second response, one to
+// a call that was given up, and one to an id that is not ours are counted and
+// change nothing.
+func (t *Calls) Respond(id mcp.ID, end Terminal) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, ok := t.open[id]
+	if !ok {
+		t.noteStray(id)
+		return false
+	}
+	t.endLocked(c, end)
+	return true
+}
+
+// Find returns the open call of the given id, or nil.
+func (t *Calls) Find(id mcp.ID) *Call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open[id]
+}
+
+// Only returns the open call if there is exactly one besides those of the given
+// method, or nil. Where several calls share a pipe, a message that names none of
+// them belongs to the only one or to nobody.
+func (t *Calls) Only(except string) *Call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var only *Call
+	for _, c := range t.open {
+		switch {
+		case except != "" && c.method == except:
+		case only != nil:
+			return nil
+		default:
+			only = c
+		}
+	}
+	return only
+}
+
+// End ends every open call with the error, and makes Open return it from now
+// on. Only the first call does anything.
+func (t *Calls) End(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended != nil {
+		return
+	}
+	t.ended = err
+	for _, c := range t.inOrderLocked() {
+		t.endLocked(c, Terminal{Err: err})
+	}
+}
+
+// Err returns what End was given, or nil.
+func (t *Calls) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended
+}
+
+// Stats returns the counters.
+func (t *Calls) Stats() CallStats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.stats
+	s.Open = len(t.open)
+	return s
+}
+
+// inOrderLocked returns the open calls, oldest first, so that the order in which they
+// end does not depend on the map.
+func (t *Calls) inOrderLocked() []*Call {
+	calls := make([]*Call, 0, len(t.open))
+	for _, c := range t.open {
+		calls = append(calls, c)
+	}
+	slices.SortFunc(calls, func(a, b *Call) int { return cmp.Compare(a.serial, b.serial) })
+	return calls
+}
+
+// endLocked is the one place where a call ends. The terminal stands behind the
+// messages that are still to be taken.
+func (t *Calls) endLocked(c *Call, end Terminal) {
+	delete(t.open, c.id)
+	c.end = &end
+	close(c.done)
+	signal(c.wake)
+	signal(c.room)
+}
+
+// noteStray counts a response that nobody waits for.
+func (t *Calls) noteStray(id mcp.ID) {
+	n, err := strconv.ParseUint(id.String(), 10, 64)
+	if err != nil || n == 0 || n > t.last {
+		t.stats.Unknown++
+		return
+	}
+	t.stats.Late++
+}
+
+// signal wakes whoever waits on a channel of capacity 1, or will.
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default: // a wake-up is under way already
+	}
+}
