@@ -5,6 +5,7 @@ package client
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -195,7 +196,7 @@ func (s *legacySession) send(ctx context.Context, msg []byte) {
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
 	defer cancel()
 	if err := s.wire.post(ctx, msg); err != nil {
-		s.log.DebugContext(ctx, "message to backend was not delivered")
+		s.log.LogAttrs(ctx, slog.LevelDebug, "message to backend was not delivered", slog.String("cause", err.Error()))
 	}
 }
 
