@@ -32,7 +32,7 @@ func (e *Edit) Set(f Field, value []byte) {
 	e.changes = slices.DeleteFunc(e.changes, func(c change) bool {
 		return c.field == f || c.field.parent() == f
 	})
-	e.changes = append(e.changes, change{f, value})
+	e.changes = append(e.changes, change{f, bytes.Trim(value, " \t\r\n")})
 }
 
 // SetText sets the member to a string.
@@ -99,35 +99,39 @@ func (e *Edit) nested(top []change, parent Field, o *Object) []change {
 	if inner == nil {
 		return top
 	}
+	members, raw, base := o, o.Raw(parent), o.offset(parent)
 	i := slices.IndexFunc(top, func(c change) bool { return c.field == parent })
-	raw, members, base := o.Raw(parent), o, 0
-	if m, ok := o.find(parent); ok {
-		base = int(m.value)
+	if i >= 0 {
+		members, raw, base = scanNested(top[i].value, parent), top[i].value, 0
+	}
+	switch {
+	case members == nil:
+		return top // what was set is no JSON text: Apply says so
+	case len(raw) > 0 && raw[0] == '{':
+	case !sets:
+		return top // there is nothing to delete from
+	default:
+		members, raw = &Object{}, []byte("{}")
 	}
 	if i >= 0 {
-		raw, base = top[i].value, 0
-		members = scanNested(raw, parent)
 		top = slices.Delete(top, i, i+1)
-		sets = sets || len(raw) > 0
-	}
-	if len(raw) == 0 || raw[0] != '{' {
-		raw, members = []byte("{}"), &Object{}
-		if !sets {
-			return top
-		}
 	}
 	return append(top, change{parent, splice(nil, raw, base, members, inner)})
 }
 
-// scanNested finds the members of a _meta or ref that was itself set.
+// scanNested finds the members of a _meta or ref that was itself set; nil where
+// that cannot be done.
 func scanNested(raw []byte, parent Field) *Object {
 	l := levelMeta
 	if parent == FieldRef {
-		l = levelRef
+		l = levelResultRef
+	}
+	if len(raw) == 0 || raw[0] != '{' {
+		return &Object{}
 	}
 	o, err := parseObject(raw, l)
 	if err != nil {
-		return &Object{} // Apply says so
+		return nil
 	}
 	return &o
 }

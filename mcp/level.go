@@ -14,7 +14,8 @@ const (
 	levelParams
 	levelResult
 	levelError
-	levelRef
+	levelRef       // of params
+	levelResultRef // of a result, which has no such thing, or of who knows what
 	levelMeta
 )
 
@@ -28,7 +29,7 @@ func (l level) field(name []byte) Field {
 		return topField(name)
 	case levelError:
 		return errorField(name)
-	case levelRef:
+	case levelRef, levelResultRef:
 		return refField(name)
 	default:
 		return metaField(name)
@@ -48,6 +49,8 @@ func (l level) sub(f Field) (level, bool) {
 		return levelMeta, true
 	case f == FieldRef && l == levelParams:
 		return levelRef, true
+	case f == FieldRef:
+		return levelResultRef, true
 	default:
 		return 0, false
 	}
@@ -66,7 +69,7 @@ func (l level) variantOf(name []byte) Field {
 		lo, hi = FieldName, FieldRefType
 	case levelRef:
 		lo, hi = FieldRefType, MetaProgressToken
-	case levelResult, levelError, levelMeta:
+	case levelResult, levelResultRef, levelError, levelMeta:
 		return FieldNone
 	}
 	keys := fieldKeys()

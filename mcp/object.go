@@ -28,7 +28,8 @@ type member struct {
 }
 
 // ParseObject scans the JSON text of an object, and keeps it. No bytes give the
-// zero Object. The error is a [*ParseError].
+// zero Object. It refuses what Parse would refuse in a result, but sets no limit
+// to what is its caller's own. The error is a [*ParseError].
 func ParseObject(raw []byte) (Object, error) {
 	return parseObject(raw, levelResult)
 }

@@ -148,7 +148,13 @@ func wellNamed(t testing.TB, object []byte, isParams, isError bool) bool {
 		return false
 	}
 	ref, ok := lookup(members, "ref")
-	return !ok || !isParams || ref[0] != '{' || unambiguous(pairs(t, ref), "type", "name", "uri")
+	if !ok || isError || ref[0] != '{' {
+		return true
+	}
+	if !isParams {
+		return unambiguous(pairs(t, ref))
+	}
+	return unambiguous(pairs(t, ref), "type", "name", "uri")
 }
 
 // kindOfMessage is the rules of the envelope, for a text that is JSON.
@@ -277,15 +283,15 @@ func checkParts(t testing.TB, m *Message) {
 		t.Fatalf("method of %q: %q, want %q", m.Raw, m.Method, plainText(method))
 	}
 	params, _ := lookup(env, "params")
-	checkObject(t, &m.Params, params, levelParams)
+	checkObject(t, &m.Params, params)
 	result, _ := lookup(env, "result")
-	checkObject(t, &m.Result, result, levelResult)
+	checkObject(t, &m.Result, result)
 	if wireErr, _ := lookup(env, "error"); !bytes.Equal(m.Error, wireErr) {
 		t.Fatalf("error of %q: %q, want %q", m.Raw, m.Error, wireErr)
 	}
 }
 
-func checkObject(t testing.TB, o *Object, raw []byte, l level) {
+func checkObject(t testing.TB, o *Object, raw []byte) {
 	t.Helper()
 	if !bytes.Equal(o.Bytes(), raw) || o.IsZero() != (raw == nil) {
 		t.Fatalf("object %q, want %q", o.Bytes(), raw)
@@ -297,7 +303,7 @@ func checkObject(t testing.TB, o *Object, raw []byte, l level) {
 	inside := map[Field][]pair{FieldNone: top}
 	for _, parent := range []Field{FieldMeta, FieldRef} {
 		v, ok := lookup(top, parent.Key())
-		if ok && v[0] == '{' && (parent == FieldMeta || l == levelParams) {
+		if ok && v[0] == '{' {
 			inside[parent] = pairs(t, v)
 		}
 	}

@@ -1,0 +1,290 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// op is one call of a method of Edit; no value deletes.
+type op struct {
+	field Field
+	value string
+}
+
+func editOf(ops ...op) *Edit {
+	var e Edit
+	for _, o := range ops {
+		e.Set(o.field, []byte(o.value))
+	}
+	return &e
+}
+
+func TestEdit(t *testing.T) {
+	const meta = `{"name":"a","_meta":{"progressToken":1,"x":2},"z":0}`
+	for _, tt := range []struct {
+		name, in, want string
+		ops            []op
+	}{
+		{"nothing", ` {"name" : "a"} `, `{"name" : "a"}`, nil},
+		{"nothing of nothing", ``, `{}`, nil},
+		{"replace", `{ "x":1 , "name" : "a" , "y":2 }`, `{ "x":1 , "name" : "bb" , "y":2 }`, []op{{FieldName, `"bb"`}}},
+		{"replace trims", `{"name":1}`, `{"name":2}`, []op{{FieldName, " 2\n"}}},
+		{"escaped name", `{"na\u006de":1}`, `{"na\u006de":2}`, []op{{FieldName, "2"}}},
+		{"insert", `{"x":1}`, `{"x":1,"name":"b"}`, []op{{FieldName, `"b"`}}},
+		{"insert into empty", `{}`, `{"name":"b"}`, []op{{FieldName, `"b"`}}},
+		{"insert into empty with space", "{ \n }", "{ \n \"name\":\"b\"}", []op{{FieldName, `"b"`}}},
+		{"insert before space", `{"x":1 }`, `{"x":1 ,"name":"b"}`, []op{{FieldName, `"b"`}}},
+		{"insert into none", ``, `{"name":"b","uri":"u"}`, []op{{FieldName, `"b"`}, {FieldURI, `"u"`}}},
+		{"insert behind a brace in text", `{"x":"{"}`, `{"x":"{","name":1}`, []op{{FieldName, "1"}}},
+		{"delete first", `{"name":1,"x":2}`, `{"x":2}`, []op{{FieldName, ""}}},
+		{"delete middle", `{"x":2,"name":1 , "y":3}`, `{"x":2, "y":3}`, []op{{FieldName, ""}}},
+		{"delete last", `{"x":2 , "name":1 }`, `{"x":2  }`, []op{{FieldName, ""}}},
+		{"delete only", `{ "name":1 }`, `{  }`, []op{{FieldName, ""}}},
+		{"delete absent", `{"x":2}`, `{"x":2}`, []op{{FieldName, ""}}},
+		{"delete neighbours", `{"a":0,"name":1,"uri":2,"b":3}`, `{"a":0,"b":3}`, []op{{FieldName, ""}, {FieldURI, ""}}},
+		{"delete neighbours at the end", `{"a":0 ,"name":1, "uri":2}`, `{"a":0 }`, []op{{FieldURI, ""}, {FieldName, ""}}},
+		{"delete all", `{"uri":2,"name":1}`, `{}`, []op{{FieldName, ""}, {FieldURI, ""}}},
+		{"delete around", `{"uri":2,"a":0,"name":1}`, `{"a":0}`, []op{{FieldName, ""}, {FieldURI, ""}}},
+		{"delete and replace", `{"name":1,"uri":2,"mode":3}`, `{"uri":9}`, []op{{FieldName, ""}, {FieldURI, "9"}, {FieldMode, ""}}},
+		{"delete all and insert", `{ "name":1 }`, `{  "uri":2}`, []op{{FieldName, ""}, {FieldURI, "2"}}},
+		{"delete last and insert", `{"a":1,"name":1}`, `{"a":1,"uri":2}`, []op{{FieldName, ""}, {FieldURI, "2"}}},
+		{"the later counts", `{"name":1}`, `{"name":3}`, []op{{FieldName, "2"}, {FieldName, ""}, {FieldName, "3"}}},
+		{"set then delete", `{"name":1,"x":0}`, `{"x":0}`, []op{{FieldName, "2"}, {FieldName, ""}}},
+
+		{"meta replace", meta, `{"name":"a","_meta":{"progressToken":7,"x":2},"z":0}`, []op{{MetaProgressToken, "7"}}},
+		{"meta insert", meta, `{"name":"a","_meta":{"progressToken":1,"x":2,"io.modelcontextprotocol/logLevel":"info"},"z":0}`, []op{{MetaLogLevel, `"info"`}}},
+		{"meta delete", meta, `{"name":"a","_meta":{"x":2},"z":0}`, []op{{MetaProgressToken, ""}}},
+		{"meta delete last of it", `{"_meta":{"progressToken":1}}`, `{"_meta":{}}`, []op{{MetaProgressToken, ""}}},
+		{"meta whole delete", meta, `{"name":"a","z":0}`, []op{{FieldMeta, ""}}},
+		{"meta whole delete and set", meta, `{"name":"a","_meta":{"progressToken":5},"z":0}`, []op{{FieldMeta, ""}, {MetaProgressToken, "5"}}},
+		{"meta set and whole delete", meta, `{"name":"a","z":0}`, []op{{MetaProgressToken, "5"}, {FieldMeta, ""}}},
+		{"meta whole set and change", meta, `{"name":"a","_meta":{"y":1,"progressToken":6},"z":0}`, []op{{FieldMeta, `{"y":1,"progressToken":5}`}, {MetaProgressToken, "6"}}},
+		{"meta missing", `{}`, `{"_meta":{"progressToken":5}}`, []op{{MetaProgressToken, "5"}}},
+		{"meta missing, nothing to delete", `{"x":1}`, `{"x":1}`, []op{{MetaProgressToken, ""}}},
+		{"meta no object", `{"_meta":null}`, `{"_meta":{"progressToken":5}}`, []op{{MetaProgressToken, "5"}}},
+		{"meta no object, nothing to delete", `{"_meta":[1]}`, `{"_meta":[1]}`, []op{{MetaProgressToken, ""}}},
+		{"meta set to no object, nothing to delete", `{}`, `{"_meta":7}`, []op{{FieldMeta, "7"}, {MetaProgressToken, ""}}},
+		{"ref and meta", `{"ref":{"type":"ref/prompt","name":"p"}}`, `{"ref":{"type":"ref/prompt","name":"q"},"_meta":{"progressToken":5}}`, []op{{MetaProgressToken, "5"}, {FieldRefName, `"q"`}}},
+		{"ref insert and delete", `{"ref":{ "type":"ref/prompt","name":"p"}}`, `{"ref":{ "name":"p","uri":"u"}}`, []op{{FieldRefType, ""}, {FieldRefURI, `"u"`}}},
+		{"no field", `{"x":1}`, `{"x":1}`, []op{{FieldNone, "1"}, {fieldMethod, "1"}, {200, "1"}}},
+	} {
+		o := parsed(t, tt.in)
+		e := editOf(tt.ops...)
+		if got := string(e.AppendTo([]byte("{"), o)); got != "{"+tt.want {
+			t.Errorf("%s: got %s, want {%s", tt.name, got, tt.want)
+		}
+		changed, err := e.Apply(o)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if tt.in != "" || len(tt.ops) > 0 {
+			checkObject(t, &changed, []byte(tt.want))
+		}
+	}
+}
+
+func TestEditText(t *testing.T) {
+	var e Edit
+	if !e.IsZero() {
+		t.Error("the zero Edit changes something")
+	}
+	e.SetText(FieldName, "a\"b\x00\xff")
+	e.Delete(FieldURI)
+	o, err := e.Apply(parsed(t, `{"uri":1}`))
+	if got := string(o.Bytes()); err != nil || got != `{"name":"a\"b\u0000`+"\uFFFD"+`"}` || e.IsZero() {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestEditRefuses(t *testing.T) {
+	o := parsed(t, `{"name":1}`)
+	for _, ops := range [][]op{
+		{{FieldName, "{"}},
+		{{FieldMeta, "{"}, {MetaProgressToken, "1"}},
+		{{FieldMeta, `{"a":1,"a":2}`}},
+		{{FieldName, `1,"name":2`}},
+		{{MetaVersion, `"\q"`}},
+	} {
+		if got, err := editOf(ops...).Apply(o); err == nil || !got.IsZero() {
+			t.Errorf("%v: %s, want an error", ops, got.Bytes())
+		}
+	}
+	if got := string(o.Bytes()); got != `{"name":1}` {
+		t.Errorf("the object was changed: %s", got)
+	}
+}
+
+// model applies operations one after the other by decoding, changing and
+// encoding: what an Edit replaces. Order is lost on the way. An operation that a
+// later one undoes was never there.
+func model(t testing.TB, in []byte, ops []op) string {
+	members := decoded(t, in)
+	for i, o := range ops {
+		parent := o.field.parent()
+		undone := slices.ContainsFunc(ops[i+1:], func(later op) bool {
+			return later.field == o.field || parent != FieldNone && later.field == parent
+		})
+		if undone {
+			continue
+		}
+		if parent == FieldNone {
+			put(members, o.field, o.value)
+			continue
+		}
+		whole := members[parent.Key()]
+		if !strings.HasPrefix(whole, "{") {
+			if o.value == "" {
+				continue
+			}
+			whole = "{}"
+		}
+		inner := decoded(t, []byte(whole))
+		put(inner, o.field, o.value)
+		members[parent.Key()] = encoded(inner)
+	}
+	return canonical(t, []byte(encoded(members)))
+}
+
+func put(members map[string]string, f Field, value string) {
+	if value == "" {
+		delete(members, f.Key())
+		return
+	}
+	members[f.Key()] = value
+}
+
+func decoded(t testing.TB, in []byte) map[string]string {
+	members := map[string]string{}
+	if len(in) == 0 {
+		return members
+	}
+	for _, m := range pairs(t, in) {
+		members[m.name] = string(m.value)
+	}
+	return members
+}
+
+func encoded(members map[string]string) string {
+	out := []byte("{")
+	for i, name := range slices.Sorted(maps.Keys(members)) {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(AppendString(out, name), ':')
+		out = append(out, members[name]...)
+	}
+	return string(append(out, '}'))
+}
+
+// canonical returns an object with the members of it, of its _meta and of its
+// ref in the order of their names.
+func canonical(t testing.TB, in []byte) string {
+	members := decoded(t, in)
+	for _, name := range []string{"_meta", "ref"} {
+		if v := members[name]; strings.HasPrefix(v, "{") {
+			members[name] = encoded(decoded(t, []byte(v)))
+		}
+	}
+	return encoded(members)
+}
+
+// untouched returns the members that no operation names, as they stand in the
+// text, in their order.
+func untouched(t testing.TB, in []byte, ops []op) []string {
+	var out []string
+	if len(in) == 0 {
+		return nil
+	}
+	for _, m := range pairs(t, in) {
+		touches := func(o op) bool { return o.field.Key() == m.name || o.field.parent().Key() == m.name }
+		if !slices.ContainsFunc(ops, touches) {
+			out = append(out, m.name+":"+string(m.value))
+		}
+	}
+	return out
+}
+
+func checkEdit(t testing.TB, in []byte, ops []op) {
+	t.Helper()
+	o, err := ParseObject(in)
+	if err != nil {
+		return
+	}
+	got := editOf(ops...).AppendTo(nil, &o)
+	if !isJSON(got) {
+		t.Fatalf("%v of %q: %q is no JSON text", ops, in, got)
+	}
+	if g, w := canonical(t, got), model(t, o.Bytes(), ops); g != w {
+		t.Fatalf("%v of %q: %q\nmeans %s\nwant  %s", ops, in, got, g, w)
+	}
+	if g, w := untouched(t, got, ops), untouched(t, o.Bytes(), ops); !slices.Equal(g, w) {
+		t.Fatalf("%v of %q: others changed from %q to %q", ops, in, w, g)
+	}
+	changed, err := editOf(ops...).Apply(&o)
+	if err != nil {
+		t.Fatalf("%v of %q: %v", ops, in, err)
+	}
+	if !changed.IsZero() {
+		checkObject(t, &changed, got)
+	}
+}
+
+// script makes operations of bytes, for fuzzing and for random ones.
+func script(code []byte) []op {
+	fields := [...]Field{
+		FieldName, FieldURI, FieldMeta, FieldRef, FieldRefName, FieldRefType,
+		MetaProgressToken, MetaVersion, MetaLogLevel, FieldArguments,
+	}
+	values := [...]string{"", "", "", `"text"`, "7", "{}", `{"progressToken":1,"name":[2]}`, "null"}
+	var ops []op
+	for _, c := range code[:min(len(code), 12)] {
+		ops = append(ops, op{fields[int(c)%len(fields)], values[int(c)/len(fields)%len(values)]})
+	}
+	return ops
+}
+
+func randomObject(r *rand.Rand, depth int) string {
+	names := []string{"name", "uri", "arguments", "_meta", "ref", "type", "progressToken", "a", "b", metaPrefix + "logLevel", metaPrefix + "protocolVersion"}
+	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	space := func() string { return []string{"", "", " ", "\n\t"}[r.IntN(4)] }
+	var b strings.Builder
+	b.WriteString("{" + space())
+	for i, name := range names[:r.IntN(len(names))] {
+		if i > 0 {
+			b.WriteString("," + space())
+		}
+		value := []string{"1", `"}"`, "null", "[{}]"}[r.IntN(4)]
+		if (name == "_meta" || name == "ref") && depth == 0 && r.IntN(4) > 0 {
+			value = randomObject(r, 1)
+		}
+		b.WriteString(`"` + name + `"` + space() + ":" + space() + value + space())
+	}
+	return b.String() + "}"
+}
+
+// Any changes of any object: what comes out is what decoding, changing and
+// encoding would mean, and all else is as it was.
+func TestEditRandom(t *testing.T) {
+	r := rand.New(rand.NewPCG(2026, 728))
+	for range 10_000 {
+		code := make([]byte, r.IntN(8))
+		for i := range code {
+			code[i] = byte(r.UintN(256))
+		}
+		checkEdit(t, []byte(randomObject(r, 0)), script(code))
+	}
+}
+
+func FuzzEdit(f *testing.F) {
+	f.Add([]byte(`{"name":"a","_meta":{"progressToken":1},"ref":{"type":"x","name":"y"}}`), []byte{0, 36, 6, 4})
+	f.Add([]byte(` { "uri" : 1 , "x" : {} , "_meta" : [ ] } `), []byte{31, 2, 66, 77})
+	f.Add([]byte(``), []byte{42, 68})
+	f.Fuzz(func(t *testing.T, in, code []byte) { checkEdit(t, in, script(code)) })
+}
