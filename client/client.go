@@ -80,7 +80,7 @@ func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	defer c.leave()
 	c.requests.Add(1)
 	if req.Method == methodListen {
-		return c.listen(ctx, req, caller)
+		return nil, c.listen(ctx, req, caller)
 	}
 	return c.serve(ctx, req, caller)
 }
@@ -257,6 +257,8 @@ func (c *Client) takeCurrent() *speaking {
 }
 
 // lastClose closes the protocol when there is no more context to do it in.
+//
+//nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: there is none
 func (sp *speaking) lastClose() { sp.close(context.Background()) }
 
 // Stats is what a client has done, and does.

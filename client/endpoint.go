@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -118,9 +119,7 @@ func (e *endpoint) merge(header http.Header) http.Header {
 	for k, v := range e.Header {
 		all[http.CanonicalHeaderKey(k)] = v
 	}
-	for k, v := range header {
-		all[k] = v
-	}
+	maps.Copy(all, header)
 	return all
 }
 

@@ -116,8 +116,8 @@ const (
 
 // respond ends the call that a response names. A response that breaks the rules
 // ends it too, with an error that names the backend.
-func (s *setup) respond(calls *session.Calls, id mcp.ID, m *mcp.Message) bool {
-	return calls.Respond(id, s.terminal(m))
+func (s *setup) respond(calls *session.Calls, id mcp.ID, m *mcp.Message) {
+	calls.Respond(id, s.terminal(m))
 }
 
 func (s *setup) terminal(m *mcp.Message) session.Terminal {

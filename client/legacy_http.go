@@ -157,10 +157,14 @@ func isSessionError(e *mcp.Error) bool {
 // gone ends the session, because the server has forgotten it, and returns the
 // error of the request that found out.
 func (w *legacyHTTP) gone(cause error) error {
-	err := w.unavailable(cause, "it has ended the session")
+	w.noteGone(cause)
+	return &rejected{why: sessionGone, err: w.unavailable(cause, "it has ended the session")}
+}
+
+// noteGone ends the session with all its calls.
+func (w *legacyHTTP) noteGone(cause error) {
 	w.forgetConnections()
 	w.s.lose(w.lost(cause, "it has ended the session"))
-	return &rejected{why: sessionGone, err: err}
 }
 
 // refusal says what an HTTP answer without a message means in a session.

@@ -152,11 +152,7 @@ func (s *legacySession) call(ctx context.Context, req *mcp.Request, caller mcp.C
 	if err != nil {
 		return nil, err
 	}
-	params, err := s.legacyParams(&req.Params, call)
-	if err != nil {
-		call.Finish(session.Terminal{Err: err})
-		return nil, err
-	}
+	params := legacyParams(&req.Params, call)
 	release := s.wire.begin(call, mcp.AppendRequest(nil, call.ID(), req.Method, params))
 	defer release()
 	f := &flight{
@@ -169,9 +165,9 @@ func (s *legacySession) call(ctx context.Context, req *mcp.Request, caller mcp.C
 
 // legacyParams returns the parameters without what only the modern era says in
 // them.
-func (s *legacySession) legacyParams(params *mcp.Object, call *session.Call) ([]byte, error) {
+func legacyParams(params *mcp.Object, call *session.Call) []byte {
 	if params.IsZero() || !params.Has(mcp.FieldMeta) {
-		return params.Bytes(), nil
+		return params.Bytes()
 	}
 	var e mcp.Edit
 	for _, f := range [...]mcp.Field{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel} {
@@ -182,7 +178,7 @@ func (s *legacySession) legacyParams(params *mcp.Object, call *session.Call) ([]
 	if params.Has(mcp.MetaProgressToken) {
 		e.Set(mcp.MetaProgressToken, call.ID().AppendTo(nil))
 	}
-	return e.AppendTo(nil, params), nil
+	return e.AppendTo(nil, params)
 }
 
 // abandon takes a call back, in the background: the caller has gone on.

@@ -5,6 +5,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -27,7 +28,7 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 		switch {
 		case isClosed(c.call.Done()) || ctx.Err() != nil:
 			return
-		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && err == errNoStream:
+		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && errors.Is(err, errNoStream):
 			c.fail(w.lost(err, "the stream of its answer broke and cannot be resumed (HTTP status %d)", status))
 			return
 		case c.pos.progress > before:
@@ -56,9 +57,9 @@ func (w *legacyHTTP) listen(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case heard && status == http.StatusNotFound:
-			w.gone(err)
+			w.noteGone(err)
 			return
-		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && err == errNoStream:
+		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && errors.Is(err, errNoStream):
 			return // no listening stream, which is the server's right
 		}
 		heard = heard || status/100 == 2
@@ -85,7 +86,7 @@ func (w *legacyHTTP) takeStray(m *mcp.Message, bad error) (more bool) {
 }
 
 // errNoStream says that a GET was answered by something else than a stream.
-var errNoStream error = &refusal{}
+var errNoStream = errors.New("no stream")
 
 // get opens a stream by GET, from pos on, and gives its messages to take. It
 // returns the status, 0 where there was none.

@@ -214,6 +214,9 @@ func (l *pipeLink) stop() {
 	l.quit()
 }
 
+// lastClose closes the protocol when there is no more context to do it in.
+//
+//nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: there is none
 func (p *modern) lastClose() { p.close(context.Background()) }
 
 // NewPipe returns a client of a server that is reached over a stream of lines,

@@ -23,10 +23,10 @@ const (
 // opened again whenever it breaks, and because nobody knows what happened in the
 // gap, everything listened for then counts as changed. An error of the first
 // attempt is the request's.
-func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) error {
 	want, err := parseFilter(&req.Params)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ear := &listening{Caller: caller, want: want}
 	wait := firstRelisten
@@ -35,16 +35,16 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		err := c.listenOnce(ctx, req, ear)
 		switch {
 		case ctx.Err() != nil:
-			return nil, c.givenUp(ctx, mcp.Completed)
+			return c.givenUp(ctx, mcp.Completed)
 		case errors.Is(err, errClosed):
-			return nil, plain(err)
+			return plain(err)
 		case !ear.acknowledged.Load() && judge(req, err) != reprobe:
-			return nil, plain(err)
+			return plain(err)
 		case time.Since(began) > lastRelisten:
 			wait = firstRelisten
 		}
 		if !pause(ctx, wait/2+rand.N(wait/2)) { //nolint:gosec // jitter, not a secret
-			return nil, c.givenUp(ctx, mcp.Completed)
+			return c.givenUp(ctx, mcp.Completed)
 		}
 		wait = min(2*wait, lastRelisten)
 	}

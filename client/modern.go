@@ -99,13 +99,13 @@ func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Ca
 	e.SetText(mcp.MetaVersion, string(p.version))
 	e.Set(mcp.MetaClientInfo, p.infoOf(req.Client))
 	e.Set(mcp.MetaClientCapabilities, capabilitiesOf(req.Client))
-	switch level := req.LogLevel; {
-	case level == mcp.LogNone:
+	switch req.LogLevel {
+	case mcp.LogNone:
 		e.Delete(mcp.MetaLogLevel)
-	case level == mcp.LogUnset:
+	case mcp.LogUnset:
 		e.SetText(mcp.MetaLogLevel, mcp.LogInfo.String())
 	default:
-		e.SetText(mcp.MetaLogLevel, level.String())
+		e.SetText(mcp.MetaLogLevel, req.LogLevel.String())
 	}
 	if params.Has(mcp.MetaProgressToken) {
 		e.Set(mcp.MetaProgressToken, call.ID().AppendTo(nil))

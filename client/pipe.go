@@ -150,8 +150,8 @@ func (p *pipe) writeAll(ctx context.Context) {
 func (p *pipe) write(line []byte) error {
 	for len(line) > 0 {
 		n := min(len(line), writeChunk)
-		timer := time.AfterFunc(p.setup.Write, func() {
-			p.fail(p.lost(nil, "it did not read its input for %v", p.setup.Write))
+		timer := time.AfterFunc(p.Write, func() {
+			p.fail(p.lost(nil, "it did not read its input for %v", p.Write))
 		})
 		_, err := p.far.Write(line[:n])
 		timer.Stop()

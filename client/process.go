@@ -88,6 +88,8 @@ func startReason(err error) string {
 
 // spawn starts the process, with pipes of our own so that nothing but us decides
 // when they are closed.
+//
+//nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: the process outlives the request that needed it
 func (l *launcher) spawn() (*child, error) {
 	var p pipes
 	if err := p.open(); err != nil {
@@ -176,8 +178,17 @@ func (c *child) reap() {
 	close(c.exited)
 	c.log.LogAttrs(context.Background(), slog.LevelInfo, "backend process ended", slog.String("status", exitText(c.cmd, err)))
 	deadline := time.Now().Add(outlive)
-	c.out.SetReadDeadline(deadline)
-	c.err.SetReadDeadline(deadline)
+	setReadDeadline(deadline, c.out, c.err)
+}
+
+// setReadDeadline ends the reads of pipes at the deadline. A file that has no
+// deadlines is read to its end.
+func setReadDeadline(deadline time.Time, files ...*os.File) {
+	for _, f := range files {
+		if err := f.SetReadDeadline(deadline); err != nil {
+			continue
+		}
+	}
 }
 
 func (c *child) drainStderr() {

@@ -16,7 +16,10 @@ func killGroup(pid int) { signalGroup(pid, syscall.SIGKILL) }
 // signalGroup signals the group that the child leads. That nobody is left in it
 // is what is wanted.
 func signalGroup(pid int, sig syscall.Signal) {
-	if pid > 1 {
-		syscall.Kill(-pid, sig)
+	if pid <= 1 {
+		return
+	}
+	if err := syscall.Kill(-pid, sig); err != nil {
+		return // ESRCH
 	}
 }

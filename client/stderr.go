@@ -32,7 +32,7 @@ type tail struct {
 }
 
 // drain reads until the end.
-func (t *tail) drain(r io.Reader, log *slog.Logger) {
+func (t *tail) drain(r io.Reader, logger *slog.Logger) {
 	lines := frame.NewLineReader(r, stderrLine)
 	var quota quota
 	for {
@@ -49,10 +49,10 @@ func (t *tail) drain(r io.Reader, log *slog.Logger) {
 		t.add(text)
 		skipped, ok := quota.take(time.Now())
 		if skipped > 0 {
-			log.LogAttrs(context.Background(), slog.LevelWarn, "backend stderr lines not logged", slog.Int("count", skipped))
+			logger.LogAttrs(context.Background(), slog.LevelWarn, "backend stderr lines not logged", slog.Int("count", skipped))
 		}
 		if ok {
-			log.LogAttrs(context.Background(), slog.LevelInfo, "backend stderr", slog.String("line", text))
+			logger.LogAttrs(context.Background(), slog.LevelInfo, "backend stderr", slog.String("line", text))
 		}
 	}
 }

@@ -22,6 +22,8 @@ type tasks struct {
 // which f's own end, or the end of its context, ends. The returned function
 // ends that context. It reports false, and does not run f, when the owner is
 // closing.
+//
+//nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: the owner's life bounds f, and not that of a request which happens to start it
 func (t *tasks) start(f func(ctx context.Context)) (cancel context.CancelFunc, ok bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	if !t.add(&cancel) {
