@@ -1,0 +1,165 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Catalog is what is offered at one moment. It is immutable, and its methods may
+// be called concurrently. The zero value offers nothing and answers no list;
+// Build without backends makes an empty one.
+type Catalog struct {
+	sections     [NumKinds]section
+	locator      locator
+	capabilities []byte
+	instructions string
+	problems     []Problem
+	opt          Options
+}
+
+// Build makes a Catalog out of what the backends list, in the order of the
+// configuration. It keeps the bytes of the items and changes nothing.
+func Build(backends []Backend, opt Options) *Catalog {
+	b := builder{in: backends, opt: opt, own: make([][]string, len(backends))}
+	c := &Catalog{
+		opt:          opt,
+		capabilities: mergeCapabilities(backends),
+		instructions: mergeInstructions(backends, opt.Instructions),
+	}
+	for k := range NumKinds {
+		entries := b.unique(k, b.entries(k))
+		c.sections[k] = newSection(k, entries, freshness(k, backends), opt)
+	}
+	b.checkRules()
+	c.locator = newLocator(backends, c.sections[Templates].entries)
+	c.problems = b.report.problems
+	return c
+}
+
+// Problems returns what is not offered, or not as it was meant, and why. It must
+// not be changed.
+func (c *Catalog) Problems() []Problem { return c.problems }
+
+// builder is one run of Build.
+type builder struct {
+	in     []Backend
+	opt    Options
+	report report
+	own    [][]string // for each backend, its own names of tools and prompts
+}
+
+// entries reads the items of one kind, of all backends in their order.
+func (b *builder) entries(k Kind) []*Entry {
+	var all []*Entry
+	for i := range b.in {
+		if b.in[i].State != Missing {
+			all = append(all, b.backendEntries(k, i)...)
+		}
+	}
+	return all
+}
+
+func (b *builder) backendEntries(k Kind, backend int) []*Entry {
+	in := &b.in[backend]
+	list := &in.Lists[k]
+	if list.Problem != "" {
+		b.report.whole(in.Name, list.Problem)
+	}
+	most := limit(b.opt.MaxItems, DefaultMaxItems)
+	seen := make(map[string]bool, min(len(list.Items), most))
+	var kept []*Entry
+	for i, raw := range list.Items {
+		if len(kept) == most {
+			b.report.whole(in.Name, fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", k.Method(), most))
+			break
+		}
+		e, name, reason := b.newEntry(k, backend, raw)
+		switch {
+		case name == "":
+			b.report.item(in.Name, k, place(i), "left out: "+reason)
+		case seen[name]:
+			b.report.item(in.Name, k, name, "left out: the backend lists it twice; the first one counts")
+		case !b.admit(k, backend, name):
+			// The operator does not want it.
+		case reason != "":
+			b.report.item(in.Name, k, name, "left out: "+reason)
+		default:
+			kept = append(kept, e)
+		}
+		seen[name] = true
+	}
+	return kept
+}
+
+// admit asks the operator's rules, and takes note of the name for checkRules.
+func (b *builder) admit(k Kind, backend int, own string) bool {
+	if !k.named() {
+		return true
+	}
+	b.own[backend] = append(b.own[backend], own)
+	return b.in[backend].Rules.offers(own)
+}
+
+// unique leaves one entry for each name: none of those that share a name of
+// theirs, and the first of those that share a URI.
+func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
+	groups := make(map[string][]*Entry, len(entries))
+	for _, e := range entries {
+		groups[e.Name] = append(groups[e.Name], e)
+	}
+	firstWins := b.opt.FirstWins || !k.named()
+	return slices.DeleteFunc(entries, func(e *Entry) bool {
+		group := groups[e.Name]
+		switch {
+		case len(group) == 1, firstWins && group[0] == e:
+			return false
+		case firstWins:
+			b.report.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", who(group[0]), k, quote(e.Name)))
+		default:
+			b.report.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would be %s %s too; rename one of them, or set conflict: first", others(group, e), k, quote(e.Name)))
+		}
+		return true
+	})
+}
+
+// who names an entry by its backend, and by its own name if it has another.
+func who(e *Entry) string {
+	if e.Own == e.Name {
+		return fmt.Sprintf("backend %q", e.BackendName)
+	}
+	return fmt.Sprintf("%s of backend %q", quote(e.Own), e.BackendName)
+}
+
+// maxOthers bounds how many of those that share a name are named.
+const maxOthers = 3
+
+func others(group []*Entry, not *Entry) string {
+	var names []string
+	for _, e := range group {
+		if e != not && len(names) < maxOthers {
+			names = append(names, who(e))
+		}
+	}
+	if more := len(group) - 1 - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// checkRules complains about rules that match nothing, where all that they could
+// match is known.
+func (b *builder) checkRules() {
+	for i := range b.in {
+		in := &b.in[i]
+		if in.State != Live || in.Lists[Tools].Problem != "" || in.Lists[Prompts].Problem != "" {
+			continue
+		}
+		for _, text := range in.Rules.idle(b.own[i]) {
+			b.report.whole(in.Name, text)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import "github.com/signalbox-mcp/signalbox/mcp"
+
+// Kind is one of the lists of the protocol.
+type Kind uint8
+
+// The kinds. NumKinds is how many there are.
+const (
+	Tools Kind = iota
+	Resources
+	Templates
+	Prompts
+	NumKinds
+)
+
+// Method returns the method that lists items of the kind.
+func (k Kind) Method() string {
+	return [NumKinds]string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"}[k]
+}
+
+// Field returns the member of the list's result that holds the items.
+func (k Kind) Field() mcp.Field {
+	return [NumKinds]mcp.Field{mcp.FieldTools, mcp.FieldResources, mcp.FieldResourceTemplates, mcp.FieldPrompts}[k]
+}
+
+// String returns what one item of the kind is called.
+func (k Kind) String() string {
+	return [NumKinds]string{"tool", "resource", "resource template", "prompt"}[k]
+}
+
+// named reports whether the items go by a name, which the gateway may change,
+// and not by a URI.
+func (k Kind) named() bool { return k == Tools || k == Prompts }
+
+// capability returns the server capability that a backend declares for the kind.
+func (k Kind) capability() string {
+	return [NumKinds]string{"tools", "resources", "resources", "prompts"}[k]
+}

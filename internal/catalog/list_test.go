@@ -1,0 +1,312 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+func TestListBytes(t *testing.T) {
+	c := Build([]Backend{
+		backend("a").with(Tools, tool("x")).with(Resources, resource("r:1")),
+		backend("b").with(Tools, tool("y")).with(Templates, template("r:{n}")).with(Prompts, prompt("p")),
+	}, Options{})
+	want := [NumKinds]string{
+		`{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"a__x","inputSchema":{"type":"object"}},{"name":"b__y","inputSchema":{"type":"object"}}]}`,
+		`{"resultType":"complete","ttlMs":60000,"cacheScope":"public","resources":[{"uri":"r:1","name":"r"}]}`,
+		`{"resultType":"complete","ttlMs":60000,"cacheScope":"public","resourceTemplates":[{"uriTemplate":"r:{n}","name":"t"}]}`,
+		`{"resultType":"complete","ttlMs":60000,"cacheScope":"public","prompts":[{"name":"b__p"}]}`,
+	}
+	for k := range NumKinds {
+		res, err := c.List(k, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(res.Bytes()); got != want[k] {
+			t.Errorf("%s:\ngot  %s\nwant %s", k.Method(), got, want[k])
+		}
+	}
+}
+
+// REQUIREMENTS G10: a declared capability answers its list, with whatever there
+// is, and be it nothing.
+func TestListOfNothing(t *testing.T) {
+	for name, c := range map[string]*Catalog{
+		"no backends":      Build(nil, Options{}),
+		"a missing one":    Build([]Backend{{Name: "a"}}, Options{}),
+		"nothing admitted": Build([]Backend{backend("a").with(Tools, tool("x"))}, Options{}).View(func(*Entry) bool { return false }),
+	} {
+		for k := range NumKinds {
+			p := readPage(t, c, k, "")
+			if len(p.items(k)) != 0 || p.NextCursor != nil || p.CacheScope != "private" {
+				t.Errorf("%s: %s answers %+v", name, k.Method(), p)
+			}
+		}
+	}
+}
+
+func TestZeroCatalog(t *testing.T) {
+	var c Catalog
+	if _, err := c.List(Tools, ""); err == nil {
+		t.Error("a list was answered")
+	}
+	if _, ok := c.Tool("x"); ok || c.Version() != (Version{}) {
+		t.Error("the zero Catalog has something")
+	}
+}
+
+// REQUIREMENTS G8: the same input, the same bytes, whatever the order of maps.
+func TestG8ListsAreDeterministic(t *testing.T) {
+	build := func() *Catalog {
+		var in []Backend
+		for i := range 5 {
+			in = append(in, backend(fmt.Sprint("b", i)).with(Tools, numbered(20, tool)...).with(Prompts, numbered(20, prompt)...))
+		}
+		return Build(in, Options{PageItems: 7})
+	}
+	first := build()
+	for range 100 {
+		c := build()
+		for k := range NumKinds {
+			for cursor := range first.sections[k].cursor {
+				want, _ := first.List(k, cursor)
+				got, err := c.List(k, cursor)
+				if err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
+					t.Fatalf("%s %q differs: %v", k.Method(), cursor, err)
+				}
+			}
+		}
+		if c.Version() != first.Version() {
+			t.Fatal("the versions differ")
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	const n = 100
+	item := [NumKinds]func(string) string{tool, resource, template, prompt}
+	for k := range NumKinds {
+		for _, size := range []int{1, 7, 50, 99, 100, 101, -1} {
+			c := Build([]Backend{backend("a").with(k, numbered(n, item[k])...)}, Options{PageItems: size})
+			pages := readAll(t, c, k)
+			want := 1
+			if size > 0 {
+				want = (n + size - 1) / size
+			}
+			if len(pages) != want {
+				t.Errorf("%s in pages of %d: %d pages, want %d", k.Method(), size, len(pages), want)
+			}
+			var all []string
+			for _, p := range pages {
+				for _, item := range p.items(k) {
+					all = append(all, string(item))
+				}
+			}
+			var listed []string
+			for e := range c.Entries(k) {
+				listed = append(listed, string(e.JSON()))
+			}
+			if !slices.Equal(all, listed) || len(all) != n {
+				t.Errorf("%s in pages of %d: %d items, or not the same", k.Method(), size, len(all))
+			}
+		}
+	}
+}
+
+func TestDefaultPage(t *testing.T) {
+	small := Build([]Backend{backend("a").with(Tools, numbered(DefaultPageItems, tool)...)}, Options{})
+	if pages := readAll(t, small, Tools); len(pages) != 1 {
+		t.Errorf("%d tools take %d pages", DefaultPageItems, len(pages))
+	}
+	large := Build([]Backend{backend("a").with(Tools, numbered(DefaultPageItems+1, tool)...)}, Options{})
+	if pages := readAll(t, large, Tools); len(pages) != 2 || len(pages[1].Tools) != 1 {
+		t.Errorf("one more takes %d pages", len(pages))
+	}
+}
+
+// No page is a message that a receiver with the default limits refuses.
+func TestPagesAreBounded(t *testing.T) {
+	heavy := func(name string) string {
+		return fmt.Sprintf(`{"name":%q,"description":%q}`, name, strings.Repeat("x", 100_000))
+	}
+	manifold := func(name string) string {
+		return fmt.Sprintf(`{"name":%q,"_":[%s{}]}`, name, strings.Repeat(`{"a":1},`, 1000))
+	}
+	for name, item := range map[string]func(string) string{"bytes": heavy, "members": manifold} {
+		c := Build([]Backend{backend("a").with(Prompts, numbered(200, item)...)}, Options{})
+		total, cursor := 0, ""
+		for more := true; more; {
+			res, err := c.List(Prompts, cursor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			msg := mcp.AppendResult(nil, mcp.NumberID(1), res.Bytes())
+			if _, err := mcp.Parse(msg, mcp.Limits{}); err != nil || len(msg) > 4<<20 {
+				t.Fatalf("%s: a page of %d bytes: %v", name, len(msg), err)
+			}
+			total += len(readPage(t, c, Prompts, cursor).Prompts)
+			cursor, more = res.Text(mcp.FieldNextCursor)
+		}
+		if total != 200 {
+			t.Errorf("%s: %d items", name, total)
+		}
+	}
+}
+
+func TestOneHugeItemIsAPage(t *testing.T) {
+	huge := fmt.Sprintf(`{"name":"huge","description":%q}`, strings.Repeat("x", 2*pageBytes))
+	c := Build([]Backend{backend("a").with(Prompts, prompt("x"), huge, prompt("y"))}, Options{})
+	if pages := readAll(t, c, Prompts); len(pages) != 3 {
+		t.Errorf("%d pages, want 3", len(pages))
+	}
+}
+
+// "Servers SHOULD provide stable cursors": a cursor leads on from where it was
+// given out, though items came and went before and behind it.
+func TestCursorSurvivesChanges(t *testing.T) {
+	all := numbered(30, tool)
+	before := Build([]Backend{backend("b").with(Tools, all...)}, Options{PageItems: 10})
+	cursor := *readPage(t, before, Tools, "").NextCursor
+	changed := slices.Concat(all[:3], all[5:15], []string{tool("new")}, all[15:])
+	after := Build([]Backend{backend("a").with(Tools, tools("x", "y")...), backend("b").with(Tools, changed...)}, Options{PageItems: 10})
+	var got []string
+	for next := &cursor; next != nil; {
+		p := readPage(t, after, Tools, *next)
+		for _, item := range p.Tools {
+			got = append(got, string(item))
+		}
+		next = p.NextCursor
+	}
+	var want []string
+	for _, item := range slices.Concat(all[10:15], []string{tool("new")}, all[15:]) {
+		want = append(want, strings.Replace(item, `"name":"`, `"name":"b__`, 1))
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("(-got +want):\n%s", diff)
+	}
+}
+
+func TestCursorOfTheLastItem(t *testing.T) {
+	before := Build([]Backend{backend("a").with(Tools, numbered(4, tool)...)}, Options{PageItems: 2})
+	cursor := *readPage(t, before, Tools, "").NextCursor
+	after := Build([]Backend{backend("a").with(Tools, numbered(2, tool)...)}, Options{PageItems: 2})
+	if p := readPage(t, after, Tools, cursor); len(p.Tools) != 0 || p.NextCursor != nil {
+		t.Errorf("the list goes on with %+v", p)
+	}
+}
+
+// "Invalid cursors SHOULD result in an error with code -32602 (Invalid params)."
+// (2026-07-28, server/utilities/pagination, "Error Handling")
+func TestG7UnknownCursor(t *testing.T) {
+	c := Build([]Backend{backend("a").with(Tools, numbered(30, tool)...).with(Prompts, numbered(30, prompt)...)}, Options{PageItems: 10})
+	cursor := *readPage(t, c, Tools, "").NextCursor
+	gone := Build([]Backend{backend("a").with(Tools, tools("x", "y", "z")...)}, Options{PageItems: 1})
+	hidden := c.View(func(e *Entry) bool { return e.Own != "n0009" })
+	tests := []struct {
+		name   string
+		c      *Catalog
+		kind   Kind
+		cursor string
+	}{
+		{"junk", c, Tools, "junk"},
+		{"not base64", c, Tools, "!"},
+		{"padded", c, Tools, cursor + "="},
+		{"with a line break", c, Tools, cursor + "\n"},
+		{"longer", c, Tools, cursor + "AA"},
+		{"of another list", c, Prompts, cursor},
+		{"of a list without items", c, Resources, cursor},
+		{"of nothing", c, Tools, encodeCursor(Tools, "")},
+		{"of an item that is gone", gone, Tools, cursor},
+		{"of an item that is hidden", hidden, Tools, cursor},
+		{"a name", c, Tools, "a__n0009"},
+		{"long", c, Tools, strings.Repeat("A", 1<<20)},
+	}
+	for _, tt := range tests {
+		res, err := tt.c.List(tt.kind, tt.cursor)
+		if !errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}) || res != nil {
+			t.Errorf("%s: got %v, %v, want error %d", tt.name, res, err, mcp.CodeInvalidParams)
+		}
+	}
+}
+
+// "For a given list request, all pages carry the same cacheScope" (2026-07-28,
+// server/utilities/caching, "Interaction with Pagination").
+func TestG5AllPagesHaveTheSameScope(t *testing.T) {
+	private := backend("b").with(Tools, numbered(5, tool)...)
+	private.Lists[Tools].Public = false
+	c := Build([]Backend{backend("a").with(Tools, numbered(20, tool)...), private}, Options{PageItems: 3})
+	for i, p := range readAll(t, c, Tools) {
+		if p.CacheScope != "private" || p.ResultType != "complete" {
+			t.Errorf("page %d is %q, %q", i, p.CacheScope, p.ResultType)
+		}
+	}
+}
+
+func FuzzCursor(f *testing.F) {
+	c := Build([]Backend{backend("a").with(Tools, numbered(30, tool)...)}, Options{PageItems: 7})
+	for cursor := range c.sections[Tools].cursor {
+		f.Add(cursor, uint8(Tools))
+	}
+	for i, name := range []string{"x", "a__n0003", "a__n0029", "\x00", "日本"} {
+		f.Add(encodeCursor(Tools, name), uint8(i))
+	}
+	f.Add("", uint8(0))
+	f.Add("MA==", uint8(0))
+	f.Fuzz(func(t *testing.T, cursor string, kind uint8) {
+		k := Kind(kind) % NumKinds
+		after, ok := decodeCursor(k, cursor)
+		if ok && encodeCursor(k, after) != cursor {
+			t.Errorf("%q is a second form of the cursor after %q", cursor, after)
+		}
+		if back, ok := decodeCursor(k, encodeCursor(k, cursor)); cursor != "" && (!ok || back != cursor) {
+			t.Errorf("the cursor after %q leads on after %q", cursor, back)
+		}
+		res, err := c.List(k, cursor)
+		_, known := c.sections[k].find(after)
+		if want := cursor == "" || ok && known; (err == nil) != want {
+			t.Fatalf("List = %v, want an answer: %v", err, want)
+		}
+		if err == nil && !json.Valid(res.Bytes()) {
+			t.Errorf("the page is no JSON: %s", res.Bytes())
+		}
+	})
+}
+
+func TestCursorIsOpaque(t *testing.T) {
+	c := Build([]Backend{backend("a").with(Tools, numbered(30, tool)...)}, Options{PageItems: 10})
+	cursor := *readPage(t, c, Tools, "").NextCursor
+	if _, err := base64.RawURLEncoding.DecodeString(cursor); err != nil {
+		t.Errorf("the cursor %q has characters that would need escapes: %v", cursor, err)
+	}
+}
+
+func TestListAllocations(t *testing.T) {
+	c := Build([]Backend{backend("a").with(Tools, numbered(100, tool)...)}, Options{PageItems: 10})
+	cursor := *readPage(t, c, Tools, "").NextCursor
+	got := testing.AllocsPerRun(100, func() {
+		for _, cur := range []string{"", cursor} {
+			if _, err := c.List(Tools, cur); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, ok := c.Tool("a__n0050"); !ok {
+			t.Fatal("not found")
+		}
+		c.Version()
+	})
+	if got != 0 {
+		t.Errorf("%v allocations, want none", got)
+	}
+}

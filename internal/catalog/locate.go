@@ -1,0 +1,156 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"regexp"
+	"strings"
+)
+
+// locator finds the backend of a resource that is in no list.
+type locator struct {
+	patterns []pattern
+	sole     *Entry          // of the only backend with resources, or nil
+	hidden   map[string]bool // listed, but not in this view
+}
+
+// pattern is a resource template as two expressions over URIs: one that takes a
+// variable for part of one segment, and one that takes it for anything.
+type pattern struct {
+	entry        *Entry
+	narrow, wide *regexp.Regexp
+}
+
+// Bounds of what is matched: far above what servers have, and low enough that
+// nobody can make matching expensive. What is beyond them is offered all the same.
+const (
+	maxPatterns    = 100 // of one backend
+	maxTemplate    = 2048
+	maxExpressions = 32
+)
+
+func newLocator(backends []Backend, templates []*Entry) locator {
+	l := locator{sole: soleBackend(backends)}
+	count := make([]int, len(backends))
+	for _, e := range templates {
+		if count[e.Backend] == maxPatterns {
+			continue
+		}
+		if p, ok := newPattern(e); ok {
+			count[e.Backend]++
+			l.patterns = append(l.patterns, p)
+		}
+	}
+	return l
+}
+
+// soleBackend returns the only one that declares resources, as an Entry without a
+// name.
+func soleBackend(backends []Backend) *Entry {
+	var sole *Entry
+	for i := range backends {
+		in := &backends[i]
+		if in.State == Missing || !declares(in.Capabilities, Resources.capability()) {
+			continue
+		}
+		if sole != nil {
+			return nil
+		}
+		sole = &Entry{Kind: Resources, Backend: i, BackendName: in.Name}
+	}
+	return sole
+}
+
+// newPattern reads a URI template (RFC 6570). What cannot be read matches nothing.
+func newPattern(e *Entry) (pattern, bool) {
+	template := e.Own
+	if len(template) > maxTemplate || strings.Count(template, "{") > maxExpressions {
+		return pattern{}, false
+	}
+	var narrow, wide strings.Builder
+	for template != "" {
+		literal, rest, found := strings.Cut(template, "{")
+		narrow.WriteString(regexp.QuoteMeta(literal))
+		wide.WriteString(regexp.QuoteMeta(literal))
+		if !found {
+			break
+		}
+		expression, after, closed := strings.Cut(rest, "}")
+		if !closed || expression == "" {
+			return pattern{}, false
+		}
+		n, w := expressionPatterns(expression[0])
+		narrow.WriteString(n)
+		wide.WriteString(w)
+		template = after
+	}
+	p := pattern{entry: e}
+	var err1, err2 error
+	p.narrow, err1 = regexp.Compile(`(?s)\A` + narrow.String() + `\z`)
+	p.wide, err2 = regexp.Compile(`(?s)\A` + wide.String() + `\z`)
+	return p, err1 == nil && err2 == nil
+}
+
+// expressionPatterns returns what an expression may stand for, by its operator. A
+// plain variable is never empty here: a template that matched with nothing in
+// it would take what belongs to others.
+func expressionPatterns(operator byte) (narrow, wide string) {
+	switch operator {
+	case '+':
+		return `.+`, `.+`
+	case '#':
+		return `(?:#.*)?`, `(?:#.*)?`
+	case '?':
+		return `(?:\?[^#]*)?`, `(?:\?.*)?`
+	case '&':
+		return `(?:&[^#]*)?`, `(?:&.*)?`
+	case '/':
+		return `(?:/[^?#]*)?`, `(?:/.*)?`
+	case '.', ';':
+		op := regexp.QuoteMeta(string(operator))
+		return `(?:` + op + `[^/?#]*)?`, `(?:` + op + `.*)?`
+	default:
+		return `[^/?#]+`, `.+`
+	}
+}
+
+// Resource returns whom to ask for a URI. The first that applies counts:
+//
+//   - the backend that lists it;
+//   - the first template, in the order of the list, that it can have come from,
+//     with each plain variable within one segment of the path;
+//   - the same with variables that span segments, because servers write {path}
+//     where {+path} is meant;
+//   - the only backend that has resources at all.
+//
+// The last is for resources that servers return in results and never list; a view
+// does not have it, because nobody said whether they may be seen.
+func (c *Catalog) Resource(uri string) (*Entry, bool) {
+	if e, ok := c.sections[Resources].find(uri); ok {
+		return e, true
+	}
+	from := c.locator.locate(uri)
+	if from == nil {
+		return nil, false
+	}
+	return &Entry{Kind: Resources, Backend: from.Backend, BackendName: from.BackendName, Name: uri, Own: uri}, true
+}
+
+// locate returns an entry of the backend.
+func (l *locator) locate(uri string) *Entry {
+	if uri == "" || l.hidden[uri] {
+		return nil
+	}
+	for i := range l.patterns {
+		if l.patterns[i].narrow.MatchString(uri) {
+			return l.patterns[i].entry
+		}
+	}
+	for i := range l.patterns {
+		if l.patterns[i].wide.MatchString(uri) {
+			return l.patterns[i].entry
+		}
+	}
+	return l.sole
+}

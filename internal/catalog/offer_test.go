@@ -1,0 +1,86 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestCapabilities(t *testing.T) {
+	live := func(capabilities string) Backend {
+		return Backend{Name: "x", State: Live, Capabilities: []byte(capabilities)}
+	}
+	all := `{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}}`
+	tests := []struct {
+		name string
+		in   []Backend
+		want string
+	}{
+		{"nobody", nil, `{}`},
+		{"no capabilities", []Backend{live("")}, `{}`},
+		{"empty", []Backend{live(`{}`)}, `{}`},
+		{"tools, unannounced", []Backend{live(`{"tools":{}}`)}, `{"tools":{"listChanged":true}}`},
+		{"of two", []Backend{live(`{"tools":{"listChanged":false}}`), live(`{"prompts":{},"logging":{}}`)}, `{"logging":{},"prompts":{"listChanged":true},"tools":{"listChanged":true}}`},
+		{"no subscriptions yet", []Backend{live(`{"resources":{"subscribe":true}}`)}, `{"resources":{"listChanged":true}}`},
+		{"null is none", []Backend{live(`{"tools":null,"logging":{}}`)}, `{"logging":{}}`},
+		{"unknown ones", []Backend{live(`{"experimental":{"x":{}},"extensions":{"tools":{}}}`)}, `{}`},
+		{"all", []Backend{live(allCapabilities)}, all},
+		{"a stale one counts", []Backend{{Name: "s", State: Stale, Capabilities: []byte(`{"tools":{}}`)}}, `{"tools":{"listChanged":true}}`},
+		{"one that was never reached may have all", []Backend{live(`{}`), {Name: "m"}}, all},
+	}
+	for _, tt := range tests {
+		if got := string(Build(tt.in, Options{}).Capabilities()); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestInstructions(t *testing.T) {
+	say := func(name, text string) Backend {
+		return Backend{Name: name, State: Live, Instructions: text}
+	}
+	tests := []struct {
+		name string
+		in   []Backend
+		opt  Options
+		want string
+	}{
+		{"none", []Backend{say("a", ""), say("b", " \n")}, Options{}, ""},
+		{"one", []Backend{say("a", ""), say("b", "Be kind.\n")}, Options{}, "# b\n\nBe kind."},
+		{"two", []Backend{say("b", "Be kind."), say("a", "Be quick.")}, Options{}, "# b\n\nBe kind.\n\n# a\n\nBe quick."},
+		{"configured", []Backend{say("a", "Be kind.")}, Options{Instructions: "Be brief."}, "Be brief."},
+	}
+	for _, tt := range tests {
+		if got := Build(tt.in, tt.opt).Instructions(); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestInstructionsAreBounded(t *testing.T) {
+	long := "x" + strings.Repeat("語", maxInstructions)
+	got := Build([]Backend{{Name: "a", State: Live, Instructions: long}, {Name: "b", State: Live, Instructions: "Short."}}, Options{}).Instructions()
+	if len(got) > maxInstructions+100 || !utf8.ValidString(got) {
+		t.Errorf("%d bytes, valid: %v", len(got), utf8.ValidString(got))
+	}
+	if !strings.Contains(got, "[...]\n\n# b\n\nShort.") {
+		t.Errorf("the end is %q", got[len(got)-60:])
+	}
+}
+
+func TestKinds(t *testing.T) {
+	want := []string{
+		"tool tools/list tools",
+		"resource resources/list resources",
+		"resource template resources/templates/list resourceTemplates",
+		"prompt prompts/list prompts",
+	}
+	for k := range NumKinds {
+		if got := k.String() + " " + k.Method() + " " + k.Field().Key(); got != want[k] {
+			t.Errorf("kind %d: got %q, want %q", k, got, want[k])
+		}
+	}
+}

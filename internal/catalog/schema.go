@@ -1,0 +1,120 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// checkSchema says why a tool with such a schema cannot be offered, or "". The
+// schema is not validated; what counts is that whoever reads it neither chokes on
+// it nor is sent elsewhere by it (2026-07-28, basic, "JSON Schema Usage").
+func checkSchema(member string, raw []byte, most int) string {
+	switch {
+	case !isObject(raw):
+		return fmt.Sprintf("its %s is no object", member)
+	case len(raw) > most:
+		return fmt.Sprintf("its %s has %d bytes, more than the limit of %d (limits.schema)", member, len(raw), most)
+	}
+	if ref := externalRef(raw); ref != "" {
+		return fmt.Sprintf("its %s refers to %s, which is not inside of it", member, quote(ref))
+	}
+	return ""
+}
+
+// externalRef returns a reference of the schema that leads out of it, or "".
+// One that leads to an $id inside of it does not, nor one to a schema of JSON
+// Schema itself, which every validator has.
+func externalRef(raw []byte) string {
+	if !mayRefer(raw) {
+		return ""
+	}
+	w := refWalk{ids: map[string]bool{"": true}}
+	w.schema(raw, &url.URL{})
+	for _, ref := range w.refs {
+		if !w.ids[ref] && !isMetaSchema(ref) {
+			return ref
+		}
+	}
+	return ""
+}
+
+// mayRefer rules out in one glance that there are references: their keywords do
+// not occur, nor does an escape in which they could hide.
+func mayRefer(raw []byte) bool {
+	return bytes.Contains(raw, []byte("Ref")) || bytes.Contains(raw, []byte("$ref")) || bytes.Contains(raw, []byte(`\u`))
+}
+
+func isMetaSchema(ref string) bool {
+	return strings.HasPrefix(ref, "https://json-schema.org/") || strings.HasPrefix(ref, "http://json-schema.org/")
+}
+
+// refWalk collects, as absolute as they get, the schemas that a schema contains
+// and those that it refers to.
+type refWalk struct {
+	ids  map[string]bool
+	refs []string
+}
+
+func (w *refWalk) schema(raw []byte, base *url.URL) {
+	for name, value := range members(raw) {
+		if name == "$id" && isString(value) {
+			base = w.identify(text(value), base)
+		}
+	}
+	for name, value := range members(raw) {
+		w.keyword(name, value, base)
+	}
+	for value := range elements(raw) {
+		w.schema(value, base)
+	}
+}
+
+// keyword looks into one member of a schema. Where the names of the member's own
+// members are data (a property may be called $ref) or all of it is, they are no
+// keywords.
+func (w *refWalk) keyword(name string, value []byte, base *url.URL) {
+	switch name {
+	case "$ref", "$dynamicRef", "$recursiveRef":
+		if isString(value) {
+			w.refs = append(w.refs, resolve(text(value), base).String())
+		}
+	case "const", "enum", "default", "examples":
+		// Data.
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
+		for _, sub := range members(value) {
+			w.schema(sub, base)
+		}
+	default:
+		w.schema(value, base)
+	}
+}
+
+func (w *refWalk) identify(id string, base *url.URL) *url.URL {
+	u := resolve(id, base)
+	w.ids[u.String()] = true
+	return u
+}
+
+// resolve returns the reference as seen from base, without its fragment: a
+// pointer into a schema leads wherever the schema is. What is no URL stands for
+// itself, and is known to nobody.
+func resolve(ref string, base *url.URL) *url.URL {
+	ref, _, _ = strings.Cut(ref, "#")
+	if ref == "" {
+		return base
+	}
+	parse := url.Parse
+	if *base != (url.URL{}) {
+		parse = base.Parse
+	}
+	u, err := parse(ref)
+	if err != nil {
+		return &url.URL{Opaque: ref}
+	}
+	return u
+}

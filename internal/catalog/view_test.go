@@ -1,0 +1,156 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func viewed() *Catalog {
+	a := backend("a").
+		with(Tools, tools("read", "write")...).
+		with(Prompts, prompt("read"), prompt("write")).
+		with(Resources, resource("x:read"), resource("x:write")).
+		with(Templates, template("x:{any}"), template("y:write/{any}"))
+	return Build([]Backend{a}, Options{PageItems: 1})
+}
+
+func notWrite(e *Entry) bool { return !strings.Contains(e.Own, "write") }
+
+// What is listed is exactly what may be called.
+func TestViewListsWhatMayBeCalled(t *testing.T) {
+	base := viewed()
+	v := base.View(notWrite)
+	if diff := cmp.Diff(
+		[]string{names(v, Tools), names(v, Prompts), names(v, Resources), names(v, Templates)},
+		[]string{"a__read", "a__read", "x:read", "x:{any}"}); diff != "" {
+		t.Errorf("listed (-got +want):\n%s", diff)
+	}
+	for k := range NumKinds {
+		if p := readPage(t, v, k, ""); len(p.items(k)) != 1 || p.NextCursor != nil || p.CacheScope != "private" || *p.TTL != 60_000 {
+			t.Errorf("%s: %+v", k.Method(), p)
+		}
+	}
+	if _, ok := v.Tool("a__write"); ok {
+		t.Error("a hidden tool may be called")
+	}
+	if _, ok := v.Prompt("a__write"); ok {
+		t.Error("a hidden prompt may be got")
+	}
+	if _, ok := v.Tool("a__read"); !ok {
+		t.Error("a listed tool may not be called")
+	}
+	if base.Len(Tools) != 2 || len(readAll(t, base, Tools)) != 2 {
+		t.Error("the view changed what it is a view of")
+	}
+}
+
+// A resource that is hidden is not found through a template, or through the rule
+// for those that are in no list.
+func TestViewHidesResources(t *testing.T) {
+	tests := []struct {
+		uri  string
+		want bool
+	}{
+		{"x:read", true},
+		{"x:write", false},
+		{"x:other", true}, // by the template
+		{"y:write/1", false},
+		{"z:1", false},
+	}
+	base := viewed()
+	once := base.View(notWrite)
+	twice := once.View(func(*Entry) bool { return true })
+	for _, tt := range tests {
+		if _, ok := base.Resource(tt.uri); !ok {
+			t.Errorf("%s is not found without a view", tt.uri)
+		}
+		for name, v := range map[string]*Catalog{"view": once, "view of it": twice} {
+			if _, ok := v.Resource(tt.uri); ok != tt.want {
+				t.Errorf("%s: %s found: %v, want %v", name, tt.uri, ok, tt.want)
+			}
+		}
+	}
+}
+
+func TestViewAsksOnce(t *testing.T) {
+	asked := make(map[*Entry]int)
+	viewed().View(func(e *Entry) bool {
+		asked[e]++
+		return len(asked)%2 == 0
+	})
+	if len(asked) != 8 {
+		t.Errorf("asked for %d entries, want 8", len(asked))
+	}
+	for e, n := range asked {
+		if n != 1 {
+			t.Errorf("asked %d times for %s", n, e.Name)
+		}
+	}
+}
+
+// Problems are the operator's: they name what is hidden.
+func TestViewHasNoProblems(t *testing.T) {
+	c := Build([]Backend{backend("a").with(Tools, `null`, tool("x"))}, Options{})
+	if len(c.Problems()) != 1 || len(c.View(notWrite).Problems()) != 0 {
+		t.Errorf("problems: %v, in the view: %v", c.Problems(), c.View(notWrite).Problems())
+	}
+}
+
+// INVARIANTS I33: a change is what a client could see, and no more.
+func TestDiff(t *testing.T) {
+	base := func() Backend {
+		return backend("a").with(Tools, tools("x", "y")...).with(Prompts, prompt("p")).
+			with(Resources, resource("r:1")).with(Templates, template("r:{x}"))
+	}
+	tests := []struct {
+		name   string
+		before []Backend
+		after  []Backend
+		want   Changes
+	}{
+		{"nothing", []Backend{base()}, []Backend{base()}, Changes{}},
+		{"a new tool", []Backend{base()}, []Backend{base().with(Tools, tool("z"))}, Changes{Tools: true}},
+		{"another order", []Backend{base()}, []Backend{backend("a").with(Tools, tools("y", "x")...).with(Prompts, prompt("p")).with(Resources, resource("r:1")).with(Templates, template("r:{x}"))}, Changes{Tools: true}},
+		{"a new prompt", []Backend{base()}, []Backend{base().with(Prompts, prompt("q"))}, Changes{Prompts: true}},
+		{"a new resource", []Backend{base()}, []Backend{base().with(Resources, resource("r:2"))}, Changes{Resources: true}},
+		{"a new template", []Backend{base()}, []Backend{base().with(Templates, template("q:{x}"))}, Changes{Resources: true}},
+		{"another prefix", []Backend{base()}, []Backend{base().rules(Rules{Rename: map[string]string{"x": "z"}})}, Changes{Tools: true}},
+		{"the whole backend", []Backend{base()}, nil, Changes{Tools: true, Prompts: true, Resources: true}},
+		{"an item that is not offered", []Backend{base()}, []Backend{base().with(Tools, "null")}, Changes{}},
+		{"a rule that changes nothing", []Backend{base()}, []Backend{base().rules(Rules{Exclude: []string{"other"}})}, Changes{}},
+		{"a backend that offers nothing", []Backend{base()}, []Backend{base(), {Name: "z"}}, Changes{}},
+		{"it became stale", []Backend{base()}, []Backend{func() Backend { b := base(); b.State = Stale; return b }()}, Changes{}},
+	}
+	for _, tt := range tests {
+		before, after := Build(tt.before, Options{}), Build(tt.after, Options{})
+		got := Diff(before, after)
+		if got != tt.want || got.Any() != (tt.want != Changes{}) {
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		}
+		if back := Diff(after, before); back != tt.want {
+			t.Errorf("%s, the other way round: got %+v, want %+v", tt.name, back, tt.want)
+		}
+	}
+}
+
+// Two lists of other items are not the same for being the same bytes in a row.
+func TestDigestKeepsItemsApart(t *testing.T) {
+	one := digest([]*Entry{{item: []byte("ab")}, {item: []byte("c")}})
+	two := digest([]*Entry{{item: []byte("a")}, {item: []byte("bc")}})
+	if one == two || one == (Digest{}) {
+		t.Errorf("digests %x and %x", one, two)
+	}
+}
+
+// How pages are cut is nothing that changed.
+func TestDiffIgnoresPages(t *testing.T) {
+	in := []Backend{backend("a").with(Tools, numbered(10, tool)...)}
+	if got := Diff(Build(in, Options{}), Build(in, Options{PageItems: 3})); got.Any() {
+		t.Errorf("got %+v", got)
+	}
+}
