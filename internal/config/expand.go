@@ -1,0 +1,133 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import "strings"
+
+// expand replaces the variables of a text:
+//
+//	${NAME}           the variable
+//	${env:NAME}       the same, as editors write it
+//	${NAME:-default}  the default where the variable is not set or empty
+//
+// Nothing else is special: a dollar sign without a brace is itself, and what a
+// variable holds is not expanded again. There is no way to write a literal "${",
+// as there is none in the programs whose files these are; a variable can hold it.
+func (r *reader) expand(text string, at position, p place) string {
+	return r.expandBy(r.variable, text, at, p)
+}
+
+// expandFilled is expand where a variable without a default may not be empty.
+func (r *reader) expandFilled(text string, at position, p place) string {
+	return r.expandBy(func(reference string, at position, p place) string {
+		known := len(r.problems)
+		value := r.variable(reference, at, p)
+		if value == "" && len(r.problems) == known && !strings.Contains(reference, ":-") {
+			name := strings.TrimPrefix(reference, "env:")
+			r.complain(at, p, "write ${"+name+":-} if that is meant", "%q needs the environment variable %s, which is empty", p.name, name)
+		}
+		return value
+	}, text, at, p)
+}
+
+// expandBy replaces each reference by what one function makes of it.
+func (r *reader) expandBy(one func(string, position, place) string, text string, at position, p place) string {
+	var out strings.Builder
+	for {
+		before, after, found := strings.Cut(text, "${")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		reference, rest, closed := strings.Cut(after, "}")
+		if !closed {
+			r.complain(at, p, "close it with }", "%q has a ${ without an end", p.name)
+			return out.String()
+		}
+		if !r.formOnly {
+			out.WriteString(one(reference, at, p))
+		}
+		text = rest
+	}
+}
+
+// variable is the value of one reference, the text between the braces. A
+// message names the variable and never what it holds.
+func (r *reader) variable(reference string, at position, p place) string {
+	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(reference, "env:"), ":-")
+	switch {
+	case !isVariable(name):
+		r.complain(at, p, referenceHint(reference), "%q has a reference that is not read here: ${%s}", p.name, shorten(reference))
+		return ""
+	case strings.Contains(fallback, "${"):
+		r.complain(at, p, "a default is plain text", "%q has a reference inside the default of ${%s}", p.name, name)
+		return ""
+	}
+	value, ok := "", false
+	if r.lookup != nil {
+		value, ok = r.lookup(name)
+	}
+	switch {
+	case hasFallback && value == "":
+		return fallback
+	case !ok:
+		r.complain(at, p, unsetHint(name), "%q needs the environment variable %s, which is not set", p.name, name)
+	}
+	return value
+}
+
+// unsetHint says what to do about a variable that is not set. Some names are
+// not of the environment but of an editor.
+func unsetHint(name string) string {
+	if hint := referenceHint(name); hint != anyReference {
+		return hint
+	}
+	return "set it, or write ${" + name + ":-default}"
+}
+
+// isVariable reports whether a name can be that of an environment variable.
+func isVariable(name string) bool {
+	for i, c := range []byte(name) {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || '9' < c) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// anyReference is the hint where nothing is known about a reference.
+const anyReference = "write ${NAME} or ${NAME:-default}"
+
+// referenceHint says what to write instead of a reference that only editors
+// understand.
+func referenceHint(reference string) string {
+	kind, _, colon := strings.Cut(reference, ":") // ${input:id} and the like
+	switch kind {
+	case "input":
+		return "nobody can be asked here: set an environment variable and write ${NAME}"
+	case "userHome":
+		return "write ${HOME}"
+	case "workspaceFolder", "workspaceFolderBasename":
+		return "there is no workspace here: write the path"
+	case "pathSeparator", "/":
+		return "write the separator"
+	case "command", "config", "file":
+		if !colon {
+			return anyReference
+		}
+		return "only an editor knows it: write the value"
+	default:
+		return anyReference
+	}
+}
+
+// shorten keeps a message that quotes a reference on one line.
+func shorten(reference string) string {
+	const most = 40
+	if len(reference) > most {
+		reference = reference[:most] + "..."
+	}
+	return strings.ToValidUTF8(strings.Join(strings.Fields(reference), " "), "")
+}

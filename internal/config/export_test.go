@@ -1,0 +1,9 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import "flag"
+
+// Update is set to rewrite what is generated and the expectations in testdata.
+var Update = flag.Bool("update", false, "rewrite what is generated and the expectations in testdata")

@@ -1,0 +1,93 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// foreign is a key that other programs read in a file of this form.
+type foreign struct {
+	name string
+	// passed keys change nothing about how a server is reached: they are passed
+	// over with a note. The others are refused, because what they ask for would
+	// silently not happen.
+	passed bool
+	// about says what the key is for (passed), or is the hint what to write.
+	about string
+}
+
+// unknownKey tells what is known about a key that is not ours.
+func (r *reader) unknownKey(name string, at position, p place, known []string, others []foreign) {
+	for _, other := range others {
+		switch {
+		case other.name != name:
+			continue
+		case other.passed:
+			r.note(at, p, "%q is not used here: %s", name, other.about)
+		default:
+			r.complain(at, p, other.about, "unknown key %q", name)
+		}
+		return
+	}
+	r.complain(at, p, didYouMean(name, known), "unknown key %q", name)
+}
+
+// foreignServerKeys are the keys of a server that clients and editors write.
+func foreignServerKeys() []foreign {
+	const (
+		approval = "it says what a client may call without asking its user"
+		display  = "it says how a client shows the server"
+	)
+	return []foreign{
+		{"description", true, display},
+		{"alwaysAllow", true, approval},
+		{"autoApprove", true, approval},
+		{"trust", true, approval},
+		{"alwaysLoad", true, "it says when a client shows the tools to its model"},
+		{"gallery", true, "it says where an editor has the entry from"},
+		{"version", true, "it says where an editor has the entry from"},
+		{"dev", true, "it is for developing the server in an editor"},
+
+		{"serverUrl", false, `write "url"`},
+		{"httpUrl", false, `write "url"`},
+		{"transport", false, `write "type"`},
+		{"transportType", false, `write "type"`},
+		{"enabled", false, `write "disabled" for the opposite`},
+		{"tools", false, `write "include"`},
+		{"includeTools", false, `write "include"`},
+		{"excludeTools", false, `write "exclude"`},
+		{"disabledTools", false, `write "exclude"`},
+		{"networkTimeout", false, `write "timeout"`},
+		{"envFile", false, `write the variables in "env"; ${NAME} takes one from the gateway's own environment`},
+		{"headersHelper", false, `write "headers"; ${NAME} takes a value from the environment`},
+		{"oauth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`},
+		{"auth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`},
+		{"sandbox", false, "the gateway runs the command as it is; put a sandbox into the command"},
+		{"sandboxEnabled", false, "the gateway runs the command as it is; put a sandbox into the command"},
+		{"watchPaths", false, "the gateway does not restart a server when files change; remove it"},
+	}
+}
+
+// foreignConfigKeys are the keys beside the servers.
+func foreignConfigKeys() []foreign {
+	others := []foreign{
+		{"inputs", true, "they are what an editor asks its user for"},
+		{"globalShortcut", true, "it is a client's setting"},
+		{"preferences", true, "it is a client's setting"},
+		{"mcp", false, `write the map inside it as "mcpServers"`},
+		{"tokens", false, `write it below "auth"`},
+	}
+	// A server without a name around it is what people paste from a page.
+	for _, name := range []string{"command", "args", "env", "cwd", "url", "headers", "type"} {
+		others = append(others, foreign{name, false, `a server stands below "mcpServers" with a name of its own`})
+	}
+	return others
+}
+
+// foreignTokenKeys are where a token itself would be written.
+func foreignTokenKeys() []foreign {
+	const cure = `a token does not stand in the config itself: write "env" with the name of a variable, or "file" with a path`
+	var others []foreign
+	for _, name := range []string{"token", "value", "secret", "bearer", "password"} {
+		others = append(others, foreign{name, false, cure})
+	}
+	return others
+}

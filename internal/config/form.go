@@ -1,0 +1,299 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// form is one way to write a value: how it is read, and how it is described to
+// people and to editors. Forms are made of forms: a list of strings is
+// listOf(text()).
+type form[F any] struct {
+	// want names the form in messages and documents, with its article.
+	want string
+	// read puts the value into its field, or complains and leaves the field.
+	read func(r *reader, n node, p place, into *F)
+	// schema describes what read accepts, before variables are expanded.
+	schema func() *jsonschema.Schema
+	// fill sets the fields below, if there are any, to their defaults.
+	fill func(into *F)
+	// rows are the keys below, if there are any, for documents.
+	rows func(prefix string) []row
+}
+
+// text is a string, as it is written.
+func text() form[string] {
+	return form[string]{
+		want: "a string",
+		read: func(r *reader, n node, p place, into *string) {
+			if s, ok := r.text(n, p); ok {
+				*into = s
+			}
+		},
+		schema: schemaOf("string"),
+	}
+}
+
+// text returns the string that a node is.
+func (r *reader) text(n node, p place) (string, bool) {
+	if n.kind == kindText {
+		return n.text, true
+	}
+	hint := ""
+	switch n.kind {
+	case kindBool, kindInteger, kindFloat:
+		hint = "put it in quotes"
+	case kindNull:
+		hint = `write "" for an empty one`
+	default:
+	}
+	r.wrongKind(n, p, "a string", hint)
+	return "", false
+}
+
+// expanded is a string in which variables are replaced.
+func expanded() form[string] {
+	f := text()
+	f.read = func(r *reader, n node, p place, into *string) {
+		if s, ok := r.text(n, p); ok {
+			*into = r.expand(s, n.at, p)
+		}
+	}
+	return f
+}
+
+// pathname is an expanded string that leads to a file or folder.
+func pathname() form[string] {
+	f := expanded()
+	read := f.read
+	f.read = func(r *reader, n node, p place, into *string) {
+		read(r, n, p, into)
+		if n.kind == kindText && n.text != "" && !r.formOnly {
+			*into = r.resolve(*into)
+		}
+	}
+	return f
+}
+
+// secret is an expanded string that is not printed. A variable in it that is set
+// to nothing is most often one that somebody forgot to fill.
+func secret() form[Secret] {
+	return form[Secret]{
+		want: "a string",
+		read: func(r *reader, n node, p place, into *Secret) {
+			if s, ok := r.text(n, p); ok {
+				*into = NewSecret(r.expandFilled(s, n.at, p))
+			}
+		},
+		schema: schemaOf("string"),
+	}
+}
+
+// oneOf is one of some words.
+func oneOf[S ~string](words ...S) form[S] {
+	names := make([]string, len(words))
+	for i, word := range words {
+		names[i] = string(word)
+	}
+	return form[S]{
+		want: strings.Join(names, ", "),
+		read: func(r *reader, n node, p place, into *S) {
+			s, ok := r.text(n, p)
+			switch {
+			case !ok:
+			case slices.Contains(names, s):
+				*into = S(s)
+			default:
+				hint := didYouMean(s, names)
+				r.complain(n.at, p, hint, "%q wants one of %s", p.name, strings.Join(names, ", "))
+			}
+		},
+		schema: func() *jsonschema.Schema {
+			s := &jsonschema.Schema{}
+			for _, name := range names {
+				s.Enum = append(s.Enum, name)
+			}
+			return s
+		},
+	}
+}
+
+// boolean is true or false.
+func boolean() form[bool] {
+	return form[bool]{
+		want: "true or false",
+		read: func(r *reader, n node, p place, into *bool) {
+			if n.kind != kindBool {
+				r.wrongKind(n, p, "true or false", booleanHint(n))
+				return
+			}
+			*into = n.text == "true"
+		},
+		schema: schemaOf("boolean"),
+	}
+}
+
+// booleanHint knows the words that older YAML took for booleans.
+func booleanHint(n node) string {
+	switch strings.ToLower(n.text) {
+	case "true", "yes", "on", "1":
+		return "write true"
+	case "false", "no", "off", "0":
+		return "write false"
+	default:
+		return ""
+	}
+}
+
+// duration is a time with its unit, or none.
+func duration() form[time.Duration] {
+	return measure[time.Duration]("a duration", durationPattern, parseDuration, durationHint)
+}
+
+// size is a number of bytes with its unit, or none.
+func size() form[int64] {
+	return measure[int64]("a size", sizePattern, parseBytes, bytesHint)
+}
+
+// The schema's view of durations and sizes.
+const (
+	durationPattern = `^(none|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
+	sizePattern     = `^(none|[0-9]+(B|KiB|MiB|GiB))$`
+)
+
+// measure is a number with a unit, written as a string. A bare number is the
+// most common mistake: the clients of this field count some times in seconds
+// and some in milliseconds, so no unit is assumed.
+func measure[F ~int64](want, pattern string, parse func(string) (F, error), hint func(string, error) string) form[F] {
+	return form[F]{
+		want: want,
+		read: func(r *reader, n node, p place, into *F) {
+			if n.kind != kindText && n.kind != kindInteger && n.kind != kindFloat {
+				r.wrongKind(n, p, want, "")
+				return
+			}
+			if n.text == none {
+				*into = noLimit
+				return
+			}
+			v, err := parse(n.text)
+			if err != nil {
+				r.complain(n.at, p, hint(n.text, err), "%q wants %s, and %.20q %v", p.name, want, n.text, err)
+				return
+			}
+			*into = v
+		},
+		schema: func() *jsonschema.Schema { return &jsonschema.Schema{Type: "string", Pattern: pattern} },
+	}
+}
+
+// count is a whole number above zero, or none.
+func count() form[int] {
+	return form[int]{
+		want: "a whole number",
+		read: func(r *reader, n node, p place, into *int) {
+			if n.kind == kindText && n.text == none {
+				*into = noLimit
+				return
+			}
+			v, err := strconv.Atoi(n.text)
+			if err != nil || v <= 0 || n.kind != kindInteger {
+				r.complain(n.at, p, countHint(n), "%q wants a whole number above zero", p.name)
+				return
+			}
+			*into = v
+		},
+		schema: func() *jsonschema.Schema {
+			return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+				{Type: "integer", Minimum: new(1.0)},
+				{Enum: []any{none}},
+			}}
+		},
+	}
+}
+
+// countHint says what to write instead of what is not a count.
+func countHint(n node) string {
+	if v, err := strconv.Atoi(n.text); err == nil && v > 0 {
+		return "write it without quotes"
+	}
+	return fmt.Sprintf("write %q for no limit", none)
+}
+
+// optional is a form whose absence differs from its zero value.
+func optional[F any](of form[F]) form[*F] {
+	return form[*F]{
+		want: of.want,
+		read: func(r *reader, n node, p place, into **F) {
+			var v F
+			of.read(r, n, p, &v)
+			*into = &v
+		},
+		schema: of.schema,
+	}
+}
+
+// listOf is a list of one form.
+func listOf[F any](of form[F]) form[[]F] {
+	return form[[]F]{
+		want: "a list of " + plural(of.want),
+		read: func(r *reader, n node, p place, into *[]F) {
+			if n.kind != kindList {
+				r.wrongKind(n, p, "a list", "")
+				return
+			}
+			list := make([]F, len(n.items))
+			for i, item := range n.items {
+				r.where[p.item(i).path] = item.at
+				of.read(r, item, p.item(i), &list[i])
+			}
+			*into = list
+		},
+		schema: func() *jsonschema.Schema {
+			return &jsonschema.Schema{Type: "array", Items: of.schema()}
+		},
+		rows: below(of, "[]"),
+	}
+}
+
+// mapOf is a mapping whose keys are names of the operator's own.
+func mapOf[F any](of form[F]) form[map[string]F] {
+	return form[map[string]F]{
+		want: "a mapping of names to " + plural(of.want),
+		read: func(r *reader, n node, p place, into *map[string]F) {
+			m := make(map[string]F, len(n.members))
+			r.eachMember(n, p, func(name string, n node, p place) {
+				var v F
+				of.read(r, n, p, &v)
+				m[name] = v
+			})
+			*into = m
+		},
+		schema: func() *jsonschema.Schema {
+			return &jsonschema.Schema{Type: "object", AdditionalProperties: of.schema()}
+		},
+	}
+}
+
+// plural is what a form wants, for many of them.
+func plural(want string) string { return strings.TrimPrefix(want, "a ") + "s" }
+
+// below is the rows of a form that stands inside another.
+func below[F any](of form[F], suffix string) func(prefix string) []row {
+	if of.rows == nil {
+		return nil
+	}
+	return func(prefix string) []row { return of.rows(prefix + suffix) }
+}
+
+func schemaOf(kind string) func() *jsonschema.Schema {
+	return func() *jsonschema.Schema { return &jsonschema.Schema{Type: kind} }
+}

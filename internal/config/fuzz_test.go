@@ -1,0 +1,86 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/internal/config"
+)
+
+// FuzzParse holds that no text makes Parse panic, that each problem stands in
+// the file and on one line of output, that the same text gives the same answer,
+// and that what Parse accepts the schema accepts.
+func FuzzParse(f *testing.F) {
+	for _, folder := range []string{"problems", "configs"} {
+		seedScripts(f, folder)
+	}
+	schema := resolved(f)
+	env := func(name string) (string, bool) { return "v" + name, name != "UNSET" }
+	f.Fuzz(func(t *testing.T, isJSON bool, text string) {
+		if strings.Contains(text, "file") {
+			return // token files: what lies on this machine is not part of the text
+		}
+		name := "x.yaml"
+		if isJSON {
+			name = "x.json"
+		}
+		got, err := config.Parse(name, []byte(text), env)
+		again, againErr := config.Parse(name, []byte(text), env)
+		if diff := cmp.Diff(got, again) + cmp.Diff(err, againErr); diff != "" {
+			t.Fatalf("two answers:\n%s", diff)
+		}
+		if err != nil {
+			checkPositions(t, text, err)
+			return
+		}
+		if err := got.Validate(); err != nil {
+			t.Errorf("accepted, and not valid: %v", err)
+		}
+		var value any
+		if isJSON && json.Unmarshal([]byte(text), &value) == nil { // else it has comments
+			if err := schema.Validate(value); err != nil {
+				t.Errorf("accepted, and not by the schema: %v", err)
+			}
+		}
+	})
+}
+
+func seedScripts(f *testing.F, folder string) {
+	f.Helper()
+	for _, s := range scripts(f, folder) {
+		for _, c := range s.cases() {
+			f.Add(strings.Contains(c.Name, ".json"), string(c.Data))
+		}
+	}
+}
+
+func checkPositions(t *testing.T, text string, err error) {
+	t.Helper()
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok || len(problems) == 0 {
+		t.Fatalf("error %T %v, want Problems", err, err)
+	}
+	lines := bytes.Split(bytes.TrimPrefix([]byte(text), []byte("\ufeff")), []byte("\n"))
+	last := problems[0]
+	for _, p := range problems {
+		if p.Line < 1 || p.Line > len(lines) || p.Column < 1 || p.Column > utf8.RuneCount(lines[p.Line-1])+1 {
+			t.Errorf("%v is not in the file", p)
+		}
+		if p.Line < last.Line || p.Line == last.Line && p.Column < last.Column {
+			t.Errorf("%v stands behind %v", p, last)
+		}
+		if strings.ContainsAny(p.String(), "\n\r\x00\x1b") || !utf8.ValidString(p.String()) {
+			t.Errorf("%q is not a line", p.String())
+		}
+		last = p
+	}
+}

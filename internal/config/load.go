@@ -1,0 +1,99 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Find returns the path of the config of a folder: signalbox.yaml, else
+// signalbox.json, else .mcp.json, the project file of clients. It reports false
+// where there is none of them.
+func Find(dir string) (path string, ok bool) {
+	for _, name := range []string{"signalbox.yaml", "signalbox.json", ".mcp.json"} {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// Load reads the file at a path; see Parse. A file that cannot be read is an
+// error of package os, and one that is wrong is Problems.
+func Load(path string, env Lookup) (*Config, error) {
+	data, err := readAtMost(path, maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("read config: %w", err)
+	}
+	return Parse(path, data, env)
+}
+
+// Parse reads the text of a file. A name that ends in .json or .jsonc means
+// JSON, in which comments may stand; every other name means YAML. Relative paths
+// in the file are relative to the folder of the name. The variables of the file
+// are looked up by env; nil knows none.
+//
+// The error, if there is one, is Problems with everything that is wrong. A
+// Config that is returned has been validated. It does not hold on to data.
+func Parse(name string, data []byte, env Lookup) (*Config, error) {
+	r := &reader{file: name, lookup: env, where: make(map[string]position)}
+	extension := strings.ToLower(filepath.Ext(name))
+	root, syntax := parseTree(data, extension == ".json" || extension == ".jsonc")
+	if syntax != nil {
+		r.complain(syntax.at, place{}, syntax.hint, "%s", syntax.message)
+		return nil, r.problems
+	}
+	config := new(Config)
+	r.config(root, config)
+	r.judge(config)
+	config.Notes = r.notes.sorted()
+	if err := r.problems.sorted().orNil(); err != nil {
+		return nil, err
+	}
+	return config, nil
+}
+
+// The key of the servers, and what one editor calls it.
+const (
+	serversKey = "mcpServers"
+	editorsKey = "servers"
+)
+
+// config reads the root of a file.
+func (r *reader) config(root node, into *Config) {
+	if root.kind != kindMapping {
+		r.complain(root.at, place{}, `write the servers below "mcpServers"`, "a config is a mapping, not %s", root.kind)
+		return
+	}
+	root.members = r.oneServersKey(root.members)
+	object(configKeys(), foreignConfigKeys()).read(r, root, place{}, into)
+	// A file without servers is most often the wrong file. With other problems
+	// in it the key is most often misspelt, and that has been said.
+	if _, found := root.member(serversKey); !found && len(r.problems) == 0 {
+		r.complain(root.at, place{}, "write {} below it for none", "no %q", serversKey)
+	}
+}
+
+// oneServersKey gives the servers their one name.
+func (r *reader) oneServersKey(members []member) []member {
+	hasOurs := slices.ContainsFunc(members, func(m member) bool { return m.key == serversKey })
+	var renamed []member
+	for _, m := range members {
+		// Merging them would leave the order, which decides about names, to us.
+		if m.key == editorsKey && hasOurs {
+			r.complain(m.at, place{}.key(editorsKey), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
+			continue
+		}
+		if m.key == editorsKey {
+			m.key = serversKey
+		}
+		renamed = append(renamed, m)
+	}
+	return renamed
+}

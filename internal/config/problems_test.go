@@ -1,0 +1,155 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/signalbox-mcp/signalbox/internal/config"
+)
+
+// script is a txtar file of cases. Each is a file NAME.yaml or NAME.json and
+// what comes of it, NAME.yaml.want. The file "env" holds the variables, "modes" the
+// modes of the files that the cases name.
+type script struct {
+	path    string
+	archive *txtar.Archive
+}
+
+// scripts reads the scripts of a folder of testdata.
+func scripts(t testing.TB, folder string) []script {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts in %s: %v", folder, err)
+	}
+	var all []script
+	for _, path := range paths {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		absolute, err := filepath.Abs(path) // tests change their folder
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, script{absolute, archive})
+	}
+	return all
+}
+
+func (s script) name() string { return strings.TrimSuffix(filepath.Base(s.path), ".txtar") }
+
+func (s script) file(name string) string {
+	for _, f := range s.archive.Files {
+		if f.Name == name {
+			return string(f.Data)
+		}
+	}
+	return ""
+}
+
+// cases are the configs of a script.
+func (s script) cases() []txtar.File {
+	var cases []txtar.File
+	for _, f := range s.archive.Files {
+		if slices.Contains([]string{".yaml", ".yml", ".json", ".jsonc"}, filepath.Ext(f.Name)) {
+			cases = append(cases, f)
+		}
+	}
+	return cases
+}
+
+// env is the environment of a script.
+func (s script) env() config.Lookup {
+	vars := make(map[string]string)
+	for line := range strings.Lines(s.file("env")) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		vars[name] = value
+	}
+	return func(name string) (string, bool) {
+		value, ok := vars[name]
+		return value, ok
+	}
+}
+
+// enter writes the files of a script to a folder of their own and makes it the
+// current one, so that paths in messages are short.
+func (s script) enter(t *testing.T) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := txtar.Write(s.archive, "."); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(s.file("modes")) {
+		mode, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		bits, err := strconv.ParseUint(mode, 8, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(name, os.FileMode(bits)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// hold compares what came of a case with the script, or rewrites the script.
+func (s script) hold(t *testing.T, c txtar.File, got string) {
+	t.Helper()
+	name := c.Name + ".want"
+	if !*config.Update {
+		if diff := cmp.Diff(got, s.file(name)); diff != "" {
+			t.Errorf("%s (-got +want):\n%s", c.Name, diff)
+		}
+		return
+	}
+	s.replace(name, c.Name, got)
+	if err := os.WriteFile(s.path, txtar.Format(s.archive), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replace sets a file of the archive; a new one goes behind another.
+func (s script) replace(name, behind, text string) {
+	file := txtar.File{Name: name, Data: []byte(text)}
+	for i, f := range s.archive.Files {
+		if f.Name == name {
+			s.archive.Files[i] = file
+			return
+		}
+	}
+	var files []txtar.File
+	for _, f := range s.archive.Files {
+		files = append(files, f)
+		if f.Name == behind {
+			files = append(files, file)
+		}
+	}
+	s.archive.Files = files
+}
+
+// TestProblems holds what is printed for each mistake.
+func TestProblems(t *testing.T) {
+	for _, s := range scripts(t, "problems") {
+		t.Run(s.name(), func(t *testing.T) {
+			s.enter(t)
+			for _, c := range s.cases() {
+				_, err := config.Parse(c.Name, c.Data, s.env())
+				if err == nil {
+					t.Errorf("%s: no problem", c.Name)
+					continue
+				}
+				s.hold(t, c, err.Error()+"\n")
+			}
+		})
+	}
+}

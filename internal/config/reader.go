@@ -1,0 +1,89 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// Lookup finds the value of an environment variable, as os.LookupEnv does.
+type Lookup = func(name string) (value string, ok bool)
+
+// reader turns a tree into a Config and collects what is wrong on the way. It is
+// used once.
+type reader struct {
+	file   string
+	lookup Lookup
+
+	// formOnly is set inside the entry of a disabled server: what its variables
+	// hold does not matter, so that a server can be disabled for lack of them.
+	formOnly bool
+
+	where    map[string]position // of each path that was read
+	problems Problems
+	notes    Problems
+}
+
+// complain adds a problem at a position.
+func (r *reader) complain(at position, p place, hint, format string, args ...any) {
+	r.problems = append(r.problems, r.problem(at, p, hint, fmt.Sprintf(format, args...)))
+}
+
+// note adds a remark at a position.
+func (r *reader) note(at position, p place, format string, args ...any) {
+	r.notes = append(r.notes, r.problem(at, p, "", fmt.Sprintf(format, args...)))
+}
+
+func (r *reader) problem(at position, p place, hint, message string) Problem {
+	return Problem{File: r.file, Line: at.line, Column: at.column, Path: p.path, Message: message, Hint: hint}
+}
+
+// wrongKind says that a value is not what its key wants. The value is not
+// shown: what stands in the wrong place may be a secret.
+func (r *reader) wrongKind(n node, p place, want, hint string) {
+	r.complain(n.at, p, hint, "%q wants %s, not %s", p.name, want, n.kind)
+}
+
+// resolve makes a path that is relative in the file one that leads to the same
+// place from here.
+func (r *reader) resolve(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(r.file), path)
+}
+
+// judge adds the problems of the Config as a whole, each at the place of its
+// path. What follows from a mistake that is known already is left out.
+func (r *reader) judge(c *Config) {
+	known := r.problems
+	for _, found := range c.judge() {
+		if known.touch(found.Path) {
+			continue
+		}
+		at := r.nearestPosition(found.Path)
+		found.File, found.Line, found.Column = r.file, at.line, at.column
+		r.problems = append(r.problems, found)
+	}
+}
+
+// nearestPosition is where a path, or what it is nearest below, stands.
+func (r *reader) nearestPosition(path string) position {
+	for ; path != ""; path = parent(path) {
+		if at, ok := r.where[path]; ok {
+			return at
+		}
+	}
+	return position{1, 1}
+}
+
+// parent cuts the last element of a path.
+func parent(path string) string {
+	end := len(path) - 1
+	for end > 0 && path[end] != '.' && path[end] != '[' {
+		end--
+	}
+	return path[:max(end, 0)]
+}

@@ -1,0 +1,30 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import "github.com/google/jsonschema-go/jsonschema"
+
+// schemaID is where the committed schema is found.
+const schemaID = "https://raw.githubusercontent.com/signalbox-mcp/signalbox/main/schema/config.schema.json"
+
+// Schema returns a JSON Schema (2020-12) of config files, for editors. It says
+// less than Parse: it knows keys, types and forms, and not how settings depend on
+// each other or what variables hold. What Parse accepts, it accepts.
+func Schema() *jsonschema.Schema {
+	s := objectSchema(configKeys(), foreignConfigKeys())
+	s.ID = schemaID
+	s.Schema = "https://json-schema.org/draft/2020-12/schema"
+	s.Title = "Signalbox config"
+
+	alias := servers().schema()
+	alias.Description = "Another name of mcpServers, which is that of one editor."
+	s.Properties[editorsKey] = alias
+	s.PropertyOrder = append(s.PropertyOrder, editorsKey)
+	s.OneOf = []*jsonschema.Schema{{Required: []string{serversKey}}, {Required: []string{editorsKey}}}
+
+	server := objectSchema(serverKeys(), foreignServerKeys())
+	server.AnyOf = []*jsonschema.Schema{{Required: []string{"command"}}, {Required: []string{"url"}}, {Required: []string{"disabled"}}}
+	s.Defs = map[string]*jsonschema.Schema{"server": server}
+	return s
+}

@@ -1,0 +1,68 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Bounds on what is read at all. Both are far beyond any config and keep the
+// parsers, which call themselves for what is nested, within the stack.
+const (
+	maxFile  = 1 << 20
+	maxDepth = 32
+)
+
+// syntaxError says why bytes are not a tree, and where.
+type syntaxError struct {
+	at      position
+	message string
+	hint    string
+}
+
+func (e *syntaxError) Error() string { return e.message }
+
+// parseTree reads the text of a file of either syntax.
+func parseTree(data []byte, isJSON bool) (node, *syntaxError) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
+	if len(data) > maxFile {
+		message := fmt.Sprintf("the file is larger than %s", formatBytes(maxFile))
+		return node{}, &syntaxError{at: position{1, 1}, message: message}
+	}
+	if i := invalidUTF8(data); i >= 0 {
+		return node{}, &syntaxError{at: positionAt(data, i), message: "the file is not UTF-8 here"}
+	}
+	if isJSON {
+		return parseJSON(data)
+	}
+	return parseYAML(data)
+}
+
+// invalidUTF8 is the offset of the first byte that is not UTF-8, or -1.
+func invalidUTF8(data []byte) int {
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+// positionAt is the line and column of an offset in a text.
+func positionAt(data []byte, offset int) position {
+	before := data[:min(max(offset, 0), len(data))]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return position{
+		line:   bytes.Count(before, []byte("\n")) + 1,
+		column: utf8.RuneCount(before[start:]) + 1,
+	}
+}
+
+// errTooDeep is the end of both parsers' patience.
+var errTooDeep = errors.New("nested deeper than any setting")

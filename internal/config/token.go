@@ -1,0 +1,101 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// maxTokenFile is more than any token has: header fields end far below.
+const maxTokenFile = 16 << 10
+
+// bearerToken is one entry of auth.tokens. The token is read at once, so that a
+// missing one is found when the config is read and not when the first client
+// comes.
+func bearerToken() form[Token] {
+	f := object(tokenKeys(), foreignTokenKeys())
+	entry := f.read
+	f.read = func(r *reader, n node, p place, into *Token) {
+		entry(r, n, p, into)
+		if into.Env != "" && into.File != "" {
+			return // judged later: one of them is wanted
+		}
+		if at, ok := n.member("env"); ok && into.Env != "" {
+			into.Value = r.tokenFromEnv(into.Env, at.at, p.key("env"))
+		}
+		if at, ok := n.member("file"); ok && into.File != "" && !r.problems.touch(p.key("file").path) {
+			into.Value = r.tokenFromFile(into.File, at.at, p.key("file"))
+		}
+	}
+	return f
+}
+
+func (r *reader) tokenFromEnv(name string, at position, p place) Secret {
+	if !isVariable(name) {
+		r.complain(at, p, "write the name alone, without $", "%q wants the name of an environment variable", p.name)
+		return Secret{}
+	}
+	value, ok := "", false
+	if r.lookup != nil {
+		value, ok = r.lookup(name)
+	}
+	switch {
+	case !ok:
+		r.complain(at, p, "", "the environment variable %s, which should hold a token, is not set", name)
+	case value == "":
+		r.complain(at, p, "", "the environment variable %s, which should hold a token, is empty", name)
+	}
+	return NewSecret(value)
+}
+
+func (r *reader) tokenFromFile(path string, at position, p place) Secret {
+	value, problem, hint := readToken(path)
+	if problem != "" {
+		r.complain(at, p, hint, "%s", problem)
+	}
+	return value
+}
+
+// readToken reads a file that holds nothing but a token, or says what is wrong
+// with it. Its content is in no message.
+func readToken(path string) (value Secret, problem, hint string) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return Secret{}, "the token file cannot be read: " + err.Error(), ""
+	case !info.Mode().IsRegular():
+		return Secret{}, fmt.Sprintf("the token file %s is not a regular file (mode %v)", path, info.Mode()), ""
+	// Windows has no such bits. Others than the owner and the group need none
+	// anywhere else; whoever can write the file can call as its principal.
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0:
+		message := fmt.Sprintf("everybody on this machine can open the token file %s (mode %04o)", path, info.Mode().Perm())
+		return Secret{}, message, "chmod 600, or mount it with mode 0400"
+	}
+	data, err := readAtMost(path, maxTokenFile)
+	if err != nil {
+		return Secret{}, "the token file cannot be read: " + err.Error(), ""
+	}
+	text := strings.TrimRight(string(data), "\r\n") // what editors end a file with
+	switch {
+	case text == "":
+		return Secret{}, fmt.Sprintf("the token file %s is empty", path), ""
+	case len(data) > maxTokenFile:
+		return Secret{}, fmt.Sprintf("the token file %s is larger than %s", path, formatBytes(maxTokenFile)), ""
+	}
+	return NewSecret(text), "", ""
+}
+
+// readAtMost reads a file, and one byte more than most of a larger one.
+func readAtMost(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, most+1))
+}

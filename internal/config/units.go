@@ -1,0 +1,109 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// none is how a file says that there is no limit; a Config says it by noLimit.
+const (
+	none    = "none"
+	noLimit = -1
+)
+
+// byteUnit is one unit of sizes.
+type byteUnit struct {
+	name string
+	size int64
+}
+
+// byteUnits lists the units of sizes, largest first. Only powers of 1024 are
+// known: with KB and MB everybody means something else.
+func byteUnits() []byteUnit {
+	return []byteUnit{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
+}
+
+var (
+	errNoUnit   = errors.New("has no unit")
+	errNotASize = errors.New("is not a size")
+	errNotATime = errors.New("is not a duration")
+	errNotMore  = errors.New("is not more than zero")
+	errTooLarge = errors.New("is too large")
+)
+
+// parseBytes reads a size such as 4MiB.
+func parseBytes(text string) (int64, error) {
+	for _, unit := range byteUnits() {
+		digits, ok := strings.CutSuffix(text, unit.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		switch {
+		case errors.Is(err, strconv.ErrRange) || err == nil && n > math.MaxInt64/unit.size:
+			return 0, errTooLarge
+		case err != nil || digits[0] == '+':
+			return 0, errNotASize
+		case n <= 0:
+			return 0, errNotMore
+		}
+		return n * unit.size, nil
+	}
+	if isNumber(text) {
+		return 0, errNoUnit
+	}
+	return 0, errNotASize
+}
+
+// formatBytes writes a size in the largest unit that divides it.
+func formatBytes(n int64) string {
+	for _, unit := range byteUnits() {
+		if n%unit.size == 0 {
+			return strconv.FormatInt(n/unit.size, 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(n, 10) // not reached: every number is a number of bytes
+}
+
+// parseDuration reads a duration such as 30s or 1m30s.
+func parseDuration(text string) (time.Duration, error) {
+	if isNumber(text) { // time.ParseDuration takes a bare 0
+		return 0, errNoUnit
+	}
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil || text[0] == '+':
+		return 0, errNotATime
+	case d <= 0:
+		return 0, errNotMore
+	}
+	return d, nil
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil && strings.ContainsAny(text, "0123456789")
+}
+
+// durationHint says what to write instead of a text that is not a duration.
+func durationHint(text string, err error) string {
+	if errors.Is(err, errNoUnit) {
+		return fmt.Sprintf("write %q for seconds or %q for milliseconds", text+"s", text+"ms")
+	}
+	return `write a number and ms, s, m or h, such as "30s"`
+}
+
+// bytesHint says what to write instead of a text that is not a size.
+func bytesHint(text string, err error) string {
+	if n, bad := strconv.ParseInt(text, 10, 64); errors.Is(err, errNoUnit) && bad == nil && n > 0 {
+		return fmt.Sprintf("write %q", formatBytes(n))
+	}
+	return `write a number and B, KiB, MiB or GiB, such as "4MiB"`
+}

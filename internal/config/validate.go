@@ -1,0 +1,174 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Validate judges a Config as a whole: what is wrong however it came to be, in a
+// file, by a flag that changed a field, or in a program. The error is Problems
+// with everything that is wrong; they have paths and no positions.
+func (c *Config) Validate() error { return c.judge().orNil() }
+
+// judge is Validate; Parse adds the positions.
+func (c *Config) judge() Problems {
+	j := new(judge)
+	for _, check := range []func(*Config, *judge){
+		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkWords, checkServers, checkPrefixes,
+	} {
+		check(c, j)
+	}
+	return j.problems
+}
+
+// judge collects problems.
+type judge struct{ problems Problems }
+
+// complain adds a problem at a place. A message shows a value only where it
+// cannot be a secret.
+func (j *judge) complain(p place, hint, format string, args ...any) {
+	j.problems = append(j.problems, Problem{Path: p.path, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// checkListen refuses an address that is none, and one that strangers reach
+// while nobody is asked who he is.
+func checkListen(c *Config, j *judge) {
+	if c.Listen == "" {
+		return
+	}
+	p := place{}.key("listen")
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		j.complain(p, `write host:port, such as "127.0.0.1:7777"`, "%q is not an address", p.name)
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		j.complain(p, "0 takes a free one", "%q wants a port from 0 to 65535", p.name)
+	}
+	if !isLoopback(host) && len(c.Auth.Tokens) == 0 && !c.AllowUnauthenticated {
+		const hint = `add "auth", listen on 127.0.0.1, or write "allowUnauthenticated: true" if that is meant`
+		j.complain(p, hint, "%q reaches beyond this machine, and everybody there could use every server", p.name)
+	}
+}
+
+// isLoopback reports whether a listener on a host is reached from this machine
+// only. Names other than localhost can lead anywhere.
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+func checkPath(c *Config, j *judge) {
+	p := place{}.key("path")
+	switch {
+	case c.Path == "":
+	case c.Path[0] != '/' || strings.ContainsAny(c.Path, "?#%{} ") || path.Clean(c.Path) != c.Path:
+		j.complain(p, `such as "/mcp"`, "%q wants a plain URL path that begins with /", p.name)
+	case c.Path == "/healthz" || c.Path == "/readyz":
+		j.complain(p, "", "%q is %s, where the gateway says how it is", p.name, c.Path)
+	}
+}
+
+func checkHosts(c *Config, j *judge) {
+	list := place{}.key("allowedHosts")
+	for i, host := range c.AllowedHosts {
+		// A host is what stands in a URL and comes back as it was.
+		u, err := url.Parse("http://" + host + "/")
+		if host == "" || err != nil || u.Host != host || u.Path != "/" || strings.Contains(host, "*") {
+			j.complain(list.item(i), `write host or host:port, such as "mcp.example.com"`, "%q is not a host", list.item(i).name)
+		}
+	}
+}
+
+func checkOrigins(c *Config, j *judge) {
+	list := place{}.key("allowedOrigins")
+	for i, origin := range c.AllowedOrigins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || strings.Contains(origin, "*") {
+			j.complain(list.item(i), `write scheme://host, such as "https://app.example.com"`, "%q is not an origin", list.item(i).name)
+		}
+	}
+}
+
+// checkTokens wants each token to lead to one principal.
+func checkTokens(c *Config, j *judge) {
+	list := place{}.key("auth").key("tokens")
+	for i, token := range c.Auth.Tokens {
+		p := list.item(i)
+		switch {
+		case token.Env != "" && token.File != "":
+			j.complain(p, "remove one of them", `%q has both "env" and "file"`, p.name)
+		case token.Value.IsZero() && token.Env == "" && token.File == "":
+			j.complain(p, `"env" names a variable, "file" a path`, "%q does not say where the token is", p.name)
+		case !isBearer(token.Value.Reveal()):
+			j.complain(p, "", "%q holds characters that no bearer token has, such as spaces or line breaks", p.name)
+		}
+		if token.Principal == "" {
+			j.complain(p, `add "principal"`, "%q does not say who calls with it", p.name)
+		}
+		// One token for two principals would let the order of the file decide who
+		// calls.
+		same := func(other Token) bool { return !token.Value.IsZero() && other.Value.Equal(token.Value) }
+		if first := slices.IndexFunc(c.Auth.Tokens[:i], same); first >= 0 {
+			j.complain(p, "", "%q and %q are one token", list.item(first).name, p.name)
+		}
+	}
+	if len(c.Auth.Tokens) > 0 && c.AllowUnauthenticated {
+		p := place{}.key("allowUnauthenticated")
+		j.complain(p, "remove one of them", `%q contradicts "auth"`, p.name)
+	}
+}
+
+// isBearer reports whether a text has the form of a bearer token (RFC 6750,
+// section 2.1: b64token). The empty text is judged where it was read.
+func isBearer(text string) bool {
+	text = strings.TrimRight(text, "=")
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return r > 0x7f || !isNameByte(byte(r)) && !strings.ContainsRune("~+/", r)
+	})
+}
+
+// checkWords refuses words that a file could not have.
+func checkWords(c *Config, j *judge) {
+	checkWord(j, place{}.key("conflict"), c.Conflict, ConflictHide, ConflictFirst)
+	logs := place{}.key("log")
+	checkWord(j, logs.key("level"), c.Log.Level, "debug", "info", "warn", "error")
+	checkWord(j, logs.key("format"), c.Log.Format, "text", "json")
+}
+
+func checkWord[S ~string](j *judge, p place, word S, known ...S) {
+	if word != "" && !slices.Contains(known, word) {
+		j.complain(p, "", "%q wants one of %v", p.name, known)
+	}
+}
+
+// checkPrefixes refuses one prefix for two servers: what one offers could take
+// the names of the other. The empty prefix is a choice that several may make.
+func checkPrefixes(c *Config, j *judge) {
+	owner := make(map[string]string)
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		prefix := s.NamePrefix()
+		if s.Disabled || prefix == "" {
+			continue
+		}
+		if first, taken := owner[prefix]; taken && first != s.Name {
+			p := place{}.key(serversKey).key(s.Name).key("prefix")
+			j.complain(p, "", "%q and %q have the same prefix %q", first, s.Name, prefix)
+			continue
+		}
+		owner[prefix] = s.Name
+	}
+}

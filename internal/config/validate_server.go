@@ -1,0 +1,236 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// serverNamePattern is the form of server names in the schema; isServerName is
+// the same rule.
+const serverNamePattern = `^[A-Za-z0-9_.-]{1,64}$`
+
+// The longest names: of a server, so that a tool's name still has room behind
+// it, and of a tool (server/tools, "Tool Names").
+const (
+	maxServerName = 64
+	maxToolName   = 128
+)
+
+// isNameByte reports whether a byte may stand in the name of a tool
+// (server/tools, "Tool Names").
+func isNameByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0
+}
+
+// isName reports whether a text is made of the characters of tool names.
+func isName(text string, longest int) bool {
+	for i := range len(text) {
+		if !isNameByte(text[i]) {
+			return false
+		}
+	}
+	return len(text) <= longest
+}
+
+func checkServers(c *Config, j *judge) {
+	seen := make(map[string]bool)
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		p := place{}.key(serversKey).key(s.Name)
+		if s.Name == "" || !isName(s.Name, maxServerName) {
+			const hint = "names of tools begin with it: letters, digits, _ - . and up to 64 of them"
+			j.complain(p, hint, "%.80q cannot be the name of a server", s.Name)
+		}
+		if seen[s.Name] {
+			j.complain(p, "", "two servers have the name %q", s.Name)
+		}
+		seen[s.Name] = true
+		if s.Disabled {
+			continue // read for its form only
+		}
+		for _, check := range []func(*Server, place, *judge){
+			checkTransport, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, checkFilters, checkRenames,
+		} {
+			check(s, p, j)
+		}
+	}
+}
+
+// checkTransport wants a server to be a program or an address.
+func checkTransport(s *Server, p place, j *judge) {
+	checkWord(j, p.key("type"), s.Type, TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE)
+	switch {
+	case s.Command != "" && s.URL != "":
+		j.complain(p, "remove one of them", `%q has both "command" and "url"`, p.name)
+	case s.Command == "" && s.URL == "":
+		j.complain(p, "", `%q has neither "command" nor "url"`, p.name)
+	case s.Type == TypeStdio && s.URL != "":
+		j.complain(p.key("type"), `write "http"`, `the type %q needs a "command", and %q has a "url"`, s.Type, p.name)
+	case s.Type != "" && s.Type != TypeStdio && s.Command != "":
+		j.complain(p.key("type"), `write "stdio"`, `the type %q needs a "url", and %q has a "command"`, s.Type, p.name)
+	case s.URL != "":
+		checkUnused(j, p, "url", unused{"args", len(s.Args)}, unused{"env", len(s.Env)}, unused{"cwd", len(s.Cwd)})
+	default:
+		checkUnused(j, p, "command", unused{"headers", len(s.Headers)})
+	}
+}
+
+// unused is a key that has no meaning beside another, and how much it holds.
+type unused struct {
+	key  string
+	size int
+}
+
+func checkUnused(j *judge, p place, beside string, keys ...unused) {
+	for _, k := range keys {
+		if k.size > 0 {
+			j.complain(p.key(k.key), "remove it", "%q has no meaning beside %q", k.key, beside)
+		}
+	}
+}
+
+// checkURL never shows the address: a variable in it may hold a secret.
+func checkURL(s *Server, p place, j *judge) {
+	p = p.key("url")
+	if s.URL == "" {
+		return
+	}
+	u, err := url.Parse(s.URL)
+	switch {
+	case err != nil:
+		j.complain(p, "", "%q is not a URL", p.name)
+	case u.Scheme != "http" && u.Scheme != "https":
+		j.complain(p, "", "%q wants to begin with http:// or https://", p.name)
+	case u.Hostname() == "":
+		j.complain(p, "", "%q names no host", p.name)
+	case u.User != nil:
+		j.complain(p, `write an Authorization header in "headers"`, "%q has a user or password in it", p.name)
+	case u.Fragment != "":
+		j.complain(p, "remove it", "%q has a fragment (#), which is never sent", p.name)
+	}
+}
+
+// isReserved reports whether a header field is one that the transport sets
+// itself, and that a fixed value would make untrue. An idempotency key is one of
+// them: Go's transport takes it for leave to send a call a second time.
+func isReserved(header string) bool {
+	header = strings.ToLower(header)
+	if strings.HasPrefix(header, "mcp-") {
+		return true
+	}
+	return slices.Contains([]string{
+		"accept", "connection", "content-encoding", "content-length", "content-type", "host", "idempotency-key",
+		"keep-alive", "last-event-id", "te", "trailer", "transfer-encoding", "upgrade", "x-idempotency-key",
+	}, header)
+}
+
+func checkHeaders(s *Server, p place, j *judge) {
+	p = p.key("headers")
+	seen := make(map[string]bool)
+	// In the order of names, so that a Config always has the same problems.
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		at, lower := p.key(name), strings.ToLower(name)
+		switch value := s.Headers[name].Reveal(); {
+		case !isToken(name):
+			j.complain(at, "", "%.80q cannot be the name of a header", name)
+		case isReserved(name):
+			j.complain(at, "remove it", "the header %s is set by the gateway", name)
+		case seen[lower]:
+			j.complain(at, "", "the header %s stands here twice, in two spellings", name)
+		case strings.ContainsFunc(value, isControl):
+			j.complain(at, "", "the value of the header %s has a line break or another control character in it", name)
+		}
+		seen[lower] = true
+	}
+}
+
+// isToken reports whether a text can be the name of a header (RFC 9110, section
+// 5.6.2).
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
+// isControl reports whether a character ends or garbles a header.
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+func checkEnv(s *Server, p place, j *judge) {
+	p = p.key("env")
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			j.complain(p.key(name), "", "%.80q cannot be the name of an environment variable", name)
+		}
+		if strings.ContainsRune(s.Env[name].Reveal(), 0) {
+			j.complain(p.key(name), "", "the value of the variable %s has a NUL in it", name)
+		}
+	}
+}
+
+// checkEra refuses a pin that the transport cannot keep.
+func checkEra(s *Server, p place, j *judge) {
+	checkWord(j, p.key("era"), s.Era, eras()...)
+	if s.Type == TypeSSE && isModern(s.Era) {
+		j.complain(p.key("era"), "", "the type sse belongs to the legacy era, and cannot be pinned to %s", s.Era)
+	}
+}
+
+func checkPrefix(s *Server, p place, j *judge) {
+	if s.Prefix != nil && !isName(*s.Prefix, maxServerName) {
+		const hint = "letters, digits, _ - . and up to 64 of them"
+		j.complain(p.key("prefix"), hint, `"prefix" cannot begin the name of a tool`)
+	}
+}
+
+// checkFilters finds rules that can never have an effect. Whether a rule fits
+// what the server offers is not known here.
+func checkFilters(s *Server, p place, j *judge) {
+	for _, list := range []struct {
+		at       place
+		patterns []string
+	}{{p.key("include"), s.Include}, {p.key("exclude"), s.Exclude}} {
+		for i, pattern := range list.patterns {
+			at := list.at.item(i)
+			switch {
+			case pattern == "":
+				j.complain(at, "", "%q is empty", at.name)
+			case slices.Contains(list.patterns[:i], pattern):
+				j.complain(at, "", "%q stands in the list twice", pattern)
+			}
+		}
+	}
+	for i, pattern := range s.Include {
+		first := slices.Index(s.Include, pattern) == i
+		if at := p.key("include").item(i); first && slices.Contains(s.Exclude, pattern) {
+			j.complain(at, "remove one of them", "%q is both included and excluded", pattern)
+		}
+	}
+}
+
+// checkRenames wants each new name to be one, and to have one owner that is
+// offered.
+func checkRenames(s *Server, p place, j *judge) {
+	p = p.key("rename")
+	owner := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(s.Rename)) {
+		at, to := p.key(name), s.Rename[name]
+		if to == "" || !isName(to, maxToolName) {
+			j.complain(at, "letters, digits, _ - . and up to 128 of them", "%.160q cannot be the name of a tool", to)
+		}
+		if !s.Offers(name) {
+			j.complain(at, "", "%q is renamed, and not offered", name)
+		}
+		// Two servers may well rename to one name: what becomes of that is the
+		// choice that Config.Conflict makes.
+		if other, taken := owner[to]; taken {
+			j.complain(at, "", "%q and %q are both renamed to %q", other, name, to)
+			continue
+		}
+		owner[to] = name
+	}
+}

@@ -1,0 +1,224 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseBytes(t *testing.T) {
+	tests := []struct {
+		text string
+		want int64
+		err  error
+	}{
+		{text: "1B", want: 1},
+		{text: "64KiB", want: 64 << 10},
+		{text: "4MiB", want: 4 << 20},
+		{text: "2GiB", want: 2 << 30},
+		{text: "9223372036854775807B", want: math.MaxInt64},
+		{text: "9223372036854775808B", err: errTooLarge},
+		{text: "8589934592GiB", err: errTooLarge},
+		{text: "4194304", err: errNoUnit},
+		{text: "1.5", err: errNoUnit},
+		{text: "", err: errNotASize},
+		{text: "B", err: errNotASize},
+		{text: "1.5MiB", err: errNotASize},
+		{text: "+1B", err: errNotASize},
+		{text: "4MB", err: errNotASize},
+		{text: "4 MiB", err: errNotASize},
+		{text: "0KiB", err: errNotMore},
+		{text: "-1B", err: errNotMore},
+	}
+	for _, tt := range tests {
+		got, err := parseBytes(tt.text)
+		if got != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("parseBytes(%q) = %d, %v, want %d, %v", tt.text, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+// TestFormatBytes holds that a hint can be pasted: what is written is read back.
+func TestFormatBytes(t *testing.T) {
+	tests := []struct {
+		size int64
+		want string
+	}{{1, "1B"}, {1000, "1000B"}, {1024, "1KiB"}, {1536, "1536B"}, {4 << 20, "4MiB"}, {3 << 30, "3GiB"}}
+	for _, tt := range tests {
+		got := formatBytes(tt.size)
+		if back, err := parseBytes(got); got != tt.want || back != tt.size || err != nil {
+			t.Errorf("formatBytes(%d) = %q, read back %d, %v; want %q", tt.size, got, back, err, tt.want)
+		}
+	}
+}
+
+func TestParseDuration(t *testing.T) {
+	tests := []struct {
+		text string
+		want time.Duration
+		err  error
+	}{
+		{text: "30s", want: 30 * time.Second},
+		{text: "1m30s", want: 90 * time.Second},
+		{text: "1.5h", want: 90 * time.Minute},
+		{text: "250ms", want: 250 * time.Millisecond},
+		{text: "0", err: errNoUnit},
+		{text: "30", err: errNoUnit},
+		{text: "1e3", err: errNoUnit},
+		{text: "", err: errNotATime},
+		{text: "s", err: errNotATime},
+		{text: "1d", err: errNotATime},
+		{text: "+1s", err: errNotATime},
+		{text: "30 s", err: errNotATime},
+		{text: "inf", err: errNotATime},
+		{text: "0s", err: errNotMore},
+		{text: "-1s", err: errNotMore},
+	}
+	for _, tt := range tests {
+		got, err := parseDuration(tt.text)
+		if got != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("parseDuration(%q) = %v, %v, want %v, %v", tt.text, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	keys := []string{"command", "args", "env", "url", "mcpServers", "era"}
+	tests := []struct{ word, want string }{
+		{"comand", "command"},
+		{"commnad", "command"},
+		{"COMMAND", "command"},
+		{"mcp_servers", "mcpServers"},
+		{"mcp-server", "mcpServers"},
+		{"arg", "args"},
+		{"uri", "url"},
+		{"enr", "env"}, // as near as era, and first
+		{"colour", ""},
+		{"", ""},
+		{"x", ""},
+		{strings.Repeat("command", 20), ""},
+	}
+	for _, tt := range tests {
+		if got := nearest(tt.word, keys); got != tt.want {
+			t.Errorf("nearest(%q) = %q, want %q", tt.word, got, tt.want)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	tests := []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "abd", 1},
+		{"abc", "acb", 1}, {"abc", "ab", 1}, {"abc", "xabc", 1}, {"kitten", "sitting", 3}, {"ca", "abc", 3},
+	}
+	for _, tt := range tests {
+		if got := distance(tt.a, tt.b); got != tt.want {
+			t.Errorf("distance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
+
+func TestMatch(t *testing.T) {
+	tests := []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"read", "read", true},
+		{"read", "reads", false},
+		{"*", "", true},
+		{"*", "any/thing", true},
+		{"read_*", "read_file", true},
+		{"read_*", "read_", true},
+		{"read_*", "unread_", false},
+		{"*_file", "read_file", true},
+		{"*_file", "read_files", false},
+		{"r*d", "read", true},
+		{"a*a", "a", false}, // the two ends are two letters
+		{"a*b*c", "a-b-c", true},
+		{"a*b*c", "a-c-b", false},
+		{"*b*b*", "abab", true},
+		{"*b*b*", "ab", false},
+		{"**", "x", true},
+		{"[a]?", "[a]?", true}, // nothing but the asterisk is special
+		{"[a]?", "ab", false},
+	}
+	for _, tt := range tests {
+		if got := match(tt.pattern, tt.name); got != tt.want {
+			t.Errorf("match(%q, %q) = %t, want %t", tt.pattern, tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestPlaces holds that no two places of a file share a path.
+func TestPlaces(t *testing.T) {
+	servers := place{}.key("mcpServers")
+	tests := []struct {
+		at                 place
+		path, name, parent string
+	}{
+		{servers, "mcpServers", "mcpServers", ""},
+		{servers.key("a").key("args").item(2), "mcpServers.a.args[2]", "args[2]", "mcpServers.a.args"},
+		{servers.key("a.args"), `mcpServers["a.args"]`, "a.args", "mcpServers"},
+		{servers.key("a[0]"), `mcpServers["a[0]"]`, "a[0]", "mcpServers"},
+		{servers.key(""), `mcpServers[""]`, "", "mcpServers"},
+		{place{}.key(""), `[""]`, "", ""},
+	}
+	for _, tt := range tests {
+		if tt.at.path != tt.path || tt.at.name != tt.name {
+			t.Errorf("place %q, %q, want %q, %q", tt.at.path, tt.at.name, tt.path, tt.name)
+		}
+		if got := parent(tt.path); tt.at.name != "a[0]" && tt.at.name != "a.args" && got != tt.parent {
+			t.Errorf("parent(%q) = %q, want %q", tt.path, got, tt.parent)
+		}
+	}
+}
+
+// TestTouch holds that what follows from a mistake is told from what does not.
+func TestTouch(t *testing.T) {
+	known := Problems{{Path: "mcpServers.a.args[1]"}}
+	tests := map[string]bool{
+		"mcpServers.a.args[1]": true, "mcpServers.a.args": true, "mcpServers.a": true, "mcpServers": true,
+		"mcpServers.a.arg": false, "mcpServers.a.args[10]": false, "mcpServers.b": false, "listen": false,
+	}
+	for path, want := range tests {
+		if got := known.touch(path); got != want {
+			t.Errorf("touch(%q) = %t, want %t", path, got, want)
+		}
+	}
+}
+
+// TestPositionAt counts characters and not bytes.
+func TestPositionAt(t *testing.T) {
+	text := []byte("é=1\r\nab\n")
+	tests := []struct {
+		offset int
+		want   position
+	}{{0, position{1, 1}}, {2, position{1, 2}}, {6, position{2, 1}}, {9, position{3, 1}}, {99, position{3, 1}}, {-1, position{1, 1}}}
+	for _, tt := range tests {
+		if got := positionAt(text, tt.offset); got != tt.want {
+			t.Errorf("positionAt(%d) = %v, want %v", tt.offset, got, tt.want)
+		}
+	}
+}
+
+func TestNotUTF8(t *testing.T) {
+	for _, isJSON := range []bool{true, false} {
+		_, err := parseTree([]byte("{\n \"a\": \"\xff\"}"), isJSON)
+		if err == nil || err.at != (position{2, 8}) {
+			t.Errorf("JSON %t: %+v, want a problem at 2:8", isJSON, err)
+		}
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	if _, err := parseTree(make([]byte, maxFile+1), false); err == nil || err.Error() != "the file is larger than 1MiB" {
+		t.Errorf("a file over the limit: %v", err)
+	}
+}

@@ -1,0 +1,229 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// parseYAML reads one YAML document. Anchors, aliases, merge keys and tags are
+// refused: with them what a line means stands on another line.
+func parseYAML(data []byte) (node, *syntaxError) {
+	r := newYAMLReader(data)
+	tokens := lexer.Tokenize(string(data))
+	if err := r.checkDepth(tokens); err != nil {
+		return node{}, r.syntaxError(err)
+	}
+	// Keys that repeat are found later, all at once and in both syntaxes.
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		return node{}, r.syntaxError(err)
+	}
+	root, err := r.document(file)
+	if err != nil {
+		return node{}, r.syntaxError(err)
+	}
+	return root, nil
+}
+
+// yamlReader builds the tree of one document.
+type yamlReader struct {
+	lines  []string
+	widths []int // of the lines, in characters
+}
+
+func newYAMLReader(data []byte) *yamlReader {
+	r := &yamlReader{lines: strings.Split(string(data), "\n")}
+	for _, line := range r.lines {
+		r.widths = append(r.widths, utf8.RuneCountInString(line))
+	}
+	return r
+}
+
+// yamlError is a refusal of ours, at a token.
+type yamlError struct {
+	at            *token.Token
+	message, hint string
+}
+
+func (e *yamlError) Error() string { return e.message }
+
+// syntaxError gives an error of the parser or of ours its position and hint.
+func (r *yamlReader) syntaxError(err error) *syntaxError {
+	if ours, ok := errors.AsType[*yamlError](err); ok {
+		return &syntaxError{at: r.position(ours.at), message: ours.message, hint: ours.hint}
+	}
+	found := &syntaxError{at: position{1, 1}, message: "not YAML: " + err.Error()}
+	if theirs, ok := errors.AsType[*yaml.SyntaxError](err); ok {
+		found.at, found.message = r.position(theirs.Token), "not YAML: "+tidy(theirs.Message)
+	}
+	if r.indentedByTab(found.at) {
+		found.message, found.hint = "not YAML: a tab indents this line", "indent with spaces"
+	}
+	return found
+}
+
+// tidy makes one line of a message in which the parser quotes the text.
+func tidy(message string) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(message, "\t", `\t`)), " ")
+}
+
+// indentedByTab reports whether a tab stands before the text of a line.
+func (r *yamlReader) indentedByTab(at position) bool {
+	line := r.lines[at.line-1]
+	return strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t")
+}
+
+// position is where a token stands. The scanner is off by some characters in
+// rare texts, so the position is kept within the file.
+func (r *yamlReader) position(tk *token.Token) position {
+	if tk == nil || tk.Position == nil {
+		return position{1, 1}
+	}
+	line := min(max(tk.Position.Line, 1), len(r.lines))
+	return position{line: line, column: min(max(tk.Position.Column, 1), r.widths[line-1]+1)}
+}
+
+// checkDepth refuses what is nested so deep that the parser, which calls itself
+// for each level, would run out of stack. Brackets nest anywhere, dashes and
+// question marks on one line; indentation needs a text that grows by the square
+// of the levels, and is bounded by the size of the file.
+func (r *yamlReader) checkDepth(tokens token.Tokens) error {
+	brackets, marks, line := 0, 0, 0
+	for _, tk := range tokens {
+		if tk.Position.Line != line {
+			line, marks = tk.Position.Line, 0
+		}
+		switch tk.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			brackets++
+		case token.SequenceEndType, token.MappingEndType:
+			brackets--
+		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType:
+			marks++
+		default:
+		}
+		if brackets > maxDepth || marks > maxDepth {
+			return &yamlError{at: tk, message: errTooDeep.Error()}
+		}
+	}
+	return nil
+}
+
+// document finds the one document of a file; directives before it are allowed.
+func (r *yamlReader) document(file *ast.File) (node, error) {
+	var body ast.Node
+	for _, doc := range file.Docs {
+		switch {
+		case doc.Body == nil, doc.Body.Type() == ast.DirectiveType, doc.Body.Type() == ast.CommentType:
+			continue
+		case body != nil:
+			return node{}, &yamlError{at: doc.Body.GetToken(), message: "a second document", hint: "a config is one document"}
+		}
+		body = doc.Body
+	}
+	if body == nil {
+		return node{at: position{1, 1}}, nil
+	}
+	return r.node(body, 0)
+}
+
+func (r *yamlReader) node(n ast.Node, depth int) (node, error) {
+	if depth > maxDepth {
+		return node{}, &yamlError{at: n.GetToken(), message: errTooDeep.Error()}
+	}
+	at := r.position(n.GetToken())
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return r.mapping(n, at, depth)
+	case *ast.SequenceNode:
+		return r.list(n, at, depth)
+	case *ast.NullNode:
+		return node{at: at}, nil
+	case *ast.StringNode:
+		return node{at: at, kind: kindText, text: n.Value}, nil
+	case *ast.LiteralNode:
+		return node{at: at, kind: kindText, text: n.Value.Value}, nil
+	case *ast.BoolNode:
+		return node{at: at, kind: kindBool, text: fmt.Sprint(n.Value)}, nil
+	case *ast.IntegerNode:
+		return node{at: at, kind: kindInteger, text: fmt.Sprint(n.Value)}, nil
+	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return node{at: at, kind: kindFloat, text: n.GetToken().Value}, nil
+	default:
+		return node{}, refuseYAML(n)
+	}
+}
+
+// refuseYAML names what of YAML is not read here.
+func refuseYAML(n ast.Node) error {
+	what := "this form of YAML"
+	switch n.(type) {
+	case *ast.AnchorNode:
+		what = "an anchor (&)"
+	case *ast.AliasNode:
+		what = "an alias (*)"
+	case *ast.TagNode:
+		what = "a tag (!)"
+	case *ast.MergeKeyNode:
+		what = "a merge key (<<)"
+	}
+	return &yamlError{at: n.GetToken(), message: what + " is not read in a config", hint: "write the value out"}
+}
+
+func (r *yamlReader) list(n *ast.SequenceNode, at position, depth int) (node, error) {
+	list := node{at: at, kind: kindList}
+	for _, value := range n.Values {
+		item, err := r.node(value, depth+1)
+		if err != nil {
+			return node{}, err
+		}
+		list.items = append(list.items, item)
+	}
+	return list, nil
+}
+
+func (r *yamlReader) mapping(n *ast.MappingNode, at position, depth int) (node, error) {
+	mapping := node{at: at, kind: kindMapping}
+	for i, value := range n.Values {
+		m, err := r.member(value, depth)
+		if err != nil {
+			return node{}, err
+		}
+		if i == 0 && !n.IsFlowStyle {
+			mapping.at = m.at // the token of a mapping in lines is its first colon
+		}
+		mapping.members = append(mapping.members, m)
+	}
+	return mapping, nil
+}
+
+func (r *yamlReader) member(n *ast.MappingValueNode, depth int) (member, error) {
+	var key ast.Node = n.Key
+	if explicit, ok := key.(*ast.MappingKeyNode); ok {
+		key = explicit.Value
+	}
+	name, err := r.node(key, depth+1)
+	if err != nil {
+		return member{}, err
+	}
+	if name.kind == kindList || name.kind == kindMapping || name.kind == kindNull {
+		return member{}, &yamlError{at: key.GetToken(), message: "a key wants to be a string, not " + name.kind.String()}
+	}
+	m := member{key: name.text, at: name.at}
+	if name.kind != kindText {
+		m.key = key.GetToken().Value // a number as it is written
+	}
+	m.value, err = r.node(n.Value, depth+1)
+	return m, err
+}
