@@ -1,0 +1,143 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Form is how the answer of an exchange goes over HTTP.
+type Form uint8
+
+// The forms of an answer.
+const (
+	Undecided Form = iota // nothing was appended yet
+	JSON                  // one object, the terminal
+	SSE                   // a stream
+)
+
+// Exchange is one request of a client while it is served: its stream, and the
+// one terminal that ends it. It is over when it has its terminal, or when it is
+// cancelled and will never have one.
+type Exchange struct {
+	id     mcp.ID
+	key    exchangeKey // in the session
+	serial uint64
+	stop   func(error) // ends the context of whoever serves; called without the lock
+	owner  *Session    // nil in the modern era
+
+	// Below: guarded by stream.core.mu.
+	stream Stream
+	form   Form
+	over   bool
+
+	own core // of an exchange without a session
+}
+
+// Alone returns the exchange of a request that belongs to no session. stop is
+// called at most once, when the exchange is cancelled.
+func Alone(id mcp.ID, rules *Rules, stop func(error)) *Exchange {
+	x := &Exchange{id: id, stop: stop}
+	x.own.rules = rules
+	x.stream.core = &x.own
+	return x
+}
+
+// ID returns the id of the request.
+func (x *Exchange) ID() mcp.ID { return x.id }
+
+// Stream returns the stream that answers the request.
+func (x *Exchange) Stream() *Stream { return &x.stream }
+
+// Hold keeps everything back until a message of class Opening, or the
+// terminal, is there. It must be called before the exchange is known to others.
+func (x *Exchange) Hold() {
+	x.stream.core.mu.Lock()
+	defer x.stream.core.mu.Unlock()
+	x.stream.held = true
+}
+
+// Finish appends the terminal, after which the exchange is over. It reports
+// false, and appends nothing, where it is over already.
+func (x *Exchange) Finish(terminal Message) bool {
+	x.stream.core.mu.Lock()
+	defer x.stream.core.mu.Unlock()
+	return x.endLocked(mcp.ErrRequestEnded, terminal)
+}
+
+// Cancel ends the exchange without a terminal: nothing more is given out, and
+// who serves it is told to stop, for the reason why. It reports false where the
+// exchange is over already.
+func (x *Exchange) Cancel(why error) bool {
+	if !x.cancel() {
+		return false
+	}
+	x.stop(why)
+	return true
+}
+
+func (x *Exchange) cancel() bool {
+	x.stream.core.mu.Lock()
+	defer x.stream.core.mu.Unlock()
+	if x.over {
+		return false
+	}
+	x.stream.clearLocked()
+	return x.endLocked(mcp.ErrRequestEnded)
+}
+
+// Abort ends the exchange with a terminal of ours, and who serves it is told to
+// stop. It reports false where the exchange is over already.
+func (x *Exchange) Abort(terminal Message, why error) bool {
+	if !x.Finish(terminal) {
+		return false
+	}
+	x.stop(why)
+	return true
+}
+
+// endLocked is the one way in which an exchange ends: the id becomes free, its
+// asks fail, its stream ends.
+func (x *Exchange) endLocked(asks error, terminal ...Message) bool {
+	if x.over {
+		return false
+	}
+	x.over = true
+	if x.owner != nil {
+		x.owner.forgetLocked(x)
+	}
+	if x.id.IsZero() && x.owner != nil {
+		terminal = nil // a notification has no answer
+	}
+	x.stream.core.endAsksLocked(&x.stream, asks)
+	for x.stream.dropLocked(func(m *Message) bool { return m.ask != nil }) {
+		// What nobody waits for any more is not asked.
+	}
+	x.stream.endLocked(terminal...)
+	return true
+}
+
+// Form returns how the answer goes over HTTP. Once it is decided it stays: JSON
+// where nothing but the terminal was appended, SSE otherwise, or when the caller
+// does not want to wait any longer.
+func (x *Exchange) Form(force bool) Form {
+	x.stream.core.mu.Lock()
+	defer x.stream.core.mu.Unlock()
+	if x.form == Undecided {
+		x.form = x.chooseLocked(force)
+	}
+	return x.form
+}
+
+func (x *Exchange) chooseLocked(force bool) Form {
+	s := &x.stream
+	switch {
+	case s.ended && len(s.queue) == 1 && s.taken == 0:
+		return JSON
+	case s.ended, force, len(s.queue) > 0 && !s.held:
+		return SSE
+	default:
+		return Undecided
+	}
+}

@@ -1,0 +1,61 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Why a machine refuses.
+var (
+	// ErrEnded is for what belongs to a session that has ended.
+	ErrEnded = fmt.Errorf("the session has ended: %w", mcp.ErrRequestEnded)
+
+	// ErrDuplicate is for a request whose id belongs to one that still runs.
+	ErrDuplicate = errors.New("a request with this id is in flight")
+
+	// ErrTooMany is for a request or an ask beyond the limit.
+	ErrTooMany = errors.New("too many at once")
+
+	// ErrUnknown is for a session that does not exist, or not for this
+	// principal.
+	ErrUnknown = errors.New("session not found")
+
+	// ErrNoReceiver is for an ask that no carrier will ever take.
+	ErrNoReceiver = errors.New("the client's connection is gone")
+)
+
+// Limits bound one session, or one exchange without a session. All must be set.
+type Limits struct {
+	Messages  int // that wait on one stream
+	Bytes     int // that wait on one stream; one larger message fits alone
+	Exchanges int // in flight in one session
+	Asks      int // without an answer, in one session
+}
+
+// DefaultLimits returns the defaults: a megabyte of what a client has
+// not taken yet, and 64 requests at once.
+func DefaultLimits() Limits {
+	return Limits{Messages: 1024, Bytes: 1 << 20, Exchanges: 64, Asks: 16}
+}
+
+// Counters count what was lost or answered to nobody. They may be shared by any
+// number of machines and read at any time.
+type Counters struct {
+	Dropped     atomic.Uint64 // messages that a slow or absent receiver did not get
+	Merged      atomic.Uint64 // messages that a newer one of the same meaning replaced
+	Undelivered atomic.Uint64 // terminals for a client that was gone
+	Strays      atomic.Uint64 // answers to no ask of ours
+}
+
+// Rules are what the machines of one server have in common. They are not
+// changed while a machine uses them.
+type Rules struct {
+	Limits Limits
+	Counts *Counters
+}

@@ -1,0 +1,187 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Session is a legacy session of a client with us. What its fields say is set
+// before anybody else can see it, and never changes.
+type Session struct {
+	ID        string
+	Principal string
+	Client    *mcp.Peer
+	Scope     *mcp.Scope // ended by whoever ends the session
+
+	core core
+
+	// Below: guarded by core.mu.
+	standalone  Stream
+	exchanges   map[exchangeKey]*Exchange // nil while there are none
+	begun       uint64
+	initialized bool
+	level       mcp.LogLevel
+}
+
+// New returns a session that nobody knows of yet. Its standalone stream exists;
+// it gives nothing out before the client has said that it is initialized
+// (2025-11-25, basic/lifecycle, "Initialization").
+func New(id, principal string, client *mcp.Peer, rules *Rules) *Session {
+	s := &Session{ID: id, Principal: principal, Client: client, level: mcp.LogUnset}
+	s.core.rules = rules
+	s.standalone = Stream{core: &s.core, standing: true, held: true}
+	return s
+}
+
+// Standalone returns the stream of what belongs to no exchange.
+func (s *Session) Standalone() *Stream { return &s.standalone }
+
+// Initialized notes that the client is ready, and reports whether that is news.
+func (s *Session) Initialized() bool {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.initialized || s.core.ended {
+		return false
+	}
+	s.initialized = true
+	s.standalone.held = false
+	s.standalone.wakeLocked()
+	return true
+}
+
+// SetLevel sets the least severe log message that the client wants.
+func (s *Session) SetLevel(l mcp.LogLevel) {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	s.level = l
+}
+
+// Level returns what SetLevel was given last, at first [mcp.LogUnset].
+func (s *Session) Level() mcp.LogLevel {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	return s.level
+}
+
+// Begin opens the exchange of a request. stop is called at most once, when the
+// exchange is cancelled. The error is ErrEnded, ErrDuplicate or ErrTooMany.
+//
+// The zero id is a notification that is served like a request: it is in flight
+// like one, is never a duplicate, and what it appends goes nowhere.
+func (s *Session) Begin(id mcp.ID, stop func(error)) (*Exchange, error) {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	key := exchangeKey{id: id}
+	if id.IsZero() {
+		key.serial = s.begun + 1
+	}
+	switch _, dup := s.exchanges[key]; {
+	case s.core.ended:
+		return nil, ErrEnded
+	case dup:
+		return nil, ErrDuplicate
+	case len(s.exchanges) >= s.core.rules.Limits.Exchanges:
+		return nil, ErrTooMany
+	}
+	s.begun++
+	x := &Exchange{id: id, key: key, serial: s.begun, stop: stop, owner: s}
+	x.stream.core = &s.core
+	x.stream.lost = id.IsZero()
+	if s.exchanges == nil {
+		s.exchanges = make(map[exchangeKey]*Exchange, 1)
+	}
+	s.exchanges[key] = x
+	return x, nil
+}
+
+// exchangeKey tells the exchanges of a session apart: requests by their ids,
+// notifications by their order.
+type exchangeKey struct {
+	id     mcp.ID
+	serial uint64
+}
+
+func (s *Session) forgetLocked(x *Exchange) {
+	delete(s.exchanges, x.key)
+	if len(s.exchanges) == 0 {
+		s.exchanges = nil // a map keeps its room
+	}
+}
+
+// Cancel ends the exchange of that id without a terminal, and reports whether
+// there is one.
+func (s *Session) Cancel(id mcp.ID, why error) bool {
+	x := s.find(id)
+	return x != nil && x.Cancel(why)
+}
+
+// find returns the exchange of a request that is in flight, or nil.
+func (s *Session) find(id mcp.ID) *Exchange {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	return s.exchanges[exchangeKey{id: id}]
+}
+
+// Answer completes the ask of that id, if it was asked in this session and the
+// client has it. It reports whether that is so; if not, the answer is counted.
+func (s *Session) Answer(id mcp.ID, end Terminal) bool {
+	return s.core.answer(id, end)
+}
+
+// End ends the session: requests in flight end with the error, asks fail, all
+// streams end. Only the first call does anything, and reports true. The scope is
+// the caller's to end.
+func (s *Session) End(terminal *mcp.Error) bool {
+	return s.endIf(terminal, func() bool { return true })
+}
+
+// EndIdle ends the session unless a request is in flight or a stream is carried.
+func (s *Session) EndIdle() bool {
+	return s.endIf(nil, s.idleLocked)
+}
+
+// Idle reports whether no request is in flight and no stream carried.
+func (s *Session) Idle() bool {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	return s.idleLocked()
+}
+
+func (s *Session) idleLocked() bool {
+	return len(s.exchanges) == 0 && s.core.carriers == 0
+}
+
+func (s *Session) endIf(terminal *mcp.Error, ok func() bool) bool {
+	stopped, ended := s.end(terminal, ok)
+	for _, x := range stopped {
+		x.stop(ErrEnded)
+	}
+	return ended
+}
+
+// end returns the exchanges that were cut, in the order in which they began.
+func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]*Exchange, bool) {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.core.ended || !ok() {
+		return nil, false
+	}
+	s.core.ended = true
+	open := make([]*Exchange, 0, len(s.exchanges))
+	for _, x := range s.exchanges {
+		open = append(open, x)
+	}
+	slices.SortFunc(open, func(a, b *Exchange) int { return cmp.Compare(a.serial, b.serial) })
+	for _, x := range open {
+		x.endLocked(ErrEnded, Message{Head: mcp.AppendError(nil, x.id, terminal)})
+	}
+	s.core.endAsksLocked(&s.standalone, ErrEnded)
+	s.standalone.clearLocked()
+	s.standalone.endLocked()
+	return open, true
+}

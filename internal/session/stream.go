@@ -1,0 +1,212 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"slices"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Stream is one logical sequence of messages to one client: the answer of an
+// exchange, or what a session sends unasked. It exists whether or not something
+// carries it.
+//
+// The machine that it belongs to guards it: methods with the suffix Locked need
+// its lock.
+type Stream struct {
+	core     *core
+	standing bool // outlives its carriers
+	held     bool // nothing is given out yet
+	ended    bool // nothing is appended any more
+	lost     bool // its carrier is gone and none will follow
+
+	queue   []Message
+	bytes   int
+	taken   uint64 // how many messages carriers have taken: the last position
+	carrier *Carrier
+	room    chan struct{} // closed when there is room again; nil while nobody waits
+}
+
+// Attach makes the stream's carrier, which is woken by the channel: it must have
+// capacity 1, and may be shared by the carriers of one goroutine. An older carrier
+// is revoked by this and is woken to see it.
+func (s *Stream) Attach(wake chan struct{}) *Carrier {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	c := &Carrier{stream: s, wake: wake}
+	s.revokeLocked()
+	s.carrier = c
+	s.core.carriers++
+	s.wakeLocked()
+	return c
+}
+
+func (s *Stream) revokeLocked() {
+	if s.carrier != nil {
+		signal(s.carrier.wake)
+		s.carrier = nil
+		s.core.carriers--
+	}
+}
+
+// Append adds a message. Where the stream is full it adds nothing and returns a
+// channel that is closed when it is worth trying again. The error is
+// [mcp.ErrRequestEnded] or [ErrEnded].
+func (s *Stream) Append(m Message) (full <-chan struct{}, err error) {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	return s.appendLocked(m)
+}
+
+func (s *Stream) appendLocked(m Message) (<-chan struct{}, error) {
+	if s.ended {
+		return nil, s.endedErrLocked()
+	}
+	if s.lost {
+		s.core.rules.Counts.Dropped.Add(1)
+		return nil, nil
+	}
+	switch m.Class {
+	case Opening:
+		s.openLocked(m)
+		return nil, nil
+	case Change:
+		if s.hasLocked(&m) {
+			s.core.rules.Counts.Merged.Add(1)
+			return nil, nil
+		}
+	case Log:
+		if s.slowLocked() {
+			s.core.rules.Counts.Dropped.Add(1)
+			return nil, nil
+		}
+	case Progress:
+		if s.slowLocked() && s.dropLocked(func(q *Message) bool { return q.same(&m) }) {
+			s.core.rules.Counts.Merged.Add(1)
+		}
+	case Plain:
+	}
+	if s.fullLocked(&m) {
+		return s.waitLocked(), nil
+	}
+	s.pushLocked(m)
+	return nil, nil
+}
+
+func (s *Stream) endedErrLocked() error {
+	if s.core.ended {
+		return ErrEnded
+	}
+	return mcp.ErrRequestEnded
+}
+
+// pushLocked adds a message, whatever the limits are.
+func (s *Stream) pushLocked(m Message) {
+	s.queue = append(s.queue, m)
+	s.bytes += m.Len()
+	s.wakeLocked()
+}
+
+// openLocked puts the message before all others and gives out what was held.
+func (s *Stream) openLocked(m Message) {
+	s.held = false
+	s.queue = slices.Insert(s.queue, 0, m)
+	s.bytes += m.Len()
+	s.wakeLocked()
+}
+
+// endLocked is the end: the last message, if any, and nothing after it. What
+// was held for an opening that never came is dropped.
+func (s *Stream) endLocked(last ...Message) {
+	if s.ended {
+		return
+	}
+	if s.held {
+		s.clearLocked()
+		s.held = false
+	}
+	for _, m := range last {
+		s.pushLocked(m)
+	}
+	s.ended = true
+	if s.lost {
+		s.clearLocked()
+		s.core.rules.Counts.Undelivered.Add(uint64(len(last)))
+	}
+	s.roomLocked()
+	s.wakeLocked()
+}
+
+// loseLocked is the end of the receiver: what waits is dropped, asks that were
+// not delivered fail, and what is appended later goes nowhere.
+func (s *Stream) loseLocked() {
+	s.lost = true
+	for i := range s.queue {
+		if a := s.queue[i].ask; a != nil {
+			s.core.endAskLocked(a, Terminal{Err: ErrNoReceiver})
+		}
+	}
+	if s.ended && len(s.queue) > 0 {
+		s.core.rules.Counts.Undelivered.Add(1)
+	} else {
+		s.core.rules.Counts.Dropped.Add(uint64(len(s.queue)))
+	}
+	s.clearLocked()
+	s.roomLocked()
+}
+
+func (s *Stream) clearLocked() {
+	s.queue, s.bytes = nil, 0
+}
+
+func (s *Stream) wakeLocked() {
+	if s.carrier != nil && !s.held {
+		signal(s.carrier.wake)
+	}
+}
+
+func (s *Stream) hasLocked(m *Message) bool {
+	return slices.ContainsFunc(s.queue, func(q Message) bool { return q.same(m) })
+}
+
+// dropLocked removes the first message that f chooses.
+func (s *Stream) dropLocked(f func(*Message) bool) bool {
+	for i := range s.queue {
+		if f(&s.queue[i]) {
+			s.bytes -= s.queue[i].Len()
+			s.queue = slices.Delete(s.queue, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
+// slowLocked reports whether so much waits that the receiver cannot be keeping
+// up: half of what fits.
+func (s *Stream) slowLocked() bool {
+	l := &s.core.rules.Limits
+	return len(s.queue) >= l.Messages/2 || s.bytes >= l.Bytes/2
+}
+
+// fullLocked reports whether m must wait. A message that is larger than the
+// limit fits where nothing else is.
+func (s *Stream) fullLocked(m *Message) bool {
+	l := &s.core.rules.Limits
+	return len(s.queue) > 0 && (len(s.queue) >= l.Messages || s.bytes+m.Len() > l.Bytes)
+}
+
+func (s *Stream) waitLocked() <-chan struct{} {
+	if s.room == nil {
+		s.room = make(chan struct{})
+	}
+	return s.room
+}
+
+func (s *Stream) roomLocked() {
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
+}
