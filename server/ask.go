@@ -1,0 +1,148 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// asker returns what Ask is for a request of a session: the question goes on the
+// stream of that request.
+func (s *Server) asker(sess *session.Session, stream *session.Stream) func(context.Context, *mcp.Request) (*mcp.Result, error) {
+	return func(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+		return s.ask(ctx, sess, stream, req)
+	}
+}
+
+// ask puts a question to a legacy client and waits for the answer.
+func (s *Server) ask(ctx context.Context, sess *session.Session, stream *session.Stream, req *mcp.Request) (*mcp.Result, error) {
+	if err := checkDeclared(sess.Client.Capabilities, req); err != nil {
+		return nil, err
+	}
+	a, err := stream.Ask(req.Method, req.Params.Bytes())
+	if err != nil {
+		return nil, askFault(err)
+	}
+	late := time.NewTimer(askDelivery)
+	defer late.Stop()
+	for {
+		select {
+		case <-a.Done():
+			end := a.Answer()
+			return end.Result, askFault(end.Err)
+		case <-late.C:
+			stream.WithdrawUntaken(a, session.ErrNoReceiver)
+		case <-ctx.Done():
+			s.withdraw(ctx, stream, a)
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// withdraw takes a question back, and tells the client if it has it already.
+func (s *Server) withdraw(ctx context.Context, stream *session.Stream, a *session.Ask) {
+	if !stream.Withdraw(a, context.Cause(ctx)) {
+		return
+	}
+	params := append([]byte(`{"requestId":`), a.ID().String()...)
+	params = append(params, '}')
+	// Dropped where there is no room: the client's answer is ignored anyway.
+	_, _ = stream.Append(session.Message{
+		Class: session.Log,
+		Head:  mcp.AppendNotification(nil, "notifications/cancelled", params),
+	})
+}
+
+// askFault returns what the asker is told of a question without an answer.
+func askFault(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, session.ErrNoReceiver):
+		return &mcp.Fault{Code: mcp.CodeUnsupported, Message: "the client has no stream open on which it could be asked", Cause: err}
+	case errors.Is(err, session.ErrTooMany):
+		return &mcp.Fault{Code: mcp.CodeLimit, Message: "the client has too many questions to answer", Cause: err}
+	case errors.Is(err, session.ErrEnded):
+		return &mcp.Fault{Code: mcp.CodeSessionEnded, Message: "the session of the client has ended", Cause: err}
+	default:
+		return err
+	}
+}
+
+// clientCapabilities is what of a client's capabilities decides what it can be
+// asked.
+type clientCapabilities struct {
+	Roots    *struct{} `json:"roots"`
+	Sampling *struct {
+		Tools *struct{} `json:"tools"`
+	} `json:"sampling"`
+	Elicitation *struct {
+		Form *struct{} `json:"form"`
+		URL  *struct{} `json:"url"`
+	} `json:"elicitation"`
+}
+
+// checkDeclared refuses a question that the client did not say it can answer
+// (2025-11-25, basic/lifecycle, "Operation").
+func checkDeclared(raw []byte, req *mcp.Request) error {
+	var caps clientCapabilities
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &caps); err != nil {
+			caps = clientCapabilities{} // declared in a way that says nothing
+		}
+	}
+	missing := ""
+	switch req.Method {
+	case "roots/list":
+		if caps.Roots == nil {
+			missing = `{"roots":{}}`
+		}
+	case "sampling/createMessage":
+		missing = missingSampling(&caps, req)
+	case "elicitation/create":
+		missing = missingElicitation(&caps, req)
+	default:
+		return mcp.Errorf(mcp.CodeMethodNotFound, "a client cannot be asked for %s", escape(req.Method))
+	}
+	if missing == "" {
+		return nil
+	}
+	return &mcp.Error{
+		Code:    mcp.CodeMissingCapability,
+		Message: "the client did not declare what " + req.Method + " needs: " + missing,
+		Data:    json.RawMessage(`{"requiredCapabilities":` + missing + `}`),
+	}
+}
+
+func missingSampling(caps *clientCapabilities, req *mcp.Request) string {
+	switch {
+	case caps.Sampling == nil:
+		return `{"sampling":{}}`
+	case caps.Sampling.Tools == nil && req.Params.Has(mcp.FieldTools):
+		return `{"sampling":{"tools":{}}}`
+	default:
+		return ""
+	}
+}
+
+// missingElicitation: an empty declaration means forms (2025-11-25,
+// client/elicitation, "Capabilities").
+func missingElicitation(caps *clientCapabilities, req *mcp.Request) string {
+	mode, _ := req.Params.Text(mcp.FieldMode)
+	e := caps.Elicitation
+	switch {
+	case mode == "url" && (e == nil || e.URL == nil):
+		return `{"elicitation":{"url":{}}}`
+	case mode != "url" && (e == nil || e.Form == nil && e.URL != nil):
+		return `{"elicitation":{"form":{}}}`
+	default:
+		return ""
+	}
+}

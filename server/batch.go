@@ -1,0 +1,107 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// legacyBatch serves a batch, which only 2025-03-26 has. Each message in it is
+// admitted by itself, as if it had come alone.
+func (s *Server) legacyBatch(p *response, r *http.Request, principal string, body []byte) *refusal {
+	if r.Header.Get(sessionHeader) == "" {
+		return refuseBatch()
+	}
+	sess, no := s.legacySession(r, principal, mcp.ID{})
+	switch {
+	case no != nil:
+		return no
+	case sess.Client.Version != mcp.V20250326:
+		return refuseBatch()
+	}
+	parts, err := mcp.SplitBatch(body, s.cfg.Limits.Batch, s.cfg.Limits.message())
+	if err != nil {
+		return refuseMessage(http.StatusBadRequest, mcp.ID{}, parseError(err))
+	}
+	b := &batch{server: s, sess: sess, out: newBundle()}
+	for _, part := range parts {
+		b.admit(r.Context(), part)
+	}
+	if b.out.empty() {
+		p.accepted()
+		return nil
+	}
+	p.beginStream()
+	b.out.carry(p, s.cfg.KeepAlive, r.Context().Done())
+	return nil
+}
+
+func refuseBatch() *refusal {
+	return refuse(http.StatusBadRequest, "batches were removed in %s", mcp.V20250618)
+}
+
+// batch admits the messages of one batch. The answers of its requests share one
+// response.
+type batch struct {
+	server *Server
+	sess   *session.Session
+	out    *bundle
+}
+
+func (b *batch) admit(ctx context.Context, part []byte) {
+	m, err := mcp.Parse(part, b.server.cfg.Limits.message())
+	if err != nil {
+		b.out.say(session.Message{Head: mcp.AppendError(nil, m.ID, parseError(err))})
+		return
+	}
+	switch m.Kind {
+	case mcp.KindRequest:
+		b.request(ctx, &m)
+	case mcp.KindNotification:
+		b.server.legacyNotified(ctx, b.sess, &m)
+	default:
+		b.server.legacyAnswered(b.sess, &m)
+	}
+}
+
+func (b *batch) request(ctx context.Context, m *mcp.Message) {
+	switch m.Method {
+	case "ping":
+		b.out.say(pong(m.ID))
+		return
+	case "initialize":
+		b.out.say(refuse(0, "initialize must not be part of a batch").as(m.ID))
+		return
+	}
+	ctx, t, err := b.server.legacyTask(ctx, b.sess, m)
+	if err != nil {
+		b.out.say(b.server.taskRefusal(m.ID, err))
+		return
+	}
+	b.out.add(t.x.Stream())
+	if !b.server.start(ctx, t) {
+		t.x.Finish(session.Message{Head: mcp.AppendError(nil, m.ID, shuttingDown())})
+	}
+}
+
+// as returns the refusal's message with the id of a request.
+func (r *refusal) as(id mcp.ID) session.Message {
+	r.id = id
+	m := r.message()
+	m.Status = 0
+	return m
+}
+
+// taskRefusal is the answer to a request that legacyTask refused, where there is
+// no HTTP status to say it with.
+func (s *Server) taskRefusal(id mcp.ID, err error) session.Message {
+	if e, ok := asWire(err); ok {
+		return session.Message{Head: mcp.AppendError(nil, id, e)}
+	}
+	return s.refuseBegin(id, err).as(id)
+}

@@ -1,0 +1,121 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+)
+
+const (
+	// bodyGrace is how long a body may take whatever its size is.
+	bodyGrace = 10 * time.Second
+	// bodyRate is how many bytes per second a body must bring beyond that: a
+	// tenth of the slowest line that anybody still uses.
+	bodyRate = 1 << 10
+	// firstRead is the buffer for a body that does not say how long it is.
+	firstRead = 4 << 10
+)
+
+var errBodyTooLong = errors.New("body exceeds the limit")
+
+// readBody reads the whole body, because net/http may lose an answer that is
+// begun before that.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
+	pace := bodyPace{rc: http.NewResponseController(w), start: time.Now()}
+	body, err := readAll(r.Body, r.ContentLength, s.cfg.Limits.RequestBody, &pace)
+	pace.done()
+	switch {
+	case err == nil:
+		return body, nil
+	case errors.Is(err, errBodyTooLong):
+		return nil, s.refuseLength()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, refuse(http.StatusRequestTimeout, "the body came too slowly: less than %s per second", bytesText(bodyRate))
+	default:
+		return nil, refuse(http.StatusBadRequest, "the body ended too early")
+	}
+}
+
+// readAll reads up to limit bytes. It believes a length only as far as data
+// comes.
+func readAll(r io.Reader, length, limit int64, pace *bodyPace) ([]byte, error) {
+	size := int64(firstRead)
+	if length >= 0 {
+		size = min(length, firstRead*16) + 1 // one more, to see the end
+	}
+	buf := make([]byte, 0, size)
+	for {
+		pace.expect(len(buf))
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case int64(len(buf)) > limit:
+			return nil, errBodyTooLong
+		case errors.Is(err, io.EOF):
+			return buf, nil
+		case err != nil:
+			return nil, err
+		case len(buf) == cap(buf):
+			buf = grow(buf, length)
+		}
+	}
+}
+
+// grow makes room: at once for all that was announced when some of it has come.
+func grow(buf []byte, length int64) []byte {
+	size := max(2*int64(cap(buf)), length+1)
+	bigger := make([]byte, len(buf), size)
+	copy(bigger, buf)
+	return bigger
+}
+
+// bodyPace moves the connection's read deadline so that a body which keeps to
+// the minimum rate is never cut.
+type bodyPace struct {
+	rc    *http.ResponseController
+	start time.Time
+	set   bool
+}
+
+// expect allows the next read as long as n bytes have earned. The first read
+// gets the whole grace, and no deadline is moved for a body that is there.
+func (p *bodyPace) expect(n int) {
+	earned := bodyGrace + time.Duration(n)*time.Second/bodyRate
+	// A writer that knows no deadlines (in a test, say) has a body at hand.
+	p.set = p.rc.SetReadDeadline(p.start.Add(earned)) == nil
+}
+
+func (p *bodyPace) done() {
+	if p.set {
+		_ = p.rc.SetReadDeadline(time.Time{})
+	}
+}
+
+// bytesText returns a size as people write it.
+func bytesText(n int64) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	default:
+		return fmt.Sprintf("%d bytes", n)
+	}
+}
+
+// escape returns a value that came from a client as it may stand in a text:
+// quoted ASCII, cut where nobody reads on.
+func escape(v string) string {
+	const most = 64
+	if len(v) > most {
+		return strconv.QuoteToASCII(v[:most]) + "..."
+	}
+	return strconv.QuoteToASCII(v)
+}

@@ -1,0 +1,148 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+const acknowledged = "notifications/subscriptions/acknowledged"
+
+// outlet is the way out of one stream, as a Handler sees it: what may be sent
+// is made into messages, and waits for room.
+type outlet struct {
+	server *Server
+	stream *session.Stream
+}
+
+// put appends the message, waiting for room until ctx ends.
+func (o *outlet) put(ctx context.Context, m session.Message) error {
+	for {
+		full, err := o.stream.Append(m)
+		if full == nil {
+			return err
+		}
+		select {
+		case <-full:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// drop counts a message that the client did not ask for.
+func (o *outlet) drop() error {
+	o.server.counts.Dropped.Add(1)
+	return nil
+}
+
+// related is the Caller of a request that is no listen: both eras agree on what
+// belongs to one.
+type related struct {
+	outlet
+	token []byte // of progress, nil where none was asked for
+	level mcp.LogLevel
+	ask   func(ctx context.Context, req *mcp.Request) (*mcp.Result, error)
+}
+
+func newRelated(s *Server, t *task) *related {
+	return &related{
+		outlet: outlet{server: s, stream: t.x.Stream()},
+		token:  t.req.Params.Raw(mcp.MetaProgressToken),
+		level:  t.req.LogLevel,
+	}
+}
+
+// Notify sends what belongs to the request. Progress without its token, and log
+// messages that were not asked for, go nowhere (2026-07-28,
+// basic/patterns/progress; server/utilities/logging).
+func (c *related) Notify(ctx context.Context, n *mcp.Notification) error {
+	m := session.Message{Class: session.Plain}
+	switch n.Method {
+	case "notifications/progress":
+		token := n.Params.Raw(mcp.FieldProgressToken)
+		if c.token == nil || !bytes.Equal(token, c.token) {
+			return c.drop()
+		}
+		m.Class, m.Key = session.Progress, string(token)
+	case "notifications/message":
+		if !wants(c.level, n) {
+			return c.drop()
+		}
+		m.Class = session.Log
+	}
+	m.Head = mcp.AppendNotification(nil, n.Method, n.Params.Bytes())
+	return c.put(ctx, m)
+}
+
+// wants reports whether the level lets a log message pass. One without a level
+// that is known passes where no level was set.
+func wants(least mcp.LogLevel, n *mcp.Notification) bool {
+	text, _ := n.Params.Text(mcp.FieldLevel)
+	level, ok := mcp.ParseLogLevel(text)
+	return least == mcp.LogUnset || ok && least.Wants(level)
+}
+
+// Ask puts a question to the client of the request.
+func (c *related) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return c.ask(ctx, req)
+}
+
+// modernCaller returns the Caller of a modern request.
+func (s *Server) modernCaller(t *task) mcp.Caller {
+	if t.kind == listen {
+		t.x.Hold()
+		return &listener{outlet: outlet{server: s, stream: t.x.Stream()}, id: t.x.ID()}
+	}
+	c := newRelated(s, t)
+	c.ask = func(_ context.Context, req *mcp.Request) (*mcp.Result, error) { return askModern(req) }
+	return c
+}
+
+// listener is the Caller of a modern subscriptions/listen. What its Handler says
+// before the acknowledgement is held back until that is there (2026-07-28,
+// basic/patterns/subscriptions, "Acknowledgment").
+type listener struct {
+	outlet
+	id mcp.ID
+}
+
+// Notify sends a change, marked with the subscription that it belongs to.
+func (c *listener) Notify(ctx context.Context, n *mcp.Notification) error {
+	m, ok := changeMessage(n)
+	if !ok {
+		return c.drop()
+	}
+	var e mcp.Edit
+	e.Set(mcp.MetaSubscriptionID, c.id.AppendTo(nil))
+	m.Head = mcp.AppendNotification(nil, n.Method, e.AppendTo(nil, &n.Params))
+	return c.put(ctx, m)
+}
+
+// changeMessage classifies what may be said on a listen. Progress and log
+// messages belong to other streams.
+func changeMessage(n *mcp.Notification) (session.Message, bool) {
+	switch n.Method {
+	case acknowledged:
+		return session.Message{Class: session.Opening}, true
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+		return session.Message{Class: session.Change, Key: n.Method}, true
+	case "notifications/resources/updated":
+		uri, _ := n.Params.Text(mcp.FieldURI)
+		return session.Message{Class: session.Change, Key: n.Method + " " + uri}, true
+	case "notifications/progress", "notifications/message":
+		return session.Message{}, false
+	default:
+		return session.Message{Class: session.Plain}, true
+	}
+}
+
+// Ask fails: a listen asks nothing.
+func (c *listener) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
+}

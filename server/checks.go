@@ -1,0 +1,262 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// check looks at one thing of an HTTP request and returns nil or its refusal.
+type check func(s *Server, r *http.Request) *refusal
+
+// entryChecks are made for every method, in this order, before anything else is
+// looked at.
+func entryChecks() [5]check {
+	return [...]check{
+		(*Server).checkDraining,
+		(*Server).checkHost,
+		(*Server).checkOrigin,
+		(*Server).checkMethod,
+		(*Server).checkQuery,
+	}
+}
+
+// postChecks are made for a POST of a known principal, before its body is read.
+func postChecks() [4]check {
+	return [...]check{
+		(*Server).checkContentType,
+		(*Server).checkEncoding,
+		(*Server).checkAcceptBoth,
+		(*Server).checkLength,
+	}
+}
+
+func (s *Server) checkDraining(*http.Request) *refusal {
+	if s.flights.isDraining() {
+		return refuseDraining(mcp.ID{})
+	}
+	return nil
+}
+
+// checkHost is what keeps the pages of other sites away whose name was made to
+// point here: for these the Origin is the same as the Host, and only the Host
+// is wrong.
+func (s *Server) checkHost(r *http.Request) *refusal {
+	if s.isOurHost(r) {
+		return nil
+	}
+	s.log.WarnContext(r.Context(), "request refused", slog.String("reason", "foreign host"),
+		slog.String("host", r.Host), slog.String("remote", r.RemoteAddr))
+	return refuse(http.StatusForbidden, "host %s is not served here (allowedHosts)", escape(r.Host))
+}
+
+func (s *Server) isOurHost(r *http.Request) bool {
+	name, port := splitHost(r.Host)
+	if name == "" {
+		return false
+	}
+	if isLoopback(name) || isLocalAddress(name, r) {
+		return true
+	}
+	return slices.ContainsFunc(s.cfg.AllowedHosts, func(allowed string) bool {
+		if allowed == "*" {
+			return true
+		}
+		wantName, wantPort := splitHost(allowed)
+		return strings.EqualFold(name, wantName) && (wantPort == "" || wantPort == port)
+	})
+}
+
+// splitHost cuts a host into its name and port; a name that cannot be one is "".
+func splitHost(host string) (name, port string) {
+	if !strings.Contains(host, ":") {
+		return host, ""
+	}
+	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		return host[1 : len(host)-1], ""
+	}
+	name, port, err := net.SplitHostPort(host)
+	if err != nil {
+		return "", ""
+	}
+	return name, port
+}
+
+func isLoopback(name string) bool {
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// isLocalAddress reports whether the host is the very address that the
+// connection was made to. Nobody can make a name out of an address.
+func isLocalAddress(name string, r *http.Request) bool {
+	ip, err := netip.ParseAddr(name)
+	if err != nil {
+		return false
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	at, err := netip.ParseAddrPort(local.String())
+	return err == nil && at.Addr().Unmap() == ip.Unmap()
+}
+
+// checkOrigin: 2026-07-28, basic/transports/streamable-http, "Security &
+// Endpoint". A request without the header does not come from a page.
+func (s *Server) checkOrigin(r *http.Request) *refusal {
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 || len(origins) == 1 && s.isOurOrigin(origins[0], r.Host) {
+		return nil
+	}
+	s.log.WarnContext(r.Context(), "request refused", slog.String("reason", "foreign origin"),
+		slog.Any("origin", origins), slog.String("remote", r.RemoteAddr))
+	return refuse(http.StatusForbidden, "origin %s may not call (allowedOrigins)", escape(strings.Join(origins, ", ")))
+}
+
+func (s *Server) isOurOrigin(origin, host string) bool {
+	if slices.Contains(s.cfg.AllowedOrigins, origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || origin != u.Scheme+"://"+u.Host {
+		return false
+	}
+	if u.Host == host {
+		return true
+	}
+	// One's own page may call loopback by another of its names.
+	name, port := splitHost(u.Host)
+	ourName, ourPort := splitHost(host)
+	return port == ourPort && isLoopback(name) && isLoopback(ourName)
+}
+
+const allowedMethods = "GET, POST, DELETE"
+
+func (s *Server) checkMethod(r *http.Request) *refusal {
+	switch r.Method {
+	case http.MethodGet, http.MethodPost, http.MethodDelete:
+		return nil
+	default:
+		return refuse(http.StatusMethodNotAllowed, "method %s is not served here", escape(r.Method)).with("Allow", allowedMethods)
+	}
+}
+
+// checkQuery: what stands in a URL stands in logs, so that a token that came
+// this way is refused even where none is needed.
+func (s *Server) checkQuery(r *http.Request) *refusal {
+	if strings.Contains(r.URL.RawQuery, "access_token") {
+		return refuse(http.StatusUnauthorized, "tokens in the query are not accepted").with("WWW-Authenticate", bearer)
+	}
+	return nil
+}
+
+const bearer = "Bearer"
+
+// authenticate returns who calls.
+func (s *Server) authenticate(r *http.Request) (string, *refusal) {
+	if s.cfg.Authenticate == nil {
+		return "", nil
+	}
+	principal, err := s.cfg.Authenticate(r)
+	if err == nil {
+		return principal, nil
+	}
+	d, ok := errors.AsType[*Denial](err)
+	if !ok {
+		s.log.InfoContext(r.Context(), "request refused", slog.String("reason", "not authenticated"),
+			slog.String("remote", r.RemoteAddr), slog.Any("error", err))
+		d = &Denial{Message: "not authenticated"}
+	}
+	status, challenge := d.Status, d.Challenge
+	if status == 0 {
+		status = http.StatusUnauthorized
+	}
+	if challenge == "" {
+		challenge = bearer
+	}
+	return "", refuse(status, "%s", d.Message).with("WWW-Authenticate", challenge)
+}
+
+// checkContentType lets nothing through that a page could send without asking
+// first.
+func (s *Server) checkContentType(r *http.Request) *refusal {
+	values := r.Header.Values("Content-Type")
+	if len(values) == 1 {
+		if values[0] == jsonType {
+			return nil
+		}
+		if media, _, err := mime.ParseMediaType(values[0]); err == nil && media == jsonType {
+			return nil
+		}
+	}
+	return refuse(http.StatusUnsupportedMediaType, "content type must be application/json, not %s", escape(strings.Join(values, ", "))).
+		with("Accept-Post", jsonType)
+}
+
+func (s *Server) checkEncoding(r *http.Request) *refusal {
+	enc := r.Header.Get("Content-Encoding")
+	if enc == "" || strings.EqualFold(enc, "identity") {
+		return nil
+	}
+	return refuse(http.StatusUnsupportedMediaType, "request encodings are not accepted (content-encoding: %s)", escape(enc))
+}
+
+func (s *Server) checkAcceptBoth(r *http.Request) *refusal {
+	json, sse := accepts(r.Header.Values("Accept"))
+	if json && sse {
+		return nil
+	}
+	return refuse(http.StatusNotAcceptable, "accept must list both application/json and text/event-stream")
+}
+
+func (s *Server) checkAcceptStream(r *http.Request) *refusal {
+	if _, sse := accepts(r.Header.Values("Accept")); sse {
+		return nil
+	}
+	return refuse(http.StatusNotAcceptable, "accept must list text/event-stream")
+}
+
+// accepts reads Accept headers as far as the protocol needs: which of the two
+// types they list. Ranges count; a weight of 0 is not looked for.
+func accepts(values []string) (json, sse bool) {
+	for _, v := range values {
+		for item := range strings.SplitSeq(v, ",") {
+			media, _, _ := strings.Cut(item, ";")
+			switch strings.ToLower(strings.TrimSpace(media)) {
+			case "*/*":
+				return true, true
+			case jsonType, "application/*":
+				json = true
+			case streamType, "text/*":
+				sse = true
+			}
+		}
+	}
+	return json, sse
+}
+
+func (s *Server) checkLength(r *http.Request) *refusal {
+	if r.ContentLength > s.cfg.Limits.RequestBody {
+		return s.refuseLength()
+	}
+	return nil
+}
+
+func (s *Server) refuseLength() *refusal {
+	return refuse(http.StatusRequestEntityTooLarge, "body exceeds %s (limits.requestBody)", bytesText(s.cfg.Limits.RequestBody))
+}

@@ -1,0 +1,142 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Config says how a [Server] serves. The zero value serves loopback only, to
+// anybody on it, with the documented limits. It is read once, by [New], and never
+// changed.
+type Config struct {
+	// AllowedHosts are the values of the Host header that are served besides
+	// the names and addresses of loopback and the address that the connection
+	// was made to. An entry without a port goes with any port; "*" is every
+	// host, for an endpoint behind a proxy that checks by itself.
+	AllowedHosts []string
+
+	// AllowedOrigins are the origins whose pages may call, such as
+	// "https://app.example", besides the endpoint's own. A request without an
+	// Origin header comes from no page and passes.
+	AllowedOrigins []string
+
+	// Authenticate returns who sends a request. Any error is answered with 401;
+	// a [Denial] says how. It is called for each request, concurrently. nil is
+	// an endpoint of one anonymous principal.
+	Authenticate func(*http.Request) (principal string, err error)
+
+	// Limits bound what clients can make the server spend.
+	Limits Limits
+
+	// KeepAlive is how long an open stream stays silent before it gets a
+	// comment. Zero is DefaultKeepAlive.
+	KeepAlive time.Duration
+
+	// Grace is how long the header of an answer is held back in the hope that
+	// the answer is one JSON object with a status of its own. Zero is
+	// DefaultGrace.
+	Grace time.Duration
+
+	// WriteTimeout is how long one piece of an answer may take before its client
+	// counts as gone. The answer as a whole may take any time. Zero is
+	// DefaultWriteTimeout.
+	WriteTimeout time.Duration
+
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// The defaults of Config.
+const (
+	// DefaultKeepAlive is a quarter of the minute after which the usual proxies
+	// close a silent connection.
+	DefaultKeepAlive = 15 * time.Second
+
+	// DefaultGrace is less than any client or proxy waits for a header that is
+	// known to wait at all, and more than most calls take.
+	DefaultGrace = 5 * time.Second
+
+	// DefaultWriteTimeout ends a client that has stopped to read.
+	DefaultWriteTimeout = 10 * time.Second
+)
+
+// Limits bound what clients can make a [Server] spend. A zero field is its
+// default.
+type Limits struct {
+	RequestBody          int64         // bytes of a request, and of a line on stdio: 4 MiB
+	Depth, Members       int           // of a message's JSON: 128 and 100,000
+	Batch                int           // messages in a batch (2025-03-26): 100
+	Sessions             int           // legacy sessions: 20,000
+	SessionsPerPrincipal int           // of one named principal: 100
+	InFlightPerSession   int           // requests: 64
+	SessionIdle          time.Duration // life without activity: 30 min
+	SessionUninitialized time.Duration // life without a first message: 30 s
+}
+
+const (
+	defaultBody  = 4 << 20
+	defaultBatch = 100
+
+	// maxIdentity bounds what a session keeps of its client's own description.
+	maxIdentity = 64 << 10
+
+	// askDelivery is how long a question that belongs to no request waits for
+	// the client to open a stream for it.
+	askDelivery = 10 * time.Second
+
+	// lastWords is how long the results of requests in flight are still waited
+	// for when a pipe has reached its end, and how long drain on a pipe is.
+	lastWords = 2 * time.Second
+)
+
+// effective returns the configuration with all defaults filled in.
+func (c Config) effective() Config {
+	c.KeepAlive = orDefault(c.KeepAlive, DefaultKeepAlive)
+	c.Grace = orDefault(c.Grace, DefaultGrace)
+	c.WriteTimeout = orDefault(c.WriteTimeout, DefaultWriteTimeout)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	l, t := &c.Limits, session.DefaultTableLimits()
+	l.RequestBody = orDefault(l.RequestBody, defaultBody)
+	l.Batch = orDefault(l.Batch, defaultBatch)
+	l.Sessions = orDefault(l.Sessions, t.Total)
+	l.SessionsPerPrincipal = orDefault(l.SessionsPerPrincipal, t.PerPrincipal)
+	l.InFlightPerSession = orDefault(l.InFlightPerSession, session.DefaultLimits().Exchanges)
+	l.SessionIdle = orDefault(l.SessionIdle, t.Idle)
+	l.SessionUninitialized = orDefault(l.SessionUninitialized, t.Fresh)
+	return c
+}
+
+func (l *Limits) table() session.TableLimits {
+	return session.TableLimits{
+		Total:        l.Sessions,
+		PerPrincipal: l.SessionsPerPrincipal,
+		Idle:         l.SessionIdle,
+		Fresh:        l.SessionUninitialized,
+	}
+}
+
+func (l *Limits) session() session.Limits {
+	sl := session.DefaultLimits()
+	sl.Exchanges = l.InFlightPerSession
+	return sl
+}
+
+func (l *Limits) message() mcp.Limits {
+	return mcp.Limits{Depth: l.Depth, Members: l.Members}
+}
+
+func orDefault[T ~int | ~int64](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}

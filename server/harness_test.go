@@ -1,0 +1,311 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// site is a Server behind a real http.Server, in memory, and a real client of
+// it. It is to be used inside a bubble.
+type site struct {
+	t      *testing.T
+	server *server.Server
+	http   *http.Server
+	net    *memnet.Listener
+	tr     *http.Transport
+	client *http.Client
+}
+
+// bubble runs f in a bubble with a site that shows h, and ends the site
+// afterwards, so that whatever is left running fails the test.
+func bubble(t *testing.T, h mcp.Handler, cfg server.Config, f func(*site)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &site{t: t, server: server.New(h, cfg), net: memnet.Listen()}
+		s.http = &http.Server{Handler: s.server}
+		s.tr = s.net.Transport()
+		s.tr.DisableCompression = true
+		s.client = &http.Client{Transport: s.tr}
+		served := make(chan error, 1)
+		go func() { served <- s.http.Serve(s.net) }() // ends with the Close below
+		f(s)
+		if err := s.server.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		s.tr.CloseIdleConnections()
+		if err := s.http.Close(); err != nil {
+			t.Errorf("closing the HTTP server: %v", err)
+		}
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve = %v, want http.ErrServerClosed", err)
+		}
+		synctest.Wait()
+	})
+}
+
+// reply is an HTTP response that was read to its end.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// events returns the data of the events of an event stream.
+func (r reply) events(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	er := frame.NewEventReader(strings.NewReader(r.body), 1<<20)
+	for {
+		e, err := er.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("reading events of %q: %v", r.body, err)
+		}
+		all = append(all, string(e.Data))
+	}
+}
+
+// headers are the headers of a request; the value "-" takes a header away.
+type headers map[string]string
+
+func (s *site) request(ctx context.Context, method, body string, hs ...headers) *http.Request {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, "http://localhost/mcp", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for _, h := range hs {
+		for k, v := range h {
+			switch {
+			case v == "-":
+				r.Header.Del(k)
+			case k == "Host":
+				r.Host = v
+			default:
+				r.Header.Set(k, v)
+			}
+		}
+	}
+	return r
+}
+
+// do sends a request and reads the whole response.
+func (s *site) do(r *http.Request) reply {
+	s.t.Helper()
+	res, err := s.client.Do(r)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", r.Method, r.URL, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatalf("reading the response: %v", err)
+	}
+	return reply{res.StatusCode, res.Header, string(body)}
+}
+
+func (s *site) post(body string, hs ...headers) reply {
+	s.t.Helper()
+	return s.do(s.request(s.t.Context(), http.MethodPost, body, hs...))
+}
+
+// open sends a request and returns the events of the stream that answers.
+func (s *site) open(ctx context.Context, method, body string, hs ...headers) *stream {
+	s.t.Helper()
+	res, err := s.client.Do(s.request(ctx, method, body, hs...))
+	if err != nil {
+		s.t.Fatalf("%s: %v", method, err)
+	}
+	if ct := res.Header.Get("Content-Type"); res.StatusCode != 200 || ct != "text/event-stream" {
+		b, _ := io.ReadAll(res.Body)
+		s.t.Fatalf("%s answered %d %s %s; want an event stream", method, res.StatusCode, ct, b)
+	}
+	return &stream{t: s.t, res: res, er: frame.NewEventReader(res.Body, 1<<20)}
+}
+
+// stream is an event stream that is read while it comes.
+type stream struct {
+	t   *testing.T
+	res *http.Response
+	er  *frame.EventReader
+}
+
+// next returns the data of the next event.
+func (st *stream) next() string {
+	st.t.Helper()
+	e, err := st.er.Next()
+	if err != nil {
+		st.t.Fatalf("next event: %v", err)
+	}
+	return string(e.Data)
+}
+
+// end checks that nothing follows.
+func (st *stream) end() {
+	st.t.Helper()
+	e, err := st.er.Next()
+	if !errors.Is(err, io.EOF) {
+		st.t.Errorf("after the last event: %q, %v; want the end", e.Data, err)
+	}
+	st.res.Body.Close()
+}
+
+func (st *stream) close() { st.res.Body.Close() }
+
+// meta is the metadata of a modern request without the braces.
+const meta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`
+
+// modern returns a modern request: params without braces, _meta added.
+func modern(id, method, params string) string {
+	if params != "" {
+		params += ","
+	}
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `"_meta":{` + meta + `}}}`
+}
+
+// modernHeaders returns the headers that go with a modern request.
+func modernHeaders(method, name string) headers {
+	h := headers{"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+	if name != "" {
+		h["Mcp-Name"] = name
+	}
+	return h
+}
+
+// tools calls the tool of that name as a modern client.
+func (s *site) call(name string) reply {
+	s.t.Helper()
+	return s.post(modern("1", "tools/call", `"name":"`+name+`"`), modernHeaders("tools/call", name))
+}
+
+const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+	`"capabilities":{"roots":{},"sampling":{},"elicitation":{}},"clientInfo":{"name":"test","version":"1"}}}`
+
+// session opens a legacy session and returns the headers of its requests.
+func (s *site) session() headers {
+	s.t.Helper()
+	h := s.handshake(initialize)
+	if got := s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, h); got.status != 202 {
+		s.t.Fatalf("initialized: %d %s; want 202", got.status, got.body)
+	}
+	return h
+}
+
+// handshake sends initialize and nothing more.
+func (s *site) handshake(initialize string) headers {
+	s.t.Helper()
+	got := s.post(initialize)
+	id := got.header.Get("Mcp-Session-Id")
+	if got.status != 200 || id == "" {
+		s.t.Fatalf("initialize: %d %s, session %q; want 200 and a session", got.status, got.body, id)
+	}
+	return headers{"Mcp-Session-Id": id}
+}
+
+// result returns a result out of its JSON text.
+func result(text string) (*mcp.Result, error) { return mcp.NewResult([]byte(text)) }
+
+// note returns a notification out of its parameters' JSON text.
+func note(t *testing.T, method, params string) *mcp.Notification {
+	t.Helper()
+	n, err := mcp.NewNotification(method, []byte(params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+const discovered = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"extensions":{"x/y":{}}},` +
+	`"instructions":"be <kind>","ttlMs":1,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}`
+
+// tools is a Handler with a server/discover and the tools of the map.
+func tools(m map[string]mcp.HandlerFunc) mcp.Handler {
+	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		switch req.Method {
+		case "server/discover":
+			return result(discovered)
+		case "tools/call":
+			name, _ := req.Params.Text(mcp.FieldName)
+			if f, ok := m[name]; ok {
+				return f(ctx, req, c)
+			}
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown tool %q", name)
+		case "subscriptions/listen":
+			return listenUntilEnd(ctx, c)
+		default:
+			if f, ok := m[req.Method]; ok {
+				return f(ctx, req, c)
+			}
+			return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", req.Method)
+		}
+	})
+}
+
+// listenUntilEnd serves a listen on which nothing happens.
+func listenUntilEnd(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
+	n, err := mcp.NewNotification("notifications/subscriptions/acknowledged", []byte(`{"notifications":{}}`))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Notify(ctx, n); err != nil {
+		return nil, err
+	}
+	<-ctx.Done()
+	return result(`{}`)
+}
+
+func quick(text string) mcp.HandlerFunc {
+	return func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(text) }
+}
+
+// gate is a tool that waits to be released, or for its context.
+type gate struct {
+	entered chan struct{}
+	release chan struct{}
+	cause   chan error // why the context ended
+}
+
+func newGate() *gate {
+	return &gate{entered: make(chan struct{}, 64), release: make(chan struct{}), cause: make(chan error, 64)}
+}
+
+func (g *gate) serve(ctx context.Context, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+	g.entered <- struct{}{}
+	select {
+	case <-g.release:
+		return result(`{"content":[]}`)
+	case <-ctx.Done():
+		g.cause <- context.Cause(ctx)
+		return nil, ctx.Err()
+	}
+}
+
+func equal(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s:\n got %s\nwant %s", what, got, want)
+	}
+}

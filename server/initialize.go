@@ -1,0 +1,163 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// initialize opens a session: on the inside it is server/discover with a fresh
+// scope. The session is complete when it is returned, and nobody knows of it
+// yet. The message is the answer.
+func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal string) (*session.Session, session.Message, *mcp.Error) {
+	peer, wireErr := legacyPeer(m)
+	if wireErr != nil {
+		return nil, session.Message{}, wireErr
+	}
+	sess := session.New(newSessionID(), principal, peer, &s.rules)
+	sess.Scope = mcp.NewScope(scopeKey(sess.ID), s.standalone(sess))
+	req := &mcp.Request{
+		Method:    "server/discover",
+		Client:    peer,
+		LogLevel:  mcp.LogUnset,
+		Principal: principal,
+		Scope:     sess.Scope,
+	}
+	s.requests.Add(1)
+	result, err := s.discover(ctx, req)
+	if err != nil {
+		sess.Scope.End()
+		return nil, session.Message{}, s.wireError(ctx, req, err)
+	}
+	return sess, session.Message{Head: mcp.AppendResult(nil, m.ID, result)}, nil
+}
+
+// scopeKey is what tells sessions apart in logs: enough of the id to find it,
+// and not enough to use it.
+func scopeKey(id string) string { return id[:8] }
+
+func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error) {
+	res, err := s.serve(ctx, req, silent{})
+	if err != nil {
+		return nil, err
+	}
+	if res == nil {
+		return nil, errNoResult
+	}
+	return initializeResult(res, req.Client.Version)
+}
+
+// silent is the Caller of an initialize: nothing can be said before its answer.
+type silent struct{}
+
+func (silent) Notify(context.Context, *mcp.Notification) error { return nil }
+
+func (silent) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s cannot be asked during initialize", req.Method)
+}
+
+// legacyPeer reads what the client says of itself. It is copied: the session
+// must not keep the whole message.
+func legacyPeer(m *mcp.Message) (*mcp.Peer, *mcp.Error) {
+	requested, ok := m.Params.Text(mcp.FieldProtocolVersion)
+	if !ok {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.protocolVersion must be a string")
+	}
+	info, caps := m.Params.Raw(mcp.FieldClientInfo), m.Params.Raw(mcp.FieldCapabilities)
+	if len(info)+len(caps) > maxIdentity {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "clientInfo and capabilities exceed %s", bytesText(maxIdentity))
+	}
+	return &mcp.Peer{Version: negotiate(mcp.Version(requested)), Info: bytes.Clone(info), Capabilities: bytes.Clone(caps)}, nil
+}
+
+// negotiate: 2025-11-25, basic/lifecycle, "Version Negotiation". A modern
+// revision is never the outcome of a handshake.
+func negotiate(requested mcp.Version) mcp.Version {
+	if requested.Era() == mcp.EraLegacy {
+		for _, v := range mcp.LegacyVersions() {
+			if v == requested {
+				return v // the constant, not a piece of the message
+			}
+		}
+	}
+	return mcp.LatestLegacy
+}
+
+// initialized is the result of initialize.
+type initialized struct {
+	ProtocolVersion mcp.Version     `json:"protocolVersion"`
+	Capabilities    json.RawMessage `json:"capabilities"`
+	ServerInfo      json.RawMessage `json:"serverInfo"`
+	Instructions    json.RawMessage `json:"instructions,omitempty"`
+}
+
+// initializeResult translates the result of server/discover.
+func initializeResult(res *mcp.Result, version mcp.Version) ([]byte, error) {
+	caps, err := legacyCapabilities(res.Raw(mcp.FieldCapabilities), version)
+	if err != nil {
+		return nil, fmt.Errorf("capabilities of the handler: %w", err)
+	}
+	info := res.Raw(mcp.MetaServerInfo)
+	if info == nil {
+		// A legacy client cannot do without (2025-11-25, schema,
+		// "InitializeResult"); the modern revision can.
+		info = []byte(`{"name":"signalbox","version":"0"}`)
+	}
+	return encodeJSON(initialized{
+		ProtocolVersion: version,
+		Capabilities:    caps,
+		ServerInfo:      info,
+		Instructions:    res.Raw(mcp.FieldInstructions),
+	})
+}
+
+// legacyCapabilities leaves out what the revision does not have.
+func legacyCapabilities(raw []byte, version mcp.Version) (json.RawMessage, error) {
+	if raw == nil {
+		return json.RawMessage("{}"), nil
+	}
+	caps := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &caps); err != nil {
+		return nil, err
+	}
+	for name := range caps {
+		if since, ok := capabilitySince(name); !ok || version < since {
+			delete(caps, name)
+		}
+	}
+	return encodeJSON(caps)
+}
+
+// capabilitySince returns the first legacy revision that has a capability.
+func capabilitySince(name string) (mcp.Version, bool) {
+	switch name {
+	case "tools", "resources", "prompts", "logging", "experimental":
+		return mcp.V20241105, true
+	case "completions":
+		return mcp.V20250326, true
+	case "tasks":
+		return mcp.V20251125, true
+	default:
+		return "", false
+	}
+}
+
+// encodeJSON is json.Marshal without the escapes for HTML, which would change
+// texts that are passed on.
+func encodeJSON(v any) ([]byte, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
+}

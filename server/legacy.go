@@ -1,0 +1,158 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// legacy is the dialect of the revisions up to 2025-11-25.
+type legacy struct{}
+
+// result takes away what only modern results have. A legacy client cannot be
+// told that input is required: whoever serves it must ask.
+func (legacy) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+	if t := res.Type(); t == mcp.ResultInputRequired {
+		err := mcp.Errorf(mcp.CodeInternalError, "internal error: the result of %s is %q, which %s cannot say", req.Method, t, req.Client.Version)
+		return session.Message{Head: mcp.AppendError(nil, id, err)}
+	}
+	var e mcp.Edit
+	for _, f := range []mcp.Field{mcp.FieldResultType, mcp.FieldTTL, mcp.FieldCacheScope} {
+		if res.Has(f) {
+			e.Delete(f)
+		}
+	}
+	return resultMessage(id, &e, &res.Object)
+}
+
+// failure gives the codes that only modern clients know the nearest meaning that
+// JSON-RPC has. An unsupported version is what legacy revisions use -32602 for
+// (2025-11-25, basic/lifecycle, "Error Handling").
+func (legacy) failure(id mcp.ID, err *mcp.Error) session.Message {
+	switch err.Code {
+	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability:
+		err = recode(err, mcp.CodeInvalidRequest)
+	case mcp.CodeUnsupportedVersion:
+		err = recode(err, mcp.CodeInvalidParams)
+	}
+	return session.Message{Head: mcp.AppendError(nil, id, err)}
+}
+
+// ackDialect is the dialect of a request that the edge has done itself, and that
+// the Handler only hears of: the answer is {}, whatever the Handler makes of it.
+type ackDialect struct{ legacy }
+
+func (d ackDialect) result(id mcp.ID, req *mcp.Request, _ *mcp.Result) session.Message {
+	return d.legacy.result(id, req, &mcp.Result{})
+}
+
+func (d ackDialect) failure(id mcp.ID, err *mcp.Error) session.Message {
+	if err.Code == mcp.CodeMethodNotFound {
+		return d.legacy.result(id, &mcp.Request{}, &mcp.Result{})
+	}
+	return d.legacy.failure(id, err)
+}
+
+// legacyRequest makes the request of the inside out of a message of a session.
+func legacyRequest(sess *session.Session, m *mcp.Message) *mcp.Request {
+	return &mcp.Request{
+		Method:    m.Method,
+		Params:    m.Params,
+		Client:    sess.Client,
+		LogLevel:  sess.Level(),
+		Principal: sess.Principal,
+		Scope:     sess.Scope,
+	}
+}
+
+// legacyTask begins the exchange of a request. The error is one of the session's
+// refusals, or the answer to the request itself.
+func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.Message) (context.Context, *task, error) {
+	d := dialect(legacy{})
+	switch m.Method {
+	case "initialize":
+		return nil, nil, mcp.Errorf(mcp.CodeInvalidRequest, "the session is already initialized")
+	case "logging/setLevel":
+		level, err := levelParam(m)
+		if err != nil {
+			return nil, nil, err
+		}
+		sess.SetLevel(level)
+		d = ackDialect{}
+	}
+	ctx, t := newTask(ctx, legacyRequest(sess, m), d)
+	x, err := sess.Begin(m.ID, t.cancel)
+	if err != nil {
+		t.cancel(err)
+		return nil, nil, err
+	}
+	t.x = x
+	c := newRelated(s, t)
+	c.ask = s.asker(sess, x.Stream())
+	t.caller = c
+	return ctx, t, nil
+}
+
+func levelParam(m *mcp.Message) (mcp.LogLevel, error) {
+	text, _ := m.Params.Text(mcp.FieldLevel)
+	level, ok := mcp.ParseLogLevel(text)
+	if !ok {
+		return 0, mcp.Errorf(mcp.CodeInvalidParams, "unknown log level %s", escape(string(m.Params.Raw(mcp.FieldLevel))))
+	}
+	return level, nil
+}
+
+// legacyNotified does what a notification of the client asks for. There is
+// nobody to tell if that fails (2025-11-25, basic/utilities/cancellation, "Error
+// Handling").
+func (s *Server) legacyNotified(ctx context.Context, sess *session.Session, m *mcp.Message) {
+	switch m.Method {
+	case "notifications/initialized":
+		sess.Initialized()
+	case "notifications/cancelled":
+		if id, err := mcp.ParseID(m.Params.Raw(mcp.FieldRequestID)); err == nil {
+			sess.Cancel(id, errCancelled)
+		}
+	case "notifications/roots/list_changed":
+		s.forward(ctx, sess, m)
+	}
+}
+
+// forward hands a notification to the Handler, as a request without an answer.
+// It counts as a request in flight, so that a flood of them is bounded; what is
+// beyond is dropped.
+func (s *Server) forward(ctx context.Context, sess *session.Session, m *mcp.Message) {
+	note := *m
+	note.ID = mcp.ID{} // a notification that somebody gave an id is none
+	ctx, t, err := s.legacyTask(ctx, sess, &note)
+	if err != nil {
+		s.counts.Dropped.Add(1)
+		return
+	}
+	t.dialect = ackDialect{}
+	if !s.start(ctx, t) {
+		t.x.Cancel(errDraining)
+	}
+}
+
+// legacyAnswered completes the question that a response answers.
+func (s *Server) legacyAnswered(sess *session.Session, m *mcp.Message) {
+	end := session.Terminal{}
+	if m.Kind == mcp.KindResult {
+		end.Result = &mcp.Result{Object: m.Result}
+	} else if e, err := m.WireError(); err == nil {
+		end.Err = e
+	} else {
+		end.Err = mcp.Errorf(mcp.CodeInternalError, "the client's answer is no valid error: %v", err)
+	}
+	sess.Answer(m.ID, end)
+}
+
+// pong answers a ping.
+func pong(id mcp.ID) session.Message {
+	return session.Message{Head: mcp.AppendResult(nil, id, nil)}
+}

@@ -1,0 +1,141 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// legacySession returns the session that a request names, as its principal
+// knows it.
+func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*session.Session, *refusal) {
+	ids := r.Header.Values(sessionHeader)
+	if len(ids) != 1 || ids[0] == "" {
+		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header is missing; open a session with initialize", sessionHeader))
+	}
+	sess, err := s.sessions.Get(ids[0], principal, time.Now())
+	if err != nil {
+		return nil, refuseSession(id)
+	}
+	return sess, checkVersion(r.Header, sess, id)
+}
+
+// checkVersion: 2025-11-25, basic/transports, "Protocol Version Header". The
+// header may be absent, as it was in 2025-03-26.
+func checkVersion(h http.Header, sess *session.Session, id mcp.ID) *refusal {
+	values := h.Values(versionHeader)
+	if len(values) == 0 || len(values) == 1 && mcp.Version(values[0]) == sess.Client.Version {
+		return nil
+	}
+	return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
+		"%s header says %s; the session speaks %s", spelled(versionHeader), escape(values[0]), sess.Client.Version))
+}
+
+// legacyPost serves a message of a session, or the one that opens it.
+func (s *Server) legacyPost(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
+	if m.Method == "initialize" && m.Kind == mcp.KindRequest && r.Header.Get(sessionHeader) == "" {
+		return s.legacyInitialize(p, r, principal, m)
+	}
+	id := mcp.ID{}
+	if m.Kind == mcp.KindRequest {
+		id = m.ID
+	}
+	sess, no := s.legacySession(r, principal, id)
+	if no != nil {
+		return no
+	}
+	switch m.Kind {
+	case mcp.KindRequest:
+		return s.legacyServe(p, r, sess, m)
+	case mcp.KindNotification:
+		s.legacyNotified(r.Context(), sess, m)
+	default:
+		s.legacyAnswered(sess, m)
+	}
+	p.accepted()
+	return nil
+}
+
+// legacyInitialize opens a session. It answers when the session is complete, and
+// the client may use it from then on.
+func (s *Server) legacyInitialize(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
+	fl := &flight{cancel: cancel}
+	if !s.flights.enter(fl) {
+		return refuseDraining(m.ID)
+	}
+	defer s.flights.leave(fl)
+	sess, answer, wireErr := s.initialize(ctx, m, principal)
+	if wireErr != nil {
+		failed := legacy{}.failure(m.ID, wireErr)
+		p.json(&failed)
+		return nil
+	}
+	evicted, err := s.sessions.Add(sess, time.Now())
+	for _, old := range evicted {
+		old.Scope.End()
+	}
+	if err != nil {
+		sess.Scope.End()
+		return s.refuseSessions(m.ID, principal)
+	}
+	s.sweepAfter(s.cfg.Limits.SessionUninitialized)
+	p.w.Header().Set(sessionHeader, sess.ID)
+	p.json(&answer)
+	return nil
+}
+
+func (s *Server) refuseSessions(id mcp.ID, principal string) *refusal {
+	err := tooMany(s.cfg.Limits.Sessions, "sessions", "sessions")
+	if principal != "" && s.sessions.Len() < s.cfg.Limits.Sessions {
+		err = tooMany(s.cfg.Limits.SessionsPerPrincipal, "sessions of one principal", "sessionsPerPrincipal")
+	}
+	return refuseMessage(http.StatusTooManyRequests, id, err).with("Retry-After", retryAfter)
+}
+
+// legacyServe serves a request of a session. A client that goes away has not
+// cancelled it (2025-11-25, basic/transports, "Sending Messages to the Server").
+func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session, m *mcp.Message) *refusal {
+	if m.Method == "ping" {
+		answer := pong(m.ID)
+		p.json(&answer)
+		return nil
+	}
+	ctx, t, err := s.legacyTask(r.Context(), sess, m)
+	if e, ok := errors.AsType[*mcp.Error](err); ok {
+		return refuseMessage(http.StatusBadRequest, m.ID, e)
+	}
+	if err != nil {
+		return s.refuseBegin(m.ID, err)
+	}
+	if !s.start(ctx, t) {
+		t.x.Cancel(errDraining)
+		return refuseDraining(m.ID)
+	}
+	s.answer(p, r, t.x, func() {})
+	return nil
+}
+
+// legacyDelete ends a session.
+func (s *Server) legacyDelete(p *response, r *http.Request, principal string) *refusal {
+	sess, no := s.legacySession(r, principal, mcp.ID{})
+	if no != nil {
+		return no
+	}
+	s.end(sess, sessionEnded())
+	p.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func sessionEnded() *mcp.Error {
+	f := &mcp.Fault{Code: mcp.CodeSessionEnded, Outcome: mcp.Unknown, Message: "the session has ended"}
+	return f.Wire()
+}

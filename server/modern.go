@@ -1,0 +1,203 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// modern is the dialect of 2026-07-28.
+type modern struct{}
+
+// servedVersions are all revisions that an endpoint serves, newest first.
+func servedVersions() []mcp.Version {
+	return append(mcp.ModernVersions(), mcp.LegacyVersions()...)
+}
+
+func versionsJSON() []byte {
+	raw, err := json.Marshal(servedVersions())
+	if err != nil {
+		return []byte("[]") // strings always encode
+	}
+	return raw
+}
+
+// isRemoved reports whether the method existed in the legacy era only. To a
+// modern client it is as unknown as any other.
+func isRemoved(method string) bool {
+	switch method {
+	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+		return true
+	default:
+		return false
+	}
+}
+
+// modernRequest makes the request of the inside out of a modern one. The error
+// is what the client is told (2026-07-28, basic, "_meta").
+func modernRequest(m *mcp.Message, principal string) (*mcp.Request, *mcp.Error) {
+	if missing := missingMeta(m); missing != "" {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params._meta lacks %q; each request names it", missing)
+	}
+	version, err := modernVersion(m)
+	if err != nil {
+		return nil, err
+	}
+	level, err := modernLevel(m)
+	if err != nil {
+		return nil, err
+	}
+	if isRemoved(m.Method) {
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist in %s; this endpoint serves it to clients of %s and before",
+			m.Method, version, mcp.LatestLegacy)
+	}
+	return &mcp.Request{
+		Method: m.Method,
+		Params: m.Params,
+		Client: &mcp.Peer{
+			Version:      version,
+			Info:         m.Params.Raw(mcp.MetaClientInfo),
+			Capabilities: m.Params.Raw(mcp.MetaClientCapabilities),
+		},
+		LogLevel:           level,
+		Principal:          principal,
+		TakesInputRequired: true,
+	}, nil
+}
+
+// missingMeta returns the key that a request must have and has not.
+func missingMeta(m *mcp.Message) string {
+	if _, ok := m.Params.Text(mcp.MetaVersion); !ok {
+		return mcp.MetaVersion.Key()
+	}
+	if raw := m.Params.Raw(mcp.MetaClientCapabilities); len(raw) == 0 || raw[0] != '{' {
+		return mcp.MetaClientCapabilities.Key()
+	}
+	return ""
+}
+
+func modernVersion(m *mcp.Message) (mcp.Version, *mcp.Error) {
+	text, _ := m.Params.Text(mcp.MetaVersion)
+	if v := mcp.Version(text); slices.Contains(mcp.ModernVersions(), v) {
+		return v, nil
+	}
+	data := append([]byte(`{"supported":`), versionsJSON()...)
+	data = append(data, `,"requested":`...)
+	data = append(mcp.AppendString(data, text), '}')
+	return "", &mcp.Error{
+		Code:    mcp.CodeUnsupportedVersion,
+		Message: "unsupported protocol version " + escape(text),
+		Data:    data,
+	}
+}
+
+func modernLevel(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
+	raw := m.Params.Raw(mcp.MetaLogLevel)
+	if raw == nil {
+		return mcp.LogNone, nil
+	}
+	text, _ := m.Params.Text(mcp.MetaLogLevel)
+	level, ok := mcp.ParseLogLevel(text)
+	if !ok {
+		return 0, mcp.Errorf(mcp.CodeInvalidParams, "unknown log level %s in _meta", escape(string(raw)))
+	}
+	return level, nil
+}
+
+// result supplies what a legacy server does not say: the type of the result, and
+// that it must not be cached (2026-07-28, basic, "ResultType";
+// server/utilities/caching).
+func (modern) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+	var e mcp.Edit
+	if !res.Has(mcp.FieldResultType) {
+		e.SetText(mcp.FieldResultType, mcp.ResultComplete)
+	}
+	if isCacheable(req.Method) && res.Type() == mcp.ResultComplete {
+		if !res.Has(mcp.FieldTTL) {
+			e.Set(mcp.FieldTTL, []byte("0"))
+		}
+		if !res.Has(mcp.FieldCacheScope) {
+			e.SetText(mcp.FieldCacheScope, "private")
+		}
+	}
+	switch req.Method {
+	case "subscriptions/listen":
+		e.Set(mcp.MetaSubscriptionID, id.AppendTo(nil))
+	case "server/discover":
+		e.Set(mcp.FieldSupportedVersions, versionsJSON())
+	}
+	return resultMessage(id, &e, &res.Object)
+}
+
+func isCacheable(method string) bool {
+	switch method {
+	case "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read":
+		return true
+	default:
+		return false
+	}
+}
+
+// failure keeps the codes of earlier revisions, and those that are reserved, away
+// from modern clients (2026-07-28, basic, "Error Codes").
+func (modern) failure(id mcp.ID, err *mcp.Error) session.Message {
+	switch {
+	case err.Code == mcp.CodeResourceNotFound:
+		err = recode(err, mcp.CodeInvalidParams)
+	case err.Code == mcp.CodeURLElicitationRequired:
+		err = recode(err, mcp.CodeUnsupported)
+	case err.Code <= -32023 && err.Code >= -32099:
+		err = recode(err, mcp.CodeInternalError)
+	}
+	return session.Message{Head: mcp.AppendError(nil, id, err), Status: modernStatus(err.Code)}
+}
+
+// recode returns the error with another code.
+func recode(err *mcp.Error, code int64) *mcp.Error {
+	return &mcp.Error{Code: code, Message: err.Message, Data: err.Data}
+}
+
+// modernStatus is the HTTP status of an error that comes before the first byte.
+// Errors of a method's own making, -32602 among them, are answers: the transport
+// has worked.
+func modernStatus(code int64) int {
+	switch code {
+	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
+		return 400
+	case mcp.CodeMethodNotFound:
+		return 404
+	default:
+		return 200
+	}
+}
+
+// directUpTo is the size up to which a result that does not change is copied
+// behind its envelope.
+const directUpTo = 4 << 10
+
+// resultMessage returns the response with the result as edited. A large result
+// to which nothing is done is not copied.
+func resultMessage(id mcp.ID, e *mcp.Edit, res *mcp.Object) session.Message {
+	const room = len(`{"jsonrpc":"2.0","id":,"result":}`) + 256
+	raw := res.Bytes()
+	if !e.IsZero() || raw == nil || len(raw) <= directUpTo {
+		b := appendResultHead(make([]byte, 0, len(raw)+room), id)
+		return session.Message{Head: append(e.AppendTo(b, res), '}')}
+	}
+	return session.Message{
+		Head: appendResultHead(make([]byte, 0, room), id),
+		Body: raw,
+		Tail: []byte{'}'},
+	}
+}
+
+func appendResultHead(dst []byte, id mcp.ID) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = id.AppendTo(dst)
+	return append(dst, `,"result":`...)
+}

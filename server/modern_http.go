@@ -1,0 +1,133 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// modernPost serves a modern message. Mcp-Session-Id and Last-Event-ID mean
+// nothing here and are not looked at (2026-07-28,
+// basic/transports/streamable-http, "Earlier Streamable HTTP Revisions").
+func (s *Server) modernPost(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
+	switch m.Kind {
+	case mcp.KindRequest:
+	case mcp.KindNotification:
+		// The revision has none over HTTP, and says what is done with one: it
+		// is accepted, and there is nobody to tell.
+		p.accepted()
+		return nil
+	default:
+		return refuseMessage(http.StatusBadRequest, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "the body is a response; send a request"))
+	}
+	req, err := s.modernHTTPRequest(r, m, principal)
+	if err != nil {
+		return refuseMessage(refusalStatus(err), m.ID, err)
+	}
+	ctx, t := newTask(r.Context(), req, modern{})
+	t.x = session.Alone(m.ID, &s.rules, t.cancel)
+	t.caller = s.modernCaller(t)
+	if !s.start(ctx, t) {
+		return refuseDraining(m.ID)
+	}
+	s.answer(p, r, t.x, func() { t.x.Cancel(errDisconnected) })
+	return nil
+}
+
+// refusalStatus is the status of an error in the message itself: an unknown
+// method is 404, all else is 400.
+func refusalStatus(err *mcp.Error) int {
+	if err.Code == mcp.CodeMethodNotFound {
+		return http.StatusNotFound
+	}
+	return http.StatusBadRequest
+}
+
+// modernHTTPRequest holds the headers against the body. What is missing in the
+// body comes first, then what differs, then what is not served.
+func (s *Server) modernHTTPRequest(r *http.Request, m *mcp.Message, principal string) (*mcp.Request, *mcp.Error) {
+	if missing := missingMeta(m); missing == "" {
+		if err := checkMirror(r.Header, m); err != nil {
+			return nil, err
+		}
+	}
+	req, err := modernRequest(m, principal)
+	if err != nil {
+		return nil, err
+	}
+	req.ParamHeaders = paramHeaders(r.Header)
+	return req, nil
+}
+
+// checkMirror: 2026-07-28, basic/transports/streamable-http, "Server
+// Validation".
+func checkMirror(h http.Header, m *mcp.Message) *mcp.Error {
+	version, _ := m.Params.Text(mcp.MetaVersion)
+	if err := checkHeader(h, versionHeader, version, false); err != nil {
+		return err
+	}
+	if err := checkHeader(h, methodHeader, m.Method, false); err != nil {
+		return err
+	}
+	field := mcp.NameField(m.Method)
+	if field == mcp.FieldNone {
+		return nil
+	}
+	name, ok := m.Params.Text(field)
+	if !ok {
+		return mcp.Errorf(mcp.CodeInvalidParams, "params.%s must be a string", field.Key())
+	}
+	return checkHeader(h, nameHeader, name, true)
+}
+
+// checkHeader compares one header with what the body says.
+func checkHeader(h http.Header, key, want string, encoded bool) *mcp.Error {
+	values := h[key]
+	switch {
+	case len(values) == 0:
+		return mismatch("%s header is missing; the body says %s", spelled(key), escape(want))
+	case len(values) > 1:
+		return mismatch("%s header stands %d times; the body says %s", spelled(key), len(values), escape(want))
+	}
+	got := strings.Trim(values[0], " \t")
+	if encoded {
+		decoded, err := mcp.DecodeHeaderValue(got)
+		if err != nil {
+			return mismatch("%s header %s: %v; the body says %s", spelled(key), escape(got), err, escape(want))
+		}
+		got = decoded
+	}
+	if got != want {
+		return mismatch("%s header says %s; the body says %s", spelled(key), escape(got), escape(want))
+	}
+	return nil
+}
+
+// spelled is the header as the specification writes it.
+func spelled(key string) string {
+	if key == versionHeader {
+		return "MCP-Protocol-Version"
+	}
+	return key
+}
+
+func mismatch(format string, args ...any) *mcp.Error {
+	return mcp.Errorf(mcp.CodeHeaderMismatch, format, args...)
+}
+
+// paramHeaders returns the headers that mirror arguments of a tool, for the
+// Handler, which knows the tool. It is never nil.
+func paramHeaders(h http.Header) map[string][]string {
+	found := make(map[string][]string)
+	for key, values := range h {
+		if strings.HasPrefix(key, paramPrefix) {
+			found[key] = values
+		}
+	}
+	return found
+}

@@ -1,0 +1,94 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Denial is what Config.Authenticate returns to say how a request is refused.
+// Any other error is a plain 401.
+type Denial struct {
+	// Status is 401 or 403; zero is 401.
+	Status int
+	// Challenge is the WWW-Authenticate header; "" is "Bearer".
+	Challenge string
+	// Message is shown to the client. It must not quote the credentials.
+	Message string
+}
+
+// Error returns the message.
+func (d *Denial) Error() string { return d.Message }
+
+// refusal is the answer to an HTTP request that goes no further.
+type refusal struct {
+	status int
+	id     mcp.ID
+	err    *mcp.Error
+	header [2]string // one more header, or nothing
+}
+
+// refuse returns a refusal of something that is not yet a message.
+func refuse(status int, format string, args ...any) *refusal {
+	return &refusal{status: status, err: mcp.Errorf(mcp.CodeInvalidRequest, format, args...)}
+}
+
+// refuseMessage returns the refusal of a message that could be read.
+func refuseMessage(status int, id mcp.ID, err *mcp.Error) *refusal {
+	return &refusal{status: status, id: id, err: err}
+}
+
+func (r *refusal) with(header, value string) *refusal {
+	r.header = [2]string{header, value}
+	return r
+}
+
+// message returns the body: a JSON-RPC error, with the id where it is known.
+func (r *refusal) message() session.Message {
+	return session.Message{Head: mcp.AppendError(nil, r.id, r.err), Status: r.status}
+}
+
+func shuttingDown() *mcp.Error {
+	f := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.NotDispatched, Message: "the gateway is shutting down"}
+	return f.Wire()
+}
+
+// retryAfter is what clients are told who come at the wrong time, in seconds.
+const retryAfter = "5"
+
+func refuseDraining(id mcp.ID) *refusal {
+	return refuseMessage(http.StatusServiceUnavailable, id, shuttingDown()).with("Retry-After", retryAfter)
+}
+
+// refuseBegin returns the refusal of a request that the session does not take.
+func (s *Server) refuseBegin(id mcp.ID, err error) *refusal {
+	switch {
+	case errors.Is(err, session.ErrDuplicate):
+		return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "a request with id %s is in flight", id))
+	case errors.Is(err, session.ErrTooMany):
+		return refuseMessage(http.StatusTooManyRequests, id, tooMany(s.cfg.Limits.InFlightPerSession, "requests in flight", "inFlightPerSession")).
+			with("Retry-After", retryAfter)
+	default:
+		return refuseSession(id)
+	}
+}
+
+func tooMany(n int, what, limit string) *mcp.Error {
+	f := &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: strconv.Itoa(n) + " " + what + " (limits." + limit + ")"}
+	return f.Wire()
+}
+
+// refuseSession is the answer for a session that is not, is no more, or is
+// somebody else's (2025-11-25, basic/transports, "Session Management").
+func refuseSession(id mcp.ID) *refusal {
+	return refuseMessage(http.StatusNotFound, id, mcp.Errorf(mcp.CodeInvalidRequest, "session not found; open a new one with initialize"))
+}
+
+// asWire returns the error that a peer is to be told as it is.
+func asWire(err error) (*mcp.Error, bool) { return errors.AsType[*mcp.Error](err) }

@@ -1,0 +1,177 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+)
+
+const (
+	jsonType   = "application/json"
+	streamType = "text/event-stream"
+
+	// joinUpTo is the size up to which the parts of a message are copied into
+	// one write. Beyond, the copy costs more than the system call.
+	joinUpTo = 32 << 10
+
+	// pieceSize is how much is written under one deadline: what a client on a
+	// slow line takes in that time.
+	pieceSize = 256 << 10
+)
+
+// response writes one HTTP response. It belongs to the goroutine that net/http
+// gave it. After an error nothing more is written.
+type response struct {
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	timeout time.Duration
+	buf     []byte
+	err     error
+}
+
+func (s *Server) newResponse(w http.ResponseWriter) *response {
+	return &response{w: w, rc: http.NewResponseController(w), timeout: s.cfg.WriteTimeout}
+}
+
+// refuse writes the refusal.
+func (p *response) refuse(r *refusal) {
+	if r.header[0] != "" {
+		p.w.Header().Set(r.header[0], r.header[1])
+	}
+	m := r.message()
+	p.json(&m)
+}
+
+// accepted answers what has no answer.
+func (p *response) accepted() {
+	p.w.WriteHeader(http.StatusAccepted)
+}
+
+// json writes the message as the whole body.
+func (p *response) json(m *session.Message) {
+	h := p.w.Header()
+	h.Set("Content-Type", jsonType)
+	h.Set("Content-Length", strconv.Itoa(m.Len()))
+	status := m.Status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	p.w.WriteHeader(status)
+	if m.Len() <= joinUpTo && len(m.Body) > 0 {
+		p.buf = append(append(append(p.buf[:0], m.Head...), m.Body...), m.Tail...)
+		p.write(p.buf)
+		return
+	}
+	p.write(m.Head)
+	p.write(m.Body)
+	p.write(m.Tail)
+}
+
+// beginStream writes the header of an event stream.
+func (p *response) beginStream() {
+	h := p.w.Header()
+	h.Set("Content-Type", streamType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	p.w.WriteHeader(http.StatusOK)
+}
+
+// comment writes a sign of life, and the header with it where that was not
+// written yet: there are proxies that hold a header back until something follows.
+func (p *response) comment() {
+	p.buf = frame.AppendComment(p.buf[:0], "")
+	p.write(p.buf)
+	p.flush()
+}
+
+// event writes the message as one event, without flushing.
+func (p *response) event(m *session.Message) {
+	if m.Len() <= joinUpTo || bytes.ContainsAny(m.Body, "\r\n") {
+		whole := m.Head
+		if len(m.Body) > 0 {
+			whole = append(append(append(make([]byte, 0, m.Len()), m.Head...), m.Body...), m.Tail...)
+		}
+		p.buf = frame.AppendEvent(p.buf[:0], "", whole)
+		p.write(p.buf)
+		return
+	}
+	// A large body is written as it is: it has no line breaks.
+	p.write([]byte("event: message\ndata: "))
+	p.write(m.Head)
+	p.write(m.Body)
+	p.write(m.Tail)
+	p.write([]byte("\n\n"))
+}
+
+// write gives each piece its own time: a response as a whole may take any.
+func (p *response) write(b []byte) {
+	for len(b) > 0 && p.err == nil {
+		n := min(len(b), pieceSize)
+		p.extend()
+		_, p.err = p.w.Write(b[:n])
+		b = b[n:]
+	}
+}
+
+func (p *response) flush() {
+	if p.err == nil {
+		p.extend()
+		p.err = p.rc.Flush()
+	}
+}
+
+func (p *response) extend() {
+	// A writer that knows no deadlines has no slow client either.
+	_ = p.rc.SetWriteDeadline(time.Now().Add(p.timeout))
+}
+
+// end takes the last deadline back, so that it does not hit the next response
+// of the connection.
+func (p *response) end() {
+	_ = p.rc.SetWriteDeadline(time.Time{})
+}
+
+// stream writes what the carrier gets until the stream has ended, the carrier
+// was revoked, gone is closed, or the client does not take it. It reports
+// whether all was written that there ever will be.
+func (p *response) stream(c *session.Carrier, keepAlive time.Duration, gone <-chan struct{}) bool {
+	quiet := time.NewTimer(keepAlive)
+	defer quiet.Stop()
+	batch, state := c.Take(nil)
+	if len(batch) == 0 && state == session.Open {
+		p.comment() // takes the header with it
+	}
+	for ; ; batch, state = c.Take(batch[:0]) {
+		for i := range batch {
+			p.event(&batch[i])
+			batch[i] = session.Message{}
+		}
+		if len(batch) > 0 {
+			p.flush()
+			quiet.Reset(keepAlive)
+		}
+		switch {
+		case p.err != nil:
+			return false
+		case state != session.Open:
+			return state == session.Ended
+		case len(batch) > 0:
+			continue
+		}
+		select {
+		case <-c.Wake():
+		case <-quiet.C:
+			p.comment()
+			quiet.Reset(keepAlive)
+		case <-gone:
+			return false
+		}
+	}
+}

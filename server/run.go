@@ -1,0 +1,119 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// dialect is how one era says what the inside says: the one place in which an
+// answer depends on the revision of the client.
+type dialect interface {
+	// result returns the terminal of a request that succeeded, or of one whose
+	// result cannot be said in this era.
+	result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message
+	// failure returns the terminal of a request that failed.
+	failure(id mcp.ID, err *mcp.Error) session.Message
+}
+
+// task is a request on its way through the Handler.
+type task struct {
+	flight
+	req     *mcp.Request
+	caller  mcp.Caller
+	dialect dialect
+}
+
+// newTask makes the task of a request and the context that it runs in: the
+// values are those of ctx, the end is the task's own, because what a disconnect
+// means is decided by era.
+func newTask(ctx context.Context, req *mcp.Request, d dialect) (context.Context, *task) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	t := &task{req: req, dialect: d}
+	t.cancel = cancel
+	if req.Method == "subscriptions/listen" {
+		t.kind = listen
+	}
+	return ctx, t
+}
+
+// start runs the task in a goroutine of its own. It ends when the Handler
+// returns; Shutdown and Close wait for it. It reports false, and starts nothing,
+// when the server is draining.
+func (s *Server) start(ctx context.Context, t *task) bool {
+	if !s.flights.enter(&t.flight) {
+		t.cancel(errDraining)
+		return false
+	}
+	s.requests.Add(1)
+	go s.run(ctx, t)
+	return true
+}
+
+func (s *Server) run(ctx context.Context, t *task) {
+	defer s.flights.leave(&t.flight)
+	defer t.cancel(nil)
+	res, err := s.serve(ctx, t.req, t.caller)
+	t.x.Finish(s.terminal(ctx, t, res, err))
+}
+
+// terminal makes the terminal out of what the Handler returned.
+func (s *Server) terminal(ctx context.Context, t *task, res *mcp.Result, err error) session.Message {
+	id := t.x.ID()
+	switch {
+	case t.kind == listen && t.tornDown.Load():
+		// A listen that we end has succeeded, whatever its Handler made of the
+		// end of its context (2026-07-28, basic/patterns/subscriptions,
+		// "Graceful Closure").
+		return t.dialect.result(id, t.req, &mcp.Result{})
+	case err != nil:
+		return t.dialect.failure(id, s.wireError(ctx, t.req, err))
+	case res == nil:
+		return t.dialect.failure(id, s.wireError(ctx, t.req, errNoResult))
+	default:
+		return t.dialect.result(id, t.req, res)
+	}
+}
+
+var errNoResult = errors.New("the handler returned neither a result nor an error")
+
+// wireError returns what the client is told, and logs what it is not.
+func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mcp.Error {
+	if e, ok := errors.AsType[*mcp.Error](err); ok {
+		return e
+	}
+	if f, ok := errors.AsType[*mcp.Fault](err); ok {
+		s.log.DebugContext(ctx, "request failed", slog.String("method", req.Method), slog.Any("error", errors.Join(f, f.Cause)))
+		return f.Wire()
+	}
+	ref := rand.Text()
+	s.log.ErrorContext(ctx, "handler failed", slog.String("ref", ref), slog.String("method", req.Method), slog.Any("error", err))
+	return mcp.Errorf(mcp.CodeInternalError, "internal error (ref %s in the log)", ref)
+}
+
+// serve calls the Handler. A panic in it is an error of this request and of
+// nothing else.
+func (s *Server) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			res, err = nil, s.panicked(ctx, req, p)
+		}
+	}()
+	return s.handler.Serve(ctx, req, caller)
+}
+
+func (s *Server) panicked(ctx context.Context, req *mcp.Request, p any) error {
+	s.panics.Add(1)
+	ref := rand.Text()
+	s.log.ErrorContext(ctx, "handler panicked", slog.String("ref", ref), slog.String("method", req.Method),
+		slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+	return mcp.Errorf(mcp.CodeInternalError, "internal error (ref %s in the log)", ref)
+}

@@ -1,0 +1,205 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Server shows a Handler to MCP clients. It is an [net/http.Handler] for one
+// endpoint, whatever the URL's path is, and serves pipes. Its methods may be
+// called concurrently. It must be ended by Shutdown or Close.
+type Server struct {
+	handler  mcp.Handler
+	cfg      Config
+	log      *slog.Logger
+	rules    session.Rules
+	counts   session.Counters
+	sessions *session.Table
+	flights  flights
+	sweeper  sweeper
+
+	requests, refused, panics atomic.Uint64
+}
+
+// New returns a Server that shows h.
+func New(h mcp.Handler, cfg Config) *Server {
+	cfg = cfg.effective()
+	s := &Server{
+		handler:  h,
+		cfg:      cfg,
+		log:      cfg.Logger,
+		sessions: session.NewTable(cfg.Limits.table()),
+	}
+	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts}
+	return s
+}
+
+// Stats are counters of a [Server] since it began, and what is open now.
+type Stats struct {
+	Sessions    int    // legacy sessions on HTTP
+	InFlight    int    // requests, listens and standalone streams
+	Requests    uint64 // handed to the Handler
+	Refused     uint64 // answered before that
+	Panics      uint64 // of the Handler
+	Dropped     uint64 // messages that a slow or absent client did not get
+	Merged      uint64 // messages that a newer one of the same meaning replaced
+	Undelivered uint64 // terminals for clients that were gone
+	Strays      uint64 // answers to nothing that was asked
+}
+
+// Stats returns the counters. They are not read at one instant.
+func (s *Server) Stats() Stats {
+	open, _ := s.flights.of(call, listen, standing)
+	return Stats{
+		Sessions:    s.sessions.Len(),
+		InFlight:    len(open),
+		Requests:    s.requests.Load(),
+		Refused:     s.refused.Load(),
+		Panics:      s.panics.Load(),
+		Dropped:     s.counts.Dropped.Load(),
+		Merged:      s.counts.Merged.Load(),
+		Undelivered: s.counts.Undelivered.Load(),
+		Strays:      s.counts.Strays.Load(),
+	}
+}
+
+// Why the context of a request ends.
+var (
+	errCancelled    = errors.New("the client cancelled the request")
+	errDisconnected = errors.New("the client closed the connection")
+	errDraining     = errors.New("the server is shutting down")
+	errPipeClosed   = errors.New("the client closed the pipe")
+)
+
+// Shutdown ends the server in order: new requests are refused, listens end with
+// their result and standalone streams end, and requests in flight are waited
+// for. When ctx ends first, those that are left get an error which says that
+// their outcome is unknown, and Shutdown returns ctx's error. It returns after
+// the last goroutine, which is when the last Handler has returned, and may be
+// called again.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.flights.drain()
+	s.flights.tearDown(errDraining, listen, standing)
+	err := s.flights.wait(ctx, call, listen, standing)
+	s.cut()
+	return err
+}
+
+// Close ends the server at once: requests in flight get an error which says that
+// their outcome is unknown. It returns after the last goroutine, which is when
+// the last Handler has returned, and may be called again.
+func (s *Server) Close() error {
+	s.flights.drain()
+	s.flights.tearDown(errDraining, listen, standing)
+	s.cut()
+	return nil
+}
+
+// cut ends everything that is left.
+func (s *Server) cut() {
+	gone := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down"}
+	open, _ := s.flights.of(call)
+	for _, fl := range open {
+		fl.cut(gone.Wire())
+	}
+	ctx := context.Background()
+	_ = s.flights.wait(ctx, call, listen, standing)
+	for _, sess := range s.sessions.Drain() {
+		s.end(sess, gone.Wire())
+	}
+	s.flights.tearDown(errDraining, pipe)
+	_ = s.flights.wait(ctx, pipe)
+	s.sweeper.stop()
+}
+
+// cut ends the flight with a terminal of ours, if it has none yet.
+func (fl *flight) cut(e *mcp.Error) {
+	if fl.x != nil {
+		fl.x.Finish(session.Message{Head: mcp.AppendError(nil, fl.x.ID(), e)})
+	}
+	fl.cancel(errDraining)
+}
+
+// end ends a session with all that is in it and all that was kept for it.
+func (s *Server) end(sess *session.Session, why *mcp.Error) {
+	s.sessions.Remove(sess)
+	if sess.End(why) {
+		sess.Scope.End()
+	}
+}
+
+// newSessionID returns an id of 130 random bits in base32
+// (2025-11-25, basic/transports, "Session Management").
+func newSessionID() string { return rand.Text() }
+
+// sweeper runs Sweep when a session may be due: one timer for all of them, and
+// none while there are no sessions.
+type sweeper struct {
+	mu      sync.Mutex
+	stopped bool
+	timer   *time.Timer
+	running sync.WaitGroup // sweeps that have begun
+}
+
+// sweepAfter has the sessions swept in d, unless that is to happen anyway.
+func (s *Server) sweepAfter(d time.Duration) {
+	w := &s.sweeper
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped || w.timer != nil {
+		return
+	}
+	w.timer = time.AfterFunc(d, s.sweep)
+}
+
+// sweep runs on the timer's goroutine; Shutdown and Close wait for it.
+func (s *Server) sweep() {
+	if !s.sweeper.begin() {
+		return
+	}
+	defer s.sweeper.running.Done()
+	ended, next := s.sessions.Sweep(time.Now())
+	for _, sess := range ended {
+		sess.Scope.End()
+	}
+	if !next.IsZero() {
+		s.sweepAfter(max(time.Until(next), time.Second))
+	}
+}
+
+func (w *sweeper) begin() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = nil
+	if w.stopped {
+		return false
+	}
+	w.running.Add(1)
+	return true
+}
+
+func (w *sweeper) stop() {
+	w.halt()
+	w.running.Wait()
+}
+
+func (w *sweeper) halt() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+}

@@ -1,0 +1,149 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// legacyGet carries the standalone stream of a session. A second GET takes over
+// from the first. While it is open, the changes that the client's view undergoes
+// come from an inner subscriptions/listen.
+func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refusal {
+	if no := s.checkAcceptStream(r); no != nil {
+		return no
+	}
+	sess, no := s.legacySession(r, principal, mcp.ID{})
+	if no != nil {
+		return no
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	fl := &flight{kind: standing, cancel: cancel}
+	if !s.flights.enter(fl) {
+		return refuseDraining(mcp.ID{})
+	}
+	defer s.flights.leave(fl)
+	c := sess.Standalone().Attach(make(chan struct{}, 1))
+	defer c.Detach()
+	if s.listenFor(ctx, sess) {
+		p.beginStream()
+		p.stream(c, s.cfg.KeepAlive, ctx.Done())
+	}
+	return nil
+}
+
+// listenFor has the Handler tell what changes in the session's view, until ctx
+// ends. It returns at once. The goroutine ends when the Handler returns;
+// Shutdown and Close wait for it. It reports false when the server is draining.
+func (s *Server) listenFor(ctx context.Context, sess *session.Session) bool {
+	ctx, cancel := context.WithCancelCause(ctx)
+	fl := &flight{kind: standing, cancel: cancel}
+	if !s.flights.enter(fl) {
+		cancel(errDraining)
+		return false
+	}
+	go func() {
+		defer s.flights.leave(fl)
+		defer cancel(nil)
+		req := listenRequest(sess)
+		_, err := s.serve(ctx, req, &changes{outlet{server: s, stream: sess.Standalone()}})
+		if err != nil && ctx.Err() == nil {
+			s.log.DebugContext(ctx, "no changes to listen to", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
+		}
+	}()
+	return true
+}
+
+// listenRequest asks for what a legacy client is told without asking.
+func listenRequest(sess *session.Session) *mcp.Request {
+	const all = `{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`
+	params, err := mcp.ParseObject([]byte(all))
+	if err != nil {
+		params = mcp.Object{} // the text above parses
+	}
+	return &mcp.Request{
+		Method:    "subscriptions/listen",
+		Params:    params,
+		Client:    sess.Client,
+		LogLevel:  sess.Level(),
+		Principal: sess.Principal,
+		Scope:     sess.Scope,
+	}
+}
+
+// changes is the Caller of the inner listen of a session. A legacy client knows
+// nothing of the subscription: the acknowledgement is not for it.
+type changes struct{ outlet }
+
+// Notify puts a change on the standalone stream.
+func (c *changes) Notify(ctx context.Context, n *mcp.Notification) error {
+	m, ok := changeMessage(n)
+	if !ok {
+		return c.drop()
+	}
+	if m.Class == session.Opening {
+		return nil
+	}
+	var e mcp.Edit
+	if n.Params.Has(mcp.MetaSubscriptionID) {
+		e.Delete(mcp.MetaSubscriptionID)
+	}
+	m.Head = mcp.AppendNotification(nil, n.Method, legacyParams(n, &e))
+	return c.put(ctx, m)
+}
+
+func legacyParams(n *mcp.Notification, e *mcp.Edit) []byte {
+	if n.Params.IsZero() {
+		return nil
+	}
+	return e.AppendTo(nil, &n.Params)
+}
+
+// Ask puts a question that belongs to no request.
+func (c *changes) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
+}
+
+// unrelated is the Caller of a session: the address of what belongs to none of
+// its requests.
+type unrelated struct {
+	outlet
+	sess *session.Session
+}
+
+// standalone returns the Caller whose messages go to the standalone stream. It
+// lives as long as the session.
+func (s *Server) standalone(sess *session.Session) mcp.Caller {
+	return &unrelated{outlet{server: s, stream: sess.Standalone()}, sess}
+}
+
+// Notify puts the notification on the standalone stream. It never waits: where
+// the client does not listen, or slowly, all but changes are dropped.
+func (c *unrelated) Notify(_ context.Context, n *mcp.Notification) error {
+	m, ok := changeMessage(n)
+	switch {
+	case n.Method == "notifications/message" && wants(c.sess.Level(), n):
+		m.Class = session.Log
+	case !ok || m.Class == session.Opening:
+		return c.drop()
+	}
+	m.Head = mcp.AppendNotification(nil, n.Method, n.Params.Bytes())
+	full, err := c.stream.Append(m)
+	if full != nil {
+		return c.drop()
+	}
+	return err
+}
+
+// Ask puts the question on the standalone stream, and waits for a while for the
+// client to open it.
+func (c *unrelated) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return c.server.ask(ctx, c.sess, c.stream, req)
+}

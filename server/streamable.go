@@ -1,0 +1,145 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// The headers of the transport.
+const (
+	sessionHeader = "Mcp-Session-Id"
+	versionHeader = "Mcp-Protocol-Version"
+	methodHeader  = "Mcp-Method"
+	nameHeader    = "Mcp-Name"
+	paramPrefix   = "Mcp-Param-"
+)
+
+// ServeHTTP serves the MCP endpoint, whatever the URL's path is.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p := s.newResponse(w)
+	defer p.end()
+	if no := s.enter(p, r); no != nil {
+		s.refused.Add(1)
+		p.refuse(no)
+	}
+}
+
+func (s *Server) enter(p *response, r *http.Request) *refusal {
+	for _, check := range entryChecks() {
+		if no := check(s, r); no != nil {
+			return no
+		}
+	}
+	principal, no := s.authenticate(r)
+	if no != nil {
+		return no
+	}
+	switch r.Method {
+	case http.MethodPost:
+		return s.post(p, r, principal)
+	case http.MethodGet:
+		return s.legacyGet(p, r, principal)
+	default:
+		return s.legacyDelete(p, r, principal)
+	}
+}
+
+// post serves a POST. Nothing is answered before the whole body is there.
+func (s *Server) post(p *response, r *http.Request, principal string) *refusal {
+	for _, check := range postChecks() {
+		if no := check(s, r); no != nil {
+			return no
+		}
+	}
+	body, no := s.readBody(p.w, r)
+	if no != nil {
+		return no
+	}
+	if mcp.IsBatch(body) {
+		return s.legacyBatch(p, r, principal, body)
+	}
+	m, err := mcp.Parse(body, s.cfg.Limits.message())
+	if err != nil {
+		return refuseMessage(http.StatusBadRequest, m.ID, parseError(err))
+	}
+	if isModern(&m, r.Header) {
+		return s.modernPost(p, r, principal, &m)
+	}
+	return s.legacyPost(p, r, principal, &m)
+}
+
+func parseError(err error) *mcp.Error {
+	if pe, ok := errors.AsType[*mcp.ParseError](err); ok {
+		return pe.Wire()
+	}
+	return mcp.Errorf(mcp.CodeParseError, "the body is no message")
+}
+
+// isModern decides the era of one message: modern is what says so, and what
+// says nothing at all where a legacy message would have to say something
+// (2026-07-28, basic/versioning, "Backward Compatibility").
+func isModern(m *mcp.Message, h http.Header) bool {
+	switch {
+	case m.Params.Has(mcp.MetaVersion):
+		return true
+	case h.Get(sessionHeader) != "", m.Method == "initialize":
+		return false
+	default:
+		return mcp.Version(h.Get(versionHeader)).Era() != mcp.EraLegacy
+	}
+}
+
+// answer carries the exchange on the response of the request that began it, and
+// decides its form. It returns when the exchange is over, or when the client is
+// gone: what that means is said by gone.
+func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone func()) {
+	c := x.Stream().Attach(make(chan struct{}, 1))
+	defer c.Detach()
+	switch s.awaitForm(x, c, r.Context().Done()) {
+	case session.Undecided:
+		gone()
+	case session.JSON:
+		batch, _ := c.Take(nil)
+		for i := range batch {
+			p.json(&batch[i])
+		}
+		if p.err != nil {
+			gone()
+		}
+	case session.SSE:
+		p.beginStream()
+		if !p.stream(c, s.cfg.KeepAlive, r.Context().Done()) {
+			gone()
+		}
+	}
+}
+
+// awaitForm waits until the form of the answer is clear. It returns Undecided
+// when the client is gone before that.
+func (s *Server) awaitForm(x *session.Exchange, c *session.Carrier, gone <-chan struct{}) session.Form {
+	if form := x.Form(false); form != session.Undecided {
+		return form
+	}
+	grace := time.NewTimer(s.cfg.Grace)
+	defer grace.Stop()
+	for {
+		force := false
+		select {
+		case <-c.Wake():
+		case <-grace.C:
+			force = true
+		case <-gone:
+			return session.Undecided
+		}
+		if form := x.Form(force); form != session.Undecided {
+			return form
+		}
+	}
+}
