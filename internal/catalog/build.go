@@ -63,6 +63,8 @@ func (b *builder) entries(k Kind) []*Entry {
 	return all
 }
 
+// backendEntries reads the items of one kind of one backend. Each is judged for
+// itself: a bad one costs nothing but itself.
 func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	in := &b.in[backend]
 	list := &in.Lists[k]

@@ -98,6 +98,7 @@ func identity(k Kind, obj *mcp.Object) (own, reason string) {
 	return own, ""
 }
 
+// textMember is Object.Text for a member that mcp has no Field for.
 func textMember(raw []byte, name string) (string, bool) {
 	for n, value := range members(raw) {
 		if n == name && isString(value) {
@@ -150,6 +151,8 @@ func (e *Entry) readTool(maxSchema int) (reason string) {
 	return ""
 }
 
+// readAnnotations takes true for true and everything else for the default, which
+// is the careful answer.
 func (e *Entry) readAnnotations(raw []byte) {
 	for name, value := range members(raw) {
 		switch name {

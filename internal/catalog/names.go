@@ -47,6 +47,7 @@ func (r *Rules) offers(own string) bool {
 	return len(r.Include) == 0 || slices.ContainsFunc(r.Include, matches)
 }
 
+// match compares from the left, and the part behind the last * from the right.
 func match(pattern, name string) bool {
 	head, rest, wild := strings.Cut(pattern, "*")
 	if !wild {

@@ -21,6 +21,9 @@ func (c *Catalog) Capabilities() []byte { return c.capabilities }
 // their names.
 func (c *Catalog) Instructions() string { return c.instructions }
 
+// mergeCapabilities writes only capabilities that the gateway itself keeps: those
+// that it would have to take a backend's word for, such as experimental ones, are
+// not passed on.
 func mergeCapabilities(backends []Backend) []byte {
 	var parts []string
 	for _, c := range []struct{ name, value string }{
@@ -53,6 +56,8 @@ func declares(capabilities []byte, name string) bool {
 // model before anything was asked.
 const maxInstructions = 16 << 10
 
+// mergeInstructions says whose instructions are whose, because they speak of tools
+// by names that may be prefixed here.
 func mergeInstructions(backends []Backend, configured string) string {
 	if configured != "" {
 		return configured

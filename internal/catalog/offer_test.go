@@ -84,3 +84,23 @@ func TestKinds(t *testing.T) {
 		}
 	}
 }
+
+func TestShorten(t *testing.T) {
+	tests := []struct {
+		text string
+		most int
+		want string
+	}{
+		{"abc", 3, "abc"},
+		{"abcd", 3, "abc [...]"},
+		{"aéé", 3, "aé [...]"},
+		{"aéé", 4, "aé [...]"},
+		{"aéé", 5, "aéé"},
+		{"語語", 2, " [...]"},
+	}
+	for _, tt := range tests {
+		if got := shorten(tt.text, tt.most); got != tt.want {
+			t.Errorf("shorten(%q, %d) = %q, want %q", tt.text, tt.most, got, tt.want)
+		}
+	}
+}

@@ -49,6 +49,7 @@ func mayRefer(raw []byte) bool {
 	return bytes.Contains(raw, []byte("Ref")) || bytes.Contains(raw, []byte("$ref")) || bytes.Contains(raw, []byte(`\u`))
 }
 
+// isMetaSchema reports whether a validator has the schema by itself.
 func isMetaSchema(ref string) bool {
 	return strings.HasPrefix(ref, "https://json-schema.org/") || strings.HasPrefix(ref, "http://json-schema.org/")
 }
@@ -60,6 +61,8 @@ type refWalk struct {
 	refs []string
 }
 
+// schema looks for the id first: it holds for its siblings, wherever it stands
+// among them.
 func (w *refWalk) schema(raw []byte, base *url.URL) {
 	for name, value := range members(raw) {
 		if name == "$id" && isString(value) {

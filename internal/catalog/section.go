@@ -62,6 +62,8 @@ func freshness(k Kind, backends []Backend) freshnessOf {
 	return f
 }
 
+// newSection encodes the list, so that answering it is no work: lists are asked
+// for far more often than they change.
 func newSection(k Kind, entries []*Entry, fresh freshnessOf, opt Options) section {
 	s := section{
 		kind:    k,
@@ -140,6 +142,8 @@ func (s *section) cursorAfter(i int) string {
 	return encodeCursor(s.kind, s.entries[i].Name)
 }
 
+// encodeCursor writes the kind as well, so that a cursor of another list is
+// refused and not mistaken for an item of the same name.
 func encodeCursor(k Kind, after string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{'0' + byte(k)}, after...))
 }
@@ -173,6 +177,7 @@ func (s *section) list(cursor string) (*mcp.Result, bool) {
 	return page, true
 }
 
+// find returns the entry that clients know by the name.
 func (s *section) find(name string) (*Entry, bool) {
 	i, ok := s.at[name]
 	if !ok {
@@ -185,6 +190,8 @@ func (s *section) find(name string) (*Entry, bool) {
 // order have the same one. The zero value is that of no list.
 type Digest [16]byte
 
+// digest takes the length of each item too, because two items in a row are not
+// the same as one of the same bytes.
 func digest(entries []*Entry) Digest {
 	h := sha256.New()
 	var size [8]byte
