@@ -71,7 +71,8 @@ func (e *Edit) AppendTo(dst []byte, o *Object) []byte {
 	if e.IsZero() && !o.IsZero() {
 		return append(dst, o.raw...)
 	}
-	var top []change
+	var room [8]change
+	top := room[:0]
 	for _, c := range e.changes {
 		if c.field.parent() == FieldNone && c.field != FieldNone && c.field < numFields {
 			top = append(top, c)
@@ -88,7 +89,8 @@ func (e *Edit) AppendTo(dst []byte, o *Object) []byte {
 
 // nested turns the changes inside of parent into one change of parent.
 func (e *Edit) nested(top []change, parent Field, o *Object) []change {
-	var inner []change
+	var room [8]change
+	inner := room[:0]
 	sets := false
 	for _, c := range e.changes {
 		if c.field.parent() == parent {
@@ -96,7 +98,7 @@ func (e *Edit) nested(top []change, parent Field, o *Object) []change {
 			sets = sets || len(c.value) > 0
 		}
 	}
-	if inner == nil {
+	if len(inner) == 0 {
 		return top
 	}
 	members, raw, base := o, o.Raw(parent), o.offset(parent)
@@ -116,7 +118,8 @@ func (e *Edit) nested(top []change, parent Field, o *Object) []change {
 	if i >= 0 {
 		top = slices.Delete(top, i, i+1)
 	}
-	return append(top, change{parent, splice(nil, raw, base, members, inner)})
+	value := make([]byte, 0, len(raw)+e.growth())
+	return append(top, change{parent, splice(value, raw, base, members, inner)})
 }
 
 // scanNested finds the members of a _meta or ref that was itself set; nil where
@@ -145,8 +148,10 @@ type cut struct {
 // splice appends the object raw with the changes made. Where its members stand
 // is known from o, whose offsets are base more than those of raw.
 func splice(dst, raw []byte, base int, o *Object, changes []change) []byte {
-	var cuts []cut
-	var added []change
+	var cutRoom [8]cut
+	cuts := cutRoom[:0]
+	var addedRoom [8]change
+	added := addedRoom[:0]
 	for _, c := range changes {
 		m, ok := o.find(c.field)
 		switch {

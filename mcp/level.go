@@ -72,9 +72,8 @@ func (l level) variantOf(name []byte) Field {
 	case levelResult, levelResultRef, levelError, levelMeta:
 		return FieldNone
 	}
-	keys := fieldKeys()
 	for f := lo; f < hi; f++ {
-		if foldsTo(name, keys[f]) {
+		if foldsTo(name, fieldKeys[f]) {
 			return f
 		}
 	}

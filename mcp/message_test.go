@@ -335,7 +335,8 @@ func TestKindString(t *testing.T) {
 
 // The marks of the scanner: no allocation for a message of a known method.
 func TestParseAllocates(t *testing.T) {
-	for _, in := range []string{smallCall, textResult(10 << 10), denseResult(10 << 10), toolsResult(10 << 10)} {
+	const unknown = `{"jsonrpc":"2.0","id":1,"method":"ping","trace":0,"params":{"a":1,"naming":2,"uris":3,"_meta":{"b":4}}}`
+	for _, in := range []string{smallCall, unknown, textResult(10 << 10), denseResult(10 << 10), toolsResult(10 << 10)} {
 		data := []byte(in)
 		if n := testing.AllocsPerRun(20, func() {
 			if _, err := Parse(data, Limits{}); err != nil {

@@ -22,11 +22,8 @@ func TestObjectFields(t *testing.T) {
 	for f := FieldName; f < numFields; f++ {
 		key := string(AppendString(nil, f.Key()))
 		in := `{"before":0,` + key + ` : "x" }`
-		switch f.parent() {
-		case FieldMeta:
-			in = `{"_meta":` + in + `}`
-		case FieldRef:
-			in = `{"ref":` + in + `}`
+		if parent := f.parent(); parent != FieldNone {
+			in = `{"` + parent.Key() + `":` + in + `}`
 		}
 		o, err := ParseObject([]byte(in))
 		if err != nil {

@@ -111,10 +111,14 @@ const (
 	ResultInputRequired = "input_required"
 )
 
-// Type returns the result's resultType; an absent one is [ResultComplete].
+// Type returns the result's resultType; an absent one is [ResultComplete]. One
+// that is no string is returned as its JSON text, which no type is.
 func (r *Result) Type() string {
+	if !r.Has(FieldResultType) {
+		return ResultComplete
+	}
 	if t, ok := r.Text(FieldResultType); ok {
 		return t
 	}
-	return ResultComplete
+	return string(r.Raw(FieldResultType))
 }

@@ -1,0 +1,89 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestError(t *testing.T) {
+	err := error(Errorf(CodeMethodNotFound, "no method %q", "x"))
+	if got, want := err.Error(), `no method "x" (code -32601)`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	wrapped := fmt.Errorf("calling: %w", err)
+	if !errors.Is(wrapped, &Error{Code: CodeMethodNotFound}) {
+		t.Error("an error is not one of its code")
+	}
+	if errors.Is(wrapped, &Error{Code: CodeInvalidParams}) || errors.Is(wrapped, io.EOF) {
+		t.Error("an error is one of another code")
+	}
+}
+
+func TestFault(t *testing.T) {
+	for _, tt := range []struct {
+		fault *Fault
+		text  string
+		data  string
+	}{
+		{&Fault{Code: CodeBackendUnavailable, Outcome: NotDispatched, Backend: "db", Message: "connection refused", Cause: io.EOF},
+			`backend "db": connection refused; the request was not sent`,
+			`{"source":"gateway","outcome":"not_dispatched","backend":"db"}`},
+		{&Fault{Code: CodeBackendFailed, Outcome: Unknown, Backend: "a\"b", Message: "it exited"},
+			`backend "a\"b": it exited; the request may have been executed`,
+			`{"source":"gateway","outcome":"unknown","backend":"a\"b"}`},
+		{&Fault{Code: CodeDeadline, Outcome: Completed, Message: "too late"},
+			`too late; the request was executed`,
+			`{"source":"gateway","outcome":"completed"}`},
+		{&Fault{Code: CodeUnsupported, Message: "no way"}, `no way`, `{"source":"gateway"}`},
+	} {
+		if tt.fault.Error() != tt.text {
+			t.Errorf("got %s, want %s", tt.fault, tt.text)
+		}
+		// "Errors local to the implementation" name their source, and never their
+		// cause: J15.
+		want := &Error{Code: tt.fault.Code, Message: tt.text, Data: []byte(tt.data)}
+		if diff := cmp.Diff(want, tt.fault.Wire()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.text, diff)
+		}
+	}
+	if !errors.Is(&Fault{Cause: io.EOF}, io.EOF) {
+		t.Error("a fault hides its cause")
+	}
+}
+
+func TestToWire(t *testing.T) {
+	own := Errorf(CodeInvalidParams, "no")
+	fault := &Fault{Code: CodeLimit, Message: "too many"}
+	if got := ToWire(fmt.Errorf("x: %w", own)); got != own {
+		t.Errorf("an Error goes out as %v", got)
+	}
+	if diff := cmp.Diff(fault.Wire(), ToWire(fmt.Errorf("x: %w", fault))); diff != "" {
+		t.Errorf("a Fault (-want +got):\n%s", diff)
+	}
+	secret := errors.New("dial 10.0.0.7: token abc refused")
+	if diff := cmp.Diff(&Error{Code: CodeInternalError, Message: "internal error"}, ToWire(secret)); diff != "" {
+		t.Errorf("any other error (-want +got):\n%s", diff)
+	}
+}
+
+// "SHOULD use codes outside the range reserved by JSON-RPC" (2026-07-28, basic,
+// "Error Codes"): J10. "MUST NOT emit any code from this sub-range that is not
+// defined by this specification": J9.
+func TestErrorCodes(t *testing.T) {
+	for _, code := range []int{CodeBackendUnavailable, CodeBackendFailed, CodeDeadline, CodeShuttingDown, CodeUnsupported, CodeLimit, CodeSessionEnded} {
+		if code >= -32768 && code <= -32000 {
+			t.Errorf("our own code %d lies in the reserved range", code)
+		}
+	}
+	want := [...]int{-32020, -32021, -32022}
+	if got := [...]int{CodeHeaderMismatch, CodeMissingCapability, CodeUnsupportedVersion}; got != want {
+		t.Errorf("codes of the specification: %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,290 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParamHeaders(t *testing.T) {
+	for _, tt := range []struct {
+		name, schema string
+		want         []ParamHeader
+	}{
+		{"the specification's example", `{"type":"object","properties":{
+			"region":{"type":"string","description":"The region to execute the query in","x-mcp-header":"Region"},
+			"query":{"type":"string"}},"required":["region","query"]}`,
+			[]ParamHeader{{"Region", []string{"region"}, "string"}}},
+		{"all types, in their order", `{"properties":{"z":{"x-mcp-header":"Z","type":"integer"},"a":{"type":"boolean","x-mcp-header":"A"},"m":{"type":"string","x-mcp-header":"!#$%&'*+-.^_` + "`" + `|~09az"}}}`,
+			[]ParamHeader{{"Z", []string{"z"}, "integer"}, {"A", []string{"a"}, "boolean"}, {"!#$%&'*+-.^_`|~09az", []string{"m"}, "string"}}},
+		{"nested", `{"properties":{"a":{"type":"object","properties":{"b":{"properties":{"c":{"type":"string","x-mcp-header":"C"}}},"d":{"type":"string","x-mcp-header":"D"}}}}}`,
+			[]ParamHeader{{"C", []string{"a", "b", "c"}, "string"}, {"D", []string{"a", "d"}, "string"}}},
+		{"escaped", `{"properties":{"\u0061":{"type":"strin\u0067","x\u002dmcp-header":"\u0041"}}}`,
+			[]ParamHeader{{"A", []string{"a"}, "string"}}},
+		{"a property of that name", `{"properties":{"x-mcp-header":{"type":"string"}}}`, nil},
+		{"a definition of that name", `{"$defs":{"x-mcp-header":{"type":"string"}}}`, nil},
+		{"data of that name", `{"default":{"x-mcp-header":"A"},"properties":{"a":{"enum":[{"x-mcp-header":1}],"const":{"x-mcp-header":1},"examples":[{"x-mcp-header":1}]}}}`, nil},
+		{"text of that name", `{"description":"see x-mcp-header"}`, nil},
+		{"none", `{"type":"object"}`, nil},
+		{"nothing", ``, nil},
+		{"schemas that are true", `{"properties":{"a":true,"x":{"x-mcp-header":"X","type":"string"}},"additionalProperties":false,"allOf":[],"required":[]}`,
+			[]ParamHeader{{"X", []string{"x"}, "string"}}},
+	} {
+		got, err := ParamHeaders([]byte(tt.schema))
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+// "The chain MUST NOT pass through items (or any other array keyword),
+// composition keywords (oneOf, anyOf, allOf, not), conditional keywords
+// (if/then/else), or $ref. [...] An x-mcp-header annotation anywhere else makes
+// the annotation - and thus the tool definition - invalid" (2026-07-28,
+// basic/transports/streamable-http, "Schema Extension"): H11.
+func TestParamHeadersUnreachable(t *testing.T) {
+	const annotated = `{"type":"string","x-mcp-header":"A"}`
+	for _, schema := range []string{
+		`{"x-mcp-header":"A","type":"string"}`,
+		`{"properties":{"p":{"items":` + annotated + `}}}`,
+		`{"properties":{"p":{"items":{"properties":{"q":` + annotated + `}}}}}`,
+		`{"properties":{"p":{"prefixItems":[{},` + annotated + `]}}}`,
+		`{"properties":{"p":{"contains":` + annotated + `}}}`,
+		`{"oneOf":[{"properties":{"p":` + annotated + `}}]}`,
+		`{"anyOf":[{"properties":{"p":` + annotated + `}}]}`,
+		`{"allOf":[{"properties":{"p":` + annotated + `}}]}`,
+		`{"not":{"properties":{"p":` + annotated + `}}}`,
+		`{"if":{"properties":{"p":` + annotated + `}}}`,
+		`{"then":{"properties":{"p":` + annotated + `}}}`,
+		`{"else":{"properties":{"p":` + annotated + `}}}`,
+		`{"$defs":{"d":` + annotated + `},"properties":{"p":{"$ref":"#/$defs/d"}}}`,
+		`{"definitions":{"d":{"properties":{"p":` + annotated + `}}}}`,
+		`{"additionalProperties":` + annotated + `}`,
+		`{"patternProperties":{"^p":` + annotated + `}}`,
+		`{"dependentSchemas":{"p":{"properties":{"q":` + annotated + `}}}}`,
+		`{"propertyNames":` + annotated + `}`,
+		`{"x-unknown":{"deep":[[` + annotated + `]]}}`,
+		`[` + annotated + `]`,
+	} {
+		got, err := ParamHeaders([]byte(schema))
+		if err == nil || !strings.Contains(err.Error(), "only what is reached through properties alone can be mirrored") || got != nil {
+			t.Errorf("%s: %v, %v", schema, got, err)
+		}
+	}
+}
+
+// The other constraints of the same section: H11.
+func TestParamHeadersRefuses(t *testing.T) {
+	property := func(p string) string { return `{"properties":{"a":{"b":{}},"p":` + p + `}}` }
+	for _, tt := range []struct{ schema, want string }{
+		{property(`{"type":"string","x-mcp-header":""}`), `x-mcp-header at "p": the header's name is empty`},
+		{property(`{"type":"string","x-mcp-header":7}`), `x-mcp-header at "p": the header's name is an integer, not a string`},
+		{property(`{"type":"string","x-mcp-header":null}`), `x-mcp-header at "p": the header's name is null, not a string`},
+		{property(`{"type":"string","x-mcp-header":"A B"}`), `x-mcp-header at "p": the header's name "A B" is no token of RFC 9110`},
+		{property(`{"type":"string","x-mcp-header":"A\r\nX: y"}`), `x-mcp-header at "p": the header's name "A\r\nX: y" is no token of RFC 9110`},
+		{property(`{"type":"string","x-mcp-header":"Ä"}`), `x-mcp-header at "p": the header's name "\u00c4" is no token of RFC 9110`},
+		{property(`{"type":"string","x-mcp-header":"A:"}`), `x-mcp-header at "p": the header's name "A:" is no token of RFC 9110`},
+		{property(`{"type":"number","x-mcp-header":"A"}`), `x-mcp-header at "p": only type string, integer or boolean can be mirrored`},
+		{property(`{"type":"object","x-mcp-header":"A"}`), `x-mcp-header at "p": only type string, integer or boolean can be mirrored`},
+		{property(`{"type":["string","null"],"x-mcp-header":"A"}`), `x-mcp-header at "p": only type string, integer or boolean can be mirrored`},
+		{property(`{"x-mcp-header":"A"}`), `x-mcp-header at "p": only type string, integer or boolean can be mirrored`},
+		{`{"properties":{"p":{"type":"string","x-mcp-header":"Ab"},"q":{"properties":{"r":{"type":"string","x-mcp-header":"aB"}}}}}`,
+			`x-mcp-header at "q.r": the header's name "aB" is taken`},
+		{`{"properties":{"p":{"type":"string","x-mcp-header":""},"q":{"type":"number","x-mcp-header":"Q"}}}`,
+			`x-mcp-header at "p": the header's name is empty` + "\n" + `x-mcp-header at "q": only type string, integer or boolean can be mirrored`},
+		{property(`{"type":"string","type":"string","x-mcp-header":"A"}`), `x-mcp-header at "p": member "type" stands twice`},
+		{`{"properties":{"p":{"type":"string","x-mcp-header":"A"},"p":{}}}`, `x-mcp-header at the root: property "p" stands twice`},
+		{`{"x-mcp-header":`, `input schema: the JSON text ends too early at byte 16; expected a value`},
+		{`{"x-mcp-header":1} 2`, `input schema: unexpected '2' after the end of the JSON text at byte 19; send one value`},
+		{strings.Repeat(`{"x-mcp-header":`, 200), `input schema: nesting is deeper than 128 at byte 2048; send a flatter message`},
+		{strings.Repeat(`{"properties":`, 200) + annotationKey, `input schema: nesting is deeper than 128 at byte 1792; send a flatter message`},
+	} {
+		got, err := ParamHeaders([]byte(tt.schema))
+		if err == nil || err.Error() != tt.want || got != nil {
+			t.Errorf("%.90s:\n got %v\nwant %s", tt.schema, err, tt.want)
+		}
+	}
+}
+
+// "string: Use the value as-is; integer: Convert to decimal string
+// representation; boolean: Convert to lowercase" (2026-07-28,
+// basic/transports/streamable-http, "Value Encoding"). "If no value is present
+// at that path in the call arguments, the header is omitted" ("Schema
+// Extension").
+func TestParamHeaderValue(t *testing.T) {
+	p := ParamHeader{Name: "Region", Path: []string{"a", "b"}, Type: "string"}
+	for _, tt := range []struct {
+		arguments, want string
+		present         bool
+		err             string
+	}{
+		{`{"a":{"b":"us-west1"}}`, "us-west1", true, ""},
+		{`{"a":{"x":1,"\u0062":" \u00e4 "}}`, " ä ", true, ""},
+		{`{"a":{"b":""}}`, "", true, ""},
+		{`{"a":{"b":42}}`, "42", true, ""},
+		{`{"a":{"b":-7}}`, "-7", true, ""},
+		{`{"a":{"b":42.0}}`, "42", true, ""},
+		{`{"a":{"b":4.2e1}}`, "42", true, ""},
+		{`{"a":{"b":true}}`, "true", true, ""},
+		{`{"a":{"b":false}}`, "false", true, ""},
+		{`{"a":{"b":null}}`, "", false, ""},
+		{`{"a":{}}`, "", false, ""},
+		{`{"a":null}`, "", false, ""},
+		{`{"a":["b"]}`, "", false, ""},
+		{`{"b":1}`, "", false, ""},
+		{`[]`, "", false, ""},
+		{``, "", false, ""},
+		{`{"a":{"b":1.5}}`, "", false, `argument "a.b" is a number with a fraction or an exponent, which no header can mirror`},
+		{`{"a":{"b":9007199254740992}}`, "", false, `argument "a.b" is an integer, which no header can mirror`},
+		{`{"a":{"b":{}}}`, "", false, `argument "a.b" is an object, which no header can mirror`},
+		{`{"a":{"b":[1]}}`, "", false, `argument "a.b" is an array, which no header can mirror`},
+		{`{"a":{"b":"\ud800"}}`, "", false, `argument "a.b" is a string, which no header can mirror`},
+		{`{"a":{"b":1,"b":1}}`, "", false, `argument "b": stands twice in the arguments`},
+		{`{"a":{"b":1},"\u0061":2}`, "", false, `argument "a": stands twice in the arguments`},
+		{`{"a":{"b"}}`, "", false, `argument "a": unexpected '}' at byte 9; expected ':' after a member's name`},
+		{`{"a" 1`, "", false, `argument "a": unexpected '1' at byte 5; expected ':' after a member's name`},
+		{`{"a":1;`, "", false, `argument "a": unexpected ';' at byte 6; expected ',' or '}' after a member`},
+	} {
+		got, present, err := p.Value([]byte(tt.arguments))
+		if got != tt.want || present != tt.present || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+			t.Errorf("Value(%s) = %q, %v, %v; want %q, %v, %s", tt.arguments, got, present, err, tt.want, tt.present, tt.err)
+		}
+	}
+	if p.Header() != "Mcp-Param-Region" || (ParamHeader{Name: "my-REGION_x"}).Header() != "Mcp-Param-My-Region_x" {
+		t.Errorf("header names %q, %q", p.Header(), ParamHeader{Name: "my-REGION_x"}.Header())
+	}
+}
+
+// The table of "Server Behavior for Custom Headers" (2026-07-28,
+// basic/transports/streamable-http), and "servers SHOULD compare the header value
+// and the body value numerically rather than as strings (e.g., 42.0 and 42 are
+// considered equal)" ("Server Validation"): H8.
+func TestCheckParamHeaders(t *testing.T) {
+	schema := `{"properties":{"s":{"type":"string","x-mcp-header":"S"},"i":{"type":"integer","x-mcp-header":"I"},"b":{"type":"boolean","x-mcp-header":"B"}}}`
+	want, err := ParamHeaders([]byte(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := func(name, value string) map[string][]string { return map[string][]string{"Mcp-Param-" + name: {value}} }
+	for _, tt := range []struct {
+		got       map[string][]string
+		arguments string
+		want      string
+	}{
+		{nil, `{"s":"a"}`, ""}, // no layer of headers
+		{one("S", "a"), `{"s":"a"}`, ""},
+		{one("S", " a\t"), `{"s":"a"}`, ""},
+		{one("S", "=?base64?YQ==?="), `{"s":"a"}`, ""},
+		{one("S", "=?base64?w6Q=?="), `{"s":"ä"}`, ""},
+		{one("S", "=?BASE64?YQ==?="), `{"s":"=?BASE64?YQ==?="}`, ""},
+		{one("S", ""), `{"s":""}`, ""},
+		{one("S", "42"), `{"s":42}`, ""}, // a string by the schema: the tool's to refuse
+		{one("I", "42"), `{"i":42}`, ""},
+		{one("I", "42.0"), `{"i":42}`, ""},
+		{one("I", "42"), `{"i":42.0}`, ""},
+		{one("I", "4.2e1"), `{"i":42}`, ""},
+		{one("I", "-0"), `{"i":0}`, ""},
+		{one("I", "abc"), `{"i":"abc"}`, ""},
+		{one("B", "true"), `{"b":true}`, ""},
+		{map[string][]string{}, `{"s":null}`, ""},
+		{map[string][]string{}, `{}`, ""},
+		{map[string][]string{}, ``, ""},
+		{map[string][]string{}, `{"i":1.5}`, ""}, // no header can say it
+		{map[string][]string{}, `{"s":{}}`, ""},
+		{one("Unknown", "x"), `{}`, ""},
+
+		{map[string][]string{}, `{"s":"a"}`, `header mismatch: Mcp-Param-S is missing; the body has "a" in argument "s"`},
+		{one("s", "a"), `{"s":"a"}`, `header mismatch: Mcp-Param-S is missing; the body has "a" in argument "s"`}, // not canonical
+		{one("S", "b"), `{"s":"a"}`, `header mismatch: Mcp-Param-S "b" does not match the body's "a" in argument "s"`},
+		{one("S", "A"), `{"s":"a"}`, `header mismatch: Mcp-Param-S "A" does not match the body's "a" in argument "s"`},
+		{one("S", "42.0"), `{"s":"42"}`, `header mismatch: Mcp-Param-S "42.0" does not match the body's "42" in argument "s"`},
+		{one("S", "a"), `{"s":null}`, `header mismatch: Mcp-Param-S "a" does not match the body, which has no argument "s"`},
+		{one("S", "a"), `{}`, `header mismatch: Mcp-Param-S "a" does not match the body, which has no argument "s"`},
+		{one("S", "=?base64?!?="), `{"s":"a"}`, `header mismatch: Mcp-Param-S is malformed: header value: invalid base64 between =?base64? and ?=`},
+		{one("S", "\x01"), `{"s":"a"}`, `header mismatch: Mcp-Param-S is malformed: header value: invalid character '\x01' at byte 0`},
+		{map[string][]string{"Mcp-Param-S": {"a", "a"}}, `{"s":"a"}`, `header mismatch: Mcp-Param-S stands more than once`},
+		{one("S", "a"), `{"s":"a","s":"b"}`, `header mismatch: Mcp-Param-S has no one value: argument "s": stands twice in the arguments`},
+		{map[string][]string{}, `{"s":"a","s":"b"}`, `header mismatch: Mcp-Param-S has no one value: argument "s": stands twice in the arguments`},
+		{one("I", "43"), `{"i":42}`, `header mismatch: Mcp-Param-I "43" does not match the body's "42" in argument "i"`},
+		{one("I", "0x2a"), `{"i":42}`, `header mismatch: Mcp-Param-I "0x2a" does not match the body's "42" in argument "i"`},
+		{one("I", "9007199254740993"), `{"i":9007199254740992}`, `header mismatch: Mcp-Param-I "9007199254740993" does not match the body: argument "i" is an integer, which no header can mirror`},
+		{one("I", "1"), `{"i":[1]}`, `header mismatch: Mcp-Param-I "1" does not match the body: argument "i" is an array, which no header can mirror`},
+		{one("B", "True"), `{"b":true}`, `header mismatch: Mcp-Param-B "True" does not match the body's "true" in argument "b"`},
+		{one("S", "=?base64?G1swbQ==?="), `{"s":"a"}`, `header mismatch: Mcp-Param-S "\x1b[0m" does not match the body's "a" in argument "s"`},
+	} {
+		err := CheckParamHeaders(want, tt.got, []byte(tt.arguments))
+		if err == nil {
+			if tt.want != "" {
+				t.Errorf("%v, %s: no error, want %s", tt.got, tt.arguments, tt.want)
+			}
+			continue
+		}
+		e, ok := errors.AsType[*Error](err)
+		if !ok || e.Code != CodeHeaderMismatch || e.Message != tt.want {
+			t.Errorf("%v, %s: %v; want %s", tt.got, tt.arguments, err, tt.want)
+		}
+	}
+}
+
+// "Integer values MUST be within the safe range for JavaScript (-2^53+1 to
+// 2^53-1)" (same page, "Schema Extension").
+func TestSafeInteger(t *testing.T) {
+	for in, want := range map[string]string{
+		"0": "0", "-0": "0", "0.0": "0", "0e999999": "0", "-0.000e5": "0", "7": "7", "-7": "-7",
+		"42.0": "42", "42.00e0": "42", "4.2e1": "42", "4.2E+1": "42", "420e-1": "42", "0.042e3": "42", "-420.0e-1": "-42",
+		"9007199254740991": "9007199254740991", "-9007199254740991": "-9007199254740991",
+		"9.007199254740991e15": "9007199254740991", "900719925474099100e-2": "9007199254740991", "1e15": "1000000000000000",
+		"9007199254740992": "", "-9007199254740992": "", "1e16": "", "1e400": "", "1e999999999999999999999": "",
+		"1e-1": "", "1.5": "", "0.1": "", "4.25e1": "", "10e-2": "", "1e-400": "",
+		"": "", "-": "", "+1": "", "01": "", "1.": "", ".5": "", "0x10": "", "1_0": "", " 1": "", "1 ": "", "NaN": "", "1e": "",
+		strings.Repeat("1", 65): "", "0." + strings.Repeat("0", 70): "",
+	} {
+		got, ok := safeInteger([]byte(in))
+		if got != want || ok != (want != "") {
+			t.Errorf("safeInteger(%q) = %q, %v; want %q", in, got, ok, want)
+		}
+	}
+}
+
+// Whatever the schema and the arguments are: what ParamHeaders accepts can be
+// asked for, and a call that mirrors as it should passes the check.
+func FuzzParamHeaders(f *testing.F) {
+	f.Add([]byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"properties":{"c":{"type":"integer","x-mcp-header":"C"}}}}}`), []byte(`{"a":"ä","b":{"c":42.0}}`))
+	f.Add([]byte(`{"oneOf":[{"x-mcp-header":"A"}]}`), []byte(`{}`))
+	f.Add([]byte(`{"properties":{"a":{"type":"boolean","x-mcp-header":"A"}}}`), []byte(`{"a":true,"a":false}`))
+	f.Fuzz(func(t *testing.T, schema, arguments []byte) {
+		headers, err := ParamHeaders(schema)
+		if err != nil {
+			return
+		}
+		if !isJSON(arguments) {
+			arguments = nil
+		}
+		got := map[string][]string{}
+		for _, p := range headers {
+			if !isToken(p.Name) || len(p.Path) == 0 || got[p.Header()] != nil {
+				t.Fatalf("ParamHeaders(%q): %+v", schema, headers)
+			}
+			text, present, err := p.Value(arguments)
+			switch {
+			case errors.Is(err, errArgumentTwice):
+				return
+			case present && err == nil:
+				got[p.Header()] = []string{EncodeHeaderValue(text)}
+			case present:
+				t.Fatalf("Value(%q): a value and %v", arguments, err)
+			}
+		}
+		if err := CheckParamHeaders(headers, got, arguments); err != nil {
+			t.Fatalf("schema %q, arguments %q, headers %q: %v", schema, arguments, got, err)
+		}
+	})
+}

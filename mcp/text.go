@@ -1,0 +1,118 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// Eight bytes at once: the lowest marked bit of stops is at the first byte that
+// ends a run of plain text: a quote, a control character or a backslash. Bits
+// above it may be wrong, because a subtraction may borrow; they are not read.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+func stops(x uint64) uint64 {
+	// Exchanging 0x20..0x23 in pairs puts the quote (0x22) next to the control
+	// characters, so that one comparison finds both.
+	quote := (x ^ 0x02*ones) - 0x21*ones
+	slash := (x ^ '\\'*ones) - ones
+	return (quote | slash) &^ x & highs
+}
+
+// text checks the string whose opening quote is at i. It returns the offset
+// behind the closing quote, and whether the string has escapes.
+func (s *scanner) text(i int) (end int, escaped bool) {
+	data := s.data
+	i++
+	start := i
+	high := uint64(0) // all bytes or-ed: is there anything beyond ASCII
+	for {
+		for i+8 <= len(data) {
+			x := binary.LittleEndian.Uint64(data[i:])
+			if m := stops(x); m != 0 {
+				n := bits.TrailingZeros64(m) &^ 7
+				high |= x & (1<<n - 1)
+				i += n >> 3
+				break
+			}
+			high |= x
+			i += 8
+		}
+		for i < len(data) && data[i] != '"' && data[i] != '\\' && data[i] >= ' ' {
+			high |= uint64(data[i])
+			i++
+		}
+		switch {
+		case i < len(data) && data[i] == '"':
+			if high&highs != 0 && !utf8.Valid(data[start:i]) {
+				return s.badUTF8(start, i), escaped
+			}
+			return i + 1, escaped
+		case i < len(data) && data[i] == '\\':
+			escaped = true
+			if i = s.escape(i); i < 0 {
+				return failed, escaped
+			}
+		case i < len(data):
+			return s.fail(CodeParseError, i, "control character "+quoteByte(data[i])+" in a string", "escape it"), escaped
+		default:
+			return s.syntax(i, "the closing quote of a string"), escaped
+		}
+	}
+}
+
+// escape checks the escape at i. Half a surrogate pair is let through: it is
+// valid by the grammar, and forwarded as it stands.
+func (s *scanner) escape(i int) int {
+	switch s.at(i + 1) {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		if _, ok := hex4(s.data[i+2:]); ok {
+			return i + 6
+		}
+	}
+	if i+1 >= len(s.data) {
+		return s.syntax(i+1, "an escape")
+	}
+	return s.fail(CodeParseError, i, "unknown escape in a string", "JSON has \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u with four hexadecimal digits")
+}
+
+// hex4 returns the value of the four hexadecimal digits that b begins with.
+func hex4(b []byte) (rune, bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range b[:4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+func (s *scanner) badUTF8(i, end int) int {
+	for i < end {
+		r, n := utf8.DecodeRune(s.data[i:end])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		i += n
+	}
+	return s.fail(CodeParseError, i, "invalid UTF-8", "JSON text is UTF-8, without overlong forms and surrogates")
+}
