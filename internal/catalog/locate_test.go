@@ -130,14 +130,11 @@ func TestReference(t *testing.T) {
 		{`"ref/prompt"`, 0, ""},
 	}
 	for _, tt := range tests {
-		// Of what arrives as a message, ref is interpreted; of an object alone it
-		// is not.
-		msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":%s}}`, tt.ref)
-		m, err := mcp.Parse([]byte(msg), mcp.Limits{})
+		params, err := mcp.ParseObject(fmt.Appendf(nil, `{"argument":{"name":"x","value":""},"ref":%s}`, tt.ref))
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, field, ok := c.Reference(&m.Params)
+		e, field, ok := c.Reference(&params)
 		if ok != (tt.own != "") || ok && (e.Own != tt.own || field != tt.field) {
 			t.Errorf("%s: got %+v, %q, %v, want %q", tt.ref, e, field.Key(), ok, tt.own)
 		}
