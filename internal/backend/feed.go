@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -124,7 +125,7 @@ func (b *Backend) keepCurrent(ctx context.Context, f *fetcher, offer *Offer, e *
 func (b *Backend) refetch(ctx context.Context, f *fetcher, old *Offer, e *ear) (*Offer, error) {
 	next := *old
 	for dirty := e.take(); dirty != 0; dirty = e.take() {
-		for k := range numKinds {
+		for k := range catalog.NumKinds {
 			if !dirty.has(k) {
 				continue
 			}
@@ -177,7 +178,7 @@ func (b *Backend) pause(ctx context.Context, d time.Duration) {
 // kinds is a set of lists.
 type kinds uint8
 
-func (s kinds) has(k Kind) bool { return s&(1<<k) != 0 }
+func (s kinds) has(k catalog.Kind) bool { return s&(1<<k) != 0 }
 
 // ear is the Caller of the listen: it hears which lists changed. Notices are a
 // level, not a queue: many of them are one fetch, and one always follows the
@@ -195,13 +196,13 @@ func newEar() *ear { return &ear{wake: make(chan struct{}, 1)} }
 func (e *ear) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case "notifications/tools/list_changed":
-		e.mark(1 << Tools)
+		e.mark(1 << catalog.Tools)
 	case "notifications/resources/list_changed":
-		e.mark(1<<Resources | 1<<Templates)
+		e.mark(1<<catalog.Resources | 1<<catalog.Templates)
 	case "notifications/prompts/list_changed":
-		e.mark(1 << Prompts)
+		e.mark(1 << catalog.Prompts)
 	case "notifications/subscriptions/acknowledged":
-		e.mark(1<<numKinds - 1)
+		e.mark(1<<catalog.NumKinds - 1)
 	}
 	return nil
 }

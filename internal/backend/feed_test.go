@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -79,7 +80,7 @@ func TestListsAreBounded(t *testing.T) {
 				s.pageSize = 1
 				b, _ := follow(t, s, tt.cfg)
 				synctest.Wait()
-				l := b.Offer().List(Tools)
+				l := b.Offer().Lists[catalog.Tools]
 				if len(l.Items) != tt.want || !strings.Contains(l.Problem, tt.problem) {
 					t.Errorf("got %d items, problem %q; want %d items, %q", len(l.Items), l.Problem, tt.want, tt.problem)
 				}

@@ -5,13 +5,14 @@ package backend
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -76,11 +77,11 @@ func (f *fetcher) all(ctx context.Context) (*Offer, error) {
 	offer.Instructions, _ = res.Text(mcp.FieldInstructions)
 	offer.Server.Version = firstVersion(res.Raw(mcp.FieldSupportedVersions))
 	var caps serverCapabilities
-	if err := json.Unmarshal(orObject(offer.Server.Capabilities), &caps); err != nil {
+	if err := jsonv2.Unmarshal(orObject(offer.Server.Capabilities), &caps); err != nil {
 		return nil, fmt.Errorf("server/discover: capabilities: %w", err)
 	}
 	offer.Announced = caps.announces()
-	for k := range numKinds {
+	for k := range catalog.NumKinds {
 		if !caps.offers(k) {
 			continue
 		}
@@ -105,21 +106,21 @@ type listCapability struct {
 	ListChanged bool `json:"listChanged"`
 }
 
-func (c serverCapabilities) of(k Kind) *listCapability {
+func (c serverCapabilities) of(k catalog.Kind) *listCapability {
 	switch k {
-	case Tools:
+	case catalog.Tools:
 		return c.Tools
-	case Prompts:
+	case catalog.Prompts:
 		return c.Prompts
 	default:
 		return c.Resources
 	}
 }
 
-func (c serverCapabilities) offers(k Kind) bool { return c.of(k) != nil }
+func (c serverCapabilities) offers(k catalog.Kind) bool { return c.of(k) != nil }
 
 func (c serverCapabilities) announces() bool {
-	for k := range numKinds {
+	for k := range catalog.NumKinds {
 		if l := c.of(k); l != nil && l.ListChanged {
 			return true
 		}
@@ -130,8 +131,8 @@ func (c serverCapabilities) announces() bool {
 // list fetches every page of one list, within bounds. A server that declared the
 // capability and does not know the method offers none of it: resource templates,
 // often.
-func (f *fetcher) list(ctx context.Context, k Kind) (List, error) {
-	l := List{Public: true}
+func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error) {
+	l := catalog.List{Public: true}
 	maxItems := orDefault(f.cfg.MaxItems, DefaultMaxItems)
 	maxPages := orDefault(f.cfg.MaxPages, DefaultMaxPages)
 	seen := map[string]bool{}
@@ -142,10 +143,10 @@ func (f *fetcher) list(ctx context.Context, k Kind) (List, error) {
 			return l, nil
 		}
 		if err != nil {
-			return List{}, err
+			return catalog.List{}, err
 		}
-		if err := l.add(res, k); err != nil {
-			return List{}, fmt.Errorf("%s: %w", k.Method(), err)
+		if err := add(&l, res, k); err != nil {
+			return catalog.List{}, fmt.Errorf("%s: %w", k.Method(), err)
 		}
 		next, more := res.Text(mcp.FieldNextCursor)
 		switch {
@@ -169,13 +170,13 @@ func (f *fetcher) list(ctx context.Context, k Kind) (List, error) {
 
 // add appends one page. The list is as private, and as short-lived, as the most
 // private and the shortest-lived of its pages.
-func (l *List) add(res *mcp.Result, k Kind) error {
+func add(l *catalog.List, res *mcp.Result, k catalog.Kind) error {
 	raw := res.Raw(k.Field())
 	if raw == nil {
 		return fmt.Errorf("the result has no member %q", k.Field().Key())
 	}
-	var items []jsontext.Value
-	if err := json.Unmarshal(raw, &items); err != nil {
+	var items []json.RawMessage
+	if err := jsonv2.Unmarshal(raw, &items); err != nil {
 		return fmt.Errorf("%s: %w", k.Field().Key(), err)
 	}
 	l.Items = append(l.Items, items...)
@@ -193,7 +194,7 @@ func (l *List) add(res *mcp.Result, k Kind) error {
 
 func firstVersion(raw []byte) mcp.Version {
 	var vs []mcp.Version
-	if json.Unmarshal(raw, &vs) != nil || len(vs) == 0 {
+	if jsonv2.Unmarshal(raw, &vs) != nil || len(vs) == 0 {
 		return ""
 	}
 	return vs[0]

@@ -6,8 +6,7 @@ package backend
 import (
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -28,49 +27,16 @@ func (s State) String() string {
 	return [...]string{"starting", "live", "stale", "down"}[s]
 }
 
-// Kind is one of the lists that a server offers.
-type Kind uint8
-
-// The kinds, in the order in which they are fetched.
-const (
-	Tools Kind = iota
-	Resources
-	Templates
-	Prompts
-	numKinds
-)
-
-// Method returns the kind's list method.
-func (k Kind) Method() string {
-	return [...]string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"}[k]
-}
-
-// Field returns the member of a list's result that holds the items.
-func (k Kind) Field() mcp.Field {
-	return [...]mcp.Field{mcp.FieldTools, mcp.FieldResources, mcp.FieldResourceTemplates, mcp.FieldPrompts}[k]
-}
-
-// List is one list of a backend, every page of it.
-type List struct {
-	Items   []jsontext.Value // as they arrived
-	TTL     time.Duration    // how long it says that it stays true
-	Public  bool             // not made for one user only
-	Problem string           // why it is not whole, or ""
-}
-
 // Offer is what a backend offers at one moment. It is immutable.
 type Offer struct {
 	State        State
 	Reason       string // why it is not live
 	Server       mcp.Peer
 	Instructions string
-	Lists        [numKinds]List
+	Lists        [catalog.NumKinds]catalog.List
 	Announced    bool // the server tells of changes, and is listened to
 	At           time.Time
 }
-
-// List returns one of the lists.
-func (o *Offer) List(k Kind) List { return o.Lists[k] }
 
 // Known reports whether the backend was ever reached, so that what it offers and
 // what it is able to do are known.

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -175,7 +176,7 @@ func (s *shelf) hook(f func()) {
 func names(t *testing.T, o *Offer) []string {
 	t.Helper()
 	var out []string
-	for _, item := range o.List(Tools).Items {
+	for _, item := range o.Lists[catalog.Tools].Items {
 		obj, err := mcp.ParseObject(item)
 		if err != nil {
 			t.Fatal(err)
