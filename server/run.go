@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -30,6 +31,7 @@ type task struct {
 	req     *mcp.Request
 	caller  mcp.Caller
 	dialect dialect
+	group   *sync.WaitGroup // who waits for the task besides Shutdown, or nil
 }
 
 // newTask makes the task of a request and the context that it runs in: the
@@ -54,11 +56,17 @@ func (s *Server) start(ctx context.Context, t *task) bool {
 		return false
 	}
 	s.requests.Add(1)
+	if t.group != nil {
+		t.group.Add(1)
+	}
 	go s.run(ctx, t)
 	return true
 }
 
 func (s *Server) run(ctx context.Context, t *task) {
+	if t.group != nil {
+		defer t.group.Done()
+	}
 	defer s.flights.leave(&t.flight)
 	defer t.cancel(nil)
 	res, err := s.serve(ctx, t.req, t.caller)

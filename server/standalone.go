@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -32,7 +33,7 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 	defer s.flights.leave(fl)
 	c := sess.Standalone().Attach(make(chan struct{}, 1))
 	defer c.Detach()
-	if s.listenFor(ctx, sess) {
+	if s.listenFor(ctx, sess, nil) {
 		p.beginStream()
 		p.stream(c, s.cfg.KeepAlive, ctx.Done())
 	}
@@ -41,15 +42,22 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 
 // listenFor has the Handler tell what changes in the session's view, until ctx
 // ends. It returns at once. The goroutine ends when the Handler returns;
-// Shutdown and Close wait for it. It reports false when the server is draining.
-func (s *Server) listenFor(ctx context.Context, sess *session.Session) bool {
+// Shutdown and Close wait for it, and so does the group if there is one. It
+// reports false when the server is draining.
+func (s *Server) listenFor(ctx context.Context, sess *session.Session, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
 	fl := &flight{kind: standing, cancel: cancel}
 	if !s.flights.enter(fl) {
 		cancel(errDraining)
 		return false
 	}
+	if group != nil {
+		group.Add(1)
+	}
 	go func() {
+		if group != nil {
+			defer group.Done()
+		}
 		defer s.flights.leave(fl)
 		defer cancel(nil)
 		req := listenRequest(sess)

@@ -120,6 +120,9 @@ func (s *Session) Cancel(id mcp.ID, why error) bool {
 	return x != nil && x.Cancel(why)
 }
 
+// InFlight reports whether a request of that id is being served.
+func (s *Session) InFlight(id mcp.ID) bool { return s.find(id) != nil }
+
 // find returns the exchange of a request that is in flight, or nil.
 func (s *Session) find(id mcp.ID) *Exchange {
 	s.core.mu.Lock()

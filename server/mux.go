@@ -1,0 +1,217 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// mux carries all streams of a pipe on its one writer. Streams are added by the
+// goroutine that reads; run belongs to the goroutine that writes.
+type mux struct {
+	w    io.Writer
+	wake chan struct{}
+	buf  []byte
+
+	mu      sync.Mutex
+	taps    []*tap
+	closing bool
+	failed  bool
+	changed chan struct{} // closed when a tap goes and somebody waits
+}
+
+// tap is one stream of a pipe.
+type tap struct {
+	carrier  *session.Carrier
+	standing bool    // lives as long as the pipe
+	flight   *flight // of a request
+	id       mcp.ID
+}
+
+func newMux(w io.Writer) *mux {
+	return &mux{w: w, wake: make(chan struct{}, 1)}
+}
+
+// stand adds a stream that lives as long as the pipe.
+func (x *mux) stand(s *session.Stream) {
+	x.add(&tap{carrier: s.Attach(x.wake), standing: true})
+}
+
+// follow adds the stream of a request.
+func (x *mux) follow(t *task) {
+	x.add(&tap{carrier: t.x.Stream().Attach(x.wake), flight: &t.flight, id: t.x.ID()})
+}
+
+func (x *mux) add(t *tap) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.taps = append(x.taps, t)
+	x.nudge()
+}
+
+func (x *mux) nudge() {
+	select {
+	case x.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// close has run return when all that waits is written. Streams that have not
+// ended by then are let go.
+func (x *mux) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closing = true
+	x.nudge()
+}
+
+// run writes until close. When writing fails it goes on taking, so that nobody
+// waits for a client that is gone.
+func (x *mux) run() {
+	for {
+		taps, closing := x.snapshot()
+		for _, t := range taps {
+			x.serve(t)
+		}
+		if closing {
+			x.detach()
+			return
+		}
+		<-x.wake
+	}
+}
+
+func (x *mux) snapshot() ([]*tap, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.taps), x.closing
+}
+
+// serve writes what waits on one stream.
+func (x *mux) serve(t *tap) {
+	var batch []session.Message
+	for {
+		var state session.State
+		batch, state = t.carrier.Take(batch[:0])
+		for i := range batch {
+			x.line(&batch[i])
+		}
+		if state != session.Open {
+			x.farewell(t)
+			x.remove(t)
+			return
+		}
+		if len(batch) == 0 {
+			return
+		}
+	}
+}
+
+// farewell says that a subscription is over which we have ended: on a pipe there
+// is no stream of its own to close (2026-07-28, basic/patterns/cancellation).
+func (x *mux) farewell(t *tap) {
+	if t.flight == nil || t.flight.kind != listen || !t.flight.tornDown.Load() {
+		return
+	}
+	params := append([]byte(`{"requestId":`), t.id.String()...)
+	x.line(&session.Message{Head: mcp.AppendNotification(nil, "notifications/cancelled", append(params, '}'))})
+}
+
+func (x *mux) line(m *session.Message) {
+	if m.Len() > joinUpTo && !bytes.ContainsAny(m.Body, "\r\n") {
+		x.write(m.Head)
+		x.write(m.Body)
+		x.write(append(bytes.Clone(m.Tail), '\n'))
+		return
+	}
+	whole := m.Head
+	if len(m.Body) > 0 {
+		whole = slices.Concat(m.Head, m.Body, m.Tail)
+	}
+	x.buf = frame.AppendLine(x.buf[:0], whole)
+	x.write(x.buf)
+}
+
+func (x *mux) write(b []byte) {
+	if x.hasFailed() || len(b) == 0 {
+		return
+	}
+	if _, err := x.w.Write(b); err != nil {
+		x.fail()
+	}
+}
+
+func (x *mux) hasFailed() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.failed
+}
+
+func (x *mux) fail() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.failed = true
+}
+
+func (x *mux) remove(t *tap) {
+	t.carrier.Detach()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.taps = slices.DeleteFunc(x.taps, func(o *tap) bool { return o == t })
+	if x.changed != nil {
+		close(x.changed)
+		x.changed = nil
+	}
+}
+
+func (x *mux) detach() {
+	taps, _ := x.snapshot()
+	for _, t := range taps {
+		t.carrier.Detach()
+	}
+}
+
+// settle waits until all requests are answered and their answers written, or
+// until ctx ends.
+func (x *mux) settle(ctx context.Context) {
+	for {
+		busy, changed := x.busy()
+		if !busy {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (x *mux) busy() (bool, <-chan struct{}) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.changed == nil {
+		x.changed = make(chan struct{})
+	}
+	return slices.ContainsFunc(x.taps, func(t *tap) bool { return !t.standing }), x.changed
+}
+
+// tearDown ends the subscriptions of the pipe.
+func (x *mux) tearDown(why error) {
+	taps, _ := x.snapshot()
+	for _, t := range taps {
+		if t.flight != nil && t.flight.kind == listen {
+			t.flight.tornDown.Store(true)
+			t.flight.cancel(why)
+		}
+	}
+}

@@ -1,0 +1,356 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// ServeStdio serves one client on a pair of pipes, both eras interleaved: each
+// modern request by what it says itself, and the legacy session that an
+// initialize opens. It returns nil when r has ended, after a moment for requests
+// that are nearly done; otherwise the error of r, or why ctx or the server
+// ended.
+//
+// Where it is not r that ends first, r is closed if it is an [io.Closer], and so
+// is w if it takes nothing any more. A read or write that this does not end stays
+// behind; for the standard streams of a process that is until the process exits.
+func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	fl := &flight{kind: pipe, cancel: cancel}
+	if !s.flights.enter(fl) {
+		return errDraining
+	}
+	defer s.flights.leave(fl)
+	c := &stdio{server: s, mux: newMux(w), own: session.New("", "", &mcp.Peer{}, &s.rules), opened: make(chan opening, 1)}
+	c.own.Initialized()
+	c.mux.stand(c.own.Standalone())
+
+	written := make(chan struct{})
+	go func() { // ends with mux.close; awaited by finish
+		defer close(written)
+		c.mux.run()
+	}()
+	lines := make(chan line)
+	go readLines(ctx, r, int(s.cfg.Limits.RequestBody), lines) // ends with r or ctx
+
+	err := c.loop(ctx, lines)
+	c.finish(ctx)
+	c.mux.close()
+	await(written, w)
+	if err != nil {
+		abandon(r, lines)
+	}
+	return err
+}
+
+// await waits for the writer. One that is stuck gets a moment, and then its pipe
+// is closed.
+func await(written <-chan struct{}, w io.Writer) {
+	stuck := time.NewTimer(lastWords)
+	defer stuck.Stop()
+	select {
+	case <-written:
+		return
+	case <-stuck.C:
+	}
+	if closer, ok := w.(io.Closer); ok {
+		_ = closer.Close()
+		<-written
+	}
+}
+
+// abandon ends a read that nobody waits for any more.
+func abandon(r io.Reader, lines <-chan line) {
+	if closer, ok := r.(io.Closer); ok {
+		_ = closer.Close()
+		for range lines {
+			// What was read already is not served.
+		}
+	}
+}
+
+// line is one line of a pipe, or why there are no more.
+type line struct {
+	data []byte
+	err  error
+}
+
+// readLines reads until the end. It closes lines when it returns.
+func readLines(ctx context.Context, r io.Reader, limit int, lines chan<- line) {
+	defer close(lines)
+	lr := frame.NewLineReader(r, limit)
+	for {
+		data, err := lr.Next()
+		select {
+		case lines <- line{data, err}:
+		case <-ctx.Done():
+			return
+		}
+		if _, tooLong := errors.AsType[*frame.TooLongError](err); err != nil && !tooLong {
+			return
+		}
+	}
+}
+
+// stdio is one connection over pipes. Its fields belong to the goroutine that
+// runs loop.
+type stdio struct {
+	server *Server
+	mux    *mux
+	own    *session.Session // exchanges of the modern era, and what belongs to none
+	legacy *session.Session // nil before initialize is answered
+	opened chan opening     // an initialize is done
+	isOpen bool             // an initialize was begun
+	tasks  sync.WaitGroup   // requests and the inner listen
+
+	unlisten context.CancelFunc // ends the inner listen; nil before it
+}
+
+// opening is the outcome of an initialize.
+type opening struct {
+	sess   *session.Session // nil where it failed
+	answer session.Message
+}
+
+// loop handles lines until there are no more. Handlers run elsewhere: it waits
+// for nothing but room to answer.
+func (c *stdio) loop(ctx context.Context, lines <-chan line) error {
+	for {
+		select {
+		case l := <-lines:
+			if _, tooLong := errors.AsType[*frame.TooLongError](l.err); l.err != nil && !tooLong {
+				return endOfPipe(l.err)
+			}
+			c.handle(ctx, l)
+		case o := <-c.opened:
+			c.open(ctx, o)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func endOfPipe(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// finish ends all that is left. Requests are given a moment where the client
+// has merely said everything; where the server is ending they had it already.
+func (c *stdio) finish(ctx context.Context) {
+	c.mux.tearDown(errPipeClosed)
+	if c.unlisten != nil {
+		c.unlisten()
+	}
+	patience, cancel := context.WithTimeout(ctx, lastWords)
+	defer cancel()
+	c.mux.settle(patience)
+	c.own.End(sessionEnded())
+	c.endLegacy()
+	c.tasks.Wait()
+	select {
+	case o := <-c.opened:
+		c.legacy = o.sess
+		c.endLegacy()
+	default: // none was under way
+	}
+}
+
+func (c *stdio) endLegacy() {
+	if c.legacy == nil {
+		return
+	}
+	c.legacy.End(sessionEnded())
+	c.legacy.Scope.End()
+}
+
+// say writes a message that belongs to no exchange.
+func (c *stdio) say(ctx context.Context, m session.Message) {
+	o := outlet{server: c.server, stream: c.own.Standalone()}
+	_ = o.put(ctx, m) // fails only when everything ends
+}
+
+func (c *stdio) fail(ctx context.Context, id mcp.ID, err *mcp.Error) {
+	c.server.refused.Add(1)
+	c.say(ctx, session.Message{Head: mcp.AppendError(nil, id, err)})
+}
+
+func (c *stdio) handle(ctx context.Context, l line) {
+	limits := &c.server.cfg.Limits
+	if long, ok := errors.AsType[*frame.TooLongError](l.err); ok {
+		m, _ := mcp.Parse(long.Head, limits.message()) // for the id, if it stands in the beginning
+		c.fail(ctx, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "line exceeds %s (limits.requestBody)", bytesText(limits.RequestBody)))
+		return
+	}
+	if !mcp.IsBatch(l.data) {
+		c.message(ctx, l.data)
+		return
+	}
+	if c.legacy == nil || c.legacy.Client.Version != mcp.V20250326 {
+		c.fail(ctx, mcp.ID{}, refuseBatch().err)
+		return
+	}
+	parts, err := mcp.SplitBatch(l.data, limits.Batch, limits.message())
+	if err != nil {
+		c.fail(ctx, mcp.ID{}, parseError(err))
+	}
+	for _, part := range parts {
+		c.message(ctx, part)
+	}
+}
+
+func (c *stdio) message(ctx context.Context, data []byte) {
+	m, err := mcp.Parse(data, c.server.cfg.Limits.message())
+	if err != nil {
+		c.fail(ctx, m.ID, parseError(err))
+		return
+	}
+	switch m.Kind {
+	case mcp.KindRequest:
+		c.request(ctx, &m)
+	case mcp.KindNotification:
+		c.notified(ctx, &m)
+	default:
+		if c.legacy == nil {
+			c.server.counts.Strays.Add(1)
+			return
+		}
+		c.server.legacyAnswered(c.legacy, &m)
+	}
+}
+
+// isModernLine decides the era of a request on a pipe: a request that names
+// anything of the modern metadata is modern, and so are those whose methods
+// legacy revisions do not have.
+func isModernLine(m *mcp.Message) bool {
+	return m.Params.Has(mcp.MetaVersion) || m.Params.Has(mcp.MetaClientCapabilities) ||
+		m.Method == "server/discover" || m.Method == "subscriptions/listen"
+}
+
+func (c *stdio) request(ctx context.Context, m *mcp.Message) {
+	switch {
+	case c.inFlight(m.ID):
+		c.fail(ctx, m.ID, c.server.refuseBegin(m.ID, session.ErrDuplicate).err)
+	case isModernLine(m):
+		c.modernRequest(ctx, m)
+	case m.Method == "ping":
+		c.say(ctx, pong(m.ID))
+	case m.Method == "initialize" && !c.isOpen:
+		c.initialize(ctx, m)
+	case c.legacy == nil:
+		c.fail(ctx, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "session not initialized; send initialize first, or name %q in _meta", mcp.MetaVersion.Key()))
+	default:
+		c.legacyRequest(ctx, m)
+	}
+}
+
+// inFlight reports whether the id is taken in either era: there is one pipe, and
+// the answers on it are told apart by their ids alone.
+func (c *stdio) inFlight(id mcp.ID) bool {
+	return c.own.InFlight(id) || c.legacy != nil && c.legacy.InFlight(id)
+}
+
+func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
+	req, wireErr := modernRequest(m, "")
+	if wireErr != nil {
+		c.fail(ctx, m.ID, wireErr)
+		return
+	}
+	ctx, t := newTask(ctx, req, modern{})
+	x, err := c.own.Begin(m.ID, t.cancel)
+	if err != nil {
+		t.cancel(err)
+		c.fail(ctx, m.ID, c.server.refuseBegin(m.ID, err).err)
+		return
+	}
+	t.x = x
+	t.caller = c.server.modernCaller(t)
+	c.start(ctx, t)
+}
+
+func (c *stdio) legacyRequest(ctx context.Context, m *mcp.Message) {
+	taskCtx, t, err := c.server.legacyTask(ctx, c.legacy, m)
+	if err != nil {
+		c.say(ctx, c.server.taskRefusal(m.ID, err))
+		return
+	}
+	c.start(taskCtx, t)
+}
+
+// start runs a request whose answer goes on the pipe.
+func (c *stdio) start(ctx context.Context, t *task) {
+	c.mux.follow(t)
+	t.group = &c.tasks
+	if !c.server.start(ctx, t) {
+		t.x.Finish(session.Message{Head: mcp.AppendError(nil, t.x.ID(), shuttingDown())})
+	}
+}
+
+func (c *stdio) notified(ctx context.Context, m *mcp.Message) {
+	if m.Method == "notifications/cancelled" {
+		id, err := mcp.ParseID(m.Params.Raw(mcp.FieldRequestID))
+		if err == nil && c.own.Cancel(id, errCancelled) {
+			return
+		}
+	}
+	if c.legacy == nil {
+		return
+	}
+	c.server.legacyNotified(ctx, c.legacy, m)
+	if m.Method == "notifications/initialized" && c.unlisten == nil {
+		c.listen(ctx)
+	}
+}
+
+// listen tells the client of changes for as long as the pipe lives. Finish waits
+// for it.
+func (c *stdio) listen(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	c.unlisten = cancel
+	c.server.listenFor(ctx, c.legacy, &c.tasks)
+}
+
+// initialize opens the session of the pipe. The Handler is asked in a goroutine
+// of its own, which ends when that answers; finish waits for it.
+func (c *stdio) initialize(ctx context.Context, m *mcp.Message) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	fl := &flight{cancel: cancel}
+	if !c.server.flights.enter(fl) {
+		cancel(errDraining)
+		c.fail(ctx, m.ID, shuttingDown())
+		return
+	}
+	c.isOpen = true
+	c.tasks.Go(func() {
+		defer c.server.flights.leave(fl)
+		defer cancel(nil)
+		sess, answer, err := c.server.initialize(ctx, m, "")
+		if err != nil {
+			answer = legacy{}.failure(m.ID, err)
+		}
+		c.opened <- opening{sess, answer} // has room: there is one initialize at a time
+	})
+}
+
+func (c *stdio) open(ctx context.Context, o opening) {
+	if o.sess == nil {
+		c.isOpen = false
+	} else {
+		c.legacy = o.sess
+		c.mux.stand(o.sess.Standalone())
+	}
+	c.say(ctx, o.answer)
+}
