@@ -1,0 +1,73 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"cmp"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/signalbox-mcp/signalbox/internal/auth"
+	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// serverConfig says how the configuration wants clients to be served. Defaults
+// have been filled in.
+func serverConfig(cfg *config.Config, logger *slog.Logger) server.Config {
+	l := &cfg.Limits
+	out := server.Config{
+		AllowedHosts:   cfg.AllowedHosts,
+		AllowedOrigins: cfg.AllowedOrigins,
+		Limits: server.Limits{
+			RequestBody:          l.RequestBody,
+			Depth:                l.Depth,
+			Members:              l.Members,
+			Batch:                l.Batch,
+			Sessions:             l.Sessions,
+			SessionsPerPrincipal: l.SessionsPerPrincipal,
+			InFlightPerSession:   l.InFlightPerSession,
+			SessionIdle:          l.SessionIdle,
+			SessionUninitialized: l.SessionUninitialized,
+		},
+		WriteTimeout: l.Write,
+		Logger:       logger,
+	}
+	if len(cfg.Auth.Tokens) > 0 {
+		out.Authenticate = bearer(cfg.Auth.Tokens).Authenticate
+	}
+	return out
+}
+
+func bearer(tokens []config.Token) *auth.Bearer {
+	known := make([]auth.Token, 0, len(tokens))
+	for _, t := range tokens {
+		known = append(known, auth.Token{Principal: t.Principal, Value: t.Value.Reveal()})
+	}
+	return auth.NewBearer(known)
+}
+
+// implementation is what the gateway says of itself (2025-11-25 and 2026-07-28,
+// schema, Implementation).
+func implementation(cfg *config.Config) []byte {
+	out := mcp.AppendString([]byte(`{"name":`), cfg.Name)
+	out = mcp.AppendString(append(out, `,"version":`...), cmp.Or(cfg.Version, buildVersion()))
+	return append(out, '}')
+}
+
+// buildVersion is the version of this module in the running program.
+func buildVersion() string {
+	const path = "github.com/signalbox-mcp/signalbox"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == path && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "devel"
+}

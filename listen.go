@@ -1,0 +1,165 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// changes wakes those who listen when the catalog was replaced. It carries no
+// news, only that there may be some: a listener compares what it told last with
+// what is true now, so that many changes are one notice and none is missed.
+type changes struct {
+	mu   sync.Mutex
+	ears map[chan struct{}]struct{}
+}
+
+// subscribe returns a channel of capacity 1 that is written to after each
+// change. It must be given back to unsubscribe.
+func (c *changes) subscribe() chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ear := make(chan struct{}, 1)
+	if c.ears == nil {
+		c.ears = make(map[chan struct{}]struct{})
+	}
+	c.ears[ear] = struct{}{}
+	return ear
+}
+
+func (c *changes) unsubscribe(ear chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.ears, ear)
+}
+
+// announce wakes all. It never waits: a full ear has been woken already.
+func (c *changes) announce() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ear := range c.ears {
+		select {
+		case ear <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// filter is what a listener wants to hear (2026-07-28, basic/patterns/
+// subscriptions, "Notification Filter"), and what was agreed.
+type filter struct {
+	Tools     bool `json:"toolsListChanged,omitzero"`
+	Prompts   bool `json:"promptsListChanged,omitzero"`
+	Resources bool `json:"resourcesListChanged,omitzero"`
+}
+
+// notices returns the notifications due for the difference of two catalogs.
+func (f filter) notices(d catalog.Changes) []string {
+	var due []string
+	if f.Tools && d.Tools {
+		due = append(due, "notifications/tools/list_changed")
+	}
+	if f.Prompts && d.Prompts {
+		due = append(due, "notifications/prompts/list_changed")
+	}
+	if f.Resources && d.Resources {
+		due = append(due, "notifications/resources/list_changed")
+	}
+	return due
+}
+
+// listen serves subscriptions/listen: the acknowledgement, then a notice for
+// each change of the client's view, until the context ends.
+func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	var want filter
+	if raw := req.Params.Raw(mcp.FieldNotifications); raw != nil {
+		if err := json.Unmarshal(raw, &want); err != nil {
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "notifications: %v", err)
+		}
+	}
+	ear := g.changes.subscribe()
+	defer g.changes.unsubscribe(ear)
+	told := g.baseline(req.Scope)
+	if err := acknowledge(ctx, caller, want); err != nil {
+		return nil, err
+	}
+	for {
+		if err := g.tell(ctx, caller, want, told); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return mcp.NewResult([]byte("{}"))
+		case <-ear:
+		}
+	}
+}
+
+// tell sends the notices that are due since what was told last. What could not
+// be told stays due.
+func (g *Gateway) tell(ctx context.Context, caller mcp.Caller, want filter, told *told) error {
+	now := g.view.Load().catalog.Version()
+	for _, method := range want.notices(told.behind(now)) {
+		if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
+			return err
+		}
+	}
+	told.set(now)
+	return nil
+}
+
+func acknowledge(ctx context.Context, caller mcp.Caller, agreed filter) error {
+	params, err := json.Marshal(map[string]filter{"notifications": agreed})
+	if err != nil {
+		return err
+	}
+	n, err := mcp.NewNotification("notifications/subscriptions/acknowledged", params)
+	if err != nil {
+		return err
+	}
+	return caller.Notify(ctx, n)
+}
+
+// told is the state of the lists that one listener knows of. For a legacy
+// session it outlives the stream, so that a change between two GETs is told with
+// the second.
+type told struct {
+	mu sync.Mutex
+	at catalog.Version
+}
+
+// behind returns what differs from now.
+func (t *told) behind(now catalog.Version) catalog.Changes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.at.Diff(now)
+}
+
+func (t *told) set(now catalog.Version) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.at = now
+}
+
+type toldKey struct{}
+
+// baseline returns what a listener was told last: for a session, since its
+// beginning; for a modern listen, since now.
+func (g *Gateway) baseline(scope *mcp.Scope) *told {
+	now := &told{at: g.view.Load().catalog.Version()}
+	if scope == nil {
+		return now
+	}
+	kept, ok := scope.Value(toldKey{}, func() any { return now })
+	if t, isTold := kept.(*told); ok && isTold {
+		return t
+	}
+	return now // the session has just ended
+}

@@ -1,0 +1,215 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Serve answers one request of one client. It makes a Gateway a [mcp.Handler],
+// so that a gateway can stand behind another.
+func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	v := g.view.Load()
+	switch req.Method {
+	case "tools/call":
+		return v.call(ctx, req, caller)
+	case "prompts/get":
+		return v.prompt(ctx, req, caller)
+	case "resources/read":
+		return v.read(ctx, req, caller)
+	case "completion/complete":
+		return v.complete(ctx, req, caller)
+	case "tools/list":
+		return g.list(ctx, req, catalog.Tools)
+	case "resources/list":
+		return g.list(ctx, req, catalog.Resources)
+	case "resources/templates/list":
+		return g.list(ctx, req, catalog.Templates)
+	case "prompts/list":
+		return g.list(ctx, req, catalog.Prompts)
+	case "server/discover":
+		return g.discover(req)
+	case "subscriptions/listen":
+		return g.listen(ctx, req, caller)
+	case "logging/setLevel", "notifications/roots/list_changed":
+		return g.tellBackends(req) //nolint:contextcheck // outlives the request on purpose
+	default:
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", shorten(req.Method))
+	}
+}
+
+// call serves tools/call. A tool that is hidden and one that does not exist
+// answer alike.
+func (v *view) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	name, _ := req.Params.Text(mcp.FieldName)
+	entry, ok := v.catalog.Tool(name)
+	if !ok {
+		return nil, unknown("tool", name)
+	}
+	if req.ParamHeaders != nil {
+		if err := mcp.CheckParamHeaders(entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
+			return nil, err
+		}
+	}
+	return v.forward(ctx, entry, mcp.FieldName, req, caller)
+}
+
+func (v *view) prompt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	name, _ := req.Params.Text(mcp.FieldName)
+	entry, ok := v.catalog.Prompt(name)
+	if !ok {
+		return nil, unknown("prompt", name)
+	}
+	return v.forward(ctx, entry, mcp.FieldName, req, caller)
+}
+
+func (v *view) read(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	uri, _ := req.Params.Text(mcp.FieldURI)
+	entry, ok := v.catalog.Resource(uri)
+	if !ok {
+		return nil, unknownResource(uri)
+	}
+	return v.forward(ctx, entry, mcp.FieldNone, req, caller)
+}
+
+func (v *view) complete(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	entry, field, ok := v.catalog.Reference(&req.Params)
+	if !ok {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "completion/complete: ref names no prompt and no resource template of this server")
+	}
+	return v.forward(ctx, entry, field, req, caller)
+}
+
+// forward sends a request to the backend of an entry, which knows the item by a
+// name of its own: that is what field is set to. All other bytes of the
+// parameters stay as they came.
+func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Field, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	u, ok := v.unit(entry.BackendName)
+	if !ok {
+		return nil, unknown(entry.Kind.String(), entry.Name)
+	}
+	if field == mcp.FieldNone || entry.Own == entry.Name {
+		return u.Serve(ctx, req, caller)
+	}
+	var edit mcp.Edit
+	edit.SetText(field, entry.Own)
+	params, err := edit.Apply(&req.Params)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
+	}
+	own := *req
+	own.Params = params
+	return u.Serve(ctx, &own, caller)
+}
+
+// list answers from the catalog. Only the first lists of all may wait, for
+// backends that are starting up.
+func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
+	select {
+	case <-g.listable:
+	case <-g.ctx.Done():
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	v := g.view.Load()
+	now := time.Now()
+	for _, u := range v.units {
+		u.RefreshIfOld(now)
+	}
+	cursor, ok := req.Params.Text(mcp.FieldCursor)
+	if !ok && req.Params.Has(mcp.FieldCursor) {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: cursor is not a string", kind.Method())
+	}
+	return v.catalog.List(kind, cursor)
+}
+
+// discovery is the result of server/discover (2026-07-28, server/discover).
+type discovery struct {
+	SupportedVersions []mcp.Version             `json:"supportedVersions"`
+	Capabilities      jsontext.Value            `json:"capabilities"`
+	Instructions      string                    `json:"instructions,omitempty"`
+	TTL               int                       `json:"ttlMs"`
+	CacheScope        string                    `json:"cacheScope"`
+	Meta              map[string]jsontext.Value `json:"_meta"`
+}
+
+// discover answers at once from what is known. For a session it also sets the
+// state of the lists from which on changes are told.
+func (g *Gateway) discover(req *mcp.Request) (*mcp.Result, error) {
+	c := g.view.Load().catalog
+	g.baseline(req.Scope)
+	raw, err := json.Marshal(discovery{
+		SupportedVersions: mcp.ModernVersions(),
+		Capabilities:      c.Capabilities(),
+		Instructions:      c.Instructions(),
+		CacheScope:        "private",
+		Meta:              map[string]jsontext.Value{"io.modelcontextprotocol/serverInfo": g.info},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return mcp.NewResult(raw)
+}
+
+// tellBackends passes on what a client says to all: that its level of logging or
+// its roots changed. It concerns what the backends keep for the client's session,
+// and they are told in the background: nobody's slowness is another's.
+func (g *Gateway) tellBackends(req *mcp.Request) (*mcp.Result, error) {
+	if req.Scope != nil {
+		for _, u := range g.view.Load().units {
+			g.tellOne(u, req)
+		}
+	}
+	return mcp.NewResult([]byte("{}"))
+}
+
+// tellWithin bounds how long a backend is waited for that is told something.
+const tellWithin = 10 * time.Second
+
+func (g *Gateway) tellOne(u *unit, req *mcp.Request) {
+	// Ends within tellWithin, or with the Gateway, whose stop waits for wg.
+	g.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(g.ctx, tellWithin)
+		defer cancel()
+		_, _ = u.Serve(ctx, req, nobody{}) // a backend that has no use for it says so
+	})
+}
+
+// nobody is the Caller of a request that has no client to be spoken to.
+type nobody struct{}
+
+func (nobody) Notify(context.Context, *mcp.Notification) error { return nil }
+
+func (nobody) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody can be asked outside a request of a client")
+}
+
+func unknown(kind, name string) error {
+	return mcp.Errorf(mcp.CodeInvalidParams, "unknown %s: %q", kind, shorten(name))
+}
+
+func unknownResource(uri string) error {
+	data, err := json.Marshal(map[string]string{"uri": shorten(uri)})
+	if err != nil {
+		data = nil // the text below still names it
+	}
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "unknown resource", Data: data}
+}
+
+// shorten bounds what a client's own words add to an error.
+func shorten(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

@@ -1,0 +1,170 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+type (
+	// Config is everything that a file can say, as plain data; docs/config.md has
+	// every key. The zero value is a gateway without backends.
+	Config = config.Config
+
+	// Backend is one entry of mcpServers.
+	Backend = config.Server
+
+	// Problems are all mistakes of a configuration, in the order of the file.
+	Problems = config.Problems
+
+	// Secret is a text that is never printed.
+	Secret = config.Secret
+)
+
+// LoadConfig reads a configuration file, YAML or JSON. A plain mcpServers map is
+// a complete one. The error is of type [Problems] when the file could be read
+// and says something wrong. env looks up environment variables, as
+// [os.LookupEnv] does.
+func LoadConfig(path string, env func(string) (string, bool)) (*Config, error) {
+	return config.Load(path, env)
+}
+
+// InProcess is a backend in this process.
+type InProcess struct {
+	Name    string  // as the key of mcpServers
+	Prefix  *string // as in [Backend]
+	Handler mcp.Handler
+}
+
+// Options is what a Gateway is given besides its configuration. The zero value
+// is right for most.
+type Options struct {
+	// InProcess are backends without a process or an address, in their order
+	// after those of the configuration.
+	InProcess []InProcess
+
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// Gateway is one MCP endpoint in front of many. It is an [http.Handler] for
+// clients on HTTP, serves clients on stdio, and is an [mcp.Handler] itself. Its
+// methods may be called concurrently.
+type Gateway struct {
+	opt    Options
+	log    *slog.Logger
+	info   []byte // our Implementation object
+	server *server.Server
+
+	view     atomic.Pointer[view]
+	changes  changes
+	rebuild  chan struct{} // capacity 1: the catalog is to be built anew
+	listable chan struct{} // closed once lists may be given out
+
+	ctx    context.Context //nolint:containedctx // the life of the goroutines below, which outlive every request
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // the goroutines that New and Reload start
+
+	mu       sync.Mutex // one Reload at a time
+	draining bool
+	closed   bool
+}
+
+// New returns a Gateway that follows the backends of the configuration. It does
+// not wait for any of them. The error is of type [Problems] where the
+// configuration cannot work. The Gateway must be ended by Shutdown or Close.
+func New(cfg Config, opt Options) (*Gateway, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	effective := cfg.Effective()
+	g := &Gateway{
+		opt:      opt,
+		log:      opt.Logger,
+		info:     implementation(effective),
+		rebuild:  make(chan struct{}, 1),
+		listable: make(chan struct{}),
+		ctx:      ctx,
+		cancel:   cancel,
+	}
+	g.server = server.New(g, serverConfig(effective, opt.Logger))
+	g.view.Store(&view{cfg: effective, catalog: catalog.Build(nil, catalog.Options{})})
+	g.apply(effective)
+	g.wg.Go(g.keepCatalog) // ends with g.ctx; stop waits for it
+	return g, nil
+}
+
+// ServeHTTP serves the MCP endpoint, whatever the path of the request is.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.server.ServeHTTP(w, r) }
+
+// ServeStdio serves one client on a pair of pipes. It returns when the client
+// has closed r, when ctx ends, or when the Gateway does.
+func (g *Gateway) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error {
+	return g.server.ServeStdio(ctx, r, w)
+}
+
+// Shutdown ends the Gateway in order: it takes nothing new, lets what is running
+// end, ends the streams, and then the backends. When ctx ends first, what is
+// left is cut. It returns after the last goroutine, and may be called again.
+func (g *Gateway) Shutdown(ctx context.Context) error {
+	g.drain()
+	err := g.server.Shutdown(ctx)
+	return errors.Join(err, g.stop(ctx))
+}
+
+// Close ends the Gateway at once. Calls in flight end with an error.
+func (g *Gateway) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	err := g.server.Close()
+	return errors.Join(err, g.stop(ctx))
+}
+
+// closeWithin bounds the polite end of backends when the Gateway is closed:
+// child processes get end-of-file, then a signal, then a stronger one.
+const closeWithin = 12 * time.Second
+
+// stop ends the backends and all goroutines. Only the first call does anything.
+func (g *Gateway) stop(ctx context.Context) error {
+	if !g.markClosed() {
+		return nil
+	}
+	g.cancel()
+	var errs []error
+	for _, u := range g.view.Load().units {
+		errs = append(errs, u.stop(ctx))
+	}
+	g.wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (g *Gateway) markClosed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := !g.closed
+	g.closed = true
+	return first
+}
+
+func (g *Gateway) drain() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.draining = true
+}

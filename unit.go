@@ -1,0 +1,136 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// unit is one backend at work: its configuration, the client that speaks to it,
+// and what it offers. A reload keeps the units whose configuration stayed.
+type unit struct {
+	*backend.Backend
+
+	srv    config.Server
+	limits config.Limits
+	client *client.Client // nil for a backend in this process
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the backend is no longer followed
+}
+
+// start makes a unit of a configured server and follows it.
+func (g *Gateway) start(srv config.Server, limits config.Limits) *unit {
+	c := dial(&srv, g.clientConfig(&srv, limits))
+	return g.follow(&unit{srv: srv, limits: limits, client: c}, c)
+}
+
+// startInProcess makes a unit of a Handler in this process.
+func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *unit {
+	u := &unit{srv: config.Server{Name: p.Name, Prefix: p.Prefix}, limits: limits}
+	return g.follow(u, p.Handler)
+}
+
+func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
+	u.Backend = backend.New(backend.Config{
+		Name:     u.srv.Name,
+		Handler:  h,
+		Info:     g.info,
+		Idle:     u.limits.CallIdle,
+		Max:      cmp.Or(u.srv.Timeout, u.limits.CallMax),
+		MaxItems: u.limits.ToolsPerBackend,
+		MaxPages: u.limits.Pages,
+		Changed:  g.wantRebuild,
+		Logger:   g.log,
+	})
+	ctx, cancel := context.WithCancel(g.ctx)
+	u.cancel, u.done = cancel, make(chan struct{})
+	// Ends with the unit's context; unit.stop waits for done, Gateway.stop for wg.
+	g.wg.Go(func() {
+		defer close(u.done)
+		u.Run(ctx)
+	})
+	return u
+}
+
+// same reports whether the unit can serve on under another configuration.
+func (u *unit) same(srv *config.Server, limits *config.Limits) bool {
+	return u.client != nil && reflect.DeepEqual(&u.srv, srv) && u.limits == *limits
+}
+
+// stop no longer follows the backend, lets its calls end, and ends its sessions
+// and processes; those that do not end by themselves end with ctx.
+func (u *unit) stop(ctx context.Context) error {
+	u.cancel()
+	var err error
+	if u.client != nil {
+		err = u.client.Shutdown(ctx)
+	}
+	<-u.done
+	return err
+}
+
+// dial returns the client of a configured server. It connects to nothing yet.
+func dial(srv *config.Server, cfg client.Config) *client.Client {
+	if srv.Transport() == config.TypeStdio {
+		cmd := client.Command{Path: srv.Command, Args: srv.Args, Env: environ(srv.Env), Dir: srv.Cwd}
+		return client.NewCommand(cmd, cfg)
+	}
+	return client.NewHTTP(srv.URL, cfg)
+}
+
+func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.Config {
+	return client.Config{
+		Name:       srv.Name,
+		Header:     header(srv.Headers),
+		Version:    pin(srv.Era),
+		Share:      srv.Share,
+		Info:       g.info,
+		MaxMessage: int(limits.BackendMessage),
+		Connect:    limits.Connect,
+		Write:      limits.Write,
+		Logger:     g.log,
+	}
+}
+
+// environ returns variables as a program gets them, in a stable order.
+func environ(secrets map[string]config.Secret) []string {
+	out := make([]string, 0, len(secrets))
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		out = append(out, name+"="+secrets[name].Reveal())
+	}
+	return out
+}
+
+func header(secrets map[string]config.Secret) http.Header {
+	h := make(http.Header, len(secrets))
+	for name := range maps.Keys(secrets) {
+		h.Set(name, secrets[name].Reveal())
+	}
+	return h
+}
+
+// pin reads the setting "era": a revision, or the newest of an era. Empty is to
+// find out.
+func pin(setting string) mcp.Version {
+	switch v := mcp.Version(setting); {
+	case setting == "legacy":
+		return mcp.LatestLegacy
+	case setting == "modern":
+		return mcp.LatestModern
+	case v.Era() != mcp.EraUnknown:
+		return v
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,177 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/config"
+)
+
+// view is a configuration at work: its backends in file order, and the catalog
+// of what they offer. It is immutable and swapped whole, so that each request
+// sees one of them.
+type view struct {
+	cfg     *config.Config
+	units   []*unit
+	catalog *catalog.Catalog
+}
+
+// unit returns the backend of that name. An entry of a catalog that is a moment
+// older than the configuration may name one that is gone.
+func (v *view) unit(name string) (*unit, bool) {
+	i := slices.IndexFunc(v.units, func(u *unit) bool { return u.Name() == name })
+	if i < 0 {
+		return nil, false
+	}
+	return v.units[i], true
+}
+
+// reuse returns the unit that serves exactly this entry already, or nil.
+func (v *view) reuse(srv *config.Server, limits *config.Limits) *unit {
+	u, ok := v.unit(srv.Name)
+	if !ok || !u.same(srv, limits) {
+		return nil
+	}
+	return u
+}
+
+// settled reports whether each backend has been heard of.
+func (v *view) settled() bool {
+	return !slices.ContainsFunc(v.units, func(u *unit) bool {
+		select {
+		case <-u.Settled():
+			return false
+		default:
+			return true
+		}
+	})
+}
+
+// build makes the catalog of what the backends offer now.
+func (v *view) build() *catalog.Catalog {
+	backends := make([]catalog.Backend, 0, len(v.units))
+	for _, u := range v.units {
+		o := u.Offer()
+		backends = append(backends, catalog.Backend{
+			Name:         u.Name(),
+			Rules:        catalog.Rules{Prefix: u.srv.Prefix, Rename: u.srv.Rename, Include: u.srv.Include, Exclude: u.srv.Exclude},
+			State:        catalogState(o),
+			Capabilities: o.Server.Capabilities,
+			Instructions: o.Instructions,
+			Lists:        o.Lists,
+		})
+	}
+	return catalog.Build(backends, catalog.Options{
+		FirstWins:    v.cfg.Conflict == config.ConflictFirst,
+		Instructions: v.cfg.Instructions,
+		MaxItems:     v.cfg.Limits.ToolsPerBackend,
+		MaxSchema:    int(v.cfg.Limits.Schema),
+	})
+}
+
+func catalogState(o *backend.Offer) catalog.State {
+	switch o.State {
+	case backend.Live:
+		return catalog.Live
+	case backend.Stale:
+		return catalog.Stale
+	default:
+		return catalog.Missing
+	}
+}
+
+// changeEvery is the shortest time between two catalogs once the first lists
+// were given out, and so between two notices to a client.
+const changeEvery = time.Second
+
+// wantRebuild asks for the catalog to be built anew. It does not wait; many
+// wishes are one.
+func (g *Gateway) wantRebuild() {
+	select {
+	case g.rebuild <- struct{}{}:
+	default:
+	}
+}
+
+// keepCatalog builds the catalog anew whenever a backend offers something else,
+// until the Gateway ends. Lists are held back until each backend was heard of
+// once, but not longer than the configured time.
+func (g *Gateway) keepCatalog() {
+	stragglers := time.NewTimer(max(g.view.Load().cfg.Limits.FirstList, 0))
+	defer stragglers.Stop()
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case <-stragglers.C:
+			g.openLists()
+			continue
+		case <-g.rebuild:
+		}
+		if g.swapCatalog() && g.listsOpen() {
+			g.pause(changeEvery)
+		}
+	}
+}
+
+// swapCatalog builds the catalog and announces it. It reports whether a client
+// can see a difference.
+func (g *Gateway) swapCatalog() bool {
+	old := g.view.Load()
+	next := &view{cfg: old.cfg, units: old.units, catalog: old.build()}
+	if !g.view.CompareAndSwap(old, next) {
+		g.wantRebuild() // a reload came between
+		return false
+	}
+	g.logProblems(old.catalog, next.catalog)
+	if next.settled() {
+		g.openLists()
+	}
+	if !catalog.Diff(old.catalog, next.catalog).Any() {
+		return false
+	}
+	g.changes.announce()
+	return true
+}
+
+// logProblems tells the operator what is newly not offered, and why.
+func (g *Gateway) logProblems(old, next *catalog.Catalog) {
+	for _, p := range next.Problems() {
+		if slices.Contains(old.Problems(), p) {
+			continue
+		}
+		g.log.Warn("not offered as listed", slog.String("backend", p.Backend), slog.String("problem", p.String()))
+	}
+}
+
+func (g *Gateway) openLists() {
+	select {
+	case <-g.listable:
+	default:
+		close(g.listable) // keepCatalog is the only caller
+	}
+}
+
+func (g *Gateway) listsOpen() bool {
+	select {
+	case <-g.listable:
+		return true
+	default:
+		return false
+	}
+}
+
+func (g *Gateway) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-g.ctx.Done():
+	case <-t.C:
+	}
+}
