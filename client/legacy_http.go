@@ -76,6 +76,7 @@ func (w *legacyHTTP) carry(ctx context.Context, c *carrier, msg []byte) {
 		w.resume(ctx, c)
 	case err != nil:
 		c.fail(err)
+		w.noteIfGone(err)
 	default:
 		c.fail(w.lost(nil, "its answer ended without a response"))
 	}
@@ -137,6 +138,7 @@ func (w *legacyHTTP) takeResponse(c *carrier, m *mcp.Message) {
 		if e, err := m.WireError(); err == nil && isSessionError(e) {
 			c.brought.Store(true)
 			c.fail(w.gone(e))
+			w.noteGone(e)
 			return
 		}
 	}
@@ -154,10 +156,10 @@ func isSessionError(e *mcp.Error) bool {
 	}
 }
 
-// gone ends the session, because the server has forgotten it, and returns the
-// error of the request that found out.
+// gone is the error of a request that the server refused because it has forgotten
+// the session. The session is ended by noteGone, after the request has its error:
+// nobody knows what became of the others.
 func (w *legacyHTTP) gone(cause error) error {
-	w.noteGone(cause)
 	return &rejected{why: sessionGone, err: w.unavailable(cause, "it has ended the session")}
 }
 
@@ -177,6 +179,12 @@ func (w *legacyHTTP) refusal(ctx context.Context, r *refusal) error {
 		return &rejected{why: wrongEra, err: err}
 	default:
 		return err
+	}
+}
+
+func (w *legacyHTTP) noteIfGone(err error) {
+	if isRejected(err, sessionGone) {
+		w.noteGone(err)
 	}
 }
 
@@ -206,7 +214,9 @@ func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
 	if resp.StatusCode/100 == 2 {
 		return nil
 	}
-	return w.refusal(ctx, w.readRefusal(resp))
+	err = w.refusal(ctx, w.readRefusal(resp))
+	w.noteIfGone(err)
+	return err
 }
 
 func (w *legacyHTTP) ready(v mcp.Version) { w.version = v }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -59,6 +60,10 @@ type legacySession struct {
 	asks  asks
 	feed  feed
 	stray outbox
+
+	// notices are the cancellations on their way, which the session's end lets
+	// arrive.
+	notices tasks
 
 	version      mcp.Version
 	capabilities []byte
@@ -183,7 +188,7 @@ func legacyParams(params *mcp.Object, call *session.Call) []byte {
 
 // abandon takes a call back, in the background: the caller has gone on.
 func (s *legacySession) abandon(call *session.Call) {
-	s.tasks.start(func(ctx context.Context) { s.send(ctx, cancelNotice(call)) }) // bounded by send
+	s.notices.start(func(ctx context.Context) { s.send(ctx, cancelNotice(call)) }) // bounded by send
 }
 
 // send sends a message that has no answer. That it did not arrive is the
@@ -227,9 +232,14 @@ func (s *legacySession) lossCause() error {
 func (s *legacySession) close(ctx context.Context) {
 	s.lose(s.closed())
 	s.tasks.cancel()
+	s.notices.finish(noticeTime)
 	s.wire.close(ctx)
 	s.tasks.close()
 }
+
+// noticeTime is how long the end of a session waits for a cancellation to
+// arrive.
+const noticeTime = time.Second
 
 // discover is what the handshake said, as the modern era would say it.
 func (s *legacySession) discover() (*mcp.Result, error) {

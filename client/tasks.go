@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // tasks are the goroutines of one owner: a client, a session, a connection. The
@@ -44,6 +45,14 @@ func (t *tasks) cancel() {
 	for _, cancel := range t.refuse() {
 		cancel()
 	}
+}
+
+// finish refuses new ones, gives those that run so long to end by themselves, and
+// is then close.
+func (t *tasks) finish(d time.Duration) {
+	t.refuse()
+	within(t.ended(), d)
+	t.close()
 }
 
 // close is cancel, and waits until nothing runs.

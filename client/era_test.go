@@ -1,0 +1,304 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// A dual-era client probes with server/discover; whatever is no modern answer is
+// answered by initialize (2026-07-28, basic/versioning; requirement V3).
+func TestV3ProbeOverHTTP(t *testing.T) {
+	html := func(x *zoo.Exchange) { x.Status(200, "text/html", "<html>") }
+	tests := []struct {
+		name     string
+		discover func(x *zoo.Exchange)
+		want     mcp.Era
+	}{
+		{"method not found", func(x *zoo.Exchange) { x.Error(-32601, "no") }, mcp.EraLegacy},
+		{"invalid params", func(x *zoo.Exchange) { x.Error(-32602, "no") }, mcp.EraLegacy},
+		{"server error", func(x *zoo.Exchange) { x.Error(-32000, "no") }, mcp.EraLegacy},
+		{"400 without a message", func(x *zoo.Exchange) { x.Status(400, "text/plain", "no session") }, mcp.EraLegacy},
+		{"400 with a legacy error", func(x *zoo.Exchange) {
+			x.Status(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request"}}`)
+		}, mcp.EraLegacy},
+		{"HTML", html, mcp.EraLegacy},
+		{"404", func(x *zoo.Exchange) { x.Status(404, "text/plain", "nothing") }, mcp.EraLegacy},
+		{"500", func(x *zoo.Exchange) { x.Status(500, "text/plain", "oops") }, mcp.EraLegacy},
+		{"silence", func(x *zoo.Exchange) { x.Hold() }, mcp.EraLegacy},
+		{"broken connection", func(x *zoo.Exchange) { x.Abort() }, mcp.EraLegacy},
+		{"an empty result", func(x *zoo.Exchange) { x.Result("{}") }, mcp.EraLegacy},
+		{"legacy versions only", func(x *zoo.Exchange) { x.Result(`{"supportedVersions":["2025-11-25"],"capabilities":{}}`) }, mcp.EraLegacy},
+		{"-32022 naming a legacy version", func(x *zoo.Exchange) {
+			x.Status(400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"no","data":{"supported":["2025-06-18"],"requested":"2026-07-28"}}}`)
+		}, mcp.EraLegacy},
+		{"both eras", func(x *zoo.Exchange) {
+			x.Result(`{"supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{"tools":{}}}`)
+		}, mcp.EraModern},
+		{"both eras, as a stream", func(x *zoo.Exchange) {
+			x.Response(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
+		}, mcp.EraModern},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){"server/discover": tt.discover}}
+				c := dialHTTP(t, s, client.Config{})
+				got, err := c.Probe(t.Context())
+				if err != nil || got.Era != tt.want || string(got.Capabilities) != `{"tools":{}}` {
+					t.Fatalf("Probe = %+v, %v; want era %v", got, err, tt.want)
+				}
+				if n := s.Count("initialize"); (n == 1) != (tt.want == mcp.EraLegacy) {
+					t.Errorf("initialize was sent %d times", n)
+				}
+			})
+		})
+	}
+}
+
+// A recognised modern error keeps the client modern (requirement V4).
+func TestV4ModernErrorsDoNotFallBack(t *testing.T) {
+	for _, code := range []string{"-32020", "-32021"} {
+		inBubble(t, func(t *testing.T) {
+			s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){"server/discover": func(x *zoo.Exchange) {
+				x.Status(400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":`+code+`,"message":"no"}}`)
+			}}}
+			c := dialHTTP(t, s, client.Config{})
+			_, err := c.Serve(t.Context(), echo(t), &recorder{})
+			if err != nil || s.Count("initialize") != 0 {
+				t.Errorf("code %s: error %v, %d handshakes; want a modern call", code, err, s.Count("initialize"))
+			}
+		})
+	}
+}
+
+// What says nothing about the era is an error and is not remembered.
+func TestProbeThatSaysNothing(t *testing.T) {
+	tests := []struct {
+		name   string
+		status int
+		code   int64
+		text   string
+	}{
+		{"401", 401, mcp.CodeBackendUnavailable, "other credentials"},
+		{"403", 403, mcp.CodeBackendUnavailable, "do not suffice"},
+		{"503", 503, mcp.CodeBackendUnavailable, "HTTP status 503"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				broken := true
+				s := &zoo.HTTP{Modern: true}
+				h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if broken {
+						w.WriteHeader(tt.status)
+						return
+					}
+					s.ServeHTTP(w, r)
+				})
+				c := dialHTTP(t, h, client.Config{})
+				_, err := c.Serve(t.Context(), echo(t), &recorder{})
+				wantFault(t, err, tt.code, mcp.NotDispatched, tt.text)
+				broken = false
+				if got, err := c.Probe(t.Context()); err != nil || got.Era != mcp.EraModern {
+					t.Errorf("Probe after the repair = %v, %v; want modern", got.Era, err)
+				}
+			})
+		})
+	}
+}
+
+// A server that knows none of our revisions is named with what it knows.
+func TestNoCommonRevision(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){"server/discover": func(x *zoo.Exchange) {
+			x.Result(`{"supportedVersions":["2099-01-01"],"capabilities":{}}`)
+		}}}
+		c := dialHTTP(t, s, client.Config{})
+		_, err := c.Serve(t.Context(), echo(t), &recorder{})
+		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "2099-01-01")
+	})
+}
+
+// The probe over lines: an error, silence and an exit all mean legacy
+// (2026-07-28, basic/transports/stdio, "Backward Compatibility").
+func TestV3ProbeOverLines(t *testing.T) {
+	tests := []struct {
+		name     string
+		discover func(x *zoo.Line)
+		opened   int
+	}{
+		{"error", func(x *zoo.Line) { x.Error(-32601, "no") }, 1},
+		{"silence", func(*zoo.Line) {}, 1},
+		{"exit", func(x *zoo.Line) { x.Close() }, 2},
+		{"junk", func(x *zoo.Line) { x.Send("what?") }, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &zoo.Lines{On: map[string]func(*zoo.Line){"server/discover": tt.discover}}
+				c, opened := dialLines(t, s, client.Config{})
+				began := time.Now()
+				got, err := c.Probe(t.Context())
+				if err != nil || got.Era != mcp.EraLegacy || got.Version != mcp.V20251125 {
+					t.Fatalf("Probe = %+v, %v; want legacy", got, err)
+				}
+				if opened() != tt.opened {
+					t.Errorf("opened %d pipes, want %d", opened(), tt.opened)
+				}
+				if took := time.Since(began); took > 4*time.Second {
+					t.Errorf("took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// A modern server that is slow to start is not taken for a legacy one: its late
+// answer to the probe counts, and its process is kept.
+func TestSlowModernServerOverLines(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var late *zoo.Line
+		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){}}
+		s.On["server/discover"] = func(x *zoo.Line) { late = x }
+		s.On["initialize"] = func(x *zoo.Line) {
+			late.Polite()
+			x.Error(-32601, "this server is modern")
+		}
+		c, opened := dialLines(t, s, client.Config{})
+		res, err := within(t, c, echo(t), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
+		if got := c.Stats().Era; got != mcp.EraModern || opened() != 1 {
+			t.Errorf("era %v over %d pipes, want modern over one", got, opened())
+		}
+	})
+}
+
+// A backend that was upgraded under traffic is probed again, and the call that
+// found out is made in the new era (requirement V5, fault 73).
+func TestV5BackendChangesItsEra(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			legacy, modern := &zoo.HTTP{Sessions: true}, &zoo.HTTP{Modern: true}
+			modern.On = map[string]func(*zoo.Exchange){
+				"initialize": func(x *zoo.Exchange) {
+					x.Status(404, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}`)
+				},
+			}
+			current := http.Handler(legacy)
+			other := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Mcp-Session-Id") != "" {
+					w.WriteHeader(http.StatusNotFound)
+					return
+				}
+				modern.ServeHTTP(w, r)
+			}))
+			if first {
+				current, other = modern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Mcp-Method") != "" {
+						http.Error(w, "Bad Request: no session", http.StatusBadRequest)
+						return
+					}
+					legacy.ServeHTTP(w, r)
+				})
+			}
+			c := dialHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { current.ServeHTTP(w, r) }), client.Config{})
+			scope := mcp.NewScope("s", nil)
+			defer scope.End()
+			if _, err := c.Serve(t.Context(), in(scope, echo(t)), &recorder{}); err != nil {
+				t.Fatalf("before the change: %v", err)
+			}
+			before := c.Stats().Era
+			current = other
+			if _, err := c.Serve(t.Context(), in(scope, echo(t)), &recorder{}); err != nil {
+				t.Fatalf("after the change: %v", err)
+			}
+			if after := c.Stats().Era; after == before {
+				t.Errorf("era is still %v", after)
+			}
+		})
+	}
+}
+
+// Many first requests make one probe and, in one scope, one handshake (M105).
+func TestM105OneHandshakeForManyFirstCalls(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		s := &zoo.HTTP{Sessions: true}
+		s.On = map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) {
+			<-gate
+			x.Initialize()
+		}}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		var calls []*running
+		for range 10 {
+			calls = append(calls, launch(t, c, in(scope, echo(t)), &recorder{}))
+		}
+		synctest.Wait()
+		close(gate)
+		for _, r := range calls {
+			r.wantResult(t, `{"content":[]}`)
+		}
+		if n, d := s.Count("initialize"), s.Count("server/discover"); n != 1 || d != 1 {
+			t.Errorf("%d handshakes and %d probes, want one of each", n, d)
+		}
+		scope.End()
+		synctest.Wait()
+		if n := s.Count(http.MethodDelete); n != 1 {
+			t.Errorf("%d sessions were ended, want 1", n)
+		}
+	})
+}
+
+// A pinned revision is spoken without a probe.
+func TestPinnedVersion(t *testing.T) {
+	for v, method := range map[mcp.Version]string{mcp.V20250618: "initialize", mcp.V20260728: "tools/call"} {
+		inBubble(t, func(t *testing.T) {
+			s := &zoo.HTTP{Modern: v.Era() == mcp.EraModern}
+			c := dialHTTP(t, s, client.Config{Version: v})
+			if _, err := c.Serve(t.Context(), echo(t), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Seen()[0]; got.Method != method {
+				t.Errorf("%s: the first message was %q, want %q", v, got.Method, method)
+			}
+		})
+	}
+}
+
+// The leader of a handshake that gives up does not strand its followers (M168).
+func TestM168LeaderGivesUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) {
+			<-gate
+			x.Initialize()
+		}}}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		ctx, cancel := context.WithCancel(t.Context())
+		leader := make(chan error, 1)
+		go func() { // ends with the request
+			_, err := c.Serve(ctx, in(scope, echo(t)), &recorder{})
+			leader <- err
+		}()
+		synctest.Wait()
+		follower := launch(t, c, in(scope, echo(t)), &recorder{})
+		synctest.Wait()
+		cancel()
+		wantFault(t, <-leader, mcp.CodeBackendFailed, mcp.NotDispatched, "cancelled")
+		close(gate)
+		follower.wantResult(t, `{"content":[]}`)
+	})
+}
