@@ -138,7 +138,7 @@ func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address) (*leg
 		if l.dial.failed(wire) {
 			return nil, &rejected{why: wrongEra, err: plain(err)}
 		}
-		l.tasks.start(s.close) // bounded by the wire's close
+		l.retire(s)
 		return nil, l.handshakeFailed(ctx, err)
 	}
 	l.spoke.Store(true)
@@ -272,12 +272,15 @@ func (l *legacy) close(context.Context) {
 	l.tasks.close()
 }
 
-// retire closes a session in the background.
+// retire closes a session in the background; or here and now, when the protocol
+// itself is being closed and waits for nothing new.
 func (l *legacy) retire(s *legacySession) {
 	if s == nil {
 		return
 	}
 	s.lose(s.closed())
 	// Waited for by close, bounded by the wire's close.
-	l.tasks.start(s.close)
+	if _, ok := l.tasks.start(s.close); !ok {
+		s.lastClose()
+	}
 }

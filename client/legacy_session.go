@@ -237,6 +237,11 @@ func (s *legacySession) close(ctx context.Context) {
 	s.tasks.close()
 }
 
+// lastClose closes the session when there is no more context to do it in.
+//
+//nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: there is none
+func (s *legacySession) lastClose() { s.close(context.Background()) }
+
 // noticeTime is how long the end of a session waits for a cancellation to
 // arrive.
 const noticeTime = time.Second

@@ -22,7 +22,7 @@ type pool struct {
 	ended bool
 	open  int // sessions lent or idle
 	idle  []idleSession
-	timer *time.Timer // set while something is idle
+	swept bool // a goroutine looks after the idle ones
 }
 
 type idleSession struct {
@@ -54,8 +54,13 @@ func (p *pool) borrow(ctx context.Context, l *legacy, req *mcp.Request) (*legacy
 	}
 	giveBack := func(s *legacySession) func(bool) {
 		return func(clean bool) {
-			for _, d := range p.put(l, key, s, clean) {
+			dead, sweep := p.put(key, s, clean)
+			for _, d := range dead {
 				l.retire(d)
+			}
+			if sweep {
+				// Ends when nothing is idle; waited for by the protocol's close.
+				l.tasks.start(func(ctx context.Context) { p.sweep(ctx, l) })
 			}
 		}
 	}
@@ -111,23 +116,22 @@ func (p *pool) dropLocked(i int) *legacySession {
 	return s
 }
 
-// put takes a session back, or returns what is to be closed.
-func (p *pool) put(l *legacy, key poolKey, s *legacySession, clean bool) []*legacySession {
+// put takes a session back, or returns what is to be closed. sweep reports
+// whether somebody has to begin to look after the idle ones.
+func (p *pool) put(key poolKey, s *legacySession, clean bool) (dead []*legacySession, sweep bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended || !clean || p.maxIdle <= 0 || !s.isAlive() {
 		p.open--
-		return []*legacySession{s}
+		return []*legacySession{s}, false
 	}
 	p.idle = append(p.idle, idleSession{key: key, s: s, since: time.Now()})
-	var dead []*legacySession
 	if len(p.idle) > p.maxIdle {
 		dead = append(dead, p.dropLocked(0))
 	}
-	if p.timer == nil {
-		p.timer = time.AfterFunc(p.idleTime, func() { p.sweep(l) })
-	}
-	return dead
+	sweep = !p.swept
+	p.swept = true
+	return dead, sweep
 }
 
 // forget takes back the room of a session that could not be opened.
@@ -137,26 +141,32 @@ func (p *pool) forget() {
 	p.open--
 }
 
-// sweep closes what was idle for too long. It runs on the timer.
-func (p *pool) sweep(l *legacy) {
-	for _, s := range p.expired(time.Now()) {
-		l.retire(s)
+// sweep closes what was idle for too long, until nothing is idle.
+func (p *pool) sweep(ctx context.Context, l *legacy) {
+	for {
+		dead, next := p.expired(time.Now())
+		for _, s := range dead {
+			l.retire(s)
+		}
+		if next == 0 || !pause(ctx, next) {
+			return
+		}
 	}
 }
 
-func (p *pool) expired(now time.Time) []*legacySession {
+// expired takes out what was idle for too long, and returns when the next one
+// will have been; 0 when there is none.
+func (p *pool) expired(now time.Time) (dead []*legacySession, next time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var dead []*legacySession
 	for len(p.idle) > 0 && now.Sub(p.idle[0].since) >= p.idleTime {
 		dead = append(dead, p.dropLocked(0))
 	}
-	if len(p.idle) == 0 || p.ended {
-		p.timer = nil
-		return dead
+	if len(p.idle) == 0 {
+		p.swept = false
+		return dead, 0
 	}
-	p.timer.Reset(p.idle[0].since.Add(p.idleTime).Sub(now))
-	return dead
+	return dead, p.idle[0].since.Add(p.idleTime).Sub(now)
 }
 
 // close lets all idle sessions go; those that are lent go when they are given
@@ -171,9 +181,6 @@ func (p *pool) shut() []*legacySession {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
-	if p.timer != nil {
-		p.timer.Stop()
-	}
 	var all []*legacySession
 	for len(p.idle) > 0 {
 		all = append(all, p.dropLocked(0))

@@ -1,0 +1,380 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+const announces = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{}}`
+
+func listen(t *testing.T) *mcp.Request {
+	return request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":true,"resourcesListChanged":true}}`)
+}
+
+const listChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+
+// A legacy server's list_changed on its listening stream reaches the listens of
+// the scope, which were told what the server promises.
+func TestLegacyListenOverHTTP(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.Capabilities = announces
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		ear := &recorder{}
+		l := launch(t, c, in(scope, listen(t)), ear)
+		<-s.open
+		synctest.Wait()
+		wantStrings(t, "first", ear.notifications(), []string{`subscriptions/acknowledged {"notifications":{"toolsListChanged":true}}`})
+		s.listen <- listChanged
+		s.listen <- `{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`
+		synctest.Wait()
+		wantStrings(t, "then", ear.notifications()[1:], []string{"tools/list_changed"})
+		if n := s.Count("initialize"); n != 1 {
+			t.Errorf("%d sessions, want 1", n)
+		}
+		l.cancel()
+		<-l.done
+	})
+}
+
+// Many changes that nobody has looked at yet are one, and one follows the last.
+func TestI33ChangesAreALevel(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.Capabilities = announces
+		c := dialHTTP(t, s, client.Config{})
+		ear := &recorder{block: make(chan struct{})}
+		launch(t, c, listen(t), ear)
+		ear.block <- struct{}{} // the acknowledgement
+		<-s.open
+		for range 1000 {
+			s.listen <- listChanged
+		}
+		synctest.Wait()
+		close(ear.block)
+		synctest.Wait()
+		got := ear.notifications()
+		if len(got) < 2 || len(got) > 4 {
+			t.Errorf("%d notifications for 1000 changes: %q", len(got), got)
+		}
+	})
+}
+
+// A listening stream that ends at once, again and again, is given up.
+func TestM060ReconnectsAreBoundedByLackOfProgress(t *testing.T) {
+	tests := map[string]func(x *zoo.Exchange){
+		"always 200":        func(x *zoo.Exchange) { x.Begin() },
+		"an unchanging id":  func(x *zoo.Exchange) { x.Begin(); x.Raw("id: same\ndata:\n\n") },
+		"always 500":        func(x *zoo.Exchange) { x.Status(500, "text/plain", "") },
+		"broken":            func(x *zoo.Exchange) { x.Begin(); x.Abort() },
+		"retry 0, then end": func(x *zoo.Exchange) { x.Begin(); x.Raw("retry: 0\n\n") },
+	}
+	for name, get := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newStation()
+				s.On["GET"] = get
+				c := dialHTTP(t, s, client.Config{})
+				scope := mcp.NewScope("s", nil)
+				defer scope.End()
+				if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(24 * time.Hour)
+				if n := s.Count(http.MethodGet); n < 3 || n > 8 {
+					t.Errorf("%d attempts in a day", n)
+				}
+			})
+		})
+	}
+}
+
+// Whatever a GET is answered with, the session works (M061, M077, M083).
+func TestM077ListeningStreamIsOptional(t *testing.T) {
+	html := func(x *zoo.Exchange) { x.Status(200, "text/html", "<html>") }
+	tests := []struct {
+		name     string
+		get      func(x *zoo.Exchange)
+		attempts int
+	}{
+		{"404", func(x *zoo.Exchange) { x.Status(404, "", "") }, 1},
+		{"405", func(x *zoo.Exchange) { x.Status(405, "", "") }, 1},
+		{"400", func(x *zoo.Exchange) { x.Status(400, "", "") }, 1},
+		{"HTML (M061)", html, 1},
+		{"JSON", func(x *zoo.Exchange) { x.Status(200, "application/json", "{}") }, 1},
+		{"never", func(x *zoo.Exchange) { x.Hold() }, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newStation()
+				s.On["GET"] = tt.get
+				c := dialHTTP(t, s, client.Config{})
+				scope := mcp.NewScope("s", nil)
+				defer scope.End()
+				began := time.Now()
+				for range 3 {
+					if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("calls took %v", took)
+				}
+				time.Sleep(time.Hour)
+				if n := s.Count(http.MethodGet); n != tt.attempts {
+					t.Errorf("%d attempts, want %d", n, tt.attempts)
+				}
+			})
+		})
+	}
+}
+
+// The listening stream is opened after the handshake, with the session's id, and
+// nobody waits for it (M078, M084).
+func TestM084ListeningStreamComesAfterTheHandshake(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.On["GET"] = func(x *zoo.Exchange) { x.Hold() } // holds its headers back
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		var order []string
+		for _, r := range s.Seen() {
+			if r.Verb == http.MethodGet {
+				order = append(order, r.Verb)
+				if id, v := r.Header.Get("Mcp-Session-Id"), r.Header.Get("Mcp-Protocol-Version"); id != zoo.SessionID || v != "2025-11-25" {
+					t.Errorf("GET with session %q and version %q", id, v)
+				}
+				continue
+			}
+			order = append(order, r.Method)
+		}
+		get := slices.Index(order, "GET")
+		if init := slices.Index(order, "notifications/initialized"); get < init || init < 0 {
+			t.Errorf("order %q", order)
+		}
+	})
+}
+
+// The server's reconnection time is kept, a stream's position is its own, and a
+// stream without ids is opened afresh (M069, M073, requirement R7).
+func TestM069PositionsBelongToTheirStream(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.Capabilities = announces
+		var gets []time.Time
+		s.On["GET"] = func(x *zoo.Exchange) {
+			if id := x.R.Header.Get("Last-Event-ID"); id != "" {
+				t.Errorf("GET with Last-Event-ID %q, which belongs to the call's stream", id)
+			}
+			gets = append(gets, time.Now())
+			x.Begin()
+			if len(gets) == 1 {
+				x.Raw("retry: 60000\n\n")
+				return
+			}
+			s.serveListen(x)
+		}
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			x.Begin()
+			x.Raw("id: 9_1\ndata:\n\n")
+			x.Response(`{"content":[]}`)
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		ear := &recorder{}
+		launch(t, c, in(scope, listen(t)), ear)
+		launch(t, c, in(scope, echo(t)), &recorder{}).wantResult(t, `{"content":[]}`)
+		<-s.open
+		synctest.Wait()
+		if d := gets[1].Sub(gets[0]); d < time.Minute {
+			t.Errorf("reconnected after %v, the server said 60s", d)
+		}
+		// The gap may have hidden a change.
+		if got := ear.notifications(); !slices.Contains(got, "tools/list_changed") {
+			t.Errorf("no invalidation after the gap: %q", got)
+		}
+	})
+}
+
+// A call's stream whose resumption is refused for good ends the call; one that
+// yields nothing is given up (M063, M071, M083).
+func TestM063ResumptionIsBounded(t *testing.T) {
+	tests := []struct {
+		name   string
+		resume func(x *zoo.Exchange)
+		text   string
+		most   int
+	}{
+		{"400", func(x *zoo.Exchange) { x.Status(400, "", "") }, "cannot be resumed", 1},
+		{"405", func(x *zoo.Exchange) { x.Status(405, "", "") }, "cannot be resumed", 1},
+		{"HTML", func(x *zoo.Exchange) { x.Status(200, "text/html", "") }, "cannot be resumed", 1},
+		{"200 and nothing", func(x *zoo.Exchange) { x.Begin() }, "brought nothing", 5},
+		{"500", func(x *zoo.Exchange) { x.Status(500, "", "") }, "brought nothing", 5},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				resumed := 0
+				s := newStation()
+				s.On["tools/call"] = func(x *zoo.Exchange) {
+					x.Begin()
+					x.Raw("id: e1\ndata:\n\n")
+				}
+				s.On["GET"] = func(x *zoo.Exchange) {
+					if x.R.Header.Get("Last-Event-ID") == "" {
+						x.Hold()
+						return
+					}
+					resumed++
+					tt.resume(x)
+				}
+				_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
+				wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, tt.text)
+				if resumed != tt.most || s.Count("tools/call") != 1 {
+					t.Errorf("%d resumptions and %d calls, want %d and 1", resumed, s.Count("tools/call"), tt.most)
+				}
+			})
+		})
+	}
+}
+
+// A server that closes its stream early and has the client poll is followed as
+// long as it says something new, with its own reconnection time.
+func TestR7PollingServer(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		ids := make(chan mcp.ID, 1)
+		polls := 0
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			ids <- x.Msg.ID
+			x.Begin()
+			x.Raw("retry: 30000\nid: 0\ndata:\n\n")
+		}
+		s.On["GET"] = func(x *zoo.Exchange) {
+			id := x.R.Header.Get("Last-Event-ID")
+			if id == "" {
+				x.Hold()
+				return
+			}
+			polls++
+			if polls < 20 {
+				x.Begin()
+				x.Raw("id: " + id + "x\ndata:\n\n")
+				return
+			}
+			x.Event("", response(<-ids, `{"content":[]}`))
+		}
+		began := time.Now()
+		res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
+		if took := time.Since(began); took < 10*time.Minute || took > 11*time.Minute {
+			t.Errorf("20 polls took %v, want 30s each", took)
+		}
+	})
+}
+
+// A modern listen is opened again when it breaks, and everything listened for
+// counts as changed then; it ends with its context.
+func TestModernListenIsReopened(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){}}
+		n := 0
+		ended := make(chan struct{})
+		s.On["subscriptions/listen"] = func(x *zoo.Exchange) {
+			n++
+			id := x.Msg.ID.String()
+			meta := `"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}`
+			x.Event("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{`+meta+`,"notifications":{"toolsListChanged":true}}}`)
+			switch n {
+			case 1:
+				x.Event("", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+meta+`}}`)
+			case 2:
+				x.Response(`{"resultType":"complete",` + meta + `}`) // a graceful end
+			default:
+				x.Hold()
+				close(ended)
+			}
+		}
+		ear := &recorder{}
+		l := launch(t, dialHTTP(t, s, client.Config{}), listen(t), ear)
+		time.Sleep(time.Minute)
+		l.cancel()
+		<-l.done
+		<-ended
+		wantFault(t, l.err, mcp.CodeBackendFailed, mcp.Completed, "cancelled")
+		wantStrings(t, "notifications", ear.notifications(), []string{
+			`subscriptions/acknowledged {"_meta":{},"notifications":{"toolsListChanged":true}}`,
+			`tools/list_changed {"_meta":{}}`,
+			"tools/list_changed", "resources/list_changed",
+			"tools/list_changed", "resources/list_changed",
+		})
+		if strings.Contains(s.Seen()[1].Body, "toolsListChanged") == false {
+			t.Errorf("the filter was not sent on: %s", s.Seen()[1].Body)
+		}
+	})
+}
+
+// A listen that the server refuses is refused.
+func TestListenThatIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.HTTP{Modern: true}
+		_, err := within(t, dialHTTP(t, s, client.Config{}), listen(t), &recorder{})
+		wantError(t, err, mcp.CodeMethodNotFound)
+	})
+}
+
+// On a shared pipe the listens are told apart by their subscription, and sent
+// again to a server that was started anew (requirement U8).
+func TestU8ModernListensOverLines(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		lines := make(chan *zoo.Line, 10)
+		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){}}
+		s.On["subscriptions/listen"] = func(x *zoo.Line) {
+			x.Send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + x.Msg.ID.String() + `},"notifications":{"toolsListChanged":true}}}`)
+			lines <- x
+		}
+		c, opened := dialLines(t, s, client.Config{})
+		one, two := &recorder{}, &recorder{}
+		launch(t, c, listen(t), one)
+		first := <-lines
+		launch(t, c, listen(t), two)
+		second := <-lines
+		second.Send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + second.Msg.ID.String() + `}}}`)
+		synctest.Wait()
+		if len(one.notifications()) != 1 || len(two.notifications()) != 2 {
+			t.Errorf("the change reached the wrong listen: %q, %q", one.notifications(), two.notifications())
+		}
+		first.Close()
+		<-lines
+		<-lines
+		synctest.Wait()
+		for _, r := range []*recorder{one, two} {
+			if got := r.notifications(); got[len(got)-2] != "tools/list_changed" || got[len(got)-1] != "resources/list_changed" {
+				t.Errorf("no invalidation after the restart: %q", got)
+			}
+		}
+		if opened() != 2 {
+			t.Errorf("opened %d pipes, want 2", opened())
+		}
+	})
+}
