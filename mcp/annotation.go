@@ -43,7 +43,9 @@ type annotations struct {
 }
 
 // schema reads the schema at i. Whether it is reachable from the root through
-// nothing but properties is what decides whether it may be annotated.
+// nothing but properties is what decides whether it may be annotated. Inside of
+// an unknown keyword anything may be a schema, and is taken for one: an
+// annotation that somebody may see and somebody not is worse than a tool less.
 func (a *annotations) schema(i, depth int, path []string, reachable bool) int {
 	switch {
 	case depth >= a.depth:

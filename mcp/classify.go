@@ -5,6 +5,11 @@ package mcp
 
 // classify decides what the message is whose envelope was scanned. start is the
 // offset of the envelope, where absent members are complained about.
+//
+// A member that belongs to another kind of message makes it none, because a
+// reader that looks for that member first would take it for the other kind: a
+// call with a result beside its method is a call to one and an answer to the
+// next. Members that no kind has are ignored, and forwarded.
 func (s *scanner) classify(m *Message, env *Object, start int) {
 	s.checkVersion(env, start)
 	switch {
@@ -41,6 +46,8 @@ func is20(raw []byte) bool {
 	return ok && v == "2.0"
 }
 
+// classifyCall tells requests from notifications by whether there is an id at
+// all: one that is null is neither.
 func (s *scanner) classifyCall(m *Message, env *Object) {
 	switch {
 	case env.present(fieldResult):
@@ -63,6 +70,7 @@ func (s *scanner) classifyCall(m *Message, env *Object) {
 	}
 }
 
+// classifyResult insists on an id: a result that answers nothing has no use.
 func (s *scanner) classifyResult(m *Message, env *Object, start int) {
 	switch {
 	case !env.present(fieldID):
@@ -109,8 +117,9 @@ func (o *Object) isObject(f Field) bool {
 }
 
 // salvageID looks for the id of a message that was refused, by counting
-// brackets and nothing else: in an envelope that is nested too deeply, say. It
-// returns none where there are two to choose from.
+// brackets and nothing else: in an envelope that is nested too deeply, say, whose
+// sender would otherwise wait for ever. It returns none where there are two to
+// choose from, and is as quick as the scan that failed.
 func salvageID(data []byte) ID {
 	var found ID
 	s := newScanner(data, Limits{})

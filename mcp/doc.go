@@ -30,6 +30,26 @@
 //   - cancellation is the context, and the one terminal of a request is what
 //     Serve returns.
 //
+// # Bytes
+//
+// A message is read once, by [Parse], and is then its bytes and where in them its
+// parts stand. What routes it, what policy judges and what is forwarded are the
+// same bytes, so that nobody behind can read another message than was judged:
+//
+//   - unknown members, the texts of numbers and the order of keys survive;
+//   - a change is an [Edit]: a splice that leaves all other bytes alone;
+//   - what two readers might read differently is refused: a member that stands
+//     twice where it is interpreted, a known name in another letter case, text
+//     behind the end, invalid UTF-8, a result beside an error;
+//   - params that are null are refused too: no revision of the schema has them,
+//     and what a receiver makes of them differs;
+//   - half a surrogate pair is forwarded where nobody here reads it (it is valid
+//     JSON, and some tools return it), and refused in a method, an id, and the
+//     names of members that are interpreted. In other strings that are
+//     interpreted [Object.Text] reports that there is no text;
+//   - what is below the interpreted levels is checked for syntax, depth and
+//     number of members, and otherwise not judged.
+//
 // # Words
 //
 //   - client, gateway, backend: who asks, Signalbox, an MCP server behind it.

@@ -146,7 +146,11 @@ type cut struct {
 }
 
 // splice appends the object raw with the changes made. Where its members stand
-// is known from o, whose offsets are base more than those of raw.
+// is known from o, whose offsets are base more than those of raw: those of a
+// nested object count from the start of the object around it.
+//
+// New members are appended, so that those who read from the front find what they
+// found before, and a change never moves what it does not concern.
 func splice(dst, raw []byte, base int, o *Object, changes []change) []byte {
 	var cutRoom [8]cut
 	cuts := cutRoom[:0]
@@ -219,7 +223,9 @@ func skipSpaceBack(raw []byte, i int) int {
 	return i
 }
 
-// appendMember appends a member to an object that is open at the end of dst.
+// appendMember appends a member to an object that is open at the end of dst. A
+// brace before it is the object's own, because no value ends with that one: then
+// the member is the first.
 func appendMember(dst []byte, c change) []byte {
 	if dst[skipSpaceBack(dst, len(dst))] != '{' {
 		dst = append(dst, ',')

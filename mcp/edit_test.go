@@ -251,7 +251,7 @@ func script(code []byte) []op {
 }
 
 func randomObject(r *rand.Rand, depth int) string {
-	names := []string{"name", "uri", "arguments", "_meta", "ref", "type", "progressToken", "a", "b", metaPrefix + "logLevel", metaPrefix + "protocolVersion"}
+	names := []string{"name", "uri", "arguments", "_meta", "ref", "type", "progressToken", "a", "b", MetaLogLevel.Key(), MetaVersion.Key()}
 	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	space := func() string { return []string{"", "", " ", "\n\t"}[r.IntN(4)] }
 	var b strings.Builder

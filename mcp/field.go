@@ -81,6 +81,7 @@ const (
 	fieldError
 	fieldCode
 	fieldMessage
+	fieldErrorData
 
 	endFields
 )
@@ -169,4 +170,5 @@ var fieldKeys = [endFields]string{
 	fieldError:             "error",
 	fieldCode:              "code",
 	fieldMessage:           "message",
+	fieldErrorData:         "data",
 }

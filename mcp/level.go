@@ -19,21 +19,33 @@ const (
 	levelMeta
 )
 
-// field returns the field that a member's name is at this level. The switches
-// compile to comparisons by length and need no copy of the name.
-func (l level) field(name []byte) Field {
+// fields returns the first field of a level and the one behind its last.
+func (l level) fields() (first, behind Field) {
 	switch l {
 	case levelEnvelope:
-		return envelopeField(name)
+		return fieldJSONRPC, fieldCode
 	case levelParams, levelResult:
-		return topField(name)
+		return FieldName, FieldRefType
 	case levelError:
-		return errorField(name)
+		return fieldCode, endFields
 	case levelRef, levelResultRef:
-		return refField(name)
+		return FieldRefType, MetaProgressToken
 	default:
-		return metaField(name)
+		return MetaProgressToken, numFields
 	}
+}
+
+// field returns the field that a member's name is at this level. Comparing with
+// each is quick, because hardly any other has the same length; and a message has
+// few members at the levels that are interpreted.
+func (l level) field(name []byte) Field {
+	first, behind := l.fields()
+	for f := first; f < behind; f++ {
+		if len(fieldKeys[f]) == len(name) && fieldKeys[f] == string(name) {
+			return f
+		}
+	}
+	return FieldNone
 }
 
 // sub returns the level of a member's value, if that is interpreted in turn.
@@ -61,18 +73,11 @@ func (l level) sub(f Field) (level, bool) {
 // how two readers of one message are made to disagree. It is called for names
 // that are no field's.
 func (l level) variantOf(name []byte) Field {
-	lo, hi := FieldNone, FieldNone
-	switch l {
-	case levelEnvelope:
-		lo, hi = fieldJSONRPC, fieldCode
-	case levelParams:
-		lo, hi = FieldName, FieldRefType
-	case levelRef:
-		lo, hi = FieldRefType, MetaProgressToken
-	case levelResult, levelResultRef, levelError, levelMeta:
+	if l != levelEnvelope && l != levelParams && l != levelRef {
 		return FieldNone
 	}
-	for f := lo; f < hi; f++ {
+	first, behind := l.fields()
+	for f := first; f < behind; f++ {
 		if foldsTo(name, fieldKeys[f]) {
 			return f
 		}
@@ -114,168 +119,4 @@ func lower(c byte) byte {
 		return c + ('a' - 'A')
 	}
 	return c
-}
-
-func envelopeField(name []byte) Field {
-	switch string(name) {
-	case "jsonrpc":
-		return fieldJSONRPC
-	case "id":
-		return fieldID
-	case "method":
-		return fieldMethod
-	case "params":
-		return fieldParams
-	case "result":
-		return fieldResult
-	case "error":
-		return fieldError
-	default:
-		return FieldNone
-	}
-}
-
-func errorField(name []byte) Field {
-	switch string(name) {
-	case "code":
-		return fieldCode
-	case "message":
-		return fieldMessage
-	case "data":
-		return FieldData
-	default:
-		return FieldNone
-	}
-}
-
-func refField(name []byte) Field {
-	switch string(name) {
-	case "type":
-		return FieldRefType
-	case "name":
-		return FieldRefName
-	case "uri":
-		return FieldRefURI
-	default:
-		return FieldNone
-	}
-}
-
-const metaPrefix = "io.modelcontextprotocol/"
-
-func metaField(name []byte) Field {
-	if string(name) == "progressToken" {
-		return MetaProgressToken
-	}
-	if len(name) <= len(metaPrefix) || string(name[:len(metaPrefix)]) != metaPrefix {
-		return FieldNone
-	}
-	switch string(name[len(metaPrefix):]) {
-	case "protocolVersion":
-		return MetaVersion
-	case "clientInfo":
-		return MetaClientInfo
-	case "clientCapabilities":
-		return MetaClientCapabilities
-	case "logLevel":
-		return MetaLogLevel
-	case "subscriptionId":
-		return MetaSubscriptionID
-	case "serverInfo":
-		return MetaServerInfo
-	case "related-task":
-		return MetaRelatedTask
-	default:
-		return FieldNone
-	}
-}
-
-func topField(name []byte) Field {
-	switch string(name) {
-	case "name":
-		return FieldName
-	case "uri":
-		return FieldURI
-	case "cursor":
-		return FieldCursor
-	case "ref":
-		return FieldRef
-	case "argument":
-		return FieldArgument
-	case "arguments":
-		return FieldArguments
-	case "taskId":
-		return FieldTaskID
-	case "level":
-		return FieldLevel
-	case "requestId":
-		return FieldRequestID
-	case "reason":
-		return FieldReason
-	case "progressToken":
-		return FieldProgressToken
-	case "progress":
-		return FieldProgress
-	case "notifications":
-		return FieldNotifications
-	case "inputResponses":
-		return FieldInputResponses
-	case "requestState":
-		return FieldRequestState
-	case "task":
-		return FieldTask
-	case "protocolVersion":
-		return FieldProtocolVersion
-	case "capabilities":
-		return FieldCapabilities
-	case "clientInfo":
-		return FieldClientInfo
-	case "data":
-		return FieldData
-	case "mode":
-		return FieldMode
-	case "logger":
-		return FieldLogger
-	case "_meta":
-		return FieldMeta
-	default:
-		return resultField(name)
-	}
-}
-
-func resultField(name []byte) Field {
-	switch string(name) {
-	case "resultType":
-		return FieldResultType
-	case "ttlMs":
-		return FieldTTL
-	case "cacheScope":
-		return FieldCacheScope
-	case "nextCursor":
-		return FieldNextCursor
-	case "inputRequests":
-		return FieldInputRequests
-	case "tools":
-		return FieldTools
-	case "resources":
-		return FieldResources
-	case "resourceTemplates":
-		return FieldResourceTemplates
-	case "prompts":
-		return FieldPrompts
-	case "supportedVersions":
-		return FieldSupportedVersions
-	case "serverInfo":
-		return FieldServerInfo
-	case "instructions":
-		return FieldInstructions
-	case "content":
-		return FieldContent
-	case "structuredContent":
-		return FieldStructuredContent
-	case "isError":
-		return FieldIsError
-	default:
-		return FieldNone
-	}
 }

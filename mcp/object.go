@@ -21,7 +21,9 @@ type Object struct {
 	many []member // what few has no room for
 }
 
-// member is where one member stands in the object's bytes.
+// member is where one member stands in the object's bytes. Only members that
+// are there take room: an Object with a slot for each field would be three times
+// as large, and is copied with each message.
 type member struct {
 	key, value, end uint32 // of the name's quote, of the value, behind the value
 	field           Field

@@ -130,6 +130,12 @@ func CheckParamHeaders(want []ParamHeader, got map[string][]string, arguments []
 }
 
 // check returns what is wrong with the header, or nothing.
+//
+// A header without a value in the body is refused: somebody on the way may have
+// routed by it. A value that no header can mirror and that comes without one
+// passes, because only the tool can say what is wrong with it. An argument that
+// stands twice never passes: the header mirrors one and the tool may read the
+// other.
 func (p ParamHeader) check(values []string, arguments []byte) string {
 	if len(values) > 1 {
 		return "stands more than once"

@@ -10,7 +10,9 @@ import (
 
 // safeInteger returns a number in the decimal form that a header has, if it is
 // an integer, however it is written, that every reader of JSON represents
-// exactly: 42.0 and 4.2e1 are 42. The work is bounded whatever the exponent is.
+// exactly: 42.0 and 4.2e1 are 42. It never goes through a float, which would take
+// 9007199254740993 for its neighbour; and its work is bounded whatever the
+// exponent says, which a big number's would not be.
 func safeInteger(token []byte) (string, bool) {
 	const (
 		limit     = 1<<53 - 1

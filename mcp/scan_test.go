@@ -4,6 +4,7 @@
 package mcp
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -182,8 +183,8 @@ func brackets(depth int, openers string) string {
 		b.WriteString(o)
 		closing = append(closing, map[byte]string{'[': "]", '{': "}"}[o[0]])
 	}
-	for i := len(closing) - 1; i >= 0; i-- {
-		b.WriteString(closing[i])
+	for _, c := range slices.Backward(closing) {
+		b.WriteString(c)
 	}
 	return b.String()
 }

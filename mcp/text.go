@@ -32,44 +32,64 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 	i++
 	start := i
 	high := uint64(0) // all bytes or-ed: is there anything beyond ASCII
-	for {
-		for i+8 <= len(data) {
-			x := binary.LittleEndian.Uint64(data[i:])
-			if m := stops(x); m != 0 {
-				n := bits.TrailingZeros64(m) &^ 7
-				high |= x & (1<<n - 1)
-				i += n >> 3
-				break
-			}
+	for i+8 <= len(data) {
+		x := binary.LittleEndian.Uint64(data[i:])
+		m := stops(x)
+		if m == 0 {
 			high |= x
 			i += 8
+			continue
 		}
-		for i < len(data) && data[i] != '"' && data[i] != '\\' && data[i] >= ' ' {
-			high |= uint64(data[i])
-			i++
+		n := bits.TrailingZeros64(m) &^ 7
+		high |= x & (1<<n - 1)
+		i += n >> 3
+		if data[i] == '"' {
+			return s.closeText(start, i, high), escaped
 		}
-		switch {
-		case i < len(data) && data[i] == '"':
-			if high&highs != 0 && !utf8.Valid(data[start:i]) {
-				return s.badUTF8(start, i), escaped
-			}
-			return i + 1, escaped
-		case i < len(data) && data[i] == '\\':
+		escaped = true
+		if i = s.escape(i); i < 0 {
+			return failed, escaped
+		}
+	}
+	return s.textEnd(start, i, high, escaped)
+}
+
+// closeText ends the string whose inside is from start to i, where its closing
+// quote is. All of it is checked at once for being UTF-8: no part of a longer
+// character looks like a quote or a backslash, so that a wrong one hides no end.
+func (s *scanner) closeText(start, i int, high uint64) int {
+	if high&highs != 0 && !utf8.Valid(s.data[start:i]) {
+		return s.badUTF8(start, i)
+	}
+	return i + 1
+}
+
+// textEnd goes on with text where fewer than eight bytes are left.
+func (s *scanner) textEnd(start, i int, high uint64, escaped bool) (int, bool) {
+	for i < len(s.data) {
+		switch c := s.data[i]; {
+		case c == '"':
+			return s.closeText(start, i, high), escaped
+		case c == '\\' || c < ' ':
 			escaped = true
 			if i = s.escape(i); i < 0 {
 				return failed, escaped
 			}
-		case i < len(data):
-			return s.fail(CodeParseError, i, "control character "+quoteByte(data[i])+" in a string", "escape it"), escaped
 		default:
-			return s.syntax(i, "the closing quote of a string"), escaped
+			high |= uint64(c)
+			i++
 		}
 	}
+	return s.syntax(i, "the closing quote of a string"), escaped
 }
 
-// escape checks the escape at i. Half a surrogate pair is let through: it is
-// valid by the grammar, and forwarded as it stands.
+// escape checks the escape at i, or fails at the control character that is there
+// instead. Half a surrogate pair is let through: it is valid by the grammar, and
+// forwarded as it stands.
 func (s *scanner) escape(i int) int {
+	if c := s.data[i]; c < ' ' {
+		return s.fail(CodeParseError, i, "control character "+quoteByte(c)+" in a string", "escape it")
+	}
 	switch s.at(i + 1) {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return i + 2

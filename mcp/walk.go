@@ -85,7 +85,8 @@ func (s *scanner) name(start int, l level, seen *names) Field {
 }
 
 // names is the set of the names that one object has had so far. The zero value
-// is empty.
+// is empty. Known names cost a bit and a few others a comparison; a map is made
+// only for an object of many, so that its size is never squared.
 type names struct {
 	fields uint64 // known names: one bit for each field
 	n      int
