@@ -41,6 +41,11 @@ func (s *setup) closed() *mcp.Fault {
 	return s.fault(mcp.CodeShuttingDown, mcp.NotDispatched, errClosed, "shutting down")
 }
 
+// cut is the error of requests that were under way when we went away.
+func (s *setup) cut() *mcp.Fault {
+	return s.fault(mcp.CodeShuttingDown, mcp.Unknown, errClosed, "shutting down")
+}
+
 // rejected says that the backend refused a message without looking at what it
 // asks for, so that it may be sent again, another way. err is what the caller
 // is told if there is no other way.

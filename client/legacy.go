@@ -6,7 +6,10 @@ package client
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -29,6 +32,9 @@ type legacy struct {
 	// spoke is set once a handshake has succeeded: then this era was the right
 	// one, at least at that time.
 	spoke atomic.Bool
+
+	mu   sync.Mutex
+	live map[*legacySession]struct{} // the sessions that are not closed yet
 }
 
 // dialer opens the connection of one legacy session.
@@ -142,6 +148,7 @@ func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address) (*leg
 		return nil, l.handshakeFailed(ctx, err)
 	}
 	l.spoke.Store(true)
+	l.note(s)
 	return s, nil
 }
 
@@ -155,7 +162,7 @@ func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		err = l.unavailable(err, "it did not answer initialize within %v", l.Handshake)
+		err = l.unavailable(errors.Join(errNotAgain, err), "it did not answer initialize within %v", l.Handshake)
 	case isRejected(err, busy), isFault && isUnreachable(f):
 		return err // which says nothing about the era
 	case isFault:
@@ -262,14 +269,45 @@ func (s *legacySession) promises() changes {
 
 func (l *legacy) server() *mcp.Result { return nil }
 
-func (l *legacy) stats() session.CallStats { return session.CallStats{} }
+func (l *legacy) stats() session.CallStats {
+	var sum session.CallStats
+	for _, s := range l.sessions() {
+		sum = sum.Plus(s.calls.Stats())
+	}
+	return sum
+}
 
 // close ends all sessions and returns when nothing of them is left.
 func (l *legacy) close(context.Context) {
 	l.everybody.end(l)
 	l.watch.end(l)
 	l.pool.close(l)
+	for _, s := range l.sessions() {
+		l.retire(s)
+	}
 	l.tasks.close()
+}
+
+func (l *legacy) note(s *legacySession) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.live == nil {
+		l.live = make(map[*legacySession]struct{})
+	}
+	l.live[s] = struct{}{}
+}
+
+func (l *legacy) strike(s *legacySession) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.live, s)
+}
+
+// sessions returns the sessions that are not closed yet.
+func (l *legacy) sessions() []*legacySession {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.live))
 }
 
 // retire closes a session in the background; or here and now, when the protocol
@@ -278,7 +316,8 @@ func (l *legacy) retire(s *legacySession) {
 	if s == nil {
 		return
 	}
-	s.lose(s.closed())
+	l.strike(s)
+	s.lose(s.cut())
 	// Waited for by close, bounded by the wire's close.
 	if _, ok := l.tasks.start(s.close); !ok {
 		s.lastClose()

@@ -235,7 +235,7 @@ func (w *legacyHTTP) opened() {
 const endTime = 5 * time.Second
 
 func (w *legacyHTTP) close(ctx context.Context) {
-	w.calls.End(w.closed())
+	w.calls.End(w.cut())
 	w.tasks.close()
 	if w.id == "" {
 		return

@@ -47,4 +47,4 @@ func (w *legacyPipe) ready(mcp.Version) {}
 
 func (w *legacyPipe) opened() {}
 
-func (w *legacyPipe) close(context.Context) { w.pipe.close(w.closed()) }
+func (w *legacyPipe) close(context.Context) { w.pipe.close(w.cut()) }

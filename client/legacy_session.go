@@ -71,6 +71,8 @@ type legacySession struct {
 	instructions []byte // a JSON string, or nil
 	offers       serverOffers
 
+	closing sync.Once
+
 	mu    sync.Mutex
 	level mcp.LogLevel
 	gone  chan struct{} // closed when the session has ended
@@ -155,7 +157,7 @@ func (s *legacySession) call(ctx context.Context, req *mcp.Request, caller mcp.C
 	s.ensureLevel(ctx, req.LogLevel)
 	call, err := s.calls.Open(req.Method)
 	if err != nil {
-		return nil, err
+		return nil, &rejected{why: sessionGone, err: s.unavailable(err, "its session has ended")}
 	}
 	params := legacyParams(&req.Params, call)
 	release := s.wire.begin(call, mcp.AppendRequest(nil, call.ID(), req.Method, params))
@@ -230,11 +232,13 @@ func (s *legacySession) lossCause() error {
 
 // close ends the session and returns when nothing of it is left.
 func (s *legacySession) close(ctx context.Context) {
-	s.lose(s.closed())
-	s.tasks.cancel()
-	s.notices.finish(noticeTime)
-	s.wire.close(ctx)
-	s.tasks.close()
+	s.closing.Do(func() {
+		s.lose(s.cut())
+		s.tasks.cancel()
+		s.notices.finish(noticeTime)
+		s.wire.close(ctx)
+		s.tasks.close()
+	})
 }
 
 // lastClose closes the session when there is no more context to do it in.

@@ -116,6 +116,6 @@ func isModernError(e *mcp.Error) bool {
 func (w *modernHTTP) stats() session.CallStats { return w.calls.Stats() }
 
 func (w *modernHTTP) close(context.Context) {
-	w.calls.End(w.closed())
+	w.calls.End(w.cut())
 	w.tasks.close()
 }

@@ -84,4 +84,4 @@ func findCall(calls *session.Calls, raw []byte) *session.Call {
 
 func (w *modernPipe) stats() session.CallStats { return w.calls.Stats() }
 
-func (w *modernPipe) close(context.Context) { w.pipe.close(w.closed()) }
+func (w *modernPipe) close(context.Context) { w.pipe.close(w.cut()) }

@@ -27,6 +27,14 @@ type CallStats struct {
 	Merged  uint64 // messages that a newer one of the same meaning replaced
 }
 
+// Plus returns the sum of both.
+func (s CallStats) Plus(t CallStats) CallStats {
+	return CallStats{
+		Open: s.Open + t.Open, Late: s.Late + t.Late, Unknown: s.Unknown + t.Unknown,
+		Dropped: s.Dropped + t.Dropped, Merged: s.Merged + t.Merged,
+	}
+}
+
 // Calls are the outbound calls of one connection to a backend: who waits for
 // which answer. The zero value is ready. All methods may be called concurrently;
 // none of them waits.

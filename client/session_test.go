@@ -1,0 +1,564 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// A session that the server has forgotten is opened again once, and the call that
+// found out is made again, because it was not looked at (M093, fault 72).
+func TestM093ForgottenSession(t *testing.T) {
+	tests := map[string]func(x *zoo.Exchange){
+		"404": func(x *zoo.Exchange) {
+			x.Status(404, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":"Session not found"}}`, x.Msg.ID))
+		},
+		"404 without a message": func(x *zoo.Exchange) { x.Status(404, "text/plain", "") },
+		"400 with words":        func(x *zoo.Exchange) { x.Status(400, "text/plain", "Bad Request: No valid session ID provided") },
+		"200 with an error":     func(x *zoo.Exchange) { x.Error(-32000, "Session not found") },
+		"-32015":                func(x *zoo.Exchange) { x.Error(-32015, "unknown session") },
+	}
+	for name, forgotten := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newStation()
+				s.Capabilities = announces
+				s.On["tools/call"] = func(x *zoo.Exchange) {
+					if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID {
+						forgotten(x)
+						return
+					}
+					x.Polite()
+				}
+				c := dialHTTP(t, s, client.Config{})
+				scope := mcp.NewScope("s", nil)
+				defer scope.End()
+				ear := &recorder{}
+				launch(t, c, in(scope, listen(t)), ear)
+				<-s.open
+				res, err := within(t, c, in(scope, echo(t)), &recorder{})
+				wantResult(t, res, err, `{"content":[]}`)
+				if n := s.Count("initialize"); n != 2 {
+					t.Errorf("%d handshakes, want 2", n)
+				}
+				time.Sleep(time.Second)
+				// The listen goes on in the new session, and what was missed counts as changed.
+				if got := ear.notifications(); got[len(got)-2] != "tools/list_changed" {
+					t.Errorf("no invalidation: %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A server that forgets every session gets one more handshake per call, not a
+// loop.
+func TestM093ServerThatForgetsAlways(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.On["tools/call"] = func(x *zoo.Exchange) { x.Status(404, "", "") }
+		_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
+		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "ended the session")
+		if n := s.Count("initialize"); n > 4 {
+			t.Errorf("%d handshakes", n)
+		}
+	})
+}
+
+// After a new handshake nothing of the old session is said: no cursor, no id, no
+// version (M074, M091).
+func TestM074NothingOfTheOldSession(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		version := "2025-06-18"
+		s.On["initialize"] = func(x *zoo.Exchange) {
+			if id := x.R.Header.Get("Mcp-Session-Id"); id != "" {
+				t.Errorf("initialize carries the session id %q", id)
+			}
+			if v := x.R.Header.Get("Mcp-Protocol-Version"); v != "" {
+				t.Errorf("initialize carries the version %q", v)
+			}
+			x.W.Header().Set("Mcp-Session-Id", "for-"+version)
+			x.Result(`{"protocolVersion":"` + version + `","capabilities":{},"serverInfo":{}}`)
+			version = "2025-03-26"
+		}
+		s.On["GET"] = func(x *zoo.Exchange) {
+			if id := x.R.Header.Get("Last-Event-ID"); id != "" {
+				t.Errorf("GET with the cursor %q of the old session", id)
+			}
+			x.Event("old-7", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
+			s.open <- struct{}{}
+			x.Hold()
+		}
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			id, v := x.R.Header.Get("Mcp-Session-Id"), x.R.Header.Get("Mcp-Protocol-Version")
+			if id != "for-"+v {
+				t.Errorf("session %q with version %q", id, v)
+			}
+			if v == "2025-06-18" {
+				x.Status(404, "", "")
+				return
+			}
+			x.Polite()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		res, err := within(t, c, in(scope, echo(t)), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
+		<-s.open
+		synctest.Wait()
+	})
+}
+
+// A request without a scope borrows a session that was opened for its principal
+// and its capabilities, and nobody else's (I22, M108).
+func TestI22PoolIsKeyedByWhoAsks(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		byUser := map[string]map[string]bool{}
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			user := string(x.Msg.Params.Raw(mcp.FieldArguments))
+			if byUser[user] == nil {
+				byUser[user] = map[string]bool{}
+			}
+			byUser[user][x.R.Header.Get("Mcp-Session-Id")] = true
+			x.Polite()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		for range 3 {
+			for _, user := range []string{"ann", "bob"} {
+				req := request(t, "tools/call", `{"name":"x","arguments":{"user":"`+user+`"}}`)
+				req.Principal = user
+				if _, err := within(t, c, req, &recorder{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for user, sessions := range byUser {
+			if len(sessions) != 1 {
+				t.Errorf("%s used the sessions %v, want one", user, sessions)
+			}
+		}
+		if s.Count("initialize") != 2 {
+			t.Errorf("%d handshakes, want 2", s.Count("initialize"))
+		}
+		time.Sleep(2 * time.Minute)
+		if n := s.Count(http.MethodDelete); n != 2 {
+			t.Errorf("%d idle sessions were ended, want 2", n)
+		}
+	})
+}
+
+// A session is lent to one request at a time, and one that a request was
+// abandoned in is not lent again.
+func TestPoolLendsExclusively(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		gate, arrived := make(chan struct{}), make(chan string, 10)
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			arrived <- x.R.Header.Get("Mcp-Session-Id")
+			<-gate
+			x.Polite()
+		}
+		c := dialHTTP(t, s, client.Config{MaxSessions: 2})
+		one, two := launch(t, c, echo(t), &recorder{}), launch(t, c, echo(t), &recorder{})
+		if a, b := <-arrived, <-arrived; a == b {
+			t.Errorf("both use session %q", a)
+		}
+		_, err := within(t, c, echo(t), &recorder{})
+		wantFault(t, err, mcp.CodeLimit, mcp.NotDispatched, "limits.backendSessions")
+		one.cancel()
+		<-one.done
+		synctest.Wait()
+		if n := s.Count(http.MethodDelete); n != 1 {
+			t.Errorf("%d sessions ended, want the abandoned one", n)
+		}
+		close(gate)
+		two.wantResult(t, `{"content":[]}`)
+	})
+}
+
+// With Share everybody uses one session.
+func TestShare(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		c := dialHTTP(t, s, client.Config{Share: true})
+		for i := range 5 {
+			req := echo(t)
+			req.Principal = fmt.Sprint(i)
+			scope := mcp.NewScope(fmt.Sprint(i), nil)
+			if _, err := within(t, c, in(scope, req), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+			scope.End()
+		}
+		if n := s.Count("initialize"); n != 1 {
+			t.Errorf("%d handshakes, want 1", n)
+		}
+	})
+}
+
+// The session outlives the request that opened it: a later request is asked
+// through its own caller (M110, M152).
+func TestM110TheSessionIsNotTheFirstRequests(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		answered := make(chan string)
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			x.Event("", `{"jsonrpc":"2.0","id":"a","method":"elicitation/create","params":{}}`)
+			x.Response(`{"content":["` + <-answered + `"]}`)
+		}
+		s.On[""] = func(x *zoo.Exchange) {
+			x.Polite()
+			answered <- string(x.Msg.Result.Raw(mcp.FieldContent))
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		for _, name := range []string{"1", "2"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			caller := &recorder{answer: says(`{"content":` + name + `}`)}
+			res, err := c.Serve(ctx, in(scope, echo(t)), caller)
+			cancel()
+			wantResult(t, res, err, `{"content":["`+name+`"]}`)
+		}
+	})
+}
+
+// What nobody can be asked is refused at once; a ping is answered.
+func TestI37AsksWithoutAnAddressee(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		answers := make(chan string, 2)
+		s.On[""] = func(x *zoo.Exchange) {
+			answers <- string(x.Msg.Raw)
+			x.Polite()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		<-s.open
+		s.listen <- `{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{}}`
+		if got := <-answers; !strings.Contains(got, `"id":"q"`) || !strings.Contains(got, "-32601") {
+			t.Errorf("answer %s", got)
+		}
+		s.listen <- `{"jsonrpc":"2.0","id":"p","method":"ping"}`
+		if got := <-answers; got != `{"jsonrpc":"2.0","id":"p","result":{}}` {
+			t.Errorf("answer %s", got)
+		}
+	})
+}
+
+// A cancelled caller returns at once, whatever the server does with the notice,
+// and other calls go on (M115, M126, M129, I24).
+func TestM115CancelDoesNotWait(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		gate, arrived := make(chan struct{}), make(chan string, 2)
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			arrived <- x.Msg.ID.String()
+			<-gate
+			x.Polite()
+		}
+		notice := make(chan string, 1)
+		s.On["notifications/cancelled"] = func(x *zoo.Exchange) {
+			notice <- string(x.Msg.Params.Raw(mcp.FieldRequestID))
+			x.Hold() // never accepts it
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		one := launch(t, c, in(scope, echo(t)), &recorder{})
+		id := <-arrived
+		two := launch(t, c, in(scope, echo(t)), &recorder{})
+		<-arrived
+		began := time.Now()
+		one.cancel()
+		<-one.done
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the cancelled call took %v more", took)
+		}
+		wantFault(t, one.err, mcp.CodeBackendFailed, mcp.Unknown, "cancelled")
+		if got := <-notice; got != id {
+			t.Errorf("the notice names %s, want %s", got, id)
+		}
+		close(gate)
+		two.wantResult(t, `{"content":[]}`)
+	})
+}
+
+// A handshake is never cancelled on the wire (M117, requirement C4).
+func TestM117HandshakeIsNotCancelled(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		gate := make(chan struct{})
+		s.On["initialize"] = func(x *zoo.Exchange) {
+			<-gate
+			x.Initialize()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		call := launch(t, c, echo(t), &recorder{})
+		synctest.Wait()
+		call.cancel()
+		<-call.done
+		close(gate)
+		synctest.Wait()
+		if n := s.Count("notifications/cancelled"); n != 0 {
+			t.Errorf("%d cancel notices", n)
+		}
+	})
+}
+
+// One call that fails does not end the others, nor the session (M127, M128).
+func TestM127OneFailedCall(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		for _, status := range []int{500, 503, 400} {
+			inBubble(t, func(t *testing.T) {
+				gate, arrived := make(chan struct{}), make(chan struct{})
+				s := &zoo.HTTP{Modern: modern, Sessions: true, On: map[string]func(*zoo.Exchange){
+					"tools/call": func(x *zoo.Exchange) {
+						close(arrived)
+						<-gate
+						x.Polite()
+					},
+					"prompts/get": func(x *zoo.Exchange) { x.Status(status, "text/plain", "no") },
+				}}
+				c := dialHTTP(t, s, client.Config{})
+				scope := mcp.NewScope("s", nil)
+				defer scope.End()
+				a := launch(t, c, in(scope, echo(t)), &recorder{})
+				<-arrived
+				if _, err := within(t, c, in(scope, request(t, "prompts/get", `{"name":"x"}`)), &recorder{}); err == nil {
+					t.Error("the failing request succeeded")
+				}
+				close(gate)
+				a.wantResult(t, `{"content":[]}`)
+				if n := s.Count("initialize"); !modern && n != 1 {
+					t.Errorf("%d handshakes, want 1", n)
+				}
+			})
+		}
+	}
+}
+
+// The log level of a request is set in the session before its call, once.
+func TestLogLevelFollowsTheRequest(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.Capabilities = `{"logging":{},"tools":{}}`
+		s.On["logging/setLevel"] = func(x *zoo.Exchange) { x.Result("{}") }
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		call := func(level mcp.LogLevel) {
+			req := in(scope, echo(t))
+			req.LogLevel = level
+			if _, err := within(t, c, req, &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, level := range []mcp.LogLevel{mcp.LogUnset, mcp.LogNone, mcp.LogDebug, mcp.LogDebug, mcp.LogError, mcp.LogUnset} {
+			call(level)
+		}
+		if _, err := within(t, c, in(scope, request(t, "logging/setLevel", `{"level":"alert"}`)), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := within(t, c, in(scope, request(t, "logging/setLevel", `{"level":"loud"}`)), &recorder{})
+		wantError(t, err, mcp.CodeInvalidParams)
+		var got []string
+		for _, r := range s.Seen() {
+			if r.Method == "logging/setLevel" || r.Method == "tools/call" {
+				got = append(got, strings.Trim(r.Body[strings.Index(r.Body, "params"):], "}"))
+			}
+		}
+		const callText = `params":{"name":"echo","arguments":{`
+		wantStrings(t, "messages", got, []string{
+			callText, callText, `params":{"level":"debug"`, callText, callText, `params":{"level":"error"`, callText, callText, `params":{"level":"alert"`,
+		})
+	})
+}
+
+// Notifications of a client go to the session that its scope has open, and
+// nowhere else.
+func TestClientNotifications(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		changed := func() {
+			res, err := within(t, c, in(scope, request(t, "notifications/roots/list_changed", "")), &recorder{})
+			if res != nil || err != nil {
+				t.Errorf("notification ended with %v, %v", res, err)
+			}
+		}
+		changed()
+		if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		changed()
+		if n := s.Count("notifications/roots/list_changed"); n != 1 {
+			t.Errorf("%d notifications arrived, want the one after the session was opened", n)
+		}
+		scope.End()
+		_, err := within(t, c, in(scope, echo(t)), &recorder{})
+		wantFault(t, err, mcp.CodeSessionEnded, mcp.NotDispatched, "session has ended")
+	})
+}
+
+// What only the modern era says does not go to a legacy server, and everything
+// else goes as it came (requirement J8).
+func TestLegacyParametersAreTheOriginalOnes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		c := dialHTTP(t, s, client.Config{})
+		req := request(t, "tools/call", `{"name":"x", "arguments":{"n":1.0e0,"é":"\u00e9"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","vendor/x":[1, 2],"progressToken":7,"io.modelcontextprotocol/clientCapabilities":{}},"vendor":"y"}`)
+		if _, err := within(t, c, req, &recorder{}); err == nil {
+			body := s.Seen()[len(s.Seen())-1].Body
+			const want = `"params":{"name":"x", "arguments":{"n":1.0e0,"é":"\u00e9"},"_meta":{"vendor/x":[1, 2],"progressToken":2},"vendor":"y"}`
+			if !strings.Contains(body, want) {
+				t.Errorf("sent %s\nwant %s", body, want)
+			}
+		} else {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A server that never answers initialize costs its own requests, and the error
+// names the phase (fault 51).
+func TestSilentHandshake(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.On["initialize"] = func(x *zoo.Exchange) { x.Hold() }
+		c := dialHTTP(t, s, client.Config{})
+		began := time.Now()
+		_, err := within(t, c, echo(t), &recorder{})
+		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "did not answer initialize within 30s")
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// A failed handshake leaves nothing that Close would wait for, and Close may come
+// in the middle of one (M025, M134).
+func TestM025CloseAfterAFailedHandshake(t *testing.T) {
+	for _, answer := range []func(x *zoo.Exchange){
+		func(x *zoo.Exchange) { x.Status(401, "", "") },
+		func(x *zoo.Exchange) { x.Status(500, "", "") },
+		func(x *zoo.Exchange) { x.Result(`{"protocolVersion":"1999-01-01","capabilities":{}}`) },
+		func(x *zoo.Exchange) { x.Result(`{"protocolVersion":"2026-07-28","capabilities":{}}`) },
+	} {
+		inBubble(t, func(t *testing.T) {
+			s := newStation()
+			s.On["initialize"] = answer
+			c := dialHTTP(t, s, client.Config{})
+			if _, err := within(t, c, echo(t), &recorder{}); err == nil {
+				t.Error("no error")
+			}
+			began := time.Now()
+			if err := c.Close(); err != nil || time.Since(began) > time.Second {
+				t.Errorf("Close: %v after %v", err, time.Since(began))
+			}
+		})
+	}
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		gate := make(chan struct{})
+		s.On["initialize"] = func(x *zoo.Exchange) {
+			<-gate
+			x.Initialize()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		call := launch(t, c, echo(t), &recorder{})
+		synctest.Wait()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		<-call.done
+		close(gate)
+		if call.err == nil {
+			t.Error("the call succeeded after Close")
+		}
+		_, err := c.Serve(t.Context(), echo(t), &recorder{})
+		wantFault(t, err, mcp.CodeShuttingDown, mcp.NotDispatched, "shutting down")
+	})
+}
+
+// The goodbyes of many sessions are said side by side, and a server that does not
+// answer one does not hold up the rest (M163, M164, requirement S7).
+func TestM163GoodbyesAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.On["DELETE"] = func(x *zoo.Exchange) {
+			if strings.HasSuffix(x.R.Header.Get("Mcp-Session-Id"), "-3") {
+				x.Hold()
+			}
+			x.Polite()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		for i := range 10 {
+			scope := mcp.NewScope(fmt.Sprint(i), nil)
+			if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+			defer scope.End()
+			t.Cleanup(scope.End)
+		}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 6*time.Second || s.Count("DELETE") != 10 {
+			t.Errorf("%d goodbyes in %v, want 10 within 6s", s.Count("DELETE"), took)
+		}
+	})
+}
+
+// Shutdown waits for what is under way; Close cuts it.
+func TestShutdownWaitsAndCloseCuts(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			gate, arrived := make(chan struct{}), make(chan struct{})
+			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+				close(arrived)
+				<-gate
+				x.Polite()
+			}}}
+			c := dialHTTP(t, s, client.Config{})
+			call := launch(t, c, echo(t), &recorder{})
+			<-arrived
+			if cut {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+				<-call.done
+				wantFault(t, call.err, mcp.CodeShuttingDown, mcp.Unknown, "shutting down")
+				close(gate)
+				return
+			}
+			time.AfterFunc(time.Minute, func() { close(gate) })
+			if err := c.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+			call.wantResult(t, `{"content":[]}`)
+		})
+	}
+}
