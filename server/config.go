@@ -5,6 +5,7 @@ package server
 
 import (
 	"log/slog"
+	"math"
 	"net/http"
 	"time"
 
@@ -46,7 +47,7 @@ type Config struct {
 
 	// WriteTimeout is how long one piece of an answer may take before its client
 	// counts as gone. The answer as a whole may take any time. Zero is
-	// DefaultWriteTimeout.
+	// DefaultWriteTimeout, negative is no limit.
 	WriteTimeout time.Duration
 
 	// Logger may be nil.
@@ -68,7 +69,7 @@ const (
 )
 
 // Limits bound what clients can make a [Server] spend. A zero field is its
-// default.
+// default, a negative one is no limit.
 type Limits struct {
 	RequestBody          int64         // bytes of a request, and of a line on stdio: 4 MiB
 	Depth, Members       int           // of a message's JSON: 128 and 100,000
@@ -100,18 +101,18 @@ const (
 func (c Config) effective() Config {
 	c.KeepAlive = orDefault(c.KeepAlive, DefaultKeepAlive)
 	c.Grace = orDefault(c.Grace, DefaultGrace)
-	c.WriteTimeout = orDefault(c.WriteTimeout, DefaultWriteTimeout)
+	c.WriteTimeout = limit(c.WriteTimeout, DefaultWriteTimeout, never)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	l, t := &c.Limits, session.DefaultTableLimits()
-	l.RequestBody = orDefault(l.RequestBody, defaultBody)
-	l.Batch = orDefault(l.Batch, defaultBatch)
-	l.Sessions = orDefault(l.Sessions, t.Total)
-	l.SessionsPerPrincipal = orDefault(l.SessionsPerPrincipal, t.PerPrincipal)
-	l.InFlightPerSession = orDefault(l.InFlightPerSession, session.DefaultLimits().Exchanges)
-	l.SessionIdle = orDefault(l.SessionIdle, t.Idle)
-	l.SessionUninitialized = orDefault(l.SessionUninitialized, t.Fresh)
+	l.RequestBody = limit(l.RequestBody, defaultBody, noCount)
+	l.Batch = limit(l.Batch, defaultBatch, noCount)
+	l.Sessions = limit(l.Sessions, t.Total, noCount)
+	l.SessionsPerPrincipal = limit(l.SessionsPerPrincipal, t.PerPrincipal, noCount)
+	l.InFlightPerSession = limit(l.InFlightPerSession, session.DefaultLimits().Exchanges, noCount)
+	l.SessionIdle = limit(l.SessionIdle, t.Idle, never)
+	l.SessionUninitialized = limit(l.SessionUninitialized, t.Fresh, never)
 	return c
 }
 
@@ -131,7 +132,22 @@ func (l *Limits) session() session.Limits {
 }
 
 func (l *Limits) message() mcp.Limits {
-	return mcp.Limits{Depth: l.Depth, Members: l.Members}
+	return mcp.Limits{Depth: limit(l.Depth, 0, noCount), Members: limit(l.Members, 0, noCount)}
+}
+
+// What stands for no limit: nothing reaches it, and it can be added to without
+// overflow.
+const (
+	noCount = math.MaxInt32
+	never   = 100 * 365 * 24 * time.Hour
+)
+
+// limit returns a limit that is not negative.
+func limit[T ~int | ~int64](v, def, none T) T {
+	if v < 0 {
+		return none
+	}
+	return orDefault(v, def)
 }
 
 func orDefault[T ~int | ~int64](v, def T) T {

@@ -76,6 +76,8 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 	switch m.Method {
 	case "initialize":
 		return nil, nil, mcp.Errorf(mcp.CodeInvalidRequest, "the session is already initialized")
+	case "server/discover", "subscriptions/listen":
+		return nil, nil, mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist in %s", m.Method, sess.Client.Version)
 	case "logging/setLevel":
 		level, err := levelParam(m)
 		if err != nil {

@@ -5,7 +5,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -87,7 +86,7 @@ func (s *Server) legacyInitialize(p *response, r *http.Request, principal string
 		sess.Scope.End()
 		return s.refuseSessions(m.ID, principal)
 	}
-	s.sweepAfter(s.cfg.Limits.SessionUninitialized)
+	s.sweepAfter(min(s.cfg.Limits.SessionUninitialized, s.cfg.Limits.SessionIdle))
 	p.w.Header().Set(sessionHeader, sess.ID)
 	p.json(&answer)
 	return nil
@@ -110,8 +109,8 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 		return nil
 	}
 	ctx, t, err := s.legacyTask(r.Context(), sess, m)
-	if e, ok := errors.AsType[*mcp.Error](err); ok {
-		return refuseMessage(http.StatusBadRequest, m.ID, e)
+	if e, ok := asWire(err); ok {
+		return refuseMessage(legacyStatus(e), m.ID, e)
 	}
 	if err != nil {
 		return s.refuseBegin(m.ID, err)
@@ -122,6 +121,16 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 	}
 	s.answer(p, r, t.x, func() {})
 	return nil
+}
+
+// legacyStatus is the HTTP status of an error that the edge itself answers a
+// request with: what is wrong with the message is 400, what is wrong with its
+// parameters is an answer.
+func legacyStatus(e *mcp.Error) int {
+	if e.Code == mcp.CodeInvalidRequest {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
 }
 
 // legacyDelete ends a session.

@@ -115,7 +115,7 @@ func (p *response) write(b []byte) {
 	for len(b) > 0 && p.err == nil {
 		n := min(len(b), pieceSize)
 		p.extend()
-		_, p.err = p.w.Write(b[:n])
+		_, p.err = p.w.Write(b[:n]) //nolint:gosec // the body is JSON or an event stream, by its type and by its making
 		b = b[n:]
 	}
 }
@@ -132,9 +132,10 @@ func (p *response) extend() {
 	_ = p.rc.SetWriteDeadline(time.Now().Add(p.timeout))
 }
 
-// end takes the last deadline back, so that it does not hit the next response
-// of the connection.
+// end sends what net/http still holds, while there is a deadline, and then takes
+// that back, so that it does not hit the next response of the connection.
 func (p *response) end() {
+	p.flush()
 	_ = p.rc.SetWriteDeadline(time.Time{})
 }
 

@@ -69,8 +69,11 @@ func (s *Server) run(ctx context.Context, t *task) {
 	}
 	defer s.flights.leave(&t.flight)
 	defer t.cancel(nil)
-	res, err := s.serve(ctx, t.req, t.caller)
-	t.x.Finish(s.terminal(ctx, t, res, err))
+	var res *mcp.Result
+	err := errNoResult
+	// Deferred, because a Handler may end its goroutine instead of returning.
+	defer func() { t.x.Finish(s.terminal(ctx, t, res, err)) }()
+	res, err = s.serve(ctx, t.req, t.caller)
 }
 
 // terminal makes the terminal out of what the Handler returned.

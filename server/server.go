@@ -92,7 +92,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.flights.drain()
 	s.flights.tearDown(errDraining, listen, standing)
 	err := s.flights.wait(ctx, call, listen, standing)
-	s.cut()
+	s.cut(context.WithoutCancel(ctx))
 	return err
 }
 
@@ -102,18 +102,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Close() error {
 	s.flights.drain()
 	s.flights.tearDown(errDraining, listen, standing)
-	s.cut()
+	s.cut(context.Background())
 	return nil
 }
 
-// cut ends everything that is left.
-func (s *Server) cut() {
+// cut ends everything that is left. The context only carries values.
+func (s *Server) cut(ctx context.Context) {
 	gone := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down"}
 	open, _ := s.flights.of(call)
 	for _, fl := range open {
 		fl.cut(gone.Wire())
 	}
-	ctx := context.Background()
 	_ = s.flights.wait(ctx, call, listen, standing)
 	for _, sess := range s.sessions.Drain() {
 		s.end(sess, gone.Wire())

@@ -33,10 +33,11 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 	defer s.flights.leave(fl)
 	c := sess.Standalone().Attach(make(chan struct{}, 1))
 	defer c.Detach()
-	if s.listenFor(ctx, sess, nil) {
-		p.beginStream()
-		p.stream(c, s.cfg.KeepAlive, ctx.Done())
+	if !s.listenFor(ctx, sess, nil) {
+		return refuseDraining(mcp.ID{})
 	}
+	p.beginStream()
+	p.stream(c, s.cfg.KeepAlive, ctx.Done())
 	return nil
 }
 

@@ -1,0 +1,339 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// rules returns limits that a test can reach.
+func rules() *session.Rules {
+	return &session.Rules{
+		Limits: session.Limits{Messages: 8, Bytes: 80, Exchanges: 3, Asks: 2},
+		Counts: &session.Counters{},
+	}
+}
+
+// alone returns an exchange without a session that nobody needs to stop.
+func alone(t *testing.T, r *session.Rules) *session.Exchange {
+	t.Helper()
+	return session.Alone(mcp.NumberID(7), r, func(err error) { t.Errorf("stopped: %v", err) })
+}
+
+func attach(s *session.Stream) *session.Carrier { return s.Attach(make(chan struct{}, 1)) }
+
+func msg(class session.Class, key, text string) session.Message {
+	return session.Message{Class: class, Key: key, Head: []byte(text)}
+}
+
+func plain(text string) session.Message { return msg(session.Plain, "", text) }
+
+// mustAppend appends what has room.
+func mustAppend(t *testing.T, s *session.Stream, ms ...session.Message) {
+	t.Helper()
+	for _, m := range ms {
+		if full, err := s.Append(m); full != nil || err != nil {
+			t.Fatalf("Append(%s): full %v, %v; want room", m.Head, full != nil, err)
+		}
+	}
+}
+
+// take takes until nothing more comes.
+func take(c *session.Carrier) ([]string, session.State) {
+	var texts []string
+	for {
+		ms, state := c.Take(nil)
+		for _, m := range ms {
+			texts = append(texts, string(m.Head)+string(m.Body)+string(m.Tail))
+		}
+		if state != session.Open || len(ms) == 0 {
+			return texts, state
+		}
+	}
+}
+
+func wantTake(t *testing.T, c *session.Carrier, wantState session.State, want ...string) {
+	t.Helper()
+	got, state := take(c)
+	if diff := cmp.Diff(got, want); diff != "" || state != wantState {
+		t.Errorf("took (-got +want), state %v, want %v:\n%s", state, wantState, diff)
+	}
+}
+
+func isWoken(c *session.Carrier) bool {
+	select {
+	case <-c.Wake():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestStreamKeepsOrderAndPositions(t *testing.T) {
+	x := alone(t, rules())
+	mustAppend(t, x.Stream(), plain("a"), plain("b"))
+	c := attach(x.Stream())
+	first, _ := c.Take(nil)
+	mustAppend(t, x.Stream(), plain("c"))
+	x.Finish(plain("end"))
+	second, state := c.Take(nil)
+	var got []string
+	for _, m := range slices.Concat(first, second) {
+		got = append(got, fmt.Sprintf("%d %s", m.Pos, m.Head))
+	}
+	if diff := cmp.Diff(got, []string{"1 a", "2 b", "3 c", "4 end"}); diff != "" {
+		t.Errorf("messages (-got +want):\n%s", diff)
+	}
+	if state != session.Ended {
+		t.Errorf("state = %v, want Ended", state)
+	}
+}
+
+// The wake-up is what the carrier waits for: it must come for everything that
+// the carrier could act upon.
+func TestCarrierIsWoken(t *testing.T) {
+	steps := []struct {
+		name string
+		do   func(x *session.Exchange)
+	}{
+		{"a message", func(x *session.Exchange) { _, _ = x.Stream().Append(plain("a")) }},
+		{"an ask", func(x *session.Exchange) { _, _ = x.Stream().Ask("ping", nil) }},
+		{"the terminal", func(x *session.Exchange) { x.Finish(plain("end")) }},
+		{"a cancel", func(x *session.Exchange) { x.Cancel(errors.New("why")) }},
+		{"a successor", func(x *session.Exchange) { attach(x.Stream()) }},
+	}
+	for _, step := range steps {
+		t.Run(step.name, func(t *testing.T) {
+			x := session.Alone(mcp.NumberID(1), rules(), func(error) {})
+			c := attach(x.Stream())
+			isWoken(c) // what was there before
+			step.do(x)
+			if !isWoken(c) {
+				t.Error("the carrier was not woken")
+			}
+		})
+	}
+}
+
+func TestAttachWakesForWhatWaits(t *testing.T) {
+	x := alone(t, rules())
+	mustAppend(t, x.Stream(), plain("early"))
+	if c := attach(x.Stream()); !isWoken(c) {
+		t.Error("a message waits, and the new carrier was not woken")
+	}
+}
+
+// M037, M038, M045: after a carrier has detached nothing can reach the response
+// that it wrote to.
+func TestDetachedCarrierGetsNothing(t *testing.T) {
+	x := alone(t, rules())
+	c := attach(x.Stream())
+	c.Detach()
+	mustAppend(t, x.Stream(), plain("late"))
+	wantTake(t, c, session.Revoked)
+}
+
+// M075: the teardown of a superseded carrier does not touch its successor.
+func TestSupersededCarrierCannotDetachItsSuccessor(t *testing.T) {
+	s := session.New("id", "", &mcp.Peer{}, rules())
+	s.Initialized()
+	first := attach(s.Standalone())
+	second := attach(s.Standalone())
+	mustAppend(t, s.Standalone(), plain("a"))
+	wantTake(t, first, session.Revoked)
+	first.Detach()
+	wantTake(t, second, session.Open, "a")
+	mustAppend(t, s.Standalone(), plain("b"))
+	wantTake(t, second, session.Open, "b")
+}
+
+// The standalone stream exists between its carriers; M042: what is appended
+// while there is none waits.
+func TestStandingStreamOutlivesItsCarriers(t *testing.T) {
+	s := session.New("id", "", &mcp.Peer{}, rules())
+	s.Initialized()
+	c := attach(s.Standalone())
+	c.Detach()
+	mustAppend(t, s.Standalone(), plain("between"))
+	wantTake(t, attach(s.Standalone()), session.Open, "between")
+}
+
+func TestFullStreamAnnouncesRoom(t *testing.T) {
+	x := alone(t, rules())
+	c := attach(x.Stream())
+	for i := range 8 {
+		mustAppend(t, x.Stream(), plain(fmt.Sprint(i)))
+	}
+	full, err := x.Stream().Append(plain("ninth"))
+	if full == nil || err != nil {
+		t.Fatalf("Append to a full stream: %v, %v; want a channel to wait on", full, err)
+	}
+	select {
+	case <-full:
+		t.Fatal("room was announced before there was any")
+	default:
+	}
+	take(c)
+	<-full
+	mustAppend(t, x.Stream(), plain("ninth"))
+}
+
+// Whoever waits for room must not wait for ever when there will be none.
+func TestWaitersLearnOfTheEnd(t *testing.T) {
+	ends := map[string]func(*session.Exchange, *session.Carrier){
+		"finish": func(x *session.Exchange, _ *session.Carrier) { x.Finish(plain("end")) },
+		"cancel": func(x *session.Exchange, _ *session.Carrier) { x.Cancel(errors.New("why")) },
+		"detach": func(_ *session.Exchange, c *session.Carrier) { c.Detach() },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			x := session.Alone(mcp.NumberID(1), rules(), func(error) {})
+			c := attach(x.Stream())
+			mustAppend(t, x.Stream(), plain(strings.Repeat("x", 80)))
+			full, _ := x.Stream().Append(plain("waits"))
+			if full == nil {
+				t.Fatal("the stream is not full")
+			}
+			end(x, c)
+			<-full
+		})
+	}
+}
+
+func TestBytesBoundAStream(t *testing.T) {
+	x := alone(t, rules())
+	c := attach(x.Stream())
+	mustAppend(t, x.Stream(), plain(strings.Repeat("x", 200))) // alone, it fits
+	if full, _ := x.Stream().Append(plain("y")); full == nil {
+		t.Error("a second message fits behind one of 200 bytes; the limit is 80")
+	}
+	take(c)
+	mustAppend(t, x.Stream(), plain("y"))
+}
+
+// M036: a receiver that keeps up gets every message.
+func TestProgressIsNotMergedForAQuickReceiver(t *testing.T) {
+	x := alone(t, rules())
+	c := attach(x.Stream())
+	var got, want []string
+	for i := range 80 {
+		text := fmt.Sprint(i)
+		mustAppend(t, x.Stream(), msg(session.Progress, "t", text))
+		some, _ := take(c)
+		got, want = append(got, some...), append(want, text)
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("progress (-got +want):\n%s", diff)
+	}
+}
+
+func TestSlowReceiverGetsTheLatestProgress(t *testing.T) {
+	r := rules()
+	x := alone(t, r)
+	c := attach(x.Stream())
+	mustAppend(t, x.Stream(), plain("a"), plain("b"), msg(session.Progress, "t", "1"), plain("c"))
+	for i := 2; i <= 100; i++ {
+		mustAppend(t, x.Stream(), msg(session.Progress, "t", fmt.Sprint(i)))
+	}
+	mustAppend(t, x.Stream(), msg(session.Progress, "other", "o"))
+	x.Finish(plain("end"))
+	wantTake(t, c, session.Ended, "a", "b", "c", "100", "o", "end")
+	if got := r.Counts.Merged.Load(); got != 99 {
+		t.Errorf("merged = %d, want 99", got)
+	}
+}
+
+func TestSlowReceiverLosesLogMessages(t *testing.T) {
+	r := rules()
+	x := alone(t, r)
+	c := attach(x.Stream())
+	for i := range 10 {
+		mustAppend(t, x.Stream(), msg(session.Log, "", fmt.Sprint(i)))
+	}
+	wantTake(t, c, session.Open, "0", "1", "2", "3")
+	if got := r.Counts.Dropped.Load(); got != 6 {
+		t.Errorf("dropped = %d, want 6", got)
+	}
+}
+
+// I33: changes are a level. While one waits, others say nothing new; after it
+// was taken, the next one is news.
+func TestChangesAreALevel(t *testing.T) {
+	x := alone(t, rules())
+	c := attach(x.Stream())
+	change := msg(session.Change, "tools", "tools changed")
+	for range 100 {
+		mustAppend(t, x.Stream(), change, msg(session.Change, "prompts", "prompts changed"))
+	}
+	wantTake(t, c, session.Open, "tools changed", "prompts changed")
+	mustAppend(t, x.Stream(), change)
+	wantTake(t, c, session.Open, "tools changed")
+}
+
+// Responses are never dropped, however full the stream is.
+func TestTerminalAlwaysFits(t *testing.T) {
+	x := alone(t, rules())
+	c := attach(x.Stream())
+	for i := range 8 {
+		mustAppend(t, x.Stream(), plain(fmt.Sprint(i)))
+	}
+	if !x.Finish(plain("end")) {
+		t.Fatal("Finish refused")
+	}
+	wantTake(t, c, session.Ended, "0", "1", "2", "3", "4", "5", "6", "7", "end")
+}
+
+// M171: whatever is appended before the acknowledgement follows it.
+func TestHeldStreamBeginsWithItsOpening(t *testing.T) {
+	x := alone(t, rules())
+	x.Hold()
+	c := attach(x.Stream())
+	mustAppend(t, x.Stream(), msg(session.Change, "tools", "changed"))
+	wantTake(t, c, session.Open)
+	if form := x.Form(false); form != session.Undecided {
+		t.Errorf("form = %v before anything is given out, want Undecided", form)
+	}
+	mustAppend(t, x.Stream(), msg(session.Opening, "", "ack"))
+	wantTake(t, c, session.Open, "ack", "changed")
+}
+
+func TestHeldStreamThatNeverOpensHasOnlyItsTerminal(t *testing.T) {
+	x := alone(t, rules())
+	x.Hold()
+	c := attach(x.Stream())
+	mustAppend(t, x.Stream(), msg(session.Change, "tools", "changed"))
+	x.Finish(plain("error"))
+	if form := x.Form(false); form != session.JSON {
+		t.Errorf("form = %v, want JSON", form)
+	}
+	wantTake(t, c, session.Ended, "error")
+}
+
+// A carrier takes a bounded piece, so that the rest can still be merged.
+func TestTakeIsBounded(t *testing.T) {
+	r := rules()
+	r.Limits.Bytes = 1 << 20
+	x := alone(t, r)
+	c := attach(x.Stream())
+	for range 4 {
+		mustAppend(t, x.Stream(), plain(strings.Repeat("x", 40<<10)))
+	}
+	ms, state := c.Take(nil)
+	if len(ms) != 2 || state != session.Open {
+		t.Errorf("took %d messages of 40 KiB, state %v; want 2, Open", len(ms), state)
+	}
+	wantRest, _ := c.Take(nil)
+	if len(wantRest) != 2 {
+		t.Errorf("then took %d, want 2", len(wantRest))
+	}
+}
