@@ -1,0 +1,158 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+type callFlags struct {
+	targetFlags
+	json bool
+	log  string
+}
+
+func newCall(e *env) *cobra.Command {
+	var f callFlags
+	cmd := &cobra.Command{
+		Use:   "call NAME [JSON]",
+		Short: "Call a tool",
+		Long: `Call a tool, and print the text of its result. Progress and log messages are
+written to standard error as they come, and what the tool asks is asked here where
+standard input is a terminal. A result that the tool calls an error ends with
+exit code 1. An interrupt cancels the call.
+
+JSON are the arguments as one object; - reads them from standard input.`,
+		Example: `  signalbox call echo '{"text": "hello"}'
+  signalbox call --url http://127.0.0.1:7777/mcp countdown`,
+		Args: argsBetween(1, 2, "NAME and JSON"),
+		RunE: func(cmd *cobra.Command, args []string) error { return e.call(cmd.Context(), &f, args) },
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole result as JSON, as the server gave it")
+	cmd.Flags().StringVar(&f.log, "log", "info", "show log messages from this `LEVEL` on, or none")
+	return cmd
+}
+
+func (e *env) call(ctx context.Context, f *callFlags, args []string) error {
+	level, ok := mcp.ParseLogLevel(f.log)
+	if !ok && f.log != "none" {
+		return usagef("--log %q is no level, such as debug, info, warning, error, or none", f.log)
+	}
+	arguments, err := e.arguments(args[1:])
+	if err != nil {
+		return err
+	}
+	return f.with(ctx, e, func(ctx context.Context, t *target) error {
+		res, err := e.callTool(ctx, t, args[0], arguments, level)
+		if err != nil {
+			return fmt.Errorf("call %s: %w", args[0], err)
+		}
+		return e.showResult(args[0], res, f.json)
+	})
+}
+
+// maxArguments bounds what is read from standard input, as what a server would
+// accept is bounded.
+const maxArguments = 64 << 20
+
+// arguments returns the JSON object of the command line.
+func (e *env) arguments(args []string) ([]byte, error) {
+	if len(args) == 0 {
+		return []byte("{}"), nil
+	}
+	text := []byte(args[0])
+	if args[0] == "-" {
+		var err error
+		if text, err = io.ReadAll(io.LimitReader(e.Stdin, maxArguments)); err != nil {
+			return nil, fmt.Errorf("read the arguments: %w", err)
+		}
+	}
+	// Strictly, because they are ours; and then they are sent as they are.
+	object, err := mcp.ParseObject(text)
+	if err != nil {
+		return nil, usagef(`the arguments: %w; write them as '{"key": "value"}'`, err)
+	}
+	if object.IsZero() {
+		return nil, usagef("the arguments are empty; write {} for none")
+	}
+	return object.Bytes(), nil
+}
+
+// callTool calls a tool and follows what it says until it ends.
+func (e *env) callTool(ctx context.Context, t *target, name string, arguments []byte, level mcp.LogLevel) (*mcp.Result, error) {
+	if err := t.ready(ctx); err != nil {
+		return nil, err
+	}
+	params := append([]byte(`{"name":`), mcp.AppendString(nil, name)...)
+	params = append(append(params, `,"arguments":`...), arguments...)
+	params = append(params, `,"_meta":{"progressToken":1}}`...)
+	req, err := request("tools/call", params)
+	if err != nil {
+		return nil, err
+	}
+	req.LogLevel = level
+	return t.Serve(ctx, req, newConsole(e))
+}
+
+// ready waits until a gateway that was just made has heard of its backends. It
+// knows of no tool before that, since it never asks a backend for a list on the
+// way of a call.
+func (t *target) ready(ctx context.Context) error {
+	if t.gateway == nil {
+		return nil
+	}
+	_, _, err := toolList().page(ctx, t, nil)
+	return err
+}
+
+// toolResult is what is shown of a result (2026-07-28, server/tools, "Tool
+// Result").
+type toolResult struct {
+	Content    []content      `json:"content"`
+	Structured jsontext.Value `json:"structuredContent"`
+	IsError    bool           `json:"isError"`
+}
+
+// showResult prints a result. One that is an error is also the command's.
+func (e *env) showResult(name string, res *mcp.Result, asJSON bool) error {
+	var r toolResult
+	err := decode(res.Bytes(), &r)
+	switch {
+	case asJSON:
+		err = e.printJSON(res.Bytes())
+	case err != nil:
+		return fmt.Errorf("call %s: the result cannot be read: %w; --json prints it as it is", name, err)
+	default:
+		err = e.printResult(&r)
+	}
+	if err == nil && r.IsError {
+		return fmt.Errorf("call %s: the tool reported an error", name)
+	}
+	return err
+}
+
+func (e *env) printResult(r *toolResult) error {
+	if len(r.Content) == 0 && r.Structured != nil {
+		return e.printJSON(r.Structured)
+	}
+	for i := range r.Content {
+		text := r.Content[i].shown()
+		if !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		if err := e.printText(e.Stdout, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

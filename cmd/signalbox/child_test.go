@@ -1,0 +1,67 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+)
+
+// child is the command mcpchild: an MCP server of the legacy era on standard
+// input and output. Its arguments are the name of its one tool, a named pipe
+// that it holds open for as long as it lives, and "stubborn" if it is to ignore
+// the end of its input, as bad servers do.
+func child() {
+	name := "hello"
+	if len(os.Args) > 1 {
+		name = os.Args[1]
+	}
+	// Nobody waits for a child that a failed test left behind.
+	time.AfterFunc(time.Minute, func() { os.Exit(3) })
+	if len(os.Args) > 2 {
+		held, err := os.OpenFile(os.Args[2], os.O_WRONLY, 0)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		defer held.Close()
+	}
+	fmt.Fprintln(os.Stderr, "child is up")
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		answer(name, in.Bytes())
+	}
+	if len(os.Args) > 3 && os.Args[3] == "stubborn" {
+		select {} // until somebody kills it
+	}
+}
+
+// answer answers one message.
+func answer(tool string, line []byte) {
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if err := json.Unmarshal(line, &m); err != nil || m.ID == nil {
+		return
+	}
+	results := map[string]string{
+		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"child","version":"1"}}`,
+		"ping":       `{}`,
+		"tools/list": fmt.Sprintf(`{"tools":[{"name":%q,"description":"Says hello.","inputSchema":{"type":"object"}}]}`, tool),
+		"tools/call": `{"content":[{"type":"text","text":"hello \u001b[31mred"},{"type":"image","mimeType":"image/png","data":"AAECAw=="}],"isError":true}`,
+		"resources/list": fmt.Sprintf(`{"resources":[{"uri":"test://%s/bytes","name":"bytes"},{"uri":"test://%s/both","name":"both"}]}`,
+			tool, tool),
+		"resources/templates/list": `{"resourceTemplates":[]}`,
+		"resources/read":           `{"contents":[{"uri":"test://hello/bytes","mimeType":"image/png","blob":"AAECAw=="}]}`,
+	}
+	if r, ok := results[m.Method]; ok {
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, r)
+		return
+	}
+	fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no %s"}}`+"\n", m.ID, m.Method)
+}

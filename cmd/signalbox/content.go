@@ -1,0 +1,84 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+)
+
+// content is one block of a tool's result (2026-07-28, server/tools, "Tool
+// Result"): text, image, audio, resource_link or resource.
+type content struct {
+	Type     string   `json:"type"`
+	Text     string   `json:"text"`
+	Data     string   `json:"data"`
+	MIMEType string   `json:"mimeType"`
+	URI      string   `json:"uri"`
+	Name     string   `json:"name"`
+	Resource contents `json:"resource"`
+}
+
+// shown returns the block as text: its own, or a word about what it is.
+func (c *content) shown() string {
+	switch c.Type {
+	case "text":
+		return c.Text
+	case "image", "audio":
+		return fmt.Sprintf("[%s %s, %d bytes; --json prints it]", c.Type, cmp.Or(c.MIMEType, "of unknown type"), decodedSize(c.Data))
+	case "resource_link":
+		return fmt.Sprintf("[resource %s: %s]", c.Name, c.URI)
+	case "resource":
+		return c.Resource.shown()
+	default:
+		return fmt.Sprintf("[%s; --json prints it]", cmp.Or(c.Type, "a block without a type"))
+	}
+}
+
+// contents are those of a resource (2026-07-28, server/resources, "Resource
+// Contents"): text, or bytes in base64.
+type contents struct {
+	URI      string  `json:"uri"`
+	MIMEType string  `json:"mimeType"`
+	Text     *string `json:"text"`
+	Blob     *string `json:"blob"`
+}
+
+func (c *contents) shown() string {
+	if c.Text != nil {
+		return *c.Text
+	}
+	return fmt.Sprintf("[resource %s, %s; --json prints it]", c.URI, c.describe())
+}
+
+// describe says what the contents are where they are no text.
+func (c *contents) describe() string {
+	size := 0
+	if c.Blob != nil {
+		size = decodedSize(*c.Blob)
+	}
+	return fmt.Sprintf("%s, %d bytes", cmp.Or(c.MIMEType, "of unknown type"), size)
+}
+
+// bytes returns the contents as they are at their server.
+func (c *contents) bytes() ([]byte, error) {
+	switch {
+	case c.Text != nil:
+		return []byte(*c.Text), nil
+	case c.Blob != nil:
+		return base64.StdEncoding.DecodeString(*c.Blob)
+	default:
+		return nil, fmt.Errorf("%s has neither text nor blob", c.URI)
+	}
+}
+
+// decodedSize is the number of bytes that a base64 text stands for.
+func decodedSize(text string) int {
+	n := base64.StdEncoding.DecodedLen(len(text))
+	for i := len(text) - 1; i >= 0 && text[i] == '='; i-- {
+		n--
+	}
+	return n
+}

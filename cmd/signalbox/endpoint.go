@@ -1,0 +1,168 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+)
+
+const (
+	// idleTimeout is how long a connection is kept without a request. It is
+	// longer than the minute that usual proxies keep theirs, so that it is they
+	// who close: a request that crosses a close is one that nobody knows of.
+	idleTimeout = 2 * time.Minute
+
+	// lastWords is how long connections may take to end after the gateway has.
+	lastWords = 2 * time.Second
+)
+
+// endpoint is the listener and what is served on it: the MCP endpoint, and how
+// the gateway is. The methods of a nil endpoint do nothing.
+type endpoint struct {
+	url      string
+	path     string
+	listener net.Listener
+	server   *http.Server
+	ended    chan error // what serving ended with
+	draining atomic.Bool
+}
+
+// listen opens the listener of a configuration whose defaults are filled in.
+func listen(ctx context.Context, cfg *signalbox.Config) (*endpoint, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return nil, explainListen(cfg.Listen, err)
+	}
+	return &endpoint{
+		url:      "http://" + reachable(l.Addr(), cfg.Listen) + cfg.Path,
+		path:     cfg.Path,
+		listener: l,
+		ended:    make(chan error, 1),
+		server: &http.Server{
+			ReadHeaderTimeout: cfg.Limits.HeaderRead,
+			MaxHeaderBytes:    int(cfg.Limits.RequestHeaders),
+			IdleTimeout:       idleTimeout,
+			// No time limit on a whole request or answer: a call may take an hour,
+			// and its stream is as long as that. The gateway bounds the parts.
+		},
+	}, nil
+}
+
+// reachable returns an address at which a program on this machine reaches a
+// listener: for one on all addresses, that is loopback.
+func reachable(addr net.Addr, configured string) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.String()
+	}
+	host := "127.0.0.1"
+	if strings.HasPrefix(configured, "[") { // no name for all addresses of both kinds has one
+		host = "::1"
+	}
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
+}
+
+// explainListen says what to do about an address that cannot be had.
+func explainListen(addr string, err error) error {
+	var cure string
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		cure = "another program has the port; end it, or choose another with --listen, such as --listen 127.0.0.1:0 for a free one"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		cure = "this machine does not have that address; --listen 127.0.0.1:7777 is reachable from here, 0.0.0.0 means all of them"
+	case errors.Is(err, os.ErrPermission):
+		cure = "ports below 1024 need rights; choose a higher one with --listen"
+	default:
+		return fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	return fmt.Errorf("listen on %s: %s", addr, cure)
+}
+
+// serve begins to serve.
+func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
+	if p == nil {
+		return
+	}
+	p.server.Handler = p.routes(gw, gw.Ready)
+	p.server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
+	// Ends when close has closed the server, which waits for it.
+	go func() { p.ended <- p.server.Serve(p.listener) }()
+}
+
+// routes are the paths that there are. They are compared as they came: a clean
+// form of another path is another path, and a redirect is no answer to a POST.
+//
+// How the gateway is may be asked under any name for it, since probes use
+// addresses that nobody configures, and learn no more than a refused
+// connection would tell.
+func (p *endpoint) routes(mcp http.Handler, ready func() bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case p.path:
+			mcp.ServeHTTP(w, r)
+		case "/healthz":
+			say(w, http.StatusOK, "ok")
+		case "/readyz":
+			if p.draining.Load() || !ready() {
+				say(w, http.StatusServiceUnavailable, "shutting down")
+				return
+			}
+			say(w, http.StatusOK, "ok")
+		default:
+			say(w, http.StatusNotFound, "nothing is here; the MCP endpoint is "+p.path)
+		}
+	})
+}
+
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n") // whoever asked has gone
+}
+
+// failed delivers why serving ended by itself.
+func (p *endpoint) failed() <-chan error {
+	if p == nil {
+		return nil
+	}
+	return p.ended
+}
+
+// unready makes /readyz fail from now on.
+func (p *endpoint) unready() {
+	if p != nil {
+		p.draining.Store(true)
+	}
+}
+
+// close ends the connections, after the gateway has ended what it did on them,
+// and returns when nothing is left.
+func (p *endpoint) close(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	defer p.listener.Close() // where the server never began to serve
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	if err := p.server.Shutdown(ctx); err != nil {
+		_ = p.server.Close() // it has closed the listener; the rest is cut
+	}
+}

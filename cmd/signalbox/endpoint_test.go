@@ -1,0 +1,133 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+)
+
+func TestRoutes(t *testing.T) {
+	for _, tt := range []struct {
+		name, method, path string
+		ready, draining    bool
+		status             int
+		body               string
+	}{
+		{"endpoint", "POST", "/mcp", true, false, http.StatusTeapot, "endpoint"},
+		{"endpoint while draining", "POST", "/mcp", true, true, http.StatusTeapot, "endpoint"},
+		{"alive", "GET", "/healthz", true, false, http.StatusOK, "ok\n"},
+		{"alive while draining", "GET", "/healthz", false, true, http.StatusOK, "ok\n"},
+		{"ready", "GET", "/readyz", true, false, http.StatusOK, "ok\n"},
+		{"draining", "GET", "/readyz", true, true, http.StatusServiceUnavailable, "shutting down\n"},
+		{"closed", "GET", "/readyz", false, false, http.StatusServiceUnavailable, "shutting down\n"},
+		{"elsewhere", "POST", "/", true, false, http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+		{"below", "POST", "/mcp/", true, false, http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+		{"not cleaned", "POST", "//mcp", true, false, http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &endpoint{path: "/mcp"}
+			if tt.draining {
+				p.unready()
+			}
+			mcp := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusTeapot)
+				_, _ = io.WriteString(w, "endpoint")
+			})
+			w := httptest.NewRecorder()
+			p.routes(mcp, func() bool { return tt.ready }).ServeHTTP(w, httptest.NewRequest(tt.method, tt.path, http.NoBody))
+			if w.Code != tt.status || w.Body.String() != tt.body {
+				t.Errorf("got %d %q, want %d %q", w.Code, w.Body, tt.status, tt.body)
+			}
+		})
+	}
+}
+
+func TestReachable(t *testing.T) {
+	for _, tt := range []struct{ addr, configured, want string }{
+		{"127.0.0.1:80", "127.0.0.1:80", "127.0.0.1:80"},
+		{"[::1]:80", "[::1]:80", "[::1]:80"},
+		{"0.0.0.0:80", "0.0.0.0:0", "127.0.0.1:80"},
+		{"[::]:80", ":0", "127.0.0.1:80"},
+		{"[::]:80", "[::]:80", "[::1]:80"},
+	} {
+		t.Run(tt.configured, func(t *testing.T) {
+			addr := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(tt.addr))
+			if got := reachable(addr, tt.configured); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestExplainListen(t *testing.T) {
+	other := errors.New("other")
+	for _, tt := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"taken", &os.SyscallError{Syscall: "bind", Err: syscall.EADDRINUSE}, "another program has the port"},
+		{"elsewhere", &os.SyscallError{Syscall: "bind", Err: syscall.EADDRNOTAVAIL}, "this machine does not have that address"},
+		{"rights", &os.SyscallError{Syscall: "bind", Err: syscall.EACCES}, "ports below 1024 need rights"},
+		{"other", other, "other"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := explainListen("127.0.0.1:80", tt.err).Error()
+			if !strings.HasPrefix(got, "listen on 127.0.0.1:80: "+tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestLocalDrain(t *testing.T) {
+	own := signalbox.Config{Listen: "127.0.0.1:1"}
+	own.Drain.Delay, own.Drain.Spread = time.Second, 2*time.Second
+	for _, tt := range []struct {
+		name          string
+		cfg           signalbox.Config
+		http          bool
+		delay, spread time.Duration
+	}{
+		{"default address", signalbox.Config{}, true, -1, -1},
+		{"loopback", signalbox.Config{Listen: "[::1]:80"}, true, -1, -1},
+		{"localhost", signalbox.Config{Listen: "LocalHost:80"}, true, -1, -1},
+		{"configured", own, true, time.Second, 2 * time.Second},
+		{"beyond", signalbox.Config{Listen: "0.0.0.0:80"}, true, 0, 0},
+		{"everywhere", signalbox.Config{Listen: ":80"}, true, 0, 0},
+		{"name", signalbox.Config{Listen: "example.com:80"}, true, 0, 0},
+		{"no address", signalbox.Config{Listen: "nowhere"}, true, 0, 0},
+		{"stdio", signalbox.Config{Listen: "0.0.0.0:80"}, false, -1, -1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := tt.cfg
+			localDrain(&cfg, tt.http)
+			if cfg.Drain.Delay != tt.delay || cfg.Drain.Spread != tt.spread {
+				t.Errorf("got %v, %v; want %v, %v", cfg.Drain.Delay, cfg.Drain.Spread, tt.delay, tt.spread)
+			}
+		})
+	}
+}
+
+func TestNilEndpoint(t *testing.T) {
+	var p *endpoint
+	p.serve(nil, nil)
+	p.unready()
+	p.close(t.Context())
+	if p.failed() != nil {
+		t.Error("an endpoint that is not there failed")
+	}
+}

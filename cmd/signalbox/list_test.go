@@ -1,0 +1,120 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// pages is a server whose lists have so many pages of one item each; -1 never
+// ends.
+func pages(n int) mcp.Handler {
+	return mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		at := 0
+		if cursor, ok := req.Params.Text(mcp.FieldCursor); ok {
+			if _, err := fmt.Sscanf(cursor, "at \"%d\"", &at); err != nil {
+				return nil, mcp.Errorf(mcp.CodeInvalidParams, "cursor %q", cursor)
+			}
+		}
+		next := ""
+		if at+1 != n {
+			next = fmt.Sprintf(`,"nextCursor":"at \"%d\""`, at+1)
+		}
+		return mcp.NewResult(fmt.Appendf(nil, `{"tools":[{"name":"t%d","n":1.0}]%s}`, at, next))
+	})
+}
+
+func answers(result string) mcp.Handler {
+	return mcp.HandlerFunc(func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+		return mcp.NewResult([]byte(result))
+	})
+}
+
+func TestListHasAllPages(t *testing.T) {
+	e := newTestEnv(t, "")
+	if err := e.showLists(t.Context(), pages(3), []list{toolList()}, true); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"tools": [
+  {"name":"t0","n":1.0},
+  {"name":"t1","n":1.0},
+  {"name":"t2","n":1.0}]}
+`
+	if got := e.out.String(); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestListThatIsWrong(t *testing.T) {
+	refuses := mcp.HandlerFunc(func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+		return nil, mcp.Errorf(mcp.CodeInternalError, "no luck")
+	})
+	for _, tt := range []struct {
+		name   string
+		server mcp.Handler
+		want   string
+	}{
+		{"never ends", pages(-1), "list the tools: the list did not end after 1000 pages"},
+		{"error", refuses, "list the tools: no luck (code -32603)"},
+		{"not a list", answers(`{"tools":{}}`), `list the tools: the answer's "tools" is no list`},
+		{"no list at all", answers(`{}`), `list the tools: the answer's "tools" is no list`},
+		{"items that are none", answers(`{"tools":[{"name":7}]}`), "a tool cannot be read"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := newTestEnv(t, "").showLists(t.Context(), tt.server, []list{toolList()}, false)
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestListOfAServerWithoutIt(t *testing.T) {
+	none := mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no %s", req.Method)
+	})
+	e := newTestEnv(t, "")
+	if err := e.showLists(t.Context(), none, []list{toolList()}, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.err.String(); got != "no tools\n" || e.out.String() != "" {
+		t.Errorf("printed %q and %q", e.out, got)
+	}
+}
+
+func TestTableIsATable(t *testing.T) {
+	e := newTestEnv(t, "")
+	server := answers(`{"tools":[
+		{"name":"a\u001b[2J","description":"one\ntwo\tthree"},
+		{"name":"longer name","title":"The title"},
+		{"name":"long","description":"` + strings.Repeat("é", 150) + `"}]}`)
+	if err := e.showLists(t.Context(), server, []list{toolList()}, false); err != nil {
+		t.Fatal(err)
+	}
+	want := `a\x1b[2J     one two three
+longer name  The title
+long         ` + strings.Repeat("é", 99) + "…\n"
+	if got := e.out.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestNoCallerAnswersNothing(t *testing.T) {
+	req, err := mcp.NewRequest("elicitation/create", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (noCaller{}).Ask(t.Context(), req); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
+		t.Errorf("got %v", err)
+	}
+	if err := (noCaller{}).Notify(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}

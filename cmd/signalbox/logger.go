@@ -1,0 +1,30 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/signalbox-mcp/signalbox"
+)
+
+// newLogger returns the log that a configuration asks for.
+func newLogger(w io.Writer, cfg *signalbox.Config) *slog.Logger {
+	form := cfg.Effective().Log
+	opt := &slog.HandlerOptions{Level: logLevel(form.Level)}
+	if form.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opt))
+	}
+	return slog.New(slog.NewTextHandler(w, opt))
+}
+
+// logLevel returns the level of one of the configuration's words.
+func logLevel(word string) slog.Level {
+	var level slog.Level // info
+	if err := level.UnmarshalText([]byte(word)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}

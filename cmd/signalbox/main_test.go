@@ -1,0 +1,100 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){
+		"signalbox": main,
+		"mcpchild":  child,
+	})
+}
+
+// leakChecked is goleak.VerifyTestMain in the form that testscript takes.
+type leakChecked struct{ m *testing.M }
+
+func (l leakChecked) Run() int {
+	code := l.m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		_, _ = os.Stderr.WriteString(err.Error() + "\n")
+		return 1
+	}
+	return code
+}
+
+// TestScripts runs the transcripts of testdata/script. The commands in them are
+// processes of their own.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Values[gatewaysKey{}] = make(map[string]*process)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"start":  scriptStart,
+			"expect": scriptExpect,
+			"signal": scriptSignal,
+			"finish": scriptFinish,
+			"get":    scriptGet,
+			"until":  scriptUntil,
+		},
+	})
+}
+
+// testEnv is a world without a process around it.
+type testEnv struct {
+	*env
+	out, err *lockedBuffer
+	signals  chan os.Signal
+}
+
+func newTestEnv(t *testing.T, stdin string) *testEnv {
+	t.Helper()
+	e := &testEnv{out: new(lockedBuffer), err: new(lockedBuffer), signals: make(chan os.Signal, 3)}
+	e.env = &env{
+		Stdin:     bytes.NewBufferString(stdin),
+		Stdout:    e.out,
+		Stderr:    e.err,
+		LookupEnv: func(string) (string, bool) { return "", false },
+		Dir:       t.TempDir(),
+		Signals:   func(...os.Signal) (<-chan os.Signal, func()) { return e.signals, func() {} },
+		Terminal:  func(any) bool { return false },
+	}
+	return e
+}
+
+func (e *testEnv) run(ctx context.Context, args ...string) int {
+	return run(ctx, e.env, args)
+}
+
+// lockedBuffer is a buffer that several goroutines write.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -1,0 +1,251 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// patience is how long a test waits for what should happen at once, before it
+// says that it did not.
+const patience = 20 * time.Second
+
+// process is a command that runs beside a test, and what it has said so far.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed after the end; err is set then
+	err   error
+
+	mu   sync.Mutex
+	said []byte
+	seen int           // how much of it expect has gone past
+	news chan struct{} // closed and replaced whenever something was said
+}
+
+// startProcess starts a command in a folder. It is killed when the test ends
+// before it does.
+func startProcess(dir string, environ []string, name string, args ...string) (*process, error) {
+	p := &process{ended: make(chan struct{}), news: make(chan struct{})}
+	p.cmd = exec.CommandContext(context.Background(), name, args...)
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = dir, environ, p
+	p.cmd.WaitDelay = time.Second // what it leaves behind may hold the pipe
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.ended)
+		p.err = p.cmd.Wait()
+	}()
+	return p, nil
+}
+
+// Write takes what the process says on standard error.
+func (p *process) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.said = append(p.said, text...)
+	close(p.news)
+	p.news = make(chan struct{})
+	return len(text), nil
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// find looks for a pattern behind what was found last.
+func (p *process) find(pattern *regexp.Regexp) (match []string, news <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rest := p.said[p.seen:]
+	at := pattern.FindSubmatchIndex(rest)
+	if at == nil {
+		return nil, p.news
+	}
+	p.seen += at[1]
+	for i := 0; i < len(at); i += 2 {
+		match = append(match, string(rest[at[i]:at[i+1]]))
+	}
+	return match, nil
+}
+
+// expect waits until the process says something that fits the pattern.
+func (p *process) expect(pattern string) ([]string, error) {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, err
+	}
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		match, news := p.find(re)
+		if match != nil {
+			return match, nil
+		}
+		select {
+		case <-news:
+		case <-p.ended:
+			if match, _ := p.find(re); match != nil {
+				return match, nil
+			}
+			return nil, fmt.Errorf("the process ended (%w) and never said %q:\n%s", p.err, pattern, p.all())
+		case <-late.C:
+			return nil, fmt.Errorf("the process did not say %q:\n%s", pattern, p.all())
+		}
+	}
+}
+
+func (p *process) all() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return string(p.said)
+}
+
+// finish waits for the end and returns the exit code, -1 after a signal.
+func (p *process) finish() (int, error) {
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.ExitCode(), nil
+	case <-time.After(patience):
+		return 0, fmt.Errorf("the process did not end:\n%s", p.all())
+	}
+}
+
+// gatewaysKey is where a script keeps the processes that it started.
+type gatewaysKey struct{}
+
+func named(ts *testscript.TestScript, name string) *process {
+	p, ok := ts.Value(gatewaysKey{}).(map[string]*process)[name]
+	if !ok {
+		ts.Fatalf("nothing was started under the name %q", name)
+	}
+	return p
+}
+
+// scriptStart is "start NAME ARGS": it runs signalbox beside the script.
+// Of the script's variables it gets GATE.
+func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: start NAME ARGS")
+	}
+	environ := append(os.Environ(), "GATE="+ts.Getenv("GATE"))
+	p, err := startProcess(ts.MkAbs("."), environ, "signalbox", args[1:]...)
+	ts.Check(err)
+	ts.Defer(p.kill)
+	ts.Value(gatewaysKey{}).(map[string]*process)[args[0]] = p
+}
+
+// scriptExpect is "expect NAME PATTERN [VARIABLE]": it waits until the process
+// says something that fits, behind what was expected before. The variable gets the first
+// group of the pattern.
+func scriptExpect(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: expect NAME PATTERN [VARIABLE]")
+	}
+	match, err := named(ts, args[0]).expect(args[1])
+	ts.Check(err)
+	if len(args) == 3 {
+		ts.Setenv(args[2], match[1])
+	}
+}
+
+// scriptSignal is "signal NAME SIGNAL".
+func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
+	known := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": os.Interrupt, "HUP": syscall.SIGHUP}
+	if neg || len(args) != 2 || known[args[1]] == nil {
+		ts.Fatalf("usage: signal NAME TERM|INT|HUP")
+	}
+	ts.Check(named(ts, args[0]).cmd.Process.Signal(known[args[1]]))
+}
+
+// scriptFinish is "finish NAME CODE": it waits for the end, and leaves what
+// was said as stderr.
+func scriptFinish(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: finish NAME CODE")
+	}
+	p := named(ts, args[0])
+	code, err := p.finish()
+	ts.Check(err)
+	if strconv.Itoa(code) != args[1] {
+		ts.Fatalf("exit code %d, want %s:\n%s", code, args[1], p.all())
+	}
+	_, err = ts.Stderr().Write([]byte(p.all()))
+	ts.Check(err)
+}
+
+// scriptGet is "get URL STATUS": it leaves the body as stdout.
+func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: get URL STATUS")
+	}
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, args[0], http.NoBody)
+	ts.Check(err)
+	tr := &http.Transport{}
+	defer tr.CloseIdleConnections()
+	resp, err := tr.RoundTrip(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	_, err = io.Copy(ts.Stdout(), resp.Body)
+	ts.Check(err)
+	if strconv.Itoa(resp.StatusCode) != args[1] {
+		ts.Fatalf("status %d, want %s", resp.StatusCode, args[1])
+	}
+}
+
+// scriptUntil is "until PATTERN ARGS": it runs signalbox until its output fits,
+// for what becomes true at a time that nobody announces.
+func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN ARGS")
+	}
+	re := regexp.MustCompile(args[0])
+	for start := time.Now(); time.Since(start) < patience; {
+		cmd := exec.CommandContext(context.Background(), "signalbox", args[1:]...)
+		cmd.Dir = ts.MkAbs(".")
+		out, err := cmd.Output()
+		if err == nil && re.Match(out) {
+			_, err = ts.Stdout().Write(out)
+			ts.Check(err)
+			return
+		}
+	}
+	ts.Fatalf("signalbox %q never printed %q", args[1:], args[0])
+}
+
+func TestProcess(t *testing.T) {
+	p, err := startProcess(t.TempDir(), os.Environ(), "signalbox", "check", "nothing.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.kill()
+	match, err := p.expect(`check (\S+): read`)
+	if err != nil || match[1] != "nothing.yaml" {
+		t.Errorf("got %q, %v", match, err)
+	}
+	if _, err := p.expect("check"); err == nil {
+		t.Error("expect found what it had gone past")
+	}
+	if code, err := p.finish(); code != exitFailed || err != nil {
+		t.Errorf("ended with %d, %v", code, err)
+	}
+	if _, err := startProcess(t.TempDir(), nil, "no-such-command"); !errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("got %v, want that there is no such command", err)
+	}
+}

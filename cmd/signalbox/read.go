@@ -1,0 +1,109 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+type readFlags struct {
+	targetFlags
+	json   bool
+	output string
+}
+
+func newRead(e *env) *cobra.Command {
+	var f readFlags
+	cmd := &cobra.Command{
+		Use:   "read URI",
+		Short: "Read a resource",
+		Long: `Read a resource and print its text as it is. What is no text is written to a file
+with --output, or printed with --json.`,
+		Args: argsBetween(1, 1, "one URI"),
+		RunE: func(cmd *cobra.Command, args []string) error { return e.read(cmd.Context(), &f, args[0]) },
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole result as JSON, as the server gave it")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "write the contents to this `FILE`")
+	return cmd
+}
+
+func (e *env) read(ctx context.Context, f *readFlags, uri string) error {
+	if f.json && f.output != "" {
+		return usagef("both --json and --output; choose one")
+	}
+	return f.with(ctx, e, func(ctx context.Context, t *target) error {
+		res, err := readResource(ctx, t, uri)
+		if err == nil {
+			err = e.showContents(f, res)
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", uri, err)
+		}
+		return nil
+	})
+}
+
+func readResource(ctx context.Context, t *target, uri string) (*mcp.Result, error) {
+	if err := t.ready(ctx); err != nil {
+		return nil, err
+	}
+	params := append([]byte(`{"uri":`), mcp.AppendString(nil, uri)...)
+	req, err := request("resources/read", append(params, '}'))
+	if err != nil {
+		return nil, err
+	}
+	return t.Serve(ctx, req, noCaller{})
+}
+
+func (e *env) showContents(f *readFlags, res *mcp.Result) error {
+	if f.json {
+		return e.printJSON(res.Bytes())
+	}
+	var r struct {
+		Contents []contents `json:"contents"`
+	}
+	if err := decode(res.Bytes(), &r); err != nil {
+		return fmt.Errorf("the result cannot be read: %w; --json prints it as it is", err)
+	}
+	if f.output != "" {
+		return e.saveContents(f.output, r.Contents)
+	}
+	return e.printContents(r.Contents)
+}
+
+// printContents prints texts one after the other, with nothing between them, or
+// nothing at all.
+func (e *env) printContents(all []contents) error {
+	for i := range all {
+		if all[i].Text == nil {
+			return fmt.Errorf("it is no text (%s); write it to a file with --output FILE, or print it with --json", all[i].describe())
+		}
+	}
+	for i := range all {
+		if err := e.printText(e.Stdout, *all[i].Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saveContents writes the one contents there are to a file.
+func (e *env) saveContents(file string, all []contents) error {
+	if len(all) != 1 {
+		return fmt.Errorf("it has %d contents, and --output writes one; --json prints all", len(all))
+	}
+	data, err := all[0].bytes()
+	if err != nil {
+		return err
+	}
+	// What a server sends is nobody's else to read by default.
+	return os.WriteFile(e.path(file), data, 0o600)
+}

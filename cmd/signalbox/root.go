@@ -1,0 +1,125 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2 // the command line is wrong; nothing was done
+)
+
+// usageError is a mistake in the command line itself.
+type usageError struct{ error }
+
+// Unwrap returns what the mistake is.
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// run executes one command line and returns the exit code.
+func run(ctx context.Context, e *env, args []string) int {
+	root := newRoot(e) //nolint:contextcheck // the commands take ctx when they run
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		e.complain(fmt.Sprintf("%v (see '%s --help')", err, cmd.CommandPath()))
+		return exitUsage
+	}
+	e.complain(err.Error())
+	return exitFailed
+}
+
+// complain writes each line of a message to standard error. What is in it may
+// come from a server, so that it is never written as it is.
+func (e *env) complain(message string) {
+	for line := range strings.Lines(message) {
+		fmt.Fprintf(e.Stderr, "signalbox: %s\n", visible(strings.TrimRight(line, "\r\n")))
+	}
+}
+
+func newRoot(e *env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "signalbox",
+		Short: "One MCP endpoint in front of many MCP servers",
+		Long: `One MCP endpoint in front of many MCP servers: any client, of any protocol
+version, uses any server, of any protocol version.`,
+		Version:           versionOf(buildInfo()),
+		Args:              knownCommand,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.Flags().Bool("version", false, "print the version") // else cobra gives it the letter of --verbose
+	root.SetIn(e.Stdin)
+	root.SetOut(e.Stdout)
+	root.SetErr(e.Stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(
+		newServe(e),
+		newTools(e), newResources(e), newPrompts(e),
+		newCall(e), newRead(e),
+		newCheck(e), newVersion(e),
+	)
+	return root
+}
+
+// knownCommand refuses a command that there is not, with the ones that it could
+// be.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return usagef("unknown command %q; did you mean %q?", args[0], near[0])
+	}
+	return usagef("unknown command %q", args[0])
+}
+
+// argsBetween is a cobra.PositionalArgs that wants so many arguments; what names
+// them for the message.
+func argsBetween(low, high int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < low || len(args) > high {
+			return usagef("%d arguments, want %s", len(args), what)
+		}
+		return nil
+	}
+}
+
+// interruptible returns a context that the first interrupt or termination ends.
+// The second ends the process, as signals do. The function that it returns waits
+// for nothing and lets the signals go.
+func (e *env) interruptible(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	arrived, stop := e.Signals(os.Interrupt, syscall.SIGTERM)
+	// Ends with ctx, which the caller of interruptible ends.
+	go func() {
+		defer stop()
+		select {
+		case <-arrived:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}

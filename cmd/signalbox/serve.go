@@ -1,0 +1,194 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-mcp/signalbox"
+)
+
+// serveFlags are what a command line says beside the configuration.
+type serveFlags struct {
+	config, listen string
+	stdio          bool
+}
+
+// http reports whether there is to be a listener: always, but for a client on
+// stdio that asked for nothing more.
+func (f serveFlags) http() bool { return !f.stdio || f.listen != "" }
+
+func newServe(e *env) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the MCP endpoint",
+		Long: `Serve the MCP endpoint, on HTTP or, with --stdio, to the program that started it.
+
+Without --config it takes ` + configNames + ` from the
+working directory, in this order, and if there is none serves a demo. A changed
+file is put to work at once, and so it is on SIGHUP; one with a mistake is refused,
+and what was served before goes on. SIGTERM and SIGINT let running calls end; a
+second one cuts them.`,
+		Args: argsBetween(0, 0, "none"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), e, f) },
+	}
+	configFlag(cmd, &f.config)
+	cmd.Flags().StringVar(&f.listen, "listen", "", `address to listen on, host:port; port 0 takes a free one (default "127.0.0.1:7777")`)
+	cmd.Flags().BoolVar(&f.stdio, "stdio", false, "serve one client on standard input and output; no HTTP unless --listen is given too")
+	return cmd
+}
+
+// configFlag adds the flag that names the configuration file.
+func configFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "config", "", "configuration `FILE` (default: "+configNames+", else a demo)")
+	if err := cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {
+		panic(err) //nolint:forbidigo // the flag was added in the line above
+	}
+}
+
+// service is serve at work.
+type service struct {
+	*env
+	flags   serveFlags
+	source  source
+	cfg     *signalbox.Config // as it was when the service started
+	log     *slog.Logger
+	gateway *signalbox.Gateway
+	http    *endpoint  // nil where there is only stdio
+	stdio   chan error // what serving the one client ended with; then closed
+}
+
+// serve runs until a signal, the end of standard input, or a failure.
+func serve(ctx context.Context, e *env, f serveFlags) error {
+	s := &service{env: e, flags: f, source: e.source(f.config), stdio: make(chan error, 1)}
+	// Before anything is started, so that a signal never finds it half done.
+	signals, stop := e.Signals(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	w, err := watch(s.source.path)
+	if err != nil {
+		s.log.WarnContext(ctx, "changes of the file are not seen; send SIGHUP instead", slog.Any("error", err))
+	}
+	defer w.close()
+	s.announce(ctx)
+	err = s.loop(ctx, signals, w)
+	return errors.Join(err, s.drain(ctx, signals, stop))
+}
+
+// open makes the listener and the gateway and begins to serve. The listener
+// comes first: where the port is taken no backend is started in vain.
+func (s *service) open(ctx context.Context) error {
+	var err error
+	if s.cfg, err = s.load(); err != nil {
+		return err
+	}
+	s.log = newLogger(s.Stderr, s.cfg)
+	if s.flags.http() {
+		if s.http, err = listen(ctx, s.cfg.Effective()); err != nil {
+			return err
+		}
+	}
+	s.gateway, err = signalbox.New(*s.cfg, s.source.options(s.log)) //nolint:contextcheck // it lives until it is ended
+	if err != nil {
+		s.http.close(ctx)
+		return err
+	}
+	s.http.serve(s.gateway, s.log)
+	if s.flags.stdio {
+		// Ends with standard input or with the gateway; drain waits for it.
+		go func() {
+			defer close(s.stdio)
+			s.stdio <- s.gateway.ServeStdio(ctx, s.Stdin, s.Stdout)
+		}()
+	}
+	return nil
+}
+
+// load reads the configuration and lays over it what the command line says.
+func (s *service) load() (*signalbox.Config, error) {
+	cfg, err := s.source.load()
+	if err != nil {
+		return nil, err
+	}
+	if s.flags.listen != "" {
+		cfg.Listen = s.flags.listen
+	}
+	localDrain(cfg, s.flags.http())
+	return cfg, blameFlag(cfg.Validate(), s.flags.listen)
+}
+
+// blameFlag names the flag in problems of the address that it gave.
+func blameFlag(err error, listen string) error {
+	var problems signalbox.Problems
+	if listen == "" || !errors.As(err, &problems) {
+		return err
+	}
+	for i := range problems {
+		if problems[i].Path == "listen" {
+			problems[i].Path = "--listen " + listen
+		}
+	}
+	return problems
+}
+
+// loop keeps serving, and returns when that is to end: without an error where
+// somebody wanted it.
+func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-s.stdio:
+			return err
+		case err := <-s.http.failed():
+			return err
+		case <-w.changed():
+			if w.differs() {
+				s.reload(ctx)
+			}
+		case sig := <-signals:
+			if sig != syscall.SIGHUP {
+				return nil
+			}
+			s.reload(ctx)
+		}
+	}
+}
+
+// announce says what is served, and where.
+func (s *service) announce(ctx context.Context) {
+	switch {
+	case s.source.isDemo():
+		fmt.Fprintf(s.Stderr, "no %s here: serving the built-in demo\n", configNames)
+	case s.flags.config == "":
+		fmt.Fprintf(s.Stderr, "serving what %s says\n", s.source.path)
+	}
+	for _, note := range s.cfg.Notes {
+		s.log.InfoContext(ctx, "left aside", slog.String("note", note.String()))
+	}
+	if s.http == nil {
+		return
+	}
+	fmt.Fprintf(s.Stderr, "listening on %s\n", s.http.url)
+	if s.source.isDemo() {
+		fmt.Fprintf(s.Stderr, paste, s.http.url)
+	}
+}
+
+// paste is what to tell a client, in the two ways that clients have.
+const paste = `to use it from a client:
+  claude mcp add --transport http signalbox %[1]s
+or in the client's file of servers:
+  {"mcpServers": {"signalbox": {"type": "http", "url": "%[1]s"}}}
+`

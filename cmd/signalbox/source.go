@@ -1,0 +1,52 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"log/slog"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/internal/demo"
+)
+
+// configNames are the files that are looked for, in their order, for messages.
+const configNames = "signalbox.yaml, signalbox.json or .mcp.json"
+
+// source is where a configuration comes from: a file, or nothing at all, which
+// is the demo.
+type source struct {
+	path   string // "" is the demo
+	lookup func(string) (string, bool)
+}
+
+// source returns the file that a flag names, else the one that is found in the
+// working directory, else the demo.
+func (e *env) source(flag string) source {
+	if flag != "" {
+		return source{path: e.path(flag), lookup: e.LookupEnv}
+	}
+	found, _ := config.Find(e.Dir)
+	return source{path: found, lookup: e.LookupEnv}
+}
+
+func (s source) isDemo() bool { return s.path == "" }
+
+// load reads the configuration anew.
+func (s source) load() (*signalbox.Config, error) {
+	if s.isDemo() {
+		return &signalbox.Config{}, nil
+	}
+	return signalbox.LoadConfig(s.path, s.lookup)
+}
+
+// options are those of a Gateway for the configuration.
+func (s source) options(log *slog.Logger) signalbox.Options {
+	opt := signalbox.Options{Logger: log}
+	if s.isDemo() {
+		none := "" // alone, its names need no prefix
+		opt.InProcess = []signalbox.InProcess{{Name: "demo", Prefix: &none, Handler: demo.Backend{}}}
+	}
+	return opt
+}

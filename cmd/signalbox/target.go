@@ -1,0 +1,197 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// tokenVariable holds the bearer token for --url. A token is no argument: those
+// are seen by everybody on the machine.
+const tokenVariable = "SIGNALBOX_TOKEN"
+
+// targetFlags say whom a command talks to.
+type targetFlags struct {
+	config, url string
+	headers     []string
+	verbose     bool
+}
+
+func (f *targetFlags) add(cmd *cobra.Command) {
+	configFlag(cmd, &f.config)
+	cmd.Flags().StringVar(&f.url, "url", "", "talk to the MCP server at this `URL` instead; "+tokenVariable+" may hold a bearer token for it")
+	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header with --url, as `'Name: value'`; may be repeated")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "write the log, with what the backends say on standard error")
+}
+
+// target is whom a command talks to: a gateway of its own, or a server.
+type target struct {
+	mcp.Handler
+	gateway *signalbox.Gateway // nil for a server
+	close   func() error
+}
+
+// firstList is how long a command waits for backends that are starting up,
+// where the configuration does not say. It is longer than for a gateway that
+// serves, because there is no later list.
+const firstList = 15 * time.Second
+
+// open returns the target of the flags. It must be closed, which ends all
+// processes that were started for it.
+func (f *targetFlags) open(e *env) (*target, error) {
+	switch {
+	case f.url != "" && f.config != "":
+		return nil, usagef("both --url and --config; choose one")
+	case f.url != "":
+		return f.dial(e)
+	case len(f.headers) > 0:
+		return nil, usagef("--header needs --url; the headers for a backend stand in the configuration")
+	}
+	src := e.source(f.config)
+	cfg, err := src.load()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Limits.FirstList == 0 {
+		cfg.Limits.FirstList = firstList
+	}
+	gw, err := signalbox.New(*cfg, src.options(f.logger(e, cfg)))
+	if err != nil {
+		return nil, err
+	}
+	return &target{Handler: gw, gateway: gw, close: gw.Close}, nil
+}
+
+// dial returns a client of the server at the URL.
+func (f *targetFlags) dial(e *env) (*target, error) {
+	u, err := url.Parse(f.url)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, usagef("--url %q is no http or https URL, such as http://127.0.0.1:7777/mcp", f.url)
+	}
+	if u.User != nil {
+		return nil, usagef("--url holds credentials; put a bearer token into %s instead", tokenVariable)
+	}
+	header, err := f.header(e)
+	if err != nil {
+		return nil, err
+	}
+	c := client.NewHTTP(f.url, client.Config{
+		Name:   u.Host,
+		Header: header,
+		Info:   implementation(),
+		Logger: f.logger(e, &signalbox.Config{}),
+	})
+	return &target{Handler: c, close: c.Close}, nil
+}
+
+// header returns the headers of the flags, and the token of the environment.
+func (f *targetFlags) header(e *env) (http.Header, error) {
+	h := make(http.Header)
+	for _, line := range f.headers {
+		name, value, ok := strings.Cut(line, ":")
+		name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+		switch {
+		case !ok || name == "":
+			return nil, usagef("--header %q is not of the form 'Name: value'", line)
+		case name == "Authorization":
+			return nil, usagef("--header shows Authorization to everybody on this machine; put the token into %s instead", tokenVariable)
+		}
+		h.Add(name, strings.TrimSpace(value))
+	}
+	token, set := e.LookupEnv(tokenVariable)
+	if set && token == "" {
+		return nil, fmt.Errorf("%s is set and empty; unset it, or put a token into it", tokenVariable)
+	}
+	if set {
+		h.Set("Authorization", "Bearer "+token)
+	}
+	return h, nil
+}
+
+// logger is silent unless the command is to be verbose: what went wrong is said
+// in the end.
+func (f *targetFlags) logger(e *env, cfg *signalbox.Config) *slog.Logger {
+	if !f.verbose {
+		return slog.New(slog.DiscardHandler)
+	}
+	return newLogger(e.Stderr, cfg)
+}
+
+// implementation is what the command says of itself.
+func implementation() []byte {
+	out := append([]byte(`{"name":"signalbox","version":`), mcp.AppendString(nil, versionOf(buildInfo()))...)
+	return append(out, '}')
+}
+
+// request makes a request of the command's own.
+func request(method string, params []byte) (*mcp.Request, error) {
+	req, err := mcp.NewRequest(method, params)
+	if err != nil {
+		return nil, err
+	}
+	req.Client = &mcp.Peer{
+		Version:      mcp.LatestModern,
+		Info:         implementation(),
+		Capabilities: []byte(`{"elicitation":{"form":{}}}`),
+	}
+	return req, nil
+}
+
+// with runs work on a target, for as long as nobody interrupts it, and says
+// which backends were of no help.
+func (f *targetFlags) with(ctx context.Context, e *env, work func(context.Context, *target) error) error {
+	t, err := f.open(e) //nolint:contextcheck // it lives until it is closed
+	if err != nil {
+		return err
+	}
+	ctx, done := e.interruptible(ctx)
+	err = work(ctx, t)
+	t.warn(e)
+	interrupted := ctx.Err() != nil
+	done()
+	cerr := t.close()
+	switch {
+	case interrupted && err != nil:
+		return fmt.Errorf("interrupted: %w", err)
+	case err != nil:
+		return err
+	case cerr != nil:
+		return fmt.Errorf("end the backends: %w", cerr)
+	}
+	return nil
+}
+
+// warn says which backends of a gateway are of no help, and what is not offered
+// as it was meant. That is no failure: the others serve.
+func (t *target) warn(e *env) {
+	if t.gateway == nil {
+		return
+	}
+	s := t.gateway.Status()
+	for _, b := range s.Backends {
+		if b.State == "live" {
+			continue
+		}
+		text := fmt.Sprintf("warning: backend %q is %s", b.Name, b.State)
+		if b.Reason != "" {
+			text += ": " + b.Reason
+		}
+		e.complain(text)
+	}
+	for _, p := range s.Problems {
+		e.complain("warning: " + p)
+	}
+}

@@ -1,0 +1,97 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// visible returns a text in which everything that a terminal would obey or not
+// show (control characters, escape sequences, characters that change the
+// direction of writing or have no width) stands as an escape. Line breaks, tabs
+// and all kinds of spaces stay.
+func visible(s string) string {
+	if !strings.ContainsFunc(s, isHidden) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			b.WriteString(`\x` + strconv.FormatUint(uint64(s[0]), 16))
+		case isHidden(r):
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		default:
+			b.WriteRune(r)
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// visibleLine is visible, with all of it on one line.
+func visibleLine(s string) string {
+	return visible(strings.Join(strings.Fields(s), " "))
+}
+
+func isHidden(r rune) bool {
+	return !unicode.IsPrint(r) && r != '\n' && r != '\t' && !unicode.Is(unicode.Zs, r) || r == utf8.RuneError
+}
+
+// visibleJSON returns the same JSON with hidden characters as JSON's own
+// escapes. They can stand in strings only, so that the value stays what it is.
+func visibleJSON(text []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		switch {
+		case r == '\r' || r == utf8.RuneError || !isHidden(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := surrogates(r)
+			writeEscape(&b, high)
+			writeEscape(&b, low)
+		default:
+			writeEscape(&b, r)
+		}
+	}
+	return b.Bytes()
+}
+
+// surrogates returns the two halves that JSON writes a large character as.
+func surrogates(r rune) (high, low rune) {
+	r -= 0x10000
+	return 0xd800 + r>>10, 0xdc00 + r&0x3ff
+}
+
+func writeEscape(b *bytes.Buffer, r rune) {
+	const digits = "0123456789abcdef"
+	b.WriteString(`\u`)
+	for shift := 12; shift >= 0; shift -= 4 {
+		b.WriteByte(digits[r>>shift&0xf])
+	}
+}
+
+// printText writes a server's text: as it is, or visible where w is a terminal.
+func (e *env) printText(w io.Writer, text string) error {
+	if e.Terminal(w) {
+		text = visible(text)
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// printJSON writes a server's JSON text and a line break, likewise.
+func (e *env) printJSON(text []byte) error {
+	if e.Terminal(e.Stdout) {
+		text = visibleJSON(text)
+	}
+	_, err := e.Stdout.Write(append(bytes.Clone(text), '\n'))
+	return err
+}

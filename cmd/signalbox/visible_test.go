@@ -1,0 +1,93 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestVisible(t *testing.T) {
+	for _, tt := range []struct{ name, in, want string }{
+		{"plain", "Guten Tag,\n\tこんにちは — 1\u00a0€", "Guten Tag,\n\tこんにちは — 1\u00a0€"},
+		{"colour", "\x1b[31mred\x1b[0m", `\x1b[31mred\x1b[0m`},
+		{"title of the window", "\x1b]0;x\x07", `\x1b]0;x\a`},
+		{"over what stands there", "password: \rgone\b", `password: \rgone\b`},
+		{"control of eight bits", "\u009b31m", `\u009b31m`},
+		{"direction", "abc\u202edef\u2066", `abc\u202edef\u2066`},
+		{"no width", "a\u200bb\ufeff\u00ad", `a\u200bb\ufeff\u00ad`},
+		{"tags", "\U000e0041", `\U000e0041`},
+		{"no UTF-8", "a\xffb\x9b", `a\xffb\x9b`},
+		{"replacement character", "\ufffd", `�`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := visible(tt.in); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestVisibleLine(t *testing.T) {
+	if got, want := visibleLine(" one\n\ttwo\r\n\x1b three "), `one two \x1b three`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// FuzzVisible holds that nothing which a terminal obeys is left, and that JSON
+// stays the value that it was.
+func FuzzVisible(f *testing.F) {
+	for _, seed := range []string{"", "a\nb", "\x1b[2J", "\u202e", "\U000e0041", "\xff", `"\u001b`, "\x7f\u0085\u2028"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if got := visible(s); hidden(got) || !utf8.ValidString(got) {
+			t.Errorf("visible(%q) = %q", s, got)
+		}
+		quoted, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := visibleJSON(quoted)
+		if hidden(string(shown)) {
+			t.Errorf("visibleJSON(%s) = %q", quoted, shown)
+		}
+		var before, after string
+		if json.Unmarshal(quoted, &before) != nil || json.Unmarshal(shown, &after) != nil || before != after {
+			t.Errorf("visibleJSON(%s) = %s, another value", quoted, shown)
+		}
+	})
+}
+
+func hidden(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r != utf8.RuneError && isHidden(r) })
+}
+
+func TestPrintForATerminal(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		terminal bool
+		text     string
+		json     string
+	}{
+		{"terminal", true, `\x1b[1m`, `{"a":"\u009b\udb40\udc41"}`},
+		{"pipe", false, "\x1b[1m", "{\"a\":\"\u009b\U000e0041\"}"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := newTestEnv(t, "")
+			e.Terminal = func(any) bool { return tt.terminal }
+			if err := e.printText(e.Stdout, "\x1b[1m"); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.printJSON([]byte("{\"a\":\"\u009b\U000e0041\"}")); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := e.out.String(), tt.text+tt.json+"\n"; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}

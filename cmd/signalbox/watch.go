@@ -1,0 +1,129 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// settle is how long a file is left alone after the last sign of a change:
+// editors write in several steps, and half a file is a wrong one.
+const settle = 100 * time.Millisecond
+
+// watcher notices when a file holds something else. A nil watcher notices
+// nothing.
+//
+// The folder is watched and not the file, because editors and orchestrators put
+// another file, or another folder behind a link, in its place; and because then
+// any event can mean a change, what decides is the file's content.
+type watcher struct {
+	path string
+	fs   *fsnotify.Watcher
+	out  chan struct{} // capacity 1
+	done chan struct{} // closed when follow has returned
+	last [sha256.Size]byte
+}
+
+// watch begins to watch a file; no path gives a nil watcher.
+func watch(path string) (*watcher, error) {
+	if path == "" {
+		return nil, nil //nolint:nilnil // a nil watcher is a watcher
+	}
+	fs, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", path, err)
+	}
+	for _, dir := range foldersOf(path) {
+		if err := fs.Add(dir); err != nil {
+			return nil, errorsOnClose(fs, fmt.Errorf("watch %s: %w", dir, err))
+		}
+	}
+	w := &watcher{path: path, fs: fs, out: make(chan struct{}, 1), done: make(chan struct{})}
+	w.last, _ = digest(path) // a file that cannot be read now is a change later
+	go w.follow()            // ends when close has closed fs, and close waits for it
+	return w, nil
+}
+
+func errorsOnClose(fs *fsnotify.Watcher, err error) error {
+	_ = fs.Close() // err says more
+	return err
+}
+
+// foldersOf returns the folder of a file, and that of what it links to.
+func foldersOf(path string) []string {
+	dirs := []string{filepath.Dir(path)}
+	if target, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(target) != dirs[0] {
+		dirs = append(dirs, filepath.Dir(target))
+	}
+	return dirs
+}
+
+// follow turns bursts of events into single words on out.
+func (w *watcher) follow() {
+	defer close(w.done)
+	quiet := time.NewTimer(0)
+	quiet.Stop()
+	defer quiet.Stop()
+	for {
+		select {
+		case _, ok := <-w.fs.Events:
+			if !ok {
+				return
+			}
+			quiet.Reset(settle)
+		case _, ok := <-w.fs.Errors:
+			if !ok {
+				return
+			}
+			quiet.Reset(settle) // events were lost; look
+		case <-quiet.C:
+			select {
+			case w.out <- struct{}{}:
+			default: // said already
+			}
+		}
+	}
+}
+
+// changed delivers a word after something happened in the folder.
+func (w *watcher) changed() <-chan struct{} {
+	if w == nil {
+		return nil
+	}
+	return w.out
+}
+
+// differs reports whether the file holds something else than when it was last
+// asked. A file that is gone, or cannot be read, is no change: it may be on its
+// way.
+func (w *watcher) differs() bool {
+	now, err := digest(w.path)
+	if err != nil || now == w.last {
+		return false
+	}
+	w.last = now
+	return true
+}
+
+func (w *watcher) close() {
+	if w == nil {
+		return
+	}
+	_ = w.fs.Close() // nothing is left to do about it
+	<-w.done
+}
+
+func digest(path string) ([sha256.Size]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return [sha256.Size]byte{}, err
+	}
+	return sha256.Sum256(data), nil
+}

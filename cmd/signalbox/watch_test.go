@@ -1,0 +1,123 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next waits for a word of the watcher and returns whether the file differs.
+func next(t *testing.T, w *watcher) bool {
+	t.Helper()
+	select {
+	case <-w.changed():
+		return w.differs()
+	case <-time.After(patience):
+		t.Fatal("the watcher noticed nothing")
+		return false
+	}
+}
+
+func startWatch(t *testing.T, file string) *watcher {
+	t.Helper()
+	w, err := watch(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.close)
+	return w
+}
+
+func TestWatchNoticesWhatAFileHolds(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "signalbox.yaml")
+	write(t, file, "one")
+	w := startWatch(t, file)
+
+	write(t, file, "two")
+	if !next(t, w) {
+		t.Error("a file that was written did not differ")
+	}
+	write(t, filepath.Join(dir, "other.yaml"), "x")
+	if next(t, w) {
+		t.Error("it differed when its neighbour was written")
+	}
+	write(t, file, "two")
+	if next(t, w) {
+		t.Error("it differed when the same was written again")
+	}
+	write(t, filepath.Join(dir, "new"), "three")
+	if err := os.Rename(filepath.Join(dir, "new"), file); err != nil {
+		t.Fatal(err)
+	}
+	if !next(t, w) {
+		t.Error("a file that took its place did not differ")
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if next(t, w) {
+		t.Error("a file that is gone differed")
+	}
+	write(t, file, "four")
+	if !next(t, w) {
+		t.Error("a file that came back did not differ")
+	}
+}
+
+// Orchestrators put a new folder behind a link; nothing happens to the file's
+// own name.
+func TestWatchFollowsLinks(t *testing.T) {
+	dir := t.TempDir()
+	link := func(from, to string) {
+		if err := os.Symlink(to, filepath.Join(dir, "tmp")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "tmp"), filepath.Join(dir, from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, version := range []string{"v1", "v2"} {
+		if err := os.Mkdir(filepath.Join(dir, version), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, version, "signalbox.yaml"), version)
+	}
+	link("data", "v1")
+	link("signalbox.yaml", "data/signalbox.yaml")
+	w := startWatch(t, filepath.Join(dir, "signalbox.yaml"))
+
+	link("data", "v2")
+	if !next(t, w) {
+		t.Error("another folder behind the link did not differ")
+	}
+	write(t, filepath.Join(dir, "v1", "signalbox.yaml"), "v3")
+	if next(t, w) {
+		t.Error("it differed when the old target was written")
+	}
+}
+
+func TestWatchNothing(t *testing.T) {
+	w, err := watch("")
+	if w != nil || err != nil {
+		t.Fatalf("got %v, %v", w, err)
+	}
+	w.close()
+	if w.changed() != nil {
+		t.Error("nothing can change")
+	}
+	if _, err := watch(filepath.Join(t.TempDir(), "none", "x.yaml")); err == nil {
+		t.Error("a folder that is not there can be watched")
+	}
+}
