@@ -56,6 +56,11 @@ type Options struct {
 	// after those of the configuration.
 	InProcess []InProcess
 
+	// Transport carries the HTTP requests to backends. nil is one of each
+	// backend's own, with the limits of the configuration. Redirects are never
+	// followed.
+	Transport http.RoundTripper
+
 	// Logger may be nil.
 	Logger *slog.Logger
 }

@@ -93,6 +93,7 @@ func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.
 	return client.Config{
 		Name:       srv.Name,
 		Header:     header(srv.Headers),
+		Transport:  g.opt.Transport,
 		Version:    pin(srv.Era),
 		Share:      srv.Share,
 		Info:       g.info,

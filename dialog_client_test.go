@@ -1,0 +1,340 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// dialogClient is one client of the gateway. It shares no code with the product:
+// it writes the bytes of the specification and reads what comes.
+type dialogClient struct {
+	w    *world
+	name string
+	in   inbound
+	wire clientWire
+
+	connected bool
+	caps      string // capabilities, as JSON
+	level     string // of the session
+	lastID    int    // of requests that the dialogue does not show
+
+	mu        sync.Mutex
+	exchanges []*exchange // newest last
+	listening bool
+	cursor    string // the last nextCursor
+	greeting  object // what the gateway has said of itself
+}
+
+// clientWire carries what a client says.
+type clientWire interface {
+	// request sends a request; the answer comes to receive.
+	request(x *exchange, msg []byte)
+	// note sends what has no answer.
+	note(msg []byte)
+	// listen opens the stream of what belongs to no request; unlisten ends it.
+	// Both report whether there is such a thing.
+	listen() bool
+	unlisten() bool
+	// drop loses the connection of one exchange, where each has its own.
+	drop(x *exchange) bool
+}
+
+// exchange is one request of a client.
+type exchange struct {
+	label  string
+	id     string // as JSON
+	method string
+	params object
+	opts   options
+	quiet  bool   // not shown; the answer is kept
+	answer object // of a quiet one
+
+	over      bool
+	cancelled bool
+	asks      []pendingAsk
+	state     jsontext.Value // requestState of an input_required
+	stop      func()         // closes its stream, where it has one
+}
+
+// pendingAsk is a question that the dialogue has seen and not answered.
+type pendingAsk struct{ key string }
+
+// options stand behind a request.
+type options struct {
+	progress bool   // progress: it wants to hear of progress
+	level    string // log=info: it wants log messages of that level
+	names    bool   // names: only the names of a list are shown
+}
+
+const listenLabel = "listen"
+
+func newDialogClient(w *world, name string) *dialogClient {
+	c := &dialogClient{
+		w: w, name: name, in: w.pair.in, lastID: 1000,
+		caps: `{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true}}`,
+	}
+	if c.in.transport == "stdio" {
+		c.wire = &stdioWire{c: c}
+	} else {
+		c.wire = newHTTPWire(c)
+	}
+	return c
+}
+
+func (c *dialogClient) say(label, text string) {
+	c.w.say(1, strings.TrimSpace("client "+c.name), label, text)
+}
+
+// breach notes what no revision allows. No dialogue expects it.
+func (c *dialogClient) breach(x *exchange, format string, args ...any) {
+	c.say(x.label, "BREACH: "+fmt.Sprintf(format, args...))
+}
+
+// do is one line of the dialogue.
+func (c *dialogClient) do(args []string) bool {
+	switch args[0] {
+	case "connect": // client> connect; what the gateway says of itself is shown. client> connect {...} declares capabilities
+		if len(args) > 1 {
+			c.caps = args[1]
+		}
+		c.connect()
+		c.sayHello()
+		return true
+	case "listen": // client> listen; changes are told from now on
+		c.connect()
+		return c.listen()
+	case "unlisten": // client> unlisten
+		return c.unlisten()
+	case "cancel": // client> cancel 1
+		return c.cancel(c.open(args[1]))
+	case "drop": // client> drop 1; its connection is lost
+		x := c.open(args[1])
+		c.mark(x)
+		return c.wire.drop(x)
+	case "answer": // client> answer 1 {"action":"accept","content":{}}
+		return c.answer(c.open(args[1]), `"result":`+args[2], args[2])
+	case "refuse": // client> refuse 1 -1 "no"; only the legacy era can
+		return c.answer(c.open(args[1]), `"error":{"code":`+args[2]+`,"message":`+args[3]+`}`, "")
+	case "notify": // client> notify notifications/roots/list_changed
+		c.connect()
+		c.wire.note([]byte(`{"jsonrpc":"2.0","method":` + string(quoted(args[1])) + `}`))
+		return true
+	default: // client> 1 tools/call {"name":"x"} progress log=info
+		return len(args) > 1 && c.call(args[0], args[1], args[2:])
+	}
+}
+
+// call sends the request of a line.
+func (c *dialogClient) call(label, method string, rest []string) bool {
+	x := &exchange{label: label, id: label, method: method}
+	if strings.Trim(label, "0123456789") != "" {
+		x.id = string(quoted(label))
+	}
+	for _, arg := range rest {
+		level, isLevel := strings.CutPrefix(arg, "log=")
+		switch {
+		case arg[0] == '{':
+			params, err := parseObject([]byte(strings.ReplaceAll(arg, "$cursor", c.cursor)))
+			if err != nil {
+				return false
+			}
+			x.params = params
+		case arg == "progress":
+			x.opts.progress = true
+		case arg == "names":
+			x.opts.names = true
+		case isLevel:
+			x.opts.level = level
+		default:
+			return false
+		}
+	}
+	c.connect()
+	c.setLevel(x.opts.level)
+	c.send(x)
+	return true
+}
+
+func (c *dialogClient) send(x *exchange) {
+	c.add(x)
+	c.wire.request(x, c.request(x))
+}
+
+func (c *dialogClient) add(x *exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.exchanges = append(c.exchanges, x)
+}
+
+// open returns the exchange of a label, nil where there is none.
+func (c *dialogClient) open(label string) *exchange {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, x := range slices.Backward(c.exchanges) {
+		if x.label == label {
+			return x
+		}
+	}
+	return nil
+}
+
+// mark notes that nobody waits for the exchange any more.
+func (c *dialogClient) mark(x *exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x.cancelled = true
+}
+
+// request writes a request with the metadata of the era.
+func (c *dialogClient) request(x *exchange) []byte {
+	params := x.params
+	if meta := c.meta(x); len(meta) > 0 {
+		own, err := parseObject(params.get("_meta"))
+		if err != nil {
+			own = nil
+		}
+		params = params.with("_meta", append(own, meta...).String())
+	}
+	msg := `{"jsonrpc":"2.0","id":` + x.id + `,"method":` + string(quoted(x.method))
+	if len(params) > 0 || x.params != nil {
+		msg += `,"params":` + params.String()
+	}
+	return []byte(msg + "}")
+}
+
+func (c *dialogClient) meta(x *exchange) object {
+	var meta object
+	if c.in.modern() {
+		meta = meta.with("io.modelcontextprotocol/protocolVersion", `"`+string(c.in.version)+`"`).
+			with("io.modelcontextprotocol/clientInfo", c.info()).
+			with("io.modelcontextprotocol/clientCapabilities", c.caps)
+		if x.opts.level != "" {
+			meta = meta.with("io.modelcontextprotocol/logLevel", `"`+x.opts.level+`"`)
+		}
+	}
+	if x.opts.progress {
+		meta = meta.with("progressToken", x.id)
+	}
+	return meta
+}
+
+func (c *dialogClient) info() string {
+	return `{"name":"client ` + c.name + `","version":"1"}`
+}
+
+// connect shakes hands where the era does, before the first request.
+func (c *dialogClient) connect() {
+	c.w.t.Helper()
+	if c.connected || c.in.modern() {
+		return
+	}
+	c.connected = true
+	hello := c.roundTrip("initialize", `{"protocolVersion":"`+string(c.in.version)+`","capabilities":`+c.caps+`,"clientInfo":`+c.info()+`}`)
+	result, err := parseObject(hello.get("result"))
+	if err != nil || result.text("protocolVersion") != string(c.in.version) {
+		c.w.t.Fatalf("initialize: %s", hello)
+	}
+	c.mu.Lock()
+	c.exchanges = nil
+	c.mu.Unlock()
+	c.hello(result)
+	c.wire.note([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	synctest.Wait()
+}
+
+// setLevel has the session be of the level that a request names.
+func (c *dialogClient) setLevel(level string) {
+	if c.in.modern() || level == "" || level == c.level {
+		return
+	}
+	c.level = level
+	if got := c.roundTrip("logging/setLevel", `{"level":"`+level+`"}`); string(got.get("result")) != "{}" {
+		c.w.t.Fatalf("logging/setLevel: %s", got)
+	}
+}
+
+// roundTrip makes a request that the dialogue does not show. It is answered at
+// once, whatever the backends do.
+func (c *dialogClient) roundTrip(method, params string) object {
+	c.w.t.Helper()
+	c.lastID++
+	p, err := parseObject([]byte(params))
+	if err != nil {
+		c.w.t.Fatal(err)
+	}
+	x := &exchange{id: fmt.Sprint(c.lastID), label: method, method: method, params: p, quiet: true}
+	c.send(x)
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !x.over {
+		c.w.t.Fatalf("%s: no answer at once", method)
+	}
+	return x.answer
+}
+
+// cancel takes a request back, in the way of the era and the transport.
+func (c *dialogClient) cancel(x *exchange) bool {
+	if x == nil {
+		return false
+	}
+	c.mark(x)
+	if c.in.modern() && c.in.transport == "http" {
+		return c.wire.drop(x) // 2026-07-28, basic/patterns/cancellation
+	}
+	c.wire.note([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + x.id + `}}`))
+	return true
+}
+
+// answer answers the oldest open question of an exchange: by a response in the
+// legacy era, and by sending the request again in the modern one.
+func (c *dialogClient) answer(x *exchange, response, result string) bool {
+	if x == nil || len(x.asks) == 0 {
+		return false
+	}
+	ask := x.asks[0]
+	x.asks = x.asks[1:]
+	if !c.in.modern() {
+		c.wire.note([]byte(`{"jsonrpc":"2.0","id":` + ask.key + `,` + response + `}`))
+		return true
+	}
+	c.lastID++
+	retry := &exchange{label: x.label, id: fmt.Sprint(c.lastID), method: x.method, opts: x.opts}
+	retry.params = x.params.with("inputResponses", `{`+string(quoted(ask.key))+`:`+result+`}`)
+	if x.state != nil {
+		retry.params = retry.params.with("requestState", string(x.state))
+	}
+	c.send(retry)
+	return result != ""
+}
+
+// listen hears of changes from now on.
+func (c *dialogClient) listen() bool {
+	c.mu.Lock()
+	c.listening = true
+	c.mu.Unlock()
+	if !c.in.modern() {
+		return c.wire.listen()
+	}
+	all, err := parseObject([]byte(`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`))
+	if err != nil {
+		return false
+	}
+	c.send(&exchange{label: listenLabel, id: `"listen"`, method: "subscriptions/listen", params: all})
+	return true
+}
+
+func (c *dialogClient) unlisten() bool {
+	if !c.in.modern() {
+		return c.wire.unlisten()
+	}
+	return c.cancel(c.open(listenLabel))
+}

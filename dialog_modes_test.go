@@ -1,0 +1,154 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// inbound is how the client of a dialogue speaks to the gateway.
+type inbound struct {
+	version   mcp.Version
+	transport string // "http" or "stdio"
+}
+
+func (m inbound) modern() bool { return m.version.Era() == mcp.EraModern }
+
+func (m inbound) String() string { return string(m.version) + "-" + m.transport }
+
+func (m inbound) tags() []string {
+	return []string{m.version.Era().String(), m.transport, string(m.version)}
+}
+
+// outbound is how the gateway speaks to the backends of a dialogue: "http",
+// "pipe", or straight to the Handler in this process.
+type outbound struct {
+	era       string // "modern", "legacy" or "process"
+	transport string // "http", "pipe" or "process"
+}
+
+func (m outbound) String() string {
+	if m.era == m.transport {
+		return "in-process"
+	}
+	return m.era + "-" + m.transport
+}
+
+func (m outbound) tags() []string { return []string{m.era, m.transport} }
+
+// inbounds are all modes of a client; the first that a file allows meets every
+// outbound mode.
+func inbounds() []inbound {
+	return []inbound{
+		{mcp.V20251125, "http"}, {mcp.V20260728, "http"}, {mcp.V20250618, "http"}, {mcp.V20250326, "http"},
+		{mcp.V20251125, "stdio"}, {mcp.V20260728, "stdio"},
+	}
+}
+
+// outbounds are all modes of a backend; the first that a file allows meets every
+// inbound mode.
+func outbounds() []outbound {
+	return []outbound{{"modern", "http"}, {"legacy", "http"}, {"modern", "pipe"}, {"legacy", "pipe"}, {"process", "process"}}
+}
+
+type pair struct {
+	in  inbound
+	out outbound
+}
+
+func (p pair) String() string { return p.in.String() + "-to-" + p.out.String() }
+
+// cell is the eras of both sides, as "legacy/modern".
+func (p pair) cell() string { return p.in.version.Era().String() + "/" + p.out.era }
+
+// restrictions say which modes a file applies to. Each stands in the prose on a
+// line of its own, with the reason behind a dash:
+//
+//	inbound: legacy http - only there is a standalone stream
+//	backend: http, pipe - a Handler in this process cannot die
+//	cells: legacy/legacy, legacy/modern, modern/modern - ...
+//	pairs: all - each pair has its own code for this
+//
+// Alternatives are separated by commas; all words of one of them must apply.
+type restrictions struct {
+	inbound, backend, cells [][]string
+	all                     bool
+}
+
+func readRestrictions(prose string) (restrictions, error) {
+	var r restrictions
+	for line := range strings.Lines(prose) {
+		key, rest, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok || !slices.Contains([]string{"inbound", "backend", "cells", "pairs"}, key) {
+			continue
+		}
+		value, reason, ok := strings.Cut(rest, " - ")
+		if !ok || strings.TrimSpace(reason) == "" {
+			return r, fmt.Errorf("restriction without a reason: %q", line)
+		}
+		switch alternatives := readAlternatives(value); key {
+		case "inbound":
+			r.inbound = alternatives
+		case "backend":
+			r.backend = alternatives
+		case "cells":
+			r.cells = alternatives
+		default:
+			r.all = value == "all"
+		}
+	}
+	return r, nil
+}
+
+func readAlternatives(value string) [][]string {
+	var out [][]string
+	for alternative := range strings.SplitSeq(value, ",") {
+		out = append(out, strings.Fields(alternative))
+	}
+	return out
+}
+
+// allowed reports whether one of the alternatives has only words of the tags.
+func allowed(alternatives [][]string, tags ...string) bool {
+	if alternatives == nil {
+		return true
+	}
+	return slices.ContainsFunc(alternatives, func(words []string) bool {
+		return !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(tags, w) })
+	})
+}
+
+// pairs returns what a file is played in: every inbound mode with one outbound
+// mode, every outbound mode with one inbound mode, and one pair for each cell of
+// eras that these leave out.
+func (r restrictions) pairs() []pair {
+	var out []pair
+	rows, columns, cells := map[inbound]bool{}, map[outbound]bool{}, map[string]bool{}
+	for _, p := range r.candidates() {
+		first := out == nil
+		pivot := !first && (p.in == out[0].in || p.out == out[0].out)
+		if first || r.all || pivot || !cells[p.cell()] || !rows[p.in] || !columns[p.out] {
+			out = append(out, p)
+			rows[p.in], columns[p.out], cells[p.cell()] = true, true, true
+		}
+	}
+	return out
+}
+
+func (r restrictions) candidates() []pair {
+	var out []pair
+	for _, in := range inbounds() {
+		for _, o := range outbounds() {
+			p := pair{in, o}
+			if allowed(r.inbound, in.tags()...) && allowed(r.backend, o.tags()...) && allowed(r.cells, p.cell()) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}

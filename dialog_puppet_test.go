@@ -1,0 +1,199 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// serveCall tells the dialogue of a call and does what the dialogue says, until
+// that ends the call.
+func (b *backend) serveCall(ctx context.Context, life *incarnation, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	p, again := b.admit(req)
+	if again {
+		b.sayAnswers(life, p, req)
+	} else {
+		b.say(life, p.label, describeCall(req))
+	}
+	for {
+		select {
+		case next := <-p.steps:
+			res, err := next(ctx, p, req, caller)
+			if res != nil || err != nil {
+				return res, err
+			}
+		case <-ctx.Done():
+			b.say(life, p.label, "cancelled")
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// admit numbers a new call. A retry that carries the state of an earlier one is
+// that one (2026-07-28, basic/patterns/mrtr).
+func (b *backend) admit(req *mcp.Request) (p *puppet, again bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if state, ok := req.Params.Text(mcp.FieldRequestState); ok {
+		if p, ok := b.calls[strings.TrimPrefix(state, "state of ")]; ok {
+			return p, true
+		}
+	}
+	b.lastCall++
+	p = &puppet{label: strconv.Itoa(b.lastCall), steps: make(chan step, 16)}
+	b.calls[p.label] = p
+	return p, false
+}
+
+// describeCall is what a backend sees of a request, without what era and
+// transport add to it.
+func describeCall(req *mcp.Request) string {
+	text := strings.TrimSpace(req.Method + " " + paramsOf(req))
+	if req.Params.Has(mcp.MetaProgressToken) {
+		text += " progress"
+	}
+	return text
+}
+
+func paramsOf(req *mcp.Request) string {
+	params, err := parseObject(req.Params.Bytes())
+	if err != nil || len(params) == 0 {
+		return ""
+	}
+	params = params.withoutMeta("io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo",
+		"io.modelcontextprotocol/clientCapabilities", "io.modelcontextprotocol/logLevel", "progressToken")
+	if len(params) == 0 {
+		return ""
+	}
+	return params.String()
+}
+
+func (b *backend) sayAnswers(life *incarnation, p *puppet, req *mcp.Request) {
+	answers, err := parseObject(req.Params.Raw(mcp.FieldInputResponses))
+	if err != nil {
+		b.say(life, p.label, "retry without answers")
+		return
+	}
+	for _, a := range answers {
+		b.say(life, p.label, "answer "+compact(a.value))
+	}
+}
+
+// step gives a line to the call that it names.
+func (b *backend) step(label string, args []string) bool {
+	b.mu.Lock()
+	p := b.calls[label]
+	b.mu.Unlock()
+	if p == nil || len(args) < 2 {
+		return false
+	}
+	s, ok := b.parseStep(args[0], args[1:])
+	if ok {
+		p.steps <- s // has room for more than a dialogue sends without waiting
+	}
+	return ok
+}
+
+func (b *backend) parseStep(verb string, args []string) (step, bool) {
+	switch {
+	case verb == "result": // backend a> 1 result {"content":[]}
+		return func(context.Context, *puppet, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+			return mcp.NewResult([]byte(args[0]))
+		}, true
+	case verb == "error" && len(args) >= 2: // backend a> 1 error -32602 "no such city" {"city":"X"}
+		return stepError(args)
+	case verb == "ask" && len(args) == 2: // backend a> 1 ask elicitation/create {"message":"?"}
+		return b.stepAsk(args[0], args[1]), true
+	case strings.HasPrefix(verb, "notifications/"): // backend a> 1 notifications/progress {"progress":1}
+		return stepNotify(verb, args[0]), true
+	default:
+		return nil, false
+	}
+}
+
+func stepError(args []string) (step, bool) {
+	code, err := strconv.ParseInt(args[0], 10, 64)
+	e := &mcp.Error{Code: code}
+	if err != nil || json.Unmarshal([]byte(args[1]), &e.Message) != nil {
+		return nil, false
+	}
+	if len(args) > 2 {
+		e.Data = json.RawMessage(args[2])
+	}
+	return func(context.Context, *puppet, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return nil, e }, true
+}
+
+// stepNotify says something that belongs to the call. Progress gets the call's
+// token, and one of its own where the call has none.
+func stepNotify(method, params string) step {
+	return func(ctx context.Context, _ *puppet, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+		if method == "notifications/progress" {
+			token := string(req.Params.Raw(mcp.MetaProgressToken))
+			if token == "" {
+				token = `"unasked"`
+			}
+			params = `{"progressToken":` + token + "," + strings.TrimPrefix(params, "{")
+		}
+		n, err := mcp.NewNotification(method, []byte(params))
+		if err != nil {
+			return nil, err
+		}
+		return nil, ignoreEnd(caller.Notify(ctx, n))
+	}
+}
+
+func ignoreEnd(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil // the loop sees it
+	}
+	return err
+}
+
+// stepAsk asks the client: by a result where the client comes back by itself,
+// and by a request of the server otherwise.
+func (b *backend) stepAsk(method, params string) step {
+	return func(ctx context.Context, p *puppet, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+		if req.TakesInputRequired {
+			return mcp.NewResult(fmt.Appendf(nil,
+				`{"resultType":"input_required","inputRequests":{"q":{"method":%q,"params":%s}},"requestState":"state of %s"}`, method, params, p.label))
+		}
+		ask, err := mcp.NewRequest(method, []byte(params))
+		if err != nil {
+			return nil, err
+		}
+		res, err := caller.Ask(ctx, ask)
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil //nolint:nilnil // the loop sees it
+		case err != nil:
+			e := mcp.ToWire(err)
+			b.say(b.life(), p.label, describeError(e.Code, string(quoted(e.Message)), e.Data))
+		default:
+			b.say(b.life(), p.label, "answer "+compact(res.Bytes()))
+		}
+		return nil, nil //nolint:nilnil // the call goes on
+	}
+}
+
+// describeError is an error as a line shows it. The message is JSON.
+func describeError(code int64, message string, data []byte) string {
+	text := fmt.Sprintf("error %d %s", code, message)
+	if len(data) > 0 {
+		text += " " + compact(data)
+	}
+	return text
+}
+
+func (b *backend) life() *incarnation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.current
+}

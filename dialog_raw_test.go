@@ -1,0 +1,214 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+)
+
+// stdioWire is a client on a pair of pipes.
+type stdioWire struct {
+	c    *dialogClient
+	conn *memnet.Conn
+}
+
+// pipe returns the pipe, which the gateway begins to serve with the first line.
+func (s *stdioWire) pipe() *memnet.Conn {
+	if s.conn == nil {
+		s.conn = s.c.w.servePipe(func(line []byte) { s.c.receive(nil, line) }, s.ended)
+	}
+	return s.conn
+}
+
+func (s *stdioWire) ended() {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.c.listening && !s.c.in.modern() {
+		s.c.say(listenLabel, "end")
+	}
+}
+
+func (s *stdioWire) request(_ *exchange, msg []byte) { s.note(msg) }
+
+func (s *stdioWire) note(msg []byte) {
+	if _, err := s.pipe().Write(append(msg, '\n')); err != nil {
+		s.c.say("", "BREACH: "+err.Error())
+	}
+}
+
+func (s *stdioWire) listen() bool        { return true } // a pipe always listens
+func (s *stdioWire) unlisten() bool      { return false }
+func (s *stdioWire) drop(*exchange) bool { return false }
+
+// servePipe has the gateway serve a pipe and gives its lines to take.
+func (w *world) servePipe(take func([]byte), ended func()) *memnet.Conn {
+	near, far := memnet.Pipe(1 << 20)
+	ctx, cancel := context.WithCancel(context.Background())
+	var tasks sync.WaitGroup
+	tasks.Go(func() { // ends with the pipe or the gateway
+		_ = w.gateway.ServeStdio(ctx, far, far)
+		_ = far.Close()
+	})
+	tasks.Go(func() { // ends with the pipe
+		lines := bufio.NewScanner(near)
+		lines.Buffer(nil, 64<<20)
+		for lines.Scan() {
+			take(append([]byte(nil), lines.Bytes()...))
+		}
+		if ctx.Err() == nil {
+			ended()
+		}
+	})
+	w.t.Cleanup(func() {
+		cancel()
+		_ = near.Close()
+		tasks.Wait()
+	})
+	return near
+}
+
+// rawPipe is a client whose lines stand in the dialogue as they are.
+type rawPipe struct {
+	w    *world
+	conn *memnet.Conn
+}
+
+func (w *world) rawPipe() *rawPipe {
+	if w.pipe == nil {
+		w.pipe = &rawPipe{w: w}
+		w.pipe.conn = w.servePipe(
+			func(line []byte) { w.say(2, "stdio", "", tidy(string(line))) },
+			func() { w.say(2, "stdio", "", "end") })
+	}
+	return w.pipe
+}
+
+// do writes a line: stdio> {"jsonrpc":"2.0","id":1,"method":"ping"}. The line
+// "stdio> close" says that the client has said everything.
+func (p *rawPipe) do(line string) bool {
+	if line == "close" {
+		return p.conn.CloseWrite() == nil
+	}
+	_, err := io.WriteString(p.conn, expand(line)+"\n")
+	return err == nil
+}
+
+// rawHTTP is a client whose requests stand in the dialogue as they are.
+type rawHTTP struct {
+	w       *world
+	client  http.Client
+	tasks   sync.WaitGroup
+	stops   map[string]context.CancelFunc
+	session string          // the last Mcp-Session-Id
+	all     context.Context //nolint:containedctx // ends everything
+}
+
+func (w *world) rawHTTP() *rawHTTP {
+	if w.raw != nil {
+		return w.raw
+	}
+	tr := w.front.Transport()
+	tr.DisableCompression = true
+	ctx, cancel := context.WithCancel(context.Background())
+	w.raw = &rawHTTP{w: w, client: http.Client{Transport: tr}, all: ctx, stops: make(map[string]context.CancelFunc)}
+	w.t.Cleanup(func() {
+		cancel()
+		w.raw.tasks.Wait()
+		tr.CloseIdleConnections()
+	})
+	return w.raw
+}
+
+// do sends a request:
+//
+//	http> 1 POST
+//	  Mcp-Method: tools/list
+//	  {"jsonrpc":"2.0","id":1,"method":"tools/list"}
+//
+// A line of the body that is no header is the content. Accept and Content-Type
+// are those of an ordinary client unless they are given; "-" leaves one out. The
+// word $session stands for the session that the gateway named last.
+func (h *rawHTTP) do(args, body []string) bool {
+	if len(args) < 2 {
+		return false
+	}
+	label, method := args[0], args[1]
+	if method == "close" { // http> 1 close
+		h.stops[label]()
+		return true
+	}
+	ctx, cancel := context.WithCancel(h.all)
+	h.stops[label] = cancel
+	r := h.request(ctx, method, body)
+	h.tasks.Go(func() { // ends with the answer or the context; the run waits for it
+		defer cancel()
+		h.exchange(label, r)
+	})
+	return true
+}
+
+func (h *rawHTTP) request(ctx context.Context, method string, body []string) *http.Request {
+	header := http.Header{"Accept": {"application/json, text/event-stream"}}
+	if method == http.MethodPost {
+		header.Set("Content-Type", "application/json")
+	}
+	var content []string
+	given := make(map[string]bool)
+	for _, line := range body {
+		line = strings.ReplaceAll(expand(line), "$session", h.session)
+		key, value, ok := strings.Cut(line, ": ")
+		switch {
+		case !ok || strings.ContainsAny(key, `{["`):
+			content = append(content, line)
+		case given[key]:
+			header.Add(key, value)
+		case value == "-":
+			header.Del(key)
+		default:
+			header.Set(key, value)
+		}
+		given[key] = true
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://localhost/mcp", strings.NewReader(strings.Join(content, "\n")))
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	if host := header.Get("Host"); host != "" {
+		r.Host = host
+		header.Del("Host")
+	}
+	r.Header = header
+	return r
+}
+
+func (h *rawHTTP) exchange(label string, r *http.Request) {
+	res, err := h.client.Do(r)
+	if err != nil {
+		return // closed by the dialogue
+	}
+	defer res.Body.Close()
+	say := func(format string, args ...any) { h.w.say(2, "http", label, fmt.Sprintf(format, args...)) }
+	say("%s", strings.TrimSpace(fmt.Sprintf("%d %s", res.StatusCode, res.Header.Get("Content-Type"))))
+	if id := res.Header.Get("Mcp-Session-Id"); id != "" {
+		h.session = id
+		say("Mcp-Session-Id: $session")
+	}
+	for _, key := range []string{"Allow", "Accept-Post", "Retry-After", "Www-Authenticate"} {
+		if v := res.Header.Get(key); v != "" {
+			say("%s: %s", key, v)
+		}
+	}
+	readMessages(res, func(msg []byte) { say("%s", tidy(string(msg))) })
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") && r.Context().Err() == nil {
+		say("end")
+	}
+}

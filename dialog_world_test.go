@@ -1,0 +1,265 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+)
+
+// world is everything that takes part in one run of a dialogue: a gateway behind
+// a real http.Server, its backends, its clients. It lives in one bubble.
+type world struct {
+	t    *testing.T
+	d    *dialog
+	pair pair
+
+	gateway  *signalbox.Gateway
+	front    *memnet.Listener
+	outside  *http.Transport // leads to the backends, by host
+	backends map[string]*backend
+	clients  map[string]*dialogClient
+	raw      *rawHTTP
+	pipe     *rawPipe
+
+	mu     sync.Mutex
+	events []event
+}
+
+// event is one thing that somebody saw.
+type event struct {
+	rank   int    // backends first, then clients, then the rest
+	source string // "backend a", "client"
+	label  string // of the exchange
+	text   string
+}
+
+func newWorld(t *testing.T, d *dialog, p pair) *world {
+	w := &world{t: t, d: d, pair: p, front: memnet.Listen(), backends: make(map[string]*backend), clients: make(map[string]*dialogClient)}
+	w.outside = &http.Transport{DialContext: w.dialBackend, DisableCompression: true}
+	t.Cleanup(w.outside.CloseIdleConnections)
+	for i := range d.script {
+		if cmd := &d.script[i]; cmd.actor == "backend" {
+			w.backend(cmd.name)
+		}
+	}
+	return w
+}
+
+// calm is how long a dialogue waits for the gateway to know its backends, unless
+// it starts the gateway itself.
+const calm = 5 * time.Second
+
+// begin starts the gateway before the first command that is not about a backend.
+func (w *world) begin(c *command) {
+	if w.gateway != nil || c.actor == "backend" || w.d.startsItself() {
+		return
+	}
+	w.start()
+	time.Sleep(calm)
+	w.settle()
+}
+
+func (d *dialog) startsItself() bool {
+	return slices.ContainsFunc(d.script, func(c command) bool { return c.actor == "gateway" && c.rest == "start" })
+}
+
+// start starts the gateway, and the HTTP server in front of it.
+func (w *world) start() {
+	opt := signalbox.Options{Transport: w.outside, Logger: slog.New(slog.DiscardHandler)}
+	for _, name := range w.names() {
+		if !w.d.configures(name) {
+			opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: name, Handler: w.backends[name].handler()})
+		}
+	}
+	g, err := signalbox.New(w.d.config, opt)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.gateway = g
+	srv := &http.Server{Handler: g}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(w.front) }() // ends with the Close below
+	w.t.Cleanup(func() {
+		if err := errors.Join(g.Close(), srv.Close()); err != nil {
+			w.t.Errorf("closing: %v", err)
+		}
+		<-served
+	})
+}
+
+// configures reports whether some configuration of the file has the backend.
+func (d *dialog) configures(name string) bool {
+	for _, c := range d.configs {
+		if slices.ContainsFunc(c.Servers, func(s signalbox.Backend) bool { return s.Name == name }) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) names() []string {
+	names := make([]string, 0, len(w.backends))
+	for name := range w.backends {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (w *world) backend(name string) *backend {
+	b, ok := w.backends[name]
+	if !ok {
+		b = newBackend(w, name)
+		w.backends[name] = b
+	}
+	return b
+}
+
+func (w *world) client(name string) *dialogClient {
+	c, ok := w.clients[name]
+	if !ok {
+		c = newDialogClient(w, name)
+		w.clients[name] = c
+	}
+	return c
+}
+
+// dialBackend connects to the backend that the host of a URL names.
+func (w *world) dialBackend(ctx context.Context, _, addr string) (net.Conn, error) {
+	name, _, _ := net.SplitHostPort(addr)
+	b, ok := w.backends[name]
+	if !ok {
+		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+	}
+	return b.dial(ctx)
+}
+
+// do makes one command of the script happen. It waits for nothing: what follows
+// is collected by settle.
+func (w *world) do(c *command) {
+	w.t.Helper()
+	w.begin(c)
+	args, err := tokens(expand(c.rest))
+	if err != nil || len(args) == 0 {
+		w.t.Fatalf("%s:%d: %v", w.d.file, c.line, err)
+	}
+	ok := false
+	switch c.actor {
+	case "advance":
+		ok = w.advance(args[0])
+	case "gateway":
+		ok = w.doGateway(args)
+	case "client":
+		ok = w.client(c.name).do(args)
+	case "backend":
+		ok = w.backends[c.name].do(args)
+	case "http":
+		ok = w.rawHTTP().do(args, c.body)
+	case "stdio":
+		ok = w.rawPipe().do(c.rest)
+	}
+	if !ok {
+		w.t.Fatalf("%s:%d: not understood: %s", w.d.file, c.line, c.text())
+	}
+}
+
+// advance lets time pass: "advance 30s".
+func (w *world) advance(by string) bool {
+	d, err := time.ParseDuration(by)
+	if err != nil {
+		return false
+	}
+	time.Sleep(d)
+	return true
+}
+
+// doGateway is for the operator of the gateway.
+func (w *world) doGateway(args []string) bool {
+	switch args[0] {
+	case "start": // gateway> start
+		w.start()
+	case "reload": // gateway> reload other.yaml
+		c, ok := w.d.configs[args[1]]
+		if !ok {
+			return false
+		}
+		if err := w.gateway.Reload(w.t.Context(), c); err != nil {
+			w.say(2, "gateway", "", "refused: "+err.Error())
+		}
+	case "shutdown": // gateway> shutdown 30s; says "stopped" when it is over
+		within, err := time.ParseDuration(args[1])
+		if err != nil {
+			return false
+		}
+		w.shutdown(within)
+	default:
+		return false
+	}
+	return true
+}
+
+func (w *world) shutdown(within time.Duration) {
+	done := make(chan struct{})
+	// Ends with the time; the run waits for it.
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), within)
+		defer cancel()
+		if err := w.gateway.Shutdown(ctx); err != nil {
+			w.say(2, "gateway", "", "stopped: "+err.Error())
+			return
+		}
+		w.say(2, "gateway", "", "stopped")
+	}()
+	w.t.Cleanup(func() { <-done })
+}
+
+// say notes what somebody saw.
+func (w *world) say(rank int, source, label, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, event{rank, source, label, text})
+}
+
+// settle waits until nothing moves any more, and returns what was seen since the
+// last time: in the order in which it was seen by each, and not in that of the
+// scheduler.
+func (w *world) settle() []string {
+	synctest.Wait()
+	events := w.take()
+	slices.SortStableFunc(events, func(a, b event) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.source, b.source), cmp.Compare(len(a.label), len(b.label)), cmp.Compare(a.label, b.label))
+	})
+	var lines []string
+	for _, e := range events {
+		lines = append(lines, shrink(strings.Join(nonEmpty(e.source+"<", e.label, e.text), " ")))
+	}
+	return lines
+}
+
+func (w *world) take() []event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	events := w.events
+	w.events = nil
+	return events
+}
+
+func nonEmpty(words ...string) []string {
+	return slices.DeleteFunc(words, func(s string) bool { return s == "" })
+}
