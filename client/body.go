@@ -19,6 +19,9 @@ import (
 // result.
 func backendLimits() mcp.Limits { return mcp.Limits{Depth: 128, Members: 4_000_000} }
 
+// maxBatch bounds the messages of a batch, which 2025-03-26 has.
+const maxBatch = 100
+
 // position is how far one stream of events has been read: what a reconnect
 // continues from. It belongs to that stream and to no other.
 type position struct {
@@ -68,7 +71,7 @@ func (e *endpoint) readJSON(body io.Reader, take taker) error {
 		return nil
 	}
 	// 2025-03-26 has batches; each element stands for itself.
-	parts, err := mcp.SplitBatch(data, 0, backendLimits())
+	parts, err := mcp.SplitBatch(data, maxBatch, backendLimits())
 	if err != nil {
 		return e.lost(err, "its answer is no JSON")
 	}

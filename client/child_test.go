@@ -3,6 +3,296 @@
 
 package client_test
 
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// childEnv has the test binary be a server, which its value names.
 const childEnv = "SIGNALBOX_TEST_CHILD"
 
-func childMain(string) int { return 0 }
+// stdio is this process's own standard streams.
+type stdio struct{}
+
+func (stdio) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
+func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
+func (stdio) Close() error                { return nil }
+
+// childMain is the server that the test binary turns into.
+func childMain(kind string) int {
+	s := &zoo.Lines{Modern: strings.HasPrefix(kind, "modern"), On: map[string]func(*zoo.Line){}}
+	s.On["tools/call"] = func(x *zoo.Line) {
+		name, _ := x.Msg.Params.Text(mcp.FieldName)
+		childTool(x, name)
+	}
+	switch {
+	case strings.Contains(kind, "crash"):
+		fmt.Fprintln(os.Stderr, "cannot open the database")
+		return 3
+	case strings.Contains(kind, "stubborn"):
+		signal.Ignore(syscall.SIGTERM)
+		s.Serve(stdio{})
+		select {} // neither the end of input nor TERM ends it
+	case strings.Contains(kind, "gateway"):
+		return childGateway()
+	}
+	s.Serve(stdio{})
+	return 0
+}
+
+func childTool(x *zoo.Line, name string) {
+	switch name {
+	case "env":
+		x.Result(fmt.Sprintf(`{"content":[%q]}`, strings.Join(os.Environ(), " ")))
+	case "pid":
+		x.Result(fmt.Sprintf(`{"content":[%d]}`, os.Getpid()))
+	case "die":
+		fmt.Fprintln(os.Stderr, "about to \x1b[31mdie")
+		os.Exit(7)
+	case "close":
+		os.Stdout.Close()
+	case "stderr":
+		os.Stderr.WriteString(strings.Repeat(strings.Repeat("e", 1023)+"\n", 1024))
+		fmt.Fprintln(os.Stderr, "the tail")
+		x.Polite()
+	case "grandchild":
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childEnv+"=stubborn")
+		in, err := cmd.StdinPipe()
+		if err != nil || cmd.Start() != nil {
+			os.Exit(9)
+		}
+		_ = in // held open for as long as this process lives
+		x.Result(fmt.Sprintf(`{"content":[%d]}`, cmd.Process.Pid))
+	default:
+		x.Polite()
+	}
+}
+
+// childGateway has a child of its own and waits to be killed.
+func childGateway() int {
+	c := client.NewCommand(client.Command{Path: os.Args[0], Env: []string{childEnv + "=modern-stubborn"}}, client.Config{Name: "b"})
+	res, err := c.Serve(context.Background(), &mcp.Request{Method: "tools/call", Params: mustObject(`{"name":"pid"}`), Client: &mcp.Peer{}}, &recorder{})
+	if err != nil {
+		return 1
+	}
+	fmt.Println(string(res.Raw(mcp.FieldContent)))
+	select {}
+}
+
+func mustObject(raw string) mcp.Object {
+	o, err := mcp.ParseObject([]byte(raw))
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
+// startChild returns a client of the test binary as a server.
+func startChild(t *testing.T, kind string, cfg client.Config) *client.Client {
+	t.Helper()
+	cfg.Name = "b"
+	c := client.NewCommand(client.Command{Path: os.Args[0], Env: []string{childEnv + "=" + kind}}, cfg)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func tool(t *testing.T, name string) *mcp.Request {
+	return request(t, "tools/call", `{"name":"`+name+`"}`)
+}
+
+// isRunning reports whether a process exists and is no zombie.
+func isRunning(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+}
+
+// awaitGone waits until a process is gone.
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(5 * time.Second)
+	for isRunning(pid) {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("process %d is still there", pid)
+		}
+	}
+}
+
+func pidIn(t *testing.T, res *mcp.Result, err error) int {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.Trim(string(res.Raw(mcp.FieldContent)), "[]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// A child that is killed in the middle of a call fails it at once, with how it
+// ended and what it said, and the next call has a new one (faults 48 and 58,
+// M159; D5).
+func TestM159ChildDies(t *testing.T) {
+	for _, kind := range []string{"modern", "legacy"} {
+		c := startChild(t, kind, client.Config{})
+		began := time.Now()
+		_, err := within(t, c, tool(t, "die"), &recorder{})
+		wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, `exit status 7; its last words: about to \x1b[31mdie`)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s: took %v", kind, took)
+		}
+		if _, err := within(t, c, tool(t, "x"), &recorder{}); err != nil {
+			t.Errorf("%s: the next call: %v", kind, err)
+		}
+	}
+}
+
+// A child that closes its output and keeps running is put away (M201).
+func TestM201ChildClosesItsOutput(t *testing.T) {
+	c := startChild(t, "modern", client.Config{})
+	res, err := within(t, c, tool(t, "pid"), &recorder{})
+	pid := pidIn(t, res, err)
+	_, err = within(t, c, tool(t, "close"), &recorder{})
+	wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "closed its output")
+	awaitGone(t, pid)
+}
+
+// A child that cannot start says why, and is not started for ever (faults 48, 49).
+func TestCrashLoop(t *testing.T) {
+	c := startChild(t, "crash", client.Config{})
+	var err error
+	for range 4 {
+		_, err = within(t, c, tool(t, "x"), &recorder{})
+		if err == nil {
+			t.Fatal("no error")
+		}
+		if strings.Contains(err.Error(), "the next start is in") {
+			return
+		}
+		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "exit status 3; its last words: cannot open the database")
+	}
+	t.Errorf("started again and again; the last error is %v", err)
+}
+
+func TestProgramThatDoesNotExist(t *testing.T) {
+	for path, text := range map[string]string{"no-such-program-here": "not found in PATH", "/no/such/program": "does not exist", "/etc/passwd": "may not be executed"} {
+		c := client.NewCommand(client.Command{Path: path}, client.Config{Name: "b"})
+		_, err := within(t, c, tool(t, "x"), &recorder{})
+		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, text)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The child gets a few variables of ours and the configured ones (requirement
+// D8).
+func TestD8ChildEnvironment(t *testing.T) {
+	t.Setenv("SIGNALBOX_SECRET", "s3cr3t")
+	t.Setenv("LANG", "C.UTF-8")
+	c := startChild(t, "modern", client.Config{})
+	res, err := within(t, c, tool(t, "env"), &recorder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(res.Bytes())
+	if strings.Contains(got, "s3cr3t") || !strings.Contains(got, "LANG=C.UTF-8") || !strings.Contains(got, childEnv+"=modern") {
+		t.Errorf("environment %s", got)
+	}
+}
+
+// A flood on standard error does not hold up the answer, is logged within bounds,
+// and its end is kept (M157, fault 78).
+func TestM157StderrFlood(t *testing.T) {
+	var text strings.Builder
+	logger := slog.New(slog.NewTextHandler(&text, nil))
+	c := client.NewCommand(client.Command{Path: os.Args[0], Env: []string{childEnv + "=modern"}}, client.Config{Name: "b", Logger: logger})
+	if _, err := within(t, c, tool(t, "stderr"), &recorder{}); err != nil {
+		t.Error(err)
+	}
+	_, err := within(t, c, tool(t, "die"), &recorder{})
+	wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "the tail")
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(text.String(), "backend stderr\""); n == 0 || n > 300 {
+		t.Errorf("%d lines of 1025 were logged", n)
+	}
+}
+
+// A child that ignores the end of its input and TERM is killed; its own children
+// go with it (M138, M139, fault 79).
+func TestM138StubbornChild(t *testing.T) {
+	c := startChild(t, "modern-stubborn", client.Config{Stop: 100 * time.Millisecond})
+	res, err := within(t, c, tool(t, "grandchild"), &recorder{})
+	grandchild := pidIn(t, res, err)
+	res, err = within(t, c, tool(t, "pid"), &recorder{})
+	child := pidIn(t, res, err)
+	if !isRunning(grandchild) || !isRunning(child) {
+		t.Fatal("not running")
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	awaitGone(t, child)
+	awaitGone(t, grandchild)
+}
+
+// The child dies with us even when we are killed with -9 (M139, requirement D3).
+func TestM139ChildDiesWithItsParent(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=gateway")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := strconv.Atoi(strings.Trim(line, "[]\n"))
+	if err != nil || !isRunning(child) {
+		t.Fatalf("child %q: %v", line, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the gateway ended by itself")
+	}
+	awaitGone(t, child)
+}
+
+var _ io.ReadWriteCloser = stdio{}

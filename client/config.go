@@ -40,6 +40,10 @@ type Config struct {
 	// answer of a server (0: 30 s), Write each write (0: 10 s).
 	Connect, Handshake, Write time.Duration
 
+	// Stop is how long a child process is given at each step of its end: after
+	// its input was closed, and after it was asked to end. 0 is 5 s.
+	Stop time.Duration
+
 	// MaxMessage is the size in bytes of the largest message that is taken from
 	// the server. 0 is 16 MiB.
 	MaxMessage int
@@ -72,6 +76,7 @@ func newSetup(cfg Config) *setup {
 	}
 	s.Connect = orDefault(cfg.Connect, 10*time.Second)
 	s.Handshake = orDefault(cfg.Handshake, 30*time.Second)
+	s.Stop = orDefault(cfg.Stop, 5*time.Second)
 	s.Write = orDefault(cfg.Write, 10*time.Second)
 	s.MaxMessage = orDefault(cfg.MaxMessage, 16<<20)
 	s.MaxSessions = orDefault(cfg.MaxSessions, 64)

@@ -6,6 +6,7 @@ package client_test
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,10 +97,10 @@ func TestProbeThatSaysNothing(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				broken := true
+				var repaired atomic.Bool
 				s := &zoo.HTTP{Modern: true}
 				h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if broken {
+					if !repaired.Load() {
 						w.WriteHeader(tt.status)
 						return
 					}
@@ -108,7 +109,7 @@ func TestProbeThatSaysNothing(t *testing.T) {
 				c := dialHTTP(t, h, client.Config{})
 				_, err := c.Serve(t.Context(), echo(t), &recorder{})
 				wantFault(t, err, tt.code, mcp.NotDispatched, tt.text)
-				broken = false
+				repaired.Store(true)
 				if got, err := c.Probe(t.Context()); err != nil || got.Era != mcp.EraModern {
 					t.Errorf("Probe after the repair = %v, %v; want modern", got.Era, err)
 				}
@@ -194,6 +195,7 @@ func TestV5BackendChangesItsEra(t *testing.T) {
 					x.Status(404, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}`)
 				},
 			}
+			var changed atomic.Bool
 			current := http.Handler(legacy)
 			other := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Mcp-Session-Id") != "" {
@@ -211,14 +213,20 @@ func TestV5BackendChangesItsEra(t *testing.T) {
 					legacy.ServeHTTP(w, r)
 				})
 			}
-			c := dialHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { current.ServeHTTP(w, r) }), client.Config{})
+			c := dialHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if changed.Load() {
+					other.ServeHTTP(w, r)
+					return
+				}
+				current.ServeHTTP(w, r)
+			}), client.Config{})
 			scope := mcp.NewScope("s", nil)
 			defer scope.End()
 			if _, err := c.Serve(t.Context(), in(scope, echo(t)), &recorder{}); err != nil {
 				t.Fatalf("before the change: %v", err)
 			}
 			before := c.Stats().Era
-			current = other
+			changed.Store(true)
 			if _, err := c.Serve(t.Context(), in(scope, echo(t)), &recorder{}); err != nil {
 				t.Fatalf("after the change: %v", err)
 			}

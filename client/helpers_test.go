@@ -198,16 +198,6 @@ func launch(t *testing.T, h mcp.Handler, req *mcp.Request, caller mcp.Caller) *r
 	return r
 }
 
-// ended reports whether the request has its terminal.
-func (r *running) ended() bool {
-	select {
-	case <-r.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // wantResult waits for the request's result.
 func (r *running) wantResult(t *testing.T, want string) {
 	t.Helper()

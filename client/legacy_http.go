@@ -157,16 +157,20 @@ func isSessionError(e *mcp.Error) bool {
 }
 
 // gone is the error of a request that the server refused because it has forgotten
-// the session. The session is ended by noteGone, after the request has its error:
-// nobody knows what became of the others.
+// the session. Nobody uses the session from now on; its other calls are ended by
+// noteGone, after this one has its error, because nobody knows what became of
+// them.
 func (w *legacyHTTP) gone(cause error) error {
+	w.s.markGone(w.lost(cause, "it has ended the session"))
 	return &rejected{why: sessionGone, err: w.unavailable(cause, "it has ended the session")}
 }
 
 // noteGone ends the session with all its calls.
 func (w *legacyHTTP) noteGone(cause error) {
 	w.forgetConnections()
-	w.s.lose(w.lost(cause, "it has ended the session"))
+	err := w.lost(cause, "it has ended the session")
+	w.s.markGone(err)
+	w.calls.End(err)
 }
 
 // refusal says what an HTTP answer without a message means in a session.

@@ -205,20 +205,19 @@ func (s *legacySession) send(ctx context.Context, msg []byte) {
 
 // lose ends the session because its server has. The first reason stands.
 func (s *legacySession) lose(err error) {
-	if s.markGone(err) {
-		s.calls.End(err)
-	}
+	s.markGone(err)
+	s.calls.End(err)
 }
 
-func (s *legacySession) markGone(err error) bool {
+// markGone has the session used for nothing new.
+func (s *legacySession) markGone(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause != nil {
-		return false
+		return
 	}
 	s.cause = err
 	close(s.gone)
-	return true
 }
 
 // isAlive reports whether the session can take a call, as far as is known.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -409,12 +410,12 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // Idle connections to an instance that is gone are not used again (M188).
 func TestM188ReplacedBackend(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		replaced := false
+		var replaced atomic.Bool
 		s := newStation()
-		closed := 0
+		var closed atomic.Int32
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if replaced && r.RemoteAddr != "" && r.Header.Get("Mcp-Session-Id") == zoo.SessionID {
-				closed++
+			if replaced.Load() && r.RemoteAddr != "" && r.Header.Get("Mcp-Session-Id") == zoo.SessionID {
+				closed.Add(1)
 				w.WriteHeader(http.StatusNotFound)
 				return
 			}
@@ -428,11 +429,11 @@ func TestM188ReplacedBackend(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		replaced = true
+		replaced.Store(true)
 		res, err := within(t, c, in(scope, echo(t)), &recorder{})
 		wantResult(t, res, err, `{"content":[]}`)
-		if closed == 0 || s.Count("initialize") != 2 {
-			t.Errorf("%d refusals, %d handshakes", closed, s.Count("initialize"))
+		if closed.Load() == 0 || s.Count("initialize") != 2 {
+			t.Errorf("%d refusals, %d handshakes", closed.Load(), s.Count("initialize"))
 		}
 	})
 }

@@ -229,7 +229,7 @@ func (p *pipe) take(line []byte) bool {
 
 // takeBatch takes a batch of 2025-03-26 apart.
 func (p *pipe) takeBatch(line []byte) bool {
-	parts, err := mcp.SplitBatch(line, 0, backendLimits())
+	parts, err := mcp.SplitBatch(line, maxBatch, backendLimits())
 	if err != nil {
 		return false
 	}

@@ -42,12 +42,6 @@ func NewCommand(cmd Command, cfg Config) *Client {
 	return &Client{setup: s, link: &pipeLink{setup: s, connect: connect, quit: l.quit}}
 }
 
-// How long a child is given at each step of its end.
-const (
-	endByEOF  = 5 * time.Second
-	endByTerm = 5 * time.Second
-)
-
 // launcher starts the children of one client.
 type launcher struct {
 	*setup
@@ -173,9 +167,9 @@ const outlive = time.Second
 
 // reap waits for the process. What it wrote before its end is still read.
 func (c *child) reap() {
+	defer close(c.exited)
 	err := c.cmd.Wait()
 	c.wanted.Do(func() { c.circuit.died(time.Now()) })
-	close(c.exited)
 	c.log.LogAttrs(context.Background(), slog.LevelInfo, "backend process ended", slog.String("status", exitText(c.cmd, err)))
 	deadline := time.Now().Add(outlive)
 	setReadDeadline(deadline, c.out, c.err)
@@ -229,9 +223,9 @@ func (c *child) end() {
 	c.once.Do(func() {
 		c.wanted.Do(func() {})
 		c.in.Close()
-		if !within(c.exited, endByEOF) {
+		if !within(c.exited, c.Stop) {
 			terminateGroup(c.cmd.Process.Pid)
-			within(c.exited, endByTerm)
+			within(c.exited, c.Stop)
 		}
 		// What the child has started and left behind goes too.
 		killGroup(c.cmd.Process.Pid)

@@ -1,0 +1,351 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+var errEnd = errors.New("the end")
+
+func openCall(t testing.TB, calls *session.Calls, method string) *session.Call {
+	t.Helper()
+	c, err := calls.Open(method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func notice(t testing.TB, method, params string) *mcp.Message {
+	t.Helper()
+	m, err := mcp.Parse(mcp.AppendNotification(nil, method, []byte(params)), mcp.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &m
+}
+
+func callResult(t testing.TB, raw string) session.Terminal {
+	t.Helper()
+	res, err := mcp.NewResult([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session.Terminal{Result: res}
+}
+
+// taken takes everything of a call: its messages, and its terminal as text.
+func taken(c *session.Call) (msgs []string, end string) {
+	for {
+		m, term := c.Next()
+		switch {
+		case m != nil:
+			msgs = append(msgs, string(m.Params.Bytes()))
+		case term == nil:
+			return msgs, ""
+		case term.Err != nil:
+			return msgs, term.Err.Error()
+		default:
+			return msgs, string(term.Result.Bytes())
+		}
+	}
+}
+
+func callIsDone(c *session.Call) bool {
+	select {
+	case <-c.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// The first terminal stands; all later ones are counted and change nothing (I1,
+// I2).
+func TestI1OneTerminal(t *testing.T) {
+	var calls session.Calls
+	c := openCall(t, &calls, "tools/call")
+	if callIsDone(c) {
+		t.Error("done before any terminal")
+	}
+	if !calls.Respond(c.ID(), callResult(t, `{"n":1}`)) {
+		t.Error("the response was not taken")
+	}
+	if calls.Respond(c.ID(), callResult(t, `{"n":2}`)) || c.Finish(session.Terminal{Err: errEnd}) {
+		t.Error("a second terminal was taken")
+	}
+	calls.End(errEnd)
+	if _, end := taken(c); end != `{"n":1}` || !callIsDone(c) {
+		t.Errorf("terminal %s, done %v", end, callIsDone(c))
+	}
+	if got := calls.Stats(); got.Late != 1 || got.Open != 0 {
+		t.Errorf("stats %+v", got)
+	}
+}
+
+// Responses are matched by the bytes of the id (I4).
+func TestI4IdsAreMatchedByTheirBytes(t *testing.T) {
+	var calls session.Calls
+	c := openCall(t, &calls, "tools/call")
+	for _, raw := range []string{`"1"`, `10`, `0`, `-1`, `18446744073709551616`, `"x"`} {
+		id, err := mcp.ParseID([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if calls.Respond(id, callResult(t, "{}")) {
+			t.Errorf("id %s was taken for %s", raw, c.ID())
+		}
+	}
+	if got := calls.Stats(); got.Unknown != 6 || got.Late != 0 || got.Open != 1 {
+		t.Errorf("stats %+v", got)
+	}
+	if calls.Find(c.ID()) != c || calls.Find(mcp.NumberID(2)) != nil {
+		t.Error("Find does not find by id")
+	}
+}
+
+// End ends every open call and every later one (I3).
+func TestI3EndOfTheConnection(t *testing.T) {
+	var calls session.Calls
+	var open []*session.Call
+	for range 5 {
+		open = append(open, openCall(t, &calls, "tools/call"))
+	}
+	calls.End(errEnd)
+	calls.End(errors.New("another end"))
+	for _, c := range open {
+		if _, end := taken(c); end != "the end" {
+			t.Errorf("call %s ended with %q", c.ID(), end)
+		}
+	}
+	if _, err := calls.Open("tools/call"); !errors.Is(err, errEnd) || !errors.Is(calls.Err(), errEnd) {
+		t.Errorf("Open after End: %v", err)
+	}
+}
+
+// Messages come in their order, and the terminal behind them, whatever came
+// first into an empty cell (I10).
+func TestI10OrderWithinACall(t *testing.T) {
+	var calls session.Calls
+	c := openCall(t, &calls, "tools/call")
+	for i := range 3 {
+		if got := c.Offer(notice(t, "notifications/message", fmt.Sprintf(`{"n":%d}`, i))); got != session.Taken {
+			t.Fatalf("Offer = %v", got)
+		}
+	}
+	calls.Respond(c.ID(), callResult(t, "{}"))
+	if got := c.Offer(notice(t, "notifications/message", `{"n":9}`)); got != session.Lost {
+		t.Errorf("a message after the terminal: %v", got)
+	}
+	if got := c.Push(notice(t, "notifications/message", `{"n":9}`)); got != session.Lost {
+		t.Errorf("a message after the terminal: %v", got)
+	}
+	msgs, end := taken(c)
+	if strings.Join(msgs, " ") != `{"n":0} {"n":1} {"n":2}` || end != "{}" {
+		t.Errorf("took %q, then %s", msgs, end)
+	}
+}
+
+// An exclusive carrier is told to wait; a shared one sheds progress, then log
+// messages, then loses what is new (I21, I30).
+func TestI30Bounds(t *testing.T) {
+	fill := func(t *testing.T, c *session.Call, method string) int {
+		for n := 0; ; n++ {
+			if c.Offer(notice(t, method, fmt.Sprintf(`{"n":%d}`, n))) == session.Full {
+				return n
+			}
+		}
+	}
+	for _, method := range []string{"notifications/progress", "notifications/message", "notifications/vendor"} {
+		t.Run(method, func(t *testing.T) {
+			var calls session.Calls
+			c := openCall(t, &calls, "tools/call")
+			n := fill(t, c, method)
+			want := session.Taken
+			if method == "notifications/vendor" {
+				want = session.Lost
+			}
+			if got := c.Push(notice(t, "notifications/message", `{"last":true}`)); got != want {
+				t.Errorf("Push into a full cell = %v, want %v", got, want)
+			}
+			msgs, _ := taken(c)
+			if last := msgs[len(msgs)-1]; (last == `{"last":true}`) != (want == session.Taken) || len(msgs) != n {
+				t.Errorf("%d messages, the last is %s", len(msgs), last)
+			}
+			if calls.Stats().Dropped != 1 {
+				t.Errorf("stats %+v", calls.Stats())
+			}
+			<-c.Room()
+			if got := c.Offer(notice(t, method, "{}")); got != session.Taken {
+				t.Errorf("Offer after everything was taken = %v", got)
+			}
+		})
+	}
+}
+
+// One message larger than the bound is kept when it is alone.
+func TestLargeMessage(t *testing.T) {
+	var calls session.Calls
+	c := openCall(t, &calls, "tools/call")
+	big := notice(t, "notifications/vendor", `{"x":"`+strings.Repeat("x", 2<<20)+`"}`)
+	if c.Offer(big) != session.Taken || c.Offer(big) != session.Full || c.Push(big) != session.Lost {
+		t.Error("want the first large message kept and the others not")
+	}
+}
+
+// Changes that nobody has looked at yet are merged; different ones are not (I33).
+func TestI33ChangesMerge(t *testing.T) {
+	var calls session.Calls
+	c := openCall(t, &calls, "subscriptions/listen")
+	for range 1000 {
+		c.Push(notice(t, "notifications/tools/list_changed", ""))
+		c.Push(notice(t, "notifications/resources/updated", `{"uri":"a"}`))
+		c.Offer(notice(t, "notifications/resources/updated", `{"uri":"b"}`))
+	}
+	if msgs, _ := taken(c); len(msgs) != 3 {
+		t.Errorf("%d messages, want 3", len(msgs))
+	}
+	c.Push(notice(t, "notifications/tools/list_changed", ""))
+	if msgs, _ := taken(c); len(msgs) != 1 {
+		t.Errorf("a change after the last look was lost")
+	}
+	if got := calls.Stats().Merged; got != 2997 {
+		t.Errorf("%d merged", got)
+	}
+}
+
+func TestOnly(t *testing.T) {
+	var calls session.Calls
+	if calls.Only("") != nil {
+		t.Error("one of none")
+	}
+	a := openCall(t, &calls, "tools/call")
+	l := openCall(t, &calls, "subscriptions/listen")
+	if calls.Only("") != nil || calls.Only("subscriptions/listen") != a {
+		t.Error("want the one call that is no listen")
+	}
+	if l.Method() != "subscriptions/listen" {
+		t.Errorf("method %q", l.Method())
+	}
+	b := openCall(t, &calls, "tools/call")
+	if calls.Only("subscriptions/listen") != nil {
+		t.Error("one of two")
+	}
+	a.Finish(session.Terminal{Err: errEnd})
+	if calls.Only("subscriptions/listen") != b {
+		t.Error("want the one that is left")
+	}
+}
+
+// Carriers, a canceller and the end of the connection race: one terminal, which
+// everybody sees (I1, C5).
+func TestC5TerminalsRace(t *testing.T) {
+	for range 2000 {
+		var calls session.Calls
+		c := openCall(t, &calls, "tools/call")
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		won := 0
+		count := func(ok bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			if ok {
+				won++
+			}
+		}
+		res := callResult(t, "{}")
+		wg.Go(func() { count(calls.Respond(c.ID(), res)) })              // waited for below
+		wg.Go(func() { count(calls.Respond(c.ID(), res)) })              // likewise
+		wg.Go(func() { count(c.Finish(session.Terminal{Err: errEnd})) }) // likewise
+		wg.Wait()
+		if _, end := taken(c); won != 1 || end == "" || !callIsDone(c) {
+			t.Fatalf("%d winners, terminal %q", won, end)
+		}
+	}
+}
+
+// FuzzCalls feeds the cells with arbitrary steps and holds them against a model:
+// one terminal per call, nothing after it, bounded inboxes.
+func FuzzCalls(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+	f.Add([]byte{0, 0, 0, 2, 12, 22, 3, 13, 5, 5, 5, 6})
+	f.Fuzz(func(t *testing.T, steps []byte) {
+		var calls session.Calls
+		var open []*session.Call
+		ended := map[*session.Call]bool{}
+		over := false
+		progress := notice(t, "notifications/progress", "{}")
+		change := notice(t, "notifications/tools/list_changed", "")
+		for _, s := range steps {
+			if s%10 == 0 {
+				c, err := calls.Open("m")
+				if (err != nil) != over {
+					t.Fatalf("Open: %v", err)
+				}
+				if err == nil {
+					open = append(open, c)
+				}
+				continue
+			}
+			if len(open) == 0 {
+				continue
+			}
+			c := open[int(s/10)%len(open)]
+			switch s % 10 {
+			case 1:
+				if calls.Respond(c.ID(), callResult(t, "{}")) == ended[c] {
+					t.Fatal("Respond disagrees with the model")
+				}
+				ended[c] = true
+			case 2:
+				if c.Finish(session.Terminal{Err: errEnd}) == ended[c] {
+					t.Fatal("Finish disagrees with the model")
+				}
+				ended[c] = true
+			case 3:
+				if (c.Push(progress) == session.Lost) != ended[c] {
+					t.Fatal("Push disagrees with the model")
+				}
+			case 4:
+				if (c.Offer(change) == session.Lost) != ended[c] {
+					t.Fatal("Offer disagrees with the model")
+				}
+			case 5:
+				if m, end := c.Next(); m == nil && (end != nil) != ended[c] {
+					t.Fatal("Next disagrees with the model")
+				}
+			case 6:
+				calls.End(errEnd)
+				over = true
+				for _, c := range open {
+					ended[c] = true
+				}
+			case 7:
+				if (calls.Find(c.ID()) != nil) == ended[c] {
+					t.Fatal("Find disagrees with the model")
+				}
+			}
+		}
+		left := 0
+		for _, c := range open {
+			if !ended[c] {
+				left++
+			}
+			if callIsDone(c) != ended[c] {
+				t.Fatal("Done disagrees with the model")
+			}
+		}
+		if calls.Stats().Open != left {
+			t.Fatalf("%d open, want %d", calls.Stats().Open, left)
+		}
+	})
+}
