@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 )
 
@@ -28,7 +29,7 @@ func child() {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}
-		defer held.Close()
+		defer runtime.KeepAlive(held)
 	}
 	fmt.Fprintln(os.Stderr, "child is up")
 	in := bufio.NewScanner(os.Stdin)
@@ -38,6 +39,18 @@ func child() {
 	if len(os.Args) > 3 && os.Args[3] == "stubborn" {
 		select {} // until somebody kills it
 	}
+	vanish()
+}
+
+// vanish ends the process at once. Under the race detector an exit takes a
+// second, and the variable that says otherwise is none that gateways give their
+// children.
+func vanish() {
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Kill()
+	}
+	fmt.Fprintln(os.Stderr, err)
 }
 
 // answer answers one message.

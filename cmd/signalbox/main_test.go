@@ -14,6 +14,10 @@ import (
 	"go.uber.org/goleak"
 )
 
+// noExitDelay has processes under the race detector end at once and not a second
+// later.
+const noExitDelay = "GORACE=atexit_sleep_ms=0"
+
 func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"signalbox": main,
@@ -42,6 +46,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[gatewaysKey{}] = make(map[string]*process)
+			e.Vars = append(e.Vars, noExitDelay)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

@@ -42,7 +42,7 @@ type process struct {
 func startProcess(dir string, environ []string, name string, args ...string) (*process, error) {
 	p := &process{ended: make(chan struct{}), news: make(chan struct{})}
 	p.cmd = exec.CommandContext(context.Background(), name, args...)
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = dir, environ, p
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = dir, append(environ, noExitDelay), p
 	p.cmd.WaitDelay = time.Second // what it leaves behind may hold the pipe
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
@@ -219,6 +219,7 @@ func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
 	for start := time.Now(); time.Since(start) < patience; {
 		cmd := exec.CommandContext(context.Background(), "signalbox", args[1:]...)
 		cmd.Dir = ts.MkAbs(".")
+		cmd.Env = append(os.Environ(), noExitDelay)
 		out, err := cmd.Output()
 		if err == nil && re.Match(out) {
 			_, err = ts.Stdout().Write(out)
