@@ -249,3 +249,14 @@ func within(t *testing.T, h mcp.Handler, req *mcp.Request, caller mcp.Caller) (*
 	defer cancel()
 	return h.Serve(ctx, req, caller)
 }
+
+// last returns the last message of a method that a server has received.
+func last(s *zoo.HTTP, method string) zoo.Seen {
+	seen := s.Seen()
+	for i := len(seen) - 1; i >= 0; i-- {
+		if seen[i].Method == method {
+			return seen[i]
+		}
+	}
+	return zoo.Seen{}
+}

@@ -68,7 +68,7 @@ func TestH2H3ModernMetadata(t *testing.T) {
 				if _, err := within(t, c, tt.req, &recorder{}); err != nil && !errors.Is(err, &mcp.Error{Code: -32601}) {
 					t.Fatal(err)
 				}
-				got := s.Seen()[len(s.Seen())-1]
+				got := last(s, tt.req.Method)
 				for _, k := range slices.Sorted(maps.Keys(tt.headers)) {
 					if k == "Mcp-Name" && tt.headers[k] == "" {
 						continue

@@ -49,6 +49,7 @@ type pipe struct {
 	tasks tasks
 	wake  chan struct{} // capacity 1: something is queued
 	dead  chan struct{} // closed when the pipe has ended
+	wrote chan struct{} // closed when the writer has ended
 
 	// discover is the probe that a silent server has not answered yet.
 	discover *session.Call
@@ -62,7 +63,7 @@ type pipe struct {
 
 // newPipe starts reading and writing.
 func newPipe(s *setup, far conduit) *pipe {
-	p := &pipe{setup: s, far: far, wake: make(chan struct{}, 1), dead: make(chan struct{})}
+	p := &pipe{setup: s, far: far, wake: make(chan struct{}, 1), dead: make(chan struct{}), wrote: make(chan struct{})}
 	p.tasks.start(p.readAll)  // ends with the conduit, which fail ends
 	p.tasks.start(p.writeAll) // ends with its context, or with the conduit
 	return p
@@ -126,23 +127,31 @@ func cancelNotice(call *session.Call) []byte {
 	return mcp.AppendNotification(nil, methodCancelled, params)
 }
 
-// writeAll is the one writer.
+// writeAll is the one writer. What was queued when the pipe ends is written
+// still: a cancellation, often.
 func (p *pipe) writeAll(ctx context.Context) {
-	for {
-		for _, line := range p.dequeue() {
-			if err := p.write(line); err != nil {
-				// The reader finds out how the server ended, and says so.
-				return
-			}
-		}
+	defer close(p.wrote)
+	for p.flush() {
 		select {
 		case <-p.wake:
 		case <-p.dead:
+			p.flush()
 			return
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// flush writes what is queued. It reports false when the server takes no more:
+// the reader finds out how the server ended, and says so.
+func (p *pipe) flush() bool {
+	for _, line := range p.dequeue() {
+		if err := p.write(line); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // write writes one line. A server that reads nothing for the write deadline is
@@ -260,11 +269,13 @@ func (p *pipe) markEnded() bool {
 	return first
 }
 
-// close ends the pipe and the far end, and returns when both are gone.
+// close ends the pipe and the far end, and returns when both are gone. What is
+// queued gets a moment to be written.
 func (p *pipe) close(err error) {
 	if p.markEnded() {
 		p.calls.End(err)
 		close(p.dead)
+		within(p.wrote, noticeTime)
 	}
 	p.far.end()
 	p.tasks.close()

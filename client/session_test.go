@@ -428,7 +428,7 @@ func TestLegacyParametersAreTheOriginalOnes(t *testing.T) {
 		c := dialHTTP(t, s, client.Config{})
 		req := request(t, "tools/call", `{"name":"x", "arguments":{"n":1.0e0,"é":"\u00e9"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","vendor/x":[1, 2],"progressToken":7,"io.modelcontextprotocol/clientCapabilities":{}},"vendor":"y"}`)
 		if _, err := within(t, c, req, &recorder{}); err == nil {
-			body := s.Seen()[len(s.Seen())-1].Body
+			body := last(s.HTTP, "tools/call").Body
 			const want = `"params":{"name":"x", "arguments":{"n":1.0e0,"é":"\u00e9"},"_meta":{"vendor/x":[1, 2],"progressToken":2},"vendor":"y"}`
 			if !strings.Contains(body, want) {
 				t.Errorf("sent %s\nwant %s", body, want)
