@@ -131,3 +131,36 @@ func TestNilEndpoint(t *testing.T) {
 		t.Error("an endpoint that is not there failed")
 	}
 }
+
+// The header of a request is bounded before anything looks at it.
+func TestServeBoundsHeaders(t *testing.T) {
+	t.Parallel()
+	gw, err := startProcess(t.TempDir(), os.Environ(), "signalbox", "serve", "--listen", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gw.kill()
+	match, err := gw.expect(`listening on (\S+)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &http.Transport{DisableKeepAlives: true}
+	for _, tt := range []struct{ size, want int }{
+		{60 << 10, http.StatusMethodNotAllowed}, // by the endpoint, which has seen it
+		{80 << 10, http.StatusRequestHeaderFieldsTooLarge},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, match[1], http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Long", strings.Repeat("x", tt.size))
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != tt.want {
+			t.Errorf("%d bytes: status %d, want %d", tt.size, resp.StatusCode, tt.want)
+		}
+	}
+}
