@@ -24,17 +24,17 @@ type backend struct {
 	w    *world
 	name string
 
-	mu       sync.Mutex
-	lists    map[string][]json.RawMessage // by the member of the result
-	says     []string                     // further members of server/discover
-	page     int                          // items of a page; 0: all
-	slow     time.Duration                // before each answer about itself
-	hung     chan struct{}                // closed to go on; nil while it answers
-	shown    map[string]bool              // methods that are shown besides calls
-	calls    map[string]*puppet
-	lastCall int
-	ears     map[chan string]bool
-	current  *incarnation
+	mu           sync.Mutex
+	lists        map[string][]json.RawMessage // by the member of the result
+	instructions string                       // as JSON
+	page         int                          // items of a page; 0: all
+	slow         time.Duration                // before each answer about itself
+	hung         chan struct{}                // closed to go on; nil while it answers
+	shown        map[string]bool              // methods that are shown besides calls
+	calls        map[string]*puppet
+	lastCall     int
+	ears         map[chan string]bool
+	current      *incarnation
 }
 
 // incarnation is one life of a backend: what a dead one sees is not told.
@@ -76,8 +76,8 @@ func (b *backend) do(args []string) bool {
 		// backend a> tools ["x", {"name":"y", ...}]; a string is an item with
 		// nothing but that name. backend a> tools t*1500 makes as many.
 		return b.offer(verb, args[1])
-	case "discover": // backend a> discover "instructions":"Be kind."
-		b.set(func() { b.says = append(b.says, args[1]) })
+	case "discover": // backend a> discover "Be kind."; the instructions
+		b.set(func() { b.instructions = args[1] })
 	case "pages": // backend a> pages 2; so many items on each
 		n, err := strconv.Atoi(args[1])
 		b.set(func() { b.page = n })
@@ -232,11 +232,12 @@ func (b *backend) hello() string {
 	if err != nil {
 		return "{}"
 	}
-	members := append([]string{
-		`"supportedVersions":["2026-07-28"]`, `"capabilities":` + string(raw),
-		`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"` + b.name + `","version":"1"}}`,
-	}, b.says...)
-	return "{" + strings.Join(members, ",") + "}"
+	instructions := ""
+	if b.instructions != "" {
+		instructions = `,"instructions":` + b.instructions
+	}
+	return fmt.Sprintf(`{"supportedVersions":["2026-07-28"],"capabilities":%s%s,"_meta":{%q:{"name":%q,"version":"1"}}}`,
+		raw, instructions, serverInfo, b.name)
 }
 
 // list answers one page. A cursor is the number of its first item.

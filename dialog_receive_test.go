@@ -44,6 +44,9 @@ func (c *dialogClient) addresseeLocked(m object) *exchange {
 		params = nil
 	}
 	keys := []string{string(params.get("progressToken")), string(params.meta(subscriptionID))}
+	if m.text("method") == "notifications/cancelled" {
+		keys = append(keys, string(params.get("requestId")))
+	}
 	if !m.has("method") {
 		keys = []string{string(m.get("id"))}
 	}
@@ -80,6 +83,9 @@ func (c *dialogClient) notifiedLocked(x *exchange, method string, raw jsontext.V
 	}
 	if x.cancelled && method != "notifications/cancelled" {
 		c.breach(x, "%s after the end", method)
+	}
+	if method == "notifications/cancelled" && x.over && string(params.get("requestId")) == x.id {
+		return // how a server on a pipe closes the stream of a subscription
 	}
 	if method == "notifications/progress" {
 		if !x.opts.progress || string(params.get("progressToken")) != x.id {

@@ -202,7 +202,8 @@ func unknownResource(uri string) error {
 	if err != nil {
 		data = nil // the text below still names it
 	}
-	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "unknown resource", Data: data}
+	// The modern edge says the same with the code of its era.
+	return &mcp.Error{Code: mcp.CodeResourceNotFound, Message: "unknown resource", Data: data}
 }
 
 // shorten bounds what a client's own words add to an error.
