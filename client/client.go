@@ -261,13 +261,18 @@ func (c *Client) takeCurrent() *speaking {
 //nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: there is none
 func (sp *speaking) lastClose() { sp.close(context.Background()) }
 
-// Stats is what a client has done, and does.
+// Stats is what a client has done, and does. What counts messages is about the
+// era that is spoken now, and begins anew with each probe.
 type Stats struct {
 	Era      mcp.Era
 	Serving  int    // requests under way
 	Requests uint64 // requests so far
 	Retries  uint64 // requests that were sent again
-	Calls    session.CallStats
+
+	Late    uint64 // messages of the server for a call that had ended
+	Unknown uint64 // responses of the server to what was never asked
+	Dropped uint64 // messages of the server that nobody took in time
+	Merged  uint64 // messages of the server that a newer one replaced
 }
 
 // Stats returns the counters.
@@ -277,7 +282,8 @@ func (c *Client) Stats() Stats {
 	s.Serving = serving
 	if sp != nil {
 		s.Era = sp.era()
-		s.Calls = sp.stats()
+		calls := sp.stats()
+		s.Late, s.Unknown, s.Dropped, s.Merged = calls.Late, calls.Unknown, calls.Dropped, calls.Merged
 	}
 	return s
 }

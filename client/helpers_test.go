@@ -252,10 +252,9 @@ func within(t *testing.T, h mcp.Handler, req *mcp.Request, caller mcp.Caller) (*
 
 // last returns the last message of a method that a server has received.
 func last(s *zoo.HTTP, method string) zoo.Seen {
-	seen := s.Seen()
-	for i := len(seen) - 1; i >= 0; i-- {
-		if seen[i].Method == method {
-			return seen[i]
+	for _, r := range slices.Backward(s.Seen()) {
+		if r.Method == method {
+			return r
 		}
 	}
 	return zoo.Seen{}

@@ -35,6 +35,7 @@ type legacy struct {
 
 	mu   sync.Mutex
 	live map[*legacySession]struct{} // the sessions that are not closed yet
+	past session.CallStats           // of those that are
 }
 
 // dialer opens the connection of one legacy session.
@@ -270,7 +271,7 @@ func (s *legacySession) promises() changes {
 func (l *legacy) server() *mcp.Result { return nil }
 
 func (l *legacy) stats() session.CallStats {
-	var sum session.CallStats
+	sum := l.pastStats()
 	for _, s := range l.sessions() {
 		sum = sum.Plus(s.calls.Stats())
 	}
@@ -297,10 +298,20 @@ func (l *legacy) note(s *legacySession) {
 	l.live[s] = struct{}{}
 }
 
-func (l *legacy) strike(s *legacySession) {
+// strike forgets a session that is being closed, but for its counters.
+func (l *legacy) strike(s *legacySession, past session.CallStats) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.live, s)
+	if _, ok := l.live[s]; ok {
+		delete(l.live, s)
+		l.past = l.past.Plus(past)
+	}
+}
+
+func (l *legacy) pastStats() session.CallStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.past
 }
 
 // sessions returns the sessions that are not closed yet.
@@ -316,8 +327,8 @@ func (l *legacy) retire(s *legacySession) {
 	if s == nil {
 		return
 	}
-	l.strike(s)
 	s.lose(s.cut())
+	l.strike(s, s.calls.Stats())
 	// Waited for by close, bounded by the wire's close.
 	if _, ok := l.tasks.start(s.close); !ok {
 		s.lastClose()

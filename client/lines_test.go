@@ -123,7 +123,7 @@ func TestM129CancelOnAPipe(t *testing.T) {
 			first.Result(`{"late":true}`)
 			second.Result(`{"content":[]}`)
 			two.wantResult(t, `{"content":[]}`)
-			if st := c.Stats().Calls; st.Late != 1 {
+			if st := c.Stats(); st.Late != 1 {
 				t.Errorf("%d late responses counted, want 1", st.Late)
 			}
 		})

@@ -134,10 +134,13 @@ func modes() map[string]func(t *testing.T, p *peer) *client.Client {
 		all["lines/"+string(v)] = func(t *testing.T, p *peer) *client.Client {
 			s := server.New(p, server.Config{AllowedHosts: []string{"*"}})
 			var wg sync.WaitGroup
+			life := context.WithoutCancel(t.Context())
 			c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
 				a, b := memnet.Pipe(1 << 20)
 				wg.Go(func() { // ends when the client closes its end; waited for below
-					s.ServeStdio(context.Background(), b, b)
+					if err := s.ServeStdio(life, b, b); err != nil {
+						t.Logf("ServeStdio: %v", err)
+					}
 					b.Close()
 				})
 				return a, nil

@@ -1,0 +1,223 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+func TestCircuit(t *testing.T) {
+	now := time.Unix(1000, 0)
+	c := newCircuit()
+	var waits []time.Duration
+	for range circuitDeaths {
+		wait, err := c.admit(now)
+		if err != nil {
+			t.Fatalf("refused after %v", waits)
+		}
+		waits = append(waits, wait)
+		c.died(now)
+	}
+	if want := []time.Duration{0, 0, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}; !slices.Equal(waits, want) {
+		t.Errorf("waits %v, want %v", waits, want)
+	}
+	if _, err := c.admit(now.Add(10 * time.Second)); err == nil || !strings.Contains(err.Error(), "5 times within 1m0s; the next start is in 50s") {
+		t.Errorf("error %v", err)
+	}
+	if wait, err := c.admit(now.Add(time.Minute)); wait != 0 || err != nil {
+		t.Errorf("after a minute: %v, %v", wait, err)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	got := environment([]string{"PATH=/bin", "SECRET=x", "HOME=/h", "LANG=() { evil; }", "path=/other", "NOVALUE"}, []string{"SECRET=mine"})
+	if want := []string{"PATH=/bin", "HOME=/h", "path=/other", "SECRET=mine"}; !slices.Equal(got, want) {
+		t.Errorf("environment %q, want %q", got, want)
+	}
+}
+
+func TestQuota(t *testing.T) {
+	var q quota
+	now := time.Unix(1000, 0)
+	passed := 0
+	for range 200 {
+		if _, ok := q.take(now); ok {
+			passed++
+		}
+	}
+	skipped, ok := q.take(now.Add(time.Second))
+	if passed != stderrPerSec || skipped != 200-stderrPerSec || !ok {
+		t.Errorf("%d passed, %d skipped, then %v", passed, skipped, ok)
+	}
+}
+
+func TestTailKeepsTheLastLinesAndEscapes(t *testing.T) {
+	var tl tail
+	var text strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&text, "line %d\x1b[2J\u202e\n", i)
+	}
+	text.WriteString(strings.Repeat("x", 2*stderrLine))
+	tl.drain(strings.NewReader(text.String()), slog.New(slog.DiscardHandler))
+	got := tl.lines()
+	if len(got) != stderrKept || got[18] != `line 29\x1b[2J\u202e` || len(got[19]) != stderrShown {
+		t.Errorf("kept %q", got)
+	}
+}
+
+func TestNamesLostSession(t *testing.T) {
+	tests := map[string]bool{
+		"Session not found": true, "Bad Request: No valid session ID provided": true, "invalid or expired session": true,
+		"unknown session": true, "the session was terminated": true, "not found": false, "session": false, "": false,
+		"a database session is needed": false,
+	}
+	for text, want := range tests {
+		if got := namesLostSession(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestDialReasonTLS(t *testing.T) {
+	expired := &x509.Certificate{NotAfter: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}
+	tests := map[string]error{
+		"it ends on 2026-01-02": &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: expired, Reason: x509.Expired}},
+		"for another host":      x509.HostnameError{Certificate: expired, Host: "x"},
+		"unknown authority":     &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
+		"not acceptable":        &tls.CertificateVerificationError{Err: errors.New("odd")},
+		"does not speak TLS":    tls.RecordHeaderError{},
+		"no connection in time": context.DeadlineExceeded,
+	}
+	for want, err := range tests {
+		if got := dialReason(fmt.Errorf("dial: %w", err)); !strings.Contains(got, want) {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
+}
+
+func TestPositionWait(t *testing.T) {
+	tests := []struct {
+		retry  time.Duration
+		misses int
+		want   time.Duration
+	}{
+		{-1, 0, time.Second}, {-1, 2, 4 * time.Second}, {-1, 9, 30 * time.Second},
+		{0, 0, 100 * time.Millisecond}, {time.Minute, 3, time.Minute}, {time.Hour, 0, 5 * time.Minute},
+	}
+	for _, tt := range tests {
+		if got := (&position{retry: tt.retry}).wait(tt.misses); got != tt.want {
+			t.Errorf("retry %v after %d misses: %v, want %v", tt.retry, tt.misses, got, tt.want)
+		}
+	}
+}
+
+func TestBudget(t *testing.T) {
+	var b budget
+	for range minBudget {
+		if !b.take(0) {
+			t.Fatal("less than the minimum")
+		}
+	}
+	if b.take(30) || !b.take(50) {
+		t.Error("want a tenth of what is under way")
+	}
+	b.giveBack()
+	if !b.take(50) {
+		t.Error("what is given back can be taken")
+	}
+}
+
+func TestTasksEndWithTheirOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var owner tasks
+		var ended atomic.Int32
+		for range 3 {
+			owner.start(func(ctx context.Context) { // ends with the owner
+				<-ctx.Done()
+				ended.Add(1)
+			})
+			synctest.Wait()
+		}
+		cancel, ok := owner.start(func(ctx context.Context) { <-ctx.Done() })
+		cancel()
+		owner.finish(time.Second)
+		owner.close()
+		if ended.Load() != 3 || !ok {
+			t.Errorf("%d ended", ended.Load())
+		}
+		if _, ok := owner.start(func(context.Context) {}); ok {
+			t.Error("started after the end")
+		}
+	})
+}
+
+func TestOutboxKeepsOrderAndBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var owner tasks
+		var box outbox
+		r := &slowReceiver{gate: make(chan struct{})}
+		for i := range 3 * maxOutbox {
+			box.put(&owner, r, &mcp.Notification{Method: fmt.Sprint(i)})
+		}
+		synctest.Wait()
+		close(r.gate)
+		synctest.Wait()
+		if n := len(r.got); n > maxOutbox+1 || r.got[n-1] != fmt.Sprint(3*maxOutbox-1) {
+			t.Errorf("%d notifications, the last is %s", n, r.got[n-1])
+		}
+		box.put(&owner, r, &mcp.Notification{Method: "again"})
+		synctest.Wait()
+		if r.got[len(r.got)-1] != "again" {
+			t.Error("nothing after the first ones")
+		}
+		owner.close()
+		box.put(&owner, r, &mcp.Notification{Method: "late"})
+	})
+}
+
+// slowReceiver takes notifications once its gate is open.
+type slowReceiver struct {
+	nobody
+
+	gate chan struct{}
+	got  []string
+}
+
+func (r *slowReceiver) Notify(_ context.Context, n *mcp.Notification) error {
+	<-r.gate
+	r.got = append(r.got, n.Method)
+	return nil
+}
+
+func TestAsksAreBounded(t *testing.T) {
+	var a asks
+	cancelled := 0
+	for i := range maxAsks {
+		if !a.begin(mcp.NumberID(uint64(i)), func() { cancelled++ }) {
+			t.Fatal("refused within the bound")
+		}
+	}
+	if a.begin(mcp.NumberID(99), func() {}) {
+		t.Error("one over the bound")
+	}
+	a.cancel(mcp.NumberID(3))
+	a.cancel(mcp.NumberID(99))
+	a.end(mcp.NumberID(3))
+	if cancelled != 1 || a.begin(mcp.NumberID(4), func() {}) || !a.begin(mcp.NumberID(3), func() {}) {
+		t.Errorf("%d cancelled", cancelled)
+	}
+}
