@@ -12,6 +12,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -119,10 +120,19 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		return res, nil
 	}
 	if late := watch.expired(); late != "" {
-		return nil, &mcp.Fault{Code: mcp.CodeDeadline, Outcome: mcp.Unknown, Backend: b.cfg.Name, Message: late, Cause: err}
+		return nil, &mcp.Fault{Code: mcp.CodeDeadline, Outcome: outcome(err), Backend: b.cfg.Name, Message: late, Cause: err}
 	}
 	b.noteFailure(err)
 	return nil, err
+}
+
+// outcome is what an error says of the request's fate: one that was still waiting
+// for a connection has not run.
+func outcome(err error) mcp.Outcome {
+	if f, ok := errors.AsType[*mcp.Fault](err); ok && f.Outcome != "" {
+		return f.Outcome
+	}
+	return mcp.Unknown
 }
 
 func (b *Backend) publish(o *Offer) {

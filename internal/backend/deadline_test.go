@@ -89,6 +89,21 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
+func TestDeadlineBeforeTheCallWasSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waiting := mcp.HandlerFunc(func(ctx context.Context, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+			<-ctx.Done()
+			return nil, &mcp.Fault{Outcome: mcp.NotDispatched}
+		})
+		b := New(Config{Name: "shelf", Handler: waiting})
+		_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{})
+		fault, ok := errors.AsType[*mcp.Fault](err)
+		if !ok || fault.Code != mcp.CodeDeadline || fault.Outcome != mcp.NotDispatched {
+			t.Errorf("got %#v, want a deadline fault, outcome not_dispatched", err)
+		}
+	})
+}
+
 func TestCallerWhoLeavesIsNotADeadline(t *testing.T) {
 	s := newShelf(false)
 	s.onCall = func(ctx context.Context, _ mcp.Caller) { <-ctx.Done() }
