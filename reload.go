@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
@@ -17,7 +18,8 @@ import (
 var ErrClosed = errors.New("the gateway has been shut down")
 
 // Reload puts another configuration to work. Backends whose entries stayed the
-// same are not touched; those that are gone let their calls end first. Clients
+// same, but for how their items are named and which are offered, are not
+// touched; those that are gone let their calls end first. Clients
 // whose view changes are told. When the configuration cannot work, or changes
 // what only a new start can change, the error says so and the old one goes on
 // serving.
@@ -70,7 +72,7 @@ func fixed(old, next *config.Config) string {
 // waits for a backend.
 func (g *Gateway) apply(cfg *config.Config) {
 	old := g.view.Load()
-	kept := make(map[*unit]bool)
+	kept := make(map[*backend.Backend]bool)
 	next := &view{cfg: cfg, catalog: old.catalog}
 	for _, srv := range cfg.Servers {
 		if srv.Disabled {
@@ -80,13 +82,13 @@ func (g *Gateway) apply(cfg *config.Config) {
 		if u == nil {
 			u = g.start(srv, cfg.Limits)
 		}
-		kept[u] = true
+		kept[u.Backend] = true
 		next.units = append(next.units, u)
 	}
 	next.units = append(next.units, g.inProcess(old, kept, cfg)...)
 	g.view.Store(next)
 	for _, u := range old.units {
-		if !kept[u] {
+		if !kept[u.Backend] {
 			g.retire(u, cfg.Drain.Timeout)
 		}
 	}
@@ -95,14 +97,14 @@ func (g *Gateway) apply(cfg *config.Config) {
 
 // inProcess returns the units of the Handlers in this process: made once, kept
 // by every reload.
-func (g *Gateway) inProcess(old *view, kept map[*unit]bool, cfg *config.Config) []*unit {
+func (g *Gateway) inProcess(old *view, kept map[*backend.Backend]bool, cfg *config.Config) []*unit {
 	var units []*unit
 	for _, p := range g.opt.InProcess {
 		u, ok := old.unit(p.Name)
 		if !ok {
 			u = g.startInProcess(p, cfg.Limits)
 		}
-		kept[u] = true
+		kept[u.Backend] = true
 		units = append(units, u)
 	}
 	return units

@@ -63,9 +63,18 @@ func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
 	return u
 }
 
-// same reports whether the unit can serve on under another configuration.
-func (u *unit) same(srv *config.Server, limits *config.Limits) bool {
-	return u.client != nil && reflect.DeepEqual(&u.srv, srv) && u.limits == *limits
+// under returns the unit as another entry of the configuration has it, or nil
+// where that takes another backend. How items are named, and which are offered,
+// is no concern of the backend, which keeps its sessions and processes.
+func (u *unit) under(srv *config.Server, limits *config.Limits) *unit {
+	own := u.srv
+	own.Prefix, own.Rename, own.Include, own.Exclude = srv.Prefix, srv.Rename, srv.Include, srv.Exclude
+	if u.client == nil || u.limits != *limits || !reflect.DeepEqual(&own, srv) {
+		return nil
+	}
+	next := *u
+	next.srv = *srv
+	return &next
 }
 
 // stop no longer follows the backend, lets its calls end, and ends its sessions

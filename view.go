@@ -32,13 +32,13 @@ func (v *view) unit(name string) (*unit, bool) {
 	return v.units[i], true
 }
 
-// reuse returns the unit that serves exactly this entry already, or nil.
+// reuse returns the unit that can serve this entry already, or nil.
 func (v *view) reuse(srv *config.Server, limits *config.Limits) *unit {
 	u, ok := v.unit(srv.Name)
-	if !ok || !u.same(srv, limits) {
+	if !ok {
 		return nil
 	}
-	return u
+	return u.under(srv, limits)
 }
 
 // settled reports whether each backend has been heard of.
