@@ -54,11 +54,11 @@ func (f *flight) run(ctx context.Context, call *session.Call) (*mcp.Result, erro
 // hand gives one message to the caller. That a caller takes no more is no
 // failure of the call.
 func (f *flight) hand(ctx context.Context, m *mcp.Message) {
-	if ctx.Err() != nil {
+	if m.Kind == mcp.KindRequest {
+		f.ask(ctx, m) // who refuses it where ctx has ended: a request has an answer
 		return
 	}
-	if m.Kind == mcp.KindRequest {
-		f.ask(ctx, m)
+	if ctx.Err() != nil {
 		return
 	}
 	n, ok := f.translate(m)
@@ -106,6 +106,7 @@ const (
 	methodMessage      = "notifications/message"
 	methodSetLevel     = "logging/setLevel"
 	methodPing         = "ping"
+	methodRoots        = "roots/list"
 	methodToolsList    = "tools/list"
 	methodToolsCall    = "tools/call"
 	methodTools        = "notifications/tools/list_changed"

@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -225,13 +226,30 @@ func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
 
 func (w *legacyHTTP) ready(v mcp.Version) { w.version = v }
 
-// opened opens the listening stream, in the background: it is optional, and
-// nobody waits for it.
-func (w *legacyHTTP) opened() {
+// listenGrace is how long a session waits for its listening stream before it is
+// used without. It is longer than most ways to a server and back, and what a
+// client waits at most once per session where the server never answers.
+const listenGrace = 500 * time.Millisecond
+
+// opened opens the listening stream in the background, and waits for a while for
+// the answer to that: what a server asks or says before it has the stream, many
+// of them drop. The stream is optional, and so is the answer.
+func (w *legacyHTTP) opened(ctx context.Context) {
+	answered := make(chan struct{})
 	// Ends with the session, or when the server has no such stream; waited for by
 	// close.
-	if _, ok := w.tasks.start(w.listen); !ok {
+	_, ok := w.tasks.start(func(ctx context.Context) { w.listen(ctx, sync.OnceFunc(func() { close(answered) })) })
+	if !ok {
 		close(w.deaf)
+		return
+	}
+	grace := time.NewTimer(listenGrace)
+	defer grace.Stop()
+	select {
+	case <-answered:
+	case <-w.deaf:
+	case <-grace.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -45,6 +45,6 @@ func (w *legacyPipe) post(_ context.Context, msg []byte) error {
 
 func (w *legacyPipe) ready(mcp.Version) {}
 
-func (w *legacyPipe) opened() {}
+func (w *legacyPipe) opened(context.Context) {}
 
 func (w *legacyPipe) close(context.Context) { w.pipe.close(w.cut()) }

@@ -33,9 +33,10 @@ type legacyWire interface {
 	post(ctx context.Context, msg []byte) error
 
 	// ready is called when the revision is agreed on, before anything else is
-	// sent; opened is called when the handshake is done.
+	// sent; opened is called when the handshake is done, and returns when what the
+	// server says of itself can be heard, or ctx ends.
 	ready(v mcp.Version)
-	opened()
+	opened(ctx context.Context)
 
 	// close ends the connection. Where the server is to be told, it is.
 	close(ctx context.Context)
@@ -117,7 +118,7 @@ func (s *legacySession) initialize(ctx context.Context, client *mcp.Peer, want m
 	if err := s.wire.post(ctx, mcp.AppendNotification(nil, methodInitialized, nil)); err != nil {
 		return err
 	}
-	s.wire.opened()
+	s.wire.opened(ctx)
 	return nil
 }
 

@@ -24,7 +24,7 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 			return
 		}
 		before := c.pos.progress
-		status, err := w.get(ctx, &c.pos, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
+		status, err := w.get(ctx, &c.pos, func() {}, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
 		switch {
 		case isClosed(c.call.Done()) || ctx.Err() != nil:
 			return
@@ -45,14 +45,15 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 const liveAfter = 20 * time.Second
 
 // listen keeps the session's listening stream open. A server need not have one.
-// After a gap that could not be read, every list may have changed.
-func (w *legacyHTTP) listen(ctx context.Context) {
+// After a gap that could not be read, every list may have changed. answered is
+// called when the server has said yes or no to it, each time.
+func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 	defer close(w.deaf)
 	pos := position{retry: -1}
 	heard := false
 	for misses := 0; misses < maxMisses; {
 		began, before := time.Now(), pos.progress
-		status, err := w.get(ctx, &pos, w.takeStray)
+		status, err := w.get(ctx, &pos, answered, w.takeStray)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -89,8 +90,9 @@ func (w *legacyHTTP) takeStray(m *mcp.Message, bad error) (more bool) {
 var errNoStream = errors.New("no stream")
 
 // get opens a stream by GET, from pos on, and gives its messages to take. It
-// returns the status, 0 where there was none.
-func (w *legacyHTTP) get(ctx context.Context, pos *position, take taker) (int, error) {
+// returns the status, 0 where there was none. answered is called as soon as the
+// status is there.
+func (w *legacyHTTP) get(ctx context.Context, pos *position, answered func(), take taker) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h := w.headers()
@@ -103,6 +105,7 @@ func (w *legacyHTTP) get(ctx context.Context, pos *position, take taker) (int, e
 		return 0, err
 	}
 	defer drain(resp, cancel)
+	answered()
 	if resp.StatusCode/100 == 2 && mediaType(resp) != "text/event-stream" {
 		return resp.StatusCode, errNoStream
 	}

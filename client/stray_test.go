@@ -1,0 +1,171 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// never does not answer before the request ends that it was asked in.
+func never(ctx context.Context, _ *mcp.Request) (*mcp.Result, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A server on a pipe asks for the roots when the handshake is done, and then
+// answers the call that the handshake was made for. The question was not the
+// call's, and it does not end with it. What must not be asked twice does.
+func TestAskThatOutlivesItsCall(t *testing.T) {
+	const ended = `{"jsonrpc":"2.0","id":"q","error":{"code":-32603,"message":"the request that this one belongs to has ended"}}`
+	tests := []struct {
+		method, want string
+		later        []string // what the session is asked once the call is over
+	}{
+		{"roots/list", `{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`, []string{"roots/list"}},
+		{"elicitation/create", ended, nil},
+		{"sampling/createMessage", ended, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.method, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				answers := make(chan string, 1)
+				asked := make(chan struct{})
+				s := &zoo.Lines{On: map[string]func(*zoo.Line){
+					"tools/call": func(x *zoo.Line) {
+						x.Send(`{"jsonrpc":"2.0","id":"q","method":"` + tt.method + `","params":{}}`)
+						<-asked
+						x.Polite()
+					},
+					"response": func(x *zoo.Line) { answers <- string(x.Msg.Raw) },
+				}}
+				c, _ := dialLines(t, s, client.Config{})
+				later := &recorder{answer: says(`{"roots":[]}`)}
+				scope := mcp.NewScope("s", later)
+				defer scope.End()
+				caller := &recorder{answer: func(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+					close(asked)
+					return never(ctx, req)
+				}}
+				res, err := within(t, c, in(scope, echo(t)), caller)
+				wantResult(t, res, err, `{"content":[]}`)
+				if got := <-answers; got != tt.want {
+					t.Errorf("got  %s\nwant %s", got, tt.want)
+				}
+				wantStrings(t, "asked during the call", caller.asked(), []string{tt.method})
+				wantStrings(t, "asked after the call", later.asked(), tt.later)
+			})
+		})
+	}
+}
+
+// A server takes back what it asked after the call was over.
+func TestAskThatOutlivesItsCallIsTakenBack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		asked, again, ended := make(chan struct{}), make(chan *zoo.Line, 1), make(chan struct{})
+		s := &zoo.Lines{On: map[string]func(*zoo.Line){
+			"tools/call": func(x *zoo.Line) {
+				x.Send(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`)
+				<-asked
+				x.Polite()
+				again <- x
+			},
+		}}
+		c, _ := dialLines(t, s, client.Config{})
+		later := make(chan struct{})
+		scope := mcp.NewScope("s", &recorder{answer: func(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+			close(later)
+			defer close(ended)
+			return never(ctx, req)
+		}})
+		defer scope.End()
+		caller := &recorder{answer: func(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+			close(asked)
+			return never(ctx, req)
+		}}
+		res, err := within(t, c, in(scope, echo(t)), caller)
+		wantResult(t, res, err, `{"content":[]}`)
+		<-later
+		(<-again).Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}`)
+		<-ended
+	})
+}
+
+// A request of a server that was waiting behind a slow receiver when its call was
+// given up is answered all the same.
+func TestAskOfACallThatWasGivenUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		answers := make(chan string, 1)
+		sent := make(chan struct{})
+		s := &zoo.Lines{On: map[string]func(*zoo.Line){
+			"tools/call": func(x *zoo.Line) {
+				x.Send(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
+				x.Send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
+				// Answered, so that what was sent before has been read.
+				x.Send(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
+			},
+			"response": func(x *zoo.Line) {
+				if x.Msg.ID.String() == `"p"` {
+					close(sent)
+					return
+				}
+				answers <- string(x.Msg.Raw)
+			},
+		}}
+		c, _ := dialLines(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		caller := &recorder{block: make(chan struct{})}
+		call := launch(t, c, in(scope, echo(t)), caller)
+		<-sent
+		call.cancel()
+		<-call.done
+		const want = `{"jsonrpc":"2.0","id":"q","error":{"code":-32603,"message":"the request that this one belongs to has ended"}}`
+		if got := <-answers; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		wantStrings(t, "asked", caller.asked(), nil)
+	})
+}
+
+// What a server asks before it has the listening stream is lost, so that the
+// first call waits for that stream; but not long, for it is optional.
+func TestFirstCallWaitsForTheListeningStream(t *testing.T) {
+	tests := []struct {
+		name string
+		get  func(s *station, x *zoo.Exchange)
+		want time.Duration
+	}{
+		{"slow", func(s *station, x *zoo.Exchange) { <-time.After(200 * time.Millisecond); s.serveListen(x) }, 200 * time.Millisecond},
+		{"refused", func(_ *station, x *zoo.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }, 0},
+		{"no stream", func(_ *station, x *zoo.Exchange) { x.Status(http.StatusOK, "text/html", "") }, 0},
+		{"broken", func(_ *station, x *zoo.Exchange) { x.Abort() }, 500 * time.Millisecond},
+		{"silent", func(_ *station, x *zoo.Exchange) { x.Hold() }, 500 * time.Millisecond},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newStation()
+				s.On["GET"] = func(x *zoo.Exchange) { tt.get(s, x) }
+				c := dialHTTP(t, s, client.Config{})
+				scope := mcp.NewScope("s", nil)
+				defer scope.End()
+				for _, want := range []time.Duration{tt.want, 0} {
+					began := time.Now()
+					res, err := within(t, c, in(scope, echo(t)), &recorder{})
+					wantResult(t, res, err, `{"content":[]}`)
+					if took := time.Since(began); took != want {
+						t.Errorf("the call took %v, want %v", took, want)
+					}
+				}
+			})
+		})
+	}
+}
