@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -37,9 +38,16 @@ type site struct {
 // afterwards, so that whatever is left running fails the test.
 func bubble(t *testing.T, h mcp.Handler, cfg server.Config, f func(*site)) {
 	t.Helper()
+	bubbleWith(t, h, cfg, func(*http.Server) {}, f)
+}
+
+// bubbleWith is bubble with an http.Server that the test has a say in.
+func bubbleWith(t *testing.T, h mcp.Handler, cfg server.Config, tune func(*http.Server), f func(*site)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{t: t, server: server.New(h, cfg), net: memnet.Listen()}
 		s.http = &http.Server{Handler: s.server}
+		tune(s.http)
 		s.tr = s.net.Transport()
 		s.tr.DisableCompression = true
 		s.client = &http.Client{Transport: s.tr}
@@ -56,7 +64,7 @@ func bubble(t *testing.T, h mcp.Handler, cfg server.Config, f func(*site)) {
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			t.Errorf("Serve = %v, want http.ErrServerClosed", err)
 		}
-		synctest.Wait()
+		time.Sleep(time.Second) // net/http lingers for half of that on a connection that it closes
 	})
 }
 
@@ -71,7 +79,7 @@ type reply struct {
 func (r reply) events(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	er := frame.NewEventReader(strings.NewReader(r.body), 1<<20)
+	er := frame.NewEventReader(strings.NewReader(r.body), 4<<20)
 	for {
 		e, err := er.Next()
 		if errors.Is(err, io.EOF) {
@@ -129,8 +137,24 @@ func (s *site) do(r *http.Request) reply {
 
 func (s *site) post(body string, hs ...headers) reply {
 	s.t.Helper()
-	return s.do(s.request(s.t.Context(), http.MethodPost, body, hs...))
+	return s.do(s.request(s.ctx(), http.MethodPost, body, hs...))
 }
+
+// async sends a request and returns where its reply will be.
+func (s *site) async(r *http.Request) <-chan reply {
+	out := make(chan reply, 1)
+	go func() { out <- s.do(r) }() // ends with the response
+	return out
+}
+
+// pass lets time go by.
+func (s *site) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// ctx returns the context of the bubble.
+func (s *site) ctx() context.Context { return s.t.Context() }
 
 // open sends a request and returns the events of the stream that answers.
 func (s *site) open(ctx context.Context, method, body string, hs ...headers) *stream {
@@ -303,9 +327,52 @@ func (g *gate) serve(ctx context.Context, _ *mcp.Request, _ mcp.Caller) (*mcp.Re
 	}
 }
 
+// gated runs f in a bubble with a site whose tool "wait" is a gate, and so is
+// what becomes of notifications/roots/list_changed. The gate belongs to the
+// bubble.
+func gated(t *testing.T, cfg server.Config, f func(*site, *gate)) {
+	t.Helper()
+	var g *gate
+	wait := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) { return g.serve(ctx, req, c) }
+	h := tools(map[string]mcp.HandlerFunc{"wait": wait, "notifications/roots/list_changed": wait, "echo": quick(`{"content":[]}`)})
+	bubble(t, h, cfg, func(s *site) {
+		g = newGate()
+		f(s, g)
+	})
+}
+
 func equal(t *testing.T, what, got, want string) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s:\n got %s\nwant %s", what, got, want)
 	}
+}
+
+// ctxType is short for the first parameter of a Handler.
+type ctxType = context.Context
+
+// noLength hides how long a body is.
+type noLength struct{ io.Reader }
+
+func (noLength) Close() error { return nil }
+
+// drip is a body that comes in pieces.
+type drip struct {
+	every time.Duration
+	text  string // endless blanks where empty
+	piece int
+}
+
+func (d *drip) Read(p []byte) (int, error) {
+	time.Sleep(d.every)
+	if d.text == "" && d.piece == 0 {
+		p[0] = ' '
+		return 1, nil
+	}
+	if d.text == "" {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), d.piece)], d.text)
+	d.text = d.text[n:]
+	return n, nil
 }

@@ -4,17 +4,309 @@
 package server_test
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-func TestModernCall(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
-	bubble(t, h, server.Config{}, func(s *site) {
-		got := s.call("echo")
-		equal(t, "body", got.body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
-		equal(t, "type", got.header.Get("Content-Type"), "application/json")
+// raw returns a request with exactly these params.
+func raw(id, method, params string) string {
+	if params != "" {
+		params = `,"params":` + params
+	}
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `"` + params + `}`
+}
+
+// The metadata that each request carries, and the headers that mirror it.
+// FAULTS 30, 31, 32; H1 to H7; V1. In this order: what is missing in the body,
+// what differs from it, what is not served.
+func TestModernRefusals(t *testing.T) {
+	const lacks = "params._meta lacks %q; each request names it"
+	version, caps := mcp.MetaVersion.Key(), mcp.MetaClientCapabilities.Key()
+	only := func(kv ...string) string { return `{"name":"echo","_meta":{` + strings.Join(kv, ",") + `}}` }
+	v := func(s string) string { return fmt.Sprintf(`%q:%s`, version, s) }
+	c := fmt.Sprintf(`%q:{}`, caps)
+	h := modernHeaders("tools/call", "echo")
+	hv := func(k, val string) headers {
+		out := headers{}
+		for kk, vv := range h {
+			out[kk] = vv
+		}
+		out[k] = val
+		return out
+	}
+	const unsupported = `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"unsupported protocol version \"1900-01-01\"",` +
+		`"data":{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"1900-01-01"}}}`
+	good := only(v(`"2026-07-28"`), c)
+	tests := []refusalCase{
+		{name: "no params", body: raw("1", "tools/call", ""), header: h, status: 400, want: wireError("1", "-32602", fmt.Sprintf(lacks, version))},
+		{name: "no _meta", body: raw("1", "tools/call", `{"name":"echo"}`), header: h, status: 400, want: wireError("1", "-32602", fmt.Sprintf(lacks, version))},
+		{name: "no version", body: raw("1", "tools/call", only(c)), header: h, status: 400, want: wireError("1", "-32602", fmt.Sprintf(lacks, version))},
+		{name: "version is no string", body: raw("1", "tools/call", only(v(`1`), c)), header: h, status: 400, want: wireError("1", "-32602", fmt.Sprintf(lacks, version))},
+		{name: "no capabilities", body: raw("1", "tools/call", only(v(`"2026-07-28"`))), header: h, status: 400, want: wireError("1", "-32602", fmt.Sprintf(lacks, caps))},
+		{name: "capabilities are no object", body: raw("1", "tools/call", only(v(`"2026-07-28"`), fmt.Sprintf(`%q:[]`, caps))), header: h, status: 400, want: wireError("1", "-32602", fmt.Sprintf(lacks, caps))},
+
+		{name: "no version header", body: raw("1", "tools/call", good), header: hv("MCP-Protocol-Version", "-"), status: 400,
+			want: wireError("1", "-32020", `MCP-Protocol-Version header is missing; the body says "2026-07-28"`)},
+		{name: "another version header", body: raw("1", "tools/call", good), header: hv("MCP-Protocol-Version", "2025-11-25"), status: 400,
+			want: wireError("1", "-32020", `MCP-Protocol-Version header says "2025-11-25"; the body says "2026-07-28"`)},
+		{name: "the body's version is unknown, and the header says another", body: raw("1", "tools/call", only(v(`"1900-01-01"`), c)), header: h, status: 400,
+			want: wireError("1", "-32020", `MCP-Protocol-Version header says "2026-07-28"; the body says "1900-01-01"`)},
+		{name: "no method header", body: raw("1", "tools/call", good), header: hv("Mcp-Method", "-"), status: 400,
+			want: wireError("1", "-32020", `Mcp-Method header is missing; the body says "tools/call"`)},
+		{name: "method header in another case", body: raw("1", "tools/call", good), header: hv("Mcp-Method", "TOOLS/CALL"), status: 400,
+			want: wireError("1", "-32020", `Mcp-Method header says "TOOLS/CALL"; the body says "tools/call"`)},
+		{name: "no name header", body: raw("1", "tools/call", good), header: hv("Mcp-Name", "-"), status: 400,
+			want: wireError("1", "-32020", `Mcp-Name header is missing; the body says "echo"`)},
+		{name: "harmless header, dangerous body", body: raw("1", "tools/call", good), header: hv("Mcp-Name", "harmless"), status: 400,
+			want: wireError("1", "-32020", `Mcp-Name header says "harmless"; the body says "echo"`)},
+		{name: "bad base64", body: raw("1", "tools/call", good), header: hv("Mcp-Name", "=?base64?a?="), status: 400,
+			want: wireError("1", "-32020", `Mcp-Name header "=?base64?a?=": header value: invalid base64 between =?base64? and ?=; the body says "echo"`)},
+		{name: "upper case sentinel is a literal", body: raw("1", "tools/call", good), header: hv("Mcp-Name", "=?BASE64?ZWNobw==?="), status: 400,
+			want: wireError("1", "-32020", `Mcp-Name header says "=?BASE64?ZWNobw==?="; the body says "echo"`)},
+		{name: "a long value is cut", body: raw("1", "tools/call", good), header: hv("Mcp-Name", strings.Repeat("x", 100)), status: 400,
+			want: wireError("1", "-32020", `Mcp-Name header says "`+strings.Repeat("x", 64)+`"...; the body says "echo"`)},
+		{name: "no name at all", body: raw("1", "tools/call", `{"_meta":{`+meta+`}}`), header: h, status: 400,
+			want: wireError("1", "-32602", `params.name must be a string`)},
+
+		{name: "unknown version", body: raw("1", "tools/call", only(v(`"1900-01-01"`), c)), header: hv("MCP-Protocol-Version", "1900-01-01"), status: 400, want: unsupported},
+		{name: "log level", body: raw("1", "tools/call", only(v(`"2026-07-28"`), c, `"io.modelcontextprotocol/logLevel":"loud"`)), header: h, status: 400,
+			want: wireError("1", "-32602", `unknown log level "\"loud\"" in _meta`)},
+		{name: "a response", body: `{"jsonrpc":"2.0","id":1,"result":{}}`, header: h, status: 400, want: invalid("the body is a response; send a request")},
+	}
+	for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
+		tests = append(tests, refusalCase{name: method, body: modern("1", method, ""), header: modernHeaders(method, ""), status: 404,
+			want: wireError("1", "-32601", fmt.Sprintf("method %q does not exist in 2026-07-28; this endpoint serves it to clients of 2025-11-25 and before", method))})
+	}
+	tests = append(tests, refusalCase{name: "unknown method", body: modern("1", "no/such", ""), header: modernHeaders("no/such", ""), status: 404,
+		want: wireError("1", "-32601", `unknown method "no/such"`)})
+	bubble(t, never(t), server.Config{}, func(s *site) {
+		for _, tt := range tests {
+			s.refuses(tt)
+		}
 	})
+}
+
+func TestModernHeaderTwice(t *testing.T) {
+	bubble(t, never(t), server.Config{}, func(s *site) {
+		r := s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"))
+		r.Header.Add("Mcp-Name", "echo")
+		equal(t, "body", s.do(r).body, wireError("1", "-32020", `Mcp-Name header stands 2 times; the body says "echo"`))
+	})
+}
+
+// What a modern result says that its maker did not, and what stays as it came.
+func TestModernResults(t *testing.T) {
+	const list = `"tools":[ {"name" : "a"} ]`
+	tests := []struct{ name, method, result, want string }{
+		{"type", "tools/call", `{"content":[]}`, `{"content":[],"resultType":"complete"}`},
+		{"type is there", "tools/call", `{"resultType":"complete"}`, `{"resultType":"complete"}`},
+		{"input required", "tools/call", `{"resultType":"input_required","inputRequests":{}}`, `{"resultType":"input_required","inputRequests":{}}`},
+		{"hints", "tools/list", `{` + list + `}`, `{` + list + `,"resultType":"complete","ttlMs":0,"cacheScope":"private"}`},
+		{"hints are there", "tools/list", `{"ttlMs":5,"cacheScope":"public","resultType":"complete"}`, `{"ttlMs":5,"cacheScope":"public","resultType":"complete"}`},
+		{"no hints on what is not complete", "resources/read", `{"resultType":"input_required"}`, `{"resultType":"input_required"}`},
+		{"number texts", "tools/call", `{"x":1.0e+2,"y":9007199254740993,"resultType":"complete"}`, `{"x":1.0e+2,"y":9007199254740993,"resultType":"complete"}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := mcp.HandlerFunc(func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(tt.result) })
+			params, name := "", ""
+			switch mcp.NameField(tt.method) {
+			case mcp.FieldName:
+				params, name = `"name":"n"`, "n"
+			case mcp.FieldURI:
+				params, name = `"uri":"u:"`, "u:"
+			}
+			bubble(t, h, server.Config{}, func(s *site) {
+				got := s.post(modern("1", tt.method, params), modernHeaders(tt.method, name))
+				equal(t, "body", got.body, `{"jsonrpc":"2.0","id":1,"result":`+tt.want+`}`)
+			})
+		})
+	}
+}
+
+// The edge knows which revisions the endpoint serves; the Handler does not.
+func TestDiscoverNamesAllVersions(t *testing.T) {
+	bubble(t, tools(nil), server.Config{}, func(s *site) {
+		got := s.post(modern("1", "server/discover", ""), modernHeaders("server/discover", ""))
+		const want = `"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
+		if !strings.Contains(got.body, want) {
+			t.Errorf("discover: %s; want %s", got.body, want)
+		}
+	})
+}
+
+// Codes that a modern client must not see, and the status that goes with an
+// error which comes before the first byte. J9.
+func TestModernErrors(t *testing.T) {
+	tests := []struct {
+		name   string
+		err    error
+		status int
+		want   string
+	}{
+		{"invalid params is an answer", mcp.Errorf(-32602, "no"), 200, `{"code":-32602,"message":"no"}`},
+		{"resource not found", mcp.Errorf(-32002, "no"), 200, `{"code":-32602,"message":"no"}`},
+		{"url elicitation", mcp.Errorf(-32042, "no"), 200, `{"code":1005,"message":"no"}`},
+		{"reserved", mcp.Errorf(-32050, "no"), 200, `{"code":-32603,"message":"no"}`},
+		{"reserved, as it came", &mcp.Error{Code: -32050, Message: "no", Data: []byte(`{"a":1}`), Raw: []byte(`{"code":-32050,"message":"no","data":{"a":1}}`)},
+			200, `{"code":-32603,"message":"no","data":{"a":1}}`},
+		{"as it came", &mcp.Error{Code: -1, Message: "no", Raw: []byte(`{"message":"no", "code":-1}`)}, 200, `{"message":"no", "code":-1}`},
+		{"header mismatch", mcp.Errorf(-32020, "no"), 400, `{"code":-32020,"message":"no"}`},
+		{"capability", mcp.Errorf(-32021, "no"), 400, `{"code":-32021,"message":"no"}`},
+		{"method", mcp.Errorf(-32601, "no"), 404, `{"code":-32601,"message":"no"}`},
+		{"wrapped", fmt.Errorf("calling: %w", mcp.Errorf(-32601, "no")), 404, `{"code":-32601,"message":"no"}`},
+		{"fault", &mcp.Fault{Code: 1001, Outcome: mcp.NotDispatched, Backend: "b", Message: "is down", Cause: fmt.Errorf("secret")}, 200,
+			`{"code":1001,"message":"backend \"b\": is down; the request was not sent","data":{"source":"gateway","outcome":"not_dispatched","backend":"b"}}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := tools(map[string]mcp.HandlerFunc{"f": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return nil, tt.err }})
+			bubble(t, h, server.Config{}, func(s *site) {
+				got := s.call("f")
+				equal(t, "body", got.body, `{"jsonrpc":"2.0","id":1,"error":`+tt.want+`}`)
+				if got.status != tt.status {
+					t.Errorf("status %d, want %d", got.status, tt.status)
+				}
+			})
+		})
+	}
+}
+
+// What a Handler gets of a modern request.
+func TestModernRequest(t *testing.T) {
+	var got mcp.Request
+	h := tools(map[string]mcp.HandlerFunc{"f": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		got = *req
+		return result(`{}`)
+	}})
+	bubble(t, h, server.Config{}, func(s *site) {
+		body := raw("1", "tools/call", `{"name":"f","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+			`"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/clientInfo":{"name":"c"},"io.modelcontextprotocol/logLevel":"error"}}`)
+		s.post(body, modernHeaders("tools/call", "f"), headers{"Mcp-Param-Region": "eu", "Mcp-Session-Id": "x"})
+	})
+	equal(t, "version", string(got.Client.Version), "2026-07-28")
+	equal(t, "info", string(got.Client.Info), `{"name":"c"}`)
+	equal(t, "capabilities", string(got.Client.Capabilities), `{"roots":{}}`)
+	equal(t, "level", got.LogLevel.String(), "error")
+	equal(t, "headers", fmt.Sprint(got.ParamHeaders), "map[Mcp-Param-Region:[eu]]")
+	if got.Scope != nil || !got.TakesInputRequired {
+		t.Errorf("scope %v, takes input_required %v; want none, true", got.Scope, got.TakesInputRequired)
+	}
+}
+
+// A request without parameter headers still has a layer of headers: nil would
+// say that there is nothing to check.
+func TestModernRequestWithoutParamHeaders(t *testing.T) {
+	missing := true
+	h := tools(map[string]mcp.HandlerFunc{"f": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		missing = req.ParamHeaders == nil
+		return result(`{}`)
+	}})
+	bubble(t, h, server.Config{}, func(s *site) { s.call("f") })
+	if missing {
+		t.Error("ParamHeaders is nil")
+	}
+}
+
+// U2, U9, C8: only what the request asked for is sent, and only its own.
+func TestModernNotifications(t *testing.T) {
+	say := func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		for _, n := range []struct{ method, params string }{
+			{"notifications/progress", `{"progressToken":"mine","progress":1}`},
+			{"notifications/progress", `{"progressToken":"other","progress":1}`},
+			{"notifications/message", `{"level":"info","data":1}`},
+			{"notifications/message", `{"level":"error","data":2}`},
+			{"notifications/message", `{"level":"strange","data":3}`},
+		} {
+			if err := c.Notify(ctx, note(t, n.method, n.params)); err != nil {
+				return nil, err
+			}
+		}
+		return result(`{}`)
+	}
+	const (
+		progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"mine","progress":1}}`
+		loud     = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":2}}`
+		end      = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`
+	)
+	tests := []struct {
+		name, meta string
+		want       []string
+	}{
+		{"nothing asked for", ``, nil},
+		{"progress", `,"progressToken":"mine"`, []string{progress, end}},
+		{"errors", `,"io.modelcontextprotocol/logLevel":"warning"`, []string{loud, end}},
+		{"both", `,"progressToken":"mine","io.modelcontextprotocol/logLevel":"error"`, []string{progress, loud, end}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, tools(map[string]mcp.HandlerFunc{"say": say}), server.Config{}, func(s *site) {
+				got := s.post(raw("1", "tools/call", `{"name":"say","_meta":{`+meta+tt.meta+`}}`), modernHeaders("tools/call", "say"))
+				if tt.want == nil {
+					equal(t, "body", got.body, end)
+					return
+				}
+				equal(t, "events", strings.Join(got.events(t), "\n"), strings.Join(tt.want, "\n"))
+				equal(t, "buffering", got.header.Get("X-Accel-Buffering"), "no")
+				equal(t, "caching", got.header.Get("Cache-Control"), "no-store")
+			})
+		})
+	}
+}
+
+func TestModernNotificationIsAccepted(t *testing.T) {
+	bubble(t, never(t), server.Config{}, func(s *site) {
+		got := s.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		if got.status != 202 || got.body != "" {
+			t.Errorf("%d %q, want 202 without a body", got.status, got.body)
+		}
+	})
+}
+
+// U1: a modern client is never sent a request.
+func TestModernClientIsNotAsked(t *testing.T) {
+	h := tools(map[string]mcp.HandlerFunc{"ask": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		return c.Ask(ctx, &mcp.Request{Method: "roots/list"})
+	}})
+	bubble(t, h, server.Config{}, func(s *site) {
+		got := s.call("ask")
+		if !strings.Contains(got.body, `"code":1005,"message":"roots/list cannot be put to a client of 2026-07-28`) {
+			t.Errorf("%s; want an error that names what is missing", got.body)
+		}
+	})
+}
+
+// A large result passes without being touched, as JSON and on a stream.
+func TestLargeResult(t *testing.T) {
+	for _, pretty := range []bool{false, true} {
+		text := `{"resultType":"complete","x":"` + strings.Repeat("0123456789", 100_000) + `"}`
+		if pretty {
+			text = strings.Replace(text, ",", ",\r\n  ", 1)
+		}
+		h := tools(map[string]mcp.HandlerFunc{
+			"json": quick(text),
+			"sse": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+				if err := c.Notify(ctx, note(t, "notifications/x", `{}`)); err != nil {
+					return nil, err
+				}
+				return result(text)
+			},
+		})
+		want := `{"jsonrpc":"2.0","id":1,"result":` + text + `}`
+		bubble(t, h, server.Config{}, func(s *site) {
+			if got := s.call("json").body; got != want {
+				t.Errorf("JSON: %d bytes, want %d", len(got), len(want))
+			}
+			events := s.call("sse").events(t)
+			flat := strings.NewReplacer("\r", " ", "\n", " ")
+			if len(events) != 2 || flat.Replace(events[1]) != flat.Replace(want) {
+				t.Errorf("SSE: %d events; want the result as the second", len(events))
+			}
+		})
+	}
 }

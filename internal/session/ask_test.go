@@ -103,9 +103,9 @@ func TestAskEndsWithItsExchange(t *testing.T) {
 			s := newSession(rules())
 			x, y := begin(t, s, 1), begin(t, s, 2)
 			c := attach(x.Stream())
-			taken, waiting := mustAsk(t, x.Stream()), (*session.Ask)(nil)
+			taken := mustAsk(t, x.Stream())
 			take(c)
-			waiting = mustAsk(t, x.Stream())
+			waiting := mustAsk(t, x.Stream())
 			end(x)
 			for _, a := range []*session.Ask{taken, waiting} {
 				if !isDone(a) || !errors.Is(a.Answer().Err, mcp.ErrRequestEnded) {

@@ -60,9 +60,8 @@ type driven struct {
 }
 
 type asked struct {
-	ask    *session.Ask
-	on     *driven
-	closed bool
+	ask *session.Ask
+	on  *driven
 }
 
 func newDriver(t *testing.T) *driver {

@@ -1,0 +1,289 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// refusalCase is a request that goes no further than the edge.
+type refusalCase struct {
+	name   string
+	method string // POST where empty
+	path   string
+	body   string
+	header headers
+	status int
+	want   string    // the whole body
+	also   [2]string // a header of the response
+}
+
+func invalid(message string) string {
+	return `{"jsonrpc":"2.0","error":{"code":-32600,"message":` + string(mcp.AppendString(nil, message)) + `}}`
+}
+
+func wireError(id, code, message string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":` + code + `,"message":` + string(mcp.AppendString(nil, message)) + `}}`
+}
+
+func (s *site) refuses(tt refusalCase) {
+	s.t.Helper()
+	method := tt.method
+	if method == "" {
+		method = http.MethodPost
+	}
+	r := s.request(s.ctx(), method, tt.body, tt.header)
+	r.URL.RawQuery = tt.path
+	got := s.do(r)
+	if got.status != tt.status {
+		s.t.Errorf("%s: status %d, want %d", tt.name, got.status, tt.status)
+	}
+	equal(s.t, tt.name, got.body, tt.want)
+	if k := tt.also[0]; k != "" {
+		equal(s.t, tt.name+": "+k, got.header.Get(k), tt.also[1])
+	}
+}
+
+// never is a Handler that must not be reached.
+func never(t *testing.T) mcp.Handler {
+	return tools(map[string]mcp.HandlerFunc{"echo": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		t.Errorf("%s %s reached the handler", req.Method, req.Params.Bytes())
+		return result(`{}`)
+	}})
+}
+
+// Refusals of the HTTP request itself, in the order in which they are made.
+// FAULTS 1, 2, 14, 15, 16; T1, T2, T11, T12; A6.
+func TestHTTPRefusals(t *testing.T) {
+	echo := modern("1", "tools/call", `"name":"echo"`)
+	h := modernHeaders("tools/call", "echo")
+	with := func(kv ...string) headers {
+		out := headers{}
+		for k, v := range h {
+			out[k] = v
+		}
+		for i := 0; i < len(kv); i += 2 {
+			out[kv[i]] = kv[i+1]
+		}
+		return out
+	}
+	var tests []refusalCase
+	for _, host := range []string{"evil.example", "evil.example:80", "localhost.evil.com", "127.0.0.1.evil.com", "localhost.", "10.0.0.1", "[::2]", "0.0.0.0"} {
+		tests = append(tests, refusalCase{name: "host " + host, body: echo, header: with("Host", host), status: 403,
+			want: invalid(`host "` + host + `" is not served here (allowedHosts)`)})
+	}
+	for _, origin := range []string{"null", "http://evil.example", "http://localhost:81", "HTTP://localhost", "http://localhost.",
+		"http://localhost.evil.com", "http://127.0.0.1.evil.com", "http://[::2]", "http://localhost/", "http://user@localhost", "file://localhost", "localhost"} {
+		tests = append(tests, refusalCase{name: "origin " + origin, body: echo, header: with("Origin", origin), status: 403,
+			want: invalid(`origin "` + origin + `" may not call (allowedOrigins)`)})
+	}
+	tests = append(tests,
+		refusalCase{name: "method", method: "PUT", status: 405, want: invalid(`method "PUT" is not served here`), also: [2]string{"Allow", "GET, POST, DELETE"}},
+		refusalCase{name: "preflight", method: "OPTIONS", status: 405, want: invalid(`method "OPTIONS" is not served here`)},
+		refusalCase{name: "origin before method", method: "OPTIONS", header: headers{"Origin": "http://evil.example"}, status: 403,
+			want: invalid(`origin "http://evil.example" may not call (allowedOrigins)`)},
+		refusalCase{name: "token in the query", path: "access_token=x", body: echo, header: h, status: 401,
+			want: invalid("tokens in the query are not accepted"), also: [2]string{"WWW-Authenticate", "Bearer"}},
+		refusalCase{name: "text/plain", body: echo, header: with("Content-Type", "text/plain"), status: 415,
+			want: invalid(`content type must be application/json, not "text/plain"`)},
+		refusalCase{name: "no content type", body: echo, header: with("Content-Type", "-"), status: 415,
+			want: invalid(`content type must be application/json, not ""`)},
+		refusalCase{name: "two content types", body: echo, header: with("Content-Type", "application/json, text/plain"), status: 415,
+			want: invalid(`content type must be application/json, not "application/json, text/plain"`)},
+		refusalCase{name: "gzip", body: echo, header: with("Content-Encoding", "gzip"), status: 415,
+			want: invalid(`request encodings are not accepted (content-encoding: "gzip")`)},
+		refusalCase{name: "no accept", body: echo, header: with("Accept", "-"), status: 406,
+			want: invalid("accept must list both application/json and text/event-stream")},
+		refusalCase{name: "half an accept", body: echo, header: with("Accept", "application/json"), status: 406,
+			want: invalid("accept must list both application/json and text/event-stream")},
+		refusalCase{name: "length over the limit", body: strings.Repeat(" ", 4<<20+1), header: h, status: 413,
+			want: invalid("body exceeds 4 MiB (limits.requestBody)")},
+		refusalCase{name: "GET without accept", method: "GET", header: headers{"Accept": "application/json"}, status: 406,
+			want: invalid("accept must list text/event-stream")},
+	)
+	bubble(t, never(t), server.Config{}, func(s *site) {
+		for _, tt := range tests {
+			s.refuses(tt)
+		}
+		if got := s.server.Stats().Refused; got != uint64(len(tests)) {
+			t.Errorf("refused = %d, want %d", got, len(tests))
+		}
+	})
+}
+
+func TestTwoOriginsAreRefused(t *testing.T) {
+	bubble(t, never(t), server.Config{AllowedOrigins: []string{"https://app.example"}}, func(s *site) {
+		r := s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"))
+		r.Header["Origin"] = []string{"https://app.example", "https://app.example"}
+		got := s.do(r)
+		equal(t, "body", got.body, invalid(`origin "https://app.example, https://app.example" may not call (allowedOrigins)`))
+	})
+}
+
+// What passes the checks: spellings of loopback, configured hosts and origins,
+// one's own page, types with parameters.
+func TestWhatIsAccepted(t *testing.T) {
+	cfg := server.Config{AllowedHosts: []string{"mcp.example", "other.example:8443"}, AllowedOrigins: []string{"https://app.example"}}
+	tests := []headers{
+		{"Host": "LOCALHOST:7777"},
+		{"Host": "127.0.0.1:80"},
+		{"Host": "127.8.9.1"},
+		{"Host": "[::1]:7777"},
+		{"Host": "[::1]"},
+		{"Host": "mcp.example"},
+		{"Host": "MCP.example:99"},
+		{"Host": "other.example:8443"},
+		{"Origin": "https://app.example"},
+		{"Host": "localhost:7777", "Origin": "http://localhost:7777"},
+		{"Host": "localhost:7777", "Origin": "http://127.0.0.1:7777"},
+		{"Host": "mcp.example", "Origin": "https://mcp.example"},
+		{"Content-Type": "Application/JSON; charset=utf-8"},
+		{"Content-Encoding": "identity"},
+		{"Accept": "text/event-stream;q=0.5, application/json"},
+		{"Accept": "*/*"},
+		{"Accept": "Application/*, text/*"},
+		{"Last-Event-ID": "garbage", "Mcp-Session-Id": "garbage"}, // mean nothing to the modern era
+		{"mcp-method": "tools/call"},
+		{"Mcp-Name": "=?base64?ZWNobw==?="},
+		{"Mcp-Name": "  echo "},
+	}
+	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	bubble(t, h, cfg, func(s *site) {
+		for _, hs := range tests {
+			got := s.post(modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"), hs)
+			if got.status != 200 {
+				t.Errorf("%v: %d %s", hs, got.status, got.body)
+			}
+		}
+		got := s.post(modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"), headers{"Host": "other.example:1"})
+		equal(t, "another port", got.body, invalid(`host "other.example:1" is not served here (allowedHosts)`))
+	})
+}
+
+// FAULTS 6, 7, 8, 9, 10, 12: what is no message. The text is the parser's; here
+// it matters that it gets out, with the id where that could be read.
+func TestMessageRefusals(t *testing.T) {
+	h := modernHeaders("ping", "")
+	tests := []refusalCase{
+		{name: "empty", body: "", status: 400},
+		{name: "truncated", body: `{"jsonrpc":"2.0","id":1`, status: 400},
+		{name: "trailing", body: `{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, status: 400},
+		{name: "null id", body: `{"jsonrpc":"2.0","id":null,"method":"ping"}`, status: 400},
+		{name: "fraction", body: `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, status: 400},
+		{name: "twice", body: `{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}`, status: 400},
+		{name: "deep", body: `{"jsonrpc":"2.0","id":7,"method":"ping","params":` + strings.Repeat(`{"a":`, 200) + `1` + strings.Repeat(`}`, 200) + `}`, status: 400},
+	}
+	bubble(t, never(t), server.Config{}, func(s *site) {
+		for _, tt := range tests {
+			got := s.post(tt.body, h)
+			_, err := mcp.Parse([]byte(tt.body), mcp.Limits{})
+			pe, ok := errors.AsType[*mcp.ParseError](err)
+			if !ok {
+				t.Fatalf("%s: the parser accepts it", tt.name)
+			}
+			if got.status != 400 || !strings.Contains(got.body, string(mcp.AppendString(nil, pe.Error()))) {
+				t.Errorf("%s: %d %s; want 400 and %q", tt.name, got.status, got.body, pe.Error())
+			}
+		}
+		deep := s.post(tests[len(tests)-1].body, h)
+		if !strings.HasPrefix(deep.body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32600,`) {
+			t.Errorf("M197: %s; want an error with id 7", deep.body)
+		}
+		equal(t, "batch", s.post(`[]`, h).body, invalid("batches were removed in 2025-06-18"))
+	})
+}
+
+// A body without a length is cut where it exceeds the limit, without being kept.
+func TestLongBodyWithoutLength(t *testing.T) {
+	bubble(t, never(t), server.Config{Limits: server.Limits{RequestBody: 10 << 10}}, func(s *site) {
+		r := s.request(s.ctx(), http.MethodPost, "")
+		r.Body, r.ContentLength = noLength{strings.NewReader(strings.Repeat(" ", 20<<10))}, -1
+		equal(t, "body", s.do(r).body, invalid("body exceeds 10 KiB (limits.requestBody)"))
+	})
+}
+
+// FAULTS 3: a body that drips.
+func TestSlowBody(t *testing.T) {
+	bubble(t, never(t), server.Config{}, func(s *site) {
+		r := s.request(s.ctx(), http.MethodPost, "")
+		r.Body, r.ContentLength = noLength{&drip{every: time.Second}}, -1
+		start := time.Now()
+		got := s.do(r)
+		equal(t, "body", got.body, invalid("the body came too slowly: less than 1 KiB per second"))
+		if got.status != 408 || time.Since(start) > 15*time.Second {
+			t.Errorf("status %d after %v, want 408 after 10s", got.status, time.Since(start))
+		}
+	})
+}
+
+// A body on a slow line that keeps to the minimum is accepted, however long it
+// takes.
+func TestSteadyBody(t *testing.T) {
+	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	bubble(t, h, server.Config{}, func(s *site) {
+		r := s.request(s.ctx(), http.MethodPost, "", modernHeaders("tools/call", "echo"))
+		body := modern("1", "tools/call", `"name":"echo"`) + strings.Repeat(" ", 60<<10)
+		r.Body, r.ContentLength = noLength{&drip{every: time.Second, text: body, piece: 1100}}, -1
+		start := time.Now()
+		if got := s.do(r); got.status != 200 || time.Since(start) < 50*time.Second {
+			t.Errorf("%d %s after %v; want 200 after about a minute", got.status, got.body, time.Since(start))
+		}
+	})
+}
+
+func TestAuthentication(t *testing.T) {
+	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) {
+		switch r.Header.Get("Authorization") {
+		case "Bearer good":
+			return "alice", nil
+		case "Bearer narrow":
+			return "", &server.Denial{Status: 403, Challenge: `Bearer error="insufficient_scope"`, Message: "more scope is needed"}
+		case "Bearer old":
+			return "", &server.Denial{Message: "the token has expired"}
+		default:
+			return "", errors.New("secret of the token")
+		}
+	}}
+	var seen string
+	h := tools(map[string]mcp.HandlerFunc{"who": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		seen = req.Principal
+		return result(`{}`)
+	}})
+	bubble(t, h, cfg, func(s *site) {
+		body := modern("1", "tools/call", `"name":"who"`)
+		mh := modernHeaders("tools/call", "who")
+		tests := []struct {
+			auth, body, challenge string
+			status                int
+		}{
+			{"-", invalid("not authenticated"), "Bearer", 401},
+			{"Bearer bad", invalid("not authenticated"), "Bearer", 401},
+			{"Bearer old", invalid("the token has expired"), "Bearer", 401},
+			{"Bearer narrow", invalid("more scope is needed"), `Bearer error="insufficient_scope"`, 403},
+		}
+		for _, tt := range tests {
+			got := s.post(body, mh, headers{"Authorization": tt.auth})
+			equal(t, tt.auth, got.body, tt.body)
+			equal(t, tt.auth, got.header.Get("WWW-Authenticate"), tt.challenge)
+			if got.status != tt.status {
+				t.Errorf("%s: status %d, want %d", tt.auth, got.status, tt.status)
+			}
+			for _, method := range []string{http.MethodGet, http.MethodDelete} {
+				if got := s.do(s.request(s.ctx(), method, "", headers{"Authorization": tt.auth})); got.status != tt.status {
+					t.Errorf("%s %s: status %d, want %d", method, tt.auth, got.status, tt.status)
+				}
+			}
+		}
+		if got := s.post(body, mh, headers{"Authorization": "Bearer good"}); got.status != 200 || seen != "alice" {
+			t.Errorf("%d %s as %q; want 200 as alice", got.status, got.body, seen)
+		}
+	})
+}
