@@ -333,7 +333,9 @@ func (g *gate) serve(ctx context.Context, _ *mcp.Request, _ mcp.Caller) (*mcp.Re
 func gated(t *testing.T, cfg server.Config, f func(*site, *gate)) {
 	t.Helper()
 	var g *gate
-	wait := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) { return g.serve(ctx, req, c) }
+	wait := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		return g.serve(ctx, req, c)
+	}
 	h := tools(map[string]mcp.HandlerFunc{"wait": wait, "notifications/roots/list_changed": wait, "echo": quick(`{"content":[]}`)})
 	bubble(t, h, cfg, func(s *site) {
 		g = newGate()
