@@ -152,10 +152,14 @@ func (g *Gateway) stop(ctx context.Context) error {
 		return nil
 	}
 	g.cancel()
-	var errs []error
-	for _, u := range g.view.Load().units {
-		errs = append(errs, u.stop(ctx))
+	units := g.view.Load().units
+	errs := make([]error, len(units))
+	var ending sync.WaitGroup
+	for i, u := range units {
+		// Waited for below; bounded by ctx and by what a backend is given to end.
+		ending.Go(func() { errs[i] = u.stop(ctx) })
 	}
+	ending.Wait()
 	g.wg.Wait()
 	return errors.Join(errs...)
 }

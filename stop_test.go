@@ -1,0 +1,98 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Backends that take their time to end take it together: a gateway with many of
+// them does not end later than one with a single one.
+func TestBackendsEndTogether(t *testing.T) {
+	const each = 3 * time.Second
+	end := func(n int) time.Duration {
+		var took time.Duration
+		synctest.Test(t, func(t *testing.T) {
+			server := &zoo.HTTP{Sessions: true, On: map[string]func(*zoo.Exchange){
+				http.MethodDelete: func(x *zoo.Exchange) { <-time.After(each); x.Status(http.StatusOK, "", "") },
+				"tools/list":      func(x *zoo.Exchange) { x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`) },
+			}}
+			g, err := signalbox.New(configOf(n), signalbox.Options{Transport: serveBackends(t, server)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			for i := range n {
+				callTool(t, g, fmt.Sprintf("b%d__x", i))
+			}
+			began := time.Now()
+			if err := g.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+			took = time.Since(began)
+			if asked, ended := server.Count("initialize"), server.Count(http.MethodDelete); asked != ended {
+				t.Errorf("%d sessions, and %d were ended", asked, ended)
+			}
+		})
+		return took
+	}
+	one, many := end(1), end(5)
+	if one < each {
+		t.Errorf("one backend that takes %v to end took %v", each, one)
+	}
+	if many != one {
+		t.Errorf("five backends took %v to end, one %v", many, one)
+	}
+}
+
+// callTool calls a tool for a client without a session. The backend's session is
+// kept for the next one.
+func callTool(t *testing.T, g *signalbox.Gateway, name string) {
+	t.Helper()
+	req, err := mcp.NewRequest("tools/call", fmt.Appendf(nil, `{"name":%q}`, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Client = &mcp.Peer{Version: mcp.LatestModern}
+	if _, err := g.Serve(t.Context(), req, nil); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// configOf has n backends at the same address.
+func configOf(n int) signalbox.Config {
+	var cfg signalbox.Config
+	for i := range n {
+		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: fmt.Sprintf("b%d", i), URL: "http://backend.test/mcp"})
+	}
+	return cfg
+}
+
+// serveBackends serves h in memory until the test ends, and returns the way to
+// it.
+func serveBackends(t *testing.T, h http.Handler) *http.Transport {
+	t.Helper()
+	ln := memnet.Listen()
+	srv := &http.Server{Handler: h}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
+	way := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return ln.Dial(ctx) }}
+	t.Cleanup(func() {
+		way.CloseIdleConnections()
+		srv.Close()
+		<-served
+	})
+	return way
+}
