@@ -73,7 +73,7 @@ func fixed(old, next *config.Config) string {
 func (g *Gateway) apply(cfg *config.Config) {
 	old := g.view.Load()
 	kept := make(map[*backend.Backend]bool)
-	next := &view{cfg: cfg, catalog: old.catalog}
+	next := &view{cfg: cfg}
 	for _, srv := range cfg.Servers {
 		if srv.Disabled {
 			continue
@@ -86,7 +86,9 @@ func (g *Gateway) apply(cfg *config.Config) {
 		next.units = append(next.units, u)
 	}
 	next.units = append(next.units, g.inProcess(old, kept, cfg)...)
+	next.catalog = next.build()
 	g.view.Store(next)
+	g.changes.announce()
 	for _, u := range old.units {
 		if !kept[u.Backend] {
 			g.retire(u, cfg.Drain.Timeout)

@@ -18,16 +18,15 @@ import (
 // Serve answers one request of one client. It makes a Gateway a [mcp.Handler],
 // so that a gateway can stand behind another.
 func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	v := g.view.Load()
 	switch req.Method {
 	case "tools/call":
-		return v.call(ctx, req, caller)
+		return g.call(ctx, req, caller)
 	case "prompts/get":
-		return v.prompt(ctx, req, caller)
+		return g.prompt(ctx, req, caller)
 	case "resources/read":
-		return v.read(ctx, req, caller)
+		return g.read(ctx, req, caller)
 	case "completion/complete":
-		return v.complete(ctx, req, caller)
+		return g.complete(ctx, req, caller)
 	case "tools/list":
 		return g.list(ctx, req, catalog.Tools)
 	case "resources/list":
@@ -47,11 +46,27 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 }
 
+// find looks up what a request is for, in one view. While the first lists are
+// still on their way, a name that is not known yet may be known in a moment, and
+// is waited for as the first list is.
+func (g *Gateway) find(ctx context.Context, look func(*catalog.Catalog) (*catalog.Entry, bool)) (*view, *catalog.Entry, bool) {
+	v := g.view.Load()
+	if entry, ok := look(v.catalog); ok || g.listsOpen() {
+		return v, entry, ok
+	}
+	if g.awaitLists(ctx) != nil {
+		return v, nil, false
+	}
+	v = g.view.Load()
+	entry, ok := look(v.catalog)
+	return v, entry, ok
+}
+
 // call serves tools/call. A tool that is hidden and one that does not exist
 // answer alike.
-func (v *view) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	name, _ := req.Params.Text(mcp.FieldName)
-	entry, ok := v.catalog.Tool(name)
+	v, entry, ok := g.find(ctx, func(c *catalog.Catalog) (*catalog.Entry, bool) { return c.Tool(name) })
 	if !ok {
 		return nil, unknown("tool", name)
 	}
@@ -63,26 +78,30 @@ func (v *view) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*
 	return v.forward(ctx, entry, mcp.FieldName, req, caller)
 }
 
-func (v *view) prompt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (g *Gateway) prompt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	name, _ := req.Params.Text(mcp.FieldName)
-	entry, ok := v.catalog.Prompt(name)
+	v, entry, ok := g.find(ctx, func(c *catalog.Catalog) (*catalog.Entry, bool) { return c.Prompt(name) })
 	if !ok {
 		return nil, unknown("prompt", name)
 	}
 	return v.forward(ctx, entry, mcp.FieldName, req, caller)
 }
 
-func (v *view) read(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	uri, _ := req.Params.Text(mcp.FieldURI)
-	entry, ok := v.catalog.Resource(uri)
+	v, entry, ok := g.find(ctx, func(c *catalog.Catalog) (*catalog.Entry, bool) { return c.Resource(uri) })
 	if !ok {
 		return nil, unknownResource(uri)
 	}
 	return v.forward(ctx, entry, mcp.FieldNone, req, caller)
 }
 
-func (v *view) complete(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	entry, field, ok := v.catalog.Reference(&req.Params)
+func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	var field mcp.Field
+	v, entry, ok := g.find(ctx, func(c *catalog.Catalog) (entry *catalog.Entry, ok bool) {
+		entry, field, ok = c.Reference(&req.Params)
+		return entry, ok
+	})
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "completion/complete: ref names no prompt and no resource template of this server")
 	}
@@ -114,11 +133,8 @@ func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Fiel
 // list answers from the catalog. Only the first lists of all may wait, for
 // backends that are starting up.
 func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
-	select {
-	case <-g.listable:
-	case <-g.ctx.Done():
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := g.awaitLists(ctx); err != nil {
+		return nil, err
 	}
 	v := g.view.Load()
 	now := time.Now()

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
@@ -110,7 +109,7 @@ func New(cfg Config, opt Options) (*Gateway, error) {
 		cancel:   cancel,
 	}
 	g.server = server.New(g, serverConfig(effective, opt.Logger))
-	g.view.Store(&view{cfg: effective, catalog: catalog.Build(nil, catalog.Options{})})
+	g.view.Store(&view{cfg: effective})
 	g.apply(effective)
 	g.wg.Go(g.keepCatalog) // ends with g.ctx; stop waits for it
 	return g, nil

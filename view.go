@@ -4,6 +4,7 @@
 package signalbox
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"time"
@@ -124,13 +125,14 @@ func (g *Gateway) keepCatalog() {
 // can see a difference.
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
+	settled := old.settled() // before build: who settles meanwhile is not in it yet
 	next := &view{cfg: old.cfg, units: old.units, catalog: old.build()}
 	if !g.view.CompareAndSwap(old, next) {
 		g.wantRebuild() // a reload came between
 		return false
 	}
 	g.logProblems(old.catalog, next.catalog)
-	if next.settled() {
+	if settled {
 		g.openLists()
 	}
 	if !catalog.Diff(old.catalog, next.catalog).Any() {
@@ -164,6 +166,18 @@ func (g *Gateway) listsOpen() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// awaitLists returns when lists may be given out.
+func (g *Gateway) awaitLists(ctx context.Context) error {
+	select {
+	case <-g.listable:
+		return nil
+	case <-g.ctx.Done():
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
