@@ -86,9 +86,13 @@ func (g *Gateway) apply(cfg *config.Config) {
 		next.units = append(next.units, u)
 	}
 	next.units = append(next.units, g.inProcess(old, kept, cfg)...)
-	next.catalog = next.build()
+	// keepCatalog builds the next one, and sees to it that clients are told of
+	// many changes at once. At the start nothing is known, and any backend may
+	// come to offer anything.
+	if next.catalog = old.catalog; next.catalog == nil {
+		next.catalog = next.build()
+	}
 	g.view.Store(next)
-	g.changes.announce()
 	for _, u := range old.units {
 		if !kept[u.Backend] {
 			g.retire(u, cfg.Drain.Timeout)
