@@ -27,10 +27,11 @@ type backend struct {
 	mu           sync.Mutex
 	lists        map[string][]json.RawMessage // by the member of the result
 	instructions string                       // as JSON
-	page         int                          // items of a page; 0: all
-	slow         time.Duration                // before each answer about itself
-	hung         chan struct{}                // closed to go on; nil while it answers
-	shown        map[string]bool              // methods that are shown besides calls
+	mute         bool
+	page         int             // items of a page; 0: all
+	slow         time.Duration   // before each answer about itself
+	hung         chan struct{}   // closed to go on; nil while it answers
+	shown        map[string]bool // methods that are shown besides calls
 	calls        map[string]*puppet
 	lastCall     int
 	ears         map[chan string]bool
@@ -78,6 +79,8 @@ func (b *backend) do(args []string) bool {
 		return b.offer(verb, args[1])
 	case "discover": // backend a> discover "Be kind."; the instructions
 		b.set(func() { b.instructions = args[1] })
+	case "mute": // backend a> mute; it does not announce changes, and says so
+		b.set(func() { b.mute = true })
 	case "pages": // backend a> pages 2; so many items on each
 		n, err := strconv.Atoi(args[1])
 		b.set(func() { b.page = n })
@@ -226,7 +229,7 @@ func (b *backend) hello() string {
 	defer b.mu.Unlock()
 	caps := map[string]any{"completions": struct{}{}, "logging": struct{}{}}
 	for _, k := range []string{"tools", "prompts", "resources"} {
-		caps[k] = map[string]bool{"listChanged": true}
+		caps[k] = map[string]bool{"listChanged": !b.mute}
 	}
 	raw, err := json.Marshal(caps)
 	if err != nil {

@@ -23,7 +23,7 @@ type httpWire struct {
 
 	session string
 	get     context.CancelFunc // ends the standalone stream
-	all     context.Context    //nolint:containedctx // ends everything
+	all     context.Context    // ends everything
 }
 
 func newHTTPWire(c *dialogClient) *httpWire {

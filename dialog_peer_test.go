@@ -25,24 +25,28 @@ type peer struct {
 	http   *http.Server
 	net    *memnet.Listener
 
-	mu    sync.Mutex
-	ends  []func() // what breaks the connections
-	tasks sync.WaitGroup
+	mu     sync.Mutex
+	killed bool
+	ends   []func() // what breaks the connections
+	tasks  sync.WaitGroup
 }
 
 // start begins another life.
 func (b *backend) start() {
 	life := &incarnation{}
-	b.set(func() { b.current = life })
-	if b.w.pair.out.transport == "process" {
-		return
+	if b.w.pair.out.transport != "process" {
+		life.peer = b.newPeer(life)
 	}
+	b.set(func() { b.current = life })
+}
+
+func (b *backend) newPeer(life *incarnation) *peer {
 	p := &peer{server: server.New(b.serveIn(life), server.Config{AllowedHosts: []string{"*"}}), net: memnet.Listen()}
-	life.peer = p
 	if b.w.pair.out.transport == "http" {
 		p.http = &http.Server{Handler: b.front(p.server), ErrorLog: log.New(io.Discard, "", 0)}
-		p.tasks.Go(func() { _ = p.http.Serve(p.net) }) // ends with kill
+		p.connect(func() { _ = p.net.Close() }, func() { _ = p.http.Serve(p.net) })
 	}
+	return p
 }
 
 // front is what an HTTP client meets first: a server of the legacy era knows
@@ -70,7 +74,6 @@ func (b *backend) die() {
 }
 
 func (p *peer) kill() {
-	_ = p.net.Close()
 	for _, end := range p.connections() {
 		end()
 	}
@@ -81,18 +84,29 @@ func (p *peer) kill() {
 	p.tasks.Wait()
 }
 
+// connections returns what breaks them, and allows no more.
 func (p *peer) connections() []func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.killed = true
 	ends := p.ends
 	p.ends = nil
 	return ends
 }
 
-func (p *peer) onKill(f func()) {
+// connect notes how a connection is broken, and has it served, if that takes
+// somebody, until then. It reports false when the life is over.
+func (p *peer) connect(end, serve func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ends = append(p.ends, f)
+	if p.killed {
+		return false
+	}
+	p.ends = append(p.ends, end)
+	if serve != nil {
+		p.tasks.Go(serve) // ends with the connection; kill waits for it
+	}
+	return true
 }
 
 var errRefused = errors.New("connection refused")
@@ -104,29 +118,34 @@ func (b *backend) dial(ctx context.Context) (net.Conn, error) {
 		return nil, errRefused
 	}
 	c, err := life.peer.net.Dial(ctx)
-	if err == nil {
-		life.peer.onKill(c.Reset)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	if !life.peer.connect(c.Reset, nil) {
+		c.Reset()
+		return nil, errRefused
+	}
+	return c, nil
 }
 
 // openPipe starts the backend's process on a pipe.
 func (b *backend) openPipe(ctx context.Context) (io.ReadWriteCloser, error) {
-	life := b.life()
-	if life.dead.Load() {
-		return nil, errRefused
-	}
+	peer := b.life().peer
 	near, far := memnet.Pipe(1 << 20)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	life.peer.onKill(func() {
+	kill := func() {
 		near.Reset()
 		cancel()
-	})
-	life.peer.tasks.Go(func() { // ends with the pipe; kill waits for it
+	}
+	alive := peer.connect(kill, func() {
 		defer cancel()
-		_ = life.peer.server.ServeStdio(ctx, far, far)
+		_ = peer.server.ServeStdio(ctx, far, far)
 		_ = far.Close()
 	})
+	if !alive {
+		kill()
+		return nil, errRefused
+	}
 	return near, nil
 }
 
@@ -134,10 +153,10 @@ func (b *backend) openPipe(ctx context.Context) (io.ReadWriteCloser, error) {
 func (b *backend) handler() mcp.Handler {
 	cfg := client.Config{Name: b.name, Transport: b.w.outside}
 	var c *client.Client
-	switch out := b.w.pair.out; {
-	case out.transport == "process":
+	switch out := b.w.pair.out; out.transport {
+	case "process":
 		return b.serveIn(b.life())
-	case out.transport == "http":
+	case "http":
 		c = client.NewHTTP("http://"+b.name+"/mcp", cfg)
 	default:
 		if out.era == "legacy" {

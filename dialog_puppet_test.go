@@ -170,17 +170,20 @@ func (b *backend) stepAsk(method, params string) step {
 			return nil, err
 		}
 		res, err := caller.Ask(ctx, ask)
-		switch {
-		case ctx.Err() != nil:
-			return nil, nil //nolint:nilnil // the loop sees it
-		case err != nil:
-			e := mcp.ToWire(err)
-			b.say(b.life(), p.label, describeError(e.Code, string(quoted(e.Message)), e.Data))
-		default:
-			b.say(b.life(), p.label, "answer "+compact(res.Bytes()))
+		if ctx.Err() == nil && !errors.Is(err, mcp.ErrRequestEnded) {
+			b.say(b.life(), p.label, describeAnswer(res, err))
 		}
-		return nil, nil //nolint:nilnil // the call goes on
+		return nil, nil //nolint:nilnil // the call goes on, or its loop sees the end
 	}
+}
+
+// describeAnswer is what came of a question.
+func describeAnswer(res *mcp.Result, err error) string {
+	if err == nil {
+		return "answer " + compact(res.Bytes())
+	}
+	e := mcp.ToWire(err)
+	return describeError(e.Code, string(quoted(e.Message)), e.Data)
 }
 
 // describeError is an error as a line shows it. The message is JSON.

@@ -109,7 +109,7 @@ type rawHTTP struct {
 	tasks   sync.WaitGroup
 	stops   map[string]context.CancelFunc
 	session string          // the last Mcp-Session-Id
-	all     context.Context //nolint:containedctx // ends everything
+	all     context.Context // ends everything
 }
 
 func (w *world) rawHTTP() *rawHTTP {

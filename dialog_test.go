@@ -142,7 +142,7 @@ func loadConfig(t *testing.T, f txtar.File) signalbox.Config {
 	if err := os.WriteFile(path, f.Data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := signalbox.LoadConfig(path, func(string) (string, bool) { return "", false })
+	c, err := signalbox.LoadConfig(path, func(name string) (string, bool) { return "value-of-" + name, true })
 	if err != nil {
 		t.Fatalf("%s: %v", f.Name, err)
 	}

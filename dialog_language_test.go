@@ -1,0 +1,223 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+func TestDialogTokens(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want []string
+	}{
+		{`cancel 1`, []string{"cancel", "1"}},
+		{`1 tools/call {"a": [1, "b c"]} progress`, []string{"1", "tools/call", `{"a": [1, "b c"]}`, "progress"}},
+		{`1 error -1 "no such \"x\"" {}`, []string{"1", "error", "-1", `"no such \"x\""`, "{}"}},
+		{`tools ["x", "y"]`, []string{"tools", `["x", "y"]`}},
+		{``, nil},
+	} {
+		got, err := tokens(tt.text)
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("tokens(%q) = %q, %v; want %q", tt.text, got, err, tt.want)
+		}
+	}
+	if got, err := tokens(`1 result {"a":`); err == nil {
+		t.Errorf("half of a value is read as %q", got)
+	}
+}
+
+func TestDialogObjectKeepsTheBytes(t *testing.T) {
+	const raw = `{ "b": 1.0, "\u0061": 9007199254740993, "_meta": {"x": 1, "y": {}}, "z": "\/" }`
+	o, err := parseObject([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		got  string
+		want string
+	}{
+		{"all", o.String(), `{"b":1.0,"\u0061":9007199254740993,"_meta":{"x":1,"y":{}},"z":"\/"}`},
+		{"without", o.without("a", "z").String(), `{"b":1.0,"_meta":{"x":1,"y":{}}}`},
+		{"replaced", o.with("b", `[2]`).without("a", "_meta", "z").String(), `{"b":[2]}`},
+		{"some of meta", o.withoutMeta("x").without("a", "b", "z").String(), `{"_meta":{"y":{}}}`},
+		{"all of meta", o.withoutMeta("x", "y").without("a", "b", "z").String(), `{}`},
+		{"text", o.text("z"), `/`},
+		{"no text", o.text("b"), ``},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+func TestDialogManifold(t *testing.T) {
+	long := "<" + strings.Repeat("x", 5000) + ">"
+	if got := expand("<$(x*5000)>"); got != long {
+		t.Errorf("expand gives %d bytes, want %d", len(got), len(long))
+	}
+	if got := shrink(long); got != "<$(x*5000)>" {
+		t.Errorf("shrink gives %.40s", got)
+	}
+	if got := shrink("aaab"); got != "aaab" {
+		t.Errorf("shrink gives %s for a short run", got)
+	}
+}
+
+func TestDialogRestrictions(t *testing.T) {
+	count := func(prose string) int {
+		r, err := readRestrictions(prose)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(r.pairs())
+	}
+	all := len(inbounds()) * len(outbounds())
+	for _, tt := range []struct {
+		prose string
+		want  int
+	}{
+		{"Prose: with a colon - and a dash.", len(inbounds()) + len(outbounds()) - 1 + 2}, // and modern/legacy, modern/process
+		{"pairs: all - why", all},
+		{"inbound: modern http, stdio - why\npairs: all - why", 3 * len(outbounds())},
+		{"backend: process - why", len(inbounds())},
+		{"inbound: 2025-03-26 - why\nbackend: legacy pipe - why", 1},
+		{"cells: modern/legacy - why\npairs: all - why", 2 * 2},
+		{"inbound: sse - why", 0},
+	} {
+		if got := count(tt.prose); got != tt.want {
+			t.Errorf("%q: %d pairs, want %d", tt.prose, got, tt.want)
+		}
+	}
+	if _, err := readRestrictions("inbound: http\n"); err == nil {
+		t.Error("a restriction without a reason is taken")
+	}
+}
+
+// Each pair of eras is played unless a file says why not.
+func TestDialogCellsAreCovered(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range (restrictions{}).pairs() {
+		seen[p.cell()] = true
+	}
+	for _, cell := range []string{"legacy/legacy", "legacy/modern", "modern/legacy", "modern/modern"} {
+		if !seen[cell] {
+			t.Errorf("no pair for %s", cell)
+		}
+	}
+}
+
+// What an era forbids is seen by the client of a dialogue, whatever the
+// dialogue expects.
+func TestDialogBreaches(t *testing.T) {
+	const ok = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`
+	for _, tt := range []struct {
+		name    string
+		version mcp.Version
+		method  string
+		msgs    []string
+		want    string
+	}{
+		{"modern, no type", mcp.V20260728, "tools/call", []string{`{"jsonrpc":"2.0","id":1,"result":{}}`}, "resultType"},
+		{"modern, no ttl", mcp.V20260728, "tools/list", []string{ok}, "without ttlMs"},
+		{"modern, asked", mcp.V20260728, "tools/call", []string{`{"jsonrpc":"2.0","id":5,"method":"roots/list"}`}, "a request of the server"},
+		{"legacy, typed", mcp.V20251125, "tools/call", []string{ok}, "has no resultType"},
+		{"other id", mcp.V20251125, "tools/call", []string{`{"jsonrpc":"2.0","id":"1","result":{}}`}, `has id "1"`},
+		{"twice", mcp.V20260728, "tools/call", []string{ok, ok}, "after the end"},
+		{"no version", mcp.V20251125, "tools/call", []string{`{"id":1,"result":{}}`}, "no message"},
+		{"neither", mcp.V20251125, "tools/call", []string{`{"jsonrpc":"2.0","id":1}`}, "neither"},
+		{"unasked progress", mcp.V20251125, "tools/call",
+			[]string{`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`}, "progress of another"},
+		{"foreign subscription", mcp.V20260728, "tools/call",
+			[]string{`{"jsonrpc":"2.0","method":"notifications/message","params":{"_meta":{"` + subscriptionID + `":7}}}`}, "of subscription"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &world{t: t}
+			c := &dialogClient{w: w, in: inbound{tt.version, "http"}}
+			x := &exchange{label: "1", id: "1", method: tt.method}
+			for _, msg := range tt.msgs {
+				c.receive(x, []byte(msg))
+			}
+			if got := breaches(w); len(got) != 1 || !strings.Contains(got[0], tt.want) {
+				t.Errorf("breaches %q, want one that says %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func breaches(w *world) []string {
+	var out []string
+	for _, e := range w.take() {
+		if strings.HasPrefix(e.text, "BREACH") {
+			out = append(out, e.text)
+		}
+	}
+	return out
+}
+
+// No dialogue expects a breach, and each says what it shows and expects it.
+func TestDialogFiles(t *testing.T) {
+	entries, err := os.ReadDir("testdata/dialogs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".txtar") {
+			continue
+		}
+		d := readDialog(t, "testdata/dialogs/"+e.Name())
+		if len(strings.Fields(string(d.archive.Comment))) < 8 {
+			t.Errorf("%s: says too little about what it shows", e.Name())
+		}
+		wants := 0
+		for i := range d.script {
+			wants += len(d.script[i].want)
+			if strings.Contains(strings.Join(d.script[i].want, "\n"), "BREACH") {
+				t.Errorf("%s:%d: expects a breach", e.Name(), d.script[i].line)
+			}
+		}
+		if wants == 0 {
+			t.Errorf("%s: expects nothing", e.Name())
+		}
+	}
+}
+
+// The page about the language has every verb of the switches, and no others.
+func TestDialogVerbsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("testdata/dialogs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var verbs []string
+	for _, file := range []string{"dialog_world_test.go", "dialog_client_test.go", "dialog_backend_test.go", "dialog_puppet_test.go"} {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)(?:case|default)[^\n]*: // ([a-z]+(?: a)?> [^;\n]+)`).FindAllStringSubmatch(string(src), -1) {
+			verbs = append(verbs, m[1])
+		}
+	}
+	var shown []string
+	for _, m := range regexp.MustCompile("(?m)^    ((?:client|backend a|gateway)> .*)$").FindAllStringSubmatch(string(page), -1) {
+		shown = append(shown, m[1])
+	}
+	for _, v := range verbs {
+		if !slices.Contains(shown, v) {
+			t.Errorf("not in README.md: %s", v)
+		}
+	}
+	if len(verbs) < 20 {
+		t.Errorf("only %d verbs found: %s", len(verbs), cmp.Diff(nil, verbs))
+	}
+}
