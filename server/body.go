@@ -30,7 +30,6 @@ var errBodyTooLong = errors.New("body exceeds the limit")
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 	pace := bodyPace{rc: http.NewResponseController(w), start: time.Now()}
 	body, err := readAll(r.Body, r.ContentLength, s.cfg.Limits.RequestBody, &pace)
-	pace.done()
 	switch {
 	case err == nil:
 		return body, nil
@@ -77,25 +76,18 @@ func grow(buf []byte, length int64) []byte {
 }
 
 // bodyPace moves the connection's read deadline so that a body which keeps to
-// the minimum rate is never cut.
+// the minimum rate is never cut. When the body is read net/http takes the
+// deadline back.
 type bodyPace struct {
 	rc    *http.ResponseController
 	start time.Time
-	set   bool
 }
 
-// expect allows the next read as long as n bytes have earned. The first read
-// gets the whole grace, and no deadline is moved for a body that is there.
+// expect allows the next read as long as n bytes have earned.
 func (p *bodyPace) expect(n int) {
 	earned := bodyGrace + time.Duration(n)*time.Second/bodyRate
 	// A writer that knows no deadlines (in a test, say) has a body at hand.
-	p.set = p.rc.SetReadDeadline(p.start.Add(earned)) == nil
-}
-
-func (p *bodyPace) done() {
-	if p.set {
-		_ = p.rc.SetReadDeadline(time.Time{})
-	}
+	_ = p.rc.SetReadDeadline(p.start.Add(earned))
 }
 
 // bytesText returns a size as people write it.

@@ -147,6 +147,9 @@ func (s *site) async(r *http.Request) <-chan reply {
 	return out
 }
 
+// sleep lets the time of the bubble go by.
+func sleep(d time.Duration) { time.Sleep(d) }
+
 // pass lets time go by.
 func (s *site) pass(d time.Duration) {
 	time.Sleep(d)

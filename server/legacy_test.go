@@ -80,7 +80,7 @@ func TestInitializeFails(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := mcp.Handler(tools(nil))
+			h := tools(nil)
 			if tt.h != nil {
 				h = tt.h
 			}
@@ -120,7 +120,7 @@ func TestLegacyRequest(t *testing.T) {
 			}
 		}
 		equal(t, "levels", fmt.Sprint(seen[1].LogLevel == mcp.LogUnset, seen[3].LogLevel), "true error")
-		equal(t, "version", string(scope.Key()[:0])+string(seen[1].Client.Version), "2025-11-25")
+		equal(t, "version", string(seen[1].Client.Version), "2025-11-25")
 		ended := false
 		scope.OnEnd(func() { ended = true })
 		if got := s.do(s.request(s.ctx(), http.MethodDelete, "", h)); got.status != 204 || !ended {
@@ -431,6 +431,34 @@ func TestSessionLimit(t *testing.T) {
 		<-r
 		<-r2
 	})
+}
+
+// However a session ends, what was kept for it is let go.
+func TestScopesEnd(t *testing.T) {
+	ends := map[string]func(*site, headers){
+		"deleted": func(s *site, h headers) { s.do(s.request(s.ctx(), http.MethodDelete, "", h)) },
+		"expired": func(s *site, _ headers) { s.pass(2 * time.Hour) },
+		"evicted": func(s *site, _ headers) { s.session() },
+		"closed":  func(s *site, _ headers) { _ = s.server.Close() },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			ended := 0
+			h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+				if ended == 0 {
+					req.Scope.OnEnd(func() { ended++ })
+				}
+				return result(discovered)
+			})
+			bubble(t, h, server.Config{Limits: server.Limits{Sessions: 1}}, func(s *site) {
+				end(s, s.session())
+				s.pass(0)
+				if ended != 1 {
+					t.Errorf("the scope ended %d times, want 1", ended)
+				}
+			})
+		})
+	}
 }
 
 // Cancelling ends the one request and its stream, without an answer. I24, C6.

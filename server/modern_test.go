@@ -5,9 +5,11 @@ package server_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
@@ -32,10 +34,7 @@ func TestModernRefusals(t *testing.T) {
 	c := fmt.Sprintf(`%q:{}`, caps)
 	h := modernHeaders("tools/call", "echo")
 	hv := func(k, val string) headers {
-		out := headers{}
-		for kk, vv := range h {
-			out[kk] = vv
-		}
+		out := maps.Clone(h)
 		out[k] = val
 		return out
 	}
@@ -115,11 +114,8 @@ func TestModernResults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := mcp.HandlerFunc(func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(tt.result) })
 			params, name := "", ""
-			switch mcp.NameField(tt.method) {
-			case mcp.FieldName:
-				params, name = `"name":"n"`, "n"
-			case mcp.FieldURI:
-				params, name = `"uri":"u:"`, "u:"
+			if f := mcp.NameField(tt.method); f != mcp.FieldNone {
+				params, name = `"`+f.Key()+`":"n"`, "n"
 			}
 			bubble(t, h, server.Config{}, func(s *site) {
 				got := s.post(modern("1", tt.method, params), modernHeaders(tt.method, name))
@@ -278,6 +274,18 @@ func TestModernClientIsNotAsked(t *testing.T) {
 		if !strings.Contains(got.body, `"code":1005,"message":"roots/list cannot be put to a client of 2026-07-28`) {
 			t.Errorf("%s; want an error that names what is missing", got.body)
 		}
+	})
+}
+
+// How long the answer takes has nothing to do with how long the body took: the
+// deadline for that is over with it.
+func TestModernCallOutlivesTheBodyDeadline(t *testing.T) {
+	gated(t, server.Config{}, func(s *site, g *gate) {
+		st := s.open(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"wait"`), modernHeaders("tools/call", "wait"))
+		s.pass(time.Hour)
+		close(g.release)
+		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
+		st.end()
 	})
 }
 

@@ -337,7 +337,7 @@ func TestM054WriteTimeoutOfTheHTTPServer(t *testing.T) {
 		st := s.open(s.ctx(), http.MethodGet, "", s.session())
 		defer st.close()
 		for range 20 {
-			time.Sleep(300 * time.Millisecond)
+			sleep(300 * time.Millisecond)
 			h.changed <- toolsChanged
 			st.next()
 		}
@@ -510,8 +510,11 @@ func TestM165BrokenHandler(t *testing.T) {
 // and everything on the stream names the subscription by the client's id.
 func TestM171AcknowledgementComesFirst(t *testing.T) {
 	h := mcp.HandlerFunc(func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		if err := c.Notify(ctx, &mcp.Notification{Method: toolsChanged}); err != nil {
+			return nil, err
+		}
+		sleep(time.Second) // long enough for whatever would be written to be written
 		for _, n := range []*mcp.Notification{
-			{Method: toolsChanged},
 			note(t, "notifications/progress", `{"progressToken":1,"progress":1}`), // U6: not on this stream
 			note(t, "notifications/subscriptions/acknowledged", `{"notifications":{"toolsListChanged":true}}`),
 			note(t, "notifications/resources/updated", `{"uri":"a:"}`),
@@ -529,7 +532,7 @@ func TestM171AcknowledgementComesFirst(t *testing.T) {
 		equal(t, "ack", st.next(), `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},`+id+`}}`)
 		equal(t, "change", st.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`","params":{`+id+`}}`)
 		equal(t, "update", st.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:",`+id+`}}`)
-		go func() { _ = s.server.Shutdown(context.Background()) }() // ends with the listen; M123
+		go func() { _ = s.server.Shutdown(s.ctx()) }() // ends with the listen; M123
 		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":"sub","result":{"resultType":"complete",`+id+`}}`)
 		st.end()
 	})

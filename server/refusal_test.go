@@ -5,6 +5,7 @@ package server_test
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -66,10 +67,7 @@ func TestHTTPRefusals(t *testing.T) {
 	echo := modern("1", "tools/call", `"name":"echo"`)
 	h := modernHeaders("tools/call", "echo")
 	with := func(kv ...string) headers {
-		out := headers{}
-		for k, v := range h {
-			out[k] = v
-		}
+		out := maps.Clone(h)
 		for i := 0; i < len(kv); i += 2 {
 			out[kv[i]] = kv[i+1]
 		}

@@ -6,10 +6,13 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -111,5 +114,259 @@ func TestStdioBothEras(t *testing.T) {
 		c.expect(`{"jsonrpc":"2.0","id":3,"result":{"content":[],"resultType":"complete"}}`)
 		c.closeInput()
 		c.ended()
+	})
+}
+
+// pipesGated is pipes with a tool "wait" that is a gate.
+func pipesGated(t *testing.T, cfg server.Config, f func(*console, *gate)) {
+	t.Helper()
+	var g *gate
+	wait := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		return g.serve(ctx, req, c)
+	}
+	h := tools(map[string]mcp.HandlerFunc{"wait": wait, "echo": quick(`{}`), "ask": ask("roots/list", "{}")})
+	pipes(t, h, cfg, func(c *console) {
+		g = newGate()
+		f(c, g)
+	})
+}
+
+// FAULTS 6, 7, 10, 12, 19; M200: bad lines are answered, and the next is read.
+func TestStdioRefusals(t *testing.T) {
+	tests := []struct{ name, line, want string }{
+		{"junk", `hello`, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"unexpected 'h' at byte 0; expected a value"}}`},
+		{"null id", raw("null", "ping", ""), ``},
+		{"too long", raw("5", "ping", `{"x":"`+strings.Repeat("x", 3000)+`"}`), wireError("5", "-32600", "line exceeds 2 KiB (limits.requestBody)")},
+		{"legacy before initialize", raw("1", "tools/list", ""), wireError("1", "-32600", `session not initialized; send initialize first, or name "io.modelcontextprotocol/protocolVersion" in _meta`)},
+		{"batch", `[` + raw("1", "ping", "") + `]`, invalid("batches were removed in 2025-06-18")},
+		{"modern without version", raw("1", "server/discover", `{}`), wireError("1", "-32602", `params._meta lacks "io.modelcontextprotocol/protocolVersion"; each request names it`)},
+		{"modern unknown method", modern("1", "no/such", ""), wireError("1", "-32601", `unknown method "no/such"`)},
+		{"modern ping", modern("1", "ping", ""), wireError("1", "-32601", `method "ping" does not exist in 2026-07-28; this endpoint serves it to clients of 2025-11-25 and before`)},
+		{"ping before initialize", raw("1", "ping", ""), `{"jsonrpc":"2.0","id":1,"result":{}}`},
+	}
+	pipesGated(t, server.Config{Limits: server.Limits{RequestBody: 2 << 10}}, func(c *console, _ *gate) {
+		for _, tt := range tests {
+			c.send(tt.line)
+			got := c.next()
+			if tt.want == "" {
+				tt.want = got
+				if !strings.Contains(got, `"code":-32600`) {
+					t.Errorf("%s: %s; want -32600", tt.name, got)
+				}
+			}
+			equal(t, tt.name, got, tt.want)
+		}
+		c.send(``, `{"jsonrpc":"2.0","id":9,"result":{}}`, `{"jsonrpc":"2.0","method":"notifications/x"}`) // not answered
+		c.handshake()
+		c.send(initialize)
+		c.expect(wireError("0", "-32600", "the session is already initialized"))
+		c.closeInput()
+		c.ended()
+	})
+}
+
+// The ids of both eras share one pipe.
+func TestStdioDuplicateID(t *testing.T) {
+	pipesGated(t, server.Config{}, func(c *console, g *gate) {
+		c.handshake()
+		c.send(modern("1", "tools/call", `"name":"wait"`))
+		<-g.entered
+		c.send(raw("1", "tools/call", `{"name":"echo"}`))
+		c.expect(wireError("1", "-32600", "a request with id 1 is in flight"))
+		c.send(raw("2", "tools/call", `{"name":"wait"}`))
+		<-g.entered
+		c.send(modern("2", "tools/call", `"name":"echo"`))
+		c.expect(wireError("2", "-32600", "a request with id 2 is in flight"))
+		close(g.release)
+		got := []string{c.next(), c.next()}
+		slices.Sort(got)
+		equal(t, "results", strings.Join(got, "\n"),
+			`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`+"\n"+`{"jsonrpc":"2.0","id":2,"result":{"content":[]}}`)
+	})
+}
+
+// C2: on a pipe both eras cancel by a notification, and get no answer.
+func TestStdioCancel(t *testing.T) {
+	pipesGated(t, server.Config{}, func(c *console, g *gate) {
+		c.handshake()
+		for _, request := range []string{modern("1", "tools/call", `"name":"wait"`), raw("1", "tools/call", `{"name":"wait"}`)} {
+			c.send(request)
+			<-g.entered
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+			if err := <-g.cause; !strings.Contains(err.Error(), "cancelled") {
+				t.Errorf("the context ended with %v", err)
+			}
+			c.send(raw("2", "ping", ""))
+			c.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+		}
+	})
+}
+
+func TestStdioAsk(t *testing.T) {
+	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
+		c.handshake()
+		c.send(raw("1", "tools/call", `{"name":"ask"}`))
+		c.expect(`{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}`)
+		c.send(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
+		c.expect(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
+	})
+}
+
+// A client that closes its end right after a request still gets the answer.
+func TestStdioLastWords(t *testing.T) {
+	pipesGated(t, server.Config{}, func(c *console, g *gate) {
+		c.send(modern("1", "tools/call", `"name":"wait"`))
+		c.closeInput()
+		<-g.entered
+		close(g.release)
+		c.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
+		c.ended()
+	})
+}
+
+// D4: with nothing in flight the end comes at once; a request that does not end
+// is cut after a moment.
+func TestStdioEnd(t *testing.T) {
+	pipesGated(t, server.Config{}, func(c *console, g *gate) {
+		c.handshake()
+		c.send(raw("1", "tools/call", `{"name":"wait"}`))
+		<-g.entered
+		start := time.Now()
+		c.closeInput()
+		if got := c.next(); !strings.Contains(got, `"code":1007`) || !strings.Contains(got, `"outcome":"unknown"`) {
+			t.Errorf("the request that was cut: %s", got)
+		}
+		c.ended()
+		if d := time.Since(start); d != 2*time.Second {
+			t.Errorf("the end took %v, want 2s", d)
+		}
+	})
+	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
+		c.handshake()
+		start := time.Now()
+		c.closeInput()
+		c.ended()
+		if d := time.Since(start); d != 0 {
+			t.Errorf("the end took %v, want none", d)
+		}
+	})
+}
+
+// The scope of the session ends with the pipe.
+func TestStdioScopeEnds(t *testing.T) {
+	ended := make(map[string]int)
+	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		if req.Method == "subscriptions/listen" {
+			return listenUntilEnd(ctx, c)
+		}
+		if req.Scope != nil {
+			req.Scope.OnEnd(func() { ended[req.Method]++ })
+		}
+		return result(discovered)
+	})
+	pipes(t, h, server.Config{}, func(c *console) {
+		c.handshake()
+		c.send(raw("1", "tools/list", ""))
+		c.next()
+		c.closeInput()
+		c.ended()
+	})
+	if ended["server/discover"] != 1 || ended["tools/list"] != 1 {
+		t.Errorf("ended: %v; want both once", ended)
+	}
+}
+
+// A legacy client on a pipe hears of changes from initialized on; U3: a modern
+// one from its listen on, which U7 ends with its result and, on a pipe, a
+// notification.
+func TestStdioListen(t *testing.T) {
+	h := &changing{Handler: tools(nil)}
+	pipes(t, h, server.Config{}, func(c *console) {
+		h.changed, h.acked = make(chan string), make(chan struct{}, 4)
+		c.handshake()
+		<-h.acked
+		h.changed <- toolsChanged
+		c.expect(`{"jsonrpc":"2.0","method":"` + toolsChanged + `"}`)
+		c.send(modern(`"s"`, "subscriptions/listen", ""))
+		const id = `"_meta":{"io.modelcontextprotocol/subscriptionId":"s"}`
+		c.expect(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},` + id + `}}`)
+		go func() { _ = c.server.Shutdown(c.t.Context()) }() // ends with the pipe
+		c.expect(`{"jsonrpc":"2.0","id":"s","result":{"resultType":"complete",` + id + `}}`)
+		c.expect(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"s"}}`)
+		if c.lines.Scan() {
+			t.Errorf("after the end: %s", c.lines.Text())
+		}
+		if err := <-c.done; err == nil || !strings.Contains(err.Error(), "shutting down") {
+			t.Errorf("ServeStdio = %v, want that the server shuts down", err)
+		}
+	})
+}
+
+// During a shutdown what is running ends, and what comes is refused.
+func TestStdioShutdown(t *testing.T) {
+	pipesGated(t, server.Config{}, func(c *console, g *gate) {
+		c.send(modern("1", "tools/call", `"name":"wait"`))
+		<-g.entered
+		done := make(chan error, 1)
+		go func() { done <- c.server.Shutdown(c.t.Context()) }() // ends with the request
+		synctest.Wait()
+		c.send(modern("2", "tools/call", `"name":"echo"`))
+		c.expect(`{"jsonrpc":"2.0","id":2,"error":{"code":1004,"message":"the gateway is shutting down; the request was not sent",` +
+			`"data":{"source":"gateway","outcome":"not_dispatched"}}}`)
+		close(g.release)
+		c.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
+		if err := <-done; err != nil {
+			t.Errorf("Shutdown = %v", err)
+		}
+	})
+}
+
+// M137: the end of the context ends the pipe although a read is parked on it.
+func TestM137ContextEndsAParkedRead(t *testing.T) {
+	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
+		c.handshake()
+		c.cancel()
+		if err := <-c.done; !errors.Is(err, context.Canceled) {
+			t.Errorf("ServeStdio = %v, want context.Canceled", err)
+		}
+	})
+}
+
+// Batches exist on a pipe for the one revision that has them.
+func TestStdioBatch(t *testing.T) {
+	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
+		c.send(opening("2025-03-26"))
+		c.next()
+		c.send(`[` + raw("1", "ping", "") + `,` + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + `]`)
+		c.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		c.send(`[]`)
+		if got := c.next(); !strings.Contains(got, "the batch is empty") {
+			t.Errorf("empty batch: %s", got)
+		}
+	})
+}
+
+// A client that does not read is not waited for when the pipe ends.
+func TestStdioClientThatDoesNotRead(t *testing.T) {
+	h := tools(map[string]mcp.HandlerFunc{"big": quick(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)})
+	pipes(t, h, server.Config{}, func(c *console) {
+		c.send(modern("1", "tools/call", `"name":"big"`))
+		synctest.Wait()
+		c.cancel()
+		if err := <-c.done; !errors.Is(err, context.Canceled) {
+			t.Errorf("ServeStdio = %v, want context.Canceled", err)
+		}
+	})
+}
+
+// D1: one message is one line, whatever white space its maker used.
+func TestStdioPrettyResult(t *testing.T) {
+	h := tools(map[string]mcp.HandlerFunc{"pretty": quick("{\n\"a\":\r\n1}"), "large": quick("{\"x\":\"" + strings.Repeat("x", 50_000) + "\"\n}")})
+	pipes(t, h, server.Config{}, func(c *console) {
+		c.handshake()
+		c.send(raw("1", "tools/call", `{"name":"pretty"}`))
+		c.expect(`{"jsonrpc":"2.0","id":1,"result":{ "a":  1}}`)
+		c.send(raw("2", "tools/call", `{"name":"large"}`))
+		c.expect(`{"jsonrpc":"2.0","id":2,"result":{"x":"` + strings.Repeat("x", 50_000) + `" }}`)
 	})
 }
