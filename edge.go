@@ -6,7 +6,9 @@ package signalbox
 import (
 	"cmp"
 	"log/slog"
+	"math"
 	"runtime/debug"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/auth"
 	"github.com/signalbox-mcp/signalbox/internal/config"
@@ -22,23 +24,44 @@ func serverConfig(cfg *config.Config, logger *slog.Logger) server.Config {
 		AllowedHosts:   cfg.AllowedHosts,
 		AllowedOrigins: cfg.AllowedOrigins,
 		Limits: server.Limits{
-			RequestBody:          l.RequestBody,
-			Depth:                l.Depth,
-			Members:              l.Members,
-			Batch:                l.Batch,
-			Sessions:             l.Sessions,
-			SessionsPerPrincipal: l.SessionsPerPrincipal,
-			InFlightPerSession:   l.InFlightPerSession,
-			SessionIdle:          l.SessionIdle,
-			SessionUninitialized: l.SessionUninitialized,
+			RequestBody:          bound(l.RequestBody),
+			Depth:                bound(l.Depth),
+			Members:              bound(l.Members),
+			Batch:                bound(l.Batch),
+			Sessions:             bound(l.Sessions),
+			SessionsPerPrincipal: bound(l.SessionsPerPrincipal),
+			InFlightPerSession:   bound(l.InFlightPerSession),
+			SessionIdle:          boundTime(l.SessionIdle),
+			SessionUninitialized: boundTime(l.SessionUninitialized),
 		},
-		WriteTimeout: l.Write,
+		WriteTimeout: boundTime(l.Write),
 		Logger:       logger,
 	}
 	if len(cfg.Auth.Tokens) > 0 {
 		out.Authenticate = bearer(cfg.Auth.Tokens).Authenticate
 	}
 	return out
+}
+
+// The edges know no endless limits: a setting of "none" is one that is never
+// reached.
+const (
+	endless     = math.MaxInt32 // bytes, or things
+	endlessTime = 100 * 365 * 24 * time.Hour
+)
+
+func bound[T ~int | ~int64](limit T) T {
+	if limit < 0 {
+		return endless
+	}
+	return limit
+}
+
+func boundTime(limit time.Duration) time.Duration {
+	if limit < 0 {
+		return endlessTime
+	}
+	return limit
 }
 
 func bearer(tokens []config.Token) *auth.Bearer {

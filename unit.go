@@ -48,8 +48,8 @@ func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
 		Info:     g.info,
 		Idle:     u.limits.CallIdle,
 		Max:      cmp.Or(u.srv.Timeout, u.limits.CallMax),
-		MaxItems: u.limits.ToolsPerBackend,
-		MaxPages: u.limits.Pages,
+		MaxItems: bound(u.limits.ToolsPerBackend),
+		MaxPages: bound(u.limits.Pages),
 		Changed:  g.wantRebuild,
 		Logger:   g.log,
 	})
@@ -100,16 +100,19 @@ func dial(srv *config.Server, cfg client.Config) *client.Client {
 
 func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.Config {
 	return client.Config{
-		Name:       srv.Name,
-		Header:     header(srv.Headers),
-		Transport:  g.opt.Transport,
-		Version:    pin(srv.Era),
-		Share:      srv.Share,
-		Info:       g.info,
-		MaxMessage: int(limits.BackendMessage),
-		Connect:    limits.Connect,
-		Write:      limits.Write,
-		Logger:     g.log,
+		Name:        srv.Name,
+		Header:      header(srv.Headers),
+		Transport:   g.opt.Transport,
+		Version:     pin(srv.Era),
+		Share:       srv.Share,
+		Info:        g.info,
+		MaxMessage:  int(bound(limits.BackendMessage)),
+		MaxSessions: bound(limits.BackendSessions),
+		MaxRounds:   bound(limits.Rounds),
+		MaxLogLine:  int(bound(limits.LogLine)),
+		Connect:     boundTime(limits.Connect),
+		Write:       boundTime(limits.Write),
+		Logger:      g.log,
 	}
 }
 

@@ -104,7 +104,7 @@ func (g *Gateway) wantRebuild() {
 // until the Gateway ends. Lists are held back until each backend was heard of
 // once, but not longer than the configured time.
 func (g *Gateway) keepCatalog() {
-	stragglers := time.NewTimer(max(g.view.Load().cfg.Limits.FirstList, 0))
+	stragglers := time.NewTimer(boundTime(g.view.Load().cfg.Limits.FirstList))
 	defer stragglers.Stop()
 	for {
 		select {

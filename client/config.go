@@ -54,6 +54,14 @@ type Config struct {
 	MaxSessions, IdleSessions int
 	IdleTime                  time.Duration
 
+	// MaxRounds bounds how often a modern server may ask for input during one
+	// request (0: 10).
+	MaxRounds int
+
+	// MaxLogLine is how many bytes of a line on a child's standard error are
+	// kept (0: 8 KiB).
+	MaxLogLine int
+
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -81,6 +89,8 @@ func newSetup(cfg Config) *setup {
 	s.MaxMessage = orDefault(cfg.MaxMessage, 16<<20)
 	s.MaxSessions = orDefault(cfg.MaxSessions, 64)
 	s.IdleSessions = orDefault(cfg.IdleSessions, 4)
+	s.MaxRounds = orDefault(cfg.MaxRounds, 10)
+	s.MaxLogLine = orDefault(cfg.MaxLogLine, 8<<10)
 	s.IdleTime = orDefault(cfg.IdleTime, time.Minute)
 	return s
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxRounds bounds how often one request is sent again with more input.
-const maxRounds = 10
-
 // inputRequest is one question in a result of type input_required.
 type inputRequest struct {
 	Method string         `json:"method"`
@@ -27,7 +24,7 @@ type inputRequest struct {
 // (2026-07-28, basic/patterns/mrtr).
 func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	params := req.Params
-	for range maxRounds {
+	for range p.MaxRounds {
 		res, err := p.call(ctx, req, &params, caller)
 		if err != nil {
 			return nil, err
@@ -39,7 +36,7 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 			return nil, err
 		}
 	}
-	return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked for more input %d times (limits.inputRounds)", maxRounds)
+	return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked for more input %d times (limits.rounds)", p.MaxRounds)
 }
 
 // nextRound gathers the input that a result asks for and returns the parameters

@@ -187,7 +187,7 @@ func setReadDeadline(deadline time.Time, files ...*os.File) {
 
 func (c *child) drainStderr() {
 	defer close(c.drained)
-	c.tail.drain(c.err, c.log)
+	c.tail.drain(c.err, c.MaxLogLine, c.log)
 }
 
 // fate waits a moment for the process to end, and says how it did.

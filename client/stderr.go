@@ -17,7 +17,6 @@ import (
 
 // The bounds of what is kept and logged of a child's standard error.
 const (
-	stderrLine   = 8 << 10 // bytes of a line
 	stderrKept   = 20      // last lines, for errors
 	stderrShown  = 200     // bytes of each of them in an error
 	stderrPerSec = 50      // lines that are logged
@@ -32,8 +31,8 @@ type tail struct {
 }
 
 // drain reads until the end.
-func (t *tail) drain(r io.Reader, logger *slog.Logger) {
-	lines := frame.NewLineReader(r, stderrLine)
+func (t *tail) drain(r io.Reader, maxLine int, logger *slog.Logger) {
+	lines := frame.NewLineReader(r, maxLine)
 	var quota quota
 	for {
 		line, err := lines.Next()

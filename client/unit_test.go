@@ -71,8 +71,8 @@ func TestTailKeepsTheLastLinesAndEscapes(t *testing.T) {
 	for i := range 30 {
 		fmt.Fprintf(&text, "line %d\x1b[2J\u202e\n", i)
 	}
-	text.WriteString(strings.Repeat("x", 2*stderrLine))
-	tl.drain(strings.NewReader(text.String()), slog.New(slog.DiscardHandler))
+	text.WriteString(strings.Repeat("x", 16<<10))
+	tl.drain(strings.NewReader(text.String()), 8<<10, slog.New(slog.DiscardHandler))
 	got := tl.lines()
 	if len(got) != stderrKept || got[18] != `line 29\x1b[2J\u202e` || len(got[19]) != stderrShown {
 		t.Errorf("kept %q", got)
