@@ -17,9 +17,9 @@ import (
 
 // The bounds of what is kept and logged of a child's standard error.
 const (
-	stderrKept   = 20      // last lines, for errors
-	stderrShown  = 200     // bytes of each of them in an error
-	stderrPerSec = 50      // lines that are logged
+	stderrKept   = 20  // last lines, for errors
+	stderrShown  = 200 // bytes of each of them in an error
+	stderrPerSec = 50  // lines that are logged
 )
 
 // tail reads a child's standard error, so that the child never waits for a
