@@ -59,7 +59,7 @@ func (s *Server) start(ctx context.Context, t *task) bool {
 	if t.group != nil {
 		t.group.Add(1)
 	}
-	go s.run(ctx, t)
+	go s.run(ctx, t) // ends when the Handler returns; Shutdown and Close wait for its flight
 	return true
 }
 

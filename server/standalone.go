@@ -55,7 +55,7 @@ func (s *Server) listenFor(ctx context.Context, sess *session.Session, group *sy
 	if group != nil {
 		group.Add(1)
 	}
-	go func() {
+	go func() { // ends when the Handler returns; Shutdown and Close wait for its flight
 		if group != nil {
 			defer group.Done()
 		}

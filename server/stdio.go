@@ -37,12 +37,12 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 	c.mux.stand(c.own.Standalone())
 
 	written := make(chan struct{})
-	go func() { // ends with mux.close; awaited by finish
+	go func() { // ends with mux.close; await waits for it
 		defer close(written)
 		c.mux.run()
 	}()
 	lines := make(chan line)
-	go readLines(ctx, r, int(s.cfg.Limits.RequestBody), lines) // ends with r or ctx
+	go readLines(ctx, r, int(s.cfg.Limits.RequestBody), lines) // ends with r or ctx; abandon waits for it where r can be closed
 
 	err := c.loop(ctx, lines)
 	c.finish(ctx)
@@ -334,7 +334,7 @@ func (c *stdio) initialize(ctx context.Context, m *mcp.Message) {
 		return
 	}
 	c.isOpen = true
-	c.tasks.Go(func() {
+	c.tasks.Go(func() { // ends when the Handler answers; finish waits for it
 		defer c.server.flights.leave(fl)
 		defer cancel(nil)
 		sess, answer, err := c.server.initialize(ctx, m, "")
