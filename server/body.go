@@ -27,8 +27,8 @@ var errBodyTooLong = errors.New("body exceeds the limit")
 
 // readBody reads the whole body, because net/http may lose an answer that is
 // begun before that.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
-	pace := bodyPace{rc: http.NewResponseController(w), start: time.Now()}
+func (s *Server) readBody(p *response, r *http.Request) ([]byte, *refusal) {
+	pace := bodyPace{rc: p.rc, start: time.Now()}
 	body, err := readAll(r.Body, r.ContentLength, s.cfg.Limits.RequestBody, &pace)
 	switch {
 	case err == nil:

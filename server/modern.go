@@ -72,7 +72,7 @@ func modernRequest(m *mcp.Message, principal string) (*mcp.Request, *mcp.Error) 
 
 // missingMeta returns the key that a request must have and has not.
 func missingMeta(m *mcp.Message) string {
-	if _, ok := m.Params.Text(mcp.MetaVersion); !ok {
+	if raw := m.Params.Raw(mcp.MetaVersion); len(raw) == 0 || raw[0] != '"' {
 		return mcp.MetaVersion.Key()
 	}
 	if raw := m.Params.Raw(mcp.MetaClientCapabilities); len(raw) == 0 || raw[0] != '{' {

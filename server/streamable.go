@@ -58,7 +58,7 @@ func (s *Server) post(p *response, r *http.Request, principal string) *refusal {
 			return no
 		}
 	}
-	body, no := s.readBody(p.w, r)
+	body, no := s.readBody(p, r)
 	if no != nil {
 		return no
 	}
