@@ -60,6 +60,10 @@ type Options struct {
 	// followed.
 	Transport http.RoundTripper
 
+	// Grace is how long the process of a backend is given at each step of its
+	// end: after its input was closed, and after it was asked to end. Zero is 5 s.
+	Grace time.Duration
+
 	// Logger may be nil.
 	Logger *slog.Logger
 }

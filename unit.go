@@ -112,6 +112,7 @@ func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.
 		MaxLogLine:  int(bound(limits.LogLine)),
 		Connect:     boundTime(limits.Connect),
 		Write:       boundTime(limits.Write),
+		Stop:        g.opt.Grace,
 		Logger:      g.log,
 	}
 }

@@ -68,12 +68,19 @@ func (f *targetFlags) open(e *env) (*target, error) {
 	if cfg.Limits.FirstList == 0 {
 		cfg.Limits.FirstList = firstList
 	}
-	gw, err := signalbox.New(*cfg, src.options(f.logger(e, cfg)))
+	opt := src.options(f.logger(e, cfg))
+	opt.Grace = promptGrace
+	gw, err := signalbox.New(*cfg, opt)
 	if err != nil {
 		return nil, err
 	}
 	return &target{Handler: gw, gateway: gw, close: gw.Close}, nil
 }
+
+// promptGrace is how long a server that ignores the end of its input keeps a
+// command from returning to the prompt. It has nothing left to do: the command
+// had its answer.
+const promptGrace = 300 * time.Millisecond
 
 // dial returns a client of the server at the URL.
 func (f *targetFlags) dial(e *env) (*target, error) {
