@@ -107,7 +107,10 @@ func (b *Backend) keepCurrent(ctx context.Context, f *fetcher, offer *Offer, e *
 		case err := <-ended:
 			return errors.Join(errListenEnded, err)
 		case <-b.nudge:
-			continue // the server tells by itself
+			// The server tells of changes by itself, but not that it is gone:
+			// a listen may outlive its connection.
+			e.mark(1<<catalog.NumKinds - 1)
+			continue
 		case <-e.wake:
 		}
 		next, err := b.refetch(ctx, f, b.Offer(), e)

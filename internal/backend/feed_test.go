@@ -164,6 +164,26 @@ func TestLostBackendKeepsItsLastGoodList(t *testing.T) {
 	})
 }
 
+// A listen that goes on hides that the server is gone; a call that could not be
+// sent shows it.
+func TestCallThatWasNotSentMarksTheListStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(true, "a")
+		b, _ := follow(t, s, Config{})
+		time.Sleep(2 * time.Second)
+		s.silence(&mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched})
+		wantState(t, b, Live)
+		if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{}); err == nil {
+			t.Fatal("no error")
+		}
+		wantState(t, b, Stale)
+		wantTools(t, b, "a")
+		s.silence(nil)
+		time.Sleep(time.Minute)
+		wantState(t, b, Live)
+	})
+}
+
 func TestBackendThatNeverAnsweredIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(true, "a")

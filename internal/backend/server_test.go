@@ -75,6 +75,13 @@ func (s *shelf) fail(err error) {
 	s.drop = make(chan struct{})
 }
 
+// silence has every request fail, and lets those who listen go on.
+func (s *shelf) silence(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = err
+}
+
 func (s *shelf) list(req *mcp.Request) (*mcp.Result, error) {
 	raw, hook, err := s.page(req)
 	if err != nil {
