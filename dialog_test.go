@@ -26,12 +26,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // each pair of an inbound and an outbound mode that the file applies to. The
 // language is described in testdata/dialogs/README.md.
 func TestDialog(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("testdata/dialogs/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no dialogues: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { testDialog(t, file) })
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			testDialog(t, file)
+		})
 	}
 }
 

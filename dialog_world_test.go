@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -205,6 +206,8 @@ func (w *world) doGateway(args []string) bool {
 		if err := w.gateway.Reload(w.t.Context(), c); err != nil {
 			w.say(2, "gateway", "", "refused: "+err.Error())
 		}
+	case "status": // gateway> status
+		w.sayStatus()
 	case "shutdown": // gateway> shutdown 30s; says "stopped" when it is over
 		within, err := time.ParseDuration(args[1])
 		if err != nil {
@@ -215,6 +218,21 @@ func (w *world) doGateway(args []string) bool {
 		return false
 	}
 	return true
+}
+
+// sayStatus shows what the operator is shown, but for what depends on the mode.
+func (w *world) sayStatus() {
+	s := w.gateway.Status()
+	for _, b := range s.Backends {
+		w.say(2, "gateway", "", fmt.Sprintf("%s %s: %d tools, %d resources, %d templates, %d prompts",
+			b.Name, b.State, b.Tools, b.Resources, b.Templates, b.Prompts))
+	}
+	for _, p := range s.Problems {
+		w.say(2, "gateway", "", "problem: "+p)
+	}
+	if w.gateway.Ready() {
+		w.say(2, "gateway", "", "ready")
+	}
 }
 
 func (w *world) shutdown(within time.Duration) {
