@@ -59,6 +59,7 @@ type exchange struct {
 
 	over      bool
 	cancelled bool
+	promised  bool // a subscription that was acknowledged
 	asks      []pendingAsk
 	state     jsontext.Value // requestState of an input_required
 	stop      func()         // closes its stream, where it has one
@@ -72,6 +73,7 @@ type options struct {
 	progress bool   // progress: it wants to hear of progress
 	level    string // log=info: it wants log messages of that level
 	names    bool   // names: only the names of a list are shown
+	params   object // {"Region":"eu"} behind the parameters: Mcp-Param-* headers, where there are headers
 }
 
 const listenLabel = "listen"
@@ -142,11 +144,15 @@ func (c *dialogClient) call(label, method string, rest []string) bool {
 		level, isLevel := strings.CutPrefix(arg, "log=")
 		switch {
 		case arg[0] == '{':
-			params, err := parseObject([]byte(strings.ReplaceAll(arg, "$cursor", c.cursor)))
+			value, err := parseObject([]byte(strings.ReplaceAll(arg, "$cursor", c.cursor)))
 			if err != nil {
 				return false
 			}
-			x.params = params
+			if x.params != nil {
+				x.opts.params = value
+				continue
+			}
+			x.params = append(object{}, value...)
 		case arg == "progress":
 			x.opts.progress = true
 		case arg == "names":

@@ -67,6 +67,9 @@ func mirror(h http.Header, x *exchange) {
 	case "resources/read":
 		h.Set("Mcp-Name", encodeHeader(x.params.text("uri")))
 	}
+	for _, m := range x.opts.params {
+		h.Set("Mcp-Param-"+m.name, encodeHeader(x.opts.params.text(m.name)))
+	}
 }
 
 // encodeHeader: 2026-07-28, basic/transports/streamable-http, "Value Encoding".

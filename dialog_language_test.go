@@ -140,11 +140,18 @@ func TestDialogBreaches(t *testing.T) {
 			[]string{`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`}, "progress of another"},
 		{"foreign subscription", mcp.V20260728, "tools/call",
 			[]string{`{"jsonrpc":"2.0","method":"notifications/message","params":{"_meta":{"` + subscriptionID + `":7}}}`}, "of subscription"},
+		{"change before the promise", mcp.V20260728, "subscriptions/listen",
+			[]string{`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"` + subscriptionID + `":1}}}`}, "before the acknowledgement"},
+		{"other promise", mcp.V20260728, "subscriptions/listen",
+			[]string{`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{},"_meta":{"` + subscriptionID + `":1}}}`}, "asked for"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &world{t: t}
 			c := &dialogClient{w: w, in: inbound{tt.version, "http"}}
 			x := &exchange{label: "1", id: "1", method: tt.method}
+			if tt.method == "subscriptions/listen" {
+				x.label = listenLabel
+			}
 			for _, msg := range tt.msgs {
 				c.receive(x, []byte(msg))
 			}

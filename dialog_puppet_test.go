@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,6 +61,9 @@ func describeCall(req *mcp.Request) string {
 	text := strings.TrimSpace(req.Method + " " + paramsOf(req))
 	if req.Params.Has(mcp.MetaProgressToken) {
 		text += " progress"
+	}
+	for _, name := range slices.Sorted(maps.Keys(req.ParamHeaders)) {
+		text += fmt.Sprintf(" %s=%q", name, req.ParamHeaders[name])
 	}
 	return text
 }

@@ -99,7 +99,11 @@ func (c *dialogClient) notifiedLocked(x *exchange, method string, raw jsontext.V
 	}
 	params = params.withoutMeta(subscriptionID)
 	if method == "notifications/subscriptions/acknowledged" && x.label == listenLabel {
-		return // the promise is held by what follows
+		c.acknowledgedLocked(x, params)
+		return
+	}
+	if x.label == listenLabel && c.in.modern() && !x.promised {
+		c.breach(x, "%s before the acknowledgement", method)
 	}
 	if x.label == listenLabel && !c.listening {
 		return // a pipe cannot be closed to what nobody asked for
@@ -109,6 +113,15 @@ func (c *dialogClient) notifiedLocked(x *exchange, method string, raw jsontext.V
 		text += " " + params.String()
 	}
 	c.say(x.label, text)
+}
+
+// acknowledgedLocked takes the promise of a subscription, which comes first and
+// once (2026-07-28, basic/patterns/subscriptions, "Acknowledgment").
+func (c *dialogClient) acknowledgedLocked(x *exchange, params object) {
+	if promised, want := compact(params.get("notifications")), compact(x.params.get("notifications")); x.promised || promised != want {
+		c.breach(x, "acknowledged %s, asked for %s", promised, want)
+	}
+	x.promised = true
 }
 
 // answeredLocked takes the terminal of an exchange.
