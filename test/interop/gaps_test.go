@@ -6,70 +6,114 @@ package interop
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
-// gap is something that a client and a server cannot do with each other when
-// nothing stands between them. Each is tried all the same: one that works is an
-// error of this list.
+// gap is something that cannot work on a route. All but the one that says so are
+// tried all the same: one that works is an error of this list.
 type gap struct {
 	mark, reason string
 	applies      func(c cell, s server) bool
+	// says is part of the error that the client gets instead, where that is ours
+	// to say.
+	says string
+	// mayWork is set where it depends on what happens at the same time.
+	mayWork bool
 }
 
-func gaps() []gap {
-	fromServer := []feature{featureCancel, featureElicit, featureSample, featureRoots, featureChanges}
+func isAsk(f feature) bool {
+	return slices.Contains([]feature{featureElicit, featureSample, featureRoots}, f)
+}
+
+func asksBefore(c cell, s server) bool { return s.asksAtStart && c.feature == featureRoots }
+
+// clientGaps are what a client cannot do at all.
+func clientGaps() []gap {
 	oneShot := []feature{featureProgress, featureCancel, featureLog, featureComplete, featureChanges}
 	return []gap{
-		{"a", "the server speaks only the legacy era", func(c cell, s server) bool {
-			return c.row.era() == eraModern && s.legacyOnly
-		}},
-		{"b", "the server keeps no session, which the legacy era needs for this", func(c cell, s server) bool {
-			return c.row.era() == eraLegacy && s.sessionless && slices.Contains(fromServer, c.feature)
-		}},
-		{"c", "the inspector's command line refuses this method; it makes one request and prints the result", func(c cell, _ server) bool {
-			return c.row.client == "inspector" && slices.Contains(oneShot, c.feature)
-		}},
-		{"d", "the inspector's command line declares neither elicitation nor sampling", func(c cell, _ server) bool {
-			return c.row.client == "inspector" && (c.feature == featureElicit || c.feature == featureSample)
-		}},
+		{mark: "c", reason: "the inspector's command line refuses this method; it makes one request and prints the result",
+			applies: func(c cell, _ server) bool { return c.row.client == "inspector" && slices.Contains(oneShot, c.feature) }},
+		{mark: "d", reason: "the inspector's command line declares neither elicitation nor sampling",
+			applies: func(c cell, _ server) bool {
+				return c.row.client == "inspector" && (c.feature == featureElicit || c.feature == featureSample)
+			}},
 	}
 }
 
-// gapOf returns why a cell cannot work directly, if there is a reason.
-func gapOf(c cell, s server) (gap, bool) {
-	for _, g := range gaps() {
-		if g.applies(c, s) {
-			return g, true
-		}
-	}
-	return gap{}, false
+// directGaps are what a client and a server cannot do with each other when
+// nothing stands between them. The gateway bridges those of them that are not
+// the client's.
+func directGaps() []gap {
+	fromServer := []feature{featureCancel, featureElicit, featureSample, featureRoots, featureChanges}
+	return append([]gap{
+		{mark: "a", reason: "the server speaks only the legacy era",
+			applies: func(c cell, s server) bool { return c.row.era() == eraModern && s.legacyOnly }},
+		{mark: "b", reason: "the server keeps no session, which the legacy era needs for this",
+			applies: func(c cell, s server) bool {
+				return c.row.era() == eraLegacy && s.sessionless && slices.Contains(fromServer, c.feature)
+			}},
+	}, clientGaps()...)
 }
 
-// judgeDirect compares what worked directly with what is known: everything but
-// the gaps. It returns one line per difference.
-func (t table) judgeDirect() []string {
-	var wrong []string
-	for c := range t.each() {
-		g, known := t.gapOf(c)
-		switch works := t.direct().works(c); {
-		case works && known:
-			wrong = append(wrong, fmt.Sprintf("%s works directly, but is a gap: %s", c, g.reason))
-		case !works && !known:
-			wrong = append(wrong, fmt.Sprintf("%s does not work directly: %s", c, t.direct().why(c)))
-		}
-	}
-	return wrong
+// sharedGaps are what does not work through a gateway that serves many clients.
+func sharedGaps() []gap {
+	return append(throughGaps(), gap{
+		mark: "j", reason: "a modern server on a pipe that all clients share logs without naming the request; where several are served, nobody gets it",
+		mayWork: true,
+		applies: func(c cell, s server) bool {
+			return !s.legacyOnly && s.target.URL == "" && c.feature == featureLog
+		},
+	})
 }
 
-// judge returns one line for each cell that works directly and not on the way.
+// throughGaps are what does not work through the gateway.
+func throughGaps() []gap {
+	return append(clientGaps(), []gap{
+		{mark: "e", reason: "later: a request of a legacy server cannot be put to a modern client yet, and the error says so",
+			applies: func(c cell, s server) bool {
+				return c.row.era() == eraModern && s.legacyOnly && isAsk(c.feature) && !asksBefore(c, s)
+			},
+			says: "cannot be put to a client of " + modernVersion},
+		{mark: "f", reason: "as e, but the server asks before the first request, is told so, and then answers without",
+			applies: func(c cell, s server) bool { return c.row.era() == eraModern && asksBefore(c, s) }},
+		{mark: "g", reason: "the client is gone before the server knows what it asked for after its handshake, which the first call brings about",
+			applies: func(c cell, s server) bool {
+				return c.row.client == "inspector" && c.row.era() == eraLegacy && asksBefore(c, s) && !s.private
+			}},
+		{mark: "h", reason: "the server logs beside the request, on another connection; the modern era has no place for what comes after the answer",
+			mayWork: true,
+			applies: func(c cell, s server) bool {
+				return c.row.era() == eraModern && s.private && s.target.URL != "" && c.feature == featureLog
+			}},
+		{mark: "i", reason: "not tried: the change is seen by one session of the server alone, and the gateway's lists are the same for all",
+			applies: func(c cell, s server) bool { return s.private && c.feature == featureChanges }},
+	}...)
+}
+
+// judge compares what worked on a route with what is known: everything but its
+// gaps. It returns one line per difference.
 func (t table) judge(way route) []string {
 	var wrong []string
-	for c := range t.each() {
-		if t.direct().works(c) && !way.results.works(c) {
-			wrong = append(wrong, fmt.Sprintf("%s works directly, but not %s: %s", c, way.name, way.results.why(c)))
+	for c := range t.each(way) {
+		g, known := t.gapOf(c, way)
+		switch works := way.results.works(c); {
+		case works && known && !g.mayWork:
+			wrong = append(wrong, fmt.Sprintf("%s works %s, but is a gap: %s", c, way.name, g.reason))
+		case !works && !known:
+			wrong = append(wrong, fmt.Sprintf("%s does not work %s%s: %s", c, way.name, t.elsewhere(c), way.results.why(c)))
+		case !works && !strings.Contains(way.results.why(c), g.says):
+			wrong = append(wrong, fmt.Sprintf("%s does not work %s and does not say why: %s", c, way.name, way.results.why(c)))
 		}
 	}
 	return wrong
+}
+
+// elsewhere reminds of a difference that is the gateway's.
+func (t table) elsewhere(c cell) string {
+	if t.routes[0].results.works(c) {
+		return ", but directly"
+	}
+	return ""
 }
 
 func (r results) why(c cell) string {

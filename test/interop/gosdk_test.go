@@ -47,7 +47,7 @@ func runGoSDK(ctx context.Context, jobs []job) ([]outcome, error) {
 
 func runGoJob(ctx context.Context, j job) []outcome {
 	s := &goSession{job: j, inbox: newInbox()}
-	all := []outcome{limited(ctx, j.ID, "", featureConnect, s.connect)}
+	all := []outcome{limited(ctx, featureLimit, j.ID, "", featureConnect, s.connect)}
 	if s.cs == nil {
 		return all
 	}
@@ -58,7 +58,7 @@ func runGoJob(ctx context.Context, j job) []outcome {
 	for _, p := range j.Servers {
 		for _, f := range features()[1:] {
 			if p.offers(f) {
-				all = append(all, limited(ctx, j.ID, p.Name, f, func(ctx context.Context) error { return s.try(ctx, f, p) }))
+				all = append(all, limited(ctx, featureLimit, j.ID, p.Name, f, func(ctx context.Context) error { return s.try(ctx, f, p) }))
 			}
 		}
 	}
@@ -66,8 +66,8 @@ func runGoJob(ctx context.Context, j job) []outcome {
 }
 
 // limited runs one feature within its limit.
-func limited(ctx context.Context, id int, server string, f feature, run func(context.Context) error) outcome {
-	ctx, cancel := context.WithTimeout(ctx, featureLimit)
+func limited(ctx context.Context, limit time.Duration, id int, server string, f feature, run func(context.Context) error) outcome {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	start := time.Now()
 	err := run(ctx)

@@ -14,9 +14,14 @@ import (
 	"time"
 )
 
-// inspectorRuns is how many processes of the inspector run at once. Each is
-// short, and waits for its server most of the time.
-const inspectorRuns = 8
+const (
+	// inspectorRuns is how many processes of the inspector run at once. Each is
+	// short, and waits for its server most of the time.
+	inspectorRuns = 6
+	// inspectorLimit is longer than featureLimit, because each request starts a
+	// process, and often a server.
+	inspectorLimit = 30 * time.Second
+)
 
 // refusalLimit is when the command line has not answered what it cannot answer.
 const refusalLimit = 4 * time.Second
@@ -28,20 +33,21 @@ type inspector struct {
 	job    job
 	config string
 	slots  chan struct{}
-	once   *refusals
+	once   *onces
 }
 
-// refusals remembers what the command line said to each method that it does not
-// know: it says so to every server alike, and each process takes its time.
-type refusals struct {
+// onces remembers what came of requests that are the same for several servers,
+// for each process takes its time: those that the command line refuses, and the
+// lists of a gateway that has all servers.
+type onces struct {
 	mu    sync.Mutex
-	tries map[string]func() error
+	tries map[string]func() (reply, error)
 }
 
-func (r *refusals) first(key string, try func() error) error {
+func (r *onces) first(key string, try func() (reply, error)) (reply, error) {
 	r.mu.Lock()
 	if r.tries[key] == nil {
-		r.tries[key] = sync.OnceValue(try)
+		r.tries[key] = sync.OnceValues(try)
 	}
 	try = r.tries[key]
 	r.mu.Unlock()
@@ -57,7 +63,7 @@ func inspectorRunner(node nodeTools) func(context.Context, []job) ([]outcome, er
 		}
 		defer os.RemoveAll(dir)
 		slots := make(chan struct{}, inspectorRuns)
-		once := &refusals{tries: make(map[string]func() error)}
+		once := &onces{tries: make(map[string]func() (reply, error))}
 		results := make([][]outcome, len(jobs))
 		var wg sync.WaitGroup
 		for i, j := range jobs {
@@ -122,7 +128,7 @@ func (in *inspector) run(ctx context.Context) []outcome {
 func (in *inspector) limited(ctx context.Context, server string, f feature, run func(context.Context) error) outcome {
 	in.slots <- struct{}{}
 	defer func() { <-in.slots }()
-	return limited(ctx, in.job.ID, server, f, run)
+	return limited(ctx, inspectorLimit, in.job.ID, server, f, run)
 }
 
 // reply is the union of the results that are looked into.
@@ -183,9 +189,9 @@ func (in *inspector) try(ctx context.Context, f feature, p probes) error {
 	case featureGet:
 		return in.tryGet(ctx, p.Get)
 	case featureElicit:
-		return in.tryAsk(ctx, p.Elicit)
+		return in.tryAsk(ctx, f, p.Elicit)
 	case featureSample:
-		return in.tryAsk(ctx, p.Sample)
+		return in.tryAsk(ctx, f, p.Sample)
 	case featureRoots:
 		return in.wantCall(ctx, p.Roots)
 	default:
@@ -206,22 +212,23 @@ func (in *inspector) tryUnsupported(ctx context.Context, f feature) error {
 	if !ok {
 		return fmt.Errorf("no way to try %s", f)
 	}
-	return in.once.first(in.job.Era+" "+method, func() error {
-		_, err := in.request(ctx, method)
-		return err
-	})
+	_, err := in.once.first(in.job.Era+" "+method, func() (reply, error) { return in.request(ctx, method) })
+	return err
 }
 
-// tryAsk calls a tool that asks the client. In the modern era the command line
-// never answers, nor does it end.
-func (in *inspector) tryAsk(ctx context.Context, p *callProbe) error {
-	ctx, cancel := context.WithTimeout(ctx, refusalLimit)
-	defer cancel()
-	return in.wantCall(ctx, p)
+// tryAsk calls a tool that asks the client; one such tool says it for all. In the
+// modern era the command line never answers, nor does it end.
+func (in *inspector) tryAsk(ctx context.Context, f feature, p *callProbe) error {
+	_, err := in.once.first(in.job.Era+" "+string(f), func() (reply, error) {
+		ctx, cancel := context.WithTimeout(ctx, refusalLimit)
+		defer cancel()
+		return reply{}, in.wantCall(ctx, p)
+	})
+	return err
 }
 
 func (in *inspector) wantListed(ctx context.Context, method string, want []string) error {
-	res, err := in.request(ctx, method)
+	res, err := in.once.first(fmt.Sprint(in.job.ID, " ", method), func() (reply, error) { return in.request(ctx, method) })
 	if err != nil {
 		return err
 	}

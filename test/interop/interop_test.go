@@ -8,31 +8,58 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestInterop lets every client use every server and prints the table.
+// TestInterop lets every client use every server, on every route, and prints the
+// table.
 func TestInterop(t *testing.T) {
 	node := installNode(t)
 	space := newWorkspace(t)
 	all := clients(node)
-	tab := table{rows: rows(all), servers: startServers(t, node, space)}
+	servers := startServers(t, node, space)
 	say := answers{Name: answerName, Sample: answerSample, Root: space.rootURI()}
+	checkOffers(t, servers, say)
 
-	checkOffers(t, tab.servers, say)
-	tab.routes = append(tab.routes, route{"direct", runAll(t, all, planDirect(tab, say))})
+	gw := newGateway(t, servers)
+	endpoint := gw.start(t)
+	gw.occupy(t, endpoint, say)
+	ways := []way{
+		{route{name: "direct", rows: rows(all), gaps: directGaps()}, direct(servers)},
+		{route{name: "through http", rows: rows(all), gaps: sharedGaps()}, through(servers, target{URL: endpoint.url})},
+		{route{name: "through stdio", rows: spawning(all), gaps: throughGaps()}, through(servers, gw.stdio())},
+	}
+	tab := table{rows: rows(all), servers: servers}
+	for _, w := range ways {
+		start := time.Now()
+		w.route.results = runAll(t, all, w.plans(w.route, say))
+		t.Logf("%s: %v", w.route.name, time.Since(start).Round(time.Second))
+		tab.routes = append(tab.routes, w.route)
+	}
+	gw.checkEnd(t, endpoint)
 
 	if err := tab.print(os.Stdout); err != nil {
 		t.Error(err)
 	}
-	for _, line := range tab.judgeDirect() {
-		t.Error(line)
+	for _, r := range tab.routes {
+		for _, line := range tab.judge(r) {
+			t.Error(line)
+		}
 	}
+}
+
+// way is a route, and how it is tried.
+type way struct {
+	route route
+	plans func(r route, say answers) []plan
 }
 
 func rows(all []client) []row {
@@ -45,23 +72,53 @@ func rows(all []client) []row {
 	return found
 }
 
+// spawning returns the rows for which a client starts the gateway itself: of
+// each SDK, the newest version of each era.
+func spawning(all []client) []row {
+	return slices.DeleteFunc(rows(all), func(r row) bool {
+		return r.client == "inspector" || r.version < "2025-11-25"
+	})
+}
+
 // plan is a job and the row that it is for.
 type plan struct {
 	row row
 	job job
 }
 
-// planDirect gives each row a session with each server.
-func planDirect(tab table, say answers) []plan {
-	var plans []plan
-	for _, r := range tab.rows {
-		for _, s := range tab.servers {
-			p := s.probes(fmt.Sprintf("direct-%s-%s-%s", r.client, r.version, s.name))
-			p.Name = s.name
-			plans = append(plans, newPlan(r, s.target, say, p))
+// direct gives each row a session with each server.
+func direct(servers []server) func(route, answers) []plan {
+	return func(r route, say answers) []plan {
+		var plans []plan
+		for _, row := range r.rows {
+			for _, s := range servers {
+				p := s.probes(tag(r, row, s))
+				p.Name = s.name
+				plans = append(plans, newPlan(row, s.target, say, p))
+			}
 		}
+		return plans
 	}
-	return plans
+}
+
+// through gives each row one session with a gateway that has all servers.
+func through(servers []server, at target) func(route, answers) []plan {
+	return func(r route, say answers) []plan {
+		var plans []plan
+		for _, row := range r.rows {
+			var all []probes
+			for _, s := range servers {
+				all = append(all, s.behind(row, tag(r, row, s)))
+			}
+			plans = append(plans, newPlan(row, at, say, all...))
+		}
+		return plans
+	}
+}
+
+// tag is unique where all the tests of a server meet.
+func tag(way route, r row, s server) string {
+	return strings.ReplaceAll(fmt.Sprintf("%s-%s-%s-%s", way.name, r.client, r.version, s.name), " ", "-")
 }
 
 func newPlan(r row, at target, say answers, servers ...probes) plan {

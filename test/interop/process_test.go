@@ -42,48 +42,66 @@ func inGroup(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
+// process is a running server.
+type process struct {
+	url  string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended; err is how, and log its last words
+	err  error
+	log  []string
+}
+
+// maxLog is how many of the last lines a process said are kept.
+const maxLog = 100
+
 // startListening starts a server that prints "listening on URL" on standard
-// error, and returns the URL. The server is ended with the test: first its
+// error. The server is ended with the test, unless it has ended before: first its
 // standard input is closed, then it is killed.
-func startListening(t *testing.T, command string, args ...string) string {
+func startListening(t *testing.T, command string, args ...string) *process {
 	t.Helper()
 	ctx, kill := context.WithCancel(context.WithoutCancel(t.Context()))
-	cmd := inGroup(exec.CommandContext(ctx, command, args...))
-	stdin, err := cmd.StdinPipe()
+	p := &process{cmd: inGroup(exec.CommandContext(ctx, command, args...)), done: make(chan struct{})}
+	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	stderr, err := cmd.StderrPipe()
+	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", command, err)
 	}
 	url := make(chan string, 1)
-	done := make(chan error, 1)
 	// The cleanup waits for this one; it ends when the process has ended.
 	go func() {
-		drain(stderr, url)
-		done <- cmd.Wait()
+		defer close(p.done)
+		p.log = drain(stderr, url)
+		p.err = p.cmd.Wait()
 	}()
 	t.Cleanup(func() {
 		stdin.Close()
 		timer := time.AfterFunc(stopGrace, kill)
-		<-done
+		<-p.done
 		timer.Stop()
 		kill()
+		if t.Failed() {
+			t.Logf("the last words of %s:\n%s", filepath.Base(command), strings.Join(p.log, "\n"))
+		}
 	})
 	u, ok := <-url
 	if !ok {
 		t.Fatalf("%s ended before it was listening", filepath.Base(command))
 	}
-	return u
+	p.url = u
+	return p
 }
 
-// drain reads to the end, and reports the URL of the first line that has one.
-func drain(stderr io.Reader, url chan<- string) {
+// drain reads to the end, reports the URL of the first line that has one, and
+// returns the last lines.
+func drain(stderr io.Reader, url chan<- string) []string {
 	defer close(url)
+	var last []string
 	lines := bufio.NewScanner(stderr)
 	found := false
 	for lines.Scan() {
@@ -92,7 +110,10 @@ func drain(stderr io.Reader, url chan<- string) {
 			found = true
 			url <- u
 		}
+		last = append(last, lines.Text())
+		last = last[max(0, len(last)-maxLog):]
 	}
+	return last
 }
 
 // output runs a command to its end and returns what it printed.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -44,7 +45,7 @@ func sampleDirect() results {
 	return all
 }
 
-func TestJudgeDirect(t *testing.T) {
+func TestJudge(t *testing.T) {
 	ts1, inspector := row{"ts1", "2025-11-25"}, row{"inspector", "2025-11-25"}
 	tests := []struct {
 		name   string
@@ -67,8 +68,9 @@ func TestJudgeDirect(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tab, direct := sampleTable(), sampleDirect()
 			tt.change(direct)
-			tab.routes = []route{{"direct", direct}}
-			if diff := cmp.Diff(tab.judgeDirect(), tt.want); diff != "" {
+			way := route{name: "directly", rows: tab.rows, gaps: directGaps(), results: direct}
+			tab.routes = []route{way}
+			if diff := cmp.Diff(tab.judge(way), tt.want); diff != "" {
 				t.Errorf("(-got +want)\n%s", diff)
 			}
 		})
@@ -76,17 +78,46 @@ func TestJudgeDirect(t *testing.T) {
 }
 
 func TestJudgeRoute(t *testing.T) {
-	tab := sampleTable()
-	through := sampleDirect()
-	broken := cell{tab.rows[0], "one", featureElicit}
-	through[broken] = outcome{Error: "no answer"}
-	tab.routes = []route{{"direct", sampleDirect()}, {"through", through}}
-	want := []string{"ts1 2025-11-25, elicit of one works directly, but not through: no answer"}
-	if diff := cmp.Diff(tab.judge(tab.routes[1]), want); diff != "" {
-		t.Errorf("(-got +want)\n%s", diff)
+	ts1, modern := row{"ts1", "2025-11-25"}, row{"ts2", modernVersion}
+	asks := cell{modern, "old", featureElicit}
+	tests := []struct {
+		name   string
+		change func(results)
+		want   []string
+	}{
+		{"as known", func(results) {}, nil},
+		{"works directly", func(r results) { r[cell{ts1, "one", featureElicit}] = outcome{Error: "no answer"} },
+			[]string{"ts1 2025-11-25, elicit of one does not work through, but directly: no answer"}},
+		{"bridge of a server without sessions", func(r results) { delete(r, cell{ts1, "two", featureElicit}) },
+			[]string{"ts1 2025-11-25, elicit of two does not work through: not reached, the client could not connect"}},
+		{"bridge to the legacy era", func(r results) { r[cell{modern, "old", featureTools}] = outcome{Error: "refused"} },
+			[]string{"ts2 2026-07-28, tools of old does not work through: refused"}},
+		{"error without its reason", func(r results) { r[asks] = outcome{Error: "nothing after 10 s"} },
+			[]string{"ts2 2026-07-28, elicit of old does not work through and does not say why: nothing after 10 s"}},
+		{"race won", func(r results) { r[cell{modern, "racy", featureLog}] = outcome{OK: true} }, nil},
+		{"stale gap", func(r results) { r[asks] = outcome{OK: true} },
+			[]string{"ts2 2026-07-28, elicit of old works through, but is a gap: " +
+				"later: a request of a legacy server cannot be put to a modern client yet, and the error says so"}},
 	}
-	if got := tab.judge(tab.routes[0]); got != nil {
-		t.Errorf("a route differs from itself: %q", got)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tab := sampleTable()
+			tab.rows = append(tab.rows, modern)
+			tab.servers = append(tab.servers,
+				server{name: "old", legacyOnly: true, probes: tab.servers[0].probes},
+				server{name: "racy", private: true, target: target{URL: "http://racy"}, probes: func(string) probes { return probes{Log: &callProbe{}} }})
+			through := results{}
+			way := route{name: "through", rows: tab.rows, gaps: throughGaps(), results: through}
+			for c := range tab.each(way) {
+				_, known := tab.gapOf(c, way)
+				through[c] = outcome{OK: !known, Error: "elicitation/create cannot be put to a client of 2026-07-28"}
+			}
+			tt.change(through)
+			tab.routes = []route{{name: "directly", results: sampleDirect()}, way}
+			if diff := cmp.Diff(tab.judge(way), tt.want); diff != "" {
+				t.Errorf("(-got +want)\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -94,7 +125,11 @@ func TestPrintTable(t *testing.T) {
 	tab := sampleTable()
 	through := sampleDirect()
 	delete(through, cell{tab.rows[1], "two", featureTools})
-	tab.routes = []route{{"direct", sampleDirect()}, {"through", through}}
+	tab.routes = []route{
+		{name: "direct", rows: tab.rows, gaps: directGaps(), results: sampleDirect()},
+		{name: "through http", rows: tab.rows, gaps: throughGaps(), results: through},
+		{name: "through stdio", rows: tab.rows[:1], gaps: throughGaps(), results: sampleDirect()},
+	}
 	var b bytes.Buffer
 	if err := tab.print(&b); err != nil {
 		t.Fatal(err)
@@ -102,10 +137,10 @@ func TestPrintTable(t *testing.T) {
 	lines := strings.Split(b.String(), "\n")
 	want := []string{
 		"client version connect tools resources templates prompts call progress cancel log complete read get elicit sample roots changes",
-		"ts1 2025-11-25 2|2 2|2 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 1|1 0|0 0|0 0|0",
-		"inspector 2025-11-25 2|2 2|1 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 -db|-db 0|0 0|0 0|0",
+		"ts1 2025-11-25 2|2|2 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 1b|1|1 0|0|0 0|0|0 0|0|0",
+		"inspector 2025-11-25 2|2| 2|1| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| -db|-d| 0|0| 0|0| 0|0|",
 		"servers that offer it 2 2 0 0 0 0 0 0 0 0 0 0 2 0 0 0",
-		`At how many servers it worked: direct|through. "-": at none, because`,
+		`At how many servers it worked: direct|through http|through stdio. A letter: not at the others, because`,
 	}
 	spaces := regexp.MustCompile(` +`)
 	for i, w := range want {
@@ -213,17 +248,61 @@ func TestQueueKeepsWhatDoesNotMatch(t *testing.T) {
 	}
 }
 
-func TestRefusalsTryOnce(t *testing.T) {
-	r := &refusals{tries: make(map[string]func() error)}
+func TestDrain(t *testing.T) {
+	var said strings.Builder
+	said.WriteString("starting\nlistening on http://one\nlistening on http://two\n")
+	for i := range 2 * maxLog {
+		fmt.Fprintf(&said, "line %d\n", i)
+	}
+	url := make(chan string, 1)
+	last := drain(strings.NewReader(said.String()), url)
+	if got := <-url; got != "http://one" {
+		t.Errorf("got %q, want the first address", got)
+	}
+	if got, more := <-url; more {
+		t.Errorf("got %q as well", got)
+	}
+	if len(last) != maxLog || last[maxLog-1] != fmt.Sprintf("line %d", 2*maxLog-1) {
+		t.Errorf("got %d lines, the last of them %q", len(last), last[len(last)-1])
+	}
+}
+
+// TestBehind looks for what is left out of the probes behind the gateway.
+func TestBehind(t *testing.T) {
+	s := server{name: "one", private: true, probes: func(tag string) probes { return probeEverything(tag, "file:///root") }}
+	for _, tt := range []struct {
+		row  row
+		want bool // to be asked for the roots more than once
+	}{
+		{row{"ts1", "2025-11-25"}, true},
+		{row{"inspector", "2025-11-25"}, false},
+		{row{"ts2", modernVersion}, false},
+	} {
+		p := s.behind(tt.row, "tag")
+		if p.Name != "one" || p.Call.Name != "one__echo" || p.Changes != nil || p.Roots.Eventually != tt.want {
+			t.Errorf("%v: got %s, %s, changes %v, roots %t, want roots %t", tt.row, p.Name, p.Call.Name, p.Changes, p.Roots.Eventually, tt.want)
+		}
+	}
+	s.private = false
+	if s.behind(row{"ts1", "2025-11-25"}, "tag").Changes == nil {
+		t.Error("changes that all sessions see are left out")
+	}
+}
+
+func TestOncesTryOnce(t *testing.T) {
+	r := &onces{tries: make(map[string]func() (reply, error))}
 	refused, tries := errors.New("refused"), 0
 	for range 3 {
-		err := r.first("method", func() error { tries++; return refused })
-		if !errors.Is(err, refused) {
-			t.Fatalf("got %v, want %v", err, refused)
+		got, err := r.first("method", func() (reply, error) { tries++; return reply{ProtocolVersion: "1"}, refused })
+		if !errors.Is(err, refused) || got.ProtocolVersion != "1" {
+			t.Fatalf("got %v, %v, want 1, %v", got.ProtocolVersion, err, refused)
 		}
 	}
 	if tries != 1 {
 		t.Errorf("tried %d times, want 1", tries)
+	}
+	if _, err := r.first("other", func() (reply, error) { return reply{}, nil }); err != nil {
+		t.Errorf("another request got %v", err)
 	}
 }
 

@@ -23,8 +23,11 @@ type server struct {
 	name   string
 	target target
 	// legacyOnly says that it cannot do without initialize; sessionless, that it
-	// keeps no legacy session, so that nothing can come from it but answers.
-	legacyOnly, sessionless bool
+	// keeps no legacy session, so that nothing can come from it but answers;
+	// private, that what a session changes or logs is seen by that session alone,
+	// and comes from no request; asksAtStart, that it wants to know the roots
+	// before the first request.
+	legacyOnly, sessionless, private, asksAtStart bool
 	// probes returns what to do with it. The tag makes names unique where
 	// clients that run at once would meet.
 	probes func(tag string) probes
@@ -66,18 +69,18 @@ func startServers(t *testing.T, node nodeTools, w workspace) []server {
 	goserver := buildGo(t, ".", "./goserver")
 	everything := node.module("@modelcontextprotocol/server-everything/dist/index.js")
 	filesystem := node.module("@modelcontextprotocol/server-filesystem/dist/index.js")
-	everythingURL := startListening(t, node.bin, "clients/loopback.mjs", everything, "streamableHttp")
-	goURL := startListening(t, goserver, "-listen", "127.0.0.1:0")
+	everythingURL := startListening(t, node.bin, "clients/loopback.mjs", everything, "streamableHttp").url
+	goURL := startListening(t, goserver, "-listen", "127.0.0.1:0").url
 	statelessURL := goURL[:len(goURL)-len("mcp")] + "stateless"
 	roots := w.rootURI()
 	everythingProbes := func(tag string) probes { return probeEverything(tag, roots) }
 	goProbes := func(tag string) probes { return probeGo(tag, roots) }
 	return []server{
-		{name: "everything", legacyOnly: true, probes: everythingProbes,
+		{name: "everything", legacyOnly: true, private: true, asksAtStart: true, probes: everythingProbes,
 			target: target{Command: node.bin, Args: []string{everything, "stdio"}}},
-		{name: "everything-http", legacyOnly: true, probes: everythingProbes,
+		{name: "everything-http", legacyOnly: true, private: true, asksAtStart: true, probes: everythingProbes,
 			target: target{URL: everythingURL}},
-		{name: "filesystem", legacyOnly: true, probes: func(string) probes { return probeFilesystem(w) },
+		{name: "filesystem", legacyOnly: true, asksAtStart: true, probes: func(string) probes { return probeFilesystem(w) },
 			target: target{Command: node.bin, Args: []string{filesystem, w.allowed}}},
 		{name: "go", legacyOnly: true, probes: goProbes, target: target{URL: goURL}},
 		{name: "go-stateless", sessionless: true, probes: goProbes, target: target{URL: statelessURL}},

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -31,6 +33,8 @@ func (r results) works(c cell) bool { return r[c].OK }
 // route is a way from the clients to the servers, and what came of it.
 type route struct {
 	name    string
+	rows    []row // which go this way
+	gaps    []gap // what cannot work on it
 	results results
 }
 
@@ -40,8 +44,6 @@ type table struct {
 	servers []server
 	routes  []route
 }
-
-func (t table) direct() results { return t.routes[0].results }
 
 // cells returns all cells of a row and a feature, one per server that offers it.
 func (t table) cells(r row, f feature) []cell {
@@ -54,10 +56,10 @@ func (t table) cells(r row, f feature) []cell {
 	return all
 }
 
-// each returns all cells, row by row.
-func (t table) each() iter.Seq[cell] {
+// each returns all cells of a route, row by row.
+func (t table) each(way route) iter.Seq[cell] {
 	return func(yield func(cell) bool) {
-		for _, r := range t.rows {
+		for _, r := range way.rows {
 			for _, f := range features() {
 				for _, c := range t.cells(r, f) {
 					if !yield(c) {
@@ -70,8 +72,8 @@ func (t table) each() iter.Seq[cell] {
 }
 
 // print writes a line per row, and in it a cell per feature: for each route, at
-// how many servers the feature worked. Where no server could show it, the mark
-// of the reason stands, and the legend has the reason.
+// how many servers the feature worked. Where one could not show it, the mark of
+// the reason stands, and the legend has the reason.
 func (t table) print(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(tw, "client\tversion")
@@ -101,31 +103,41 @@ func (t table) print(w io.Writer) error {
 func (t table) counts(r row, f feature) string {
 	var all []string
 	for _, way := range t.routes {
-		all = append(all, t.count(r, f, way.results))
+		all = append(all, t.count(r, f, way))
 	}
 	return strings.Join(all, "|")
 }
 
-// count returns how often a feature worked, or the marks of why it could not.
-func (t table) count(r row, f feature, in results) string {
+// count returns how often a feature worked and the marks of why it could not at
+// the others.
+func (t table) count(r row, f feature, way route) string {
+	if !slices.Contains(way.rows, r) {
+		return ""
+	}
 	n, marks := 0, ""
 	for _, c := range t.cells(r, f) {
-		if in.works(c) {
+		if way.results.works(c) {
 			n++
-		} else if g, ok := t.gapOf(c); ok && !strings.Contains(marks, g.mark) {
+		} else if g, ok := t.gapOf(c, way); ok && !strings.Contains(marks, g.mark) {
 			marks += g.mark
 		}
 	}
 	if n == 0 && marks != "" {
 		return "-" + marks
 	}
-	return fmt.Sprint(n)
+	return fmt.Sprint(n) + marks
 }
 
-func (t table) gapOf(c cell) (gap, bool) {
+// gapOf returns why a cell cannot work on a route, if there is a reason.
+func (t table) gapOf(c cell, way route) (gap, bool) {
 	for _, s := range t.servers {
-		if s.name == c.server {
-			return gapOf(c, s)
+		if s.name != c.server {
+			continue
+		}
+		for _, g := range way.gaps {
+			if g.applies(c, s) {
+				return g, true
+			}
 		}
 	}
 	return gap{}, false
@@ -135,15 +147,19 @@ func (t table) gapOf(c cell) (gap, bool) {
 func (t table) legend() string {
 	var b strings.Builder
 	b.WriteString("At how many servers it worked: ")
+	reasons := make(map[string]string)
 	for i, way := range t.routes {
 		if i > 0 {
 			b.WriteString("|")
 		}
 		b.WriteString(way.name)
+		for _, g := range way.gaps {
+			reasons[g.mark] = g.reason
+		}
 	}
-	b.WriteString(". \"-\": at none, because\n")
-	for _, g := range gaps() {
-		fmt.Fprintf(&b, "  %s  %s\n", g.mark, g.reason)
+	b.WriteString(". A letter: not at the others, because\n")
+	for _, mark := range slices.Sorted(maps.Keys(reasons)) {
+		fmt.Fprintf(&b, "  %s  %s\n", mark, reasons[mark])
 	}
 	return b.String()
 }

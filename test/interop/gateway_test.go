@@ -1,0 +1,155 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// gateway is the built binary, with one configuration that has every server.
+type gateway struct {
+	bin, config string
+	// mark is an argument of every child that a gateway starts, and of nothing
+	// else but the gateways.
+	mark string
+	// occupant is a row of which a client stays until the gateway ends, and probes
+	// are what it does.
+	occupant row
+	probes   []probes
+}
+
+// newGateway builds the binary and writes its configuration.
+func newGateway(t *testing.T, servers []server) gateway {
+	t.Helper()
+	dir := t.TempDir()
+	gw := gateway{
+		bin:    buildGo(t, filepath.Join("..", ".."), "./cmd/signalbox"),
+		config: filepath.Join(dir, "servers.json"),
+		mark:   dir,
+
+		occupant: row{"go-sdk", "2025-11-25"},
+	}
+	// The keys of an encoded map are sorted, as the servers are.
+	entries := make(map[string]any)
+	for _, s := range servers {
+		entry := map[string]any{"command": s.target.Command, "args": slices.Concat(s.target.Args, []string{gw.mark})}
+		if s.target.URL != "" {
+			entry = map[string]any{"type": "http", "url": s.target.URL}
+		}
+		entries[s.name] = entry
+		gw.probes = append(gw.probes, s.behind(gw.occupant, "end"))
+	}
+	data, err := json.Marshal(map[string]any{
+		"mcpServers": entries,
+		// On a busy machine Node is slow to start, and a list without a server
+		// would be a right answer, but not the one that is compared here.
+		"limits": map[string]any{"firstList": featureLimit.String()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(gw.config, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return gw
+}
+
+// behind returns the probes of a server by the names that it has behind the
+// gateway. What only the session sees that did it is not tried: the gateway
+// would have to tell one session of a list that is the same for all. And who
+// cannot be asked for its roots, or is gone too soon, tries once.
+func (s server) behind(r row, tag string) probes {
+	p := s.probes(tag).prefixed(s.name + "__")
+	p.Name = s.name
+	if s.private {
+		p.Changes = nil
+	}
+	if p.Roots != nil && (r.era() == eraModern || r.client == "inspector") {
+		p.Roots.Eventually = false
+	}
+	return p
+}
+
+// stdio is the target of clients that start a gateway of their own.
+func (gw gateway) stdio() target {
+	return target{Command: gw.bin, Args: []string{"serve", "--stdio", "--config", gw.config}}
+}
+
+// start serves all clients on one endpoint.
+func (gw gateway) start(t *testing.T) *process {
+	t.Helper()
+	return startListening(t, gw.bin, "serve", "--config", gw.config, "--listen", "127.0.0.1:0")
+}
+
+// occupy opens a session that nobody closes, with a child of every server that
+// has one, so that there is something to end when the gateway ends.
+func (gw gateway) occupy(t *testing.T, p *process, say answers) {
+	t.Helper()
+	s := &goSession{job: newPlan(gw.occupant, target{URL: p.url}, say).job, inbox: newInbox()}
+	ctx, cancel := context.WithTimeout(t.Context(), inspectorLimit)
+	defer cancel()
+	if err := s.connect(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.cs.Close() })
+	for _, p := range gw.probes {
+		if err := s.try(ctx, featureTools, p); err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		if err := s.try(ctx, featureCall, p); err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+	}
+}
+
+// checkEnd asks the gateway to end while it has children and a session, and
+// looks for what is left.
+func (gw gateway) checkEnd(t *testing.T, p *process) {
+	t.Helper()
+	before := gw.processes(t)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	asked := time.Now()
+	select {
+	case <-p.done:
+	case <-time.After(2 * stopGrace):
+		t.Fatalf("the gateway runs %v after SIGTERM", 2*stopGrace)
+	}
+	t.Logf("the gateway and %d children ended %v after SIGTERM", len(before)-1, time.Since(asked).Round(time.Millisecond))
+	if p.err != nil {
+		t.Errorf("after SIGTERM the gateway ended with %v", p.err)
+	}
+	if len(before) < 2 {
+		t.Errorf("before SIGTERM there were no children but the gateway: %q", before)
+	}
+	if left := gw.processes(t); len(left) > 0 {
+		t.Errorf("the gateways left processes behind: %q", left)
+	}
+}
+
+// processes returns the command lines of the gateways and their children.
+func (gw gateway) processes(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "ps", "-A", "-ww", "-o", "pid=,ppid=,args=").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, gw.mark) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
