@@ -1,0 +1,82 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// clock is a backend in this process: one tool.
+func clock(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+	switch req.Method {
+	case "server/discover":
+		return mcp.NewResult([]byte(`{"capabilities":{"tools":{}}}`))
+	case "tools/list":
+		return mcp.NewResult([]byte(`{"tools":[{"name":"now","inputSchema":{"type":"object"}}]}`))
+	case "tools/call":
+		return mcp.NewResult([]byte(`{"content":[{"type":"text","text":"high noon"}]}`))
+	default:
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", req.Method)
+	}
+}
+
+// ask sends one request to a Handler and prints the result.
+func ask(h mcp.Handler, method, params string) {
+	req, err := mcp.NewRequest(method, []byte(params))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	res, err := h.Serve(context.Background(), req, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s\n", res.Raw(mcp.FieldContent))
+}
+
+// A Gateway is an http.Handler for the clients and is made of backends: those of
+// a configuration, and Handlers of the program itself.
+func ExampleNew() {
+	gateway, err := signalbox.New(signalbox.Config{}, signalbox.Options{
+		InProcess: []signalbox.InProcess{{Name: "clock", Handler: mcp.HandlerFunc(clock)}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer gateway.Close()
+	endpoint := httptest.NewServer(gateway)
+	defer endpoint.Close()
+
+	agent := client.NewHTTP(endpoint.URL, client.Config{})
+	defer agent.Close()
+	ask(agent, "tools/call", `{"name":"clock__now"}`)
+	// Output: [{"type":"text","text":"high noon"}]
+}
+
+// A server around a client is a proxy, and a bridge between the eras: here a
+// client that is pinned to sessions uses a server that is pinned to none.
+func Example_bridge() {
+	modern := httptest.NewServer(server.New(mcp.HandlerFunc(clock), server.Config{}))
+	defer modern.Close()
+	backend := client.NewHTTP(modern.URL, client.Config{Version: mcp.V20260728})
+	defer backend.Close()
+	bridge := server.New(backend, server.Config{})
+	defer bridge.Close()
+	endpoint := httptest.NewServer(bridge)
+	defer endpoint.Close()
+
+	agent := client.NewHTTP(endpoint.URL, client.Config{Version: mcp.V20250618})
+	defer agent.Close()
+	ask(agent, "tools/call", `{"name":"now"}`)
+	// Output: [{"type":"text","text":"high noon"}]
+}
