@@ -4,6 +4,7 @@
 package signalbox
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -65,10 +66,13 @@ func (g *Gateway) find(ctx context.Context, look func(*catalog.Catalog) (*catalo
 // call serves tools/call. A tool that is hidden and one that does not exist
 // answer alike.
 func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	name, _ := req.Params.Text(mcp.FieldName)
+	name, err := textOf(req, mcp.FieldName)
+	if err != nil {
+		return nil, err
+	}
 	v, entry, ok := g.find(ctx, func(c *catalog.Catalog) (*catalog.Entry, bool) { return c.Tool(name) })
 	if !ok {
-		return nil, unknown("tool", name)
+		return nil, v.unknown(catalog.Tools, name)
 	}
 	if req.ParamHeaders != nil {
 		if err := mcp.CheckParamHeaders(entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
@@ -79,16 +83,22 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 }
 
 func (g *Gateway) prompt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	name, _ := req.Params.Text(mcp.FieldName)
+	name, err := textOf(req, mcp.FieldName)
+	if err != nil {
+		return nil, err
+	}
 	v, entry, ok := g.find(ctx, func(c *catalog.Catalog) (*catalog.Entry, bool) { return c.Prompt(name) })
 	if !ok {
-		return nil, unknown("prompt", name)
+		return nil, v.unknown(catalog.Prompts, name)
 	}
 	return v.forward(ctx, entry, mcp.FieldName, req, caller)
 }
 
 func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	uri, _ := req.Params.Text(mcp.FieldURI)
+	uri, err := textOf(req, mcp.FieldURI)
+	if err != nil {
+		return nil, err
+	}
 	v, entry, ok := g.find(ctx, func(c *catalog.Catalog) (*catalog.Entry, bool) { return c.Resource(uri) })
 	if !ok {
 		return nil, unknownResource(uri)
@@ -114,7 +124,7 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Field, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	u, ok := v.unit(entry.BackendName)
 	if !ok {
-		return nil, unknown(entry.Kind.String(), entry.Name)
+		return nil, v.unknown(entry.Kind, entry.Name)
 	}
 	if field == mcp.FieldNone || entry.Own == entry.Name {
 		return u.Serve(ctx, req, caller)
@@ -209,7 +219,23 @@ func (nobody) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody can be asked outside a request of a client")
 }
 
-func unknown(kind, name string) error {
+// textOf returns a member of the parameters that has to be a string.
+func textOf(req *mcp.Request, f mcp.Field) (string, error) {
+	text, ok := req.Params.Text(f)
+	if !ok {
+		return "", mcp.Errorf(mcp.CodeInvalidParams, "%s: params.%s is missing or no string", req.Method, f.Key())
+	}
+	return text, nil
+}
+
+// unknown says why there is nothing of that name: its backend was never reached,
+// so that what it offers is not known; or nobody offers it.
+func (v *view) unknown(kind catalog.Kind, name string) error {
+	for _, u := range v.units {
+		if o := u.Offer(); !o.Known() && u.names(name) {
+			return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: u.Name(), Message: "it has not been reached yet: " + cmp.Or(o.Reason, "it is starting")}
+		}
+	}
 	return mcp.Errorf(mcp.CodeInvalidParams, "unknown %s: %q", kind, shorten(name))
 }
 

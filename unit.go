@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
@@ -75,6 +76,18 @@ func (u *unit) under(srv *config.Server, limits *config.Limits) *unit {
 	next := *u
 	next.srv = *srv
 	return &next
+}
+
+// names reports whether the configuration alone says that a tool or prompt of
+// that name can only be this backend's.
+func (u *unit) names(name string) bool {
+	for _, renamed := range u.srv.Rename {
+		if renamed == name {
+			return true
+		}
+	}
+	prefix := u.srv.NamePrefix()
+	return prefix != "" && strings.HasPrefix(name, prefix)
 }
 
 // stop no longer follows the backend, lets its calls end, and ends its sessions

@@ -19,26 +19,33 @@ const (
 	lastRelisten  = 30 * time.Second
 )
 
+// deafAfter is how many attempts in a row may fail before a listen ends with the
+// error of the last: who listens has to know that nothing is heard any more.
+const deafAfter = 4
+
 // listen serves subscriptions/listen until ctx ends: the stream of changes is
 // opened again whenever it breaks, and because nobody knows what happened in the
 // gap, everything listened for then counts as changed. An error of the first
-// attempt is the request's.
+// attempt is the request's, and so is that of a server which stays away.
 func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) error {
 	want, err := parseFilter(&req.Params)
 	if err != nil {
 		return err
 	}
 	ear := &listening{Caller: caller, want: want}
-	wait := firstRelisten
+	wait, deaf := firstRelisten, 0
 	for {
-		began := time.Now()
+		began, heard := time.Now(), ear.acknowledged.Load()
 		err := c.listenOnce(ctx, req, ear)
+		if deaf++; ear.acknowledged.Load() > heard {
+			deaf = 0
+		}
 		switch {
 		case ctx.Err() != nil:
 			return c.givenUp(ctx, mcp.Completed)
 		case errors.Is(err, errClosed):
 			return plain(err)
-		case !ear.acknowledged.Load() && judge(req, err) != reprobe:
+		case ear.acknowledged.Load() == 0 && judge(req, err) != reprobe, deaf >= deafAfter:
 			return plain(err)
 		case time.Since(began) > lastRelisten:
 			wait = firstRelisten
@@ -66,7 +73,7 @@ type listening struct {
 	mcp.Caller
 
 	want         filter
-	acknowledged atomic.Bool // the caller has been told that it is heard
+	acknowledged atomic.Int64 // how many streams were opened
 }
 
 // Notify passes on what a stream brings. The first stream's acknowledgement is
@@ -75,7 +82,7 @@ func (l *listening) Notify(ctx context.Context, n *mcp.Notification) error {
 	if n.Method != methodAcknowledged {
 		return l.Caller.Notify(ctx, n)
 	}
-	if !l.acknowledged.Swap(true) {
+	if l.acknowledged.Add(1) == 1 {
 		return l.Caller.Notify(ctx, n)
 	}
 	return l.invalidate(ctx)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -335,6 +336,37 @@ func TestModernListenIsReopened(t *testing.T) {
 }
 
 // A listen that the server refuses is refused.
+// A server that stays away is not listened for in silence: the listen ends, and
+// says why.
+func TestListenEndsWhenTheServerStaysAway(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		drop := make(chan struct{})
+		var away atomic.Bool
+		s := &zoo.HTTP{Modern: true, On: map[string]func(x *zoo.Exchange){
+			"subscriptions/listen": func(x *zoo.Exchange) {
+				if away.Load() {
+					x.Status(http.StatusBadGateway, "text/html", "<html>")
+					return
+				}
+				x.Event("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":`+x.Msg.ID.String()+`}}}`)
+				<-drop
+				x.Abort()
+			},
+		}}
+		c := dialHTTP(t, s, client.Config{})
+		l := launch(t, c, listen(t), &recorder{})
+		synctest.Wait()
+		away.Store(true)
+		began := time.Now()
+		close(drop)
+		<-l.done
+		wantFault(t, l.err, mcp.CodeBackendFailed, mcp.Unknown, "502")
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 func TestListenThatIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &zoo.HTTP{Modern: true}

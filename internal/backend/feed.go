@@ -30,12 +30,15 @@ const (
 func (b *Backend) Run(ctx context.Context) {
 	wait := firstRetry
 	for ctx.Err() == nil {
+		began := time.Now()
 		err := b.follow(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case err == nil:
+		}
+		if err == nil || time.Since(began) > lastRetry {
 			wait = firstRetry
+		}
+		if err == nil {
 			continue
 		}
 		b.lose(err)
