@@ -158,9 +158,17 @@ func (b *Backend) lose(err error) {
 	if b.Offer().Known() {
 		next.State = Stale
 	}
-	next.Reason = mcp.ToWire(err).Message
+	next.Reason = reason(err)
 	b.log.Warn("backend not reachable", slog.String("state", next.State.String()), slog.Any("err", err))
 	b.publish(&next)
+}
+
+// reason is why a backend is not live, in words that may be shown to clients.
+func reason(err error) string {
+	if f, ok := errors.AsType[*mcp.Fault](err); ok {
+		return f.Message
+	}
+	return err.Error()
 }
 
 // noteFailure has the lists fetched afresh after a call could not be sent, so
