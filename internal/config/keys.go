@@ -65,9 +65,9 @@ func tokenKeys() []key[Token] {
 func drainKeys() []key[Drain] {
 	return []key[Drain]{
 		field("delay", duration(), func(d *Drain) *time.Duration { return &d.Delay }, "5s",
-			"How long requests are still taken while /readyz already fails, so that load balancers notice."),
+			"How long requests are still taken while /readyz already fails, so that load balancers notice. A listener on loopback has none, unless the file says so."),
 		field("spread", duration(), func(d *Drain) *time.Duration { return &d.Spread }, "30s",
-			"The time over which open streams are closed, so that clients do not all come back at once."),
+			"The time over which open streams are closed, so that clients do not all come back at once. A listener on loopback closes them at once, unless the file says so."),
 		field("timeout", duration(), func(d *Drain) *time.Duration { return &d.Timeout }, "60s",
 			"How long calls in flight may take to end before they are ended."),
 	}
