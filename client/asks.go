@@ -5,6 +5,8 @@ package client
 
 import (
 	"context"
+	"log/slog"
+	"runtime/debug"
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -17,22 +19,32 @@ const maxAsks = 16
 // an answer. The zero value is ready.
 type asks struct {
 	mu   sync.Mutex
-	open map[mcp.ID]context.CancelFunc
+	open map[mcp.ID]*ask
 }
 
-// begin notes an ask. It reports false when there are too many, or when its id is
-// in use.
-func (a *asks) begin(id mcp.ID, cancel context.CancelFunc) bool {
+// ask is one of them. It may be taken back before it has been put.
+type ask struct {
+	// Below: guarded by asks.mu.
+	cancel    context.CancelFunc // nil until it is put
+	withdrawn bool
+}
+
+// begin notes an ask, or says why it is not taken.
+func (a *asks) begin(id mcp.ID) (*ask, *mcp.Error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, taken := a.open[id]; taken || len(a.open) >= maxAsks {
-		return false
+	if _, taken := a.open[id]; taken {
+		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "a request of this id is waiting for an answer")
+	}
+	if len(a.open) >= maxAsks {
+		return nil, mcp.Errorf(mcp.CodeInternalError, "%d requests are waiting for an answer", maxAsks)
 	}
 	if a.open == nil {
-		a.open = make(map[mcp.ID]context.CancelFunc)
+		a.open = make(map[mcp.ID]*ask)
 	}
-	a.open[id] = cancel
-	return true
+	one := new(ask)
+	a.open[id] = one
+	return one, nil
 }
 
 func (a *asks) end(id mcp.ID) {
@@ -41,37 +53,73 @@ func (a *asks) end(id mcp.ID) {
 	delete(a.open, id)
 }
 
-// cancel ends the ask of the given id: its backend wants no answer any more.
-func (a *asks) cancel(id mcp.ID) {
-	if cancel := a.find(id); cancel != nil {
+// bind says what ends the ask while it is put. One that was taken back already
+// ends at once.
+func (a *asks) bind(one *ask, cancel context.CancelFunc) {
+	if a.arm(one, cancel) {
 		cancel()
 	}
 }
 
-func (a *asks) find(id mcp.ID) context.CancelFunc {
+func (a *asks) arm(one *ask, cancel context.CancelFunc) (withdrawn bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.open[id]
+	one.cancel = cancel
+	return one.withdrawn
 }
 
-// askThem puts a backend's request to the caller, in a goroutine of the
-// session's, and answers it. The ask ends with ctx, with the session, or when the
-// backend takes it back.
+// cancel ends the ask of the given id: its backend wants no answer any more. The
+// id stays taken until the ask has ended.
+func (a *asks) cancel(id mcp.ID) {
+	if cancel := a.withdraw(id); cancel != nil {
+		cancel()
+	}
+}
+
+func (a *asks) withdraw(id mcp.ID) context.CancelFunc {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	one := a.open[id]
+	if one == nil {
+		return nil
+	}
+	one.withdrawn = true
+	return one.cancel
+}
+
+// askThem puts a backend's request to the caller and answers it. The ask ends
+// with ctx, with the session, or when the backend takes it back.
 func (s *legacySession) askThem(ctx context.Context, m *mcp.Message, caller mcp.Caller) {
-	// Waited for by the session's end; ended by the answer or by one of the contexts.
-	s.tasks.start(func(life context.Context) { s.serveAsk(ctx, life, m, caller) })
+	s.takeAsk(m, func(life context.Context, one *ask) { s.serveAsk(ctx, life, one, m, caller) })
+}
+
+// askUnrelated is askThem for a request that belongs to no call.
+func (s *legacySession) askUnrelated(m *mcp.Message) {
+	s.takeAsk(m, func(life context.Context, one *ask) { s.serveAsk(life, life, one, m, s.addr.unrelated) })
+}
+
+// takeAsk has an ask served in a goroutine of its own, or refuses it. The session
+// does not wait for that goroutine: who is asked may do anything, ending this
+// client included.
+func (s *legacySession) takeAsk(m *mcp.Message, serve func(life context.Context, one *ask)) {
+	one, err := s.asks.begin(m.ID)
+	if err != nil {
+		s.refuse(m.ID, err)
+		return
+	}
+	// Ends with the answer, or soon after the session.
+	s.tasks.lend(func(life context.Context) {
+		defer s.asks.end(m.ID)
+		serve(life, one)
+	})
 }
 
 // serveAsk is one ask. ctx is that of what it is taken to belong to, life is the
 // session's.
-func (s *legacySession) serveAsk(ctx, life context.Context, m *mcp.Message, caller mcp.Caller) {
+func (s *legacySession) serveAsk(ctx, life context.Context, one *ask, m *mcp.Message, caller mcp.Caller) {
 	own, cancel := context.WithCancel(life)
 	defer cancel()
-	if !s.asks.begin(m.ID, cancel) {
-		s.refuse(life, m.ID, mcp.Errorf(mcp.CodeInternalError, "too many requests are waiting for an answer"))
-		return
-	}
-	defer s.asks.end(m.ID)
+	s.asks.bind(one, cancel)
 	res, err := s.putAsk(ctx, own, m, caller)
 	if err != nil && ctx.Err() != nil && own.Err() == nil && s.isStrayAsk(m) {
 		res, err = s.putAsk(own, own, m, s.addr.unrelated)
@@ -93,7 +141,7 @@ func (s *legacySession) putAsk(ctx, own context.Context, m *mcp.Message, caller 
 	ctx, cancel := both(ctx, own)
 	defer cancel()
 	if ctx.Err() == nil {
-		res, err := caller.Ask(ctx, &mcp.Request{Method: m.Method, Params: m.Params, Client: s.self()})
+		res, err := s.askSafely(ctx, caller, &mcp.Request{Method: m.Method, Params: m.Params, Client: s.self()})
 		if err == nil || ctx.Err() == nil {
 			return res, err
 		}
@@ -101,26 +149,36 @@ func (s *legacySession) putAsk(ctx, own context.Context, m *mcp.Message, caller 
 	return nil, mcp.Errorf(mcp.CodeInternalError, "the request that this one belongs to has ended")
 }
 
+// askSafely is caller.Ask, on a goroutine on which nobody else would stop a panic.
+func (s *setup) askSafely(ctx context.Context, caller mcp.Caller, req *mcp.Request) (res *mcp.Result, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.log.LogAttrs(ctx, slog.LevelError, "panic while a client was asked",
+				slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			res, err = nil, mcp.Errorf(mcp.CodeInternalError, "the client could not be asked")
+		}
+	}()
+	return caller.Ask(ctx, req)
+}
+
 // answer sends the answer to an ask.
 func (s *legacySession) answer(ctx context.Context, id mcp.ID, res *mcp.Result, err error) {
 	switch {
 	case err != nil:
-		s.refuse(ctx, id, mcp.ToWire(err))
+		s.send(ctx, mcp.AppendError(nil, id, mcp.ToWire(err)))
 	case res == nil:
-		s.refuse(ctx, id, mcp.Errorf(mcp.CodeInternalError, "no answer"))
+		s.send(ctx, mcp.AppendError(nil, id, mcp.Errorf(mcp.CodeInternalError, "no answer")))
 	default:
 		s.send(ctx, mcp.AppendResult(nil, id, res.Bytes()))
 	}
 }
 
-// refuse answers an ask with an error.
-func (s *legacySession) refuse(ctx context.Context, id mcp.ID, err *mcp.Error) {
-	s.send(ctx, mcp.AppendError(nil, id, err))
+// refuse answers an ask with an error, without waiting.
+func (s *legacySession) refuse(id mcp.ID, err *mcp.Error) {
+	s.replies.put(s, mcp.AppendError(nil, id, err))
 }
 
 // refuseAsk refuses what the server asks during a call of the session's own.
 func (s *legacySession) refuseAsk(_ context.Context, m *mcp.Message) {
-	s.tasks.start(func(ctx context.Context) { // bounded by send
-		s.refuse(ctx, m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: there is nobody to ask", m.Method))
-	})
+	s.refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: there is nobody to ask", m.Method))
 }

@@ -233,7 +233,8 @@ func (c *Client) drain() <-chan struct{} {
 
 // Close ends what is under way and lets the server go: sessions are ended,
 // processes stopped. It returns when nothing of the client is left, and may be
-// called more than once.
+// called more than once, and by a Caller while it is told or asked something. It
+// does not wait for Callers: their contexts end.
 func (c *Client) Close() error {
 	c.drain()
 	c.tasks.cancel()

@@ -35,6 +35,7 @@ type legacy struct {
 
 	mu   sync.Mutex
 	live map[*legacySession]struct{} // the sessions that are not closed yet
+	shut bool                        // no session is opened any more
 	past session.CallStats           // of those that are
 }
 
@@ -149,7 +150,10 @@ func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address) (*leg
 		return nil, l.handshakeFailed(ctx, err)
 	}
 	l.spoke.Store(true)
-	l.note(s)
+	if !l.note(s) {
+		l.retire(s)
+		return nil, l.closed()
+	}
 	return s, nil
 }
 
@@ -283,19 +287,32 @@ func (l *legacy) close(context.Context) {
 	l.everybody.end(l)
 	l.watch.end(l)
 	l.pool.close(l)
+	l.refuse()
 	for _, s := range l.sessions() {
 		l.retire(s)
 	}
 	l.tasks.close()
 }
 
-func (l *legacy) note(s *legacySession) {
+// note takes in a session that was opened. It reports false when that is too
+// late, because all are being closed.
+func (l *legacy) note(s *legacySession) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.shut {
+		return false
+	}
 	if l.live == nil {
 		l.live = make(map[*legacySession]struct{})
 	}
 	l.live[s] = struct{}{}
+	return true
+}
+
+func (l *legacy) refuse() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shut = true
 }
 
 // strike forgets a session that is being closed, but for its counters.

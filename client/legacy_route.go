@@ -4,8 +4,6 @@
 package client
 
 import (
-	"context"
-
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -39,19 +37,17 @@ func concernsSession(m *mcp.Message) bool {
 // once.
 func (s *legacySession) routeAsk(m *mcp.Message) {
 	if m.Method == methodPing {
-		s.tasks.start(func(ctx context.Context) { s.send(ctx, mcp.AppendResult(nil, m.ID, []byte("{}"))) }) // bounded by send
+		s.replies.put(s, mcp.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
 	if call := s.onlyCall(); call != nil && call.Push(m) == session.Taken {
 		return
 	}
 	if s.addr.unrelated != nil {
-		s.tasks.start(func(life context.Context) { s.serveAsk(life, life, m, s.addr.unrelated) }) // ends with the answer or the session
+		s.askUnrelated(m)
 		return
 	}
-	s.tasks.start(func(ctx context.Context) { // bounded by send
-		s.refuse(ctx, m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: there is nobody to ask: no request is being served", m.Method))
-	})
+	s.refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: there is nobody to ask: no request is being served", m.Method))
 }
 
 func (s *legacySession) onlyCall() *session.Call {

@@ -62,6 +62,9 @@ type legacySession struct {
 	feed  feed
 	stray outbox
 
+	// replies are the answers that need nobody's thought.
+	replies replies
+
 	// notices are the cancellations on their way, which the session's end lets
 	// arrive.
 	notices tasks

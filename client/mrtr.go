@@ -85,7 +85,7 @@ func (p *modern) gather(ctx context.Context, raw []byte, caller mcp.Caller) ([]b
 	for key, q := range questions {
 		// Waited for below; ends with the answer or with ctx.
 		wg.Go(func() {
-			answer, err := askOne(ctx, q, caller)
+			answer, err := p.askOne(ctx, q, caller)
 			if err != nil {
 				cancel(err)
 				return
@@ -111,12 +111,12 @@ func (p *modern) unanswered(ctx context.Context) error {
 	return cause
 }
 
-func askOne(ctx context.Context, q inputRequest, caller mcp.Caller) (jsontext.Value, error) {
+func (p *modern) askOne(ctx context.Context, q inputRequest, caller mcp.Caller) (jsontext.Value, error) {
 	req, err := mcp.NewRequest(q.Method, q.Params)
 	if err != nil {
 		return nil, err
 	}
-	res, err := caller.Ask(ctx, req)
+	res, err := p.askSafely(ctx, caller, req)
 	if err != nil {
 		return nil, err
 	}

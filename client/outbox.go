@@ -29,8 +29,8 @@ func (o *outbox) put(owner *tasks, to mcp.Caller, n *mcp.Notification) {
 	if !o.add(n) {
 		return
 	}
-	_, ok := owner.start(func(ctx context.Context) { o.drain(ctx, to) }) // ends when the queue is empty
-	if !ok {
+	// Lent, because the receiver may do anything; ends when the queue is empty.
+	if !owner.lend(func(ctx context.Context) { o.drain(ctx, to) }) {
 		o.next(true)
 	}
 }

@@ -14,9 +14,10 @@ import (
 // owner's end waits for all of them.
 type tasks struct {
 	mu      sync.Mutex
-	running map[*context.CancelFunc]struct{}
+	running map[*context.CancelFunc]bool // whether close waits for it
+	owned   int                          // those that it waits for
 	closing bool
-	idle    chan struct{} // closed when closing and nothing runs; nil until somebody waits
+	idle    chan struct{} // closed when closing and owned is 0; nil until somebody waits
 }
 
 // start runs f in a goroutine of its own, which the owner's close waits for and
@@ -26,12 +27,27 @@ type tasks struct {
 //
 //nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: the owner's life bounds f, and not that of a request which happens to start it
 func (t *tasks) start(f func(ctx context.Context)) (cancel context.CancelFunc, ok bool) {
+	return t.run(f, true)
+}
+
+// lend is start for a function that calls into code which is not ours. The
+// owner's close ends its context and does not wait for it, because that code may
+// be what called close.
+//
+//nolint:contextcheck,nolintlint // as start
+func (t *tasks) lend(f func(ctx context.Context)) (ok bool) {
+	_, ok = t.run(f, false)
+	return ok
+}
+
+func (t *tasks) run(f func(ctx context.Context), owned bool) (cancel context.CancelFunc, ok bool) {
 	ctx, cancel := context.WithCancel(context.Background())
-	if !t.add(&cancel) {
+	if !t.add(&cancel, owned) {
 		cancel()
 		return cancel, false
 	}
-	// Waited for by close; ended by f's return, which the context bounds.
+	// Waited for by close where it is owned; ended by f's return, which the
+	// context bounds.
 	go func() {
 		defer t.remove(&cancel)
 		defer cancel()
@@ -55,28 +71,34 @@ func (t *tasks) finish(d time.Duration) {
 	t.close()
 }
 
-// close is cancel, and waits until nothing runs.
+// close is cancel, and waits until nothing runs but what was lent.
 func (t *tasks) close() {
 	t.cancel()
 	<-t.ended()
 }
 
-func (t *tasks) add(key *context.CancelFunc) bool {
+func (t *tasks) add(key *context.CancelFunc, owned bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing {
 		return false
 	}
 	if t.running == nil {
-		t.running = make(map[*context.CancelFunc]struct{})
+		t.running = make(map[*context.CancelFunc]bool)
 	}
-	t.running[key] = struct{}{}
+	t.running[key] = owned
+	if owned {
+		t.owned++
+	}
 	return true
 }
 
 func (t *tasks) remove(key *context.CancelFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.running[key] {
+		t.owned--
+	}
 	delete(t.running, key)
 	t.noteIdleLocked()
 }
@@ -92,7 +114,8 @@ func (t *tasks) refuse() []context.CancelFunc {
 	return all
 }
 
-// ended returns a channel that is closed when the owner closes and nothing runs.
+// ended returns a channel that is closed when the owner closes and nothing
+// of its own runs.
 func (t *tasks) ended() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,7 +127,7 @@ func (t *tasks) ended() <-chan struct{} {
 }
 
 func (t *tasks) noteIdleLocked() {
-	if t.idle == nil || !t.closing || len(t.running) > 0 {
+	if t.idle == nil || !t.closing || t.owned > 0 {
 		return
 	}
 	select {

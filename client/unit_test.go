@@ -207,17 +207,33 @@ func TestAsksAreBounded(t *testing.T) {
 	var a asks
 	cancelled := 0
 	for i := range maxAsks {
-		if !a.begin(mcp.NumberID(uint64(i)), func() { cancelled++ }) {
+		one, err := a.begin(mcp.NumberID(uint64(i)))
+		if err != nil {
 			t.Fatal("refused within the bound")
 		}
+		if i != 5 {
+			a.bind(one, func() { cancelled++ })
+		}
 	}
-	if a.begin(mcp.NumberID(99), func() {}) {
+	refused := func(id uint64) bool {
+		_, err := a.begin(mcp.NumberID(id))
+		return err != nil
+	}
+	if !refused(99) {
 		t.Error("one over the bound")
 	}
 	a.cancel(mcp.NumberID(3))
 	a.cancel(mcp.NumberID(99))
+	if cancelled != 1 || !refused(3) {
+		t.Errorf("%d cancelled, or the id of an ask that has not ended is free", cancelled)
+	}
 	a.end(mcp.NumberID(3))
-	if cancelled != 1 || a.begin(mcp.NumberID(4), func() {}) || !a.begin(mcp.NumberID(3), func() {}) {
+	if !refused(4) || refused(3) {
+		t.Error("an id in use is free, or a free one in use")
+	}
+	a.cancel(mcp.NumberID(5)) // before it was put
+	a.bind(a.open[mcp.NumberID(5)], func() { cancelled++ })
+	if cancelled != 2 {
 		t.Errorf("%d cancelled", cancelled)
 	}
 }

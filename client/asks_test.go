@@ -1,0 +1,246 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// hook is a caller that runs a function whenever it is told or asked something.
+type hook struct{ do func() }
+
+func (h hook) Notify(context.Context, *mcp.Notification) error {
+	h.do()
+	return nil
+}
+
+func (h hook) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+	h.do()
+	return mcp.NewResult([]byte("{}"))
+}
+
+const (
+	theAsk = `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
+	theLog = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
+)
+
+// A caller may end the client that it is called by, whichever way it is called
+// (I29).
+func TestI29CloseFromWithin(t *testing.T) {
+	for what, msg := range map[string]string{"asked": theAsk, "told": theLog} {
+		t.Run("lines/"+what, func(t *testing.T) {
+			closeFromWithin(t, false, func(t *testing.T) *client.Client {
+				c, _ := dialLines(t, &zoo.Lines{On: map[string]func(*zoo.Line){
+					"tools/call": func(x *zoo.Line) { x.Send(msg) },
+				}}, client.Config{})
+				return c
+			})
+		})
+		t.Run("http/"+what, func(t *testing.T) {
+			closeFromWithin(t, false, func(t *testing.T) *client.Client {
+				s := newStation()
+				s.On["tools/call"] = func(x *zoo.Exchange) {
+					x.Event("", msg)
+					x.Hold()
+				}
+				return dialHTTP(t, s, client.Config{})
+			})
+		})
+		t.Run("unrelated/"+what, func(t *testing.T) {
+			closeFromWithin(t, true, func(t *testing.T) *client.Client {
+				s := newStation()
+				s.On["GET"] = func(x *zoo.Exchange) {
+					x.Event("", msg)
+					x.Hold()
+				}
+				s.On["tools/call"] = func(x *zoo.Exchange) { x.Hold() }
+				return dialHTTP(t, s, client.Config{})
+			})
+		})
+	}
+	t.Run("modern", func(t *testing.T) {
+		closeFromWithin(t, false, func(t *testing.T) *client.Client {
+			return dialHTTP(t, &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+				x.Event("", theLog)
+				x.Response(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}}}`)
+			}}}, client.Config{})
+		})
+	})
+}
+
+// closeFromWithin makes a call whose caller, or that of its scope, ends the
+// client.
+func closeFromWithin(t *testing.T, unrelated bool, dial func(t *testing.T) *client.Client) {
+	t.Helper()
+	inBubble(t, func(t *testing.T) {
+		c := dial(t)
+		closed := make(chan struct{})
+		closer := hook{do: sync.OnceFunc(func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			close(closed)
+		})}
+		related, other := mcp.Caller(closer), mcp.Caller(nil)
+		if unrelated {
+			related, other = &recorder{}, closer
+		}
+		scope := mcp.NewScope("s", other)
+		defer scope.End()
+		call := launch(t, c, in(scope, echo(t)), related)
+		<-closed
+		<-call.done
+		if call.err == nil {
+			t.Error("the call outlived its client")
+		}
+	})
+}
+
+// Who panics when asked costs its own answer (I29).
+func TestI29PanicOfACaller(t *testing.T) {
+	boom := hook{do: func() { panic("boom") }}
+	inBubble(t, func(t *testing.T) {
+		var call *zoo.Line
+		s := &zoo.Lines{}
+		s.On = map[string]func(*zoo.Line){
+			"tools/call": func(x *zoo.Line) {
+				call = x
+				x.Send(theAsk)
+			},
+			"response": func(x *zoo.Line) {
+				if !strings.Contains(string(x.Msg.Raw), "could not be asked") {
+					t.Errorf("answer %s", x.Msg.Raw)
+				}
+				call.Polite()
+			},
+		}
+		c, _ := dialLines(t, s, client.Config{})
+		res, err := within(t, c, echo(t), boom)
+		wantResult(t, res, err, `{"content":[]}`)
+	})
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			x.Result(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}}}`)
+		}}}
+		_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), boom)
+		wantError(t, err, mcp.CodeInternalError)
+	})
+}
+
+// An id that is in use is refused at once, and the ask that has it goes on (I5).
+func TestAskWithAnIDInUse(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var (
+			call    *zoo.Line
+			answers []string
+		)
+		s := &zoo.Lines{}
+		s.On = map[string]func(*zoo.Line){
+			"tools/call": func(x *zoo.Line) {
+				call = x
+				for i := range 2 {
+					x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"n":%d}}`, i))
+				}
+			},
+			"response": func(x *zoo.Line) {
+				if answers = append(answers, string(x.Msg.Raw)); len(answers) == 1 {
+					close(gate)
+					return
+				}
+				call.Polite()
+			},
+		}
+		c, _ := dialLines(t, s, client.Config{})
+		rec := &recorder{answer: func(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+			<-gate
+			return mcp.NewResult(req.Params.Bytes())
+		}}
+		res, err := within(t, c, echo(t), rec)
+		wantResult(t, res, err, `{"content":[]}`)
+		wantStrings(t, "answers", answers, []string{
+			`{"jsonrpc":"2.0","id":"q","error":{"code":-32600,"message":"a request of this id is waiting for an answer"}}`,
+			`{"jsonrpc":"2.0","id":"q","result":{"n":0}}`,
+		})
+	})
+}
+
+// A server that asks without end, and takes no answers, costs a few connections
+// and never its own calls (fault 70, I21).
+func TestFloodOfAsks(t *testing.T) {
+	for _, msg := range []string{`"method":"sampling/createMessage","params":{}`, `"method":"ping"`} {
+		inBubble(t, func(t *testing.T) {
+			var open, most atomic.Int32
+			flood := make(chan struct{})
+			s := newStation()
+			s.On["GET"] = func(x *zoo.Exchange) {
+				x.Begin()
+				<-flood
+				for i := range 3000 {
+					x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`, i, msg))
+				}
+				x.Hold()
+			}
+			s.On[""] = func(x *zoo.Exchange) { // our answers
+				most.Store(max(most.Load(), open.Add(1)))
+				defer open.Add(-1)
+				x.Hold()
+			}
+			c := dialHTTP(t, s, client.Config{})
+			scope := mcp.NewScope("s", nil)
+			defer scope.End()
+			if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+			close(flood)
+			synctest.Wait()
+			res, err := within(t, c, in(scope, echo(t)), &recorder{})
+			wantResult(t, res, err, `{"content":[]}`)
+			if n := most.Load(); n == 0 || n > 8 {
+				t.Errorf("%d answers at once", n)
+			}
+		})
+	}
+}
+
+// Every one of many asks that come at once is answered, once.
+func TestEveryAskIsAnswered(t *testing.T) {
+	const asks = 200
+	inBubble(t, func(t *testing.T) {
+		var call *zoo.Line
+		seen := make(map[string]int)
+		s := &zoo.Lines{}
+		s.On = map[string]func(*zoo.Line){
+			"tools/call": func(x *zoo.Line) {
+				call = x
+				for i := range asks {
+					x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, i))
+				}
+			},
+			"response": func(x *zoo.Line) {
+				if seen[x.Msg.ID.String()]++; len(seen) == asks {
+					call.Polite()
+				}
+			},
+		}
+		c, _ := dialLines(t, s, client.Config{})
+		res, err := within(t, c, echo(t), &recorder{answer: says(`{"roots":[]}`)})
+		wantResult(t, res, err, `{"content":[]}`)
+		for id, n := range seen {
+			if n != 1 {
+				t.Errorf("the ask %s has %d answers", id, n)
+			}
+		}
+	})
+}
