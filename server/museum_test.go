@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -556,5 +558,83 @@ func TestM177NothingBeforeInitialized(t *testing.T) {
 		}
 		s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess)
 		equal(t, "change", <-got, `{"jsonrpc":"2.0","method":"`+toolsChanged+`"}`)
+	})
+}
+
+// resourceUpdated tells of a change whose notice is so large that a client which
+// does not read keeps it from being written.
+func (s *site) resourceUpdated(scope *mcp.Scope) {
+	s.t.Helper()
+	large := `{"uri":"file:///` + strings.Repeat("x", 2*memnet.DefaultBuffer) + `"}`
+	if err := scope.Unrelated().Notify(s.ctx(), note(s.t, "notifications/resources/updated", large)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// M042, I17: a change that was on its way when the connection broke is told by
+// the next GET: it is not lost until there is another.
+func TestM042ChangeOnABrokenConnection(t *testing.T) {
+	var scope *mcp.Scope
+	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		scope = req.Scope
+		return result(`{"tools":[]}`)
+	}}
+	breaks := map[string]func(*site, *stream){
+		"the client stops reading": func(s *site, _ *stream) { s.pass(server.DefaultWriteTimeout) },
+		"the client goes away":     func(s *site, st *stream) { st.close(); s.pass(0) },
+	}
+	for name, breakOff := range breaks {
+		t.Run(name, func(t *testing.T) {
+			withChanges(t, m, func(s *site, h *changing) {
+				sess := s.handshake(initialize)
+				s.post(raw("1", "tools/list", ""), sess)
+				first := s.open(s.ctx(), http.MethodGet, "", sess)
+				defer first.close()
+				<-h.acked
+				// Held until the client is initialized, and then taken at once.
+				h.changed <- toolsChanged
+				s.resourceUpdated(scope)
+				s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess)
+				s.pass(0)
+				breakOff(s, first)
+				soon, cancel := context.WithTimeout(s.ctx(), time.Second)
+				defer cancel()
+				second := s.open(soon, http.MethodGet, "", sess)
+				defer second.close()
+				<-h.acked
+				for _, want := range []string{`"` + toolsChanged + `"`, `"notifications/resources/updated"`} {
+					if got := second.next(); !strings.Contains(got, want) {
+						t.Errorf("the second GET tells %.80s; want %s", got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// I17: the system takes a write for a client that has just left; what was
+// written that way counts as not written.
+func TestChangeForAClientThatHasLeft(t *testing.T) {
+	var scope *mcp.Scope
+	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		scope = req.Scope
+		return result(`{"tools":[]}`)
+	}}
+	withChanges(t, m, func(s *site, _ *changing) {
+		sess := s.session()
+		s.post(raw("1", "tools/list", ""), sess)
+		if err := scope.Unrelated().Notify(s.ctx(), note(t, toolsChanged, `{}`)); err != nil {
+			t.Fatal(err)
+		}
+		left, leave := context.WithCancel(s.ctx())
+		leave()
+		rec := httptest.NewRecorder() // takes everything, as the system does
+		s.server.ServeHTTP(rec, s.request(left, http.MethodGet, "", sess))
+		if !strings.Contains(rec.Body.String(), toolsChanged) {
+			t.Fatalf("written: %q; want the change", rec.Body)
+		}
+		st := s.open(s.ctx(), http.MethodGet, "", sess)
+		defer st.close()
+		equal(t, "change", st.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`","params":{}}`)
 	})
 }

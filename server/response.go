@@ -141,7 +141,8 @@ func (p *response) end() {
 
 // stream writes what the carrier gets until the stream has ended, the carrier
 // was revoked, gone is closed, or the client does not take it. It reports
-// whether all was written that there ever will be.
+// whether all was written that there ever will be. What it took and could not
+// write goes back to the stream.
 func (p *response) stream(c *session.Carrier, keepAlive time.Duration, gone <-chan struct{}) bool {
 	quiet := time.NewTimer(keepAlive)
 	defer quiet.Stop()
@@ -152,15 +153,18 @@ func (p *response) stream(c *session.Carrier, keepAlive time.Duration, gone <-ch
 	for ; ; batch, state = c.Take(batch[:0]) {
 		for i := range batch {
 			p.event(&batch[i])
-			batch[i] = session.Message{}
 		}
 		if len(batch) > 0 {
 			p.flush()
 			quiet.Reset(keepAlive)
 		}
-		switch {
-		case p.err != nil:
+		// The system takes the first write for a client that has just left.
+		if p.err != nil || state == session.Open && isClosed(gone) {
+			c.Return(batch)
 			return false
+		}
+		clear(batch) // what was written need not be kept
+		switch {
 		case state != session.Open:
 			return state == session.Ended
 		case len(batch) > 0:
@@ -174,5 +178,14 @@ func (p *response) stream(c *session.Carrier, keepAlive time.Duration, gone <-ch
 		case <-gone:
 			return false
 		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

@@ -111,6 +111,7 @@ func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone 
 			p.json(&batch[i])
 		}
 		if p.err != nil {
+			c.Return(batch)
 			gone()
 		}
 	case session.SSE:

@@ -71,6 +71,39 @@ func (c *Carrier) Take(dst []Message) ([]Message, State) {
 	return dst, Open
 }
 
+// Return gives back what was taken and could not be written. A change is told
+// to the next carrier then, because what it says is true still: it goes before
+// all that waits, unless a newer one of its key is there. All else is lost: the
+// client may have seen it, and must not see it twice. An ask among it ends.
+//
+// A carrier that was superseded meanwhile may still return what it took.
+func (c *Carrier) Return(unwritten []Message) {
+	s := c.stream
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	var again []Message
+	for _, m := range unwritten {
+		switch {
+		case m.ask != nil:
+			s.core.endAskLocked(m.ask, Terminal{Err: ErrNoReceiver})
+		case m.last:
+			s.core.rules.Counts.Undelivered.Add(1)
+		case m.Class != Change || !s.standing || s.ended:
+			s.core.rules.Counts.Dropped.Add(1)
+		case s.hasLocked(&m):
+			s.core.rules.Counts.Merged.Add(1)
+		default:
+			m.Pos = 0
+			again = append(again, m)
+			s.bytes += m.Len()
+		}
+	}
+	if len(again) > 0 {
+		s.queue = append(again, s.queue...)
+		s.wakeLocked()
+	}
+}
+
 // Detach gives the right back. The stream of an exchange is lost by it: there is
 // no way yet to come back for the rest. The standalone stream waits for its next
 // carrier. Detach does nothing for a carrier that was superseded.

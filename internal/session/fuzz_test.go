@@ -6,6 +6,7 @@ package session_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,7 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte("\x00\x01\x05\x01\x06\x01\x04\x01\x07\x00\x03\x01"))
 	f.Add([]byte("\x0a\x00\x0b\x00\x0c\x00\x0d\x00\x05\x00\x04\x00\x06\x00"))
 	f.Add([]byte("\x00\x00\x00\x01\x01\x00\x01\x01\x08\x00\x09\x00"))
+	f.Add([]byte("\x0c\x00\x01\x00\x0b\x00\x0b\x01\x02\x00\x0e\x00\x04\x00\x0d\x00")) // a change is returned
 	f.Fuzz(func(t *testing.T, script []byte) {
 		d := newDriver(t)
 		for len(script) >= 2 {
@@ -86,7 +88,7 @@ func (d *driver) next(prefix string) string {
 
 func (d *driver) step(op byte, arg int) {
 	s := d.pick(arg)
-	switch op % 14 {
+	switch op % 15 {
 	case 0:
 		d.begin(arg)
 	case 1:
@@ -114,6 +116,8 @@ func (d *driver) step(op byte, arg int) {
 		_, _ = s.stream.Append(msg(session.Change, fmt.Sprint(arg%3), d.next("change ")))
 	case 12:
 		d.ready = d.sess.Initialized() || d.ready
+	case 14:
+		d.giveBack(s, arg)
 	case 13:
 		if arg%16 == 0 { // rarely: little can be seen after it
 			d.endSession()
@@ -224,6 +228,34 @@ func (d *driver) take(s *driven, arg int) {
 	if state == session.Ended && !s.over && !d.ended {
 		d.t.Fatal("the stream of an open exchange has ended")
 	}
+}
+
+// giveBack takes from the standalone stream and returns it: each change that
+// waited waits again.
+func (d *driver) giveBack(s *driven, arg int) {
+	if s.x != nil || len(s.carriers) == 0 {
+		return
+	}
+	c := s.carriers[arg%len(s.carriers)]
+	taken, state := c.Take(nil)
+	c.Return(taken)
+	if state != session.Open {
+		return
+	}
+	again, _ := c.Take(nil)
+	var lost []string
+	for _, m := range taken {
+		if m.Class == session.Plain {
+			lost = append(lost, string(m.Head))
+		}
+		if m.Class == session.Change && !slices.ContainsFunc(again, func(o session.Message) bool { return string(o.Head) == string(m.Head) }) {
+			d.t.Fatalf("the change %q was returned and is gone", m.Head)
+		}
+	}
+	for _, m := range again {
+		s.got = append(s.got, string(m.Head))
+	}
+	s.plain = slices.DeleteFunc(s.plain, func(p string) bool { return slices.Contains(lost, p) })
 }
 
 func (d *driver) detach(s *driven, arg int) {

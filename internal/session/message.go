@@ -48,7 +48,8 @@ type Message struct {
 	// carrier has taken it.
 	Pos uint64
 
-	ask *Ask // whose question this is
+	ask  *Ask // whose question this is
+	last bool // the terminal
 }
 
 // Len returns how many bytes the message has.

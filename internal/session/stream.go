@@ -128,6 +128,7 @@ func (s *Stream) endLocked(last ...Message) {
 		s.held = false
 	}
 	for _, m := range last {
+		m.last = true
 		s.pushLocked(m)
 	}
 	s.ended = true

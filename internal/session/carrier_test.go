@@ -1,0 +1,115 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+func change(key string) session.Message { return msg(session.Change, key, key+" changed") }
+
+// I33: a change is a level until it is written. What a carrier could not write
+// is told by the next one, once, before what waits.
+func TestReturnedChangesAreToldAgain(t *testing.T) {
+	r := rules()
+	s := newSession(r)
+	s.Initialized()
+	c := attach(s.Standalone())
+	mustAppend(t, s.Standalone(), change("tools"), plain("a"), msg(session.Log, "", "log"), change("prompts"))
+	taken, _ := c.Take(nil)
+	mustAppend(t, s.Standalone(), change("prompts"), change("resources"))
+	c.Return(taken)
+	c.Detach()
+	wantTake(t, attach(s.Standalone()), session.Open, "tools changed", "prompts changed", "resources changed")
+	if dropped, merged := r.Counts.Dropped.Load(), r.Counts.Merged.Load(); dropped != 2 || merged != 1 {
+		t.Errorf("dropped %d, merged %d; want 2, 1", dropped, merged)
+	}
+}
+
+// M075: a carrier that was superseded while it wrote does not take the change
+// with it; its successor is woken to tell it.
+func TestSupersededCarrierReturns(t *testing.T) {
+	s := newSession(rules())
+	s.Initialized()
+	first := attach(s.Standalone())
+	mustAppend(t, s.Standalone(), change("tools"))
+	taken, _ := first.Take(nil)
+	second := attach(s.Standalone())
+	isWoken(second) // by its own attachment
+	first.Return(taken)
+	if !isWoken(second) {
+		t.Error("the successor was not woken")
+	}
+	wantTake(t, second, session.Open, "tools changed")
+}
+
+// What is returned counts against the bounds of the stream like all that waits.
+func TestReturnedBytesCount(t *testing.T) {
+	s := newSession(rules())
+	s.Initialized()
+	c := attach(s.Standalone())
+	mustAppend(t, s.Standalone(), msg(session.Change, "k", string(make([]byte, 75))))
+	taken, _ := c.Take(nil)
+	c.Return(taken)
+	if full, _ := s.Standalone().Append(plain("0123456789")); full == nil {
+		t.Error("10 bytes fit behind the 75 that were returned; the limit is 80")
+	}
+	take(c)
+	mustAppend(t, s.Standalone(), plain("0123456789"))
+}
+
+// An ask that could not be written ends, because nobody can say whether the
+// client has seen it; an answer that comes nevertheless is nobody's.
+func TestReturnedAskEnds(t *testing.T) {
+	r := rules()
+	s := newSession(r)
+	s.Initialized()
+	c := attach(s.Standalone())
+	a, err := s.Standalone().Ask("roots/list", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, _ := c.Take(nil)
+	c.Return(taken)
+	if !isDone(a) || !errors.Is(a.Answer().Err, session.ErrNoReceiver) {
+		t.Error("the ask has not ended with ErrNoReceiver")
+	}
+	if s.Answer(a.ID(), session.Terminal{Result: &mcp.Result{}}) || r.Counts.Strays.Load() != 1 {
+		t.Error("an answer to the ask was taken, or not counted")
+	}
+	c.Return(taken) // there is nothing more to end
+	wantTake(t, c, session.Open)
+}
+
+// The stream of an exchange has one carrier: what it returns is lost, and
+// counted as what it is.
+func TestReturnOnAnExchange(t *testing.T) {
+	r := rules()
+	x := alone(t, r)
+	c := attach(x.Stream())
+	mustAppend(t, x.Stream(), change("tools"), plain("a"))
+	x.Finish(plain("end"))
+	taken, _ := c.Take(nil)
+	c.Return(taken)
+	if dropped, undelivered := r.Counts.Dropped.Load(), r.Counts.Undelivered.Load(); dropped != 2 || undelivered != 1 {
+		t.Errorf("dropped %d, undelivered %d; want 2, 1", dropped, undelivered)
+	}
+	wantTake(t, c, session.Ended)
+}
+
+// A session that ended meanwhile has nobody to be told.
+func TestReturnAfterTheSessionEnded(t *testing.T) {
+	s := newSession(rules())
+	s.Initialized()
+	c := attach(s.Standalone())
+	mustAppend(t, s.Standalone(), change("tools"))
+	taken, _ := c.Take(nil)
+	s.End(mcp.Errorf(1, "over"))
+	c.Return(taken)
+	wantTake(t, c, session.Ended)
+}
