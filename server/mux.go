@@ -180,12 +180,12 @@ func (x *mux) detach() {
 	}
 }
 
-// settle waits until all requests are answered and their answers written, or
-// until ctx ends.
-func (x *mux) settle(ctx context.Context) {
+// settle waits until no more than most requests have something left to be
+// written, or until ctx ends.
+func (x *mux) settle(ctx context.Context, most int) {
 	for {
 		busy, changed := x.busy()
-		if !busy {
+		if busy <= most {
 			return
 		}
 		select {
@@ -196,13 +196,21 @@ func (x *mux) settle(ctx context.Context) {
 	}
 }
 
-func (x *mux) busy() (bool, <-chan struct{}) {
+// busy counts the requests whose answers are not written, and returns a channel
+// that is closed when that is worth another look.
+func (x *mux) busy() (int, <-chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.changed == nil {
 		x.changed = make(chan struct{})
 	}
-	return slices.ContainsFunc(x.taps, func(t *tap) bool { return !t.standing }), x.changed
+	n := 0
+	for _, t := range x.taps {
+		if !t.standing {
+			n++
+		}
+	}
+	return n, x.changed
 }
 
 // tearDown ends the subscriptions of the pipe.

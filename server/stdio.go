@@ -37,46 +37,60 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 	c.mux.stand(c.own.Standalone())
 
 	written := make(chan struct{})
-	go func() { // ends with mux.close; await waits for it
+	go func() { // ends with mux.close or with a write that takes too long; await waits for it
 		defer close(written)
 		c.mux.run()
 	}()
-	lines := make(chan line)
-	go readLines(ctx, r, int(s.cfg.Limits.RequestBody), lines) // ends with r or ctx; abandon waits for it where r can be closed
+	lines, read := make(chan line), make(chan struct{})
+	go func() { // ends with r, and after a line with ctx; abandon waits for it where r can be closed
+		defer close(read)
+		readLines(ctx, r, int(s.cfg.Limits.RequestBody), lines)
+	}()
 
 	err := c.loop(ctx, lines)
 	c.finish(ctx)
 	c.mux.close()
 	await(written, w)
 	if err != nil {
-		abandon(r, lines)
+		cancel(err)
+		abandon(r, read)
 	}
 	return err
 }
 
-// await waits for the writer. One that is stuck gets a moment, and then its pipe
-// is closed.
+// letGo is how long a read or write is given to end whose pipe was closed. Those
+// of the standard streams of a process do not end by that.
+const letGo = 100 * time.Millisecond
+
+// await waits for the writer. One that is stuck gets a moment, then its pipe is
+// closed, and then it is left behind.
 func await(written <-chan struct{}, w io.Writer) {
-	stuck := time.NewTimer(lastWords)
-	defer stuck.Stop()
-	select {
-	case <-written:
+	if endsWithin(written, lastWords) {
 		return
-	case <-stuck.C:
 	}
 	if closer, ok := w.(io.Closer); ok {
 		_ = closer.Close()
-		<-written
+		endsWithin(written, letGo)
 	}
 }
 
 // abandon ends a read that nobody waits for any more.
-func abandon(r io.Reader, lines <-chan line) {
+func abandon(r io.Reader, read <-chan struct{}) {
 	if closer, ok := r.(io.Closer); ok {
 		_ = closer.Close()
-		for range lines {
-			// What was read already is not served.
-		}
+		endsWithin(read, letGo)
+	}
+}
+
+// endsWithin reports whether done is closed before the time is over.
+func endsWithin(done <-chan struct{}, d time.Duration) bool {
+	late := time.NewTimer(d)
+	defer late.Stop()
+	select {
+	case <-done:
+		return true
+	case <-late.C:
+		return false
 	}
 }
 
@@ -86,9 +100,9 @@ type line struct {
 	err  error
 }
 
-// readLines reads until the end. It closes lines when it returns.
+// readLines reads until the end, which it delivers as the last line, or until
+// nobody takes lines any more.
 func readLines(ctx context.Context, r io.Reader, limit int, lines chan<- line) {
-	defer close(lines)
 	lr := frame.NewLineReader(r, limit)
 	for {
 		data, err := lr.Next()
@@ -102,6 +116,9 @@ func readLines(ctx context.Context, r io.Reader, limit int, lines chan<- line) {
 		}
 	}
 }
+
+// eras is how many sets of requests in flight a pipe has.
+const eras = 2
 
 // stdio is one connection over pipes. Its fields belong to the goroutine that
 // runs loop.
@@ -157,7 +174,7 @@ func (c *stdio) finish(ctx context.Context) {
 	}
 	patience, cancel := context.WithTimeout(ctx, lastWords)
 	defer cancel()
-	c.mux.settle(patience)
+	c.mux.settle(patience, 0)
 	c.own.End(sessionEnded())
 	c.endLegacy()
 	c.tasks.Wait()
@@ -240,7 +257,11 @@ func isModernLine(m *mcp.Message) bool {
 		m.Method == "server/discover" || m.Method == "subscriptions/listen"
 }
 
+// request serves a request. A client that asks and does not read what it is told
+// waits here: where there are more streams than requests may run, some of them
+// have ended and are not written yet.
 func (c *stdio) request(ctx context.Context, m *mcp.Message) {
+	c.mux.settle(ctx, eras*c.server.cfg.Limits.InFlightPerSession)
 	switch {
 	case c.inFlight(m.ID):
 		c.fail(ctx, m.ID, c.server.refuseBegin(m.ID, session.ErrDuplicate).err)

@@ -1,0 +1,99 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// stream of a process whose Close does not end a read or write that is parked in
+// the system: what the standard streams of a process are.
+type standardStream struct {
+	released chan struct{} // what ends parked calls
+}
+
+func (s standardStream) Read([]byte) (int, error) {
+	<-s.released
+	return 0, io.EOF
+}
+
+func (s standardStream) Write([]byte) (int, error) {
+	<-s.released
+	return 0, io.ErrClosedPipe
+}
+
+func (standardStream) Close() error { return nil }
+
+// I26: the end of a pipe is bounded although neither reading nor writing can be
+// interrupted. A process that a signal asks to end must not wait for its parent
+// to say or take one more thing.
+func TestStdioEndsOnStandardStreams(t *testing.T) {
+	const ask = `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"
+	tests := []struct {
+		name string
+		open func(stuck standardStream) (io.Reader, io.Writer)
+		most time.Duration
+	}{
+		{"a parked read", func(stuck standardStream) (io.Reader, io.Writer) { return stuck, io.Discard }, time.Second},
+		{"a parked write", func(stuck standardStream) (io.Reader, io.Writer) {
+			in, client := memnet.Pipe(memnet.DefaultBuffer)
+			_, _ = io.WriteString(client, ask) // has room
+			return in, stuck
+		}, 3 * time.Second},
+		{"both", func(stuck standardStream) (io.Reader, io.Writer) {
+			return io.MultiReader(strings.NewReader(ask), stuck), stuck
+		}, 3 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stuck := standardStream{make(chan struct{})}
+				r, w := tt.open(stuck)
+				s := server.New(tools(nil), server.Config{})
+				done := make(chan error, 1)
+				go func() { done <- s.ServeStdio(context.Background(), r, w) }() // ends with the server
+				synctest.Wait()
+				begun := time.Now()
+				if err := s.Shutdown(t.Context()); err != nil {
+					t.Errorf("Shutdown = %v", err)
+				}
+				if err := <-done; err == nil {
+					t.Error("ServeStdio = nil, want that the server shuts down")
+				}
+				if took := time.Since(begun); took > tt.most {
+					t.Errorf("the end took %v, want at most %v", took, tt.most)
+				}
+				close(stuck.released)
+			})
+		})
+	}
+}
+
+// I21: a client on a pipe that asks and does not read is not served for ever.
+// What waits for it is bounded, however much it sends.
+func TestStdioFloodWithoutReading(t *testing.T) {
+	pipes(t, tools(nil), server.Config{}, func(c *console) {
+		taken := 0
+		for range 20_000 {
+			line := modern(strconv.Itoa(taken), "tools/list", "") + "\n"
+			_ = c.conn.SetWriteDeadline(time.Now().Add(time.Second))
+			if _, err := io.WriteString(c.conn, line); err != nil {
+				break
+			}
+			taken++
+		}
+		if got := c.server.Stats().Requests; got > 5_000 {
+			t.Errorf("%d requests were served to a client that reads none of the answers", got)
+		}
+	})
+}
