@@ -31,6 +31,7 @@ func serverConfig(cfg *config.Config, logger *slog.Logger) server.Config {
 			Sessions:             bound(l.Sessions),
 			SessionsPerPrincipal: bound(l.SessionsPerPrincipal),
 			InFlightPerSession:   bound(l.InFlightPerSession),
+			StreamsPerSession:    bound(l.StreamsPerSession),
 			SessionIdle:          boundTime(l.SessionIdle),
 			SessionUninitialized: boundTime(l.SessionUninitialized),
 		},

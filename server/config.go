@@ -77,6 +77,7 @@ type Limits struct {
 	Sessions             int           // legacy sessions: 20,000
 	SessionsPerPrincipal int           // of one named principal: 100
 	InFlightPerSession   int           // requests: 64
+	StreamsPerSession    int           // GETs that are being answered: 16
 	SessionIdle          time.Duration // life without activity: 30 min
 	SessionUninitialized time.Duration // life without a first message: 30 s
 }
@@ -111,6 +112,7 @@ func (c Config) effective() Config {
 	l.Sessions = limit(l.Sessions, t.Total, noCount)
 	l.SessionsPerPrincipal = limit(l.SessionsPerPrincipal, t.PerPrincipal, noCount)
 	l.InFlightPerSession = limit(l.InFlightPerSession, session.DefaultLimits().Exchanges, noCount)
+	l.StreamsPerSession = limit(l.StreamsPerSession, session.DefaultLimits().Streams, noCount)
 	l.SessionIdle = limit(l.SessionIdle, t.Idle, never)
 	l.SessionUninitialized = limit(l.SessionUninitialized, t.Fresh, never)
 	return c
@@ -128,6 +130,7 @@ func (l *Limits) table() session.TableLimits {
 func (l *Limits) session() session.Limits {
 	sl := session.DefaultLimits()
 	sl.Exchanges = l.InFlightPerSession
+	sl.Streams = l.StreamsPerSession
 	return sl
 }
 

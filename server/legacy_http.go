@@ -97,7 +97,7 @@ func (s *Server) refuseSessions(id mcp.ID, principal string) *refusal {
 	if principal != "" && s.sessions.Len() < s.cfg.Limits.Sessions {
 		err = tooMany(s.cfg.Limits.SessionsPerPrincipal, "sessions of one principal", "sessionsPerPrincipal")
 	}
-	return refuseMessage(http.StatusTooManyRequests, id, err).with("Retry-After", retryAfter)
+	return refuseTooMany(id, err)
 }
 
 // legacyServe serves a request of a session. A client that goes away has not

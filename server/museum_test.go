@@ -638,3 +638,36 @@ func TestChangeForAClientThatHasLeft(t *testing.T) {
 		equal(t, "change", st.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`","params":{}}`)
 	})
 }
+
+// FAULTS 24: GETs that pile up on one session, because none of their clients
+// reads, are bounded; the one that carries the stream goes on, and when the
+// others are given up there is room again.
+func TestStreamsOfASessionAreBounded(t *testing.T) {
+	var scope *mcp.Scope
+	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		scope = req.Scope
+		return result(`{"tools":[]}`)
+	}}
+	withChanges(t, m, func(s *site, h *changing) {
+		h.acked = make(chan struct{}, 32)
+		sess := s.session()
+		s.post(raw("1", "tools/list", ""), sess)
+		for range 16 {
+			stuck := s.open(s.ctx(), http.MethodGet, "", sess)
+			defer stuck.close()
+			s.resourceUpdated(scope)
+			s.pass(0)
+		}
+		const want = `{"jsonrpc":"2.0","error":{"code":1006,"message":"16 streams per session (limits.streamsPerSession); the request was not sent",` +
+			`"data":{"source":"gateway","outcome":"not_dispatched"}}}`
+		s.refuses(refusalCase{name: "the 17th", method: http.MethodGet, header: sess, status: 429, want: want, also: [2]string{"Retry-After", "5"}})
+		other := s.open(s.ctx(), http.MethodGet, "", s.session()) // has a bound of its own
+		defer other.close()
+		s.pass(server.DefaultWriteTimeout)
+		st := s.open(s.ctx(), http.MethodGet, "", sess)
+		defer st.close()
+		if got := st.next(); !strings.Contains(got, "resources/updated") {
+			t.Errorf("after the others were given up: %.80s; want the update", got)
+		}
+	})
+}

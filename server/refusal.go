@@ -72,11 +72,14 @@ func (s *Server) refuseBegin(id mcp.ID, err error) *refusal {
 	case errors.Is(err, session.ErrDuplicate):
 		return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "a request with id %s is in flight", id))
 	case errors.Is(err, session.ErrTooMany):
-		return refuseMessage(http.StatusTooManyRequests, id, tooMany(s.cfg.Limits.InFlightPerSession, "requests in flight", "inFlightPerSession")).
-			with("Retry-After", retryAfter)
+		return refuseTooMany(id, tooMany(s.cfg.Limits.InFlightPerSession, "requests in flight", "inFlightPerSession"))
 	default:
 		return refuseSession(id)
 	}
+}
+
+func refuseTooMany(id mcp.ID, err *mcp.Error) *refusal {
+	return refuseMessage(http.StatusTooManyRequests, id, err).with("Retry-After", retryAfter)
 }
 
 func tooMany(n int, what, limit string) *mcp.Error {

@@ -14,7 +14,7 @@ import (
 )
 
 // legacyGet carries the standalone stream of a session. A second GET takes over
-// from the first. While it is open, the changes that the client's view undergoes
+// from the first; one that is stuck counts until its write has failed. While it is open, the changes that the client's view undergoes
 // come from an inner subscriptions/listen.
 func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refusal {
 	if no := s.checkAcceptStream(r); no != nil {
@@ -31,7 +31,10 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 		return refuseDraining(mcp.ID{})
 	}
 	defer s.flights.leave(fl)
-	c := sess.Standalone().Attach(make(chan struct{}, 1))
+	c, err := sess.Standalone().TryAttach(make(chan struct{}, 1))
+	if err != nil {
+		return refuseTooMany(mcp.ID{}, tooMany(s.cfg.Limits.StreamsPerSession, "streams per session", "streamsPerSession"))
+	}
 	defer c.Detach()
 	if !s.listenFor(ctx, sess, nil) {
 		return refuseDraining(mcp.ID{})

@@ -21,6 +21,8 @@ const (
 type Carrier struct {
 	stream *Stream
 	wake   chan struct{}
+
+	detached bool // guarded by the core's lock
 }
 
 // Wake returns the channel that receives when Take is worth calling again.
@@ -106,11 +108,15 @@ func (c *Carrier) Return(unwritten []Message) {
 
 // Detach gives the right back. The stream of an exchange is lost by it: there is
 // no way yet to come back for the rest. The standalone stream waits for its next
-// carrier. Detach does nothing for a carrier that was superseded.
+// carrier. A carrier that was superseded only no longer counts.
 func (c *Carrier) Detach() {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
+	if !c.detached {
+		c.detached = true
+		s.open--
+	}
 	if s.carrier != c {
 		return
 	}

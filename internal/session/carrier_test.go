@@ -113,3 +113,38 @@ func TestReturnAfterTheSessionEnded(t *testing.T) {
 	c.Return(taken)
 	wantTake(t, c, session.Ended)
 }
+
+// FAULTS 24: carriers that do not detach are bounded, superseded or not; one that
+// is refused supersedes nobody.
+func TestCarriersAreBounded(t *testing.T) {
+	s := newSession(rules())
+	s.Initialized()
+	try := func() (*session.Carrier, error) { return s.Standalone().TryAttach(make(chan struct{}, 1)) }
+	first, err := try()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := try()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := try(); !errors.Is(err, session.ErrTooMany) {
+		t.Fatalf("the third of two carriers: %v, want ErrTooMany", err)
+	}
+	mustAppend(t, s.Standalone(), plain("a"))
+	wantTake(t, second, session.Open, "a")
+	first.Detach()
+	first.Detach() // counts once
+	third, err := try()
+	if err != nil {
+		t.Fatalf("after one has detached: %v", err)
+	}
+	if _, err := try(); !errors.Is(err, session.ErrTooMany) {
+		t.Fatalf("one more: %v, want ErrTooMany", err)
+	}
+	second.Detach()
+	third.Detach()
+	if !s.Idle() {
+		t.Error("the session is not idle after all carriers have detached")
+	}
+}

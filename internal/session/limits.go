@@ -36,12 +36,13 @@ type Limits struct {
 	Bytes     int // that wait on one stream; one larger message fits alone
 	Exchanges int // in flight in one session
 	Asks      int // without an answer, in one session
+	Streams   int // carriers of one standing stream, those that were superseded included
 }
 
 // DefaultLimits returns the defaults: a megabyte of what a client has
-// not taken yet, and 64 requests at once.
+// not taken yet, 64 requests at once, and 16 streams.
 func DefaultLimits() Limits {
-	return Limits{Messages: 1024, Bytes: 1 << 20, Exchanges: 64, Asks: 16}
+	return Limits{Messages: 1024, Bytes: 1 << 20, Exchanges: 64, Asks: 16, Streams: 16}
 }
 
 // Counters count what was lost or answered to nobody. They may be shared by any

@@ -26,6 +26,7 @@ type Stream struct {
 	bytes   int
 	taken   uint64 // how many messages carriers have taken: the last position
 	carrier *Carrier
+	open    int           // carriers that have not detached, superseded ones included
 	room    chan struct{} // closed when there is room again; nil while nobody waits
 }
 
@@ -35,9 +36,26 @@ type Stream struct {
 func (s *Stream) Attach(wake chan struct{}) *Carrier {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
+	return s.attachLocked(wake)
+}
+
+// TryAttach is Attach for carriers that others may make as they like. One that
+// was superseded counts until it detaches, because it may be stuck in a write.
+// The error is ErrTooMany, and then the older carrier goes on.
+func (s *Stream) TryAttach(wake chan struct{}) (*Carrier, error) {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.open >= s.core.rules.Limits.Streams {
+		return nil, ErrTooMany
+	}
+	return s.attachLocked(wake), nil
+}
+
+func (s *Stream) attachLocked(wake chan struct{}) *Carrier {
 	c := &Carrier{stream: s, wake: wake}
 	s.revokeLocked()
 	s.carrier = c
+	s.open++
 	s.core.carriers++
 	s.wakeLocked()
 	return c

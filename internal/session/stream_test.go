@@ -19,7 +19,7 @@ import (
 // rules returns limits that a test can reach.
 func rules() *session.Rules {
 	return &session.Rules{
-		Limits: session.Limits{Messages: 8, Bytes: 80, Exchanges: 3, Asks: 2},
+		Limits: session.Limits{Messages: 8, Bytes: 80, Exchanges: 3, Asks: 2, Streams: 2},
 		Counts: &session.Counters{},
 	}
 }
