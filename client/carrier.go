@@ -23,6 +23,16 @@ type carrier struct {
 	// brought is set before the call gets its terminal from this carrier: then
 	// the rest of the body is read, so that the connection can be used again.
 	brought atomic.Bool
+
+	// doubt is set when the server has said something that may mean that it does
+	// not know the session.
+	doubt *doubt
+}
+
+// doubt is an answer that may be about the session, or about the call.
+type doubt struct {
+	said   error
+	looked bool // the server may have executed the call
 }
 
 func newCarrier(e *endpoint, call *session.Call) *carrier {

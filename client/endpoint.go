@@ -105,11 +105,23 @@ func (e *endpoint) do(ctx context.Context, method string, header http.Header, bo
 		return nil, e.unavailable(err, "its URL is not usable")
 	}
 	req.Header = e.merge(header)
+	if replays(req.Header) {
+		req.GetBody = nil
+	}
 	resp, err := e.http.Do(req)
 	if err != nil {
 		return nil, e.failure(ctx, err, connected.Load())
 	}
 	return resp, nil
+}
+
+// replays reports whether net/http takes a request with these headers for one
+// that it may send again by itself. The configuration can set them; that
+// a backend executes a message once is not theirs to give up.
+func replays(h http.Header) bool {
+	_, one := h["Idempotency-Key"]
+	_, other := h["X-Idempotency-Key"]
+	return one || other
 }
 
 // merge lays the protocol's headers over the configured ones.

@@ -21,6 +21,14 @@ func (s *setup) unavailable(cause error, format string, args ...any) *mcp.Fault 
 	return s.fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, cause, format, args...)
 }
 
+// notYet returns the failure of what had to come before a request as that of the
+// request, which was not sent.
+func notYet(f *mcp.Fault) *mcp.Fault {
+	before := *f
+	before.Code, before.Outcome = mcp.CodeBackendUnavailable, mcp.NotDispatched
+	return &before
+}
+
 // lost is the failure of a request that the backend may have executed.
 func (s *setup) lost(cause error, format string, args ...any) *mcp.Fault {
 	return s.fault(mcp.CodeBackendFailed, mcp.Unknown, cause, format, args...)

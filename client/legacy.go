@@ -168,8 +168,10 @@ func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = l.unavailable(errors.Join(errNotAgain, err), "it did not answer initialize within %v", l.Handshake)
-	case isRejected(err, busy), isFault && isUnreachable(f):
-		return err // which says nothing about the era
+	case isRejected(err, busy) && isFault:
+		return &rejected{why: busy, err: notYet(f)} // which says nothing about the era
+	case isFault && isUnreachable(f):
+		return err // nor does this
 	case isFault:
 		// The handshake was sent; the request that needed it was not.
 		err = l.unavailable(errors.Join(errNotAgain, f.Cause), "initialize failed: %s", f.Message)

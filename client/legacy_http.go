@@ -71,6 +71,8 @@ func (w *legacyHTTP) carry(ctx context.Context, c *carrier, msg []byte) {
 	switch {
 	case isClosed(c.call.Done()):
 		return
+	case c.doubt != nil:
+		w.resolve(ctx, c)
 	case accepted:
 		w.awaitElsewhere(ctx, c)
 	case c.pos.lastID != "" && ctx.Err() == nil:
@@ -97,7 +99,7 @@ func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier, msg []byte) (acc
 		return true, nil
 	}
 	if !hasMessages(resp) {
-		return false, w.refusal(ctx, w.readRefusal(resp))
+		return false, w.refusal(ctx, w.readRefusal(resp), c)
 	}
 	if c.call.Method() == methodInitialize {
 		w.id = resp.Header.Get("Mcp-Session-Id")
@@ -123,8 +125,10 @@ func (w *legacyHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad e
 	case m.Kind == mcp.KindError && m.ID.IsZero():
 		c.respond(&w.calls, c.call.ID(), m)
 		return false
+	case m.Kind == mcp.KindError && m.ID == c.call.ID() && w.doubts(c, m):
+		return false
 	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
-		w.takeResponse(c, m)
+		c.respond(&w.calls, m.ID, m)
 		return m.ID != c.call.ID()
 	case concernsSession(m):
 		w.s.route(m)
@@ -134,16 +138,19 @@ func (w *legacyHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad e
 	}
 }
 
-func (w *legacyHTTP) takeResponse(c *carrier, m *mcp.Message) {
-	if m.Kind == mcp.KindError && w.id != "" {
-		if e, err := m.WireError(); err == nil && isSessionError(e) {
-			c.brought.Store(true)
-			c.fail(w.gone(e))
-			w.noteGone(e)
-			return
-		}
+// doubts reports whether an error may mean that the server does not know the
+// session, and keeps it until that has been found out.
+func (w *legacyHTTP) doubts(c *carrier, m *mcp.Message) bool {
+	if w.id == "" {
+		return false
 	}
-	c.respond(&w.calls, m.ID, m)
+	e, err := m.WireError()
+	if err != nil || !isSessionError(e) {
+		return false
+	}
+	c.brought.Store(true)
+	c.doubt = &doubt{said: e, looked: !readsOnly(c.call.Method())}
+	return true
 }
 
 // isSessionError reports whether an error that came with status 200 says that the
@@ -155,6 +162,53 @@ func isSessionError(e *mcp.Error) bool {
 	default:
 		return false
 	}
+}
+
+// resolve ends a call whose server said that it knows no such session. A tool may
+// say so of sessions of its own, so that the server is asked whether it knows
+// ours. A call that it may have executed ends with what it said.
+func (w *legacyHTTP) resolve(ctx context.Context, c *carrier) {
+	said := c.doubt.said
+	switch {
+	case !w.forgotten(ctx):
+		c.fail(plain(said))
+		return
+	case c.doubt.looked:
+		c.fail(plain(said))
+	default:
+		c.fail(w.gone(said))
+	}
+	w.noteGone(said)
+}
+
+// forgotten asks the server whether it knows the session. Only that it does not
+// is an answer.
+func (w *legacyHTTP) forgotten(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, w.Write)
+	defer cancel()
+	call, err := w.calls.Open(methodPing)
+	if err != nil {
+		return false
+	}
+	defer call.Finish(session.Terminal{})
+	resp, err := w.send(ctx, mcp.AppendRequest(nil, call.ID(), methodPing, nil))
+	if err != nil {
+		return false
+	}
+	defer drain(resp, cancel)
+	if !hasMessages(resp) {
+		r := w.readRefusal(resp)
+		return r.status == http.StatusNotFound || r.mayMeanSession()
+	}
+	unknown := false
+	err = w.read(resp, &position{}, func(m *mcp.Message, bad error) bool {
+		if bad == nil && m.Kind == mcp.KindError {
+			e, err := m.WireError()
+			unknown = err == nil && isSessionError(e)
+		}
+		return bad == nil && m.ID != call.ID()
+	})
+	return err == nil && unknown
 }
 
 // gone is the error of a request that the server refused because it has forgotten
@@ -174,12 +228,16 @@ func (w *legacyHTTP) noteGone(cause error) {
 	w.calls.End(err)
 }
 
-// refusal says what an HTTP answer without a message means in a session.
-func (w *legacyHTTP) refusal(ctx context.Context, r *refusal) error {
+// refusal says what an HTTP answer without a message means in a session. c is the
+// carrier of the call that was refused, nil where it was none.
+func (w *legacyHTTP) refusal(ctx context.Context, r *refusal, c *carrier) error {
 	err := w.refused(ctx, r)
 	switch {
-	case w.id != "" && r.saysSessionGone():
+	case w.id != "" && r.status == http.StatusNotFound:
 		return w.gone(err)
+	case w.id != "" && c != nil && r.mayMeanSession():
+		c.doubt = &doubt{said: err}
+		return err
 	case r.rpc != nil && isModernOnly(r.rpc.Code):
 		return &rejected{why: wrongEra, err: err}
 	default:
@@ -219,7 +277,7 @@ func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
 	if resp.StatusCode/100 == 2 {
 		return nil
 	}
-	err = w.refusal(ctx, w.readRefusal(resp))
+	err = w.refusal(ctx, w.readRefusal(resp), nil)
 	w.noteIfGone(err)
 	return err
 }

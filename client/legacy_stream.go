@@ -28,6 +28,9 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 		switch {
 		case isClosed(c.call.Done()) || ctx.Err() != nil:
 			return
+		case c.doubt != nil:
+			w.resolve(ctx, c)
+			return
 		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && errors.Is(err, errNoStream):
 			c.fail(w.lost(err, "the stream of its answer broke and cannot be resumed (HTTP status %d)", status))
 			return

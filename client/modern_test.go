@@ -339,7 +339,12 @@ func TestHostileAnswers(t *testing.T) {
 // What is sent again, and what never is (DELIVERY 5.4).
 func TestRetries(t *testing.T) {
 	dispatched := func(x *zoo.Exchange) { x.Begin() } // ends without a response
-	refused := func(x *zoo.Exchange) { x.Status(503, "", "") }
+	refused := func(x *zoo.Exchange) {
+		x.W.Header().Set("Retry-After", "1")
+		x.Status(503, "", "")
+	}
+	broken := func(x *zoo.Exchange) { x.Status(503, "", "upstream connect error or disconnect/reset before headers") }
+	flooded := func(x *zoo.Exchange) { x.Status(429, "", "") }
 	answered := func(x *zoo.Exchange) { x.Error(-32603, "no") }
 	tests := []struct {
 		method, params string
@@ -348,6 +353,9 @@ func TestRetries(t *testing.T) {
 	}{
 		{"tools/call", `{"name":"x"}`, dispatched, 1},
 		{"tools/call", `{"name":"x"}`, refused, 3},
+		{"tools/call", `{"name":"x"}`, flooded, 3},
+		{"tools/call", `{"name":"x"}`, broken, 1},
+		{"tools/list", "", broken, 3},
 		{"tools/call", `{"name":"x"}`, answered, 1},
 		{"tools/list", "", dispatched, 2},
 		{"tools/list", "", answered, 1},
@@ -366,6 +374,76 @@ func TestRetries(t *testing.T) {
 			}
 			if got := s.Count(tt.method); got != tt.want {
 				t.Errorf("%s %s was sent %d times, want %d", tt.method, tt.params, got, tt.want)
+			}
+		})
+	}
+}
+
+// A request that the server has begun to work on is not begun again, whatever
+// becomes of its second round.
+func TestSecondRoundFails(t *testing.T) {
+	tests := map[string]func(x *zoo.Exchange){
+		"busy": func(x *zoo.Exchange) { x.Status(429, "", "") },
+		"era":  func(x *zoo.Exchange) { x.Status(400, "text/plain", "no") },
+		"gone": func(x *zoo.Exchange) { x.Status(404, "text/plain", "no") },
+		"dies": func(x *zoo.Exchange) { x.Abort() },
+		"headers": func(x *zoo.Exchange) {
+			x.Status(400, "application/json", string(mcp.AppendError(nil, x.Msg.ID, mcp.Errorf(mcp.CodeHeaderMismatch, "no"))))
+		},
+	}
+	for name, second := range tests {
+		for _, method := range []string{"tools/call", "prompts/get"} {
+			t.Run(name+"/"+method, func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					rounds := [2]int{}
+					s := &zoo.HTTP{Modern: true, On: map[string]func(x *zoo.Exchange){method: func(x *zoo.Exchange) {
+						if x.Msg.Params.Has(mcp.FieldRequestState) {
+							rounds[1]++
+							second(x)
+							return
+						}
+						rounds[0]++
+						x.Result(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}},"requestState":"s"}`)
+					}}}
+					c := dialHTTP(t, s, client.Config{})
+					_, err := within(t, c, request(t, method, `{"name":"x"}`), &recorder{answer: says(`{"roots":[]}`)})
+					if name == "headers" {
+						wantError(t, err, mcp.CodeHeaderMismatch)
+					} else {
+						wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "")
+					}
+					if rounds != [2]int{1, 1} {
+						t.Errorf("the rounds were executed %v times", rounds)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Headers by which net/http takes a request for one that may be repeated are sent
+// as configured, and nothing is repeated for them (DELIVERY 5.4).
+func TestConfiguredIdempotencyKey(t *testing.T) {
+	for _, key := range []string{"idempotency-key", "X-Idempotency-Key"} {
+		inBubble(t, func(t *testing.T) {
+			n := 0
+			s := &zoo.HTTP{Modern: true, On: map[string]func(x *zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+				if n++; n > 1 {
+					x.Abort() // on a connection that has been used before
+				}
+				if x.R.Header.Get(key) != "k" {
+					t.Error("the configured header is missing")
+				}
+				x.Polite()
+			}}}
+			c := dialHTTP(t, s, client.Config{Header: http.Header{key: {"k"}}})
+			if _, err := within(t, c, echo(t), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+			_, err := within(t, c, echo(t), &recorder{})
+			wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "broke")
+			if n != 2 {
+				t.Errorf("%d executions of 2 calls", n)
 			}
 		})
 	}

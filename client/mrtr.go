@@ -5,6 +5,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -24,9 +25,12 @@ type inputRequest struct {
 // (2026-07-28, basic/patterns/mrtr).
 func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	params := req.Params
-	for range p.MaxRounds {
+	for round := range p.MaxRounds {
 		res, err := p.call(ctx, req, &params, caller)
-		if err != nil {
+		switch {
+		case err != nil && round > 0:
+			return nil, p.midway(err)
+		case err != nil:
 			return nil, err
 		}
 		if res.Type() != mcp.ResultInputRequired || req.TakesInputRequired {
@@ -37,6 +41,23 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		}
 	}
 	return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked for more input %d times (limits.rounds)", p.MaxRounds)
+}
+
+// midway is the error of a request that failed after its first round: the server
+// has worked on it, so that it may not be begun again, whatever became of the
+// last round.
+func (p *modern) midway(err error) error {
+	err = plain(err)
+	f, ok := err.(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	if !ok {
+		return err
+	}
+	late := *f
+	late.Outcome, late.Cause = mcp.Unknown, errors.Join(errNotAgain, f.Cause)
+	if late.Code == mcp.CodeBackendUnavailable {
+		late.Code = mcp.CodeBackendFailed
+	}
+	return &late
 }
 
 // nextRound gathers the input that a result asks for and returns the parameters

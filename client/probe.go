@@ -133,7 +133,9 @@ func (s *setup) conclude(res *mcp.Result, err error) (finding, error) {
 	}
 	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch r, refused := errors.AsType[*refusal](err); {
-	case refused && (r.status == 401 || r.status == 403 || r.status == 429 || r.status == 503):
+	case refused && isFault && (r.status == 429 || r.status == 503):
+		return isNeither, &rejected{why: busy, err: notYet(f)}
+	case refused && (r.status == 401 || r.status == 403):
 		return isNeither, err
 	case refused:
 		return isLegacy, nil

@@ -67,6 +67,7 @@ type refusal struct {
 	mediaType string
 	head      []byte     // the beginning of the body
 	rpc       *mcp.Error // the JSON-RPC error in the body, or nil
+	again     bool       // it says when to come again
 	id        mcp.ID     // of that error
 }
 
@@ -78,6 +79,7 @@ const refusalHead = 64 << 10
 func (e *endpoint) readRefusal(resp *http.Response) *refusal {
 	head, err := io.ReadAll(io.LimitReader(resp.Body, refusalHead))
 	r := &refusal{status: resp.StatusCode, mediaType: mediaType(resp), head: head}
+	r.again = resp.Header.Get("Retry-After") != ""
 	if err != nil {
 		return r // what was read says enough
 	}
@@ -108,12 +110,19 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// dispatched says what the status tells about the request's fate.
+// outcome says what the status tells about the request's fate. A bare 503 tells
+// nothing: proxies give it too when the server broke the connection while it
+// worked. A server that does not want to work says when it will.
 func (r *refusal) outcome() mcp.Outcome {
 	switch r.status {
+	case http.StatusServiceUnavailable:
+		if r.again {
+			return mcp.NotDispatched
+		}
+		return mcp.Unknown
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusNotAcceptable, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
-		http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadRequest:
+		http.StatusTooManyRequests, http.StatusBadRequest:
 		return mcp.NotDispatched
 	default:
 		if r.status >= 300 && r.status < 400 {
@@ -163,13 +172,10 @@ func orNothing(mediaType string) string {
 	return mediaType
 }
 
-// saysSessionGone reports whether a refused message was refused for want of its
-// session. The specification's way is 404 (2025-11-25, basic/transports,
-// "Session Management"); the other ways are those of known servers.
-func (r *refusal) saysSessionGone() bool {
-	if r.status == http.StatusNotFound {
-		return true
-	}
+// mayMeanSession reports whether a message may have been refused for want of its
+// session. The specification's way to say so is 404 (2025-11-25,
+// basic/transports, "Session Management"); this is that of known servers.
+func (r *refusal) mayMeanSession() bool {
 	return r.status == http.StatusBadRequest && namesLostSession(string(r.head))
 }
 

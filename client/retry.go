@@ -81,13 +81,15 @@ func judge(req *mcp.Request, err error) verdict {
 	switch {
 	case isRejected(err, wrongEra):
 		return reprobe
-	case isRejected(err, busy):
-		return resend
+	case isRejected(err, sessionGone):
+		return giveUp // a new session was tried already
 	}
 	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case !ok, errors.Is(err, errNotAgain):
 		return giveUp
+	case isRejected(err, busy) && (f.Outcome == mcp.NotDispatched || isReading(req)):
+		return resend
 	case f.Outcome == mcp.NotDispatched && f.Code == mcp.CodeBackendUnavailable && !isRefusal(f):
 		return resend
 	case f.Outcome == mcp.Unknown && f.Code == mcp.CodeBackendFailed && isReading(req):
@@ -112,7 +114,12 @@ func isReading(req *mcp.Request) bool {
 	if req.Params.Has(mcp.FieldInputResponses) || req.Params.Has(mcp.FieldRequestState) {
 		return false
 	}
-	switch req.Method {
+	return readsOnly(req.Method)
+}
+
+// readsOnly reports whether a method changes nothing, by the protocol.
+func readsOnly(method string) bool {
+	switch method {
 	case methodDiscover, methodPing, methodToolsList, "prompts/list", "resources/list", "resources/templates/list",
 		"completion/complete", "tasks/get", "resources/read", "prompts/get":
 		return true

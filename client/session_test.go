@@ -17,30 +17,35 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// A session that the server has forgotten is opened again once, and the call that
-// found out is made again, because it was not looked at (M093, fault 72).
+// A server that has forgotten the session gets one more handshake. The call that
+// found out is made again where the server cannot have looked at it: a status
+// says so, an error among the answers does not (M093, fault 72).
 func TestM093ForgottenSession(t *testing.T) {
-	tests := map[string]func(x *zoo.Exchange){
-		"404": func(x *zoo.Exchange) {
+	tests := map[string]struct {
+		forgotten func(x *zoo.Exchange)
+		code      int64 // of the call's error; 0 where it is made again
+	}{
+		"404": {func(x *zoo.Exchange) {
 			x.Status(404, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":"Session not found"}}`, x.Msg.ID))
-		},
-		"404 without a message": func(x *zoo.Exchange) { x.Status(404, "text/plain", "") },
-		"400 with words":        func(x *zoo.Exchange) { x.Status(400, "text/plain", "Bad Request: No valid session ID provided") },
-		"200 with an error":     func(x *zoo.Exchange) { x.Error(-32000, "Session not found") },
-		"-32015":                func(x *zoo.Exchange) { x.Error(-32015, "unknown session") },
+		}, 0},
+		"404 without a message": {func(x *zoo.Exchange) { x.Status(404, "text/plain", "") }, 0},
+		"400 with words":        {func(x *zoo.Exchange) { x.Status(400, "text/plain", "Bad Request: No valid session ID provided") }, 0},
+		"200 with an error":     {func(x *zoo.Exchange) { x.Error(-32000, "Session not found") }, -32000},
+		"-32015":                {func(x *zoo.Exchange) { x.Error(-32015, "unknown session") }, -32015},
 	}
-	for name, forgotten := range tests {
+	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s := newStation()
 				s.Capabilities = announces
-				s.On["tools/call"] = func(x *zoo.Exchange) {
+				old := func(x *zoo.Exchange) {
 					if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID {
-						forgotten(x)
+						tt.forgotten(x)
 						return
 					}
 					x.Polite()
 				}
+				s.On["tools/call"], s.On["ping"] = old, old
 				c := dialHTTP(t, s, client.Config{})
 				scope := mcp.NewScope("s", nil)
 				defer scope.End()
@@ -48,9 +53,13 @@ func TestM093ForgottenSession(t *testing.T) {
 				launch(t, c, in(scope, listen(t)), ear)
 				<-s.open
 				res, err := within(t, c, in(scope, echo(t)), &recorder{})
+				if tt.code != 0 {
+					wantError(t, err, tt.code)
+					res, err = within(t, c, in(scope, echo(t)), &recorder{})
+				}
 				wantResult(t, res, err, `{"content":[]}`)
-				if n := s.Count("initialize"); n != 2 {
-					t.Errorf("%d handshakes, want 2", n)
+				if n := s.Count("initialize"); n != 2 || s.Count("tools/call") != 2 {
+					t.Errorf("%d handshakes and %d calls, want 2 and 2", n, s.Count("tools/call"))
 				}
 				time.Sleep(time.Second)
 				// The listen goes on in the new session, and what was missed counts as changed.
@@ -62,16 +71,75 @@ func TestM093ForgottenSession(t *testing.T) {
 	}
 }
 
+// A tool that speaks of sessions of its own is not executed again, and costs its
+// session nothing (I24).
+func TestToolWithSessionsOfItsOwn(t *testing.T) {
+	tests := map[string]func(x *zoo.Exchange){
+		"an error":  func(x *zoo.Exchange) { x.Error(-32000, "browser session expired") },
+		"an event":  func(x *zoo.Exchange) { x.Event("", theLog); x.Event("", sessionError(x)) },
+		"a refusal": func(x *zoo.Exchange) { x.Status(400, "application/json", sessionError(x)) },
+		"resumed": func(x *zoo.Exchange) {
+			x.Event("1", "")
+			x.Abort()
+		},
+	}
+	for name, answer := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newStation()
+				arrived, gate := make(chan struct{}), make(chan struct{})
+				s.On["prompts/get"] = func(x *zoo.Exchange) {
+					close(arrived)
+					<-gate
+					x.Result("{}")
+				}
+				var call mcp.ID
+				s.On["tools/call"] = func(x *zoo.Exchange) {
+					call = x.Msg.ID
+					answer(x)
+				}
+				get := s.On["GET"]
+				s.On["GET"] = func(x *zoo.Exchange) {
+					if x.R.Header.Get("Last-Event-Id") != "1" {
+						get(x)
+						return
+					}
+					x.Msg.ID = call
+					x.Event("2", sessionError(x))
+				}
+				c := dialHTTP(t, s, client.Config{})
+				scope := mcp.NewScope("s", nil)
+				defer scope.End()
+				other := launch(t, c, in(scope, request(t, "prompts/get", `{"name":"x"}`)), &recorder{})
+				<-arrived
+				_, err := within(t, c, in(scope, echo(t)), &recorder{})
+				wantError(t, err, -32000)
+				close(gate)
+				other.wantResult(t, "{}")
+				if s.Count("tools/call") != 1 || s.Count("initialize") != 1 {
+					t.Errorf("%d executions, %d handshakes", s.Count("tools/call"), s.Count("initialize"))
+				}
+			})
+		})
+	}
+}
+
+func sessionError(x *zoo.Exchange) string {
+	return string(mcp.AppendError(nil, x.Msg.ID, mcp.Errorf(-32000, "browser session expired")))
+}
+
 // A server that forgets every session gets one more handshake per call, not a
 // loop.
 func TestM093ServerThatForgetsAlways(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) { x.Status(404, "", "") }
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			x.Status(404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
+		}
 		_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
 		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "ended the session")
-		if n := s.Count("initialize"); n > 4 {
-			t.Errorf("%d handshakes", n)
+		if s.Count("initialize") != 2 || s.Count("tools/call") != 2 {
+			t.Errorf("%d handshakes for %d attempts", s.Count("initialize"), s.Count("tools/call"))
 		}
 	})
 }
