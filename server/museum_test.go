@@ -593,6 +593,7 @@ func TestM042ChangeOnABrokenConnection(t *testing.T) {
 				<-h.acked
 				// Held until the client is initialized, and then taken at once.
 				h.changed <- toolsChanged
+				s.pass(0) // so that it stands before the next one
 				s.resourceUpdated(scope)
 				s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess)
 				s.pass(0)

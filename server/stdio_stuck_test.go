@@ -4,7 +4,6 @@
 package server_test
 
 import (
-	"context"
 	"io"
 	"strconv"
 	"strings"
@@ -61,7 +60,7 @@ func TestStdioEndsOnStandardStreams(t *testing.T) {
 				r, w := tt.open(stuck)
 				s := server.New(tools(nil), server.Config{})
 				done := make(chan error, 1)
-				go func() { done <- s.ServeStdio(context.Background(), r, w) }() // ends with the server
+				go func() { done <- s.ServeStdio(t.Context(), r, w) }() // ends with the server
 				synctest.Wait()
 				begun := time.Now()
 				if err := s.Shutdown(t.Context()); err != nil {
