@@ -118,7 +118,7 @@ func (l *legacy) serveOpened(ctx context.Context, req *mcp.Request) (*mcp.Result
 func (l *legacy) acquire(ctx context.Context, req *mcp.Request) (s *legacySession, release func(clean bool), err error) {
 	keep := func(bool) {}
 	if l.Share {
-		s, err = l.everybody.get(ctx, l, l.opener(l.self(), address{onlyCall: true}))
+		s, err = l.everybody.get(ctx, l, l.opener(l.self(), address{onlyCall: true, shared: true}))
 		return s, keep, err
 	}
 	if req.Scope != nil {

@@ -51,7 +51,7 @@ func (s *legacySession) routeAsk(m *mcp.Message) {
 }
 
 func (s *legacySession) onlyCall() *session.Call {
-	if !s.addr.onlyCall {
+	if !s.addr.onlyCall || s.addr.shared && s.abandoned.lately() {
 		return nil
 	}
 	return s.calls.Only("")

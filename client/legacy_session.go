@@ -46,6 +46,8 @@ type legacyWire interface {
 type address struct {
 	// onlyCall: to the call in flight, if there is exactly one.
 	onlyCall bool
+	// shared: the calls are those of several clients.
+	shared bool
 	// unrelated: otherwise to this one. nil: to nobody.
 	unrelated mcp.Caller
 }
@@ -64,6 +66,8 @@ type legacySession struct {
 
 	// replies are the answers that need nobody's thought.
 	replies replies
+
+	abandoned abandoned
 
 	// notices are the cancellations on their way, which the session's end lets
 	// arrive.
@@ -194,6 +198,7 @@ func legacyParams(params *mcp.Object, call *session.Call) []byte {
 
 // abandon takes a call back, in the background: the caller has gone on.
 func (s *legacySession) abandon(call *session.Call) {
+	s.abandoned.note()
 	s.notices.start(func(ctx context.Context) { s.send(ctx, cancelNotice(call)) }) // bounded by send
 }
 

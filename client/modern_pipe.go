@@ -15,6 +15,7 @@ import (
 // subscription (2026-07-28, basic/transports/stdio).
 type modernPipe struct {
 	*pipe
+	abandoned abandoned
 }
 
 func newModernPipe(p *pipe) *modernPipe {
@@ -35,6 +36,11 @@ func (w *modernPipe) open(method string) (*session.Call, error) {
 func (w *modernPipe) begin(call *session.Call, out *outgoing) (release func()) {
 	w.pipe.begin(call, out.msg)
 	return func() {}
+}
+
+func (w *modernPipe) abandon(call *session.Call) {
+	w.abandoned.note()
+	w.pipe.abandon(call)
 }
 
 func (w *modernPipe) relearn(context.Context, *modern, *mcp.Request) bool { return false }
@@ -58,6 +64,8 @@ func (w *modernPipe) addressee(m *mcp.Message) *session.Call {
 		return findCall(&w.calls, m.Params.Raw(mcp.FieldProgressToken))
 	case m.Method == methodCancelled:
 		w.endListen(m)
+		return nil
+	case w.abandoned.lately():
 		return nil
 	default:
 		return w.calls.Only(methodListen)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
@@ -164,6 +165,49 @@ func TestFirstCallWaitsForTheListeningStream(t *testing.T) {
 					if took := time.Since(began); took != want {
 						t.Errorf("the call took %v, want %v", took, want)
 					}
+				}
+			})
+		})
+	}
+}
+
+// On a connection that clients share, what a server says of a call that was given
+// up is not told, and not asked, in the call of somebody else (I22, M186).
+func TestI22NothingOfAnAbandonedCallCrosses(t *testing.T) {
+	for name, modern := range map[string]bool{"modern": true, "shared": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				lines := make(chan *zoo.Line, 1)
+				s := &zoo.Lines{Modern: modern, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { lines <- x }}}
+				c, _ := dialLines(t, s, client.Config{Share: !modern})
+				// begin makes a call of another client, and has the server speak.
+				begin := func(text string) (*recorder, *running, *zoo.Line) {
+					rec := &recorder{answer: says("{}")}
+					call := launch(t, c, echo(t), rec)
+					line := <-lines
+					line.Send(text)
+					if !modern {
+						line.Send(theAsk)
+					}
+					synctest.Wait()
+					return rec, call, line
+				}
+				rec, a, _ := begin(theLog)
+				wantStrings(t, "the only call is told", rec.notifications(), []string{`message {"level":"info","data":1}`})
+				a.cancel()
+				<-a.done
+				rec, b, line := begin(theLog)
+				line.Polite()
+				b.wantResult(t, `{"content":[]}`)
+				if got := append(rec.notifications(), rec.asked()...); len(got) != 0 {
+					t.Errorf("another client got %q", got)
+				}
+				time.Sleep(time.Minute)
+				rec, b, line = begin(theLog)
+				line.Polite()
+				b.wantResult(t, `{"content":[]}`)
+				if len(rec.notifications()) != 1 {
+					t.Errorf("nothing is told any more: %q", rec.notifications())
 				}
 			})
 		})
