@@ -42,9 +42,11 @@ func (b *bundle) carry(p *response, keepAlive time.Duration, gone <-chan struct{
 			p.comment()
 			quiet.Reset(keepAlive)
 		case <-gone:
+			p.cut = true
 			return
 		}
 	}
+	p.cut = p.err != nil
 }
 
 // round writes all that the streams have, and lets go of those that have ended.

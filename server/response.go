@@ -34,6 +34,7 @@ type response struct {
 	timeout time.Duration
 	buf     []byte
 	err     error
+	cut     bool // the answer is not complete and never will be
 }
 
 func (s *Server) newResponse(w http.ResponseWriter) *response {
@@ -134,7 +135,13 @@ func (p *response) extend() {
 
 // end sends what net/http still holds, while there is a deadline, and then takes
 // that back, so that it does not hit the next response of the connection.
+//
+// An answer that was cut must not look like a whole one to a client that has
+// merely said all it had to say, and still reads: the connection breaks.
 func (p *response) end() {
+	if p.cut {
+		panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's own way to break a connection, which it does not log
+	}
 	p.flush()
 	_ = p.rc.SetWriteDeadline(time.Time{})
 }

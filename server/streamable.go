@@ -104,21 +104,21 @@ func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone 
 	defer c.Detach()
 	switch s.awaitForm(x, c, r.Context().Done()) {
 	case session.Undecided:
-		gone()
+		p.cut = true
 	case session.JSON:
 		batch, _ := c.Take(nil)
 		for i := range batch {
 			p.json(&batch[i])
 		}
-		if p.err != nil {
+		if p.cut = p.err != nil; p.cut {
 			c.Return(batch)
-			gone()
 		}
 	case session.SSE:
 		p.beginStream()
-		if !p.stream(c, s.cfg.KeepAlive, r.Context().Done()) {
-			gone()
-		}
+		p.cut = !p.stream(c, s.cfg.KeepAlive, r.Context().Done())
+	}
+	if p.cut {
+		gone()
 	}
 }
 
