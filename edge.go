@@ -36,6 +36,7 @@ func serverConfig(cfg *config.Config, logger *slog.Logger) server.Config {
 			SessionUninitialized: boundTime(l.SessionUninitialized),
 		},
 		WriteTimeout: boundTime(l.Write),
+		Spread:       cfg.Drain.Spread,
 		Logger:       logger,
 	}
 	if len(cfg.Auth.Tokens) > 0 {

@@ -128,11 +128,25 @@ func (g *Gateway) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) erro
 	return g.server.ServeStdio(ctx, r, w)
 }
 
+// Drain begins the end of the Gateway: Ready reports false from now on, and new
+// sessions are refused. All else goes on until Shutdown or Close, for the time
+// that load balancers need to notice. It may be called again.
+func (g *Gateway) Drain() {
+	g.markDraining()
+	g.server.Quiesce()
+}
+
+func (g *Gateway) markDraining() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.draining = true
+}
+
 // Shutdown ends the Gateway in order: it takes nothing new, lets what is running
 // end, ends the streams, and then the backends. When ctx ends first, what is
 // left is cut. It returns after the last goroutine, and may be called again.
 func (g *Gateway) Shutdown(ctx context.Context) error {
-	g.drain()
+	g.Drain()
 	err := g.server.Shutdown(ctx)
 	return errors.Join(err, g.stop(ctx))
 }
@@ -173,10 +187,4 @@ func (g *Gateway) markClosed() bool {
 	first := !g.closed
 	g.closed = true
 	return first
-}
-
-func (g *Gateway) drain() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.draining = true
 }

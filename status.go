@@ -57,7 +57,8 @@ func (g *Gateway) Status() Status {
 	return s
 }
 
-// Ready reports whether new traffic may come: until Shutdown or Close is called.
+// Ready reports whether new traffic may come: until Drain, Shutdown or Close is
+// called.
 func (g *Gateway) Ready() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

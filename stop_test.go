@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +56,48 @@ func TestBackendsEndTogether(t *testing.T) {
 	}
 	if many != one {
 		t.Errorf("five backends took %v to end, one %v", many, one)
+	}
+}
+
+// While load balancers learn that a gateway is about to end, it is not ready and
+// takes no new sessions; what is there already is served.
+func TestDrain(t *testing.T) {
+	g, err := signalbox.New(signalbox.Config{}, signalbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	post := func(body, sessionID string) *http.Response {
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		if sessionID != "" {
+			r.Header.Set("Mcp-Session-Id", sessionID)
+		}
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		return w.Result()
+	}
+	const (
+		initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+		list       = `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`
+	)
+	before := post(initialize, "")
+	if before.StatusCode != http.StatusOK || !g.Ready() {
+		t.Fatalf("before: status %d, ready %v; want 200, true", before.StatusCode, g.Ready())
+	}
+	g.Drain()
+	if g.Ready() {
+		t.Error("a gateway that drains says that it is ready")
+	}
+	if refused := post(initialize, ""); refused.StatusCode != http.StatusServiceUnavailable || refused.Header.Get("Retry-After") == "" {
+		t.Errorf("initialize: %d, Retry-After %q; want 503 and one", refused.StatusCode, refused.Header.Get("Retry-After"))
+	}
+	if served := post(list, before.Header.Get("Mcp-Session-Id")); served.StatusCode != http.StatusOK {
+		t.Errorf("a request of a session: %d, want 200", served.StatusCode)
+	}
+	if err := g.Shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -13,8 +13,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // check looks at one thing of an HTTP request and returns nil or its refusal.
@@ -22,9 +20,8 @@ type check func(s *Server, r *http.Request) *refusal
 
 // entryChecks are made for every method, in this order, before anything else is
 // looked at.
-func entryChecks() [5]check {
+func entryChecks() [4]check {
 	return [...]check{
-		(*Server).checkDraining,
 		(*Server).checkHost,
 		(*Server).checkOrigin,
 		(*Server).checkMethod,
@@ -40,13 +37,6 @@ func postChecks() [4]check {
 		(*Server).checkAcceptBoth,
 		(*Server).checkLength,
 	}
-}
-
-func (s *Server) checkDraining(*http.Request) *refusal {
-	if s.flights.isDraining() {
-		return refuseDraining(mcp.ID{})
-	}
-	return nil
 }
 
 // checkHost is what keeps the pages of other sites away whose name was made to

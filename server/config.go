@@ -50,6 +50,11 @@ type Config struct {
 	// DefaultWriteTimeout, negative is no limit.
 	WriteTimeout time.Duration
 
+	// Spread is the time over which Shutdown ends listens and standalone
+	// streams, one after another, so that their clients do not all come back at
+	// once. Zero or negative is at once.
+	Spread time.Duration
+
 	// Logger may be nil.
 	Logger *slog.Logger
 }

@@ -6,9 +6,11 @@ package server
 import (
 	"cmp"
 	"context"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
@@ -20,7 +22,9 @@ const (
 	call     kind = iota // ends by itself: drain waits for it
 	listen               // ends when it is told to, with its result
 	standing             // a standalone stream: ends when it is told to
+	inner                // the listen of a session: ends with what carries its changes
 	pipe                 // a stdio connection: outlives the others
+	kinds                // how many kinds there are
 )
 
 // flight is something that runs for a client: what Shutdown waits for, and how
@@ -42,6 +46,7 @@ type flights struct {
 	draining bool
 	last     uint64
 	open     map[*flight]struct{}
+	count    [kinds]int
 	changed  chan struct{} // closed when one of open goes and somebody waits
 }
 
@@ -58,6 +63,7 @@ func (f *flights) enter(fl *flight) bool {
 	f.last++
 	fl.serial = f.last
 	f.open[fl] = struct{}{}
+	f.count[fl.kind]++
 	return true
 }
 
@@ -65,6 +71,7 @@ func (f *flights) leave(fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.open, fl)
+	f.count[fl.kind]--
 	if f.changed != nil {
 		close(f.changed)
 		f.changed = nil
@@ -84,30 +91,41 @@ func (f *flights) isDraining() bool {
 	return f.draining
 }
 
-// of lists the open flights of some kinds in the order in which they began, and
-// returns a channel that is closed when that is worth another look.
-func (f *flights) of(kinds ...kind) ([]*flight, <-chan struct{}) {
+// of lists the open flights of some kinds in the order in which they began.
+func (f *flights) of(of ...kind) []*flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var found []*flight
 	for fl := range f.open {
-		if slices.Contains(kinds, fl.kind) {
+		if slices.Contains(of, fl.kind) {
 			found = append(found, fl)
 		}
 	}
 	slices.SortFunc(found, func(a, b *flight) int { return cmp.Compare(a.serial, b.serial) })
+	return found
+}
+
+// left counts the open flights of some kinds, and returns a channel that is
+// closed when that is worth another look.
+func (f *flights) left(of ...kind) (int, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, k := range of {
+		n += f.count[k]
+	}
 	if f.changed == nil {
 		f.changed = make(chan struct{})
 	}
-	return found, f.changed
+	return n, f.changed
 }
 
 // wait returns when no flight of these kinds is open, or with the context's
 // error.
-func (f *flights) wait(ctx context.Context, kinds ...kind) error {
+func (f *flights) wait(ctx context.Context, of ...kind) error {
 	for {
-		open, changed := f.of(kinds...)
-		if len(open) == 0 {
+		n, changed := f.left(of...)
+		if n == 0 {
 			return nil
 		}
 		select {
@@ -118,11 +136,36 @@ func (f *flights) wait(ctx context.Context, kinds ...kind) error {
 	}
 }
 
-// tearDown tells the flights of these kinds to end.
-func (f *flights) tearDown(why error, kinds ...kind) {
-	open, _ := f.of(kinds...)
-	for _, fl := range open {
+// tearDown tells the flights of these kinds to end, one after another over a
+// time: at once where that is not positive, and from when ctx ends.
+func (f *flights) tearDown(ctx context.Context, over time.Duration, why error, of ...kind) {
+	open := f.of(of...)
+	start := time.Now()
+	for i, fl := range open {
+		if over > 0 && ctx.Err() == nil && !f.rest(ctx, start, over, i, len(open), of) {
+			return
+		}
 		fl.tornDown.Store(true)
 		fl.cancel(why)
 	}
+}
+
+// rest waits for the turn of the flight with index i of n, which is somewhere in
+// its own part of the time: the first one's is now. It reports whether there is
+// anything left to be told.
+func (f *flights) rest(ctx context.Context, start time.Time, over time.Duration, i, n int, of []kind) bool {
+	if i == 0 {
+		return true
+	}
+	part := max(over/time.Duration(n), 1)
+	turn := start.Add(time.Duration(i)*part + jitter(part))
+	ctx, cancel := context.WithDeadline(ctx, turn)
+	defer cancel()
+	return f.wait(ctx, of...) != nil
+}
+
+// jitter returns a random time below d, which is positive, for what many do at
+// once and ought not to.
+func jitter(d time.Duration) time.Duration {
+	return rand.N(d) //nolint:gosec // nobody gains by guessing it
 }

@@ -190,10 +190,13 @@ func (st *stream) next() string {
 	return string(e.Data)
 }
 
-// end checks that nothing follows.
+// end checks that nothing follows but perhaps the time to come back.
 func (st *stream) end() {
 	st.t.Helper()
 	e, err := st.er.Next()
+	if err == nil && e.Retry >= 0 && e.Data == nil {
+		e, err = st.er.Next()
+	}
 	if !errors.Is(err, io.EOF) {
 		st.t.Errorf("after the last event: %q, %v; want the end", e.Data, err)
 	}

@@ -20,7 +20,10 @@ func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*s
 		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header is missing; open a session with initialize", sessionHeader))
 	}
 	sess, err := s.sessions.Get(ids[0], principal, time.Now())
-	if err != nil {
+	switch {
+	case err != nil && s.flights.isDraining():
+		return nil, refuseDraining(id) // that a session is unknown here says nothing any more
+	case err != nil:
 		return nil, refuseSession(id)
 	}
 	return sess, checkVersion(r.Header, sess, id)
@@ -68,7 +71,7 @@ func (s *Server) legacyInitialize(p *response, r *http.Request, principal string
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
 	fl := &flight{cancel: cancel}
-	if !s.flights.enter(fl) {
+	if s.quiet.Load() || !s.flights.enter(fl) {
 		return refuseDraining(m.ID)
 	}
 	defer s.flights.leave(fl)

@@ -29,6 +29,8 @@ type Server struct {
 	flights  flights
 	sweeper  sweeper
 
+	quiet atomic.Bool // takes no new sessions
+
 	requests, refused, panics atomic.Uint64
 }
 
@@ -60,10 +62,10 @@ type Stats struct {
 
 // Stats returns the counters. They are not read at one instant.
 func (s *Server) Stats() Stats {
-	open, _ := s.flights.of(call, listen, standing)
+	open, _ := s.flights.left(call, listen, standing)
 	return Stats{
 		Sessions:    s.sessions.Len(),
-		InFlight:    len(open),
+		InFlight:    open,
 		Requests:    s.requests.Load(),
 		Refused:     s.refused.Load(),
 		Panics:      s.panics.Load(),
@@ -82,15 +84,20 @@ var (
 	errPipeClosed   = errors.New("the client closed the pipe")
 )
 
+// Quiesce has the server take no new sessions: initialize is refused with 503.
+// Everything else goes on, modern requests included. It is for the time in which
+// load balancers learn that the server is about to end, and cannot be undone.
+func (s *Server) Quiesce() { s.quiet.Store(true) }
+
 // Shutdown ends the server in order: new requests are refused, listens end with
-// their result and standalone streams end, and requests in flight are waited
-// for. When ctx ends first, those that are left get an error which says that
+// their result and standalone streams end, spread as the Config says, and
+// requests in flight are waited for; they may go on to ask their clients. When ctx ends first, those that are left get an error which says that
 // their outcome is unknown, and Shutdown returns ctx's error. It returns after
 // the last goroutine, which is when the last Handler has returned, and may be
 // called again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.flights.drain()
-	s.flights.tearDown(errDraining, listen, standing)
+	s.flights.tearDown(ctx, s.cfg.Spread, errDraining, listen, standing)
 	err := s.flights.wait(ctx, call, listen, standing)
 	s.cut(context.WithoutCancel(ctx))
 	return err
@@ -101,24 +108,24 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // the last Handler has returned, and may be called again.
 func (s *Server) Close() error {
 	s.flights.drain()
-	s.flights.tearDown(errDraining, listen, standing)
-	s.cut(context.Background())
+	ctx := context.Background()
+	s.flights.tearDown(ctx, 0, errDraining, listen, standing)
+	s.cut(ctx)
 	return nil
 }
 
 // cut ends everything that is left. The context only carries values.
 func (s *Server) cut(ctx context.Context) {
 	gone := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down"}
-	open, _ := s.flights.of(call)
-	for _, fl := range open {
+	for _, fl := range s.flights.of(call) {
 		fl.cut(gone.Wire())
 	}
 	_ = s.flights.wait(ctx, call, listen, standing)
 	for _, sess := range s.sessions.Drain() {
 		s.end(sess, gone.Wire())
 	}
-	s.flights.tearDown(errDraining, pipe)
-	_ = s.flights.wait(ctx, pipe)
+	s.flights.tearDown(ctx, 0, errDraining, pipe)
+	_ = s.flights.wait(ctx, pipe, inner)
 	s.sweeper.stop()
 }
 

@@ -41,7 +41,7 @@ func TestM122ShutdownDeliversResults(t *testing.T) {
 		done := s.shutdown(time.Minute)
 		get.end()
 		refused := s.call("echo")
-		equal(t, "refused", refused.body, `{"jsonrpc":"2.0","error":{"code":1004,"message":"the gateway is shutting down; the request was not sent",`+
+		equal(t, "refused", refused.body, `{"jsonrpc":"2.0","id":1,"error":{"code":1004,"message":"the gateway is shutting down; the request was not sent",`+
 			`"data":{"source":"gateway","outcome":"not_dispatched"}}}`)
 		if refused.status != 503 || refused.header.Get("Retry-After") == "" {
 			t.Errorf("status %d, Retry-After %q; want 503 and one", refused.status, refused.header.Get("Retry-After"))

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -41,8 +43,16 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 	}
 	p.beginStream()
 	p.stream(c, s.cfg.KeepAlive, ctx.Done())
+	if fl.tornDown.Load() {
+		// (2025-11-25, basic/transports, "Sending Messages to the Server")
+		p.write(frame.AppendRetry(nil, comeBackAfter+jitter(comeBackAfter)))
+	}
 	return nil
 }
+
+// comeBackAfter is the shortest time after which a client is to open its stream
+// again that we have ended. The longest is twice that.
+const comeBackAfter = time.Second
 
 // listenFor has the Handler tell what changes in the session's view, until ctx
 // ends. It returns at once. The goroutine ends when the Handler returns;
@@ -50,7 +60,7 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 // reports false when the server is draining.
 func (s *Server) listenFor(ctx context.Context, sess *session.Session, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
-	fl := &flight{kind: standing, cancel: cancel}
+	fl := &flight{kind: inner, cancel: cancel}
 	if !s.flights.enter(fl) {
 		cancel(errDraining)
 		return false

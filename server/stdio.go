@@ -349,7 +349,7 @@ func (c *stdio) listen(ctx context.Context) {
 func (c *stdio) initialize(ctx context.Context, m *mcp.Message) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	fl := &flight{cancel: cancel}
-	if !c.server.flights.enter(fl) {
+	if c.server.quiet.Load() || !c.server.flights.enter(fl) {
 		cancel(errDraining)
 		c.fail(ctx, m.ID, shuttingDown())
 		return

@@ -41,8 +41,8 @@ func isLocal(addr string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
-// drain ends the service in order: it says that it is not ready, gives load
-// balancers the time to notice, lets the running calls end, and ends the
+// drain ends the service in order: it says that it is not ready and takes no new
+// sessions, gives load balancers the time to notice, lets the running calls end, and ends the
 // backends. One more signal cuts what is left of that. Then release lets the
 // signals go, so that the third ends the process.
 func (s *service) drain(ctx context.Context, signals <-chan os.Signal, release func()) error {
@@ -52,7 +52,7 @@ func (s *service) drain(ctx context.Context, signals <-chan os.Signal, release f
 	// Ends with ctx, which ends with drain.
 	go cutOnSignal(ctx, signals, func() { cut(); release() })
 
-	s.http.unready()
+	s.gateway.Drain()
 	s.log.InfoContext(ctx, "shutting down; one more signal ends it at once", slog.Duration("delay", max(d.Delay, 0)), slog.Duration("timeout", d.Timeout))
 	wait(ctx, d.Delay)
 	err := s.shutdown(ctx, d.Timeout)

@@ -14,7 +14,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,7 +38,6 @@ type endpoint struct {
 	listener net.Listener
 	server   *http.Server
 	ended    chan error // what serving ended with
-	draining atomic.Bool
 }
 
 // listen opens the listener of a configuration whose defaults are filled in.
@@ -119,7 +117,7 @@ func (p *endpoint) routes(mcp http.Handler, ready func() bool) http.Handler {
 		case "/healthz":
 			say(w, http.StatusOK, "ok")
 		case "/readyz":
-			if p.draining.Load() || !ready() {
+			if !ready() {
 				say(w, http.StatusServiceUnavailable, "shutting down")
 				return
 			}
@@ -144,13 +142,6 @@ func (p *endpoint) failed() <-chan error {
 		return nil
 	}
 	return p.ended
-}
-
-// unready makes /readyz fail from now on.
-func (p *endpoint) unready() {
-	if p != nil {
-		p.draining.Store(true)
-	}
 }
 
 // close ends the connections, after the gateway has ended what it did on them,

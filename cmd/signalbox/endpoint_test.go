@@ -22,26 +22,22 @@ import (
 func TestRoutes(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, path string
-		ready, draining    bool
+		ready              bool
 		status             int
 		body               string
 	}{
-		{"endpoint", "POST", "/mcp", true, false, http.StatusTeapot, "endpoint"},
-		{"endpoint while draining", "POST", "/mcp", true, true, http.StatusTeapot, "endpoint"},
-		{"alive", "GET", "/healthz", true, false, http.StatusOK, "ok\n"},
-		{"alive while draining", "GET", "/healthz", false, true, http.StatusOK, "ok\n"},
-		{"ready", "GET", "/readyz", true, false, http.StatusOK, "ok\n"},
-		{"draining", "GET", "/readyz", true, true, http.StatusServiceUnavailable, "shutting down\n"},
-		{"closed", "GET", "/readyz", false, false, http.StatusServiceUnavailable, "shutting down\n"},
-		{"elsewhere", "POST", "/", true, false, http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
-		{"below", "POST", "/mcp/", true, false, http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
-		{"not cleaned", "POST", "//mcp", true, false, http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+		{"endpoint", "POST", "/mcp", true, http.StatusTeapot, "endpoint"},
+		{"endpoint while draining", "POST", "/mcp", false, http.StatusTeapot, "endpoint"},
+		{"alive", "GET", "/healthz", true, http.StatusOK, "ok\n"},
+		{"alive while draining", "GET", "/healthz", false, http.StatusOK, "ok\n"},
+		{"ready", "GET", "/readyz", true, http.StatusOK, "ok\n"},
+		{"draining", "GET", "/readyz", false, http.StatusServiceUnavailable, "shutting down\n"},
+		{"elsewhere", "POST", "/", true, http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+		{"below", "POST", "/mcp/", true, http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+		{"not cleaned", "POST", "//mcp", true, http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &endpoint{path: "/mcp"}
-			if tt.draining {
-				p.unready()
-			}
 			mcp := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusTeapot)
 				_, _ = io.WriteString(w, "endpoint")
@@ -125,7 +121,6 @@ func TestLocalDrain(t *testing.T) {
 func TestNilEndpoint(t *testing.T) {
 	var p *endpoint
 	p.serve(nil, nil)
-	p.unready()
 	p.close(t.Context())
 	if p.failed() != nil {
 		t.Error("an endpoint that is not there failed")
