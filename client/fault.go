@@ -54,6 +54,14 @@ func (s *setup) cut() *mcp.Fault {
 	return s.fault(mcp.CodeShuttingDown, mcp.Unknown, errClosed, "shutting down")
 }
 
+// errDeaf is the cause of the end of a listen whose server goes on and has no
+// stream to tell of changes on any more.
+var errDeaf = errors.New("no listening stream")
+
+func (s *setup) deaf() *mcp.Fault {
+	return s.fault(mcp.CodeUnsupported, mcp.Completed, errDeaf, "it no longer tells of changes")
+}
+
 // rejected says that the backend refused a message without looking at what it
 // asks for, so that it may be sent again, another way. err is what the caller
 // is told if there is no other way.

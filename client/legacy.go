@@ -231,7 +231,13 @@ func (l *legacy) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 		return err
 	}
 	defer done()
-	promised := want.lists() & s.promises()
+	promised, deafness := want.lists()&s.promises(), s.wire.deafness()
+	if isClosed(deafness) {
+		promised = 0
+	}
+	if promised == 0 {
+		deafness = nil // nothing that could be missed
+	}
 	ear := s.feed.add(promised)
 	defer s.feed.remove(ear)
 	if err := acknowledge(ctx, promised.filter(), sink); err != nil {
@@ -243,6 +249,8 @@ func (l *legacy) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 			return l.givenUp(ctx, mcp.Completed)
 		case <-s.gone:
 			return s.lossCause()
+		case <-deafness:
+			return l.deaf()
 		case <-ear.wake:
 			if err := s.feed.take(ear).tell(ctx, sink); err != nil {
 				return err

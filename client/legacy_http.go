@@ -311,6 +311,8 @@ func (w *legacyHTTP) opened(ctx context.Context) {
 	}
 }
 
+func (w *legacyHTTP) deafness() <-chan struct{} { return w.deaf }
+
 // endTime bounds the goodbye to a server.
 const endTime = 5 * time.Second
 

@@ -47,4 +47,6 @@ func (w *legacyPipe) ready(mcp.Version) {}
 
 func (w *legacyPipe) opened(context.Context) {}
 
+func (w *legacyPipe) deafness() <-chan struct{} { return nil }
+
 func (w *legacyPipe) close(context.Context) { w.pipe.close(w.cut()) }

@@ -38,6 +38,10 @@ type legacyWire interface {
 	ready(v mcp.Version)
 	opened(ctx context.Context)
 
+	// deafness is closed when the server has no way, or none any more, to say what
+	// belongs to no call. It may be nil.
+	deafness() <-chan struct{}
+
 	// close ends the connection. Where the server is to be told, it is.
 	close(ctx context.Context)
 }

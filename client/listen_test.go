@@ -335,7 +335,6 @@ func TestModernListenIsReopened(t *testing.T) {
 	})
 }
 
-// A listen that the server refuses is refused.
 // A server that stays away is not listened for in silence: the listen ends, and
 // says why.
 func TestListenEndsWhenTheServerStaysAway(t *testing.T) {
@@ -367,6 +366,7 @@ func TestListenEndsWhenTheServerStaysAway(t *testing.T) {
 	})
 }
 
+// A listen that the server refuses is refused.
 func TestListenThatIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &zoo.HTTP{Modern: true}
@@ -409,4 +409,46 @@ func TestU8ModernListensOverLines(t *testing.T) {
 			t.Errorf("opened %d pipes, want 2", opened())
 		}
 	})
+}
+
+// Where a session has no listening stream, whatever its server has declared, a
+// listen is promised nothing; where the stream goes away for good, it ends.
+func TestNoStreamToTellOfChangesOn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.Capabilities = announces
+		s.On["GET"] = func(x *zoo.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		ear := &recorder{}
+		l := launch(t, c, in(scope, listen(t)), ear)
+		time.Sleep(time.Hour)
+		wantStrings(t, "heard", ear.notifications(), []string{`subscriptions/acknowledged {"notifications":{}}`})
+		if isDone(l) {
+			t.Errorf("the listen has ended: %v", l.err)
+		}
+	})
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.Capabilities = announces
+		s.On["GET"] = func(x *zoo.Exchange) { x.Begin() } // ends at once, each time
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		l := launch(t, c, in(scope, listen(t)), &recorder{})
+		<-l.done
+		wantFault(t, l.err, mcp.CodeUnsupported, mcp.Completed, "no longer tells")
+		res, err := within(t, c, in(scope, echo(t)), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
+	})
+}
+
+func isDone(r *running) bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
 }

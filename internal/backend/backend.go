@@ -76,6 +76,7 @@ func New(cfg Config) *Backend {
 		nudge:   make(chan struct{}, 1),
 		settled: make(chan struct{}),
 	}
+	b.cfg.Handler = guard{Handler: cfg.Handler, name: cfg.Name, log: b.log}
 	b.offer.Store(&Offer{State: Starting})
 	return b
 }
@@ -100,11 +101,11 @@ func (b *Backend) Refresh() {
 	}
 }
 
-// RefreshIfOld asks for the lists to be fetched again if their time to live has
-// passed and the server does not announce changes by itself.
+// RefreshIfOld asks for the lists to be fetched again if the time to live of one
+// has passed whose changes the server does not tell by itself.
 func (b *Backend) RefreshIfOld(now time.Time) {
 	o := b.Offer()
-	if o.State == Live && !o.Announced && now.Sub(o.At) >= o.freshFor() {
+	if o.State == Live && o.silent() != 0 && now.Sub(o.At) >= o.freshFor() {
 		b.Refresh()
 	}
 }
@@ -118,6 +119,9 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	res, err := b.cfg.Handler.Serve(ctx, req, watch)
 	if err == nil {
 		return res, nil
+	}
+	if _, answered := err.(*mcp.Error); answered { //nolint:errorlint // only the backend's own word
+		return nil, err
 	}
 	if late := watch.expired(); late != "" {
 		return nil, &mcp.Fault{Code: mcp.CodeDeadline, Outcome: outcome(err), Backend: b.cfg.Name, Message: late, Cause: err}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -59,12 +61,15 @@ func (b *Backend) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !offer.Announced {
-		scope.End()
-		b.publish(offer)
-		return b.awaitNudge(ctx)
+	b.publish(offer)
+	if f.announced != 0 {
+		if err := b.listen(ctx, f); !errors.Is(err, errSilent) {
+			return err
+		}
+		b.publish(b.Offer().untold())
 	}
-	return b.listen(ctx, f, offer)
+	scope.End()
+	return b.awaitNudge(ctx)
 }
 
 func (b *Backend) awaitNudge(ctx context.Context) error {
@@ -78,7 +83,7 @@ func (b *Backend) awaitNudge(ctx context.Context) error {
 
 // listen keeps the offer current by the server's own notices. It returns when
 // the listen has ended, for whatever reason: what happens after that is unknown.
-func (b *Backend) listen(ctx context.Context, f *fetcher, offer *Offer) error {
+func (b *Backend) listen(ctx context.Context, f *fetcher) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ear := newEar()
 	ended := make(chan error, 1)
@@ -87,7 +92,7 @@ func (b *Backend) listen(ctx context.Context, f *fetcher, offer *Offer) error {
 		_, err := b.cfg.Handler.Serve(ctx, f.request("subscriptions/listen", listenParams()), ear)
 		ended <- err
 	}()
-	err := b.keepCurrent(ctx, f, offer, ear, ended)
+	err := b.keepCurrent(ctx, f, ear, ended)
 	cancel()
 	if !errors.Is(err, errListenEnded) {
 		<-ended
@@ -95,20 +100,36 @@ func (b *Backend) listen(ctx context.Context, f *fetcher, offer *Offer) error {
 	return err
 }
 
-var errListenEnded = errors.New("the stream of changes ended")
+var (
+	errListenEnded = errors.New("the stream of changes ended")
+
+	// errSilent says that the server is well and tells of no changes, whatever it
+	// has announced.
+	errSilent = errors.New("no changes are told")
+)
+
+// listenError is why a listen ended. A server that refuses it, or has no stream
+// to tell of changes on, is asked for its lists from time to time.
+func listenError(err error, e *ear) error {
+	_, refused := err.(*mcp.Error) //nolint:errorlint // only the server's own word
+	f, ok := errors.AsType[*mcp.Fault](err)
+	if refused && !e.acknowledged() || ok && f.Code == mcp.CodeUnsupported {
+		return errors.Join(errListenEnded, errSilent, err)
+	}
+	return errors.Join(errListenEnded, err)
+}
 
 // keepCurrent publishes the offer, and a new one whenever the server has said
 // that a list changed. The lists that were fetched before the server
 // acknowledged that it will tell of changes are fetched again, because a change
 // between the two was not told.
-func (b *Backend) keepCurrent(ctx context.Context, f *fetcher, offer *Offer, e *ear, ended <-chan error) error {
-	b.publish(offer)
+func (b *Backend) keepCurrent(ctx context.Context, f *fetcher, e *ear, ended <-chan error) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-ended:
-			return errors.Join(errListenEnded, err)
+			return listenError(err, e)
 		case <-b.nudge:
 			// The server tells of changes by itself, but not that it is gone:
 			// a listen may outlive its connection.
@@ -116,10 +137,14 @@ func (b *Backend) keepCurrent(ctx context.Context, f *fetcher, offer *Offer, e *
 			continue
 		case <-e.wake:
 		}
+		if e.acknowledged() && e.told()&f.announced == 0 {
+			return errSilent
+		}
 		next, err := b.refetch(ctx, f, b.Offer(), e)
 		if err != nil {
 			return err
 		}
+		next.told = e.told() & f.announced
 		b.publish(next)
 		b.pause(ctx, relistEvery)
 	}
@@ -200,8 +225,30 @@ func (s kinds) has(k catalog.Kind) bool { return s&(1<<k) != 0 }
 type ear struct {
 	wake chan struct{} // capacity 1
 
-	mu    sync.Mutex
-	dirty kinds
+	mu     sync.Mutex
+	dirty  kinds
+	acked  bool
+	agreed kinds // once acked
+}
+
+func (e *ear) agree(to kinds) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.acked, e.agreed = true, to
+}
+
+func (e *ear) acknowledged() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.acked
+}
+
+// told returns the lists that the server has agreed to tell of, none before it
+// has.
+func (e *ear) told() kinds {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.agreed
 }
 
 func newEar() *ear { return &ear{wake: make(chan struct{}, 1)} }
@@ -216,9 +263,36 @@ func (e *ear) Notify(_ context.Context, n *mcp.Notification) error {
 	case "notifications/prompts/list_changed":
 		e.mark(1 << catalog.Prompts)
 	case "notifications/subscriptions/acknowledged":
+		e.agree(agreed(&n.Params))
 		e.mark(1<<catalog.NumKinds - 1)
 	}
 	return nil
+}
+
+// agreed returns the lists whose changes the server will tell, by its
+// acknowledgement (2026-07-28, basic/patterns/subscriptions, "Acknowledgment").
+// One that does not say agrees to all.
+func agreed(params *mcp.Object) kinds {
+	var to struct {
+		Tools     bool `json:"toolsListChanged"`
+		Prompts   bool `json:"promptsListChanged"`
+		Resources bool `json:"resourcesListChanged"`
+	}
+	raw := params.Raw(mcp.FieldNotifications)
+	if raw == nil || jsonv2.Unmarshal(raw, &to) != nil {
+		return 1<<catalog.NumKinds - 1
+	}
+	var told kinds
+	if to.Tools {
+		told |= 1 << catalog.Tools
+	}
+	if to.Prompts {
+		told |= 1 << catalog.Prompts
+	}
+	if to.Resources {
+		told |= 1<<catalog.Resources | 1<<catalog.Templates
+	}
+	return told
 }
 
 // Ask refuses: behind a list there is nobody to be asked.

@@ -18,7 +18,7 @@ import (
 )
 
 // follow runs a backend on a shelf inside a bubble, and ends it with the test.
-func follow(t *testing.T, s *shelf, cfg Config) (*Backend, *atomic.Int64) {
+func follow(t *testing.T, s mcp.Handler, cfg Config) (*Backend, *atomic.Int64) {
 	t.Helper()
 	var changes atomic.Int64
 	cfg.Name, cfg.Handler = "shelf", s
@@ -71,6 +71,7 @@ func TestListsAreBounded(t *testing.T) {
 		want    int
 		problem string
 	}{
+		{"all of them", Config{MaxItems: 5}, 5, ""},
 		{"items", Config{MaxItems: 3}, 3, "only the first 3 items are kept (limits.toolsPerBackend)"},
 		{"pages", Config{MaxPages: 2}, 2, "only the first 2 pages are kept (limits.pages)"},
 	} {

@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -20,6 +22,8 @@ import (
 type fetcher struct {
 	cfg   Config
 	scope *mcp.Scope
+
+	announced kinds // set by all: the lists whose changes the server will tell
 }
 
 // capabilities is what the gateway says that its clients can do, when it asks
@@ -80,11 +84,12 @@ func (f *fetcher) all(ctx context.Context) (*Offer, error) {
 	if err := jsonv2.Unmarshal(orObject(offer.Server.Capabilities), &caps); err != nil {
 		return nil, fmt.Errorf("server/discover: capabilities: %w", err)
 	}
-	offer.Announced = caps.announces()
+	f.announced = caps.announced()
 	for k := range catalog.NumKinds {
 		if !caps.offers(k) {
 			continue
 		}
+		offer.offered |= 1 << k
 		if offer.Lists[k], err = f.list(ctx, k); err != nil {
 			return nil, err
 		}
@@ -95,18 +100,14 @@ func (f *fetcher) all(ctx context.Context) (*Offer, error) {
 
 // serverCapabilities is the part of a server's capabilities that says which
 // lists there are. Members of other kinds of values than the specification's
-// count as present.
+// count as present, and promise nothing.
 type serverCapabilities struct {
-	Tools     *listCapability `json:"tools"`
-	Prompts   *listCapability `json:"prompts"`
-	Resources *listCapability `json:"resources"`
+	Tools     jsontext.Value `json:"tools"`
+	Prompts   jsontext.Value `json:"prompts"`
+	Resources jsontext.Value `json:"resources"`
 }
 
-type listCapability struct {
-	ListChanged bool `json:"listChanged"`
-}
-
-func (c serverCapabilities) of(k catalog.Kind) *listCapability {
+func (c *serverCapabilities) of(k catalog.Kind) jsontext.Value {
 	switch k {
 	case catalog.Tools:
 		return c.Tools
@@ -117,16 +118,29 @@ func (c serverCapabilities) of(k catalog.Kind) *listCapability {
 	}
 }
 
-func (c serverCapabilities) offers(k catalog.Kind) bool { return c.of(k) != nil }
+func (c *serverCapabilities) offers(k catalog.Kind) bool {
+	v := c.of(k)
+	return v != nil && v.Kind() != 'n'
+}
 
-func (c serverCapabilities) announces() bool {
+// announced returns the lists whose changes the server has said that it will
+// tell.
+func (c *serverCapabilities) announced() kinds {
+	var told kinds
 	for k := range catalog.NumKinds {
-		if l := c.of(k); l != nil && l.ListChanged {
-			return true
+		var of struct {
+			ListChanged bool `json:"listChanged"`
+		}
+		if c.offers(k) && jsonv2.Unmarshal(c.of(k), &of) == nil && of.ListChanged {
+			told |= 1 << k
 		}
 	}
-	return false
+	return told
 }
+
+// maxListBytes bounds what one list of a backend takes of our memory. A list of
+// the largest number of items, each with a large schema, is far below.
+const maxListBytes = 32 << 20
 
 // list fetches every page of one list, within bounds. A server that declared the
 // capability and does not know the method offers none of it: resource templates,
@@ -150,12 +164,10 @@ func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 		}
 		next, more := res.Text(mcp.FieldNextCursor)
 		switch {
-		case !more:
-			return l, nil
-		case len(l.Items) >= maxItems:
-			l.Items = l.Items[:maxItems:maxItems]
-			l.Problem = fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", k.Method(), maxItems)
-			return l, nil
+		case !more, next == "": // which some servers send for none
+			return cut(l, k, maxItems, false), nil
+		case len(l.Items) >= maxItems, size(&l) > maxListBytes:
+			return cut(l, k, maxItems, true), nil
 		case seen[next]:
 			l.Problem = fmt.Sprintf("%s: the cursors run in a circle; the first %d items are kept", k.Method(), len(l.Items))
 			return l, nil
@@ -166,6 +178,34 @@ func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 	}
 	l.Problem = fmt.Sprintf("%s: only the first %d pages are kept (limits.pages)", k.Method(), maxPages)
 	return l, nil
+}
+
+// cut leaves as much of a list as the bounds allow. more says that there are
+// items beyond those.
+func cut(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.List {
+	n, bytes := 0, 0
+	for n < len(l.Items) && n < maxItems && bytes+len(l.Items[n]) <= maxListBytes {
+		bytes += len(l.Items[n])
+		n++
+	}
+	switch {
+	case n == len(l.Items) && !more:
+		return l
+	case n == maxItems:
+		l.Problem = fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", k.Method(), n)
+	default:
+		l.Problem = fmt.Sprintf("%s: only the first %d items are kept, which are %d MiB", k.Method(), n, maxListBytes>>20)
+	}
+	l.Items = slices.Clone(l.Items[:n]) // what is left out is not kept in memory
+	return l
+}
+
+func size(l *catalog.List) int {
+	n := 0
+	for _, item := range l.Items {
+		n += len(item)
+	}
+	return n
 }
 
 // add appends one page. The list is as private, and as short-lived, as the most

@@ -34,9 +34,14 @@ type Offer struct {
 	Server       mcp.Peer
 	Instructions string
 	Lists        [catalog.NumKinds]catalog.List
-	Announced    bool // the server tells of changes, and is listened to
 	At           time.Time
+
+	offered kinds // the lists that there are
+	told    kinds // those whose changes the server tells
 }
+
+// silent returns the lists whose changes nobody tells.
+func (o *Offer) silent() kinds { return o.offered &^ o.told }
 
 // Known reports whether the backend was ever reached, so that what it offers and
 // what it is able to do are known.
@@ -47,14 +52,21 @@ func (o *Offer) Known() bool { return o.State == Live || o.State == Stale }
 // somebody wants it.
 const askAgain = time.Minute
 
-// freshFor returns how long the lists may be believed: the shortest of those
-// that say how long.
+// freshFor returns how long the lists may be believed whose changes nobody
+// tells: the shortest of those that say how long.
 func (o *Offer) freshFor() time.Duration {
 	d := askAgain
-	for _, l := range o.Lists {
-		if l.TTL > 0 {
+	for k, l := range o.Lists {
+		if l.TTL > 0 && o.silent().has(catalog.Kind(k)) {
 			d = min(d, l.TTL)
 		}
 	}
 	return max(d, time.Second)
+}
+
+// untold returns the offer of a server that tells of no changes.
+func (o *Offer) untold() *Offer {
+	next := *o
+	next.told = 0
+	return &next
 }

@@ -1,0 +1,36 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// guard is a Handler whose panics end the request that they happened in and
+// nothing else. A backend in this process is somebody else's code, and is called
+// on goroutines of ours.
+type guard struct {
+	mcp.Handler
+
+	name string
+	log  *slog.Logger
+}
+
+// Serve is the Handler's.
+func (g guard) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		g.log.LogAttrs(ctx, slog.LevelError, "panic in a backend", slog.String("method", req.Method),
+			slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+		res, err = nil, &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Backend: g.name, Message: "it panicked"}
+	}()
+	return g.Handler.Serve(ctx, req, caller)
+}
