@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,14 +120,17 @@ func TestServerThatAnnouncesAndDoesNotTell(t *testing.T) {
 // A list whose changes are not told is asked for again beside one whose are.
 func TestListsAreToldOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		prompts := `{"prompts":[]}`
+		var prompts atomic.Value
+		prompts.Store(`{"prompts":[]}`)
 		o := &odd{shelf: newShelf(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 			"server/discover": answers(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"prompts":{}}}`),
-			"prompts/list":    func(context.Context, mcp.Caller) (*mcp.Result, error) { return mcp.NewResult([]byte(prompts)) },
+			"prompts/list": func(context.Context, mcp.Caller) (*mcp.Result, error) {
+				return mcp.NewResult(fmt.Append(nil, prompts.Load()))
+			},
 		}}
 		b, _ := follow(t, o, Config{})
 		time.Sleep(2 * time.Minute)
-		prompts = `{"prompts":[{"name":"p"}]}`
+		prompts.Store(`{"prompts":[{"name":"p"}]}`)
 		b.RefreshIfOld(time.Now())
 		time.Sleep(time.Second)
 		synctest.Wait()
