@@ -149,10 +149,26 @@ func (s *Server) checkMethod(r *http.Request) *refusal {
 // checkQuery: what stands in a URL stands in logs, so that a token that came
 // this way is refused even where none is needed.
 func (s *Server) checkQuery(r *http.Request) *refusal {
-	if strings.Contains(r.URL.RawQuery, "access_token") {
+	if hasToken(r.URL.RawQuery) {
 		return refuse(http.StatusUnauthorized, "tokens in the query are not accepted").with("WWW-Authenticate", bearer)
 	}
 	return nil
+}
+
+// hasToken reports whether a query has a token in it (RFC 6750, section 2.3),
+// however its name is written. A query that cannot be read in full is looked at
+// as far as it can.
+func hasToken(query string) bool {
+	if query == "" {
+		return false
+	}
+	values, _ := url.ParseQuery(query)
+	for name := range values {
+		if strings.EqualFold(name, "access_token") {
+			return true
+		}
+	}
+	return strings.Contains(query, "access_token=")
 }
 
 const bearer = "Bearer"
@@ -199,7 +215,7 @@ func (s *Server) checkContentType(r *http.Request) *refusal {
 }
 
 func (s *Server) checkEncoding(r *http.Request) *refusal {
-	enc := r.Header.Get("Content-Encoding")
+	enc := strings.Join(r.Header.Values("Content-Encoding"), ", ")
 	if enc == "" || strings.EqualFold(enc, "identity") {
 		return nil
 	}

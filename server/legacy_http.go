@@ -16,7 +16,10 @@ import (
 // knows it.
 func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*session.Session, *refusal) {
 	ids := r.Header.Values(sessionHeader)
-	if len(ids) != 1 || ids[0] == "" {
+	if len(ids) > 1 {
+		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header stands %d times; send it once", sessionHeader, len(ids)))
+	}
+	if len(ids) == 0 || ids[0] == "" {
 		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header is missing; open a session with initialize", sessionHeader))
 	}
 	sess, err := s.sessions.Get(ids[0], principal, time.Now())

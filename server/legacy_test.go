@@ -168,7 +168,18 @@ func TestLegacyErrors(t *testing.T) {
 	}
 }
 
-// FAULTS 18, 19, 20; S5, S6, V8, V10.
+// S2, I18: of two sessions in one request neither is meant.
+func TestTwoSessionsInOneRequest(t *testing.T) {
+	bubble(t, tools(nil), server.Config{}, func(s *site) {
+		h := s.session()
+		r := s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), nil)
+		r.Header["Mcp-Session-Id"] = []string{h["Mcp-Session-Id"], s.session()["Mcp-Session-Id"]}
+		got := s.do(r)
+		equal(t, "body", got.body, wireError("1", "-32600", "Mcp-Session-Id header stands 2 times; send it once"))
+	})
+}
+
+// FAULTS 18, 19, 20, 22; S5, S6, V8, V10.
 func TestLegacyRefusals(t *testing.T) {
 	const noSession = "Mcp-Session-Id header is missing; open a session with initialize"
 	const notFound = "session not found; open a new one with initialize"
@@ -177,6 +188,13 @@ func TestLegacyRefusals(t *testing.T) {
 		with := func(k, v string) headers { return headers{"Mcp-Session-Id": h["Mcp-Session-Id"], k: v} }
 		for _, tt := range []refusalCase{
 			{name: "no session, legacy header", body: raw("1", "tools/list", ""), header: headers{"MCP-Protocol-Version": "2025-06-18"}, status: 400, want: wireError("1", "-32600", noSession)},
+			{name: "no session, nothing said at all", body: raw("1", "tools/list", ""), status: 400, want: wireError("1", "-32600", noSession)},
+			{name: "no session, ping", body: raw("1", "ping", `{}`), status: 400, want: wireError("1", "-32600", noSession)},
+			{name: "no session, notification", body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`, status: 400, want: invalid(noSession)},
+			{name: "nothing of a revision, but a modern header", body: raw("1", "tools/list", ""), header: headers{"Mcp-Method": "tools/list"}, status: 400,
+				want: wireError("1", "-32602", `params._meta lacks "io.modelcontextprotocol/protocolVersion"; each request names it`)},
+			{name: "GET after an event", method: "GET", header: with("Last-Event-ID", "17"), status: 400,
+				want: invalid(`unknown event id "17"; open a stream without Last-Event-ID`)},
 			{name: "GET without a session", method: "GET", status: 400, want: invalid(noSession)},
 			{name: "DELETE without a session", method: "DELETE", status: 400, want: invalid(noSession)},
 			{name: "unknown session", body: raw("9", "tools/list", ""), header: headers{"Mcp-Session-Id": "x"}, status: 404, want: wireError("9", "-32600", notFound)},

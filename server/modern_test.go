@@ -257,10 +257,11 @@ func TestModernNotifications(t *testing.T) {
 
 func TestModernNotificationIsAccepted(t *testing.T) {
 	bubble(t, never(t), server.Config{}, func(s *site) {
-		got := s.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		got := s.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, headers{"MCP-Protocol-Version": "2026-07-28"})
 		if got.status != 202 || got.body != "" {
 			t.Errorf("%d %q, want 202 without a body", got.status, got.body)
 		}
+		equal(t, "length", got.header.Get("Content-Length"), "0")
 	})
 }
 

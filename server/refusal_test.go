@@ -90,6 +90,12 @@ func TestHTTPRefusals(t *testing.T) {
 			want: invalid(`origin "http://evil.example" may not call (allowedOrigins)`)},
 		refusalCase{name: "token in the query", path: "access_token=x", body: echo, header: h, status: 401,
 			want: invalid("tokens in the query are not accepted"), also: [2]string{"WWW-Authenticate", "Bearer"}},
+		refusalCase{name: "token in the query, in disguise", path: "a=b&access%5Ftoken=x", body: echo, header: h, status: 401,
+			want: invalid("tokens in the query are not accepted")},
+		refusalCase{name: "token in the query, in another case", path: "ACCESS_TOKEN=x", body: echo, header: h, status: 401,
+			want: invalid("tokens in the query are not accepted")},
+		refusalCase{name: "token in a query that cannot be read", path: "a;access_token=x", body: echo, header: h, status: 401,
+			want: invalid("tokens in the query are not accepted")},
 		refusalCase{name: "text/plain", body: echo, header: with("Content-Type", "text/plain"), status: 415,
 			want: invalid(`content type must be application/json, not "text/plain"`)},
 		refusalCase{name: "no content type", body: echo, header: with("Content-Type", "-"), status: 415,
@@ -123,6 +129,16 @@ func TestTwoOriginsAreRefused(t *testing.T) {
 		r.Header["Origin"] = []string{"https://app.example", "https://app.example"}
 		got := s.do(r)
 		equal(t, "body", got.body, invalid(`origin "https://app.example, https://app.example" may not call (allowedOrigins)`))
+	})
+}
+
+// FAULTS 2: a second header must not hide behind the first.
+func TestSecondEncodingIsRefused(t *testing.T) {
+	bubble(t, never(t), server.Config{}, func(s *site) {
+		r := s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"))
+		r.Header["Content-Encoding"] = []string{"identity", "gzip"}
+		got := s.do(r)
+		equal(t, "body", got.body, invalid(`request encodings are not accepted (content-encoding: "identity, gzip")`))
 	})
 }
 

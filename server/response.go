@@ -52,6 +52,7 @@ func (p *response) refuse(r *refusal) {
 
 // accepted answers what has no answer.
 func (p *response) accepted() {
+	p.w.Header().Set("Content-Length", "0") // else net/http announces chunks
 	p.w.WriteHeader(http.StatusAccepted)
 }
 

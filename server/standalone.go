@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,11 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 	sess, no := s.legacySession(r, principal, mcp.ID{})
 	if no != nil {
 		return no
+	}
+	if last := r.Header.Values(lastEventHeader); len(last) > 0 {
+		// There are no ids on our events yet, so that none is one of them. A
+		// stream that begins anew would hide that something is missing.
+		return refuse(http.StatusBadRequest, "unknown event id %s; open a stream without Last-Event-ID", escape(strings.Join(last, ", ")))
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)

@@ -19,6 +19,8 @@ const (
 	methodHeader  = "Mcp-Method"
 	nameHeader    = "Mcp-Name"
 	paramPrefix   = "Mcp-Param-"
+
+	lastEventHeader = "Last-Event-Id"
 )
 
 // ServeHTTP serves the MCP endpoint, whatever the URL's path is.
@@ -82,17 +84,22 @@ func parseError(err error) *mcp.Error {
 	return mcp.Errorf(mcp.CodeParseError, "the body is no message")
 }
 
-// isModern decides the era of one message: modern is what says so, and what
-// says nothing at all where a legacy message would have to say something
-// (2026-07-28, basic/versioning, "Backward Compatibility").
+// isModern decides the era of one message: modern is what says so anywhere, and
+// what names a revision that is not a legacy one. A message that says nothing is
+// one of 2025-03-26, which had no header for it (2026-07-28, basic/versioning,
+// "Backward Compatibility"; basic/transports/streamable-http, "Protocol Version
+// Header").
 func isModern(m *mcp.Message, h http.Header) bool {
+	version := h.Get(versionHeader)
 	switch {
 	case m.Params.Has(mcp.MetaVersion):
 		return true
 	case h.Get(sessionHeader) != "", m.Method == "initialize":
 		return false
+	case version == "":
+		return h.Get(methodHeader) != "" || isModernLine(m)
 	default:
-		return mcp.Version(h.Get(versionHeader)).Era() != mcp.EraLegacy
+		return mcp.Version(version).Era() != mcp.EraLegacy
 	}
 }
 
