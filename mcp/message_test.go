@@ -262,6 +262,26 @@ func TestParseMembers(t *testing.T) {
 	}
 }
 
+// FAULTS 8: the name of a member is bounded wherever it stands.
+func TestParseLongName(t *testing.T) {
+	for _, in := range []string{
+		`{"jsonrpc":"2.0","id":7,"method":"x","%s":0}`,
+		`{"jsonrpc":"2.0","id":7,"method":"x","params":{"%s":0}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":[{"%s":0}]}}`,
+		`{"jsonrpc":"2.0","id":7,"result":{"a":{"%s":0}}}`,
+	} {
+		at := strings.Index(in, `"%s`)
+		if _, err := Parse([]byte(fmt.Sprintf(in, strings.Repeat("k", maxName-2))), Limits{}); err != nil {
+			t.Errorf("%s with as long a name as may be: %v", in, err)
+		}
+		m, err := Parse([]byte(fmt.Sprintf(in, strings.Repeat("k", maxName-1))), Limits{})
+		want := fmt.Sprintf("a member's name is longer than 65536 bytes at byte %d; send a shorter name", at)
+		if err == nil || err.Error() != want || m.ID.String() != "7" {
+			t.Errorf("%s with a longer one: error %v, id %s; want %s", in, err, m.ID, want)
+		}
+	}
+}
+
 // Very many names at a level that must not have one twice are no work
 // that grows with their square.
 func TestParseManyNames(t *testing.T) {

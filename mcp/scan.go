@@ -20,6 +20,10 @@ const (
 	defaultDepth   = 128
 	maxDepth       = 1024
 	defaultMembers = 100_000
+
+	// maxName bounds the JSON text of a member's name: whoever reads the message
+	// behind us keeps, hashes and quotes names as if they were short.
+	maxName = 64 << 10
 )
 
 // scanner checks JSON text against RFC 8259 in one pass. Its methods take the
@@ -194,8 +198,12 @@ func (s *scanner) key(i int) int {
 	if s.members--; s.members < 0 {
 		return s.invalid(i, "the message has too many members", "send a smaller message")
 	}
+	start := i
 	if i, s.keyEscaped = s.text(i); i < 0 {
 		return failed
+	}
+	if i-start > maxName {
+		return s.invalid(start, "a member's name is longer than "+strconv.Itoa(maxName)+" bytes", "send a shorter name")
 	}
 	s.keyEnd = i
 	if i = s.space(i); s.at(i) != ':' {
