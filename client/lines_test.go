@@ -279,3 +279,31 @@ func TestI30FloodOnAPipe(t *testing.T) {
 		}
 	})
 }
+
+// A server that asks although its revision has no requests of servers is refused
+// at once, and its call goes on (fault 70, I37, U1).
+func TestModernPipeThatAsks(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var call *zoo.Line
+		var answer string
+		s := &zoo.Lines{Modern: true}
+		s.On = map[string]func(*zoo.Line){
+			"tools/call": func(x *zoo.Line) {
+				call = x
+				x.Send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
+			},
+			"response": func(x *zoo.Line) {
+				answer = string(x.Msg.Raw)
+				call.Polite()
+			},
+		}
+		c, _ := dialLines(t, s, client.Config{})
+		rec := &recorder{}
+		res, err := within(t, c, echo(t), rec)
+		wantResult(t, res, err, `{"content":[]}`)
+		const want = `{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"\"elicitation/create\": a server makes no requests in 2026-07-28"}}`
+		if answer != want || len(rec.asked()) != 0 {
+			t.Errorf("answer %s\nwant   %s\nasked %q, want nothing", answer, want, rec.asked())
+		}
+	})
+}

@@ -48,8 +48,15 @@ func (w *modernPipe) relearn(context.Context, *modern, *mcp.Request) bool { retu
 // take hands on what is no response. A message that names no call is given to
 // the only one that it can belong to, or to nobody.
 func (w *modernPipe) take(m *mcp.Message) {
-	if m.Kind != mcp.KindNotification {
-		return // a modern server has no requests to make
+	switch m.Kind {
+	case mcp.KindNotification:
+	case mcp.KindRequest:
+		// A modern server has no requests to make (basic/transports/stdio). One
+		// that makes them is told, or it waits until its call is given up.
+		w.enqueue(mcp.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: a server makes no requests in %s", m.Method, mcp.LatestModern)))
+		return
+	default:
+		return
 	}
 	if call := w.addressee(m); call != nil {
 		call.Push(m)
