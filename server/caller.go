@@ -6,6 +6,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -45,6 +46,7 @@ func (o *outlet) drop() error {
 // belongs to one.
 type related struct {
 	outlet
+	task  *task
 	token []byte // of progress, nil where none was asked for
 	level mcp.LogLevel
 	ask   func(ctx context.Context, req *mcp.Request) (*mcp.Result, error)
@@ -53,6 +55,7 @@ type related struct {
 func newRelated(s *Server, t *task) *related {
 	return &related{
 		outlet: outlet{server: s, stream: t.x.Stream()},
+		task:   t,
 		token:  t.req.Params.Raw(mcp.MetaProgressToken),
 		level:  t.req.LogLevel,
 	}
@@ -60,7 +63,8 @@ func newRelated(s *Server, t *task) *related {
 
 // Notify sends what belongs to the request. Progress without its token, and log
 // messages that were not asked for, go nowhere (2026-07-28,
-// basic/patterns/progress; server/utilities/logging).
+// basic/patterns/progress; server/utilities/logging); where either comes faster
+// than anybody can read, the client gets less of it.
 func (c *related) Notify(ctx context.Context, n *mcp.Notification) error {
 	m := session.Message{Class: session.Plain}
 	switch n.Method {
@@ -77,7 +81,30 @@ func (c *related) Notify(ctx context.Context, n *mcp.Notification) error {
 		m.Class = session.Log
 	}
 	m.Head = mcp.AppendNotification(nil, n.Method, n.Params.Bytes())
-	return c.put(ctx, m)
+	if m.Class == session.Plain {
+		return c.put(ctx, m)
+	}
+	return c.report(ctx, m)
+}
+
+// report sends what is bounded by a pace, waiting for room until ctx ends, but
+// never for its turn.
+func (c *related) report(ctx context.Context, m session.Message) error {
+	for {
+		due, full, err := c.task.x.Report(m, time.Now())
+		switch {
+		case !due.IsZero():
+			c.task.late.after(time.Until(due), c.task.release)
+			return nil
+		case full == nil:
+			return err
+		}
+		select {
+		case <-full:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // wants reports whether the level lets a log message pass. One without a level

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -32,6 +33,7 @@ type task struct {
 	caller  mcp.Caller
 	dialect dialect
 	group   *sync.WaitGroup // who waits for the task besides Shutdown, or nil
+	late    alarm           // progress that is kept back has its time
 }
 
 // newTask makes the task of a request and the context that it runs in: the
@@ -45,6 +47,13 @@ func newTask(ctx context.Context, req *mcp.Request, d dialect) (context.Context,
 		t.kind = listen
 	}
 	return ctx, t
+}
+
+// release gives out the progress that was kept back, when its time has come.
+func (t *task) release() {
+	if due := t.x.Release(time.Now()); !due.IsZero() {
+		t.late.after(time.Until(due), t.release)
+	}
 }
 
 // start runs the task in a goroutine of its own. It ends when the Handler
@@ -68,6 +77,7 @@ func (s *Server) run(ctx context.Context, t *task) {
 		defer t.group.Done()
 	}
 	defer s.flights.leave(&t.flight)
+	defer t.late.stop()
 	defer t.cancel(nil)
 	var res *mcp.Result
 	err := errNoResult

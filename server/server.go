@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +26,7 @@ type Server struct {
 	counts   session.Counters
 	sessions *session.Table
 	flights  flights
-	sweeper  sweeper
+	sweeper  alarm
 
 	quiet atomic.Bool // takes no new sessions
 
@@ -149,63 +148,17 @@ func (s *Server) end(sess *session.Session, why *mcp.Error) {
 // (2025-11-25, basic/transports, "Session Management").
 func newSessionID() string { return rand.Text() }
 
-// sweeper runs Sweep when a session may be due: one timer for all of them, and
-// none while there are no sessions.
-type sweeper struct {
-	mu      sync.Mutex
-	stopped bool
-	timer   *time.Timer
-	running sync.WaitGroup // sweeps that have begun
-}
+// sweepAfter has the sessions swept in d, unless that is to happen anyway: there
+// is one timer for all of them, and none while there are no sessions. Shutdown
+// and Close wait for a sweep.
+func (s *Server) sweepAfter(d time.Duration) { s.sweeper.after(d, s.sweep) }
 
-// sweepAfter has the sessions swept in d, unless that is to happen anyway.
-func (s *Server) sweepAfter(d time.Duration) {
-	w := &s.sweeper
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stopped || w.timer != nil {
-		return
-	}
-	w.timer = time.AfterFunc(d, s.sweep)
-}
-
-// sweep runs on the timer's goroutine; Shutdown and Close wait for it.
 func (s *Server) sweep() {
-	if !s.sweeper.begin() {
-		return
-	}
-	defer s.sweeper.running.Done()
 	ended, next := s.sessions.Sweep(time.Now())
 	for _, sess := range ended {
 		sess.Scope.End()
 	}
 	if !next.IsZero() {
 		s.sweepAfter(max(time.Until(next), time.Second))
-	}
-}
-
-func (w *sweeper) begin() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.timer = nil
-	if w.stopped {
-		return false
-	}
-	w.running.Add(1)
-	return true
-}
-
-func (w *sweeper) stop() {
-	w.halt()
-	w.running.Wait()
-}
-
-func (w *sweeper) halt() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stopped = true
-	if w.timer != nil {
-		w.timer.Stop()
-		w.timer = nil
 	}
 }

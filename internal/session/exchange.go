@@ -31,6 +31,9 @@ type Exchange struct {
 	stream Stream
 	form   Form
 	over   bool
+	late   *Message // progress beyond the pace, or nil
+
+	progress, logs meter
 
 	own core // of an exchange without a session
 }
@@ -114,6 +117,10 @@ func (x *Exchange) endLocked(asks error, terminal ...Message) bool {
 	for x.stream.dropLocked(func(m *Message) bool { return m.ask != nil }) {
 		// What nobody waits for any more is not asked.
 	}
+	if len(terminal) > 0 {
+		x.flushLocked()
+	}
+	x.late = nil
 	x.stream.endLocked(terminal...)
 	return true
 }

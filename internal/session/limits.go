@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -30,19 +31,28 @@ var (
 	ErrNoReceiver = errors.New("the client's connection is gone")
 )
 
-// Limits bound one session, or one exchange without a session. All must be set.
+// Limits bound one session, or one exchange without a session. All
+// must be set but for the paces.
 type Limits struct {
 	Messages  int // that wait on one stream
 	Bytes     int // that wait on one stream; one larger message fits alone
 	Exchanges int // in flight in one session
 	Asks      int // without an answer, in one session
 	Streams   int // carriers of one standing stream, those that were superseded included
+
+	Progress Pace // of one exchange
+	Logs     Pace // of one exchange
 }
 
 // DefaultLimits returns the defaults: a megabyte of what a client has
-// not taken yet, 64 requests at once, and 16 streams.
+// not taken yet, 64 requests at once, 16 streams, and for
+// each request a pace that ordinary steps and logs never reach.
 func DefaultLimits() Limits {
-	return Limits{Messages: 1024, Bytes: 1 << 20, Exchanges: 64, Asks: 16, Streams: 16}
+	return Limits{
+		Messages: 1024, Bytes: 1 << 20, Exchanges: 64, Asks: 16, Streams: 16,
+		Progress: Pace{Burst: 100, Every: 100 * time.Millisecond},
+		Logs:     Pace{Burst: 1000, Every: 10 * time.Millisecond},
+	}
 }
 
 // Counters count what was lost or answered to nobody. They may be shared by any
