@@ -5,6 +5,7 @@ package client
 
 import (
 	"log/slog"
+	"math"
 	"net/http"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 )
 
 // Config says how a Client speaks to its server. The zero value is ready; a
-// Client keeps a copy and never changes what it refers to.
+// Client keeps a copy and never changes what it refers to. A limit that is zero
+// has its default, and one that is negative does not exist.
 type Config struct {
 	// Name is the configured name of the backend. It stands in every error.
 	Name string
@@ -50,7 +52,7 @@ type Config struct {
 
 	// MaxSessions bounds the legacy sessions without a scope that are open at a
 	// time (0: 64), IdleSessions how many of them are kept for the next
-	// request (0: 4; negative: none), and IdleTime for how long (0: 1 min).
+	// request (0: 4), and IdleTime for how long (0: 1 min).
 	MaxSessions, IdleSessions int
 	IdleTime                  time.Duration
 
@@ -82,24 +84,36 @@ func newSetup(cfg Config) *setup {
 	if s.Info == nil {
 		s.Info = []byte(`{"name":"signalbox","version":"dev"}`)
 	}
-	s.Connect = orDefault(cfg.Connect, 10*time.Second)
-	s.Handshake = orDefault(cfg.Handshake, 30*time.Second)
-	s.Stop = orDefault(cfg.Stop, 5*time.Second)
-	s.Write = orDefault(cfg.Write, 10*time.Second)
-	s.MaxMessage = orDefault(cfg.MaxMessage, 16<<20)
-	s.MaxSessions = orDefault(cfg.MaxSessions, 64)
-	s.IdleSessions = orDefault(cfg.IdleSessions, 4)
-	s.MaxRounds = orDefault(cfg.MaxRounds, 10)
-	s.MaxLogLine = orDefault(cfg.MaxLogLine, 8<<10)
-	s.IdleTime = orDefault(cfg.IdleTime, time.Minute)
+	s.Connect = limit(cfg.Connect, 10*time.Second, never)
+	s.Handshake = limit(cfg.Handshake, 30*time.Second, never)
+	s.Stop = limit(cfg.Stop, 5*time.Second, never)
+	s.Write = limit(cfg.Write, 10*time.Second, never)
+	s.MaxMessage = limit(cfg.MaxMessage, 16<<20, noCount)
+	s.MaxSessions = limit(cfg.MaxSessions, 64, noCount)
+	s.IdleSessions = limit(cfg.IdleSessions, 4, noCount)
+	s.MaxRounds = limit(cfg.MaxRounds, 10, noCount)
+	s.MaxLogLine = limit(cfg.MaxLogLine, 8<<10, noCount)
+	s.IdleTime = limit(cfg.IdleTime, time.Minute, never)
 	return s
 }
 
-func orDefault[T ~int | ~int64](v, def T) T {
-	if v == 0 {
+// What stands for no limit: nothing reaches it, and it can be added to without
+// overflow.
+const (
+	noCount = math.MaxInt32
+	never   = 100 * 365 * 24 * time.Hour
+)
+
+// limit returns the limit that v stands for.
+func limit[T ~int | ~int64](v, def, none T) T {
+	switch {
+	case v < 0:
+		return none
+	case v == 0:
 		return def
+	default:
+		return v
 	}
-	return v
 }
 
 // self is what we say of ourselves when a request has no client.

@@ -84,14 +84,16 @@ const (
 func (r *rejected) Error() string { return r.err.Error() }
 func (r *rejected) Unwrap() error { return r.err }
 
+// isRejected looks at the error itself alone: that a request was refused may be
+// the cause of another's failure, which is not refused by that.
 func isRejected(err error, why rejection) bool {
-	r, ok := errors.AsType[*rejected](err)
+	r, ok := err.(*rejected) //nolint:errorlint // see above
 	return ok && r.why == why
 }
 
 // plain returns the error as a caller of the package may see it.
 func plain(err error) error {
-	if r, ok := errors.AsType[*rejected](err); ok {
+	if r, ok := err.(*rejected); ok { //nolint:errorlint // as isRejected
 		return r.err
 	}
 	return err

@@ -223,9 +223,7 @@ func (w *legacyHTTP) gone(cause error) error {
 // noteGone ends the session with all its calls.
 func (w *legacyHTTP) noteGone(cause error) {
 	w.forgetConnections()
-	err := w.lost(cause, "it has ended the session")
-	w.s.markGone(err)
-	w.calls.End(err)
+	w.s.lose(w.lost(plain(cause), "it has ended the session"))
 }
 
 // refusal says what an HTTP answer without a message means in a session. c is the

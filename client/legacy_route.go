@@ -83,7 +83,8 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 // routeOther hands on what has no address of its own: log messages, the state of
 // a task, the end of an elicitation.
 func (s *legacySession) routeOther(m *mcp.Message) {
-	if call := s.onlyCall(); call != nil && call.Push(m) == session.Taken {
+	// What is not asked but told is nobody's rather than another call's.
+	if call := s.onlyCall(); call != nil && !s.abandoned.lately() && call.Push(m) == session.Taken {
 		return
 	}
 	if s.addr.unrelated != nil {

@@ -219,7 +219,7 @@ func (s *legacySession) send(ctx context.Context, msg []byte) {
 // lose ends the session because its server has. The first reason stands.
 func (s *legacySession) lose(err error) {
 	s.markGone(err)
-	s.calls.End(err)
+	s.calls.End(s.lossCause())
 }
 
 // markGone has the session used for nothing new.

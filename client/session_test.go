@@ -128,6 +128,43 @@ func sessionError(x *zoo.Exchange) string {
 	return string(mcp.AppendError(nil, x.Msg.ID, mcp.Errorf(-32000, "browser session expired")))
 }
 
+// Calls under way in a session that another call found forgotten may have run, and
+// are not made again (I24, DELIVERY 5.4).
+func TestForgottenSessionDuringACall(t *testing.T) {
+	for _, began := range []bool{true, false} {
+		inBubble(t, func(t *testing.T) {
+			arrived := make(chan struct{}, 9)
+			s := newStation()
+			s.On["tools/call"] = func(x *zoo.Exchange) {
+				arrived <- struct{}{}
+				if began {
+					x.Event("", theLog)
+				}
+				x.Hold()
+			}
+			s.On["prompts/get"] = func(x *zoo.Exchange) {
+				if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID {
+					x.Status(404, "", "")
+					return
+				}
+				x.Result("{}")
+			}
+			c := dialHTTP(t, s, client.Config{})
+			scope := mcp.NewScope("s", nil)
+			defer scope.End()
+			call := launch(t, c, in(scope, echo(t)), &recorder{})
+			<-arrived
+			res, err := within(t, c, in(scope, request(t, "prompts/get", `{"name":"x"}`)), &recorder{})
+			wantResult(t, res, err, "{}")
+			<-call.done
+			wantFault(t, call.err, mcp.CodeBackendFailed, mcp.Unknown, "it has ended the session")
+			if n := s.Count("tools/call"); n != 1 {
+				t.Errorf("executed %d times", n)
+			}
+		})
+	}
+}
+
 // A server that forgets every session gets one more handshake per call, not a
 // loop.
 func TestM093ServerThatForgetsAlways(t *testing.T) {

@@ -213,3 +213,28 @@ func TestI22NothingOfAnAbandonedCallCrosses(t *testing.T) {
 		})
 	}
 }
+
+// In a session of one client, what a server still says of a call that was given up
+// is told outside of the calls that go on (M186).
+func TestM186LateLogIsNoOtherCalls(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		lines := make(chan *zoo.Line, 1)
+		s := &zoo.Lines{On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { lines <- x }}}
+		c, _ := dialLines(t, s, client.Config{})
+		unrelated, rec := &recorder{}, &recorder{}
+		scope := mcp.NewScope("s", unrelated)
+		defer scope.End()
+		a := launch(t, c, in(scope, echo(t)), &recorder{})
+		late := <-lines
+		a.cancel()
+		<-a.done
+		b := launch(t, c, in(scope, echo(t)), rec)
+		line := <-lines
+		late.Send(theLog)
+		line.Polite()
+		b.wantResult(t, `{"content":[]}`)
+		synctest.Wait()
+		wantStrings(t, "the other call is told", rec.notifications(), nil)
+		wantStrings(t, "outside of calls", unrelated.notifications(), []string{`message {"level":"info","data":1}`})
+	})
+}
