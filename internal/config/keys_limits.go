@@ -30,7 +30,7 @@ func countKeys() []key[Limits] {
 		field("depth", count(), func(l *Limits) *int { return &l.Depth }, "128",
 			"How deep the values of a message may nest."),
 		field("members", count(), func(l *Limits) *int { return &l.Members }, "100000",
-			"How many members and elements a message may have in all."),
+			"How many members the objects of a message may have in all."),
 		field("batch", count(), func(l *Limits) *int { return &l.Batch }, "100",
 			"How many messages a batch may have."),
 		field("toolsPerBackend", count(), func(l *Limits) *int { return &l.ToolsPerBackend }, "2000",
