@@ -6,9 +6,7 @@ package signalbox
 import (
 	"cmp"
 	"log/slog"
-	"math"
 	"runtime/debug"
-	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/auth"
 	"github.com/signalbox-mcp/signalbox/internal/config"
@@ -17,25 +15,25 @@ import (
 )
 
 // serverConfig says how the configuration wants clients to be served. Defaults
-// have been filled in.
+// have been filled in, and a limit of "none" is negative for all who hold one.
 func serverConfig(cfg *config.Config, logger *slog.Logger) server.Config {
 	l := &cfg.Limits
 	out := server.Config{
 		AllowedHosts:   cfg.AllowedHosts,
 		AllowedOrigins: cfg.AllowedOrigins,
 		Limits: server.Limits{
-			RequestBody:          bound(l.RequestBody),
-			Depth:                bound(l.Depth),
-			Members:              bound(l.Members),
-			Batch:                bound(l.Batch),
-			Sessions:             bound(l.Sessions),
-			SessionsPerPrincipal: bound(l.SessionsPerPrincipal),
-			InFlightPerSession:   bound(l.InFlightPerSession),
-			StreamsPerSession:    bound(l.StreamsPerSession),
-			SessionIdle:          boundTime(l.SessionIdle),
-			SessionUninitialized: boundTime(l.SessionUninitialized),
+			RequestBody:          l.RequestBody,
+			Depth:                l.Depth,
+			Members:              l.Members,
+			Batch:                l.Batch,
+			Sessions:             l.Sessions,
+			SessionsPerPrincipal: l.SessionsPerPrincipal,
+			InFlightPerSession:   l.InFlightPerSession,
+			StreamsPerSession:    l.StreamsPerSession,
+			SessionIdle:          l.SessionIdle,
+			SessionUninitialized: l.SessionUninitialized,
 		},
-		WriteTimeout: boundTime(l.Write),
+		WriteTimeout: l.Write,
 		Spread:       cfg.Drain.Spread,
 		Logger:       logger,
 	}
@@ -43,27 +41,6 @@ func serverConfig(cfg *config.Config, logger *slog.Logger) server.Config {
 		out.Authenticate = bearer(cfg.Auth.Tokens).Authenticate
 	}
 	return out
-}
-
-// The edges know no endless limits: a setting of "none" is one that is never
-// reached.
-const (
-	endless     = math.MaxInt32 // bytes, or things
-	endlessTime = 100 * 365 * 24 * time.Hour
-)
-
-func bound[T ~int | ~int64](limit T) T {
-	if limit < 0 {
-		return endless
-	}
-	return limit
-}
-
-func boundTime(limit time.Duration) time.Duration {
-	if limit < 0 {
-		return endlessTime
-	}
-	return limit
 }
 
 func bearer(tokens []config.Token) *auth.Bearer {

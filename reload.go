@@ -116,12 +116,17 @@ func (g *Gateway) inProcess(old *view, kept map[*backend.Backend]bool, cfg *conf
 	return units
 }
 
-// retire ends a unit that the configuration no longer has.
-func (g *Gateway) retire(u *unit, within time.Duration) {
-	// Ends within the drain timeout; Gateway.stop waits for wg.
+// retire ends a unit that the configuration no longer has. Its calls have the
+// time, or where that is negative any time.
+func (g *Gateway) retire(u *unit, patience time.Duration) {
+	// Ends within the drain timeout or with g.ctx; Gateway.stop waits for wg.
 	g.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(g.ctx, within)
-		defer cancel()
+		ctx := g.ctx
+		if patience >= 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, patience)
+			defer cancel()
+		}
 		if err := u.stop(ctx); err != nil {
 			g.log.Warn("backend did not end in order", slog.String("backend", u.Name()), slog.Any("err", err))
 		}

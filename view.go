@@ -104,13 +104,13 @@ func (g *Gateway) wantRebuild() {
 // until the Gateway ends. Lists are held back until each backend was heard of
 // once, but not longer than the configured time.
 func (g *Gateway) keepCatalog() {
-	stragglers := time.NewTimer(boundTime(g.view.Load().cfg.Limits.FirstList))
-	defer stragglers.Stop()
+	patience, stop := within(g.view.Load().cfg.Limits.FirstList)
+	defer stop()
 	for {
 		select {
 		case <-g.ctx.Done():
 			return
-		case <-stragglers.C:
+		case <-patience:
 			g.openLists()
 			continue
 		case <-g.rebuild:
@@ -119,6 +119,16 @@ func (g *Gateway) keepCatalog() {
 			g.pause(changeEvery)
 		}
 	}
+}
+
+// within returns a channel that receives when the time is over; that of a
+// negative time, which is no limit, never does.
+func within(d time.Duration) (over <-chan time.Time, stop func() bool) {
+	if d < 0 {
+		return nil, func() bool { return false }
+	}
+	t := time.NewTimer(d)
+	return t.C, t.Stop
 }
 
 // swapCatalog builds the catalog and announces it. It reports whether a client

@@ -37,12 +37,12 @@ type Config struct {
 	Limits Limits
 
 	// KeepAlive is how long an open stream stays silent before it gets a
-	// comment. Zero is DefaultKeepAlive.
+	// comment. Zero is DefaultKeepAlive, negative is for ever.
 	KeepAlive time.Duration
 
 	// Grace is how long the header of an answer is held back in the hope that
 	// the answer is one JSON object with a status of its own. Zero is
-	// DefaultGrace.
+	// DefaultGrace, negative is until then.
 	Grace time.Duration
 
 	// WriteTimeout is how long one piece of an answer may take before its client
@@ -105,8 +105,8 @@ const (
 
 // effective returns the configuration with all defaults filled in.
 func (c Config) effective() Config {
-	c.KeepAlive = orDefault(c.KeepAlive, DefaultKeepAlive)
-	c.Grace = orDefault(c.Grace, DefaultGrace)
+	c.KeepAlive = limit(c.KeepAlive, DefaultKeepAlive, never)
+	c.Grace = limit(c.Grace, DefaultGrace, never)
 	c.WriteTimeout = limit(c.WriteTimeout, DefaultWriteTimeout, never)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -150,17 +150,14 @@ const (
 	never   = 100 * 365 * 24 * time.Hour
 )
 
-// limit returns a limit that is not negative.
+// limit returns the limit that v stands for.
 func limit[T ~int | ~int64](v, def, none T) T {
-	if v < 0 {
+	switch {
+	case v < 0:
 		return none
-	}
-	return orDefault(v, def)
-}
-
-func orDefault[T ~int | ~int64](v, def T) T {
-	if v == 0 {
+	case v == 0:
 		return def
+	default:
+		return v
 	}
-	return v
 }

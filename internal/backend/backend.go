@@ -36,8 +36,8 @@ type Config struct {
 	// Zero is DefaultIdle and DefaultMax; negative is no limit.
 	Idle, Max time.Duration
 
-	// MaxItems and MaxPages bound each list; they are positive, or zero for
-	// DefaultMaxItems and DefaultMaxPages.
+	// MaxItems and MaxPages bound each list. Zero is DefaultMaxItems and
+	// DefaultMaxPages; negative is no limit.
 	MaxItems, MaxPages int
 
 	// Changed is called after each change of the Offer. It must not block.

@@ -72,6 +72,7 @@ func TestListsAreBounded(t *testing.T) {
 		problem string
 	}{
 		{"all of them", Config{MaxItems: 5}, 5, ""},
+		{"no limit", Config{MaxItems: -1, MaxPages: -1}, 5, ""},
 		{"items", Config{MaxItems: 3}, 3, "only the first 3 items are kept (limits.toolsPerBackend)"},
 		{"pages", Config{MaxPages: 2}, 2, "only the first 2 pages are kept (limits.pages)"},
 	} {

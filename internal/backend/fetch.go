@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -147,8 +148,8 @@ const maxListBytes = 32 << 20
 // often.
 func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error) {
 	l := catalog.List{Public: true}
-	maxItems := orDefault(f.cfg.MaxItems, DefaultMaxItems)
-	maxPages := orDefault(f.cfg.MaxPages, DefaultMaxPages)
+	maxItems := count(f.cfg.MaxItems, DefaultMaxItems)
+	maxPages := count(f.cfg.MaxPages, DefaultMaxPages)
 	seen := map[string]bool{}
 	var params []byte
 	for range maxPages {
@@ -206,6 +207,15 @@ func size(l *catalog.List) int {
 		n += len(item)
 	}
 	return n
+}
+
+// count returns a bound that is not negative: where there is none, one that
+// nothing reaches.
+func count(v, def int) int {
+	if v < 0 {
+		return math.MaxInt32
+	}
+	return orDefault(v, def)
 }
 
 // add appends one page. The list is as private, and as short-lived, as the most

@@ -1,0 +1,40 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// A negative limit is none, of whatever kind it is: nothing that is divided by
+// it, allocated for it or waited for takes it literally.
+func TestNoLimits(t *testing.T) {
+	cfg := server.Config{
+		KeepAlive: -1, Grace: -1, WriteTimeout: -1, Spread: -1,
+		Limits: server.Limits{
+			RequestBody: -1, Depth: -1, Members: -1, Batch: -1, Sessions: -1, SessionsPerPrincipal: -1,
+			InFlightPerSession: -1, StreamsPerSession: -1, SessionIdle: -1, SessionUninitialized: -1,
+		},
+	}
+	gated(t, cfg, func(s *site, g *gate) {
+		idle, sess := s.session(), s.session()
+		get := s.open(s.ctx(), http.MethodGet, "", sess)
+		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess))
+		<-g.entered
+		s.pass(30 * 24 * time.Hour)
+		close(g.release)
+		equal(t, "after a month", (<-call).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
+		large := `{"name":"echo","arguments":{"x":"` + strings.Repeat("x", 5<<20) + `"}}`
+		equal(t, "5 MiB", s.post(raw("2", "tools/call", large), idle).body, `{"jsonrpc":"2.0","id":2,"result":{"content":[]}}`)
+		if err := s.server.Shutdown(s.ctx()); err != nil {
+			t.Errorf("Shutdown = %v", err)
+		}
+		get.end()
+	})
+}
