@@ -50,7 +50,7 @@ func childMain(kind string) int {
 		s.Serve(stdio{})
 		select {} // neither the end of input nor TERM ends it
 	case strings.Contains(kind, "gateway"):
-		return childGateway()
+		return childGateway(strings.TrimPrefix(kind, "gateway-"))
 	}
 	s.Serve(stdio{})
 	return 0
@@ -85,10 +85,11 @@ func childTool(x *zoo.Line, name string) {
 	}
 }
 
-// childGateway has a child of its own and waits to be killed.
-func childGateway() int {
+// childGateway has a child of its own, calls a tool of it that names a process,
+// and waits to be killed.
+func childGateway(tool string) int {
 	c := client.NewCommand(client.Command{Path: os.Args[0], Env: []string{childEnv + "=modern-stubborn"}}, client.Config{Name: "b"})
-	res, err := c.Serve(context.Background(), &mcp.Request{Method: "tools/call", Params: mustObject(`{"name":"pid"}`), Client: &mcp.Peer{}}, &recorder{})
+	res, err := c.Serve(context.Background(), &mcp.Request{Method: "tools/call", Params: mustObject(`{"name":"` + tool + `"}`), Client: &mcp.Peer{}}, &recorder{})
 	if err != nil {
 		return 1
 	}
@@ -267,32 +268,37 @@ func TestM138StubbornChild(t *testing.T) {
 	awaitGone(t, grandchild)
 }
 
-// The child dies with us even when we are killed with -9 (M139, requirement D3).
+// Neither a child nor what it has started outlives a parent that is killed (M139,
+// M105).
 func TestM139ChildDiesWithItsParent(t *testing.T) {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"=gateway")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	for _, process := range []string{"pid", "grandchild"} {
+		t.Run(process, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), childEnv+"=gateway-"+process)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			child, err := strconv.Atoi(strings.Trim(line, "[]\n"))
+			if err != nil || !isRunning(child) {
+				t.Fatalf("child %q: %v", line, err)
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err == nil {
+				t.Error("the gateway ended by itself")
+			}
+			awaitGone(t, child)
+		})
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	child, err := strconv.Atoi(strings.Trim(line, "[]\n"))
-	if err != nil || !isRunning(child) {
-		t.Fatalf("child %q: %v", line, err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err == nil {
-		t.Error("the gateway ended by itself")
-	}
-	awaitGone(t, child)
 }
 
 var _ io.ReadWriteCloser = stdio{}

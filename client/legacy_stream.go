@@ -66,6 +66,9 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && errors.Is(err, errNoStream):
 			return // no listening stream, which is the server's right
 		}
+		if status != 0 {
+			answered() // with an error that may pass
+		}
 		heard = heard || status/100 == 2
 		misses++
 		if pos.progress > before || status/100 == 2 && time.Since(began) >= liveAfter {
@@ -93,8 +96,8 @@ func (w *legacyHTTP) takeStray(m *mcp.Message, bad error) (more bool) {
 var errNoStream = errors.New("no stream")
 
 // get opens a stream by GET, from pos on, and gives its messages to take. It
-// returns the status, 0 where there was none. answered is called as soon as the
-// status is there.
+// returns the status, 0 where there was none. answered is called as soon as there
+// is a stream.
 func (w *legacyHTTP) get(ctx context.Context, pos *position, answered func(), take taker) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -108,13 +111,13 @@ func (w *legacyHTTP) get(ctx context.Context, pos *position, answered func(), ta
 		return 0, err
 	}
 	defer drain(resp, cancel)
-	answered()
 	if resp.StatusCode/100 == 2 && mediaType(resp) != "text/event-stream" {
 		return resp.StatusCode, errNoStream
 	}
 	if resp.StatusCode/100 != 2 {
 		return resp.StatusCode, w.readRefusal(resp)
 	}
+	answered()
 	return resp.StatusCode, w.read(resp, pos, take)
 }
 

@@ -48,6 +48,8 @@ type launcher struct {
 	cmd     Command
 	circuit *circuit
 	spawner spawner
+
+	guardian guardian
 }
 
 // start starts a child, unless too many have died lately.
@@ -102,16 +104,20 @@ func (l *launcher) spawn() (*child, error) {
 		return nil, err
 	}
 	c := &child{
-		setup: l.setup, cmd: cmd, in: p.inW, out: p.outR, err: p.errR, circuit: l.circuit,
+		setup: l.setup, launcher: l, cmd: cmd, in: p.inW, out: p.outR, err: p.errR,
 		exited: make(chan struct{}), drained: make(chan struct{}), ended: make(chan struct{}),
 	}
+	l.guardian.watch(cmd.Process.Pid, l.spawner.start)
 	c.log.LogAttrs(context.Background(), slog.LevelInfo, "backend process started", slog.Int("pid", cmd.Process.Pid))
 	go c.reap()        // ends when the process does; end waits for it
 	go c.drainStderr() // ends at the end of standard error, which reap brings about; end waits for it
 	return c, nil
 }
 
-func (l *launcher) quit() { l.spawner.stop() }
+func (l *launcher) quit() {
+	l.guardian.stop()
+	l.spawner.stop()
+}
 
 // pipes are the standard streams of a child, both ends.
 type pipes struct {
@@ -144,9 +150,9 @@ func closeFiles(files ...*os.File) {
 // child is a running server process.
 type child struct {
 	*setup
+	launcher     *launcher
 	cmd          *exec.Cmd
 	in, out, err *os.File
-	circuit      *circuit
 	tail         tail
 	exited       chan struct{} // closed when the process has ended and been reaped
 	drained      chan struct{} // closed when standard error is at its end
@@ -169,7 +175,7 @@ const outlive = time.Second
 func (c *child) reap() {
 	defer close(c.exited)
 	err := c.cmd.Wait()
-	c.wanted.Do(func() { c.circuit.died(time.Now()) })
+	c.wanted.Do(func() { c.launcher.circuit.died(time.Now()) })
 	c.log.LogAttrs(context.Background(), slog.LevelInfo, "backend process ended", slog.String("status", exitText(c.cmd, err)))
 	deadline := time.Now().Add(outlive)
 	setReadDeadline(deadline, c.out, c.err)
@@ -231,6 +237,7 @@ func (c *child) end() {
 		killGroup(c.cmd.Process.Pid)
 		<-c.exited
 		<-c.drained
+		c.launcher.guardian.forget(c.cmd.Process.Pid)
 		closeFiles(c.out, c.err)
 		close(c.ended)
 	})
