@@ -128,16 +128,11 @@ type stdio struct {
 	own    *session.Session // exchanges of the modern era, and what belongs to none
 	legacy *session.Session // nil before initialize is answered
 	opened chan opening     // an initialize is done
-	isOpen bool             // an initialize was begun
+	begun  *flight          // the initialize that was begun; nil where it failed
+	held   []func()         // handles what came for the session before it was open
 	tasks  sync.WaitGroup   // requests and the inner listen
 
 	unlisten context.CancelFunc // ends the inner listen; nil before it
-}
-
-// opening is the outcome of an initialize.
-type opening struct {
-	sess   *session.Session // nil where it failed
-	answer session.Message
 }
 
 // loop handles lines until there are no more. Handlers run elsewhere: it waits
@@ -165,25 +160,27 @@ func endOfPipe(err error) error {
 	return err
 }
 
-// finish ends all that is left. Requests are given a moment where the client
-// has merely said everything; where the server is ending they had it already.
+// finish ends all that is left. Requests, those that still wait for the session
+// to be open among them, are given a moment where the client has merely said
+// everything; where the server is ending they had it already.
 func (c *stdio) finish(ctx context.Context) {
 	c.mux.tearDown(errPipeClosed)
-	if c.unlisten != nil {
-		c.unlisten()
-	}
+	c.deafen()
 	patience, cancel := context.WithTimeout(ctx, lastWords)
 	defer cancel()
+	c.awaitOpen(ctx, patience)
 	c.mux.settle(patience, 0)
 	c.own.End(sessionEnded())
 	c.endLegacy()
 	c.tasks.Wait()
-	select {
-	case o := <-c.opened:
-		c.legacy = o.sess
-		c.endLegacy()
-	default: // none was under way
+}
+
+// deafen ends the inner listen, or has none begin.
+func (c *stdio) deafen() {
+	if c.unlisten != nil {
+		c.unlisten()
 	}
+	c.unlisten = func() {}
 }
 
 func (c *stdio) endLegacy() {
@@ -214,6 +211,10 @@ func (c *stdio) handle(ctx context.Context, l line) {
 	}
 	if !mcp.IsBatch(l.data) {
 		c.message(ctx, l.data)
+		return
+	}
+	if c.isOpening() {
+		c.hold(ctx, mcp.ID{}, func() { c.handle(ctx, l) })
 		return
 	}
 	if c.legacy == nil || c.legacy.Client.Version != mcp.V20250326 {
@@ -269,8 +270,10 @@ func (c *stdio) request(ctx context.Context, m *mcp.Message) {
 		c.modernRequest(ctx, m)
 	case m.Method == "ping":
 		c.say(ctx, pong(m.ID))
-	case m.Method == "initialize" && !c.isOpen:
+	case m.Method == "initialize" && c.begun == nil:
 		c.initialize(ctx, m)
+	case c.isOpening():
+		c.hold(ctx, m.ID, func() { c.request(ctx, m) })
 	case c.legacy == nil:
 		c.fail(ctx, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "session not initialized; send initialize first, or name %q in _meta", mcp.MetaVersion.Key()))
 	default:
@@ -327,6 +330,10 @@ func (c *stdio) notified(ctx context.Context, m *mcp.Message) {
 			return
 		}
 	}
+	if c.isOpening() {
+		c.hold(ctx, mcp.ID{}, func() { c.notified(ctx, m) })
+		return
+	}
 	if c.legacy == nil {
 		return
 	}
@@ -342,36 +349,4 @@ func (c *stdio) listen(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	c.unlisten = cancel
 	c.server.listenFor(ctx, c.legacy, &c.tasks)
-}
-
-// initialize opens the session of the pipe. The Handler is asked in a goroutine
-// of its own, which ends when that answers; finish waits for it.
-func (c *stdio) initialize(ctx context.Context, m *mcp.Message) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	fl := &flight{cancel: cancel}
-	if c.server.quiet.Load() || !c.server.flights.enter(fl) {
-		cancel(errDraining)
-		c.fail(ctx, m.ID, shuttingDown())
-		return
-	}
-	c.isOpen = true
-	c.tasks.Go(func() { // ends when the Handler answers; finish waits for it
-		defer c.server.flights.leave(fl)
-		defer cancel(nil)
-		sess, answer, err := c.server.initialize(ctx, m, "")
-		if err != nil {
-			answer = legacy{}.failure(m.ID, err)
-		}
-		c.opened <- opening{sess, answer} // has room: there is one initialize at a time
-	})
-}
-
-func (c *stdio) open(ctx context.Context, o opening) {
-	if o.sess == nil {
-		c.isOpen = false
-	} else {
-		c.legacy = o.sess
-		c.mux.stand(o.sess.Standalone())
-	}
-	c.say(ctx, o.answer)
 }

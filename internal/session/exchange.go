@@ -114,9 +114,7 @@ func (x *Exchange) endLocked(asks error, terminal ...Message) bool {
 		terminal = nil // a notification has no answer
 	}
 	x.stream.core.endAsksLocked(&x.stream, asks)
-	for x.stream.dropLocked(func(m *Message) bool { return m.ask != nil }) {
-		// What nobody waits for any more is not asked.
-	}
+	x.stream.dropAsksLocked()
 	if len(terminal) > 0 {
 		x.flushLocked()
 	}

@@ -137,7 +137,7 @@ func (s *Session) Answer(id mcp.ID, end Terminal) bool {
 }
 
 // End ends the session: requests in flight end with the error, asks fail, all
-// streams end. Only the first call does anything, and reports true. The scope is
+// streams end, but who carries one still gets what waits on it. Only the first call does anything, and reports true. The scope is
 // the caller's to end.
 func (s *Session) End(terminal *mcp.Error) bool {
 	return s.endIf(terminal, func() bool { return true })
@@ -184,7 +184,7 @@ func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]*Exchange, bool) {
 		x.endLocked(ErrEnded, Message{Head: mcp.AppendError(nil, x.id, terminal)})
 	}
 	s.core.endAsksLocked(&s.standalone, ErrEnded)
-	s.standalone.clearLocked()
+	s.standalone.abandonLocked()
 	s.standalone.endLocked()
 	return open, true
 }

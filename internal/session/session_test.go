@@ -230,3 +230,18 @@ func heap() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// Who carries the standalone stream gets what was said before the end; asks,
+// which nobody waits for any more, are not put.
+func TestEndLeavesWhatWasSaid(t *testing.T) {
+	s := newSession(rules())
+	s.Initialized()
+	c := attach(s.Standalone())
+	mustAppend(t, s.Standalone(), plain("a"))
+	if _, err := s.Standalone().Ask("roots/list", nil); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, s.Standalone(), plain("b"))
+	s.End(mcp.Errorf(1, "over"))
+	wantTake(t, c, session.Ended, "a", "b")
+}

@@ -180,6 +180,21 @@ func (s *Stream) clearLocked() {
 	s.queue, s.bytes = nil, 0
 }
 
+// abandonLocked drops what nobody will take, and what nobody waits for.
+func (s *Stream) abandonLocked() {
+	if s.carrier == nil {
+		s.clearLocked()
+	}
+	s.dropAsksLocked()
+}
+
+// dropAsksLocked drops asks that nobody waits for any more.
+func (s *Stream) dropAsksLocked() {
+	for s.dropLocked(func(m *Message) bool { return m.ask != nil }) {
+		// There may be another.
+	}
+}
+
 func (s *Stream) wakeLocked() {
 	if s.carrier != nil && !s.held {
 		signal(s.carrier.wake)
