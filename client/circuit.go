@@ -4,6 +4,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ const (
 type circuit struct {
 	mu     sync.Mutex
 	deaths []time.Time // within the window, oldest first
+	last   string      // how it ended last
 }
 
 func newCircuit() *circuit { return &circuit{} }
@@ -32,6 +34,13 @@ func (c *circuit) died(now time.Time) {
 	c.deaths = append(c.recentLocked(now), now)
 }
 
+// explain notes how the child ended.
+func (c *circuit) explain(how string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = how
+}
+
 // admit says how long to wait before the next start, or that there is none now.
 func (c *circuit) admit(now time.Time) (time.Duration, error) {
 	c.mu.Lock()
@@ -40,8 +49,11 @@ func (c *circuit) admit(now time.Time) (time.Duration, error) {
 	n := len(c.deaths)
 	if n >= circuitDeaths {
 		next := c.deaths[n-circuitDeaths].Add(circuitWindow).Sub(now)
-		return 0, fmt.Errorf("its process ended %d times within %v; the next start is in %v",
-			n, circuitWindow, next.Round(time.Second))
+		text := fmt.Sprintf("its process ended %d times within %v; the next start is in %v", n, circuitWindow, next.Round(time.Second))
+		if c.last != "" {
+			text += "; " + c.last
+		}
+		return 0, errors.New(text)
 	}
 	if n < 2 {
 		return 0, nil

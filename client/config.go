@@ -71,7 +71,8 @@ type Config struct {
 // setup is a Config with the defaults applied.
 type setup struct {
 	Config
-	log *slog.Logger
+	log    *slog.Logger
+	redact *redactor
 }
 
 func newSetup(cfg Config) *setup {
@@ -81,6 +82,7 @@ func newSetup(cfg Config) *setup {
 	}
 	s.log = s.log.With(slog.String("backend", cfg.Name))
 	s.Header = cfg.Header.Clone()
+	s.redact = newRedactor(cfg.Header, nil)
 	if s.Info == nil {
 		s.Info = []byte(`{"name":"signalbox","version":"dev"}`)
 	}

@@ -37,6 +37,7 @@ type Command struct {
 // process group of its own and ends with this process.
 func NewCommand(cmd Command, cfg Config) *Client {
 	s := newSetup(cfg)
+	s.redact = newRedactor(nil, cmd.Env)
 	l := &launcher{setup: s, cmd: cmd, circuit: newCircuit()}
 	connect := func(ctx context.Context) (conduit, error) { return l.start(ctx) }
 	return &Client{setup: s, link: &pipeLink{setup: s, connect: connect, quit: l.quit}}
@@ -193,7 +194,7 @@ func setReadDeadline(deadline time.Time, files ...*os.File) {
 
 func (c *child) drainStderr() {
 	defer close(c.drained)
-	c.tail.drain(c.err, c.MaxLogLine, c.log)
+	c.tail.drain(c.err, c.MaxLogLine, c.redact, c.log)
 }
 
 // fate waits a moment for the process to end, and says how it did.
@@ -213,6 +214,7 @@ func (c *child) fate() string {
 	if lines := c.tail.lines(); len(lines) > 0 {
 		text += "; its last words: " + strings.Join(lines, " | ")
 	}
+	c.launcher.circuit.explain(text)
 	return text
 }
 

@@ -17,17 +17,26 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
+
+// subject names a certificate, in whose words there may be anything.
+func subject(c *x509.Certificate) string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%.100q)", c.Subject.String())
+}
 
 // dialReason says in words why there is no connection. It names no address: the
 // cause does, for the log.
 func dialReason(err error) string {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	certificate, isCertificate := errors.AsType[x509.CertificateInvalidError](err)
-	_, isHost := errors.AsType[x509.HostnameError](err)
-	_, isAuthority := errors.AsType[x509.UnknownAuthorityError](err)
+	host, isHost := errors.AsType[x509.HostnameError](err)
+	authority, isAuthority := errors.AsType[x509.UnknownAuthorityError](err)
 	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	_, isVerify := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
@@ -36,14 +45,15 @@ func dialReason(err error) string {
 	case isDNS:
 		return "the name of its host could not be resolved (DNS)"
 	case isCertificate && certificate.Reason == x509.Expired:
-		return fmt.Sprintf("its certificate is not valid now: it ends on %s", certificate.Cert.NotAfter.Format("2006-01-02"))
+		return fmt.Sprintf("its certificate%s is not valid now: it is from %s to %s", subject(certificate.Cert),
+			certificate.Cert.NotBefore.Format(time.DateOnly), certificate.Cert.NotAfter.Format(time.DateOnly))
 	case isHost:
-		return "its certificate is for another host"
+		return fmt.Sprintf("its certificate%s is for another host than %.100q", subject(host.Certificate), host.Host)
 	case isAuthority:
-		return "its certificate is signed by an unknown authority"
+		return fmt.Sprintf("its certificate%s is signed by an unknown authority", subject(authority.Cert))
 	case isVerify || isCertificate:
 		return "its certificate is not acceptable"
-	case isRecord:
+	case isRecord, errors.Is(err, http.ErrSchemeMismatch):
 		return "it does not speak TLS"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
@@ -139,7 +149,7 @@ func (e *endpoint) refused(ctx context.Context, r *refusal) error {
 	}
 	e.log.LogAttrs(ctx, slog.LevelWarn, "backend answered with something else than MCP",
 		slog.Int("status", r.status), slog.String("contentType", r.mediaType),
-		slog.String("body", string(r.head[:min(len(r.head), 200)])))
+		slog.String("body", e.redact.text(string(r.head[:min(len(r.head), 200)]))))
 	f := e.fault(mcp.CodeBackendFailed, r.outcome(), r, "%s", r.reason())
 	if f.Outcome == mcp.NotDispatched {
 		f.Code = mcp.CodeBackendUnavailable

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,7 +32,7 @@ type tail struct {
 }
 
 // drain reads until the end.
-func (t *tail) drain(r io.Reader, maxLine int, logger *slog.Logger) {
+func (t *tail) drain(r io.Reader, maxLine int, redact *redactor, logger *slog.Logger) {
 	lines := frame.NewLineReader(r, maxLine)
 	var quota quota
 	for {
@@ -43,7 +44,7 @@ func (t *tail) drain(r io.Reader, maxLine int, logger *slog.Logger) {
 		case err != nil:
 			return
 		}
-		text := strconv.QuoteToGraphic(string(line)) // control characters are not for our terminal
+		text := strconv.QuoteToGraphic(redact.text(string(line))) // control characters are not for our terminal
 		text = text[1 : len(text)-1]
 		t.add(text)
 		skipped, ok := quota.take(time.Now())
@@ -59,7 +60,8 @@ func (t *tail) drain(r io.Reader, maxLine int, logger *slog.Logger) {
 func (t *tail) add(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.last = append(t.last, line[:min(len(line), stderrShown)])
+	// Cut between two characters: it will stand in a message.
+	t.last = append(t.last, strings.ToValidUTF8(line[:min(len(line), stderrShown)], ""))
 	if len(t.last) > stderrKept {
 		t.last = t.last[1:]
 	}

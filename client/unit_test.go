@@ -7,9 +7,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -36,6 +38,10 @@ func TestCircuit(t *testing.T) {
 		t.Errorf("waits %v, want %v", waits, want)
 	}
 	if _, err := c.admit(now.Add(10 * time.Second)); err == nil || !strings.Contains(err.Error(), "5 times within 1m0s; the next start is in 50s") {
+		t.Errorf("error %v", err)
+	}
+	c.explain("it said why")
+	if _, err := c.admit(now.Add(10 * time.Second)); !strings.HasSuffix(err.Error(), "in 50s; it said why") {
 		t.Errorf("error %v", err)
 	}
 	if wait, err := c.admit(now.Add(time.Minute)); wait != 0 || err != nil {
@@ -72,10 +78,29 @@ func TestTailKeepsTheLastLinesAndEscapes(t *testing.T) {
 		fmt.Fprintf(&text, "line %d\x1b[2J\u202e\n", i)
 	}
 	text.WriteString(strings.Repeat("x", 16<<10))
-	tl.drain(strings.NewReader(text.String()), 8<<10, slog.New(slog.DiscardHandler))
+	tl.drain(strings.NewReader(text.String()), 8<<10, nil, slog.New(slog.DiscardHandler))
 	got := tl.lines()
 	if len(got) != stderrKept || got[18] != `line 29\x1b[2J\u202e` || len(got[19]) != stderrShown {
 		t.Errorf("kept %q", got)
+	}
+}
+
+// What is cut off is cut between characters, and what the configuration gave to
+// the server is not shown (fault 48).
+func TestTailIsTextWithoutSecrets(t *testing.T) {
+	var (
+		tl  tail
+		log strings.Builder
+	)
+	redact := newRedactor(http.Header{"Authorization": {"Bearer swordfish-1"}, "X": {"short"}}, []string{"KEY=open sesame", "MODE=prod", "EMPTY="})
+	text := "keys open sesame, swordfish-1, prod, short\n" + strings.Repeat("\u20ac", 100) + "\n"
+	tl.drain(strings.NewReader(text), 8<<10, redact, slog.New(slog.NewTextHandler(&log, nil)))
+	got := tl.lines()
+	if got[0] != "keys [redacted], [redacted], prod, short" || strings.Contains(log.String(), "sesame") {
+		t.Errorf("%q, logged %s", got[0], log.String())
+	}
+	if want := strings.Repeat("\u20ac", stderrShown/3); got[1] != want {
+		t.Errorf("%q, want %q", got[1], want)
 	}
 }
 
@@ -93,14 +118,17 @@ func TestNamesLostSession(t *testing.T) {
 }
 
 func TestDialReasonTLS(t *testing.T) {
-	expired := &x509.Certificate{NotAfter: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}
+	expired := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "a\x1b[2J"}, NotBefore: time.Unix(0, 0), NotAfter: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
+	}
 	tests := map[string]error{
-		"it ends on 2026-01-02": &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: expired, Reason: x509.Expired}},
-		"for another host":      x509.HostnameError{Certificate: expired, Host: "x"},
-		"unknown authority":     &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
-		"not acceptable":        &tls.CertificateVerificationError{Err: errors.New("odd")},
-		"does not speak TLS":    tls.RecordHeaderError{},
-		"no connection in time": context.DeadlineExceeded,
+		`("CN=a\x1b[2J") is not valid now: it is from 1970-01-01 to 2026-01-02`: &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: expired, Reason: x509.Expired}},
+		`for another host than "x"`: x509.HostnameError{Certificate: expired, Host: "x"},
+		"unknown authority":         &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
+		"not acceptable":            &tls.CertificateVerificationError{Err: errors.New("odd")},
+		"does not speak TLS":        tls.RecordHeaderError{},
+		"it does not speak TLS":     http.ErrSchemeMismatch,
+		"no connection in time":     context.DeadlineExceeded,
 	}
 	for want, err := range tests {
 		if got := dialReason(fmt.Errorf("dial: %w", err)); !strings.Contains(got, want) {
