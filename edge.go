@@ -29,6 +29,7 @@ func serverConfig(cfg *config.Config, logger *slog.Logger) server.Config {
 			Sessions:             l.Sessions,
 			SessionsPerPrincipal: l.SessionsPerPrincipal,
 			InFlightPerSession:   l.InFlightPerSession,
+			InFlightPerPrincipal: l.InFlightPerPrincipal,
 			StreamsPerSession:    l.StreamsPerSession,
 			SessionIdle:          l.SessionIdle,
 			SessionUninitialized: l.SessionUninitialized,

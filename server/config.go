@@ -82,6 +82,7 @@ type Limits struct {
 	Sessions             int           // legacy sessions: 20,000
 	SessionsPerPrincipal int           // of one named principal: 100
 	InFlightPerSession   int           // requests: 64
+	InFlightPerPrincipal int           // requests without a session on HTTP, and listens besides: 1,024
 	StreamsPerSession    int           // GETs that are being answered: 16
 	SessionIdle          time.Duration // life without activity: 30 min
 	SessionUninitialized time.Duration // life without a first message: 30 s
@@ -90,6 +91,10 @@ type Limits struct {
 const (
 	defaultBody  = 4 << 20
 	defaultBatch = 100
+
+	// defaultInFlight is generous, because everybody is one principal where
+	// nobody is authenticated.
+	defaultInFlight = 1024
 
 	// maxIdentity bounds what a session keeps of its client's own description.
 	maxIdentity = 64 << 10
@@ -117,6 +122,7 @@ func (c Config) effective() Config {
 	l.Sessions = limit(l.Sessions, t.Total, noCount)
 	l.SessionsPerPrincipal = limit(l.SessionsPerPrincipal, t.PerPrincipal, noCount)
 	l.InFlightPerSession = limit(l.InFlightPerSession, session.DefaultLimits().Exchanges, noCount)
+	l.InFlightPerPrincipal = limit(l.InFlightPerPrincipal, defaultInFlight, noCount)
 	l.StreamsPerSession = limit(l.StreamsPerSession, session.DefaultLimits().Streams, noCount)
 	l.SessionIdle = limit(l.SessionIdle, t.Idle, never)
 	l.SessionUninitialized = limit(l.SessionUninitialized, t.Fresh, never)

@@ -78,6 +78,11 @@ func (s *Server) legacyInitialize(p *response, r *http.Request, principal string
 		return refuseDraining(m.ID)
 	}
 	defer s.flights.leave(fl)
+	who := party{principal: principal}
+	if !s.quota.take(who) {
+		return s.quota.refuse(m.ID, who)
+	}
+	defer s.quota.give(who)
 	sess, answer, wireErr := s.initialize(ctx, m, principal)
 	if wireErr != nil {
 		failed := legacy{}.failure(m.ID, wireErr)

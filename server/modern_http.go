@@ -29,7 +29,12 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	if err != nil {
 		return refuseMessage(refusalStatus(err), m.ID, err)
 	}
+	who := partyOf(req)
+	if !s.quota.take(who) {
+		return s.quota.refuse(m.ID, who)
+	}
 	ctx, t := newTask(r.Context(), req, modern{})
+	t.counted = true
 	t.x = session.Alone(m.ID, &s.rules, t.cancel)
 	t.caller = s.modernCaller(t)
 	if !s.start(ctx, t) {

@@ -33,6 +33,7 @@ type task struct {
 	caller  mcp.Caller
 	dialect dialect
 	group   *sync.WaitGroup // who waits for the task besides Shutdown, or nil
+	counted bool            // it has a place in the server's quota
 	late    alarm           // progress that is kept back has its time
 }
 
@@ -61,6 +62,7 @@ func (t *task) release() {
 // when the server is draining.
 func (s *Server) start(ctx context.Context, t *task) bool {
 	if !s.flights.enter(&t.flight) {
+		s.giveBack(t)
 		t.cancel(errDraining)
 		return false
 	}
@@ -82,8 +84,19 @@ func (s *Server) run(ctx context.Context, t *task) {
 	var res *mcp.Result
 	err := errNoResult
 	// Deferred, because a Handler may end its goroutine instead of returning.
-	defer func() { t.x.Finish(s.terminal(ctx, t, res, err)) }()
+	defer func() {
+		terminal := s.terminal(ctx, t, res, err)
+		s.giveBack(t) // before the client can know that there is room again
+		t.x.Finish(terminal)
+	}()
 	res, err = s.serve(ctx, t.req, t.caller)
+}
+
+// giveBack gives a task's place in the quota to the next one.
+func (s *Server) giveBack(t *task) {
+	if t.counted {
+		s.quota.give(partyOf(t.req))
+	}
 }
 
 // terminal makes the terminal out of what the Handler returned.

@@ -26,6 +26,7 @@ type Server struct {
 	counts   session.Counters
 	sessions *session.Table
 	flights  flights
+	quota    quota // of what has no session
 	sweeper  alarm
 
 	quiet atomic.Bool // takes no new sessions
@@ -41,6 +42,7 @@ func New(h mcp.Handler, cfg Config) *Server {
 		cfg:      cfg,
 		log:      cfg.Logger,
 		sessions: session.NewTable(cfg.Limits.table()),
+		quota:    quota{most: cfg.Limits.InFlightPerPrincipal},
 	}
 	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts}
 	return s

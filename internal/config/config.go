@@ -105,6 +105,7 @@ type Limits struct {
 	SessionsPerPrincipal int `json:"sessionsPerPrincipal"`
 	StreamsPerSession    int `json:"streamsPerSession"`
 	InFlightPerSession   int `json:"inFlightPerSession"`
+	InFlightPerPrincipal int `json:"inFlightPerPrincipal"`
 	BackendSessions      int `json:"backendSessions"`
 
 	// How long things may take or last. CallIdle stands still while a client is

@@ -47,6 +47,8 @@ func countKeys() []key[Limits] {
 			"How many open streams a session may have."),
 		field("inFlightPerSession", count(), func(l *Limits) *int { return &l.InFlightPerSession }, "64",
 			"How many requests of a session may be in flight."),
+		field("inFlightPerPrincipal", count(), func(l *Limits) *int { return &l.InFlightPerPrincipal }, "1024",
+			"How many requests without a session one principal may have in flight, and how many subscriptions besides. Without \"auth\" everybody is one principal."),
 		field("backendSessions", count(), func(l *Limits) *int { return &l.BackendSessions }, "64",
 			"How many sessions or processes of one legacy backend may be open for clients without sessions."),
 	}

@@ -1,0 +1,137 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// byHeader takes the principal from a header.
+func byHeader(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil }
+
+func overQuota(id, what string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":1006,"message":"2 ` + what +
+		` (limits.inFlightPerPrincipal); the request was not sent","data":{"source":"gateway","outcome":"not_dispatched"}}}`
+}
+
+// I21: what has no session is bounded for each principal, and whoever is beyond
+// is told when to come back. Nobody else notices.
+func TestRequestsOfAPrincipalAreBounded(t *testing.T) {
+	cfg := server.Config{Authenticate: byHeader, Limits: server.Limits{InFlightPerPrincipal: 2}}
+	gated(t, cfg, func(s *site, g *gate) {
+		ann, bob := headers{"Authorization": "ann"}, headers{"Authorization": "bob"}
+		wait := modern("1", "tools/call", `"name":"wait"`)
+		echo := modern("2", "tools/call", `"name":"echo"`)
+		var calls []<-chan reply
+		for range 2 {
+			calls = append(calls, s.async(s.request(s.ctx(), http.MethodPost, wait, modernHeaders("tools/call", "wait"), ann)))
+			<-g.entered
+		}
+		h := modernHeaders("tools/call", "echo")
+		h["Authorization"] = "ann"
+		s.refuses(refusalCase{name: "the third", body: echo, header: h, status: 429,
+			want: overQuota("2", "requests of one principal in flight"), also: [2]string{"Retry-After", "5"}})
+		s.refuses(refusalCase{name: "initialize", body: initialize, header: ann, status: 429, want: overQuota("0", "requests of one principal in flight")})
+		if got := s.post(echo, modernHeaders("tools/call", "echo"), bob); got.status != 200 {
+			t.Errorf("another principal: %d %s", got.status, got.body)
+		}
+		if got := s.post(raw("3", "tools/call", `{"name":"echo"}`), s.sessionOf(bob), bob); got.status != 200 {
+			t.Errorf("another principal's session: %d %s", got.status, got.body)
+		}
+		close(g.release)
+		for _, call := range calls {
+			if got := <-call; got.status != 200 {
+				t.Errorf("a request within the bound: %d %s", got.status, got.body)
+			}
+		}
+		// Each answer makes room before it is seen.
+		for range 20 {
+			if got := s.post(echo, h); got.status != 200 {
+				t.Fatalf("after the others have ended: %d %s", got.status, got.body)
+			}
+		}
+	})
+}
+
+// sessionOf opens a session of a principal.
+func (s *site) sessionOf(principal headers) headers {
+	s.t.Helper()
+	got := s.post(initialize, principal)
+	id := got.header.Get("Mcp-Session-Id")
+	if id == "" {
+		s.t.Fatalf("initialize: %d %s", got.status, got.body)
+	}
+	return headers{"Mcp-Session-Id": id}
+}
+
+// Listens are counted by themselves: they do not take the room of requests.
+func TestListensOfAPrincipalAreBounded(t *testing.T) {
+	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+	bubble(t, h, server.Config{Limits: server.Limits{InFlightPerPrincipal: 2}}, func(s *site) {
+		listen := modern("1", "subscriptions/listen", "")
+		hs := modernHeaders("subscriptions/listen", "")
+		var open []*stream
+		for range 2 {
+			st := s.open(s.ctx(), http.MethodPost, listen, hs)
+			st.next()
+			open = append(open, st)
+		}
+		s.refuses(refusalCase{name: "the third", body: listen, header: hs, status: 429, want: overQuota("1", "subscriptions of one principal")})
+		if got := s.call("echo"); got.status != 200 {
+			t.Errorf("a request: %d %s", got.status, got.body)
+		}
+		open[0].close()
+		s.pass(0)
+		st := s.open(s.ctx(), http.MethodPost, listen, hs)
+		st.next()
+		st.close()
+		open[1].close()
+	})
+}
+
+// A request whose client has gone counts until its Handler has returned: that is
+// what it costs. One that is refused because the server ends gives its place
+// back.
+func TestQuotaCountsHandlers(t *testing.T) {
+	release := make(chan struct{})
+	deaf := func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { <-release; return result(`{}`) }
+	h := tools(map[string]mcp.HandlerFunc{"deaf": deaf, "echo": quick(`{}`)})
+	bubble(t, h, server.Config{Limits: server.Limits{InFlightPerPrincipal: 1}}, func(s *site) {
+		release = make(chan struct{})
+		ctx, leave := context.WithCancel(s.ctx())
+		gone := make(chan error, 1)
+		go func() { // ends with ctx
+			res, err := s.client.Do(s.request(ctx, http.MethodPost, modern("1", "tools/call", `"name":"deaf"`), modernHeaders("tools/call", "deaf")))
+			if err == nil {
+				res.Body.Close()
+			}
+			gone <- err
+		}()
+		s.pass(0)
+		leave()
+		<-gone
+		s.pass(0)
+		if got := s.call("echo"); got.status != 429 {
+			t.Errorf("while the Handler runs: %d, want 429", got.status)
+		}
+		close(release)
+		s.pass(0)
+		if got := s.call("echo"); got.status != 200 {
+			t.Errorf("after it has returned: %d %s, want 200", got.status, got.body)
+		}
+		if err := s.server.Shutdown(s.ctx()); err != nil {
+			t.Error(err)
+		}
+		for range 3 {
+			if got := s.call("echo"); got.status != 503 {
+				t.Errorf("after Shutdown: %d, want 503 each time", got.status)
+			}
+		}
+	})
+}
