@@ -5,6 +5,7 @@ package client
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -79,10 +80,24 @@ func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	}
 	defer c.leave()
 	c.requests.Add(1)
-	if req.Method == methodListen {
+	switch {
+	case req.Method == methodListen:
 		return nil, c.listen(ctx, req, caller)
+	case !c.isEarly(req.Method):
+		return c.serve(ctx, req, caller)
 	}
-	return c.serve(ctx, req, caller)
+	// What is said of a session before there is one, the handshake will say.
+	// Nobody has to find out for it what the server speaks.
+	if req.Method == methodSetLevel {
+		return emptyResult()
+	}
+	return nil, nil //nolint:nilnil // a notification has no terminal
+}
+
+// isEarly reports whether a message concerns open sessions, and there is none.
+func (c *Client) isEarly(method string) bool {
+	sp, _ := c.current()
+	return sp == nil && (method == methodSetLevel || strings.HasPrefix(method, "notifications/"))
 }
 
 func (c *Client) enter() bool {

@@ -108,7 +108,7 @@ func (l *legacy) serveOpened(ctx context.Context, req *mcp.Request) (*mcp.Result
 	case req.Method == methodSetLevel:
 		return s.serveLevel(ctx, req)
 	case s != nil:
-		s.send(ctx, mcp.AppendNotification(nil, req.Method, req.Params.Bytes()))
+		s.replies.put(s, mcp.AppendNotification(nil, req.Method, req.Params.Bytes()))
 	}
 	return nil, nil //nolint:nilnil // a notification has no terminal
 }

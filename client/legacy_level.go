@@ -14,21 +14,44 @@ import (
 // several requests share has the last one's. That it cannot be set does not
 // concern the call.
 func (s *legacySession) ensureLevel(ctx context.Context, level mcp.LogLevel) {
-	if level <= mcp.LogUnset || len(s.offers.Logging) == 0 || !s.noteLevel(level) {
+	if level <= mcp.LogUnset {
 		return
 	}
-	if _, err := s.setLevel(ctx, level); err != nil {
+	if _, err := s.tellLevel(ctx, level); err != nil {
 		s.log.DebugContext(ctx, "backend did not take the log level")
 	}
 }
 
-// noteLevel notes the level and reports whether the server is to be told.
-func (s *legacySession) noteLevel(level mcp.LogLevel) bool {
+// tellLevel has the server know the level. One goroutine tells it at a time, and
+// goes on as long as there is a newer one: a server that is slow to take levels is
+// sent the last one, and not all of them side by side.
+func (s *legacySession) tellLevel(ctx context.Context, level mcp.LogLevel) (res *mcp.Result, err error) {
+	if len(s.offers.Logging) == 0 || !s.wantLevel(level) {
+		return emptyResult()
+	}
+	for told, more := level, true; more; told, more = s.nextLevel(told) {
+		res, err = s.setLevel(ctx, told)
+	}
+	return res, err
+}
+
+// wantLevel notes the level and reports whether its caller is to tell the server.
+func (s *legacySession) wantLevel(level mcp.LogLevel) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changed := s.level != level
+	tell := s.level != level && !s.telling
 	s.level = level
-	return changed
+	s.telling = s.telling || tell
+	return tell
+}
+
+// nextLevel returns the level that is wanted by now, if it is not the one that
+// has been told.
+func (s *legacySession) nextLevel(told mcp.LogLevel) (next mcp.LogLevel, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.telling = s.level != told
+	return s.level, s.telling
 }
 
 func (s *legacySession) setLevel(ctx context.Context, level mcp.LogLevel) (*mcp.Result, error) {
@@ -45,8 +68,5 @@ func (s *legacySession) serveLevel(ctx context.Context, req *mcp.Request) (*mcp.
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown log level %.40q", name)
 	}
-	if len(s.offers.Logging) == 0 || !s.noteLevel(level) {
-		return emptyResult()
-	}
-	return s.setLevel(ctx, level)
+	return s.tellLevel(ctx, level)
 }

@@ -85,10 +85,11 @@ type legacySession struct {
 
 	closing sync.Once
 
-	mu    sync.Mutex
-	level mcp.LogLevel
-	gone  chan struct{} // closed when the session has ended
-	cause error         // why, once gone is closed
+	mu      sync.Mutex
+	level   mcp.LogLevel
+	telling bool          // somebody is telling the server a level
+	gone    chan struct{} // closed when the session has ended
+	cause   error         // why, once gone is closed
 }
 
 // serverOffers is the part of a server's capabilities that the client looks at.

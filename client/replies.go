@@ -15,9 +15,9 @@ const (
 	maxReplies  = 1024
 )
 
-// replies are short answers to a server, of which it may want any number at any
-// time: refusals, and the answers to pings. Sending one may take a while, so that
-// they wait in line; a server that asks faster than it takes answers gets no more
+// replies are short messages to a server that nobody waits for, and of which there
+// may be any number at any time: refusals, the answers to pings, what a client
+// says of itself. Sending one may take a while, so that they wait in line; a server that asks faster than it takes answers gets no more
 // than the bound. The zero value is ready.
 type replies struct {
 	mu      sync.Mutex

@@ -1,0 +1,141 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// The log level of a request is set in the session before its call, once.
+func TestLogLevelFollowsTheRequest(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.Capabilities = `{"logging":{},"tools":{}}`
+		s.On["logging/setLevel"] = func(x *zoo.Exchange) { x.Result("{}") }
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		call := func(level mcp.LogLevel) {
+			req := in(scope, echo(t))
+			req.LogLevel = level
+			if _, err := within(t, c, req, &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, level := range []mcp.LogLevel{mcp.LogUnset, mcp.LogNone, mcp.LogDebug, mcp.LogDebug, mcp.LogError, mcp.LogUnset} {
+			call(level)
+		}
+		if _, err := within(t, c, in(scope, request(t, "logging/setLevel", `{"level":"alert"}`)), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := within(t, c, in(scope, request(t, "logging/setLevel", `{"level":"loud"}`)), &recorder{})
+		wantError(t, err, mcp.CodeInvalidParams)
+		var got []string
+		for _, r := range s.Seen() {
+			if r.Method == "logging/setLevel" || r.Method == "tools/call" {
+				got = append(got, strings.Trim(r.Body[strings.Index(r.Body, "params"):], "}"))
+			}
+		}
+		const callText = `params":{"name":"echo","arguments":{`
+		wantStrings(t, "messages", got, []string{
+			callText, callText, `params":{"level":"debug"`, callText, callText, `params":{"level":"error"`, callText, callText, `params":{"level":"alert"`,
+		})
+	})
+}
+
+// Notifications of a client go to the session that its scope has open, and
+// nowhere else.
+func TestClientNotifications(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		changed := func() {
+			res, err := within(t, c, in(scope, request(t, "notifications/roots/list_changed", "")), &recorder{})
+			if res != nil || err != nil {
+				t.Errorf("notification ended with %v, %v", res, err)
+			}
+		}
+		changed()
+		if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		changed()
+		synctest.Wait()
+		if n := s.Count("notifications/roots/list_changed"); n != 1 {
+			t.Errorf("%d notifications arrived, want the one after the session was opened", n)
+		}
+		scope.End()
+		_, err := within(t, c, in(scope, echo(t)), &recorder{})
+		wantFault(t, err, mcp.CodeSessionEnded, mcp.NotDispatched, "session has ended")
+	})
+}
+
+// A server that is slow to take what clients say of themselves is told the last of
+// it, and costs nothing for the rest (I21).
+func TestFloodOfWhatClientsSay(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var open, most atomic.Int32
+		slow := func(x *zoo.Exchange) {
+			most.Store(max(most.Load(), open.Add(1)))
+			defer open.Add(-1)
+			<-gate
+			x.Result("{}")
+		}
+		s := newStation()
+		s.Capabilities = `{"logging":{},"tools":{}}`
+		s.On["logging/setLevel"], s.On["notifications/roots/list_changed"] = slow, slow
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		levels := []string{"debug", "error"}
+		for i := range 500 {
+			launch(t, c, in(scope, request(t, "logging/setLevel", `{"level":"`+levels[i%2]+`"}`)), &recorder{})
+			launch(t, c, in(scope, request(t, "notifications/roots/list_changed", "")), &recorder{})
+			synctest.Wait()
+		}
+		if n := most.Load(); n > 8 {
+			t.Errorf("%d messages at once", n)
+		}
+		close(gate)
+		synctest.Wait()
+		if got := last(s.HTTP, "logging/setLevel").Body; s.Count("logging/setLevel") != 2 || !strings.Contains(got, "error") {
+			t.Errorf("%d levels, the last is %s", s.Count("logging/setLevel"), got)
+		}
+	})
+}
+
+// What a client says before anything was asked of a server reaches nobody, and
+// waits for nobody.
+func TestEarlyWords(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){"server/discover": func(x *zoo.Exchange) { x.Hold() }}}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		began := time.Now()
+		for _, req := range []*mcp.Request{
+			request(t, "logging/setLevel", `{"level":"debug"}`), request(t, "notifications/roots/list_changed", ""),
+		} {
+			if _, err := within(t, c, in(scope, req), &recorder{}); err != nil {
+				t.Error(err)
+			}
+		}
+		if time.Since(began) != 0 || len(s.Seen()) != 0 {
+			t.Errorf("%d messages in %v", len(s.Seen()), time.Since(began))
+		}
+	})
+}
