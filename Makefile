@@ -3,6 +3,8 @@
 
 # golangci-lint and govulncheck, in the versions of tools/go.mod.
 TOOL = go tool -modfile=$(CURDIR)/tools/go.mod
+# The linters remember findings by path: those of another checkout are not ours.
+export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
 # The product, and the tests that are modules of their own.
 MODULES = . $(patsubst %/go.mod,%,$(wildcard test/*/go.mod))
 # How long each fuzz target runs.
