@@ -47,7 +47,9 @@ func TestM186SharedModernPipe(t *testing.T) {
 		var at [2]*zoo.Line
 		for i := range 2 {
 			callers[i] = &recorder{}
-			calls[i] = launch(t, c, request(t, "tools/call", `{"name":"x","_meta":{"progressToken":1}}`), callers[i])
+			req := request(t, "tools/call", `{"name":"x","_meta":{"progressToken":1}}`)
+			req.LogLevel = mcp.LogInfo
+			calls[i] = launch(t, c, req, callers[i])
 			at[i] = <-lines
 		}
 		for _, i := range []int{1, 0} {

@@ -47,6 +47,9 @@ type outgoing struct {
 	version mcp.Version
 	params  *mcp.Object
 	msg     []byte
+
+	logs  bool       // the request wants log messages
+	scope *mcp.Scope // whose it is, where that is known
 }
 
 func (p *modern) era() mcp.Era { return mcp.EraModern }
@@ -80,7 +83,7 @@ func (p *modern) call(ctx context.Context, req *mcp.Request, params *mcp.Object,
 		call.Finish(session.Terminal{Err: err})
 		return nil, err
 	}
-	out := &outgoing{method: req.Method, version: p.version, params: &full}
+	out := &outgoing{method: req.Method, version: p.version, params: &full, logs: req.LogLevel != mcp.LogNone, scope: req.Scope}
 	out.msg = mcp.AppendRequest(nil, call.ID(), req.Method, full.Bytes())
 	release := p.wire.begin(call, out)
 	defer release()

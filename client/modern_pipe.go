@@ -16,6 +16,7 @@ import (
 type modernPipe struct {
 	*pipe
 	abandoned abandoned
+	hearing   hearing
 }
 
 func newModernPipe(p *pipe) *modernPipe {
@@ -34,12 +35,16 @@ func (w *modernPipe) open(method string) (*session.Call, error) {
 }
 
 func (w *modernPipe) begin(call *session.Call, out *outgoing) (release func()) {
+	if out.logs {
+		w.hearing.begin(call.ID(), out.scope)
+	}
 	w.pipe.begin(call, out.msg)
-	return func() {}
+	return func() { w.hearing.end(call.ID()) }
 }
 
 func (w *modernPipe) abandon(call *session.Call) {
 	w.abandoned.note()
+	w.hearing.abandon(call.ID())
 	w.pipe.abandon(call)
 }
 
@@ -72,6 +77,8 @@ func (w *modernPipe) addressee(m *mcp.Message) *session.Call {
 	case m.Method == methodCancelled:
 		w.endListen(m)
 		return nil
+	case m.Method == methodMessage:
+		return w.calls.Find(w.hearing.only())
 	case w.abandoned.lately():
 		return nil
 	default:

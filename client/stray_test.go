@@ -183,7 +183,9 @@ func TestI22NothingOfAnAbandonedCallCrosses(t *testing.T) {
 				// begin makes a call of another client, and has the server speak.
 				begin := func(text string) (*recorder, *running, *zoo.Line) {
 					rec := &recorder{answer: says("{}")}
-					call := launch(t, c, echo(t), rec)
+					req := echo(t)
+					req.LogLevel = mcp.LogUnset
+					call := launch(t, c, req, rec)
 					line := <-lines
 					line.Send(text)
 					if !modern {
