@@ -17,10 +17,16 @@ type hearing struct {
 	mu   sync.Mutex
 	open map[mcp.ID]*mcp.Scope
 
-	// The calls that were given up within abandonedTime: when the last was, and
-	// whose they all were, nil where that is several clients or not known.
-	gaveUp time.Time
-	whose  *mcp.Scope
+	// gaveUp are those that were given up and are not answered yet: about them
+	// the server may go on to log, for abandonedTime at the most.
+	gaveUp map[mcp.ID]givenUpCall
+}
+
+// givenUpCall is whose a call was, where that is known, and since when it is
+// nobody's.
+type givenUpCall struct {
+	scope *mcp.Scope
+	at    time.Time
 }
 
 func (h *hearing) begin(id mcp.ID, scope *mcp.Scope) {
@@ -38,8 +44,7 @@ func (h *hearing) end(id mcp.ID) {
 	delete(h.open, id)
 }
 
-// abandon notes that a call was given up, about which the server may go on to
-// log for a while.
+// abandon notes that a call was given up.
 func (h *hearing) abandon(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,14 +52,27 @@ func (h *hearing) abandon(id mcp.ID) {
 	if !asked {
 		return
 	}
-	if h.latelyLocked() && scope != h.whose {
-		scope = nil
+	h.forgetLocked()
+	if h.gaveUp == nil {
+		h.gaveUp = make(map[mcp.ID]givenUpCall)
 	}
-	h.gaveUp, h.whose = time.Now(), scope
+	h.gaveUp[id] = givenUpCall{scope: scope, at: time.Now()}
 }
 
-func (h *hearing) latelyLocked() bool {
-	return !h.gaveUp.IsZero() && time.Since(h.gaveUp) < abandonedTime
+// answered notes that the server is done with a call, given up or not.
+func (h *hearing) answered(id mcp.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.gaveUp, id)
+}
+
+// forgetLocked forgets what was given up too long ago to matter.
+func (h *hearing) forgetLocked() {
+	for id, c := range h.gaveUp {
+		if time.Since(c.at) >= abandonedTime {
+			delete(h.gaveUp, id)
+		}
+	}
 }
 
 // only returns the call that a log message must be about, or no id: where
@@ -65,10 +83,15 @@ func (h *hearing) only() mcp.ID {
 	if len(h.open) != 1 {
 		return mcp.ID{}
 	}
+	h.forgetLocked()
+	var only mcp.ID
 	for id, scope := range h.open {
-		if !h.latelyLocked() || scope != nil && scope == h.whose {
-			return id
+		only = id
+		for _, c := range h.gaveUp {
+			if c.scope == nil || c.scope != scope {
+				return mcp.ID{}
+			}
 		}
 	}
-	return mcp.ID{}
+	return only
 }

@@ -37,6 +37,13 @@ func TestWhoHearsALogMessage(t *testing.T) {
 			h.end(two)
 			h.begin(three, bob)
 		}, mcp.ID{}},
+		{"given up, and answered since", func(h *hearing) {
+			h.begin(one, ann)
+			h.abandon(one)
+			h.end(one)
+			h.answered(one)
+			h.begin(two, bob)
+		}, two},
 		{"given up without having asked", func(h *hearing) { h.abandon(one); h.begin(two, bob) }, two},
 		{"given up long ago", func(h *hearing) {
 			h.begin(one, ann)

@@ -21,6 +21,7 @@ type modernPipe struct {
 
 func newModernPipe(p *pipe) *modernPipe {
 	w := &modernPipe{pipe: p}
+	p.tell(w.hearing.answered)
 	p.attach(w.take)
 	return w
 }

@@ -58,6 +58,7 @@ type pipe struct {
 	queue  [][]byte
 	queued int
 	route  func(m *mcp.Message) // nil until somebody speaks an era over the pipe
+	answer func(id mcp.ID)      // nil where nobody wants to know
 	ended  bool
 }
 
@@ -75,6 +76,20 @@ func (p *pipe) attach(route func(m *mcp.Message)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.route = route
+}
+
+// tell has f told of each answer that came, also to calls that were given up. It
+// is called on the reader's goroutine and must not wait.
+func (p *pipe) tell(f func(id mcp.ID)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer = f
+}
+
+func (p *pipe) onAnswer() func(id mcp.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answer
 }
 
 func (p *pipe) router() func(m *mcp.Message) {
@@ -228,6 +243,9 @@ func (p *pipe) take(line []byte) bool {
 		return false
 	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
 		p.respond(&p.calls, m.ID, &m)
+		if settled := p.onAnswer(); settled != nil {
+			settled(m.ID)
+		}
 	default:
 		if route := p.router(); route != nil {
 			route(&m)
