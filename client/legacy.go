@@ -250,6 +250,11 @@ func (l *legacy) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 		case <-s.gone:
 			return s.lossCause()
 		case <-deafness:
+			// The end of a session ends its stream too, and is what to say: the
+			// next session may well tell.
+			if err := s.lossCause(); err != nil {
+				return err
+			}
 			return l.deaf()
 		case <-ear.wake:
 			if err := s.feed.take(ear).tell(ctx, sink); err != nil {

@@ -55,15 +55,17 @@ func TestM093ForgottenSession(t *testing.T) {
 				res, err := within(t, c, in(scope, echo(t)), &recorder{})
 				if tt.code != 0 {
 					wantError(t, err, tt.code)
+					synctest.Wait() // the session is asked whether it is known, beside the calls
 					res, err = within(t, c, in(scope, echo(t)), &recorder{})
 				}
 				wantResult(t, res, err, `{"content":[]}`)
 				if n := s.Count("initialize"); n != 2 || s.Count("tools/call") != 2 {
 					t.Errorf("%d handshakes and %d calls, want 2 and 2", n, s.Count("tools/call"))
 				}
-				time.Sleep(time.Second)
+				// Two attempts, the pause after the first, and the new session's stream.
+				time.Sleep(3 * time.Second)
 				// The listen goes on in the new session, and what was missed counts as changed.
-				if got := ear.notifications(); got[len(got)-2] != "tools/list_changed" {
+				if got := ear.notifications(); len(got) < 3 || got[len(got)-2] != "tools/list_changed" {
 					t.Errorf("no invalidation: %q", got)
 				}
 			})
