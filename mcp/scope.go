@@ -19,6 +19,7 @@ type Scope struct {
 	ended  bool
 	values map[any]any
 	onEnd  []func()
+	yield  func() bool
 }
 
 // NewScope returns a scope. The key tells it from others in logs and is never a
@@ -68,6 +69,33 @@ func (s *Scope) OnEnd(f func()) bool {
 	return true
 }
 
+// OnYield says how Yield asks the owner of the scope, who alone calls it. f ends
+// the scope, with End and whatever else its life means to others, and reports
+// true; or it reports false while the scope is in use. It is called with nothing
+// locked, perhaps by several at once, and must not block. The last f counts.
+func (s *Scope) OnYield(f func() bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.yield = f
+	}
+}
+
+// Yield asks the owner to end the scope, because a Handler has no room for
+// another one. It reports whether the scope has ended; a scope whose owner never
+// yields, or uses it, has not. The functions that were given to OnEnd are called
+// as at any end: a caller holds no lock that one of them takes.
+func (s *Scope) Yield() bool {
+	f, ended := s.owner()
+	return ended || f != nil && f()
+}
+
+func (s *Scope) owner() (yield func() bool, ended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.yield, s.ended
+}
+
 // End ends the scope: what it kept is let go, and the functions that were given
 // to OnEnd run in their order. Only the first call does anything.
 func (s *Scope) End() {
@@ -82,6 +110,6 @@ func (s *Scope) end() []func() {
 	s.ended = true
 	s.values = nil
 	fs := s.onEnd
-	s.onEnd = nil
+	s.onEnd, s.yield = nil, nil
 	return fs
 }

@@ -95,6 +95,60 @@ func TestScopeConcurrent(t *testing.T) {
 	}
 }
 
+// A scope that is wanted by nobody but its owner is the owner's to give up.
+func TestScopeYield(t *testing.T) {
+	s := NewScope("", nil)
+	if s.Yield() {
+		t.Error("a scope without an owner who yields has yielded")
+	}
+	ends, asked, inUse := 0, 0, true
+	s.OnEnd(func() { ends++ })
+	s.OnYield(func() bool { t.Error("asked an owner who was replaced"); return true })
+	s.OnYield(func() bool {
+		asked++
+		if inUse {
+			return false
+		}
+		// The owner's way to end it takes the scope's lock.
+		s.End()
+		return true
+	})
+	if s.Yield() || ends != 0 || asked != 1 {
+		t.Errorf("a scope in use: ended %d times, owner asked %d times", ends, asked)
+	}
+	inUse = false
+	if !s.Yield() || ends != 1 || asked != 2 {
+		t.Errorf("a scope at rest: ended %d times, owner asked %d times", ends, asked)
+	}
+	s.OnYield(func() bool { t.Error("asked after the end"); return false })
+	if !s.Yield() || ends != 1 || asked != 2 {
+		t.Errorf("a scope that had ended: ended %d times, owner asked %d times", ends, asked)
+	}
+}
+
+// However many lack room at once, the scope ends once.
+func TestScopeYieldsOnceToMany(t *testing.T) {
+	for range 200 {
+		s := NewScope("", nil)
+		var ends, yielded atomic.Int64
+		s.OnEnd(func() { ends.Add(1) })
+		s.OnYield(func() bool { s.End(); return true })
+		var wg sync.WaitGroup
+		for range 4 {
+			// Ends by itself; wg waits.
+			wg.Go(func() {
+				if s.Yield() {
+					yielded.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if ends.Load() != 1 || yielded.Load() != 4 {
+			t.Fatalf("ended %d times, %d of 4 were told so", ends.Load(), yielded.Load())
+		}
+	}
+}
+
 func TestHandlerFunc(t *testing.T) {
 	want := &Result{}
 	h := HandlerFunc(func(_ context.Context, req *Request, _ Caller) (*Result, error) {
