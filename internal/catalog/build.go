@@ -15,6 +15,7 @@ import (
 type Catalog struct {
 	sections     [NumKinds]section
 	locator      locator
+	hidden       [NumKinds]map[string]bool // see Hides
 	capabilities []byte
 	instructions string
 	problems     []Problem
@@ -36,6 +37,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	}
 	b.checkRules()
 	c.locator = newLocator(backends, c.sections[Templates].entries)
+	c.hidden = b.hidden
 	c.problems = b.report.problems
 	return c
 }
@@ -50,6 +52,7 @@ type builder struct {
 	opt    Options
 	report report
 	own    [][]string // for each backend, its own names of tools and prompts
+	hidden [NumKinds]map[string]bool
 }
 
 // entries reads the items of one kind, of all backends in their order.
@@ -103,7 +106,20 @@ func (b *builder) admit(k Kind, backend int, own string) bool {
 		return true
 	}
 	b.own[backend] = append(b.own[backend], own)
-	return b.in[backend].Rules.offers(own)
+	in := &b.in[backend]
+	if in.Rules.offers(own) {
+		return true
+	}
+	b.hide(k, in.Rules.name(in.Name, own))
+	return false
+}
+
+// hide takes note of a name that would be there, but for the operator's word.
+func (b *builder) hide(k Kind, name string) {
+	if b.hidden[k] == nil {
+		b.hidden[k] = make(map[string]bool)
+	}
+	b.hidden[k][name] = true
 }
 
 // unique leaves one entry for each name: none of those that share a name of
@@ -122,6 +138,7 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 		case firstWins:
 			b.report.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", who(group[0]), k, quote(e.Name)))
 		default:
+			b.hide(k, e.Name)
 			b.report.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would be %s %s too; rename one of them, or set conflict: first", others(group, e), k, quote(e.Name)))
 		}
 		return true
