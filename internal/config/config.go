@@ -41,10 +41,11 @@ type Config struct {
 	// Conflict says who gets a name that several backends offer.
 	Conflict Conflict `json:"conflict"`
 
-	// Limits, Drain and Log have keys of their own.
+	// Limits, Drain, Log and Audit have keys of their own.
 	Limits Limits `json:"limits"`
 	Drain  Drain  `json:"drain"`
 	Log    Log    `json:"log"`
+	Audit  Audit  `json:"audit"`
 
 	// Notes are what was read and deliberately left aside, such as a key that
 	// only another program needs. They are for the operator's eyes and change
@@ -101,12 +102,15 @@ type Limits struct {
 	Rounds          int `json:"rounds"`
 
 	// Sessions of legacy clients, and what one of them may have open.
+	// BackendSessions and Processes bound what one backend is asked to keep:
+	// BackendSessions for clients without sessions, Processes for everybody.
 	Sessions             int `json:"sessions"`
 	SessionsPerPrincipal int `json:"sessionsPerPrincipal"`
 	StreamsPerSession    int `json:"streamsPerSession"`
 	InFlightPerSession   int `json:"inFlightPerSession"`
 	InFlightPerPrincipal int `json:"inFlightPerPrincipal"`
 	BackendSessions      int `json:"backendSessions"`
+	Processes            int `json:"processes"`
 
 	// How long things may take or last. CallIdle stands still while a client is
 	// asked something, and CallMax does not.
@@ -137,6 +141,14 @@ type Log struct {
 	Level string `json:"level"`
 	// Format is text or json.
 	Format string `json:"format"`
+}
+
+// Audit is the record of who called what. Unlike the log it is kept, and so it
+// has a file of its own.
+type Audit struct {
+	// File is the path of the file that the record is appended to; empty for no
+	// record. A relative path has been joined to the folder of the config.
+	File string `json:"file"`
 }
 
 // Effective returns a copy of c in which every field that has a default and is

@@ -83,6 +83,24 @@ func pathname() form[string] {
 	return f
 }
 
+// auditFile is a pathname that leads somewhere: a variable that somebody forgot
+// to fill must not be the end of the record.
+func auditFile() form[string] {
+	f := text()
+	f.read = func(r *reader, n node, p place, into *string) {
+		s, ok := r.text(n, p)
+		if !ok {
+			return
+		}
+		if s == "" {
+			r.complain(n.at, p, `remove "audit" for no record`, "%q is empty", p.name)
+			return
+		}
+		*into = r.resolve(r.expandFilled(s, n.at, p))
+	}
+	return f
+}
+
 // secret is an expanded string that is not printed. A variable in it that is set
 // to nothing is most often one that somebody forgot to fill.
 func secret() form[Secret] {

@@ -126,6 +126,7 @@ func TestKeysAreFields(t *testing.T) {
 	sameNames(t, limitKeys(), Limits{})
 	sameNames(t, drainKeys(), Drain{})
 	sameNames(t, logKeys(), Log{})
+	sameNames(t, auditKeys(), Audit{})
 }
 
 func sameNames[T any](t *testing.T, keys []key[T], zero T) {

@@ -41,6 +41,8 @@ func configKeys() []key[Config] {
 			"How the gateway stops."),
 		field("log", object(logKeys(), nil), func(c *Config) *Log { return &c.Log }, "",
 			"What is logged, on standard error."),
+		field("audit", auditRecord(), func(c *Config) *Audit { return &c.Audit }, "",
+			"The record of who called what. Without it there is none."),
 	}
 }
 
@@ -79,5 +81,26 @@ func logKeys() []key[Log] {
 			"The least important records that are written."),
 		field("format", oneOf("text", "json"), func(l *Log) *string { return &l.Format }, "text",
 			"How records are written."),
+	}
+}
+
+// auditRecord wants a file of whoever wants a record: to leave it out is to have
+// none and not to know.
+func auditRecord() form[Audit] {
+	f := object(auditKeys(), nil)
+	record := f.read
+	f.read = func(r *reader, n node, p place, into *Audit) {
+		record(r, n, p, into)
+		if _, found := n.member("file"); !found && n.kind == kindMapping && !r.problems.touch(p.path) {
+			r.complain(n.at, p, `add "file", or remove it for no record`, "%q does not say where the record goes", p.name)
+		}
+	}
+	return f
+}
+
+func auditKeys() []key[Audit] {
+	return []key[Audit]{
+		field("file", auditFile(), func(a *Audit) *string { return &a.File }, "",
+			"The file that the record is appended to, relative to the folder of the config."),
 	}
 }

@@ -51,6 +51,8 @@ func countKeys() []key[Limits] {
 			"How many requests without a session one principal may have in flight, and how many subscriptions besides. Without \"auth\" everybody is one principal."),
 		field("backendSessions", count(), func(l *Limits) *int { return &l.BackendSessions }, "64",
 			"How many sessions or processes of one legacy backend may be open for clients without sessions."),
+		field("processes", count(), func(l *Limits) *int { return &l.Processes }, "64",
+			"How many processes of one stdio server there may be at a time."),
 	}
 }
 

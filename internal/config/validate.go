@@ -76,10 +76,14 @@ func checkPath(c *Config, j *judge) {
 	case c.Path == "":
 	case c.Path[0] != '/' || strings.ContainsAny(c.Path, "?#%{} ") || path.Clean(c.Path) != c.Path:
 		j.complain(p, `such as "/mcp"`, "%q wants a plain URL path that begins with /", p.name)
-	case c.Path == "/healthz" || c.Path == "/readyz":
+	case slices.Contains(operations(), c.Path):
 		j.complain(p, "", "%q is %s, where the gateway says how it is", p.name, c.Path)
 	}
 }
+
+// operations are the paths that are not free for the endpoint, because the
+// listener serves them itself.
+func operations() []string { return []string{"/healthz", "/readyz", "/status", "/metrics"} }
 
 func checkHosts(c *Config, j *judge) {
 	list := place{}.key("allowedHosts")
