@@ -1,0 +1,60 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+const diceTool = `{"name":"roll_dice","title":"Roll dice","description":"Rolls dice of six sides; answers with structured content.",
+	"inputSchema":{"type":"object","properties":{"count":{"type":"integer","minimum":1,"maximum":10,"default":2,"description":"How many dice."}}},
+	"outputSchema":{"type":"object","properties":{"dice":{"type":"array","items":{"type":"integer","minimum":1,"maximum":6}},"sum":{"type":"integer"}},"required":["dice","sum"]},
+	"annotations":{"readOnlyHint":true,"openWorldHint":false}}`
+
+// roll is the structured content. It has exactly the members of the output
+// schema above: "Servers MUST provide structured results that conform to this
+// schema" (same page, "Output Schema").
+type roll struct {
+	Dice []int `json:"dice"`
+	Sum  int   `json:"sum"`
+}
+
+// rollDice answers three times over: in a sentence for people, and "a tool that
+// returns structured content SHOULD also return the serialized JSON in a
+// TextContent block" for clients that read nothing else (2025-06-18 and later,
+// server/tools, "Structured Content").
+func rollDice(_ context.Context, req *mcp.Request, _ mcp.Caller) (toolResult, error) {
+	in := struct {
+		Count int `json:"count"`
+	}{Count: 2}
+	if err := arguments(req, &in); err != nil {
+		return toolResult{}, err
+	}
+	if err := within("count", in.Count, 1, 10); err != nil {
+		return toolResult{}, err
+	}
+	r := roll{Dice: make([]int, in.Count)}
+	for i := range r.Dice {
+		r.Dice[i] = 1 + rand.N(6) //nolint:gosec // dice of a demo
+		r.Sum += r.Dice[i]
+	}
+	serialized, err := json.Marshal(r)
+	if err != nil {
+		return toolResult{}, err
+	}
+	return toolResult{Content: []text{newText(r.String()), newText(string(serialized))}, Structured: r}, nil
+}
+
+// String returns the roll as a player would say it: "2 + 5 = 7".
+func (r roll) String() string {
+	words := strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Dice), " ", " + "), "[]")
+	return fmt.Sprintf("%s = %d", words, r.Sum)
+}
