@@ -12,6 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// countdownTool has a default for each argument: a call without any is worth
+// watching, and a form comes filled in.
 const countdownTool = `{"name":"countdown","title":"Countdown","description":"Counts down to zero, with a progress notification and a log message at each step. Cancel it, and it stops.",
 	"inputSchema":{"type":"object","properties":{
 		"from":{"type":"integer","minimum":1,"maximum":60,"default":3,"description":"Where to begin."},

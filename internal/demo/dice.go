@@ -14,6 +14,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// diceTool is the one tool with an output schema. Its dice differ from call to
+// call, and it says nothing of being idempotent: whoever answers it from a cache
+// is found out.
 const diceTool = `{"name":"roll_dice","title":"Roll dice","description":"Rolls dice of six sides; answers with structured content.",
 	"inputSchema":{"type":"object","properties":{"count":{"type":"integer","minimum":1,"maximum":10,"default":2,"description":"How many dice."}}},
 	"outputSchema":{"type":"object","properties":{"dice":{"type":"array","items":{"type":"integer","minimum":1,"maximum":6}},"sum":{"type":"integer"}},"required":["dice","sum"]},

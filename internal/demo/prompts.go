@@ -7,6 +7,8 @@ import "github.com/signalbox-mcp/signalbox/mcp"
 
 const greetPrompt = "greet"
 
+// promptList has one argument that must be given and one that need not be, so
+// that a client's form shows both.
 const promptList = `{"prompts":[
 	{"name":"` + greetPrompt + `","title":"Greet","description":"Asks the model for a greeting, and shows it one.",
 	 "arguments":[

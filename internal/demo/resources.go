@@ -126,8 +126,8 @@ func languages() string {
 	return string(append(out, ']'))
 }
 
-// notFound names the resource in its data. The code is the modern one; the edge
-// that faces a legacy client gives it the one that such a client knows
+// notFound names the resource in its data, for a client that reads several at
+// once. The code is that of the modern era, whose words a Handler uses
 // (2026-07-28, server/resources, "Error Handling").
 func notFound(uri string) error {
 	data, err := json.Marshal(map[string]string{"uri": uri})

@@ -16,7 +16,7 @@ import (
 
 // tool is one tool: how it is listed and what it does.
 type tool struct {
-	name   string
+	name   string // by which it is called, and listed
 	listed string // its Tool object, as it stands on the wire
 	call   func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (toolResult, error)
 }

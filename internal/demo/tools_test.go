@@ -277,3 +277,33 @@ func TestRollInWords(t *testing.T) {
 		}
 	}
 }
+
+// "Resource templates allow servers to expose parameterized resources using URI
+// templates" (2026-07-28, server/resources, "Resource Templates"): each language
+// that the demo names is one that the template makes, in the list, in the
+// completion and in the reading alike.
+func TestLanguagesAgree(t *testing.T) {
+	var read struct {
+		Contents []struct{ Text string }
+	}
+	if err := json.Unmarshal([]byte(answer(t, "resources/read", `{"uri":"demo://languages"}`)), &read); err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	if err := json.Unmarshal([]byte(read.Contents[0].Text), &listed); err != nil {
+		t.Fatalf("the resource is no JSON: %v", err)
+	}
+	var completed struct{ Completion struct{ Values []string } }
+	raw := answer(t, "completion/complete", `{"ref":{"type":"ref/resource","uri":"demo://greeting/{language}"},"argument":{"name":"language","value":""}}`)
+	if err := json.Unmarshal([]byte(raw), &completed); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(listed, completed.Completion.Values) || !slices.IsSorted(listed) {
+		t.Errorf("listed %q, completed %q; want the same, in order", listed, completed.Completion.Values)
+	}
+	for _, language := range listed {
+		if got := answer(t, "resources/read", `{"uri":"demo://greeting/`+language+`"}`); strings.Contains(got, `"text":""`) {
+			t.Errorf("%s: %s", language, got)
+		}
+	}
+}
