@@ -47,9 +47,9 @@ type Config struct {
 	Log    Log    `json:"log"`
 	Audit  Audit  `json:"audit"`
 
-	// Notes are what was read and deliberately left aside, such as a key that
-	// only another program needs. They are for the operator's eyes and change
-	// nothing.
+	// Notes are what was read and has no effect, such as a key that only another
+	// program needs, or a pattern that another one covers. They are for the
+	// operator's eyes and change nothing. Only Parse and Load fill them.
 	Notes Problems `json:"-"`
 }
 

@@ -39,9 +39,10 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("two answers:\n%s", diff)
 		}
 		if err != nil {
-			checkPositions(t, text, err)
+			checkPositions(t, text, problemsOf(t, err))
 			return
 		}
+		checkPositions(t, text, got.Notes)
 		if err := got.Validate(); err != nil {
 			t.Errorf("accepted, and not valid: %v", err)
 		}
@@ -63,11 +64,21 @@ func seedScripts(f *testing.F, folder string) {
 	}
 }
 
-func checkPositions(t *testing.T, text string, err error) {
+func problemsOf(t *testing.T, err error) config.Problems {
 	t.Helper()
 	problems, ok := errors.AsType[config.Problems](err)
 	if !ok || len(problems) == 0 {
 		t.Fatalf("error %T %v, want Problems", err, err)
+	}
+	return problems
+}
+
+// checkPositions holds that each problem or note stands in the file, in its
+// order, and is one line of printable text.
+func checkPositions(t *testing.T, text string, problems config.Problems) {
+	t.Helper()
+	if len(problems) == 0 {
+		return
 	}
 	lines := bytes.Split(bytes.TrimPrefix([]byte(text), []byte("\ufeff")), []byte("\n"))
 	last := problems[0]

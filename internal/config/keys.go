@@ -91,7 +91,7 @@ func auditRecord() form[Audit] {
 	record := f.read
 	f.read = func(r *reader, n node, p place, into *Audit) {
 		record(r, n, p, into)
-		if _, found := n.member("file"); !found && n.kind == kindMapping && !r.problems.touch(p.path) {
+		if _, found := n.member("file"); !found && !r.problems.touch(p.path) {
 			r.complain(n.at, p, `add "file", or remove it for no record`, "%q does not say where the record goes", p.name)
 		}
 	}

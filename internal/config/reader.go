@@ -58,15 +58,24 @@ func (r *reader) resolve(path string) string {
 // judge adds the problems of the Config as a whole, each at the place of its
 // path. What follows from a mistake that is known already is left out.
 func (r *reader) judge(c *Config) {
-	known := r.problems
-	for _, found := range c.judge() {
-		if known.touch(found.Path) {
+	known, judged := r.problems, c.judge()
+	r.problems = append(r.problems, r.placed(judged.problems, known)...)
+	r.notes = append(r.notes, r.placed(judged.notes, known)...)
+}
+
+// placed gives each of what was found its position, and drops what follows from
+// what is known.
+func (r *reader) placed(found, known Problems) Problems {
+	var placed Problems
+	for _, p := range found {
+		if known.touch(p.Path) {
 			continue
 		}
-		at := r.nearestPosition(found.Path)
-		found.File, found.Line, found.Column = r.file, at.line, at.column
-		r.problems = append(r.problems, found)
+		at := r.nearestPosition(p.Path)
+		p.File, p.Line, p.Column = r.file, at.line, at.column
+		placed = append(placed, p)
 	}
+	return placed
 }
 
 // nearestPosition is where a path, or what it is nearest below, stands.

@@ -5,7 +5,6 @@ package config
 
 import (
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -98,27 +97,4 @@ func (s *Server) Offers(name string) bool {
 		return false
 	}
 	return len(s.Include) == 0 || slices.ContainsFunc(s.Include, matches)
-}
-
-// match reports whether a name has the form of a pattern, in which an asterisk
-// stands for any characters, also none. Every other character is itself: names
-// of tools can hold anything that path.Match would take for syntax.
-func match(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == name
-	}
-	first, last := parts[0], parts[len(parts)-1]
-	if len(name) < len(first)+len(last) || !strings.HasPrefix(name, first) || !strings.HasSuffix(name, last) {
-		return false
-	}
-	name = name[len(first) : len(name)-len(last)]
-	for _, part := range parts[1 : len(parts)-1] {
-		_, after, found := strings.Cut(name, part)
-		if !found {
-			return false
-		}
-		name = after
-	}
-	return true
 }

@@ -17,26 +17,31 @@ import (
 // Validate judges a Config as a whole: what is wrong however it came to be, in a
 // file, by a flag that changed a field, or in a program. The error is Problems
 // with everything that is wrong; they have paths and no positions.
-func (c *Config) Validate() error { return c.judge().orNil() }
+func (c *Config) Validate() error { return c.judge().problems.orNil() }
 
-// judge is Validate; Parse adds the positions.
-func (c *Config) judge() Problems {
+// judge is Validate; Parse adds the positions, and keeps the notes.
+func (c *Config) judge() *judge {
 	j := new(judge)
 	for _, check := range []func(*Config, *judge){
-		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkWords, checkServers, checkPrefixes,
+		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkWords, checkLimits, checkServers, checkPrefixes,
 	} {
 		check(c, j)
 	}
-	return j.problems
+	return j
 }
 
-// judge collects problems.
-type judge struct{ problems Problems }
+// judge collects what is wrong, and what is only worth a remark.
+type judge struct{ problems, notes Problems }
 
 // complain adds a problem at a place. A message shows a value only where it
 // cannot be a secret.
 func (j *judge) complain(p place, hint, format string, args ...any) {
 	j.problems = append(j.problems, Problem{Path: p.path, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// note adds a remark at a place.
+func (j *judge) note(p place, hint, format string, args ...any) {
+	j.notes = append(j.notes, Problem{Path: p.path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // checkListen refuses an address that is none, and one that strangers reach
@@ -94,6 +99,7 @@ func checkHosts(c *Config, j *judge) {
 			j.complain(list.item(i), `write host or host:port, such as "mcp.example.com"`, "%q is not a host", list.item(i).name)
 		}
 	}
+	checkTwice(c.AllowedHosts, list, j)
 }
 
 func checkOrigins(c *Config, j *judge) {
@@ -103,6 +109,19 @@ func checkOrigins(c *Config, j *judge) {
 		if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || strings.Contains(origin, "*") {
 			j.complain(list.item(i), `write scheme://host, such as "https://app.example.com"`, "%q is not an origin", list.item(i).name)
 		}
+	}
+	checkTwice(c.AllowedOrigins, list, j)
+}
+
+// checkTwice remarks on what stands in a list twice.
+func checkTwice(values []string, list place, j *judge) {
+	first := make(map[string]int, len(values))
+	for i, value := range values {
+		if earlier, twice := first[value]; twice {
+			j.note(list.item(i), "", "%q is the same as %q", list.item(i).name, list.item(earlier).name)
+			continue
+		}
+		first[value] = i
 	}
 }
 
@@ -119,6 +138,10 @@ func checkTokens(c *Config, j *judge) {
 		case !isBearer(token.Value.Reveal()):
 			j.complain(p, "", "%q holds characters that no bearer token has, such as spaces or line breaks", p.name)
 		}
+		if n := len(token.Value.Reveal()); 0 < n && n < shortToken {
+			const hint = `"openssl rand -hex 32" makes a better one`
+			j.note(p, hint, "%q holds a token of fewer than %d characters, which can be guessed", p.name, shortToken)
+		}
 		if token.Principal == "" {
 			j.complain(p, `add "principal"`, "%q does not say who calls with it", p.name)
 		}
@@ -126,13 +149,24 @@ func checkTokens(c *Config, j *judge) {
 		// calls.
 		same := func(other Token) bool { return !token.Value.IsZero() && other.Value.Equal(token.Value) }
 		if first := slices.IndexFunc(c.Auth.Tokens[:i], same); first >= 0 {
-			j.complain(p, "", "%q and %q are one token", list.item(first).name, p.name)
+			j.complain(p, sameTokenHint(c.Auth.Tokens[first], token), "%q and %q are one token", list.item(first).name, p.name)
 		}
 	}
 	if len(c.Auth.Tokens) > 0 && c.AllowUnauthenticated {
 		p := place{}.key("allowUnauthenticated")
 		j.complain(p, "remove one of them", `%q contradicts "auth"`, p.name)
 	}
+}
+
+// shortToken is a length below which a token is more likely a word that somebody
+// thought of than one that a machine made: 16 letters of hex are 64 bits.
+const shortToken = 16
+
+func sameTokenHint(a, b Token) string {
+	if a.Principal == b.Principal {
+		return "remove one of them"
+	}
+	return "each principal needs a token of its own"
 }
 
 // isBearer reports whether a text has the form of a bearer token (RFC 6750,
@@ -170,7 +204,7 @@ func checkPrefixes(c *Config, j *judge) {
 		}
 		if first, taken := owner[prefix]; taken && first != s.Name {
 			p := place{}.key(serversKey).key(s.Name).key("prefix")
-			j.complain(p, "", "%q and %q have the same prefix %q", first, s.Name, prefix)
+			j.complain(p, "give one of them another", "%q and %q have the same prefix %q", first, s.Name, prefix)
 			continue
 		}
 		owner[prefix] = s.Name

@@ -54,7 +54,7 @@ func checkServers(c *Config, j *judge) {
 			continue // read for its form only
 		}
 		for _, check := range []func(*Server, place, *judge){
-			checkTransport, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, checkFilters, checkRenames,
+			checkTransport, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, checkPatterns, checkFilters, checkRenames,
 		} {
 			check(s, p, j)
 		}
@@ -184,53 +184,5 @@ func checkPrefix(s *Server, p place, j *judge) {
 	if s.Prefix != nil && !isName(*s.Prefix, maxServerName) {
 		const hint = "letters, digits, _ - . and up to 64 of them"
 		j.complain(p.key("prefix"), hint, `"prefix" cannot begin the name of a tool`)
-	}
-}
-
-// checkFilters finds rules that can never have an effect. Whether a rule fits
-// what the server offers is not known here.
-func checkFilters(s *Server, p place, j *judge) {
-	for _, list := range []struct {
-		at       place
-		patterns []string
-	}{{p.key("include"), s.Include}, {p.key("exclude"), s.Exclude}} {
-		for i, pattern := range list.patterns {
-			at := list.at.item(i)
-			switch {
-			case pattern == "":
-				j.complain(at, "", "%q is empty", at.name)
-			case slices.Contains(list.patterns[:i], pattern):
-				j.complain(at, "", "%q stands in the list twice", pattern)
-			}
-		}
-	}
-	for i, pattern := range s.Include {
-		first := slices.Index(s.Include, pattern) == i
-		if at := p.key("include").item(i); first && slices.Contains(s.Exclude, pattern) {
-			j.complain(at, "remove one of them", "%q is both included and excluded", pattern)
-		}
-	}
-}
-
-// checkRenames wants each new name to be one, and to have one owner that is
-// offered.
-func checkRenames(s *Server, p place, j *judge) {
-	p = p.key("rename")
-	owner := make(map[string]string)
-	for _, name := range slices.Sorted(maps.Keys(s.Rename)) {
-		at, to := p.key(name), s.Rename[name]
-		if to == "" || !isName(to, maxToolName) {
-			j.complain(at, "letters, digits, _ - . and up to 128 of them", "%.160q cannot be the name of a tool", to)
-		}
-		if !s.Offers(name) {
-			j.complain(at, "", "%q is renamed, and not offered", name)
-		}
-		// Two servers may well rename to one name: what becomes of that is the
-		// choice that Config.Conflict makes.
-		if other, taken := owner[to]; taken {
-			j.complain(at, "", "%q and %q are both renamed to %q", other, name, to)
-			continue
-		}
-		owner[to] = name
 	}
 }

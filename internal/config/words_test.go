@@ -125,37 +125,6 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-func TestMatch(t *testing.T) {
-	tests := []struct {
-		pattern, name string
-		want          bool
-	}{
-		{"read", "read", true},
-		{"read", "reads", false},
-		{"*", "", true},
-		{"*", "any/thing", true},
-		{"read_*", "read_file", true},
-		{"read_*", "read_", true},
-		{"read_*", "unread_", false},
-		{"*_file", "read_file", true},
-		{"*_file", "read_files", false},
-		{"r*d", "read", true},
-		{"a*a", "a", false}, // the two ends are two letters
-		{"a*b*c", "a-b-c", true},
-		{"a*b*c", "a-c-b", false},
-		{"*b*b*", "abab", true},
-		{"*b*b*", "ab", false},
-		{"**", "x", true},
-		{"[a]?", "[a]?", true}, // nothing but the asterisk is special
-		{"[a]?", "ab", false},
-	}
-	for _, tt := range tests {
-		if got := match(tt.pattern, tt.name); got != tt.want {
-			t.Errorf("match(%q, %q) = %t, want %t", tt.pattern, tt.name, got, tt.want)
-		}
-	}
-}
-
 // TestPlaces holds that no two places of a file share a path.
 func TestPlaces(t *testing.T) {
 	servers := place{}.key("mcpServers")

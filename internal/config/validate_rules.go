@@ -1,0 +1,205 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// A rule that can never have an effect is most often one that was meant to have
+// one: a tool that should be hidden and is not, or the other way round. What can
+// be told from the rules alone is told when the file is read; whether a rule fits
+// what the server offers, only when its lists are there.
+//
+// Two rules that contradict each other are a problem. One that is only
+// superfluous changes nothing about what is offered, and is a note.
+
+// maxCompared is the length up to which lists of patterns are compared, because
+// each is compared with each. Longer ones are made by programs, which need no
+// advice.
+const maxCompared = 1000
+
+// ruleLists are the lists of patterns of a server, with their places.
+type ruleLists struct {
+	include, exclude     []string
+	atInclude, atExclude place
+}
+
+func newRuleLists(s *Server, p place) ruleLists {
+	return ruleLists{s.Include, s.Exclude, p.key("include"), p.key("exclude")}
+}
+
+// checkPatterns judges each pattern by itself.
+func checkPatterns(s *Server, p place, j *judge) {
+	for _, list := range []struct {
+		patterns []string
+		at       place
+	}{{s.Include, p.key("include")}, {s.Exclude, p.key("exclude")}} {
+		seen := make(map[string]bool, len(list.patterns))
+		for i, pattern := range list.patterns {
+			if seen[pattern] && pattern != "" {
+				j.complain(list.at.item(i), "remove one of them", "%.80q stands in the list twice", pattern)
+			} else {
+				checkPattern(pattern, list.at.item(i), j)
+			}
+			seen[pattern] = true
+		}
+	}
+}
+
+// foreignSigns are special in the patterns of shells and in regular expressions,
+// and stand in no name that a server has, as far as anybody knows. To take them for
+// themselves would leave visible what somebody believes to be hidden.
+const foreignSigns = `?[]{}|^$\,`
+
+func checkPattern(pattern string, at place, j *judge) {
+	const cure = "only * is special: it stands for any characters"
+	sign := strings.IndexAny(pattern, foreignSigns)
+	switch {
+	case pattern == "":
+		j.complain(at, "remove it", "%q is empty", at.name)
+	case strings.TrimSpace(pattern) != pattern:
+		j.complain(at, "remove it", "%.80q begins or ends with a space, and no name does", pattern)
+	case strings.ContainsFunc(pattern, unicode.IsControl):
+		j.complain(at, "remove it", "%.80q has a control character in it, and no name has", pattern)
+	case pattern[0] == '!':
+		j.complain(at, `write what is not to be offered in "exclude"`, "%.80q begins with !, which means nothing here", pattern)
+	case sign >= 0 && pattern[sign] == ',':
+		j.complain(at, "write each as an item of its own", "%.80q is several patterns in one", pattern)
+	case sign >= 0:
+		j.complain(at, cure, "%.80q has a %s in it, which stands for nothing but itself", pattern, pattern[sign:sign+1])
+	case pattern == ".*":
+		j.note(at, `write "*" for any name`, "%q stands only for names that begin with a dot", pattern)
+	}
+}
+
+// checkFilters finds patterns that can never have an effect because of others.
+func checkFilters(s *Server, p place, j *judge) {
+	if len(s.Include) > maxCompared || len(s.Exclude) > maxCompared {
+		return
+	}
+	lists := newRuleLists(s, p)
+	checkWithin(s.Include, lists.atInclude, j)
+	checkWithin(s.Exclude, lists.atExclude, j)
+	if i := excludesAll(s); i >= 0 {
+		lists.checkNothingOffered(s, i, j)
+		return // everything else that could be said of the lists follows from it
+	}
+	lists.checkExcluded(j)
+	lists.checkIdle(j)
+}
+
+// excludesAll is the first pattern of exclude that fits every name, or -1.
+func excludesAll(s *Server) int {
+	return slices.IndexFunc(s.Exclude, func(pattern string) bool { return covers(pattern, anything) })
+}
+
+// checkWithin finds patterns of one list that a wider one of it covers. What
+// stands there twice has been said.
+func checkWithin(patterns []string, at place, j *judge) {
+	for i, narrow := range patterns {
+		wider := slices.IndexFunc(patterns, func(wide string) bool {
+			return wide != narrow && wide != "" && covers(wide, narrow)
+		})
+		// Of two that mean the same, such as * and **, only the later one is
+		// superfluous.
+		if wider < 0 || i < wider && covers(narrow, patterns[wider]) || slices.Contains(patterns[:i], narrow) {
+			continue
+		}
+		j.note(at.item(i), "", "%.80q adds nothing to %.80q", narrow, patterns[wider])
+	}
+}
+
+// checkNothingOffered speaks of a server whose tools and prompts are all
+// excluded. That is the way to offer nothing but its resources, which no rule
+// touches; beside other rules it is none, because then they are there for nothing.
+func (l ruleLists) checkNothingOffered(s *Server, i int, j *judge) {
+	at := l.atExclude.item(i)
+	if len(s.Include) == 0 && len(s.Rename) == 0 {
+		j.note(at, `write "disabled: true" to leave the server out`, "%.80q excludes every tool and prompt of %q; only resources are left", s.Exclude[i], s.Name)
+		return
+	}
+	idle := `"include"`
+	switch {
+	case len(s.Include) == 0:
+		idle = `"rename"`
+	case len(s.Rename) > 0:
+		idle = `"include" and "rename"`
+	}
+	j.complain(at, `remove it, or write "disabled: true" to leave the server out`,
+		"%.80q excludes every tool and prompt of %q, so that %s can never count", s.Exclude[i], s.Name, idle)
+}
+
+// checkExcluded finds what is included and excluded altogether.
+func (l ruleLists) checkExcluded(j *judge) {
+	for i, pattern := range l.include {
+		if pattern == "" || slices.Contains(l.include[:i], pattern) {
+			continue // has been said
+		}
+		by := slices.IndexFunc(l.exclude, func(wide string) bool { return covers(wide, pattern) })
+		switch {
+		case by < 0:
+		case l.exclude[by] == pattern:
+			j.complain(l.atInclude.item(i), "remove one of them", "%.80q is both included and excluded", pattern)
+		default:
+			j.complain(l.atInclude.item(i), "remove one of them", "%.80q is included, and %.80q excludes all of it", pattern, l.exclude[by])
+		}
+	}
+}
+
+// checkIdle finds what is excluded and was never included.
+func (l ruleLists) checkIdle(j *judge) {
+	if len(l.include) == 0 {
+		return
+	}
+	for i, pattern := range l.exclude {
+		included := func(other string) bool { return meet(other, pattern) }
+		if pattern != "" && !slices.Contains(l.exclude[:i], pattern) && !slices.ContainsFunc(l.include, included) {
+			j.note(l.atExclude.item(i), "", "%.80q excludes nothing: no name that it stands for is included", pattern)
+		}
+	}
+}
+
+// checkRenames wants each new name to be one, and to have one owner that is
+// offered.
+func checkRenames(s *Server, p place, j *judge) {
+	p = p.key("rename")
+	owner := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(s.Rename)) {
+		at, to := p.key(name), s.Rename[name]
+		if to == "" || !isName(to, maxToolName) {
+			j.complain(at, "letters, digits, _ - . and up to 128 of them", "%.160q cannot be the name of a tool", to)
+		}
+		checkRenamed(s, name, at, j)
+		// Two servers may well rename to one name: what becomes of that is the
+		// choice that Config.Conflict makes.
+		if other, taken := owner[to]; taken {
+			j.complain(at, "", "%.80q and %.80q are both renamed to %.160q", other, name, to)
+			continue
+		}
+		owner[to] = name
+	}
+}
+
+// checkRenamed wants what is renamed to be one name, and offered.
+func checkRenamed(s *Server, name string, at place, j *judge) {
+	excluded := slices.IndexFunc(s.Exclude, func(pattern string) bool { return match(pattern, name) })
+	switch {
+	case name == "":
+		j.complain(at, "write the server's own name for it", "what is renamed has no name")
+	case strings.Contains(name, anything):
+		j.complain(at, `write each name in full; "prefix" changes all of them`, `%.80q is renamed, and "rename" takes no patterns`, name)
+	case excludesAll(s) >= 0:
+		// Has been said of the whole list.
+	case excluded >= 0:
+		j.complain(at, "remove one of them", "%.80q is renamed, and %.80q excludes it", name, s.Exclude[excluded])
+	case !s.Offers(name):
+		j.complain(at, `add it to "include", or remove it here`, "%.80q is renamed, and not included", name)
+	case s.Rename[name] == s.NamePrefix()+name:
+		j.note(at, "", "%.80q is renamed to the name that it has anyway", name)
+	}
+}
