@@ -28,7 +28,7 @@ func (s *Server) legacyBatch(p *response, r *http.Request, principal string, bod
 	if err != nil {
 		return refuseMessage(http.StatusBadRequest, mcp.ID{}, parseError(err))
 	}
-	b := &batch{server: s, sess: sess, out: newBundle()}
+	b := &batch{server: s, sess: sess, remote: r.RemoteAddr, out: newBundle()}
 	for _, part := range parts {
 		b.admit(r.Context(), part)
 	}
@@ -50,6 +50,7 @@ func refuseBatch() *refusal {
 type batch struct {
 	server *Server
 	sess   *session.Session
+	remote string
 	out    *bundle
 }
 
@@ -63,9 +64,9 @@ func (b *batch) admit(ctx context.Context, part []byte) {
 	case mcp.KindRequest:
 		b.request(ctx, &m)
 	case mcp.KindNotification:
-		b.server.legacyNotified(ctx, b.sess, &m)
+		b.server.legacyNotified(ctx, b.sess, &m, b.remote)
 	default:
-		b.server.legacyAnswered(b.sess, &m)
+		b.server.legacyAnswered(ctx, b.sess, &m, b.remote)
 	}
 }
 
@@ -78,13 +79,13 @@ func (b *batch) request(ctx context.Context, m *mcp.Message) {
 		b.out.say(refuse(0, "initialize must not be part of a batch").as(m.ID))
 		return
 	}
-	ctx, t, err := b.server.legacyTask(ctx, b.sess, m)
+	taskCtx, t, err := b.server.legacyTask(ctx, b.sess, m)
 	if err != nil {
-		b.out.say(b.server.taskRefusal(m.ID, err))
+		b.out.say(b.server.taskRefusal(ctx, b.sess, m.ID, err, b.remote))
 		return
 	}
 	b.out.add(t.x.Stream())
-	if !b.server.start(ctx, t) {
+	if !b.server.start(taskCtx, t) {
 		t.x.Finish(session.Message{Head: mcp.AppendError(nil, m.ID, shuttingDown())})
 	}
 }
@@ -99,9 +100,13 @@ func (r *refusal) as(id mcp.ID) session.Message {
 
 // taskRefusal is the answer to a request that legacyTask refused, where there is
 // no HTTP status to say it with.
-func (s *Server) taskRefusal(id mcp.ID, err error) session.Message {
+func (s *Server) taskRefusal(ctx context.Context, sess *session.Session, id mcp.ID, err error, remote string) session.Message {
 	if e, ok := asWire(err); ok {
 		return session.Message{Head: mcp.AppendError(nil, id, e)}
 	}
-	return s.refuseBegin(id, err).as(id)
+	no := s.refuseBegin(id, err)
+	if no.event.Kind != "" {
+		s.observeIn(ctx, sess, remote, no.event.Kind, no.event.Detail)
+	}
+	return no.as(id)
 }

@@ -19,9 +19,10 @@ import (
 type check func(s *Server, r *http.Request) *refusal
 
 // entryChecks are made for every method, in this order, before anything else is
-// looked at.
-func entryChecks() [4]check {
-	return [...]check{
+// looked at. Where a request comes from is judged first, so that a foreign page
+// learns nothing of what is served here.
+func entryChecks() []check {
+	return []check{
 		(*Server).checkHost,
 		(*Server).checkOrigin,
 		(*Server).checkMethod,
@@ -29,9 +30,19 @@ func entryChecks() [4]check {
 	}
 }
 
+// guardChecks are the same for what stands beside the endpoint, and has methods
+// of its own.
+func guardChecks() []check {
+	return []check{
+		(*Server).checkHost,
+		(*Server).checkOrigin,
+		(*Server).checkQuery,
+	}
+}
+
 // postChecks are made for a POST of a known principal, before its body is read.
-func postChecks() [4]check {
-	return [...]check{
+func postChecks() []check {
+	return []check{
 		(*Server).checkContentType,
 		(*Server).checkEncoding,
 		(*Server).checkAcceptBoth,
@@ -48,7 +59,7 @@ func (s *Server) checkHost(r *http.Request) *refusal {
 	}
 	s.log.WarnContext(r.Context(), "request refused", slog.String("reason", "foreign host"),
 		slog.String("host", r.Host), slog.String("remote", r.RemoteAddr))
-	return refuse(http.StatusForbidden, "host %s is not served here (allowedHosts)", escape(r.Host))
+	return refuse(http.StatusForbidden, "host %s is not served here (allowedHosts)", escape(r.Host)).noted(ForeignHost, r.Host)
 }
 
 func (s *Server) isOurHost(r *http.Request) bool {
@@ -115,7 +126,8 @@ func (s *Server) checkOrigin(r *http.Request) *refusal {
 	}
 	s.log.WarnContext(r.Context(), "request refused", slog.String("reason", "foreign origin"),
 		slog.Any("origin", origins), slog.String("remote", r.RemoteAddr))
-	return refuse(http.StatusForbidden, "origin %s may not call (allowedOrigins)", escape(strings.Join(origins, ", ")))
+	all := strings.Join(origins, ", ")
+	return refuse(http.StatusForbidden, "origin %s may not call (allowedOrigins)", escape(all)).noted(ForeignOrigin, all)
 }
 
 func (s *Server) isOurOrigin(origin, host string) bool {
@@ -150,7 +162,7 @@ func (s *Server) checkMethod(r *http.Request) *refusal {
 // this way is refused even where none is needed.
 func (s *Server) checkQuery(r *http.Request) *refusal {
 	if hasToken(r.URL.RawQuery) {
-		return refuse(http.StatusUnauthorized, "tokens in the query are not accepted").with("WWW-Authenticate", bearer)
+		return refuse(http.StatusUnauthorized, "tokens in the query are not accepted").with("WWW-Authenticate", bearer).noted(QueryToken, "")
 	}
 	return nil
 }
@@ -195,7 +207,7 @@ func (s *Server) authenticate(r *http.Request) (string, *refusal) {
 	if challenge == "" {
 		challenge = bearer
 	}
-	return "", refuse(status, "%s", d.Message).with("WWW-Authenticate", challenge)
+	return "", refuse(status, "%s", d.Message).with("WWW-Authenticate", challenge).noted(Unauthenticated, d.Message)
 }
 
 // checkContentType lets nothing through that a page could send without asking

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"math"
 	"net/http"
@@ -54,6 +55,12 @@ type Config struct {
 	// streams, one after another, so that their clients do not all come back at
 	// once. Zero or negative is at once.
 	Spread time.Duration
+
+	// Observe is told of what happens at the edge before a Handler is reached.
+	// It is called on the goroutine that serves, concurrently, and must not
+	// block; so that nobody can tell by the time it takes whether a session is
+	// another's or none at all, it must do the same for both. nil is nobody.
+	Observe func(context.Context, Event)
 
 	// Logger may be nil.
 	Logger *slog.Logger

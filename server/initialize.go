@@ -40,9 +40,12 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 	return sess, session.Message{Head: mcp.AppendResult(nil, m.ID, result)}, nil
 }
 
-// scopeKey is what tells sessions apart in logs: enough of the id to find it,
-// and not enough to use it.
-func scopeKey(id string) string { return id[:8] }
+// keyBytes is how much of a session's id stands in logs: enough to tell sessions
+// apart, and so little that the rest cannot be guessed.
+const keyBytes = 8
+
+// scopeKey is what tells sessions apart in logs.
+func scopeKey(id string) string { return id[:keyBytes] }
 
 func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error) {
 	res, err := s.serve(ctx, req, silent{})

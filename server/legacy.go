@@ -111,13 +111,14 @@ func levelParam(m *mcp.Message) (mcp.LogLevel, error) {
 // legacyNotified does what a notification of the client asks for. There is
 // nobody to tell if that fails (2025-11-25, basic/utilities/cancellation, "Error
 // Handling").
-func (s *Server) legacyNotified(ctx context.Context, sess *session.Session, m *mcp.Message) {
+func (s *Server) legacyNotified(ctx context.Context, sess *session.Session, m *mcp.Message, remote string) {
 	switch m.Method {
 	case "notifications/initialized":
 		sess.Initialized()
 	case "notifications/cancelled":
-		if id, err := mcp.ParseID(m.Params.Raw(mcp.FieldRequestID)); err == nil {
-			sess.Cancel(id, errCancelled)
+		raw := m.Params.Raw(mcp.FieldRequestID)
+		if id, err := mcp.ParseID(raw); err != nil || !sess.Cancel(id, errCancelled) {
+			s.cancelledNothing(ctx, Event{Principal: sess.Principal, Remote: remote, Session: sess.Scope.Key()}, raw)
 		}
 	case "notifications/roots/list_changed":
 		s.forward(ctx, sess, m)
@@ -142,7 +143,7 @@ func (s *Server) forward(ctx context.Context, sess *session.Session, m *mcp.Mess
 }
 
 // legacyAnswered completes the question that a response answers.
-func (s *Server) legacyAnswered(sess *session.Session, m *mcp.Message) {
+func (s *Server) legacyAnswered(ctx context.Context, sess *session.Session, m *mcp.Message, remote string) {
 	end := session.Terminal{}
 	if m.Kind == mcp.KindResult {
 		end.Result = &mcp.Result{Object: m.Result}
@@ -151,7 +152,9 @@ func (s *Server) legacyAnswered(sess *session.Session, m *mcp.Message) {
 	} else {
 		end.Err = mcp.Errorf(mcp.CodeInternalError, "the client's answer is no valid error: %v", err)
 	}
-	sess.Answer(m.ID, end)
+	if !sess.Answer(m.ID, end) {
+		s.observeIn(ctx, sess, remote, Stray, m.ID.String())
+	}
 }
 
 // pong answers a ping.

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -23,13 +24,26 @@ func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*s
 		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header is missing; open a session with initialize", sessionHeader))
 	}
 	sess, err := s.sessions.Get(ids[0], principal, time.Now())
-	switch {
-	case err != nil && s.flights.isDraining():
-		return nil, refuseDraining(id) // that a session is unknown here says nothing any more
-	case err != nil:
-		return nil, refuseSession(id)
+	if err != nil {
+		return nil, s.refuseLookup(id, ids[0], err)
 	}
-	return sess, checkVersion(r.Header, sess, id)
+	return sess, checkVersion(r.Header, sess, id).in(sess)
+}
+
+// refuseLookup refuses a request whose session was not found. That it is another
+// principal's is for the operator alone to know: the answer, and what is done
+// for it, are the same.
+func (s *Server) refuseLookup(id mcp.ID, sent string, err error) *refusal {
+	no := refuseSession(id)
+	if s.flights.isDraining() {
+		no = refuseDraining(id) // that a session is unknown here says nothing any more
+	}
+	kind := UnknownSession
+	if errors.Is(err, session.ErrForeign) {
+		kind = ForeignSession
+	}
+	no.noted(kind, "").event.Session = printable(sent[:min(len(sent), keyBytes)], detailBytes)
+	return no
 }
 
 // checkVersion: 2025-11-25, basic/transports, "Protocol Version Header". The
@@ -58,11 +72,11 @@ func (s *Server) legacyPost(p *response, r *http.Request, principal string, m *m
 	}
 	switch m.Kind {
 	case mcp.KindRequest:
-		return s.legacyServe(p, r, sess, m)
+		return s.legacyServe(p, r, sess, m).in(sess)
 	case mcp.KindNotification:
-		s.legacyNotified(r.Context(), sess, m)
+		s.legacyNotified(r.Context(), sess, m, r.RemoteAddr)
 	default:
-		s.legacyAnswered(sess, m)
+		s.legacyAnswered(r.Context(), sess, m, r.RemoteAddr)
 	}
 	p.accepted()
 	return nil
@@ -104,11 +118,10 @@ func (s *Server) legacyInitialize(p *response, r *http.Request, principal string
 }
 
 func (s *Server) refuseSessions(id mcp.ID, principal string) *refusal {
-	err := tooMany(s.cfg.Limits.Sessions, "sessions", "sessions")
 	if principal != "" && s.sessions.Len() < s.cfg.Limits.Sessions {
-		err = tooMany(s.cfg.Limits.SessionsPerPrincipal, "sessions of one principal", "sessionsPerPrincipal")
+		return refuseTooMany(id, s.cfg.Limits.SessionsPerPrincipal, "sessions of one principal", "sessionsPerPrincipal")
 	}
-	return refuseTooMany(id, err)
+	return refuseTooMany(id, s.cfg.Limits.Sessions, "sessions", "sessions")
 }
 
 // legacyServe serves a request of a session. A client that goes away has not

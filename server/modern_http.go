@@ -19,7 +19,11 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	case mcp.KindRequest:
 	case mcp.KindNotification:
 		// The revision has none over HTTP, and says what is done with one: it
-		// is accepted, and there is nobody to tell.
+		// is accepted, and there is nobody to tell. A request is cancelled by
+		// closing its response (basic/patterns/cancellation).
+		if m.Method == "notifications/cancelled" {
+			s.cancelledNothing(r.Context(), Event{Principal: principal, Remote: r.RemoteAddr}, m.Params.Raw(mcp.FieldRequestID))
+		}
 		p.accepted()
 		return nil
 	default:

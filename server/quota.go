@@ -58,5 +58,5 @@ func (q *quota) refuse(id mcp.ID, p party) *refusal {
 	if p.listens {
 		what = "subscriptions of one principal"
 	}
-	return refuseTooMany(id, tooMany(q.most, what, "inFlightPerPrincipal"))
+	return refuseTooMany(id, q.most, what, "inFlightPerPrincipal")
 }

@@ -32,6 +32,7 @@ type refusal struct {
 	id     mcp.ID
 	err    *mcp.Error
 	header [2]string // one more header, or nothing
+	event  Event     // what is told of it; nothing where that has no kind
 }
 
 // refuse returns a refusal of something that is not yet a message.
@@ -72,19 +73,18 @@ func (s *Server) refuseBegin(id mcp.ID, err error) *refusal {
 	case errors.Is(err, session.ErrDuplicate):
 		return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "a request with id %s is in flight", id))
 	case errors.Is(err, session.ErrTooMany):
-		return refuseTooMany(id, tooMany(s.cfg.Limits.InFlightPerSession, "requests in flight", "inFlightPerSession"))
+		return refuseTooMany(id, s.cfg.Limits.InFlightPerSession, "requests in flight", "inFlightPerSession")
 	default:
 		return refuseSession(id)
 	}
 }
 
-func refuseTooMany(id mcp.ID, err *mcp.Error) *refusal {
-	return refuseMessage(http.StatusTooManyRequests, id, err).with("Retry-After", retryAfter)
-}
-
-func tooMany(n int, what, limit string) *mcp.Error {
-	f := &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: strconv.Itoa(n) + " " + what + " (limits." + limit + ")"}
-	return f.Wire()
+// refuseTooMany is the one way in which a bound of the server refuses: it says
+// what there is too much of, which key sets the bound, and when to come back.
+func refuseTooMany(id mcp.ID, n int, what, limit string) *refusal {
+	key := "limits." + limit
+	f := &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: strconv.Itoa(n) + " " + what + " (" + key + ")"}
+	return refuseMessage(http.StatusTooManyRequests, id, f.Wire()).with("Retry-After", retryAfter).noted(Limited, key)
 }
 
 // refuseSession is the answer for a session that is not, is no more, or is

@@ -31,7 +31,7 @@ type Server struct {
 
 	quiet atomic.Bool // takes no new sessions
 
-	requests, refused, panics atomic.Uint64
+	requests, refused, panics, idleCancels atomic.Uint64
 }
 
 // New returns a Server that shows h.
@@ -59,6 +59,7 @@ type Stats struct {
 	Merged      uint64 // messages that a newer one of the same meaning replaced
 	Undelivered uint64 // terminals for clients that were gone
 	Strays      uint64 // answers to nothing that was asked
+	IdleCancels uint64 // cancels of nothing that is in flight
 }
 
 // Stats returns the counters. They are not read at one instant.
@@ -74,6 +75,7 @@ func (s *Server) Stats() Stats {
 		Merged:      s.counts.Merged.Load(),
 		Undelivered: s.counts.Undelivered.Load(),
 		Strays:      s.counts.Strays.Load(),
+		IdleCancels: s.idleCancels.Load(),
 	}
 }
 

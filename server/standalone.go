@@ -30,7 +30,8 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 	if last := r.Header.Values(lastEventHeader); len(last) > 0 {
 		// There are no ids on our events yet, so that none is one of them. A
 		// stream that begins anew would hide that something is missing.
-		return refuse(http.StatusBadRequest, "unknown event id %s; open a stream without Last-Event-ID", escape(strings.Join(last, ", ")))
+		all := strings.Join(last, ", ")
+		return refuse(http.StatusBadRequest, "unknown event id %s; open a stream without Last-Event-ID", escape(all)).noted(UnknownEventID, all).in(sess)
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -41,7 +42,7 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 	defer s.flights.leave(fl)
 	c, err := sess.Standalone().TryAttach(make(chan struct{}, 1))
 	if err != nil {
-		return refuseTooMany(mcp.ID{}, tooMany(s.cfg.Limits.StreamsPerSession, "streams per session", "streamsPerSession"))
+		return refuseTooMany(mcp.ID{}, s.cfg.Limits.StreamsPerSession, "streams per session", "streamsPerSession").in(sess)
 	}
 	defer c.Detach()
 	if !s.listenFor(ctx, sess, nil) {

@@ -202,6 +202,14 @@ func (c *stdio) fail(ctx context.Context, id mcp.ID, err *mcp.Error) {
 	c.say(ctx, session.Message{Head: mcp.AppendError(nil, id, err)})
 }
 
+// refuse is fail for what may be an event.
+func (c *stdio) refuse(ctx context.Context, no *refusal) {
+	if no.event.Kind != "" {
+		c.server.observe(ctx, no.event)
+	}
+	c.fail(ctx, no.id, no.err)
+}
+
 func (c *stdio) handle(ctx context.Context, l line) {
 	limits := &c.server.cfg.Limits
 	if long, ok := errors.AsType[*frame.TooLongError](l.err); ok {
@@ -244,9 +252,10 @@ func (c *stdio) message(ctx context.Context, data []byte) {
 	default:
 		if c.legacy == nil {
 			c.server.counts.Strays.Add(1)
+			c.server.observe(ctx, Event{Kind: Stray, Detail: m.ID.String()})
 			return
 		}
-		c.server.legacyAnswered(c.legacy, &m)
+		c.server.legacyAnswered(ctx, c.legacy, &m, "")
 	}
 }
 
@@ -297,7 +306,7 @@ func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
 	x, err := c.own.Begin(m.ID, t.cancel)
 	if err != nil {
 		t.cancel(err)
-		c.fail(ctx, m.ID, c.server.refuseBegin(m.ID, err).err)
+		c.refuse(ctx, c.server.refuseBegin(m.ID, err))
 		return
 	}
 	t.x = x
@@ -308,7 +317,7 @@ func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
 func (c *stdio) legacyRequest(ctx context.Context, m *mcp.Message) {
 	taskCtx, t, err := c.server.legacyTask(ctx, c.legacy, m)
 	if err != nil {
-		c.say(ctx, c.server.taskRefusal(m.ID, err))
+		c.say(ctx, c.server.taskRefusal(ctx, c.legacy, m.ID, err, ""))
 		return
 	}
 	c.start(taskCtx, t)
@@ -335,11 +344,20 @@ func (c *stdio) notified(ctx context.Context, m *mcp.Message) {
 		return
 	}
 	if c.legacy == nil {
+		c.ignored(ctx, m)
 		return
 	}
-	c.server.legacyNotified(ctx, c.legacy, m)
+	c.server.legacyNotified(ctx, c.legacy, m, "")
 	if m.Method == "notifications/initialized" && c.unlisten == nil {
 		c.listen(ctx)
+	}
+}
+
+// ignored tells of a notification that is for no session. Of those that mean
+// something without one there are only cancels, and this one hit nothing.
+func (c *stdio) ignored(ctx context.Context, m *mcp.Message) {
+	if m.Method == "notifications/cancelled" {
+		c.server.cancelledNothing(ctx, Event{}, m.Params.Raw(mcp.FieldRequestID))
 	}
 }
 

@@ -50,7 +50,7 @@ func (c *stdio) isOpening() bool { return c.begun != nil && c.legacy == nil }
 // is refused.
 func (c *stdio) hold(ctx context.Context, id mcp.ID, again func()) {
 	if len(c.held) >= c.server.cfg.Limits.InFlightPerSession {
-		c.fail(ctx, id, c.server.refuseBegin(id, session.ErrTooMany).err)
+		c.refuse(ctx, c.server.refuseBegin(id, session.ErrTooMany))
 		return
 	}
 	c.held = append(c.held, again)

@@ -27,22 +27,17 @@ const (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := s.newResponse(w)
 	defer p.end()
-	if no := s.enter(p, r); no != nil {
-		s.refused.Add(1)
-		p.refuse(no)
+	principal, no := s.admit(r, entryChecks())
+	if no == nil {
+		no = s.enter(p, r, principal)
+	}
+	if no != nil {
+		s.turnAway(p, r, no, principal)
 	}
 }
 
-func (s *Server) enter(p *response, r *http.Request) *refusal {
-	for _, check := range entryChecks() {
-		if no := check(s, r); no != nil {
-			return no
-		}
-	}
-	principal, no := s.authenticate(r)
-	if no != nil {
-		return no
-	}
+// enter serves a request of somebody who may call.
+func (s *Server) enter(p *response, r *http.Request, principal string) *refusal {
 	switch r.Method {
 	case http.MethodPost:
 		return s.post(p, r, principal)

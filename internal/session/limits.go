@@ -27,6 +27,10 @@ var (
 	// principal.
 	ErrUnknown = errors.New("session not found")
 
+	// ErrForeign is the ErrUnknown of a session that another principal has. It
+	// is for the operator to hear of; whoever asked must not.
+	ErrForeign = fmt.Errorf("the session of another principal: %w", ErrUnknown)
+
 	// ErrNoReceiver is for an ask that no carrier will ever take.
 	ErrNoReceiver = errors.New("the client's connection is gone")
 )

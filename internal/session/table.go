@@ -118,13 +118,17 @@ func leastMissed(own []*entry) []*Session {
 }
 
 // Get returns the session of that id and notes its use. A session of another
-// principal is as unknown as one that never was.
+// principal is as unknown as one that never was: the error is ErrForeign, which
+// is an ErrUnknown, and nothing is noted.
 func (t *Table) Get(id, principal string, now time.Time) (*Session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, ok := t.byID[id]
-	if !ok || e.session.Principal != principal {
+	switch {
+	case !ok:
 		return nil, ErrUnknown
+	case e.session.Principal != principal:
+		return nil, ErrForeign
 	}
 	t.touchLocked(e, now)
 	return e.session, nil

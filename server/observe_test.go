@@ -1,0 +1,285 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// watcher keeps the events of a server.
+type watcher struct {
+	mu     sync.Mutex
+	events []server.Event
+}
+
+func (w *watcher) observe(_ context.Context, e server.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, e)
+}
+
+// take returns what has happened since it was last asked.
+func (w *watcher) take() []server.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() { w.events = nil }()
+	return w.events
+}
+
+// only checks that exactly this one has happened.
+func (w *watcher) only(t *testing.T, what string, want server.Event) {
+	t.Helper()
+	if got := w.take(); !slices.Equal(got, []server.Event{want}) {
+		t.Errorf("%s: events %+v; want %+v", what, got, want)
+	}
+}
+
+// connection is the address of every client of a site.
+const connection = "127.0.0.1:80"
+
+// key is what the logs call a session.
+func key(h headers) string { return h["Mcp-Session-Id"][:8] }
+
+// FAULTS 16, 21, 22, 36, 37: what is refused because of who asked is an event,
+// which names neither a token nor a whole session id.
+func TestEventsOfRefusals(t *testing.T) {
+	w := &watcher{}
+	cfg := server.Config{Observe: w.observe, Authenticate: func(r *http.Request) (string, error) {
+		switch who := r.Header.Get("Authorization"); who {
+		case "ann", "bob":
+			return who, nil
+		case "old":
+			return "", &server.Denial{Message: "the token has expired"}
+		default:
+			return "", fmt.Errorf("token %q is unknown", who)
+		}
+	}}
+	bubble(t, tools(nil), cfg, func(s *site) {
+		ann := s.sessionOf(headers{"Authorization": "ann"})
+		as := func(who string, also ...headers) []headers { return append(also, headers{"Authorization": who}) }
+		tests := []eventCase{
+			{"host", "POST", "", as("ann", headers{"Host": "evil.example"}), server.Event{Kind: server.ForeignHost, Detail: "evil.example"}},
+			{"origin", "GET", "", as("ann", headers{"Origin": "null"}), server.Event{Kind: server.ForeignOrigin, Detail: "null"}},
+			{"token in the query", "POST", "access_token=SECRET", as("ann"), server.Event{Kind: server.QueryToken}},
+			{"unknown token", "POST", "", as("SECRET"), server.Event{Kind: server.Unauthenticated, Detail: "not authenticated"}},
+			{"denied", "DELETE", "", as("old"), server.Event{Kind: server.Unauthenticated, Detail: "the token has expired"}},
+			{"event id", "GET", "", as("ann", ann, headers{"Last-Event-Id": "a\u202e\"b"}),
+				server.Event{Kind: server.UnknownEventID, Principal: "ann", Session: key(ann), Detail: `a\u202e\"b`}},
+			{"nothing of the kind", "PUT", "", as("ann"), server.Event{}},
+		}
+		for _, method := range []string{"POST", "GET", "DELETE"} {
+			unknown := func(id, key string) eventCase {
+				return eventCase{method + " " + id, method, "", as("bob", headers{"Mcp-Session-Id": id}),
+					server.Event{Kind: server.UnknownSession, Principal: "bob", Session: key}}
+			}
+			foreign := unknown(ann["Mcp-Session-Id"], key(ann))
+			foreign.want.Kind = server.ForeignSession
+			tests = append(tests, foreign, unknown("ABCDEFGHIJKL", "ABCDEFGH"), unknown("A", "A"), unknown(`\"`, `\\\"`))
+		}
+		for _, tt := range tests {
+			r := s.request(s.ctx(), tt.method, raw("1", "ping", ""), tt.header...)
+			r.URL.RawQuery = tt.query
+			s.do(r)
+			if tt.want.Kind != "" {
+				tt.want.Remote = connection
+				w.only(t, tt.name, tt.want)
+			} else if got := w.take(); len(got) != 0 {
+				t.Errorf("%s: events %+v; want none", tt.name, got)
+			}
+		}
+	})
+}
+
+// eventCase is a request and what is told of it.
+type eventCase struct {
+	name   string
+	method string
+	query  string
+	header []headers
+	want   server.Event
+}
+
+// Every 429 is an event with the key of its limit, wherever the bound stands;
+// M102 of the batch: what is refused in one is told of as if it had come alone.
+func TestEventsOfLimits(t *testing.T) {
+	w := &watcher{}
+	limits := server.Limits{InFlightPerSession: 1, InFlightPerPrincipal: 1}
+	gated(t, server.Config{Observe: w.observe, Limits: limits}, func(s *site, g *gate) {
+		sess := s.handshake(opening("2025-03-26"))
+		limited := func(key, session string) server.Event {
+			return server.Event{Kind: server.Limited, Remote: connection, Session: session, Detail: key}
+		}
+		wait := raw("1", "tools/call", `{"name":"wait"}`)
+		one := s.async(s.request(s.ctx(), http.MethodPost, wait, sess))
+		<-g.entered
+		s.post(raw("2", "tools/call", `{"name":"echo"}`), sess)
+		w.only(t, "session", limited("limits.inFlightPerSession", key(sess)))
+		s.post("["+raw("2", "tools/call", `{"name":"echo"}`)+"]", sess)
+		w.only(t, "batch", limited("limits.inFlightPerSession", key(sess)))
+		two := s.async(s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"wait"`), modernHeaders("tools/call", "wait")))
+		<-g.entered
+		s.call("echo")
+		w.only(t, "principal", limited("limits.inFlightPerPrincipal", ""))
+		close(g.release)
+		<-one
+		<-two
+		if got := w.take(); len(got) != 0 {
+			t.Errorf("events of what was served: %+v; want none", got)
+		}
+	})
+}
+
+// FAULTS 18, 28: an answer to nothing and a cancel of nothing are events and are
+// counted, in both eras; those that hit are not.
+func TestEventsOfIdleMessages(t *testing.T) {
+	w := &watcher{}
+	gated(t, server.Config{Observe: w.observe}, func(s *site, g *gate) {
+		sess := s.session()
+		other := s.session()
+		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess))
+		<-g.entered
+		cancel := func(id string) string {
+			return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`
+		}
+		idle := func(h headers, id string) server.Event {
+			return server.Event{Kind: server.IdleCancel, Remote: connection, Session: key(h), Detail: id}
+		}
+		for _, id := range []string{"7", `"1"`, "null", "{}"} {
+			s.post(cancel(id), sess)
+			w.only(t, "cancel of "+id, idle(sess, printed(id)))
+		}
+		s.post(cancel("1"), other) // another session's
+		w.only(t, "foreign", idle(other, "1"))
+		s.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"_meta":{` + meta + `}}}`)
+		w.only(t, "modern", server.Event{Kind: server.IdleCancel, Remote: connection, Detail: "1"})
+		s.post(cancel("1"), sess)
+		<-call
+		s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess)
+		if got := w.take(); len(got) != 0 {
+			t.Errorf("a cancel that hit: %+v; want no event", got)
+		}
+		s.post(cancel("1"), sess)
+		w.only(t, "once more", idle(sess, "1"))
+		s.post(`{"jsonrpc":"2.0","id":"`+strings.Repeat("x", 300)+`","result":{}}`, sess)
+		w.only(t, "stray", server.Event{Kind: server.Stray, Remote: connection, Session: key(sess), Detail: `\"` + strings.Repeat("x", 198)})
+		if st := s.server.Stats(); st.IdleCancels != 7 || st.Strays != 1 {
+			t.Errorf("%d idle cancels, %d strays; want 7, 1", st.IdleCancels, st.Strays)
+		}
+	})
+}
+
+// printed is a value without quotes of its own as it stands in an event.
+func printed(v string) string { return strings.ReplaceAll(v, `"`, `\"`) }
+
+// On a pipe there is no address; before initialize there is no session.
+func TestEventsOnAPipe(t *testing.T) {
+	w := &watcher{}
+	cfg := server.Config{Observe: w.observe, Limits: server.Limits{InFlightPerSession: 1}}
+	pipesGated(t, cfg, func(c *console, g *gate) {
+		sync := func() {
+			c.send(raw("99", "ping", ""))
+			c.expect(`{"jsonrpc":"2.0","id":99,"result":{}}`)
+		}
+		c.send(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+		sync()
+		w.only(t, "stray", server.Event{Kind: server.Stray, Detail: "3"})
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
+		c.send(`{"jsonrpc":"2.0","method":"notifications/unknown"}`)
+		sync()
+		w.only(t, "cancel", server.Event{Kind: server.IdleCancel, Detail: "4"})
+		c.send(modern("1", "tools/call", `"name":"wait"`))
+		<-g.entered
+		c.send(modern("2", "tools/call", `"name":"echo"`))
+		if got := c.next(); !strings.Contains(got, "limits.inFlightPerSession") {
+			t.Errorf("the second: %s; want a refusal", got)
+		}
+		w.only(t, "limit", server.Event{Kind: server.Limited, Detail: "limits.inFlightPerSession"})
+		close(g.release)
+		c.next()
+		c.handshake()
+		c.send(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+		sync()
+		got := w.take()
+		if len(got) != 1 || got[0].Kind != server.Stray || len(got[0].Session) != 8 {
+			t.Errorf("a stray of the session: %+v; want one that names it", got)
+		}
+	})
+}
+
+// The checks of Guard are those of the endpoint, and so are the answers; only
+// the method is the next handler's own affair.
+func TestGuard(t *testing.T) {
+	w := &watcher{}
+	cfg := server.Config{Observe: w.observe, Authenticate: func(r *http.Request) (string, error) {
+		if r.Header.Get("Authorization") != "good" {
+			return "", &server.Denial{Message: "who are you?", Challenge: `Bearer realm="x"`}
+		}
+		return "ann", nil
+	}}
+	tests := []struct {
+		name   string
+		method string
+		query  string
+		header headers
+		status int
+		event  server.EventKind
+	}{
+		{"good", "GET", "", headers{}, 200, ""},
+		{"a method of its own", "PATCH", "", headers{}, 200, ""},
+		{"host", "GET", "", headers{"Host": "evil.example"}, 403, server.ForeignHost},
+		{"origin", "GET", "", headers{"Origin": "http://evil.example"}, 403, server.ForeignOrigin},
+		{"token in the query", "GET", "access_token=x", headers{}, 401, server.QueryToken},
+		{"no token", "GET", "", headers{"Authorization": "-"}, 401, server.Unauthenticated},
+	}
+	bubble(t, never(t), cfg, func(s *site) {
+		var reached int
+		guarded := s.server.Guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			reached++
+			_, _ = io.WriteString(w, "inside")
+		}))
+		for _, tt := range tests {
+			build := func(method string) *http.Request {
+				r := s.request(s.ctx(), method, "", headers{"Authorization": "good"}, tt.header)
+				r.URL.RawQuery = tt.query
+				return r
+			}
+			reached = 0
+			got := record(guarded, build(tt.method))
+			if got.status != tt.status || (reached == 1) != (tt.status == 200) {
+				t.Errorf("%s: status %d, reached %d times; want %d", tt.name, got.status, reached, tt.status)
+			}
+			events := w.take()
+			if tt.event == "" {
+				equal(t, tt.name, got.body, "inside")
+				continue
+			}
+			if len(events) != 1 || events[0].Kind != tt.event {
+				t.Errorf("%s: events %+v; want one %s", tt.name, events, tt.event)
+			}
+			endpoint := record(s.server, build(tt.method))
+			equal(t, tt.name, fmt.Sprint(got), fmt.Sprint(endpoint))
+			w.take()
+		}
+		if got := s.server.Stats().Refused; got != 8 {
+			t.Errorf("refused = %d, want 8: those of the guard count as well", got)
+		}
+	})
+}
+
+// record has h serve a request without a connection.
+func record(h http.Handler, r *http.Request) reply {
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, r)
+	return reply{rec.Code, rec.Header(), rec.Body.String()}
+}
