@@ -56,6 +56,12 @@ type Config struct {
 	MaxSessions, IdleSessions int
 	IdleTime                  time.Duration
 
+	// MaxProcesses bounds the child processes, or pipes, that are open at a time,
+	// whatever for (0: 64); one more may be there for what no client has asked for.
+	// At the bound an idle one makes room: one without a scope first, then that of
+	// the scope which was longest unused, if its owner yields (mcp.Scope.Yield).
+	MaxProcesses int
+
 	// MaxRounds bounds how often a modern server may ask for input during one
 	// request (0: 10).
 	MaxRounds int
@@ -93,6 +99,7 @@ func newSetup(cfg Config) *setup {
 	s.MaxMessage = limit(cfg.MaxMessage, 16<<20, noCount)
 	s.MaxSessions = limit(cfg.MaxSessions, 64, noCount)
 	s.IdleSessions = limit(cfg.IdleSessions, 4, noCount)
+	s.MaxProcesses = limit(cfg.MaxProcesses, 64, noCount)
 	s.MaxRounds = limit(cfg.MaxRounds, 10, noCount)
 	s.MaxLogLine = limit(cfg.MaxLogLine, 8<<10, noCount)
 	s.IdleTime = limit(cfg.IdleTime, time.Minute, never)

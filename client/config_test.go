@@ -14,7 +14,7 @@ func TestLimitsOfConfig(t *testing.T) {
 	all := func(n int, d time.Duration) Config {
 		return Config{
 			Connect: d, Handshake: d, Write: d, Stop: d, IdleTime: d,
-			MaxMessage: n, MaxSessions: n, IdleSessions: n, MaxRounds: n, MaxLogLine: n,
+			MaxMessage: n, MaxSessions: n, IdleSessions: n, MaxProcesses: n, MaxRounds: n, MaxLogLine: n,
 		}
 	}
 	for _, tt := range []struct {
@@ -41,6 +41,7 @@ func TestLimitsOfConfig(t *testing.T) {
 				{"MaxMessage", int64(s.MaxMessage), int64(want.MaxMessage)},
 				{"MaxSessions", int64(s.MaxSessions), int64(want.MaxSessions)},
 				{"IdleSessions", int64(s.IdleSessions), int64(want.IdleSessions)},
+				{"MaxProcesses", int64(s.MaxProcesses), int64(want.MaxProcesses)},
 				{"MaxRounds", int64(s.MaxRounds), int64(want.MaxRounds)},
 				{"MaxLogLine", int64(s.MaxLogLine), int64(want.MaxLogLine)},
 			} {

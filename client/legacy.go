@@ -34,6 +34,7 @@ type legacy struct {
 	spoke atomic.Bool
 
 	mu   sync.Mutex
+	held map[*slot]struct{}          // those of scopes that have not ended
 	live map[*legacySession]struct{} // the sessions that are not closed yet
 	shut bool                        // no session is opened any more
 	past session.CallStats           // of those that are
@@ -41,7 +42,7 @@ type legacy struct {
 
 // dialer opens the connection of one legacy session.
 type dialer interface {
-	dial(ctx context.Context) (legacyWire, error)
+	dial(ctx context.Context, n need) (legacyWire, error)
 
 	// failed is called when the handshake over the wire has failed, before the
 	// wire is closed. It reports true when the wire has turned out to be of the
@@ -118,26 +119,27 @@ func (l *legacy) serveOpened(ctx context.Context, req *mcp.Request) (*mcp.Result
 func (l *legacy) acquire(ctx context.Context, req *mcp.Request) (s *legacySession, release func(clean bool), err error) {
 	keep := func(bool) {}
 	if l.Share {
-		s, err = l.everybody.get(ctx, l, l.opener(l.self(), address{onlyCall: true, shared: true}))
+		s, err = l.everybody.get(ctx, l, l.opener(l.self(), address{onlyCall: true, shared: true}, true))
 		return s, keep, err
 	}
 	if req.Scope != nil {
-		s, err = l.ofScope(ctx, req)
-		return s, keep, err
+		return l.ofScope(ctx, req)
 	}
 	return l.pool.borrow(ctx, l, req)
 }
 
-// opener returns what opens a session for the given client.
-func (l *legacy) opener(client *mcp.Peer, addr address) func(ctx context.Context) (*legacySession, error) {
-	return func(ctx context.Context) (*legacySession, error) { return l.open(ctx, client, addr) }
+// opener returns what opens a session for the given client. ours: it is not for
+// one client alone.
+func (l *legacy) opener(client *mcp.Peer, addr address, ours bool) func(ctx context.Context) (*legacySession, error) {
+	n := need{ours: ours, makeRoom: l.makeRoom}
+	return func(ctx context.Context) (*legacySession, error) { return l.open(ctx, client, addr, n) }
 }
 
 // open opens a session. It returns it complete, or not at all.
-func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address) (*legacySession, error) {
+func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address, n need) (*legacySession, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.Handshake)
 	defer cancel()
-	wire, err := l.dial.dial(ctx)
+	wire, err := l.dial.dial(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -182,23 +184,6 @@ func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 // isUnreachable reports whether nothing was sent for want of a connection.
 func isUnreachable(f *mcp.Fault) bool {
 	return f.Outcome == mcp.NotDispatched && f.Code == mcp.CodeBackendUnavailable && !isRefusal(f)
-}
-
-// ofScope returns the session of a request's scope.
-func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (*legacySession, error) {
-	v, ok := req.Scope.Value(l, func() any { return new(slot) })
-	if !ok {
-		return nil, l.fault(mcp.CodeSessionEnded, mcp.NotDispatched, nil, "the client's session has ended")
-	}
-	sl, ok := v.(*slot)
-	if !ok {
-		return nil, l.fault(mcp.CodeInternalError, mcp.NotDispatched, nil, "foreign value in the scope")
-	}
-	if sl.tie() && !req.Scope.OnEnd(func() { sl.end(l) }) {
-		sl.end(l)
-	}
-	addr := address{onlyCall: l.dial.sharesStream(), unrelated: req.Scope.Unrelated()}
-	return sl.get(ctx, l, l.opener(req.Client, addr))
 }
 
 // opened returns the session of a scope that is open now, or nil.
@@ -267,11 +252,14 @@ func (l *legacy) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 // listened returns the session whose changes a listen is told of.
 func (l *legacy) listened(ctx context.Context, req *mcp.Request) (*legacySession, func(), error) {
 	if l.Share || req.Scope != nil {
-		s, _, err := l.acquire(ctx, req)
+		s, release, err := l.acquire(ctx, req)
+		if err == nil {
+			release(true) // who only listens does not keep a scope from yielding: that is its owner's to judge
+		}
 		return s, func() {}, err
 	}
 	l.watch.join()
-	s, err := l.watch.get(ctx, l, l.opener(l.self(), address{}))
+	s, err := l.watch.get(ctx, l, l.opener(l.self(), address{}, true))
 	leave := func() { l.watch.leave(l) }
 	if err != nil {
 		leave()
@@ -360,6 +348,7 @@ func (l *legacy) retire(s *legacySession) {
 		return
 	}
 	s.lose(s.cut())
+	s.wire.leave()
 	l.strike(s, s.calls.Stats())
 	// Waited for by close, bounded by the wire's close.
 	if _, ok := l.tasks.start(s.close); !ok {

@@ -16,7 +16,7 @@ import (
 // httpDialer opens legacy sessions over Streamable HTTP.
 type httpDialer struct{ *endpoint }
 
-func (d httpDialer) dial(context.Context) (legacyWire, error) {
+func (d httpDialer) dial(context.Context, need) (legacyWire, error) {
 	return &legacyHTTP{endpoint: d.endpoint, deaf: make(chan struct{})}, nil
 }
 
@@ -310,6 +310,8 @@ func (w *legacyHTTP) opened(ctx context.Context) {
 }
 
 func (w *legacyHTTP) deafness() <-chan struct{} { return w.deaf }
+
+func (w *legacyHTTP) leave() {}
 
 // endTime bounds the goodbye to a server.
 const endTime = 5 * time.Second

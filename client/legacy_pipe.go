@@ -49,4 +49,6 @@ func (w *legacyPipe) opened(context.Context) {}
 
 func (w *legacyPipe) deafness() <-chan struct{} { return nil }
 
+func (w *legacyPipe) leave() { w.place.leave() }
+
 func (w *legacyPipe) close(context.Context) { w.pipe.close(w.cut()) }

@@ -42,6 +42,10 @@ type legacyWire interface {
 	// belongs to no call. It may be nil.
 	deafness() <-chan struct{}
 
+	// leave is called when the session is used for nothing new and will be closed
+	// soon.
+	leave()
+
 	// close ends the connection. Where the server is to be told, it is.
 	close(ctx context.Context)
 }

@@ -19,6 +19,7 @@ type pipeLink struct {
 	*setup
 	connect func(ctx context.Context) (conduit, error)
 	quit    func() // lets go of what connect needs
+	places  places
 
 	mu    sync.Mutex
 	spare *pipe   // probed, and not used yet
@@ -39,7 +40,7 @@ func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
 	if l.Version.Era() == mcp.EraLegacy {
 		return newLegacy(l.setup, l, l.Version), nil
 	}
-	p, err := l.open(ctx)
+	p, err := l.open(ctx, need{ours: true})
 	if err != nil {
 		return nil, err
 	}
@@ -49,12 +50,21 @@ func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
 	return l.probe(ctx, p)
 }
 
-func (l *pipeLink) open(ctx context.Context) (*pipe, error) {
+func (l *pipeLink) open(ctx context.Context, n need) (*pipe, error) {
+	at := l.places.take(ctx, n)
+	if at == nil {
+		return nil, l.crowded()
+	}
 	far, err := l.connect(ctx)
 	if err != nil {
+		at.release()
 		return nil, err
 	}
-	return newPipe(l.setup, far), nil
+	return newPipe(l.setup, far, at), nil
+}
+
+func (l *pipeLink) crowded() error {
+	return l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d processes are in use (limits.processes)", l.places.max)
 }
 
 // probe asks over a new pipe. The pipe is kept for whatever era it turns out to
@@ -126,19 +136,38 @@ func terminalOf(call *session.Call) *session.Terminal {
 
 // dial returns a pipe for a legacy session: the one that was probed, if it is
 // still there.
-func (l *pipeLink) dial(ctx context.Context) (legacyWire, error) {
-	p := l.takeSpare()
-	if p != nil && isClosed(p.dead) {
-		p.close(l.closed())
-		p = nil
+func (l *pipeLink) dial(ctx context.Context, n need) (legacyWire, error) {
+	p, err := l.reuse(ctx, n)
+	if p == nil && err == nil {
+		p, err = l.open(ctx, n)
 	}
-	if p == nil {
-		var err error
-		if p, err = l.open(ctx); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	return &legacyPipe{pipe: p}, nil
+}
+
+// reuse returns the pipe that was probed, nil where there is none any more. It
+// was opened for nobody; a client has to have a place for it.
+func (l *pipeLink) reuse(ctx context.Context, n need) (*pipe, error) {
+	p := l.takeSpare()
+	switch {
+	case p == nil:
+		return nil, nil
+	case isClosed(p.dead):
+		p.close(l.closed())
+		return nil, nil
+	case n.ours:
+		return p, nil
+	}
+	at := l.places.take(ctx, n)
+	if at == nil {
+		l.keepSpare(p)
+		return nil, l.crowded()
+	}
+	l.places.swap(p.place, at)
+	at.release()
+	return p, nil
 }
 
 // failed looks whether the probe of a silent server has been answered after all:
@@ -233,7 +262,11 @@ func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Con
 		}
 		return stream{rwc}, nil
 	}
-	return &Client{setup: s, link: &pipeLink{setup: s, connect: connect, quit: func() {}}}
+	return &Client{setup: s, link: newPipeLink(s, connect, func() {})}
+}
+
+func newPipeLink(s *setup, connect func(context.Context) (conduit, error), quit func()) *pipeLink {
+	return &pipeLink{setup: s, connect: connect, quit: quit, places: places{max: s.MaxProcesses}}
 }
 
 // stream is a conduit that ends when it is closed.

@@ -45,6 +45,7 @@ const (
 type pipe struct {
 	*setup
 	far   conduit
+	place *place // of far
 	calls session.Calls
 	tasks tasks
 	wake  chan struct{} // capacity 1: something is queued
@@ -63,8 +64,8 @@ type pipe struct {
 }
 
 // newPipe starts reading and writing.
-func newPipe(s *setup, far conduit) *pipe {
-	p := &pipe{setup: s, far: far, wake: make(chan struct{}, 1), dead: make(chan struct{}), wrote: make(chan struct{})}
+func newPipe(s *setup, far conduit, at *place) *pipe {
+	p := &pipe{setup: s, far: far, place: at, wake: make(chan struct{}, 1), dead: make(chan struct{}), wrote: make(chan struct{})}
 	p.tasks.start(p.readAll)  // ends with the conduit, which fail ends
 	p.tasks.start(p.writeAll) // ends with its context, or with the conduit
 	return p
@@ -274,9 +275,16 @@ func (p *pipe) fail(err error) {
 	if !p.markEnded() {
 		return
 	}
+	p.place.leave()
 	p.calls.End(err)
 	close(p.dead)
-	p.tasks.start(func(context.Context) { p.far.end() }) // bounded by end itself
+	p.tasks.start(func(context.Context) { p.endFar() }) // bounded by end itself
+}
+
+// endFar makes the far end go away; its place is free when it has.
+func (p *pipe) endFar() {
+	p.far.end()
+	p.place.release()
 }
 
 func (p *pipe) markEnded() bool {
@@ -291,10 +299,11 @@ func (p *pipe) markEnded() bool {
 // queued gets a moment to be written.
 func (p *pipe) close(err error) {
 	if p.markEnded() {
+		p.place.leave()
 		p.calls.End(err)
 		close(p.dead)
 		within(p.wrote, noticeTime)
 	}
-	p.far.end()
+	p.endFar()
 	p.tasks.close()
 }

@@ -68,7 +68,7 @@ func (p *pool) borrow(ctx context.Context, l *legacy, req *mcp.Request) (*legacy
 		return s, giveBack(s), nil
 	}
 	sl := new(slot) // the handshake goes on when its request gives up
-	s, err = sl.get(ctx, l, l.opener(req.Client, address{onlyCall: true}))
+	s, err = sl.get(ctx, l, l.opener(req.Client, address{onlyCall: true}, false))
 	if err != nil {
 		p.forget()
 		sl.end(l)
@@ -139,6 +139,16 @@ func (p *pool) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open--
+}
+
+// oldest takes out the session that was idle for longest, nil where none is.
+func (p *pool) oldest() *legacySession {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) == 0 {
+		return nil
+	}
+	return p.dropLocked(0)
 }
 
 // sweep closes what was idle for too long, until nothing is idle.

@@ -6,18 +6,24 @@ package client
 import (
 	"context"
 	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // slot is the place of one legacy session: opened by the first who needs it, for
 // all who come meanwhile, and again when the server has lost it. The zero value
 // is an empty slot.
 type slot struct {
+	scope *mcp.Scope // whose the session is, nil where it is not a scope's
+
 	mu      sync.Mutex
 	cur     *legacySession
 	attempt *attempt // the handshake under way, or nil
 	ended   bool
 	tied    bool
-	users   int // of a slot that is let go with its last user
+	users   int // requests; of the slot for listens, those
+	rested  time.Time
 }
 
 // attempt is one handshake that several may wait for.
@@ -122,6 +128,23 @@ func (sl *slot) join() {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	sl.users++
+}
+
+// rest is the end of a request that has joined.
+func (sl *slot) rest() {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.users--
+	sl.rested = time.Now()
+}
+
+// idleSince returns when the last request ended, and false where one is under
+// way, or no session is open to be given up.
+func (sl *slot) idleSince() (time.Time, bool) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	idle := sl.users == 0 && sl.attempt == nil && sl.cur != nil && sl.cur.isAlive()
+	return sl.rested, idle
 }
 
 // leave lets the session go with the last of those who joined.

@@ -1,0 +1,107 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// ofScope returns the session of a request's scope, and what says that the
+// request is over.
+func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (*legacySession, func(clean bool), error) {
+	sl, err := l.slotOf(req.Scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	sl.join()
+	addr := address{onlyCall: l.dial.sharesStream(), unrelated: req.Scope.Unrelated()}
+	// A scope that nothing can be said to is no client's session.
+	s, err := sl.get(ctx, l, l.opener(req.Client, addr, addr.unrelated == nil))
+	if err != nil {
+		sl.rest()
+		return nil, nil, err
+	}
+	return s, func(bool) { sl.rest() }, nil
+}
+
+// slotOf returns the place of a scope's session, which ends with the scope.
+func (l *legacy) slotOf(scope *mcp.Scope) (*slot, error) {
+	v, ok := scope.Value(l, func() any { return &slot{scope: scope} })
+	if !ok {
+		return nil, l.fault(mcp.CodeSessionEnded, mcp.NotDispatched, nil, "the client's session has ended")
+	}
+	sl, ok := v.(*slot)
+	if !ok {
+		return nil, l.fault(mcp.CodeInternalError, mcp.NotDispatched, nil, "foreign value in the scope")
+	}
+	if !sl.tie() {
+		return sl, nil
+	}
+	l.hold(sl)
+	end := func() {
+		l.letGo(sl)
+		sl.end(l)
+	}
+	if !scope.OnEnd(end) {
+		end()
+	}
+	return sl, nil
+}
+
+// hold and letGo keep account of the slots of scopes that have not ended.
+func (l *legacy) hold(sl *slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil {
+		l.held = make(map[*slot]struct{})
+	}
+	l.held[sl] = struct{}{}
+}
+
+func (l *legacy) letGo(sl *slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, sl)
+}
+
+func (l *legacy) holding() []*slot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.held))
+}
+
+// makeRoom ends one session that nobody uses now, for the sake of another one. A
+// session in the pool is nobody's, and costs the next request a handshake. That of
+// a scope costs a client whatever the server keeps for it: it is asked for last,
+// the longest unused first, and only its owner can give it up. It reports false
+// where all are in use.
+func (l *legacy) makeRoom() bool {
+	if s := l.pool.oldest(); s != nil {
+		l.retire(s)
+		return true
+	}
+	for _, sl := range l.unused() {
+		if sl.scope.Yield() {
+			return true
+		}
+	}
+	return false
+}
+
+// unused returns the slots of scopes that have a session and no request under
+// way, the longest unused first.
+func (l *legacy) unused() []*slot {
+	since := make(map[*slot]time.Time)
+	for _, sl := range l.holding() {
+		if at, idle := sl.idleSince(); idle {
+			since[sl] = at
+		}
+	}
+	return slices.SortedFunc(maps.Keys(since), func(a, b *slot) int { return since[a].Compare(since[b]) })
+}
