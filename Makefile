@@ -10,10 +10,17 @@ MODULES = . $(patsubst %/go.mod,%,$(wildcard test/*/go.mod))
 # How long each fuzz target runs.
 FUZZTIME ?= 20s
 
+needs-%:
+	@.ci/needs $(subst -, ,$*)
+
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
 
-check: lint race interop ## what CI runs: everything that must be green before a merge
+# One after the other: what is missing is said first, and nothing competes with
+# tests that have deadlines.
+.NOTPARALLEL:
+
+check: needs-cc-npm lint race interop ## what CI runs: everything that must be green before a merge
 
 run: ## serve on loopback with the built-in demo backend, nothing configured
 	go run ./cmd/signalbox serve
@@ -24,7 +31,7 @@ build: ## bin/signalbox
 test: ## unit tests, in seconds
 	go test ./...
 
-race: ## unit tests with the race detector
+race: needs-cc ## unit tests with the race detector
 	go test -race -timeout 5m ./...
 
 lint: ## format, vet, linters, tidy go.mod; changes nothing
@@ -33,7 +40,7 @@ lint: ## format, vet, linters, tidy go.mod; changes nothing
 fmt: ## format all Go code
 	$(TOOL) golangci-lint fmt
 
-interop: ## real clients against real servers, direct and through signalbox
+interop: needs-npm ## real clients against real servers, direct and through signalbox
 	cd test/interop && go test -v -count=1 -timeout 15m ./...
 
 fuzz: ## each fuzz target for FUZZTIME (20s)
