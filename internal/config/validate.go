@@ -138,7 +138,7 @@ func checkTokens(c *Config, j *judge) {
 		case !isBearer(token.Value.Reveal()):
 			j.complain(p, "", "%q holds characters that no bearer token has, such as spaces or line breaks", p.name)
 		}
-		if n := len(token.Value.Reveal()); 0 < n && n < shortToken {
+		if len(token.Value.Reveal()) < shortToken {
 			const hint = `"openssl rand -hex 32" makes a better one`
 			j.note(p, hint, "%q holds a token of fewer than %d characters, which can be guessed", p.name, shortToken)
 		}

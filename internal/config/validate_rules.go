@@ -16,7 +16,9 @@ import (
 // what the server offers, only when its lists are there.
 //
 // Two rules that contradict each other are a problem. One that is only
-// superfluous changes nothing about what is offered, and is a note.
+// superfluous changes nothing about what is offered, and is a note. Notes are
+// seen only where there is no problem, so that they need not care for what is one:
+// a pattern that is empty, or stands in its list twice.
 
 // maxCompared is the length up to which lists of patterns are compared, because
 // each is compared with each. Longer ones are made by programs, which need no
@@ -85,6 +87,9 @@ func checkFilters(s *Server, p place, j *judge) {
 	lists := newRuleLists(s, p)
 	checkWithin(s.Include, lists.atInclude, j)
 	checkWithin(s.Exclude, lists.atExclude, j)
+	if len(s.Include) == 1 && covers(s.Include[0], anything) {
+		j.note(lists.atInclude.item(0), "", `%.80q includes everything, as it would be without "include"`, s.Include[0])
+	}
 	if i := excludesAll(s); i >= 0 {
 		lists.checkNothingOffered(s, i, j)
 		return // everything else that could be said of the lists follows from it
@@ -98,16 +103,15 @@ func excludesAll(s *Server) int {
 	return slices.IndexFunc(s.Exclude, func(pattern string) bool { return covers(pattern, anything) })
 }
 
-// checkWithin finds patterns of one list that a wider one of it covers. What
-// stands there twice has been said.
+// checkWithin finds patterns of one list that a wider one of it covers.
 func checkWithin(patterns []string, at place, j *judge) {
 	for i, narrow := range patterns {
 		wider := slices.IndexFunc(patterns, func(wide string) bool {
-			return wide != narrow && wide != "" && covers(wide, narrow)
+			return wide != narrow && covers(wide, narrow)
 		})
 		// Of two that mean the same, such as * and **, only the later one is
 		// superfluous.
-		if wider < 0 || i < wider && covers(narrow, patterns[wider]) || slices.Contains(patterns[:i], narrow) {
+		if wider < 0 || i < wider && covers(narrow, patterns[wider]) {
 			continue
 		}
 		j.note(at.item(i), "", "%.80q adds nothing to %.80q", narrow, patterns[wider])
@@ -158,7 +162,7 @@ func (l ruleLists) checkIdle(j *judge) {
 	}
 	for i, pattern := range l.exclude {
 		included := func(other string) bool { return meet(other, pattern) }
-		if pattern != "" && !slices.Contains(l.exclude[:i], pattern) && !slices.ContainsFunc(l.include, included) {
+		if !slices.ContainsFunc(l.include, included) {
 			j.note(l.atExclude.item(i), "", "%.80q excludes nothing: no name that it stands for is included", pattern)
 		}
 	}

@@ -1,0 +1,96 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestRulesWithoutEffect holds what is said of patterns against what they do: one
+// that is remarked on can be taken out, and no name notices; one that can be taken
+// out is remarked on. Where two patterns contradict each other only that is said.
+// The names are all short words of letters that the patterns have, and of one that
+// they have not.
+func TestRulesWithoutEffect(t *testing.T) {
+	names := wordsOf("abc", 5)
+	patterns := wordsOf("ab*", 2)[1:]
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		some := func(most int) []string {
+			var list []string
+			for _, i := range r.Perm(len(patterns))[:r.IntN(most+1)] {
+				list = append(list, patterns[i])
+			}
+			return list
+		}
+		s := Server{Name: "s", Command: "x", Include: some(3), Exclude: some(3)}
+		j := (&Config{Servers: []Server{s}}).judge()
+		if len(j.problems) > 0 {
+			continue
+		}
+		for key, list := range map[string]*[]string{"include": &s.Include, "exclude": &s.Exclude} {
+			whole := slices.Clone(*list)
+			for i := range whole {
+				before := offeredOf(&s, names)
+				*list = slices.Delete(slices.Clone(whole), i, i+1)
+				idle := slices.Equal(before, offeredOf(&s, names))
+				*list = whole
+				path := fmt.Sprintf("mcpServers.s.%s[%d]", key, i)
+				if idle && !j.notes.touch(path) && !twins(whole, i) {
+					t.Errorf("seed %d: include %q, exclude %q: %s has no effect, and nothing is said", seed, s.Include, s.Exclude, path)
+				}
+				if !idle && j.notes.touch(path) && !leavesNothing(&s, names) {
+					t.Errorf("seed %d: include %q, exclude %q: %s has an effect, and is said to have none: %v", seed, s.Include, s.Exclude, path, j.notes)
+				}
+			}
+		}
+	}
+}
+
+func offeredOf(s *Server, names []string) []string {
+	var offered []string
+	for _, name := range names {
+		if s.Offers(name) {
+			offered = append(offered, name)
+		}
+	}
+	return offered
+}
+
+// leavesNothing reports whether no name is offered, in which case the note is about
+// that.
+func leavesNothing(s *Server, names []string) bool { return len(offeredOf(s, names)) == 0 }
+
+// twins reports whether another pattern of a list means the same, so that either
+// of them can be the superfluous one.
+func twins(list []string, i int) bool {
+	for k, other := range list {
+		if k != i && covers(other, list[i]) && covers(list[i], other) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestManyPatterns holds that a list which a program made is not compared with
+// itself: the time would grow by the square.
+func TestManyPatterns(t *testing.T) {
+	for n, want := range map[int]int{maxCompared: maxCompared - 1, maxCompared + 1: 0} {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = strings.Repeat("a", i+1) + anything
+		}
+		for _, s := range []Server{{Include: list}, {Exclude: list}} {
+			s.Name, s.Command = "s", "x"
+			c := &Config{Servers: []Server{s}}
+			if got := len(c.judge().notes); got != want {
+				t.Errorf("%d patterns: %d notes, want %d", n, got, want)
+			}
+		}
+	}
+}
