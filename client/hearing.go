@@ -4,6 +4,7 @@
 package client
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -11,87 +12,94 @@ import (
 )
 
 // hearing are the calls on a shared pipe that asked for log messages. A message
-// names no call; it can only be about one that asked, under way or lately given
-// up (2026-07-28, server/utilities/logging). The zero value is ready.
+// names no call, on a pipe: it can only be about one that asked for its level,
+// under way or lately given up (2026-07-28, server/utilities/logging). The zero
+// value is ready.
 type hearing struct {
 	mu   sync.Mutex
-	open map[mcp.ID]*mcp.Scope
+	open []heard // oldest first
 
 	// gaveUp are those that were given up and are not answered yet: about them
 	// the server may go on to log, for abandonedTime at the most.
-	gaveUp map[mcp.ID]givenUpCall
+	gaveUp []heard
 }
 
-// givenUpCall is whose a call was, where that is known, and since when it is
-// nobody's.
-type givenUpCall struct {
-	scope *mcp.Scope
-	at    time.Time
+// heard is one of them.
+type heard struct {
+	id    mcp.ID
+	level mcp.LogLevel // the lowest that it asked for
+	scope *mcp.Scope   // whose it is, nil where that is not known
+	ended time.Time    // when it was given up
 }
 
-func (h *hearing) begin(id mcp.ID, scope *mcp.Scope) {
+func (c *heard) isSameClient(o *heard) bool { return c.scope != nil && c.scope == o.scope }
+
+func (h *hearing) begin(id mcp.ID, level mcp.LogLevel, scope *mcp.Scope) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.open == nil {
-		h.open = make(map[mcp.ID]*mcp.Scope)
-	}
-	h.open[id] = scope
+	h.open = append(h.open, heard{id: id, level: level, scope: scope})
 }
 
 func (h *hearing) end(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.open, id)
+	h.open = without(h.open, id)
 }
 
 // abandon notes that a call was given up.
 func (h *hearing) abandon(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	scope, asked := h.open[id]
-	if !asked {
-		return
-	}
 	h.forgetLocked()
-	if h.gaveUp == nil {
-		h.gaveUp = make(map[mcp.ID]givenUpCall)
+	for _, c := range h.open {
+		if c.id == id {
+			c.ended = time.Now()
+			h.gaveUp = append(h.gaveUp, c)
+		}
 	}
-	h.gaveUp[id] = givenUpCall{scope: scope, at: time.Now()}
 }
 
 // answered notes that the server is done with a call, given up or not.
 func (h *hearing) answered(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.gaveUp, id)
+	h.gaveUp = without(h.gaveUp, id)
+}
+
+func without(calls []heard, id mcp.ID) []heard {
+	return slices.DeleteFunc(calls, func(c heard) bool { return c.id == id })
 }
 
 // forgetLocked forgets what was given up too long ago to matter.
 func (h *hearing) forgetLocked() {
-	for id, c := range h.gaveUp {
-		if time.Since(c.at) >= abandonedTime {
-			delete(h.gaveUp, id)
-		}
-	}
+	h.gaveUp = slices.DeleteFunc(h.gaveUp, func(c heard) bool { return time.Since(c.ended) >= abandonedTime })
 }
 
-// only returns the call that a log message must be about, or no id: where
-// several asked, and where it may be about a call of another client.
-func (h *hearing) only() mcp.ID {
+// addressee returns the call to which a log message of the level is given, or no
+// id. What it may be about has to be of one client: a message is nobody's rather
+// than another client's. Among the calls of one client the oldest gets it.
+func (h *hearing) addressee(level mcp.LogLevel) mcp.ID {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.open) != 1 {
-		return mcp.ID{}
-	}
 	h.forgetLocked()
-	var only mcp.ID
-	for id, scope := range h.open {
-		only = id
-		for _, c := range h.gaveUp {
-			if c.scope == nil || c.scope != scope {
-				return mcp.ID{}
-			}
+	var to *heard
+	for i := range h.open {
+		c := &h.open[i]
+		switch {
+		case level < c.level: // a server sends a call nothing below what it asked for
+		case to == nil:
+			to = c
+		case !to.isSameClient(c):
+			return mcp.ID{}
 		}
 	}
-	return only
+	if to == nil {
+		return mcp.ID{}
+	}
+	for i := range h.gaveUp {
+		if c := &h.gaveUp[i]; level >= c.level && !to.isSameClient(c) {
+			return mcp.ID{}
+		}
+	}
+	return to.id
 }

@@ -22,42 +22,67 @@ func TestWhoHearsALogMessage(t *testing.T) {
 		want mcp.ID
 	}{
 		{"nobody asked", func(*hearing) {}, mcp.ID{}},
-		{"the only one that asked", func(h *hearing) { h.begin(one, nil) }, one},
-		{"two asked", func(h *hearing) { h.begin(one, ann); h.begin(two, ann) }, mcp.ID{}},
-		{"one of two has ended", func(h *hearing) { h.begin(one, ann); h.begin(two, bob); h.end(one) }, two},
-		{"given up by another client", func(h *hearing) { h.begin(one, ann); h.abandon(one); h.end(one); h.begin(two, bob) }, mcp.ID{}},
-		{"given up by nobody knows whom", func(h *hearing) { h.begin(one, nil); h.abandon(one); h.end(one); h.begin(two, nil) }, mcp.ID{}},
-		{"given up by the same client", func(h *hearing) { h.begin(one, ann); h.abandon(one); h.end(one); h.begin(two, ann) }, two},
+		{"the only one that asked", func(h *hearing) { h.begin(one, mcp.LogInfo, nil) }, one},
+		{"two clients asked", func(h *hearing) { h.begin(one, mcp.LogInfo, ann); h.begin(two, mcp.LogInfo, bob) }, mcp.ID{}},
+		{"two asked, and may be two clients", func(h *hearing) { h.begin(one, mcp.LogInfo, nil); h.begin(two, mcp.LogInfo, nil) }, mcp.ID{}},
+		{"one client asked twice", func(h *hearing) { h.begin(two, mcp.LogInfo, ann); h.begin(one, mcp.LogInfo, ann) }, two},
+		{"the other wants nothing so low", func(h *hearing) { h.begin(one, mcp.LogError, ann); h.begin(two, mcp.LogDebug, bob) }, two},
+		{"nobody wants anything so low", func(h *hearing) { h.begin(one, mcp.LogNotice, ann) }, mcp.ID{}},
+		{"given up by one who wanted nothing so low", func(h *hearing) {
+			h.begin(one, mcp.LogWarning, ann)
+			h.abandon(one)
+			h.end(one)
+			h.begin(two, mcp.LogInfo, bob)
+		}, two},
+		{"one of two has ended", func(h *hearing) { h.begin(one, mcp.LogInfo, ann); h.begin(two, mcp.LogInfo, bob); h.end(one) }, two},
+		{"given up by another client", func(h *hearing) {
+			h.begin(one, mcp.LogInfo, ann)
+			h.abandon(one)
+			h.end(one)
+			h.begin(two, mcp.LogInfo, bob)
+		}, mcp.ID{}},
+		{"given up by nobody knows whom", func(h *hearing) {
+			h.begin(one, mcp.LogInfo, nil)
+			h.abandon(one)
+			h.end(one)
+			h.begin(two, mcp.LogInfo, nil)
+		}, mcp.ID{}},
+		{"given up by the same client", func(h *hearing) {
+			h.begin(one, mcp.LogInfo, ann)
+			h.abandon(one)
+			h.end(one)
+			h.begin(two, mcp.LogInfo, ann)
+		}, two},
 		{"given up by several", func(h *hearing) {
-			h.begin(one, ann)
-			h.begin(two, bob)
+			h.begin(one, mcp.LogInfo, ann)
+			h.begin(two, mcp.LogInfo, bob)
 			h.abandon(one)
 			h.abandon(two)
 			h.end(one)
 			h.end(two)
-			h.begin(three, bob)
+			h.begin(three, mcp.LogInfo, bob)
 		}, mcp.ID{}},
 		{"given up, and answered since", func(h *hearing) {
-			h.begin(one, ann)
+			h.begin(one, mcp.LogInfo, ann)
 			h.abandon(one)
 			h.end(one)
 			h.answered(one)
-			h.begin(two, bob)
+			h.begin(two, mcp.LogInfo, bob)
 		}, two},
-		{"given up without having asked", func(h *hearing) { h.abandon(one); h.begin(two, bob) }, two},
+		{"given up without having asked", func(h *hearing) { h.abandon(one); h.begin(two, mcp.LogInfo, bob) }, two},
 		{"given up long ago", func(h *hearing) {
-			h.begin(one, ann)
+			h.begin(one, mcp.LogInfo, ann)
 			h.abandon(one)
 			h.end(one)
 			time.Sleep(abandonedTime)
-			h.begin(two, bob)
+			h.begin(two, mcp.LogInfo, bob)
 		}, two},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var h hearing
 				tt.do(&h)
-				if got := h.only(); got != tt.want {
+				if got := h.addressee(mcp.LogInfo); got != tt.want {
 					t.Errorf("got call %q, want %q", got, tt.want)
 				}
 			})

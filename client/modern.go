@@ -48,8 +48,8 @@ type outgoing struct {
 	params  *mcp.Object
 	msg     []byte
 
-	logs  bool       // the request wants log messages
-	scope *mcp.Scope // whose it is, where that is known
+	logs  mcp.LogLevel // the lowest level of log messages that it asks for, LogNone if for none
+	scope *mcp.Scope   // whose it is, where that is known
 }
 
 func (p *modern) era() mcp.Era { return mcp.EraModern }
@@ -83,7 +83,7 @@ func (p *modern) call(ctx context.Context, req *mcp.Request, params *mcp.Object,
 		call.Finish(session.Terminal{Err: err})
 		return nil, err
 	}
-	out := &outgoing{method: req.Method, version: p.version, params: &full, logs: req.LogLevel != mcp.LogNone, scope: req.Scope}
+	out := &outgoing{method: req.Method, version: p.version, params: &full, logs: asksFor(req.LogLevel), scope: req.Scope}
 	out.msg = mcp.AppendRequest(nil, call.ID(), req.Method, full.Bytes())
 	release := p.wire.begin(call, out)
 	defer release()
@@ -102,13 +102,10 @@ func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Ca
 	e.SetText(mcp.MetaVersion, string(p.version))
 	e.Set(mcp.MetaClientInfo, p.infoOf(req.Client))
 	e.Set(mcp.MetaClientCapabilities, capabilitiesOf(req.Client))
-	switch req.LogLevel {
-	case mcp.LogNone:
+	if level := asksFor(req.LogLevel); level == mcp.LogNone {
 		e.Delete(mcp.MetaLogLevel)
-	case mcp.LogUnset:
-		e.SetText(mcp.MetaLogLevel, mcp.LogInfo.String())
-	default:
-		e.SetText(mcp.MetaLogLevel, req.LogLevel.String())
+	} else {
+		e.SetText(mcp.MetaLogLevel, level.String())
 	}
 	if params.Has(mcp.MetaProgressToken) {
 		e.Set(mcp.MetaProgressToken, call.ID().AppendTo(nil))
@@ -118,6 +115,15 @@ func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Ca
 		return mcp.Object{}, p.fault(mcp.CodeInternalError, mcp.NotDispatched, err, "its request could not be written")
 	}
 	return full, nil
+}
+
+// asksFor returns the level that a modern request names. A client that left it to
+// the server gets what most servers send.
+func asksFor(level mcp.LogLevel) mcp.LogLevel {
+	if level == mcp.LogUnset {
+		return mcp.LogInfo
+	}
+	return level
 }
 
 // ignoreAsk drops a request of the server. A modern server has no way to ask but

@@ -36,8 +36,8 @@ func (w *modernPipe) open(method string) (*session.Call, error) {
 }
 
 func (w *modernPipe) begin(call *session.Call, out *outgoing) (release func()) {
-	if out.logs {
-		w.hearing.begin(call.ID(), out.scope)
+	if out.logs != mcp.LogNone {
+		w.hearing.begin(call.ID(), out.logs, out.scope)
 	}
 	w.pipe.begin(call, out.msg)
 	return func() { w.hearing.end(call.ID()) }
@@ -79,12 +79,22 @@ func (w *modernPipe) addressee(m *mcp.Message) *session.Call {
 		w.endListen(m)
 		return nil
 	case m.Method == methodMessage:
-		return w.calls.Find(w.hearing.only())
+		return w.calls.Find(w.hearing.addressee(levelOf(m)))
 	case w.abandoned.lately():
 		return nil
 	default:
 		return w.calls.Only(methodListen)
 	}
+}
+
+// levelOf returns the level of a log message. One that is not known may be for
+// whoever has asked for any.
+func levelOf(m *mcp.Message) mcp.LogLevel {
+	name, _ := m.Params.Text(mcp.FieldLevel)
+	if level, ok := mcp.ParseLogLevel(name); ok {
+		return level
+	}
+	return mcp.LogEmergency
 }
 
 // endListen ends a subscription that the server has torn down

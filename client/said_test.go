@@ -139,3 +139,50 @@ func TestEarlyWords(t *testing.T) {
 		}
 	})
 }
+
+// A log message on a pipe that clients share goes to the client that alone can
+// have asked for it: by its level, or because all calls under way are its own.
+func TestLogMessagesOnASharedPipe(t *testing.T) {
+	type asking struct {
+		scope *mcp.Scope
+		level mcp.LogLevel
+	}
+	ann, bob := mcp.NewScope("ann", nil), mcp.NewScope("bob", nil)
+	tests := map[string]struct {
+		calls [2]asking
+		want  [2]int // messages
+	}{
+		"two clients, one level":        {[2]asking{{ann, mcp.LogInfo}, {bob, mcp.LogInfo}}, [2]int{0, 0}},
+		"two clients, one wants less":   {[2]asking{{ann, mcp.LogError}, {bob, mcp.LogInfo}}, [2]int{0, 1}},
+		"two clients, one wants none":   {[2]asking{{ann, mcp.LogInfo}, {bob, mcp.LogNone}}, [2]int{1, 0}},
+		"two clients who left it open":  {[2]asking{{ann, mcp.LogUnset}, {bob, mcp.LogUnset}}, [2]int{0, 0}},
+		"one client with two calls":     {[2]asking{{ann, mcp.LogInfo}, {ann, mcp.LogDebug}}, [2]int{1, 0}},
+		"who has no session is unknown": {[2]asking{{nil, mcp.LogInfo}, {nil, mcp.LogInfo}}, [2]int{0, 0}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				lines := make(chan *zoo.Line, 2)
+				s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { lines <- x }}}
+				c, _ := dialLines(t, s, client.Config{})
+				var callers [2]recorder
+				var calls [2]*running
+				var at [2]*zoo.Line
+				for i, a := range tt.calls {
+					req := in(a.scope, echo(t))
+					req.LogLevel = a.level
+					calls[i] = launch(t, c, req, &callers[i])
+					at[i] = <-lines
+				}
+				at[0].Send(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"whose?"}}`)
+				for i := range calls {
+					at[i].Polite()
+					calls[i].wantResult(t, `{"content":[]}`)
+				}
+				if got := [2]int{len(callers[0].notifications()), len(callers[1].notifications())}; got != tt.want {
+					t.Errorf("messages %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
