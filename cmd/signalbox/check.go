@@ -56,6 +56,7 @@ func (e *env) check(file string) error {
 	case err != nil:
 		return fmt.Errorf("check %s: %w", file, err)
 	}
+	leaveSelf(cfg)
 	return e.printText(e.Stdout, checked(file, cfg))
 }
 

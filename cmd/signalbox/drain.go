@@ -5,12 +5,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -41,10 +43,27 @@ func isLocal(addr string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
+// backendsEnd is what the backends may take to end after the last call has: the
+// process of one is given 5 s after its input was closed and 5 s after it was
+// asked to end (2026-07-28, basic/transports/stdio, "Shutdown"), and is killed.
+const backendsEnd = 12 * time.Second
+
+// hardDeadline returns what the whole end takes at most, or -1 where the
+// configuration lets running calls take as long as they like.
+func hardDeadline(delay, timeout time.Duration) time.Duration {
+	if timeout < 0 {
+		return -1
+	}
+	return max(delay, 0) + timeout + backendsEnd + lastWords
+}
+
 // drain ends the service in order: it says that it is not ready and takes no new
-// sessions, gives load balancers the time to notice, lets the running calls end, and ends the
-// backends. One more signal cuts what is left of that. Then release lets the
-// signals go, so that the third ends the process.
+// sessions, gives load balancers the time to notice, lets the running calls end,
+// and ends the backends. One more signal cuts what is left of that. Then release
+// lets the signals go, so that the third ends the process.
+//
+// All of that has one deadline, which is said at the start: whoever sends the
+// signal has to know after which time to send a stronger one.
 func (s *service) drain(ctx context.Context, signals <-chan os.Signal, release func()) error {
 	d := s.cfg.Effective().Drain
 	ctx, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -53,9 +72,46 @@ func (s *service) drain(ctx context.Context, signals <-chan os.Signal, release f
 	go cutOnSignal(ctx, signals, func() { cut(); release() })
 
 	s.gateway.Drain()
-	s.log.InfoContext(ctx, "shutting down; one more signal ends it at once", slog.Duration("delay", max(d.Delay, 0)), slog.Duration("timeout", d.Timeout))
-	wait(ctx, d.Delay)
-	err := s.shutdown(ctx, d.Timeout)
+	hard := hardDeadline(d.Delay, d.Timeout)
+	s.log.InfoContext(ctx, "shutting down; one more signal ends it at once",
+		slog.Int("running", s.gateway.Status().InFlight), noneOr("delay", d.Delay), noneOr("timeout", d.Timeout), noneOr("deadline", hard))
+	return within(hard, func() error { return s.end(ctx, d.Delay, d.Timeout) })
+}
+
+// noneOr is a duration for the log, in which a negative one is no limit.
+func noneOr(key string, d time.Duration) slog.Attr {
+	if d < 0 {
+		return slog.String(key, "none")
+	}
+	return slog.Duration(key, d)
+}
+
+// errHardDeadline is returned where something did not end that has to.
+var errHardDeadline = errors.New("not everything ended within the deadline; what is left dies with this process")
+
+// within runs end, and no longer waits for it after the time, if that is not
+// negative.
+func within(d time.Duration, end func() error) error {
+	if d < 0 {
+		return end()
+	}
+	ended := make(chan error, 1)
+	// Ends with end, which has bounds of its own; beyond the deadline it ends with
+	// the process.
+	go func() { ended <- end() }()
+	late := time.NewTimer(d)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late.C:
+		return errHardDeadline
+	}
+}
+
+func (s *service) end(ctx context.Context, delay, timeout time.Duration) error {
+	wait(ctx, delay)
+	err := s.shutdown(ctx, timeout)
 	if s.flags.stdio {
 		<-s.stdio // if it ended only now, it was we who ended it
 	}
@@ -66,19 +122,29 @@ func (s *service) drain(ctx context.Context, signals <-chan os.Signal, release f
 // shutdown ends the gateway. Calls that had to be cut are told so and logged;
 // they are no failure of the command.
 func (s *service) shutdown(ctx context.Context, timeout time.Duration) error {
-	bounded := ctx
 	if timeout >= 0 {
 		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, timeout)
+		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	err := s.gateway.Shutdown(bounded)
-	if err != nil && bounded.Err() != nil {
-		s.log.WarnContext(ctx, "not everything had ended and was cut", slog.Any("error", err))
+	// What is running is counted before it is cut, because nobody knows it after.
+	patience, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	var running atomic.Int64
+	stop := context.AfterFunc(ctx, func() {
+		running.Store(int64(s.gateway.Status().InFlight))
+		cut()
+	})
+	defer stop()
+	err := s.gateway.Shutdown(patience)
+	switch {
+	case err == nil:
 		return nil
-	}
-	if err != nil {
+	case patience.Err() == nil:
 		return fmt.Errorf("shut down: %w", err)
+	}
+	if n := running.Load(); n > 0 {
+		s.log.WarnContext(ctx, "what was still running was cut; its clients are told that it may have run", slog.Int64("running", n))
 	}
 	return nil
 }

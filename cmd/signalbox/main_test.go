@@ -54,6 +54,7 @@ func TestScripts(t *testing.T) {
 			"expect": scriptExpect,
 			"signal": scriptSignal,
 			"finish": scriptFinish,
+			"exits":  scriptExits,
 			"get":    scriptGet,
 			"until":  scriptUntil,
 		},

@@ -190,6 +190,25 @@ func scriptFinish(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
+// scriptExits is "exits CODE ARGS": it runs signalbox, which has to end with that
+// code.
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: exits CODE ARGS")
+	}
+	code := exitOK
+	if err := ts.Exec("signalbox", args[1:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
 // scriptGet is "get URL STATUS": it leaves the body as stdout.
 func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {

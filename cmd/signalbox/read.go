@@ -31,7 +31,7 @@ with --output, or printed with --json.`,
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole result as JSON, as the server gave it")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "", "write the contents to this `FILE`")
+	cmd.Flags().VarP(wordFlag{&f.output}, "output", "o", "write the contents to this `FILE`")
 	return cmd
 }
 

@@ -4,9 +4,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -35,8 +37,12 @@ func usagef(format string, args ...any) error {
 func run(ctx context.Context, e *env, args []string) int {
 	root := newRoot(e) //nolint:contextcheck // the commands take ctx when they run
 	root.SetArgs(args)
+	// What cobra prints, help and completions, it prints without looking back: a
+	// script that a full disk cut in half would pass for a whole one.
+	printed := &firstError{to: e.Stdout}
+	root.SetOut(printed)
 	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
+	if err = cmp.Or(err, printed.err); err == nil {
 		return exitOK
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
@@ -45,6 +51,22 @@ func run(ctx context.Context, e *env, args []string) int {
 	}
 	e.complain(err.Error())
 	return exitFailed
+}
+
+// firstError is a writer that remembers the first error there was.
+type firstError struct {
+	to  io.Writer
+	err error
+}
+
+// Write writes, as long as all went well.
+func (w *firstError) Write(p []byte) (int, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	n, err := w.to.Write(p)
+	w.err = err
+	return n, err
 }
 
 // complain writes each line of a message to standard error. What is in it may
@@ -73,14 +95,48 @@ version, uses any server, of any protocol version.`,
 	root.SetIn(e.Stdin)
 	root.SetOut(e.Stdout)
 	root.SetErr(e.Stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newServe(e),
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
 		newCheck(e), newVersion(e),
 	)
+	root.SetHelpCommand(newHelp())
+	demandShell(root)
 	return root
+}
+
+// newHelp is cobra's help command, but that a command which does not exist is
+// the mistake that it is everywhere else, and not a success.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return usageError{err}
+			}
+			if len(rest) > 0 {
+				return knownCommand(found, rest)
+			}
+			return found.Help()
+		},
+	}
+}
+
+// demandShell has cobra's completion command refuse a shell that it does not
+// know. Alone it would print its help where a shell is to read a script.
+func demandShell(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "completion" {
+			continue
+		}
+		cmd.Args = knownCommand
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 }
 
 // knownCommand refuses a command that there is not, with the ones that it could

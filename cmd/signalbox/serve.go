@@ -42,17 +42,9 @@ second one cuts them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), e, f) },
 	}
 	configFlag(cmd, &f.config)
-	cmd.Flags().StringVar(&f.listen, "listen", "", `address to listen on, host:port; port 0 takes a free one (default "127.0.0.1:7777")`)
+	addWord(cmd, &f.listen, "listen", "`ADDRESS` to listen on, host:port; port 0 takes a free one (default \"127.0.0.1:7777\")")
 	cmd.Flags().BoolVar(&f.stdio, "stdio", false, "serve one client on standard input and output; no HTTP unless --listen is given too")
 	return cmd
-}
-
-// configFlag adds the flag that names the configuration file.
-func configFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "config", "", "configuration `FILE` (default: "+configNames+", else a demo)")
-	if err := cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {
-		panic(err) //nolint:forbidigo // the flag was added in the line above
-	}
 }
 
 // service is serve at work.
@@ -69,7 +61,15 @@ type service struct {
 
 // serve runs until a signal, the end of standard input, or a failure.
 func serve(ctx context.Context, e *env, f serveFlags) error {
-	s := &service{env: e, flags: f, source: e.source(f.config), stdio: make(chan error, 1)}
+	j := newJournal(e.Stderr)
+	defer j.close()
+	own := *e
+	own.Stderr = j
+	s := &service{env: &own, flags: f, source: e.source(f.config), stdio: make(chan error, 1)}
+	// A reader that goes away is no reason to end the calls of others: a process
+	// that takes this signal gets an error from its writes instead.
+	_, obey := e.Signals(syscall.SIGPIPE)
+	defer obey()
 	// Before anything is started, so that a signal never finds it half done.
 	signals, stop := e.Signals(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -106,13 +106,17 @@ func (s *service) open(ctx context.Context) error {
 	}
 	s.http.serve(s.gateway, s.log)
 	if s.flags.stdio {
-		// Ends with standard input or with the gateway; drain waits for it.
-		go func() {
-			defer close(s.stdio)
-			s.stdio <- s.gateway.ServeStdio(ctx, s.Stdin, s.Stdout)
-		}()
+		// Ends with either pipe or with the gateway; drain waits for it.
+		go s.serveStdio(ctx)
 	}
 	return nil
+}
+
+func (s *service) serveStdio(ctx context.Context) {
+	defer close(s.stdio)
+	ctx, gone := context.WithCancelCause(ctx)
+	defer gone(nil)
+	s.stdio <- s.gateway.ServeStdio(ctx, s.Stdin, hangup{s.Stdout, gone})
 }
 
 // load reads the configuration and lays over it what the command line says.
@@ -125,6 +129,9 @@ func (s *service) load() (*signalbox.Config, error) {
 		cfg.Listen = s.flags.listen
 	}
 	localDrain(cfg, s.flags.http())
+	if s.flags.http() {
+		leaveSelf(cfg)
+	}
 	return cfg, blameFlag(cfg.Validate(), s.flags.listen)
 }
 
@@ -150,6 +157,9 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 		case <-ctx.Done():
 			return nil
 		case err := <-s.stdio:
+			if ctx.Err() != nil {
+				return nil // the end that was wanted reached the client first
+			}
 			return err
 		case err := <-s.http.failed():
 			return err

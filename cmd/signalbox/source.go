@@ -38,7 +38,15 @@ func (s source) load() (*signalbox.Config, error) {
 	if s.isDemo() {
 		return &signalbox.Config{}, nil
 	}
-	return signalbox.LoadConfig(s.path, s.lookup)
+	if err := s.refuseLoop(); err != nil {
+		return nil, err
+	}
+	cfg, err := signalbox.LoadConfig(s.path, s.lookup)
+	if err != nil {
+		return nil, err
+	}
+	s.markBackends(cfg)
+	return cfg, nil
 }
 
 // options are those of a Gateway for the configuration.

@@ -32,7 +32,7 @@ type targetFlags struct {
 
 func (f *targetFlags) add(cmd *cobra.Command) {
 	configFlag(cmd, &f.config)
-	cmd.Flags().StringVar(&f.url, "url", "", "talk to the MCP server at this `URL` instead; "+tokenVariable+" may hold a bearer token for it")
+	addWord(cmd, &f.url, "url", "talk to the MCP server at this `URL` instead; "+tokenVariable+" may hold a bearer token for it")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header with --url, as `'Name: value'`; may be repeated")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "write the log, with what the backends say on standard error")
 }

@@ -1,0 +1,167 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+func TestHardDeadline(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name                 string
+		delay, timeout, want time.Duration
+	}{
+		{"the default beyond loopback", 5 * time.Second, time.Minute, 79 * time.Second},
+		{"on a laptop", -1, time.Minute, 74 * time.Second},
+		{"nothing is waited for", 0, 0, 14 * time.Second},
+		{"calls take as long as they like", 5 * time.Second, -1, -1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := hardDeadline(tt.delay, tt.timeout); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, tt := range []struct {
+		name     string
+		deadline time.Duration
+		takes    time.Duration
+		err      error
+		want     error
+		after    time.Duration
+	}{
+		{"in time", time.Minute, time.Second, nil, nil, time.Second},
+		{"an error in time", time.Minute, time.Second, broken, broken, time.Second},
+		{"late", time.Minute, time.Hour, nil, errHardDeadline, time.Minute},
+		{"no deadline", -1, time.Hour, broken, broken, time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				err := within(tt.deadline, func() error {
+					time.Sleep(tt.takes)
+					return tt.err
+				})
+				if got := time.Since(start); !errors.Is(err, tt.want) || got != tt.after {
+					t.Errorf("got %v after %v, want %v after %v", err, got, tt.want, tt.after)
+				}
+				time.Sleep(tt.takes) // what was late ends here; in a process, with it
+			})
+		})
+	}
+}
+
+// draining is a service without a listener, whose one backend is h.
+func draining(t *testing.T, h mcp.Handler, d signalbox.Config) (*service, *testEnv) {
+	t.Helper()
+	e := newTestEnv(t, "")
+	logger := slog.New(slog.NewTextHandler(e.err, nil))
+	own := ""
+	gw, err := signalbox.New(d, signalbox.Options{
+		Logger:    logger,
+		InProcess: []signalbox.InProcess{{Name: "b", Prefix: &own, Handler: h}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &service{env: e.env, cfg: &d, log: logger, gateway: gw}, e
+}
+
+func idle() mcp.Handler {
+	return mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no %s", req.Method)
+	})
+}
+
+// The delay is for load balancers, and a second signal cuts it. Nothing was
+// running then, so nothing is said to have been cut.
+func TestSecondSignalCutsTheDelay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var cfg signalbox.Config
+		cfg.Drain.Delay = time.Hour
+		s, e := draining(t, idle(), cfg)
+		signals := make(chan os.Signal, 3)
+		released := make(chan struct{})
+		time.AfterFunc(time.Minute, func() { signals <- syscall.SIGTERM })
+		start := time.Now()
+		if err := s.drain(t.Context(), signals, func() { close(released) }); err != nil {
+			t.Error(err)
+		}
+		if got := time.Since(start); got < time.Minute || got > 2*time.Minute {
+			t.Errorf("it ended after %v, want a minute", got)
+		}
+		<-released // so that a third signal ends the process
+		said := e.err.String()
+		if !strings.Contains(said, "running=0 delay=1h0m0s timeout=1m0s deadline=1h1m14s") {
+			t.Errorf("the deadlines were not said: %s", said)
+		}
+		if strings.Contains(said, "was cut") {
+			t.Errorf("nothing was running, and it said: %s", said)
+		}
+	})
+}
+
+// SIGHUP asks for a reload, which there is none of any more; it must not cut.
+func TestHangupDoesNotCutTheDrain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		signals := make(chan os.Signal, 3)
+		cut := make(chan struct{})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			cutOnSignal(ctx, signals, func() { close(cut) })
+		}()
+		signals <- syscall.SIGHUP
+		synctest.Wait()
+		select {
+		case <-cut:
+			t.Fatal("SIGHUP cut the drain")
+		default:
+		}
+		signals <- os.Interrupt
+		<-cut
+		<-ended
+		cancel()
+		cutOnSignal(ctx, signals, func() { t.Error("cut after the end") })
+	})
+}
+
+// Where the configuration sets no limit to running calls, no deadline is
+// promised either.
+func TestDrainWithoutLimitPromisesNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var cfg signalbox.Config
+		cfg.Drain.Delay, cfg.Drain.Timeout = -1, -1
+		s, e := draining(t, idle(), cfg)
+		if err := s.drain(t.Context(), make(chan os.Signal), func() {}); err != nil {
+			t.Error(err)
+		}
+		if said := e.err.String(); !strings.Contains(said, "running=0 delay=none timeout=none deadline=none") {
+			t.Errorf("said %s", said)
+		}
+	})
+}

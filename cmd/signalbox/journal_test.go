@@ -1,0 +1,117 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestJournalWritesInOrder(t *testing.T) {
+	t.Parallel()
+	var out lockedBuffer
+	j := newJournal(&out)
+	var want strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(j, "record %d\n", i)
+		fmt.Fprintf(&want, "record %d\n", i)
+	}
+	j.close()
+	if got := out.String(); got != want.String() {
+		t.Errorf("got %d bytes, want %d", len(got), want.Len())
+	}
+}
+
+// A terminal that is held, or a pipe that nobody reads, costs records and never
+// a call: FAULTS, "log pipe blocked".
+func TestJournalNeverWaitsForItsReader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		j := newJournal(w)
+		fmt.Fprintln(j, "the first is being written")
+		synctest.Wait() // follow is in its write, where it stays
+		record := strings.Repeat("x", 1023) + "\n"
+		for range journalRoom/len(record) + 7 {
+			if n, err := io.WriteString(j, record); n != len(record) || err != nil {
+				t.Fatalf("a write returned %d, %v", n, err)
+			}
+		}
+		read := make(chan string, 1)
+		go func() {
+			all, _ := io.ReadAll(r)
+			read <- string(all)
+		}()
+		synctest.Wait()
+		fmt.Fprintln(j, "the last")
+		j.close()
+		w.Close()
+		all := <-read
+		if want := "signalbox: 7 records of the log dropped, because nobody read it\nthe last\n"; !strings.HasSuffix(all, want) {
+			t.Errorf("it ended with %q, want %q", all[max(0, len(all)-200):], want)
+		}
+		if got := strings.Count(all, record); got != journalRoom/len(record) {
+			t.Errorf("%d records were kept, want %d", got, journalRoom/len(record))
+		}
+	})
+}
+
+// The end of the command does not wait for ever for a reader that does not read.
+func TestJournalEndsWithoutItsReader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		j := newJournal(w)
+		fmt.Fprintln(j, "nobody reads this")
+		start := time.Now()
+		j.close()
+		if waited := time.Since(start); waited != journalEnd {
+			t.Errorf("close waited %v, want %v", waited, journalEnd)
+		}
+		r.Close() // and with it the write that was waiting
+		<-j.ended
+	})
+}
+
+// brokenWriter fails, and counts how often it was tried.
+type brokenWriter struct{ tried int }
+
+func (w *brokenWriter) Write([]byte) (int, error) {
+	w.tried++
+	return 0, errors.New("the reader went away")
+}
+
+// A reader that went away is no reason to stop, nor to stop trying: the writer
+// may be a file on a disk that is full for a moment.
+func TestJournalOutlivesItsReader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var w brokenWriter
+		j := newJournal(&w)
+		for range 3 {
+			if _, err := fmt.Fprintln(j, "x"); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		j.close()
+		if w.tried < 3 {
+			t.Errorf("tried %d times, want at least 3", w.tried)
+		}
+	})
+}
+
+func TestJournalThatSaidNothing(t *testing.T) {
+	t.Parallel()
+	var out lockedBuffer
+	newJournal(&out).close()
+	if got := out.String(); got != "" {
+		t.Errorf("wrote %q", got)
+	}
+}
