@@ -8,14 +8,28 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 const annotationKey = "x-mcp-header"
 
+// maxParamHeaders is how many arguments of one tool may be mirrored. Servers of
+// HTTP commonly refuse a request with more than a hundred headers, so that no call
+// of such a tool would arrive; and what a call costs grows with their number.
+const maxParamHeaders = 128
+
+// maxFaults is how many broken annotations are named: enough to mend them in one
+// go, and no more than a log line holds.
+const maxFaults = 16
+
 // ParamHeaders returns the x-mcp-header annotations of a tool's input schema, in
-// the order in which they stand. The error, if any, names every annotation that
-// breaks a rule; a tool of such a schema must not be offered over HTTP.
+// the order in which they stand; the result belongs to the caller. A schema
+// without any has none, whatever else is wrong with it: that is not judged here.
+//
+// The error, if any, names the annotations that break a rule, up to 16 of them; a
+// tool of such a schema must not be offered over HTTP (2026-07-28,
+// basic/transports/streamable-http, "Schema Extension").
 func ParamHeaders(inputSchema []byte) ([]ParamHeader, error) {
 	// Few schemas have any, and the name can only hide behind \u.
 	if !bytes.Contains(inputSchema, []byte(annotationKey)) && !bytes.Contains(inputSchema, []byte(`\u`)) {
@@ -28,18 +42,31 @@ func ParamHeaders(inputSchema []byte) ([]ParamHeader, error) {
 	if a.err != nil {
 		return nil, fmt.Errorf("input schema: %w", a.err)
 	}
-	if len(a.faults) > 0 {
-		return nil, errors.Join(a.faults...)
+	return a.result()
+}
+
+// result is nothing for a schema in which nothing is annotated. Members that
+// stand twice are faults only beside an annotation, because then one reader sees
+// it and the next does not; elsewhere they are the backend's business.
+func (a *annotations) result() ([]ParamHeader, error) {
+	if !a.annotated || len(a.faults) == 0 {
+		return a.found, nil
 	}
-	return a.found, nil
+	if more := a.faulty - len(a.faults); more > 0 {
+		a.faults = append(a.faults, fmt.Errorf("and %d more", more))
+	}
+	return nil, errors.Join(a.faults...)
 }
 
 // annotations collects what a schema says of headers, in one pass. It descends
 // as deep as the scanner's limit at most.
 type annotations struct {
 	scanner
-	found  []ParamHeader
-	faults []error
+	found     []ParamHeader
+	taken     map[string]bool // names of found, in lower case
+	annotated bool            // there is any annotation, right or wrong
+	faulty    int             // how many faults there are
+	faults    []error         // the first of them
 }
 
 // schema reads the schema at i. Whether it is reachable from the root through
@@ -145,9 +172,9 @@ func (a *annotations) schemas(i, depth int, path []string) int {
 
 // annotate judges one annotation by the rules of the specification.
 func (a *annotations) annotate(path []string, reachable bool, token, kind []byte) {
+	a.annotated = true
 	name, isText := decodeText(token)
 	typ, _ := decodeText(kind)
-	same := func(p ParamHeader) bool { return strings.EqualFold(p.Name, name) }
 	switch {
 	case !reachable || len(path) == 0:
 		a.fault(path, "only what is reached through properties alone can be mirrored")
@@ -159,14 +186,27 @@ func (a *annotations) annotate(path []string, reachable bool, token, kind []byte
 		a.fault(path, "the header's name "+quoted([]byte(name))+" is no token of RFC 9110")
 	case typ != "string" && typ != "integer" && typ != "boolean":
 		a.fault(path, "only type string, integer or boolean can be mirrored")
-	case slices.ContainsFunc(a.found, same):
+	case a.taken[strings.ToLower(name)]: // headers have no letter case, and tokens are ASCII
 		a.fault(path, "the header's name "+quoted([]byte(name))+" is taken")
+	case len(a.found) == maxParamHeaders:
+		a.fault(path, "more than "+strconv.Itoa(maxParamHeaders)+" arguments are mirrored")
 	default:
-		a.found = append(a.found, ParamHeader{Name: name, Path: slices.Clone(path), Type: typ})
+		a.take(ParamHeader{Name: name, Path: slices.Clone(path), Type: typ})
 	}
 }
 
+func (a *annotations) take(p ParamHeader) {
+	if a.taken == nil {
+		a.taken = make(map[string]bool)
+	}
+	a.taken[strings.ToLower(p.Name)] = true
+	a.found = append(a.found, p)
+}
+
 func (a *annotations) fault(path []string, reason string) {
+	if a.faulty++; a.faulty > maxFaults {
+		return
+	}
 	at := "the root"
 	if len(path) > 0 {
 		at = quoted([]byte(strings.Join(path, ".")))

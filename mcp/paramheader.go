@@ -31,17 +31,40 @@ func (p ParamHeader) Header() string {
 // encoded. It reports false where the argument is absent or null: then there is
 // no header. The error says that the argument has no value that a header could
 // mirror: it is an object or an array, a number that is no integer within
-// 2^53-1, or stands twice.
+// 2^53-1, or stands twice. For several headers of one call see [ParamValues].
 func (p ParamHeader) Value(arguments []byte) (string, bool, error) {
-	token, err := argument(arguments, p.Path)
-	if err != nil || token == nil {
-		return "", false, err
+	v := ParamValues([]ParamHeader{p}, arguments)[0]
+	return v.Text, v.Present, v.Err
+}
+
+// ParamValue is what one header of a call says: what [ParamHeader.Value] returns.
+type ParamValue struct {
+	Text    string
+	Present bool
+	Err     error
+}
+
+// ParamValues returns the values of the headers of one call, in the order in
+// which the headers are given. The arguments are read once, however many headers
+// there are and however deep their arguments lie: neither a schema nor a call can
+// make the work larger than the two together.
+func ParamValues(headers []ParamHeader, arguments []byte) []ParamValue {
+	values := make([]ParamValue, len(headers))
+	for i, a := range findArguments(headers, arguments) {
+		values[i] = headers[i].valueOf(a)
 	}
-	text, ok := mirrored(token)
+	return values
+}
+
+func (p ParamHeader) valueOf(a argument) ParamValue {
+	if a.err != nil || a.raw == nil || string(a.raw) == "null" {
+		return ParamValue{Err: a.err}
+	}
+	text, ok := mirrored(a.raw)
 	if !ok {
-		return "", false, fmt.Errorf("argument %s is %s, which no header can mirror", p.path(), kindOf(token))
+		return ParamValue{Err: fmt.Errorf("argument %s is %s, which no header can mirror", p.path(), kindOf(a.raw))}
 	}
-	return text, true, nil
+	return ParamValue{Text: text, Present: true}
 }
 
 func (p ParamHeader) path() string { return quoted([]byte(strings.Join(p.Path, "."))) }
@@ -62,55 +85,6 @@ func mirrored(token []byte) (string, bool) {
 	}
 }
 
-var errArgumentTwice = errors.New("stands twice in the arguments")
-
-// argument returns the value at the end of a path, or nil where there is none or
-// null. It is an error, errArgumentTwice, if a member on the way stands twice,
-// because then the header and the tool may mean different ones.
-func argument(raw []byte, path []string) ([]byte, error) {
-	for _, name := range path {
-		if len(raw) == 0 || raw[0] != '{' {
-			return nil, nil
-		}
-		value, err := uniqueMember(raw, name)
-		if err != nil {
-			return nil, fmt.Errorf("argument %s: %w", quoted([]byte(name)), err)
-		}
-		raw = value
-	}
-	if string(raw) == "null" {
-		return nil, nil
-	}
-	return raw, nil
-}
-
-// uniqueMember returns a member of an object, or nil.
-func uniqueMember(raw []byte, name string) ([]byte, error) {
-	var value []byte
-	s := newScanner(raw, Limits{Depth: maxDepth, Members: len(raw)})
-	for i := s.first(0); i >= 0; i = s.next(i) {
-		key := i
-		if i = s.key(i); i < 0 {
-			break
-		}
-		same := s.keyText(key) == name
-		start := i
-		if i = s.value(i, 1); i < 0 {
-			break
-		}
-		if same && value != nil {
-			return nil, errArgumentTwice
-		}
-		if same {
-			value = raw[start:i:i]
-		}
-	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	return value, nil
-}
-
 // CheckParamHeaders holds the Mcp-Param-* headers of a request, by canonical
 // name and undecoded, against the arguments in its body. Integers are compared
 // as numbers, all else as text. A request that came without a layer of headers
@@ -121,8 +95,9 @@ func CheckParamHeaders(want []ParamHeader, got map[string][]string, arguments []
 	if got == nil {
 		return nil
 	}
-	for _, p := range want {
-		if reason := p.check(got[p.Header()], arguments); reason != "" {
+	for i, body := range ParamValues(want, arguments) {
+		p := want[i]
+		if reason := p.check(got[p.Header()], body); reason != "" {
 			return Errorf(CodeHeaderMismatch, "header mismatch: %s %s", p.Header(), reason)
 		}
 	}
@@ -136,16 +111,14 @@ func CheckParamHeaders(want []ParamHeader, got map[string][]string, arguments []
 // passes, because only the tool can say what is wrong with it. An argument that
 // stands twice never passes: the header mirrors one and the tool may read the
 // other.
-func (p ParamHeader) check(values []string, arguments []byte) string {
-	if len(values) > 1 {
-		return "stands more than once"
-	}
-	body, present, err := p.Value(arguments)
+func (p ParamHeader) check(values []string, body ParamValue) string {
 	switch {
-	case errors.Is(err, errArgumentTwice):
-		return "has no one value: " + err.Error()
-	case len(values) == 0 && present:
-		return "is missing; the body has " + quoted([]byte(body)) + " in argument " + p.path()
+	case len(values) > 1:
+		return "stands more than once"
+	case errors.Is(body.Err, errArgumentTwice):
+		return "has no one value: " + body.Err.Error()
+	case len(values) == 0 && body.Present:
+		return "is missing; the body has " + quoted([]byte(body.Text)) + " in argument " + p.path()
 	case len(values) == 0:
 		return "" // absent or null; or nothing that a header could say, which is the tool's to refuse
 	}
@@ -153,14 +126,14 @@ func (p ParamHeader) check(values []string, arguments []byte) string {
 	switch {
 	case decodeErr != nil:
 		return "is malformed: " + decodeErr.Error()
-	case err != nil:
-		return quoted([]byte(header)) + " does not match the body: " + err.Error()
-	case !present:
+	case body.Err != nil:
+		return quoted([]byte(header)) + " does not match the body: " + body.Err.Error()
+	case !body.Present:
 		return quoted([]byte(header)) + " does not match the body, which has no argument " + p.path()
-	case p.equal(header, body):
+	case p.equal(header, body.Text):
 		return ""
 	default:
-		return quoted([]byte(header)) + " does not match the body's " + quoted([]byte(body)) + " in argument " + p.path()
+		return quoted([]byte(header)) + " does not match the body's " + quoted([]byte(body.Text)) + " in argument " + p.path()
 	}
 }
 

@@ -5,6 +5,7 @@ package mcp
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -119,6 +120,50 @@ func TestParamHeadersRefuses(t *testing.T) {
 		if err == nil || err.Error() != tt.want || got != nil {
 			t.Errorf("%.90s:\n got %v\nwant %s", tt.schema, err, tt.want)
 		}
+	}
+}
+
+// Names that stand twice are a fault where somebody may see an annotation and
+// somebody not, and nobody's business in a schema that has none.
+func TestParamHeadersTwiceWithoutAnnotation(t *testing.T) {
+	for _, schema := range []string{
+		`{"description":"caf\u00e9","properties":{"a":{"type":"string"},"a":{}}}`,
+		`{"description":"see x-mcp-header","type":"object","type":"object"}`,
+		`{"properties":{"x-mcp-header":{},"x-mcp-header":{}}}`,
+	} {
+		if got, err := ParamHeaders([]byte(schema)); err != nil || got != nil {
+			t.Errorf("%s: %v, %v", schema, got, err)
+		}
+	}
+}
+
+func properties(n int, format string) []byte {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"p%d":`+format, i, i)
+	}
+	return []byte(`{"properties":{` + b.String()[1:] + `}}`)
+}
+
+// No server takes hundreds of headers, and no reader hundreds of complaints.
+func TestParamHeadersMany(t *testing.T) {
+	const good, bad = `{"type":"string","x-mcp-header":"H%d"}`, `{"type":"number","x-mcp-header":"H%d"}`
+	got, err := ParamHeaders(properties(maxParamHeaders, good))
+	if err != nil || len(got) != maxParamHeaders {
+		t.Errorf("%d headers: %d, %v", maxParamHeaders, len(got), err)
+	}
+	want := `x-mcp-header at "p128": more than 128 arguments are mirrored`
+	if got, err := ParamHeaders(properties(maxParamHeaders+1, good)); got != nil || err == nil || err.Error() != want {
+		t.Errorf("one more: %d headers, %v; want %s", len(got), err, want)
+	}
+	if _, err := ParamHeaders(properties(maxFaults, bad)); err == nil || strings.Count(err.Error(), "\n") != maxFaults-1 {
+		t.Errorf("%d faults: %v", maxFaults, err)
+	}
+	// As many as a message can hold: they are compared with each other, and
+	// that is no work which grows with their square.
+	_, err = ParamHeaders(properties(30_000, bad))
+	if err == nil || strings.Count(err.Error(), "\n") != maxFaults || !strings.HasSuffix(err.Error(), "\nand 29984 more") {
+		t.Errorf("30,000 faults: %.2000v", err)
 	}
 }
 
@@ -291,6 +336,7 @@ func FuzzParamHeaders(f *testing.F) {
 				t.Fatalf("Value(%q): a value and %v", arguments, err)
 			}
 		}
+		checkArguments(t, headers, arguments)
 		if err := CheckParamHeaders(headers, got, arguments); err != nil {
 			t.Fatalf("schema %q, arguments %q, headers %q: %v", schema, arguments, got, err)
 		}
