@@ -5,16 +5,22 @@ package mcp
 
 import "strconv"
 
-// IsBatch reports whether the JSON text is an array: a batch, as only revision
-// 2025-03-26 has it.
+// IsBatch reports whether the JSON text begins like an array: a batch, as only
+// revision 2025-03-26 has it (basic, "Batching"). It looks no further, so that
+// what is wrong with a batch is said by [SplitBatch], in a batch's words.
 func IsBatch(data []byte) bool {
 	s := scanner{data: data}
 	return s.at(s.space(0)) == '['
 }
 
 // SplitBatch returns the elements of a batch, which are checked for syntax and
-// still to be parsed. The error, a [*ParseError], says what is wrong with the
-// whole: it is no array, or empty, or has more elements than most.
+// still to be parsed, each by itself: one that is no message is one answer among
+// others, and does not spoil them. The elements are parts of data, which must not
+// be changed afterwards. The limits hold for the whole: elements share the number
+// of members.
+//
+// The error, a [*ParseError], says what is wrong with the whole: it is no array,
+// or empty, or has more elements than most.
 func SplitBatch(data []byte, most int, lim Limits) ([][]byte, error) {
 	s := newScanner(data, lim)
 	parts := s.batch(most)

@@ -8,7 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// AppendRequest appends a request. No params are left out.
+// What the Append functions are given as JSON text (params, results, the data of
+// an error) is appended as it is: it came from Parse or from an encoder, and
+// nobody scans it again. What they append is one message without a line end.
+
+// AppendRequest appends a request to dst. No params are left out. The id must not
+// be the zero ID: a request without one would be a notification.
 func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)
@@ -16,7 +21,7 @@ func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
 	return appendCall(dst, method, params)
 }
 
-// AppendNotification appends a notification. No params are left out.
+// AppendNotification appends a notification to dst. No params are left out.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	return appendCall(append(dst, `{"jsonrpc":"2.0",`...), method, params)
 }
@@ -31,7 +36,8 @@ func appendCall(dst []byte, method string, params []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendResult appends the result of a request. No result is an empty one.
+// AppendResult appends the result of the request of this id, which must not be the
+// zero ID, to dst. No result is an empty one.
 func AppendResult(dst []byte, id ID, result []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)
@@ -43,7 +49,8 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendError appends an error. Where its Raw is set, that is what is sent.
+// AppendError appends an error to dst. Where its Raw is set, that is what is sent:
+// what a peer said of its own mistake is not ours to retell.
 //
 // The zero ID leaves the member out, because the id could not be read: JSON-RPC
 // would have null there, which the specification's schema has in no revision
@@ -75,7 +82,9 @@ func (e *Error) appendTo(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendString appends s as a JSON string. What is no UTF-8 becomes U+FFFD.
+// AppendString appends s to dst as a JSON string. What is no UTF-8 becomes U+FFFD,
+// one for each byte: nobody behind has to wonder whether the text is valid. HTML
+// is not escaped, because nothing here is shown as HTML.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0

@@ -56,7 +56,8 @@ type Error struct {
 	Raw json.RawMessage
 }
 
-// Errorf returns an error of the given code.
+// Errorf returns an error of the given code. Its message goes to the peer as it
+// is formatted: %q for whatever a peer said, and nothing that is only ours to know.
 func Errorf(code int64, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -120,7 +121,8 @@ func (f *Fault) text() string {
 	}
 }
 
-// Wire returns the fault as it goes to a client.
+// Wire returns the fault as it goes to a client. The outcome is said twice: in the
+// message for people and models, and in the data for programs.
 func (f *Fault) Wire() *Error {
 	data, err := json.Marshal(struct {
 		Source  string  `json:"source"`
@@ -134,7 +136,8 @@ func (f *Fault) Wire() *Error {
 }
 
 // ToWire returns what a peer is told of err: an [*Error] as it is, a [*Fault]
-// as its wire form, and anything else as an internal error without its text.
+// as its wire form, wherever they are wrapped, and anything else as an internal
+// error without its text, because nobody has looked for secrets in that.
 func ToWire(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e

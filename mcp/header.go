@@ -52,7 +52,8 @@ func badHeaderByte(s string) int {
 
 // DecodeHeaderValue returns the text that an Mcp-Name or Mcp-Param-* header
 // stands for. White space around the value is no part of it. The markers count
-// as such in exactly their own spelling; anything else is plain text.
+// as such in exactly their own spelling; anything else is plain text. The error
+// quotes nothing of the value but one byte: headers hold what logs must not.
 func DecodeHeaderValue(v string) (string, error) {
 	v = strings.Trim(v, " \t")
 	if i := badHeaderByte(v); i >= 0 {

@@ -28,7 +28,8 @@ func logNames() [10]string {
 	return [...]string{"", "", "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 }
 
-// ParseLogLevel returns the level of a name that the specification knows.
+// ParseLogLevel returns the level of a name that the specification knows, in
+// exactly its spelling. It reports false, and returns LogNone, for any other.
 func ParseLogLevel(name string) (LogLevel, bool) {
 	for l, n := range logNames() {
 		if n == name && n != "" {
@@ -46,7 +47,8 @@ func (l LogLevel) String() string {
 	return ""
 }
 
-// Wants reports whether a sender that asked for l wants a message of level m.
+// Wants reports whether a sender that asked for l wants a message of level m. One
+// that never asked gets whatever there is, and one that wants none gets none.
 func (l LogLevel) Wants(m LogLevel) bool {
 	return l == LogUnset || l != LogNone && m >= l
 }

@@ -51,7 +51,8 @@ type Request struct {
 }
 
 // NewRequest makes a request out of its parameters' JSON text, which it keeps.
-// No parameters are nil. It returns an error where Parse would.
+// No parameters are nil. Its Client says nothing of itself and is the request's
+// own. It returns an error where Parse would.
 func NewRequest(method string, params []byte) (*Request, error) {
 	obj, err := parseObject(params, levelParams)
 	if err != nil {
@@ -68,7 +69,7 @@ type Notification struct {
 }
 
 // NewNotification makes a notification out of its parameters' JSON text, which
-// it keeps. No parameters are nil.
+// it keeps. No parameters are nil. It returns an error where Parse would.
 func NewNotification(method string, params []byte) (*Notification, error) {
 	obj, err := parseObject(params, levelParams)
 	if err != nil {
@@ -90,12 +91,14 @@ type Peer struct {
 }
 
 // Result is what a request ends with when it succeeds: a JSON object, as the
-// bytes that arrived and where its members stand.
+// bytes that arrived and where its members stand. It is immutable once it is
+// given away, because it may be answered to many at once.
 type Result struct {
 	Object
 }
 
-// NewResult makes a result out of an object's JSON text, which it keeps.
+// NewResult makes a result out of an object's JSON text, which it keeps. No bytes
+// are a result without members. The error is that of [ParseObject].
 func NewResult(raw []byte) (*Result, error) {
 	obj, err := ParseObject(raw)
 	if err != nil {

@@ -49,7 +49,8 @@ func (e Era) String() string {
 	}
 }
 
-// Era returns the era of a known revision, and EraUnknown for any other.
+// Era returns the era of a known revision, and EraUnknown for any other: a later
+// date says nothing of what a revision that nobody here has read will be like.
 func (v Version) Era() Era {
 	switch {
 	case slices.Contains(LegacyVersions(), v):

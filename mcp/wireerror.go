@@ -9,7 +9,8 @@ import (
 	"strconv"
 )
 
-// WireError decodes the error of a message of KindError. The code must be an
+// WireError decodes the error of a message of KindError, whose bytes the result
+// shares. The code must be an
 // integer and the message a string; an error that has neither is reported as
 // what it is, a peer's mistake, because a message without an answer would be
 // lost. Raw is set, and is what is forwarded.
