@@ -67,7 +67,13 @@ type speaking struct {
 // NewHTTP returns a client of the server at the URL, over Streamable HTTP.
 func NewHTTP(url string, cfg Config) *Client {
 	s := newSetup(cfg)
-	return &Client{setup: s, link: &httpLink{endpoint: newEndpoint(s, url)}}
+	return newClient(s, &httpLink{endpoint: newEndpoint(s, url)})
+}
+
+func newClient(s *setup, l link) *Client {
+	c := &Client{setup: s, link: l}
+	s.again = c.again
+	return c
 }
 
 // Serve sends the request to the server, in the server's own era, and returns its

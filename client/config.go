@@ -4,6 +4,7 @@
 package client
 
 import (
+	"context"
 	"log/slog"
 	"math"
 	"net/http"
@@ -79,6 +80,11 @@ type setup struct {
 	Config
 	log    *slog.Logger
 	redact *redactor
+
+	// again waits until a request that never left may be sent again, for the n-th
+	// time, and reports false when it may not. It is the Client's, who has one
+	// budget for all of them.
+	again func(ctx context.Context, n int) bool
 }
 
 func newSetup(cfg Config) *setup {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -54,15 +55,28 @@ func newTransport(s *setup) *http.Transport {
 			}
 			return &deadlineConn{Conn: conn, write: s.Write}, nil
 		},
-		ForceAttemptHTTP2:   true,
-		TLSHandshakeTimeout: s.Connect,
-		MaxIdleConns:        128,
-		MaxIdleConnsPerHost: 64,
-		IdleConnTimeout:     90 * time.Second,
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    s.Connect,
+		MaxIdleConns:           128,
+		MaxIdleConnsPerHost:    64,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: maxHeaders,
 		// A compressed answer could be far larger than it looks, and a compressed
 		// stream arrives late.
 		DisableCompression: true,
 	}
+}
+
+// maxHeaders bounds the headers of an answer, far above what a server has to say
+// in them and below what would hurt.
+const maxHeaders = 1 << 20
+
+// isHeaderOverflow reports whether an answer was not read because of the size of
+// its headers. net/http has no name for that error but its text, in either version
+// of HTTP.
+func isHeaderOverflow(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "server response headers exceeded") || strings.Contains(text, "response header list larger than")
 }
 
 // deadlineConn gives each write its own deadline, so that a peer that does not
@@ -142,6 +156,8 @@ func (e *endpoint) failure(ctx context.Context, err error, connected bool) *mcp.
 		return e.givenUp(ctx, mcp.Unknown)
 	case ctx.Err() != nil:
 		return e.givenUp(ctx, mcp.NotDispatched)
+	case connected && isHeaderOverflow(err):
+		return e.fault(mcp.CodeLimit, mcp.Unknown, err, "the headers of its answer are too long")
 	case connected:
 		return e.lost(err, "the connection broke")
 	default:

@@ -41,13 +41,19 @@ func inBubble(t *testing.T, f func(t *testing.T)) {
 // dialHTTP returns a client of the handler. Both end with the test.
 func dialHTTP(t *testing.T, h http.Handler, cfg client.Config) *client.Client {
 	t.Helper()
+	return dialHTTPThrough(t, h, cfg, func(rt http.RoundTripper) http.RoundTripper { return rt })
+}
+
+// dialHTTPThrough is dialHTTP with something around its transport.
+func dialHTTPThrough(t *testing.T, h http.Handler, cfg client.Config, around func(http.RoundTripper) http.RoundTripper) *client.Client {
+	t.Helper()
 	ln := memnet.Listen()
 	srv := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
 	tr := ln.Transport()
 	if cfg.Transport == nil {
-		cfg.Transport = tr
+		cfg.Transport = around(tr)
 	}
 	if cfg.Name == "" {
 		cfg.Name = "b"

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -23,6 +24,7 @@ type legacy struct {
 	*setup
 	dial  dialer
 	want  mcp.Version
+	spent time.Duration // on the probe, of the time for the first handshake
 	tasks tasks
 
 	everybody slot // Share
@@ -137,7 +139,7 @@ func (l *legacy) opener(client *mcp.Peer, addr address, ours bool) func(ctx cont
 
 // open opens a session. It returns it complete, or not at all.
 func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address, n need) (*legacySession, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.Handshake)
+	ctx, cancel := context.WithTimeout(ctx, l.patience())
 	defer cancel()
 	wire, err := l.dial.dial(ctx, n)
 	if err != nil {
@@ -159,6 +161,16 @@ func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address, n nee
 	return s, nil
 }
 
+// patience is how long a handshake may take. One that follows a probe has what the
+// probe has left: a server that answers nothing costs a call the time of one
+// handshake, and not of both.
+func (l *legacy) patience() time.Duration {
+	if l.spoke.Load() {
+		return l.Handshake
+	}
+	return (l.Handshake - l.spent).Round(time.Millisecond)
+}
+
 // handshakeFailed says what a failed handshake means: a server that has shaken
 // hands before, and now refuses to, may have become another.
 func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
@@ -169,7 +181,7 @@ func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		err = l.unavailable(errors.Join(errNotAgain, err), "it did not answer initialize within %v", l.Handshake)
+		err = l.unavailable(errors.Join(errNotAgain, err), "it did not answer initialize within %v", l.patience())
 	case isRejected(err, busy) && isFault:
 		return &rejected{why: busy, err: notYet(f)} // which says nothing about the era
 	case isFault && isUnreachable(f):

@@ -13,9 +13,9 @@ import (
 // httpLink reaches a server by its URL.
 type httpLink struct{ *endpoint }
 
-// probeHTTP is how long a server may take to say that it is modern. One that
-// takes longer is asked to shake hands, and will refuse if it is modern after
-// all.
+// probeHTTP is how long a server may take to say that it is modern, of the time
+// for a handshake. One that takes longer is asked to shake hands in what is left
+// of it, and will refuse if it is modern after all.
 const probeHTTP = 10 * time.Second
 
 func (h *httpLink) detect(ctx context.Context) (protocol, error) {
@@ -31,7 +31,8 @@ func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 
 func (h *httpLink) probe(ctx context.Context) (protocol, error) {
 	wire := &modernHTTP{endpoint: h.endpoint}
-	p, err := h.ask(ctx, wire, min(probeHTTP, h.Handshake))
+	began := time.Now()
+	p, err := h.ask(ctx, wire, h.probeTime(probeHTTP))
 	if ctx.Err() != nil {
 		wire.close(ctx)
 		return nil, h.closed()
@@ -44,7 +45,9 @@ func (h *httpLink) probe(ctx context.Context) (protocol, error) {
 	if found == isNeither {
 		return nil, err
 	}
-	return newLegacy(h.setup, httpDialer{h.endpoint}, mcp.LatestLegacy), nil
+	l := newLegacy(h.setup, httpDialer{h.endpoint}, mcp.LatestLegacy)
+	l.spent = time.Since(began)
+	return l, nil
 }
 
 func (h *httpLink) stop() { h.forgetConnections() }

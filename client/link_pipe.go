@@ -71,6 +71,7 @@ func (l *pipeLink) crowded() error {
 // be.
 func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
 	m := &modern{setup: l.setup, wire: newModernPipe(p), version: mcp.LatestModern}
+	began := time.Now()
 	end, err := l.sendProbe(ctx, m, p)
 	if err != nil {
 		p.close(l.closed())
@@ -79,7 +80,9 @@ func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
 	switch {
 	case end == nil: // silent so far
 		l.keepSpare(p)
-		return newLegacy(l.setup, l, mcp.LatestLegacy), nil
+		silent := newLegacy(l.setup, l, mcp.LatestLegacy)
+		silent.spent = time.Since(began)
+		return silent, nil
 	case isClosed(p.dead):
 		// Some legacy servers end when something comes before initialize.
 		p.close(l.closed())
@@ -112,7 +115,7 @@ func (l *pipeLink) sendProbe(ctx context.Context, m *modern, p *pipe) (*session.
 	}
 	p.discover = call
 	p.begin(call, mcp.AppendRequest(nil, call.ID(), methodDiscover, params.Bytes()))
-	timer := time.NewTimer(min(probePipe, l.Handshake))
+	timer := time.NewTimer(l.probeTime(probePipe))
 	defer timer.Stop()
 	select {
 	case <-call.Done():
@@ -262,7 +265,7 @@ func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Con
 		}
 		return stream{rwc}, nil
 	}
-	return &Client{setup: s, link: newPipeLink(s, connect, func() {})}
+	return newClient(s, newPipeLink(s, connect, func() {}))
 }
 
 func newPipeLink(s *setup, connect func(context.Context) (conduit, error), quit func()) *pipeLink {

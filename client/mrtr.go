@@ -26,11 +26,8 @@ type inputRequest struct {
 func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	params := req.Params
 	for round := range p.MaxRounds {
-		res, err := p.call(ctx, req, &params, caller)
-		switch {
-		case err != nil && round > 0:
-			return nil, p.midway(err)
-		case err != nil:
+		res, err := p.round(ctx, req, &params, caller, round)
+		if err != nil {
 			return nil, err
 		}
 		if res.Type() != mcp.ResultInputRequired || req.TakesInputRequired {
@@ -41,6 +38,26 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		}
 	}
 	return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked for more input %d times (limits.rounds)", p.MaxRounds)
+}
+
+// round sends a request once. A later round that never left, or that the server
+// refused to look at, is sent again here: to begin anew would be to ask the
+// client everything anew, and to have the server do twice what it did before it
+// asked.
+func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, round int) (*mcp.Result, error) {
+	res, err := p.call(ctx, req, params, caller)
+	if err == nil || round == 0 {
+		return res, err
+	}
+	later := *req
+	later.Params = *params
+	for n := 1; err != nil && judge(&later, err) == resend && n <= maxResend && p.again(ctx, n); n++ {
+		res, err = p.call(ctx, req, params, caller)
+	}
+	if err != nil {
+		return nil, p.midway(err)
+	}
+	return res, nil
 }
 
 // midway is the error of a request that failed after its first round: the server

@@ -105,6 +105,12 @@ func (s *setup) ask(ctx context.Context, wire modernWire, bound time.Duration) (
 	return p, err
 }
 
+// probeTime returns how long a probe may take: no more than a part of the time
+// that a server has for its first answer, whatever era it is of.
+func (s *setup) probeTime(atMost time.Duration) time.Duration {
+	return min(atMost, s.Handshake/3)
+}
+
 // finding is what the answer to a probe means.
 type finding uint8
 

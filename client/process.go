@@ -40,7 +40,7 @@ func NewCommand(cmd Command, cfg Config) *Client {
 	s.redact = newRedactor(nil, cmd.Env)
 	l := &launcher{setup: s, cmd: cmd, circuit: newCircuit()}
 	connect := func(ctx context.Context) (conduit, error) { return l.start(ctx) }
-	return &Client{setup: s, link: newPipeLink(s, connect, l.quit)}
+	return newClient(s, newPipeLink(s, connect, l.quit))
 }
 
 // launcher starts the children of one client.

@@ -38,17 +38,31 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 			return res, nil
 		}
 		v := judge(req, err)
-		if ctx.Err() != nil || v == giveUp || tries[v] >= limitOf(v) || !c.budget.take(c.servingNow()) {
+		if v == giveUp || tries[v] >= limitOf(v) {
 			return nil, plain(err)
 		}
 		tries[v]++
-		c.retries.Add(1)
-		ok := v == reprobe || pause(ctx, backoff(tries[v]))
-		c.budget.giveBack()
-		if !ok {
+		wait := backoff(tries[v])
+		if v == reprobe {
+			wait = 0
+		}
+		if !c.grantRetry(ctx, wait) {
 			return nil, plain(err)
 		}
 	}
+}
+
+// again: see setup.
+func (c *Client) again(ctx context.Context, n int) bool { return c.grantRetry(ctx, backoff(n)) }
+
+// grantRetry waits before another attempt, where the budget and ctx allow one.
+func (c *Client) grantRetry(ctx context.Context, wait time.Duration) bool {
+	if ctx.Err() != nil || !c.budget.take(c.servingNow()) {
+		return false
+	}
+	defer c.budget.giveBack()
+	c.retries.Add(1)
+	return wait == 0 || pause(ctx, wait)
 }
 
 // attempt sends a request once. A protocol that turned out to be the wrong one is

@@ -1,0 +1,105 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// A server that answers nothing costs a call the time of one handshake, and not
+// that of the probe besides; and all who call meanwhile wait together (fault 51).
+func TestSilentServerCostsOneHandshake(t *testing.T) {
+	silentHTTP := func(t *testing.T, cfg client.Config) *client.Client {
+		hold := func(x *zoo.Exchange) { x.Hold() }
+		return dialHTTP(t, &zoo.HTTP{On: map[string]func(*zoo.Exchange){"server/discover": hold, "initialize": hold}}, cfg)
+	}
+	silentLines := func(t *testing.T, cfg client.Config) *client.Client {
+		mute := func(*zoo.Line) {}
+		c, _ := dialLines(t, &zoo.Lines{On: map[string]func(*zoo.Line){"server/discover": mute, "initialize": mute}}, cfg)
+		return c
+	}
+	for name, dial := range map[string]func(*testing.T, client.Config) *client.Client{"http": silentHTTP, "lines": silentLines} {
+		for _, bound := range []time.Duration{0, 6 * time.Second} {
+			t.Run(name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					c := dial(t, client.Config{Handshake: bound})
+					if bound == 0 {
+						bound = 30 * time.Second
+					}
+					began := time.Now()
+					var calls []*running
+					for range 3 {
+						calls = append(calls, launch(t, c, echo(t), &recorder{}))
+					}
+					for _, call := range calls {
+						<-call.done
+						wantFault(t, call.err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "did not answer initialize within")
+					}
+					if took := time.Since(began); took > bound+time.Second || took < bound {
+						t.Errorf("the calls took %v, want %v", took, bound)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The time that the probe took is the first handshake's alone: a server that has
+// spoken once has all of it for the next session.
+func TestPatienceOfLaterHandshakes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		slow := 0 * time.Second
+		s := &zoo.Lines{On: map[string]func(*zoo.Line){
+			"server/discover": func(*zoo.Line) {},
+			"initialize": func(x *zoo.Line) {
+				time.Sleep(slow)
+				x.Polite()
+			},
+		}}
+		c, _ := dialLines(t, s, client.Config{Handshake: 30 * time.Second})
+		for _, slow = range []time.Duration{26 * time.Second, 29 * time.Second} {
+			scope := mcp.NewScope("s", nil)
+			res, err := within(t, c, in(scope, echo(t)), &recorder{})
+			wantResult(t, res, err, `{"content":[]}`)
+			scope.End()
+			synctest.Wait()
+		}
+	})
+}
+
+// Headers without end are named as what they are, in either version of HTTP.
+func TestHeadersTooLong(t *testing.T) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for i := range 100 {
+			w.Header().Set("X-Many-"+strconv.Itoa(i), strings.Repeat("x", 80))
+		}
+		w.WriteHeader(http.StatusOK)
+	})
+	for _, http2 := range []bool{false, true} {
+		srv := httptest.NewUnstartedServer(h)
+		srv.EnableHTTP2 = http2
+		srv.StartTLS()
+		pool := srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs //nolint:forcetypeassert // httptest's own
+		tr := &http.Transport{ForceAttemptHTTP2: http2, MaxResponseHeaderBytes: 4 << 10, TLSClientConfig: &tls.Config{RootCAs: pool}}
+		c := client.NewHTTP(srv.URL, client.Config{Name: "b", Transport: tr, Version: mcp.V20260728})
+		_, err := within(t, c, echo(t), &recorder{})
+		wantFault(t, err, mcp.CodeLimit, mcp.Unknown, "the headers of its answer are too long")
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		tr.CloseIdleConnections()
+		srv.Close()
+	}
+}

@@ -1,0 +1,161 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+const inputWanted = `{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}},"requestState":"s"}`
+
+// secondRounds asks for input in its first round and leaves the others to f.
+func secondRounds(f func(n int, x *zoo.Exchange)) *zoo.HTTP {
+	n := 0
+	return &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+		if !x.Msg.Params.Has(mcp.FieldRequestState) {
+			x.Result(inputWanted)
+			return
+		}
+		n++
+		f(n, x)
+	}}}
+}
+
+// A later round that the server refused to look at is sent again as it was: the
+// client is not asked a second time, and nothing is begun anew (DELIVERY 5.4).
+func TestLaterRoundIsSentAgain(t *testing.T) {
+	busy := func(x *zoo.Exchange) { x.Status(429, "", "") }
+	for _, failures := range []int{1, 2, 3} {
+		inBubble(t, func(t *testing.T) {
+			s := secondRounds(func(n int, x *zoo.Exchange) {
+				if n <= failures {
+					busy(x)
+					return
+				}
+				x.Polite()
+			})
+			c := dialHTTP(t, s, client.Config{})
+			caller := &recorder{answer: says(`{"roots":[]}`)}
+			res, err := within(t, c, echo(t), caller)
+			if failures <= 2 {
+				wantResult(t, res, err, `{"content":[]}`)
+			} else {
+				wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "HTTP status 429")
+			}
+			if sent := s.Count("tools/call"); sent != 1+min(failures+1, 3) || len(caller.asked()) != 1 {
+				t.Errorf("%d failures: sent %d times, asked %d times", failures, sent, len(caller.asked()))
+			}
+			if got := c.Stats().Retries; got != uint64(min(failures, 2)) {
+				t.Errorf("%d failures: %d retries counted", failures, got)
+			}
+		})
+	}
+}
+
+// refusing refuses connections for as long as it is told to.
+type refusing struct {
+	http.RoundTripper
+
+	left *int
+}
+
+func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
+	if *r.left > 0 {
+		*r.left--
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	return r.RoundTripper.RoundTrip(req)
+}
+
+// A round that found no connection never left, and comes again; but nobody comes
+// again once the request is given up.
+func TestLaterRoundWithoutAConnection(t *testing.T) {
+	for _, giveUp := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			s := secondRounds(func(_ int, x *zoo.Exchange) { x.Polite() })
+			left := 0
+			c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper { return refusing{rt, &left} })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			caller := &recorder{answer: func(context.Context, *mcp.Request) (*mcp.Result, error) {
+				left = 1 // from now on, once
+				if giveUp {
+					time.AfterFunc(time.Millisecond, cancel) // while it waits for its next attempt
+				}
+				return mcp.NewResult([]byte(`{"roots":[]}`))
+			}}
+			res, err := c.Serve(ctx, echo(t), caller)
+			if giveUp {
+				wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "connection refused")
+			} else {
+				wantResult(t, res, err, `{"content":[]}`)
+			}
+			want := 2
+			if giveUp {
+				want = 1
+			}
+			if got := s.Count("tools/call"); got != want {
+				t.Errorf("%d rounds arrived, want %d", got, want)
+			}
+		})
+	}
+}
+
+// A server that answers with input_required and names no input has broken the
+// rules, and one whose questions are no questions too: the request ends, and the
+// client is not asked nonsense.
+func TestInputRequiredThatIsNone(t *testing.T) {
+	many := `{"resultType":"input_required","inputRequests":{` + strings.TrimSuffix(strings.Repeat(`"%":{"method":"roots/list"},`, 17), ",") + `}}`
+	for i := range 17 {
+		many = strings.Replace(many, "%", string(rune('a'+i)), 1)
+	}
+	for _, tt := range []struct {
+		result, text string
+		code         int64
+	}{
+		{`{"resultType":"input_required"}`, "without inputRequests and requestState", mcp.CodeBackendFailed},
+		{`{"resultType":"input_required","inputRequests":[1]}`, "breaks the protocol", mcp.CodeBackendFailed},
+		{`{"resultType":"input_required","inputRequests":{"a":7}}`, "breaks the protocol", mcp.CodeBackendFailed},
+		{many, "17 questions at once", mcp.CodeLimit},
+	} {
+		inBubble(t, func(t *testing.T) {
+			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) { x.Result(tt.result) }}}
+			caller := &recorder{answer: says(`{"roots":[]}`)}
+			_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), caller)
+			wantFault(t, err, tt.code, mcp.Unknown, tt.text)
+			if n := len(caller.asked()); n != 0 {
+				t.Errorf("%s: the client was asked %d times", tt.result, n)
+			}
+		})
+	}
+}
+
+// A client that goes away while it is asked ends its request at once.
+func TestCancelledWhileAsked(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := secondRounds(func(_ int, x *zoo.Exchange) { x.Polite() })
+		caller := &recorder{answer: func(ctx context.Context, _ *mcp.Request) (*mcp.Result, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		call := launch(t, dialHTTP(t, s, client.Config{}), echo(t), caller)
+		synctest.Wait()
+		call.cancel()
+		<-call.done
+		if call.err == nil || s.Count("tools/call") != 1 {
+			t.Errorf("error %v after %d rounds, want one and an error", call.err, s.Count("tools/call"))
+		}
+	})
+}
