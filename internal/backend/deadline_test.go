@@ -115,16 +115,35 @@ func TestCallerWhoLeavesIsNotADeadline(t *testing.T) {
 	}
 }
 
+// A call that could not be sent for want of the server has the server looked at
+// again; one for which there was no room, or whose client has gone, has not.
 func TestCallThatWasNotSentHasTheBackendLookedAt(t *testing.T) {
-	s := newShelf(false)
-	s.broken = &mcp.Fault{Outcome: mcp.NotDispatched}
-	b := New(Config{Name: "shelf", Handler: s})
-	if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{}); err == nil {
-		t.Fatal("no error")
-	}
-	select {
-	case <-b.nudge:
-	default:
-		t.Error("the backend is not looked at again")
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{&mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched}, true},
+		{&mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown}, false},
+		{&mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched}, false},
+		{&mcp.Fault{Code: mcp.CodeSessionEnded, Outcome: mcp.NotDispatched}, false},
+		{&mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.NotDispatched}, false},
+		{mcp.Errorf(mcp.CodeInternalError, "the server's own word"), false},
+		{errors.New("odd"), false},
+	} {
+		s := newShelf(false)
+		s.broken = tt.err
+		b := New(Config{Name: "shelf", Handler: s})
+		if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{}); err == nil {
+			t.Fatal("no error")
+		}
+		looked := false
+		select {
+		case <-b.nudge:
+			looked = true
+		default:
+		}
+		if looked != tt.want {
+			t.Errorf("after %v the server is looked at: %v, want %v", tt.err, looked, tt.want)
+		}
 	}
 }

@@ -197,9 +197,17 @@ func reason(err error) string {
 }
 
 // noteFailure has the lists fetched afresh after a call could not be sent, so
-// that the state tells the truth soon.
+// that the state tells the truth soon. That there is no room for a call, or that
+// its client has gone, says nothing about the server; to ask it for its lists
+// then would be more work for one that has too much.
 func (b *Backend) noteFailure(err error) {
-	if f, ok := errors.AsType[*mcp.Fault](err); ok && f.Outcome == mcp.NotDispatched {
+	f, ok := errors.AsType[*mcp.Fault](err)
+	if !ok || f.Outcome != mcp.NotDispatched {
+		return
+	}
+	switch f.Code {
+	case mcp.CodeLimit, mcp.CodeSessionEnded, mcp.CodeShuttingDown:
+	default:
 		b.Refresh()
 	}
 }
