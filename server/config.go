@@ -137,11 +137,14 @@ func (c Config) effective() Config {
 }
 
 func (l *Limits) table() session.TableLimits {
+	rest := session.DefaultTableLimits()
 	return session.TableLimits{
 		Total:        l.Sessions,
 		PerPrincipal: l.SessionsPerPrincipal,
 		Idle:         l.SessionIdle,
 		Fresh:        l.SessionUninitialized,
+		Rest:         min(rest.Rest, l.SessionIdle),
+		FreshRest:    min(rest.FreshRest, l.SessionUninitialized),
 	}
 }
 

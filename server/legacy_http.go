@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -103,25 +105,76 @@ func (s *Server) legacyInitialize(p *response, r *http.Request, principal string
 		p.json(&failed)
 		return nil
 	}
+	sess.Address = addressOf(r.RemoteAddr)
+	if err := s.publish(sess); err != nil {
+		return s.refuseSessions(m.ID, err)
+	}
+	p.w.Header().Set(sessionHeader, sess.ID)
+	p.json(&answer)
+	return nil
+}
+
+// publish makes a session known, at the expense of others where there is no room
+// for it. What was kept for these ends here, and so does what was kept for the
+// new one if it is refused.
+func (s *Server) publish(sess *session.Session) error {
 	evicted, err := s.sessions.Add(sess, time.Now())
 	for _, old := range evicted {
 		old.Scope.End()
 	}
 	if err != nil {
 		sess.Scope.End()
-		return s.refuseSessions(m.ID, principal)
+		return err
 	}
+	// Not before: a session that nobody knows of yet is idle, and must not end.
+	sess.Scope.OnYield(func() bool { return s.yield(sess) })
 	s.sweepAfter(min(s.cfg.Limits.SessionUninitialized, s.cfg.Limits.SessionIdle))
-	p.w.Header().Set(sessionHeader, sess.ID)
-	p.json(&answer)
 	return nil
 }
 
-func (s *Server) refuseSessions(id mcp.ID, principal string) *refusal {
-	if principal != "" && s.sessions.Len() < s.cfg.Limits.Sessions {
-		return refuseTooMany(id, s.cfg.Limits.SessionsPerPrincipal, "sessions of one principal", "sessionsPerPrincipal")
+// yield ends a session for a Handler that has no room for what it keeps for each.
+// One that is in use stays; the client of one that ends is told so when it comes
+// back, and opens another (2025-11-25, basic/transports, "Session Management").
+func (s *Server) yield(sess *session.Session) bool {
+	if !sess.EndIdle() {
+		return false
 	}
-	return refuseTooMany(id, s.cfg.Limits.Sessions, "sessions", "sessions")
+	s.sessions.Remove(sess)
+	sess.Scope.End()
+	return true
+}
+
+// addressOf returns what tells anonymous clients apart that have connections
+// from there: whoever has one address of the loopback network has all of them,
+// and whoever has one of IPv6 has the 2^64 of its network besides.
+func addressOf(remote string) string {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return remote
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	switch {
+	case ip.IsLoopback():
+		return "loopback"
+	case ip.Is4():
+		return ip.String()
+	default:
+		return netip.PrefixFrom(ip, 64).Masked().String()
+	}
+}
+
+// refuseSessions says that no session gives way to a new one, and when one may.
+func (s *Server) refuseSessions(id mcp.ID, err error) *refusal {
+	full, ok := errors.AsType[*session.FullError](err)
+	if !ok {
+		return refuseSession(id) // Add has no other error
+	}
+	no := refuseTooMany(id, s.cfg.Limits.Sessions, "sessions", "sessions")
+	if full.PerPrincipal {
+		no = refuseTooMany(id, s.cfg.Limits.SessionsPerPrincipal, "sessions of one principal", "sessionsPerPrincipal")
+	}
+	seconds := (full.Wait + time.Second - 1) / time.Second
+	return no.with("Retry-After", strconv.Itoa(int(max(seconds, 1))))
 }
 
 // legacyServe serves a request of a session. A client that goes away has not

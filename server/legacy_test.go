@@ -427,58 +427,6 @@ func TestInFlightLimit(t *testing.T) {
 	})
 }
 
-// FAULTS 25: sessions are bounded; the busy stay.
-func TestSessionLimit(t *testing.T) {
-	gated(t, server.Config{Limits: server.Limits{Sessions: 2}}, func(s *site, g *gate) {
-		busy := s.session()
-		r := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), busy))
-		<-g.entered
-		idle := s.session()
-		s.session()
-		if got := s.post(raw("1", "ping", ""), idle); got.status != 404 {
-			t.Errorf("the idle session: %d, want 404", got.status)
-		}
-		second := s.session()
-		r2 := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), second))
-		<-g.entered
-		got := s.post(initialize)
-		if got.status != 429 || !strings.Contains(got.body, "2 sessions (limits.sessions)") || got.header.Get("Retry-After") == "" {
-			t.Errorf("%d %s; want 429 naming the limit", got.status, got.body)
-		}
-		close(g.release)
-		<-r
-		<-r2
-	})
-}
-
-// However a session ends, what was kept for it is let go.
-func TestScopesEnd(t *testing.T) {
-	ends := map[string]func(*site, headers){
-		"deleted": func(s *site, h headers) { s.do(s.request(s.ctx(), http.MethodDelete, "", h)) },
-		"expired": func(s *site, _ headers) { s.pass(2 * time.Hour) },
-		"evicted": func(s *site, _ headers) { s.session() },
-		"closed":  func(s *site, _ headers) { _ = s.server.Close() },
-	}
-	for name, end := range ends {
-		t.Run(name, func(t *testing.T) {
-			ended := 0
-			h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-				if ended == 0 {
-					req.Scope.OnEnd(func() { ended++ })
-				}
-				return result(discovered)
-			})
-			bubble(t, h, server.Config{Limits: server.Limits{Sessions: 1}}, func(s *site) {
-				end(s, s.session())
-				s.pass(0)
-				if ended != 1 {
-					t.Errorf("the scope ended %d times, want 1", ended)
-				}
-			})
-		})
-	}
-}
-
 // Cancelling ends the one request and its stream, without an answer. I24, C6.
 func TestCancel(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {

@@ -15,6 +15,7 @@ import (
 type Session struct {
 	ID        string
 	Principal string
+	Address   string // where the anonymous principal connects from; what it says is the edge's affair
 	Client    *mcp.Peer
 	Scope     *mcp.Scope // ended by whoever ends the session
 

@@ -4,7 +4,6 @@
 package session
 
 import (
-	"slices"
 	"sync"
 	"time"
 )
@@ -15,16 +14,49 @@ type TableLimits struct {
 	PerPrincipal int           // sessions of one named principal
 	Idle         time.Duration // after which a session without activity ends
 	Fresh        time.Duration // after which a session ends that was never used
+	Rest         time.Duration // without activity, after which a session may give way to a new one
+	FreshRest    time.Duration // the same for one that was never used
 }
 
 // DefaultTableLimits returns the bounds that a server has where nothing is
 // configured.
+//
+// Rest is longer than a client that is at work leaves its session alone, and
+// shorter than it takes a person at a keyboard to leave a hundred sessions
+// behind. FreshRest is longer than a client takes to say that it is initialized.
 func DefaultTableLimits() TableLimits {
-	return TableLimits{Total: 20_000, PerPrincipal: 100, Idle: 30 * time.Minute, Fresh: 30 * time.Second}
+	return TableLimits{
+		Total: 20_000, PerPrincipal: 100,
+		Idle: 30 * time.Minute, Fresh: 30 * time.Second,
+		Rest: 30 * time.Second, FreshRest: 10 * time.Second,
+	}
 }
 
 // Table knows the sessions of one server by their ids. Its methods may be called
 // concurrently.
+//
+// Most clients never end their sessions: a command line tool leaves one behind
+// each time it runs. A bound that refused when it is reached would lock such a
+// user out, and one that evicted whatever is idle would let a flood of initialize
+// end everybody's sessions. So a new session is paid for with one that nobody
+// will miss, and where there is none it is refused, with the time after which
+// there will be:
+//
+//   - A session gives way only when it is idle and has been so for a while
+//     (Rest), one that was never used sooner (FreshRest), and the longest idle
+//     goes first. Who opens sessions slower than they come to rest is never
+//     refused.
+//   - A named principal has a bound of its own, and where that is reached only its
+//     own sessions give way.
+//   - The anonymous principal is not one party but all of them. What tells these
+//     apart is where they connect from, which may be a proxy that everybody comes
+//     through: so that an address has no bound of its own, but may fill the table
+//     where nobody else is there.
+//   - Where the table is full, the owner that has most makes room for those that
+//     have less, with what it will miss least, come to rest or not; for itself it
+//     does so with its own sessions that have, or not at all. So a flood from one
+//     place keeps nobody out and ends nothing of theirs. Two owners that have the
+//     same, or nearly, take nothing from each other: they would take it in turns.
 //
 // Whether a session is idle, its own lock decides; the table's lock guards the
 // order of their last use. The two are never held together. A session whose
@@ -35,86 +67,39 @@ type Table struct {
 
 	mu     sync.Mutex
 	byID   map[string]*entry
-	owners map[string][]*entry // by named principal, oldest first
-	used   order               // of those that were used, longest unused first
-	fresh  order               // of those that were not, oldest first
-}
-
-// entry is a session in the table. The fields below are guarded by Table.mu.
-type entry struct {
-	session *Session
-
-	at         time.Time // of the last use, or of the beginning
-	isUsed     bool
-	prev, next *entry
+	owners owners
+	all    lane
 }
 
 // NewTable returns an empty table.
 func NewTable(limits TableLimits) *Table {
-	return &Table{limits: limits, byID: make(map[string]*entry), owners: make(map[string][]*entry)}
+	t := &Table{limits: limits}
+	t.resetLocked()
+	return t
 }
 
-// Add publishes a session that is complete. Where a limit is reached, a session
-// that is least missed is ended for it: one that was never used, then one that
-// is idle. The evicted are returned for their scopes to be ended. Where all
-// others are busy the error is ErrTooMany, and nothing is evicted or added.
-func (t *Table) Add(s *Session, now time.Time) (evicted []*Session, err error) {
-	for {
-		candidates, ok := t.insert(s, now)
-		if ok {
-			return evicted, nil
-		}
-		i := slices.IndexFunc(candidates, (*Session).EndIdle)
-		if i < 0 {
-			return evicted, ErrTooMany
-		}
-		t.remove(candidates[i])
-		evicted = append(evicted, candidates[i])
-	}
+// resetLocked makes the table empty. A new table needs no lock.
+func (t *Table) resetLocked() {
+	t.byID = make(map[string]*entry)
+	t.owners = owners{by: make(map[owner]*holding)}
+	t.all = newLane(ofAll)
 }
 
-// insert adds the session, or returns who could make room for it.
-func (t *Table) insert(s *Session, now time.Time) (candidates []*Session, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	own := t.owners[s.Principal]
-	switch {
-	case s.Principal != "" && len(own) >= t.limits.PerPrincipal:
-		return leastMissed(own), false
-	case len(t.byID) >= t.limits.Total:
-		return append(t.fresh.first(evictFrom), t.used.first(evictFrom)...), false
-	}
-	e := &entry{session: s, at: now}
-	t.byID[s.ID] = e
-	t.fresh.push(e)
-	if s.Principal != "" {
-		// The anonymous principal is not one party but all of them.
-		t.owners[s.Principal] = append(own, e)
-	}
-	return nil, true
+func (t *Table) addLocked(e *entry) {
+	t.byID[e.session.ID] = e
+	t.owners.add(e.owner)
+	t.standLocked(e)
 }
 
-// evictFrom is how many sessions at the end of each order are tried. If all of
-// these are busy, the server is full of live sessions.
-const evictFrom = 64
+// standLocked puts the entry behind all others of its kind, in both lanes.
+func (t *Table) standLocked(e *entry) {
+	t.all.of(e).push(e)
+	e.owner.lane.of(e).push(e)
+}
 
-// leastMissed orders the sessions of one principal as the whole table is.
-func leastMissed(own []*entry) []*Session {
-	own = slices.Clone(own)
-	slices.SortStableFunc(own, func(a, b *entry) int {
-		if a.isUsed != b.isUsed {
-			if b.isUsed {
-				return -1
-			}
-			return 1
-		}
-		return a.at.Compare(b.at)
-	})
-	out := make([]*Session, len(own))
-	for i, e := range own {
-		out[i] = e.session
-	}
-	return out
+func (t *Table) stepOutLocked(e *entry) {
+	t.all.of(e).remove(e)
+	e.owner.lane.of(e).remove(e)
 }
 
 // Get returns the session of that id and notes its use. A session of another
@@ -135,23 +120,14 @@ func (t *Table) Get(id, principal string, now time.Time) (*Session, error) {
 }
 
 func (t *Table) touchLocked(e *entry, now time.Time) {
-	t.orderOf(e).remove(e)
+	t.stepOutLocked(e)
 	e.isUsed = true
 	e.at = now
-	t.used.push(e)
-}
-
-func (t *Table) orderOf(e *entry) *order {
-	if e.isUsed {
-		return &t.used
-	}
-	return &t.fresh
+	t.standLocked(e)
 }
 
 // Remove takes a session out, however it ended.
-func (t *Table) Remove(s *Session) { t.remove(s) }
-
-func (t *Table) remove(s *Session) {
+func (t *Table) Remove(s *Session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, ok := t.byID[s.ID]
@@ -159,16 +135,8 @@ func (t *Table) remove(s *Session) {
 		return
 	}
 	delete(t.byID, s.ID)
-	t.orderOf(e).remove(e)
-	if s.Principal == "" {
-		return
-	}
-	own := slices.DeleteFunc(t.owners[s.Principal], func(o *entry) bool { return o == e })
-	if len(own) == 0 {
-		delete(t.owners, s.Principal)
-		return
-	}
-	t.owners[s.Principal] = own
+	t.stepOutLocked(e)
+	t.owners.remove(e.owner)
 }
 
 // Sweep ends the sessions whose time is over and returns them for their scopes
@@ -178,7 +146,7 @@ func (t *Table) remove(s *Session) {
 func (t *Table) Sweep(now time.Time) (ended []*Session, next time.Time) {
 	for _, s := range t.due(now) {
 		if s.EndIdle() {
-			t.remove(s)
+			t.Remove(s)
 			ended = append(ended, s)
 			continue
 		}
@@ -191,7 +159,10 @@ func (t *Table) Sweep(now time.Time) (ended []*Session, next time.Time) {
 func (t *Table) due(now time.Time) []*Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append(t.fresh.before(now.Add(-t.limits.Fresh)), t.used.before(now.Add(-t.limits.Idle))...)
+	over := func(most time.Duration) func(*entry) bool {
+		return func(e *entry) bool { return now.Sub(e.at) >= most }
+	}
+	return append(t.all.fresh.while(t.limits.Total, over(t.limits.Fresh)), t.all.used.while(t.limits.Total, over(t.limits.Idle))...)
 }
 
 func (t *Table) touch(s *Session, now time.Time) {
@@ -206,10 +177,10 @@ func (t *Table) nextDue() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var next time.Time
-	if e := t.used.head; e != nil {
+	if e := t.all.used.head; e != nil {
 		next = e.at.Add(t.limits.Idle)
 	}
-	if e := t.fresh.head; e != nil {
+	if e := t.all.fresh.head; e != nil {
 		if at := e.at.Add(t.limits.Fresh); next.IsZero() || at.Before(next) {
 			next = at
 		}
@@ -222,10 +193,9 @@ func (t *Table) nextDue() time.Time {
 func (t *Table) Drain() []*Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := append(t.fresh.first(len(t.byID)), t.used.first(len(t.byID))...)
-	t.byID = make(map[string]*entry)
-	t.owners = make(map[string][]*entry)
-	t.used, t.fresh = order{}, order{}
+	each := func(*entry) bool { return true }
+	all := append(t.all.fresh.while(t.limits.Total, each), t.all.used.while(t.limits.Total, each)...)
+	t.resetLocked()
 	return all
 }
 
@@ -234,51 +204,4 @@ func (t *Table) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.byID)
-}
-
-// order is a list of entries, the longest unused first.
-type order struct {
-	head, tail *entry
-}
-
-func (o *order) push(e *entry) {
-	e.prev, e.next = o.tail, nil
-	if o.tail != nil {
-		o.tail.next = e
-	} else {
-		o.head = e
-	}
-	o.tail = e
-}
-
-func (o *order) remove(e *entry) {
-	if e.prev != nil {
-		e.prev.next = e.next
-	} else {
-		o.head = e.next
-	}
-	if e.next != nil {
-		e.next.prev = e.prev
-	} else {
-		o.tail = e.prev
-	}
-	e.prev, e.next = nil, nil
-}
-
-// first returns up to n sessions from the front.
-func (o *order) first(n int) []*Session {
-	var out []*Session
-	for e := o.head; e != nil && len(out) < n; e = e.next {
-		out = append(out, e.session)
-	}
-	return out
-}
-
-// before returns the sessions that were last used at t or earlier.
-func (o *order) before(t time.Time) []*Session {
-	var out []*Session
-	for e := o.head; e != nil && !e.at.After(t); e = e.next {
-		out = append(out, e.session)
-	}
-	return out
 }

@@ -1,0 +1,321 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+)
+
+// used adds a session that is used at once.
+func (r *registry) used(id, who string, now time.Time) {
+	r.t.Helper()
+	r.mustAdd(id, who, now)
+	r.use(id, now)
+}
+
+// use has the owner of a session use it.
+func (r *registry) use(id string, now time.Time) {
+	r.t.Helper()
+	r.mustGet(id, r.made[id].Principal, now)
+}
+
+// evicts adds a session and checks that another one goes for it.
+func (r *registry) evicts(id, who string, now time.Time, want string) {
+	r.t.Helper()
+	if got, err := r.add(id, who, now); got != want || err != nil {
+		r.t.Errorf("Add(%s) after %v evicted %q, %v; want %q", id, now.Sub(epoch), got, err, want)
+	}
+}
+
+// full adds a session and checks that nobody gives way to it, and how long that
+// stays so.
+func (r *registry) full(id, who string, now time.Time, wait time.Duration) {
+	r.t.Helper()
+	evicted, err := r.add(id, who, now)
+	full, ok := errors.AsType[*session.FullError](err)
+	if !ok || evicted != "" || !errors.Is(err, session.ErrTooMany) {
+		r.t.Fatalf("Add(%s) after %v evicted %q, %v; want a FullError", id, now.Sub(epoch), evicted, err)
+	}
+	if full.Wait != wait {
+		r.t.Errorf("Add(%s) after %v: wait %v, want %v", id, now.Sub(epoch), full.Wait, wait)
+	}
+	if _, err := r.table.Get(id, r.made[id].Principal, now); !errors.Is(err, session.ErrUnknown) {
+		r.t.Errorf("the refused session is in the table: %v", err)
+	}
+}
+
+func after(d time.Duration) time.Time { return epoch.Add(d) }
+
+// I21, M099, M102; FAULTS 25: what was never used goes before what is idle, and
+// what is in use stays; the newcomer is never the one that goes.
+func TestEvictionOrder(t *testing.T) {
+	r := newRegistry(t, 4, 10)
+	r.used("busy", "", epoch)
+	begin(t, r.made["busy"], 1)
+	r.used("older", "", epoch)
+	r.mustAdd("newer", "", epoch)
+	r.use("newer", after(1))
+	r.mustAdd("fresh", "", after(hour))
+
+	now := after(hour + freshRest)
+	r.evicts("n0", "", now, "fresh")
+	r.evicts("n1", "", now, "older")
+	r.evicts("n2", "", now, "newer")
+	r.full("n3", "", now, freshRest) // busy stays, n0 to n2 have not come to rest
+	r.evicts("n3", "", now.Add(freshRest), "n0")
+	if got := r.table.Len(); got != 4 {
+		t.Errorf("%d sessions, want 4", got)
+	}
+}
+
+// A session gives way when it has come to rest and not a moment before, and
+// whoever is refused is told the moment.
+func TestSessionsComeToRest(t *testing.T) {
+	tests := []struct {
+		name  string
+		build func(*registry)
+		wait  time.Duration
+		goes  string
+	}{
+		{"never used", func(r *registry) { r.mustAdd("a", "p", epoch); r.mustAdd("b", "p", after(time.Second)) }, freshRest, "a"},
+		{"used", func(r *registry) { r.used("a", "p", after(time.Second)); r.used("b", "p", after(2*time.Second)) }, rest + time.Second, "a"},
+		{"used later, but never used comes first", func(r *registry) { r.used("a", "p", epoch); r.mustAdd("b", "p", after(5*time.Second)) },
+			freshRest + 5*time.Second, "b"},
+		{"used again", func(r *registry) {
+			r.used("a", "p", epoch)
+			r.used("b", "p", epoch)
+			r.use("a", after(2*time.Second))
+		}, rest, "b"},
+		{"used comes to rest first", func(r *registry) { r.used("a", "p", epoch); r.mustAdd("b", "p", after(25*time.Second)) }, rest, "a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRegistry(t, 2, 9)
+			tt.build(r)
+			early := max(tt.wait-4*time.Second, 0)
+			r.full("early", "p", after(early), tt.wait-early)
+			r.full("a moment early", "p", after(tt.wait-1), 1)
+			r.evicts("in time", "p", after(tt.wait), tt.goes)
+		})
+	}
+}
+
+// Where all are busy nobody knows when one will come to rest; that takes at least
+// as long as a rest.
+func TestLiveSessionsAreNotEvicted(t *testing.T) {
+	r := newRegistry(t, 2, 10)
+	for i, id := range []string{"a", "b"} {
+		r.mustAdd(id, "", epoch)
+		x := begin(t, r.made[id], 1)
+		defer x.Finish(plain("end"))
+		r.use(id, after(time.Duration(i)))
+	}
+	r.full("c", "", after(hour), rest)
+	r.use("a", after(hour))
+	r.use("b", after(hour))
+}
+
+// A stream that is carried keeps a session, however long nothing came.
+func TestCarriedSessionsAreNotEvicted(t *testing.T) {
+	r := newRegistry(t, 1, 10)
+	r.used("a", "", epoch)
+	c := r.made["a"].Standalone().Attach(make(chan struct{}, 1))
+	r.full("b", "", after(hour), rest)
+	c.Detach()
+	r.full("b", "", after(hour+rest-1), 1) // in use an hour ago, when it was tried
+	r.evicts("b", "", after(hour+rest), "a")
+}
+
+// Sessions that are in use do not hide an idle one, however many they are.
+func TestIdleSessionBehindManyBusyOnes(t *testing.T) {
+	const many = 300
+	r := newRegistry(t, many+1, 10)
+	for i := range many {
+		id := fmt.Sprint("busy", i)
+		r.used(id, "", after(time.Duration(i)))
+		begin(t, r.made[id], 1)
+	}
+	r.used("idle", "", after(time.Second))
+	r.evicts("new", "", after(hour), "idle")
+	r.full("another", "", after(hour), freshRest)
+}
+
+// One principal cannot push out another.
+func TestPrincipalHasItsOwnLimit(t *testing.T) {
+	r := newRegistry(t, 10, 2)
+	r.used("other", "bob", epoch)
+	r.used("a1", "alice", epoch)
+	r.mustAdd("a2", "alice", epoch)
+	r.evicts("n0", "alice", after(hour), "a2")
+	r.evicts("n1", "alice", after(hour), "a1")
+	begin(t, r.made["n0"], 1)
+	begin(t, r.made["n1"], 1)
+	_, err := r.add("more", "alice", after(2*hour))
+	full, ok := errors.AsType[*session.FullError](err)
+	if !ok || !full.PerPrincipal {
+		t.Errorf("Add = %v; want that the principal's bound is reached", err)
+	}
+	r.mustAdd("more", "bob", after(2*hour))
+	r.use("other", after(2*hour))
+	for i := range 6 { // the anonymous principal is many
+		r.mustAdd(fmt.Sprint("anonymous", i), "@here", after(2*hour))
+	}
+	_, err = r.add("beyond", "@here", after(2*hour))
+	if full, ok = errors.AsType[*session.FullError](err); !ok || full.PerPrincipal {
+		t.Errorf("Add = %v; want that the table's bound is reached", err)
+	}
+}
+
+// FAULTS 25: a flood of initialize, whoever sends it, is refused after so many,
+// and ends nothing of anybody else's. Another client still gets in.
+func TestFloodOfSessions(t *testing.T) {
+	for _, use := range []bool{false, true} { // with and without a message after initialize
+		t.Run(fmt.Sprint("used ", use), func(t *testing.T) {
+			r := newRegistry(t, 50, 10)
+			r.used("resting", "@other", epoch) // a person who thinks
+			r.used("named", "bob", epoch)
+			now := after(20 * time.Minute)
+			refused := 0
+			for i := range 1000 {
+				now = now.Add(time.Millisecond)
+				id := fmt.Sprint("flood", i)
+				evicted, err := r.add(id, "@flood", now)
+				if evicted != "" {
+					t.Fatalf("after %d: %s had to go", i, evicted)
+				}
+				if err != nil {
+					refused++
+				} else if use {
+					r.use(id, now)
+				}
+			}
+			if refused != 1000-48 {
+				t.Errorf("%d were refused, want all beyond 48", refused)
+			}
+			r.evicts("newcomer", "@third", now, "flood0")
+			r.evicts("second", "bob", now, "flood1")
+			r.use("resting", now)
+			r.use("named", now)
+		})
+	}
+}
+
+// A flood of a named principal has its bound, and the same holds.
+func TestFloodOfAPrincipal(t *testing.T) {
+	r := newRegistry(t, 50, 10)
+	r.used("resting", "bob", epoch)
+	for i := range 100 {
+		now := after(hour/2 + time.Duration(i)*time.Millisecond)
+		evicted, err := r.add(fmt.Sprint("flood", i), "alice", now)
+		if evicted != "" || (err != nil) != (i >= 10) {
+			t.Fatalf("number %d: evicted %q, %v; want nothing, and an error from the 11th on", i, evicted, err)
+		}
+	}
+	r.use("resting", after(hour/2))
+}
+
+// Command line tools that leave a session behind each time they run are never
+// refused, as many as they are and whoever they are: not even where few
+// sessions may be open, and not while others flood.
+func TestToolsThatNeverDelete(t *testing.T) {
+	for _, who := range []string{"@loopback", "ann"} {
+		t.Run(who, func(t *testing.T) {
+			r := newRegistry(t, 30, 15)
+			for i := range 1000 {
+				now := after(time.Duration(i) * 3 * time.Second)
+				id := fmt.Sprint("run", i)
+				evicted, err := r.add(id, who, now)
+				if err != nil {
+					t.Fatalf("run %d: %v", i, err)
+				}
+				if bound := map[string]int{"@loopback": 30, "ann": 15}[who]; (evicted != "") != (i >= bound) {
+					t.Fatalf("run %d evicted %q", i, evicted)
+				}
+				r.use(id, now)
+			}
+		})
+	}
+}
+
+// A proxy, behind which everybody has one address, may have the whole table:
+// nobody is refused while somebody has been idle.
+func TestEverybodyBehindAProxy(t *testing.T) {
+	r := newRegistry(t, 500, 10)
+	for i := range 500 {
+		r.used(fmt.Sprint("user", i), "@proxy", after(time.Duration(i)*time.Millisecond))
+	}
+	r.full("one more", "@proxy", after(time.Second), rest-time.Second)
+	for i := range 100 {
+		r.evicts(fmt.Sprint("late", i), "@proxy", after(rest+time.Duration(i)*time.Millisecond), fmt.Sprint("user", i))
+	}
+}
+
+// Where the table is full, those who have less than their share take from those
+// who have more, and those who have more take from themselves.
+func TestSharesOfAFullTable(t *testing.T) {
+	r := newRegistry(t, 6, 9)
+	for i := range 4 {
+		r.used(fmt.Sprint("a", i), "alice", after(time.Duration(i)))
+	}
+	r.used("b0", "bob", epoch)
+	r.used("c0", "carol", epoch)
+	now := after(2 * time.Second)
+	r.full("a4", "alice", now, rest-now.Sub(epoch)) // has most
+	r.evicts("b1", "bob", now, "a0")                // had one of four
+	r.full("b2", "bob", now, freshRest)             // has two of three
+	r.evicts("d0", "dave", now, "a1")               // had none
+	r.evicts("e0", "eve", now, "a2")                // had none; of the two who have most, alice came first
+	r.full("d1", "dave", now, freshRest)
+	r.evicts("a4", "alice", after(hour), "a3") // not c0, who rests as well
+	r.use("c0", after(hour))
+}
+
+// With as many owners as sessions, each has its own, and a newcomer needs one
+// that has come to rest.
+func TestAsManyOwnersAsSessions(t *testing.T) {
+	r := newRegistry(t, 3, 9)
+	for i, id := range []string{"a", "b", "c"} {
+		r.used(id, id, after(time.Duration(i)))
+	}
+	r.full("d", "d", after(time.Second), rest-time.Second)
+	r.full("a2", "a", after(time.Second), rest-time.Second)
+	r.evicts("d", "d", after(rest), "a")
+	r.full("b2", "b", after(rest), 1)
+	r.evicts("b2", "b", after(rest+1), "b") // not c, who rests as well
+}
+
+// However a session goes, its owner has room again, and a name that nobody has
+// sessions under costs nothing.
+func TestRoomAfterSessionsGo(t *testing.T) {
+	goes := map[string]func(*registry){
+		"removed": func(r *registry) { r.table.Remove(r.made["a"]) },
+		"swept": func(r *registry) {
+			r.made["b"].Standalone().Attach(make(chan struct{}, 1))
+			r.table.Sweep(after(hour + rest))
+		},
+		"drained": func(r *registry) { r.table.Drain() },
+	}
+	for name, end := range goes {
+		t.Run(name, func(t *testing.T) {
+			r := newRegistry(t, 5, 2)
+			r.used("a", "p", epoch)
+			r.mustAdd("b", "p", epoch)
+			r.full("c", "p", after(1), freshRest-1)
+			end(r)
+			if name == "removed" {
+				r.use("b", after(hour+rest))
+			}
+			r.mustAdd("c", "p", after(hour+rest))
+			if name == "drained" {
+				r.mustAdd("d", "p", after(hour+rest))
+			}
+			r.full("e", "p", after(hour+rest), freshRest)
+		})
+	}
+}

@@ -1,0 +1,296 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+const noSessionsLeft = `2 sessions (limits.sessions); the request was not sent`
+
+// FAULTS 25: sessions are bounded; what is in use stays, and what was used
+// lately.
+func TestSessionLimit(t *testing.T) {
+	gated(t, server.Config{Limits: server.Limits{Sessions: 2}}, func(s *site, g *gate) {
+		busy := s.session()
+		r := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), busy))
+		<-g.entered
+		idle := s.session()
+		want := `{"jsonrpc":"2.0","id":0,"error":{"code":1006,"message":"` + noSessionsLeft + `","data":{"source":"gateway","outcome":"not_dispatched"}}}`
+		s.refuses(refusalCase{name: "at once", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "30"}})
+		s.pass(1500 * time.Millisecond)
+		s.refuses(refusalCase{name: "a little later", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "29"}})
+		s.pass(28499 * time.Millisecond)
+		s.refuses(refusalCase{name: "a moment early", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "1"}})
+		s.pass(time.Millisecond)
+		second := s.session()
+		if got := s.post(raw("1", "ping", ""), idle); got.status != 404 {
+			t.Errorf("the idle session: %d, want 404", got.status)
+		}
+		close(g.release)
+		if got := <-r; got.status != 200 {
+			t.Errorf("the request in the busy session: %d %s", got.status, got.body)
+		}
+		for _, h := range []headers{busy, second} {
+			if got := s.post(raw("1", "ping", ""), h); got.status != 200 {
+				t.Errorf("a session in use: %d %s", got.status, got.body)
+			}
+		}
+	})
+}
+
+// from has a request come from some address.
+func (s *site) from(address string, r *http.Request) reply {
+	r.RemoteAddr = address
+	return record(s.server, r)
+}
+
+// FAULTS 25: a flood of initialize from one address. The bound holds,
+// everybody else's sessions stay, and a newcomer gets in.
+func TestFloodOfInitialize(t *testing.T) {
+	bubble(t, tools(nil), server.Config{Limits: server.Limits{Sessions: 50}}, func(s *site) {
+		open := func(address string) reply {
+			return s.from(address, s.request(s.ctx(), http.MethodPost, initialize))
+		}
+		theirs := headers{"Mcp-Session-Id": open("192.0.2.1:1000").header.Get("Mcp-Session-Id")}
+		s.from("192.0.2.1:1001", s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), theirs))
+		s.pass(10 * time.Minute) // a person who thinks
+		var served, refused int
+		for i := range 3000 {
+			switch got := open(fmt.Sprint("192.0.2.66:", 1024+i)); {
+			case got.status == 200:
+				served++
+			case got.status == 429 && got.header.Get("Retry-After") == "10":
+				refused++
+			default:
+				t.Fatalf("%d %v %s", got.status, got.header, got.body)
+			}
+		}
+		if served != 49 || refused != 2951 {
+			t.Errorf("%d served, %d refused; want 49, 2951", served, refused)
+		}
+		if got := open("198.51.100.7:1"); got.status != 200 {
+			t.Errorf("a newcomer: %d %s", got.status, got.body)
+		}
+		if got := s.from("192.0.2.1:1002", s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), theirs)); got.status != 200 {
+			t.Errorf("the session of somebody else: %d %s", got.status, got.body)
+		}
+		if got := s.server.Stats().Sessions; got != 50 {
+			t.Errorf("%d sessions, want 50", got)
+		}
+	})
+}
+
+// FAULTS 25: a named principal has a bound of its own, and is told which.
+func TestFloodOfAPrincipal(t *testing.T) {
+	bubble(t, tools(nil), server.Config{Authenticate: byHeader}, func(s *site) {
+		ann := headers{"Authorization": "ann"}
+		for i := range 100 {
+			if got := s.post(initialize, ann); got.status != 200 {
+				t.Fatalf("number %d: %d %s", i, got.status, got.body)
+			}
+		}
+		s.refuses(refusalCase{name: "the 101st", body: initialize, header: ann, status: 429, also: [2]string{"Retry-After", "10"},
+			want: `{"jsonrpc":"2.0","id":0,"error":{"code":1006,"message":"100 sessions of one principal (limits.sessionsPerPrincipal); the request was not sent",` +
+				`"data":{"source":"gateway","outcome":"not_dispatched"}}}`})
+		s.sessionOf(headers{"Authorization": "bob"})
+		s.pass(10 * time.Second)
+		s.sessionOf(ann)
+		if got := s.server.Stats().Sessions; got != 101 {
+			t.Errorf("%d sessions, want 100 of ann and one of bob", got)
+		}
+	})
+}
+
+// FAULTS 25, the other side: tools that leave a session behind each time they
+// run are served however often they do so. Of these there are enough to reach
+// the bound of a principal several times.
+func TestToolsThatLeaveSessionsBehind(t *testing.T) {
+	for _, who := range []string{"", "ann"} {
+		h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+		bubble(t, h, server.Config{Authenticate: byHeader}, func(s *site) {
+			auth := headers{"Authorization": who}
+			for i := range 250 {
+				sess := s.sessionOf(auth)
+				s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess, auth)
+				if got := s.post(raw("1", "tools/call", `{"name":"echo"}`), sess, auth); got.status != 200 {
+					t.Fatalf("run %d of %q: %d %s", i, who, got.status, got.body)
+				}
+				s.pass(2 * time.Second)
+			}
+		})
+	}
+}
+
+// Behind a proxy everybody has one address. The 101st user, and the last for
+// whom there is room at all, are served like the first.
+func TestUsersBehindAProxy(t *testing.T) {
+	bubble(t, tools(nil), server.Config{Limits: server.Limits{Sessions: 300}}, func(s *site) {
+		var all []headers
+		for range 300 {
+			all = append(all, s.session())
+		}
+		for i, h := range all {
+			if got := s.post(raw("1", "ping", ""), h); got.status != 200 {
+				t.Errorf("user %d: %d %s", i, got.status, got.body)
+			}
+		}
+		if got := s.post(initialize); got.status != 429 {
+			t.Errorf("one more: %d, want 429", got.status)
+		}
+	})
+}
+
+// Whoever has one address of a network that is handed out whole has all of it.
+func TestAddressesOfOneParty(t *testing.T) {
+	tests := []struct{ first, second, third string }{
+		{"127.0.0.1:1", "127.0.0.2:2", "192.0.2.1:1"},
+		{"[::1]:1", "127.255.255.255:2", "10.0.0.1:1"},
+		{"[::ffff:127.0.0.1]:1", "[::1]:2", "[::ffff:10.0.0.1]:1"},
+		{"10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1"},
+		{"10.0.0.1:1", "[::ffff:10.0.0.1]:1", "10.0.0.2:1"},
+		{"[2001:db8:1:2::1]:1", "[2001:db8:1:2:ffff:ffff:ffff:ffff]:1", "[2001:db8:1:3::1]:1"},
+		{"[fe80::1%eth0]:1", "[fe80::2%eth1]:1", "[fe81::1]:1"},
+		{"@", "@", "pipe"}, // a listener that is not on a network
+	}
+	for _, tt := range tests {
+		bubble(t, tools(nil), server.Config{Limits: server.Limits{Sessions: 2}}, func(s *site) {
+			open := func(address string) int {
+				return s.from(address, s.request(s.ctx(), http.MethodPost, initialize)).status
+			}
+			// The second has as many as the table holds only where it is the first
+			// once more; then the third, who has none, takes from it.
+			if got := []int{open(tt.first), open(tt.second), open(tt.first), open(tt.third)}; fmt.Sprint(got) != "[200 200 429 200]" {
+				t.Errorf("%s, %s, %s: %v", tt.first, tt.second, tt.third, got)
+			}
+		})
+	}
+}
+
+// A Handler that has no room for what it keeps for each session may ask for one
+// to end. One that is idle does, and its client is told when it comes back; one
+// that is in use does not.
+func TestScopesYield(t *testing.T) {
+	scopes := map[string]*mcp.Scope{}
+	var ended []string
+	g := newGate()
+	h := tools(map[string]mcp.HandlerFunc{
+		"wait": func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+			return g.serve(ctx, req, c)
+		},
+		"keep": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+			name, _ := req.Params.Text(mcp.FieldURI)
+			scopes[name] = req.Scope
+			req.Scope.OnEnd(func() { ended = append(ended, name) })
+			return result(`{}`)
+		},
+	})
+	bubble(t, h, server.Config{}, func(s *site) {
+		g = newGate()
+		sessions := map[string]headers{}
+		for _, name := range []string{"idle", "calling", "listening"} {
+			sessions[name] = s.session()
+			s.post(raw("1", "tools/call", `{"name":"keep","uri":"`+name+`"}`), sessions[name])
+		}
+		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sessions["calling"]))
+		<-g.entered
+		get := s.open(s.ctx(), http.MethodGet, "", sessions["listening"])
+		yields := func(name string, want bool) {
+			t.Helper()
+			if got := scopes[name].Yield(); got != want {
+				t.Errorf("%s yields: %t, want %t", name, got, want)
+			}
+		}
+		yields("calling", false)
+		yields("listening", false)
+		yields("idle", true)
+		yields("idle", true) // it has ended
+		s.refuses(refusalCase{name: "its client", body: raw("2", "ping", ""), header: sessions["idle"], status: 404,
+			want: wireError("2", "-32600", "session not found; open a new one with initialize")})
+		close(g.release)
+		<-call
+		get.close()
+		s.pass(0)
+		yields("calling", true)
+		yields("listening", true)
+		equal(t, "ended", strings.Join(ended, " "), "idle calling listening")
+		if got := s.server.Stats().Sessions; got != 0 {
+			t.Errorf("%d sessions are left, want 0", got)
+		}
+	})
+}
+
+// A session cannot be asked to end while it is being opened: nobody knows of it
+// yet, so that it would be dead when its client hears of it.
+func TestScopeDoesNotYieldDuringInitialize(t *testing.T) {
+	yielded := true
+	h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		if req.Method == "server/discover" {
+			yielded = req.Scope.Yield()
+		}
+		return result(discovered)
+	})
+	bubble(t, h, server.Config{}, func(s *site) {
+		sess := s.session()
+		if got := s.post(raw("1", "tools/list", ""), sess); got.status != 200 || yielded {
+			t.Errorf("yielded: %t; the session is answered %d %s", yielded, got.status, got.body)
+		}
+	})
+}
+
+// The scope of a pipe never yields: there is nobody who could open another
+// session.
+func TestPipeDoesNotYield(t *testing.T) {
+	var scope *mcp.Scope
+	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		scope = req.Scope
+		return result(`{}`)
+	}})
+	pipes(t, h, server.Config{}, func(c *console) {
+		c.handshake()
+		c.send(raw("1", "tools/list", ""))
+		c.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		if scope.Yield() {
+			t.Error("the scope of a pipe has yielded")
+		}
+		c.send(raw("2", "tools/list", ""))
+		c.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	})
+}
+
+// However a session ends, what was kept for it is let go.
+func TestScopesEnd(t *testing.T) {
+	ends := map[string]func(*site, headers){
+		"deleted": func(s *site, h headers) { s.do(s.request(s.ctx(), http.MethodDelete, "", h)) },
+		"expired": func(s *site, _ headers) { s.pass(2 * time.Hour) },
+		"evicted": func(s *site, _ headers) { s.pass(30 * time.Second); s.session() },
+		"closed":  func(s *site, _ headers) { _ = s.server.Close() },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			ended := 0
+			h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+				if ended == 0 {
+					req.Scope.OnEnd(func() { ended++ })
+				}
+				return result(discovered)
+			})
+			bubble(t, h, server.Config{Limits: server.Limits{Sessions: 1}}, func(s *site) {
+				end(s, s.session())
+				s.pass(0)
+				if ended != 1 {
+					t.Errorf("the scope ended %d times, want 1", ended)
+				}
+			})
+		})
+	}
+}
