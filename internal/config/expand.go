@@ -123,11 +123,15 @@ func referenceHint(reference string) string {
 	}
 }
 
-// shorten keeps a message that quotes a reference on one line.
+// shorten shows the beginning of a reference that is not read: its name. What
+// follows can be a default as shells write it, and so a secret.
 func shorten(reference string) string {
-	const most = 40
-	if len(reference) > most {
-		reference = reference[:most] + "..."
+	end := strings.IndexFunc(reference, func(r rune) bool { return r > 0x7f || !isNameByte(byte(r)) || r == '-' })
+	if end < 0 {
+		end = len(reference)
 	}
-	return strings.ToValidUTF8(strings.Join(strings.Fields(reference), " "), "")
+	if shown := min(end, maxServerName); shown < len(reference) {
+		return reference[:shown] + "..."
+	}
+	return reference
 }

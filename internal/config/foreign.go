@@ -74,6 +74,7 @@ func foreignConfigKeys() []foreign {
 		{"preferences", true, "it is a client's setting"},
 		{"mcp", false, `write the map inside it as "mcpServers"`},
 		{"tokens", false, `write it below "auth"`},
+		{"tls", false, "the gateway speaks plain HTTP; let a proxy in front of it end TLS"},
 	}
 	// A server without a name around it is what people paste from a page.
 	for _, name := range []string{"command", "args", "env", "cwd", "url", "headers", "type"} {

@@ -70,17 +70,48 @@ func expanded() form[string] {
 	return f
 }
 
+// filled is an expanded string that may not come to nothing by its variables:
+// then it would count as not being there.
+func filled() form[string] {
+	f := expanded()
+	read := f.read
+	f.read = func(r *reader, n node, p place, into *string) {
+		known := len(r.problems)
+		read(r, n, p, into)
+		if *into == "" && n.text != "" && len(r.problems) == known && !r.formOnly {
+			r.complain(n.at, p, "set them, or write ${NAME:-default}", "%q is empty when its variables are replaced", p.name)
+		}
+	}
+	return f
+}
+
 // pathname is an expanded string that leads to a file or folder.
 func pathname() form[string] {
 	f := expanded()
 	read := f.read
 	f.read = func(r *reader, n node, p place, into *string) {
 		read(r, n, p, into)
-		if n.kind == kindText && n.text != "" && !r.formOnly {
-			*into = r.resolve(*into)
+		if n.kind != kindText || n.text == "" || r.formOnly {
+			return
 		}
+		if problem, hint := notAPath(*into); problem != "" {
+			r.complain(n.at, p, hint, "%q %s", p.name, problem)
+			return
+		}
+		*into = r.resolve(*into)
 	}
 	return f
+}
+
+// notAPath says why a text leads nowhere, or "".
+func notAPath(text string) (problem, hint string) {
+	switch {
+	case strings.ContainsRune(text, 0):
+		return "has a NUL in it", "remove it"
+	case text == "~" || strings.HasPrefix(text, "~/"):
+		return "begins with ~, which only a shell replaces", "write ${HOME}"
+	}
+	return "", ""
 }
 
 // auditFile is a pathname that leads somewhere: a variable that somebody forgot
@@ -96,7 +127,19 @@ func auditFile() form[string] {
 			r.complain(n.at, p, `remove "audit" for no record`, "%q is empty", p.name)
 			return
 		}
-		*into = r.resolve(r.expandFilled(s, n.at, p))
+		known := len(r.problems)
+		path := r.expandFilled(s, n.at, p)
+		if path == "" || len(r.problems) > known {
+			return
+		}
+		if problem, hint := notAPath(path); problem != "" {
+			r.complain(n.at, p, hint, "%q %s", p.name, problem)
+			return
+		}
+		*into = r.resolve(path)
+		if problem, hint := whyNoRecord(*into); problem != "" {
+			r.complain(n.at, p, hint, "%q: %s", p.name, problem)
+		}
 	}
 	return f
 }
@@ -195,7 +238,7 @@ func measure[F ~int64](want, pattern string, parse func(string) (F, error), hint
 		want: want,
 		read: func(r *reader, n node, p place, into *F) {
 			if n.kind != kindText && n.kind != kindInteger && n.kind != kindFloat {
-				r.wrongKind(n, p, want, "")
+				r.wrongKind(n, p, want, hint("", nil))
 				return
 			}
 			if n.text == none {
@@ -265,7 +308,7 @@ func listOf[F any](of form[F]) form[[]F] {
 		want: "a list of " + plural(of.want),
 		read: func(r *reader, n node, p place, into *[]F) {
 			if n.kind != kindList {
-				r.wrongKind(n, p, "a list", "")
+				r.wrongKind(n, p, "a list", listHint(n))
 				return
 			}
 			list := make([]F, len(n.items))
@@ -282,13 +325,25 @@ func listOf[F any](of form[F]) form[[]F] {
 	}
 }
 
+// listHint knows the most common mistake, which is a list of one.
+func listHint(n node) string {
+	switch n.kind {
+	case kindText, kindInteger, kindFloat, kindBool:
+		return "put it in [ ]"
+	case kindNull:
+		return "write [] for an empty one"
+	default:
+		return ""
+	}
+}
+
 // mapOf is a mapping whose keys are names of the operator's own.
 func mapOf[F any](of form[F]) form[map[string]F] {
 	return form[map[string]F]{
 		want: "a mapping of names to " + plural(of.want),
 		read: func(r *reader, n node, p place, into *map[string]F) {
 			m := make(map[string]F, len(n.members))
-			r.eachMember(n, p, func(name string, n node, p place) {
+			r.eachMember(n, p, `write "NAME: VALUE" for each`, func(name string, n node, p place) {
 				var v F
 				of.read(r, n, p, &v)
 				m[name] = v

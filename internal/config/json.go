@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -20,6 +21,9 @@ func parseJSON(data []byte) (node, *syntaxError) {
 	// The decoder's tokens alone would take some texts that are not JSON, and
 	// report others later than where they go wrong.
 	var whole json.RawMessage
+	if len(bytes.TrimSpace(text)) == 0 {
+		return node{at: position{1, 1}}, nil // empty, as in YAML
+	}
 	if err := json.Unmarshal(text, &whole); err != nil {
 		return node{}, jsonError(text, err)
 	}
@@ -38,6 +42,18 @@ func jsonError(text []byte, err error) *syntaxError {
 		offset = int(syntax.Offset) - 1
 	}
 	at := &syntaxError{at: positionAt(text, offset), message: "not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
+	// The decoder speaks of bytes, where somebody sees a character.
+	if r, size := utf8.DecodeRune(text[min(offset, len(text)):]); size > 1 {
+		at.message = fmt.Sprintf("not JSON: the character %q", r)
+		if strings.ContainsRune("“”„‟‘’«»", r) {
+			at.hint = `write " for quotes`
+		}
+		return at
+	}
+	if strings.HasSuffix(at.message, "exceeded max depth") {
+		at.message = errTooDeep.Error()
+		return at
+	}
 	if before := bytes.TrimRight(text[:min(offset, len(text))], " \t\r\n"); bytes.HasSuffix(before, []byte(",")) {
 		at.hint = "no comma may stand before a closing bracket"
 	}

@@ -15,7 +15,7 @@ func serverKeys() []key[Server] {
 	return []key[Server]{
 		field("type", oneOf(TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE), func(s *Server) *Type { return &s.Type }, "",
 			"How the server is spoken to. Without it \"command\" means stdio and \"url\" means http; streamable-http is another name of http, sse the transport of 2024-11-05."),
-		field("command", expanded(), func(s *Server) *string { return &s.Command }, "",
+		field("command", filled(), func(s *Server) *string { return &s.Command }, "",
 			"The program to start. It is started as it is, without a shell."),
 		field("args", listOf(expanded()), func(s *Server) *[]string { return &s.Args }, "",
 			"The program's arguments."),
@@ -23,7 +23,7 @@ func serverKeys() []key[Server] {
 			"Environment variables of the program, besides the few that every program gets. They are not printed."),
 		field("cwd", pathname(), func(s *Server) *string { return &s.Cwd }, "",
 			"The folder to start the program in, relative to the folder of the config; without it that of the gateway."),
-		field("url", expanded(), func(s *Server) *string { return &s.URL }, "",
+		field("url", filled(), func(s *Server) *string { return &s.URL }, "",
 			"The address of a server that runs elsewhere, http or https."),
 		field("headers", mapOf(secret()), func(s *Server) *map[string]Secret { return &s.Headers }, "",
 			"Header fields that go with each request to the address. They are not printed."),
@@ -70,7 +70,7 @@ func servers() form[[]Server] {
 		want: "a mapping of names to servers",
 		read: func(r *reader, n node, p place, into *[]Server) {
 			list := make([]Server, 0, len(n.members))
-			r.eachMember(n, p, func(name string, n node, p place) {
+			r.eachMember(n, p, "write each server by its name below it, or {} for none", func(name string, n node, p place) {
 				server := Server{Name: name}
 				// Looked at before the entry is read, because it decides how.
 				disabled, _ := n.member("disabled")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -85,7 +86,7 @@ func object[T any](keys []key[T], others []foreign) form[T] {
 	return form[T]{
 		want: "a mapping",
 		read: func(r *reader, n node, p place, into *T) {
-			r.eachMember(n, p, func(name string, n node, at place) {
+			r.eachMember(n, p, keysHint(keyNames(keys)), func(name string, n node, at place) {
 				i := slices.IndexFunc(keys, func(k key[T]) bool { return k.name == name })
 				if i < 0 {
 					r.unknownKey(name, r.where[at.path], at, keyNames(keys), others)
@@ -107,6 +108,19 @@ func object[T any](keys []key[T], others []foreign) form[T] {
 			return rows
 		},
 	}
+}
+
+// keysHint names the keys of a mapping, or the first of many.
+func keysHint(names []string) string {
+	const most = 3
+	last := names[len(names)-1]
+	if len(names) > most {
+		names, last = names[:most+1], "others"
+	}
+	if len(names) == 1 {
+		return "write " + last + " below it"
+	}
+	return "write " + strings.Join(names[:len(names)-1], ", ") + " or " + last + " below it"
 }
 
 func keyNames[T any](keys []key[T]) []string {
@@ -149,10 +163,11 @@ func objectSchema[T any](keys []key[T], others []foreign) *jsonschema.Schema {
 }
 
 // eachMember calls f for the members of a mapping in the order of the file. It
-// notes where each key stands, and complains of keys that repeat.
-func (r *reader) eachMember(n node, p place, f func(name string, n node, at place)) {
+// notes where each key stands, and complains of keys that repeat. The hint is for
+// who wrote something else than a mapping.
+func (r *reader) eachMember(n node, p place, hint string, f func(name string, n node, at place)) {
 	if n.kind != kindMapping {
-		r.wrongKind(n, p, "a mapping", "")
+		r.wrongKind(n, p, "a mapping", hint)
 		return
 	}
 	seen := make(map[string]position)

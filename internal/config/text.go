@@ -31,15 +31,31 @@ func parseTree(data []byte, isJSON bool) (node, *syntaxError) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
 	if len(data) > maxFile {
 		message := fmt.Sprintf("the file is larger than %s", formatBytes(maxFile))
-		return node{}, &syntaxError{at: position{1, 1}, message: message}
+		return node{}, &syntaxError{at: position{1, 1}, message: message, hint: "is it the right one?"}
 	}
-	if i := invalidUTF8(data); i >= 0 {
-		return node{}, &syntaxError{at: positionAt(data, i), message: "the file is not UTF-8 here"}
+	if err := notText(data); err != nil {
+		return node{}, err
 	}
 	if isJSON {
 		return parseJSON(data)
 	}
 	return parseYAML(data)
+}
+
+// notText finds what no editor shows: bytes that are not UTF-8, and NULs, which
+// are, and which are most often one half of the characters of UTF-16.
+func notText(data []byte) *syntaxError {
+	const cure = "save it as UTF-8"
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return &syntaxError{at: position{1, 1}, message: "the file is UTF-16", hint: cure}
+	}
+	if i := invalidUTF8(data); i >= 0 {
+		return &syntaxError{at: positionAt(data, i), message: "the file is not UTF-8 here", hint: cure}
+	}
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return &syntaxError{at: positionAt(data, i), message: "the file has a NUL here, and so is no text, or UTF-16", hint: cure}
+	}
+	return nil
 }
 
 // invalidUTF8 is the offset of the first byte that is not UTF-8, or -1.

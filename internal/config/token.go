@@ -5,9 +5,9 @@ package config
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 )
 
@@ -90,12 +90,48 @@ func readToken(path string) (value Secret, problem, hint string) {
 	return NewSecret(text), "", ""
 }
 
-// readAtMost reads a file, and one byte more than most of a larger one.
-func readAtMost(path string, most int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
+// source is the place of what names where a token is.
+func (t *Token) source(p place) place {
+	switch {
+	case t.File != "":
+		return p.key("file")
+	case t.Env != "":
+		return p.key("env")
+	default:
+		return p
 	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, most+1))
+}
+
+// origin names where a token is, for messages.
+func (t *Token) origin(p place) string {
+	switch {
+	case t.File != "":
+		return "the file " + t.File
+	case t.Env != "":
+		return "the environment variable " + t.Env
+	default:
+		return strconv.Quote(p.name)
+	}
+}
+
+// notBearerHint guesses what a text is that is not a bearer token, without showing
+// any of it.
+func notBearerHint(text string) string {
+	first, _, spaced := strings.Cut(text, " ")
+	switch {
+	case strings.HasPrefix(text, "\ufeff"):
+		return "save it without a byte order mark"
+	case strings.ContainsAny(text, "\r\n"):
+		return "a token is one line; an entry of its own for each"
+	case spaced && strings.EqualFold(first, "bearer"):
+		return "write the token alone, without Bearer"
+	case strings.TrimSpace(text) != text:
+		return "remove the spaces around it"
+	case strings.ContainsAny(text[:1], `"'`):
+		return "remove the quotes"
+	case strings.Contains(strings.TrimRight(text, "="), "="):
+		return "write the value alone, without a name"
+	default:
+		return "one is made of letters, digits and - . _ ~ + /"
+	}
 }

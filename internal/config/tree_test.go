@@ -165,3 +165,14 @@ func TestDepthAllowed(t *testing.T) {
 		}
 	}
 }
+
+// TestDepthBeyondTheDecoder holds that a text which the decoder of JSON does not
+// follow is refused in our words, and not in those that it has for bad syntax.
+func TestDepthBeyondTheDecoder(t *testing.T) {
+	for _, open := range []string{"[", `{"a":`} {
+		_, err := parseTree([]byte(strings.Repeat(open, 20_000)), true)
+		if err == nil || err.message != errTooDeep.Error() {
+			t.Errorf("%s: %v, want %v", open, err, errTooDeep)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Validate judges a Config as a whole: what is wrong however it came to be, in a
@@ -136,14 +137,18 @@ func checkTokens(c *Config, j *judge) {
 		case token.Value.IsZero() && token.Env == "" && token.File == "":
 			j.complain(p, `"env" names a variable, "file" a path`, "%q does not say where the token is", p.name)
 		case !isBearer(token.Value.Reveal()):
-			j.complain(p, "", "%q holds characters that no bearer token has, such as spaces or line breaks", p.name)
+			at := token.source(p)
+			j.complain(at, notBearerHint(token.Value.Reveal()), "what %s holds is not one bearer token", token.origin(p))
 		}
 		if len(token.Value.Reveal()) < shortToken {
 			const hint = `"openssl rand -hex 32" makes a better one`
 			j.note(p, hint, "%q holds a token of fewer than %d characters, which can be guessed", p.name, shortToken)
 		}
-		if token.Principal == "" {
+		switch {
+		case token.Principal == "":
 			j.complain(p, `add "principal"`, "%q does not say who calls with it", p.name)
+		case strings.ContainsFunc(token.Principal, unicode.IsControl):
+			j.complain(p.key("principal"), "remove it", "%q has a control character in it", p.key("principal").name)
 		}
 		// One token for two principals would let the order of the file decide who
 		// calls.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -54,7 +55,7 @@ func checkServers(c *Config, j *judge) {
 			continue // read for its form only
 		}
 		for _, check := range []func(*Server, place, *judge){
-			checkTransport, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, checkPatterns, checkFilters, checkRenames,
+			checkTransport, checkCommand, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, checkPatterns, checkFilters, checkRenames,
 		} {
 			check(s, p, j)
 		}
@@ -94,6 +95,28 @@ func checkUnused(j *judge, p place, beside string, keys ...unused) {
 	}
 }
 
+// checkCommand finds what no system can start. Neither the command nor its
+// arguments are shown: a variable in them may hold a secret.
+func checkCommand(s *Server, p place, j *judge) {
+	at := p.key("command")
+	switch {
+	case s.Command == "":
+	case strings.TrimSpace(s.Command) == "":
+		j.complain(at, "write the program to start", "%q is blank", at.name)
+	case strings.Contains(s.Command, " ") && !strings.ContainsAny(s.Command, `/\`):
+		j.note(at, `write what follows the program in "args"`, "%q has a space in it, and is the name of one program", at.name)
+	default:
+		if problem, hint := notAPath(s.Command); problem != "" {
+			j.complain(at, hint, "%q %s", at.name, problem)
+		}
+	}
+	for i, arg := range s.Args {
+		if at := p.key("args").item(i); strings.ContainsRune(arg, 0) {
+			j.complain(at, "remove it", "%q has a NUL in it", at.name)
+		}
+	}
+}
+
 // checkURL never shows the address: a variable in it may hold a secret.
 func checkURL(s *Server, p place, j *judge) {
 	p = p.key("url")
@@ -103,11 +126,13 @@ func checkURL(s *Server, p place, j *judge) {
 	u, err := url.Parse(s.URL)
 	switch {
 	case err != nil:
-		j.complain(p, "", "%q is not a URL", p.name)
+		j.complain(p, anAddress, "%q is not a URL", p.name)
 	case u.Scheme != "http" && u.Scheme != "https":
-		j.complain(p, "", "%q wants to begin with http:// or https://", p.name)
+		j.complain(p, anAddress, "%q wants to begin with http:// or https://", p.name)
 	case u.Hostname() == "":
-		j.complain(p, "", "%q names no host", p.name)
+		j.complain(p, anAddress, "%q names no host", p.name)
+	case !isPort(u.Port()):
+		j.complain(p, "", "%q wants a port from 1 to 65535", p.name)
 	case u.User != nil:
 		j.complain(p, `write an Authorization header in "headers"`, "%q has a user or password in it", p.name)
 	case u.Fragment != "":
@@ -137,7 +162,7 @@ func checkHeaders(s *Server, p place, j *judge) {
 		at, lower := p.key(name), strings.ToLower(name)
 		switch value := s.Headers[name].Reveal(); {
 		case !isToken(name):
-			j.complain(at, "", "%.80q cannot be the name of a header", name)
+			j.complain(at, `write NAME: "VALUE"`, "%q cannot be the name of a header", beginning(name, isTokenRune))
 		case isReserved(name):
 			j.complain(at, "remove it", "the header %s is set by the gateway", name)
 		case seen[lower]:
@@ -152,10 +177,33 @@ func checkHeaders(s *Server, p place, j *judge) {
 // isToken reports whether a text can be the name of a header (RFC 9110, section
 // 5.6.2).
 func isToken(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-	})
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !isTokenRune(r) })
 }
+
+func isTokenRune(r rune) bool {
+	return ' ' < r && r <= '~' && !strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+}
+
+func isVariableRune(r rune) bool { return r != '=' && r != 0 }
+
+// beginning shows as much of a name as can be one. What follows is often the value,
+// written into the key by mistake, and no message shows that.
+func beginning(name string, fits func(rune) bool) string {
+	end := strings.IndexFunc(name, func(r rune) bool { return !fits(r) })
+	if end < 0 {
+		return name
+	}
+	return name[:end] + "..."
+}
+
+// isPort reports whether the port of an address is one; none is the usual one.
+func isPort(text string) bool {
+	n, err := strconv.Atoi(text)
+	return text == "" || err == nil && 0 < n && n < 1<<16
+}
+
+// anAddress is the hint where an address is none.
+const anAddress = `such as "https://example.com/mcp"`
 
 // isControl reports whether a character ends or garbles a header.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
@@ -164,7 +212,8 @@ func checkEnv(s *Server, p place, j *judge) {
 	p = p.key("env")
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
-			j.complain(p.key(name), "", "%.80q cannot be the name of an environment variable", name)
+			const cure = `write NAME: "VALUE"`
+			j.complain(p.key(name), cure, "%q cannot be the name of an environment variable", beginning(name, isVariableRune))
 		}
 		if strings.ContainsRune(s.Env[name].Reveal(), 0) {
 			j.complain(p.key(name), "", "the value of the variable %s has a NUL in it", name)

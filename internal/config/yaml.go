@@ -63,7 +63,8 @@ func (r *yamlReader) syntaxError(err error) *syntaxError {
 	if ours, ok := errors.AsType[*yamlError](err); ok {
 		return &syntaxError{at: r.position(ours.at), message: ours.message, hint: ours.hint}
 	}
-	found := &syntaxError{at: position{1, 1}, message: "not YAML: " + err.Error()}
+	// Any other error of the parser would show the text around it.
+	found := &syntaxError{at: position{1, 1}, message: "not YAML"}
 	if theirs, ok := errors.AsType[*yaml.SyntaxError](err); ok {
 		found.at, found.message = r.position(theirs.Token), "not YAML: "+tidy(theirs.Message)
 	}
@@ -73,8 +74,12 @@ func (r *yamlReader) syntaxError(err error) *syntaxError {
 	return found
 }
 
-// tidy makes one line of a message in which the parser quotes the text.
+// tidy makes one line of a message of the parser, and leaves out what it quotes of
+// the text, which can be a part of a secret.
 func tidy(message string) string {
+	if said, _, quotes := strings.Cut(message, `"`); quotes {
+		message = said + "..."
+	}
 	return strings.Join(strings.Fields(strings.ReplaceAll(message, "\t", `\t`)), " ")
 }
 
