@@ -262,6 +262,7 @@ func checkAgainstOracle(t testing.TB, data []byte) {
 	if !errors.As(err, &pe) || pe.Offset < 0 || pe.Offset > len(data) {
 		t.Fatalf("Parse(%q): %#v", data, err)
 	}
+	checkOneLine(t, err)
 	if pe.Code == CodeParseError && valid && !hasHalf(data) {
 		t.Fatalf("Parse(%q): %v, of a valid JSON text", data, err)
 	}
