@@ -138,12 +138,15 @@ func (f *Fault) Wire() *Error {
 // ToWire returns what a peer is told of err: an [*Error] as it is, a [*Fault]
 // as its wire form, wherever they are wrapped, and anything else as an internal
 // error without its text, because nobody has looked for secrets in that.
+//
+// A Fault comes before the Error that caused it: the cause is for the log, and
+// says nothing of whether the request ran.
 func ToWire(err error) *Error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e
-	}
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f.Wire()
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
 	}
 	return &Error{Code: CodeInternalError, Message: "internal error"}
 }

@@ -4,9 +4,11 @@
 package mcp
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,6 +72,72 @@ func TestToWire(t *testing.T) {
 	secret := errors.New("dial 10.0.0.7: token abc refused")
 	if diff := cmp.Diff(&Error{Code: CodeInternalError, Message: "internal error"}, ToWire(secret)); diff != "" {
 		t.Errorf("any other error (-want +got):\n%s", diff)
+	}
+}
+
+// What caused a fault is never shown, be it an error that could be: a backend's
+// refusal of our handshake is not the answer to the client's call.
+func TestToWireShowsTheFaultAndNotItsCause(t *testing.T) {
+	cause := &Error{Code: CodeInternalError, Message: "secret of the backend", Raw: []byte(`{"code":-32603,"message":"secret of the backend"}`)}
+	fault := &Fault{Code: CodeBackendFailed, Outcome: NotDispatched, Backend: "b", Message: "the handshake failed", Cause: cause}
+	for _, err := range []error{fault, fmt.Errorf("calling: %w", fault), &Fault{Code: CodeBackendFailed, Outcome: NotDispatched, Backend: "b", Message: "the handshake failed", Cause: fmt.Errorf("x: %w", cause)}} {
+		if diff := cmp.Diff(fault.Wire(), ToWire(err)); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		if !errors.Is(err, &Error{Code: CodeInternalError}) {
+			t.Errorf("%v: the log does not find the cause", err)
+		}
+	}
+}
+
+// Whatever ToWire makes of an error is a message that a peer reads back as the
+// same error.
+func TestToWireIsReadBack(t *testing.T) {
+	for _, err := range []error{
+		Errorf(CodeInvalidParams, "a \"quoted\" name\n"),
+		&Error{Code: 7, Message: "", Data: []byte(`[1,{"a":null}]`)},
+		&Error{Code: -32002, Raw: []byte(`{ "code" : -32002 , "message":"x", "more":{} }`)},
+		&Fault{Code: CodeDeadline, Outcome: Unknown, Backend: "b\"\x00", Message: "it did not answer in 30s"},
+		errors.Join(errors.New("a"), &Fault{Code: CodeLimit, Outcome: NotDispatched, Message: "too many"}),
+		fmt.Errorf("read: %w", io.ErrUnexpectedEOF),
+	} {
+		want := ToWire(err)
+		m, parseErr := Parse(AppendError(nil, NumberID(1), want), Limits{})
+		if parseErr != nil || m.Kind != KindError {
+			t.Errorf("%v: %v, %v", err, m.Kind, parseErr)
+			continue
+		}
+		got, wireErr := m.WireError()
+		if wireErr != nil || got.Code != want.Code {
+			t.Errorf("%v came back as %v, %v", err, got, wireErr)
+			continue
+		}
+		if want.Raw == nil && (got.Message != want.Message || string(got.Data) != string(want.Data)) {
+			t.Errorf("%v came back as %q with data %s", err, got.Message, got.Data)
+		}
+		if want.Raw != nil && string(got.Raw) != string(want.Raw) {
+			t.Errorf("%v came back as %s", err, got.Raw)
+		}
+	}
+}
+
+// The outcome stands in the text for people and in the data for programs; both
+// say the same (DELIVERY: an error always says whether the call may have run).
+func TestOutcomesAreSaidTwice(t *testing.T) {
+	for outcome, words := range map[Outcome]string{
+		NotDispatched: "was not sent", Unknown: "may have been executed", Completed: "was executed",
+	} {
+		wire := (&Fault{Code: CodeBackendFailed, Outcome: outcome, Backend: "b", Message: "m"}).Wire()
+		var data map[string]string
+		if err := json.Unmarshal(wire.Data, &data); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(wire.Message, words) || data["outcome"] != string(outcome) || data["backend"] != "b" || data["source"] != "gateway" {
+			t.Errorf("%s: %q with %v", outcome, wire.Message, data)
+		}
+	}
+	if wire := (&Fault{Message: "m"}).Wire(); wire.Message != "m" || string(wire.Data) != `{"source":"gateway"}` {
+		t.Errorf("no outcome: %q with %s", wire.Message, wire.Data)
 	}
 }
 
