@@ -4,8 +4,6 @@
 package signalbox
 
 import (
-	"cmp"
-	"log/slog"
 	"runtime/debug"
 
 	"github.com/signalbox-mcp/signalbox/internal/auth"
@@ -16,7 +14,7 @@ import (
 
 // serverConfig says how the configuration wants clients to be served. Defaults
 // have been filled in, and a limit of "none" is negative for all who hold one.
-func serverConfig(cfg *config.Config, logger *slog.Logger) server.Config {
+func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 	l := &cfg.Limits
 	out := server.Config{
 		AllowedHosts:   cfg.AllowedHosts,
@@ -36,7 +34,8 @@ func serverConfig(cfg *config.Config, logger *slog.Logger) server.Config {
 		},
 		WriteTimeout: l.Write,
 		Spread:       cfg.Drain.Spread,
-		Logger:       logger,
+		Observe:      g.noteEvent,
+		Logger:       g.log,
 	}
 	if len(cfg.Auth.Tokens) > 0 {
 		out.Authenticate = bearer(cfg.Auth.Tokens).Authenticate
@@ -54,9 +53,9 @@ func bearer(tokens []config.Token) *auth.Bearer {
 
 // implementation is what the gateway says of itself (2025-11-25 and 2026-07-28,
 // schema, Implementation).
-func implementation(cfg *config.Config) []byte {
-	out := mcp.AppendString([]byte(`{"name":`), cfg.Name)
-	out = mcp.AppendString(append(out, `,"version":`...), cmp.Or(cfg.Version, buildVersion()))
+func implementation(name, version string) []byte {
+	out := mcp.AppendString([]byte(`{"name":`), name)
+	out = mcp.AppendString(append(out, `,"version":`...), version)
 	return append(out, '}')
 }
 

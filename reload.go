@@ -22,8 +22,39 @@ var ErrClosed = errors.New("the gateway has been shut down")
 // touched; those that are gone let their calls end first. Clients
 // whose view changes are told. When the configuration cannot work, or changes
 // what only a new start can change, the error says so and the old one goes on
-// serving.
+// serving; Status and the metrics tell of it until a reload works. The file of
+// the audit record is opened anew.
 func (g *Gateway) Reload(ctx context.Context, cfg Config) error {
+	err := g.reload(ctx, cfg)
+	switch {
+	case err == nil:
+		g.refusal.Store(nil)
+		g.metrics.Reload(ctx, true)
+	case errors.Is(err, ErrClosed) || ctx.Err() != nil: // that is not about the configuration
+	default:
+		g.refuse(ctx, err)
+	}
+	return err
+}
+
+// RefuseReload has Status and the metrics tell of a configuration that was not
+// even given to Reload, because it could not be read. err says why; a [Problems]
+// does so line by line.
+func (g *Gateway) RefuseReload(err error) { g.refuse(context.Background(), err) }
+
+func (g *Gateway) refuse(ctx context.Context, err error) {
+	refusal := &Refusal{At: time.Now(), Problems: []string{err.Error()}}
+	if problems, ok := errors.AsType[Problems](err); ok {
+		refusal.Problems = nil
+		for _, p := range problems {
+			refusal.Problems = append(refusal.Problems, p.String())
+		}
+	}
+	g.refusal.Store(refusal)
+	g.metrics.Reload(ctx, false)
+}
+
+func (g *Gateway) reload(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -31,6 +62,22 @@ func (g *Gateway) Reload(ctx context.Context, cfg Config) error {
 		return err
 	}
 	next := cfg.Effective()
+	file, err := openAudit(next)
+	if err != nil {
+		return err
+	}
+	if err := g.replace(next); err != nil { //nolint:contextcheck // backends outlive the request to reload
+		if file != nil {
+			_ = file.Close() // nothing was written to it
+		}
+		return err
+	}
+	g.audit.Use(ctx, file)
+	return nil
+}
+
+// replace puts a configuration to work unless only a new start could.
+func (g *Gateway) replace(next *config.Config) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -39,7 +86,7 @@ func (g *Gateway) Reload(ctx context.Context, cfg Config) error {
 	if what := fixed(g.view.Load().cfg, next); what != "" {
 		return Problems{{Path: what, Message: what + " cannot be changed while the gateway runs", Hint: "restart it"}}
 	}
-	g.apply(next) //nolint:contextcheck // backends outlive the request to reload
+	g.apply(next)
 	return nil
 }
 

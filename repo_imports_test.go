@@ -29,6 +29,12 @@ var repoLayers = [][]string{
 // same. Each needs its reason beside it.
 var repoSideways = map[string][]string{}
 
+// repoOnlyFor lists packages that only these others may import, whatever their
+// layer is: what they bring along is nobody else's burden.
+var repoOnlyFor = map[string][]string{
+	"internal/observe": {"."}, // the libraries of telemetry
+}
+
 // repoTestOnly are the packages that exist for tests: they may import
 // everything, and only tests and each other may import them.
 var repoTestOnly = []string{"internal/sim/...", "internal/zoo/...", "internal/memnet", "internal/peertest/..."}
@@ -105,6 +111,8 @@ func refuseImport(from, to string) string {
 		return "which is for tests"
 	case slices.Contains(repoSideways[from], to):
 		return ""
+	case repoOnlyFor[to] != nil && !slices.Contains(repoOnlyFor[to], from):
+		return "which is for others"
 	case layerOf(to) == layerOf(from):
 		return "which stands in the same layer"
 	case layerOf(to) < layerOf(from):
@@ -132,6 +140,10 @@ func TestRepoImportDirection(t *testing.T) {
 			}},
 		{name: "sideways", files: map[string]string{"server/bridge.go": our("client")},
 			want: []string{"server/bridge.go:1: server imports client, which stands in the same layer"}},
+		{name: "what is for one alone", files: map[string]string{
+			"x.go":             our("internal/observe"),
+			"server/server.go": our("internal/observe"),
+		}, want: []string{"server/server.go:1: server imports internal/observe, which is for others"}},
 		{name: "tests are free", files: map[string]string{"server/bridge_test.go": our("client")}},
 		{name: "what is for tests", files: map[string]string{
 			"internal/sim/run.go": our("server"),

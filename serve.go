@@ -47,22 +47,6 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 }
 
-// find looks up what a request is for, in one view. While the first lists are
-// still on their way, a name that is not known yet may be known in a moment, and
-// is waited for as the first list is.
-func (g *Gateway) find(ctx context.Context, look func(*catalog.Catalog) (*catalog.Entry, bool)) (*view, *catalog.Entry, bool) {
-	v := g.view.Load()
-	if entry, ok := look(v.catalog); ok || g.listsOpen() {
-		return v, entry, ok
-	}
-	if g.awaitLists(ctx) != nil {
-		return v, nil, false
-	}
-	v = g.view.Load()
-	entry, ok := look(v.catalog)
-	return v, entry, ok
-}
-
 // call serves tools/call. A tool that is hidden and one that does not exist
 // answer alike.
 func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -70,16 +54,16 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if err != nil {
 		return nil, err
 	}
-	v, entry, ok := g.find(ctx, func(c *catalog.Catalog) (*catalog.Entry, bool) { return c.Tool(name) })
-	if !ok {
-		return nil, v.unknown(catalog.Tools, name)
+	f := g.find(ctx, req, wanted{kind: catalog.Tools, name: name})
+	if f.entry == nil {
+		return nil, f.unknown(catalog.Tools, name)
 	}
 	if req.ParamHeaders != nil {
-		if err := mcp.CheckParamHeaders(entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
+		if err := mcp.CheckParamHeaders(f.entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
 			return nil, err
 		}
 	}
-	return v.forward(ctx, entry, mcp.FieldName, req, caller)
+	return f.forward(ctx, f.entry, mcp.FieldName, req, caller)
 }
 
 func (g *Gateway) prompt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -87,11 +71,11 @@ func (g *Gateway) prompt(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	if err != nil {
 		return nil, err
 	}
-	v, entry, ok := g.find(ctx, func(c *catalog.Catalog) (*catalog.Entry, bool) { return c.Prompt(name) })
-	if !ok {
-		return nil, v.unknown(catalog.Prompts, name)
+	f := g.find(ctx, req, wanted{kind: catalog.Prompts, name: name})
+	if f.entry == nil {
+		return nil, f.unknown(catalog.Prompts, name)
 	}
-	return v.forward(ctx, entry, mcp.FieldName, req, caller)
+	return f.forward(ctx, f.entry, mcp.FieldName, req, caller)
 }
 
 func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -99,23 +83,19 @@ func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if err != nil {
 		return nil, err
 	}
-	v, entry, ok := g.find(ctx, func(c *catalog.Catalog) (*catalog.Entry, bool) { return c.Resource(uri) })
-	if !ok {
+	f := g.find(ctx, req, wanted{kind: catalog.Resources, name: uri})
+	if f.entry == nil {
 		return nil, unknownResource(uri)
 	}
-	return v.forward(ctx, entry, mcp.FieldNone, req, caller)
+	return f.forward(ctx, f.entry, mcp.FieldNone, req, caller)
 }
 
 func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	var field mcp.Field
-	v, entry, ok := g.find(ctx, func(c *catalog.Catalog) (entry *catalog.Entry, ok bool) {
-		entry, field, ok = c.Reference(&req.Params)
-		return entry, ok
-	})
-	if !ok {
+	f := g.find(ctx, req, referred(&req.Params))
+	if f.entry == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "completion/complete: ref names no prompt and no resource template of this server")
 	}
-	return v.forward(ctx, entry, field, req, caller)
+	return f.forward(ctx, f.entry, f.field, req, caller)
 }
 
 // forward sends a request to the backend of an entry, which knows the item by a

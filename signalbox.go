@@ -4,6 +4,7 @@
 package signalbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/internal/observe"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -64,7 +66,8 @@ type Options struct {
 	// end: after its input was closed, and after it was asked to end. Zero is 5 s.
 	Grace time.Duration
 
-	// Logger may be nil.
+	// Logger may be nil. The Gateway bounds what it writes to it, so that nobody
+	// from outside can flood it, and counts the records that it leaves out.
 	Logger *slog.Logger
 }
 
@@ -72,11 +75,17 @@ type Options struct {
 // clients on HTTP, serves clients on stdio, and is an [mcp.Handler] itself. Its
 // methods may be called concurrently.
 type Gateway struct {
-	opt    Options
-	log    *slog.Logger
-	info   []byte // our Implementation object
-	server *server.Server
+	opt     Options
+	log     *slog.Logger
+	bound   *observe.Bounded // the handler of log
+	info    []byte           // our Implementation object
+	version string           // in it
+	started time.Time
+	server  *server.Server
+	metrics *observe.Metrics
+	audit   *observe.Audit
 
+	refusal  atomic.Pointer[Refusal] // of the last reload
 	view     atomic.Pointer[view]
 	changes  changes
 	rebuild  chan struct{} // capacity 1: the catalog is to be built anew
@@ -93,7 +102,7 @@ type Gateway struct {
 
 // New returns a Gateway that follows the backends of the configuration. It does
 // not wait for any of them. The error is of type [Problems] where the
-// configuration cannot work. The Gateway must be ended by Shutdown or Close.
+// configuration cannot work, or its audit.file cannot be opened. The Gateway must be ended by Shutdown or Close.
 func New(cfg Config, opt Options) (*Gateway, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -101,21 +110,42 @@ func New(cfg Config, opt Options) (*Gateway, error) {
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	effective := cfg.Effective()
-	g := &Gateway{
-		opt:      opt,
-		log:      opt.Logger,
-		info:     implementation(effective),
-		rebuild:  make(chan struct{}, 1),
-		listable: make(chan struct{}),
-		ctx:      ctx,
-		cancel:   cancel,
+	g, err := newGateway(effective, opt)
+	if err != nil {
+		return nil, err
 	}
-	g.server = server.New(g, serverConfig(effective, opt.Logger))
-	g.view.Store(&view{cfg: effective})
+	file, err := openAudit(effective)
+	if err != nil {
+		return nil, err
+	}
+	g.audit.Use(g.ctx, file)
 	g.apply(effective)
 	g.wg.Go(g.keepCatalog) // ends with g.ctx; stop waits for it
+	return g, nil
+}
+
+// newGateway returns a Gateway at which nothing moves yet.
+func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
+	bound := observe.Bound(opt.Logger.Handler())
+	g := &Gateway{
+		opt:      opt,
+		log:      slog.New(bound),
+		bound:    bound,
+		version:  cmp.Or(effective.Version, buildVersion()),
+		started:  time.Now(),
+		rebuild:  make(chan struct{}, 1),
+		listable: make(chan struct{}),
+	}
+	g.info = implementation(effective.Name, g.version)
+	g.server = server.New(g, g.serverConfig(effective))
+	g.view.Store(&view{cfg: effective})
+	var err error
+	if g.metrics, err = g.newMetrics(); err != nil {
+		return nil, err
+	}
+	g.audit = observe.NewAudit(g.log, func() { g.metrics.AuditFailure(context.Background()) })
+	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g, nil
 }
 
@@ -178,7 +208,19 @@ func (g *Gateway) stop(ctx context.Context) error {
 	}
 	ending.Wait()
 	g.wg.Wait()
+	g.lastWords(ctx)
 	return errors.Join(errs...)
+}
+
+// lastWordsWithin is how long the log and the audit record may take to be
+// written when all else has ended, be that because ctx has.
+const lastWordsWithin = time.Second
+
+func (g *Gateway) lastWords(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWordsWithin)
+	defer cancel()
+	g.audit.Close(ctx)
+	g.bound.Flush(ctx)
 }
 
 func (g *Gateway) markClosed() bool {

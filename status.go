@@ -4,57 +4,156 @@
 package signalbox
 
 import (
+	"reflect"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Status is what a Gateway is doing, for people.
+// Status is what a Gateway is doing, for people and their tools.
 type Status struct {
-	Backends []BackendStatus
-	Problems []string // what is not offered as it was meant, and why
-	Sessions int      // legacy sessions of clients on HTTP
-	InFlight int      // requests and streams
+	Version  string          `json:"version"` // of the gateway, as clients are told
+	Started  time.Time       `json:"started"`
+	Uptime   time.Duration   `json:"-"`
+	Draining bool            `json:"draining"` // new traffic is to go elsewhere
+	Backends []BackendStatus `json:"backends"` // in the order of the configuration
+
+	// Problems says what is not as it was meant, and why: what of the backends is
+	// not offered, and first, each as "reload refused: ...", what keeps the last
+	// configuration from being put to work.
+	Problems []string `json:"problems"`
+
+	// ReloadRefused is the last reload where that was refused; nil after one that
+	// worked. Until then the configuration before it serves.
+	ReloadRefused *Refusal `json:"reloadRefused,omitempty"`
+
+	Sessions int `json:"sessions"` // legacy sessions of clients on HTTP
+	InFlight int `json:"inFlight"` // requests and streams
+
+	// Limits are those in force, by their keys below "limits" and as a file
+	// writes them.
+	Limits map[string]string `json:"limits"`
+
+	// Promise is what happens to what the gateway holds when its process ends.
+	Promise string `json:"promise"`
+}
+
+// Refusal is a reload that did not happen.
+type Refusal struct {
+	At       time.Time `json:"at"`
+	Problems []string  `json:"problems"` // one line each
 }
 
 // BackendStatus is one backend. The counts are what the backend lists, before
 // the operator's rules.
 type BackendStatus struct {
-	Name      string
-	State     string // starting, live, stale, down
-	Reason    string // why it is not live
-	Version   mcp.Version
-	Tools     int
-	Resources int
-	Templates int
-	Prompts   int
-	Since     time.Time // when the lists were fetched
+	Name      string      `json:"name"`
+	State     string      `json:"state"`            // starting, live, stale, down
+	Reason    string      `json:"reason,omitempty"` // why it is not live
+	Era       string      `json:"era,omitempty"`    // legacy or modern, once it is known
+	Version   mcp.Version `json:"version,omitempty"`
+	Tools     int         `json:"tools"`
+	Resources int         `json:"resources"`
+	Templates int         `json:"templates"`
+	Prompts   int         `json:"prompts"`
+	Since     time.Time   `json:"since,omitzero"` // when the lists were fetched
 }
+
+// promise is what a gateway that is a single process promises of its state.
+const promise = "one process, its state in memory: when it ends, sessions are unknown (404) and begin anew, " +
+	"calls in flight have outcome unknown, its child processes end with it, and nothing is run twice"
 
 // Status returns what is known now. It waits for nothing.
 func (g *Gateway) Status() Status {
 	v := g.view.Load()
 	stats := g.server.Stats()
-	s := Status{Sessions: stats.Sessions, InFlight: stats.InFlight}
+	s := Status{
+		Version: g.version, Started: g.started, Uptime: time.Since(g.started).Round(time.Second), Draining: !g.Ready(),
+		Backends: make([]BackendStatus, 0, len(v.units)), Problems: []string{}, ReloadRefused: g.refusal.Load(),
+		Sessions: stats.Sessions, InFlight: stats.InFlight, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
+	}
 	for _, u := range v.units {
-		o := u.Offer()
-		s.Backends = append(s.Backends, BackendStatus{
-			Name:      u.Name(),
-			State:     o.State.String(),
-			Reason:    o.Reason,
-			Version:   o.Server.Version,
-			Tools:     len(o.Lists[catalog.Tools].Items),
-			Resources: len(o.Lists[catalog.Resources].Items),
-			Templates: len(o.Lists[catalog.Templates].Items),
-			Prompts:   len(o.Lists[catalog.Prompts].Items),
-			Since:     o.At,
-		})
+		s.Backends = append(s.Backends, u.status())
+	}
+	if s.ReloadRefused != nil {
+		for _, p := range s.ReloadRefused.Problems {
+			s.Problems = append(s.Problems, "reload refused: "+p)
+		}
 	}
 	for _, p := range v.catalog.Problems() {
 		s.Problems = append(s.Problems, p.String())
 	}
 	return s
+}
+
+func (u *unit) status() BackendStatus {
+	o := u.Offer()
+	s := BackendStatus{
+		Name:      u.Name(),
+		State:     o.State.String(),
+		Reason:    o.Reason,
+		Version:   o.Server.Version,
+		Tools:     len(o.Lists[catalog.Tools].Items),
+		Resources: len(o.Lists[catalog.Resources].Items),
+		Templates: len(o.Lists[catalog.Templates].Items),
+		Prompts:   len(o.Lists[catalog.Prompts].Items),
+		Since:     o.At,
+	}
+	if era := s.Version.Era(); era != mcp.EraUnknown {
+		s.Era = era.String()
+	}
+	return s
+}
+
+// limitsInForce writes the limits as a file does: sizes in bytes' units, times
+// as durations, counts as numbers, and "none".
+func limitsInForce(l *config.Limits) map[string]string {
+	out := make(map[string]string)
+	for field, value := range reflect.ValueOf(l).Elem().Fields() {
+		out[field.Tag.Get("json")] = limitText(value)
+	}
+	return out
+}
+
+func limitText(value reflect.Value) string {
+	n := value.Int()
+	switch {
+	case n < 0:
+		return "none"
+	case value.Type() == reflect.TypeFor[time.Duration]():
+		return shortDuration(time.Duration(n))
+	case value.Kind() == reflect.Int64:
+		return byteSize(n)
+	default:
+		return strconv.FormatInt(n, 10)
+	}
+}
+
+// shortDuration leaves out the units that are zero: 30m, not 30m0s.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// byteSize writes a size in the largest unit that divides it.
+func byteSize(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB"}
+	i := 0
+	for n > 0 && n%1024 == 0 && i < len(units)-1 {
+		n /= 1024
+		i++
+	}
+	return strconv.FormatInt(n, 10) + units[i]
 }
 
 // Ready reports whether new traffic may come: until Drain, Shutdown or Close is

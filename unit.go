@@ -90,6 +90,12 @@ func (u *unit) names(name string) bool {
 	return prefix != "" && strings.HasPrefix(name, prefix)
 }
 
+// mayBring reports whether the backend may come to offer a tool or prompt of that
+// name.
+func (u *unit) mayBring(name string) bool {
+	return u.srv.NamePrefix() == "" || u.names(name)
+}
+
 // stop no longer follows the backend, lets its calls end, and ends its sessions
 // and processes; those that do not end by themselves end with ctx.
 func (u *unit) stop(ctx context.Context) error {
@@ -113,20 +119,21 @@ func dial(srv *config.Server, cfg client.Config) *client.Client {
 
 func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.Config {
 	return client.Config{
-		Name:        srv.Name,
-		Header:      header(srv.Headers),
-		Transport:   g.opt.Transport,
-		Version:     pin(srv.Era),
-		Share:       srv.Share,
-		Info:        g.info,
-		MaxMessage:  int(limits.BackendMessage),
-		MaxSessions: limits.BackendSessions,
-		MaxRounds:   limits.Rounds,
-		MaxLogLine:  int(limits.LogLine),
-		Connect:     limits.Connect,
-		Write:       limits.Write,
-		Stop:        g.opt.Grace,
-		Logger:      g.log,
+		Name:         srv.Name,
+		Header:       header(srv.Headers),
+		Transport:    g.opt.Transport,
+		Version:      pin(srv.Era),
+		Share:        srv.Share,
+		Info:         g.info,
+		MaxMessage:   int(limits.BackendMessage),
+		MaxSessions:  limits.BackendSessions,
+		MaxProcesses: limits.Processes,
+		MaxRounds:    limits.Rounds,
+		MaxLogLine:   int(limits.LogLine),
+		Connect:      limits.Connect,
+		Write:        limits.Write,
+		Stop:         g.opt.Grace,
+		Logger:       g.log,
 	}
 }
 

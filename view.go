@@ -20,6 +20,7 @@ import (
 type view struct {
 	cfg     *config.Config
 	units   []*unit
+	heard   []bool // of the units, that they were heard of before the catalog was built
 	catalog *catalog.Catalog
 }
 
@@ -42,16 +43,18 @@ func (v *view) reuse(srv *config.Server, limits *config.Limits) *unit {
 	return u.under(srv, limits)
 }
 
-// settled reports whether each backend has been heard of.
-func (v *view) settled() bool {
-	return !slices.ContainsFunc(v.units, func(u *unit) bool {
+// hear returns which backends have been heard of: their lists, or why there are
+// none.
+func (v *view) hear() []bool {
+	heard := make([]bool, len(v.units))
+	for i, u := range v.units {
 		select {
 		case <-u.Settled():
-			return false
+			heard[i] = true
 		default:
-			return true
 		}
-	})
+	}
+	return heard
 }
 
 // build makes the catalog of what the backends offer now.
@@ -135,21 +138,21 @@ func within(d time.Duration) (over <-chan time.Time, stop func() bool) {
 // can see a difference.
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
-	settled := old.settled() // before build: who settles meanwhile is not in it yet
-	next := &view{cfg: old.cfg, units: old.units, catalog: old.build()}
+	heard := old.hear() // before build: who settles meanwhile is not in it yet
+	next := &view{cfg: old.cfg, units: old.units, heard: heard, catalog: old.build()}
 	if !g.view.CompareAndSwap(old, next) {
 		g.wantRebuild() // a reload came between
 		return false
 	}
 	g.logProblems(old.catalog, next.catalog)
-	if settled {
+	differs := catalog.Diff(old.catalog, next.catalog).Any()
+	if differs || !g.listsOpen() { // until then it is news that there are none (find)
+		g.changes.announce()
+	}
+	if !slices.Contains(heard, false) {
 		g.openLists()
 	}
-	if !catalog.Diff(old.catalog, next.catalog).Any() {
-		return false
-	}
-	g.changes.announce()
-	return true
+	return differs
 }
 
 // logProblems tells the operator what is newly not offered, and why.

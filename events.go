@@ -1,0 +1,89 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"os"
+	"strconv"
+
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/internal/observe"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// hiddenItem is the event of a request for something that is not offered to its
+// caller. The caller gets the answer for what does not exist.
+const hiddenItem server.EventKind = "hidden_item"
+
+// eventKinds are all events that are counted.
+func eventKinds() []server.EventKind {
+	return []server.EventKind{
+		server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken, server.ForeignSession,
+		server.UnknownSession, server.UnknownEventID, server.Limited, server.Stray, server.IdleCancel, hiddenItem,
+	}
+}
+
+// isAudited tells what somebody who means no good does from what happens to
+// anybody: sessions end while their clients sleep, and limits are met.
+func isAudited(kind server.EventKind) bool {
+	switch kind {
+	case server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken,
+		server.ForeignSession, server.UnknownEventID, hiddenItem:
+		return true
+	default:
+		return false
+	}
+}
+
+// noteEvent counts an event, and records it where it concerns security. It waits
+// for nothing, whatever the event is: how long a refusal takes tells nobody which
+// of two it was.
+func (g *Gateway) noteEvent(ctx context.Context, e server.Event) {
+	g.metrics.Event(ctx, string(e.Kind))
+	if isAudited(e.Kind) {
+		g.audit.Record(ctx, observe.Entry{
+			Event: string(e.Kind), Principal: e.Principal, Remote: e.Remote, Session: e.Session, Detail: e.Detail,
+		})
+	}
+}
+
+// noteHidden records that a request asked for something by name that there is,
+// and that its caller is not to see.
+func (g *Gateway) noteHidden(ctx context.Context, v *view, req *mcp.Request, kind catalog.Kind, name string) {
+	if !v.catalog.Hides(kind, name) {
+		return
+	}
+	e := server.Event{Kind: hiddenItem, Principal: req.Principal, Detail: kind.String() + " " + quoteShort(name)}
+	if req.Scope != nil {
+		e.Session = req.Scope.Key()
+	}
+	g.noteEvent(ctx, e)
+}
+
+// quoteShort returns a name from outside as a line of a record may hold it.
+func quoteShort(name string) string {
+	const most = 200 // as the texts of a server.Event
+	quoted := strconv.QuoteToASCII(name)
+	return quoted[:min(len(quoted), most)]
+}
+
+// openAudit opens the file of the audit record, nil where there is to be none. A
+// reload opens it anew, so that one that was moved away is let go.
+func openAudit(cfg *config.Config) (*os.File, error) {
+	if cfg.Audit.File == "" {
+		return nil, nil
+	}
+	file, err := observe.OpenAudit(cfg.Audit.File)
+	if err != nil {
+		return nil, Problems{{
+			Path:    "audit.file",
+			Message: "the audit record cannot be written: " + err.Error(),
+			Hint:    "name a file in a folder that exists and that the gateway may write to",
+		}}
+	}
+	return file, nil
+}

@@ -1,0 +1,105 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// meter lets so many things of each key pass in a second and counts the others.
+// A burst may be as large as a whole second's. It keeps a fixed number of keys:
+// what comes when all are in use shares one bucket, that of the zero key, so that
+// whoever can choose keys gains neither memory nor a way around the bound.
+type meter[K comparable] struct {
+	most int                // of one key in a second
+	keys int                // that are kept
+	tell func(key K, n int) // so many did not pass since the last report
+
+	mu    sync.Mutex
+	kept  map[K]*bucket
+	timer *time.Timer // set while there is something to report
+}
+
+type bucket struct {
+	tokens  *rate.Limiter
+	dropped int // since the last report
+}
+
+// reportEvery is how often it is told what did not pass, while that goes on.
+const reportEvery = time.Second
+
+func newMeter[K comparable](most, keys int, tell func(key K, n int)) *meter[K] {
+	return &meter[K]{most: most, keys: keys, tell: tell, kept: make(map[K]*bucket)}
+}
+
+// admit reports whether a thing may pass.
+func (m *meter[K]) admit(key K, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := m.bucketLocked(key, now)
+	if b.tokens.AllowN(now, 1) {
+		return true
+	}
+	b.dropped++
+	if m.timer == nil {
+		// Runs report once, which returns as soon as tell does. An earlier report
+		// stops it.
+		m.timer = time.AfterFunc(reportEvery, m.report)
+	}
+	return false
+}
+
+func (m *meter[K]) bucketLocked(key K, now time.Time) *bucket {
+	if b, ok := m.kept[key]; ok {
+		return b
+	}
+	if len(m.kept) >= m.keys {
+		m.forgetLocked(now)
+	}
+	if len(m.kept) >= m.keys {
+		var others K
+		key = others
+	}
+	b, ok := m.kept[key]
+	if !ok {
+		b = &bucket{tokens: rate.NewLimiter(rate.Limit(m.most), m.most)}
+		m.kept[key] = b
+	}
+	return b
+}
+
+// forgetLocked lets go of the keys that a new bucket would serve as well.
+func (m *meter[K]) forgetLocked(now time.Time) {
+	for key, b := range m.kept {
+		if b.dropped == 0 && b.tokens.TokensAt(now) >= float64(m.most) {
+			delete(m.kept, key)
+		}
+	}
+}
+
+// report tells how many of each key did not pass since the last time.
+func (m *meter[K]) report() {
+	for key, n := range m.take() {
+		m.tell(key, n)
+	}
+}
+
+func (m *meter[K]) take() map[K]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.timer != nil {
+		m.timer.Stop()
+		m.timer = nil
+	}
+	counts := make(map[K]int)
+	for key, b := range m.kept {
+		if b.dropped > 0 {
+			counts[key], b.dropped = b.dropped, 0
+		}
+	}
+	return counts
+}

@@ -1,0 +1,127 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/observe"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// newMetrics returns the metrics of the gateway. Each stands in docs/metrics.md.
+func (g *Gateway) newMetrics() (*observe.Metrics, error) {
+	instruments := append(g.ownInstruments(), g.serverInstruments()...)
+	kinds := make([]string, 0, len(eventKinds()))
+	for _, kind := range eventKinds() {
+		kinds = append(kinds, string(kind))
+	}
+	return observe.NewMetrics(append(instruments, g.backendInstruments()...), kinds)
+}
+
+func (g *Gateway) ownInstruments() []observe.Instrument {
+	return []observe.Instrument{
+		{Name: "ready", Help: "1 while new traffic may come, 0 since the drain began.", Read: func() []observe.Value {
+			return observe.One(asNumber(g.Ready()))
+		}},
+		{Name: "reload_refused", Help: "1 while the last configuration that was read could not be put to work.", Read: func() []observe.Value {
+			return observe.One(asNumber(g.refusal.Load() != nil))
+		}},
+		{Name: "problems", Help: "Items and backends that are not offered as they were meant.", Read: func() []observe.Value {
+			return observe.One(int64(len(g.view.Load().catalog.Problems())))
+		}},
+		{Name: "backends", Help: "Backends in each state: starting, live, stale, down.", Read: g.backendStates},
+	}
+}
+
+// backendStates shows each state, so that one that nobody is in any more falls to
+// zero.
+func (g *Gateway) backendStates() []observe.Value {
+	var counts [backend.Down + 1]int64
+	for _, u := range g.view.Load().units {
+		counts[u.Offer().State]++
+	}
+	values := make([]observe.Value, len(counts))
+	for state, n := range counts {
+		values[state] = observe.Value{Number: n, Key: "state", Label: backend.State(state).String()}
+	}
+	return values
+}
+
+func (g *Gateway) serverInstruments() []observe.Instrument {
+	gauge := func(name, help string, of func(server.Stats) int) observe.Instrument {
+		return observe.Instrument{Name: name, Help: help, Read: func() []observe.Value {
+			return observe.One(int64(of(g.server.Stats())))
+		}}
+	}
+	count := func(name, help string, of func(server.Stats) uint64) observe.Instrument {
+		return observe.Instrument{Name: name, Help: help, Counter: true, Read: func() []observe.Value {
+			return observe.One(counted(of(g.server.Stats())))
+		}}
+	}
+	return []observe.Instrument{
+		gauge("sessions", "Sessions of legacy clients over HTTP.", func(s server.Stats) int { return s.Sessions }),
+		gauge("in_flight", "Requests, listens and standalone streams that are open.", func(s server.Stats) int { return s.InFlight }),
+		count("requests", "Requests of clients that were not refused at the edge.", func(s server.Stats) uint64 { return s.Requests }),
+		count("refused", "Requests of clients that were refused at the edge.", func(s server.Stats) uint64 { return s.Refused }),
+		count("panics", "Requests that ended with an internal error because of a mistake in the gateway.", func(s server.Stats) uint64 { return s.Panics }),
+		count("messages_dropped", "Messages that a slow or absent client did not get.", func(s server.Stats) uint64 { return s.Dropped }),
+		count("messages_merged", "Messages that a newer one of the same meaning replaced before a client took them.", func(s server.Stats) uint64 { return s.Merged }),
+		count("results_undelivered", "Results and errors for clients that were gone.", func(s server.Stats) uint64 { return s.Undelivered }),
+	}
+}
+
+// backendInstruments have the backend as their label, which is a name of the
+// configuration. A backend that a reload replaces begins anew.
+func (g *Gateway) backendInstruments() []observe.Instrument {
+	gauge := func(name, help string, of func(client.Stats) int) observe.Instrument {
+		return observe.Instrument{Name: "backend_" + name, Help: help, Read: func() []observe.Value {
+			return g.eachClient(func(s client.Stats) int64 { return int64(of(s)) })
+		}}
+	}
+	count := func(name, help string, of func(client.Stats) uint64) observe.Instrument {
+		return observe.Instrument{Name: "backend_" + name, Help: help, Counter: true, Read: func() []observe.Value {
+			return g.eachClient(func(s client.Stats) int64 { return counted(of(s)) })
+		}}
+	}
+	return []observe.Instrument{
+		{Name: "backend_live", Help: "1 while the backend answers and its lists are fresh.", Read: g.liveBackends},
+		gauge("in_flight", "Requests to the backend that are under way.", func(s client.Stats) int { return s.Serving }),
+		count("requests", "Requests to the backend.", func(s client.Stats) uint64 { return s.Requests }),
+		count("retries", "Requests to the backend that were sent again.", func(s client.Stats) uint64 { return s.Retries }),
+		count("messages_late", "Messages of the backend for a request that had ended.", func(s client.Stats) uint64 { return s.Late }),
+		count("messages_unknown", "Responses of the backend to what it was never asked.", func(s client.Stats) uint64 { return s.Unknown }),
+		count("messages_dropped", "Messages of the backend that nobody took in time.", func(s client.Stats) uint64 { return s.Dropped }),
+		count("messages_merged", "Messages of the backend that a newer one of the same meaning replaced.", func(s client.Stats) uint64 { return s.Merged }),
+	}
+}
+
+// eachClient reads one number of each backend that is not in this process.
+func (g *Gateway) eachClient(of func(client.Stats) int64) []observe.Value {
+	var values []observe.Value
+	for _, u := range g.view.Load().units {
+		if u.client != nil {
+			values = append(values, observe.Value{Number: of(u.client.Stats()), Key: "backend", Label: u.Name()})
+		}
+	}
+	return values
+}
+
+func (g *Gateway) liveBackends() []observe.Value {
+	var values []observe.Value
+	for _, u := range g.view.Load().units {
+		values = append(values, observe.Value{Number: asNumber(u.Offer().State == backend.Live), Key: "backend", Label: u.Name()})
+	}
+	return values
+}
+
+// counted is a counter as metrics have it. None of ours gets near the end.
+func counted(n uint64) int64 { return int64(min(n, 1<<62)) }
+
+func asNumber(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,250 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+)
+
+// newGateway returns a gateway that ends with the test.
+func newGateway(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *signalbox.Gateway {
+	t.Helper()
+	g, err := signalbox.New(cfg, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// operate makes one request to what is served beside the endpoint.
+func operate(g *signalbox.Gateway, method, target string, header ...string) *http.Response {
+	r := httptest.NewRequest(method, target, nil)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	g.Operations().ServeHTTP(w, r)
+	return w.Result()
+}
+
+func bodyOf(t *testing.T, res *http.Response) string {
+	t.Helper()
+	var b strings.Builder
+	if err := res.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut(b.String(), "\r\n\r\n")
+	return body
+}
+
+// Probes ask under whatever name they have and without credentials; what tells
+// more than "alive" is for those who may call the endpoint.
+func TestOperationsWhoMayAsk(t *testing.T) {
+	cfg := signalbox.Config{}
+	cfg.Auth.Tokens = []config.Token{{Principal: "ops", Value: config.NewSecret("tok-ops-0123456789")}}
+	g := newGateway(t, cfg, signalbox.Options{})
+	const bearer = "Bearer tok-ops-0123456789"
+	for _, tt := range []struct {
+		method, target, token, origin string
+		want                          int
+	}{
+		{"GET", "http://localhost/healthz", "", "", 200},
+		{"GET", "http://10.1.2.3:8080/healthz", "", "", 200},
+		{"GET", "http://gateway.internal/readyz", "", "https://evil.example", 200},
+		{"HEAD", "http://localhost/healthz", "", "", 200},
+		{"GET", "http://localhost/status", bearer, "", 200},
+		{"GET", "http://localhost/metrics", bearer, "", 200},
+		{"HEAD", "http://localhost/status", bearer, "", 200},
+		{"GET", "http://localhost/status", "", "", 401},
+		{"GET", "http://localhost/metrics", "Bearer guess", "", 401},
+		{"GET", "http://localhost/status?access_token=tok-ops-0123456789", "", "", 401},
+		{"GET", "http://evil.example/status", bearer, "", 403},
+		{"GET", "http://evil.example/metrics", bearer, "", 403},
+		{"GET", "http://localhost/status", bearer, "https://evil.example", 403},
+		{"POST", "http://localhost/status", bearer, "", 405},
+		{"DELETE", "http://localhost/metrics", bearer, "", 405},
+		{"GET", "http://localhost/", "", "", 404},
+		{"GET", "http://localhost/status/", bearer, "", 404},
+		{"GET", "http://localhost//status", bearer, "", 404},
+		{"GET", "http://localhost/mcp", bearer, "", 404},
+	} {
+		header := []string{"Authorization", tt.token}
+		if tt.origin != "" {
+			header = append(header, "Origin", tt.origin)
+		}
+		res := operate(g, tt.method, tt.target, header...)
+		if res.StatusCode != tt.want {
+			t.Errorf("%s %s (token %q, origin %q): %d, want %d", tt.method, tt.target, tt.token, tt.origin, res.StatusCode, tt.want)
+		}
+		if tt.want == 405 && res.Header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s %s: Allow %q", tt.method, tt.target, res.Header.Get("Allow"))
+		}
+		if got := res.Header.Get("Cache-Control"); tt.want < 400 && got != "no-store" {
+			t.Errorf("%s %s: Cache-Control %q, want no-store", tt.method, tt.target, got)
+		}
+	}
+}
+
+func TestReadyEndsWithTheDrain(t *testing.T) {
+	g := newGateway(t, signalbox.Config{}, signalbox.Options{})
+	ready := func() int { return operate(g, "GET", "http://localhost/readyz").StatusCode }
+	before := ready()
+	g.Drain()
+	if after := ready(); before != 200 || after != 503 {
+		t.Errorf("ready: %d, and %d after the drain began; want 200, 503", before, after)
+	}
+	if got := operate(g, "GET", "http://localhost/healthz").StatusCode; got != 200 {
+		t.Errorf("alive: %d while it drains, want 200", got)
+	}
+	if status := statusOf(t, g); !status.Draining {
+		t.Error("the status does not say that it drains")
+	}
+}
+
+// wireStatus is /status as its readers see it.
+type wireStatus struct {
+	Version, Uptime string
+	Started         time.Time
+	Draining        bool
+	Backends        []map[string]any
+	Problems        []string
+	ReloadRefused   *struct {
+		At       time.Time
+		Problems []string
+	}
+	Sessions, InFlight int
+	Limits             map[string]string
+	Promise            string
+}
+
+func statusOf(t *testing.T, g *signalbox.Gateway) wireStatus {
+	t.Helper()
+	res := operate(g, "GET", "http://localhost/status")
+	if got := res.Header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("content type %q", got)
+	}
+	var s wireStatus
+	if err := json.NewDecoder(res.Body).Decode(&s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &zoo.HTTP{Sessions: true, On: map[string]func(*zoo.Exchange){
+			"tools/list": func(x *zoo.Exchange) {
+				x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}},{"name":"broken"}]}`)
+			},
+		}}
+		cfg := configOf(1)
+		cfg.Version = "1.2.3"
+		cfg.Limits.Sessions, cfg.Limits.CallMax, cfg.Limits.RequestBody = -1, 90*time.Minute, 1<<20
+		g := newGateway(t, cfg, signalbox.Options{Transport: serveBackends(t, server)})
+		<-time.After(90 * time.Second)
+		got := statusOf(t, g)
+		if got.Version != "1.2.3" || got.Uptime != "1m30s" || got.Draining || time.Since(got.Started) != 90*time.Second {
+			t.Errorf("version %q, uptime %q, started %v, draining %v", got.Version, got.Uptime, got.Started, got.Draining)
+		}
+		backend := got.Backends[0]
+		delete(backend, "since")
+		want := map[string]any{
+			"name": "b0", "state": "live", "era": "legacy", "version": "2025-11-25",
+			"tools": 2.0, "resources": 0.0, "templates": 0.0, "prompts": 0.0,
+		}
+		if diff := cmp.Diff(backend, want); diff != "" {
+			t.Errorf("backend (-got +want):\n%s", diff)
+		}
+		if len(got.Problems) != 1 || !strings.Contains(got.Problems[0], "broken") {
+			t.Errorf("problems %q, want one about the tool without a schema", got.Problems)
+		}
+		for key, want := range map[string]string{
+			"sessions": "none", "callMax": "1h30m", "requestBody": "1MiB", "backendMessage": "16MiB", "batch": "100", "connect": "10s", "sessionIdle": "30m",
+		} {
+			if got.Limits[key] != want {
+				t.Errorf("limits.%s: %q, want %q", key, got.Limits[key], want)
+			}
+		}
+		if !strings.Contains(got.Promise, "unknown") || strings.Contains(got.Promise, "\n") {
+			t.Errorf("promise %q", got.Promise)
+		}
+	})
+}
+
+// A configuration that cannot be put to work is told of until one can, and what
+// served before goes on.
+func TestReloadRefused(t *testing.T) {
+	g := newGateway(t, signalbox.Config{}, signalbox.Options{})
+	refused := func() []string {
+		status := g.Status()
+		if fromWire := statusOf(t, g).ReloadRefused; (fromWire == nil) != (status.ReloadRefused == nil) {
+			t.Errorf("/status says %v, Status %v", fromWire, status.ReloadRefused)
+		}
+		if status.ReloadRefused == nil {
+			return nil
+		}
+		return status.ReloadRefused.Problems
+	}
+	if got := refused(); got != nil {
+		t.Errorf("before: %q", got)
+	}
+	bad := signalbox.Config{Servers: []signalbox.Backend{{Name: "a"}, {Name: "b"}}}
+	err := g.Reload(t.Context(), bad)
+	problems, ok := errors.AsType[signalbox.Problems](err)
+	if got := refused(); !ok || len(got) != len(problems) || len(got) < 2 {
+		t.Errorf("%d problems in the status, %d in the error: %v", len(got), len(problems), err)
+	}
+	if got := g.Status().Problems; !strings.HasPrefix(got[0], "reload refused: ") {
+		t.Errorf("problems %q", got)
+	}
+	g.RefuseReload(errors.New("open x.yaml: no such file"))
+	if got := refused(); !slices.Equal(got, []string{"open x.yaml: no such file"}) {
+		t.Errorf("a file that is gone: %q", got)
+	}
+	if err := g.Reload(t.Context(), signalbox.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := refused(); got != nil {
+		t.Errorf("after one that works: %q", got)
+	}
+	if got := metricsOf(t, g)[`signalbox_reloads_total{result="refused"}`]; got != 2 {
+		t.Errorf("%v refused reloads are counted, want 2", got)
+	}
+	if got := metricsOf(t, g)[`signalbox_reloads_total{result="applied"}`]; got != 1 {
+		t.Errorf("%v applied reloads are counted, want 1", got)
+	}
+}
+
+// A reload that was not tried says nothing about the configuration.
+func TestReloadAfterTheEndIsNoRefusal(t *testing.T) {
+	g := newGateway(t, signalbox.Config{}, signalbox.Options{})
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Reload(t.Context(), signalbox.Config{}); !errors.Is(err, signalbox.ErrClosed) {
+		t.Errorf("reload: %v, want ErrClosed", err)
+	}
+	if got := g.Status().ReloadRefused; got != nil {
+		t.Errorf("refused: %q", got.Problems)
+	}
+}
