@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -58,6 +59,36 @@ func (r *refusal) message() session.Message {
 func shuttingDown() *mcp.Error {
 	f := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.NotDispatched, Message: "the gateway is shutting down"}
 	return f.Wire()
+}
+
+// parseError says what is wrong with the bytes of a message. An error that comes
+// from a limit names its key, as all do that an operator can lift.
+func parseError(err error) *mcp.Error {
+	pe, ok := errors.AsType[*mcp.ParseError](err)
+	if !ok {
+		return mcp.Errorf(mcp.CodeParseError, "the body is no message")
+	}
+	wire := pe.Wire()
+	if key := limitOf(pe); key != "" {
+		wire.Message += " (limits." + key + ")"
+	}
+	return wire
+}
+
+// limitOf returns the key of the limit that a message exceeds. The parser knows
+// nothing of our configuration, and its reasons are what there is to tell its
+// errors apart by; none of these quotes the message.
+func limitOf(pe *mcp.ParseError) string {
+	switch {
+	case strings.HasPrefix(pe.Reason, "nesting is deeper than "):
+		return "depth"
+	case pe.Reason == "the message has too many members":
+		return "members"
+	case strings.HasPrefix(pe.Reason, "the batch has more than "):
+		return "batch"
+	default:
+		return ""
+	}
 }
 
 // retryAfter is what clients are told who come at the wrong time, in seconds.

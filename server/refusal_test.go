@@ -203,11 +203,15 @@ func TestMessageRefusals(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s: the parser accepts it", tt.name)
 			}
-			if got.status != 400 || !strings.Contains(got.body, string(mcp.AppendString(nil, pe.Error()))) {
+			reason := string(mcp.AppendString(nil, pe.Reason))
+			if got.status != 400 || !strings.Contains(got.body, reason[1:len(reason)-1]) {
 				t.Errorf("%s: %d %s; want 400 and %q", tt.name, got.status, got.body, pe.Error())
 			}
 		}
-		deep := s.post(tests[len(tests)-1].body, h)
+		deep := s.post(tests[len(tests)-1].body, h) // the text of FAULTS 8 and the key
+		if !strings.Contains(deep.body, "nesting is deeper than 128 ") || !strings.Contains(deep.body, " (limits.depth)") {
+			t.Errorf("%s; want the bound and its key", deep.body)
+		}
 		if !strings.HasPrefix(deep.body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32600,`) {
 			t.Errorf("M197: %s; want an error with id 7", deep.body)
 		}

@@ -4,7 +4,6 @@
 package server
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -70,13 +69,6 @@ func (s *Server) post(p *response, r *http.Request, principal string) *refusal {
 		return s.modernPost(p, r, principal, &m)
 	}
 	return s.legacyPost(p, r, principal, &m)
-}
-
-func parseError(err error) *mcp.Error {
-	if pe, ok := errors.AsType[*mcp.ParseError](err); ok {
-		return pe.Wire()
-	}
-	return mcp.Errorf(mcp.CodeParseError, "the body is no message")
 }
 
 // isModern decides the era of one message: modern is what says so anywhere, and
