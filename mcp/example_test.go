@@ -57,3 +57,22 @@ func ExampleParamHeaders() {
 	// Mcp-Param-City: =?base64?WsO8cmljaA==?=
 	// header mismatch: Mcp-Param-City "Bern" does not match the body's "Z\u00fcrich" in argument "city" (code -32020)
 }
+
+// Headers of one call are read together: an argument that is absent has none.
+func ExampleParamValues() {
+	headers, err := mcp.ParamHeaders([]byte(`{"properties":{
+		"region":{"type":"string","x-mcp-header":"Region"},
+		"limits":{"properties":{"rows":{"type":"integer","x-mcp-header":"Rows"}}},
+		"trace":{"type":"boolean","x-mcp-header":"Trace"}}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i, v := range mcp.ParamValues(headers, []byte(`{"region":"eu","limits":{"rows":1e3}}`)) {
+		fmt.Printf("%s: %q %v\n", headers[i].Header(), v.Text, v.Present)
+	}
+	// Output:
+	// Mcp-Param-Region: "eu" true
+	// Mcp-Param-Rows: "1000" true
+	// Mcp-Param-Trace: "" false
+}

@@ -1,0 +1,55 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// What is encoded survives real HTTP, which trims, folds and refuses: the headers
+// of a call arrive as what CheckParamHeaders expects, under the names by which it
+// looks.
+func TestHeadersSurviveHTTP(t *testing.T) {
+	schema := `{"properties":{"region":{"type":"string","x-mcp-header":"my-REGION"},"n":{"type":"integer","x-mcp-header":"N_1"}}}`
+	headers, err := ParamHeaders([]byte(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var arguments []byte // of the call under way
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := CheckParamHeaders(headers, r.Header, arguments); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		}
+		if name, err := DecodeHeaderValue(r.Header.Get("Mcp-Name")); err != nil || name != r.URL.Query().Get("name") {
+			http.Error(w, "the name arrived as "+name, http.StatusConflict)
+		}
+	}))
+	defer srv.Close()
+	r := seeded(11)
+	for range 40 {
+		text := randomText(r)
+		arguments = append(AppendString([]byte(`{"n":4.2e1,"region":`), text), '}')
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := req.URL.Query()
+		query.Set("name", text)
+		req.URL.RawQuery = query.Encode()
+		req.Header.Set("Mcp-Name", EncodeHeaderValue(text))
+		for i, v := range ParamValues(headers, arguments) {
+			req.Header.Set(headers[i].Header(), EncodeHeaderValue(v.Text))
+		}
+		res, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("%q: status %d", text, res.StatusCode)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// "One request inside the size limit exhausts the server" (GHSA-46jr-4wx8-v453):
+// here the work of a byte is bounded whatever the bytes are. Each of these took a
+// reader of somebody's more than its share, and would take minutes where work
+// grows with the square.
+func TestHostileMessagesCostNoMoreThanTheirBytes(t *testing.T) {
+	const n = 1 << 20
+	repeat := func(s string, n int) string { return strings.Repeat(s, n/len(s)) }
+	for _, tt := range []struct{ name, in string }{
+		{"brackets", repeat("[", n)},
+		{"braces", repeat(`{"":`, n)},
+		{"brackets inside of params", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":` + repeat("[", n)},
+		{"quotes", repeat(`"`, n)},
+		{"backslashes", `{"jsonrpc":"2.0","id":1,"method":"` + repeat(`\\`, n)},
+		{"escapes", `{"jsonrpc":"2.0","id":1,"method":"` + repeat(`\u0041`, n) + `"}`},
+		{"halves of pairs", `{"jsonrpc":"2.0","id":1,"method":"` + repeat(`\ud800`, n) + `"}`},
+		{"white space", repeat(" \n\t\r", n)},
+		{"white space inside", `{"jsonrpc"` + repeat(" ", n) + `:"2.0","id":1,"method":"m"}`},
+		{"digits", repeat("9", n)},
+		{"zeros", `{"jsonrpc":"2.0","id":0.` + repeat("0", n) + `,"method":"m"}`},
+		{"an exponent", `{"jsonrpc":"2.0","id":1e` + repeat("9", n) + `,"method":"m"}`},
+		{"a long id", `{"jsonrpc":"2.0","id":"` + repeat("x", n) + `","method":"m"}`},
+		{"a long name", `{"jsonrpc":"2.0","id":1,"method":"m","` + repeat("x", n) + `":0}`},
+		{"ids behind a mistake", `{"jsonrpc":"2.0","params":[],"method":"m"` + repeat(`,"id":"`+strings.Repeat("x", 2000)+`"`, n) + `}`},
+		{"ids that are none behind a mistake", `{"jsonrpc":"2.0","params":{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}` + repeat(`,"id":1.5`, n) + `}`},
+		{"escaped names", `{"jsonrpc":"2.0","id":1,"method":"m","params":{` + repeat(`"\u0061\u0061":0,`, n) + `"b":0}}`},
+		{"variants of names", `{"jsonrpc":"2.0","id":1,"method":"m","params":{` + repeat(`"namf":0,`, n) + `"b":0}}`},
+		{"bytes that are no text", repeat("\xff", n)},
+		{"a string that is no text", `{"jsonrpc":"2.0","id":1,"method":"` + repeat("é", n) + "\xff" + `"}`},
+		{"NUL", repeat("\x00", n)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := Parse([]byte(tt.in), Limits{})
+			if err == nil && tt.name != "white space inside" && tt.name != "escapes" {
+				t.Errorf("accepted as %v", m.Kind)
+			}
+			if err != nil {
+				checkOneLine(t, err)
+			}
+			if _, err := ParseID([]byte(tt.in)); err == nil {
+				t.Error("taken for an id")
+			}
+			if _, err := SplitBatch([]byte(tt.in), 100, Limits{}); err == nil {
+				t.Error("taken for a batch")
+			}
+		})
+	}
+}
+
+// What is refused leaves little behind: a message of a megabyte does not cost
+// another one to be refused.
+func TestRefusalsAllocateLittle(t *testing.T) {
+	for name, in := range map[string]string{
+		"deep":     `{"jsonrpc":"2.0","method":"m","params":{"a":` + strings.Repeat("[", 1<<20) + `}`,
+		"dense":    strings.TrimSuffix(denseResult(1<<20), "}"),
+		"text":     strings.TrimSuffix(textResult(1<<20), "}"),
+		"no UTF-8": textResult(1 << 20)[:1<<19] + "\xff" + textResult(1 << 20)[1<<19:],
+	} {
+		data := []byte(in)
+		got := testing.AllocsPerRun(5, func() {
+			if _, err := Parse(data, Limits{}); err == nil {
+				t.Fatal("accepted")
+			}
+		})
+		if got > 8 { // the error, its texts, an id
+			t.Errorf("%s: %v allocations", name, got)
+		}
+	}
+}
+
+// Each limit is one that may be reached, and one more is too many, wherever it
+// is counted.
+func TestLimitsToTheMember(t *testing.T) {
+	const three = `{"jsonrpc":"2.0","id":1,"method":"m"}` // three members
+	for _, tt := range []struct {
+		name, in string
+		members  int // how many it has
+	}{
+		{"the envelope", three, 3},
+		{"params", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1,"b":2}}`, 6},
+		{"below", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[{"b":{}},{"c":0,"c":1}]}}`, 8},
+		{"a result", `{"jsonrpc":"2.0","id":1,"result":{"_meta":{"a":1}}}`, 5},
+		{"an error", `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","data":{"a":1}}}`, 7},
+	} {
+		if _, err := Parse([]byte(tt.in), Limits{Members: tt.members}); err != nil {
+			t.Errorf("%s: %d members of %d: %v", tt.name, tt.members, tt.members, err)
+		}
+		_, err := Parse([]byte(tt.in), Limits{Members: tt.members - 1})
+		if pe, ok := errors.AsType[*ParseError](err); !ok || pe.Reason != "the message has too many members" {
+			t.Errorf("%s: %d members of %d: %v", tt.name, tt.members, tt.members-1, err)
+		}
+		batch := fmt.Sprintf("[%s,%s]", tt.in, tt.in)
+		if _, err := SplitBatch([]byte(batch), 2, Limits{Members: 2 * tt.members}); err != nil {
+			t.Errorf("%s, twice in a batch: %v", tt.name, err)
+		}
+		if _, err := SplitBatch([]byte(batch), 2, Limits{Members: 2*tt.members - 1}); err == nil {
+			t.Errorf("%s, twice in a batch, which share the limit: no error", tt.name)
+		}
+	}
+}
+
+func TestLimitsToTheLevel(t *testing.T) {
+	for _, tt := range []struct {
+		in    string
+		depth int // how deep it is
+	}{
+		{`{"jsonrpc":"2.0","id":1,"method":"m"}`, 1},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","params":{}}`, 2},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}`, 2},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"a":1}}}`, 3},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","params":{"ref":{"name":"x"}}}`, 3},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[[0]]}}`, 4},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[{"b":[0]}]}}`, 5},
+		{`{"jsonrpc":"2.0","id":1,"result":{"a":[0]}}`, 3},
+		{`{"jsonrpc":"2.0","id":1,"error":{"data":[0]}}`, 3},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","x":[[0]]}`, 3},
+	} {
+		if _, err := Parse([]byte(tt.in), Limits{Depth: tt.depth}); err != nil || depthOf([]byte(tt.in)) != tt.depth {
+			t.Errorf("%s within %d: %v", tt.in, tt.depth, err)
+		}
+		if tt.depth == 1 {
+			continue // a limit of none is the default
+		}
+		_, err := Parse([]byte(tt.in), Limits{Depth: tt.depth - 1})
+		want := fmt.Sprintf("nesting is deeper than %d", tt.depth-1)
+		if pe, ok := errors.AsType[*ParseError](err); !ok || pe.Reason != want || pe.Code != CodeInvalidRequest {
+			t.Errorf("%s within %d: %v, want %s", tt.in, tt.depth-1, err, want)
+		}
+	}
+}
