@@ -25,9 +25,9 @@ func parseJSON(data []byte) (node, *syntaxError) {
 		return node{at: position{1, 1}}, nil // empty, as in YAML
 	}
 	if err := json.Unmarshal(text, &whole); err != nil {
-		return node{}, jsonError(text, err)
+		return node{}, jsonError(data, text, err)
 	}
-	r := &jsonReader{text: text, dec: json.NewDecoder(bytes.NewReader(text)), at: position{1, 1}}
+	r := &jsonReader{source: data, text: text, dec: json.NewDecoder(bytes.NewReader(text)), at: position{1, 1}}
 	r.dec.UseNumber() // as written: 1.0 is no whole number
 	root, err := r.value(0)
 	if err != nil {
@@ -36,12 +36,12 @@ func parseJSON(data []byte) (node, *syntaxError) {
 	return root, nil
 }
 
-func jsonError(text []byte, err error) *syntaxError {
+func jsonError(source, text []byte, err error) *syntaxError {
 	offset := len(text)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) > 0 {
 		offset = int(syntax.Offset) - 1
 	}
-	at := &syntaxError{at: positionAt(text, offset), message: "not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
+	at := &syntaxError{at: positionAt(source, offset), message: "not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
 	// The decoder speaks of bytes, where somebody sees a character.
 	if r, size := utf8.DecodeRune(text[min(offset, len(text)):]); size > 1 {
 		at.message = fmt.Sprintf("not JSON: the character %q", r)
@@ -107,8 +107,8 @@ func blank(text []byte, n int) {
 
 // jsonReader builds the tree of a text that is known to be JSON.
 type jsonReader struct {
-	text []byte
-	dec  *json.Decoder
+	source, text []byte // with comments, and without; they have one length
+	dec          *json.Decoder
 
 	offset int // of the token that was looked at last
 	at     position
@@ -179,7 +179,8 @@ func (r *jsonReader) next() position {
 	for start < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[start]) >= 0 {
 		start++
 	}
-	passed := r.text[r.offset:start]
+	// Counted with the comments: one character of theirs can be several blanks.
+	passed := r.source[r.offset:start]
 	if lines := bytes.Count(passed, []byte("\n")); lines > 0 {
 		r.at = position{line: r.at.line + lines, column: 1}
 		passed = passed[bytes.LastIndexByte(passed, '\n')+1:]

@@ -1,0 +1,341 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// The tests of this file go through the tables of keys, so that a key which is
+// added is tested with all others.
+
+// secretText is what stands where nothing should be shown.
+const secretText = "hunter2-hunter2"
+
+// rightValues are values of each form, as JSON, by what the documents call it.
+func rightValues() map[string][]string {
+	return map[string][]string{
+		"a string":                          {`"x"`},
+		"true or false":                     {`true`, `false`},
+		"a duration":                        {`"30s"`, `"1h1m1s"`, `"250ms"`, `"none"`},
+		"a size":                            {`"1B"`, `"4MiB"`, `"none"`},
+		"a whole number":                    {`1`, `20000`, `"none"`},
+		"a list of strings":                 {`[]`, `["x"]`, `["x", "y"]`},
+		"a mapping of names to strings":     {`{}`, `{"x": "y"}`},
+		"a list of mappings":                {`[]`},
+		"a mapping of names to servers":     {`{}`},
+		"a mapping":                         {},
+		"stdio, http, streamable-http, sse": {`"stdio"`},
+		strings.Join(eras(), ", "):          {`"auto"`, `"legacy"`, `"2025-06-18"`},
+		"hide, first":                       {`"hide"`, `"first"`},
+		"debug, info, warn, error":          {`"debug"`, `"error"`},
+		"text, json":                        {`"text"`, `"json"`},
+	}
+}
+
+// special are the keys whose values have a form of their own beyond their type.
+func special() map[string][]string {
+	return map[string][]string{
+		"listen":                   {`"127.0.0.1:1"`, `"[::1]:0"`, `"localhost:65535"`},
+		"path":                     {`"/x"`, `"/"`, `"/a/b"`},
+		"allowedHosts":             {`[]`, `["x"]`, `["x:1", "y.example.com"]`},
+		"allowedOrigins":           {`[]`, `["https://x"]`},
+		"mcpServers.NAME.url":      nil, // beside "command" it is refused
+		"mcpServers.NAME.headers":  {`{}`},
+		"auth.tokens[].env":        nil, // what they name has to be there
+		"auth.tokens[].file":       nil,
+		"auth.tokens[].principal":  nil,
+		"mcpServers.NAME.exclude":  {`[]`, `["x"]`, `["y", "z*"]`},
+		"mcpServers.NAME.prefix":   {`""`, `"x"`, `"x."`},
+		"mcpServers.NAME.command":  {`"x"`, `"/bin/x y"`, `"C:\\x"`},
+		"audit.file":               {`"audit.jsonl"`, `"./x"`},
+		"mcpServers.NAME.disabled": {`false`, `true`},
+	}
+}
+
+// document writes a config in which one value stands at a path of the documents.
+// Everything that the value needs around it stands there, too.
+func document(path, value string) string {
+	switch {
+	case path == serversKey:
+		return fmt.Sprintf(`{"mcpServers": %s}`, value)
+	case strings.HasPrefix(path, "mcpServers.NAME."):
+		key := strings.TrimPrefix(path, "mcpServers.NAME.")
+		if key == "command" {
+			return fmt.Sprintf(`{"mcpServers": {"a": {"command": %s}}}`, value)
+		}
+		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x", %q: %s}}}`, key, value)
+	case strings.HasPrefix(path, "auth.tokens[]."):
+		key := strings.TrimPrefix(path, "auth.tokens[].")
+		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"tokens": [{%q: %s}]}}`, key, value)
+	}
+	if section, key, found := strings.Cut(path, "."); found {
+		return fmt.Sprintf(`{"mcpServers": {}, %q: {%q: %s}}`, section, key, value)
+	}
+	return fmt.Sprintf(`{"mcpServers": {}, %q: %s}`, path, value)
+}
+
+func allRows() []row { return object(configKeys(), nil).rows("") }
+
+// resolvedSchema is the schema as editors use it.
+func resolvedSchema(t *testing.T) *jsonschema.Resolved {
+	t.Helper()
+	resolved, err := Schema().Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolved
+}
+
+func schemaTakes(t *testing.T, schema *jsonschema.Resolved, text string) bool {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return schema.Validate(value) == nil
+}
+
+// TestEveryKeyTakesItsForm holds that the documents, the schema and the reader
+// agree on what each key takes.
+func TestEveryKeyTakesItsForm(t *testing.T) {
+	t.Chdir(t.TempDir())
+	schema := resolvedSchema(t)
+	for _, row := range allRows() {
+		values, known := special()[row.path]
+		if !known {
+			if values, known = rightValues()[row.want]; !known {
+				t.Errorf("%s: no values of the form %q", row.path, row.want)
+			}
+		}
+		for _, value := range values {
+			text := document(row.path, value)
+			for _, name := range []string{"x.json", "x.yaml"} {
+				if _, err := Parse(name, []byte(text), nil); err != nil {
+					t.Errorf("%s as %s: %v", text, name, err)
+				}
+			}
+			if !schemaTakes(t, schema, text) {
+				t.Errorf("the schema refuses %s", text)
+			}
+		}
+	}
+}
+
+// wrongKinds are values of every kind, one of which each key takes at most. Those
+// with a text in them are not to be shown.
+func wrongKinds() map[kind]string {
+	return map[kind]string{
+		kindNull:    `null`,
+		kindBool:    `true`,
+		kindInteger: `7`,
+		kindFloat:   `7.5`,
+		kindText:    `"` + secretText + `"`,
+		kindList:    `[{"` + secretText + `": 1}]`,
+		kindMapping: `{"` + secretText + `": ["` + secretText + `"]}`,
+	}
+}
+
+// takes reports which kinds the form of a key is written in. What is wrong inside of
+// the right kind is another matter.
+func takes(want string, k kind) bool {
+	switch {
+	case strings.HasPrefix(want, "a list"):
+		return k == kindList
+	case strings.HasPrefix(want, "a mapping"):
+		return k == kindMapping
+	case want == "true or false":
+		return k == kindBool
+	case want == "a whole number":
+		return k == kindInteger
+	default:
+		return k == kindText
+	}
+}
+
+// TestEveryKeyRefusesWrongKinds holds for each key and each kind of value that is
+// not its own that there is one problem, that it stands at the value, that it names
+// the key, that it says what to write where that is not plain from what it wants,
+// that it does not show the value, and that an editor marks it.
+func TestEveryKeyRefusesWrongKinds(t *testing.T) {
+	schema := resolvedSchema(t)
+	for _, row := range allRows() {
+		for k, value := range wrongKinds() {
+			if takes(row.want, k) {
+				continue
+			}
+			text := document(row.path, value)
+			_, err := Parse("x.json", []byte(text), nil)
+			problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other
+			if len(problems) != 1 {
+				t.Errorf("%s: %v, want one problem", text, err)
+				continue
+			}
+			got := problems[0]
+			at := strings.LastIndex(text, ": "+value) + len(": ") + 1
+			if got.Line != 1 || got.Column != at {
+				t.Errorf("%s: %v, want it at 1:%d", text, got, at)
+			}
+			key := row.path[strings.LastIndexByte(row.path, '.')+1:]
+			if !strings.HasPrefix(got.Message, `"`+key+`" wants `) || !strings.HasSuffix(got.Path, key) {
+				t.Errorf("%s: %v (path %s), want the key and what it wants", text, got, got.Path)
+			}
+			if shows := strings.Contains(got.String(), secretText); shows && row.want != "a duration" && row.want != "a size" {
+				t.Errorf("%s: %v shows the value", text, got)
+			}
+			if schemaTakes(t, schema, text) {
+				t.Errorf("the schema takes %s", text)
+			}
+		}
+	}
+}
+
+// TestEveryKeyOnce holds that each key is refused when it stands there twice, and
+// that the first of the two is named.
+func TestEveryKeyOnce(t *testing.T) {
+	for _, row := range allRows() {
+		key := row.path[strings.LastIndexByte(row.path, '.')+1:]
+		text := document(row.path, "0")
+		member := fmt.Sprintf("%q: 0", key)
+		twice := strings.Replace(text, member, member+",\n"+member, 1)
+		_, err := Parse("x.json", []byte(twice), nil)
+		want := fmt.Sprintf("x.json:2:1: the key %q stands here twice, first on line 1", key)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", twice, err, want)
+		}
+	}
+}
+
+// TestEveryKeyMisspelt holds that a slip in the name of a key leads back to it. A key
+// of two or three letters is too short for some slips, and another one can be as near.
+func TestEveryKeyMisspelt(t *testing.T) {
+	for _, row := range allRows() {
+		key := row.path[strings.LastIndexByte(row.path, '.')+1:]
+		for _, slip := range slips(key) {
+			text := strings.Replace(document(row.path, "0"), fmt.Sprintf("%q: 0", key), fmt.Sprintf("%q: 0", slip), 1)
+			_, err := Parse("x.json", []byte(text), nil)
+			unknown := fmt.Sprintf("unknown key %q (", slip)
+			hint := fmt.Sprintf("did you mean %q?", key)
+			if err == nil || !strings.Contains(err.Error(), unknown) || !strings.Contains(err.Error(), hint) {
+				t.Errorf("%s: %v, want %q", text, err, hint)
+			}
+		}
+	}
+}
+
+// slips are what a hand does to a word: it leaves a letter out, writes one twice,
+// swaps two, and writes words in the style of another program.
+func slips(key string) []string {
+	key, dollar := strings.CutPrefix(key, "$")
+	if dollar || len(key) < 5 {
+		return nil
+	}
+	middle := len(key) / 2
+	all := []string{
+		key[:middle] + key[middle+1:],
+		key[:middle] + key[middle:middle+1] + key[middle:],
+		key[:len(key)-1],
+		key + "s",
+		strings.ToUpper(key),
+	}
+	if key[middle] != key[middle-1] {
+		all = append(all, key[:middle-1]+key[middle:middle+1]+key[middle-1:middle]+key[middle+1:])
+	}
+	snake := ""
+	for _, letter := range key {
+		if 'A' <= letter && letter <= 'Z' {
+			snake += "_"
+		}
+		snake += strings.ToLower(string(letter))
+	}
+	if snake != key {
+		all = append(all, snake, strings.ReplaceAll(snake, "_", "-"))
+	}
+	return all
+}
+
+// TestEveryLimitCanBeNone holds that each limit and time can be lifted, that it is
+// negative then, and that the defaults do not put it back.
+func TestEveryLimitCanBeNone(t *testing.T) {
+	for _, row := range allRows() {
+		section, key, _ := strings.Cut(row.path, ".")
+		if section != "limits" && section != "drain" || key == "" {
+			continue
+		}
+		c, err := Parse("x.json", []byte(document(row.path, `"none"`)), nil)
+		if err != nil {
+			t.Errorf("%s: %v", row.path, err)
+			continue
+		}
+		for what, c := range map[string]*Config{"as read": c, "with defaults": c.Effective()} {
+			if got := fieldOf(t, c, section, key).Int(); got >= 0 {
+				t.Errorf("%s %s: %d, want it negative", row.path, what, got)
+			}
+		}
+	}
+}
+
+// fieldOf is the field of a section of a Config that a key is read into.
+func fieldOf(t *testing.T, c *Config, section, key string) reflect.Value {
+	t.Helper()
+	tagged := func(v reflect.Value, tag string) reflect.Value {
+		for i := range v.NumField() {
+			if v.Type().Field(i).Tag.Get("json") == tag {
+				return v.Field(i)
+			}
+		}
+		t.Fatalf("%v has no field %q", v.Type(), tag)
+		return reflect.Value{}
+	}
+	return tagged(tagged(reflect.ValueOf(c).Elem(), section), key)
+}
+
+// TestEveryDefaultIsDocumented holds that a Config without a word has in effect
+// what the documents say, and that writing the default down changes nothing.
+func TestEveryDefaultIsDocumented(t *testing.T) {
+	empty := (&Config{}).Effective()
+	for _, row := range allRows() {
+		section, key, _ := strings.Cut(row.path, ".")
+		if row.def == "" || section == serversKey || key == "" {
+			continue
+		}
+		written := row.def
+		if !isNumber(written) {
+			written = fmt.Sprintf("%q", written)
+		}
+		c, err := Parse("x.json", []byte(document(row.path, written)), nil)
+		if err != nil {
+			t.Errorf("%s: its default is refused: %v", row.path, err)
+			continue
+		}
+		got, want := fieldOf(t, c, section, key).Interface(), fieldOf(t, empty, section, key).Interface()
+		if got != want {
+			t.Errorf("%s: the default is %v in effect, and written down it is %v", row.path, want, got)
+		}
+	}
+}
+
+// TestEffectiveTwice holds that defaults are put in once: a value that happens to be
+// set is not taken for one that is not.
+func TestEffectiveTwice(t *testing.T) {
+	c := &Config{
+		Limits:  Limits{CallMax: time.Second, Batch: -1},
+		Servers: []Server{{Name: "a", Command: "x"}},
+	}
+	once := c.Effective()
+	twice := once.Effective()
+	if !reflect.DeepEqual(once, twice) {
+		t.Errorf("once %+v, twice %+v", once, twice)
+	}
+	if once.Limits.CallMax != time.Second || once.Limits.Batch != -1 || c.Limits.Depth != 0 || c.Servers[0].Era != "" {
+		t.Errorf("%+v became %+v", c, once)
+	}
+}
