@@ -1,0 +1,219 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// The answer to a request of our own is its error, for whoever waits behind it: a
+// handshake that a server on a pipe refuses ends the call (M029).
+func TestM029RefusedHandshakeOnAPipe(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.Lines{On: map[string]func(*zoo.Line){
+			"server/discover": func(x *zoo.Line) { x.Error(-32600, "not initialized") },
+			"initialize":      func(x *zoo.Line) { x.Error(-32602, "unsupported protocol version") },
+		}}
+		c, _ := dialLines(t, s, client.Config{})
+		began := time.Now()
+		_, err := within(t, c, request(t, "tools/list", ""), &recorder{})
+		if err == nil || !strings.Contains(err.Error(), "unsupported protocol version") {
+			t.Errorf("error %v, want the server's word", err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("after %v", took)
+		}
+	})
+}
+
+// Ids are tokens: the answer to a server's question bears the bytes that the
+// question had, whatever kind of id they are (M017, I4).
+func TestM017IdsOfQuestionsAreTokens(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		ids := []string{`9007199254740993`, `"1"`, `1`, `-0`, `"a\u0062"`, `""`}
+		var call *zoo.Line
+		var answers []string
+		s := &zoo.Lines{On: map[string]func(*zoo.Line){
+			"tools/call": func(x *zoo.Line) {
+				call = x
+				for _, id := range ids {
+					x.Send(`{"jsonrpc":"2.0","id":` + id + `,"method":"roots/list"}`)
+				}
+			},
+			"response": func(x *zoo.Line) {
+				if answers = append(answers, string(x.Msg.Raw)); len(answers) == len(ids) {
+					call.Polite()
+				}
+			},
+		}}
+		c, _ := dialLines(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		if _, err := within(t, c, in(scope, echo(t)), &recorder{answer: says(`{"roots":[]}`)}); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, id := range ids {
+			want = append(want, `{"jsonrpc":"2.0","id":`+id+`,"result":{"roots":[]}}`)
+		}
+		slices.Sort(answers) // each question is a goroutine's
+		slices.Sort(want)
+		wantStrings(t, "answers", answers, want)
+	})
+}
+
+// A server and we may both write at the same time over pipes without any room,
+// while callers are slow: nobody waits in a circle (M149, M150, I30).
+func TestM149NoRoomInThePipes(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			s := &zoo.Lines{Modern: modern}
+			s.On = map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+				token := x.Msg.Params.Raw(mcp.MetaProgressToken)
+				for i := range 50 { // before it reads on
+					x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, i))
+					x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"%d-%s","method":"ping"}`, i, x.Msg.ID))
+				}
+				x.Polite()
+			}}
+			var wg sync.WaitGroup
+			c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
+				a, b := net.Pipe()           // each write waits for its read
+				wg.Go(func() { s.Serve(b) }) // ends when the client closes its end; waited for below
+				return a, nil
+			}, client.Config{Name: "b"})
+			scope := mcp.NewScope("s", nil)
+			var calls []*running
+			caller := &recorder{block: make(chan struct{})}
+			for range 20 {
+				calls = append(calls, launch(t, c, in(scope, request(t, "tools/call", `{"name":"x","_meta":{"progressToken":1}}`)), caller))
+			}
+			time.Sleep(time.Second)
+			close(caller.block)
+			for _, call := range calls {
+				call.wantResult(t, `{"content":[]}`)
+			}
+			scope.End()
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// What a modern server has no method for is not sent to it: the log level goes
+// with each request, and roots are not announced (M128).
+func TestM128NothingThatTheRevisionHasNot(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.Lines{Modern: true}
+		c, _ := dialLines(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		if res, err := within(t, c, in(scope, request(t, "logging/setLevel", `{"level":"debug"}`)), &recorder{}); err != nil || string(res.Bytes()) != "{}" {
+			t.Errorf("setLevel: %v, %v", res, err)
+		}
+		if _, err := within(t, c, in(scope, request(t, "notifications/roots/list_changed", "")), &recorder{}); err != nil {
+			t.Errorf("roots: %v", err)
+		}
+		for _, r := range s.Seen() {
+			if r.Method != "server/discover" && r.Method != "tools/call" {
+				t.Errorf("sent %s", r.Body)
+			}
+		}
+	})
+}
+
+// The end of a client does not wait for a listen that nobody ends (M123), nor for
+// a reader of a pipe on which nothing comes (M135).
+func TestM123CloseEndsListens(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, modern := range []bool{false, true} {
+			s := &zoo.Lines{Modern: modern, Capabilities: announces, On: map[string]func(*zoo.Line){
+				"subscriptions/listen": func(x *zoo.Line) {
+					x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, x.Msg.ID))
+				},
+			}}
+			c, _ := dialLines(t, s, client.Config{})
+			ear := &recorder{}
+			parked := launch(t, c, listen(t), ear)
+			synctest.Wait()
+			if len(ear.notifications()) != 1 {
+				t.Fatalf("modern %v: heard %q, want an acknowledgement", modern, ear.notifications())
+			}
+			began := time.Now()
+			if err := c.Close(); err != nil || time.Since(began) > 2*time.Second {
+				t.Errorf("modern %v: Close: %v after %v", modern, err, time.Since(began))
+			}
+			<-parked.done
+			if f, ok := parked.err.(*mcp.Fault); !ok || f.Code != mcp.CodeShuttingDown { //nolint:errorlint // the fault itself
+				t.Errorf("modern %v: the listen ended with %v", modern, parked.err)
+			}
+		}
+	})
+}
+
+// A child that says nothing and reads nothing does not keep the end of its client
+// waiting (M135, M137).
+func TestM135CloseWithAnIdleChild(t *testing.T) {
+	c := startChild(t, "legacy", client.Config{})
+	scope := newTenant("s")
+	res, err := within(t, c, in(scope.Scope, tool(t, "pid")), &recorder{})
+	pid := pidIn(t, res, err)
+	began := time.Now()
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if isRunning(pid) || time.Since(began) > 2*time.Second {
+		t.Errorf("running %v after %v", isRunning(pid), time.Since(began))
+	}
+}
+
+// Over and over: clients that come, call and go leave no session behind, whether
+// they say goodbye or a server dies under them (M095).
+func TestM095SessionsThatComeAndGo(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.Lines{On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+			if strings.Contains(string(x.Msg.Params.Raw(mcp.FieldName)), "die") {
+				x.Close()
+				return
+			}
+			x.Polite()
+		}}}
+		c, opened := dialLines(t, s, client.Config{MaxProcesses: 2})
+		for i := range 300 {
+			scope := newTenant(fmt.Sprint(i))
+			name := "live"
+			if i%3 == 0 {
+				name = "die"
+			}
+			_, err := within(t, c, in(scope.Scope, tool(t, name)), &recorder{})
+			if (err == nil) != (name == "live") {
+				t.Fatalf("session %d: %v", i, err)
+			}
+			if i%2 == 0 {
+				scope.End() // the others are made to yield
+			}
+		}
+		if n := opened(); n != 300 {
+			t.Errorf("%d pipes for 300 sessions", n)
+		}
+	})
+}

@@ -1,0 +1,438 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// After a call has had its answer nothing of it is left that could fail later:
+// the end of the client neither waits nor finds anything (M005).
+func TestM005NothingOfACallIsLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		get := s.On["GET"]
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			x.Event("p1", "") // the answer comes elsewhere
+			s.listen <- response(x.Msg.ID, `{"content":[]}`)
+		}
+		s.On["GET"] = func(x *zoo.Exchange) {
+			if x.R.Header.Get("Last-Event-Id") != "" {
+				x.Abort() // a resumption that fails
+			}
+			get(x)
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		res, err := within(t, c, in(scope, echo(t)), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
+		before := s.Count(http.MethodGet)
+		time.Sleep(time.Hour)
+		if n := s.Count(http.MethodGet); n != before {
+			t.Errorf("%d more attempts to resume a call that is over", n-before)
+		}
+		began := time.Now()
+		if err := c.Close(); err != nil || time.Since(began) > time.Second {
+			t.Errorf("Close: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// A stream is read as every SSE parser reads it: events without a name, with
+// comments between, a priming event without data, other events that are no
+// messages, data over several lines, any line end (M051, M198, M199, M189).
+func TestM051FormsOfAStream(t *testing.T) {
+	tests := map[string]string{
+		"no name":               "data: %s\n\n",
+		"named":                 "event: message\ndata: %s\n\n",
+		"no space":              "data:%s\n\n",
+		"primed":                "id: 1\ndata:\n\ndata: %s\n\n",
+		"primed without data":   "id: 1\n\ndata: %s\n\n",
+		"a ping":                "event: ping\ndata: {}\n\ndata: %s\n\n",
+		"comments":              ": hello\n\n:\ndata: %s\n\n",
+		"fields without a name": "data\n\nfoo: bar\ndata: %s\n\n",
+		"CRLF":                  "event: message\r\ndata: %s\r\n\r\n",
+		"CR":                    "event: message\rdata: %s\r\r",
+		"mixed":                 "event: message\r\ndata: %s\n\r\n",
+		"BOM":                   "\ufeffdata: %s\n\n",
+		"junk first":            "data: not a message\n\ndata: %s\n\n",
+		"half an event first":   "data: {\"jsonrpc\"\n\ndata: %s\n\n",
+	}
+	for name, stream := range tests {
+		for _, modern := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/modern=%v", name, modern), func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+						x.Begin()
+						x.Raw(fmt.Sprintf(stream, response(x.Msg.ID, `{"content":[]}`)))
+					}}}
+					res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
+					wantResult(t, res, err, `{"content":[]}`)
+				})
+			})
+		}
+	}
+}
+
+// An answer is taken for what its headers say it is, in any spelling of them, and
+// a body that is something else is an error, never nothing (M189, M194).
+func TestM189TypesOfAnAnswer(t *testing.T) {
+	message := func(x *zoo.Exchange) string { return response(x.Msg.ID, `{"content":[]}`) }
+	event := func(x *zoo.Exchange) string { return "data: " + message(x) + "\n\n" }
+	tests := []struct {
+		name, contentType string
+		status            int
+		body              func(*zoo.Exchange) string
+		text              string // of the fault; "" is success
+	}{
+		{"upper case", "Application/JSON", 200, message, ""},
+		{"a parameter", "application/json ; charset=utf-8", 200, message, ""},
+		{"a stream with a parameter (M083)", "text/event-stream;charset=utf-8", 200, event, ""},
+		{"another status", "application/json", 201, message, ""},
+		{"an odd parameter", "application/json; =", 200, message, ""},
+		{"no message in it", "application/json", 200, func(*zoo.Exchange) string { return "[]" }, "is no JSON"},
+		{"events in a document", "application/json", 200, event, "ended without a response"},
+		{"a document in a stream", "text/event-stream", 200, message, "ended without a response"},
+		{"an unfinished event", "text/event-stream", 200, func(x *zoo.Exchange) string { return "data: " + message(x) }, "ended without a response"},
+		{"both result and error", "text/event-stream", 200, func(x *zoo.Exchange) string {
+			return fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{},\"error\":{\"code\":1,\"message\":\"\"}}\n\n", x.Msg.ID)
+		}, "breaks the protocol"},
+		{"a result inside a notification", "text/event-stream", 200, func(x *zoo.Exchange) string {
+			return `data: {"jsonrpc":"2.0","method":"notifications/message","params":` + message(x) + "}\n\n"
+		}, "ended without a response"},
+		{"two messages in one event", "text/event-stream", 200, func(x *zoo.Exchange) string {
+			return "data: " + message(x) + message(x) + "\n\n"
+		}, "breaks the protocol"},
+		{"nothing", "application/json", 200, func(*zoo.Exchange) string { return " \n" }, "ended without a response"},
+		{"another type", "application/jsonp", 200, message, "application/jsonp instead of a message"},
+	}
+	for _, tt := range tests {
+		for _, modern := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/modern=%v", tt.name, modern), func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+						x.Status(tt.status, tt.contentType, tt.body(x))
+					}}}
+					caller := &recorder{}
+					res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), caller)
+					if tt.text == "" {
+						wantResult(t, res, err, `{"content":[]}`)
+						return
+					}
+					wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, tt.text)
+				})
+			})
+		}
+	}
+}
+
+// A progress message on the listening stream that came before the answer reaches
+// the call before it (M053); one that names no call of ours reaches nobody.
+func TestM053ProgressOnTheListeningStream(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			token := x.Msg.Params.Raw(mcp.MetaProgressToken)
+			s.listen <- fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, token)
+			s.listen <- `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tok","progress":2}}`
+			s.listen <- `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":99,"progress":3}}`
+			synctest.Wait()
+			x.Result(`{"content":[]}`)
+		}
+		caller := &recorder{}
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		req := in(scope, request(t, "tools/call", `{"name":"x","_meta":{"progressToken":"tok"}}`))
+		res, err := within(t, dialHTTP(t, s, client.Config{}), req, caller)
+		wantResult(t, res, err, `{"content":[]}`)
+		wantStrings(t, "progress", caller.notifications(), []string{`progress {"progressToken":"tok","progress":1}`})
+	})
+}
+
+// A question belongs to the session that it was asked in: of two clients of one
+// server only the one whose session it is hears of it (M055, M015), and both may
+// be asked under the same id.
+func TestM055AskOfOneSession(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		answered := make(chan string, 2)
+		s := newStation()
+		s.On["GET"] = func(x *zoo.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
+		ask := make(chan struct{})
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			session := x.R.Header.Get("Mcp-Session-Id")
+			<-ask
+			x.Event("", `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"of":"`+session+`"}}`)
+			answer := <-answered
+			x.Response(`{"content":[` + answer + `]}`)
+		}
+		s.On[""] = func(x *zoo.Exchange) {
+			x.Polite()
+			answered <- string(x.Msg.Result.Bytes())
+		}
+		c := dialHTTP(t, s, client.Config{})
+		var callers [2]recorder
+		var calls [2]*running
+		for i := range 2 {
+			callers[i].answer = says(fmt.Sprintf(`{"role":"assistant","model":"%d"}`, i))
+			scope := mcp.NewScope(fmt.Sprint(i), &recorder{answer: says(`{"model":"nobody's"}`)})
+			defer scope.End()
+			calls[i] = launch(t, c, in(scope, echo(t)), &callers[i])
+			synctest.Wait()
+		}
+		for i := range 2 {
+			ask <- struct{}{}
+			synctest.Wait()
+			if n := len(callers[0].asked()) + len(callers[1].asked()); n != i+1 {
+				t.Errorf("after %d questions, %d were put", i+1, n)
+			}
+		}
+		for i := range 2 {
+			calls[i].wantResult(t, fmt.Sprintf(`{"content":[{"role":"assistant","model":"%d"}]}`, i))
+		}
+	})
+}
+
+// The resumption of one call's stream leaves the listening stream alone (M062).
+func TestM062ResumptionLeavesTheListeningStream(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		var id mcp.ID
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			id = x.Msg.ID
+			x.Event("call-1", "")
+		}
+		s.On["GET"] = func(x *zoo.Exchange) {
+			switch x.R.Header.Get("Last-Event-Id") {
+			case "":
+				s.serveListen(x)
+			case "call-1":
+				x.Event("call-2", response(id, `{"content":[]}`))
+			default:
+				t.Errorf("resumed from %q", x.R.Header.Get("Last-Event-Id"))
+			}
+		}
+		s.Capabilities = announces
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		ear := &recorder{}
+		launch(t, c, in(scope, listen(t)), ear)
+		<-s.open
+		for range 5 {
+			res, err := within(t, c, in(scope, echo(t)), &recorder{})
+			wantResult(t, res, err, `{"content":[]}`)
+		}
+		if len(s.open) != 0 {
+			t.Errorf("the listening stream was opened %d times more", len(s.open))
+		}
+		s.listen <- listChanged
+		synctest.Wait()
+		if got := ear.notifications(); len(got) != 2 || got[1] != "tools/list_changed" {
+			t.Errorf("heard %q", got)
+		}
+	})
+}
+
+// Nothing is left of many calls whose streams broke off and that were given up
+// while they were being resumed (M067, M006).
+func TestM067GivenUpWhileResuming(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.On["tools/call"] = func(x *zoo.Exchange) { x.Event("1", "") }
+		s.On["GET"] = func(x *zoo.Exchange) {
+			if x.R.Header.Get("Last-Event-Id") == "" {
+				s.serveListen(x)
+				return
+			}
+			x.Begin()
+			x.Hold()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		for range 200 {
+			call := launch(t, c, in(scope, echo(t)), &recorder{})
+			time.Sleep(2 * time.Second) // it is being resumed
+			call.cancel()
+			<-call.done
+		}
+		synctest.Wait()
+		if st := c.Stats(); st.Serving != 0 {
+			t.Errorf("%d calls are still served", st.Serving)
+		}
+		if n := s.Count("notifications/cancelled"); n != 200 {
+			t.Errorf("%d calls were taken back, want 200", n)
+		}
+	})
+}
+
+// A listening stream without ids that drops is opened afresh, and everything
+// counts as changed, because what happened meanwhile is unknown (M073).
+func TestM073StreamWithoutIDsIsOpenedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.Capabilities = announces
+		gets := 0
+		s.On["GET"] = func(x *zoo.Exchange) {
+			if id := x.R.Header.Get("Last-Event-Id"); id != "" {
+				t.Errorf("a stream without ids is continued from %q", id)
+			}
+			if gets++; gets == 1 {
+				x.Event("", listChanged)
+				return // it drops
+			}
+			s.serveListen(x)
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		ear := &recorder{}
+		launch(t, c, in(scope, listen(t)), ear)
+		time.Sleep(time.Minute)
+		if gets != 2 {
+			t.Errorf("%d attempts to listen, want 2", gets)
+		}
+		if got := ear.notifications(); len(got) < 2 || got[len(got)-1] != "tools/list_changed" {
+			t.Errorf("heard %q, want a change after the gap", got)
+		}
+	})
+}
+
+// A server that never answers GET costs the first call of a session a moment,
+// and no other call anything (M078).
+func TestM078HeldListeningStream(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.On["GET"] = func(x *zoo.Exchange) { <-x.R.Context().Done() }
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		for i, most := range []time.Duration{time.Second, 0, 0} {
+			began := time.Now()
+			if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > most {
+				t.Errorf("call %d took %v, want at most %v", i, took, most)
+			}
+		}
+	})
+}
+
+// With room for one connection the listening stream has it, and a call waits for
+// another one. It ends at its deadline, and nothing hangs (M079).
+func TestM079OneConnection(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
+			tr := rt.(*http.Transport) //nolint:forcetypeassert // memnet's own
+			tr.MaxConnsPerHost = 1
+			return tr
+		})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		began := time.Now()
+		_, err := within(t, c, in(scope, echo(t)), &recorder{})
+		wantFault(t, err, mcp.CodeDeadline, mcp.Unknown, "no answer in time")
+		if took := time.Since(began); took > time.Hour {
+			t.Errorf("after %v, want the deadline of an hour", took)
+		}
+	})
+}
+
+// The end of a client says goodbye to each of its sessions once, with the
+// session's own headers (M125).
+func TestM125Goodbye(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		c := dialHTTP(t, s, client.Config{Header: http.Header{"Authorization": {"Bearer x"}}})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		scope.End()
+		synctest.Wait()
+		var goodbyes []string
+		for _, r := range s.Seen() {
+			if r.Verb == http.MethodDelete {
+				goodbyes = append(goodbyes, strings.Join([]string{r.Header.Get("Mcp-Session-Id"), r.Header.Get("Mcp-Protocol-Version"), r.Header.Get("Authorization")}, " "))
+			}
+		}
+		wantStrings(t, "goodbyes", goodbyes, []string{zoo.SessionID + " 2025-11-25 Bearer x"})
+	})
+}
+
+// What a server sets stays on its leg: cookies are not kept, and what a client
+// says to us in headers is not there to be forwarded (M192).
+func TestM192NothingCrosses(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			x.W.Header().Set("Set-Cookie", "sid=1; Path=/")
+			if got := x.R.Header.Get("Cookie"); got != "" {
+				t.Errorf("cookie %q", got)
+			}
+			x.Polite()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		for range 3 {
+			if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// Over HTTP/2 the stream of a call that has its answer is let go, although the
+// server would go on with it (M145), and a stream that the server resets fails its
+// call alone (M021).
+func TestM145StreamsOfHTTP2(t *testing.T) {
+	released := make(chan struct{}, 1)
+	s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+		if name, _ := x.Msg.Params.Text(mcp.FieldName); name == "reset" {
+			x.Begin()
+			x.Abort()
+		}
+		x.Response(`{"content":[]}`)
+		x.Hold()
+		released <- struct{}{}
+	}}}
+	srv := httptest.NewUnstartedServer(s)
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	tr := srv.Client().Transport
+	c := client.NewHTTP(srv.URL, client.Config{Name: "b", Transport: tr})
+	res, err := within(t, c, echo(t), &recorder{})
+	wantResult(t, res, err, `{"content":[]}`)
+	<-released
+	_, err = within(t, c, tool(t, "reset"), &recorder{})
+	wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "the connection broke during its answer")
+	res, err = within(t, c, echo(t), &recorder{})
+	wantResult(t, res, err, `{"content":[]}`)
+	<-released
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	srv.Client().CloseIdleConnections()
+}
