@@ -9,7 +9,10 @@ import (
 	"time"
 )
 
-// half is one direction of a connection: a bounded buffer.
+// half is one direction of a connection: a bounded buffer. Whoever cannot go on
+// waits for changed, which is closed and made anew at each change: unlike a
+// condition variable, a channel can be waited for together with a deadline, and
+// a bubble of testing/synctest knows who waits for it.
 type half struct {
 	size            int
 	readBy, writeBy deadline
@@ -37,12 +40,14 @@ func (h *half) read(p []byte) (int, error) {
 	}
 }
 
+// tryRead returns what there is, or what to wait for. A deadline that has passed
+// wins over bytes that are there, as on a socket: net/http ends a read that way.
 func (h *half) tryRead(p []byte) (n int, changed <-chan struct{}, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.readBy.passed() {
 		return 0, nil, os.ErrDeadlineExceeded
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if len(h.buf) == 0 {
 		return 0, h.changed, h.readErr
 	}
@@ -66,13 +71,17 @@ func (h *half) write(p []byte) (int, error) {
 	}
 }
 
+// tryWrite puts as much into the buffer as fits, and returns what to wait for
+// where not all of it does. That the direction is closed wins over a deadline: it
+// is what does not change any more.
 func (h *half) tryWrite(p []byte) (n int, changed <-chan struct{}, err error) {
+	late := h.writeBy.passed()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.writeErr != nil {
+	switch {
+	case h.writeErr != nil:
 		return 0, nil, h.writeErr
-	}
-	if h.writeBy.passed() {
+	case late:
 		return 0, nil, os.ErrDeadlineExceeded
 	}
 	n = min(len(p), h.size-len(h.buf))
@@ -97,7 +106,8 @@ func (h *half) shut(readErr, writeErr error) {
 	h.announceLocked()
 }
 
-// drop closes the direction and empties it.
+// drop closes the direction and empties it. What was closed before keeps its
+// reason.
 func (h *half) drop(err error) {
 	h.shut(err, err)
 	h.mu.Lock()
@@ -105,6 +115,8 @@ func (h *half) drop(err error) {
 	h.buf = nil
 }
 
+// announceLocked wakes everybody who waits. They look again, and those for whom
+// nothing has changed wait for the next time.
 func (h *half) announceLocked() {
 	close(h.changed)
 	h.changed = make(chan struct{})
@@ -127,6 +139,8 @@ func (d *deadline) set(t time.Time) {
 	}
 }
 
+// passed is asked before anything is tried, because a deadline in the past ends
+// even what could be done at once.
 func (d *deadline) passed() bool {
 	at, _ := d.get()
 	return !at.IsZero() && !time.Now().Before(at)
