@@ -69,3 +69,30 @@ func BenchmarkAppendEvent(b *testing.B) {
 		})
 	}
 }
+
+// Pretty-printed data, as some servers send it: a data field for each line.
+func BenchmarkEventReaderLines(b *testing.B) {
+	one := append(bytes.Repeat([]byte("data:   \"key\": \"value\",\n"), 400), '\n')
+	r := NewEventReader(&loop{one: one}, len(one))
+	b.SetBytes(int64(len(one)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Next(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAppendLine(b *testing.B) {
+	for _, size := range []int{100, 10 << 10, 1 << 20} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			msg := bytes.Repeat([]byte("x"), size)
+			var dst []byte
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				dst = AppendLine(dst[:0], msg)
+			}
+		})
+	}
+}
