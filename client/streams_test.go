@@ -301,8 +301,8 @@ func TestM073StreamWithoutIDsIsOpenedAgain(t *testing.T) {
 		ear := &recorder{}
 		launch(t, c, in(scope, listen(t)), ear)
 		time.Sleep(time.Minute)
-		if gets != 2 {
-			t.Errorf("%d attempts to listen, want 2", gets)
+		if n := s.Count(http.MethodGet); n != 2 {
+			t.Errorf("%d attempts to listen, want 2", n)
 		}
 		if got := ear.notifications(); len(got) < 2 || got[len(got)-1] != "tools/list_changed" {
 			t.Errorf("heard %q, want a change after the gap", got)
