@@ -1,0 +1,271 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/internal/config"
+)
+
+// change is something that an editor does to a file and that says nothing else
+// than before: each problem is the same, and stands where its text went.
+type change struct {
+	name  string
+	does  func(name, text string) (string, bool) // false where it would say something else
+	lines int                                    // that stand before the text now
+}
+
+func changes() []change {
+	return []change{
+		{"lines of Windows", func(_, text string) (string, bool) {
+			return strings.ReplaceAll(text, "\n", "\r\n"), !strings.Contains(text, "|\n") && !strings.Contains(text, `"`+"\n")
+		}, 0},
+		{"a byte order mark", func(_, text string) (string, bool) { return "\ufeff" + text, true }, 0},
+		{"blank lines before", func(_, text string) (string, bool) { return "\n\n" + text, true }, 2},
+		{"a comment before", func(name, text string) (string, bool) {
+			if isJSON(name) {
+				return "// größer: {\n" + text, true
+			}
+			return "# größer: {\n" + text, true
+		}, 1},
+		{"a comment behind", func(name, text string) (string, bool) {
+			if isJSON(name) {
+				return text + "/* } */", true
+			}
+			return text + "# }\n", true
+		}, 0},
+	}
+}
+
+func isJSON(name string) bool { return strings.HasPrefix(filepath.Ext(name), ".json") }
+
+// TestShiftedProblems holds that what is said of a file depends on what it says,
+// and not on how it is laid out.
+func TestShiftedProblems(t *testing.T) {
+	for _, s := range scripts(t, "problems") {
+		t.Run(s.name(), func(t *testing.T) {
+			s.enter(t)
+			for _, c := range s.cases() {
+				want := problemsIn(c.Name, string(c.Data), s.env())
+				if unfinished(want) {
+					continue // where such a file ends is what is wrong with it
+				}
+				for _, change := range changes() {
+					changed, ok := change.does(c.Name, string(c.Data))
+					if !ok {
+						continue
+					}
+					if diff := cmp.Diff(problemsIn(c.Name, changed, s.env()), moved(want, change.lines)); diff != "" {
+						t.Errorf("%s, %s (-got +want):\n%s", c.Name, change.name, diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+// unfinished reports whether a file goes wrong at its end.
+func unfinished(problems config.Problems) bool {
+	for _, p := range problems {
+		for _, sign := range []string{"not nothing", "end of", "not found", "could not find", "'/' after", "after top-level", "second document"} {
+			if strings.Contains(p.Message, sign) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func problemsIn(name, text string, env config.Lookup) config.Problems {
+	_, err := config.Parse(name, []byte(text), env)
+	problems, _ := errors.AsType[config.Problems](err)
+	return problems
+}
+
+// moved is the problems some lines further down, and those that name a line with the
+// line that it is then.
+func moved(problems config.Problems, lines int) config.Problems {
+	var all config.Problems
+	for _, p := range problems {
+		p.Line += lines
+		if before, line, found := strings.Cut(p.Message, "first on line "); found {
+			p.Message = before + "first on line " + string(rune(line[0]+byte(lines)))
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// TestShiftedConfigs holds the same of files that are right.
+func TestShiftedConfigs(t *testing.T) {
+	for _, s := range scripts(t, "configs") {
+		t.Run(s.name(), func(t *testing.T) {
+			s.enter(t)
+			for _, c := range s.cases() {
+				want, err := config.Parse(c.Name, c.Data, s.env())
+				if err != nil {
+					t.Fatalf("%s: %v", c.Name, err)
+				}
+				for _, change := range changes() {
+					changed, ok := change.does(c.Name, string(c.Data))
+					if !ok {
+						continue
+					}
+					got, err := config.Parse(c.Name, []byte(changed), s.env())
+					if err != nil {
+						t.Errorf("%s, %s: %v", c.Name, change.name, err)
+						continue
+					}
+					notes := moved(want.Notes, change.lines)
+					if diff := cmp.Diff(got.Notes, notes); diff != "" {
+						t.Errorf("%s, %s: notes (-got +want):\n%s", c.Name, change.name, diff)
+					}
+					if diff := cmp.Diff(dump(t, withoutNotes(got)), dump(t, withoutNotes(want))); diff != "" {
+						t.Errorf("%s, %s (-got +want):\n%s", c.Name, change.name, diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+func withoutNotes(c *config.Config) *config.Config {
+	copied := *c
+	copied.Notes = nil
+	return &copied
+}
+
+// TestJSONUnderBothNames holds that a file of JSON without comments has the same
+// problems when it is named as YAML, which it is: somebody who renames a file finds
+// the mistakes where they were.
+func TestJSONUnderBothNames(t *testing.T) {
+	compared := 0
+	for _, s := range append(scripts(t, "problems"), scripts(t, "configs")...) {
+		s.enter(t)
+		for _, c := range s.cases() {
+			asJSON := problemsIn("x.json", string(c.Data), s.env())
+			asYAML := problemsIn("x.yaml", string(c.Data), s.env())
+			if !isJSON(c.Name) || strings.Contains(string(c.Data), "// ") || notParsed(asJSON) {
+				continue
+			}
+			compared++
+			for i := range asYAML {
+				asYAML[i].File = "x.json"
+			}
+			if diff := cmp.Diff(asYAML, asJSON); diff != "" {
+				t.Errorf("%s (-YAML +JSON):\n%s", c.Name, diff)
+			}
+		}
+	}
+	if compared < 5 {
+		t.Errorf("only %d files were compared", compared)
+	}
+}
+
+func notParsed(problems config.Problems) bool {
+	return len(problems) == 1 && problems[0].Path == "" && strings.HasPrefix(problems[0].Message, "not JSON")
+}
+
+// TestOrderOfServers holds that servers keep the order of the file, which decides
+// who owns what several of them offer: also names that a map or a number would put
+// elsewhere.
+func TestOrderOfServers(t *testing.T) {
+	want := []string{"z", "10", "9", "a", "Z", "_", "0", "1.5", "true", "null", "-", "b"}
+	var asYAML, asJSON strings.Builder
+	asYAML.WriteString("mcpServers:\n")
+	for i, name := range want {
+		asYAML.WriteString("  \"" + name + "\": {command: x}\n")
+		if i > 0 {
+			asJSON.WriteString(",")
+		}
+		asJSON.WriteString(`"` + name + `": {"command": "x"}`)
+	}
+	texts := map[string]string{
+		"x.yaml":   asYAML.String(),
+		"x.json":   `{"mcpServers": {` + asJSON.String() + `}}`,
+		"old.json": `{"servers": {` + asJSON.String() + `}}`,
+	}
+	for name, text := range texts {
+		c, err := config.Parse(name, []byte(text), nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, s := range c.Effective().Servers {
+			got = append(got, s.Name)
+		}
+		if diff := cmp.Diff(got, want); diff != "" {
+			t.Errorf("%s (-got +want):\n%s", name, diff)
+		}
+	}
+}
+
+// TestNamesThatYAMLReadsOtherwise holds that a server can be called what YAML takes
+// for a number or a boolean, and is called so and not what YAML makes of it.
+func TestNamesThatYAMLReadsOtherwise(t *testing.T) {
+	for _, name := range []string{"7", "007", "0x1F", "1_000", "1.50", "true", "True", "no", "2026-07-28", "1e3"} {
+		c, err := config.Parse("x.yaml", []byte("mcpServers:\n  "+name+": {command: x}\n"), nil)
+		if err != nil || c.Servers[0].Name != name {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+	}
+}
+
+// TestDisabledServer holds that a server can be left out for lack of what it needs,
+// and that its entry is read all the same: a slip in it is found before the day on
+// which it is wanted again.
+func TestDisabledServer(t *testing.T) {
+	tests := []struct {
+		name, entry string
+		problem     string // where it is disabled
+		enabled     string // where it is not
+	}{
+		{"a variable that is not set", `command: "${NONE}"`, "", "needs the environment variable NONE"},
+		{"one in every place", `command: x, args: ["${NONE}"], env: {K: "${NONE}"}, cwd: "${NONE}"`, "", "NONE"},
+		{"an address without a host", `url: "https://${NONE}/"`, "", "NONE"},
+		{"a header", `url: "https://h/", headers: {H: "${NONE}"}`, "", "NONE"},
+		{"neither command nor url", ``, "", "has neither"},
+		{"both", `command: x, url: "https://h/"`, "", "has both"},
+		{"rules that contradict each other", `command: x, include: [a], exclude: [a]`, "", "both included and excluded"},
+		{"the prefix of another", `command: x, prefix: other__`, "", "the same prefix"},
+		{"an unknown key", `command: x, comand: y`, `did you mean "command"?`, `did you mean "command"?`},
+		{"a wrong type", `command: [x]`, "wants a string", "wants a string"},
+		{"a number without a unit", `command: x, timeout: 30`, "has no unit", "has no unit"},
+		{"a reference without an end", `command: "${NONE"`, "has a ${ without an end", "has a ${ without an end"},
+	}
+	for _, tt := range tests {
+		for disabled, want := range map[string]string{"true": tt.problem, "false": tt.enabled} {
+			entry := strings.TrimSuffix("disabled: "+disabled+", "+tt.entry, ", ")
+			text := "mcpServers:\n  other: {command: x}\n  a: {" + entry + "}\n"
+			_, err := config.Parse("x.yaml", []byte(text), noEnv)
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s, disabled %s: %v, want %q", tt.name, disabled, err, want)
+			}
+		}
+	}
+}
+
+// TestDisabledEndsWithItsEntry holds that the next server is not spared what a
+// disabled one is.
+func TestDisabledEndsWithItsEntry(t *testing.T) {
+	text := `{"mcpServers": {
+		"a": {"disabled": true, "command": "${NONE}"},
+		"b": {"command": "${NONE}", "disabled": false},
+		"c": {"command": "${NONE}", "disabled": true},
+		"d": {"command": "${NONE}"}}}`
+	var paths []string
+	for _, p := range problemsIn("x.json", text, noEnv) {
+		paths = append(paths, p.Path)
+	}
+	if diff := cmp.Diff(paths, []string{"mcpServers.b.command", "mcpServers.d.command"}); diff != "" {
+		t.Errorf("problems (-got +want):\n%s", diff)
+	}
+}
