@@ -1,0 +1,382 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestExpandIsOnePattern holds expand against one regular expression, on random
+// texts of what is special and what is nearly so.
+func TestExpandIsOnePattern(t *testing.T) {
+	parts := []string{"${A}", "${B}", "${env:A}", "${NONE:-d}", "${E:-d e}", "${A:-d}", "${NONE:-}", "$", "$$", "}", "{", "A", " ", "${E}", "é", ":-"}
+	vars := map[string]string{"A": "one", "B": "${A}$}", "E": ""}
+	reference := regexp.MustCompile(`\$\{(?:env:)?([A-Z]+)(:-[^}]*)?\}`)
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		var text strings.Builder
+		for range r.IntN(8) {
+			text.WriteString(parts[r.IntN(len(parts))])
+		}
+		if strings.Contains(reference.ReplaceAllString(text.String(), ""), "${") {
+			continue // a dollar before a brace that is none of the parts
+		}
+		want := reference.ReplaceAllStringFunc(text.String(), func(found string) string {
+			m := reference.FindStringSubmatch(found)
+			if value := vars[m[1]]; value != "" {
+				return value
+			}
+			return strings.TrimPrefix(m[2], ":-")
+		})
+		rd := &reader{lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }}
+		if got := rd.expand(text.String(), position{1, 1}, place{}); got != want || len(rd.problems) > 0 {
+			t.Fatalf("seed %d: expand(%q) = %q with %v, want %q", seed, text.String(), got, rd.problems, want)
+		}
+	}
+}
+
+// TestShorten holds that of a reference nothing is shown but a name.
+func TestShorten(t *testing.T) {
+	tests := map[string]string{
+		"":                       "",
+		"NAME":                   "NAME",
+		"1A":                     "1A",
+		"A.B":                    "A.B",
+		"A:-b":                   "A...",
+		"A-b":                    "A...",
+		"A:=b":                   "A...",
+		"input:id":               "input...",
+		" A":                     "...",
+		"é":                      "...",
+		"A\nb":                   "A...",
+		strings.Repeat("A", 64):  strings.Repeat("A", 64),
+		strings.Repeat("A", 65):  strings.Repeat("A", 64) + "...",
+		strings.Repeat("A", 999): strings.Repeat("A", 64) + "...",
+	}
+	for reference, want := range tests {
+		if got := shorten(reference); got != want {
+			t.Errorf("shorten(%q) = %q, want %q", reference, got, want)
+		}
+	}
+}
+
+// TestReferenceHints holds that each kind of reference that only an editor fills in
+// has a hint of its own, with and without what follows its colon.
+func TestReferenceHints(t *testing.T) {
+	tests := map[string]string{
+		"input:id":                "nobody can be asked",
+		"input":                   "nobody can be asked",
+		"userHome":                "${HOME}",
+		"workspaceFolder":         "no workspace here",
+		"workspaceFolder:one":     "no workspace here",
+		"workspaceFolderBasename": "no workspace here",
+		"pathSeparator":           "write the separator",
+		"/":                       "write the separator",
+		"command:x":               "only an editor",
+		"config:x.y":              "only an editor",
+		"file:x":                  "only an editor",
+		"command":                 anyReference,
+		"config":                  anyReference,
+		"file":                    anyReference,
+		"":                        anyReference,
+		"SOMETHING":               anyReference,
+	}
+	for reference, want := range tests {
+		if got := referenceHint(reference); !strings.Contains(got, want) {
+			t.Errorf("referenceHint(%q) = %q, want %q", reference, got, want)
+		}
+	}
+	for reference, want := range map[string]string{"userHome": "${HOME}", "TOKEN": "${TOKEN:-default}", "file": "${file:-default}"} {
+		if got := unsetHint(reference); !strings.Contains(got, want) {
+			t.Errorf("unsetHint(%q) = %q, want %q", reference, got, want)
+		}
+	}
+}
+
+// TestUnitsReadBack holds that what is printed of a duration or size is read as what
+// it was, and that no two sizes are printed alike.
+func TestUnitsReadBack(t *testing.T) {
+	seen := make(map[string]int64)
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		d := time.Duration(r.Int64N(int64(1) << (1 + r.IntN(62))))
+		if got, err := parseDuration(d.String()); d > 0 && (err != nil || got != d) {
+			t.Errorf("parseDuration(%q) = %v, %v", d, got, err)
+		}
+		size := 1 + r.Int64N(int64(1)<<(1+r.IntN(62)))
+		text := formatBytes(size)
+		if got, err := parseBytes(text); err != nil || got != size {
+			t.Errorf("parseBytes(%q) = %d, %v, want %d", text, got, err, size)
+		}
+		if other, taken := seen[text]; taken && other != size {
+			t.Errorf("%d and %d are both printed %q", other, size, text)
+		}
+		seen[text] = size
+	}
+}
+
+// TestUnitHintsAreRight holds that what a hint says to write is read, and means what
+// a number without its unit most likely meant.
+func TestUnitHintsAreRight(t *testing.T) {
+	quoted := regexp.MustCompile(`"([^"]+)"`)
+	for _, text := range []string{"30", "1.5", "30000", "007", "", "x", "30sec", "1d", "-5s"} {
+		_, err := parseDuration(text)
+		for _, found := range quoted.FindAllStringSubmatch(durationHint(text, err), -1) {
+			if _, err := parseDuration(found[1]); err != nil {
+				t.Errorf("%q: the hint says to write %q: %v", text, found[1], err)
+			}
+		}
+	}
+	for _, text := range []string{"1", "4194304", "1000", "1.5", "-1", "0", "4MB", "4 MiB", ""} {
+		_, err := parseBytes(text)
+		for _, found := range quoted.FindAllStringSubmatch(bytesHint(text, err), -1) {
+			if _, err := parseBytes(found[1]); err != nil {
+				t.Errorf("%q: the hint says to write %q: %v", text, found[1], err)
+			}
+		}
+	}
+	for text, want := range map[string]int64{"1": 1, "4194304": 4 << 20, "1000": 1000} {
+		_, err := parseBytes(text)
+		found := quoted.FindStringSubmatch(bytesHint(text, err))
+		if got, err := parseBytes(found[1]); err != nil || got != want {
+			t.Errorf("%q: the hint says to write %q, which is %d", text, found[1], got)
+		}
+	}
+}
+
+// TestDistanceIsOne holds distance against the definition of its unit: every word
+// that one slip makes of another is one away, and distance goes both ways.
+func TestDistanceIsOne(t *testing.T) {
+	words := wordsOf("ab", 4)
+	for _, a := range words {
+		near := oneSlip(a)
+		for _, b := range words {
+			d := distance(a, b)
+			if d != distance(b, a) {
+				t.Errorf("from %q to %q it is %d, and back %d", a, b, d, distance(b, a))
+			}
+			if (d == 1) != near[b] || (d == 0) != (a == b) {
+				t.Errorf("distance(%q, %q) = %d, one slip makes one of the other: %t", a, b, d, near[b])
+			}
+		}
+	}
+}
+
+// oneSlip is every other word that one slip makes of a word of a and b.
+func oneSlip(word string) map[string]bool {
+	made := make(map[string]bool)
+	for i := range len(word) + 1 {
+		for _, letter := range []string{"a", "b"} {
+			made[word[:i]+letter+word[i:]] = true
+			if i < len(word) {
+				made[word[:i]+letter+word[i+1:]] = true
+			}
+		}
+		if i < len(word) {
+			made[word[:i]+word[i+1:]] = true
+		}
+		if i+1 < len(word) {
+			made[word[:i]+word[i+1:i+2]+word[i:i+1]+word[i+2:]] = true
+		}
+	}
+	delete(made, word)
+	return made
+}
+
+// TestTokenFileModes tries each mode that a file can have: what counts is whether
+// somebody beyond the owner and the group can do anything with it.
+func TestTokenFileModes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // it has no such modes
+	}
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte("sesame-from-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode := range os.FileMode(0o1000) {
+		if mode&0o400 == 0 {
+			continue // whether it can be read then depends on who runs the test
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		value, problem, hint := readToken(path)
+		open := mode&0o007 != 0
+		switch {
+		case !open && (problem != "" || value.Reveal() != "sesame-from-file"):
+			t.Errorf("mode %04o: %s, want it read", mode, problem)
+		case open && !value.IsZero():
+			t.Errorf("mode %04o: read, and everybody can open it", mode)
+		case open && (!strings.Contains(problem, fmt.Sprintf("%04o", mode)) || !strings.Contains(problem, path) || hint == ""):
+			t.Errorf("mode %04o: %q (%s), want the mode, the path and a cure", mode, problem, hint)
+		}
+	}
+}
+
+// TestTokenFileBehindALink holds that the file counts which a link leads to, as in
+// the folders that orchestrators mount.
+func TestTokenFileBehindALink(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "..data"), filepath.Join(dir, "token")
+	if err := os.WriteFile(file, []byte("sesame-from-file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	if value, problem, _ := readToken(link); problem != "" || value.Reveal() != "sesame-from-file" {
+		t.Errorf("a link to a private file: %q", problem)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, problem, _ := readToken(link); !strings.Contains(problem, "0644") {
+		t.Errorf("a link to a file that everybody can open: %q", problem)
+	}
+}
+
+// TestNotBearerHint holds what is guessed of a text that is not a token, for texts
+// that could be several things: the first that cures it counts.
+func TestNotBearerHint(t *testing.T) {
+	tests := map[string]string{
+		"Bearer abc":     "without Bearer",
+		"bearer  abc":    "without Bearer",
+		"Bearer a\nb":    "one line",
+		"a\r\nb":         "one line",
+		"\ufeffabc":      "byte order mark",
+		" abc":           "remove the spaces",
+		"abc\t":          "remove the spaces",
+		`"abc"`:          "remove the quotes",
+		"'abc":           "remove the quotes",
+		"TOKEN=abc":      "without a name",
+		"TOKEN=abc==":    "without a name",
+		"abc,def":        "made of letters",
+		"abc def":        "made of letters",
+		"größe":          "made of letters",
+		"abc\x00":        "made of letters",
+		"Bearerabc/é":    "made of letters",
+		"\x1b[31mabc":    "made of letters",
+		"a;rm -rf /":     "made of letters",
+		"{\"token\": 1}": "made of letters",
+	}
+	for text, want := range tests {
+		got := notBearerHint(text)
+		if !strings.Contains(got, want) {
+			t.Errorf("notBearerHint(%q) = %q, want %q", text, got, want)
+		}
+		if isBearer(text) {
+			t.Errorf("%q is a token", text)
+		}
+	}
+}
+
+// TestBeginning holds that of a name which is none only what can be one is shown.
+func TestBeginning(t *testing.T) {
+	tests := []struct {
+		name string
+		fits func(rune) bool
+		want string
+	}{
+		{"Authorization", isTokenRune, "Authorization"},
+		{"Authorization: Bearer x", isTokenRune, "Authorization..."},
+		{"X Y", isTokenRune, "X..."},
+		{"größe", isTokenRune, "gr..."},
+		{"", isTokenRune, ""},
+		{"A=b", isVariableRune, "A..."},
+		{"A\x00b", isVariableRune, "A..."},
+		{"A b", isVariableRune, "A b"},
+		{"=", isVariableRune, "..."},
+	}
+	for _, tt := range tests {
+		if got := beginning(tt.name, tt.fits); got != tt.want {
+			t.Errorf("beginning(%q) = %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestSortedKeepsPairs holds that problems come in the order of the file, and those
+// of one place in the order in which they were found.
+func TestSortedKeepsPairs(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 8))
+		var problems Problems
+		for i := range r.IntN(30) {
+			problems = append(problems, Problem{Line: r.IntN(4), Column: r.IntN(4), Message: fmt.Sprintf("%03d", i)})
+		}
+		got := append(Problems(nil), problems...).sorted()
+		for i := range got[:max(len(got)-1, 0)] {
+			a, b := got[i], got[i+1]
+			before := [2]int{a.Line, a.Column}
+			after := [2]int{b.Line, b.Column}
+			if before == after && a.Message > b.Message || before[0] > after[0] || before[0] == after[0] && before[1] > after[1] {
+				t.Fatalf("seed %d: %v stands before %v", seed, a, b)
+			}
+		}
+		if len(got) != len(problems) {
+			t.Fatalf("seed %d: %d problems of %d", seed, len(got), len(problems))
+		}
+	}
+}
+
+// TestKindsHaveNames holds that a message can speak of every kind of value, and that
+// no two of them are called alike but the two of numbers.
+func TestKindsHaveNames(t *testing.T) {
+	names := make(map[string][]kind)
+	for k := kindNull; k <= kindMapping; k++ {
+		names[k.String()] = append(names[k.String()], k)
+	}
+	want := map[string][]kind{
+		"nothing": {kindNull}, "true or false": {kindBool}, "a number": {kindInteger, kindFloat},
+		"a string": {kindText}, "a list": {kindList}, "a mapping": {kindMapping},
+	}
+	if diff := cmp.Diff(names, want); diff != "" {
+		t.Errorf("names (-got +want):\n%s", diff)
+	}
+	if got := (kindMapping + 1).String(); got != "kind 7" {
+		t.Errorf("a kind that is none is called %q", got)
+	}
+}
+
+// TestForeignKeys holds for each key of another program that it is refused with its
+// cure, or passed over with a note, at its place; that the rest of the file is read
+// all the same; and that its value is never shown.
+func TestForeignKeys(t *testing.T) {
+	tables := []struct {
+		others []foreign
+		text   string // %q is the key
+	}{
+		{foreignServerKeys(), "{\"mcpServers\": {\"a\": {\"command\": \"x\",\n%q: \"" + secretText + "\"}}}"},
+		{foreignConfigKeys(), "{\"mcpServers\": {\"a\": {\"command\": \"x\"}},\n%q: {\"" + secretText + "\": 1}}"},
+		{foreignTokenKeys(), "{\"mcpServers\": {}, \"auth\": {\"tokens\": [{\"principal\": \"p\", \"env\": \"T\",\n%q: \"" + secretText + "\"}]}}"},
+	}
+	env := func(string) (string, bool) { return "sesame-open-sesame", true }
+	for _, table := range tables {
+		for _, other := range table.others {
+			c, err := Parse("x.json", fmt.Appendf(nil, table.text, other.name), env)
+			want := fmt.Sprintf("x.json:2:1: unknown key %q (%s)", other.name, other.about)
+			got := fmt.Sprint(err)
+			if other.passed {
+				want = fmt.Sprintf("x.json:2:1: %q is not used here: %s", other.name, other.about)
+				if err != nil || len(c.Servers) != 1 {
+					t.Errorf("%s: %+v, %v, want the rest of the file read", other.name, c, err)
+					continue
+				}
+				got = c.Notes.Error()
+			}
+			if got != want {
+				t.Errorf("%s: %s, want %s", other.name, got, want)
+			}
+		}
+	}
+}
