@@ -48,8 +48,6 @@ type protocol interface {
 	serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
 	// listen serves subscriptions/listen until the stream of changes breaks.
 	listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error
-	// server is the answer to server/discover, where it is known already.
-	server() *mcp.Result
 	stats() session.CallStats
 	close(ctx context.Context)
 }

@@ -38,6 +38,8 @@ func inBubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
+func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
+
 // dialHTTP returns a client of the handler. Both end with the test.
 func dialHTTP(t *testing.T, h http.Handler, cfg client.Config) *client.Client {
 	t.Helper()
@@ -48,7 +50,7 @@ func dialHTTP(t *testing.T, h http.Handler, cfg client.Config) *client.Client {
 func dialHTTPThrough(t *testing.T, h http.Handler, cfg client.Config, around func(http.RoundTripper) http.RoundTripper) *client.Client {
 	t.Helper()
 	ln := memnet.Listen()
-	srv := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+	srv := &http.Server{Handler: h, ErrorLog: discardLog()}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
 	tr := ln.Transport()

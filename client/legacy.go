@@ -216,8 +216,6 @@ func (l *legacy) opened(scope *mcp.Scope) *legacySession {
 	return nil
 }
 
-func (l *legacy) server() *mcp.Result { return nil }
-
 func (l *legacy) stats() session.CallStats {
 	sum := l.pastStats()
 	for _, s := range l.sessions() {

@@ -139,8 +139,6 @@ func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 	return err
 }
 
-func (p *modern) server() *mcp.Result { return p.hello }
-
 func (p *modern) stats() session.CallStats { return p.wire.stats() }
 
 func (p *modern) close(ctx context.Context) { p.wire.close(ctx) }

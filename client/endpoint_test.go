@@ -1,0 +1,100 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// own returns a client with a transport of its own, which ends with the test.
+func own(t *testing.T, url string, cfg client.Config) *client.Client {
+	t.Helper()
+	cfg.Name = "b"
+	c := client.NewHTTP(url, cfg)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func listenTCP(t *testing.T) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln
+}
+
+// Over real connections, with the transport that a client makes for itself: a
+// server that is there answers, and each way of not being there has its own words
+// (faults 54 and 55).
+func TestOwnTransport(t *testing.T) {
+	plain := httptest.NewServer(&zoo.HTTP{Modern: true})
+	defer plain.Close()
+	secure := httptest.NewUnstartedServer(&zoo.HTTP{Modern: true})
+	secure.Config.ErrorLog = discardLog()
+	secure.StartTLS()
+	defer secure.Close()
+	silent := listenTCP(t) // accepts nothing, so that no TLS handshake is answered
+	gone := listenTCP(t)
+	gone.Close()
+	for _, tt := range []struct{ name, url, text string }{
+		{"there", plain.URL, ""},
+		{"nobody listens", "http://" + gone.Addr().String(), "connection refused"},
+		{"unknown authority", secure.URL, "is signed by an unknown authority"},
+		{"no TLS", strings.Replace(plain.URL, "http:", "https:", 1), "it does not speak TLS"},
+		{"no answer to TLS", "https://" + silent.Addr().String(), "no connection in time"},
+		{"no such scheme", "gopher://127.0.0.1/", "no connection"},
+		{"no URL", "http://%zz/", "its URL is not usable"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			began := time.Now()
+			res, err := within(t, own(t, tt.url, client.Config{Connect: 50 * time.Millisecond}), echo(t), &recorder{})
+			if tt.text == "" {
+				wantResult(t, res, err, `{"content":[]}`)
+				return
+			}
+			wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, tt.text)
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("after %v", took)
+			}
+		})
+	}
+}
+
+// A certificate for another host is named with the host that it is not for.
+func TestCertificateOfAnotherHost(t *testing.T) {
+	srv := httptest.NewUnstartedServer(&zoo.HTTP{Modern: true})
+	srv.Config.ErrorLog = discardLog()
+	srv.StartTLS()
+	defer srv.Close()
+	tr := srv.Client().Transport.(*http.Transport).Clone() //nolint:forcetypeassert // httptest's own
+	tr.TLSClientConfig = &tls.Config{RootCAs: tr.TLSClientConfig.RootCAs, ServerName: "elsewhere.test"}
+	_, err := within(t, own(t, srv.URL, client.Config{Transport: tr}), echo(t), &recorder{})
+	wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, `is for another host than "elsewhere.test"`)
+}
+
+// A server that takes a connection and reads nothing of a large message is given
+// up after the write deadline; it may have had a part of it.
+func TestServerThatReadsNothing(t *testing.T) {
+	ln := listenTCP(t)
+	c := own(t, "http://"+ln.Addr().String(), client.Config{Write: 50 * time.Millisecond, Version: mcp.V20260728})
+	big := request(t, "tools/call", `{"name":"`+strings.Repeat("x", 16<<20)+`"}`)
+	_, err := within(t, c, big, &recorder{})
+	wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "the connection broke")
+}

@@ -1,0 +1,114 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// still returns a session over a wire that carries nothing.
+func still() *legacySession {
+	return newLegacySession(newSetup(Config{Name: "b"}), &stillWire{deaf: make(chan struct{})}, address{})
+}
+
+func closedLegacy(t *testing.T, cfg Config) *legacy {
+	t.Helper()
+	l := newLegacy(newSetup(cfg), nil, mcp.LatestLegacy)
+	t.Cleanup(func() { l.close(t.Context()) })
+	return l
+}
+
+// The pool is full when a session comes back: the one that was idle for longest
+// goes, and not the newcomer; the bound is never exceeded (M102).
+func TestM102NewcomerStays(t *testing.T) {
+	l := closedLegacy(t, Config{IdleSessions: 2})
+	p := &l.pool
+	var all []*legacySession
+	for i := range 4 {
+		s := still()
+		all = append(all, s)
+		p.open++ // as take counts a session that is to be opened
+		dead, _ := p.put(poolKey{}, s, true)
+		switch {
+		case i < 2 && len(dead) != 0, i >= 2 && (len(dead) != 1 || dead[0] != all[i-2]):
+			t.Errorf("the %d. one: %d sessions went, want the oldest beyond two", i+1, len(dead))
+		case len(p.idle) > 2 || p.open != len(p.idle):
+			t.Errorf("%d idle, %d open; want at most 2 of both", len(p.idle), p.open)
+		}
+	}
+	if s, _, err := p.take(l, poolKey{}); s != all[3] || err != nil {
+		t.Errorf("lent %p, %v; want the newest", s, err)
+	}
+}
+
+// What is taken out of the pool because it was idle for too long cannot be lent
+// any more, whichever came first (M101); the time is exact (M098).
+func TestM101ExpiryAndRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := closedLegacy(t, Config{IdleTime: time.Minute})
+		p := &l.pool
+		s := still()
+		p.open = 1
+		if dead, sweep := p.put(poolKey{}, s, true); len(dead) != 0 || !sweep {
+			t.Fatalf("put: %d dead, sweep %v", len(dead), sweep)
+		}
+		time.Sleep(time.Minute - 1)
+		if dead, next := p.expired(time.Now()); len(dead) != 0 || next != 1 {
+			t.Errorf("a moment too early: %d dead, next look in %v", len(dead), next)
+		}
+		time.Sleep(1)
+		if dead, next := p.expired(time.Now()); len(dead) != 1 || dead[0] != s || next != 0 {
+			t.Errorf("in time: %d dead, next look in %v", len(dead), next)
+		}
+		if got, _, err := p.take(l, poolKey{}); got != nil || err != nil || p.open != 1 {
+			t.Errorf("lent %p, %v, %d open; want none to be lent and one to be opened", got, err, p.open)
+		}
+	})
+}
+
+// A session that comes back is closed rather than kept when it has ended, when
+// its request left something behind, when none are kept, and when the pool is no
+// more (M169).
+func TestM169WhatComesBackTooLate(t *testing.T) {
+	for name, tt := range map[string]func(p *pool, s *legacySession) (clean bool){
+		"it has ended":        func(_ *pool, s *legacySession) bool { s.markGone(errClosed); return true },
+		"not clean":           func(*pool, *legacySession) bool { return false },
+		"none are kept":       func(p *pool, _ *legacySession) bool { p.maxIdle = 0; return true },
+		"the pool is no more": func(p *pool, _ *legacySession) bool { p.shut(); return true },
+	} {
+		l := closedLegacy(t, Config{})
+		p, s := &l.pool, still()
+		p.open = 1
+		clean := tt(p, s)
+		if dead, sweep := p.put(poolKey{}, s, clean); len(dead) != 1 || dead[0] != s || sweep || p.open != 0 || len(p.idle) != 0 {
+			t.Errorf("%s: %d dead, %d open, %d idle", name, len(dead), p.open, len(p.idle))
+		}
+	}
+}
+
+// A session that has ended while it was idle is not lent, and what it was open for
+// does not matter for that.
+func TestPoolFindsTheDead(t *testing.T) {
+	l := closedLegacy(t, Config{})
+	p := &l.pool
+	ann, bob := poolKey{principal: "ann"}, poolKey{principal: "bob"}
+	for _, key := range []poolKey{ann, bob} {
+		s := still()
+		p.open++
+		p.put(key, s, true)
+		s.markGone(errClosed)
+	}
+	s, dead, err := p.take(l, ann)
+	if s != nil || err != nil || len(dead) != 2 || p.open != 1 {
+		t.Errorf("lent %p, %v; %d dead, %d open; want none, both dead and one to be opened", s, err, len(dead), p.open)
+	}
+	p.shut()
+	if _, _, err := p.take(l, ann); err == nil {
+		t.Error("lent after the end")
+	}
+}

@@ -1,0 +1,150 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// gate opens sessions when it is told to.
+type gate struct {
+	s    *legacySession
+	err  error
+	open chan struct{}
+	n    int
+}
+
+func newGate() *gate { return &gate{s: still(), open: make(chan struct{})} }
+
+func (g *gate) pass(context.Context) (*legacySession, error) {
+	g.n++
+	<-g.open
+	return g.s, g.err
+}
+
+// waiting gets the slot's session in a goroutine of its own, which the channel's
+// one value ends.
+func waiting(ctx context.Context, sl *slot, l *legacy, g *gate) <-chan error {
+	got := make(chan error, 1)
+	go func() {
+		s, err := sl.get(ctx, l, g.pass)
+		if err == nil && s != g.s {
+			err = errors.New("another session")
+		}
+		got <- err
+	}()
+	synctest.Wait()
+	return got
+}
+
+// All who need a session while it is being opened wait for the one handshake, and
+// all have its outcome; that one gives up does not concern the others (M105, M168).
+func TestM105OneHandshakeForASlot(t *testing.T) {
+	for _, fails := range []error{nil, errors.New("refused")} {
+		synctest.Test(t, func(t *testing.T) {
+			l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(slot)
+			g.err = fails
+			ctx, giveUp := context.WithCancel(t.Context())
+			leader := waiting(ctx, sl, l, g)
+			followers := []<-chan error{waiting(t.Context(), sl, l, g), waiting(t.Context(), sl, l, g)}
+			giveUp()
+			f, ok := errors.AsType[*mcp.Fault](<-leader)
+			if !ok || f.Outcome != mcp.NotDispatched {
+				t.Errorf("who gave up: %v", f)
+			}
+			close(g.open)
+			for _, follower := range followers {
+				if err := <-follower; !errors.Is(err, fails) {
+					t.Errorf("who waited on: %v, want %v", err, fails)
+				}
+			}
+			if g.n != 1 {
+				t.Errorf("%d handshakes", g.n)
+			}
+			if fails != nil {
+				g.err = nil
+				if err := <-waiting(t.Context(), sl, l, g); err != nil || g.n != 2 {
+					t.Errorf("the next one: %v, after %d handshakes", err, g.n)
+				}
+			}
+		})
+	}
+}
+
+// A session that is opened after its scope has ended is closed at once and never
+// found again (M103, M134).
+func TestM103EndWhileOpening(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(slot)
+		first := waiting(t.Context(), sl, l, g)
+		sl.end(l)
+		if err := <-waiting(t.Context(), sl, l, g); !errors.Is(err, errClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+		close(g.open)
+		<-first
+		synctest.Wait()
+		if g.s.isAlive() || sl.open() != nil || g.n != 1 {
+			t.Errorf("alive %v, found again %v, %d handshakes", g.s.isAlive(), sl.open() != nil, g.n)
+		}
+	})
+}
+
+// A session that its server has lost is replaced, once, and put away.
+func TestSlotReplacesTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(slot)
+		close(g.open)
+		if err := <-waiting(t.Context(), sl, l, g); err != nil {
+			t.Fatal(err)
+		}
+		old := g.s
+		old.markGone(errClosed)
+		if sl.open() != nil {
+			t.Error("the dead session counts as open")
+		}
+		g.s = still()
+		if err := <-waiting(t.Context(), sl, l, g); err != nil || sl.open() != g.s {
+			t.Errorf("the next session: %v", err)
+		}
+	})
+}
+
+// A slot is idle when a session is open, nobody uses it and nobody is opening one;
+// what ended last counts.
+func TestSlotIsIdleSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(slot)
+		want := func(what string, want bool) {
+			t.Helper()
+			if _, idle := sl.idleSince(); idle != want {
+				t.Errorf("%s: idle %v, want %v", what, idle, want)
+			}
+		}
+		want("empty", false)
+		sl.join()
+		opening := waiting(t.Context(), sl, l, g)
+		want("opening", false)
+		close(g.open)
+		<-opening
+		want("in use", false)
+		sl.join()
+		sl.rest()
+		want("still in use by another", false)
+		time.Sleep(time.Minute)
+		sl.rest()
+		want("at rest", true)
+		if at, _ := sl.idleSince(); !at.Equal(time.Now()) {
+			t.Errorf("since %v, want now", at)
+		}
+		g.s.markGone(errClosed)
+		want("its session has ended", false)
+	})
+}
