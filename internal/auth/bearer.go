@@ -25,6 +25,8 @@ type Bearer struct {
 	known []known
 }
 
+// known is what is left of a Token: a digest is compared in one time whatever the
+// length, and leads nobody back to the token.
 type known struct {
 	principal string
 	sum       [sha256.Size]byte
@@ -57,12 +59,15 @@ func (b *Bearer) Authenticate(r *http.Request) (string, error) {
 	if len(values) == 0 {
 		return "", &server.Denial{Challenge: challengeMissing, Message: "a bearer token is needed: send the header Authorization: Bearer TOKEN"}
 	}
+	// Of two headers another party on the way may have read the other one.
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken {
 		return "", &server.Denial{Challenge: challengeInvalid, Message: "the Authorization header is not one bearer token"}
 	}
 	sum := sha256.Sum256([]byte(token))
 	principal, ok := "", 0
+	// Every token is looked at, also behind the one that fits: where the search
+	// stops would tell how far down the file a token stands.
 	for _, k := range b.known {
 		if match := subtle.ConstantTimeCompare(sum[:], k.sum[:]); match == 1 {
 			principal, ok = k.principal, 1

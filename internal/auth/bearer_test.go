@@ -5,8 +5,10 @@ package auth
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/server"
@@ -69,4 +71,90 @@ func TestNoTokens(t *testing.T) {
 	if _, err := NewBearer(nil).Authenticate(r); err == nil {
 		t.Error("let in")
 	}
+}
+
+// What the Bearer was made of can be changed afterwards, and it holds no token that
+// a dump of memory or a careless %+v could show.
+func TestBearerKeepsDigestsOnly(t *testing.T) {
+	tokens := []Token{{"ann", "sesame-open-sesame"}}
+	b := NewBearer(tokens)
+	tokens[0] = Token{"eve", "token-of-eve"}
+	if got, err := b.Authenticate(asking("Bearer sesame-open-sesame")); got != "ann" || err != nil {
+		t.Errorf("got %q, %v, want ann", got, err)
+	}
+	if _, err := b.Authenticate(asking("Bearer token-of-eve")); err == nil {
+		t.Error("a token is known that was not given")
+	}
+	if printed := fmt.Sprintf("%v %+v %#v", b, b, *b); strings.Contains(printed, "sesame") {
+		t.Errorf("the token is printed: %s", printed)
+	}
+}
+
+func asking(authorization string) *http.Request {
+	return &http.Request{Header: http.Header{"Authorization": {authorization}}}
+}
+
+// The challenge of a request without a token says nothing of an error, and so no
+// client takes it for the end of a token that it never sent (RFC 6750, section 3.1).
+func TestChallengeOfAnUnauthenticatedRequest(t *testing.T) {
+	b := NewBearer([]Token{{"ann", "sesame-open-sesame"}})
+	for _, header := range []http.Header{{}, nil, {"Authorization": nil}, {"Cookie": {"Authorization=Bearer x"}}} {
+		_, err := b.Authenticate(&http.Request{Header: header})
+		denial, ok := errors.AsType[*server.Denial](err)
+		if !ok || denial.Challenge != "Bearer" || !strings.Contains(denial.Message, "Authorization: Bearer") {
+			t.Errorf("%v: %+v, want a bare challenge and what to send", header, err)
+		}
+	}
+}
+
+// A token is compared whole: of every prefix and every change of one character, none
+// is let in, and neither is the token in another spelling of its case.
+func TestNothingNearATokenIsLetIn(t *testing.T) {
+	const token = "aZ0-._~+/token=="
+	b := NewBearer([]Token{{"ann", token}})
+	near := []string{strings.ToUpper(token), strings.ToLower(token), token + "=", " " + token, "\t" + token, token + token}
+	for i := range token {
+		near = append(near, token[:i], token[i+1:], token[:i]+"x"+token[i+1:])
+	}
+	for _, wrong := range near {
+		if got, err := b.Authenticate(asking("Bearer " + wrong)); err == nil || got != "" {
+			t.Errorf("%q is let in as %q", wrong, got)
+		}
+	}
+	if got, err := b.Authenticate(asking("BEARER " + token)); got != "ann" || err != nil {
+		t.Errorf("the token itself: %q, %v", got, err)
+	}
+}
+
+// The bound is one on what is hashed: a token of its length is looked up, and a
+// longer one refused unread.
+func TestTokenLength(t *testing.T) {
+	longest := strings.Repeat("x", maxToken)
+	b := NewBearer([]Token{{"ann", longest}, {"bob", longest + "x"}})
+	if got, err := b.Authenticate(asking("Bearer " + longest)); got != "ann" || err != nil {
+		t.Errorf("%d bytes: %q, %v", maxToken, got, err)
+	}
+	if got, err := b.Authenticate(asking("Bearer " + longest + "x")); err == nil {
+		t.Errorf("%d bytes: let in as %q", maxToken+1, got)
+	}
+}
+
+// One Bearer serves all requests at once.
+func TestBearerConcurrently(t *testing.T) {
+	var tokens []Token
+	for i := range 8 {
+		tokens = append(tokens, Token{fmt.Sprint("p", i), fmt.Sprint("sesame-open-sesame-", i)})
+	}
+	b := NewBearer(tokens)
+	var wg sync.WaitGroup // waited for below; each ends after its requests
+	for _, token := range tokens {
+		wg.Go(func() {
+			for range 100 {
+				if got, err := b.Authenticate(asking("Bearer " + token.Value)); got != token.Principal || err != nil {
+					t.Errorf("%s: got %q, %v", token.Principal, got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

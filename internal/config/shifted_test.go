@@ -253,19 +253,21 @@ func TestDisabledServer(t *testing.T) {
 	}
 }
 
-// TestDisabledEndsWithItsEntry holds that the next server is not spared what a
-// disabled one is.
+// TestDisabledEndsWithItsEntry holds that what stands behind a disabled server is not
+// spared what that is: the next server, and settings of the gateway.
 func TestDisabledEndsWithItsEntry(t *testing.T) {
 	text := `{"mcpServers": {
 		"a": {"disabled": true, "command": "${NONE}"},
 		"b": {"command": "${NONE}", "disabled": false},
 		"c": {"command": "${NONE}", "disabled": true},
-		"d": {"command": "${NONE}"}}}`
+		"d": {"command": "${NONE}"},
+		"e": {"disabled": true}},
+		"listen": "${NONE}:80"}`
 	var paths []string
 	for _, p := range problemsIn("x.json", text, noEnv) {
 		paths = append(paths, p.Path)
 	}
-	if diff := cmp.Diff(paths, []string{"mcpServers.b.command", "mcpServers.d.command"}); diff != "" {
+	if diff := cmp.Diff(paths, []string{"mcpServers.b.command", "mcpServers.d.command", "listen"}); diff != "" {
 		t.Errorf("problems (-got +want):\n%s", diff)
 	}
 }
