@@ -14,6 +14,7 @@ import (
 )
 
 func TestConsoleShowsWhatIsSaid(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, method, params, want string }{
 		{"progress", "notifications/progress", `{"progressToken":1,"progress":1.50,"total":3,"message":"half"}`, "[1.50/3] half\n"},
 		{"no total", "notifications/progress", `{"progressToken":1,"progress":7}`, "[7]\n"},
@@ -25,6 +26,7 @@ func TestConsoleShowsWhatIsSaid(t *testing.T) {
 		{"something else", "notifications/resources/updated", `{"uri":"x:y"}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			e := newTestEnv(t, "")
 			n, err := mcp.NewNotification(tt.method, []byte(tt.params))
 			if err != nil {
@@ -41,6 +43,7 @@ func TestConsoleShowsWhatIsSaid(t *testing.T) {
 }
 
 func TestConsoleAnswers(t *testing.T) {
+	t.Parallel()
 	const form = `{"message":"Who?\u001b","requestedSchema":{"properties":{"name":{"type":"string"}}}}`
 	for _, tt := range []struct {
 		name           string
@@ -61,6 +64,7 @@ func TestConsoleAnswers(t *testing.T) {
 		{name: "sampling", terminal: true, method: "sampling/createMessage", params: `{}`, code: mcp.CodeMethodNotFound},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			e := newTestEnv(t, tt.stdin)
 			e.Terminal = func(any) bool { return tt.terminal }
 			req, err := mcp.NewRequest(tt.method, []byte(tt.params))
@@ -85,6 +89,7 @@ func TestConsoleAnswers(t *testing.T) {
 }
 
 func TestReadLineLeavesTheRest(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	for _, tt := range []struct {
 		name, in string
@@ -96,6 +101,7 @@ func TestReadLineLeavesTheRest(t *testing.T) {
 		{"error", "one\n", []string{"one"}, broken},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			r := io.MultiReader(strings.NewReader(tt.in), iotest.ErrReader(tt.err))
 			for _, want := range tt.lines {
 				if got, err := readLine(t.Context(), r); got != want || err != nil {

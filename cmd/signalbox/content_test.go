@@ -6,6 +6,7 @@ package main
 import "testing"
 
 func TestContentIsShown(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, json, want string }{
 		{"text", `{"type":"text","text":"a\nb"}`, "a\nb"},
 		{"image", `{"type":"image","mimeType":"image/png","data":"AAEC"}`, "[image image/png, 3 bytes; --json prints it]"},
@@ -17,6 +18,7 @@ func TestContentIsShown(t *testing.T) {
 		{"nothing", `{}`, "[a block without a type; --json prints it]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			var c content
 			if err := decode([]byte(tt.json), &c); err != nil {
 				t.Fatal(err)
@@ -29,6 +31,7 @@ func TestContentIsShown(t *testing.T) {
 }
 
 func TestContentsBytes(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, json, want, err string }{
 		{"text", `{"text":""}`, "", ""},
 		{"blob", `{"blob":"aGk="}`, "hi", ""},
@@ -36,6 +39,7 @@ func TestContentsBytes(t *testing.T) {
 		{"neither", `{"uri":"a:b"}`, "", "a:b has neither text nor blob"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			var c contents
 			if err := decode([]byte(tt.json), &c); err != nil {
 				t.Fatal(err)

@@ -97,7 +97,7 @@ func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
 	if p == nil {
 		return
 	}
-	p.server.Handler = p.routes(gw, gw.Ready)
+	p.server.Handler = p.routes(gw, gw.Operations())
 	p.server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
 	// Ends when close has closed the server, which waits for it.
 	go func() { p.ended <- p.server.Serve(p.listener) }()
@@ -105,35 +105,22 @@ func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
 
 // routes are the paths that there are. They are compared as they came: a clean
 // form of another path is another path, and a redirect is no answer to a POST.
-//
-// How the gateway is may be asked under any name for it, since probes use
-// addresses that nobody configures, and learn no more than a refused
-// connection would tell.
-func (p *endpoint) routes(mcp http.Handler, ready func() bool) http.Handler {
+// Whoever took a wrong one is told the right one, as nearly always it is that
+// which is missing in a client's URL.
+func (p *endpoint) routes(mcp, operations http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case p.path:
 			mcp.ServeHTTP(w, r)
-		case "/healthz":
-			say(w, http.StatusOK, "ok")
-		case "/readyz":
-			if !ready() {
-				say(w, http.StatusServiceUnavailable, "shutting down")
-				return
-			}
-			say(w, http.StatusOK, "ok")
+		case "/healthz", "/readyz", "/metrics", statusPath:
+			operations.ServeHTTP(w, r)
 		default:
-			say(w, http.StatusNotFound, "nothing is here; the MCP endpoint is "+p.path)
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, "nothing is here; the MCP endpoint is "+p.path+"\n") // whoever asked has gone
 		}
 	})
-}
-
-func say(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n") // whoever asked has gone
 }
 
 // failed delivers why serving ended by itself.

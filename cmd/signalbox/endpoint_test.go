@@ -5,7 +5,6 @@ package main
 
 import (
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,30 +19,34 @@ import (
 )
 
 func TestRoutes(t *testing.T) {
+	t.Parallel()
+	answers := func(status int) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+	}
+	routes := (&endpoint{path: "/mcp"}).routes(answers(http.StatusTeapot), answers(http.StatusAccepted))
 	for _, tt := range []struct {
 		name, method, path string
-		ready              bool
 		status             int
 		body               string
 	}{
-		{"endpoint", "POST", "/mcp", true, http.StatusTeapot, "endpoint"},
-		{"endpoint while draining", "POST", "/mcp", false, http.StatusTeapot, "endpoint"},
-		{"alive", "GET", "/healthz", true, http.StatusOK, "ok\n"},
-		{"alive while draining", "GET", "/healthz", false, http.StatusOK, "ok\n"},
-		{"ready", "GET", "/readyz", true, http.StatusOK, "ok\n"},
-		{"draining", "GET", "/readyz", false, http.StatusServiceUnavailable, "shutting down\n"},
-		{"elsewhere", "POST", "/", true, http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
-		{"below", "POST", "/mcp/", true, http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
-		{"not cleaned", "POST", "//mcp", true, http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+		{"endpoint", "POST", "/mcp", http.StatusTeapot, ""},
+		{"endpoint's stream", "GET", "/mcp", http.StatusTeapot, ""},
+		{"alive", "GET", "/healthz", http.StatusAccepted, ""},
+		{"ready", "GET", "/readyz", http.StatusAccepted, ""},
+		{"status", "GET", "/status", http.StatusAccepted, ""},
+		{"metrics", "GET", "/metrics", http.StatusAccepted, ""},
+		{"nothing", "POST", "/", http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+		{"below", "POST", "/mcp/", http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+		{"below the status", "GET", "/status/x", http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+		{"not cleaned", "POST", "//mcp", http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+		{"not cleaned upwards", "GET", "/x/../status", http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := &endpoint{path: "/mcp"}
-			mcp := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(http.StatusTeapot)
-				_, _ = io.WriteString(w, "endpoint")
-			})
+			t.Parallel()
 			w := httptest.NewRecorder()
-			p.routes(mcp, func() bool { return tt.ready }).ServeHTTP(w, httptest.NewRequest(tt.method, tt.path, http.NoBody))
+			r := httptest.NewRequest(tt.method, "/", http.NoBody)
+			r.URL.Path = tt.path
+			routes.ServeHTTP(w, r)
 			if w.Code != tt.status || w.Body.String() != tt.body {
 				t.Errorf("got %d %q, want %d %q", w.Code, w.Body, tt.status, tt.body)
 			}
@@ -52,6 +55,7 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestReachable(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ addr, configured, want string }{
 		{"127.0.0.1:80", "127.0.0.1:80", "127.0.0.1:80"},
 		{"[::1]:80", "[::1]:80", "[::1]:80"},
@@ -60,6 +64,7 @@ func TestReachable(t *testing.T) {
 		{"[::]:80", "[::]:80", "[::1]:80"},
 	} {
 		t.Run(tt.configured, func(t *testing.T) {
+			t.Parallel()
 			addr := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(tt.addr))
 			if got := reachable(addr, tt.configured); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
@@ -69,6 +74,7 @@ func TestReachable(t *testing.T) {
 }
 
 func TestExplainListen(t *testing.T) {
+	t.Parallel()
 	other := errors.New("other")
 	for _, tt := range []struct {
 		name string
@@ -81,6 +87,7 @@ func TestExplainListen(t *testing.T) {
 		{"other", other, "other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			got := explainListen("127.0.0.1:80", tt.err).Error()
 			if !strings.HasPrefix(got, "listen on 127.0.0.1:80: "+tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
@@ -90,6 +97,7 @@ func TestExplainListen(t *testing.T) {
 }
 
 func TestLocalDrain(t *testing.T) {
+	t.Parallel()
 	own := signalbox.Config{Listen: "127.0.0.1:1"}
 	own.Drain.Delay, own.Drain.Spread = time.Second, 2*time.Second
 	for _, tt := range []struct {
@@ -109,6 +117,7 @@ func TestLocalDrain(t *testing.T) {
 		{"stdio", signalbox.Config{Listen: "0.0.0.0:80"}, false, -1, -1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			cfg := tt.cfg
 			localDrain(&cfg, tt.http)
 			if cfg.Drain.Delay != tt.delay || cfg.Drain.Spread != tt.spread {
@@ -119,6 +128,7 @@ func TestLocalDrain(t *testing.T) {
 }
 
 func TestNilEndpoint(t *testing.T) {
+	t.Parallel()
 	var p *endpoint
 	p.serve(nil, nil)
 	p.close(t.Context())

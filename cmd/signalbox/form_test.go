@@ -40,6 +40,7 @@ func (s *script) prompt(_ context.Context, text string) (string, error) {
 }
 
 func TestFormIsFilledIn(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		lines []string
@@ -54,6 +55,7 @@ func TestFormIsFilledIn(t *testing.T) {
 		{"end of input", []string{"Ada", ""}, `{"action":"decline"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			f, err := parseForm([]byte(order))
 			if err != nil {
 				t.Fatal(err)
@@ -70,6 +72,7 @@ func TestFormIsFilledIn(t *testing.T) {
 }
 
 func TestFormAsksUntilTheAnswerFits(t *testing.T) {
+	t.Parallel()
 	f, err := parseForm([]byte(order))
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +123,7 @@ func TestFormAsksUntilTheAnswerFits(t *testing.T) {
 }
 
 func TestFormWithoutFields(t *testing.T) {
+	t.Parallel()
 	f, err := parseForm([]byte(`{"mode":"form","message":"Sure?"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -131,6 +135,7 @@ func TestFormWithoutFields(t *testing.T) {
 }
 
 func TestFormThatCannotBeAsked(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, params, want string }{
 		{"address", `{"mode":"url","message":"m","url":"https://a.example/"}`, `mode "url"`},
 		{"properties", `{"requestedSchema":{"properties":[]}}`, "the properties are no object"},
@@ -138,6 +143,7 @@ func TestFormThatCannotBeAsked(t *testing.T) {
 		{"message", `{"message":7}`, "message"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			if _, err := parseForm([]byte(tt.params)); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
@@ -146,6 +152,7 @@ func TestFormThatCannotBeAsked(t *testing.T) {
 }
 
 func TestFormEndsWithTheCall(t *testing.T) {
+	t.Parallel()
 	f, err := parseForm([]byte(order))
 	if err != nil {
 		t.Fatal(err)

@@ -194,11 +194,7 @@ func (it item) about() string {
 	if text == "" {
 		text = it.Title
 	}
-	text = visibleLine(text)
-	if letters := []rune(text); len(letters) > aboutLength {
-		return string(letters[:aboutLength-1]) + "…"
-	}
-	return text
+	return shorten(visibleLine(text), aboutLength)
 }
 
 // noCaller is the other end of a request that has nothing to be told or asked.

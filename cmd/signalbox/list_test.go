@@ -38,6 +38,7 @@ func answers(result string) mcp.Handler {
 }
 
 func TestListHasAllPages(t *testing.T) {
+	t.Parallel()
 	e := newTestEnv(t, "")
 	if err := e.showLists(t.Context(), pages(3), []list{toolList()}, true); err != nil {
 		t.Fatal(err)
@@ -53,6 +54,7 @@ func TestListHasAllPages(t *testing.T) {
 }
 
 func TestListThatIsWrong(t *testing.T) {
+	t.Parallel()
 	refuses := mcp.HandlerFunc(func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 		return nil, mcp.Errorf(mcp.CodeInternalError, "no luck")
 	})
@@ -68,6 +70,7 @@ func TestListThatIsWrong(t *testing.T) {
 		{"items that are none", answers(`{"tools":[{"name":7}]}`), "a tool cannot be read"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			err := newTestEnv(t, "").showLists(t.Context(), tt.server, []list{toolList()}, false)
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
@@ -77,6 +80,7 @@ func TestListThatIsWrong(t *testing.T) {
 }
 
 func TestListOfAServerWithoutIt(t *testing.T) {
+	t.Parallel()
 	none := mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no %s", req.Method)
 	})
@@ -90,6 +94,7 @@ func TestListOfAServerWithoutIt(t *testing.T) {
 }
 
 func TestTableIsATable(t *testing.T) {
+	t.Parallel()
 	e := newTestEnv(t, "")
 	server := answers(`{"tools":[
 		{"name":"a\u001b[2J","description":"one\ntwo\tthree"},
@@ -107,6 +112,7 @@ long         ` + strings.Repeat("é", 99) + "…\n"
 }
 
 func TestNoCallerAnswersNothing(t *testing.T) {
+	t.Parallel()
 	req, err := mcp.NewRequest("elicitation/create", nil)
 	if err != nil {
 		t.Fatal(err)

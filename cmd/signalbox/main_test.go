@@ -6,7 +6,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -29,6 +32,12 @@ func TestMain(m *testing.M) {
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
+	// The tests wait for processes more than they compute: more of them run at a
+	// time than there are processors, unless the command line says otherwise.
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = f.Value.Set("16") // it is a number
+	}
 	code := l.m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		_, _ = os.Stderr.WriteString(err.Error() + "\n")
@@ -40,6 +49,7 @@ func (l leakChecked) Run() int {
 // TestScripts runs the transcripts of testdata/script. The commands in them are
 // processes of their own.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

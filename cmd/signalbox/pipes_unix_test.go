@@ -21,7 +21,7 @@ import (
 // command returns signalbox as a process of its own, in an empty folder.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "signalbox", args...)
 	cmd.Dir = t.TempDir()

@@ -239,6 +239,9 @@ func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
 		cmd := exec.CommandContext(context.Background(), "signalbox", args[1:]...)
 		cmd.Dir = ts.MkAbs(".")
 		cmd.Env = append(os.Environ(), noExitDelay)
+		if token := ts.Getenv(tokenVariable); token != "" {
+			cmd.Env = append(cmd.Env, tokenVariable+"="+token)
+		}
 		out, err := cmd.Output()
 		if err == nil && re.Match(out) {
 			_, err = ts.Stdout().Write(out)
@@ -250,6 +253,7 @@ func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func TestProcess(t *testing.T) {
+	t.Parallel()
 	p, err := startProcess(t.TempDir(), os.Environ(), "signalbox", "check", "nothing.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,9 @@ func (s *service) reload(ctx context.Context) {
 		return
 	}
 	cfg, err := s.load()
-	if err == nil {
+	if err != nil {
+		s.gateway.RefuseReload(err) // it never hears of this one otherwise, and its status is where people look
+	} else {
 		err = s.gateway.Reload(ctx, *cfg)
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 )
 
 func TestExitCodes(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		args []string
@@ -29,6 +30,7 @@ func TestExitCodes(t *testing.T) {
 		{"escapes", []string{"\x1b[2J\nsignalbox: fine"}, exitUsage, `signalbox: unknown command "\x1b[2J\nsignalbox: fine" (see`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			e := newTestEnv(t, "")
 			if got := e.run(t.Context(), tt.args...); got != tt.want {
 				t.Errorf("exit code %d, want %d", got, tt.want)
@@ -43,6 +45,7 @@ func TestExitCodes(t *testing.T) {
 // Every line of what a server says is marked as said by this command, so that
 // none can pass for the shell's or for another program's.
 func TestComplainMarksEachLine(t *testing.T) {
+	t.Parallel()
 	e := newTestEnv(t, "")
 	e.complain("one\r\n\x1b[1mtwo\n")
 	if got, want := e.err.String(), "signalbox: one\nsignalbox: \\x1b[1mtwo\n"; got != want {
@@ -51,6 +54,7 @@ func TestComplainMarksEachLine(t *testing.T) {
 }
 
 func TestInterruptible(t *testing.T) {
+	t.Parallel()
 	e := newTestEnv(t, "")
 	ctx, done := e.interruptible(t.Context())
 	e.signals <- syscall.SIGTERM
@@ -66,6 +70,7 @@ func TestInterruptible(t *testing.T) {
 // A gateway in the process of its caller: what a program that embeds the command
 // sees, and what holds that nothing is left running.
 func TestServeEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	e := newTestEnv(t, "")
 	r, w := io.Pipe() // a client that never says anything
 	defer w.Close()
@@ -83,6 +88,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 // A legacy client on stdio: it waits for each answer, and ends by closing its
 // side.
 func TestServeOneLegacyClient(t *testing.T) {
+	t.Parallel()
 	e := newTestEnv(t, "")
 	stdin, toGateway := io.Pipe()
 	fromGateway, stdout := io.Pipe()
@@ -127,6 +133,7 @@ func answerIn(lines *bufio.Scanner) string {
 }
 
 func TestServeReloadsOnHangup(t *testing.T) {
+	t.Parallel()
 	e := newTestEnv(t, "")
 	r, w := io.Pipe()
 	defer w.Close()
@@ -142,12 +149,14 @@ func TestServeReloadsOnHangup(t *testing.T) {
 }
 
 func TestLogIsWhatTheConfigurationSays(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, log, want, not string }{
 		{"text", `{}`, "level=INFO msg=\"shutting down", "{"},
 		{"json", `{format: json}`, `"level":"INFO","msg":"shutting down`, "level="},
 		{"only errors", `{level: error}`, "", "shutting down"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			e := newTestEnv(t, "")
 			write(t, filepath.Join(e.Dir, "signalbox.yaml"), "mcpServers: {}\nlog: "+tt.log+"\n")
 			if code := e.run(t.Context(), "serve", "--stdio"); code != exitOK {
@@ -161,6 +170,7 @@ func TestLogIsWhatTheConfigurationSays(t *testing.T) {
 }
 
 func TestIsTerminal(t *testing.T) {
+	t.Parallel()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)

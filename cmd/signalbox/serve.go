@@ -81,7 +81,7 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 		s.log.WarnContext(ctx, "changes of the file are not seen; send SIGHUP instead", slog.Any("error", err))
 	}
 	defer w.close()
-	s.announce(ctx)
+	s.announce()
 	err = s.loop(ctx, signals, w)
 	return errors.Join(err, s.drain(ctx, signals, stop))
 }
@@ -99,6 +99,7 @@ func (s *service) open(ctx context.Context) error {
 			return err
 		}
 	}
+	s.announceSource(ctx)
 	s.gateway, err = signalbox.New(*s.cfg, s.source.options(s.log)) //nolint:contextcheck // it lives until it is ended
 	if err != nil {
 		s.http.close(ctx)
@@ -158,7 +159,7 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 			return nil
 		case err := <-s.stdio:
 			if ctx.Err() != nil {
-				return nil // the end that was wanted reached the client first
+				err = nil // the end that was wanted reached the client first
 			}
 			return err
 		case err := <-s.http.failed():
@@ -176,8 +177,8 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 	}
 }
 
-// announce says what is served, and where.
-func (s *service) announce(ctx context.Context) {
+// announceSource says what is served, before the backends have anything to say.
+func (s *service) announceSource(ctx context.Context) {
 	switch {
 	case s.source.isDemo():
 		fmt.Fprintf(s.Stderr, "no %s here: serving the built-in demo\n", configNames)
@@ -187,6 +188,11 @@ func (s *service) announce(ctx context.Context) {
 	for _, note := range s.cfg.Notes {
 		s.log.InfoContext(ctx, "left aside", slog.String("note", note.String()))
 	}
+}
+
+// announce says where it is served: that line is what scripts wait for, and it
+// comes when it is true.
+func (s *service) announce() {
 	if s.http == nil {
 		return
 	}

@@ -42,6 +42,7 @@ type target struct {
 	mcp.Handler
 	gateway *signalbox.Gateway // nil for a server
 	close   func() error
+	hint    func(error) error // adds to an error what to do about it
 }
 
 // firstList is how long a command waits for backends that are starting up,
@@ -74,7 +75,7 @@ func (f *targetFlags) open(e *env) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &target{Handler: gw, gateway: gw, close: gw.Close}, nil
+	return &target{Handler: gw, gateway: gw, close: gw.Close, hint: func(err error) error { return err }}, nil
 }
 
 // promptGrace is how long a server that ignores the end of its input keeps a
@@ -84,12 +85,9 @@ const promptGrace = 300 * time.Millisecond
 
 // dial returns a client of the server at the URL.
 func (f *targetFlags) dial(e *env) (*target, error) {
-	u, err := url.Parse(f.url)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, usagef("--url %q is no http or https URL, such as http://127.0.0.1:7777/mcp", f.url)
-	}
-	if u.User != nil {
-		return nil, usagef("--url holds credentials; put a bearer token into %s instead", tokenVariable)
+	u, err := parseTarget(f.url)
+	if err != nil {
+		return nil, err
 	}
 	header, err := f.header(e)
 	if err != nil {
@@ -101,7 +99,20 @@ func (f *targetFlags) dial(e *env) (*target, error) {
 		Info:   implementation(),
 		Logger: f.logger(e, &signalbox.Config{}),
 	})
-	return &target{Handler: c, close: c.Close}, nil
+	hasToken := header.Get("Authorization") != ""
+	return &target{Handler: c, close: c.Close, hint: func(err error) error { return hint(err, u, hasToken) }}, nil
+}
+
+// parseTarget reads the URL of --url.
+func parseTarget(given string) (*url.URL, error) {
+	u, err := url.Parse(given)
+	if err == nil && u.User != nil || err != nil && strings.Contains(given, "@") {
+		return nil, usagef("--url holds credentials; put a bearer token into %s instead", tokenVariable)
+	}
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, usagef("--url %q is no http or https URL, such as http://127.0.0.1:7777/mcp", given)
+	}
+	return u, nil
 }
 
 // header returns the headers of the flags, and the token of the environment.
@@ -174,7 +185,7 @@ func (f *targetFlags) with(ctx context.Context, e *env, work func(context.Contex
 	case interrupted && err != nil:
 		return fmt.Errorf("interrupted: %w", err)
 	case err != nil:
-		return err
+		return t.hint(err)
 	case cerr != nil:
 		return fmt.Errorf("end the backends: %w", cerr)
 	}

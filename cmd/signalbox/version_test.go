@@ -10,6 +10,7 @@ import (
 )
 
 func TestVersionText(t *testing.T) {
+	t.Parallel()
 	vcs := func(pairs ...string) []debug.BuildSetting {
 		var s []debug.BuildSetting
 		for i := 0; i < len(pairs); i += 2 {
@@ -29,6 +30,7 @@ func TestVersionText(t *testing.T) {
 			"signalbox devel\nrevision  abc of 2026-07-28T00:00:00Z, modified\ngo "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			got := versionText(&tt.info)
 			if !strings.HasPrefix(got, tt.want) || !strings.HasSuffix(got, "\nprotocol  2026-07-28 2025-11-25 2025-06-18 2025-03-26 2024-11-05\n") {
 				t.Errorf("got %q, want %q first", got, tt.want)

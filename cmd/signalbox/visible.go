@@ -41,6 +41,14 @@ func visibleLine(s string) string {
 	return visible(strings.Join(strings.Fields(s), " "))
 }
 
+// shorten cuts a text to so many characters, and marks that it was cut.
+func shorten(text string, most int) string {
+	if letters := []rune(text); len(letters) > most {
+		return string(letters[:most-1]) + "…"
+	}
+	return text
+}
+
 func isHidden(r rune) bool {
 	return !unicode.IsPrint(r) && r != '\n' && r != '\t' && !unicode.Is(unicode.Zs, r) || r == utf8.RuneError
 }

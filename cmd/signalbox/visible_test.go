@@ -11,6 +11,7 @@ import (
 )
 
 func TestVisible(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, in, want string }{
 		{"plain", "Guten Tag,\n\tこんにちは — 1\u00a0€", "Guten Tag,\n\tこんにちは — 1\u00a0€"},
 		{"colour", "\x1b[31mred\x1b[0m", `\x1b[31mred\x1b[0m`},
@@ -24,6 +25,7 @@ func TestVisible(t *testing.T) {
 		{"replacement character", "\ufffd", `�`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			if got := visible(tt.in); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -32,6 +34,7 @@ func TestVisible(t *testing.T) {
 }
 
 func TestVisibleLine(t *testing.T) {
+	t.Parallel()
 	if got, want := visibleLine(" one\n\ttwo\r\n\x1b three "), `one two \x1b three`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -67,6 +70,7 @@ func hidden(s string) bool {
 }
 
 func TestPrintForATerminal(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name     string
 		terminal bool
@@ -77,6 +81,7 @@ func TestPrintForATerminal(t *testing.T) {
 		{"pipe", false, "\x1b[1m", "{\"a\":\"\u009b\U000e0041\"}"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			e := newTestEnv(t, "")
 			e.Terminal = func(any) bool { return tt.terminal }
 			if err := e.printText(e.Stdout, "\x1b[1m"); err != nil {

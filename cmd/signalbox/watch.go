@@ -101,11 +101,12 @@ func (w *watcher) changed() <-chan struct{} {
 }
 
 // differs reports whether the file holds something else than when it was last
-// asked. A file that is gone, or cannot be read, is no change: it may be on its
-// way.
+// asked. One that cannot be read any more holds something else, too: editors
+// take a file away for less than the time to settle, so that one which is gone
+// then is gone, and the operator is to know it before the next start does.
 func (w *watcher) differs() bool {
-	now, err := digest(w.path)
-	if err != nil || now == w.last {
+	now, _ := digest(w.path) // an error gives the digest of no file at all
+	if now == w.last {
 		return false
 	}
 	w.last = now

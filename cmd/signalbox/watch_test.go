@@ -40,6 +40,7 @@ func startWatch(t *testing.T, file string) *watcher {
 }
 
 func TestWatchNoticesWhatAFileHolds(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "signalbox.yaml")
 	write(t, file, "one")
@@ -67,18 +68,22 @@ func TestWatchNoticesWhatAFileHolds(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if next(t, w) {
-		t.Error("a file that is gone differed")
-	}
-	write(t, file, "four")
 	if !next(t, w) {
-		t.Error("a file that came back did not differ")
+		t.Error("a file that is gone did not differ")
+	}
+	if w.differs() {
+		t.Error("a file that is still gone differed again")
+	}
+	write(t, file, "three")
+	if !next(t, w) {
+		t.Error("a file that came back as it was did not differ")
 	}
 }
 
 // Orchestrators put a new folder behind a link; nothing happens to the file's
 // own name.
 func TestWatchFollowsLinks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	link := func(from, to string) {
 		if err := os.Symlink(to, filepath.Join(dir, "tmp")); err != nil {
@@ -109,6 +114,7 @@ func TestWatchFollowsLinks(t *testing.T) {
 }
 
 func TestWatchNothing(t *testing.T) {
+	t.Parallel()
 	w, err := watch("")
 	if w != nil || err != nil {
 		t.Fatalf("got %v, %v", w, err)

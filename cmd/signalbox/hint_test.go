@@ -1,0 +1,139 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// answering is a server that has nothing to do with MCP, as whatever listens on
+// a port that was guessed.
+func answering(status int, media, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", media)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// A command that does not reach its server says what is wrong in words that
+// whoever typed the URL can act on, and never waits for the end of patience.
+func TestServersThatAreNone(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		handler http.HandlerFunc
+		path    string
+		token   string
+		want    []string
+	}{
+		{"the URL of a page", answering(200, "text/html", "<html>"), "/index", "",
+			[]string{"text/html instead of a message", "is it an MCP server?"}},
+		{"a wrong path", answering(404, "text/plain", "nothing"), "/mpc", "",
+			[]string{"HTTP status 404", "nothing is at the path /mpc there"}},
+		{"no path", answering(404, "text/plain", "nothing"), "/", "",
+			[]string{"HTTP status 404", "the URL has no path, and MCP endpoints have one; is it http://127.0.0.1:", "/mcp?"}},
+		{"no token", answering(401, "text/plain", "who are you"), "/mcp", "",
+			[]string{"HTTP status 401", "put a bearer token for it into SIGNALBOX_TOKEN"}},
+		{"a wrong token", answering(401, "text/plain", "who are you"), "/mcp", "secret",
+			[]string{"HTTP status 401", "the token in SIGNALBOX_TOKEN is not one that it accepts"}},
+		{"a gateway without a token", answering(401, "application/json", `{"jsonrpc":"2.0","error":{"code":-32600,"message":"a bearer token is needed"}}`), "/mcp", "",
+			[]string{"a bearer token is needed", "put a bearer token for it into SIGNALBOX_TOKEN"}},
+		{"a page to sign in", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }, "/mcp", "",
+			[]string{"redirects", "HTTP status 302"}},
+		{"broken", answering(500, "text/plain", "\x1b[31moops"), "/mcp", "", []string{"HTTP status 500"}},
+		{"half an answer", answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"res`), "/mcp", "", []string{"list the tools: "}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(tt.handler)
+			defer server.Close()
+			e := newTestEnv(t, "")
+			e.LookupEnv = func(name string) (string, bool) { return tt.token, name == tokenVariable && tt.token != "" }
+			if code := e.run(t.Context(), "tools", "--url", server.URL+tt.path); code != exitFailed {
+				t.Errorf("exit code %d", code)
+			}
+			said := e.err.String()
+			for _, want := range tt.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("said %q, want %q in it", said, want)
+				}
+			}
+			if strings.Contains(said, "secret") || strings.Contains(said, "\x1b") {
+				t.Errorf("said %q", said)
+			}
+			if e.out.String() != "" {
+				t.Errorf("printed %q", e.out)
+			}
+		})
+	}
+}
+
+// A certificate is told from a server that is down: the one is not mended by
+// starting it (FAULTS, "TLS expired/wrong name/self-signed").
+func TestServerWithABadCertificate(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(answering(200, "text/plain", ""))
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
+	server.StartTLS()
+	defer server.Close()
+	e := newTestEnv(t, "")
+	if code := e.run(t.Context(), "tools", "--url", server.URL+"/mcp"); code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	if said := e.err.String(); !strings.Contains(said, "certificate") || strings.Contains(said, "insecure") {
+		t.Errorf("said %q", said)
+	}
+}
+
+func TestServerThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	e := newTestEnv(t, "")
+	if code := e.run(t.Context(), "call", "--url", "http://"+l.Addr().String()+"/mcp", "echo"); code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	want := fmt.Sprintf("signalbox: nothing listens at %s; start a gateway with 'signalbox serve', or check the URL\n", l.Addr())
+	if said := e.err.String(); !strings.Contains(said, "the request was not sent\n") || !strings.HasSuffix(said, want) {
+		t.Errorf("said %q, want %q", said, want)
+	}
+}
+
+// What may have run is nothing to try again with another URL, and what the
+// server itself said is its own.
+func TestNoHintWhereThereIsNone(t *testing.T) {
+	t.Parallel()
+	target := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
+	for _, err := range []error{
+		errors.New("HTTP status 404"),
+		&mcp.Error{Code: -32602, Message: "HTTP status 404"},
+		&mcp.Fault{Outcome: mcp.Unknown, Message: "HTTP status 404", Cause: syscall.ECONNREFUSED},
+		&mcp.Fault{Outcome: mcp.NotDispatched, Message: "it is busy"},
+	} {
+		if got := hint(err, target, false); !errors.Is(got, err) || got.Error() != err.Error() {
+			t.Errorf("%v became %v", err, got)
+		}
+	}
+	cause := &mcp.Fault{Outcome: mcp.NotDispatched, Message: "connection refused", Cause: syscall.ECONNREFUSED}
+	if got := hint(cause, target, false); !errors.Is(got, cause) || !strings.HasPrefix(got.Error(), cause.Error()+"\n") {
+		t.Errorf("the hint hides its error: %v", got)
+	}
+}

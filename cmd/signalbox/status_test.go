@@ -1,0 +1,271 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// served is a status as a gateway serves it, with what a hostile backend would
+// put into its reason.
+const served = `{
+	"version": "1.2.3", "started": "2026-07-28T10:00:00Z", "uptime": "3h0m5s", "draining": true,
+	"sessions": 1, "inFlight": 2, "later": {"a": ["revision's member"]},
+	"backends": [
+		{"name": "files", "state": "live", "era": "modern", "version": "2026-07-28", "tools": 12, "resources": 3, "templates": 1, "prompts": 0, "since": "2026-07-28T12:58:00Z"},
+		{"name": "wiki", "state": "stale", "reason": "gone\nsince\u001b[2J noon", "era": "legacy", "version": "2025-06-18", "tools": 1, "resources": 0, "templates": 0, "prompts": 7, "since": "2026-07-28T10:30:05Z"},
+		{"name": "dead", "state": "down", "reason": "connection refused", "tools": 0, "resources": 0, "templates": 0, "prompts": 0}],
+	"problems": ["reload refused: a.yaml:1:1: one", "reload refused: a.yaml:2:1: two", "backend \"files\": tool \"x\": left out"],
+	"reloadRefused": {"at": "2026-07-28T13:00:00Z", "problems": ["a.yaml:1:1: one", "a.yaml:2:1: two"]},
+	"limits": {"write": "10s", "batch": "100"}, "promise": "one process"}`
+
+const shown = `signalbox 1.2.3 at http://HOST, up for 3h0m5s
+draining: it takes no new sessions, and ends when the running calls have
+1 session, 2 in flight
+
+BACKEND  STATE  SPEAKS      TOOLS  RESOURCES  TEMPLATES  PROMPTS  LISTED
+files    live   2026-07-28  12     3          1          0        2m ago
+wiki     stale  2025-06-18  1      0          0          7        2h ago
+dead     down   -           0      0          0          0        never
+wiki is stale: gone since\x1b[2J noon
+dead is down: connection refused
+
+reload refused: a.yaml:1:1: one
+reload refused: a.yaml:2:1: two
+(5s ago; what was configured before goes on)
+backend "files": tool "x": left out
+
+one process
+`
+
+// statusServer answers as a gateway does, and keeps what it was asked.
+func statusServer(t *testing.T, handler http.HandlerFunc) (address *url.URL, asked *http.Request) {
+	t.Helper()
+	asked = new(http.Request)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked = *r.Clone(t.Context())
+		handler(w, r)
+	}))
+	t.Cleanup(server.Close)
+	address, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address, asked
+}
+
+func TestStatusIsPrinted(t *testing.T) {
+	t.Parallel()
+	const limits = "\nlimits.batch  100\nlimits.write  10s\n\none process\n"
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"for people", nil, shown},
+		{"with limits", []string{"--limits"}, strings.TrimSuffix(shown, "\none process\n") + limits},
+		{"as it is", []string{"--json"}, served + "\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			address, _ := statusServer(t, answering(200, "application/json", served+"\n"))
+			e := newTestEnv(t, "")
+			if code := e.run(t.Context(), append([]string{"status", "--url", address.String() + "/mcp"}, tt.args...)...); code != exitOK {
+				t.Fatalf("exit code %d: %s", code, e.err)
+			}
+			got := strings.ReplaceAll(e.out.String(), address.Host, "HOST")
+			if diff := cmp.Diff(got, tt.want); diff != "" {
+				t.Errorf("printed (-got +want):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatusOfNothing(t *testing.T) {
+	t.Parallel()
+	address, _ := statusServer(t, answering(200, "application/json",
+		`{"version":"v","started":"2026-07-28T10:00:00Z","uptime":"1s","backends":[],"problems":[],"limits":{},"promise":"p"}`))
+	e := newTestEnv(t, "")
+	if code := e.run(t.Context(), "status", "--url", address.String()); code != exitOK {
+		t.Errorf("exit code %d: %s", code, e.err)
+	}
+	want := "signalbox v at " + address.String() + ", up for 1s\n0 sessions, 0 in flight\n\nno backends\n\np\n"
+	if diff := cmp.Diff(e.out.String(), want); diff != "" {
+		t.Errorf("printed (-got +want):\n%s", diff)
+	}
+}
+
+// Each error names what is wrong and what to do, and never shows a token.
+func TestStatusThatCannotBeHad(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		handler http.HandlerFunc
+		want    string
+	}{
+		{"no token", answering(401, "text/plain", "who are you"), "it wants another token (HTTP status 401): put one that it knows into SIGNALBOX_TOKEN\n"},
+		{"foreign host", answering(403, "text/plain", "the Host \x1b[1m\nis not"), `it refuses this address or header (HTTP status 403): the Host \x1b[1m` + "\n"},
+		{"another program", answering(404, "text/html", "<h1>"), "what answers there is no Signalbox, or one that does not serve its status there\n"},
+		{"another method", answering(405, "text/html", ""), "what answers there is no Signalbox"},
+		{"a page", answering(200, "text/html", "<h1>"), "what answers there is no Signalbox"},
+		{"no type", answering(200, "", served), "what answers there is no Signalbox"},
+		{"another status", answering(200, "application/json", `{"status":"green"}`), "what answers there is no Signalbox"},
+		{"half a status", answering(200, "application/json", served[:100]), "what answers there is no Signalbox"},
+		{"a list", answering(200, "application/json", `[]`), "what answers there is no Signalbox"},
+		{"far too much", answering(200, "application/json", strings.Repeat(" ", maxStatus+1)), "what answers there is no Signalbox"},
+		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://a.example/", http.StatusMovedPermanently)
+		},
+			`it redirects to "https://a.example/", which is not followed; name that with --url if it is meant` + "\n"},
+		{"a proxy without its gateway", answering(502, "text/plain", strings.Repeat("x", 300)),
+			"it answers with HTTP status 502: " + strings.Repeat("x", 199) + "…\n"},
+		{"cut", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("{"))
+		}, "unexpected EOF\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			address, asked := statusServer(t, tt.handler)
+			e := newTestEnv(t, "")
+			e.LookupEnv = func(name string) (string, bool) { return "sesame", name == tokenVariable }
+			if code := e.run(t.Context(), "status", "--url", address.String(), "--header", "X-Tenant: a"); code != exitFailed {
+				t.Errorf("exit code %d", code)
+			}
+			want := "signalbox: status of " + address.Host + ": " + tt.want
+			if got := e.err.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "sesame") {
+				t.Errorf("said %q, want %q", got, want)
+			}
+			if e.out.String() != "" {
+				t.Errorf("printed %q", e.out)
+			}
+			if asked.Header.Get("Authorization") != "Bearer sesame" || asked.Header.Get("X-Tenant") != "a" {
+				t.Errorf("asked with %v", asked.Header)
+			}
+		})
+	}
+}
+
+func TestStatusOfNobody(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	e := newTestEnv(t, "")
+	write(t, filepath.Join(e.Dir, "signalbox.yaml"), "listen: "+l.Addr().String()+"\nmcpServers: {}\n")
+	if code := e.run(t.Context(), "status"); code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	want := "signalbox: status of " + l.Addr().String() + ": nothing listens there; start a gateway with 'signalbox serve', or name the one that is meant with --url\n"
+	if got := e.err.String(); got != want {
+		t.Errorf("said %q, want %q", got, want)
+	}
+}
+
+// A gateway answers at once, so that one which does not has a problem that is
+// worth telling.
+func TestStatusThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := withStatusTimeout(t.Context())
+		defer cancel()
+		start := time.Now()
+		<-ctx.Done()
+		if got := explainDial(ctx, ctx.Err()); !errors.Is(got, errStatusLate) || time.Since(start) != statusWithin {
+			t.Errorf("got %v after %v", got, time.Since(start))
+		}
+	})
+}
+
+func TestWhereTheStatusIs(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, config string
+		args         []string
+		want, err    string
+	}{
+		{name: "nothing configured", want: "http://127.0.0.1:7777/status"},
+		{name: "configured", config: "listen: 127.0.0.1:99", want: "http://127.0.0.1:99/status"},
+		{name: "on all addresses", config: "listen: '0.0.0.0:99'\nauth: {tokens: [{principal: me, env: GATE}]}", want: "http://127.0.0.1:99/status"},
+		{name: "on all of both kinds", config: "listen: ':99'\nauth: {tokens: [{principal: me, env: GATE}]}", want: "http://127.0.0.1:99/status"},
+		{name: "another endpoint", config: "path: /deep/mcp", want: "http://127.0.0.1:7777/status"},
+		{name: "a port that is not known", config: "listen: 127.0.0.1:0", err: "takes another port at each start; name the gateway with --url"},
+		{name: "a wrong file", config: "lisen: x", err: "to ask a gateway without its configuration, name it with --url"},
+		{name: "URL of the endpoint", args: []string{"--url", "https://a.example/mcp?x#y"}, want: "https://a.example/status"},
+		{name: "URL of nothing", args: []string{"--url", "http://a.example"}, want: "http://a.example/status"},
+		{name: "URL of a status", args: []string{"--url", "http://a.example/box/status"}, want: "http://a.example/box/status"},
+		{name: "no URL", args: []string{"--url", "a.example"}, err: `--url "a.example" is no http or https URL`},
+		{name: "credentials", args: []string{"--url", "http://me:pass@a.example"}, err: "--url holds credentials"},
+		{name: "credentials that are torn", args: []string{"--url", "http://me:pa ss@a.example"}, err: "--url holds credentials"},
+		{name: "both", args: []string{"--url", "http://a.example", "--config", "x.yaml"}, err: "both --url and --config; choose one"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := newTestEnv(t, "")
+			e.LookupEnv = func(name string) (string, bool) { return "abcdefghijklmnopqrstuvwxyz", name == "GATE" }
+			if tt.config != "" {
+				write(t, filepath.Join(e.Dir, "signalbox.yaml"), tt.config+"\nmcpServers: {}\n")
+			}
+			var f statusFlags
+			if i := len(tt.args); i > 0 {
+				f.url = tt.args[1]
+			}
+			if len(tt.args) > 2 {
+				f.config = tt.args[3]
+			}
+			got, err := f.address(e.env)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) || strings.Contains(err.Error(), "pass") {
+					t.Errorf("got %v, want %q", err, tt.err)
+				}
+				return
+			}
+			if err != nil || got.String() != tt.want {
+				t.Errorf("got %v, %v; want %s", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAgo(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		past time.Duration
+		want string
+	}{
+		{-time.Second, "just now"}, // clocks are not one
+		{999 * time.Millisecond, "just now"},
+		{time.Second, "1s ago"},
+		{59 * time.Second, "59s ago"},
+		{time.Minute, "1m ago"},
+		{59*time.Minute + 59*time.Second, "59m ago"},
+		{time.Hour, "1h ago"},
+		{47 * time.Hour, "47h ago"},
+		{48 * time.Hour, "2d ago"},
+	} {
+		t.Run(tt.past.String(), func(t *testing.T) {
+			t.Parallel()
+			if got := ago(now, now.Add(-tt.past)); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	if got := ago(now, time.Time{}); got != "never" {
+		t.Errorf("got %q", got)
+	}
+}
