@@ -1,0 +1,307 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// How sessions and requests begin, live and end.
+
+// M086, M087: only the server makes session ids; M092: an unknown one is 404
+// with the id of the request.
+func TestM086OnlyTheServerMakesSessions(t *testing.T) {
+	bubble(t, never(t), server.Config{}, func(s *site) {
+		chosen := headers{"Mcp-Session-Id": strings.Repeat("A", 26)}
+		if got := s.do(s.request(s.ctx(), http.MethodGet, "", chosen)); got.status != 404 {
+			t.Errorf("GET: %d, want 404", got.status)
+		}
+		got := s.post(raw("9", "tools/call", `{"name":"echo"}`), chosen)
+		equal(t, "POST", got.body, wireError("9", "-32600", "session not found; open a new one with initialize"))
+		if got.status != 404 || s.server.Stats().Sessions != 0 {
+			t.Errorf("status %d, %d sessions; want 404, 0", got.status, s.server.Stats().Sessions)
+		}
+	})
+}
+
+// M095, M096, M101: what is used stays, what is not used goes, with everything
+// that was kept for it.
+func TestM096ActivityKeepsASession(t *testing.T) {
+	gated(t, server.Config{}, func(s *site, g *gate) {
+		listening, calling, idle, never := s.session(), s.session(), s.session(), s.handshake(initialize)
+		get := s.open(s.ctx(), http.MethodGet, "", listening)
+		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), calling))
+		<-g.entered
+		s.pass(time.Minute)
+		if got := s.post(raw("1", "ping", ""), never); got.status != 404 {
+			t.Errorf("a session that was never used, after a minute: %d, want 404", got.status)
+		}
+		s.pass(2 * time.Hour)
+		if got := s.post(raw("1", "ping", ""), idle); got.status != 404 {
+			t.Errorf("an idle session, after two hours: %d, want 404", got.status)
+		}
+		if got := s.server.Stats().Sessions; got != 2 {
+			t.Errorf("%d sessions, want 2", got)
+		}
+		close(g.release)
+		if got := <-call; got.status != 200 {
+			t.Errorf("the long call: %d %s", got.status, got.body)
+		}
+		for _, h := range []headers{listening, calling} {
+			if got := s.post(raw("1", "ping", ""), h); got.status != 200 {
+				t.Errorf("a session in use: %d, want 200", got.status)
+			}
+		}
+		get.close()
+		s.pass(2 * time.Hour)
+		if got := s.server.Stats().Sessions; got != 0 {
+			t.Errorf("%d sessions are left, want 0", got)
+		}
+	})
+}
+
+// M121, C1: a modern client that goes away has cancelled; R5: a legacy one has
+// not.
+func TestM121Disconnect(t *testing.T) {
+	gated(t, server.Config{}, func(s *site, g *gate) {
+		ctx, cancel := context.WithCancel(s.ctx())
+		failed := make(chan error, 1)
+		send := func(r *http.Request) {
+			go func() { // ends with the context
+				res, err := s.client.Do(r)
+				if err == nil {
+					res.Body.Close()
+				}
+				failed <- err
+			}()
+			<-g.entered
+		}
+		send(s.request(ctx, http.MethodPost, modern("1", "tools/call", `"name":"wait"`), modernHeaders("tools/call", "wait")))
+		cancel()
+		start := time.Now()
+		if err := <-g.cause; !strings.Contains(err.Error(), "closed the connection") || time.Since(start) != 0 {
+			t.Errorf("modern: the context ended with %v after %v; want at once", err, time.Since(start))
+		}
+		<-failed
+
+		ctx, cancel = context.WithCancel(s.ctx())
+		send(s.request(ctx, http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), s.session()))
+		cancel()
+		<-failed
+		s.pass(time.Minute)
+		select {
+		case err := <-g.cause:
+			t.Errorf("legacy: the context ended with %v; want it to go on", err)
+		default:
+		}
+		close(g.release)
+		s.pass(0)
+		if got := s.server.Stats(); got.Undelivered != 1 || got.InFlight != 0 {
+			t.Errorf("%+v; want one undelivered answer and nothing in flight", got)
+		}
+	})
+}
+
+// M143: requests that their clients abandon leave nothing behind. The bubble
+// would not end otherwise.
+func TestM143AbandonedRequests(t *testing.T) {
+	h := tools(map[string]mcp.HandlerFunc{"wait": func(ctx ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		select {
+		case <-time.After(time.Second):
+			return result(`{}`)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}})
+	bubble(t, h, server.Config{}, func(s *site) {
+		for i := range 300 {
+			ctx, cancel := context.WithTimeout(s.ctx(), time.Duration(i%3+1)*500*time.Millisecond)
+			res, err := s.client.Do(s.request(ctx, http.MethodPost, modern("1", "tools/call", `"name":"wait"`), modernHeaders("tools/call", "wait")))
+			if err == nil {
+				res.Body.Close()
+			}
+			cancel()
+		}
+		s.pass(time.Second)
+		if got := s.server.Stats().InFlight; got != 0 {
+			t.Errorf("%d requests are still in flight", got)
+		}
+	})
+}
+
+// M089, I18: a session belongs to a principal and not to a token: a token that
+// was refreshed is as good, and one of somebody else is not.
+func TestM089SessionOutlivesItsToken(t *testing.T) {
+	owners := map[string]string{"t1": "ann", "t2": "ann", "t3": "bob"}
+	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) {
+		who, ok := owners[r.Header.Get("Authorization")]
+		if !ok {
+			return "", errors.New("unknown token")
+		}
+		return who, nil
+	}}
+	bubble(t, tools(nil), cfg, func(s *site) {
+		sess := s.sessionOf(headers{"Authorization": "t1"})
+		delete(owners, "t1") // it has expired
+		for token, status := range map[string]int{"t1": 401, "t2": 200, "t3": 404} {
+			if got := s.post(raw("1", "ping", ""), sess, headers{"Authorization": token}); got.status != status {
+				t.Errorf("%s: %d %s; want %d", token, got.status, got.body, status)
+			}
+		}
+	})
+}
+
+// M091: an initialize that names a session opens none: a dead one is not found,
+// and a live one is initialized already.
+func TestM091InitializeWithASession(t *testing.T) {
+	bubble(t, tools(nil), server.Config{}, func(s *site) {
+		sess := s.session()
+		for name, tt := range map[string]struct {
+			header headers
+			status int
+		}{"stale": {headers{"Mcp-Session-Id": "stale"}, 404}, "live": {sess, 400}} {
+			got := s.post(initialize, tt.header)
+			if id := got.header.Get("Mcp-Session-Id"); got.status != tt.status || id != "" {
+				t.Errorf("%s: %d %s, session %q; want %d and none", name, got.status, got.body, id, tt.status)
+			}
+		}
+		if got := s.server.Stats().Sessions; got != 1 {
+			t.Errorf("%d sessions, want 1", got)
+		}
+	})
+}
+
+// M095, I20: sessions that come, are used and go, with and without a DELETE,
+// leave nothing behind when their time is over; each scope ends once.
+func TestM095DeadSessionsCostNothing(t *testing.T) {
+	const n = 200
+	ended := map[string]int{}
+	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		key := req.Scope.Key()
+		req.Scope.OnEnd(func() { ended[key]++ })
+		return result(`{"tools":[]}`)
+	}})
+	bubble(t, h, server.Config{}, func(s *site) {
+		for i := range n {
+			sess := s.session()
+			s.post(raw("1", "tools/list", ""), sess)
+			if i%2 == 0 {
+				s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
+			}
+		}
+		if got := s.server.Stats().Sessions; got != n/2 || len(ended) != n/2 {
+			t.Errorf("%d sessions are open, %d have ended; want half of both", got, len(ended))
+		}
+		s.pass(31 * time.Minute)
+		if got := s.server.Stats().Sessions; got != 0 || len(ended) != n {
+			t.Errorf("%d sessions are open, %d have ended; want 0, %d", got, len(ended), n)
+		}
+		for key, times := range ended {
+			if times != 1 {
+				t.Errorf("the scope of %s ended %d times", key, times)
+			}
+		}
+	})
+}
+
+// M098: time is time: a session of a second ends after a second.
+func TestM098IdleTimeIsExact(t *testing.T) {
+	bubble(t, tools(nil), server.Config{Limits: server.Limits{SessionIdle: 2 * time.Second}}, func(s *site) {
+		sess := s.session()
+		for range 5 {
+			s.pass(1999 * time.Millisecond)
+			if got := s.post(raw("1", "ping", ""), sess); got.status != 200 {
+				t.Fatalf("a session in use: %d", got.status)
+			}
+		}
+		s.pass(3 * time.Second)
+		if got := s.post(raw("1", "ping", ""), sess); got.status != 404 {
+			t.Errorf("after its time: %d, want 404", got.status)
+		}
+	})
+}
+
+// M099, I21: short sessions that come and go do not push out one that is alive.
+func TestM099LiveSessionOutlastsShortOnes(t *testing.T) {
+	bubble(t, tools(nil), server.Config{Limits: server.Limits{Sessions: 10}}, func(s *site) {
+		alive := s.session()
+		for i := range 100 {
+			sess := s.session()
+			if i%4 == 0 {
+				s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
+			}
+			s.pass(5 * time.Second)
+			if got := s.post(raw("1", "ping", ""), alive); got.status != 200 {
+				t.Fatalf("after %d others: %d %s", i, got.status, got.body)
+			}
+		}
+	})
+}
+
+// M101: requests that arrive in the very moment in which the session expires are
+// served or told that it is gone, and never left without an answer.
+func TestM101ArrivalAtTheMomentOfExpiry(t *testing.T) {
+	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+	seen := map[int]int{}
+	for range 30 {
+		bubble(t, h, server.Config{Limits: server.Limits{SessionIdle: time.Minute}}, func(s *site) {
+			sess := s.session()
+			var calls []<-chan reply
+			sleep(time.Minute)
+			for i := range 4 {
+				calls = append(calls, s.async(s.request(s.ctx(), http.MethodPost, raw(fmt.Sprint(i), "tools/call", `{"name":"echo"}`), sess)))
+			}
+			for i, call := range calls {
+				got := <-call
+				seen[got.status]++
+				if ok := got.status == 200 || got.status == 404; !ok || !strings.Contains(got.body, fmt.Sprintf(`"id":%d,`, i)) {
+					t.Errorf("call %d: %d %s; want an answer or that the session is gone", i, got.status, got.body)
+				}
+			}
+		})
+	}
+	t.Logf("answers by status: %v", seen)
+}
+
+// M119, M120: a cancel by POST is accepted, and the Handler hears of it at once,
+// in each era as that era says it.
+func TestM120CancelReachesTheHandler(t *testing.T) {
+	gated(t, server.Config{}, func(s *site, g *gate) {
+		sess := s.session()
+		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess))
+		<-g.entered
+		start := time.Now()
+		if got := s.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"enough"}}`, sess); got.status != 202 || got.body != "" {
+			t.Errorf("cancel: %d %q; want 202 and nothing", got.status, got.body)
+		}
+		<-g.cause
+		if got := <-call; strings.Contains(got.body, "jsonrpc") {
+			t.Errorf("the cancelled request is answered: %s", got.body)
+		}
+		ctx, leave := context.WithCancel(s.ctx())
+		gone := make(chan struct{})
+		go func() { // ends with ctx
+			defer close(gone)
+			if res, err := s.client.Do(s.request(ctx, http.MethodPost, modern("1", "tools/call", `"name":"wait"`), modernHeaders("tools/call", "wait"))); err == nil {
+				res.Body.Close()
+			}
+		}()
+		<-g.entered
+		leave()
+		<-g.cause
+		<-gone
+		if d := time.Since(start); d != 0 {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
