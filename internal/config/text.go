@@ -1,159 +1,84 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package observe
+package config
 
 import (
-	"context"
+	"bytes"
 	"errors"
 	"fmt"
-	"net/http"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.opentelemetry.io/otel/attribute"
-	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
-	"go.opentelemetry.io/otel/metric"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"unicode/utf8"
 )
 
-// Prefix stands before the name of each metric of ours.
-const Prefix = "signalbox_"
+// Bounds on what is read at all. Both are far beyond any config and keep the
+// parsers, which call themselves for what is nested, within the stack.
+const (
+	maxFile  = 1 << 20
+	maxDepth = 32
+)
 
-// Instrument is one metric whose values somebody else counts. It is read when it
-// is asked for.
-type Instrument struct {
-	// Name is the metric's without Prefix, and without the "_total" that a
-	// counter gets.
-	Name string
-	Help string
-
-	// Counter says that it only grows.
-	Counter bool
-
-	// Read returns the values of now. It is called concurrently.
-	Read func() []Value
+// syntaxError says why bytes are not a tree, and where.
+type syntaxError struct {
+	at      position
+	message string
+	hint    string
 }
 
-// Value is what one instrument shows, for one label at most. The label's value
-// comes from the configuration or the code, never from a client or a backend:
-// whoever could choose it could fill the memory of whoever collects.
-type Value struct {
-	Number     int64
-	Key, Label string
-}
+func (e *syntaxError) Error() string { return e.message }
 
-// One is the value of an instrument without labels.
-func One(n int64) []Value { return []Value{{Number: n}} }
-
-// Metrics are the metrics of one gateway, in a registry of their own: two in one
-// process do not meet. Its methods may be called concurrently.
-type Metrics struct {
-	registry *prometheus.Registry
-	provider *sdkmetric.MeterProvider
-
-	events, reloads, audit metric.Int64Counter
-}
-
-// NewMetrics returns metrics with these instruments, besides those that the
-// methods count. What can be counted is there from the start, as zero, with the
-// kinds of events that there are: an alert on a first event needs a value to
-// rise from. An error is a mistake in an instrument.
-func NewMetrics(instruments []Instrument, kinds []string) (*Metrics, error) {
-	m := &Metrics{registry: prometheus.NewRegistry()}
-	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry),
-		otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
-	if err != nil {
-		return nil, err
+// parseTree reads the text of a file of either syntax.
+func parseTree(data []byte, isJSON bool) (node, *syntaxError) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
+	if len(data) > maxFile {
+		message := fmt.Sprintf("the file is larger than %s", formatBytes(maxFile))
+		return node{}, &syntaxError{at: position{1, 1}, message: message, hint: "is it the right one?"}
 	}
-	m.provider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
-	meter := m.provider.Meter("github.com/signalbox-mcp/signalbox")
-	if err := errors.Join(
-		m.registry.Register(collectors.NewGoCollector()),
-		m.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
-		m.count(meter),
-	); err != nil {
-		return nil, err
+	if err := notText(data); err != nil {
+		return node{}, err
 	}
-	m.begin(context.Background(), kinds)
-	for _, i := range instruments {
-		if err := i.register(meter); err != nil {
-			return nil, fmt.Errorf("metric %s: %w", i.Name, err)
+	if isJSON {
+		return parseJSON(data)
+	}
+	return parseYAML(data)
+}
+
+// notText finds what no editor shows: bytes that are not UTF-8, and NULs, which
+// are, and which are most often one half of the characters of UTF-16.
+func notText(data []byte) *syntaxError {
+	const cure = "save it as UTF-8"
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return &syntaxError{at: position{1, 1}, message: "the file is UTF-16", hint: cure}
+	}
+	if i := invalidUTF8(data); i >= 0 {
+		return &syntaxError{at: positionAt(data, i), message: "the file is not UTF-8 here", hint: cure}
+	}
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return &syntaxError{at: positionAt(data, i), message: "the file has a NUL here, and so is no text, or UTF-16", hint: cure}
+	}
+	return nil
+}
+
+// invalidUTF8 is the offset of the first byte that is not UTF-8, or -1.
+func invalidUTF8(data []byte) int {
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
 		}
+		i += size
 	}
-	return m, nil
+	return -1
 }
 
-// count makes the counters of the methods.
-func (m *Metrics) count(meter metric.Meter) error {
-	var errs [3]error
-	m.events, errs[0] = meter.Int64Counter(Prefix+"events",
-		metric.WithDescription("What was refused because of who asked, or came to nothing, by kind."))
-	m.reloads, errs[1] = meter.Int64Counter(Prefix+"reloads",
-		metric.WithDescription("Configurations put to work (applied) and not (refused) since the start."))
-	m.audit, errs[2] = meter.Int64Counter(Prefix+"audit_failures",
-		metric.WithDescription("Entries of the audit record that did not reach its file."))
-	return errors.Join(errs[:]...)
-}
-
-func (m *Metrics) begin(ctx context.Context, kinds []string) {
-	for _, kind := range kinds {
-		m.addEvents(ctx, kind, 0)
+// positionAt is the line and column of an offset in a text.
+func positionAt(data []byte, offset int) position {
+	before := data[:min(max(offset, 0), len(data))]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return position{
+		line:   bytes.Count(before, []byte("\n")) + 1,
+		column: utf8.RuneCount(before[start:]) + 1,
 	}
-	m.addReloads(ctx, true, 0)
-	m.addReloads(ctx, false, 0)
-	m.audit.Add(ctx, 0)
 }
 
-func (i Instrument) register(meter metric.Meter) error {
-	read := func(_ context.Context, o metric.Int64Observer) error {
-		for _, v := range i.Read() {
-			o.Observe(v.Number, v.attributes()...)
-		}
-		return nil
-	}
-	var err error
-	if i.Counter {
-		_, err = meter.Int64ObservableCounter(Prefix+i.Name, metric.WithDescription(i.Help), metric.WithInt64Callback(read))
-	} else {
-		_, err = meter.Int64ObservableGauge(Prefix+i.Name, metric.WithDescription(i.Help), metric.WithInt64Callback(read))
-	}
-	return err
-}
-
-func (v Value) attributes() []metric.ObserveOption {
-	if v.Key == "" {
-		return nil
-	}
-	return []metric.ObserveOption{metric.WithAttributes(attribute.String(v.Key, v.Label))}
-}
-
-// Event counts an event of a kind, which is a constant of the code.
-func (m *Metrics) Event(ctx context.Context, kind string) { m.addEvents(ctx, kind, 1) }
-
-func (m *Metrics) addEvents(ctx context.Context, kind string, n int64) {
-	m.events.Add(ctx, n, metric.WithAttributes(attribute.String("kind", kind)))
-}
-
-// Reload counts a configuration that was put to work or was not.
-func (m *Metrics) Reload(ctx context.Context, applied bool) { m.addReloads(ctx, applied, 1) }
-
-func (m *Metrics) addReloads(ctx context.Context, applied bool, n int64) {
-	result := "refused"
-	if applied {
-		result = "applied"
-	}
-	m.reloads.Add(ctx, n, metric.WithAttributes(attribute.String("result", result)))
-}
-
-// AuditFailure counts an entry that did not reach its file.
-func (m *Metrics) AuditFailure(ctx context.Context) { m.audit.Add(ctx, 1) }
-
-// maxScrapes is how many collections run at once; more are refused with 503.
-const maxScrapes = 4
-
-// Handler returns a handler that shows the metrics as Prometheus reads them.
-func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
-}
+// errTooDeep is the end of both parsers' patience.
+var errTooDeep = errors.New("nested deeper than any setting")
