@@ -50,8 +50,9 @@ type ParamValue struct {
 // make the work larger than the two together.
 func ParamValues(headers []ParamHeader, arguments []byte) []ParamValue {
 	values := make([]ParamValue, len(headers))
-	for i, a := range findArguments(headers, arguments) {
-		values[i] = headers[i].valueOf(a)
+	found := findArguments(headers, arguments)
+	for i, p := range headers {
+		values[i] = p.valueOf(found[i])
 	}
 	return values
 }

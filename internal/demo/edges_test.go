@@ -77,11 +77,12 @@ func openHTTP(t *testing.T, s *server.Server, cfg client.Config) mcp.Handler {
 }
 
 func openPipe(t *testing.T, s *server.Server, cfg client.Config) mcp.Handler {
+	ctx := context.WithoutCancel(t.Context()) // which ends before the cleanup
 	var pipes sync.WaitGroup
 	c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
 		ours, theirs := memnet.Pipe(1 << 20)
 		pipes.Go(func() { // ends when the client closes its end; the cleanup waits
-			_ = s.ServeStdio(context.Background(), theirs, theirs) // the test's own context ends before its cleanup
+			_ = s.ServeStdio(ctx, theirs, theirs)
 			_ = theirs.Close()
 		})
 		return ours, nil
