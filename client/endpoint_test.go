@@ -44,12 +44,13 @@ func listenTCP(t *testing.T) net.Listener {
 // server that is there answers, and each way of not being there has its own words
 // (faults 54 and 55).
 func TestOwnTransport(t *testing.T) {
+	t.Parallel()
 	plain := httptest.NewServer(&zoo.HTTP{Modern: true})
-	defer plain.Close()
+	t.Cleanup(plain.Close)
 	secure := httptest.NewUnstartedServer(&zoo.HTTP{Modern: true})
 	secure.Config.ErrorLog = discardLog()
 	secure.StartTLS()
-	defer secure.Close()
+	t.Cleanup(secure.Close)
 	silent := listenTCP(t) // accepts nothing, so that no TLS handshake is answered
 	gone := listenTCP(t)
 	gone.Close()
@@ -63,6 +64,7 @@ func TestOwnTransport(t *testing.T) {
 		{"no URL", "http://%zz/", "its URL is not usable"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // each waits between its attempts
 			began := time.Now()
 			res, err := within(t, own(t, tt.url, client.Config{Connect: 50 * time.Millisecond}), echo(t), &recorder{})
 			if tt.text == "" {

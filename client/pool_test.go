@@ -61,7 +61,7 @@ func TestM101ExpiryAndRequest(t *testing.T) {
 		if dead, next := p.expired(time.Now()); len(dead) != 0 || next != 1 {
 			t.Errorf("a moment too early: %d dead, next look in %v", len(dead), next)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if dead, next := p.expired(time.Now()); len(dead) != 1 || dead[0] != s || next != 0 {
 			t.Errorf("in time: %d dead, next look in %v", len(dead), next)
 		}

@@ -1,0 +1,281 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// What a modern server on a pipe says without naming a call of ours is the only
+// call's or nobody's, and never a wrong one's (I8, M186).
+func TestStrayMessagesOnAModernPipe(t *testing.T) {
+	for _, tt := range []struct {
+		name, message string
+		want          []string
+	}{
+		{"progress of another token", `{"method":"notifications/progress","params":{"progressToken":"tok","progress":1}}`, nil},
+		{"progress without a token", `{"method":"notifications/progress","params":{"progress":1}}`, nil},
+		{"a subscription that is not there", `{"method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":77}}}`, nil},
+		{"a subscription that is none", `{"method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":{}}}}`, nil},
+		{"the end of a call that is no listen", `{"method":"notifications/cancelled","params":{"requestId":2}}`, nil},
+		{"a method of its own", `{"method":"notifications/vendor/state","params":{"n":1}}`, []string{`vendor/state {"n":1}`}},
+		{"a log message that was not asked for", `{"method":"notifications/message","params":{"level":"info","data":1}}`, nil},
+		{"a log message of no known level", `{"method":"notifications/message","params":{"level":"loud","data":1}}`, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+					x.Send(`{"jsonrpc":"2.0",` + tt.message[1:])
+					x.Polite()
+				}}}
+				c, _ := dialLines(t, s, client.Config{})
+				caller := &recorder{}
+				res, err := within(t, c, request(t, "tools/call", `{"name":"x","_meta":{"progressToken":"tok"}}`), caller)
+				wantResult(t, res, err, `{"content":[]}`)
+				wantStrings(t, "heard", caller.notifications(), tt.want)
+			})
+		})
+	}
+}
+
+// A server that tears a subscription down by a notification ends that listen, and
+// it is taken up again with everything counted as changed
+// (2026-07-28, basic/patterns/cancellation).
+func TestServerEndsASubscription(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		listens := 0
+		s := &zoo.Lines{Modern: true, Capabilities: announces, On: map[string]func(*zoo.Line){"subscriptions/listen": func(x *zoo.Line) {
+			x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, x.Msg.ID))
+			if listens++; listens == 1 {
+				x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, x.Msg.ID))
+			}
+		}}}
+		c, _ := dialLines(t, s, client.Config{})
+		ear := &recorder{}
+		launch(t, c, listen(t), ear)
+		time.Sleep(time.Minute)
+		got := ear.notifications()
+		if n := s.Count("subscriptions/listen"); n != 2 || len(got) != 3 || got[1] != "tools/list_changed" || got[2] != "resources/list_changed" {
+			t.Errorf("%d listens; heard %q, want an acknowledgement and the changes", n, got)
+		}
+	})
+}
+
+// After a gap in a stream of changes each resource that is subscribed to counts as
+// updated (I33, DESIGN: after every reconnect comes an invalidation).
+func TestResourcesCountAsUpdatedAfterAGap(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		listens := 0
+		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"subscriptions/listen": func(x *zoo.Exchange) {
+			x.Event("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{}}}`)
+			if listens++; listens == 2 {
+				x.Hold()
+			}
+		}}}
+		ear := &recorder{}
+		launch(t, dialHTTP(t, s, client.Config{}), request(t, "subscriptions/listen",
+			`{"notifications":{"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["file:///a","x:\"b\""]}}`), ear)
+		time.Sleep(time.Minute)
+		wantStrings(t, "heard", ear.notifications(), []string{
+			`subscriptions/acknowledged {"notifications":{}}`, "prompts/list_changed", "resources/list_changed",
+			`resources/updated {"uri":"file:///a"}`, `resources/updated {"uri":"x:\"b\""}`,
+		})
+	})
+}
+
+// A filter that is none is refused before anything is sent.
+func TestListenWithoutAFilter(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		c := dialHTTP(t, s, client.Config{})
+		_, err := within(t, c, request(t, "subscriptions/listen", `{"notifications":7}`), &recorder{})
+		wantError(t, err, mcp.CodeInvalidParams)
+		if len(s.Seen()) != 0 {
+			t.Errorf("%d requests were sent", len(s.Seen()))
+		}
+	})
+}
+
+// What concerns a session is the session's also when it comes on a call's stream:
+// a change is told to those who listen, a ping is answered, and the call hears of
+// neither (I8).
+func TestSessionMattersOnTheStreamOfACall(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.Capabilities = announces
+		pongs := make(chan string, 1)
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			x.Event("", listChanged)
+			x.Event("", `{"jsonrpc":"2.0","id":"p","method":"ping"}`)
+			x.Event("", `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}`)
+			x.Event("", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}`)
+			x.Response(`{"content":[` + <-pongs + `]}`)
+		}
+		s.On[""] = func(x *zoo.Exchange) {
+			pongs <- string(x.Msg.Raw)
+			x.Polite()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		ear, caller := &recorder{}, &recorder{}
+		launch(t, c, in(scope, listen(t)), ear)
+		<-s.open
+		res, err := within(t, c, in(scope, echo(t)), caller)
+		wantResult(t, res, err, `{"content":[{"jsonrpc":"2.0","id":"p","result":{}}]}`)
+		synctest.Wait()
+		if got := ear.notifications(); len(got) != 2 || got[1] != "tools/list_changed" {
+			t.Errorf("who listens heard %q", got)
+		}
+		wantStrings(t, "the call heard", caller.notifications(), nil)
+	})
+}
+
+// During the handshake there is nobody to be asked; the server is told so and the
+// handshake goes on (I34).
+func TestAskDuringTheHandshake(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		refusals := make(chan string, 1)
+		s := newStation()
+		s.On["initialize"] = func(x *zoo.Exchange) {
+			x.W.Header().Set("Mcp-Session-Id", "s")
+			x.Event("", `{"jsonrpc":"2.0","id":"early","method":"roots/list"}`)
+			x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, x.Msg.ID))
+			if got := <-refusals; !strings.Contains(got, `"id":"early"`) || !strings.Contains(got, "-32601") {
+				t.Errorf("answer %s", got)
+			}
+			x.Response(`{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{}}`)
+		}
+		s.On[""] = func(x *zoo.Exchange) {
+			refusals <- string(x.Msg.Raw)
+			x.Polite()
+		}
+		caller := &recorder{answer: says(`{"roots":[]}`)}
+		res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), caller)
+		wantResult(t, res, err, `{"content":[]}`)
+		if len(caller.asked()) != 0 || len(caller.notifications()) != 0 {
+			t.Errorf("asked %q, told %q", caller.asked(), caller.notifications())
+		}
+	})
+}
+
+// An error of a server that could not even read the id ends the call that it came
+// to; a message that is none is passed over; answers to calls that are not there
+// are counted.
+func TestAnswersWithoutAnAddress(t *testing.T) {
+	for _, modern := range []bool{true, false} {
+		inBubble(t, func(t *testing.T) {
+			s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){
+				"tools/call": func(x *zoo.Exchange) {
+					x.Event("", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no JSON"}}`)
+					x.Hold()
+				},
+				"prompts/get": func(x *zoo.Exchange) {
+					x.Event("", `{"jsonrpc":"2.0"`)
+					x.Event("", response(mcp.NumberID(4711), `{"whose":"nobody's"}`))
+					x.Response(`{"messages":[]}`)
+				},
+			}}
+			c := dialHTTP(t, s, client.Config{})
+			scope := mcp.NewScope("s", nil)
+			defer scope.End()
+			_, err := within(t, c, in(scope, echo(t)), &recorder{})
+			wantError(t, err, mcp.CodeParseError)
+			res, err := within(t, c, in(scope, request(t, "prompts/get", `{"name":"x"}`)), &recorder{})
+			wantResult(t, res, err, `{"messages":[]}`)
+			if st := c.Stats(); !modern && st.Unknown != 1 {
+				t.Errorf("%d answers to nothing counted, want 1", st.Unknown)
+			}
+		})
+	}
+}
+
+// A handshake that the server is too busy for is made again before the call is,
+// and says nothing about what the server speaks (DELIVERY 5.4).
+func TestBusyHandshake(t *testing.T) {
+	for _, failures := range []int{1, 9} {
+		inBubble(t, func(t *testing.T) {
+			s := newStation()
+			n := 0
+			s.On["initialize"] = func(x *zoo.Exchange) {
+				if n++; n <= failures {
+					x.Status(http.StatusTooManyRequests, "", "")
+					return
+				}
+				x.Initialize()
+			}
+			c := dialHTTP(t, s, client.Config{})
+			res, err := within(t, c, echo(t), &recorder{})
+			if failures == 1 {
+				wantResult(t, res, err, `{"content":[]}`)
+			} else {
+				wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "HTTP status 429")
+			}
+			if got := s.Count("server/discover"); got != 1 {
+				t.Errorf("the era was asked for %d times, want once", got)
+			}
+		})
+	}
+}
+
+// A list of tools that is read again for a call's headers may have many pages, and
+// may fail: then the call ends with what the server said of its headers.
+func TestRelearningHeaders(t *testing.T) {
+	page := func(n, last int) string {
+		next := fmt.Sprintf(`,"nextCursor":"%d"`, n+1)
+		if n == last {
+			next = `,"nextCursor":null`
+		}
+		return fmt.Sprintf(`{"tools":[{"name":"t%d","inputSchema":{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"R"}}}}]%s}`, n, next)
+	}
+	for _, tt := range []struct {
+		name  string
+		list  func(n int, x *zoo.Exchange)
+		works bool
+		lists int
+	}{
+		{"on the last page", func(n int, x *zoo.Exchange) { x.Result(page(n, 3)) }, true, 4},
+		{"beyond the pages that are read", func(n int, x *zoo.Exchange) { x.Result(page(n+10, 99)) }, true, 20},
+		{"no list", func(_ int, x *zoo.Exchange) { x.Error(-32603, "no") }, false, 1},
+		{"an odd list", func(_ int, x *zoo.Exchange) { x.Result(`{"tools":{}}`) }, false, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				lists := 0
+				s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){
+					"tools/list": func(x *zoo.Exchange) { tt.list(lists, x); lists++ },
+					"tools/call": func(x *zoo.Exchange) {
+						if x.R.Header.Get("Mcp-Param-R") != "eu" {
+							x.Status(400, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"Header mismatch"}}`, x.Msg.ID))
+							return
+						}
+						x.Polite()
+					},
+				}}
+				name := "t3"
+				if tt.lists == 20 {
+					name = "t12"
+				}
+				res, err := within(t, dialHTTP(t, s, client.Config{}), request(t, "tools/call", `{"name":"`+name+`","arguments":{"r":"eu"}}`), &recorder{})
+				if tt.works {
+					wantResult(t, res, err, `{"content":[]}`)
+				} else {
+					wantError(t, err, mcp.CodeHeaderMismatch)
+				}
+				if lists != tt.lists {
+					t.Errorf("%d pages were read, want %d", lists, tt.lists)
+				}
+			})
+		})
+	}
+}
