@@ -257,11 +257,11 @@ func TestM037AcceptedIsOver(t *testing.T) {
 func TestM045AnswerForAClientThatIsGone(t *testing.T) {
 	g := make(chan struct{})
 	said := make(chan error, 1)
-	h := tools(map[string]mcp.HandlerFunc{"talk": func(_ ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+	h := tools(map[string]mcp.HandlerFunc{"talk": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		<-g
 		var err error
 		for range 100 {
-			if err = c.Notify(context.Background(), note(t, "notifications/x", `{}`)); err != nil {
+			if err = c.Notify(context.WithoutCancel(ctx), note(t, "notifications/x", `{}`)); err != nil {
 				break
 			}
 		}

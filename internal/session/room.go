@@ -17,6 +17,7 @@ type FullError struct {
 	Wait         time.Duration // before that a further attempt is in vain
 }
 
+// Error says what it is that there is none of.
 func (e *FullError) Error() string { return "no session has been idle for long enough to give way" }
 
 // Unwrap returns ErrTooMany.
