@@ -273,7 +273,7 @@ func randomObject(r *rand.Rand, depth int) string {
 // encoding would mean, and all else is as it was.
 func TestEditRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 728))
-	for range 4_000 {
+	for range 1_500 {
 		code := make([]byte, r.IntN(8))
 		for i := range code {
 			code[i] = byte(r.UintN(256))

@@ -286,14 +286,14 @@ func TestParseLongName(t *testing.T) {
 // that grows with their square.
 func TestParseManyNames(t *testing.T) {
 	var b strings.Builder
-	for i := range 30_000 {
+	for i := range 10_000 {
 		fmt.Fprintf(&b, `"member%d":0,`, i)
 	}
 	in := `{"jsonrpc":"2.0","id":7,"method":"x","params":{` + b.String() + `"%s":0}}`
 	if _, err := Parse([]byte(fmt.Sprintf(in, "last")), Limits{}); err != nil {
 		t.Error(err)
 	}
-	for _, twice := range []string{"member0", "member7", "member8", "member29999"} {
+	for _, twice := range []string{"member0", "member7", "member8", "member9999"} {
 		_, err := Parse([]byte(fmt.Sprintf(in, twice)), Limits{})
 		if err == nil || !strings.Contains(err.Error(), `"`+twice+`" stands twice`) {
 			t.Errorf("%s twice among many: error %v", twice, err)

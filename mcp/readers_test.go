@@ -159,7 +159,7 @@ func trickyMessage(r *rand.Rand) string {
 func TestReadersAgree(t *testing.T) {
 	r := rand.New(rand.NewPCG(27896, 5304))
 	accepted := 0
-	const n = 10_000
+	const n = 5_000
 	for range n {
 		if checkReaders(t, []byte(trickyMessage(r))) {
 			accepted++
