@@ -1,0 +1,258 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// book is where a test reads what was logged.
+type book struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *book) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// lines returns the records as text, without their times.
+func (b *book) lines() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Split(strings.TrimSuffix(b.buf.String(), "\n"), "\n")
+}
+
+func (b *book) count(part string) int {
+	n := 0
+	for _, line := range b.lines() {
+		if strings.Contains(line, part) {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *book) handler() slog.Handler {
+	return slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+}
+
+// A flood of refusals is some lines, and one that says how many there were.
+func TestBoundAgainstAFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b book
+		log := slog.New(Bound(b.handler()))
+		const n = 10_000
+		for i := range n {
+			log.LogAttrs(t.Context(), slog.LevelWarn, "request refused", slog.Int("n", i))
+		}
+		log.LogAttrs(t.Context(), slog.LevelWarn, "something else")
+		<-time.After(2 * time.Second)
+		synctest.Wait()
+		if got := b.count(`msg="request refused"`); got != recordsPerSecond {
+			t.Errorf("%d records of the flood, want %d", got, recordsPerSecond)
+		}
+		if b.count(`msg="something else"`) != 1 {
+			t.Error("the flood has taken another message with it")
+		}
+		lines := b.lines()
+		want := fmt.Sprintf(`level=WARN msg="log records dropped: too many at once" message="request refused" count=%d`, n-recordsPerSecond)
+		if got := lines[len(lines)-1]; got != want {
+			t.Errorf("the last line is %s\nwant %s", got, want)
+		}
+	})
+}
+
+// Levels, backends and events do not count for each other: the noise of one must
+// not hide another.
+func TestBoundTellsApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			name  string
+			noise func(*slog.Logger)
+			other func(*slog.Logger)
+		}{
+			{"level", func(l *slog.Logger) { l.Info("x", "n", "noise") }, func(l *slog.Logger) { l.Warn("x", "n", "other") }},
+			{"message", func(l *slog.Logger) { l.Info("x", "n", "noise") }, func(l *slog.Logger) { l.Info("y", "n", "other") }},
+			{"backend", func(l *slog.Logger) { l.Info("x", "backend", "a", "n", "noise") }, func(l *slog.Logger) { l.Info("x", "backend", "b", "n", "other") }},
+			{"backend of a logger",
+				func(l *slog.Logger) { l.With("k", 1, "backend", "a").Info("x", "n", "noise") },
+				func(l *slog.Logger) { l.With("backend", "b").WithGroup("g").Info("x", "n", "other") }},
+			{"event", func(l *slog.Logger) { l.Info("audit", "event", "a", "n", "noise") }, func(l *slog.Logger) { l.Info("audit", "event", "b", "n", "other") }},
+		} {
+			var b book
+			bound := Bound(b.handler())
+			log := slog.New(bound)
+			for range 1000 {
+				tt.noise(log)
+			}
+			tt.other(log)
+			bound.Flush(t.Context())
+			if noise, other := b.count("n=noise"), b.count("n=other"); noise != recordsPerSecond || other != 1 {
+				t.Errorf("%s: %d records of the noise and %d of the other, want %d and 1", tt.name, noise, other, recordsPerSecond)
+			}
+		}
+	})
+}
+
+// What varies in a record is no reason to count it for itself, or a flood would
+// only have to vary.
+func TestBoundIsNotFooledByVariety(t *testing.T) {
+	var b book
+	bound := Bound(b.handler())
+	log := slog.New(bound)
+	for i := range 1000 {
+		log.With("remote", i).Info("request refused", "host", fmt.Sprint(i))
+	}
+	if got := b.count("request refused"); got > recordsPerSecond+recordsPerSecond/5 {
+		t.Errorf("%d records, want about %d", got, recordsPerSecond)
+	}
+	bound.Flush(t.Context())
+}
+
+// The count says about whom.
+func TestBoundNamesTheBackend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b book
+		bound := Bound(b.handler())
+		log := slog.New(bound).With("backend", "wiki")
+		for range recordsPerSecond + 3 {
+			log.Info("backend stderr")
+		}
+		bound.Flush(t.Context())
+		if got := b.count(`level=INFO msg="log records dropped: too many at once" message="backend stderr" count=3 about=wiki`); got != 1 {
+			t.Errorf("%q", b.lines()[recordsPerSecond:])
+		}
+		<-time.After(time.Minute)
+		if got := b.count("dropped"); got != 1 {
+			t.Errorf("told %d times after it was flushed", got)
+		}
+	})
+}
+
+func TestBoundDropsNoError(t *testing.T) {
+	var b book
+	bound := Bound(b.handler())
+	log := slog.New(bound)
+	for range 1000 {
+		log.Error("broken")
+	}
+	bound.Flush(t.Context())
+	if got := b.count("level=ERROR msg=broken"); got != 1000 {
+		t.Errorf("%d errors of 1000", got)
+	}
+}
+
+// Bound changes nothing of a record, nor what is logged at all.
+func TestBoundKeepsRecords(t *testing.T) {
+	record := func(wrap func(slog.Handler) slog.Handler) []string {
+		var b book
+		h := slog.NewJSONHandler(&b, &slog.HandlerOptions{Level: slog.LevelInfo, AddSource: true, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}})
+		log := slog.New(wrap(h)).With("a", 1).WithGroup("g").With("b", 2)
+		log.Debug("not of this level")
+		log.Info("it", "c", []string{"x"}, slog.Group("h", "d", 4), "err", errors.New("no"))
+		return b.lines()
+	}
+	plain := record(func(h slog.Handler) slog.Handler { return h })
+	bound := record(func(h slog.Handler) slog.Handler { return Bound(h) })
+	if diff := cmp.Diff(bound, plain); diff != "" || len(plain) != 1 || !json.Valid([]byte(plain[0])) {
+		t.Errorf("records (-bound +plain):\n%s", diff)
+	}
+}
+
+// gate is a handler whose reader takes its time.
+type gate struct {
+	slog.Handler
+	open chan struct{}
+}
+
+func (g *gate) Handle(ctx context.Context, r slog.Record) error {
+	<-g.open
+	return g.Handler.Handle(ctx, r)
+}
+
+// A log that nobody reads stops nobody but the one caller who writes to it. What
+// has waited is written when it is read again, and what has not is counted.
+func TestBoundOnABlockedPipe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b book
+		pipe := &gate{Handler: b.handler(), open: make(chan struct{})}
+		bound := Bound(pipe)
+		log := slog.New(bound)
+		stuck := make(chan struct{})
+		go func() { // ends when the pipe is read
+			defer close(stuck)
+			log.Error("the first")
+		}()
+		synctest.Wait()
+		began := time.Now()
+		const over = 7
+		for range maxQueue + over {
+			log.Error("later")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		bound.Flush(ctx)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("it took %v to log and flush, want no more than the flush may", took)
+		}
+		close(pipe.open)
+		<-stuck
+		if first, later := b.count("the first"), b.count("msg=later"); first != 1 || later != maxQueue {
+			t.Errorf("%d and %d records, want 1 and %d", first, later, maxQueue)
+		}
+		if got := b.count(fmt.Sprintf(`level=WARN msg="log records dropped: the log was not taken" count=%d`, over)); got != 1 {
+			t.Errorf("the lost ones are told %d times", got)
+		}
+	})
+}
+
+// A record is written as it was when it was logged, also if its request has ended.
+func TestBoundKeepsWhatTheContextCarries(t *testing.T) {
+	type key struct{}
+	var got any
+	var ended error
+	h := handlerFunc(func(ctx context.Context, _ slog.Record) error {
+		got, ended = ctx.Value(key{}), ctx.Err()
+		return nil
+	})
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
+	cancel()
+	slog.New(Bound(h)).InfoContext(ctx, "x")
+	if got != "trace" || ended != nil {
+		t.Errorf("the handler sees %v, %v; want the value and no end", got, ended)
+	}
+}
+
+// handlerFunc is a handler without attributes.
+type handlerFunc func(context.Context, slog.Record) error
+
+func (handlerFunc) Enabled(context.Context, slog.Level) bool          { return true }
+func (f handlerFunc) Handle(ctx context.Context, r slog.Record) error { return f(ctx, r) }
+func (f handlerFunc) WithAttrs([]slog.Attr) slog.Handler              { return f }
+func (f handlerFunc) WithGroup(string) slog.Handler                   { return f }

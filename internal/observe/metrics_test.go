@@ -1,0 +1,156 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func timeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), d)
+}
+
+// scrape returns the lines of our own metrics.
+func scrape(t *testing.T, m *Metrics) []string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	var ours []string
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.Contains(line, Prefix) {
+			ours = append(ours, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return ours
+}
+
+func newMetrics(t *testing.T, instruments []Instrument, kinds ...string) *Metrics {
+	t.Helper()
+	m, err := NewMetrics(instruments, kinds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// What a scraper reads: names with the suffixes of their kinds, help, types, and
+// zeros for what has not happened.
+func TestMetricsText(t *testing.T) {
+	sessions := int64(3)
+	m := newMetrics(t, []Instrument{
+		{Name: "sessions", Help: "Sessions of clients.", Read: func() []Value { return One(sessions) }},
+		{Name: "backend_requests", Help: "Requests to the backend.", Counter: true, Read: func() []Value {
+			return []Value{{Number: 2, Key: "backend", Label: "a"}, {Number: 5, Key: "backend", Label: `odd"name\`}}
+		}},
+	}, "foreign_host", "limited")
+	m.Event(t.Context(), "limited")
+	m.Event(t.Context(), "limited")
+	m.Reload(t.Context(), true)
+	m.AuditFailure(t.Context())
+	want := []string{
+		`# HELP signalbox_audit_failures_total Entries of the audit record that did not reach its file.`,
+		`# TYPE signalbox_audit_failures_total counter`,
+		`signalbox_audit_failures_total 1`,
+		`# HELP signalbox_backend_requests_total Requests to the backend.`,
+		`# TYPE signalbox_backend_requests_total counter`,
+		`signalbox_backend_requests_total{backend="a"} 2`,
+		`signalbox_backend_requests_total{backend="odd\"name\\"} 5`,
+		`# HELP signalbox_events_total What was refused because of who asked, or came to nothing, by kind.`,
+		`# TYPE signalbox_events_total counter`,
+		`signalbox_events_total{kind="foreign_host"} 0`,
+		`signalbox_events_total{kind="limited"} 2`,
+		`# HELP signalbox_reloads_total Configurations put to work (applied) and not (refused) since the start.`,
+		`# TYPE signalbox_reloads_total counter`,
+		`signalbox_reloads_total{result="applied"} 1`,
+		`signalbox_reloads_total{result="refused"} 0`,
+		`# HELP signalbox_sessions Sessions of clients.`,
+		`# TYPE signalbox_sessions gauge`,
+		`signalbox_sessions 3`,
+	}
+	if diff := cmp.Diff(scrape(t, m), want); diff != "" {
+		t.Errorf("metrics (-got +want):\n%s", diff)
+	}
+	sessions = 4
+	if got := scrape(t, m); got[len(got)-1] != "signalbox_sessions 4" {
+		t.Errorf("read again: %s", got[len(got)-1])
+	}
+}
+
+// A label whose backend is gone is gone with it.
+func TestMetricsForgetWhatIsGone(t *testing.T) {
+	names := []string{"a", "b"}
+	m := newMetrics(t, []Instrument{{Name: "live", Help: "x", Read: func() []Value {
+		var values []Value
+		for _, name := range names {
+			values = append(values, Value{Number: 1, Key: "backend", Label: name})
+		}
+		return values
+	}}})
+	all := strings.Join(scrape(t, m), "\n")
+	names = []string{"b"}
+	fewer := strings.Join(scrape(t, m), "\n")
+	if !strings.Contains(all, `{backend="a"}`) || strings.Contains(fewer, `{backend="a"}`) || !strings.Contains(fewer, `{backend="b"}`) {
+		t.Errorf("before:\n%s\nafter:\n%s", all, fewer)
+	}
+}
+
+// The process and the runtime are shown, too.
+func TestMetricsOfTheProcess(t *testing.T) {
+	w := httptest.NewRecorder()
+	newMetrics(t, nil).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, name := range []string{"\ngo_goroutines ", "\ngo_memstats_heap_alloc_bytes "} {
+		if !strings.Contains(w.Body.String(), name) {
+			t.Errorf("no metric %q", strings.TrimSpace(name))
+		}
+	}
+	if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, "text/plain; version=0.0.4") {
+		t.Errorf("content type %q", got)
+	}
+	for _, stray := range []string{"otel_scope", "target_info"} {
+		if strings.Contains(w.Body.String(), stray) {
+			t.Errorf("%s is nobody's concern here", stray)
+		}
+	}
+}
+
+// An instrument that nobody could read is a mistake of ours, told at the start.
+func TestMetricsRefuseABadName(t *testing.T) {
+	_, err := NewMetrics([]Instrument{{Name: "no spaces", Read: func() []Value { return One(1) }}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "no spaces") {
+		t.Errorf("error %v, want one with the name", err)
+	}
+}
+
+// Scrapes and events come from many at once.
+func TestMetricsConcurrently(t *testing.T) {
+	m := newMetrics(t, nil, "x")
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() { // ends by itself; waited for below
+			for range 50 {
+				m.Event(t.Context(), "x")
+			}
+		})
+		all.Go(func() { // ends by itself; waited for below
+			w := httptest.NewRecorder()
+			m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		})
+	}
+	all.Wait()
+	if got := strings.Join(scrape(t, m), "\n"); !strings.Contains(got, fmt.Sprintf("signalbox_events_total{kind=%q} 200", "x")) {
+		t.Errorf("counted:\n%s", got)
+	}
+}
