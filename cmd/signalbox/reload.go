@@ -20,7 +20,8 @@ func (s *service) reload(ctx context.Context) {
 	}
 	cfg, err := s.load()
 	if err != nil {
-		s.gateway.RefuseReload(err) // it never hears of this one otherwise, and its status is where people look
+		// It never hears of this one otherwise, and its status is where people look.
+		s.gateway.RefuseReload(err) //nolint:contextcheck // it keeps the error, and waits for nothing
 	} else {
 		err = s.gateway.Reload(ctx, *cfg)
 	}

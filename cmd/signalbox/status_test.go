@@ -55,7 +55,7 @@ func statusServer(t *testing.T, handler http.HandlerFunc) (address *url.URL, ask
 	t.Helper()
 	asked = new(http.Request)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		*asked = *r.Clone(t.Context())
+		*asked = *r.Clone(r.Context())
 		handler(w, r)
 	}))
 	t.Cleanup(server.Close)

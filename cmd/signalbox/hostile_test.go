@@ -1,0 +1,363 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// says is a server that answers each method with a result, or with an error
+// where there is none.
+func says(results map[string]string) mcp.Handler {
+	return mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		if result, ok := results[req.Method]; ok {
+			return mcp.NewResult([]byte(result))
+		}
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no %s", req.Method)
+	})
+}
+
+// serving starts a server for a Handler on loopback and returns its URL.
+func serving(t *testing.T, h mcp.Handler) string {
+	t.Helper()
+	s := server.New(h, server.Config{})
+	l := httptest.NewServer(s)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		l.Close()
+	})
+	return l.URL + "/mcp"
+}
+
+const discovery = `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{},"prompts":{}},
+	"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}`
+
+// hostile is a server each of whose texts would do something to a terminal:
+// clear it, set its title, write over what stands there, or change the
+// direction of what follows (FAULTS, "ANSI/zero-width/bidi in texts and
+// errors").
+func hostile() mcp.Handler {
+	const bad = `\u001b[2J\u001b]0;owned\u0007\r\u202e\u200b\u009b31m`
+	results := map[string]string{
+		"server/discover":          discovery,
+		"tools/list":               `{"tools":[{"name":"t` + bad + `","description":"d` + bad + `\nsecond line","inputSchema":{"type":"object"}}]}`,
+		"prompts/list":             `{"prompts":[{"name":"p` + bad + `","title":"` + bad + `"}]}`,
+		"resources/list":           `{"resources":[{"uri":"x:` + bad + `","name":"n","title":"` + bad + `"}]}`,
+		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"x:{` + bad + `}","name":"n"}]}`,
+		"resources/read":           `{"contents":[{"uri":"x:y","text":"one` + bad + `"}]}`,
+		"tools/call":               `{"content":[{"type":"text","text":"one` + bad + `"},{"type":"` + bad + `"},{"type":"resource_link","name":"` + bad + `","uri":"x:` + bad + `"},{"type":"image","mimeType":"` + bad + `","data":"AA=="}]}`,
+	}
+	plain := says(results)
+	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+		if req.Method != "tools/call" {
+			return plain.Serve(ctx, req, caller)
+		}
+		if name, _ := req.Params.Text(mcp.FieldName); name == "fails" {
+			return nil, &mcp.Error{Code: 7, Message: "no\x1b[2J\nsignalbox: all is well\u202e"}
+		}
+		for method, params := range map[string]string{
+			"notifications/progress": `{"progressToken":1,"progress":1,"message":"` + bad + `"}`,
+			"notifications/message":  `{"level":"info","logger":"` + bad + `","data":{"a":"` + bad + `"}}`,
+		} {
+			n, err := mcp.NewNotification(method, []byte(params))
+			if err != nil {
+				return nil, err
+			}
+			if err := caller.Notify(ctx, n); err != nil {
+				return nil, err
+			}
+		}
+		return plain.Serve(ctx, req, caller)
+	})
+}
+
+// Whatever a server says, nothing of it moves the cursor of whoever reads it,
+// and no line of it passes for a line of the command's own.
+func TestNothingOfAServerReachesTheTerminal(t *testing.T) {
+	t.Parallel()
+	url := serving(t, hostile())
+	for _, args := range []string{
+		"tools", "tools --json", "resources", "resources --json", "prompts", "prompts --json",
+		"call x", "call x --json", "call fails", "call x --log debug", "read x:y", "read x:y --json",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			e := newTestEnv(t, "")
+			e.Terminal = func(any) bool { return true }
+			words := strings.Fields(args)
+			want := exitOK
+			if strings.Contains(args, "fails") {
+				want = exitFailed
+			}
+			if code := e.run(t.Context(), append(words, "--url", url)...); code != want {
+				t.Errorf("exit code %d, want %d: %s", code, want, e.err)
+			}
+			for name, text := range map[string]string{"output": e.out.String(), "error": e.err.String()} {
+				if hidden(text) {
+					t.Errorf("the standard %s holds what a terminal obeys: %q", name, text)
+				}
+			}
+			if e.out.String() == "" && want == exitOK {
+				t.Error("nothing was printed")
+			}
+			for line := range strings.Lines(e.err.String()) {
+				if strings.HasPrefix(line, "signalbox: all is well") {
+					t.Errorf("the server speaks as the command: %q", line)
+				}
+			}
+		})
+	}
+}
+
+// In a pipe the bytes are those of the server, for the program that reads them.
+func TestBytesOfAServerReachAPipe(t *testing.T) {
+	t.Parallel()
+	url := serving(t, hostile())
+	e := newTestEnv(t, "")
+	if code := e.run(t.Context(), "read", "x:y", "--url", url); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, e.err)
+	}
+	if got, want := e.out.String(), "one\x1b[2J\x1b]0;owned\a\r\u202e\u200b\u009b31m"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Results need not be what the specification says, and each of them is told
+// apart: what cannot be shown can still be had as it is.
+func TestOddResults(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, method, result string
+		args                 []string
+		code                 int
+		out, err             string
+	}{
+		{"structured only", "tools/call", `{"content":[],"structuredContent":{"b": 2,  "a": 1.0}}`, []string{"call", "x"}, exitOK, `{"b": 2,  "a": 1.0}` + "\n", ""},
+		{"both", "tools/call", `{"content":[{"type":"text","text":"t"}],"structuredContent":{}}`, []string{"call", "x"}, exitOK, "t\n", ""},
+		{"nothing at all", "tools/call", `{"content":[]}`, []string{"call", "x"}, exitOK, "", ""},
+		{"several, one with its own end of line", "tools/call", `{"content":[{"type":"text","text":"a\n"},{"type":"text","text":"b"}]}`, []string{"call", "x"}, exitOK, "a\nb\n", ""},
+		{"content that is none", "tools/call", `{"content":7}`, []string{"call", "x"}, exitFailed, "", "signalbox: call x: the result cannot be read: "},
+		{"content that is none, as it is", "tools/call", `{"content":7}`, []string{"call", "x", "--json"}, exitOK, `{"content":7,"resultType":"complete"}` + "\n", ""},
+		{"an error without a word", "tools/call", `{"content":[],"isError":true}`, []string{"call", "x"}, exitFailed, "", "signalbox: call x: the tool reported an error\n"},
+		{"texts one after the other", "resources/read", `{"contents":[{"uri":"a:b","text":"a"},{"uri":"a:c","text":"b\n"}]}`, []string{"read", "a:b"}, exitOK, "ab\n", ""},
+		{"a text among bytes", "resources/read", `{"contents":[{"uri":"a:b","text":"a"},{"uri":"a:c","blob":"AA=="}]}`, []string{"read", "a:b"}, exitFailed, "", "signalbox: read a:b: it is no text (of unknown type, 1 bytes); write it"},
+		{"no contents", "resources/read", `{"contents":[]}`, []string{"read", "a:b"}, exitOK, "", ""},
+		{"contents that are none", "resources/read", `{"contents":{}}`, []string{"read", "a:b"}, exitFailed, "", "signalbox: read a:b: the result cannot be read: "},
+		{"no tools", "tools/list", `{"tools":[]}`, []string{"tools"}, exitOK, "", "no tools\n"},
+		{"no tools, for a program", "tools/list", `{"tools":[]}`, []string{"tools", "--json"}, exitOK, `{"tools": []}` + "\n", ""},
+		{"a tool without a name", "tools/list", `{"tools":[{}]}`, []string{"tools"}, exitOK, "  \n", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			url := serving(t, says(map[string]string{"server/discover": discovery, tt.method: tt.result}))
+			e := newTestEnv(t, "")
+			if code := e.run(t.Context(), append(tt.args, "--url", url)...); code != tt.code {
+				t.Errorf("exit code %d, want %d", code, tt.code)
+			}
+			if diff := cmp.Diff(e.out.String(), tt.out); diff != "" {
+				t.Errorf("printed (-got +want):\n%s", diff)
+			}
+			if got := e.err.String(); !strings.HasPrefix(got, tt.err) || tt.err == "" && got != "" {
+				t.Errorf("said %q, want %q", got, tt.err)
+			}
+		})
+	}
+}
+
+// A tool may say as much as a message may hold, and a server offer as many as a
+// gateway takes.
+func TestHugeAnswers(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("0123456789abcdef", 1<<17) // 2 MiB
+	var tools strings.Builder
+	for i := range 2000 {
+		if i > 0 {
+			tools.WriteByte(',')
+		}
+		tools.WriteString(`{"name":"tool_` + strings.Repeat("x", i%60) + `","description":"` + text[:300] + `","inputSchema":{"type":"object"}}`)
+	}
+	url := serving(t, says(map[string]string{
+		"server/discover": discovery,
+		"tools/list":      `{"tools":[` + tools.String() + `]}`,
+		"tools/call":      `{"content":[{"type":"text","text":"` + text + `"}]}`,
+	}))
+	e := newTestEnv(t, "")
+	if code := e.run(t.Context(), "call", "x", "--url", url); code != exitOK || e.out.String() != text+"\n" {
+		t.Errorf("exit code %d, %d bytes: %s", code, len(e.out.String()), e.err)
+	}
+	e = newTestEnv(t, "")
+	if code := e.run(t.Context(), "tools", "--url", url); code != exitOK {
+		t.Errorf("exit code %d: %s", code, e.err)
+	}
+	lines := strings.Split(strings.TrimSpace(e.out.String()), "\n")
+	if len(lines) != 2000 {
+		t.Errorf("%d lines, want 2000", len(lines))
+	}
+	for _, line := range lines {
+		if n := len([]rune(line)); n > len("tool_")+60+2+aboutLength {
+			t.Fatalf("a line has %d characters: %q", n, line)
+		}
+	}
+}
+
+// failingWriter is standard output on a disk that is full.
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// Each command whose output is lost says so and fails: a script that goes on
+// with half a list does harm.
+func TestOutputThatIsLost(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"--help", "--version", "help call", "version", "completion bash", "check demo.yaml", "check wrong.yaml",
+		"tools", "tools --json", "resources", "prompts --json", "call echo {\"text\":\"x\"}", "call echo {\"text\":\"x\"} --json",
+		"read demo://about", "read demo://about --json",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			e := newTestEnv(t, "")
+			write(t, filepath.Join(e.Dir, "demo.yaml"), "mcpServers: {}\n")
+			write(t, filepath.Join(e.Dir, "wrong.yaml"), "lisen: {}\n")
+			e.Stdout = failingWriter{}
+			if code := e.run(t.Context(), strings.Fields(args)...); code != exitFailed {
+				t.Errorf("exit code %d", code)
+			}
+			if got := e.err.String(); !strings.Contains(got, "no space left on device") {
+				t.Errorf("said %q", got)
+			}
+		})
+	}
+}
+
+// An interrupt cancels what is under way, at the server too, and says what
+// became of it.
+func TestInterruptedCommands(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"tools", "prompts", "resources", "call x", "read a:b"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			e := newTestEnv(t, "")
+			cancelled := make(chan struct{})
+			slow := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+				if req.Method == "server/discover" {
+					return mcp.NewResult([]byte(discovery))
+				}
+				e.signals <- os.Interrupt
+				<-ctx.Done()
+				close(cancelled)
+				return nil, ctx.Err()
+			})
+			url := serving(t, slow)
+			if code := e.run(t.Context(), append(strings.Fields(args), "--url", url)...); code != exitFailed {
+				t.Errorf("exit code %d", code)
+			}
+			<-cancelled
+			if got := e.err.String(); !strings.HasPrefix(got, "signalbox: interrupted: ") {
+				t.Errorf("said %q", got)
+			}
+			if e.out.String() != "" {
+				t.Errorf("printed %q", e.out)
+			}
+		})
+	}
+}
+
+// A question that nobody answers ends with the call, and a second one waits for
+// its turn and not for the first one's call.
+func TestQuestionEndsWithItsCall(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t, "")
+	c := newConsole(e.env)
+	c.asking <- struct{}{} // somebody is being asked
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	req, err := mcp.NewRequest("elicitation/create", []byte(`{"message":"m","requestedSchema":{"properties":{}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Ask(ctx, req); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the end of the call", err)
+	}
+	<-c.asking
+	if res, err := c.Ask(t.Context(), req); err != nil || string(res.Bytes()) != `{"action":"decline"}` {
+		t.Errorf("got %v, %v", res, err)
+	}
+}
+
+func TestResourceIsSaved(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, contents, file, want, err string }{
+		{"text", `{"uri":"a:b","text":"t"}`, "out", "t", ""},
+		{"bytes", `{"uri":"a:b","blob":"AP8="}`, "out", "\x00\xff", ""},
+		{"no base64", `{"uri":"a:b","blob":"*"}`, "out", "", "illegal base64 data"},
+		{"several", `{"uri":"a:b","text":"t"},{"uri":"a:c","text":"u"}`, "out", "", "it has 2 contents, and --output writes one; --json prints all"},
+		{"none", "", "out", "", "it has 0 contents"},
+		{"no folder", `{"uri":"a:b","text":"t"}`, filepath.Join("none", "out"), "", "no such file or directory"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			url := serving(t, says(map[string]string{"server/discover": discovery, "resources/read": `{"contents":[` + tt.contents + `]}`}))
+			e := newTestEnv(t, "")
+			code := e.run(t.Context(), "read", "a:b", "--url", url, "--output", tt.file)
+			path := filepath.Join(e.Dir, tt.file)
+			data, readErr := os.ReadFile(path)
+			if tt.err != "" {
+				if code != exitFailed || !strings.Contains(e.err.String(), tt.err) || readErr == nil {
+					t.Errorf("exit code %d, said %q, wrote %q", code, e.err, data)
+				}
+				return
+			}
+			info, err := os.Stat(path)
+			if code != exitOK || readErr != nil || err != nil || string(data) != tt.want {
+				t.Fatalf("exit code %d, wrote %q, %v: %s", code, data, readErr, e.err)
+			}
+			if got := info.Mode().Perm(); got&0o077 != 0 {
+				t.Errorf("others may read it: %v", got)
+			}
+		})
+	}
+}
+
+// The pipe to a client that no longer reads is let go of, so that a write which
+// waits for it ends.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	ctx, gone := context.WithCancelCause(t.Context())
+	h := hangup{w, gone}
+	if _, err := h.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("got %v, want a broken pipe", err)
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, syscall.EPIPE) || !strings.HasPrefix(cause.Error(), "the client no longer reads: ") {
+		t.Errorf("it ended with %v", cause)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := h.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("closed again: %v", err)
+	}
+	if err := (hangup{new(lockedBuffer), gone}).Close(); err != nil {
+		t.Errorf("what cannot be closed: %v", err)
+	}
+}
