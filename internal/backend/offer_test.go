@@ -1,0 +1,235 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// A list is as private and as short-lived as the most private and the shortest-
+// lived of its pages: what is offered to others is never more than the server
+// allows (requirement of 2026-07-28, server/utilities/caching; I32, M175).
+func TestPagesAreMergedHonestly(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		pages  [2]string // members besides the tools
+		public bool
+		ttl    time.Duration
+	}{
+		{"both public", [2]string{`,"cacheScope":"public","ttlMs":5000`, `,"cacheScope":"public","ttlMs":9000`}, true, 5 * time.Second},
+		{"the second is private", [2]string{`,"cacheScope":"public"`, `,"cacheScope":"private"`}, false, 0},
+		{"the first does not say", [2]string{``, `,"cacheScope":"public"`}, false, 0},
+		{"an unknown scope", [2]string{`,"cacheScope":"public"`, `,"cacheScope":"everybody"`}, false, 0},
+		{"only one says how long", [2]string{`,"ttlMs":7000`, ``}, false, 7 * time.Second},
+		{"no time at all", [2]string{`,"ttlMs":0`, `,"ttlMs":-5`}, false, 0},
+		{"longer than anybody can mean", [2]string{`,"ttlMs":99999999999`, ``}, false, time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				page := 0
+				o := &odd{shelf: newShelf(false)}
+				o.on = map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+					"tools/list": func(context.Context, mcp.Caller) (*mcp.Result, error) {
+						next := `,"nextCursor":"2"`
+						if page == 1 {
+							next = ""
+						}
+						page++
+						return mcp.NewResult(fmt.Appendf(nil, `{"tools":[{"name":"t%d"}]%s%s}`, page, tt.pages[page-1], next))
+					},
+				}
+				b, _ := follow(t, o, Config{})
+				synctest.Wait()
+				l := b.Offer().Lists[catalog.Tools]
+				if l.Public != tt.public || l.TTL != tt.ttl || len(l.Items) != 2 {
+					t.Errorf("public %v for %v with %d items, want %v for %v with 2", l.Public, l.TTL, len(l.Items), tt.public, tt.ttl)
+				}
+			})
+		})
+	}
+}
+
+// A list is asked for again when its own time is over, which is a minute where the
+// server does not say, and a second at the least; and not by itself.
+func TestHowLongAListIsBelieved(t *testing.T) {
+	for _, tt := range []struct {
+		member string
+		want   time.Duration
+	}{
+		{``, time.Minute}, {`,"ttlMs":5000`, 5 * time.Second}, {`,"ttlMs":1`, time.Second}, {`,"ttlMs":3600000`, time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := &odd{shelf: newShelf(false)}
+			o.on = map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){"tools/list": answers(`{"tools":[]%s}`, tt.member)}
+			b, _ := follow(t, o, Config{})
+			synctest.Wait()
+			for _, step := range []struct {
+				after time.Duration
+				lists int
+			}{{tt.want - time.Millisecond, 1}, {time.Millisecond, 2}} {
+				time.Sleep(step.after)
+				b.RefreshIfOld(time.Now())
+				synctest.Wait()
+				if n := o.count("tools/list"); n != step.lists {
+					t.Errorf("with %q: %d fetches, want %d", tt.member, n, step.lists)
+				}
+			}
+		})
+	}
+}
+
+// What a server acknowledges is what it tells of; one that does not say which
+// lists it means means all (2026-07-28, basic/patterns/subscriptions).
+func TestWhatAServerAgreesToTell(t *testing.T) {
+	const all = 1<<catalog.NumKinds - 1
+	for params, want := range map[string]kinds{
+		``:                     all,
+		`{}`:                   all,
+		`{"notifications":7}`:  all,
+		`{"notifications":{}}`: 0,
+		`{"notifications":{"toolsListChanged":true}}`:                                 1 << catalog.Tools,
+		`{"notifications":{"promptsListChanged":true}}`:                               1 << catalog.Prompts,
+		`{"notifications":{"resourcesListChanged":true,"toolsListChanged":false}}`:    1<<catalog.Resources | 1<<catalog.Templates,
+		`{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}}`: 1 << catalog.Tools,
+	} {
+		n, err := mcp.NewNotification("notifications/subscriptions/acknowledged", []byte(params))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newEar()
+		if err := e.Notify(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		if !e.acknowledged() || e.told() != want {
+			t.Errorf("%s: told %b (acknowledged %v), want %b", params, e.told(), e.acknowledged(), want)
+		}
+	}
+}
+
+// Each notice is about its own lists, and a notice of something else about none;
+// behind the lists there is nobody who could be asked.
+func TestEar(t *testing.T) {
+	for method, want := range map[string]kinds{
+		"notifications/tools/list_changed":     1 << catalog.Tools,
+		"notifications/prompts/list_changed":   1 << catalog.Prompts,
+		"notifications/resources/list_changed": 1<<catalog.Resources | 1<<catalog.Templates,
+		"notifications/resources/updated":      0,
+		"notifications/message":                0,
+	} {
+		e := newEar()
+		if err := e.Notify(t.Context(), &mcp.Notification{Method: method}); err != nil {
+			t.Fatal(err)
+		}
+		if got := e.take(); got != want || !e.quiet() {
+			t.Errorf("%s: changed %b, want %b", method, got, want)
+		}
+	}
+	if _, err := newEar().Ask(t.Context(), &mcp.Request{Method: "roots/list"}); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
+		t.Errorf("asked: %v", err)
+	}
+}
+
+// The scope of the lists lives as long as somebody listens in it, and ends at once
+// where a server announces nothing: its process is not kept for nothing.
+func TestScopeOfTheLists(t *testing.T) {
+	for _, announces := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var scopes []*mcp.Scope
+			s := newShelf(announces, "a")
+			h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+				if req.Method == "server/discover" {
+					scopes = append(scopes, req.Scope)
+				}
+				if last := scopes[len(scopes)-1]; req.Scope != last || req.Scope.Unrelated() != nil {
+					t.Errorf("%s in the scope %p of nobody: %v; want %p", req.Method, req.Scope, req.Scope.Unrelated() == nil, last)
+				}
+				return s.Serve(ctx, req, caller)
+			})
+			b, _ := follow(t, h, Config{})
+			if b.Name() != "shelf" {
+				t.Errorf("name %q", b.Name())
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			hasEnded := !scopes[0].OnEnd(func() {})
+			if len(scopes) != 1 || hasEnded == announces {
+				t.Errorf("announces %v: %d scopes, the first has ended: %v", announces, len(scopes), hasEnded)
+			}
+			b.Refresh()
+			synctest.Wait()
+			if want := map[bool]int{false: 2, true: 1}[announces]; len(scopes) != want {
+				t.Errorf("announces %v: %d scopes after the lists were wanted again, want %d", announces, len(scopes), want)
+			}
+		})
+	}
+}
+
+// A server that stays away is tried less and less often, but for ever; once it was
+// well for long the next failure is a first one again.
+func TestAttemptsToReachAServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tries []time.Time
+		down := true
+		s := newShelf(true, "a")
+		h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+			if req.Method == "server/discover" {
+				tries = append(tries, time.Now())
+				if down {
+					return nil, errors.New("away")
+				}
+			}
+			return s.Serve(ctx, req, caller)
+		})
+		b, _ := follow(t, h, Config{})
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if n := len(tries); n < 20 || n > 60 {
+			t.Errorf("%d attempts in ten minutes", n)
+		}
+		for i := 1; i < len(tries); i++ {
+			if gap := tries[i].Sub(tries[i-1]); gap < firstRetry/2 || gap > lastRetry {
+				t.Errorf("%v between attempts %d and %d", gap, i-1, i)
+			}
+		}
+		down = false
+		time.Sleep(5 * time.Minute)
+		wantState(t, b, Live)
+		before := len(tries)
+		s.fail(nil) // its stream of changes breaks
+		time.Sleep(firstRetry)
+		synctest.Wait()
+		if n := len(tries) - before; n != 1 {
+			t.Errorf("%d attempts right after a failure, want 1", n)
+		}
+	})
+}
+
+// An answer that is none marks the server, and takes nothing down.
+func TestAnswersThatAreNoLists(t *testing.T) {
+	for name, on := range map[string]map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+		"no result":            {"tools/list": func(context.Context, mcp.Caller) (*mcp.Result, error) { return nil, nil }}, //nolint:nilnil // what is tested
+		"no member":            {"tools/list": answers(`{"tool":[]}`)},
+		"an object":            {"tools/list": answers(`{"tools":{}}`)},
+		"no capabilities":      {"server/discover": answers(`{"supportedVersions":["2026-07-28"],"capabilities":7}`)},
+		"nothing to be called": {"server/discover": func(context.Context, mcp.Caller) (*mcp.Result, error) { return nil, nil }}, //nolint:nilnil // as above
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, _ := follow(t, &odd{shelf: newShelf(true, "a"), on: on}, Config{})
+				wantState(t, b, Down)
+				if b.Offer().Reason == "" || b.Offer().Known() {
+					t.Errorf("reason %q, known %v", b.Offer().Reason, b.Offer().Known())
+				}
+			})
+		})
+	}
+}
