@@ -1,0 +1,193 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// lister is a backend that has a tool x, a prompt p and a resource, and takes its
+// time to say so.
+func lister(name string, slow time.Duration) *zoo.HTTP {
+	list := func(text string) func(*zoo.Exchange) {
+		return func(x *zoo.Exchange) {
+			if slow > 0 {
+				select {
+				case <-time.After(slow):
+				case <-x.R.Context().Done(): // the gateway has ended
+				}
+			}
+			x.Result(text)
+		}
+	}
+	return &zoo.HTTP{Sessions: true, Capabilities: `{"tools":{},"prompts":{},"resources":{}}`, On: map[string]func(*zoo.Exchange){
+		"tools/list":               list(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`),
+		"prompts/list":             list(`{"prompts":[{"name":"p"}]}`),
+		"resources/list":           list(fmt.Sprintf(`{"resources":[{"uri":"%s://listed","name":"r"}]}`, name)),
+		"resources/templates/list": list(fmt.Sprintf(`{"resourceTemplates":[{"uriTemplate":"%s://{id}","name":"t"}]}`, name)),
+		"tools/call":               func(x *zoo.Exchange) { x.Result(fmt.Sprintf(`{"content":[],"by":%q}`, name)) },
+		"prompts/get":              func(x *zoo.Exchange) { x.Result(fmt.Sprintf(`{"messages":[],"by":%q}`, name)) },
+		"resources/read":           func(x *zoo.Exchange) { x.Result(fmt.Sprintf(`{"contents":[],"by":%q}`, name)) },
+		"completion/complete":      func(x *zoo.Exchange) { x.Result(fmt.Sprintf(`{"completion":{"values":[]},"by":%q}`, name)) },
+	}}
+}
+
+// starting returns a gateway that knows the backend "quick" and not yet "slow",
+// and how long its first lists may take.
+func starting(t *testing.T, slow time.Duration, change func(*signalbox.Config)) *signalbox.Gateway {
+	t.Helper()
+	quick, late := lister("quick", 0), lister("slow", slow)
+	way := serveBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/slow") {
+			late.ServeHTTP(w, r)
+			return
+		}
+		quick.ServeHTTP(w, r)
+	}))
+	cfg := signalbox.Config{Servers: []signalbox.Backend{
+		{Name: "quick", URL: "http://backends.test/quick"}, {Name: "slow", URL: "http://backends.test/slow"},
+	}}
+	cfg.Limits.FirstList = time.Minute
+	if change != nil {
+		change(&cfg)
+	}
+	g := newGateway(t, cfg, signalbox.Options{Transport: way})
+	synctest.Wait()
+	return g
+}
+
+// serve makes a request as a modern client does and says who has answered, after
+// how long.
+func serve(t *testing.T, g *signalbox.Gateway, method, params string) (by string, took time.Duration) {
+	t.Helper()
+	req, err := mcp.NewRequest(method, []byte(params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Client = &mcp.Peer{Version: mcp.LatestModern}
+	began := time.Now()
+	res, err := g.Serve(t.Context(), req, nil)
+	took = time.Since(began)
+	if e, ok := errors.AsType[*mcp.Error](err); ok {
+		return "error: " + e.Message, took
+	}
+	if f, ok := errors.AsType[*mcp.Fault](err); ok {
+		return "fault: " + f.Backend, took
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, by, _ = strings.Cut(string(res.Bytes()), `"by":"`)
+	by, _, _ = strings.Cut(by, `"`)
+	return by, took
+}
+
+// Right after the start a request waits for those backends alone that could bring
+// what it is for, and no longer than until they have.
+func TestFindWaitsForThoseWhoMayBringIt(t *testing.T) {
+	const slow = 10 * time.Second
+	for _, tt := range []struct {
+		name, method, params string
+		by                   string
+		took                 time.Duration
+	}{
+		{"a tool that is known", "tools/call", `{"name":"quick__x"}`, "quick", 0},
+		{"a tool that a known backend does not have", "tools/call", `{"name":"quick__nope"}`, `error: unknown tool: "quick__nope"`, 0},
+		{"a prompt that a known backend does not have", "prompts/get", `{"name":"quick__nope"}`, `error: unknown prompt: "quick__nope"`, 0},
+		{"a tool that nobody can have", "tools/call", `{"name":"nobody__x"}`, `error: unknown tool: "nobody__x"`, 0},
+		{"a tool that is coming", "tools/call", `{"name":"slow__x"}`, "slow", slow},
+		{"a prompt that is coming", "prompts/get", `{"name":"slow__p"}`, "slow", slow},
+		{"a tool that might have come", "tools/call", `{"name":"slow__nope"}`, `error: unknown tool: "slow__nope"`, slow},
+		{"a resource that is listed", "resources/read", `{"uri":"quick://listed"}`, "quick", 0},
+		{"a resource that is coming", "resources/read", `{"uri":"slow://listed"}`, "slow", slow},
+		{"a resource of a template, which may yet be listed", "resources/read", `{"uri":"quick://7"}`, "quick", slow},
+		{"a resource that nobody has", "resources/read", `{"uri":"other://x"}`, "error: unknown resource", slow},
+		{"a completion for a known prompt", "completion/complete", `{"ref":{"type":"ref/prompt","name":"quick__p"},"argument":{"name":"a","value":""}}`, "quick", 0},
+		{"a completion for a prompt that nobody can have", "completion/complete",
+			`{"ref":{"type":"ref/prompt","name":"nobody__p"},"argument":{"name":"a","value":""}}`, "error: completion/complete: ref names no", 0},
+		{"a completion for a template that is coming", "completion/complete",
+			`{"ref":{"type":"ref/resource","uri":"slow://{id}"},"argument":{"name":"id","value":""}}`, "slow", slow},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				by, took := serve(t, starting(t, slow, nil), tt.method, tt.params)
+				// Its lists come one after another: the slow one is known after several
+				// times as long.
+				if !strings.HasPrefix(by, tt.by) || (took > 0) != (tt.took > 0) || took >= time.Minute {
+					t.Errorf("%s after %v, want %s after %v", by, took, tt.by, tt.took)
+				}
+			})
+		})
+	}
+}
+
+// A backend without a prefix may bring any name, and one that renames an item
+// brings that name.
+func TestFindKnowsWhoseANameCanBe(t *testing.T) {
+	none := ""
+	for _, tt := range []struct {
+		name, tool string
+		change     func(*signalbox.Backend)
+		by         string
+		waits      bool
+	}{
+		{"no prefix", "x", func(b *signalbox.Backend) { b.Prefix = &none }, "slow", true},
+		{"no prefix, a name of another", "quick__nope", func(b *signalbox.Backend) { b.Prefix = &none }, "error: unknown tool", true},
+		{"renamed", "the_x", func(b *signalbox.Backend) { b.Rename = map[string]string{"x": "the_x"} }, "slow", true},
+		{"another prefix", "slow__x", func(b *signalbox.Backend) { p := "s."; b.Prefix = &p }, "error: unknown tool", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := starting(t, time.Second, func(cfg *signalbox.Config) { tt.change(&cfg.Servers[1]) })
+				by, took := serve(t, g, "tools/call", fmt.Sprintf(`{"name":%q}`, tt.tool))
+				if !strings.HasPrefix(by, tt.by) || (took > 0) != tt.waits {
+					t.Errorf("%s after %v, want %s, waiting: %v", by, took, tt.by, tt.waits)
+				}
+			})
+		})
+	}
+}
+
+// A backend that says nothing is waited for as long as the first lists are, and
+// then the answer says what is not known.
+func TestFindEndsWithTheFirstLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := starting(t, time.Hour, func(cfg *signalbox.Config) { cfg.Limits.FirstList = 3 * time.Second })
+		if by, took := serve(t, g, "tools/call", `{"name":"slow__x"}`); by != "fault: slow" || took != 3*time.Second {
+			t.Errorf("%s after %v, want a fault of the backend after 3s", by, took)
+		}
+		if by, took := serve(t, g, "tools/call", `{"name":"slow__x"}`); by != "fault: slow" || took != 0 {
+			t.Errorf("again: %s after %v, want the same at once", by, took)
+		}
+	})
+}
+
+// Who waits goes on with the end of the request, and with that of the gateway.
+func TestFindEndsEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := starting(t, time.Hour, nil)
+		closed := make(chan struct{})
+		go func() { // ends with the gateway
+			defer close(closed)
+			<-time.After(2 * time.Second)
+			if err := g.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		if by, took := serve(t, g, "tools/call", `{"name":"slow__x"}`); by != "fault: slow" || took != 2*time.Second {
+			t.Errorf("%s after %v, want a fault when the gateway is closed", by, took)
+		}
+		<-closed
+	})
+}
