@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,31 +146,38 @@ func TestEar(t *testing.T) {
 func TestScopeOfTheLists(t *testing.T) {
 	for _, announces := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
 			var scopes []*mcp.Scope
 			s := newShelf(announces, "a")
 			h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+				mu.Lock()
 				if req.Method == "server/discover" {
 					scopes = append(scopes, req.Scope)
 				}
 				if last := scopes[len(scopes)-1]; req.Scope != last || req.Scope.Unrelated() != nil {
 					t.Errorf("%s in the scope %p of nobody: %v; want %p", req.Method, req.Scope, req.Scope.Unrelated() == nil, last)
 				}
+				mu.Unlock()
 				return s.Serve(ctx, req, caller)
 			})
 			b, _ := follow(t, h, Config{})
 			if b.Name() != "shelf" {
 				t.Errorf("name %q", b.Name())
 			}
+			seen := func() []*mcp.Scope {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Clone(scopes)
+			}
 			time.Sleep(time.Minute)
-			synctest.Wait()
-			hasEnded := !scopes[0].OnEnd(func() {})
-			if len(scopes) != 1 || hasEnded == announces {
-				t.Errorf("announces %v: %d scopes, the first has ended: %v", announces, len(scopes), hasEnded)
+			hasEnded := !seen()[0].OnEnd(func() {})
+			if len(seen()) != 1 || hasEnded == announces {
+				t.Errorf("announces %v: %d scopes, the first has ended: %v", announces, len(seen()), hasEnded)
 			}
 			b.Refresh()
 			synctest.Wait()
-			if want := map[bool]int{false: 2, true: 1}[announces]; len(scopes) != want {
-				t.Errorf("announces %v: %d scopes after the lists were wanted again, want %d", announces, len(scopes), want)
+			if want := map[bool]int{false: 2, true: 1}[announces]; len(seen()) != want {
+				t.Errorf("announces %v: %d scopes after the lists were wanted again, want %d", announces, len(seen()), want)
 			}
 		})
 	}
@@ -177,13 +187,14 @@ func TestScopeOfTheLists(t *testing.T) {
 // well for long the next failure is a first one again.
 func TestAttemptsToReachAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var tries []time.Time
-		down := true
+		var down atomic.Bool
+		down.Store(true)
+		tries := make(chan time.Time, 1000)
 		s := newShelf(true, "a")
 		h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 			if req.Method == "server/discover" {
-				tries = append(tries, time.Now())
-				if down {
+				tries <- time.Now()
+				if down.Load() {
 					return nil, errors.New("away")
 				}
 			}
@@ -191,22 +202,24 @@ func TestAttemptsToReachAServer(t *testing.T) {
 		})
 		b, _ := follow(t, h, Config{})
 		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		if n := len(tries); n < 20 || n > 60 {
+		n := len(tries)
+		if n < 20 || n > 60 {
 			t.Errorf("%d attempts in ten minutes", n)
 		}
-		for i := 1; i < len(tries); i++ {
-			if gap := tries[i].Sub(tries[i-1]); gap < firstRetry/2 || gap > lastRetry {
+		last := <-tries
+		for i := 1; i < n; i++ {
+			next := <-tries
+			if gap := next.Sub(last); gap < firstRetry/2 || gap > lastRetry {
 				t.Errorf("%v between attempts %d and %d", gap, i-1, i)
 			}
+			last = next
 		}
-		down = false
+		down.Store(false)
 		time.Sleep(5 * time.Minute)
 		wantState(t, b, Live)
 		before := len(tries)
 		s.fail(nil) // its stream of changes breaks
 		time.Sleep(firstRetry)
-		synctest.Wait()
 		if n := len(tries) - before; n != 1 {
 			t.Errorf("%d attempts right after a failure, want 1", n)
 		}
