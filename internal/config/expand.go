@@ -60,6 +60,7 @@ func (r *reader) variable(reference string, at position, p place) string {
 	case !isVariable(name):
 		r.complain(at, p, referenceHint(reference), "%q has a reference that is not read here: ${%s}", p.name, shorten(reference))
 		return ""
+	// The first brace would end the default, and leave the rest as text.
 	case strings.Contains(fallback, "${"):
 		r.complain(at, p, "a default is plain text", "%q has a reference inside the default of ${%s}", p.name, name)
 		return ""
@@ -69,6 +70,8 @@ func (r *reader) variable(reference string, at position, p place) string {
 		value, ok = r.lookup(name)
 	}
 	switch {
+	// As in a shell with :-, and unlike one with - alone, which is not read here: a
+	// variable that is set to nothing is most often one that was not filled.
 	case hasFallback && value == "":
 		return fallback
 	case !ok:

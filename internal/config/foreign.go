@@ -37,6 +37,8 @@ func foreignServerKeys() []foreign {
 		display  = "it says how a client shows the server"
 	)
 	return []foreign{
+		// What is passed over is about the user of a client, not about the server. To refuse
+		// it would make people keep two files that say the same.
 		{"description", true, display},
 		{"alwaysAllow", true, approval},
 		{"autoApprove", true, approval},
@@ -46,6 +48,8 @@ func foreignServerKeys() []foreign {
 		{"version", true, "it says where an editor has the entry from"},
 		{"dev", true, "it is for developing the server in an editor"},
 
+		// Other names of what is read here. They are not taken for it: a file in which both
+		// stand would have two meanings, and which one counts would depend on the reader.
 		{"serverUrl", false, `write "url"`},
 		{"httpUrl", false, `write "url"`},
 		{"transport", false, `write "type"`},
@@ -56,10 +60,13 @@ func foreignServerKeys() []foreign {
 		{"excludeTools", false, `write "exclude"`},
 		{"disabledTools", false, `write "exclude"`},
 		{"networkTimeout", false, `write "timeout"`},
+		// What the server would get, elsewhere, from a file, a program or a sign-in. Without
+		// it the server starts and fails much later, for a reason that nobody sees.
 		{"envFile", false, `write the variables in "env"; ${NAME} takes one from the gateway's own environment`},
 		{"headersHelper", false, `write "headers"; ${NAME} takes a value from the environment`},
 		{"oauth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`},
 		{"auth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`},
+		// To drop a protection in silence would be the worst answer of all.
 		{"sandbox", false, "the gateway runs the command as it is; put a sandbox into the command"},
 		{"sandboxEnabled", false, "the gateway runs the command as it is; put a sandbox into the command"},
 		{"watchPaths", false, "the gateway does not restart a server when files change; remove it"},
@@ -69,6 +76,8 @@ func foreignServerKeys() []foreign {
 // foreignConfigKeys are the keys beside the servers.
 func foreignConfigKeys() []foreign {
 	others := []foreign{
+		// The list itself asks for nothing; a reference to it does, and is refused where it
+		// stands.
 		{"inputs", true, "they are what an editor asks its user for"},
 		{"globalShortcut", true, "it is a client's setting"},
 		{"preferences", true, "it is a client's setting"},

@@ -50,6 +50,8 @@ func (r *reader) text(n node, p place) (string, bool) {
 	hint := ""
 	switch n.kind {
 	case kindBool, kindInteger, kindFloat:
+		// YAML made a number or boolean of what was meant as text. To take it as written
+		// would turn 0x10 and 1_000 into what nobody wrote, so the author decides.
 		hint = "put it in quotes"
 	case kindNull:
 		hint = `write "" for an empty one`
@@ -196,6 +198,7 @@ func boolean() form[bool] {
 				r.wrongKind(n, p, "true or false", booleanHint(n))
 				return
 			}
+			// The syntax has no other way to write one: YAML 1.2 has no yes and no on.
 			*into = n.text == "true"
 		},
 		schema: schemaOf("boolean"),
@@ -241,6 +244,7 @@ func measure[F ~int64](want, pattern string, parse func(string) (F, error), hint
 				r.wrongKind(n, p, want, hint("", nil))
 				return
 			}
+			// A word and not zero or minus one: those are what a program writes by mistake.
 			if n.text == none {
 				*into = noLimit
 				return
@@ -266,6 +270,8 @@ func count() form[int] {
 				return
 			}
 			v, err := strconv.Atoi(n.text)
+			// A zero would be a gateway that serves nobody, or one without a limit, as each
+			// reader likes.
 			if err != nil || v <= 0 || n.kind != kindInteger {
 				r.complain(n.at, p, countHint(n), "%q wants a whole number above zero", p.name)
 				return
@@ -294,6 +300,7 @@ func optional[F any](of form[F]) form[*F] {
 	return form[*F]{
 		want: of.want,
 		read: func(r *reader, n node, p place, into **F) {
+			// Also where it could not be read: what was there is not the default.
 			var v F
 			of.read(r, n, p, &v)
 			*into = &v
@@ -313,6 +320,7 @@ func listOf[F any](of form[F]) form[[]F] {
 			}
 			list := make([]F, len(n.items))
 			for i, item := range n.items {
+				// Before it is read: what is wrong with it is said with its place.
 				r.where[p.item(i).path] = item.at
 				of.read(r, item, p.item(i), &list[i])
 			}
@@ -346,6 +354,7 @@ func mapOf[F any](of form[F]) form[map[string]F] {
 			r.eachMember(n, p, `write "NAME: VALUE" for each`, func(name string, n node, p place) {
 				var v F
 				of.read(r, n, p, &v)
+				// A repeated key has been refused before: the first one is not overwritten.
 				m[name] = v
 			})
 			*into = m

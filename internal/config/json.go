@@ -37,6 +37,7 @@ func parseJSON(data []byte) (node, *syntaxError) {
 }
 
 func jsonError(source, text []byte, err error) *syntaxError {
+	// Where the text just ends, the decoder gives no place, or that of the beginning.
 	offset := len(text)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) > 0 {
 		offset = int(syntax.Offset) - 1
@@ -54,6 +55,7 @@ func jsonError(source, text []byte, err error) *syntaxError {
 		at.message = errTooDeep.Error()
 		return at
 	}
+	// The decoder speaks of the bracket; the mistake is what stands before it.
 	if before := bytes.TrimRight(text[:min(offset, len(text))], " \t\r\n"); bytes.HasSuffix(before, []byte(",")) {
 		at.hint = "no comma may stand before a closing bracket"
 	}
@@ -83,6 +85,7 @@ func blankComments(data []byte) []byte {
 func stringLength(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
+		// The next character belongs to this one, also where it is a quote.
 		case '\\':
 			i++
 		case '"', '\n':
@@ -99,6 +102,7 @@ func blank(text []byte, n int) {
 		n = len(text)
 	}
 	for i := range text[:n] {
+		// Lines stay lines, so that places behind a comment are right.
 		if text[i] != '\n' && text[i] != '\r' {
 			text[i] = ' '
 		}
@@ -126,6 +130,7 @@ func (r *jsonReader) value(depth int) (node, error) {
 	n := node{at: at}
 	switch token := token.(type) {
 	case json.Delim:
+		// Brackets that close are read by inside itself and never seen here.
 		err = r.inside(&n, token, depth)
 	case string:
 		n.kind, n.text = kindText, token
@@ -192,6 +197,8 @@ func (r *jsonReader) next() position {
 
 // numberKind tells whole numbers from others by how they are written.
 func numberKind(text string) kind {
+	// 1e3 is a whole number to a reader of numbers, and to a person who counts sessions
+	// most likely a slip.
 	if strings.ContainsAny(text, ".eE") {
 		return kindFloat
 	}

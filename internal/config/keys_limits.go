@@ -10,68 +10,105 @@ func limitKeys() []key[Limits] {
 	return append(sizeKeys(), append(countKeys(), timeKeys()...)...)
 }
 
+// What a message may weigh. Each bound is far above what the tools of this field
+// send, and low enough that as many of them as may be in flight fit into memory.
 func sizeKeys() []key[Limits] {
 	return []key[Limits]{
+		// An argument can be a whole file; more than this is no argument any more. Other
+		// servers of the field draw the line here, too.
 		field("requestBody", size(), func(l *Limits) *int64 { return &l.RequestBody }, "4MiB",
 			"The body of a client's request."),
+		// Tokens with many claims and the mirrored arguments of a call stand there.
 		field("requestHeaders", size(), func(l *Limits) *int64 { return &l.RequestHeaders }, "64KiB",
 			"The header of a client's request."),
+		// A list of a thousand tools with their schemas, or one picture in base64.
 		field("backendMessage", size(), func(l *Limits) *int64 { return &l.BackendMessage }, "16MiB",
 			"One message of a backend."),
+		// A client shows it to a model for every question, so a larger one is a mistake or
+		// an attack before it is a problem of memory.
 		field("schema", size(), func(l *Limits) *int64 { return &l.Schema }, "256KiB",
 			"The schema of one tool. A tool with a larger one is not offered."),
+		// What is longer is not a line but data that a program prints.
 		field("logLine", size(), func(l *Limits) *int64 { return &l.LogLine }, "8KiB",
 			"One line that a backend writes to its standard error. The rest of a longer one is dropped."),
 	}
 }
 
+// How many there may be of what costs memory, time or a process for each.
 func countKeys() []key[Limits] {
 	return []key[Limits]{
+		// Parsers and validators that call themselves for each level run out of stack far
+		// below their bound of bytes.
 		field("depth", count(), func(l *Limits) *int { return &l.Depth }, "128",
 			"How deep the values of a message may nest."),
+		// Each member costs more memory than its bytes, in whatever reads the message.
 		field("members", count(), func(l *Limits) *int { return &l.Members }, "100000",
 			"How many members the objects of a message may have in all."),
+		// Only 2025-03-26 has batches, and nothing in the field sends large ones.
 		field("batch", count(), func(l *Limits) *int { return &l.Batch }, "100",
 			"How many messages a batch may have."),
+		// No client works with as many; a list that never ends would be kept whole.
 		field("toolsPerBackend", count(), func(l *Limits) *int { return &l.ToolsPerBackend }, "2000",
 			"How many tools of a backend are offered, and how many resources, templates and prompts."),
+		// A server whose cursor leads back to itself ends here.
 		field("pages", count(), func(l *Limits) *int { return &l.Pages }, "200",
 			"How many pages of a backend's list are fetched."),
+		// A server that asks for more input after each answer ends here, and the person who
+		// is asked is not worn out until the answer is yes.
 		field("rounds", count(), func(l *Limits) *int { return &l.Rounds }, "10",
 			"How often a backend may ask for input during one call."),
+		// A bound of memory for all of them together; one principal has fewer.
 		field("sessions", count(), func(l *Limits) *int { return &l.Sessions }, "20000",
 			"How many sessions there may be."),
+		// One that forgets its session on each start must not lock out the others.
 		field("sessionsPerPrincipal", count(), func(l *Limits) *int { return &l.SessionsPerPrincipal }, "100",
 			"How many sessions one principal may have."),
+		// A client needs one or two; one that loses its connections leaves some behind that
+		// are not yet known to be dead.
 		field("streamsPerSession", count(), func(l *Limits) *int { return &l.StreamsPerSession }, "16",
 			"How many open streams a session may have."),
+		// A model calls a handful of tools at once.
 		field("inFlightPerSession", count(), func(l *Limits) *int { return &l.InFlightPerSession }, "64",
 			"How many requests of a session may be in flight."),
+		// Without sessions this is the only bound for one caller. One principal can be a
+		// whole team behind one token.
 		field("inFlightPerPrincipal", count(), func(l *Limits) *int { return &l.InFlightPerPrincipal }, "1024",
 			"How many requests without a session one principal may have in flight, and how many subscriptions besides. Without \"auth\" everybody is one principal."),
+		// Each is a process or a connection of a server that nobody here has written.
 		field("backendSessions", count(), func(l *Limits) *int { return &l.BackendSessions }, "64",
 			"How many sessions or processes of one legacy backend may be open for clients without sessions."),
+		// Sessions of clients start them, so that this bounds what strangers can start.
 		field("processes", count(), func(l *Limits) *int { return &l.Processes }, "64",
 			"How many processes of one stdio server there may be at a time."),
 	}
 }
 
+// How long somebody else may keep what is held for them.
 func timeKeys() []key[Limits] {
 	return []key[Limits]{
+		// People leave for lunch and come back to the same window. A client whose session is
+		// gone begins a new one.
 		field("sessionIdle", duration(), func(l *Limits) *time.Duration { return &l.SessionIdle }, "30m",
 			"How long a session lives without a request or an open stream."),
+		// A handshake is two requests of one program.
 		field("sessionUninitialized", duration(), func(l *Limits) *time.Duration { return &l.SessionUninitialized }, "30s",
 			"How long a session lives whose client does not complete the handshake."),
+		// Where the official clients give up by default: an answer after that reaches nobody.
 		field("callIdle", duration(), func(l *Limits) *time.Duration { return &l.CallIdle }, "60s",
 			"How long a call may go without a sign of life from the backend. It stands still while a client is asked something."),
+		// Progress can go on for ever, and the slot of the call with it.
 		field("callMax", duration(), func(l *Limits) *time.Duration { return &l.CallMax }, "10m",
 			"The longest that a call may take in all."),
+		// The first list after a start would be empty; a person waits this long for one.
 		field("firstList", duration(), func(l *Limits) *time.Duration { return &l.FirstList }, "2s",
 			"How long the first list waits for backends that have not answered yet."),
+		// Longer than a name service and a handshake take on a bad line.
 		field("connect", duration(), func(l *Limits) *time.Duration { return &l.Connect }, "10s",
 			"How long reaching a backend may take."),
+		// A client that reads nothing holds the memory of what it was sent.
 		field("write", duration(), func(l *Limits) *time.Duration { return &l.Write }, "10s",
 			"How long writing one piece of an answer may take before its client counts as gone."),
+		// Slower than this is no network but somebody who wants to hold a connection.
 		field("headerRead", duration(), func(l *Limits) *time.Duration { return &l.HeaderRead }, "5s",
 			"How long a client may take to send the header of a request."),
 	}

@@ -15,8 +15,11 @@ import (
 // signalbox.json, else .mcp.json, the project file of clients. It reports false
 // where there is none of them.
 func Find(dir string) (path string, ok bool) {
+	// Ours first: a folder that has both was given the gateway for a reason.
 	for _, name := range []string{"signalbox.yaml", "signalbox.json", ".mcp.json"} {
 		path := filepath.Join(dir, name)
+		// A file that cannot be opened counts: to take the next one would serve what nobody
+		// meant.
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			return path, true
 		}
@@ -43,6 +46,7 @@ func Load(path string, env Lookup) (*Config, error) {
 // Config that is returned has been validated. It does not hold on to data.
 func Parse(name string, data []byte, env Lookup) (*Config, error) {
 	r := &reader{file: name, lookup: env, where: make(map[string]position)}
+	// YAML takes nearly all JSON, so that a pipe or a file without an extension is read.
 	extension := strings.ToLower(filepath.Ext(name))
 	root, syntax := parseTree(data, extension == ".json" || extension == ".jsonc")
 	if syntax != nil {
@@ -67,6 +71,7 @@ const (
 
 // config reads the root of a file.
 func (r *reader) config(root node, into *Config) {
+	// Everything else that could be said would follow from it.
 	if root.kind != kindMapping {
 		r.complain(root.at, place{}, `write the servers below "mcpServers"`, "a config is a mapping, not %s", root.kind)
 		return

@@ -22,6 +22,8 @@ func nearest(word string, candidates []string) string {
 	// letters a guess misleads more than it helps.
 	best, limit := "", max(1, len(word)/3)+1
 	for _, c := range candidates {
+		// Strictly nearer: of two that are as near the first of the table is offered, which is
+		// the more common one.
 		if d := distance(word, plain(c)); d < limit {
 			best, limit = c, d
 		}

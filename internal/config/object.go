@@ -42,6 +42,8 @@ func field[T, F any](name string, of form[F], at func(*T) *F, def, doc string) k
 			}
 			// The default is read as if it stood in the file, so that the documents
 			// cannot say another one.
+			// Zero is the only way to say nothing in a Config, so no form reads anything as zero
+			// that is not the default.
 			if def != "" && reflect.ValueOf(at(into)).Elem().IsZero() {
 				of.read(&reader{}, node{kind: defaultKind(def), text: def}, place{name: name}, at(into))
 			}
@@ -87,6 +89,7 @@ func object[T any](keys []key[T], others []foreign) form[T] {
 		want: "a mapping",
 		read: func(r *reader, n node, p place, into *T) {
 			r.eachMember(n, p, keysHint(keyNames(keys)), func(name string, n node, at place) {
+				// Case counts: other programs that read the file are as strict, and would not see it.
 				i := slices.IndexFunc(keys, func(k key[T]) bool { return k.name == name })
 				if i < 0 {
 					r.unknownKey(name, r.where[at.path], at, keyNames(keys), others)
@@ -149,6 +152,7 @@ func objectSchema[T any](keys []key[T], others []foreign) *jsonschema.Schema {
 		Properties:           make(map[string]*jsonschema.Schema),
 		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 	}
+	// In the order of the table, which is that of the documents: editors offer keys so.
 	for _, k := range keys {
 		s.Properties[k.name] = k.schema()
 		s.PropertyOrder = append(s.PropertyOrder, k.name)
@@ -170,6 +174,7 @@ func (r *reader) eachMember(n node, p place, hint string, f func(name string, n 
 		r.wrongKind(n, p, "a mapping", hint)
 		return
 	}
+	// Not the map of places, which knows paths of other mappings and of a first reading.
 	seen := make(map[string]position)
 	for _, m := range n.members {
 		at := p.key(m.key)

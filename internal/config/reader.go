@@ -49,6 +49,7 @@ func (r *reader) wrongKind(n node, p place, want, hint string) {
 // resolve makes a path that is relative in the file one that leads to the same
 // place from here.
 func (r *reader) resolve(path string) string {
+	// An empty path says that there is none, and not the folder of the file.
 	if path == "" || filepath.IsAbs(path) {
 		return path
 	}
@@ -68,6 +69,7 @@ func (r *reader) judge(c *Config) {
 func (r *reader) placed(found, known Problems) Problems {
 	var placed Problems
 	for _, p := range found {
+		// A value that was refused is zero in the Config, and would be missed a second time.
 		if known.touch(p.Path) {
 			continue
 		}
@@ -80,6 +82,7 @@ func (r *reader) placed(found, known Problems) Problems {
 
 // nearestPosition is where a path, or what it is nearest below, stands.
 func (r *reader) nearestPosition(path string) position {
+	// What is missing has no place; what it is missing from has one.
 	for ; path != ""; path = parent(path) {
 		if at, ok := r.where[path]; ok {
 			return at

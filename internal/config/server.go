@@ -96,5 +96,6 @@ func (s *Server) Offers(name string) bool {
 	if slices.ContainsFunc(s.Exclude, matches) {
 		return false
 	}
+	// No include is every name and not none: a file that says nothing offers everything.
 	return len(s.Include) == 0 || slices.ContainsFunc(s.Include, matches)
 }

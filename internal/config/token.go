@@ -36,6 +36,7 @@ func bearerToken() form[Token] {
 }
 
 func (r *reader) tokenFromEnv(name string, at position, p place) Secret {
+	// It may well be the token itself, so it is not shown.
 	if !isVariable(name) {
 		r.complain(at, p, "write the name alone, without $", "%q wants the name of an environment variable", p.name)
 		return Secret{}
@@ -64,6 +65,7 @@ func (r *reader) tokenFromFile(path string, at position, p place) Secret {
 // readToken reads a file that holds nothing but a token, or says what is wrong
 // with it. Its content is in no message.
 func readToken(path string) (value Secret, problem, hint string) {
+	// Before it is opened: a pipe would be waited for, and a device can have effects.
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:

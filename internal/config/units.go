@@ -47,6 +47,7 @@ func parseBytes(text string) (int64, error) {
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
 		switch {
+		// Multiplied it would be small or negative, and a limit that nobody set.
 		case errors.Is(err, strconv.ErrRange) || err == nil && n > math.MaxInt64/unit.size:
 			return 0, errTooLarge
 		case err != nil || digits[0] == '+':
@@ -79,6 +80,7 @@ func parseDuration(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	switch {
+	// A sign is not in the schema either, where an editor would mark it.
 	case err != nil || text[0] == '+':
 		return 0, errNotATime
 	case d <= 0:

@@ -52,11 +52,14 @@ func checkListen(c *Config, j *judge) {
 		return
 	}
 	p := place{}.key("listen")
+	// Only the form is judged. Whether a name resolves or a port is free is known when
+	// somebody listens, and can be otherwise a moment later.
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		j.complain(p, `write host:port, such as "127.0.0.1:7777"`, "%q is not an address", p.name)
 		return
 	}
+	// A port by its name would depend on a table of the machine.
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		j.complain(p, "0 takes a free one", "%q wants a port from 0 to 65535", p.name)
 	}
@@ -73,6 +76,7 @@ func isLoopback(host string) bool {
 		return true
 	}
 	addr, err := netip.ParseAddr(host)
+	// An IPv4 address can be written as one of IPv6.
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
@@ -80,6 +84,7 @@ func checkPath(c *Config, j *judge) {
 	p := place{}.key("path")
 	switch {
 	case c.Path == "":
+	// Whatever a router, a proxy or a client would rewrite on the way.
 	case c.Path[0] != '/' || strings.ContainsAny(c.Path, "?#%{} ") || path.Clean(c.Path) != c.Path:
 		j.complain(p, `such as "/mcp"`, "%q wants a plain URL path that begins with /", p.name)
 	case slices.Contains(operations(), c.Path):
@@ -107,6 +112,8 @@ func checkOrigins(c *Config, j *judge) {
 	list := place{}.key("allowedOrigins")
 	for i, origin := range c.AllowedOrigins {
 		u, err := url.Parse(origin)
+		// Browsers send nothing else. A star would let every page of the web in, and null
+		// every file that somebody opens.
 		if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || strings.Contains(origin, "*") {
 			j.complain(list.item(i), `write scheme://host, such as "https://app.example.com"`, "%q is not an origin", list.item(i).name)
 		}
@@ -157,6 +164,7 @@ func checkTokens(c *Config, j *judge) {
 			j.complain(p, sameTokenHint(c.Auth.Tokens[first], token), "%q and %q are one token", list.item(first).name, p.name)
 		}
 	}
+	// Whoever wrote both believes one of them, and it is not known which.
 	if len(c.Auth.Tokens) > 0 && c.AllowUnauthenticated {
 		p := place{}.key("allowUnauthenticated")
 		j.complain(p, "remove one of them", `%q contradicts "auth"`, p.name)
@@ -204,6 +212,7 @@ func checkPrefixes(c *Config, j *judge) {
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		prefix := s.NamePrefix()
+		// The empty prefix makes no promise that names are apart; conflict says who gets them.
 		if s.Disabled || prefix == "" {
 			continue
 		}

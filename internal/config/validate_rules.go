@@ -87,6 +87,7 @@ func checkFilters(s *Server, p place, j *judge) {
 	lists := newRuleLists(s, p)
 	checkWithin(s.Include, lists.atInclude, j)
 	checkWithin(s.Exclude, lists.atExclude, j)
+	// Of several, the others are what adds nothing to it.
 	if len(s.Include) == 1 && covers(s.Include[0], anything) {
 		j.note(lists.atInclude.item(0), "", `%.80q includes everything, as it would be without "include"`, s.Include[0])
 	}
@@ -175,6 +176,7 @@ func checkRenames(s *Server, p place, j *judge) {
 	owner := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(s.Rename)) {
 		at, to := p.key(name), s.Rename[name]
+		// There are clients that refuse the whole list for one name that they do not take.
 		if to == "" || !isName(to, maxToolName) {
 			j.complain(at, "letters, digits, _ - . and up to 128 of them", "%.160q cannot be the name of a tool", to)
 		}
@@ -191,6 +193,7 @@ func checkRenames(s *Server, p place, j *judge) {
 
 // checkRenamed wants what is renamed to be one name, and offered.
 func checkRenamed(s *Server, name string, at place, j *judge) {
+	// Exclude counts for more, so that it is what hides a name where both would.
 	excluded := slices.IndexFunc(s.Exclude, func(pattern string) bool { return match(pattern, name) })
 	switch {
 	case name == "":

@@ -43,6 +43,8 @@ func checkServers(c *Config, j *judge) {
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		p := place{}.key(serversKey).key(s.Name)
+		// Also where a prefix of its own stands before the tools: the name is in logs, in
+		// metrics and in what instructions are headed by.
 		if s.Name == "" || !isName(s.Name, maxServerName) {
 			const hint = "names of tools begin with it: letters, digits, _ - . and up to 64 of them"
 			j.complain(p, hint, "%.80q cannot be the name of a server", s.Name)
@@ -66,6 +68,7 @@ func checkServers(c *Config, j *judge) {
 func checkTransport(s *Server, p place, j *judge) {
 	checkWord(j, p.key("type"), s.Type, TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE)
 	switch {
+	// The other programs that read the file decide this in different ways.
 	case s.Command != "" && s.URL != "":
 		j.complain(p, "remove one of them", `%q has both "command" and "url"`, p.name)
 	case s.Command == "" && s.URL == "":
@@ -133,8 +136,10 @@ func checkURL(s *Server, p place, j *judge) {
 		j.complain(p, anAddress, "%q names no host", p.name)
 	case !isPort(u.Port()):
 		j.complain(p, "", "%q wants a port from 1 to 65535", p.name)
+	// It would be in logs, in errors and in what /status shows.
 	case u.User != nil:
 		j.complain(p, `write an Authorization header in "headers"`, "%q has a user or password in it", p.name)
+	// Most often a character of a secret that wanted to be escaped.
 	case u.Fragment != "":
 		j.complain(p, "remove it", "%q has a fragment (#), which is never sent", p.name)
 	}
@@ -163,8 +168,11 @@ func checkHeaders(s *Server, p place, j *judge) {
 		switch value := s.Headers[name].Reveal(); {
 		case !isToken(name):
 			j.complain(at, `write NAME: "VALUE"`, "%q cannot be the name of a header", beginning(name, isTokenRune))
+		// With a fixed value the session, the revision or the length of a message would be
+		// untrue for every request but one.
 		case isReserved(name):
 			j.complain(at, "remove it", "the header %s is set by the gateway", name)
+		// To a server they are one header, with one of the two values or both.
 		case seen[lower]:
 			j.complain(at, "", "the header %s stands here twice, in two spellings", name)
 		case strings.ContainsFunc(value, isControl):
@@ -224,6 +232,7 @@ func checkEnv(s *Server, p place, j *judge) {
 // checkEra refuses a pin that the transport cannot keep.
 func checkEra(s *Server, p place, j *judge) {
 	checkWord(j, p.key("era"), s.Era, eras()...)
+	// That transport is the one of 2024-11-05, and no later revision has it.
 	if s.Type == TypeSSE && isModern(s.Era) {
 		j.complain(p.key("era"), "", "the type sse belongs to the legacy era, and cannot be pinned to %s", s.Era)
 	}

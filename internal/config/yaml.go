@@ -20,6 +20,7 @@ import (
 // refused: with them what a line means stands on another line.
 func parseYAML(data []byte) (node, *syntaxError) {
 	r := newYAMLReader(data)
+	// The parser is given tokens, so that their nesting is known before it runs.
 	tokens := lexer.Tokenize(string(data))
 	if err := r.checkDepth(tokens); err != nil {
 		return node{}, r.syntaxError(err)
@@ -106,6 +107,7 @@ func (r *yamlReader) position(tk *token.Token) position {
 func (r *yamlReader) checkDepth(tokens token.Tokens) error {
 	brackets, marks, line := 0, 0, 0
 	for _, tk := range tokens {
+		// Marks nest on one line only; brackets do so across lines.
 		if tk.Position.Line != line {
 			line, marks = tk.Position.Line, 0
 		}
@@ -130,6 +132,7 @@ func (r *yamlReader) document(file *ast.File) (node, error) {
 	var body ast.Node
 	for _, doc := range file.Docs {
 		switch {
+		// What a %YAML line or a comment makes is a document to the parser and none to people.
 		case doc.Body == nil, doc.Body.Type() == ast.DirectiveType, doc.Body.Type() == ast.CommentType:
 			continue
 		case body != nil:
@@ -137,6 +140,7 @@ func (r *yamlReader) document(file *ast.File) (node, error) {
 		}
 		body = doc.Body
 	}
+	// An empty file is a value that is not there, which is told at the root.
 	if body == nil {
 		return node{at: position{1, 1}}, nil
 	}
@@ -160,8 +164,10 @@ func (r *yamlReader) node(n ast.Node, depth int) (node, error) {
 	case *ast.LiteralNode:
 		return node{at: at, kind: kindText, text: n.Value.Value}, nil
 	case *ast.BoolNode:
+		// In one spelling, whatever the file has: True and TRUE are booleans of YAML, too.
 		return node{at: at, kind: kindBool, text: fmt.Sprint(n.Value)}, nil
 	case *ast.IntegerNode:
+		// In decimal: 0x10 is a number like any other to what reads it.
 		return node{at: at, kind: kindInteger, text: fmt.Sprint(n.Value)}, nil
 	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		return node{at: at, kind: kindFloat, text: n.GetToken().Value}, nil
@@ -205,6 +211,7 @@ func (r *yamlReader) mapping(n *ast.MappingNode, at position, depth int) (node, 
 		if err != nil {
 			return node{}, err
 		}
+		// Where a mapping begins is where its first key does.
 		if i == 0 && !n.IsFlowStyle {
 			mapping.at = m.at // the token of a mapping in lines is its first colon
 		}
@@ -215,6 +222,7 @@ func (r *yamlReader) mapping(n *ast.MappingNode, at position, depth int) (node, 
 
 func (r *yamlReader) member(n *ast.MappingValueNode, depth int) (member, error) {
 	var key ast.Node = n.Key
+	// The form with a question mark, which is how YAML writes keys that are no words.
 	if explicit, ok := key.(*ast.MappingKeyNode); ok {
 		key = explicit.Value
 	}
@@ -229,6 +237,7 @@ func (r *yamlReader) member(n *ast.MappingValueNode, depth int) (member, error) 
 	if name.kind != kindText {
 		m.key = key.GetToken().Value // a number as it is written
 	}
+	// Deeper by one, also for keys: both are levels that something calls itself for.
 	m.value, err = r.node(n.Value, depth+1)
 	return m, err
 }
