@@ -49,11 +49,15 @@ func starting(t *testing.T, slow time.Duration, change func(*signalbox.Config)) 
 	t.Helper()
 	quick, late := lister("quick", 0), lister("slow", slow)
 	way := serveBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/slow") {
+		switch r.URL.Path {
+		case "/slow":
 			late.ServeHTTP(w, r)
-			return
+		case "/broken":
+			<-time.After(time.Second)
+			http.Error(w, "no", http.StatusInternalServerError)
+		default:
+			quick.ServeHTTP(w, r)
 		}
-		quick.ServeHTTP(w, r)
 	}))
 	cfg := signalbox.Config{Servers: []signalbox.Backend{
 		{Name: "quick", URL: "http://backends.test/quick"}, {Name: "slow", URL: "http://backends.test/slow"},
@@ -169,6 +173,19 @@ func TestFindEndsWithTheFirstLists(t *testing.T) {
 		}
 		if by, took := serve(t, g, "tools/call", `{"name":"slow__x"}`); by != "fault: slow" || took != 0 {
 			t.Errorf("again: %s after %v, want the same at once", by, took)
+		}
+	})
+}
+
+// A backend that turns out to have nothing is not waited for any longer, though no
+// list has changed by that.
+func TestFindHearsThatThereIsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := starting(t, time.Hour, func(cfg *signalbox.Config) {
+			cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: "broken", URL: "http://backends.test/broken"})
+		})
+		if by, took := serve(t, g, "tools/call", `{"name":"broken__x"}`); by != "fault: broken" || took == 0 || took > 30*time.Second {
+			t.Errorf("%s after %v, want a fault of the backend as soon as it has failed", by, took)
 		}
 	})
 }
