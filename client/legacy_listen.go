@@ -18,6 +18,16 @@ func (l *legacy) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 	if err != nil {
 		return err
 	}
+	err = l.listenOnce(ctx, want, req, sink)
+	if isRejected(err, sessionGone) {
+		// The session was lost before anything was promised, as with a call that the
+		// server has not looked at: there is nothing to be told of but in the next.
+		err = l.listenOnce(ctx, want, req, sink)
+	}
+	return err
+}
+
+func (l *legacy) listenOnce(ctx context.Context, want filter, req *mcp.Request, sink mcp.Caller) error {
 	s, done, err := l.listened(ctx, req)
 	if err != nil {
 		return err
@@ -60,10 +70,11 @@ func (l *legacy) listened(ctx context.Context, req *mcp.Request) (*legacySession
 // the reason there.
 func (s *legacySession) listen(ctx context.Context, want filter, sink mcp.Caller) error {
 	promised, deafness := want.lists()&s.promises(), s.wire.deafness()
-	if isClosed(deafness) {
-		if err := s.lossCause(); err != nil {
-			return err // nothing was acknowledged: the listen begins with the next session
-		}
+	deaf := isClosed(deafness) // looked at first: then what ended it is known below
+	if err := s.lossCause(); err != nil {
+		return &rejected{why: sessionGone, err: err}
+	}
+	if deaf {
 		promised = 0
 	}
 	if promised == 0 {

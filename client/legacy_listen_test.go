@@ -59,6 +59,7 @@ func TestListenSeesTheEndOfTheSessionInAnyOrder(t *testing.T) {
 		acks           []string
 	}{
 		{"both before", []event{end, deafen}, nil, errLost, nil},
+		{"the session before", []event{end}, nil, errLost, nil},
 		{"both meanwhile", nil, []event{end, deafen}, errLost, []string{told}},
 		{"only the session", nil, []event{end}, errLost, []string{told}},
 		{"only the stream", nil, []event{deafen}, errDeaf, []string{told}},
