@@ -18,7 +18,9 @@ const (
 )
 
 // circuit keeps a child that dies again and again from being started each time
-// somebody asks.
+// somebody asks: a start costs the machine more than an answer, and a model that
+// meets an error tries again at once (fault 49). It opens for a time, never for
+// good: what made the child die may be mended without us.
 type circuit struct {
 	mu     sync.Mutex
 	deaths []time.Time // within the window, oldest first
@@ -27,14 +29,16 @@ type circuit struct {
 
 func newCircuit() *circuit { return &circuit{} }
 
-// died notes that a child ended which nobody had ended.
+// died notes that a child ended which nobody had ended. What we ended ourselves, or
+// what ended after a call on purpose, is no sign of trouble and is not noted.
 func (c *circuit) died(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.deaths = append(c.recentLocked(now), now)
 }
 
-// explain notes how the child ended.
+// explain notes how the child ended. It stands in the errors of the time in which
+// nothing is started: that nothing is started is not what is to be mended.
 func (c *circuit) explain(how string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,6 +66,8 @@ func (c *circuit) admit(now time.Time) (time.Duration, error) {
 	return max(due.Sub(now), 0), nil
 }
 
+// recentLocked drops what is out of the window, so that the list cannot grow beyond
+// the deaths that count.
 func (c *circuit) recentLocked(now time.Time) []time.Time {
 	for len(c.deaths) > 0 && now.Sub(c.deaths[0]) >= circuitWindow {
 		c.deaths = c.deaths[1:]

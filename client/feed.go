@@ -12,7 +12,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// changes is a set of lists that have changed: a level, not a count.
+// changes is a set of lists that have changed: a level, not a count. However
+// often a list changes before somebody looks, it is fetched once; and because a
+// mark stays until it is taken, what changes during the fetch is seen after it.
 type changes uint8
 
 const (
@@ -44,6 +46,8 @@ type filter struct {
 	URIs      []string `json:"resourceSubscriptions,omitzero"`
 }
 
+// parseFilter reads what a listen asks for. It is read leniently in what is there
+// and strictly in its kind: a list of a later revision is not ours to refuse.
 func parseFilter(params *mcp.Object) (filter, error) {
 	var f filter
 	raw := params.Raw(mcp.FieldNotifications)
@@ -56,6 +60,8 @@ func parseFilter(params *mcp.Object) (filter, error) {
 	return f, nil
 }
 
+// lists returns the lists that the filter names; URIs are not lists, and a legacy
+// server has to be asked for each of them by another request.
 func (f filter) lists() changes {
 	var c changes
 	if f.Tools {
@@ -101,6 +107,8 @@ func (c changes) tell(ctx context.Context, sink mcp.Caller) error {
 }
 
 // feed tells the listens of one session of its changes. The zero value is ready.
+// It holds no messages, so that a slow listener costs no memory, and a stream that
+// announces changes without end cannot fill anything.
 type feed struct {
 	mu  sync.Mutex
 	out map[*listener]struct{}
@@ -114,6 +122,8 @@ type listener struct {
 	dirty changes // guarded by feed.mu
 }
 
+// add registers a listen. It is done before the listen is acknowledged: what
+// changes in between is told, rather than lost in a gap that nobody knows of.
 func (f *feed) add(want changes) *listener {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -51,8 +51,9 @@ func (f *flight) run(ctx context.Context, call *session.Call) (*mcp.Result, erro
 	}
 }
 
-// hand gives one message to the caller. That a caller takes no more is no
-// failure of the call.
+// hand gives one message to the caller, on the goroutine that waits for the result:
+// so progress comes in order and before it (I10), and a slow caller slows down
+// nobody but itself. That a caller takes no more is no failure of the call.
 func (f *flight) hand(ctx context.Context, m *mcp.Message) {
 	if m.Kind == mcp.KindRequest {
 		f.ask(ctx, m) // who refuses it where ctx has ended: a request has an answer
@@ -94,7 +95,8 @@ func (f *flight) translate(m *mcp.Message) (*mcp.Notification, bool) {
 	return n, true
 }
 
-// methods that the client itself knows.
+// methods that the client itself knows: those whose meaning decides where a message
+// goes. All others are passed on whatever they are called.
 const (
 	methodDiscover     = "server/discover"
 	methodInitialize   = "initialize"
@@ -121,6 +123,8 @@ func (s *setup) respond(calls *session.Calls, id mcp.ID, m *mcp.Message) {
 	calls.Respond(id, s.terminal(m))
 }
 
+// terminal never fails to be one: a response that cannot be understood ends its call
+// as well, because nothing else will (I3).
 func (s *setup) terminal(m *mcp.Message) session.Terminal {
 	if m.Kind == mcp.KindResult {
 		return session.Terminal{Result: &mcp.Result{Object: m.Result}}

@@ -56,6 +56,9 @@ func (t *paramTable) mirror(h http.Header, params *mcp.Object) {
 	}
 }
 
+// of returns nothing for a tool whose list has not passed. The server then says
+// what it misses, and the list is read: to read it before each first call would be
+// to wait for what is rarely needed.
 func (t *paramTable) of(tool string) []mcp.ParamHeader {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,6 +95,9 @@ func (t *paramTable) isEmpty() bool {
 	return len(t.tools) == 0
 }
 
+// merge keeps what earlier pages have taught, because one page is not the list. A
+// tool that lost its annotations is deleted; one that has gone is not called. What
+// is beyond the bound is learned again when its call is refused.
 func (t *paramTable) merge(learned map[string][]mcp.ParamHeader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -50,6 +50,10 @@ func (s *legacySession) routeAsk(m *mcp.Message) {
 	s.refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: there is nobody to ask: no request is being served", m.Method))
 }
 
+// onlyCall returns the call that a message without an address is taken to belong to:
+// on a stream that all calls share it is the one under way, if there is one alone.
+// Among several it would be a guess, and in a session of several clients a late
+// message of a call that was given up could reach another client (I8, M186).
 func (s *legacySession) onlyCall() *session.Call {
 	if !s.addr.onlyCall || s.addr.shared && s.abandoned.lately() {
 		return nil
@@ -57,6 +61,8 @@ func (s *legacySession) onlyCall() *session.Call {
 	return s.calls.Only("")
 }
 
+// routeNotification gives a notification to the one it names. What names nobody is
+// about the session's lists, or is nobody's.
 func (s *legacySession) routeNotification(m *mcp.Message) {
 	switch m.Method {
 	case methodProgress:

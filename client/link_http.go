@@ -18,6 +18,8 @@ type httpLink struct{ *endpoint }
 // of it, and will refuse if it is modern after all.
 const probeHTTP = 10 * time.Second
 
+// detect asks nothing where the era is pinned: a pinned server may be one that
+// cannot be probed.
 func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 	switch h.Version.Era() {
 	case mcp.EraLegacy:
@@ -29,6 +31,11 @@ func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 	}
 }
 
+// probe finds out the era by the one request that both eras answer in their own
+// way (2026-07-28, basic/versioning, "Backward Compatibility with
+// Initialization-Based Versions"). A failure that says nothing about the era, no
+// connection or a refused credential, is the caller's error and is not remembered
+// as a verdict: the next request asks again.
 func (h *httpLink) probe(ctx context.Context) (protocol, error) {
 	wire := &modernHTTP{endpoint: h.endpoint}
 	began := time.Now()
@@ -50,4 +57,6 @@ func (h *httpLink) probe(ctx context.Context) (protocol, error) {
 	return l, nil
 }
 
+// stop lets the idle connections go. Those in use belong to calls, which have
+// ended with their protocol by now.
 func (h *httpLink) stop() { h.forgetConnections() }

@@ -33,6 +33,8 @@ type pipeLink struct {
 // slow to start. So the probe stays open meanwhile, and its answer still counts.
 const probePipe = 3 * time.Second
 
+// detect opens a pipe only where it has to be asked over: for a pinned legacy server
+// each session opens its own.
 func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
 	if p := l.takeFound(); p != nil {
 		return p, nil
@@ -50,6 +52,8 @@ func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
 	return l.probe(ctx, p)
 }
 
+// open opens a pipe once there is a place for it. What cannot be opened gives its
+// place back at once; what was opened gives it back when its far end has gone.
 func (l *pipeLink) open(ctx context.Context, n need) (*pipe, error) {
 	at := l.places.take(ctx, n)
 	if at == nil {
@@ -63,6 +67,8 @@ func (l *pipeLink) open(ctx context.Context, n need) (*pipe, error) {
 	return newPipe(l.setup, far, at), nil
 }
 
+// crowded says that nothing was sent and what decides it. It is no failure of the
+// server: that it is asked again at once would help nobody.
 func (l *pipeLink) crowded() error {
 	return l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d processes are in use (limits.processes)", l.places.max)
 }
@@ -192,8 +198,11 @@ func (l *pipeLink) failed(wire legacyWire) (keep bool) {
 	return true
 }
 
+// sharesStream: on a pipe a message that names no call can belong to any.
 func (l *pipeLink) sharesStream() bool { return true }
 
+// keepSpare keeps the probed pipe for the first session. An older one, of a probe
+// before, is ended: two would be two processes for one client.
 func (l *pipeLink) keepSpare(p *pipe) {
 	if old := l.swapSpare(p); old != nil {
 		old.close(l.closed())
@@ -235,6 +244,8 @@ func (l *pipeLink) finish() {
 	l.done = true
 }
 
+// stop ends what was opened and never used. It comes after the protocols, so that
+// nobody takes the spare any more, and before quit, which all children must precede.
 func (l *pipeLink) stop() {
 	if p := l.takeSpare(); p != nil {
 		p.close(l.closed())

@@ -22,6 +22,8 @@ type modernHTTP struct {
 
 func (w *modernHTTP) open(method string) (*session.Call, error) { return w.calls.Open(method) }
 
+// begin takes the headers before anything runs, so that what they say is what the
+// table of tools said when the call was made, whatever is learned meanwhile.
 func (w *modernHTTP) begin(call *session.Call, out *outgoing) (release func()) {
 	header := w.headers(out)
 	c := newCarrier(w.endpoint, call)
@@ -32,7 +34,9 @@ func (w *modernHTTP) begin(call *session.Call, out *outgoing) (release func()) {
 // release closes it.
 func (w *modernHTTP) abandon(*session.Call) {}
 
-// carry POSTs the request and brings what its body holds.
+// carry POSTs the request and brings what its body holds. A modern stream cannot be
+// resumed: one that ends without a response has lost the call, and nobody can say
+// whether it ran (DELIVERY: outcome unknown, not sent again).
 func (w *modernHTTP) carry(ctx context.Context, c *carrier, header http.Header, out *outgoing) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -78,7 +82,11 @@ func (w *modernHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad e
 	return false
 }
 
-// refusal says what an HTTP answer without a result means in the modern era.
+// refusal says what an HTTP answer without a result means in the modern era. Only
+// what a modern server would not say means that the server has become a legacy
+// one: a wrong guess there costs every request a probe and two handshakes, and a
+// missing one costs them all for ever. Connections are let go where another server
+// may stand at their other end by now (M188).
 func (w *modernHTTP) refusal(ctx context.Context, r *refusal) error {
 	err := w.refused(ctx, r)
 	switch {
@@ -115,6 +123,8 @@ func isModernError(e *mcp.Error) bool {
 
 func (w *modernHTTP) stats() session.CallStats { return w.calls.Stats() }
 
+// close ends the calls first, so that each has its reason before its carrier is cut
+// and finds only that the connection is gone.
 func (w *modernHTTP) close(context.Context) {
 	w.calls.End(w.cut())
 	w.tasks.close()

@@ -31,9 +31,13 @@ type idleSession struct {
 	since time.Time
 }
 
-// poolKey is what a session was opened for.
+// poolKey is what a session was opened for. A server may have told the session
+// something for its principal's eyes, and it acts on the capabilities that it was
+// told; both would cross if another's request used it (I22, M108).
 type poolKey struct{ principal, info, capabilities string }
 
+// keyOf compares bytes: two clients that mean the same and write it differently get
+// two sessions, which is dearer and never wrong.
 func keyOf(req *mcp.Request) poolKey {
 	k := poolKey{principal: req.Principal}
 	if req.Client != nil {
@@ -151,7 +155,9 @@ func (p *pool) oldest() *legacySession {
 	return p.dropLocked(0)
 }
 
-// sweep closes what was idle for too long, until nothing is idle.
+// sweep closes what was idle for too long, until nothing is idle. There is a
+// goroutine only while there is something to look after; expired says in the same
+// step that it has ended, so that no session can be left without one.
 func (p *pool) sweep(ctx context.Context, l *legacy) {
 	for {
 		dead, next := p.expired(time.Now())

@@ -47,7 +47,9 @@ func (c *Client) Probe(ctx context.Context) (Server, error) {
 	return s, nil
 }
 
-// helloCache keeps what a server has said of itself.
+// helloCache keeps what a server has said of itself. It is forgotten with the
+// protocol that it was learned through, because a server that has changed its era
+// is another server.
 type helloCache struct {
 	mu sync.Mutex
 	s  *Server
@@ -74,6 +76,8 @@ func (h *helloCache) forget() {
 	h.s = nil
 }
 
+// versionsIn reads a list of revisions. What is no list names none, which is what a
+// server says that speaks none of ours.
 func versionsIn(raw []byte) []mcp.Version {
 	var vs []mcp.Version
 	if json.Unmarshal(raw, &vs) != nil {
@@ -83,7 +87,7 @@ func versionsIn(raw []byte) []mcp.Version {
 }
 
 // commonVersion returns the newest of the versions that is of the era and known
-// to us, or "".
+// to us, or "". Revisions are dates, so that the newest is the greatest text.
 func commonVersion(vs []mcp.Version, era mcp.Era) mcp.Version {
 	var best mcp.Version
 	for _, v := range vs {
@@ -152,6 +156,9 @@ func (s *setup) conclude(res *mcp.Result, err error) (finding, error) {
 	}
 }
 
+// concludeVersions decides by what the server supports. A server that names
+// revisions, and none of ours, is not guessed at: to shake hands with it would
+// end in a session whose rules one side does not know.
 func (s *setup) concludeVersions(vs []mcp.Version, err error) (finding, error) {
 	switch {
 	case commonVersion(vs, mcp.EraModern) != "" && err == nil:

@@ -31,7 +31,9 @@ func subject(c *x509.Certificate) string {
 }
 
 // dialReason says in words why there is no connection. It names no address: the
-// cause does, for the log.
+// cause does, for the log. The order matters, because net/http wraps the reasons
+// into each other: a certificate that does not fit is also a failed verification,
+// and a name that was not resolved in time is also a timeout.
 func dialReason(err error) string {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	certificate, isCertificate := errors.AsType[x509.CertificateInvalidError](err)
@@ -66,6 +68,8 @@ func dialReason(err error) string {
 	}
 }
 
+// isTimeout asks the error itself: the timeouts of net, of TLS and of HTTP/2 are
+// types of their own that have only this in common.
 func isTimeout(err error) bool {
 	ne, ok := errors.AsType[net.Error](err)
 	return ok && ne.Timeout()
@@ -103,6 +107,8 @@ func (e *endpoint) readRefusal(resp *http.Response) *refusal {
 	return r
 }
 
+// mediaType returns the type without its parameters, also where those are
+// malformed: they change nothing about what is in the body.
 func mediaType(resp *http.Response) string {
 	t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil && t == "" {
@@ -142,7 +148,10 @@ func (r *refusal) outcome() mcp.Outcome {
 	}
 }
 
-// err returns the refusal as the error of a call.
+// refused returns the refusal as the error of a call. A JSON-RPC error in the body
+// is the server's own word and goes to the client as it is. Of anything else the
+// client gets status and type; the body may hold anybody's data and goes, cut and
+// without our credentials, to the log alone.
 func (e *endpoint) refused(ctx context.Context, r *refusal) error {
 	if r.rpc != nil {
 		return r.rpc
@@ -160,6 +169,8 @@ func (e *endpoint) refused(ctx context.Context, r *refusal) error {
 	return f
 }
 
+// reason is for people and models: it says what is wrong on whose side. The codes
+// stay, because an operator looks for them.
 func (r *refusal) reason() string {
 	switch {
 	case r.status == http.StatusUnauthorized:
@@ -189,7 +200,9 @@ func (r *refusal) mayMeanSession() bool {
 	return r.status == http.StatusBadRequest && namesLostSession(string(r.head))
 }
 
-// namesLostSession reports whether a text says that a session is unknown.
+// namesLostSession reports whether a text says that a session is unknown. The words
+// are those of servers in the field (M093). A tool may use them of a session of its
+// own, so that they raise a doubt and decide nothing: the server is asked.
 func namesLostSession(text string) bool {
 	text = strings.ToLower(text)
 	if !strings.Contains(text, "session") {

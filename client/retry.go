@@ -77,6 +77,8 @@ func (c *Client) attempt(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	return res, err
 }
 
+// limitOf bounds each kind of attempt by itself: a server that restarts may be found
+// gone, of another era and busy in the course of one request.
 func limitOf(v verdict) int {
 	if v == resend {
 		return maxResend
@@ -84,6 +86,8 @@ func limitOf(v verdict) int {
 	return 1
 }
 
+// backoff has jitter, so that the calls which a restart has failed together do not
+// come back together.
 func backoff(n int) time.Duration {
 	d := firstBackoff << n
 	return d/2 + rand.N(d/2) //nolint:gosec // jitter, not a secret
@@ -164,6 +168,8 @@ func (b *budget) take(active int) bool {
 	return true
 }
 
+// giveBack is called before the attempt, not after it: what is bounded are those who
+// wait to try again, and a call that takes an hour is not one of them.
 func (b *budget) giveBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -52,6 +52,7 @@ func TestM093ForgottenSession(t *testing.T) {
 				ear := &recorder{}
 				launch(t, c, in(scope, listen(t)), ear)
 				<-s.open
+				synctest.Wait() // it has been acknowledged, so that there is something to miss
 				res, err := within(t, c, in(scope, echo(t)), &recorder{})
 				if tt.code != 0 {
 					wantError(t, err, tt.code)
@@ -70,6 +71,38 @@ func TestM093ForgottenSession(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A listen that is opened in the moment in which its session is lost is promised
+// what the next session tells, in whatever order the two are seen (I12).
+func TestListenWhileTheSessionIsLost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.Capabilities = announces
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID {
+				x.Status(404, "", "")
+				return
+			}
+			x.Polite()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		ear := &recorder{}
+		launch(t, c, in(scope, listen(t)), ear)
+		<-s.open // and perhaps not acknowledged yet
+		res, err := within(t, c, in(scope, echo(t)), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s.listen <- listChanged
+		synctest.Wait()
+		got := ear.notifications()
+		if len(got) < 2 || !strings.HasPrefix(got[0], "subscriptions/acknowledged") || strings.Contains(got[0], "{}") || got[len(got)-1] != "tools/list_changed" {
+			t.Errorf("heard %q, want a promise and then the change of the next session", got)
+		}
+	})
 }
 
 // A tool that speaks of sessions of its own is not executed again, and costs its

@@ -31,7 +31,10 @@ type tail struct {
 	last []string
 }
 
-// drain reads until the end.
+// drain reads until the end, whatever the line is and however long: a child that
+// cannot write its standard error stops in the middle of a call (M157). What is
+// logged and kept is a text without control characters and without the secrets that
+// the configuration gave to the child.
 func (t *tail) drain(r io.Reader, maxLine int, redact *redactor, logger *slog.Logger) {
 	lines := frame.NewLineReader(r, maxLine)
 	var quota quota
@@ -57,6 +60,8 @@ func (t *tail) drain(r io.Reader, maxLine int, redact *redactor, logger *slog.Lo
 	}
 }
 
+// add bounds each line here, because twenty of them stand in one error that a client
+// may show on one line.
 func (t *tail) add(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
