@@ -87,12 +87,11 @@ func TestDialogRestrictions(t *testing.T) {
 		prose string
 		want  int
 	}{
-		{"Prose: with a colon - and a dash.", len(inbounds()) + len(outbounds()) - 1 + 2}, // and modern/legacy, modern/process
-		{"pairs: all - why", all},
-		{"inbound: modern http, stdio - why\npairs: all - why", 3 * len(outbounds())},
+		{"Prose: with a colon - and a dash.", all},
+		{"inbound: modern http, stdio - why", 3 * len(outbounds())},
 		{"backend: process - why", len(inbounds())},
 		{"inbound: 2025-03-26 - why\nbackend: legacy pipe - why", 1},
-		{"cells: modern/legacy - why\npairs: all - why", 2 * 2},
+		{"cells: modern/legacy - why", 2 * 2},
 		{"inbound: sse - why", 0},
 	} {
 		if got := count(tt.prose); got != tt.want {

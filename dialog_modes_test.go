@@ -41,8 +41,7 @@ func (m outbound) String() string {
 
 func (m outbound) tags() []string { return []string{m.era, m.transport} }
 
-// inbounds are all modes of a client; the first that a file allows meets every
-// outbound mode.
+// inbounds are all modes of a client.
 func inbounds() []inbound {
 	return []inbound{
 		{mcp.V20251125, "http"}, {mcp.V20260728, "http"}, {mcp.V20250618, "http"}, {mcp.V20250326, "http"},
@@ -50,8 +49,7 @@ func inbounds() []inbound {
 	}
 }
 
-// outbounds are all modes of a backend; the first that a file allows meets every
-// inbound mode.
+// outbounds are all modes of a backend.
 func outbounds() []outbound {
 	return []outbound{{"modern", "http"}, {"legacy", "http"}, {"modern", "pipe"}, {"legacy", "pipe"}, {"process", "process"}}
 }
@@ -72,19 +70,17 @@ func (p pair) cell() string { return p.in.version.Era().String() + "/" + p.out.e
 //	inbound: legacy http - only there is a standalone stream
 //	backend: http, pipe - a Handler in this process cannot die
 //	cells: legacy/legacy, legacy/modern, modern/modern - ...
-//	pairs: all - each pair has its own code for this
 //
 // Alternatives are separated by commas; all words of one of them must apply.
 type restrictions struct {
 	inbound, backend, cells [][]string
-	all                     bool
 }
 
 func readRestrictions(prose string) (restrictions, error) {
 	var r restrictions
 	for line := range strings.Lines(prose) {
 		key, rest, ok := strings.Cut(strings.TrimSpace(line), ": ")
-		if !ok || !slices.Contains([]string{"inbound", "backend", "cells", "pairs"}, key) {
+		if !ok || !slices.Contains([]string{"inbound", "backend", "cells"}, key) {
 			continue
 		}
 		value, reason, ok := strings.Cut(rest, " - ")
@@ -96,10 +92,8 @@ func readRestrictions(prose string) (restrictions, error) {
 			r.inbound = alternatives
 		case "backend":
 			r.backend = alternatives
-		case "cells":
-			r.cells = alternatives
 		default:
-			r.all = value == "all"
+			r.cells = alternatives
 		}
 	}
 	return r, nil
@@ -123,24 +117,10 @@ func allowed(alternatives [][]string, tags ...string) bool {
 	})
 }
 
-// pairs returns what a file is played in: every inbound mode with one outbound
-// mode, every outbound mode with one inbound mode, and one pair for each cell of
-// eras that these leave out.
+// pairs returns what a file is played in: every inbound mode with every outbound
+// mode that the file applies to. What is special to one of thirty pairs is what
+// nobody thinks of.
 func (r restrictions) pairs() []pair {
-	var out []pair
-	rows, columns, cells := map[inbound]bool{}, map[outbound]bool{}, map[string]bool{}
-	for _, p := range r.candidates() {
-		first := out == nil
-		pivot := !first && (p.in == out[0].in || p.out == out[0].out)
-		if first || r.all || pivot || !cells[p.cell()] || !rows[p.in] || !columns[p.out] {
-			out = append(out, p)
-			rows[p.in], columns[p.out], cells[p.cell()] = true, true, true
-		}
-	}
-	return out
-}
-
-func (r restrictions) candidates() []pair {
 	var out []pair
 	for _, in := range inbounds() {
 		for _, o := range outbounds() {
