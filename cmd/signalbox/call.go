@@ -15,12 +15,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// callFlags are what a command line says about a call. The target is chosen as
+// for the lists, so that what was listed is what is called.
 type callFlags struct {
 	targetFlags
 	json bool
 	log  string
 }
 
+// newCall makes the command that calls a tool. It is the one command that asks
+// the person something, since a call is the one request during which a server may
+// (2026-07-28, client/elicitation).
 func newCall(e *env) *cobra.Command {
 	var f callFlags
 	cmd := &cobra.Command{
@@ -43,6 +48,9 @@ JSON are the arguments as one object; - reads them from standard input.`,
 	return cmd
 }
 
+// call reads everything that the command line says before anything is started:
+// a mistake in the arguments must not cost the start of all backends, nor be
+// told after their log.
 func (e *env) call(ctx context.Context, f *callFlags, args []string) error {
 	level, ok := mcp.ParseLogLevel(f.log)
 	if !ok && f.log != "none" {
@@ -93,6 +101,9 @@ func (e *env) callTool(ctx context.Context, t *target, name string, arguments []
 	if err := t.ready(ctx); err != nil {
 		return nil, err
 	}
+	// The arguments are spliced in as they were typed: numbers keep their digits,
+	// and members their order. A progress token is what asks for progress at all
+	// (2026-07-28, basic/patterns/progress); any will do, as there is one call.
 	params := append([]byte(`{"name":`), mcp.AppendString(nil, name)...)
 	params = append(append(params, `,"arguments":`...), arguments...)
 	params = append(params, `,"_meta":{"progressToken":1}}`...)
@@ -141,6 +152,9 @@ func (e *env) showResult(name string, res *mcp.Result, asJSON bool) error {
 	return err
 }
 
+// printResult prints the blocks of a result, each on lines of its own. Structured
+// content repeats what the blocks say for programs (2026-07-28, server/tools,
+// "Structured Content"), and is printed only where there are none.
 func (e *env) printResult(r *toolResult) error {
 	if len(r.Content) == 0 && r.Structured != nil {
 		return e.printJSON(r.Structured)

@@ -14,6 +14,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
+// newCheck makes the command that validates a file. What it finds wrong is its
+// output, for editors and pipelines; standard error only says how much it was.
 func newCheck(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check [FILE]",
@@ -32,6 +34,9 @@ names, and starts nothing. Without FILE it takes the one that serve would find.`
 	}
 }
 
+// fileToCheck returns the file of the arguments, or the one that serve would
+// find. That there is none is a mistake here, and not the demo: whoever checks
+// believes to have a file.
 func (e *env) fileToCheck(args []string) (string, error) {
 	if len(args) == 1 {
 		return e.path(args[0]), nil
@@ -62,6 +67,8 @@ func (e *env) check(file string) error {
 
 // checked says what a sound file holds.
 func checked(file string, cfg *signalbox.Config) string {
+	// Disabled entries are counted apart: a file whose only backend is disabled is
+	// sound, and serves nothing, which is what people come to ask about.
 	disabled := 0
 	for i := range cfg.Servers {
 		if cfg.Servers[i].Disabled {
@@ -79,6 +86,7 @@ func checked(file string, cfg *signalbox.Config) string {
 	return b.String() + "\n"
 }
 
+// plural counts something, for sentences that a person reads.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -23,6 +23,8 @@ type console struct {
 	mu sync.Mutex // one line at a time
 }
 
+// newConsole returns a console for one call. It asks one question at a time, as
+// there is one person; the others wait, or end with their call.
 func newConsole(e *env) *console {
 	return &console{env: e, asking: make(chan struct{}, 1)}
 }
@@ -96,6 +98,8 @@ func (c *console) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "elicitation/create: %v", err)
 	}
+	// A call that ends takes its questions with it, asked or not: an answer would
+	// have nobody to go to.
 	select {
 	case c.asking <- struct{}{}:
 	case <-ctx.Done():
@@ -126,6 +130,7 @@ func (c *console) prompt(ctx context.Context, text string) (string, error) {
 	return readLine(ctx, c.Stdin)
 }
 
+// show writes a prompt, which stays on its line: the answer is typed behind it.
 func (c *console) show(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

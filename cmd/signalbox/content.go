@@ -46,6 +46,8 @@ type contents struct {
 	Blob     *string `json:"blob"`
 }
 
+// shown returns the text, or a word about bytes: they are nothing to write to a
+// terminal, and would make no sense among the text of other blocks.
 func (c *contents) shown() string {
 	if c.Text != nil {
 		return *c.Text

@@ -34,6 +34,9 @@ func localDrain(cfg *signalbox.Config, http bool) {
 	}
 }
 
+// isLocal reports whether only this machine reaches an address. A name other
+// than localhost is taken for one that others know: looking it up would make the
+// answer depend on the network.
 func isLocal(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -109,6 +112,8 @@ func within(d time.Duration, end func() error) error {
 	}
 }
 
+// end does what drain says, in this order: the gateway ends before the server of
+// its connections, because it has a last word for each of them.
 func (s *service) end(ctx context.Context, delay, timeout time.Duration) error {
 	wait(ctx, delay)
 	err := s.shutdown(ctx, timeout)

@@ -40,6 +40,7 @@ func osEnv() *env {
 	}
 }
 
+// osSignals is env.Signals of the process.
 func osSignals(sigs ...os.Signal) (arrived <-chan os.Signal, stop func()) {
 	// Room for one more than the two that mean something: signals are dropped
 	// where nobody waits for them.

@@ -52,11 +52,14 @@ type choices struct {
 	AnyOf []choice `json:"anyOf"`
 }
 
+// choice is a value, and what people call it where they have a word for it.
 type choice struct {
 	Const string `json:"const"`
 	Title string `json:"title"`
 }
 
+// all returns the choices in the order of the schema, however it writes them; a
+// sound schema writes them in one way only.
 func (c *choices) all() []choice {
 	var all []choice
 	for _, value := range c.Enum {
@@ -93,6 +96,8 @@ func parseFields(properties jsontext.Value) ([]formField, error) {
 	if properties == nil {
 		return nil, nil
 	}
+	// A map would lose the order, and with it the sense of a form whose second
+	// question leans on the first.
 	d := jsontext.NewDecoder(bytes.NewReader(properties))
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
 		return nil, errors.New("the properties are no object")
@@ -148,6 +153,8 @@ func (f *formField) ask(ctx context.Context, prompt func(context.Context, string
 		if err != nil {
 			return nil, err
 		}
+		// It is asked again until it fits. A server would refuse the whole form, and
+		// the person would begin anew.
 		value, problem := f.parse(line)
 		if problem == "" {
 			return value, nil
@@ -173,6 +180,7 @@ func (f *formField) question() string {
 	return text + ":"
 }
 
+// hint says what can be answered, where that is not anything.
 func (f *formField) hint() string {
 	switch f.Type {
 	case "boolean":
@@ -184,6 +192,8 @@ func (f *formField) hint() string {
 	}
 }
 
+// names are how choices are shown: by the value, which is always taken, and by the
+// title where it says more.
 func names(all []choice) []string {
 	var words []string
 	for _, c := range all {
@@ -220,6 +230,7 @@ func (f *formField) parse(line string) (value jsontext.Value, problem string) {
 	}
 }
 
+// parseBool takes the words that people type for yes and no.
 func parseBool(line string) (jsontext.Value, string) {
 	switch strings.ToLower(line) {
 	case "y", "yes", "true":
@@ -231,6 +242,9 @@ func parseBool(line string) (jsontext.Value, string) {
 	}
 }
 
+// parseNumber keeps the digits as they were typed, as long as they are a number in
+// JSON: 1.50 is not 1.5 to everybody, and what Go calls a number (0x1p4, Inf,
+// NaN) is none to the server.
 func (f *formField) parseNumber(line string) (jsontext.Value, string) {
 	n, err := strconv.ParseFloat(line, 64)
 	value := jsontext.Value(line)
@@ -247,6 +261,7 @@ func (f *formField) parseNumber(line string) (jsontext.Value, string) {
 	return value, ""
 }
 
+// parseString counts characters and not bytes, as JSON Schema does.
 func (f *formField) parseString(line string) (jsontext.Value, string) {
 	length := len([]rune(line))
 	switch {
@@ -260,6 +275,8 @@ func (f *formField) parseString(line string) (jsontext.Value, string) {
 	return mcp.AppendString(nil, line), ""
 }
 
+// parseSeveral reads words between commas. A choice with a comma in it cannot be
+// made by its value then, but by no means is another one taken for it.
 func (f *formField) parseSeveral(line string) (jsontext.Value, string) {
 	list := []byte{'['}
 	for i, word := range strings.Split(line, ",") {

@@ -63,6 +63,7 @@ func faultHint(fault *mcp.Fault, target *url.URL, hasToken bool) string {
 	}
 }
 
+// tokenHint says what to do about a token, and never which one was sent.
 func tokenHint(hasToken bool) string {
 	if hasToken {
 		return "the token in " + tokenVariable + " is not one that it accepts"

@@ -54,6 +54,8 @@ func (j *journal) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// leave puts a text where follow finds it, whole or not at all: half a record
+// would be read as another.
 func (j *journal) leave(text []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -69,6 +71,7 @@ func (j *journal) leave(text []byte) {
 	j.waiting.Write(text)
 }
 
+// wake has follow look. Many words are one: it takes everything that waits.
 func (j *journal) wake() {
 	select {
 	case j.more <- struct{}{}:
@@ -85,6 +88,8 @@ func (j *journal) take() (text []byte, more bool) {
 	return text, !j.closing
 }
 
+// follow writes what waits, until the journal is closed and nothing is left. It
+// writes outside of the lock, so that only it can be made to wait.
 func (j *journal) follow() {
 	defer close(j.ended)
 	for range j.more {
@@ -108,6 +113,7 @@ func (j *journal) close() {
 	}
 }
 
+// markClosing lets the next take be the last one.
 func (j *journal) markClosing() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

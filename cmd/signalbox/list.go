@@ -33,26 +33,33 @@ type item struct {
 	Description string `json:"description"`
 }
 
+// byName is the name of an item that is called or got by its name.
 func byName(it item) string { return it.Name }
 
+// toolList is the list that a call waits for too: see target.ready.
 func toolList() list {
 	return list{"tools/list", "tools", "tool", byName}
 }
 
+// newTools makes the command that lists tools.
 func newTools(e *env) *cobra.Command {
 	return newList(e, "tools", "List the tools", toolList())
 }
 
+// newPrompts makes the command that lists prompts.
 func newPrompts(e *env) *cobra.Command {
 	return newList(e, "prompts", "List the prompts", list{"prompts/list", "prompts", "prompt", byName})
 }
 
+// newResources makes the command that lists resources. Templates stand among
+// them, since both are what read takes; only the protocol lists them apart.
 func newResources(e *env) *cobra.Command {
 	return newList(e, "resources", "List the resources and the resource templates",
 		list{"resources/list", "resources", "resource", func(it item) string { return it.URI }},
 		list{"resources/templates/list", "resourceTemplates", "resource template", func(it item) string { return it.URITemplate }})
 }
 
+// newList makes a command that prints lists, for people or as JSON.
 func newList(e *env, use, short string, lists ...list) *cobra.Command {
 	var f targetFlags
 	var asJSON bool
@@ -73,6 +80,8 @@ func newList(e *env, use, short string, lists ...list) *cobra.Command {
 
 // showLists prints whole lists.
 func (e *env) showLists(ctx context.Context, t mcp.Handler, lists []list, asJSON bool) error {
+	// All of it is fetched before anything is printed, so that a command that
+	// fails has printed nothing that passes for the whole.
 	found := make([][]jsontext.Value, len(lists))
 	for i, l := range lists {
 		var err error
@@ -131,6 +140,8 @@ func (l list) page(ctx context.Context, t mcp.Handler, cursor []byte) (items []j
 	if err := decode(members[l.key], &items); err != nil {
 		return nil, nil, fmt.Errorf("the answer's %q is no list: %w", l.key, err)
 	}
+	// A cursor of another kind than a string, such as the null that some servers
+	// send on the last page, is none.
 	if _, ok := res.Text(mcp.FieldNextCursor); ok {
 		next = res.Raw(mcp.FieldNextCursor)
 	}
@@ -200,8 +211,11 @@ func (it item) about() string {
 // noCaller is the other end of a request that has nothing to be told or asked.
 type noCaller struct{}
 
+// Notify drops what is said: nobody asked to hear it.
 func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
+// Ask refuses at once, so that a server which asks during a list does not wait for
+// an answer that cannot come.
 func (noCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody answers %s here", req.Method)
 }

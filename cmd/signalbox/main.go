@@ -10,6 +10,7 @@ import (
 	"os"
 )
 
+// main is all that cannot be tested in the process of its test: the exit.
 func main() {
 	os.Exit(run(context.Background(), osEnv(), os.Args[1:]))
 }

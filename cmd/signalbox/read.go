@@ -13,12 +13,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// readFlags are what a command line says about a resource.
 type readFlags struct {
 	targetFlags
 	json   bool
 	output string
 }
 
+// newRead makes the command that reads a resource.
 func newRead(e *env) *cobra.Command {
 	var f readFlags
 	cmd := &cobra.Command{
@@ -35,6 +37,8 @@ with --output, or printed with --json.`,
 	return cmd
 }
 
+// read prints a resource, or saves it. JSON goes to standard output and nowhere
+// else, so that --output always means the contents.
 func (e *env) read(ctx context.Context, f *readFlags, uri string) error {
 	if f.json && f.output != "" {
 		return usagef("both --json and --output; choose one")
@@ -51,6 +55,8 @@ func (e *env) read(ctx context.Context, f *readFlags, uri string) error {
 	})
 }
 
+// readResource asks for a resource once the backends are heard of: which of them
+// owns a URI is known from their lists and from nothing else.
 func readResource(ctx context.Context, t *target, uri string) (*mcp.Result, error) {
 	if err := t.ready(ctx); err != nil {
 		return nil, err
@@ -63,6 +69,7 @@ func readResource(ctx context.Context, t *target, uri string) (*mcp.Result, erro
 	return t.Serve(ctx, req, noCaller{})
 }
 
+// showContents shows a result in the one way that the flags choose.
 func (e *env) showContents(f *readFlags, res *mcp.Result) error {
 	if f.json {
 		return e.printJSON(res.Bytes())

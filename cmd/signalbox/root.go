@@ -29,6 +29,7 @@ type usageError struct{ error }
 // Unwrap returns what the mistake is.
 func (e usageError) Unwrap() error { return e.error }
 
+// usagef is fmt.Errorf for a mistake in the command line.
 func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
@@ -77,6 +78,8 @@ func (e *env) complain(message string) {
 	}
 }
 
+// newRoot makes the command with all that are below it. Nothing is kept between
+// two of them: tests make one for each command line.
 func newRoot(e *env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "signalbox",

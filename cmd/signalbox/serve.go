@@ -26,6 +26,7 @@ type serveFlags struct {
 // stdio that asked for nothing more.
 func (f serveFlags) http() bool { return !f.stdio || f.listen != "" }
 
+// newServe makes the command that serves.
 func newServe(e *env) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
@@ -113,6 +114,9 @@ func (s *service) open(ctx context.Context) error {
 	return nil
 }
 
+// serveStdio serves the one client, and says what that ended with: with nil at the
+// end of its input, which is how such a client says that it is done
+// (2026-07-28, basic/transports/stdio, "Shutdown").
 func (s *service) serveStdio(ctx context.Context) {
 	defer close(s.stdio)
 	ctx, gone := context.WithCancelCause(ctx)

@@ -31,6 +31,7 @@ func (e *env) source(flag string) source {
 	return source{path: found, lookup: e.LookupEnv}
 }
 
+// isDemo reports whether there is no file, and so nothing to read again either.
 func (s source) isDemo() bool { return s.path == "" }
 
 // load reads the configuration anew.

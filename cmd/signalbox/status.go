@@ -20,12 +20,16 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 )
 
+// statusFlags say which gateway is asked, and what of its answer is printed.
 type statusFlags struct {
 	config, url  string
 	headers      []string
 	json, limits bool
 }
 
+// newStatus makes the command that asks a gateway how it is. It is not one of the
+// commands with a target: those start a gateway of their own, and would tell how
+// that one is.
 func newStatus(e *env) *cobra.Command {
 	var f statusFlags
 	cmd := &cobra.Command{
@@ -47,6 +51,8 @@ configuration file, or of the demo. ` + tokenVariable + ` may hold a bearer toke
 	return cmd
 }
 
+// status fetches and prints. With --json the text is passed on as it came and not
+// judged, so that what an older command does not know is not lost.
 func (e *env) status(ctx context.Context, f *statusFlags) error {
 	address, err := f.address(e)
 	if err != nil {
@@ -164,6 +170,7 @@ func refusedStatus(resp *http.Response, body []byte) error {
 // refusalLength is how much of a page that was not asked for is shown.
 const refusalLength = 200
 
+// firstLine is what is shown of a page that was not asked for.
 func firstLine(body []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
 	return shorten(visibleLine(line), refusalLength)

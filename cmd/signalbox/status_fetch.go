@@ -58,10 +58,13 @@ func fetchStatus(ctx context.Context, address *url.URL, header http.Header) ([]b
 	return body, nil
 }
 
+// withStatusTimeout gives a context the time for a status, and its end the words
+// that say so.
 func withStatusTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, statusWithin, errStatusLate)
 }
 
+// errStatusLate is what the end of that time means.
 var errStatusLate = fmt.Errorf("it did not answer within %v, as a gateway does at once; is it one, and alive?", statusWithin)
 
 // explainDial says what to do about an address that cannot be reached.

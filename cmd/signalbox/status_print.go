@@ -78,6 +78,8 @@ func writeProblems(b *bytes.Buffer, s *gatewayStatus) {
 	}
 }
 
+// writeLimits writes the limits by their keys, in whose order and spelling they
+// stand in a file.
 func writeLimits(b *bytes.Buffer, limits map[string]string) {
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
@@ -106,4 +108,5 @@ func ago(now, then time.Time) string {
 	}
 }
 
+// day is one in the sense of uptimes, which know no daylight saving.
 const day = 24 * time.Hour

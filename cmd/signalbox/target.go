@@ -30,6 +30,8 @@ type targetFlags struct {
 	verbose     bool
 }
 
+// add adds the flags to a command. They are the same for all that have a target,
+// so that a line which lists becomes one that calls by its first word.
 func (f *targetFlags) add(cmd *cobra.Command) {
 	configFlag(cmd, &f.config)
 	addWord(cmd, &f.url, "url", "talk to the MCP server at this `URL` instead; "+tokenVariable+" may hold a bearer token for it")
@@ -175,6 +177,8 @@ func (f *targetFlags) with(ctx context.Context, e *env, work func(context.Contex
 	if err != nil {
 		return err
 	}
+	// The backends end after the work, however that ended, and before the command
+	// says how: the last line is the command's, and nothing comes behind it.
 	ctx, done := e.interruptible(ctx)
 	err = work(ctx, t)
 	t.warn(e)

@@ -14,6 +14,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// newVersion makes the command that prints the version, and the revisions of the
+// protocol: those are what a report of a problem lacks most often.
 func newVersion(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -44,6 +46,7 @@ func versionOf(info *debug.BuildInfo) string {
 	return "devel"
 }
 
+// versionText is what version prints.
 func versionText(info *debug.BuildInfo) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "signalbox %s\n", versionOf(info))
@@ -74,6 +77,7 @@ func revision(info *debug.BuildInfo) string {
 	return rev
 }
 
+// joinVersions writes revisions in the order in which they are preferred.
 func joinVersions(versions []mcp.Version) string {
 	words := make([]string, len(versions))
 	for i, v := range versions {

@@ -49,6 +49,9 @@ func shorten(text string, most int) string {
 	return text
 }
 
+// isHidden reports whether a terminal would obey a character or not show it. All
+// kinds of spaces are shown, though unicode.IsPrint takes only one of them; the
+// mark of what is no UTF-8 is not, as it hides what stood there.
 func isHidden(r rune) bool {
 	return !unicode.IsPrint(r) && r != '\n' && r != '\t' && !unicode.Is(unicode.Zs, r) || r == utf8.RuneError
 }
@@ -78,6 +81,7 @@ func surrogates(r rune) (high, low rune) {
 	return 0xd800 + r>>10, 0xdc00 + r&0x3ff
 }
 
+// writeEscape writes one unit of UTF-16 as JSON escapes it.
 func writeEscape(b *bytes.Buffer, r rune) {
 	const digits = "0123456789abcdef"
 	b.WriteString(`\u`)

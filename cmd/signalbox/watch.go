@@ -51,6 +51,7 @@ func watch(path string) (*watcher, error) {
 	return w, nil
 }
 
+// errorsOnClose closes a watcher that is of no use, for the reason that it returns.
 func errorsOnClose(fs *fsnotify.Watcher, err error) error {
 	_ = fs.Close() // err says more
 	return err
@@ -113,6 +114,7 @@ func (w *watcher) differs() bool {
 	return true
 }
 
+// close returns after the last goroutine of the watcher.
 func (w *watcher) close() {
 	if w == nil {
 		return
@@ -121,6 +123,8 @@ func (w *watcher) close() {
 	<-w.done
 }
 
+// digest is what stands for the content of a file. The time of a change would not
+// do: it has the grain of the file system, and two saves can be closer.
 func digest(path string) ([sha256.Size]byte, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -1,0 +1,106 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// serviceOf opens a service for a file, without HTTP, as the tests drive it
+// themselves.
+func serviceOf(t *testing.T, text string) (s *service, e *testEnv, file string) {
+	t.Helper()
+	e = newTestEnv(t, "")
+	file = filepath.Join(e.Dir, "signalbox.yaml")
+	write(t, file, text)
+	s = &service{env: e.env, flags: serveFlags{listen: "127.0.0.1:0"}, source: e.source("")}
+	if err := s.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.gateway.Close(); err != nil {
+			t.Error(err)
+		}
+		s.http.close(t.Context())
+	})
+	return s, e, file
+}
+
+// Whatever is wrong with a file, the configuration before it goes on serving,
+// and status says what is wrong until a file works (FAULTS, "bad reload while
+// running").
+func TestReloadThatIsRefused(t *testing.T) {
+	t.Parallel()
+	const sound = "mcpServers: {a: {command: no-such-program}}\n"
+	for _, tt := range []struct {
+		name, text string // no text is no file
+		problems   []string
+		said       string
+	}{
+		{"gone", "", []string{"read config: open FILE: no such file or directory"}, `msg="reload refused: the file cannot be read"`},
+		{"a wrong key", "lisen: x\nmcpServers: {}\n", []string{`FILE:1:1: unknown key "lisen" (did you mean "listen"?)`}, `msg="reload refused: the old configuration goes on" problem="FILE:1:1: `},
+		{"several", "lisen: x\nmcpServers: {a: {comand: x}}\n", []string{
+			`FILE:1:1: unknown key "lisen" (did you mean "listen"?)`,
+			`FILE:2:18: unknown key "comand" (did you mean "command"?)`,
+		}, "FILE:2:18: "},
+		{"what only a start can change", "path: /other\n" + sound, []string{"path: path cannot be changed while the gateway runs (restart it)"}, "path cannot be changed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, e, file := serviceOf(t, sound)
+			if tt.text == "" {
+				if err := os.Remove(file); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				write(t, file, tt.text)
+			}
+			s.reload(t.Context())
+
+			status := s.gateway.Status()
+			if status.ReloadRefused == nil {
+				t.Fatal("status does not say that a reload was refused")
+			}
+			var got []string
+			for _, p := range status.ReloadRefused.Problems {
+				got = append(got, strings.ReplaceAll(p, file, "FILE"))
+			}
+			if diff := cmp.Diff(got, tt.problems); diff != "" {
+				t.Errorf("problems (-got +want):\n%s", diff)
+			}
+			if said := strings.ReplaceAll(e.err.String(), file, "FILE"); !strings.Contains(strings.ReplaceAll(said, `\"`, `"`), tt.said) {
+				t.Errorf("logged %q, want %q", said, tt.said)
+			}
+			if len(status.Backends) != 1 || status.Backends[0].Name != "a" {
+				t.Errorf("the backends became %v", status.Backends)
+			}
+
+			write(t, file, sound)
+			s.reload(t.Context())
+			if got := s.gateway.Status().ReloadRefused; got != nil {
+				t.Errorf("a file that works was followed by %v", got)
+			}
+		})
+	}
+}
+
+// The command line goes on to hold after a reload: the file's address is not the
+// one that was asked for, and its change is none.
+func TestReloadKeepsTheCommandLine(t *testing.T) {
+	t.Parallel()
+	s, e, file := serviceOf(t, "listen: 127.0.0.1:1\nmcpServers: {}\n")
+	write(t, file, "listen: 127.0.0.1:2\nmcpServers: {b: {command: no-such-program}}\n")
+	s.reload(t.Context())
+	if got := s.gateway.Status(); got.ReloadRefused != nil || len(got.Backends) != 1 {
+		t.Errorf("refused %v, backends %v", got.ReloadRefused, got.Backends)
+	}
+	if said := e.err.String(); !strings.Contains(said, `msg="configuration reloaded" file=`+file+" backends=1") {
+		t.Errorf("logged %q", said)
+	}
+}
