@@ -131,7 +131,8 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 }
 
 // outcome is what an error says of the request's fate: one that was still waiting
-// for a connection has not run.
+// for a connection has not run. Without a word about it the worse is assumed: a
+// client that is told so wrongly may execute something twice.
 func outcome(err error) mcp.Outcome {
 	if f, ok := errors.AsType[*mcp.Fault](err); ok && f.Outcome != "" {
 		return f.Outcome
@@ -139,6 +140,8 @@ func outcome(err error) mcp.Outcome {
 	return mcp.Unknown
 }
 
+// publish swaps the offer before anybody is told of it, so that who is told finds
+// the new one. Run is its only caller, and there is one Run.
 func (b *Backend) publish(o *Offer) {
 	b.offer.Store(o)
 	select {

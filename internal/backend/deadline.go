@@ -35,6 +35,9 @@ var (
 	errMax  = errors.New("took too long")
 )
 
+// newDeadline starts both clocks. They are timers and not deadlines of the context,
+// because one of them stands still at times, and because the error has to name the
+// one that ended the call.
 func newDeadline(ctx context.Context, caller mcp.Caller, idle, maximum time.Duration) (context.Context, *deadline) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	d := &deadline{Caller: caller, idle: idle, max: maximum, cancel: cancel}
@@ -75,12 +78,15 @@ func (d *deadline) moved(delta int) {
 	d.timer.Reset(d.idle)
 }
 
+// expire cancels outside the lock: what a context's end sets off is not ours.
 func (d *deadline) expire(cause error) {
 	if d.fire(cause) {
 		d.cancel(cause)
 	}
 }
 
+// fire decides once. A timer that was stopped may have fired already and wait for
+// the lock while a question is put; it does not count then.
 func (d *deadline) fire(cause error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,6 +111,7 @@ func (d *deadline) expired() string {
 	}
 }
 
+// stop is called when the call has its terminal: no timer of it is left behind.
 func (d *deadline) stop() {
 	d.cancel(nil)
 	d.mu.Lock()

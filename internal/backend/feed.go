@@ -18,7 +18,8 @@ import (
 )
 
 // relistEvery is the shortest time between two fetches that a backend's notices
-// can cause, however many it sends.
+// can cause, however many it sends (fault 69). A fetch is many pages, and each new
+// offer is a notice to every client.
 const relistEvery = time.Second
 
 // The waits between two attempts to reach a backend that failed.
@@ -72,6 +73,8 @@ func (b *Backend) follow(ctx context.Context) error {
 	return b.awaitNudge(ctx)
 }
 
+// awaitNudge waits until somebody wants the lists: of a server that tells nothing
+// nobody fetches what nobody looks at.
 func (b *Backend) awaitNudge(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -188,7 +191,8 @@ func (b *Backend) lose(err error) {
 	b.publish(&next)
 }
 
-// reason is why a backend is not live, in words that may be shown to clients.
+// reason is why a backend is not live, in words that may be shown to clients: the
+// message of a fault is written for them, while its cause may hold addresses.
 func reason(err error) string {
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		return f.Message
@@ -239,6 +243,8 @@ type ear struct {
 	agreed kinds // once acked
 }
 
+// agree comes before the mark that the same notice makes, so that who is woken by
+// the mark finds what was agreed.
 func (e *ear) agree(to kinds) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -318,6 +324,8 @@ func (e *ear) mark(s kinds) {
 	}
 }
 
+// take empties the set before the fetch and not after it: what changes meanwhile is
+// marked anew and fetched once more (I33).
 func (e *ear) take() kinds {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -326,6 +334,7 @@ func (e *ear) take() kinds {
 	return s
 }
 
+// quiet reports whether nothing has changed since the last take.
 func (e *ear) quiet() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

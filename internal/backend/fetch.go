@@ -33,6 +33,8 @@ type fetcher struct {
 // said again with each of its calls.
 const capabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}},"roots":{"listChanged":true}}`
 
+// listenParams asks for every list, whatever the server has announced: what it will
+// really tell stands in its acknowledgement.
 func listenParams() []byte {
 	return []byte(`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`)
 }
@@ -201,6 +203,8 @@ func cut(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.List {
 	return l
 }
 
+// size counts the items alone, which is nearly all of it: what is bounded is what
+// is kept.
 func size(l *catalog.List) int {
 	n := 0
 	for _, item := range l.Items {
@@ -242,6 +246,8 @@ func add(l *catalog.List, res *mcp.Result, k catalog.Kind) error {
 	return nil
 }
 
+// firstVersion is for show only: what is spoken with the server is its client's to
+// know.
 func firstVersion(raw []byte) mcp.Version {
 	var vs []mcp.Version
 	if jsonv2.Unmarshal(raw, &vs) != nil || len(vs) == 0 {

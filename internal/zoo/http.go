@@ -113,6 +113,7 @@ func (s *HTTP) polite(x *Exchange) {
 	}
 }
 
+// capabilities is what most tests need: a server that has something to be called.
 func (s *HTTP) capabilities() string {
 	if s.Capabilities == "" {
 		return `{"tools":{}}`
@@ -199,6 +200,7 @@ func (x *Exchange) Raw(text string) {
 	x.flush()
 }
 
+// flush has what was written seen at once: a test waits for it at the other end.
 func (x *Exchange) flush() {
 	if f, ok := x.W.(http.Flusher); ok {
 		f.Flush()

@@ -30,7 +30,10 @@ type Lines struct {
 	seen []Seen
 }
 
-// Line is one message while it is answered.
+// Line is one message while it is answered. It is answered on the goroutine that
+// reads: a test that waits in an answer stops the server from reading, which is
+// what some tests are about. Its methods may also be called later, and from
+// elsewhere.
 type Line struct {
 	Msg mcp.Message
 
@@ -122,7 +125,8 @@ func (x *Line) Error(code int64, message string) {
 // Send writes a line.
 func (x *Line) Send(line string) { x.Raw(line + "\n") }
 
-// Raw writes bytes as they are.
+// Raw writes bytes as they are, and not between those of another Raw: what a test
+// breaks is broken on purpose.
 func (x *Line) Raw(text string) {
 	x.write.Lock()
 	defer x.write.Unlock()
