@@ -10,6 +10,9 @@ import (
 
 // alarm calls a function when a time has passed. It has one timer at most, and
 // its owner stops it. The zero alarm is ready.
+//
+// A bare time.AfterFunc is not enough: Stop on it does not wait for a call that
+// has begun, which would then touch what its owner has let go of (I28).
 type alarm struct {
 	mu      sync.Mutex
 	stopped bool
@@ -33,6 +36,8 @@ func (a *alarm) after(d time.Duration, f func()) {
 	})
 }
 
+// begin reports whether the call is still wanted. From then on stop waits for
+// it: whether a call or a stop comes first is decided under the lock.
 func (a *alarm) begin() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -50,6 +55,8 @@ func (a *alarm) stop() {
 	a.running.Wait()
 }
 
+// halt has no further call begin. It does not wait, because a call may be on its
+// way to after, which takes the lock.
 func (a *alarm) halt() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -21,7 +21,11 @@ func (s *Server) asker(sess *session.Session, stream *session.Stream) func(conte
 	}
 }
 
-// ask puts a question to a legacy client and waits for the answer.
+// ask puts a question to a legacy client and waits for the answer, for as long as
+// ctx lasts: how long a person may think is not for the edge to decide. But one
+// that no carrier has taken after a while is on no wire, and nobody can be
+// thinking about it; it fails, so that a Handler does not hang on a client that
+// never opened a stream (I37).
 func (s *Server) ask(ctx context.Context, sess *session.Session, stream *session.Stream, req *mcp.Request) (*mcp.Result, error) {
 	if err := checkDeclared(sess.Client.Capabilities, req); err != nil {
 		return nil, err
@@ -60,7 +64,9 @@ func (s *Server) withdraw(ctx context.Context, stream *session.Stream, a *sessio
 	})
 }
 
-// askFault returns what the asker is told of a question without an answer.
+// askFault returns what the asker is told of a question without an answer: why
+// there is none, as a Fault, which reaches the server that asked as an error of
+// its own request and never as an invented answer.
 func askFault(err error) error {
 	switch {
 	case err == nil:
@@ -77,7 +83,8 @@ func askFault(err error) error {
 }
 
 // clientCapabilities is what of a client's capabilities decides what it can be
-// asked.
+// asked. Pointers, because a capability is declared by being there: {} says all
+// that can be said of most.
 type clientCapabilities struct {
 	Roots    *struct{} `json:"roots"`
 	Sampling *struct {
@@ -121,6 +128,9 @@ func checkDeclared(raw []byte, req *mcp.Request) error {
 	}
 }
 
+// missingSampling: tools in a sampling request are a capability of their own,
+// and a client that does not know of them would leave them out silently
+// (2025-11-25, client/sampling, "Capabilities").
 func missingSampling(caps *clientCapabilities, req *mcp.Request) string {
 	switch {
 	case caps.Sampling == nil:

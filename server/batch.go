@@ -11,8 +11,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// legacyBatch serves a batch, which only 2025-03-26 has. Each message in it is
-// admitted by itself, as if it had come alone.
+// legacyBatch serves a batch, which only 2025-03-26 has (basic, "Batching"). Each
+// message in it is admitted by itself, as if it had come alone: what looks at one
+// message only, be it a limit or a policy, must not be passed by wrapping it.
+//
+// The session comes first, because only it says which revision is spoken. A batch
+// without one cannot be the initialize that would begin it, and so is refused as
+// the later revisions do.
 func (s *Server) legacyBatch(p *response, r *http.Request, principal string, body []byte) *refusal {
 	if r.Header.Get(sessionHeader) == "" {
 		return refuseBatch()
@@ -41,6 +46,8 @@ func (s *Server) legacyBatch(p *response, r *http.Request, principal string, bod
 	return nil
 }
 
+// refuseBatch names the revision, so that whoever reads the error knows which
+// half of the two is too old.
 func refuseBatch() *refusal {
 	return refuse(http.StatusBadRequest, "batches were removed in %s", mcp.V20250618)
 }
@@ -54,6 +61,8 @@ type batch struct {
 	out    *bundle
 }
 
+// admit serves one message. One that cannot be read is an answer among the
+// others, with its id where that could be read, and does not spoil them.
 func (b *batch) admit(ctx context.Context, part []byte) {
 	m, err := mcp.Parse(part, b.server.cfg.Limits.message())
 	if err != nil {
@@ -70,6 +79,8 @@ func (b *batch) admit(ctx context.Context, part []byte) {
 	}
 }
 
+// request begins a request. Its stream is added before its Handler starts, so
+// that nothing it says can be said to nobody.
 func (b *batch) request(ctx context.Context, m *mcp.Message) {
 	switch m.Method {
 	case "ping":

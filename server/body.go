@@ -26,7 +26,8 @@ const (
 var errBodyTooLong = errors.New("body exceeds the limit")
 
 // readBody reads the whole body, because net/http may lose an answer that is
-// begun before that.
+// begun before that. The two errors that the client can do something about are
+// told apart from all others, of which it will hardly hear.
 func (s *Server) readBody(p *response, r *http.Request) ([]byte, *refusal) {
 	pace := bodyPace{rc: p.rc, start: time.Now()}
 	body, err := readAll(r.Body, r.ContentLength, s.cfg.Limits.RequestBody, &pace)
@@ -43,7 +44,8 @@ func (s *Server) readBody(p *response, r *http.Request) ([]byte, *refusal) {
 }
 
 // readAll reads up to limit bytes. It believes a length only as far as data
-// comes.
+// comes: a thousand connections that announce the limit and send nothing must
+// not cost a thousand times the limit.
 func readAll(r io.Reader, length, limit int64, pace *bodyPace) ([]byte, error) {
 	size := int64(firstRead)
 	if length >= 0 {

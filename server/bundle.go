@@ -9,7 +9,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// bundle carries several streams on one response: those of a batch.
+// bundle carries several streams on one response: those of a batch. It belongs to
+// the goroutine of that response, as each of its carriers does; they share one
+// channel, so that it waits for all of them at once.
 type bundle struct {
 	wake     chan struct{}
 	carriers []*session.Carrier
@@ -18,8 +20,11 @@ type bundle struct {
 
 func newBundle() *bundle { return &bundle{wake: make(chan struct{}, 1)} }
 
+// say adds a message that is there already, and has no stream.
 func (b *bundle) say(m session.Message) { b.ready = append(b.ready, m) }
 
+// add takes the right to carry a stream. From then on the response must be
+// written, or detach called: nobody else can take what is on it.
 func (b *bundle) add(s *session.Stream) { b.carriers = append(b.carriers, s.Attach(b.wake)) }
 
 func (b *bundle) empty() bool { return len(b.ready) == 0 && len(b.carriers) == 0 }
@@ -69,7 +74,9 @@ func (b *bundle) round(p *response) {
 	p.flush()
 }
 
-// drain takes all that waits on one stream.
+// drain takes all that waits on one stream. A carrier is woken once for any
+// number of messages, so that whoever takes only some of them would leave the
+// rest until another comes.
 func drain(c *session.Carrier, taken []session.Message) ([]session.Message, session.State) {
 	for {
 		n := len(taken)
@@ -81,6 +88,8 @@ func drain(c *session.Carrier, taken []session.Message) ([]session.Message, sess
 	}
 }
 
+// detach gives back what is still carried, because the client has gone: a
+// stream without a carrier tells its Handler that nobody listens.
 func (b *bundle) detach() {
 	for _, c := range b.carriers {
 		c.Detach()

@@ -21,7 +21,9 @@ type outlet struct {
 	stream *session.Stream
 }
 
-// put appends the message, waiting for room until ctx ends.
+// put appends the message, waiting for room until ctx ends. This is how a slow
+// client slows down whoever talks to it, and nobody else (I30): the wait is the
+// Handler's, in its own goroutine, and the queue behind it has a bound.
 func (o *outlet) put(ctx context.Context, m session.Message) error {
 	for {
 		full, err := o.stream.Append(m)
@@ -36,7 +38,8 @@ func (o *outlet) put(ctx context.Context, m session.Message) error {
 	}
 }
 
-// drop counts a message that the client did not ask for.
+// drop counts a message that the client did not ask for. To the Handler it has
+// succeeded: that a client wants no logs is no error of whoever logs.
 func (o *outlet) drop() error {
 	o.server.counts.Dropped.Add(1)
 	return nil
@@ -52,6 +55,7 @@ type related struct {
 	ask   func(ctx context.Context, req *mcp.Request) (*mcp.Result, error)
 }
 
+// newRelated returns the Caller of a task whose exchange has begun.
 func newRelated(s *Server, t *task) *related {
 	return &related{
 		outlet: outlet{server: s, stream: t.x.Stream()},
@@ -120,7 +124,9 @@ func (c *related) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error
 	return c.ask(ctx, req)
 }
 
-// modernCaller returns the Caller of a modern request.
+// modernCaller returns the Caller of a modern request. A listen is held before
+// anybody can append to its stream: what is said too early waits there, and is
+// not in the way of the acknowledgement.
 func (s *Server) modernCaller(t *task) mcp.Caller {
 	if t.kind == listen {
 		t.x.Hold()
@@ -152,7 +158,9 @@ func (c *listener) Notify(ctx context.Context, n *mcp.Notification) error {
 }
 
 // changeMessage classifies what may be said on a listen. Progress and log
-// messages belong to other streams.
+// messages belong to other streams. The key says which changes are the same, so
+// that a storm of them is one notice to a client that is slow, and there is
+// always one after the last (I33).
 func changeMessage(n *mcp.Notification) (session.Message, bool) {
 	switch n.Method {
 	case acknowledged:

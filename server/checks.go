@@ -62,6 +62,9 @@ func (s *Server) checkHost(r *http.Request) *refusal {
 	return refuse(http.StatusForbidden, "host %s is not served here (allowedHosts)", escape(r.Host)).noted(ForeignHost, r.Host)
 }
 
+// isOurHost: loopback under any of its names, the very address that the
+// connection was made to, and what is configured. A missing or broken Host is
+// nobody's.
 func (s *Server) isOurHost(r *http.Request) bool {
 	name, port := splitHost(r.Host)
 	if name == "" {
@@ -94,6 +97,8 @@ func splitHost(host string) (name, port string) {
 	return name, port
 }
 
+// isLoopback knows localhost by its name and all else by its address: what other
+// names resolve to is for whoever owns them to change.
 func isLoopback(name string) bool {
 	if strings.EqualFold(name, "localhost") {
 		return true
@@ -118,7 +123,9 @@ func isLocalAddress(name string, r *http.Request) bool {
 }
 
 // checkOrigin: 2026-07-28, basic/transports/streamable-http, "Security &
-// Endpoint". A request without the header does not come from a page.
+// Endpoint". A request without the header does not come from a page. One with
+// several comes from nothing that we know, and the second must not hide behind
+// the first.
 func (s *Server) checkOrigin(r *http.Request) *refusal {
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 || len(origins) == 1 && s.isOurOrigin(origins[0], r.Host) {
@@ -130,6 +137,9 @@ func (s *Server) checkOrigin(r *http.Request) *refusal {
 	return refuse(http.StatusForbidden, "origin %s may not call (allowedOrigins)", escape(all)).noted(ForeignOrigin, all)
 }
 
+// isOurOrigin compares texts, not what they may mean: an origin is allowed when
+// it is written like one that is allowed, and everything that a parser would have
+// to be kind to is foreign.
 func (s *Server) isOurOrigin(origin, host string) bool {
 	if slices.Contains(s.cfg.AllowedOrigins, origin) {
 		return true
@@ -147,8 +157,11 @@ func (s *Server) isOurOrigin(origin, host string) bool {
 	return port == ourPort && isLoopback(name) && isLoopback(ourName)
 }
 
+// allowedMethods is what a 405 must name (RFC 9110, section 15.5.6).
 const allowedMethods = "GET, POST, DELETE"
 
+// checkMethod comes after the Origin, so that a foreign page cannot learn from a
+// 405 that there is an endpoint here.
 func (s *Server) checkMethod(r *http.Request) *refusal {
 	switch r.Method {
 	case http.MethodGet, http.MethodPost, http.MethodDelete:
@@ -185,7 +198,10 @@ func hasToken(query string) bool {
 
 const bearer = "Bearer"
 
-// authenticate returns who calls.
+// authenticate returns who calls. It is asked anew for each request, whatever
+// session the request names: a session is not authentication (2025-11-25,
+// security best practices, "Session Hijacking"). An error that is no Denial may
+// say anything, so that only the log sees its text.
 func (s *Server) authenticate(r *http.Request) (string, *refusal) {
 	if s.cfg.Authenticate == nil {
 		return "", nil
@@ -226,6 +242,8 @@ func (s *Server) checkContentType(r *http.Request) *refusal {
 		with("Accept-Post", jsonType)
 }
 
+// checkEncoding: the limit of a body is one of bytes as they are read by us, and
+// a compressed body is an attack on that.
 func (s *Server) checkEncoding(r *http.Request) *refusal {
 	enc := strings.Join(r.Header.Values("Content-Encoding"), ", ")
 	if enc == "" || strings.EqualFold(enc, "identity") {
@@ -234,6 +252,9 @@ func (s *Server) checkEncoding(r *http.Request) *refusal {
 	return refuse(http.StatusUnsupportedMediaType, "request encodings are not accepted (content-encoding: %s)", escape(enc))
 }
 
+// checkAcceptBoth: "listing both application/json and text/event-stream as
+// supported content types" (2025-11-25, basic/transports, "Sending Messages to the
+// Server"). Which of the two an answer is cannot be known before it is there.
 func (s *Server) checkAcceptBoth(r *http.Request) *refusal {
 	json, sse := accepts(r.Header.Values("Accept"))
 	if json && sse {
@@ -242,6 +263,7 @@ func (s *Server) checkAcceptBoth(r *http.Request) *refusal {
 	return refuse(http.StatusNotAcceptable, "accept must list both application/json and text/event-stream")
 }
 
+// checkAcceptStream is the same for a GET, which is answered with a stream only.
 func (s *Server) checkAcceptStream(r *http.Request) *refusal {
 	if _, sse := accepts(r.Header.Values("Accept")); sse {
 		return nil
@@ -268,6 +290,8 @@ func accepts(values []string) (json, sse bool) {
 	return json, sse
 }
 
+// checkLength refuses what says itself that it is too long, before any of it is
+// read. A length that is not announced, or is a lie, is met while reading.
 func (s *Server) checkLength(r *http.Request) *refusal {
 	if r.ContentLength > s.cfg.Limits.RequestBody {
 		return s.refuseLength()

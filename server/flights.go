@@ -40,7 +40,9 @@ type flight struct {
 }
 
 // flights are all that runs for clients. There is one goroutine of ours, or one
-// of net/http, for each.
+// of net/http, for each. Whether something begins before a shutdown or is refused
+// by it is decided in enter, under one lock, so that a shutdown waits for all
+// that has begun and for nothing else.
 type flights struct {
 	mu       sync.Mutex
 	draining bool
@@ -67,6 +69,9 @@ func (f *flights) enter(fl *flight) bool {
 	return true
 }
 
+// leave takes a flight out and wakes whoever waits. It comes after the answer was
+// given out and the timers have stopped, so that when wait returns nothing of the
+// flight is left that could do anything (I28).
 func (f *flights) leave(fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,6 +90,8 @@ func (f *flights) drain() {
 	f.draining = true
 }
 
+// isDraining reports whether drain was called. It may be true right after it was
+// false: whoever must not begin anything then asks enter, which decides.
 func (f *flights) isDraining() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

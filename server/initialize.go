@@ -47,6 +47,8 @@ const keyBytes = 8
 // scopeKey is what tells sessions apart in logs.
 func scopeKey(id string) string { return id[:keyBytes] }
 
+// discover asks the Handler what it is and says it as the revision of the client
+// does.
 func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error) {
 	res, err := s.serve(ctx, req, silent{})
 	if err != nil {
@@ -61,8 +63,13 @@ func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error)
 // silent is the Caller of an initialize: nothing can be said before its answer.
 type silent struct{}
 
+// Notify drops: the client does not know of a session yet that this could belong
+// to (I34).
 func (silent) Notify(context.Context, *mcp.Notification) error { return nil }
 
+// Ask fails: "The server SHOULD NOT send requests other than pings and logging
+// before receiving the initialized notification" (2025-11-25, basic/lifecycle,
+// "Initialization").
 func (silent) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s cannot be asked during initialize", req.Method)
 }
@@ -122,7 +129,9 @@ func initializeResult(res *mcp.Result, version mcp.Version) ([]byte, error) {
 	})
 }
 
-// legacyCapabilities leaves out what the revision does not have.
+// legacyCapabilities leaves out what the revision does not have. A client of that
+// revision could make nothing of it, and what is advertised must be honoured
+// (I35), which a later revision's capability never is in an earlier one.
 func legacyCapabilities(raw []byte, version mcp.Version) (json.RawMessage, error) {
 	if raw == nil {
 		return json.RawMessage("{}"), nil

@@ -57,7 +57,9 @@ func (d ackDialect) failure(id mcp.ID, err *mcp.Error) session.Message {
 	return d.legacy.failure(id, err)
 }
 
-// legacyRequest makes the request of the inside out of a message of a session.
+// legacyRequest makes the request of the inside out of a message of a session:
+// what a modern client says in each request, a legacy one has said once, and the
+// session remembers it for the edge alone.
 func legacyRequest(sess *session.Session, m *mcp.Message) *mcp.Request {
 	return &mcp.Request{
 		Method:    m.Method,
@@ -99,6 +101,8 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 	return ctx, t, nil
 }
 
+// levelParam reads the level that a client sets. An unknown one is refused rather
+// than taken for the nearest: the client would wait for messages that never come.
 func levelParam(m *mcp.Message) (mcp.LogLevel, error) {
 	text, _ := m.Params.Text(mcp.FieldLevel)
 	level, ok := mcp.ParseLogLevel(text)
@@ -142,7 +146,10 @@ func (s *Server) forward(ctx context.Context, sess *session.Session, m *mcp.Mess
 	}
 }
 
-// legacyAnswered completes the question that a response answers.
+// legacyAnswered completes the question that a response answers. An answer that
+// is no valid error is an error all the same: the client has spoken, and whoever
+// asked must not wait for more (I3). One that answers nothing is accepted and
+// counted, because it may have crossed the question's end on the wire.
 func (s *Server) legacyAnswered(ctx context.Context, sess *session.Session, m *mcp.Message, remote string) {
 	end := session.Terminal{}
 	if m.Kind == mcp.KindResult {
@@ -157,7 +164,8 @@ func (s *Server) legacyAnswered(ctx context.Context, sess *session.Session, m *m
 	}
 }
 
-// pong answers a ping.
+// pong answers a ping. It is made here and not by the Handler, because a ping asks
+// whether we are there, and must be answered promptly whatever the backends do.
 func pong(id mcp.ID) session.Message {
 	return session.Message{Head: mcp.AppendResult(nil, id, nil)}
 }

@@ -59,7 +59,9 @@ func checkVersion(h http.Header, sess *session.Session, id mcp.ID) *refusal {
 		"%s header says %s; the session speaks %s", spelled(versionHeader), escape(values[0]), sess.Client.Version))
 }
 
-// legacyPost serves a message of a session, or the one that opens it.
+// legacyPost serves a message of a session, or the one that opens it. An
+// initialize that names a session is one more message in it: ids are made here
+// and nowhere else (I18).
 func (s *Server) legacyPost(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
 	if m.Method == "initialize" && m.Kind == mcp.KindRequest && r.Header.Get(sessionHeader) == "" {
 		return s.legacyInitialize(p, r, principal, m)
@@ -85,7 +87,10 @@ func (s *Server) legacyPost(p *response, r *http.Request, principal string, m *m
 }
 
 // legacyInitialize opens a session. It answers when the session is complete, and
-// the client may use it from then on.
+// the client may use it from then on (I17). A client that goes away meanwhile has
+// not cancelled it, because an initialize cannot be cancelled (2025-11-25,
+// basic/utilities/cancellation); the session that it never hears of ends soon, as
+// one that was never used.
 func (s *Server) legacyInitialize(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
@@ -210,7 +215,9 @@ func legacyStatus(e *mcp.Error) int {
 	return http.StatusOK
 }
 
-// legacyDelete ends a session.
+// legacyDelete ends a session. What runs in it ends with an error that says that
+// it may have been executed: the client knows that it has sent the DELETE, and
+// not which of its requests that has overtaken.
 func (s *Server) legacyDelete(p *response, r *http.Request, principal string) *refusal {
 	sess, no := s.legacySession(r, principal, mcp.ID{})
 	if no != nil {
@@ -221,6 +228,7 @@ func (s *Server) legacyDelete(p *response, r *http.Request, principal string) *r
 	return nil
 }
 
+// sessionEnded is what requests are told that their session has ended under.
 func sessionEnded() *mcp.Error {
 	f := &mcp.Fault{Code: mcp.CodeSessionEnded, Outcome: mcp.Unknown, Message: "the session has ended"}
 	return f.Wire()

@@ -19,6 +19,8 @@ func servedVersions() []mcp.Version {
 	return append(mcp.ModernVersions(), mcp.LegacyVersions()...)
 }
 
+// versionsJSON is the list as clients are told: in the result of server/discover
+// and in the error that a revision is refused with, so that both say the same.
 func versionsJSON() []byte {
 	raw, err := json.Marshal(servedVersions())
 	if err != nil {
@@ -81,6 +83,8 @@ func missingMeta(m *mcp.Message) string {
 	return ""
 }
 
+// modernVersion: "it MUST respond with an UnsupportedProtocolVersionError"
+// (2026-07-28, basic/versioning), with the list, from which the client chooses.
 func modernVersion(m *mcp.Message) (mcp.Version, *mcp.Error) {
 	text, _ := m.Params.Text(mcp.MetaVersion)
 	if v := mcp.Version(text); slices.Contains(mcp.ModernVersions(), v) {
@@ -96,6 +100,9 @@ func modernVersion(m *mcp.Message) (mcp.Version, *mcp.Error) {
 	}
 }
 
+// modernLevel reads the level that one request asks for. None is not the lowest
+// but no messages at all (2026-07-28, server/utilities/logging, "Per-request log
+// level").
 func modernLevel(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
 	raw := m.Params.Raw(mcp.MetaLogLevel)
 	if raw == nil {
@@ -134,6 +141,8 @@ func (modern) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Messa
 	return resultMessage(id, &e, &res.Object)
 }
 
+// isCacheable lists the results that say how long they hold (2026-07-28,
+// server/utilities/caching).
 func isCacheable(method string) bool {
 	switch method {
 	case "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read":
@@ -196,6 +205,8 @@ func resultMessage(id mcp.ID, e *mcp.Edit, res *mcp.Object) session.Message {
 	}
 }
 
+// appendResultHead begins a response. The id goes out as the bytes that came
+// (I4), and the result stands last, so that its own bytes can follow as they are.
 func appendResultHead(dst []byte, id mcp.ID) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)

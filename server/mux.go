@@ -51,6 +51,8 @@ func (x *mux) follow(t *task) {
 	x.add(&tap{carrier: t.x.Stream().Attach(x.wake), flight: &t.flight, id: t.x.ID()})
 }
 
+// add has run serve the stream from its next round on, and wakes it: the stream
+// may have something to say already.
 func (x *mux) add(t *tap) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -58,6 +60,8 @@ func (x *mux) add(t *tap) {
 	x.nudge()
 }
 
+// nudge wakes run. The channel holds one, which is enough: run looks at
+// everything each time.
 func (x *mux) nudge() {
 	select {
 	case x.wake <- struct{}{}:
@@ -90,6 +94,8 @@ func (x *mux) run() {
 	}
 }
 
+// snapshot copies what is to be served, because writing may take long and the
+// reader must be able to add streams meanwhile (I29).
 func (x *mux) snapshot() ([]*tap, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -126,6 +132,9 @@ func (x *mux) farewell(t *tap) {
 	x.line(&session.Message{Head: mcp.AppendNotification(nil, "notifications/cancelled", append(params, '}'))})
 }
 
+// line writes a message as one line. A large body goes out as it is, without a
+// copy, unless it has line breaks, which JSON allows between its tokens and a
+// line does not (2025-11-25, basic/transports, "stdio").
 func (x *mux) line(m *session.Message) {
 	if m.Len() > joinUpTo && !bytes.ContainsAny(m.Body, "\r\n") {
 		x.write(m.Head)
@@ -141,6 +150,8 @@ func (x *mux) line(m *session.Message) {
 	x.write(x.buf)
 }
 
+// write writes, or does nothing once that has failed: what a broken pipe lost in
+// the middle of a line can not be mended by the next one.
 func (x *mux) write(b []byte) {
 	if x.hasFailed() || len(b) == 0 {
 		return
@@ -162,6 +173,7 @@ func (x *mux) fail() {
 	x.failed = true
 }
 
+// remove lets go of a stream that has ended, and tells those who wait for room.
 func (x *mux) remove(t *tap) {
 	t.carrier.Detach()
 	x.mu.Lock()
@@ -173,6 +185,7 @@ func (x *mux) remove(t *tap) {
 	}
 }
 
+// detach lets go of all streams, because nothing is written any more.
 func (x *mux) detach() {
 	taps, _ := x.snapshot()
 	for _, t := range taps {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -104,12 +105,17 @@ func TestCodesByEra(t *testing.T) {
 		return nil, mcp.Errorf(int64(code), "why")
 	}})
 	pattern := regexp.MustCompile(`"code":(-?[0-9]+)`)
+	codeOf := func(r reply) int {
+		n, err := strconv.Atoi(pattern.FindStringSubmatch(r.body)[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
 	bubble(t, h, server.Config{}, func(s *site) {
 		sess := s.session()
 		for code = -32110; code <= -31990; code++ {
-			var modern, legacy int
-			fmt.Sscan(pattern.FindStringSubmatch(s.call("fail").body)[1], &modern)
-			fmt.Sscan(pattern.FindStringSubmatch(s.post(raw("1", "tools/call", `{"name":"fail"}`), sess).body)[1], &legacy)
+			modern, legacy := codeOf(s.call("fail")), codeOf(s.post(raw("1", "tools/call", `{"name":"fail"}`), sess))
 			defined := modern >= -32022 && modern <= -32020
 			if modern == -32002 || modern == -32042 || modern <= -32020 && modern >= -32099 && !defined {
 				t.Errorf("modern: %d becomes %d", code, modern)

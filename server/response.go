@@ -56,7 +56,8 @@ func (p *response) accepted() {
 	p.w.WriteHeader(http.StatusAccepted)
 }
 
-// json writes the message as the whole body.
+// json writes the message as the whole body. Its length is announced, so that a
+// client sees that an answer was cut even where the connection closes in order.
 func (p *response) json(m *session.Message) {
 	h := p.w.Header()
 	h.Set("Content-Type", jsonType)
@@ -122,6 +123,8 @@ func (p *response) write(b []byte) {
 	}
 }
 
+// flush sends what was written (I11). It has a deadline like a write, because
+// that is where net/http meets the network.
 func (p *response) flush() {
 	if p.err == nil {
 		p.extend()
@@ -129,6 +132,8 @@ func (p *response) flush() {
 	}
 }
 
+// extend gives the next write its time. The deadline is one of the connection,
+// and moves with each piece, so that a long stream is never late (M054).
 func (p *response) extend() {
 	// A writer that knows no deadlines has no slow client either.
 	_ = p.rc.SetWriteDeadline(time.Now().Add(p.timeout))

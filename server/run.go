@@ -74,6 +74,9 @@ func (s *Server) start(ctx context.Context, t *task) bool {
 	return true
 }
 
+// run is the one place where a Handler is called for a client. What follows the
+// call is deferred in the order in which it must be undone: first the answer,
+// then the context, then late progress, and last what others wait for.
 func (s *Server) run(ctx context.Context, t *task) {
 	if t.group != nil {
 		defer t.group.Done()
@@ -144,6 +147,8 @@ func (s *Server) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	return s.handler.Serve(ctx, req, caller)
 }
 
+// panicked logs what happened and says as much of it as a client may know: a
+// reference, by which whoever reads the log finds the rest.
 func (s *Server) panicked(ctx context.Context, req *mcp.Request, p any) error {
 	s.panics.Add(1)
 	ref := rand.Text()

@@ -128,6 +128,8 @@ func (c *changes) Notify(ctx context.Context, n *mcp.Notification) error {
 	return c.put(ctx, m)
 }
 
+// legacyParams returns the parameters as they came, but for the edit. A
+// notification without any gets none: null is not what was omitted.
 func legacyParams(n *mcp.Notification, e *mcp.Edit) []byte {
 	if n.Params.IsZero() {
 		return nil

@@ -153,6 +153,8 @@ func (c *stdio) loop(ctx context.Context, lines <-chan line) error {
 	}
 }
 
+// endOfPipe: that a client closes its end is how a pipe ends, and no error
+// (2025-11-25, basic/lifecycle, "Shutdown").
 func endOfPipe(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -183,6 +185,8 @@ func (c *stdio) deafen() {
 	c.unlisten = func() {}
 }
 
+// endLegacy ends the session of the pipe, if there is one, and what was kept for
+// it.
 func (c *stdio) endLegacy() {
 	if c.legacy == nil {
 		return
@@ -197,6 +201,9 @@ func (c *stdio) say(ctx context.Context, m session.Message) {
 	_ = o.put(ctx, m) // fails only when everything ends
 }
 
+// fail answers with an error that belongs to no exchange. It waits for room like
+// any answer, so that a client which sends rubbish and does not read is read from
+// no faster than it reads.
 func (c *stdio) fail(ctx context.Context, id mcp.ID, err *mcp.Error) {
 	c.server.refused.Add(1)
 	c.say(ctx, session.Message{Head: mcp.AppendError(nil, id, err)})
@@ -210,6 +217,8 @@ func (c *stdio) refuse(ctx context.Context, no *refusal) {
 	c.fail(ctx, no.id, no.err)
 }
 
+// handle serves one line. What is wrong with a line is answered, and the next
+// line is read: a pipe has no other message to lose (I44).
 func (c *stdio) handle(ctx context.Context, l line) {
 	limits := &c.server.cfg.Limits
 	if long, ok := errors.AsType[*frame.TooLongError](l.err); ok {
@@ -238,6 +247,7 @@ func (c *stdio) handle(ctx context.Context, l line) {
 	}
 }
 
+// message serves one message of a line, which may be one of a batch.
 func (c *stdio) message(ctx context.Context, data []byte) {
 	m, err := mcp.Parse(data, c.server.cfg.Limits.message())
 	if err != nil {
@@ -296,6 +306,9 @@ func (c *stdio) inFlight(id mcp.ID) bool {
 	return c.own.InFlight(id) || c.legacy != nil && c.legacy.InFlight(id)
 }
 
+// modernRequest serves a request that says itself who sends it. Its exchange is
+// one of the pipe's own session, so that ids in flight are told apart and the end
+// of the pipe ends it.
 func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
 	req, wireErr := modernRequest(m, "")
 	if wireErr != nil {
@@ -314,6 +327,7 @@ func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
 	c.start(ctx, t)
 }
 
+// legacyRequest serves a request of the session that the pipe has.
 func (c *stdio) legacyRequest(ctx context.Context, m *mcp.Message) {
 	taskCtx, t, err := c.server.legacyTask(ctx, c.legacy, m)
 	if err != nil {
@@ -332,6 +346,8 @@ func (c *stdio) start(ctx context.Context, t *task) {
 	}
 }
 
+// notified serves a notification. A cancel is looked up in both eras: it names a
+// request by its id, and ids are shared on a pipe.
 func (c *stdio) notified(ctx context.Context, m *mcp.Message) {
 	if m.Method == "notifications/cancelled" {
 		id, err := mcp.ParseID(m.Params.Raw(mcp.FieldRequestID))
