@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -166,4 +167,38 @@ func TestFormEndsWithTheCall(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's error", err)
 	}
+}
+
+// FuzzForm holds that no server's form makes the command fail, and that what the
+// person typed leaves as the JSON that the specification wants (2026-07-28,
+// client/elicitation, "Response Actions").
+func FuzzForm(f *testing.F) {
+	f.Add(order, "Ada\nl\nred\n3\n1.50\ny\nx, y")
+	f.Add(order, "")
+	f.Add(`{"message":"m","requestedSchema":{"properties":{"a":{"type":"number"}},"required":["a"]}}`, "x\n01\n1e999\n-0")
+	f.Add(`{"requestedSchema":{"properties":{"\u001b":{"type":"array","items":{"enum":["\"",","]}}}}}`, "\",,")
+	f.Add(`{"requestedSchema":{"properties":{"a":{"type":"boolean","default":{"not": "a boolean"}}}}}`, "\n")
+	f.Fuzz(func(t *testing.T, params, typed string) {
+		form, err := parseForm([]byte(params))
+		if err != nil {
+			return
+		}
+		got, err := form.ask(t.Context(), (&script{lines: strings.Split(typed, "\n")}).prompt)
+		if err != nil {
+			t.Fatalf("a form ended with %v", err)
+		}
+		var answer struct {
+			Action  string                     `json:"action"`
+			Content map[string]json.RawMessage `json:"content"`
+		}
+		if err := json.Unmarshal(got, &answer); err != nil {
+			t.Fatalf("%s: %v", got, err)
+		}
+		if answer.Action != "accept" && answer.Action != "decline" {
+			t.Errorf("the action is %q", answer.Action)
+		}
+		if answer.Action == "decline" && answer.Content != nil {
+			t.Errorf("declined, and sent %s", got)
+		}
+	})
 }

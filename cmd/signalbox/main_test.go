@@ -35,7 +35,9 @@ func (l leakChecked) Run() int {
 	// The tests wait for processes more than they compute: more of them run at a
 	// time than there are processors, unless the command line says otherwise.
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+	// Fuzzing computes and waits for nothing.
+	fuzzing := flag.Lookup("test.fuzz").Value.String() != ""
+	if f := flag.Lookup("test.parallel"); !fuzzing && f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		_ = f.Value.Set("16") // it is a number
 	}
 	code := l.m.Run()

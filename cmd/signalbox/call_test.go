@@ -1,0 +1,112 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Arguments that are wrong are told with their place, before anything is started
+// for them; those that are right are sent as they were typed.
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, stdin string
+		args        []string
+		want, err   string
+	}{
+		{name: "none", want: "{}"},
+		{name: "numbers keep their digits", args: []string{`{"n": 1.0, "big": 12345678901234567890, "e": 1E2}`}, want: `{"n": 1.0, "big": 12345678901234567890, "e": 1E2}`},
+		{name: "order and escapes stay", args: []string{`{"b": "\u00e9\/", "a": null}`}, want: `{"b": "\u00e9\/", "a": null}`},
+		{name: "from standard input", stdin: "{\"a\": 1}\n", args: []string{"-"}, want: `{"a": 1}`},
+		{name: "no JSON", args: []string{"text=hello"}, err: `at byte 0; expected true, false or null; write them as '{"key": "value"}'`},
+		{name: "quotes that the shell took", args: []string{`{text: hello}`}, err: "at byte 1"},
+		{name: "a comma too many", args: []string{`{"a": 1,}`}, err: "unexpected '}' at byte 8"},
+		{name: "half of it", args: []string{`{"a": "b`}, err: "at byte 8"},
+		{name: "two of them", args: []string{`{} {}`}, err: "at byte 3"},
+		{name: "a list", args: []string{`[1]`}, err: "write them as"},
+		{name: "a string", args: []string{`"a"`}, err: "write them as"},
+		{name: "twice the same", args: []string{`{"a": 1, "a": 2}`}, err: `"a"`},
+		{name: "no UTF-8", args: []string{"{\"a\": \"\xff\"}"}, err: "at byte 7"},
+		{name: "empty", args: []string{""}, err: "the arguments are empty; write {} for none"},
+		{name: "empty standard input", args: []string{"-"}, err: "the arguments are empty; write {} for none"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := newTestEnv(t, tt.stdin).arguments(tt.args)
+			if tt.err == "" {
+				if err != nil || string(got) != tt.want {
+					t.Errorf("got %s, %v; want %s", got, err, tt.want)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %v, want %q in it", err, tt.err)
+			}
+			if _, ok := errors.AsType[usageError](err); !ok {
+				t.Errorf("%v is no mistake in the command line", err)
+			}
+		})
+	}
+}
+
+func TestArgumentsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t, "")
+	broken := errors.New("the pipe broke")
+	e.Stdin = iotest.ErrReader(broken)
+	if _, err := e.arguments([]string{"-"}); !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+}
+
+// What is sent is what was typed, with a token for progress and the level that
+// was asked for; what comes back is shown where it belongs.
+func TestCallIsSentAsTyped(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		args  []string
+		level mcp.LogLevel
+	}{
+		{"the usual level", nil, mcp.LogInfo},
+		{"a level", []string{"--log", "error"}, mcp.LogError},
+		{"no log at all", []string{"--log", "none"}, mcp.LogNone},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var got *mcp.Request
+			var level mcp.LogLevel
+			url := serving(t, mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+				if req.Method != "tools/call" {
+					return mcp.NewResult([]byte(discovery))
+				}
+				got, level = req, req.LogLevel
+				return mcp.NewResult([]byte(`{"content":[{"type":"text","text":"done"}]}`))
+			}))
+			e := newTestEnv(t, "")
+			args := append([]string{"call", "a \"b\"", `{"n": 1.0,  "é": [ ]}`, "--url", url}, tt.args...)
+			if code := e.run(t.Context(), args...); code != exitOK || e.out.String() != "done\n" {
+				t.Fatalf("exit code %d, printed %q: %s", code, e.out, e.err)
+			}
+			if name, _ := got.Params.Text(mcp.FieldName); name != `a "b"` {
+				t.Errorf("called %q", name)
+			}
+			if diff := cmp.Diff(string(got.Params.Raw(mcp.FieldArguments)), `{"n": 1.0,  "é": [ ]}`); diff != "" {
+				t.Errorf("arguments (-got +want):\n%s", diff)
+			}
+			if level != tt.level {
+				t.Errorf("asked for log messages from %v on, want %v", level, tt.level)
+			}
+		})
+	}
+}
