@@ -51,6 +51,7 @@ func TestDialogObjectKeepsTheBytes(t *testing.T) {
 		{"without", o.without("a", "z").String(), `{"b":1.0,"_meta":{"x":1,"y":{}}}`},
 		{"replaced", o.with("b", `[2]`).without("a", "_meta", "z").String(), `{"b":[2]}`},
 		{"some of meta", o.withoutMeta("x").without("a", "b", "z").String(), `{"_meta":{"y":{}}}`},
+		{"only", o.only("z", "b", "q").String(), `{"b":1.0,"z":"\/"}`},
 		{"all of meta", o.withoutMeta("x", "y").without("a", "b", "z").String(), `{}`},
 		{"text", o.text("z"), `/`},
 		{"no text", o.text("b"), ``},

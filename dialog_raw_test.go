@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -137,6 +138,11 @@ func (w *world) rawHTTP() *rawHTTP {
 // A line of the body that is no header is the content. Accept and Content-Type
 // are those of an ordinary client unless they are given; "-" leaves one out. The
 // word $session stands for the session that the gateway named last.
+//
+// Behind the method may stand another path than that of the endpoint, and the
+// members that are shown of the object which it answers (http> 1 GET /status
+// draining), or how often the request is made at once (http> 1 GET times=100):
+// then the statuses of the answers are counted.
 func (h *rawHTTP) do(args, body []string) bool {
 	if len(args) < 2 {
 		return false
@@ -149,11 +155,42 @@ func (h *rawHTTP) do(args, body []string) bool {
 	ctx, cancel := context.WithCancel(h.all)
 	h.stops[label] = cancel
 	r := h.request(ctx, method, body)
+	var members []string
+	for _, arg := range args[2:] {
+		if times, ok := strings.CutPrefix(arg, "times="); ok {
+			cancel()
+			return h.flood(label, times, r)
+		}
+		if strings.HasPrefix(arg, "/") {
+			r.URL.Path = arg
+		} else {
+			members = append(members, arg)
+		}
+	}
 	h.tasks.Go(func() { // ends with the answer or the context; the run waits for it
 		defer cancel()
-		h.exchange(label, r)
+		h.exchange(label, r, members)
 	})
 	return true
+}
+
+// flood makes a request many times and tells how it was answered.
+func (h *rawHTTP) flood(label, times string, r *http.Request) bool {
+	n, err := strconv.Atoi(times)
+	answers := make(map[int]int)
+	for range n {
+		res, err := h.client.Do(r.Clone(h.all))
+		if err != nil {
+			return false
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+		answers[res.StatusCode]++
+	}
+	for status, n := range answers {
+		h.w.say(2, "http", label, fmt.Sprintf("%d times %d", n, status))
+	}
+	return err == nil
 }
 
 func (h *rawHTTP) request(ctx context.Context, method string, body []string) *http.Request {
@@ -178,7 +215,7 @@ func (h *rawHTTP) request(ctx context.Context, method string, body []string) *ht
 		}
 		given[key] = true
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://localhost/mcp", strings.NewReader(strings.Join(content, "\n")))
+	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+endpointPath, strings.NewReader(strings.Join(content, "\n")))
 	if err != nil {
 		h.w.t.Fatal(err)
 	}
@@ -190,7 +227,7 @@ func (h *rawHTTP) request(ctx context.Context, method string, body []string) *ht
 	return r
 }
 
-func (h *rawHTTP) exchange(label string, r *http.Request) {
+func (h *rawHTTP) exchange(label string, r *http.Request, members []string) {
 	res, err := h.client.Do(r)
 	if err != nil {
 		return // closed by the dialogue
@@ -207,7 +244,12 @@ func (h *rawHTTP) exchange(label string, r *http.Request) {
 			say("%s: %s", key, v)
 		}
 	}
-	readMessages(res, func(msg []byte) { say("%s", tidy(string(msg))) })
+	readMessages(res, func(msg []byte) {
+		if o, err := parseObject(msg); err == nil && members != nil {
+			msg = []byte(o.only(members...).String())
+		}
+		say("%s", tidy(strings.TrimSpace(string(msg))))
+	})
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") && r.Context().Err() == nil {
 		say("end")
 	}

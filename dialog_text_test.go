@@ -75,6 +75,11 @@ func (o object) without(names ...string) object {
 	return slices.DeleteFunc(slices.Clone(o), func(m member) bool { return slices.Contains(names, m.name) })
 }
 
+// only returns the object with no other members than these.
+func (o object) only(names ...string) object {
+	return slices.DeleteFunc(slices.Clone(o), func(m member) bool { return !slices.Contains(names, m.name) })
+}
+
 // with returns the object with a member set, in its place or at the end.
 func (o object) with(name, value string) object {
 	m := member{name, quoted(name), jsontext.Value(value)}

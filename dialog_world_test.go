@@ -36,6 +36,7 @@ type world struct {
 	clients  map[string]*dialogClient
 	raw      *rawHTTP
 	pipe     *rawPipe
+	log      *dialogLog
 
 	mu     sync.Mutex
 	events []event
@@ -52,6 +53,7 @@ type event struct {
 func newWorld(t *testing.T, d *dialog, p pair) *world {
 	w := &world{t: t, d: d, pair: p, front: memnet.Listen(), backends: make(map[string]*backend), clients: make(map[string]*dialogClient)}
 	t.Cleanup(func() { time.Sleep(time.Second) }) // net/http closes some connections late
+	w.log = &dialogLog{w: w, shown: make(map[string][]string), seen: make(map[string]int)}
 	w.outside = &http.Transport{DialContext: w.dialBackend, DisableCompression: true}
 	t.Cleanup(w.outside.CloseIdleConnections)
 	for i := range d.script {
@@ -61,6 +63,8 @@ func newWorld(t *testing.T, d *dialog, p pair) *world {
 	}
 	return w
 }
+
+const endpointPath = "/mcp"
 
 // calm is how long a dialogue waits for the gateway to know its backends, unless
 // it starts the gateway itself.
@@ -82,7 +86,7 @@ func (d *dialog) startsItself() bool {
 
 // start starts the gateway, and the HTTP server in front of it.
 func (w *world) start() {
-	opt := signalbox.Options{Transport: w.outside, Logger: slog.New(slog.DiscardHandler)}
+	opt := signalbox.Options{Transport: w.outside, Logger: slog.New(dialogHandler{log: w.log})}
 	for _, name := range w.names() {
 		if !w.d.configures(name) {
 			opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: name, Handler: w.backends[name].handler()})
@@ -93,7 +97,14 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	w.gateway = g
-	srv := &http.Server{Handler: g}
+	operations := g.Operations()
+	srv := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == endpointPath {
+			g.ServeHTTP(rw, r)
+			return
+		}
+		operations.ServeHTTP(rw, r)
+	})}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(w.front) }() // ends with the Close below
 	w.t.Cleanup(func() {
@@ -208,6 +219,10 @@ func (w *world) doGateway(args []string) bool {
 		}
 	case "status": // gateway> status
 		w.sayStatus()
+	case "log": // gateway> log "not offered as listed" backend problem; records of that message are shown, with these attributes
+		w.log.show(unquoted(args[1]), args[2:])
+	case "logged": // gateway> logged "request refused"; how many there were
+		w.say(2, "gateway", "", fmt.Sprintf("logged %d times", w.log.count(unquoted(args[1]))))
 	case "shutdown": // gateway> shutdown 30s; says "stopped" when it is over
 		within, err := time.ParseDuration(args[1])
 		if err != nil {

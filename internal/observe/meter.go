@@ -21,7 +21,8 @@ type meter[K comparable] struct {
 
 	mu    sync.Mutex
 	kept  map[K]*bucket
-	timer *time.Timer // set while there is something to report
+	full  []K         // with something to report, in the order in which that began
+	timer *time.Timer // set while there is any
 }
 
 type bucket struct {
@@ -40,9 +41,12 @@ func newMeter[K comparable](most, keys int, tell func(key K, n int)) *meter[K] {
 func (m *meter[K]) admit(key K, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b := m.bucketLocked(key, now)
+	key, b := m.bucketLocked(key, now)
 	if b.tokens.AllowN(now, 1) {
 		return true
+	}
+	if b.dropped == 0 {
+		m.full = append(m.full, key)
 	}
 	b.dropped++
 	if m.timer == nil {
@@ -53,9 +57,10 @@ func (m *meter[K]) admit(key K, now time.Time) bool {
 	return false
 }
 
-func (m *meter[K]) bucketLocked(key K, now time.Time) *bucket {
+// bucketLocked returns the bucket of a key, and the key that it is under.
+func (m *meter[K]) bucketLocked(key K, now time.Time) (K, *bucket) {
 	if b, ok := m.kept[key]; ok {
-		return b
+		return key, b
 	}
 	if len(m.kept) >= m.keys {
 		m.forgetLocked(now)
@@ -69,7 +74,7 @@ func (m *meter[K]) bucketLocked(key K, now time.Time) *bucket {
 		b = &bucket{tokens: rate.NewLimiter(rate.Limit(m.most), m.most)}
 		m.kept[key] = b
 	}
-	return b
+	return key, b
 }
 
 // forgetLocked lets go of the keys that a new bucket would serve as well.
@@ -83,23 +88,23 @@ func (m *meter[K]) forgetLocked(now time.Time) {
 
 // report tells how many of each key did not pass since the last time.
 func (m *meter[K]) report() {
-	for key, n := range m.take() {
-		m.tell(key, n)
+	keys, counts := m.take()
+	for i, key := range keys {
+		m.tell(key, counts[i])
 	}
 }
 
-func (m *meter[K]) take() map[K]int {
+func (m *meter[K]) take() (keys []K, counts []int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.timer != nil {
 		m.timer.Stop()
 		m.timer = nil
 	}
-	counts := make(map[K]int)
-	for key, b := range m.kept {
-		if b.dropped > 0 {
-			counts[key], b.dropped = b.dropped, 0
-		}
+	keys, m.full = m.full, nil
+	for _, key := range keys {
+		counts = append(counts, m.kept[key].dropped)
+		m.kept[key].dropped = 0
 	}
-	return counts
+	return keys, counts
 }

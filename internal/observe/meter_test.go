@@ -23,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type told struct {
 	mu     sync.Mutex
 	counts map[string]int
+	order  []string
 	times  int
 }
 
@@ -33,6 +34,7 @@ func (d *told) tell(key string, n int) {
 		d.counts = make(map[string]int)
 	}
 	d.counts[key] += n
+	d.order = append(d.order, key)
 	d.times++
 }
 
@@ -75,6 +77,22 @@ func TestMeterPassesABurstAndCountsTheRest(t *testing.T) {
 			t.Errorf("%d pass a second later, want 10", got)
 		}
 	})
+}
+
+// What is told stands in the order in which it began, in each log alike.
+func TestMeterTellsInOrder(t *testing.T) {
+	var d told
+	m := newMeter(1, 64, d.tell)
+	var want []string
+	for i := range 50 {
+		want = append(want, fmt.Sprint(i*7%50))
+		flood(m, want[i], 3)
+	}
+	flood(m, want[40], 3)
+	m.report()
+	if diff := cmp.Diff(d.order, want); diff != "" {
+		t.Errorf("told (-got +want):\n%s", diff)
+	}
 }
 
 // The rate holds for as long as the flood does, and each second is told of once.
