@@ -57,6 +57,8 @@ func (e *endpoint) read(resp *http.Response, pos *position, take taker) error {
 	return e.readJSON(resp.Body, take)
 }
 
+// readJSON reads a document within the bound before it parses any of it: a length
+// that a server claims is not believed.
 func (e *endpoint) readJSON(body io.Reader, take taker) error {
 	data, err := io.ReadAll(io.LimitReader(body, int64(e.MaxMessage)+1))
 	switch {
@@ -92,6 +94,9 @@ func (e *endpoint) parse(data []byte, take taker) (more bool) {
 	return take(&m, err)
 }
 
+// readEvents takes messages as they arrive. An event of another name is no message,
+// and one without data says only how far the stream is (2025-11-25, basic/transports,
+// "Resumability and Redelivery"); a last event that is cut off is none.
 func (e *endpoint) readEvents(body io.Reader, pos *position, take taker) error {
 	events := frame.NewEventReader(body, e.MaxMessage)
 	for {

@@ -19,7 +19,7 @@ const (
 
 // circuit keeps a child that dies again and again from being started each time
 // somebody asks: a start costs the machine more than an answer, and a model that
-// meets an error tries again at once (fault 49). It opens for a time, never for
+// meets an error tries again at once. It opens for a time, never for
 // good: what made the child die may be mended without us.
 type circuit struct {
 	mu     sync.Mutex

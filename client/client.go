@@ -104,6 +104,8 @@ func (c *Client) isEarly(method string) bool {
 	return sp == nil && (method == methodSetLevel || strings.HasPrefix(method, "notifications/"))
 }
 
+// enter and leave count who is served, so that Shutdown knows when nobody is. Who
+// comes after it has begun is refused, and is not counted.
 func (c *Client) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,6 +184,8 @@ func (c *Client) detect(ctx context.Context, det *detection) {
 	c.settle(det, p, err)
 }
 
+// settle wakes who waits after the protocol is there to be found. A failed probe
+// leaves nothing, so that the next request probes again.
 func (c *Client) settle(det *detection, p protocol, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,6 +272,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// takeCurrent has exactly one caller close the protocol.
 func (c *Client) takeCurrent() *speaking {
 	c.mu.Lock()
 	defer c.mu.Unlock()

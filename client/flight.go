@@ -52,7 +52,7 @@ func (f *flight) run(ctx context.Context, call *session.Call) (*mcp.Result, erro
 }
 
 // hand gives one message to the caller, on the goroutine that waits for the result:
-// so progress comes in order and before it (I10), and a slow caller slows down
+// so progress comes in order and before it, and a slow caller slows down
 // nobody but itself. That a caller takes no more is no failure of the call.
 func (f *flight) hand(ctx context.Context, m *mcp.Message) {
 	if m.Kind == mcp.KindRequest {
@@ -124,7 +124,7 @@ func (s *setup) respond(calls *session.Calls, id mcp.ID, m *mcp.Message) {
 }
 
 // terminal never fails to be one: a response that cannot be understood ends its call
-// as well, because nothing else will (I3).
+// as well, because nothing else will.
 func (s *setup) terminal(m *mcp.Message) session.Terminal {
 	if m.Kind == mcp.KindResult {
 		return session.Terminal{Result: &mcp.Result{Object: m.Result}}

@@ -47,6 +47,8 @@ func (g *guardian) watch(pid int, spawn func(*exec.Cmd) error) { g.tell("+", pid
 // forget is called when nothing of the group is left.
 func (g *guardian) forget(pid int) { g.tell("-", pid, g.current()) }
 
+// tell never waits for long: a guardian that is stuck costs us the guarding, and not
+// the call that starts a child.
 func (g *guardian) tell(op string, pid int, words *os.File) {
 	if words == nil || words.SetWriteDeadline(time.Now().Add(guardianTime)) != nil {
 		return
@@ -100,6 +102,7 @@ func (g *guardian) stop() {
 	}
 }
 
+// take leaves nothing behind to be told or stopped twice, and none is begun again.
 func (g *guardian) take() (*exec.Cmd, *os.File) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -92,7 +92,8 @@ func (l *legacy) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.Cal
 }
 
 // answered reports whether a call ended with the server's own word, so that
-// nothing of it is left in the session.
+// nothing of it is left in the session. A session in which a call was given up may
+// still say something about it, and is not lent to anybody else.
 func answered(err error) bool {
 	if err == nil {
 		return true
@@ -236,7 +237,7 @@ func (l *legacy) close(context.Context) {
 	l.tasks.close()
 }
 
-// note takes in a session that was opened. It reports false when that is too
+// note takes in a session that was opened, so that close finds it. It reports false when that is too
 // late, because all are being closed.
 func (l *legacy) note(s *legacySession) bool {
 	l.mu.Lock()
@@ -257,7 +258,8 @@ func (l *legacy) refuse() {
 	l.shut = true
 }
 
-// strike forgets a session that is being closed, but for its counters.
+// strike forgets a session that is being closed, but for its counters: what was lost
+// in it was lost, and a sum that shrinks would say otherwise.
 func (l *legacy) strike(s *legacySession, past session.CallStats) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

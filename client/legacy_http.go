@@ -243,6 +243,8 @@ func (w *legacyHTTP) refusal(ctx context.Context, r *refusal, c *carrier) error 
 	}
 }
 
+// noteIfGone comes after the call that found out has its own error, which may be that
+// it can be made again; the others only lose their session.
 func (w *legacyHTTP) noteIfGone(err error) {
 	if isRejected(err, sessionGone) {
 		w.noteGone(err)
@@ -311,6 +313,7 @@ func (w *legacyHTTP) opened(ctx context.Context) {
 
 func (w *legacyHTTP) deafness() <-chan struct{} { return w.deaf }
 
+// leave: an HTTP session is bounded where it is opened, not where it is carried.
 func (w *legacyHTTP) leave() {}
 
 // endTime bounds the goodbye to a server.

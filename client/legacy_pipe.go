@@ -31,11 +31,15 @@ func (w *legacyPipe) attach(s *legacySession) {
 	})
 }
 
+// begin: the answer comes on the pipe that the session has anyway, so that nothing of
+// a call is to be let go.
 func (w *legacyPipe) begin(call *session.Call, msg []byte) (release func()) {
 	w.pipe.begin(call, msg)
 	return func() {}
 }
 
+// post does not wait for the line to be written. A server that does not read is found
+// out by the writer, which ends the pipe with the reason.
 func (w *legacyPipe) post(_ context.Context, msg []byte) error {
 	if !w.enqueue(msg) {
 		return w.unavailable(nil, "it does not read its input")
@@ -47,6 +51,7 @@ func (w *legacyPipe) ready(mcp.Version) {}
 
 func (w *legacyPipe) opened(context.Context) {}
 
+// deafness: a pipe tells until it ends, and its end is the session's.
 func (w *legacyPipe) deafness() <-chan struct{} { return nil }
 
 func (w *legacyPipe) leave() { w.place.leave() }

@@ -53,7 +53,7 @@ func (s *legacySession) routeAsk(m *mcp.Message) {
 // onlyCall returns the call that a message without an address is taken to belong to:
 // on a stream that all calls share it is the one under way, if there is one alone.
 // Among several it would be a guess, and in a session of several clients a late
-// message of a call that was given up could reach another client (I8, M186).
+// message of a call that was given up could reach another client.
 func (s *legacySession) onlyCall() *session.Call {
 	if !s.addr.onlyCall || s.addr.shared && s.abandoned.lately() {
 		return nil

@@ -104,6 +104,7 @@ type serverOffers struct {
 	Resources listOffer      `json:"resources"`
 }
 
+// listOffer is what a server says of one of its lists.
 type listOffer struct {
 	ListChanged bool `json:"listChanged"`
 }
@@ -241,6 +242,7 @@ func (s *legacySession) markGone(err error) {
 // isAlive reports whether the session can take a call, as far as is known.
 func (s *legacySession) isAlive() bool { return s.calls.Err() == nil && s.lossCause() == nil }
 
+// lossCause returns why the session has ended, nil while it has not.
 func (s *legacySession) lossCause() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -84,7 +84,8 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 	w.log.WarnContext(ctx, "backend's listening stream ends again and again; no longer opened")
 }
 
-// takeStray hands on one message of the listening stream.
+// takeStray hands on one message of the listening stream. What is no message there
+// belongs to nobody who could be told.
 func (w *legacyHTTP) takeStray(m *mcp.Message, bad error) (more bool) {
 	if bad == nil {
 		w.s.route(m)

@@ -36,7 +36,7 @@ func (w *modernHTTP) abandon(*session.Call) {}
 
 // carry POSTs the request and brings what its body holds. A modern stream cannot be
 // resumed: one that ends without a response has lost the call, and nobody can say
-// whether it ran (DELIVERY: outcome unknown, not sent again).
+// whether it ran.
 func (w *modernHTTP) carry(ctx context.Context, c *carrier, header http.Header, out *outgoing) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,7 +86,7 @@ func (w *modernHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad e
 // what a modern server would not say means that the server has become a legacy
 // one: a wrong guess there costs every request a probe and two handshakes, and a
 // missing one costs them all for ever. Connections are let go where another server
-// may stand at their other end by now (M188).
+// may stand at their other end by now.
 func (w *modernHTTP) refusal(ctx context.Context, r *refusal) error {
 	err := w.refused(ctx, r)
 	switch {

@@ -49,6 +49,7 @@ func (w *modernPipe) abandon(call *session.Call) {
 	w.pipe.abandon(call)
 }
 
+// relearn: on a pipe there are no headers to be refused for.
 func (w *modernPipe) relearn(context.Context, *modern, *mcp.Request) bool { return false }
 
 // take hands on what is no response. A message that names no call is given to
@@ -69,6 +70,10 @@ func (w *modernPipe) take(m *mcp.Message) {
 	}
 }
 
+// addressee finds the call by what the message names: ids, tokens and subscriptions
+// are ours on this pipe, so that no client can name another's. What names nothing is
+// given to the only call, unless one was given up lately: the server may still speak
+// of that.
 func (w *modernPipe) addressee(m *mcp.Message) *session.Call {
 	switch {
 	case m.Params.Has(mcp.MetaSubscriptionID):

@@ -101,6 +101,8 @@ func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.R
 	return e.Apply(original)
 }
 
+// errNoInput: such a result asks for nothing and remembers nothing, so that to send
+// the request again would be to send it for ever.
 var errNoInput = mcp.Errorf(mcp.CodeInternalError, "input_required without inputRequests and requestState")
 
 // gather asks the caller all the questions at once and returns the answers under
@@ -149,6 +151,8 @@ func (p *modern) unanswered(ctx context.Context) error {
 	return cause
 }
 
+// askOne parses what the server has written for the client as strictly as any other
+// request: what reaches a client has passed the same rules in both eras.
 func (p *modern) askOne(ctx context.Context, q inputRequest, caller mcp.Caller) (jsontext.Value, error) {
 	req, err := mcp.NewRequest(q.Method, q.Params)
 	if err != nil {

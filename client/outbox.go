@@ -35,7 +35,9 @@ func (o *outbox) put(owner *tasks, to mcp.Caller, n *mcp.Notification) {
 	}
 }
 
-// add reports whether a goroutine is needed.
+// add reports whether a goroutine is needed. The oldest message goes where there is
+// no room: these are messages that only the latest of matters, or that are best
+// effort.
 func (o *outbox) add(n *mcp.Notification) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

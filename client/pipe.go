@@ -99,7 +99,8 @@ func (p *pipe) router() func(m *mcp.Message) {
 	return p.route
 }
 
-// enqueue has a message written after those before it. It does not wait, and
+// enqueue has a message written after those before it: the order of a cancellation
+// and its request matters to the server. It does not wait, and
 // reports false when the pipe has ended or the server has not read for too long.
 func (p *pipe) enqueue(msg []byte) bool {
 	p.mu.Lock()
@@ -116,6 +117,7 @@ func (p *pipe) enqueue(msg []byte) bool {
 	return true
 }
 
+// dequeue takes all at once: the writer holds no lock while it writes.
 func (p *pipe) dequeue() [][]byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,6 +212,8 @@ func (p *pipe) readAll(ctx context.Context) {
 	}
 }
 
+// noteJunk warns once, with the line: it is how a banner on the wrong stream is found
+//. The others are counted.
 func (p *pipe) noteJunk(ctx context.Context, n int, line []byte) {
 	if n == 1 {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line that is no message to its output",
@@ -287,6 +291,8 @@ func (p *pipe) endFar() {
 	p.place.release()
 }
 
+// markEnded reports true to the first. After it nothing is queued, so that what close
+// waits for cannot grow.
 func (p *pipe) markEnded() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,7 +33,7 @@ type idleSession struct {
 
 // poolKey is what a session was opened for. A server may have told the session
 // something for its principal's eyes, and it acts on the capabilities that it was
-// told; both would cross if another's request used it (I22, M108).
+// told; both would cross if another's request used it.
 type poolKey struct{ principal, info, capabilities string }
 
 // keyOf compares bytes: two clients that mean the same and write it differently get

@@ -70,6 +70,8 @@ func (l *launcher) start(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
+// startReason names no path: the operator finds it in the log, and a client has no
+// business with it.
 func startReason(err error) string {
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
@@ -115,6 +117,8 @@ func (l *launcher) spawn() (*child, error) {
 	return c, nil
 }
 
+// quit comes after the last child: the guardian ends where nothing is left to guard,
+// and the thread that started the children may go only when they have.
 func (l *launcher) quit() {
 	l.guardian.stop()
 	l.spawner.stop()
@@ -218,6 +222,7 @@ func (c *child) fate() string {
 	return text
 }
 
+// exitText prefers the status that the kernel gave to the error that Wait made of it.
 func exitText(cmd *exec.Cmd, err error) string {
 	if cmd.ProcessState != nil {
 		return cmd.ProcessState.String()
@@ -271,6 +276,8 @@ func environment(ours, configured []string) []string {
 	return append(env, configured...)
 }
 
+// inherited are names that hold no secrets by their meaning. A list of what is kept
+// out would have to know every secret there is.
 func inherited() []string {
 	return []string{
 		"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TMP", "TEMP",

@@ -68,6 +68,7 @@ func (s *spawner) stop() {
 	}
 }
 
+// shut may be called when nothing was ever started, and more than once.
 func (s *spawner) shut() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -201,7 +201,7 @@ func (r *refusal) mayMeanSession() bool {
 }
 
 // namesLostSession reports whether a text says that a session is unknown. The words
-// are those of servers in the field (M093). A tool may use them of a session of its
+// are those of servers in the field. A tool may use them of a session of its
 // own, so that they raise a doubt and decide nothing: the server is asked.
 func namesLostSession(text string) bool {
 	text = strings.ToLower(text)

@@ -82,7 +82,9 @@ func (sl *slot) look(l *legacy, open func(context.Context) (*legacySession, erro
 	return nil, att, old
 }
 
-// settle ends an attempt. It reports false when nobody wants the session.
+// settle ends an attempt. It reports false when nobody wants the session. That is
+// decided here, under the lock under which the slot is ended: a session that is
+// finished later cannot come back into a slot that is no more.
 func (sl *slot) settle(att *attempt, s *legacySession, err error) bool {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
@@ -121,9 +123,11 @@ func (sl *slot) tie() bool {
 	return first
 }
 
-// end lets the session go, for good. It does not wait.
+// end lets the session go, for good. It does not wait: it runs at the end of a scope,
+// on whatever goroutine ends that.
 func (sl *slot) end(l *legacy) { l.retire(sl.takeOut(true)) }
 
+// join is the beginning of a request that uses the slot's session.
 func (sl *slot) join() {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()

@@ -32,7 +32,7 @@ type tail struct {
 }
 
 // drain reads until the end, whatever the line is and however long: a child that
-// cannot write its standard error stops in the middle of a call (M157). What is
+// cannot write its standard error stops in the middle of a call. What is
 // logged and kept is a text without control characters and without the secrets that
 // the configuration gave to the child.
 func (t *tail) drain(r io.Reader, maxLine int, redact *redactor, logger *slog.Logger) {

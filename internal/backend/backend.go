@@ -154,6 +154,8 @@ func (b *Backend) publish(o *Offer) {
 	}
 }
 
+// orDefault is for limits of which negative means none, which their users look at
+// themselves.
 func orDefault[T ~int | ~int64](v, def T) T {
 	if v == 0 {
 		return def

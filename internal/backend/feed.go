@@ -18,7 +18,7 @@ import (
 )
 
 // relistEvery is the shortest time between two fetches that a backend's notices
-// can cause, however many it sends (fault 69). A fetch is many pages, and each new
+// can cause, however many it sends. A fetch is many pages, and each new
 // offer is a notice to every client.
 const relistEvery = time.Second
 
@@ -325,7 +325,7 @@ func (e *ear) mark(s kinds) {
 }
 
 // take empties the set before the fetch and not after it: what changes meanwhile is
-// marked anew and fetched once more (I33).
+// marked anew and fetched once more.
 func (e *ear) take() kinds {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -256,6 +256,7 @@ func firstVersion(raw []byte) mcp.Version {
 	return vs[0]
 }
 
+// orObject: a server without a capabilities object has declared nothing.
 func orObject(raw []byte) []byte {
 	if raw == nil {
 		return []byte("{}")

@@ -64,7 +64,8 @@ func (o *Offer) freshFor() time.Duration {
 	return max(d, time.Second)
 }
 
-// untold returns the offer of a server that tells of no changes.
+// untold returns the offer of a server that tells of no changes, whatever it has
+// announced: its lists grow old from now on, and are asked for when wanted.
 func (o *Offer) untold() *Offer {
 	next := *o
 	next.told = 0
