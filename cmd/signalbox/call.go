@@ -20,7 +20,7 @@ import (
 type callFlags struct {
 	targetFlags
 	json bool
-	log  string
+	log  string // a level of the specification, or none
 }
 
 // newCall makes the command that calls a tool. It is the one command that asks
@@ -56,6 +56,8 @@ func (e *env) call(ctx context.Context, f *callFlags, args []string) error {
 	if !ok && f.log != "none" {
 		return usagef("--log %q is no level, such as debug, info, warning, error, or none", f.log)
 	}
+	// Neither of the two is cobra's to know, and both are told before anything is
+	// started.
 	arguments, err := e.arguments(args[1:])
 	if err != nil {
 		return err
@@ -122,6 +124,8 @@ func (t *target) ready(ctx context.Context) error {
 	if t.gateway == nil {
 		return nil
 	}
+	// A gateway holds back its first list until it has heard of all, or for as
+	// long as it was told to wait; a list of anything else would do as well.
 	_, _, err := toolList().page(ctx, t, nil)
 	return err
 }
@@ -136,6 +140,8 @@ type toolResult struct {
 
 // showResult prints a result. One that is an error is also the command's.
 func (e *env) showResult(name string, res *mcp.Result, asJSON bool) error {
+	// With --json the result is passed on even where it cannot be read: that is
+	// when somebody wants to see it as it is.
 	var r toolResult
 	err := decode(res.Bytes(), &r)
 	switch {

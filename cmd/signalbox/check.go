@@ -50,6 +50,8 @@ func (e *env) fileToCheck(args []string) (string, error) {
 // check prints what is wrong with a file, which is its output, or that nothing
 // is.
 func (e *env) check(file string) error {
+	// Not as serve loads it: a check starts nothing, and so is no loop where it
+	// stands inside of a gateway.
 	cfg, err := signalbox.LoadConfig(file, e.LookupEnv)
 	var problems signalbox.Problems
 	switch {

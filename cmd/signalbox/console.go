@@ -32,6 +32,7 @@ func newConsole(e *env) *console {
 // Notify shows progress and log messages.
 func (c *console) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
+	// Others are for programs, and none of them belongs to a call of a tool.
 	case "notifications/progress":
 		c.line(progressLine(n.Params.Bytes()))
 	case "notifications/message":
@@ -58,6 +59,8 @@ func progressLine(params []byte) string {
 	if err := decode(params, &p); err != nil {
 		return "progress that cannot be read"
 	}
+	// Members that are not there are left out: a total that was invented would be
+	// read as a promise.
 	text := "[" + string(p.Progress)
 	if p.Total != nil {
 		text += "/" + string(p.Total)
@@ -79,6 +82,8 @@ func logLine(params []byte) string {
 	if p.Logger != "" {
 		words = append(words, p.Logger+":")
 	}
+	// Data is any JSON; a string is shown without its quotes, as that is what nearly
+	// all servers send.
 	text := string(p.Data)
 	if p.Data.Kind() == '"' {
 		if err := decode(p.Data, &text); err != nil {
@@ -149,6 +154,8 @@ func readLine(ctx context.Context, r interface{ Read([]byte) (int, error) }) (st
 	// Ends with the line, the input or the process; nobody waits after ctx.
 	go func() {
 		var b strings.Builder
+		// One byte at a time: a larger read would take what the next question, or
+		// the program behind this one in a script, is to have.
 		buf := make([]byte, 1)
 		for {
 			n, err := r.Read(buf)

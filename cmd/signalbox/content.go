@@ -28,6 +28,8 @@ func (c *content) shown() string {
 		return c.Text
 	case "image", "audio":
 		return fmt.Sprintf("[%s %s, %d bytes; --json prints it]", c.Type, cmp.Or(c.MIMEType, "of unknown type"), decodedSize(c.Data))
+	// A link is a name to read later, and not its contents: those are fetched by
+	// whoever wants them, with read.
 	case "resource_link":
 		return fmt.Sprintf("[resource %s: %s]", c.Name, c.URI)
 	case "resource":
@@ -78,6 +80,7 @@ func (c *contents) bytes() ([]byte, error) {
 
 // decodedSize is the number of bytes that a base64 text stands for.
 func decodedSize(text string) int {
+	// Without decoding: the text may be megabytes, and only its length is shown.
 	n := base64.StdEncoding.DecodedLen(len(text))
 	for i := len(text) - 1; i >= 0 && text[i] == '='; i-- {
 		n--

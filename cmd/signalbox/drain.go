@@ -26,6 +26,8 @@ func localDrain(cfg *signalbox.Config, http bool) {
 	if http && !isLocal(cfg.Effective().Listen) {
 		return
 	}
+	// Zero is a key that the file does not have, so that nothing which somebody
+	// wrote is overruled.
 	if cfg.Drain.Delay == 0 {
 		cfg.Drain.Delay = -1
 	}
@@ -74,6 +76,8 @@ func (s *service) drain(ctx context.Context, signals <-chan os.Signal, release f
 	// Ends with ctx, which ends with drain.
 	go cutOnSignal(ctx, signals, func() { cut(); release() })
 
+	// First of all, so that a load balancer which asks while the rest is said
+	// learns it.
 	s.gateway.Drain()
 	hard := hardDeadline(d.Delay, d.Timeout)
 	s.log.InfoContext(ctx, "shutting down; one more signal ends it at once",

@@ -65,6 +65,8 @@ func listen(ctx context.Context, cfg *signalbox.Config) (*endpoint, error) {
 // reachable returns an address at which a program on this machine reaches a
 // listener: for one on all addresses, that is loopback.
 func reachable(addr net.Addr, configured string) string {
+	// What was configured is not repeated but what is listened on: a port 0 is the
+	// one that was taken, and a name the address that it stood for.
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {
 		return addr.String()
@@ -138,6 +140,8 @@ func (p *endpoint) close(ctx context.Context) {
 		return
 	}
 	defer p.listener.Close() // where the server never began to serve
+	// The context that ended the command must not end the last words: they are
+	// what the clients are told of it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	if err := p.server.Shutdown(ctx); err != nil {

@@ -81,6 +81,8 @@ func parseForm(params []byte) (*form, error) {
 	if err := decode(params, &p); err != nil {
 		return nil, err
 	}
+	// A revision without modes has forms only. An address to open in a browser was
+	// not declared, and no server should send one.
 	if p.Mode != "" && p.Mode != "form" {
 		return nil, fmt.Errorf("the command line cannot answer in mode %q", p.Mode)
 	}
@@ -127,6 +129,8 @@ func (f *form) ask(ctx context.Context, prompt func(context.Context, string) (st
 	content := []byte(`{"action":"accept","content":{`)
 	for i := range f.fields {
 		value, err := f.fields[i].ask(ctx, prompt)
+		// Who ends the input has answered: no. It is not the cancel of the
+		// specification, which is for a question that was closed unread.
 		if errors.Is(err, io.EOF) {
 			return []byte(`{"action":"decline"}`), nil
 		}
@@ -134,7 +138,7 @@ func (f *form) ask(ctx context.Context, prompt func(context.Context, string) (st
 			return nil, err
 		}
 		if value == nil {
-			continue
+			continue // left out and not null, which would be a value
 		}
 		if content[len(content)-1] != '{' {
 			content = append(content, ',')
@@ -209,6 +213,7 @@ func names(all []choice) []string {
 // parse returns the JSON value of an answer, or what is wrong with it.
 func (f *formField) parse(line string) (value jsontext.Value, problem string) {
 	line = strings.TrimSpace(line)
+	// A default is taken as the server wrote it, and is its own to be right about.
 	if line == "" && f.Default != nil {
 		return f.Default, ""
 	}
@@ -264,6 +269,8 @@ func (f *formField) parseNumber(line string) (jsontext.Value, string) {
 // parseString counts characters and not bytes, as JSON Schema does.
 func (f *formField) parseString(line string) (jsontext.Value, string) {
 	length := len([]rune(line))
+	// Formats and patterns are left to the server, which has to check them anyway;
+	// what is checked here saves the person a round.
 	switch {
 	case len(f.all()) > 0:
 		return oneOf(f.all(), line)
@@ -294,6 +301,7 @@ func (f *formField) parseSeveral(line string) (jsontext.Value, string) {
 
 // oneOf finds a choice by its value or its title.
 func oneOf(all []choice, word string) (jsontext.Value, string) {
+	// By the value first: a title may be another choice's value.
 	i := slices.IndexFunc(all, func(c choice) bool { return c.Const == word })
 	if i < 0 {
 		i = slices.IndexFunc(all, func(c choice) bool { return c.Title != "" && strings.EqualFold(c.Title, word) })

@@ -102,6 +102,8 @@ const maxPages = 1000
 func (l list) fetch(ctx context.Context, t mcp.Handler) ([]jsontext.Value, error) {
 	var all []jsontext.Value
 	var cursor []byte
+	// A cursor that comes again is not looked for: servers may give the same one
+	// for another page, and the bound ends a loop all the same.
 	for range maxPages {
 		page, next, err := l.page(ctx, t, cursor)
 		if errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
@@ -178,12 +180,15 @@ func joinLists(lists []list, found [][]jsontext.Value) []byte {
 func (e *env) printTable(lists []list, found [][]jsontext.Value) error {
 	for i, l := range lists {
 		if len(found[i]) == 0 {
+			// Said, and not an empty output alone: people take that for a failure.
 			fmt.Fprintf(e.Stderr, "no %ss\n", l.noun)
 			continue
 		}
 		w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 		for _, raw := range found[i] {
 			var it item
+			// One item that is none fails the list: left out in silence it would be
+			// searched for at the wrong end.
 			if err := decode(raw, &it); err != nil {
 				return fmt.Errorf("a %s cannot be read: %w", l.noun, err)
 			}

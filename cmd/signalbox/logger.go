@@ -13,6 +13,8 @@ import (
 // newLogger returns the log that a configuration asks for.
 func newLogger(w io.Writer, cfg *signalbox.Config) *slog.Logger {
 	form := cfg.Effective().Log
+	// No source and no stack: a record is for whoever runs the gateway, and what it
+	// is about stands in its attributes.
 	opt := &slog.HandlerOptions{Level: logLevel(form.Level)}
 	if form.Format == "json" {
 		return slog.New(slog.NewJSONHandler(w, opt))

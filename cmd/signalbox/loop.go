@@ -94,6 +94,7 @@ func leaveSelf(cfg *signalbox.Config) {
 // Names that the DNS knows are not looked up: what matters is the line that we
 // tell people to paste, and that one names loopback.
 func isSelf(address, listen, path string) bool {
+	// A mistake in either of the two is told by others, and makes no loop.
 	u, err := url.Parse(address)
 	host, port, lerr := net.SplitHostPort(listen)
 	if err != nil || lerr != nil || u.Path != path || u.Port() != port {

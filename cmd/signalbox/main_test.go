@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -23,9 +24,26 @@ const noExitDelay = "GORACE=atexit_sleep_ms=0"
 
 func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){
-		"signalbox": main,
+		"signalbox": shallow,
 		"mcpchild":  child,
 	})
+}
+
+// shallow is the command, but that it does not start itself within itself for
+// ever: that the command sees to it by itself is tested, and a test that fails
+// must not take the machine with it. PATH is what every process of a backend
+// inherits, whatever becomes of the command's own marks.
+func shallow() {
+	const level, deepest = string(os.PathListSeparator) + "signalbox-in-signalbox", 4
+	path := os.Getenv("PATH") + level
+	if strings.Count(path, level) > deepest {
+		_, _ = os.Stderr.WriteString("the command starts itself without end\n")
+		os.Exit(9)
+	}
+	if err := os.Setenv("PATH", path); err != nil {
+		panic(err)
+	}
+	main()
 }
 
 // leakChecked is goleak.VerifyTestMain in the form that testscript takes.

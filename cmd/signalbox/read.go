@@ -89,6 +89,8 @@ func (e *env) showContents(f *readFlags, res *mcp.Result) error {
 // printContents prints texts one after the other, with nothing between them, or
 // nothing at all.
 func (e *env) printContents(all []contents) error {
+	// Looked at before anything is printed: half of a resource in a pipe is taken
+	// for all of it.
 	for i := range all {
 		if all[i].Text == nil {
 			return fmt.Errorf("it is no text (%s); write it to a file with --output FILE, or print it with --json", all[i].describe())

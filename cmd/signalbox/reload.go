@@ -14,6 +14,7 @@ import (
 // reload puts the configuration to work as it is now. One that cannot work is
 // refused: the log says all that is wrong with it, and nothing changes.
 func (s *service) reload(ctx context.Context) {
+	// Somebody sent the signal and waits for a word; silence would read as success.
 	if s.source.isDemo() {
 		s.log.InfoContext(ctx, "nothing to reload: this is the demo")
 		return

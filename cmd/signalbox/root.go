@@ -93,6 +93,7 @@ version, uses any server, of any protocol version.`,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
 	}
+	// At a distance of more than two letters nearly every word is near another.
 	root.SuggestionsMinimumDistance = 2
 	root.Flags().Bool("version", false, "print the version") // else cobra gives it the letter of --verbose
 	root.SetIn(e.Stdin)
@@ -148,6 +149,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	// The nearest only: a list of all stands in the help, to which the message leads.
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return usagef("unknown command %q; did you mean %q?", args[0], near[0])
 	}

@@ -64,6 +64,8 @@ type service struct {
 func serve(ctx context.Context, e *env, f serveFlags) error {
 	j := newJournal(e.Stderr)
 	defer j.close()
+	// All that serving says goes there, and not the log alone: a line to paste can
+	// hold up a gateway as well as a record can.
 	own := *e
 	own.Stderr = j
 	s := &service{env: &own, flags: f, source: e.source(f.config), stdio: make(chan error, 1)}
@@ -77,6 +79,8 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
+	// After it is served: a file that cannot be watched, as on some network file
+	// systems, is no reason not to serve it.
 	w, err := watch(s.source.path)
 	if err != nil {
 		s.log.WarnContext(ctx, "changes of the file are not seen; send SIGHUP instead", slog.Any("error", err))
@@ -169,6 +173,7 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 		case err := <-s.http.failed():
 			return err
 		case <-w.changed():
+			// The folder has other files too, and editors write the same twice.
 			if w.differs() {
 				s.reload(ctx)
 			}
@@ -176,6 +181,7 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 			if sig != syscall.SIGHUP {
 				return nil
 			}
+			// Whether or not the file differs: what it refers to may.
 			s.reload(ctx)
 		}
 	}

@@ -27,6 +27,7 @@ func (e *env) source(flag string) source {
 	if flag != "" {
 		return source{path: e.path(flag), lookup: e.LookupEnv}
 	}
+	// Nothing found leaves the path empty, which is the demo.
 	found, _ := config.Find(e.Dir)
 	return source{path: found, lookup: e.LookupEnv}
 }

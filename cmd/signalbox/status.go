@@ -58,6 +58,8 @@ func (e *env) status(ctx context.Context, f *statusFlags) error {
 	if err != nil {
 		return err
 	}
+	// Those of the commands with a target, so that a token is never an argument
+	// here either.
 	header, err := (&targetFlags{headers: f.headers}).header(e)
 	if err != nil {
 		return err
@@ -134,6 +136,8 @@ type gatewayStatus struct {
 
 // now is the time by the gateway's clock, which need not be ours.
 func (s *gatewayStatus) now() time.Time {
+	// From two of its own times; that of a machine whose clock is wrong would make
+	// everything old, or not have happened yet.
 	up, err := time.ParseDuration(s.Uptime)
 	if err != nil {
 		return time.Now()

@@ -69,6 +69,8 @@ var errStatusLate = fmt.Errorf("it did not answer within %v, as a gateway does a
 
 // explainDial says what to do about an address that cannot be reached.
 func explainDial(ctx context.Context, err error) error {
+	// The end of the context makes the transport's error another one each time, by
+	// where it was; why it ended is what matters.
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}

@@ -68,6 +68,7 @@ func (f *targetFlags) open(e *env) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A configuration that says how long knows better, for commands too.
 	if cfg.Limits.FirstList == 0 {
 		cfg.Limits.FirstList = firstList
 	}
@@ -131,6 +132,8 @@ func (f *targetFlags) header(e *env) (http.Header, error) {
 		}
 		h.Add(name, strings.TrimSpace(value))
 	}
+	// Set and empty is nearly always another variable that was not: a request
+	// without the token would be refused for a reason that misleads.
 	token, set := e.LookupEnv(tokenVariable)
 	if set && token == "" {
 		return nil, fmt.Errorf("%s is set and empty; unset it, or put a token into it", tokenVariable)

@@ -64,6 +64,7 @@ func revision(info *debug.BuildInfo) string {
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value
 	}
+	// A build outside of a checkout knows none, and says nothing of it.
 	rev := settings["vcs.revision"]
 	if rev == "" {
 		return ""

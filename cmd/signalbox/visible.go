@@ -21,6 +21,8 @@ func visible(s string) string {
 		return s
 	}
 	var b strings.Builder
+	// Byte by byte where it is no UTF-8: a range over the string would show the same
+	// mark for each such byte, and hide which they were.
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)
 		switch {
@@ -60,6 +62,8 @@ func isHidden(r rune) bool {
 // escapes. They can stand in strings only, so that the value stays what it is.
 func visibleJSON(text []byte) []byte {
 	var b bytes.Buffer
+	// Strings are the only place in JSON where such a character can stand, but for
+	// the returns between its tokens, which stay.
 	for _, r := range string(text) {
 		switch {
 		case r == '\r' || r == utf8.RuneError || !isHidden(r):

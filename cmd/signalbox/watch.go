@@ -40,6 +40,8 @@ func watch(path string) (*watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", path, err)
 	}
+	// Both, because either may be exchanged: the link in its folder, and the file
+	// in the one that it leads to.
 	for _, dir := range foldersOf(path) {
 		if err := fs.Add(dir); err != nil {
 			return nil, errorsOnClose(fs, fmt.Errorf("watch %s: %w", dir, err))
@@ -78,7 +80,7 @@ func (w *watcher) follow() {
 			if !ok {
 				return
 			}
-			quiet.Reset(settle)
+			quiet.Reset(settle) // each event begins the wait anew: one word for a burst
 		case _, ok := <-w.fs.Errors:
 			if !ok {
 				return
