@@ -24,10 +24,13 @@ import (
 )
 
 // metricsOf returns our metrics as a scraper reads them.
-func metricsOf(t *testing.T, g *signalbox.Gateway) map[string]float64 {
+func metricsOf(t *testing.T, g *signalbox.Gateway, header ...string) map[string]float64 {
 	t.Helper()
-	res := operate(g, "GET", "http://localhost/metrics")
+	res := operate(g, "GET", "http://localhost/metrics", header...)
 	defer res.Body.Close()
+	if res.StatusCode != 200 {
+		t.Fatalf("/metrics: %s", res.Status)
+	}
 	values := make(map[string]float64)
 	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
 		name, number, ok := strings.Cut(lines.Text(), " ")

@@ -1,0 +1,260 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// guarded is a configuration with two principals, and a record in a file.
+func guarded(t *testing.T) (cfg signalbox.Config, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "audit.jsonl")
+	cfg.Audit.File = path
+	for _, name := range []string{"ann", "bob"} {
+		cfg.Auth.Tokens = append(cfg.Auth.Tokens, config.Token{Principal: name, Value: config.NewSecret("token-of-" + name)})
+	}
+	return cfg, path
+}
+
+// post sends one message to the endpoint.
+func post(g http.Handler, body string, header ...string) *http.Response {
+	r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		} else {
+			r.Header.Set(header[i], header[i+1])
+		}
+	}
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	return w.Result()
+}
+
+const (
+	pingMessage       = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	initializeMessage = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+)
+
+// auditOf reads a record as "event principal detail", and fails where a line is
+// not whole or holds a secret.
+func auditOf(t *testing.T, path string, secrets ...string) []string {
+	t.Helper()
+	var lines []string
+	for line := range strings.Lines(readFile(t, path)) {
+		var e map[string]string
+		if err := json.Unmarshal([]byte(line), &e); err != nil || len(e) != 6 {
+			t.Errorf("%q has %d members: %v", line, len(e), err)
+		}
+		for _, secret := range secrets {
+			if strings.Contains(line, secret) {
+				t.Errorf("%s holds %s", line, secret)
+			}
+		}
+		lines = append(lines, strings.TrimSpace(e["event"]+" "+e["principal"]+" "+e["detail"]))
+	}
+	return lines
+}
+
+// Each event of security is one line of the file, and what happens to anybody is
+// none. Tokens and session ids stand in none of them.
+func TestAuditFileHasTheEvents(t *testing.T) {
+	cfg, path := guarded(t)
+	g := newGateway(t, cfg, signalbox.Options{})
+	const ann, bob = "Bearer token-of-ann", "Bearer token-of-bob"
+	session := post(g, initializeMessage, "Authorization", ann).Header.Get("Mcp-Session-Id")
+	for _, tt := range []struct {
+		header []string
+		want   int
+	}{
+		{[]string{"Authorization", ann, "Host", "evil.example"}, 403},
+		{[]string{"Authorization", ann, "Origin", "https://evil.example"}, 403},
+		{[]string{"Authorization", "Bearer token-of-nobody"}, 401},
+		{nil, 401},
+		{[]string{"Authorization", bob, "Mcp-Session-Id", session}, 404},
+		{[]string{"Authorization", bob, "Mcp-Session-Id", "MADEUPMADEUPMADEUPMADEUPMA"}, 404},
+		{[]string{"Authorization", ann, "Mcp-Session-Id", session}, 200},
+	} {
+		if got := post(g, pingMessage, tt.header...).StatusCode; got != tt.want {
+			t.Fatalf("%q: %d, want %d", tt.header, got, tt.want)
+		}
+	}
+	if got := operate(g, http.MethodGet, "http://localhost/status?access_token=token-of-ann").StatusCode; got != 401 {
+		t.Fatalf("a token in the query: %d", got)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"foreign_host  evil.example",
+		"foreign_origin  https://evil.example",
+		"unauthenticated  the bearer token is not known here",
+		"unauthenticated  a bearer token is needed: send the header Authorization: Bearer TOKEN",
+		"foreign_session bob",
+		"query_token",
+	}
+	if diff := cmp.Diff(auditOf(t, path, "token-of", session, "MADEUP"), want); diff != "" {
+		t.Errorf("record (-got +want):\n%s", diff)
+	}
+	if got := metricsOf(t, g, "Authorization", ann)[`signalbox_events_total{kind="unknown_session"}`]; got != 1 {
+		t.Errorf("%v unknown sessions are counted, want 1", got)
+	}
+}
+
+// A hidden tool that is called by name is recorded with who called and in which
+// session, and its name cannot break a line.
+func TestAuditOfAHiddenTool(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	var cfg signalbox.Config
+	cfg.Audit.File = path
+	none := ""
+	both := []signalbox.InProcess{
+		{Name: "a", Prefix: &none, Handler: mcp.HandlerFunc(clock)}, {Name: "b", Prefix: &none, Handler: mcp.HandlerFunc(clock)},
+	}
+	g := newGateway(t, cfg, signalbox.Options{InProcess: both})
+	list, err := mcp.NewRequest("tools/list", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Serve(t.Context(), list, nil); err != nil { // after both were heard of
+		t.Fatal(err)
+	}
+	req, err := mcp.NewRequest("tools/call", []byte(`{"name":"now"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Client, req.Principal, req.Scope = &mcp.Peer{Version: mcp.LatestLegacy}, "ann", mcp.NewScope("s1", nil)
+	if _, err := g.Serve(t.Context(), req, nil); err == nil {
+		t.Error("a tool that two backends have is called")
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(auditOf(t, path), []string{`hidden_item ann tool "now"`}); diff != "" {
+		t.Errorf("record (-got +want):\n%s", diff)
+	}
+	if text := readFile(t, path); !strings.Contains(text, `"session":"s1"`) {
+		t.Errorf("no session: %s", text)
+	}
+}
+
+// A record that cannot be written is told of before the first request, with its
+// name and its key.
+func TestAuditFileRefusesTheStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "missing", "audit.jsonl")
+	var cfg signalbox.Config
+	cfg.Audit.File = path
+	g, err := signalbox.New(cfg, signalbox.Options{})
+	if err == nil {
+		g.Close()
+		t.Fatal("the gateway starts")
+	}
+	problems, ok := errors.AsType[signalbox.Problems](err)
+	if !ok || len(problems) != 1 || problems[0].Path != "audit.file" || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v, want one problem of audit.file that names %s", err, path)
+	}
+}
+
+// The same refuses a reload: the old record goes on. One that can be written takes
+// over, and what was moved away is let go.
+func TestAuditFileAndReload(t *testing.T) {
+	cfg, path := guarded(t)
+	g := newGateway(t, cfg, signalbox.Options{})
+	try := func(origin string) {
+		if got := post(g, pingMessage, "Origin", origin).StatusCode; got != 403 {
+			t.Fatalf("%s: %d", origin, got)
+		}
+	}
+	try("https://one.example")
+	bad := cfg
+	bad.Audit.File = filepath.Join(path, "below", "a", "file")
+	if err := g.Reload(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "audit.file") {
+		t.Errorf("reload: %v", err)
+	}
+	if status := g.Status(); status.ReloadRefused == nil || !strings.Contains(status.ReloadRefused.Problems[0], bad.Audit.File) {
+		t.Errorf("status %+v", status.ReloadRefused)
+	}
+	try("https://two.example")
+	moved := path + ".1"
+	if err := os.Rename(path, moved); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Reload(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	try("https://three.example")
+	other := cfg
+	other.Audit.File = filepath.Join(filepath.Dir(path), "other.jsonl")
+	if err := g.Reload(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	try("https://four.example")
+	// A reload that is refused for another reason takes no file.
+	fixed := cfg
+	fixed.Path = "/elsewhere"
+	if err := g.Reload(t.Context(), fixed); err == nil {
+		t.Error("the path is changed")
+	}
+	try("https://five.example")
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string][]string{
+		moved:            {"foreign_origin  https://one.example", "foreign_origin  https://two.example"},
+		path:             {"foreign_origin  https://three.example"},
+		other.Audit.File: {"foreign_origin  https://four.example", "foreign_origin  https://five.example"},
+	} {
+		if diff := cmp.Diff(auditOf(t, file), want); diff != "" {
+			t.Errorf("%s (-got +want):\n%s", filepath.Base(file), diff)
+		}
+	}
+}
+
+// What anybody may do to the gateway can flood neither log nor record, and both
+// say at the end what they do not have.
+func TestFloodOfRefusals(t *testing.T) {
+	cfg, path := guarded(t)
+	var log strings.Builder
+	g := newGateway(t, cfg, signalbox.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	const n = 3000
+	for i := range n {
+		post(g, pingMessage, "Host", fmt.Sprintf("h%d.example", i))
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// A busy machine may take seconds for it, and each has its share.
+	if lines := strings.Count(log.String(), "\n"); lines == 0 || lines > n/5 {
+		t.Errorf("the log has %d lines of %d refusals", lines, n)
+	}
+	if !strings.Contains(log.String(), `msg="log records dropped: too many at once" message="request refused" count=`) {
+		t.Error("the log does not say what it has left out")
+	}
+	record := auditOf(t, path)
+	if len(record) > n/5 || !slices.ContainsFunc(record, func(line string) bool { return strings.HasPrefix(line, "dropped") }) {
+		t.Errorf("the record has %d lines, the last %q", len(record), record[len(record)-1])
+	}
+	if got := metricsOf(t, g, "Authorization", "Bearer token-of-ann")[`signalbox_events_total{kind="foreign_host"}`]; got != n {
+		t.Errorf("%v are counted, want each of %d", got, n)
+	}
+}
