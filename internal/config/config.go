@@ -27,6 +27,8 @@ type Config struct {
 	// AllowedOrigins are the values of the Origin header that are served.
 	AllowedOrigins []string `json:"allowedOrigins"`
 	// AllowUnauthenticated permits a listener beyond loopback without Auth.
+	// It is a key of its own, so that nobody opens a gateway to the world by leaving
+	// something out.
 	AllowUnauthenticated bool `json:"allowUnauthenticated"`
 	// Auth says who may call. Without tokens everybody may.
 	Auth Auth `json:"auth"`
@@ -36,6 +38,8 @@ type Config struct {
 	Version string `json:"version"`
 	// Instructions are given to clients instead of the joined ones of the
 	// backends.
+	// Clients show them to a model before anything was asked, so that they are worth a
+	// setting of their own.
 	Instructions string `json:"instructions"`
 
 	// Conflict says who gets a name that several backends offer.
@@ -79,6 +83,7 @@ type Token struct {
 	Env  string `json:"env"`
 	File string `json:"file"`
 	// Value is the token itself.
+	// Whoever prints a Config, or sends it somewhere as JSON, does not send it along.
 	Value Secret `json:"-"`
 }
 
@@ -154,6 +159,8 @@ type Audit struct {
 // Effective returns a copy of c in which every field that has a default and is
 // zero holds that default. It shares slices and maps with c.
 func (c *Config) Effective() *Config {
+	// A copy, because a Config that was read is compared with the next one to see what
+	// changed, and a default is not what somebody wrote.
 	filled := *c
 	fill(configKeys(), &filled)
 	return &filled

@@ -53,7 +53,7 @@ func special() map[string][]string {
 		"auth.tokens[].env":        nil, // what they name has to be there
 		"auth.tokens[].file":       nil,
 		"auth.tokens[].principal":  nil,
-		"mcpServers.NAME.exclude":  {`[]`, `["x"]`, `["y", "z*"]`},
+		"mcpServers.NAME.exclude":  {`[]`, `["q"]`, `["q", "z*"]`},
 		"mcpServers.NAME.prefix":   {`""`, `"x"`, `"x."`},
 		"mcpServers.NAME.command":  {`"x"`, `"/bin/x y"`, `"C:\\x"`},
 		"audit.file":               {`"audit.jsonl"`, `"./x"`},

@@ -21,9 +21,9 @@ func (r *reader) expand(text string, at position, p place) string {
 // expandFilled is expand where a variable without a default may not be empty.
 func (r *reader) expandFilled(text string, at position, p place) string {
 	return r.expandBy(func(reference string, at position, p place) string {
-		known := len(r.problems)
+		known := r.found()
 		value := r.variable(reference, at, p)
-		if value == "" && len(r.problems) == known && !strings.Contains(reference, ":-") {
+		if value == "" && r.found() == known && !strings.Contains(reference, ":-") {
 			name := strings.TrimPrefix(reference, "env:")
 			r.complain(at, p, "write ${"+name+":-} if that is meant", "%q needs the environment variable %s, which is empty", p.name, name)
 		}

@@ -78,9 +78,9 @@ func filled() form[string] {
 	f := expanded()
 	read := f.read
 	f.read = func(r *reader, n node, p place, into *string) {
-		known := len(r.problems)
+		known := r.found()
 		read(r, n, p, into)
-		if *into == "" && n.text != "" && len(r.problems) == known && !r.formOnly {
+		if *into == "" && n.text != "" && r.found() == known && !r.formOnly {
 			r.complain(n.at, p, "set them, or write ${NAME:-default}", "%q is empty when its variables are replaced", p.name)
 		}
 	}
@@ -129,9 +129,9 @@ func auditFile() form[string] {
 			r.complain(n.at, p, `remove "audit" for no record`, "%q is empty", p.name)
 			return
 		}
-		known := len(r.problems)
+		known := r.found()
 		path := r.expandFilled(s, n.at, p)
-		if path == "" || len(r.problems) > known {
+		if path == "" || r.found() > known {
 			return
 		}
 		if problem, hint := notAPath(path); problem != "" {
@@ -172,6 +172,7 @@ func oneOf[S ~string](words ...S) form[S] {
 			s, ok := r.text(n, p)
 			switch {
 			case !ok:
+				// Case counts, as everywhere in the file.
 			case slices.Contains(names, s):
 				*into = S(s)
 			default:
@@ -249,6 +250,7 @@ func measure[F ~int64](want, pattern string, parse func(string) (F, error), hint
 				*into = noLimit
 				return
 			}
+			// A number comes here as it was written, so that the hint can repeat it.
 			v, err := parse(n.text)
 			if err != nil {
 				r.complain(n.at, p, hint(n.text, err), "%q wants %s, and %.20q %v", p.name, want, n.text, err)
@@ -289,6 +291,7 @@ func count() form[int] {
 
 // countHint says what to write instead of what is not a count.
 func countHint(n node) string {
+	// The only mistake here that looks right on the screen.
 	if v, err := strconv.Atoi(n.text); err == nil && v > 0 {
 		return "write it without quotes"
 	}

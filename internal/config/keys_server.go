@@ -69,6 +69,7 @@ func servers() form[[]Server] {
 	return form[[]Server]{
 		want: "a mapping of names to servers",
 		read: func(r *reader, n node, p place, into *[]Server) {
+			// Not nil, also when it is empty: a file that says {} has said that there are none.
 			list := make([]Server, 0, len(n.members))
 			r.eachMember(n, p, "write each server by its name below it, or {} for none", func(name string, n node, p place) {
 				server := Server{Name: name}

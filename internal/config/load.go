@@ -57,7 +57,7 @@ func Parse(name string, data []byte, env Lookup) (*Config, error) {
 	r.config(root, config)
 	r.judge(config)
 	config.Notes = r.notes.sorted()
-	if err := r.problems.sorted().orNil(); err != nil {
+	if err := r.result().orNil(); err != nil {
 		return nil, err
 	}
 	return config, nil
@@ -87,6 +87,7 @@ func (r *reader) config(root node, into *Config) {
 
 // oneServersKey gives the servers their one name.
 func (r *reader) oneServersKey(members []member) []member {
+	// Found first, whatever stands first: the order of two keys means nothing.
 	hasOurs := slices.ContainsFunc(members, func(m member) bool { return m.key == serversKey })
 	var renamed []member
 	for _, m := range members {

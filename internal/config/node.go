@@ -63,6 +63,7 @@ type member struct {
 
 // member returns the first member of a mapping with a key.
 func (n node) member(key string) (node, bool) {
+	// The first one is what counts, because the second is refused.
 	for _, m := range n.members {
 		if m.key == key {
 			return m.value, true
@@ -79,6 +80,7 @@ type place struct{ path, name string }
 // syntax are quoted, so that two places never share a path.
 func (p place) key(key string) place {
 	switch {
+	// Also the empty key, which would leave no trace in the path.
 	case key == "" || strings.ContainsAny(key, `.[]"`):
 		return place{path: p.path + "[" + strconv.Quote(key) + "]", name: key}
 	case p.path == "":

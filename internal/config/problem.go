@@ -30,6 +30,7 @@ type Problem struct {
 // String returns the problem as one line: file:line:col: message (hint). Where
 // there is no file the path stands in its place.
 func (p Problem) String() string {
+	// With a place an editor can jump to; without one the path is all there is.
 	where := p.Path
 	if p.File != "" {
 		where = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
@@ -77,6 +78,7 @@ func (p Problems) sorted() Problems {
 // touch reports whether one of the problems is at a path or below it.
 func (p Problems) touch(path string) bool {
 	return slices.ContainsFunc(p, func(known Problem) bool {
+		// Only at the end of a name: mcpServers.ab is not below mcpServers.a.
 		below, ok := strings.CutPrefix(known.Path, path)
 		return ok && (below == "" || below[0] == '.' || below[0] == '[')
 	})

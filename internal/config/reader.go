@@ -6,6 +6,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 )
 
 // Lookup finds the value of an environment variable, as os.LookupEnv does.
@@ -21,19 +22,47 @@ type reader struct {
 	// hold does not matter, so that a server can be disabled for lack of them.
 	formOnly bool
 
+	// A Config knows no places, so that what is judged later is looked up here.
 	where    map[string]position // of each path that was read
 	problems Problems
 	notes    Problems
+	untold   int // problems beyond maxProblems
 }
+
+// maxProblems is how many problems are told of one file, and how many notes. A file
+// with more is made by a program, or is none of ours; nobody reads on.
+const maxProblems = 1000
 
 // complain adds a problem at a position.
 func (r *reader) complain(at position, p place, hint, format string, args ...any) {
+	if len(r.problems) == maxProblems {
+		r.untold++
+		return
+	}
 	r.problems = append(r.problems, r.problem(at, p, hint, fmt.Sprintf(format, args...)))
+}
+
+// found is how many problems there are so far, told or not.
+func (r *reader) found() int { return len(r.problems) + r.untold }
+
+// result is all problems in the order of the file, and how many more there are.
+func (r *reader) result() Problems {
+	all := r.problems.sorted()
+	if r.untold == 0 {
+		return all
+	}
+	last := all[len(all)-1]
+	return append(all, Problem{
+		File: last.File, Line: last.Line, Column: last.Column,
+		Message: fmt.Sprintf("%d more problems", r.untold), Hint: "mend these first",
+	})
 }
 
 // note adds a remark at a position.
 func (r *reader) note(at position, p place, format string, args ...any) {
-	r.notes = append(r.notes, r.problem(at, p, "", fmt.Sprintf(format, args...)))
+	if len(r.notes) < maxProblems {
+		r.notes = append(r.notes, r.problem(at, p, "", fmt.Sprintf(format, args...)))
+	}
 }
 
 func (r *reader) problem(at position, p place, hint, message string) Problem {
@@ -59,9 +88,16 @@ func (r *reader) resolve(path string) string {
 // judge adds the problems of the Config as a whole, each at the place of its
 // path. What follows from a mistake that is known already is left out.
 func (r *reader) judge(c *Config) {
+	if r.untold > 0 {
+		return // what follows from a mistake that is not told cannot be told from others
+	}
 	known, judged := r.problems, c.judge()
-	r.problems = append(r.problems, r.placed(judged.problems, known)...)
+	// Clipped: the problems known so far are asked while more are added.
+	problems := append(slices.Clip(known), r.placed(judged.problems, known)...)
+	r.problems = problems[:min(len(problems), maxProblems)]
+	r.untold += len(problems) - len(r.problems)
 	r.notes = append(r.notes, r.placed(judged.notes, known)...)
+	r.notes = r.notes[:min(len(r.notes), maxProblems)]
 }
 
 // placed gives each of what was found its position, and drops what follows from

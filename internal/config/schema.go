@@ -17,6 +17,7 @@ func Schema() *jsonschema.Schema {
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = "Signalbox config"
 
+	// An editor that knows one of the names only would mark the other as unknown.
 	alias := servers().schema()
 	alias.Description = "Another name of mcpServers, which is that of one editor."
 	s.Properties[editorsKey] = alias
@@ -24,6 +25,8 @@ func Schema() *jsonschema.Schema {
 	s.OneOf = []*jsonschema.Schema{{Required: []string{serversKey}}, {Required: []string{editorsKey}}}
 
 	server := objectSchema(serverKeys(), foreignServerKeys())
+	// Which of the two go together is judged by Parse; a schema that said it, too, would
+	// answer a slip with the whole list of alternatives.
 	server.AnyOf = []*jsonschema.Schema{{Required: []string{"command"}}, {Required: []string{"url"}}, {Required: []string{"disabled"}}}
 	s.Defs = map[string]*jsonschema.Schema{"server": server}
 	return s

@@ -62,6 +62,7 @@ func notText(data []byte) *syntaxError {
 func invalidUTF8(data []byte) int {
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])
+		// The replacement character itself may stand in a text, and has three bytes.
 		if r == utf8.RuneError && size == 1 {
 			return i
 		}

@@ -75,6 +75,8 @@ func formatBytes(n int64) string {
 
 // parseDuration reads a duration such as 30s or 1m30s.
 func parseDuration(text string) (time.Duration, error) {
+	// Seconds to one reader and milliseconds to the next: a factor of a thousand in
+	// what a call may take.
 	if isNumber(text) { // time.ParseDuration takes a bare 0
 		return 0, errNoUnit
 	}

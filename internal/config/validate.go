@@ -152,6 +152,7 @@ func checkTokens(c *Config, j *judge) {
 			j.note(p, hint, "%q holds a token of fewer than %d characters, which can be guessed", p.name, shortToken)
 		}
 		switch {
+		// Limits, sessions and the record of calls go by it.
 		case token.Principal == "":
 			j.complain(p, `add "principal"`, "%q does not say who calls with it", p.name)
 		case strings.ContainsFunc(token.Principal, unicode.IsControl):

@@ -25,6 +25,7 @@ type reach struct {
 
 // checkReached remarks on a limit above the one that holds for all.
 func checkReached(j *judge, p place, one, all reach) {
+	// None and the default are not written in numbers, and are nobody's comparison.
 	if one.limit > 0 && all.limit > 0 && one.limit > all.limit {
 		j.note(p.key(one.key), "", "%q is more than %q, and is never reached", one.key, all.key)
 	}

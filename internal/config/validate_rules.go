@@ -81,6 +81,7 @@ func checkPattern(pattern string, at place, j *judge) {
 
 // checkFilters finds patterns that can never have an effect because of others.
 func checkFilters(s *Server, p place, j *judge) {
+	// What is wrong with one pattern has been said; only advice is left out.
 	if len(s.Include) > maxCompared || len(s.Exclude) > maxCompared {
 		return
 	}
@@ -128,6 +129,7 @@ func (l ruleLists) checkNothingOffered(s *Server, i int, j *judge) {
 		j.note(at, `write "disabled: true" to leave the server out`, "%.80q excludes every tool and prompt of %q; only resources are left", s.Exclude[i], s.Name)
 		return
 	}
+	// Named, because the exclude is most often right and they are what is left over.
 	idle := `"include"`
 	switch {
 	case len(s.Include) == 0:
