@@ -161,7 +161,8 @@ func (s *setup) askSafely(ctx context.Context, caller mcp.Caller, req *mcp.Reque
 	return caller.Ask(ctx, req)
 }
 
-// answer sends the answer to an ask.
+// answer sends the answer to an ask. There is always one, whatever became of the
+// client: a server waits for it, and often with the call that the client waits for.
 func (s *legacySession) answer(ctx context.Context, id mcp.ID, res *mcp.Result, err error) {
 	switch {
 	case err != nil:

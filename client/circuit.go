@@ -45,7 +45,9 @@ func (c *circuit) explain(how string) {
 	c.last = how
 }
 
-// admit says how long to wait before the next start, or that there is none now.
+// admit says how long to wait before the next start, or that there is none now. The
+// first death costs nothing: servers that end after a while of being idle are
+// started again by the next call, and should not be late for that.
 func (c *circuit) admit(now time.Time) (time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

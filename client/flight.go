@@ -71,7 +71,10 @@ func (f *flight) hand(ctx context.Context, m *mcp.Message) {
 	}
 }
 
-// translate gives a notification the names that the caller knows.
+// translate gives a notification the names that the caller knows: its own progress
+// token for ours, and no subscription of ours. Everything else is left as the bytes
+// that came. Progress that the caller did not ask for is dropped, because it could
+// not tell whose it is.
 func (f *flight) translate(m *mcp.Message) (*mcp.Notification, bool) {
 	n := &mcp.Notification{Method: m.Method, Params: m.Params}
 	var e mcp.Edit
@@ -117,8 +120,10 @@ const (
 	methodUpdated      = "notifications/resources/updated"
 )
 
-// respond ends the call that a response names. A response that breaks the rules
-// ends it too, with an error that names the backend.
+// respond ends the call that a response names, whatever stream it came on: a server
+// may answer on another one than it was asked on, and who waits must not wait for a
+// stream. A response that breaks the rules ends it too, with an error that names the
+// backend.
 func (s *setup) respond(calls *session.Calls, id mcp.ID, m *mcp.Message) {
 	calls.Respond(id, s.terminal(m))
 }

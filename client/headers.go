@@ -44,8 +44,9 @@ type paramTable struct {
 	tools map[string][]mcp.ParamHeader
 }
 
-// mirror adds a call's Mcp-Param headers. A value that cannot be read is left
-// out: the server will say what it misses.
+// mirror adds a call's Mcp-Param headers, from the arguments as they are sent, so that
+// the two cannot differ. A value that cannot be read is left out: the server will
+// say what it misses.
 func (t *paramTable) mirror(h http.Header, params *mcp.Object) {
 	name, _ := params.Text(mcp.FieldName)
 	for _, p := range t.of(name) {

@@ -40,6 +40,7 @@ func (h *hearing) begin(id mcp.ID, level mcp.LogLevel, scope *mcp.Scope) {
 	h.open = append(h.open, heard{id: id, level: level, scope: scope})
 }
 
+// end is the end of a call for its caller, whatever the server does.
 func (h *hearing) end(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,6 +67,7 @@ func (h *hearing) answered(id mcp.ID) {
 	h.gaveUp = without(h.gaveUp, id)
 }
 
+// without takes one call out and keeps the order, which decides whose a message is.
 func without(calls []heard, id mcp.ID) []heard {
 	return slices.DeleteFunc(calls, func(c heard) bool { return c.id == id })
 }

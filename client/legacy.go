@@ -199,7 +199,9 @@ func isUnreachable(f *mcp.Fault) bool {
 	return f.Outcome == mcp.NotDispatched && f.Code == mcp.CodeBackendUnavailable && !isRefusal(f)
 }
 
-// opened returns the session of a scope that is open now, or nil.
+// opened returns the session of a scope that is open now, or nil. What concerns open
+// sessions opens none: a server is not started to be told that a client's roots have
+// changed.
 func (l *legacy) opened(scope *mcp.Scope) *legacySession {
 	if l.Share {
 		return l.everybody.open()
@@ -237,8 +239,8 @@ func (l *legacy) close(context.Context) {
 	l.tasks.close()
 }
 
-// note takes in a session that was opened, so that close finds it. It reports false when that is too
-// late, because all are being closed.
+// note takes in a session that was opened, so that close finds it. It reports false
+// when that is too late, because all are being closed.
 func (l *legacy) note(s *legacySession) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -267,7 +267,8 @@ func (w *legacyHTTP) awaitElsewhere(ctx context.Context, c *carrier) {
 	}
 }
 
-// post sends a message that has no answer.
+// post sends a message that has no answer. A server that has forgotten the session
+// says so here too, and then the session is over for all.
 func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
 	resp, err := w.send(ctx, msg)
 	if err != nil {

@@ -13,7 +13,9 @@ import (
 )
 
 // ofScope returns the session of a request's scope, and what says that the
-// request is over.
+// request is over. Both the client's capabilities and the address for what belongs
+// to no request are those of the first request: they are the session's for as long
+// as it lives.
 func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (*legacySession, func(clean bool), error) {
 	sl, err := l.slotOf(req.Scope)
 	if err != nil {
@@ -30,7 +32,9 @@ func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (*legacySession,
 	return s, func(bool) { sl.rest() }, nil
 }
 
-// slotOf returns the place of a scope's session, which ends with the scope.
+// slotOf returns the place of a scope's session, which ends with the scope. It is
+// bound to the scope once, by whoever comes first; a scope that ends in between has
+// the slot ended here, because nothing else would.
 func (l *legacy) slotOf(scope *mcp.Scope) (*slot, error) {
 	v, ok := scope.Value(l, func() any { return &slot{scope: scope} })
 	if !ok {
@@ -95,7 +99,8 @@ func (l *legacy) makeRoom() bool {
 }
 
 // unused returns the slots of scopes that have a session and no request under
-// way, the longest unused first.
+// way, the longest unused first. It is a look and no promise: what is used again
+// in the next moment is protected by the scope's owner, who alone can tell.
 func (l *legacy) unused() []*slot {
 	since := make(map[*slot]time.Time)
 	for _, sl := range l.holding() {

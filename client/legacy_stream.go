@@ -13,6 +13,8 @@ import (
 )
 
 // maxMisses bounds the attempts in a row to read on that brought nothing new.
+// Progress counts and not success: a server that answers 200 and ends at once would
+// otherwise be asked for ever.
 const maxMisses = 5
 
 // resume reads on in the stream of a call that broke off, from the last event
@@ -96,7 +98,8 @@ func (w *legacyHTTP) takeStray(m *mcp.Message, bad error) (more bool) {
 // errNoStream says that a GET was answered by something else than a stream.
 var errNoStream = errors.New("no stream")
 
-// get opens a stream by GET, from pos on, and gives its messages to take. It
+// get opens a stream by GET, from pos on: the position of this very stream, because
+// the ids of one stream mean nothing in another. It gives the messages to take and
 // returns the status, 0 where there was none. answered is called as soon as there
 // is a stream.
 func (w *legacyHTTP) get(ctx context.Context, pos *position, answered func(), take taker) (int, error) {

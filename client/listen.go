@@ -13,7 +13,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The waits between two attempts to hear of changes again.
+// The waits between two attempts to hear of changes again. That a stream breaks is
+// the ordinary case, because proxies cut what is quiet and servers restart: the
+// first wait is short. The last is what a server that is down for long is spared.
 const (
 	firstRelisten = 250 * time.Millisecond
 	lastRelisten  = 30 * time.Second
@@ -90,7 +92,9 @@ func (l *listening) Notify(ctx context.Context, n *mcp.Notification) error {
 	return l.invalidate(ctx)
 }
 
-// invalidate tells the caller that all it listens for may have changed.
+// invalidate tells the caller that all it listens for may have changed. A notice
+// too many costs a fetch; one too few leaves a client with a list that is wrong for
+// as long as it lives.
 func (l *listening) invalidate(ctx context.Context) error {
 	if err := l.want.lists().tell(ctx, l.Caller); err != nil {
 		return err

@@ -57,7 +57,9 @@ func (w *modernHTTP) carry(ctx context.Context, c *carrier, header http.Header, 
 	c.fail(err)
 }
 
-// take hands on one message of a call's answer.
+// take hands on one message of a call's answer. The body is that call's alone: an
+// answer to another one is a mistake of the server, and is not looked for elsewhere.
+// An error without an id can only be about the one request that was sent.
 func (w *modernHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad error, out *outgoing) (more bool) {
 	switch {
 	case bad != nil && m.ID == c.call.ID():

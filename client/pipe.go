@@ -212,8 +212,8 @@ func (p *pipe) readAll(ctx context.Context) {
 	}
 }
 
-// noteJunk warns once, with the line: it is how a banner on the wrong stream is found
-//. The others are counted.
+// noteJunk warns once, with the line: it is how a banner on the wrong stream is
+// found. The others are counted.
 func (p *pipe) noteJunk(ctx context.Context, n int, line []byte) {
 	if n == 1 {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line that is no message to its output",

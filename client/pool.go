@@ -46,7 +46,10 @@ func keyOf(req *mcp.Request) poolKey {
 	return k
 }
 
-// borrow returns a session that nobody else uses, and what gives it back.
+// borrow returns a session that nobody else uses, and what gives it back. The
+// handshake of a new one is not the request's: it goes on when the request gives
+// up, and its session is then let go, because a handshake that is cut off leaves
+// some servers in a state of which nobody knows.
 func (p *pool) borrow(ctx context.Context, l *legacy, req *mcp.Request) (*legacySession, func(clean bool), error) {
 	key := keyOf(req)
 	s, dead, err := p.take(l, key)
@@ -120,7 +123,8 @@ func (p *pool) dropLocked(i int) *legacySession {
 	return s
 }
 
-// put takes a session back, or returns what is to be closed. sweep reports
+// put takes a session back, or returns what is to be closed. The newest is kept,
+// because it is the likeliest to be alive and to be wanted again. sweep reports
 // whether somebody has to begin to look after the idle ones.
 func (p *pool) put(key poolKey, s *legacySession, clean bool) (dead []*legacySession, sweep bool) {
 	p.mu.Lock()

@@ -115,7 +115,9 @@ func (s *setup) probeTime(atMost time.Duration) time.Duration {
 	return min(atMost, s.Handshake/3)
 }
 
-// finding is what the answer to a probe means.
+// finding is what the answer to a probe means. That it means nothing is a finding of
+// its own: to take a failure for a legacy server would hide the failure behind that
+// of a handshake.
 type finding uint8
 
 const (
@@ -170,7 +172,9 @@ func (s *setup) concludeVersions(vs []mcp.Version, err error) (finding, error) {
 	}
 }
 
-// supportedIn returns the versions that an error of code -32022 names.
+// supportedIn returns the versions that an error of code -32022 names. The error is
+// how a modern server refuses a revision, and the only one that says what to try
+// instead.
 func supportedIn(e *mcp.Error) []mcp.Version {
 	var data struct {
 		Supported []mcp.Version `json:"supported"`

@@ -176,7 +176,8 @@ func (c *child) Write(p []byte) (int, error) { return c.in.Write(p) }
 // process that it has left behind holds them.
 const outlive = time.Second
 
-// reap waits for the process. What it wrote before its end is still read.
+// reap waits for the process. What it wrote before its end is still read: the answer
+// to a call, often, or the reason of the end.
 func (c *child) reap() {
 	defer close(c.exited)
 	err := c.cmd.Wait()
@@ -201,7 +202,9 @@ func (c *child) drainStderr() {
 	c.tail.drain(c.err, c.MaxLogLine, c.redact, c.log)
 }
 
-// fate waits a moment for the process to end, and says how it did.
+// fate waits a moment for the process to end, and says how it did. The end of its
+// output is seen before its end is: without the moment an error would say that the
+// output was closed, and not why.
 func (c *child) fate() string {
 	timer := time.NewTimer(outlive / 4)
 	defer timer.Stop()

@@ -26,7 +26,9 @@ type spawner struct {
 	gone    chan struct{}
 }
 
-// start is cmd.Start on the spawner's thread.
+// start is cmd.Start on the spawner's thread. Children are started one after the
+// other, which takes a moment each and is nothing beside what a server needs to be
+// ready.
 func (s *spawner) start(cmd *exec.Cmd) error {
 	work := s.thread()
 	if work == nil {

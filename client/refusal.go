@@ -22,7 +22,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// subject names a certificate, in whose words there may be anything.
+// subject names a certificate, in whose words there may be anything: they are the
+// other side's, and stand in an error that a terminal shows.
 func subject(c *x509.Certificate) string {
 	if c == nil {
 		return ""
@@ -89,7 +90,8 @@ type refusal struct {
 const refusalHead = 64 << 10
 
 // readRefusal reads what a body says instead of an answer, as far as there is a
-// reason to look at it.
+// reason to look at it. A JSON-RPC error counts whatever the status and the type are:
+// servers send it with 400, 404 and 500, and as text.
 func (e *endpoint) readRefusal(resp *http.Response) *refusal {
 	head, err := io.ReadAll(io.LimitReader(resp.Body, refusalHead))
 	r := &refusal{status: resp.StatusCode, mediaType: mediaType(resp), head: head}

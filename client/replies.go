@@ -16,9 +16,10 @@ const (
 )
 
 // replies are short messages to a server that nobody waits for, and of which there
-// may be any number at any time: refusals, the answers to pings, what a client
-// says of itself. Sending one may take a while, so that they wait in line; a server that asks faster than it takes answers gets no more
-// than the bound. The zero value is ready.
+// may be any number at any time: refusals, the answers to pings, what a client says
+// of itself. Sending one may take a while, so that they wait in line; a server that
+// asks faster than it takes answers gets no more than the bound. The zero value is
+// ready.
 type replies struct {
 	mu      sync.Mutex
 	queue   [][]byte

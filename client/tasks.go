@@ -126,6 +126,8 @@ func (t *tasks) ended() <-chan struct{} {
 	return t.idle
 }
 
+// noteIdleLocked wakes those who wait for the end, once. It is looked at after every
+// change of what it depends on.
 func (t *tasks) noteIdleLocked() {
 	if t.idle == nil || !t.closing || t.owned > 0 {
 		return
