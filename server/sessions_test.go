@@ -294,3 +294,44 @@ func TestScopesEnd(t *testing.T) {
 		})
 	}
 }
+
+// FAULTS 21, S4: to whoever is not its principal a session looks like one that
+// never was, in the whole of the answer, on every way in and while the server
+// ends; and nothing that a stranger sends keeps it alive.
+func TestForeignSessionLooksUnknown(t *testing.T) {
+	gated(t, server.Config{Authenticate: byHeader, Limits: server.Limits{SessionIdle: time.Minute}}, func(s *site, g *gate) {
+		ann, bob := headers{"Authorization": "ann"}, headers{"Authorization": "bob"}
+		sess := s.sessionOf(ann)
+		look := func(when string) {
+			t.Helper()
+			for name, body := range map[string]string{"POST": raw("7", "ping", ""), "GET": "", "DELETE": "", "POST batch": "[]",
+				"POST notification": `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
+				"POST response":     `{"jsonrpc":"2.0","id":1,"result":{}}`, "POST initialize": initialize} {
+				method, _, _ := strings.Cut(name, " ")
+				answer := func(id string) string {
+					got := s.do(s.request(s.ctx(), method, body, bob, headers{"Mcp-Session-Id": id}))
+					got.header.Del("Date")
+					return fmt.Sprint(got.status, got.header, got.body)
+				}
+				equal(t, when+": "+name, answer(sess["Mcp-Session-Id"]), answer("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+			}
+		}
+		for range 4 {
+			s.pass(20 * time.Second)
+			look("in service")
+		}
+		if got := s.server.Stats().Sessions; got != 0 {
+			t.Errorf("%d sessions; want that of ann to have ended, who did not use it", got)
+		}
+		sess = s.sessionOf(ann)
+		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess, ann))
+		<-g.entered
+		done := s.shutdown(time.Minute)
+		look("during a shutdown")
+		close(g.release)
+		if got := <-call; got.status != 200 {
+			t.Errorf("the request of its owner: %d %s", got.status, got.body)
+		}
+		<-done
+	})
+}
