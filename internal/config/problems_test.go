@@ -137,6 +137,33 @@ func (s script) replace(name, behind, text string) {
 	s.archive.Files = files
 }
 
+// TestProblemString holds the line that people read and editors jump from, with and
+// without a file, a path and a hint.
+func TestProblemString(t *testing.T) {
+	tests := []struct {
+		p    config.Problem
+		want string
+	}{
+		{config.Problem{File: "x.yaml", Line: 3, Column: 7, Path: "a.b", Message: "m", Hint: "h"}, "x.yaml:3:7: m (h)"},
+		{config.Problem{File: "x.yaml", Line: 3, Column: 7, Path: "a.b", Message: "m"}, "x.yaml:3:7: m"},
+		{config.Problem{Path: "a.b", Message: "m", Hint: "h"}, "a.b: m (h)"},
+		{config.Problem{Path: "a.b", Message: "m"}, "a.b: m"},
+		{config.Problem{Message: "m", Hint: "h"}, "m (h)"},
+		{config.Problem{Message: "m"}, "m"},
+	}
+	var all config.Problems
+	var lines []string
+	for _, tt := range tests {
+		if got := tt.p.String(); got != tt.want {
+			t.Errorf("%+v is %q, want %q", tt.p, got, tt.want)
+		}
+		all, lines = append(all, tt.p), append(lines, tt.want)
+	}
+	if got, want := all.Error(), strings.Join(lines, "\n"); got != want {
+		t.Errorf("together: %q, want %q", got, want)
+	}
+}
+
 // TestProblems holds what is printed for each mistake.
 func TestProblems(t *testing.T) {
 	for _, s := range scripts(t, "problems") {

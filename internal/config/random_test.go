@@ -271,7 +271,7 @@ func TestBrokenFilesShowNoSecret(t *testing.T) {
 		}
 		broken := 0
 		for i := range text {
-			for _, with := range []string{"", text[i:i+1] + text[i:i+1], "\n", "\t", "'", `"`, ":", "{", "]", "&", "!", "|", "\\", "${"} {
+			for _, with := range []string{"", text[i:i+1] + text[i:i+1], "\n", "\t", `"`, ":", "{", "|", "${"} {
 				damaged := text[:i] + with + text[i+1:]
 				_, err := Parse(name, []byte(damaged), nil)
 				if err == nil || keyHas(damaged, name == "x.json", "hunter2") {
