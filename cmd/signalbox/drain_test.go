@@ -165,3 +165,23 @@ func TestDrainWithoutLimitPromisesNone(t *testing.T) {
 		}
 	})
 }
+
+// A signal that cuts finds backends that have nothing to do but to end, and each
+// of them may say that it was cut. As no call was, nobody is to read so.
+func TestNothingIsCutWhereNothingRan(t *testing.T) {
+	t.Parallel()
+	var cfg signalbox.Config
+	cfg.Drain.Delay = time.Hour
+	for _, name := range strings.Split("abcdefghijklmnop", "") {
+		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: name, URL: "http://127.0.0.1:1/mcp"})
+	}
+	s, e := draining(t, idle(), cfg)
+	signals := make(chan os.Signal, 3)
+	signals <- syscall.SIGTERM // at once: it is there before the delay begins
+	if err := s.drain(t.Context(), signals, func() {}); err != nil {
+		t.Error(err)
+	}
+	if said := e.err.String(); strings.Contains(said, "was cut") {
+		t.Errorf("nothing was running, and it said: %s", said)
+	}
+}
