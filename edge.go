@@ -37,12 +37,18 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 		Observe:      g.noteEvent,
 		Logger:       g.log,
 	}
+	// Without tokens everybody is the one anonymous principal. The configuration is
+	// valid then only where nobody but this machine can reach the listener, or where
+	// it says in as many words that this is meant.
 	if len(cfg.Auth.Tokens) > 0 {
 		out.Authenticate = bearer(cfg.Auth.Tokens).Authenticate
 	}
 	return out
 }
 
+// bearer returns who may call by the tokens of the configuration. Their values are
+// revealed to what compares them and to nothing else, so that no log or status can
+// come to print one.
 func bearer(tokens []config.Token) *auth.Bearer {
 	known := make([]auth.Token, 0, len(tokens))
 	for _, t := range tokens {
@@ -59,7 +65,9 @@ func implementation(name, version string) []byte {
 	return append(out, '}')
 }
 
-// buildVersion is the version of this module in the running program.
+// buildVersion is the version of this module in the running program, which need
+// not be the command: whoever embeds a Gateway has it among the dependencies. A
+// build from a checkout has none.
 func buildVersion() string {
 	const path = "github.com/signalbox-mcp/signalbox"
 	info, ok := debug.ReadBuildInfo()

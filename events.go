@@ -19,7 +19,8 @@ import (
 // caller. The caller gets the answer for what does not exist.
 const hiddenItem server.EventKind = "hidden_item"
 
-// eventKinds are all events that are counted.
+// eventKinds are all events that are counted. A test compares them with those that
+// the server has.
 func eventKinds() []server.EventKind {
 	return []server.EventKind{
 		server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken, server.ForeignSession,

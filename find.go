@@ -51,7 +51,7 @@ func (g *Gateway) find(ctx context.Context, req *mcp.Request, w wanted) found {
 // backends are still on their way. Those backends are waited for that may bring
 // it, and no longer than lists are.
 func (g *Gateway) await(ctx context.Context, w wanted) found {
-	ear := g.changes.subscribe()
+	ear := g.changes.subscribe() // before the first look, so that no change falls between
 	defer g.changes.unsubscribe(ear)
 	for {
 		f := w.in(g.view.Load())
@@ -69,9 +69,11 @@ func (g *Gateway) await(ctx context.Context, w wanted) found {
 	}
 }
 
+// in looks in the catalog of one view. Nothing of the answer may come from another
+// one: a name that was found belongs to the backend that this view has for it.
 func (w wanted) in(v *view) found {
 	f := found{view: v}
-	ok := false
+	var ok bool
 	switch {
 	case w.ref != nil:
 		f.entry, f.field, ok = v.catalog.Reference(w.ref)

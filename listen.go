@@ -60,7 +60,9 @@ type filter struct {
 	Resources bool `json:"resourcesListChanged,omitzero"`
 }
 
-// notices returns the notifications due for the difference of two catalogs.
+// notices returns the notifications due for the difference of two catalogs. They
+// have no parameters: which items have changed is not the client's to know, and
+// what it lists next may be newer still.
 func (f filter) notices(d catalog.Changes) []string {
 	var due []string
 	if f.Tools && d.Tools {
@@ -84,6 +86,8 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 			return nil, mcp.Errorf(mcp.CodeInvalidParams, "notifications: %v", err)
 		}
 	}
+	// In this order: a change that comes after the ear is there wakes it, and one
+	// that comes before is in the baseline or, for a session, is due since then.
 	ear := g.changes.subscribe()
 	defer g.changes.unsubscribe(ear)
 	told := g.baseline(req.Scope)
@@ -115,6 +119,10 @@ func (g *Gateway) tell(ctx context.Context, caller mcp.Caller, want filter, told
 	return nil
 }
 
+// acknowledge says what was agreed, before anything else is said (2026-07-28,
+// basic/patterns/subscriptions, "Acknowledgment"). It is what was asked for of
+// what there is: a member that filter does not have is not agreed, and so
+// the client knows that it will hear nothing of it.
 func acknowledge(ctx context.Context, caller mcp.Caller, agreed filter) error {
 	params, err := json.Marshal(map[string]filter{"notifications": agreed})
 	if err != nil {
@@ -142,12 +150,15 @@ func (t *told) behind(now catalog.Version) catalog.Changes {
 	return t.at.Diff(now)
 }
 
+// set notes what has been told. It is called after that has been delivered and not
+// before: what a broken stream did not carry stays due for the next one.
 func (t *told) set(now catalog.Version) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.at = now
 }
 
+// toldKey is under what a scope keeps what its session was told.
 type toldKey struct{}
 
 // baseline returns what a listener was told last: for a session, since its

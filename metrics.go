@@ -11,6 +11,10 @@ import (
 )
 
 // newMetrics returns the metrics of the gateway. Each stands in docs/metrics.md.
+//
+// Almost all are read from what server, client and the catalog count anyway, when
+// somebody collects them: the way of a call has no metric on it that could cost
+// it something.
 func (g *Gateway) newMetrics() (*observe.Metrics, error) {
 	instruments := append(g.ownInstruments(), g.serverInstruments()...)
 	kinds := make([]string, 0, len(eventKinds()))
@@ -20,6 +24,7 @@ func (g *Gateway) newMetrics() (*observe.Metrics, error) {
 	return observe.NewMetrics(append(instruments, g.backendInstruments()...), kinds)
 }
 
+// ownInstruments show what an operator would otherwise poll /status for.
 func (g *Gateway) ownInstruments() []observe.Instrument {
 	return []observe.Instrument{
 		{Name: "ready", Help: "1 while new traffic may come, 0 since the drain began.", Read: func() []observe.Value {
@@ -49,6 +54,8 @@ func (g *Gateway) backendStates() []observe.Value {
 	return values
 }
 
+// serverInstruments show what the inbound edge counts, for all clients together:
+// to tell clients apart would make labels out of what they say of themselves.
 func (g *Gateway) serverInstruments() []observe.Instrument {
 	gauge := func(name, help string, of func(server.Stats) int) observe.Instrument {
 		return observe.Instrument{Name: name, Help: help, Read: func() []observe.Value {
@@ -108,6 +115,8 @@ func (g *Gateway) eachClient(of func(client.Stats) int64) []observe.Value {
 	return values
 }
 
+// liveBackends has a value for each backend, those in this process included, so
+// that an alert on one that is gone needs no list of names.
 func (g *Gateway) liveBackends() []observe.Value {
 	var values []observe.Value
 	for _, u := range g.view.Load().units {
@@ -119,6 +128,7 @@ func (g *Gateway) liveBackends() []observe.Value {
 // counted is a counter as metrics have it. None of ours gets near the end.
 func counted(n uint64) int64 { return int64(min(n, 1<<62)) }
 
+// asNumber is a statement as metrics have it.
 func asNumber(b bool) int64 {
 	if b {
 		return 1

@@ -61,6 +61,9 @@ func readOnly(next http.Handler) http.Handler {
 	})
 }
 
+// serveReady does not ask whether backends are live: those that are have to be
+// served, and to take the gateway away for one that is not would end their
+// sessions, too.
 func (g *Gateway) serveReady(w http.ResponseWriter, _ *http.Request) {
 	if !g.Ready() {
 		say(w, http.StatusServiceUnavailable, "shutting down")

@@ -47,16 +47,6 @@ func operate(g *signalbox.Gateway, method, target string, header ...string) *htt
 	return w.Result()
 }
 
-func bodyOf(t *testing.T, res *http.Response) string {
-	t.Helper()
-	var b strings.Builder
-	if err := res.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	_, body, _ := strings.Cut(b.String(), "\r\n\r\n")
-	return body
-}
-
 // Probes ask under whatever name they have and without credentials; what tells
 // more than "alive" is for those who may call the endpoint.
 func TestOperationsWhoMayAsk(t *testing.T) {

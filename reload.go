@@ -42,6 +42,8 @@ func (g *Gateway) Reload(ctx context.Context, cfg Config) error {
 // does so line by line.
 func (g *Gateway) RefuseReload(err error) { g.refuse(context.Background(), err) }
 
+// refuse replaces the refusal before: what keeps the newest file from being put to
+// work is what there is to mend.
 func (g *Gateway) refuse(ctx context.Context, err error) {
 	refusal := &Refusal{At: time.Now(), Problems: []string{err.Error()}}
 	if problems, ok := errors.AsType[Problems](err); ok {
@@ -91,6 +93,9 @@ func (g *Gateway) replace(next *config.Config) error {
 }
 
 // fixed names a setting that differs and that only a new start can change.
+//
+// What is in this list was given to somebody who keeps it for as long as the
+// process lives: the listener, the server and the sessions that it has, the logger.
 func fixed(old, next *config.Config) string {
 	for _, s := range []struct {
 		name string
@@ -120,7 +125,7 @@ func fixed(old, next *config.Config) string {
 func (g *Gateway) apply(cfg *config.Config) {
 	old := g.view.Load()
 	kept := make(map[*backend.Backend]bool)
-	next := &view{cfg: cfg}
+	next := &view{cfg: cfg} // it has heard of nobody until its own catalog is built
 	for _, srv := range cfg.Servers {
 		if srv.Disabled {
 			continue

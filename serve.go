@@ -66,6 +66,7 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	return f.forward(ctx, f.entry, mcp.FieldName, req, caller)
 }
 
+// prompt serves prompts/get, by the same rules.
 func (g *Gateway) prompt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	name, err := textOf(req, mcp.FieldName)
 	if err != nil {
@@ -78,6 +79,8 @@ func (g *Gateway) prompt(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	return f.forward(ctx, f.entry, mcp.FieldName, req, caller)
 }
 
+// read serves resources/read. A URI is a locator that means the same to client and
+// backend, and so nothing of the request is changed (FieldNone).
 func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	uri, err := textOf(req, mcp.FieldURI)
 	if err != nil {
@@ -90,6 +93,8 @@ func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	return f.forward(ctx, f.entry, mcp.FieldNone, req, caller)
 }
 
+// complete serves completion/complete. The one to ask is whoever has the prompt or
+// template of the ref, which goes by the backend's own name from here on.
 func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	f := g.find(ctx, req, referred(&req.Params))
 	if f.entry == nil {
@@ -115,7 +120,7 @@ func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Fiel
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
-	own := *req
+	own := *req // the request itself belongs to who has sent it
 	own.Params = params
 	return u.Serve(ctx, &own, caller)
 }
@@ -127,6 +132,7 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 		return nil, err
 	}
 	v := g.view.Load()
+	// Nobody waits for the lists that this asks for: they are the next client's.
 	now := time.Now()
 	for _, u := range v.units {
 		u.RefreshIfOld(now)
@@ -138,7 +144,10 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 	return v.catalog.List(kind, cursor)
 }
 
-// discovery is the result of server/discover (2026-07-28, server/discover).
+// discovery is the result of server/discover (2026-07-28, server/discover). Its
+// time to live is none and its scope private, because it is what is known now:
+// in the next second a backend may have come, and in a later release another
+// principal may see other ones.
 type discovery struct {
 	SupportedVersions []mcp.Version             `json:"supportedVersions"`
 	Capabilities      jsontext.Value            `json:"capabilities"`
@@ -181,6 +190,9 @@ func (g *Gateway) tellBackends(req *mcp.Request) (*mcp.Result, error) {
 // tellWithin bounds how long a backend is waited for that is told something.
 const tellWithin = 10 * time.Second
 
+// tellOne tells one backend. What it answers is nobody's concern, since the client
+// has been answered for all of them; a backend that is gone learns the level or
+// the roots when its next session begins.
 func (g *Gateway) tellOne(u *unit, req *mcp.Request) {
 	// Ends within tellWithin, or with the Gateway, whose stop waits for wg.
 	g.wg.Go(func() {
@@ -190,7 +202,9 @@ func (g *Gateway) tellOne(u *unit, req *mcp.Request) {
 	})
 }
 
-// nobody is the Caller of a request that has no client to be spoken to.
+// nobody is the Caller of a request that has no client to be spoken to. What is
+// said to it is lost, which the other side need not know; what is asked of it is
+// refused at once, so that nobody waits for an answer.
 type nobody struct{}
 
 func (nobody) Notify(context.Context, *mcp.Notification) error { return nil }
@@ -219,6 +233,8 @@ func (v *view) unknown(kind catalog.Kind, name string) error {
 	return mcp.Errorf(mcp.CodeInvalidParams, "unknown %s: %q", kind, shorten(name))
 }
 
+// unknownResource is the answer for a URI that nobody has. It names the URI, in
+// the member that 2025-11-25 (server/resources, "Error Handling") shows.
 func unknownResource(uri string) error {
 	data, err := json.Marshal(map[string]string{"uri": shorten(uri)})
 	if err != nil {

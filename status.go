@@ -35,7 +35,7 @@ type Status struct {
 	InFlight int `json:"inFlight"` // requests and streams
 
 	// Limits are those in force, by their keys below "limits" and as a file
-	// writes them.
+	// writes them: a refusal names its key, and here stands what it is set to.
 	Limits map[string]string `json:"limits"`
 
 	// Promise is what happens to what the gateway holds when its process ends.
@@ -90,6 +90,8 @@ func (g *Gateway) Status() Status {
 	return s
 }
 
+// status is what is known of the backend. The offer is read once, so that state,
+// counts and reason are of one moment.
 func (u *unit) status() BackendStatus {
 	o := u.Offer()
 	s := BackendStatus{
@@ -119,6 +121,8 @@ func limitsInForce(l *config.Limits) map[string]string {
 	return out
 }
 
+// limitText writes one limit. The types of the fields say what they count: int64
+// is bytes, int is a number of things.
 func limitText(value reflect.Value) string {
 	n := value.Int()
 	switch {

@@ -42,6 +42,8 @@ func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *unit {
 	return g.follow(u, p.Handler)
 }
 
+// follow begins to learn what the backend offers. It returns at once, whatever the
+// backend does: a gateway with a hundred of them starts as fast as one with one.
 func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
 	u.Backend = backend.New(backend.Config{
 		Name:     u.srv.Name,
@@ -91,7 +93,8 @@ func (u *unit) names(name string) bool {
 }
 
 // mayBring reports whether the backend may come to offer a tool or prompt of that
-// name.
+// name. One without a prefix may bring any, those that begin with the prefix of
+// another included: two that meet so are a conflict, and no matter of who was first.
 func (u *unit) mayBring(name string) bool {
 	return u.srv.NamePrefix() == "" || u.names(name)
 }
@@ -99,7 +102,7 @@ func (u *unit) mayBring(name string) bool {
 // stop no longer follows the backend, lets its calls end, and ends its sessions
 // and processes; those that do not end by themselves end with ctx.
 func (u *unit) stop(ctx context.Context) error {
-	u.cancel()
+	u.cancel() // before the client ends: otherwise its end would be a failure to recover from
 	var err error
 	if u.client != nil {
 		err = u.client.Shutdown(ctx)
@@ -117,6 +120,8 @@ func dial(srv *config.Server, cfg client.Config) *client.Client {
 	return client.NewHTTP(srv.URL, cfg)
 }
 
+// clientConfig says how a backend is spoken to. The limits are those of the whole
+// gateway, for each backend by itself, so that one cannot use up another's share.
 func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.Config {
 	return client.Config{
 		Name:         srv.Name,
@@ -137,7 +142,8 @@ func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.
 	}
 }
 
-// environ returns variables as a program gets them, in a stable order.
+// environ returns variables as a program gets them. The order is stable, because
+// the same environment has to be the same to whoever compares two launches.
 func environ(secrets map[string]config.Secret) []string {
 	out := make([]string, 0, len(secrets))
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
@@ -146,6 +152,9 @@ func environ(secrets map[string]config.Secret) []string {
 	return out
 }
 
+// header returns the headers of an entry. They are set and not added: two spellings
+// of one name would otherwise be two values of it, which servers read
+// differently.
 func header(secrets map[string]config.Secret) http.Header {
 	h := make(http.Header, len(secrets))
 	for name := range maps.Keys(secrets) {

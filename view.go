@@ -57,7 +57,9 @@ func (v *view) hear() []bool {
 	return heard
 }
 
-// build makes the catalog of what the backends offer now.
+// build makes the catalog of what the backends offer now. It is a function of the
+// configuration and the offers alone: in which order the backends have answered
+// can be seen nowhere in it.
 func (v *view) build() *catalog.Catalog {
 	backends := make([]catalog.Backend, 0, len(v.units))
 	for _, u := range v.units {
@@ -79,6 +81,9 @@ func (v *view) build() *catalog.Catalog {
 	})
 }
 
+// catalogState tells the catalog whether a list is fresh, old, or not there. That a
+// backend is still starting and that it is down are the same to it: nothing is
+// known, and the names that it may have are kept for it.
 func catalogState(o *backend.Offer) catalog.State {
 	switch o.State {
 	case backend.Live:
@@ -140,6 +145,8 @@ func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
 	heard := old.hear() // before build: who settles meanwhile is not in it yet
 	next := &view{cfg: old.cfg, units: old.units, heard: heard, catalog: old.build()}
+	// A lock would be held while the catalog is built, which takes its time with
+	// thousands of items; a lost race costs building it once more.
 	if !g.view.CompareAndSwap(old, next) {
 		g.wantRebuild() // a reload came between
 		return false
@@ -165,6 +172,8 @@ func (g *Gateway) logProblems(old, next *catalog.Catalog) {
 	}
 }
 
+// openLists lets the first lists be given out. It happens once: a backend that a
+// reload adds later brings its items by list_changed, and holds up nobody.
 func (g *Gateway) openLists() {
 	select {
 	case <-g.listable:
@@ -194,6 +203,8 @@ func (g *Gateway) awaitLists(ctx context.Context) error {
 	}
 }
 
+// pause holds up the next catalog. What happens meanwhile is in that one: the wish
+// for it is kept in g.rebuild.
 func (g *Gateway) pause(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -92,13 +92,17 @@ func TestBoundTellsApart(t *testing.T) {
 			noise func(*slog.Logger)
 			other func(*slog.Logger)
 		}{
-			{"level", func(l *slog.Logger) { l.Info("x", "n", "noise") }, func(l *slog.Logger) { l.Warn("x", "n", "other") }},
-			{"message", func(l *slog.Logger) { l.Info("x", "n", "noise") }, func(l *slog.Logger) { l.Info("y", "n", "other") }},
-			{"backend", func(l *slog.Logger) { l.Info("x", "backend", "a", "n", "noise") }, func(l *slog.Logger) { l.Info("x", "backend", "b", "n", "other") }},
+			{"level", func(l *slog.Logger) { l.Info("x", slog.String("n", "noise")) }, func(l *slog.Logger) { l.Warn("x", slog.String("n", "other")) }},
+			{"message", func(l *slog.Logger) { l.Info("x", slog.String("n", "noise")) }, func(l *slog.Logger) { l.Info("y", slog.String("n", "other")) }},
+			{"backend", func(l *slog.Logger) { l.Info("x", slog.String("backend", "a"), slog.String("n", "noise")) }, func(l *slog.Logger) { l.Info("x", slog.String("backend", "b"), slog.String("n", "other")) }},
 			{"backend of a logger",
-				func(l *slog.Logger) { l.With("k", 1, "backend", "a").Info("x", "n", "noise") },
-				func(l *slog.Logger) { l.With("backend", "b").WithGroup("g").Info("x", "n", "other") }},
-			{"event", func(l *slog.Logger) { l.Info("audit", "event", "a", "n", "noise") }, func(l *slog.Logger) { l.Info("audit", "event", "b", "n", "other") }},
+				func(l *slog.Logger) {
+					l.With(slog.Int("k", 1), slog.String("backend", "a")).Info("x", slog.String("n", "noise"))
+				},
+				func(l *slog.Logger) {
+					l.With(slog.String("backend", "b")).WithGroup("g").Info("x", slog.String("n", "other"))
+				}},
+			{"event", func(l *slog.Logger) { l.Info("audit", slog.String("event", "a"), slog.String("n", "noise")) }, func(l *slog.Logger) { l.Info("audit", slog.String("event", "b"), slog.String("n", "other")) }},
 		} {
 			var b book
 			bound := Bound(b.handler())
@@ -122,7 +126,7 @@ func TestBoundIsNotFooledByVariety(t *testing.T) {
 	bound := Bound(b.handler())
 	log := slog.New(bound)
 	for i := range 1000 {
-		log.With("remote", i).Info("request refused", "host", fmt.Sprint(i))
+		log.With(slog.Int("remote", i)).Info("request refused", slog.Int("host", i))
 	}
 	if got := b.count("request refused"); got > recordsPerSecond+recordsPerSecond/5 {
 		t.Errorf("%d records, want about %d", got, recordsPerSecond)
@@ -135,7 +139,7 @@ func TestBoundNamesTheBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b book
 		bound := Bound(b.handler())
-		log := slog.New(bound).With("backend", "wiki")
+		log := slog.New(bound).With(slog.String("backend", "wiki"))
 		for range recordsPerSecond + 3 {
 			log.Info("backend stderr")
 		}
@@ -173,9 +177,9 @@ func TestBoundKeepsRecords(t *testing.T) {
 			}
 			return a
 		}})
-		log := slog.New(wrap(h)).With("a", 1).WithGroup("g").With("b", 2)
+		log := slog.New(wrap(h)).With(slog.Int("a", 1)).WithGroup("g").With(slog.Int("b", 2))
 		log.Debug("not of this level")
-		log.Info("it", "c", []string{"x"}, slog.Group("h", "d", 4), "err", errors.New("no"))
+		log.Info("it", slog.Any("c", []string{"x"}), slog.Group("h", slog.Int("d", 4)), slog.Any("err", errors.New("no")))
 		return b.lines()
 	}
 	plain := record(func(h slog.Handler) slog.Handler { return h })
