@@ -104,10 +104,13 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 // levelParam reads the level that a client sets. An unknown one is refused rather
 // than taken for the nearest: the client would wait for messages that never come.
 func levelParam(m *mcp.Message) (mcp.LogLevel, error) {
-	text, _ := m.Params.Text(mcp.FieldLevel)
+	text, ok := m.Params.Text(mcp.FieldLevel)
+	if !ok {
+		return 0, mcp.Errorf(mcp.CodeInvalidParams, "params.level must be a string")
+	}
 	level, ok := mcp.ParseLogLevel(text)
 	if !ok {
-		return 0, mcp.Errorf(mcp.CodeInvalidParams, "unknown log level %s", escape(string(m.Params.Raw(mcp.FieldLevel))))
+		return 0, mcp.Errorf(mcp.CodeInvalidParams, "unknown log level %s", escape(text))
 	}
 	return level, nil
 }

@@ -210,7 +210,8 @@ func TestLegacyRefusals(t *testing.T) {
 			{name: "the same version", body: raw("1", "ping", ""), header: with("MCP-Protocol-Version", "2025-11-25"), status: 200, want: `{"jsonrpc":"2.0","id":1,"result":{}}`},
 			{name: "unknown method", body: raw("1", "no/such", ""), header: h, status: 200, want: wireError("1", "-32601", `unknown method "no/such"`)},
 			{name: "modern method", body: raw("1", "subscriptions/listen", `{}`), header: h, status: 200, want: wireError("1", "-32601", `method "subscriptions/listen" does not exist in 2025-11-25`)},
-			{name: "log level", body: raw("1", "logging/setLevel", `{"level":"loud"}`), header: h, status: 200, want: wireError("1", "-32602", `unknown log level "\"loud\""`)},
+			{name: "log level", body: raw("1", "logging/setLevel", `{"level":"loud"}`), header: h, status: 200, want: wireError("1", "-32602", `unknown log level "loud"`)},
+			{name: "log level that is no text", body: raw("1", "logging/setLevel", `{"level":7}`), header: h, status: 200, want: wireError("1", "-32602", `params.level must be a string`)},
 			{name: "log level the handler knows nothing of", body: raw("1", "logging/setLevel", `{"level":"info"}`), header: h, status: 200, want: `{"jsonrpc":"2.0","id":1,"result":{}}`},
 			{name: "batch", body: `[]`, header: h, status: 400, want: invalid("batches were removed in 2025-06-18")},
 		} {

@@ -104,14 +104,16 @@ func modernVersion(m *mcp.Message) (mcp.Version, *mcp.Error) {
 // but no messages at all (2026-07-28, server/utilities/logging, "Per-request log
 // level").
 func modernLevel(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
-	raw := m.Params.Raw(mcp.MetaLogLevel)
-	if raw == nil {
+	if !m.Params.Has(mcp.MetaLogLevel) {
 		return mcp.LogNone, nil
 	}
-	text, _ := m.Params.Text(mcp.MetaLogLevel)
+	text, ok := m.Params.Text(mcp.MetaLogLevel)
+	if !ok {
+		return 0, mcp.Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be a string", "io.modelcontextprotocol/logLevel")
+	}
 	level, ok := mcp.ParseLogLevel(text)
 	if !ok {
-		return 0, mcp.Errorf(mcp.CodeInvalidParams, "unknown log level %s in _meta", escape(string(raw)))
+		return 0, mcp.Errorf(mcp.CodeInvalidParams, "unknown log level %s in _meta", escape(text))
 	}
 	return level, nil
 }

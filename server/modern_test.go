@@ -74,7 +74,9 @@ func TestModernRefusals(t *testing.T) {
 
 		{name: "unknown version", body: raw("1", "tools/call", only(v(`"1900-01-01"`), c)), header: hv("MCP-Protocol-Version", "1900-01-01"), status: 400, want: unsupported},
 		{name: "log level", body: raw("1", "tools/call", only(v(`"2026-07-28"`), c, `"io.modelcontextprotocol/logLevel":"loud"`)), header: h, status: 400,
-			want: wireError("1", "-32602", `unknown log level "\"loud\"" in _meta`)},
+			want: wireError("1", "-32602", `unknown log level "loud" in _meta`)},
+		{name: "log level that is no text", body: raw("1", "tools/call", only(v(`"2026-07-28"`), c, `"io.modelcontextprotocol/logLevel":7`)), header: h, status: 400,
+			want: wireError("1", "-32602", `params._meta["io.modelcontextprotocol/logLevel"] must be a string`)},
 		{name: "a response", body: `{"jsonrpc":"2.0","id":1,"result":{}}`, header: h, status: 400, want: invalid("the body is a response; send a request")},
 	}
 	for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
