@@ -19,7 +19,7 @@ import (
 // for the lists, so that what was listed is what is called.
 type callFlags struct {
 	targetFlags
-	json bool
+	json bool   // the whole result, and not its text
 	log  string // a level of the specification, or none
 }
 
@@ -134,8 +134,8 @@ func (t *target) ready(ctx context.Context) error {
 // Result").
 type toolResult struct {
 	Content    []content      `json:"content"`
-	Structured jsontext.Value `json:"structuredContent"`
-	IsError    bool           `json:"isError"`
+	Structured jsontext.Value `json:"structuredContent"` // printed as it was written
+	IsError    bool           `json:"isError"`           // the tool's own failure, with its words in the content
 }
 
 // showResult prints a result. One that is an error is also the command's.

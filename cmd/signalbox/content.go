@@ -13,12 +13,12 @@ import (
 // Result"): text, image, audio, resource_link or resource.
 type content struct {
 	Type     string   `json:"type"`
-	Text     string   `json:"text"`
-	Data     string   `json:"data"`
-	MIMEType string   `json:"mimeType"`
-	URI      string   `json:"uri"`
-	Name     string   `json:"name"`
-	Resource contents `json:"resource"`
+	Text     string   `json:"text"`     // of a text
+	Data     string   `json:"data"`     // of an image or audio, in base64
+	MIMEType string   `json:"mimeType"` // of those
+	URI      string   `json:"uri"`      // of a link
+	Name     string   `json:"name"`     // of a link
+	Resource contents `json:"resource"` // of a resource that came with the result
 }
 
 // shown returns the block as text: its own, or a word about what it is.
@@ -44,7 +44,7 @@ func (c *content) shown() string {
 type contents struct {
 	URI      string  `json:"uri"`
 	MIMEType string  `json:"mimeType"`
-	Text     *string `json:"text"`
+	Text     *string `json:"text"` // nil where there is none: an empty text is one
 	Blob     *string `json:"blob"`
 }
 

@@ -42,7 +42,7 @@ func localDrain(cfg *signalbox.Config, http bool) {
 func isLocal(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return false
+		return false // it is told where it is listened on
 	}
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()

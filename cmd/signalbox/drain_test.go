@@ -4,8 +4,10 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -172,7 +174,7 @@ func TestNothingIsCutWhereNothingRan(t *testing.T) {
 	t.Parallel()
 	var cfg signalbox.Config
 	cfg.Drain.Delay = time.Hour
-	for _, name := range strings.Split("abcdefghijklmnop", "") {
+	for _, name := range strings.SplitSeq("abcdefghijklmnop", "") {
 		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: name, URL: "http://127.0.0.1:1/mcp"})
 	}
 	s, e := draining(t, idle(), cfg)
@@ -184,4 +186,102 @@ func TestNothingIsCutWhereNothingRan(t *testing.T) {
 	if said := e.err.String(); strings.Contains(said, "was cut") {
 		t.Errorf("nothing was running, and it said: %s", said)
 	}
+}
+
+const calling = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{},"_meta":{` +
+	`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},` +
+	`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}` + "\n"
+
+// slow is a backend whose one tool takes an hour, and begins to with a word on
+// the channel.
+func slow(begun chan<- struct{}) mcp.Handler {
+	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		switch req.Method {
+		case "server/discover":
+			return mcp.NewResult([]byte(discovery))
+		case "tools/list":
+			return mcp.NewResult([]byte(`{"tools":[{"name":"slow","inputSchema":{"type":"object"}}]}`))
+		case "tools/call":
+			begun <- struct{}{}
+			select {
+			case <-time.After(time.Hour):
+				return mcp.NewResult([]byte(`{"content":[]}`))
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no %s", req.Method)
+	})
+}
+
+// A running call has the time that the configuration gives it. Then it is cut,
+// and its client is told that nobody knows what became of it (DELIVERY, "Graceful
+// drain"); a second signal does the same at once.
+func TestRunningCallAndTheDrain(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		timeout time.Duration
+		signal  time.Duration // when the second one comes; 0 is never
+		after   time.Duration
+		answer  string
+		cut     bool
+	}{
+		{"it ends in time", 2 * time.Hour, 0, time.Hour, `"result":{`, false},
+		{"it has all the time", -1, 0, time.Hour, `"result":{`, false},
+		{"it takes too long", time.Minute, 0, time.Minute, `"outcome":"unknown"`, true},
+		{"a second signal", time.Minute, time.Second, time.Second, `"outcome":"unknown"`, true},
+		{"a second signal without a limit", -1, time.Second, time.Second, `"outcome":"unknown"`, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { drainDuringCall(t, tt.timeout, tt.signal, tt.after, tt.answer, tt.cut) })
+		})
+	}
+}
+
+func drainDuringCall(t *testing.T, timeout, signal, after time.Duration, wantAnswer string, wantCut bool) {
+	var cfg signalbox.Config
+	cfg.Drain.Delay, cfg.Drain.Spread, cfg.Drain.Timeout = -1, -1, timeout
+	cfg.Limits.CallIdle, cfg.Limits.CallMax = -1, -1
+	begun := make(chan struct{}, 1)
+	s, e := draining(t, slow(begun), cfg)
+	stdin, say := io.Pipe()
+	hear, stdout := io.Pipe()
+	s.flags.stdio, s.stdio = true, make(chan error, 1)
+	s.Stdin, s.Stdout = stdin, stdout
+	go s.serveStdio(t.Context())
+	answers := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(hear).ReadString('\n')
+		answers <- line
+	}()
+	if _, err := io.WriteString(say, calling); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+
+	signals := make(chan os.Signal, 3)
+	if signal > 0 {
+		time.AfterFunc(signal, func() { signals <- os.Interrupt })
+	}
+	start := time.Now()
+	if err := s.drain(t.Context(), signals, func() {}); err != nil {
+		t.Error(err)
+	}
+	if got := time.Since(start); got < after || got > after+10*time.Second {
+		t.Errorf("it ended after %v, want %v", got, after)
+	}
+	if got := <-answers; !strings.Contains(got, wantAnswer) {
+		t.Errorf("the client was told %q, want %q", got, wantAnswer)
+	}
+	said := e.err.String()
+	if !strings.Contains(said, "running=1 ") {
+		t.Errorf("the drain began with %q, want one running", said)
+	}
+	if got := strings.Contains(said, "what was still running was cut"); got != wantCut {
+		t.Errorf("it was cut: %v, want %v: %s", got, wantCut, said)
+	}
+	say.Close()
+	hear.Close()
 }

@@ -13,9 +13,14 @@ import (
 // env is the world around a command. Commands reach for nothing outside of it,
 // so that a test can run them in its own process.
 type env struct {
+	// Stdin, Stdout and Stderr are the standard streams. A terminal is known by
+	// Terminal only, and nothing else is asked of them.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	LookupEnv      func(string) (string, bool)
+
+	// LookupEnv is os.LookupEnv for the commands and for configurations. What a
+	// backend inherits is the process's own environment all the same.
+	LookupEnv func(string) (string, bool)
 
 	// Dir is the working directory; "" is the process's own, and keeps the paths
 	// in messages as they were given.

@@ -35,11 +35,11 @@ type formField struct {
 	Type        string         `json:"type"`
 	Title       string         `json:"title"`
 	Description string         `json:"description"`
-	Default     jsontext.Value `json:"default"`
-	Minimum     *float64       `json:"minimum"`
+	Default     jsontext.Value `json:"default"` // sent as it was written
+	Minimum     *float64       `json:"minimum"` // nil for none, as 0 is one
 	Maximum     *float64       `json:"maximum"`
-	MinLength   int            `json:"minLength"`
-	MaxLength   int            `json:"maxLength"`
+	MinLength   int            `json:"minLength"` // in characters
+	MaxLength   int            `json:"maxLength"` // 0 for none: no form asks for nothing
 	choices
 	Items choices `json:"items"` // of an array: several of them
 }
@@ -47,9 +47,9 @@ type formField struct {
 // choices are the values that there are, in each way that revisions have had of
 // writing them.
 type choices struct {
-	Enum  []string `json:"enum"`
-	OneOf []choice `json:"oneOf"`
-	AnyOf []choice `json:"anyOf"`
+	Enum  []string `json:"enum"`  // of values alone
+	OneOf []choice `json:"oneOf"` // with titles, for one of them
+	AnyOf []choice `json:"anyOf"` // with titles, for several
 }
 
 // choice is a value, and what people call it where they have a word for it.

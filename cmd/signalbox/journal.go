@@ -31,9 +31,9 @@ type journal struct {
 	ended chan struct{} // closed when follow has returned
 
 	mu      sync.Mutex
-	waiting bytes.Buffer
-	dropped int
-	closing bool
+	waiting bytes.Buffer // whole records, at most journalRoom
+	dropped int          // records since the last that found room
+	closing bool         // nothing is to come any more
 }
 
 // newJournal returns a journal that writes to a writer. It must be closed.

@@ -26,11 +26,11 @@ type list struct {
 
 // item is what is shown of the items of all lists.
 type item struct {
-	Name        string `json:"name"`
-	URI         string `json:"uri"`
-	URITemplate string `json:"uriTemplate"`
-	Title       string `json:"title"`
-	Description string `json:"description"`
+	Name        string `json:"name"`        // of a tool or a prompt, and for resources a mere label
+	URI         string `json:"uri"`         // of a resource
+	URITemplate string `json:"uriTemplate"` // of a template
+	Title       string `json:"title"`       // for people, where there is no description
+	Description string `json:"description"` // written for models, and often long
 }
 
 // byName is the name of an item that is called or got by its name.

@@ -103,6 +103,8 @@ func isSelf(address, listen, path string) bool {
 	if u.Hostname() == host {
 		return true
 	}
+	// On all addresses it is on loopback too; that it is this machine's under some
+	// other name cannot be known here, and is left to whoever wrote it.
 	everywhere := host == "" || host == "0.0.0.0" || host == "::"
 	return isLocal(u.Host) && (everywhere || isLocal(listen))
 }

@@ -16,8 +16,8 @@ import (
 // readFlags are what a command line says about a resource.
 type readFlags struct {
 	targetFlags
-	json   bool
-	output string
+	json   bool   // the whole result
+	output string // the file for the contents; empty for standard output
 }
 
 // newRead makes the command that reads a resource.

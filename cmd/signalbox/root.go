@@ -18,8 +18,8 @@ import (
 
 // The exit codes.
 const (
-	exitOK     = 0
-	exitFailed = 1
+	exitOK     = 0 // also of a gateway that a signal ended, and of lists that lack a backend
+	exitFailed = 1 // what was asked for did not happen, or a tool called its result an error
 	exitUsage  = 2 // the command line is wrong; nothing was done
 )
 
@@ -43,6 +43,7 @@ func run(ctx context.Context, e *env, args []string) int {
 	printed := &firstError{to: e.Stdout}
 	root.SetOut(printed)
 	cmd, err := root.ExecuteContextC(ctx)
+	// The command's own error says more, if there is one.
 	if err = cmp.Or(err, printed.err); err == nil {
 		return exitOK
 	}

@@ -18,8 +18,9 @@ import (
 
 // serveFlags are what a command line says beside the configuration.
 type serveFlags struct {
-	config, listen string
-	stdio          bool
+	config string // the file; empty for the one that is found
+	listen string // the address instead of the file's; empty for that
+	stdio  bool   // serve the program that started us
 }
 
 // http reports whether there is to be a listener: always, but for a client on
@@ -150,6 +151,7 @@ func blameFlag(err error, listen string) error {
 	if listen == "" || !errors.As(err, &problems) {
 		return err
 	}
+	// The rest of what is wrong with an address is the same wherever it came from.
 	for i := range problems {
 		if problems[i].Path == "listen" {
 			problems[i].Path = "--listen " + listen

@@ -22,9 +22,11 @@ import (
 
 // statusFlags say which gateway is asked, and what of its answer is printed.
 type statusFlags struct {
-	config, url  string
-	headers      []string
-	json, limits bool
+	config  string   // the file whose address it is; empty for the one that is found
+	url     string   // an address instead
+	headers []string // each as 'Name: value'
+	json    bool     // everything, as it came
+	limits  bool     // which nobody wants to see who asks what is wrong
 }
 
 // newStatus makes the command that asks a gateway how it is. It is not one of the
@@ -157,6 +159,8 @@ func decodeStatus(raw []byte) (*gatewayStatus, error) {
 
 // refusedStatus says what an answer that is no status means for who asked.
 func refusedStatus(resp *http.Response, body []byte) error {
+	// Each of these a gateway answers for a reason of its own; the texts are ours,
+	// since a program that is none would say nothing that helps.
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("it wants another token (HTTP status 401): put one that it knows into %s", tokenVariable)

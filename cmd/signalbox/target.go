@@ -25,9 +25,10 @@ const tokenVariable = "SIGNALBOX_TOKEN"
 
 // targetFlags say whom a command talks to.
 type targetFlags struct {
-	config, url string
-	headers     []string
-	verbose     bool
+	config  string   // the file of a gateway of our own; empty for the one that is found
+	url     string   // a server instead
+	headers []string // for that server, each as 'Name: value'
+	verbose bool     // the log on standard error
 }
 
 // add adds the flags to a command. They are the same for all that have a target,

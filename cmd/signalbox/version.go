@@ -31,6 +31,7 @@ func newVersion(e *env) *cobra.Command {
 // buildInfo is what the Go toolchain wrote into the program; an empty one where
 // it wrote nothing.
 func buildInfo() *debug.BuildInfo {
+	// Builds by other means than the go command leave nothing behind.
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return &debug.BuildInfo{GoVersion: runtime.Version()}
