@@ -25,8 +25,9 @@ type Config struct {
 	AllowedHosts []string
 
 	// AllowedOrigins are the origins whose pages may call, such as
-	// "https://app.example", besides the endpoint's own. A request without an
-	// Origin header comes from no page and passes.
+	// "https://app.example", besides the endpoint's own. Their browsers are told
+	// so, by preflights and by the CORS headers of each answer. A request without
+	// an Origin header comes from no page and passes.
 	AllowedOrigins []string
 
 	// Authenticate returns who sends a request. Any error is answered with 401;

@@ -112,7 +112,9 @@ func printable(v string, most int) string {
 // Guard returns a handler that serves next to those alone who may call the
 // endpoint: the checks of Host, Origin, query and credentials are the same, and
 // so are the refusals. It is for what stands beside the endpoint and is not for
-// everybody, whatever its methods are.
+// everybody, whatever its methods are. A page of an allowed origin may call it
+// too, but its browser is not told to show it the answer: such a page is there to
+// use tools, not to watch the gateway.
 func (s *Server) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		principal, no := s.admit(r, guardChecks())

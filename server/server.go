@@ -94,10 +94,11 @@ func (s *Server) Quiesce() { s.quiet.Store(true) }
 
 // Shutdown ends the server in order: new requests are refused, listens end with
 // their result and standalone streams end, spread as the Config says, and
-// requests in flight are waited for; they may go on to ask their clients. When ctx ends first, those that are left get an error which says that
-// their outcome is unknown, and Shutdown returns ctx's error. It returns after
-// the last goroutine, which is when the last Handler has returned, and may be
-// called again.
+// requests in flight are waited for; they may go on to ask their clients. When
+// ctx ends first, those that are left get an error which says that their outcome
+// is unknown, and Shutdown returns ctx's error. It returns after the last
+// goroutine, which is when the last Handler has returned, and may be called
+// again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.flights.drain()
 	s.flights.tearDown(ctx, s.cfg.Spread, errDraining, listen, standing)

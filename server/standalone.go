@@ -17,8 +17,9 @@ import (
 )
 
 // legacyGet carries the standalone stream of a session. A second GET takes over
-// from the first; one that is stuck counts until its write has failed. While it is open, the changes that the client's view undergoes
-// come from an inner subscriptions/listen.
+// from the first; one that is stuck counts until its write has failed. While it is
+// open, the changes that the client's view undergoes come from an inner
+// subscriptions/listen.
 func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refusal {
 	if no := s.checkAcceptStream(r); no != nil {
 		return no

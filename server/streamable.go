@@ -27,6 +27,11 @@ const (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := s.newResponse(w)
 	defer p.end()
+	// A preflight of a foreign host goes on, and is refused like anything else.
+	if s.share(w.Header(), r) && isPreflight(r) && s.isOurHost(r) {
+		permit(w, r)
+		return
+	}
 	principal, no := s.admit(r, entryChecks())
 	if no == nil {
 		no = s.enter(p, r, principal)
