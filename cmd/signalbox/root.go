@@ -36,7 +36,7 @@ func usagef(format string, args ...any) error {
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, e *env, args []string) int {
-	root := newRoot(e) //nolint:contextcheck // the commands take ctx when they run
+	root := newRoot(e)                        //nolint:contextcheck // the commands take ctx when they run
 	root.SetArgs(append([]string{}, args...)) // for nil, cobra takes those of the process
 	// What cobra prints, help and completions, it prints without looking back: a
 	// script that a full disk cut in half would pass for a whole one.
