@@ -51,7 +51,7 @@ func (s *scanner) batch(most int) [][]byte {
 			return nil
 		}
 		if len(parts) == most {
-			s.invalid(i, "the batch has more than "+strconv.Itoa(most)+" messages", "send fewer at once")
+			s.beyond(LimitBatch, i, "the batch has more than "+strconv.Itoa(most)+" messages", "send fewer at once")
 			return nil
 		}
 		parts = append(parts, s.data[i:end:end])

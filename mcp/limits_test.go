@@ -97,7 +97,7 @@ func TestLimitsToTheMember(t *testing.T) {
 			t.Errorf("%s: %d members of %d: %v", tt.name, tt.members, tt.members, err)
 		}
 		_, err := Parse([]byte(tt.in), Limits{Members: tt.members - 1})
-		if pe, ok := errors.AsType[*ParseError](err); !ok || pe.Reason != "the message has too many members" {
+		if pe, ok := errors.AsType[*ParseError](err); !ok || pe.Exceeded != LimitMembers {
 			t.Errorf("%s: %d members of %d: %v", tt.name, tt.members, tt.members-1, err)
 		}
 		batch := fmt.Sprintf("[%s,%s]", tt.in, tt.in)
@@ -134,8 +134,40 @@ func TestLimitsToTheLevel(t *testing.T) {
 		}
 		_, err := Parse([]byte(tt.in), Limits{Depth: tt.depth - 1})
 		want := fmt.Sprintf("nesting is deeper than %d", tt.depth-1)
-		if pe, ok := errors.AsType[*ParseError](err); !ok || pe.Reason != want || pe.Code != CodeInvalidRequest {
+		if pe, ok := errors.AsType[*ParseError](err); !ok || pe.Reason != want || pe.Code != CodeInvalidRequest || pe.Exceeded != LimitDepth {
 			t.Errorf("%s within %d: %v, want %s", tt.in, tt.depth-1, err, want)
+		}
+	}
+}
+
+// Whoever sets limits is told which one was exceeded, and of nothing else: not of
+// what would be wrong under any limits, nor of bounds that nobody can set.
+func TestExceeded(t *testing.T) {
+	lim := Limits{Depth: 3, Members: 4}
+	for in, want := range map[string]Limit{
+		`[0]`:                                 LimitNone,
+		`[0,0]`:                               LimitNone,
+		`[0,0,0]`:                             LimitBatch,
+		`[[[[0]]]]`:                           LimitNone,
+		`[[[[[0]]]]]`:                         LimitDepth,
+		`[[[[[0`:                              LimitDepth,
+		`[{"a":0,"b":0,"c":0,"d":0}]`:         LimitNone,
+		`[{"a":0,"b":0,"c":0,"d":0,"e":0}]`:   LimitMembers,
+		`[{"a":0,"b":0},{"c":0,"d":0,"e":0}]`: LimitMembers,
+		`[]`:                                  LimitNone,
+		`[0`:                                  LimitNone,
+		`[0] x`:                               LimitNone,
+		`{}`:                                  LimitNone,
+		``:                                    LimitNone,
+		`[{"` + strings.Repeat("a", maxName) + `":0}]`: LimitNone,
+	} {
+		_, err := SplitBatch([]byte(in), 2, lim)
+		var got Limit
+		if pe, ok := errors.AsType[*ParseError](err); ok {
+			got = pe.Exceeded
+		}
+		if got != want {
+			t.Errorf("%.40s: limit %d exceeded (%v), want %d", in, got, err, want)
 		}
 	}
 }

@@ -16,7 +16,22 @@ type ParseError struct {
 	// Both may quote the message and are escaped; neither is longer than a line.
 	Reason string
 	Cure   string
+	// Exceeded is the limit of the reader that the bytes go beyond. It is
+	// LimitNone where they are wrong under any limits, which includes the bounds
+	// that nobody can set.
+	Exceeded Limit
 }
+
+// Limit names one of the bounds that a reader sets for what it reads.
+type Limit uint8
+
+// The limits: those of [Limits], and the number of messages of [SplitBatch].
+const (
+	LimitNone Limit = iota
+	LimitDepth
+	LimitMembers
+	LimitBatch
+)
 
 // Error returns the reason, the offset and the cure.
 func (e *ParseError) Error() string {

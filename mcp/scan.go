@@ -71,6 +71,14 @@ func (s *scanner) invalid(offset int, reason, cure string) int {
 	return s.fail(CodeInvalidRequest, offset, reason, cure)
 }
 
+// beyond fails at what exceeds a limit that the reader has set. It is a message
+// none the less, which other readers might take.
+func (s *scanner) beyond(limit Limit, offset int, reason, cure string) int {
+	s.invalid(offset, reason, cure)
+	s.err.Exceeded = limit
+	return failed
+}
+
 // syntax fails at a byte that the grammar does not have here.
 func (s *scanner) syntax(i int, want string) int {
 	if i >= len(s.data) {
@@ -163,7 +171,7 @@ func (s *scanner) enter(i int, depth *int) (next int, empty bool) {
 }
 
 func (s *scanner) tooDeep(i int) int {
-	return s.invalid(i, "nesting is deeper than "+strconv.Itoa(s.depth), "send a flatter message")
+	return s.beyond(LimitDepth, i, "nesting is deeper than "+strconv.Itoa(s.depth), "send a flatter message")
 }
 
 // leave goes on behind a value inside a container: over the brackets that close,
@@ -196,7 +204,7 @@ func (s *scanner) key(i int) int {
 		return s.syntax(i, "a member's name in double quotes")
 	}
 	if s.members--; s.members < 0 {
-		return s.invalid(i, "the message has too many members", "send a smaller message")
+		return s.beyond(LimitMembers, i, "the message has too many members", "send a smaller message")
 	}
 	start := i
 	if i, s.keyEscaped = s.text(i); i < 0 {

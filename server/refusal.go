@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -75,16 +74,15 @@ func parseError(err error) *mcp.Error {
 	return wire
 }
 
-// limitOf returns the key of the limit that a message exceeds. The parser knows
-// nothing of our configuration, and its reasons are what there is to tell its
-// errors apart by; none of these quotes the message.
+// limitOf returns the key of the limit that a message exceeds, "" where it is none
+// of ours: the parser knows limits, and nothing of how a configuration names them.
 func limitOf(pe *mcp.ParseError) string {
-	switch {
-	case strings.HasPrefix(pe.Reason, "nesting is deeper than "):
+	switch pe.Exceeded {
+	case mcp.LimitDepth:
 		return "depth"
-	case pe.Reason == "the message has too many members":
+	case mcp.LimitMembers:
 		return "members"
-	case strings.HasPrefix(pe.Reason, "the batch has more than "):
+	case mcp.LimitBatch:
 		return "batch"
 	default:
 		return ""
