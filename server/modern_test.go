@@ -160,6 +160,13 @@ func TestModernErrors(t *testing.T) {
 		{"wrapped", fmt.Errorf("calling: %w", mcp.Errorf(-32601, "no")), 404, `{"code":-32601,"message":"no"}`},
 		{"fault", &mcp.Fault{Code: 1001, Outcome: mcp.NotDispatched, Backend: "b", Message: "is down", Cause: fmt.Errorf("secret")}, 200,
 			`{"code":1001,"message":"backend \"b\": is down; the request was not sent","data":{"source":"gateway","outcome":"not_dispatched","backend":"b"}}`},
+		{"fault that an error caused", &mcp.Fault{Code: 1002, Outcome: mcp.Unknown, Backend: "b", Message: "is lost", Cause: mcp.Errorf(-32601, "secret")}, 200,
+			`{"code":1002,"message":"backend \"b\": is lost; the request may have been executed","data":{"source":"gateway","outcome":"unknown","backend":"b"}}`},
+		{"wrapped fault that a wrapped error caused", fmt.Errorf("calling: %w", &mcp.Fault{Code: 1001, Outcome: mcp.NotDispatched, Message: "is down",
+			Cause: fmt.Errorf("shaking hands: %w", mcp.Errorf(-32020, "secret"))}), 200,
+			`{"code":1001,"message":"is down; the request was not sent","data":{"source":"gateway","outcome":"not_dispatched"}}`},
+		{"error that a fault explains", fmt.Errorf("%w (%w)", mcp.Errorf(-32601, "no"), &mcp.Fault{Code: 1001, Outcome: mcp.NotDispatched, Message: "is down"}), 200,
+			`{"code":1001,"message":"is down; the request was not sent","data":{"source":"gateway","outcome":"not_dispatched"}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -123,13 +123,17 @@ func (s *Server) terminal(ctx context.Context, t *task, res *mcp.Result, err err
 var errNoResult = errors.New("the handler returned neither a result nor an error")
 
 // wireError returns what the client is told, and logs what it is not.
+//
+// A Fault comes before the Error that caused it, as in [mcp.ToWire]: the cause is
+// what a backend said to us, of something that the client did not ask for, and
+// says nothing of whether the request ran.
 func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mcp.Error {
-	if e, ok := errors.AsType[*mcp.Error](err); ok {
-		return e
-	}
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		s.log.DebugContext(ctx, "request failed", slog.String("method", req.Method), slog.Any("error", errors.Join(f, f.Cause)))
 		return f.Wire()
+	}
+	if e, ok := asWire(err); ok {
+		return e
 	}
 	ref := rand.Text()
 	s.log.ErrorContext(ctx, "handler failed", slog.String("ref", ref), slog.String("method", req.Method), slog.Any("error", err))
