@@ -47,12 +47,18 @@ type paramTable struct {
 // mirror adds a call's Mcp-Param headers, from the arguments as they are sent, so that
 // the two cannot differ. A value that cannot be read is left out: the server will
 // say what it misses.
+//
+// The arguments are read once for all headers. The schema is the server's and the
+// arguments are the client's: neither may make the other's size cost its square.
 func (t *paramTable) mirror(h http.Header, params *mcp.Object) {
 	name, _ := params.Text(mcp.FieldName)
-	for _, p := range t.of(name) {
-		v, ok, err := p.Value(params.Raw(mcp.FieldArguments))
-		if err == nil && ok {
-			h[http.CanonicalHeaderKey("Mcp-Param-"+p.Name)] = []string{mcp.EncodeHeaderValue(v)}
+	wanted := t.of(name)
+	if len(wanted) == 0 {
+		return
+	}
+	for i, v := range mcp.ParamValues(wanted, params.Raw(mcp.FieldArguments)) {
+		if v.Err == nil && v.Present {
+			h[wanted[i].Header()] = []string{mcp.EncodeHeaderValue(v.Text)}
 		}
 	}
 }

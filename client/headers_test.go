@@ -1,0 +1,115 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// listed returns a table that has seen a list with one tool.
+func listed(t *testing.T, name, schema string) *paramTable {
+	t.Helper()
+	res, err := mcp.ParseObject([]byte(`{"tools":[{"name":"` + name + `","inputSchema":` + schema + `}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := new(paramTable)
+	table.learn(&res)
+	return table
+}
+
+// mirrored returns the headers of a call of the tool.
+func mirrored(t *testing.T, table *paramTable, name, arguments string) http.Header {
+	t.Helper()
+	params, err := mcp.ParseObject([]byte(`{"name":"` + name + `","arguments":` + arguments + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := http.Header{}
+	table.mirror(h, &params)
+	return h
+}
+
+// Each argument goes under its own header, in the way that the specification
+// writes values there; what no header can say is left to the server to miss.
+func TestMirroredArguments(t *testing.T) {
+	const schema = `{"type":"object","properties":{
+		"region":{"type":"string","x-mcp-header":"Region"},
+		"deep":{"type":"object","properties":{"count":{"type":"integer","x-mcp-header":"deep-count"},"on":{"type":"boolean","x-mcp-header":"On"}}},
+		"plain":{"type":"string"}}}`
+	tests := map[string]struct {
+		arguments string
+		want      http.Header
+	}{
+		"all":                {`{"plain":"p","deep":{"on":true,"count":12},"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu"}, "Mcp-Param-Deep-Count": {"12"}, "Mcp-Param-On": {"true"}}},
+		"none":               {`{}`, http.Header{}},
+		"null":               {`{"region":null,"deep":null}`, http.Header{}},
+		"not of its type":    {`{"region":7,"deep":{"count":"many"}}`, http.Header{"Mcp-Param-Region": {"7"}, "Mcp-Param-Deep-Count": {"many"}}},
+		"unsayable":          {`{"region":{"a":1},"deep":{"count":1.5,"on":[]}}`, http.Header{}},
+		"twice":              {`{"region":"eu","region":"us","deep":{"count":1}}`, http.Header{"Mcp-Param-Deep-Count": {"1"}}},
+		"not as it is":       {`{"region":"\u00e9\n"}`, http.Header{"Mcp-Param-Region": {"=?base64?w6kK?="}}},
+		"no object":          {`"eu"`, http.Header{}},
+		"no object below it": {`{"deep":7,"region":"eu"}`, http.Header{"Mcp-Param-Region": {"eu"}}},
+	}
+	table := listed(t, "q", schema)
+	for name, tt := range tests {
+		if diff := cmp.Diff(tt.want, mirrored(t, table, "q", tt.arguments)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if h := mirrored(t, table, "other", `{"region":"eu"}`); len(h) > 0 {
+		t.Errorf("a tool whose list has not passed has headers %v", h)
+	}
+}
+
+// fastest returns the shortest of a few runs, which is what the others would have
+// taken on a machine that does nothing else.
+func fastest(f func()) time.Duration {
+	best := time.Hour
+	for range 5 {
+		began := time.Now()
+		f()
+		best = min(best, time.Since(began))
+	}
+	return best
+}
+
+// A server that annotates a hundred arguments at the bottom of a deep object does
+// not make a large call cost a hundred times what one of them costs: a call's
+// arguments are read once.
+func TestHostileSchema(t *testing.T) {
+	const deep, most = 50, 100
+	schema := func(n int) string {
+		var leaves []string
+		for i := range n {
+			leaves = append(leaves, fmt.Sprintf(`"p%d":{"type":"string","x-mcp-header":"H%d"}`, i, i))
+		}
+		return strings.Repeat(`{"type":"object","properties":{"a":`, deep) +
+			`{"type":"object","properties":{` + strings.Join(leaves, ",") + `}}` + strings.Repeat(`}}`, deep)
+	}
+	arguments := strings.Repeat(`{"a":`, deep) + `{"p0":"first","pad":["` + strings.Repeat(`x","`, 100_000) + `"],"p99":"last"}` + strings.Repeat(`}`, deep)
+	params, err := mcp.ParseObject([]byte(`{"name":"q","arguments":` + arguments + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	single, many := listed(t, "q", schema(1)), listed(t, "q", schema(most))
+	h := http.Header{}
+	many.mirror(h, &params)
+	if diff := cmp.Diff(http.Header{"Mcp-Param-H0": {"first"}, "Mcp-Param-H99": {"last"}}, h); diff != "" {
+		t.Fatalf("headers (-want +got):\n%s", diff)
+	}
+	one := fastest(func() { single.mirror(http.Header{}, &params) })
+	all := fastest(func() { many.mirror(http.Header{}, &params) })
+	if all > 20*one {
+		t.Errorf("%d headers took %v, one took %v; want about the same", most, all, one)
+	}
+}
