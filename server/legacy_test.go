@@ -168,6 +168,45 @@ func TestLegacyErrors(t *testing.T) {
 	}
 }
 
+// What the Handler is asked on behalf of a legacy client that listens: as the
+// session's own, because what is shown differs by principal and by scope, and so
+// does what changes of it.
+func TestStandaloneListensAsTheSession(t *testing.T) {
+	asked := make(chan *mcp.Request, 2)
+	scopes := make(chan *mcp.Scope, 2)
+	h := tools(map[string]mcp.HandlerFunc{"who": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		scopes <- req.Scope
+		return result(`{"content":[]}`)
+	}})
+	listens := mcp.HandlerFunc(func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		if req.Method == "subscriptions/listen" {
+			asked <- req
+		}
+		return h.Serve(ctx, req, c)
+	})
+	bubble(t, listens, server.Config{Authenticate: byHeader}, func(s *site) {
+		for _, name := range []string{"ann", "bob"} {
+			as := headers{"Authorization": name}
+			opened := s.post(opening("2025-06-18"), as)
+			as["Mcp-Session-Id"] = opened.header.Get("Mcp-Session-Id")
+			s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, as)
+			s.post(raw("1", "logging/setLevel", `{"level":"error"}`), as)
+			s.post(raw("2", "tools/call", `{"name":"who"}`), as)
+			st := s.open(s.ctx(), http.MethodGet, "", as)
+			req := <-asked
+			equal(t, name+": principal", req.Principal, name)
+			equal(t, name+": revision", string(req.Client.Version), "2025-06-18")
+			equal(t, name+": level", req.LogLevel.String(), "error")
+			equal(t, name+": parameters", string(req.Params.Bytes()),
+				`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`)
+			if own := <-scopes; req.Scope == nil || req.Scope != own {
+				t.Errorf("%s: listens in scope %v, calls in %v; want one", name, req.Scope, own)
+			}
+			st.close()
+		}
+	})
+}
+
 // S2, I18: of two sessions in one request neither is meant.
 func TestTwoSessionsInOneRequest(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
