@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,7 +21,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected lines of testdata/dialogs")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A thousand worlds are made and thrown away: memory is cheaper here than time.
+	debug.SetGCPercent(400)
+	goleak.VerifyTestMain(m)
+}
 
 // TestDialog plays each file of testdata/dialogs between real peers, once for
 // each pair of an inbound and an outbound mode that the file applies to. The

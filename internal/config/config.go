@@ -148,11 +148,12 @@ type Log struct {
 	Format string `json:"format"`
 }
 
-// Audit is the record of who called what. Unlike the log it is kept, and so it
-// has a file of its own.
+// Audit is the record of security events: what somebody tried that is not theirs.
+// Unlike the log it is kept, and so it has a file of its own.
 type Audit struct {
-	// File is the path of the file that the record is appended to; empty for no
-	// record. A relative path has been joined to the folder of the config.
+	// File is the path of the file that the record is appended to; empty to have
+	// its entries in the log. A relative path has been joined to the folder of the
+	// config.
 	File string `json:"file"`
 }
 

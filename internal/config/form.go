@@ -126,7 +126,7 @@ func auditFile() form[string] {
 			return
 		}
 		if s == "" {
-			r.complain(n.at, p, `remove "audit" for no record`, "%q is empty", p.name)
+			r.complain(n.at, p, `remove "audit" to have the entries in the log`, "%q is empty", p.name)
 			return
 		}
 		known := r.found()

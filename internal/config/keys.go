@@ -42,7 +42,7 @@ func configKeys() []key[Config] {
 		field("log", object(logKeys(), nil), func(c *Config) *Log { return &c.Log }, "",
 			"What is logged, on standard error."),
 		field("audit", auditRecord(), func(c *Config) *Audit { return &c.Audit }, "",
-			"The record of who called what. Without it there is none."),
+			"The record of what somebody tried that is not theirs. Without it these entries stand in the log."),
 	}
 }
 
@@ -84,15 +84,15 @@ func logKeys() []key[Log] {
 	}
 }
 
-// auditRecord wants a file of whoever wants a record: to leave it out is to have
-// none and not to know.
+// auditRecord wants a file of whoever wants a record: who leaves it out would look
+// for a file that there is not.
 func auditRecord() form[Audit] {
 	f := object(auditKeys(), nil)
 	record := f.read
 	f.read = func(r *reader, n node, p place, into *Audit) {
 		record(r, n, p, into)
 		if _, found := n.member("file"); !found && !r.problems.touch(p.path) {
-			r.complain(n.at, p, `add "file", or remove it for no record`, "%q does not say where the record goes", p.name)
+			r.complain(n.at, p, `add "file", or remove it to have the entries in the log`, "%q does not say where the record goes", p.name)
 		}
 	}
 	return f

@@ -59,10 +59,10 @@ func countKeys() []key[Limits] {
 			"How often a backend may ask for input during one call."),
 		// A bound of memory for all of them together; one principal has fewer.
 		field("sessions", count(), func(l *Limits) *int { return &l.Sessions }, "20000",
-			"How many sessions there may be."),
+			"How many sessions there may be. A new one takes the place of one that has been idle for a while, of whoever has most; where there is none it is refused."),
 		// One that forgets its session on each start must not lock out the others.
 		field("sessionsPerPrincipal", count(), func(l *Limits) *int { return &l.SessionsPerPrincipal }, "100",
-			"How many sessions one principal may have."),
+			"How many sessions one principal may have, counted in the same way. Without \"auth\" it bounds nobody."),
 		// A client needs one or two; one that loses its connections leaves some behind that
 		// are not yet known to be dead.
 		field("streamsPerSession", count(), func(l *Limits) *int { return &l.StreamsPerSession }, "16",
@@ -79,7 +79,7 @@ func countKeys() []key[Limits] {
 			"How many sessions or processes of one legacy backend may be open for clients without sessions."),
 		// Sessions of clients start them, so that this bounds what strangers can start.
 		field("processes", count(), func(l *Limits) *int { return &l.Processes }, "64",
-			"How many processes of one stdio server there may be at a time."),
+			"How many processes of one stdio server there may be at a time, besides one for its lists. A new one takes the place of one whose client has been idle longest."),
 	}
 }
 
