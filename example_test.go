@@ -63,6 +63,40 @@ func ExampleNew() {
 	// Output: [{"type":"text","text":"high noon"}]
 }
 
+// A program can write the whole configuration itself. Here a gateway that asks
+// for a token stands behind one that has it.
+func ExampleConfig() {
+	inner, err := signalbox.New(signalbox.Config{
+		Auth: signalbox.Auth{Tokens: []signalbox.Token{{Principal: "edge", Value: signalbox.NewSecret("a-token-of-some-length")}}},
+	}, signalbox.Options{
+		InProcess: []signalbox.InProcess{{Name: "clock", Handler: mcp.HandlerFunc(clock)}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer inner.Close()
+	protected := httptest.NewServer(inner)
+	defer protected.Close()
+
+	unprefixed := ""
+	outer, err := signalbox.New(signalbox.Config{
+		Servers: []signalbox.Backend{{
+			Name:    "inner",
+			URL:     protected.URL,
+			Headers: map[string]signalbox.Secret{"Authorization": signalbox.NewSecret("Bearer a-token-of-some-length")},
+			Prefix:  &unprefixed,
+		}},
+	}, signalbox.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer outer.Close()
+	ask(outer, "tools/call", `{"name":"clock__now"}`)
+	// Output: [{"type":"text","text":"high noon"}]
+}
+
 // A server around a client is a proxy, and a bridge between the eras: here a
 // client that is pinned to sessions uses a server that is pinned to none.
 func Example_bridge() {

@@ -20,29 +20,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-type (
-	// Config is everything that a file can say, as plain data; docs/config.md has
-	// every key. The zero value is a gateway without backends.
-	Config = config.Config
-
-	// Backend is one entry of mcpServers.
-	Backend = config.Server
-
-	// Problems are all mistakes of a configuration, in the order of the file.
-	Problems = config.Problems
-
-	// Secret is a text that is never printed.
-	Secret = config.Secret
-)
-
-// LoadConfig reads a configuration file, YAML or JSON. A plain mcpServers map is
-// a complete one. The error is of type [Problems] when the file could be read
-// and says something wrong. env looks up environment variables, as
-// [os.LookupEnv] does.
-func LoadConfig(path string, env func(string) (string, bool)) (*Config, error) {
-	return config.Load(path, env)
-}
-
 // InProcess is a backend in this process.
 type InProcess struct {
 	Name    string  // as the key of mcpServers
