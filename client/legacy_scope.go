@@ -36,7 +36,7 @@ func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (*legacySession,
 // bound to the scope once, by whoever comes first; a scope that ends in between has
 // the slot ended here, because nothing else would.
 func (l *legacy) slotOf(scope *mcp.Scope) (*slot, error) {
-	v, ok := scope.Value(l, func() any { return &slot{scope: scope} })
+	v, ok := scope.Value(l, func() any { return new(slot) })
 	if !ok {
 		return nil, l.fault(mcp.CodeSessionEnded, mcp.NotDispatched, nil, "the client's session has ended")
 	}
@@ -47,6 +47,9 @@ func (l *legacy) slotOf(scope *mcp.Scope) (*slot, error) {
 	if !sl.tie() {
 		return sl, nil
 	}
+	// Here, and not where the slot is made: what a client says before its first
+	// request makes one as well (opened). Nobody looks at it before it is held.
+	sl.scope = scope
 	l.hold(sl)
 	end := func() {
 		l.letGo(sl)
