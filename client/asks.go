@@ -17,9 +17,14 @@ const maxAsks = 16
 
 // asks are the requests of one backend session to its client while they wait for
 // an answer. The zero value is ready.
+//
+// An id is free before its answer leaves, because the server may use it again as
+// soon as it has that. The place of an ask is free after it: a server that asks and
+// takes no answers would have as many of them wait as it likes.
 type asks struct {
-	mu   sync.Mutex
-	open map[mcp.ID]*ask
+	mu     sync.Mutex
+	open   map[mcp.ID]*ask // by id, until there is an answer
+	places int             // taken, until that is sent
 }
 
 // ask is one of them. It may be taken back before it has been put.
@@ -36,7 +41,7 @@ func (a *asks) begin(id mcp.ID) (*ask, *mcp.Error) {
 	if _, taken := a.open[id]; taken {
 		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "a request of this id is waiting for an answer")
 	}
-	if len(a.open) >= maxAsks {
+	if a.places >= maxAsks {
 		return nil, mcp.Errorf(mcp.CodeInternalError, "%d requests are waiting for an answer", maxAsks)
 	}
 	if a.open == nil {
@@ -44,9 +49,18 @@ func (a *asks) begin(id mcp.ID) (*ask, *mcp.Error) {
 	}
 	one := new(ask)
 	a.open[id] = one
+	a.places++
 	return one, nil
 }
 
+// leave gives back the place that begin took.
+func (a *asks) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.places--
+}
+
+// end frees the id.
 func (a *asks) end(id mcp.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,18 +104,22 @@ func (a *asks) withdraw(id mcp.ID) context.CancelFunc {
 // askThem puts a backend's request to the caller and answers it. The ask ends
 // with ctx, with the session, or when the backend takes it back.
 func (s *legacySession) askThem(ctx context.Context, m *mcp.Message, caller mcp.Caller) {
-	s.takeAsk(m, func(life context.Context, one *ask) { s.serveAsk(ctx, life, one, m, caller) })
+	s.takeAsk(m, func(life context.Context, one *ask) (*mcp.Result, error) {
+		return s.serveAsk(ctx, life, one, m, caller)
+	})
 }
 
 // askUnrelated is askThem for a request that belongs to no call.
 func (s *legacySession) askUnrelated(m *mcp.Message) {
-	s.takeAsk(m, func(life context.Context, one *ask) { s.serveAsk(life, life, one, m, s.addr.unrelated) })
+	s.takeAsk(m, func(life context.Context, one *ask) (*mcp.Result, error) {
+		return s.serveAsk(life, life, one, m, s.addr.unrelated)
+	})
 }
 
 // takeAsk has an ask served in a goroutine of its own, or refuses it. The session
 // does not wait for that goroutine: who is asked may do anything, ending this
 // client included.
-func (s *legacySession) takeAsk(m *mcp.Message, serve func(life context.Context, one *ask)) {
+func (s *legacySession) takeAsk(m *mcp.Message, serve func(life context.Context, one *ask) (*mcp.Result, error)) {
 	one, err := s.asks.begin(m.ID)
 	if err != nil {
 		s.refuse(m.ID, err)
@@ -109,14 +127,16 @@ func (s *legacySession) takeAsk(m *mcp.Message, serve func(life context.Context,
 	}
 	// Ends with the answer, or soon after the session.
 	s.tasks.lend(func(life context.Context) {
-		defer s.asks.end(m.ID)
-		serve(life, one)
+		defer s.asks.leave()
+		res, err := serve(life, one)
+		s.answer(life, m.ID, res, err)
 	})
 }
 
-// serveAsk is one ask. ctx is that of what it is taken to belong to, life is the
-// session's.
-func (s *legacySession) serveAsk(ctx, life context.Context, one *ask, m *mcp.Message, caller mcp.Caller) {
+// serveAsk is one ask, but for its answer. ctx is that of what it is taken to
+// belong to, life is the session's. It frees the id.
+func (s *legacySession) serveAsk(ctx, life context.Context, one *ask, m *mcp.Message, caller mcp.Caller) (*mcp.Result, error) {
+	defer s.asks.end(m.ID)
 	own, cancel := context.WithCancel(life)
 	defer cancel()
 	s.asks.bind(one, cancel)
@@ -124,7 +144,7 @@ func (s *legacySession) serveAsk(ctx, life context.Context, one *ask, m *mcp.Mes
 	if err != nil && ctx.Err() != nil && own.Err() == nil && s.isStrayAsk(m) {
 		res, err = s.putAsk(own, own, m, s.addr.unrelated)
 	}
-	s.answer(life, m.ID, res, err)
+	return res, err
 }
 
 // isStrayAsk reports whether an ask whose call has ended can have another

@@ -176,6 +176,35 @@ func TestAskWithAnIDInUse(t *testing.T) {
 	})
 }
 
+// A server may use an id again as soon as it has the answer, before it has said
+// that it took it.
+func TestAskWithAnIDThatWasAnswered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const question = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`
+		taken := make(chan struct{})
+		answers := make(chan string, 2)
+		s := newStation()
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			x.Event("", question)
+			first := <-answers
+			x.Event("", question)
+			second := <-answers
+			close(taken)
+			x.Response(`{"content":[` + first + `,` + second + `]}`)
+		}
+		s.On[""] = func(x *zoo.Exchange) { // our answers
+			answers <- string(x.Msg.Result.Bytes())
+			<-taken
+			x.Polite()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		res, err := within(t, c, in(scope, echo(t)), &recorder{answer: says(`{"n":1}`)})
+		wantResult(t, res, err, `{"content":[{"n":1},{"n":1}]}`)
+	})
+}
+
 // A server that asks without end, and takes no answers, costs a few connections
 // and never its own calls (fault 70, I21).
 func TestFloodOfAsks(t *testing.T) {

@@ -256,6 +256,10 @@ func TestAsksAreBounded(t *testing.T) {
 		t.Errorf("%d cancelled, or the id of an ask that has not ended is free", cancelled)
 	}
 	a.end(mcp.NumberID(3))
+	if !refused(3) {
+		t.Error("one over the bound, while an answer is being sent")
+	}
+	a.leave()
 	if !refused(4) || refused(3) {
 		t.Error("an id in use is free, or a free one in use")
 	}
