@@ -35,7 +35,10 @@ type doubt struct {
 	looked bool // the server may have executed the call
 }
 
+// newCarrier returns the carrier of a call that nobody waits for yet. The call is
+// held until its parcel departs.
 func newCarrier(e *endpoint, call *session.Call) *carrier {
+	call.Hold()
 	return &carrier{endpoint: e, call: call, pos: position{retry: -1}}
 }
 

@@ -4,9 +4,7 @@
 package client
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -99,24 +97,26 @@ func (c *deadlineConn) Write(p []byte) (int, error) {
 func (e *endpoint) forgetConnections() { e.http.CloseIdleConnections() }
 
 // post sends one message. Its error is a Fault.
-func (e *endpoint) post(ctx context.Context, header http.Header, msg []byte) (*http.Response, error) {
+func (e *endpoint) post(ctx context.Context, header http.Header, out *parcel) (*http.Response, error) {
 	header.Set("Content-Type", "application/json")
 	header.Set("Accept", "application/json, text/event-stream")
-	return e.do(ctx, http.MethodPost, header, msg)
+	return e.do(ctx, http.MethodPost, header, out)
 }
 
-// do makes one HTTP request, the configured headers below the given ones. The
-// outcome of its error says whether a connection was there to write to.
-func (e *endpoint) do(ctx context.Context, method string, header http.Header, body []byte) (*http.Response, error) {
+// do makes one HTTP request, the configured headers below the given ones. out may
+// be nil. The outcome of its error says whether any of that has left, and where
+// there is nothing to send, whether a connection was there.
+func (e *endpoint) do(ctx context.Context, method string, header http.Header, out *parcel) (*http.Response, error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	var rd io.Reader // a nil *bytes.Reader would be a body
-	if body != nil {
-		rd = bytes.NewReader(body)
-	}
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, e.url, rd)
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, e.url, nil)
 	if err != nil {
 		return nil, e.unavailable(err, "its URL is not usable")
+	}
+	left := &connected
+	if out != nil {
+		out.putInto(req)
+		left = &out.left
 	}
 	req.Header = e.merge(header)
 	if replays(req.Header) {
@@ -124,7 +124,7 @@ func (e *endpoint) do(ctx context.Context, method string, header http.Header, bo
 	}
 	resp, err := e.http.Do(req)
 	if err != nil {
-		return nil, e.failure(ctx, err, connected.Load())
+		return nil, e.failure(ctx, err, connected.Load(), left.Load())
 	}
 	return resp, nil
 }
@@ -149,17 +149,20 @@ func (e *endpoint) merge(header http.Header) http.Header {
 	return all
 }
 
-// failure says why there was no HTTP answer.
-func (e *endpoint) failure(ctx context.Context, err error, connected bool) *mcp.Fault {
+// failure says why there was no HTTP answer: left whether the server may have the
+// request, connected whether there was a connection, in words.
+func (e *endpoint) failure(ctx context.Context, err error, connected, left bool) *mcp.Fault {
 	switch {
-	case ctx.Err() != nil && connected:
+	case ctx.Err() != nil && left:
 		return e.givenUp(ctx, mcp.Unknown)
 	case ctx.Err() != nil:
 		return e.givenUp(ctx, mcp.NotDispatched)
-	case connected && isHeaderOverflow(err):
+	case left && isHeaderOverflow(err):
 		return e.fault(mcp.CodeLimit, mcp.Unknown, err, "the headers of its answer are too long")
-	case connected:
+	case left:
 		return e.lost(err, "the connection broke")
+	case connected:
+		return e.unavailable(err, "the connection broke")
 	default:
 		return e.unavailable(err, "%s", dialReason(err))
 	}

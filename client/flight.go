@@ -39,15 +39,24 @@ func (f *flight) run(ctx context.Context, call *session.Call) (*mcp.Result, erro
 		case m != nil:
 			f.hand(ctx, m)
 		case ctx.Err() != nil:
-			if call.Finish(session.Terminal{Err: f.givenUp(ctx, mcp.Unknown)}) {
-				f.abandon(call)
-			}
+			f.giveUp(ctx, call)
 		default:
 			select {
 			case <-call.Wake():
 			case <-ctx.Done():
 			}
 		}
+	}
+}
+
+// giveUp ends a call whose context has ended. One that never left is taken back
+// without a word to the backend, which has not heard of it.
+func (f *flight) giveUp(ctx context.Context, call *session.Call) {
+	if call.Withdraw(session.Terminal{Err: f.givenUp(ctx, mcp.NotDispatched)}) {
+		return
+	}
+	if call.Finish(session.Terminal{Err: f.givenUp(ctx, mcp.Unknown)}) {
+		f.abandon(call)
 	}
 }
 

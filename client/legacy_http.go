@@ -90,7 +90,7 @@ func (w *legacyHTTP) carry(ctx context.Context, c *carrier, msg []byte) {
 func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier, msg []byte) (accepted bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := w.send(ctx, msg)
+	resp, err := w.send(ctx, &parcel{msg: msg, call: c.call})
 	if err != nil {
 		return false, err
 	}
@@ -108,8 +108,8 @@ func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier, msg []byte) (acc
 }
 
 // send POSTs a message with the session's headers.
-func (w *legacyHTTP) send(ctx context.Context, msg []byte) (*http.Response, error) {
-	return w.endpoint.post(ctx, w.headers(), msg)
+func (w *legacyHTTP) send(ctx context.Context, out *parcel) (*http.Response, error) {
+	return w.endpoint.post(ctx, w.headers(), out)
 }
 
 // take hands on one message of a call's stream. A response ends the call that it
@@ -191,7 +191,7 @@ func (w *legacyHTTP) forgotten(ctx context.Context) bool {
 		return false
 	}
 	defer call.Finish(session.Terminal{})
-	resp, err := w.send(ctx, mcp.AppendRequest(nil, call.ID(), methodPing, nil))
+	resp, err := w.send(ctx, &parcel{msg: mcp.AppendRequest(nil, call.ID(), methodPing, nil)})
 	if err != nil {
 		return false
 	}
@@ -270,7 +270,7 @@ func (w *legacyHTTP) awaitElsewhere(ctx context.Context, c *carrier) {
 // post sends a message that has no answer. A server that has forgotten the session
 // says so here too, and then the session is over for all.
 func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
-	resp, err := w.send(ctx, msg)
+	resp, err := w.send(ctx, &parcel{msg: msg})
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (w *modernHTTP) abandon(*session.Call) {}
 func (w *modernHTTP) carry(ctx context.Context, c *carrier, header http.Header, out *outgoing) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := w.post(ctx, header, out.msg)
+	resp, err := w.post(ctx, header, &parcel{msg: out.msg, call: c.call})
 	if err != nil {
 		c.fail(err)
 		return

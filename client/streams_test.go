@@ -4,6 +4,7 @@
 package client_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -332,10 +333,20 @@ func TestM078HeldListeningStream(t *testing.T) {
 }
 
 // With room for one connection the listening stream has it, and a call waits for
-// another one. It ends at its deadline, and nothing hangs (M079).
+// another one. It ends at its deadline, or when it is given up, and nothing hangs.
+// Nothing of it was sent, so that it says so and the server never hears of it:
+// neither of the call nor of its cancellation, also when there is room again
+// (M079).
 func TestM079OneConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
+		s.On["GET"] = func(x *zoo.Exchange) {
+			x.Event("g1", "")
+			select {
+			case <-s.listen:
+			case <-x.R.Context().Done():
+			}
+		}
 		c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
 			tr := rt.(*http.Transport) //nolint:forcetypeassert // memnet's own
 			tr.MaxConnsPerHost = 1
@@ -345,9 +356,18 @@ func TestM079OneConnection(t *testing.T) {
 		defer scope.End()
 		began := time.Now()
 		_, err := within(t, c, in(scope, echo(t)), &recorder{})
-		wantFault(t, err, mcp.CodeDeadline, mcp.Unknown, "no answer in time")
+		wantFault(t, err, mcp.CodeDeadline, mcp.NotDispatched, "no answer in time")
 		if took := time.Since(began); took > time.Hour {
 			t.Errorf("after %v, want the deadline of an hour", took)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		_, err = c.Serve(ctx, in(scope, echo(t)), &recorder{})
+		wantFault(t, err, mcp.CodeBackendFailed, mcp.NotDispatched, "the request was cancelled")
+		s.listen <- "" // ends the stream, and with it the want of a connection
+		time.Sleep(time.Minute)
+		if calls, cancels := s.Count("tools/call"), s.Count("notifications/cancelled"); calls != 0 || cancels != 0 {
+			t.Errorf("the server saw %d calls and %d cancellations, want none", calls, cancels)
 		}
 	})
 }

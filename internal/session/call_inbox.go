@@ -36,6 +36,7 @@ type Call struct {
 	inbox []*mcp.Message
 	size  int
 	end   *Terminal
+	held  bool // nothing of the request has left yet
 }
 
 // ID returns the id of the call on its connection, which serves as its progress
@@ -62,6 +63,42 @@ func (c *Call) Finish(end Terminal) bool {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	if c.end != nil {
+		return false
+	}
+	c.table.endLocked(c, end)
+	return true
+}
+
+// Hold promises that nothing of the request leaves before Dispatch is called. A
+// carrier that can keep that promise makes it before anybody waits for the call;
+// without it, a call counts as dispatched from the beginning, which is what is
+// safe to believe.
+func (c *Call) Hold() {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	c.held = true
+}
+
+// Dispatch is called before the first byte of the request leaves. It reports false
+// when the call has ended: then none may, because whoever made the call may have
+// been told that none did.
+func (c *Call) Dispatch() bool {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if c.end != nil {
+		return false
+	}
+	c.held = false
+	return true
+}
+
+// Withdraw ends the call if nothing of its request has left, and sees to it that
+// nothing will. It reports false when something may have, or when the call has
+// ended already.
+func (c *Call) Withdraw(end Terminal) bool {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if c.end != nil || !c.held {
 		return false
 	}
 	c.table.endLocked(c, end)

@@ -349,3 +349,49 @@ func FuzzCalls(f *testing.F) {
 		}
 	})
 }
+
+// A call is dispatched from the beginning unless its carrier holds it; one that is
+// held can be taken back until it is dispatched, and then by nobody.
+func TestCallIsTakenBack(t *testing.T) {
+	withdrawn := session.Terminal{Err: errors.New("taken back")}
+	tests := []struct {
+		name string
+		do   func(*session.Call)
+		want bool
+	}{
+		{"never held", func(*session.Call) {}, false},
+		{"held", (*session.Call).Hold, true},
+		{"held and dispatched", func(c *session.Call) { c.Hold(); c.Dispatch() }, false},
+		{"dispatched twice", func(c *session.Call) { c.Hold(); c.Dispatch(); c.Dispatch() }, false},
+		{"ended", func(c *session.Call) { c.Hold(); c.Finish(session.Terminal{}) }, false},
+		{"taken back already", func(c *session.Call) { c.Hold(); c.Withdraw(session.Terminal{}) }, false},
+	}
+	for _, tt := range tests {
+		var calls session.Calls
+		c := openCall(t, &calls, "m")
+		tt.do(c)
+		if got := c.Withdraw(withdrawn); got != tt.want {
+			t.Errorf("%s: taken back %v, want %v", tt.name, got, tt.want)
+		}
+		_, end := c.Next()
+		if tt.want && (end == nil || !errors.Is(end.Err, withdrawn.Err) || c.Dispatch() || calls.Stats().Open != 0) {
+			t.Errorf("%s: ends with %v, %d open; want that it is over and stays here", tt.name, end, calls.Stats().Open)
+		}
+	}
+}
+
+// Where one gives a call up while another sends it, one of the two is too late, and
+// knows it.
+func TestTakingBackMeetsDispatch(t *testing.T) {
+	for range 500 {
+		var calls session.Calls
+		c := openCall(t, &calls, "m")
+		c.Hold()
+		sent := make(chan bool)
+		go func() { sent <- c.Dispatch() }() // ends when the answer is taken below
+		withdrawn := c.Withdraw(session.Terminal{})
+		if left := <-sent; left == withdrawn {
+			t.Fatalf("sent %v, taken back %v; want one of both", left, withdrawn)
+		}
+	}
+}

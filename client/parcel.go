@@ -1,0 +1,70 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+)
+
+// parcel is a message on its way out as the body of a POST, and knows whether any
+// of it has left. That is more than a connection can tell: one may be had and
+// waited on, for a stream of HTTP/2 or for a server that does not read, and a
+// backend cannot execute what it has seen only the headers of.
+type parcel struct {
+	msg  []byte
+	call *session.Call // that the message begins; nil where it begins none
+	left atomic.Bool
+}
+
+// errTakenBack is why a POST breaks off whose call was over before it began. It is
+// nobody's answer: the call has one.
+var errTakenBack = errors.New("the call ended before its request was sent")
+
+// putInto makes the parcel the body of a request. net/http may send a request
+// again that a server has refused to look at, and then wants the body anew.
+func (p *parcel) putInto(req *http.Request) {
+	req.ContentLength = int64(len(p.msg))
+	req.Body = p.open()
+	req.GetBody = func() (io.ReadCloser, error) { return p.open(), nil }
+}
+
+func (p *parcel) open() io.ReadCloser {
+	return &parcelReader{parcel: p, rest: bytes.NewReader(p.msg)}
+}
+
+// depart reports whether the message may leave, and notes that it does.
+func (p *parcel) depart() bool {
+	if p.call != nil && !p.call.Dispatch() {
+		return false
+	}
+	p.left.Store(true)
+	return true
+}
+
+// parcelReader reads a parcel once. Its reader is a field and not embedded: one
+// that can write itself would go out without being asked.
+type parcelReader struct {
+	*parcel
+	rest  *bytes.Reader
+	begun bool
+}
+
+// Read asks for leave before the first byte, and not again: what has begun must
+// arrive whole, or the connection is lost for the calls behind it.
+func (r *parcelReader) Read(b []byte) (int, error) {
+	if !r.begun && !r.depart() {
+		return 0, errTakenBack
+	}
+	r.begun = true
+	return r.rest.Read(b)
+}
+
+// Close does nothing: the bytes are ours.
+func (r *parcelReader) Close() error { return nil }
