@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"reflect"
 	"time"
 
@@ -68,18 +69,18 @@ func (g *Gateway) reload(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := g.replace(next); err != nil { //nolint:contextcheck // backends outlive the request to reload
+	if err := g.replace(ctx, next, file); err != nil { //nolint:contextcheck // backends outlive the request to reload
 		if file != nil {
 			_ = file.Close() // nothing was written to it
 		}
 		return err
 	}
-	g.audit.Use(ctx, file)
 	return nil
 }
 
-// replace puts a configuration to work unless only a new start could.
-func (g *Gateway) replace(next *config.Config) error {
+// replace puts a configuration to work, and with it the file of its record,
+// unless only a new start could.
+func (g *Gateway) replace(ctx context.Context, next *config.Config, file *os.File) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -89,6 +90,10 @@ func (g *Gateway) replace(next *config.Config) error {
 		return Problems{{Path: what, Message: what + " cannot be changed while the gateway runs", Hint: "restart it"}}
 	}
 	g.apply(next)
+	// Under the same lock, or of two reloads one could have the last word on the
+	// backends and the other on the file, and one that meets the end of the Gateway
+	// would leave its file open. Use only leaves word.
+	g.audit.Use(ctx, file)
 	return nil
 }
 
