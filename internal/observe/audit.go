@@ -55,7 +55,7 @@ type Audit struct {
 	out    output
 
 	file io.WriteCloser // nil is the log; belongs to who writes (output)
-	torn bool           // the last write ended within a line; likewise
+	torn bool           // it ends within a line; likewise
 }
 
 // NewAudit returns an Audit that writes to the log until Use gives it a file.
@@ -97,8 +97,30 @@ func (a *Audit) use(ctx context.Context, next io.WriteCloser) {
 		if a.file != nil {
 			a.complain(ctx, a.file.Close())
 		}
-		a.file, a.torn = next, false
+		a.file, a.torn = next, endsTorn(next)
 	})
+}
+
+// endsTorn reports whether a file ends within a line: the disk was full, or the
+// process that wrote there before was killed. A file that may not be read is taken
+// for whole, since nothing can be known of it.
+func endsTorn(file io.WriteCloser) bool {
+	named, ok := file.(*os.File)
+	if !ok {
+		return false
+	}
+	f, err := os.Open(named.Name()) // the one for the record is for writing only
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var last [1]byte
+	size, err := f.Seek(-1, io.SeekEnd)
+	if err != nil { // it is empty
+		return false
+	}
+	_, err = f.ReadAt(last[:], size)
+	return err == nil && last[0] != '\n'
 }
 
 // Record adds an entry, with the time of now where it has none. The context
@@ -124,7 +146,7 @@ func (a *Audit) Close(ctx context.Context) {
 
 // tell records that n entries of an event were left out.
 func (a *Audit) tell(event string, n int) {
-	a.out.must(func() { a.write(context.Background(), dropped(event, n)) })
+	a.out.putFor(n, func() { a.write(context.Background(), dropped(event, n)) })
 }
 
 func dropped(event string, n int) Entry {
@@ -148,8 +170,8 @@ func (a *Audit) write(ctx context.Context, e Entry) {
 	}
 }
 
-// append writes a line. After one that could not be written whole, because the
-// disk was full, the next begins on a line of its own.
+// append writes a line. After one that could not be written whole the next begins
+// on a line of its own.
 func (a *Audit) append(line []byte) error {
 	if a.torn {
 		line = append([]byte("\n"), line...)

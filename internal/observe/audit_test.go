@@ -275,6 +275,33 @@ func TestAuditOnAFullDisk(t *testing.T) {
 	}
 }
 
+// Whoever wrote the half of a line, this process or one that was killed: what is
+// written after the file was opened again begins on a line of its own.
+func TestAuditBehindATornLine(t *testing.T) {
+	for _, tt := range []struct{ before, want string }{
+		{"", ""},
+		{"{\"event\":\"whole\"}\n", "{\"event\":\"whole\"}\n"},
+		{"{\"event\":\"ha", "{\"event\":\"ha\n"},
+	} {
+		path := filepath.Join(t.TempDir(), "audit.jsonl")
+		if err := os.WriteFile(path, []byte(tt.before), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := OpenAudit(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _, failed := newAudit()
+		a.Use(t.Context(), file)
+		a.Record(t.Context(), Entry{Event: "next"})
+		a.Close(t.Context())
+		after, found := bytes.CutPrefix(read(t, path), []byte(tt.want))
+		if got := entries(t, after); !found || len(got) != 1 || got[0].Event != "next" || failed.Load() != 0 {
+			t.Errorf("after %q the file has %q", tt.before, read(t, path))
+		}
+	}
+}
+
 // A network's disk tells only at the end that it has kept nothing.
 func TestAuditTellsOfAFailedClose(t *testing.T) {
 	a, log, failed := newAudit()

@@ -28,9 +28,9 @@ func isSubject(a slog.Attr) bool { return a.Key == "backend" || a.Key == "event"
 // Bounded is a [slog.Handler] around another that nobody can flood, and that is
 // never waited for by more than one. Its methods may be called concurrently.
 //
-// Of the records of one level, message and backend, or event, so many pass in a second as a
-// person could want; the others are counted, and one record a second says how
-// many there were. Errors always pass. When the handler below does not return,
+// Of the records of one level, message and backend, or event, so many pass in a
+// second as a person could want; the others are counted, and one record a second
+// says how many there were. Errors always pass. When the handler below does not return,
 // because nobody reads what it writes, a bounded number of records waits, and
 // the rest is counted too.
 //
@@ -115,7 +115,7 @@ func (f *flow) tell(kind recordKind, n int) {
 	if kind.subject != "" {
 		attrs = append(attrs, slog.String("about", kind.subject))
 	}
-	f.out.put(func() { f.write(kind.level, "log records dropped: too many at once", attrs...) })
+	f.out.putFor(n, func() { f.write(kind.level, "log records dropped: too many at once", attrs...) })
 }
 
 func (f *flow) write(level slog.Level, message string, attrs ...slog.Attr) {

@@ -35,13 +35,17 @@ type output struct {
 const maxQueue = 1024
 
 // put has a job run. It returns before that where another caller is writing.
-func (o *output) put(job func()) { o.enter(job, maxQueue) }
+func (o *output) put(job func()) { o.putFor(1, job) }
 
-// must is put for a job that is never dropped. Few may be.
-func (o *output) must(job func()) { o.enter(job, maxQueue*2) }
+// putFor is put for a job that stands for n things: so many are lost with it.
+func (o *output) putFor(n int, job func()) { o.enter(job, n) }
 
-func (o *output) enter(job func(), room int) {
-	mine := o.begin(job, room)
+// must is put for a job that is never dropped. Nothing here bounds how many wait;
+// whoever brings them does.
+func (o *output) must(job func()) { o.enter(job, 0) }
+
+func (o *output) enter(job func(), worth int) {
+	mine := o.begin(job, worth)
 	switch {
 	case mine == nil:
 	case o.aside:
@@ -60,16 +64,16 @@ func (o *output) run(job func(), mine chan struct{}) {
 }
 
 // begin makes the caller the writer and returns the sign of that, or leaves the
-// job to who is, and returns nil.
-func (o *output) begin(job func(), room int) chan struct{} {
+// job to who is, and returns nil. A job that is worth nothing is never dropped.
+func (o *output) begin(job func(), worth int) chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
 	case o.busy == nil:
 		o.busy = make(chan struct{})
 		return o.busy
-	case len(o.queue) >= room:
-		o.dropped++
+	case worth > 0 && len(o.queue) >= maxQueue:
+		o.dropped += worth
 	default:
 		o.queue = append(o.queue, job)
 	}

@@ -76,6 +76,26 @@ func TestOutputStuck(t *testing.T) {
 	})
 }
 
+// However long the writer is stuck, what must run does, and a job that stands for
+// many things counts for all of them where it is lost.
+func TestOutputCountsWhatAJobStandsFor(t *testing.T) {
+	o := output{aside: true}
+	ran, lost := 0, 0
+	o.lost = func(n int) { lost += n }
+	release := make(chan struct{})
+	o.put(func() { <-release })
+	for range 3 * maxQueue {
+		o.must(func() { ran++ })
+	}
+	o.putFor(700, func() { t.Error("a job ran for which there was no room") })
+	o.put(func() { t.Error("so did another") })
+	close(release)
+	o.wait(t.Context())
+	if ran != 3*maxQueue || lost != 701 {
+		t.Errorf("%d ran that must, %d things are told to be lost; want %d and 701", ran, lost, 3*maxQueue)
+	}
+}
+
 // wait returns at the end of what is written now, or with the context.
 func TestOutputWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
