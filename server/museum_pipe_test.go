@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,33 +71,37 @@ func TestM149PipesWithoutRoom(t *testing.T) {
 	})
 }
 
-// broken is a pipe whose reader has gone.
-type broken struct{}
+// noReader is the writing end of a pipe whose reader has gone.
+type noReader struct{}
 
-func (broken) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+func (noReader) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
-// M159: a client that has stopped to read, and still writes, costs nothing and
-// breaks nothing: its requests run and end, and the pipe ends with its input.
+// M159: the end of a client that still writes is the end of the pipe. What it had
+// begun ends, what it writes meanwhile breaks nothing, and whoever serves the
+// pipe is told why.
 func TestM159BrokenPipe(t *testing.T) {
-	ran := 0
-	h := tools(map[string]mcp.HandlerFunc{"count": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		ran++
-		return result(`{}`)
+	ended := make(chan error, 1)
+	h := tools(map[string]mcp.HandlerFunc{"wait": func(ctx ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return nil, ctx.Err()
 	}})
 	synctest.Test(t, func(t *testing.T) {
-		s := server.New(h, server.Config{Limits: server.Limits{InFlightPerSession: 4}})
-		r, w := io.Pipe()
+		s := server.New(h, server.Config{})
+		in, client := memnet.Pipe(memnet.DefaultBuffer)
+		defer client.Close()
 		done := make(chan error, 1)
-		go func() { done <- s.ServeStdio(t.Context(), r, broken{}) }() // ends with w
-		for i := range 50 {
-			if _, err := io.WriteString(w, modern(fmt.Sprint(i), "tools/call", `"name":"count"`)+"\n"); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
+		go func() { done <- s.ServeStdio(t.Context(), in, noReader{}) }() // ends when the writer fails
+		lines := []string{modern("1", "tools/call", `"name":"wait"`), raw("2", "ping", ""), raw("3", "ping", ""), raw("4", "ping", "")}
+		if _, err := io.WriteString(client, strings.Join(lines, "\n")+"\n"); err != nil {
+			t.Fatal(err)
 		}
-		_ = w.Close()
-		if err := <-done; err != nil || ran != 50 {
-			t.Errorf("ServeStdio = %v, %d requests ran; want nil and 50", err, ran)
+		err := <-done
+		if !errors.Is(err, syscall.EPIPE) || !strings.HasPrefix(err.Error(), "the client no longer reads: ") {
+			t.Errorf("ServeStdio = %v, want that the client no longer reads", err)
+		}
+		if err := <-ended; err == nil {
+			t.Error("the call went on for nobody")
 		}
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v", err)

@@ -6,6 +6,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -19,6 +20,7 @@ import (
 // goroutine that reads; run belongs to the goroutine that writes.
 type mux struct {
 	w    io.Writer
+	gone func(error) // called once, when writing has failed
 	wake chan struct{}
 	buf  []byte
 
@@ -37,8 +39,10 @@ type tap struct {
 	id       mcp.ID
 }
 
-func newMux(w io.Writer) *mux {
-	return &mux{w: w, wake: make(chan struct{}, 1)}
+// newMux returns the mux of a writer. gone is called on the goroutine of run, at
+// most once, when the writer fails.
+func newMux(w io.Writer, gone func(error)) *mux {
+	return &mux{w: w, gone: gone, wake: make(chan struct{}, 1)}
 }
 
 // stand adds a stream that lives as long as the pipe.
@@ -158,6 +162,7 @@ func (x *mux) write(b []byte) {
 	}
 	if _, err := x.w.Write(b); err != nil {
 		x.fail()
+		x.gone(fmt.Errorf("the client no longer reads: %w", err))
 	}
 }
 

@@ -18,8 +18,9 @@ import (
 // ServeStdio serves one client on a pair of pipes, both eras interleaved: each
 // modern request by what it says itself, and the legacy session that an
 // initialize opens. It returns nil when r has ended, after a moment for requests
-// that are nearly done; otherwise the error of r, or why ctx or the server
-// ended.
+// that are nearly done; otherwise the error of r or w, or why ctx or the server
+// ended. A client that no longer reads has gone, whether or not it still writes:
+// nothing that it began goes on then.
 //
 // Where it is not r that ends first, r is closed if it is an [io.Closer], and so
 // is w if it takes nothing any more. A read or write that this does not end stays
@@ -32,7 +33,7 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 		return errDraining
 	}
 	defer s.flights.leave(fl)
-	c := &stdio{server: s, mux: newMux(w), own: session.New("", "", &mcp.Peer{}, &s.rules), opened: make(chan opening, 1)}
+	c := &stdio{server: s, mux: newMux(w, cancel), own: session.New("", "", &mcp.Peer{}, &s.rules), opened: make(chan opening, 1)}
 	c.own.Initialized()
 	c.mux.stand(c.own.Standalone())
 

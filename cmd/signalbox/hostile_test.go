@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -331,33 +330,5 @@ func TestResourceIsSaved(t *testing.T) {
 				t.Errorf("others may read it: %v", got)
 			}
 		})
-	}
-}
-
-// The pipe to a client that no longer reads is let go of, so that a write which
-// waits for it ends.
-func TestHangup(t *testing.T) {
-	t.Parallel()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Close()
-	ctx, gone := context.WithCancelCause(t.Context())
-	h := hangup{w, gone}
-	if _, err := h.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
-		t.Errorf("got %v, want a broken pipe", err)
-	}
-	if cause := context.Cause(ctx); !errors.Is(cause, syscall.EPIPE) || !strings.HasPrefix(cause.Error(), "the client no longer reads: ") {
-		t.Errorf("it ended with %v", cause)
-	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := h.Close(); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("closed again: %v", err)
-	}
-	if err := (hangup{new(lockedBuffer), gone}).Close(); err != nil {
-		t.Errorf("what cannot be closed: %v", err)
 	}
 }

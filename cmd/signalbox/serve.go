@@ -124,9 +124,7 @@ func (s *service) open(ctx context.Context) error {
 // (2026-07-28, basic/transports/stdio, "Shutdown").
 func (s *service) serveStdio(ctx context.Context) {
 	defer close(s.stdio)
-	ctx, gone := context.WithCancelCause(ctx)
-	defer gone(nil)
-	s.stdio <- s.gateway.ServeStdio(ctx, s.Stdin, hangup{s.Stdout, gone})
+	s.stdio <- s.gateway.ServeStdio(ctx, s.Stdin, s.Stdout)
 }
 
 // load reads the configuration and lays over it what the command line says.
