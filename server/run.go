@@ -135,6 +135,11 @@ func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mc
 	if e, ok := asWire(err); ok {
 		return e
 	}
+	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
+		// It did what it was told, and the answer has nobody to go to.
+		s.log.DebugContext(ctx, "request given up", slog.String("method", req.Method), slog.Any("error", cause))
+		return mcp.Errorf(mcp.CodeInternalError, "given up: %v", cause)
+	}
 	ref := rand.Text()
 	s.log.ErrorContext(ctx, "handler failed", slog.String("ref", ref), slog.String("method", req.Method), slog.Any("error", err))
 	return mcp.Errorf(mcp.CodeInternalError, "internal error (ref %s in the log)", ref)

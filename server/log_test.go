@@ -1,0 +1,59 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// An error in the log wakes somebody up at night. That a client has cancelled its
+// request is none, whatever the Handler calls it; that a Handler fails is one,
+// also with an error that looks like a cancellation.
+func TestWhatIsLoggedAsAnError(t *testing.T) {
+	tests := []struct {
+		name   string
+		err    func(ctx context.Context) error
+		cancel bool
+		want   bool
+	}{
+		{"cancelled, its context's error", context.Context.Err, true, false},
+		{"cancelled, the cause", context.Cause, true, false},
+		{"cancelled, wrapped", func(ctx context.Context) error { return fmt.Errorf("asking: %w", ctx.Err()) }, true, false},
+		{"cancelled, and broken besides", func(context.Context) error { return errors.New("disk full") }, true, true},
+		{"broken", func(context.Context) error { return errors.New("disk full") }, false, true},
+		{"a deadline of its own", func(context.Context) error { return context.DeadlineExceeded }, false, true},
+		{"a context of its own", func(context.Context) error { return context.Canceled }, false, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var log strings.Builder // written by one goroutine, read after it has ended
+			h := tools(map[string]mcp.HandlerFunc{"fail": func(ctx context.Context, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+				if tt.cancel {
+					<-ctx.Done()
+				}
+				return nil, tt.err(ctx)
+			}})
+			pipes(t, h, server.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(c *console) {
+				c.send(modern("1", "tools/call", `"name":"fail"`))
+				synctest.Wait()
+				if tt.cancel {
+					c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+				}
+				synctest.Wait()
+			})
+			if got := strings.Contains(log.String(), "level=ERROR"); got != tt.want {
+				t.Errorf("logged as an error: %v, want %v\n%s", got, tt.want, log.String())
+			}
+		})
+	}
+}
