@@ -105,11 +105,15 @@ func mustObject(raw string) mcp.Object {
 	return o
 }
 
+// quickExit keeps the race detector from waiting a second at the end of each
+// process for reports of others of its threads.
+const quickExit = "GORACE=atexit_sleep_ms=0"
+
 // startChild returns a client of the test binary as a server.
 func startChild(t *testing.T, kind string, cfg client.Config) *client.Client {
 	t.Helper()
 	cfg.Name = "b"
-	c := client.NewCommand(client.Command{Path: os.Args[0], Env: []string{childEnv + "=" + kind}}, cfg)
+	c := client.NewCommand(client.Command{Path: os.Args[0], Env: []string{childEnv + "=" + kind, quickExit}}, cfg)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -163,6 +167,7 @@ func pidIn(t *testing.T, res *mcp.Result, err error) int {
 // ended and what it said, and the next call has a new one (faults 48 and 58,
 // M159; D5).
 func TestM159ChildDies(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"modern", "legacy"} {
 		c := startChild(t, kind, client.Config{})
 		began := time.Now()
@@ -179,6 +184,7 @@ func TestM159ChildDies(t *testing.T) {
 
 // A child that closes its output and keeps running is put away (M201).
 func TestM201ChildClosesItsOutput(t *testing.T) {
+	t.Parallel()
 	c := startChild(t, "modern", client.Config{})
 	res, err := within(t, c, tool(t, "pid"), &recorder{})
 	pid := pidIn(t, res, err)
@@ -189,6 +195,7 @@ func TestM201ChildClosesItsOutput(t *testing.T) {
 
 // A child that cannot start says why, and is not started for ever (faults 48, 49).
 func TestCrashLoop(t *testing.T) {
+	t.Parallel()
 	c := startChild(t, "crash", client.Config{})
 	var err error
 	for range 4 {
@@ -253,6 +260,7 @@ func TestM157StderrFlood(t *testing.T) {
 // A child that ignores the end of its input and TERM is killed; its own children
 // go with it (M138, M139, fault 79).
 func TestM138StubbornChild(t *testing.T) {
+	t.Parallel()
 	c := startChild(t, "modern-stubborn", client.Config{Stop: 100 * time.Millisecond})
 	res, err := within(t, c, tool(t, "grandchild"), &recorder{})
 	grandchild := pidIn(t, res, err)

@@ -54,19 +54,22 @@ func TestOwnTransport(t *testing.T) {
 	silent := listenTCP(t) // accepts nothing, so that no TLS handshake is answered
 	gone := listenTCP(t)
 	gone.Close()
-	for _, tt := range []struct{ name, url, text string }{
-		{"there", plain.URL, ""},
-		{"nobody listens", "http://" + gone.Addr().String(), "connection refused"},
-		{"unknown authority", secure.URL, "is signed by an unknown authority"},
-		{"no TLS", strings.Replace(plain.URL, "http:", "https:", 1), "it does not speak TLS"},
-		{"no answer to TLS", "https://" + silent.Addr().String(), "no connection in time"},
-		{"no such scheme", "gopher://127.0.0.1/", "no connection"},
-		{"no URL", "http://%zz/", "its URL is not usable"},
+	for _, tt := range []struct {
+		name, url, text string
+		connect         time.Duration
+	}{
+		{"there", plain.URL, "", 0},
+		{"nobody listens", "http://" + gone.Addr().String(), "connection refused", 0},
+		{"unknown authority", secure.URL, "is signed by an unknown authority", 0},
+		{"no TLS", strings.Replace(plain.URL, "http:", "https:", 1), "it does not speak TLS", 0},
+		{"no answer to TLS", "https://" + silent.Addr().String(), "no connection in time", 50 * time.Millisecond},
+		{"no such scheme", "gopher://127.0.0.1/", "no connection", 0},
+		{"no URL", "http://%zz/", "its URL is not usable", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // each waits between its attempts
 			began := time.Now()
-			res, err := within(t, own(t, tt.url, client.Config{Connect: 50 * time.Millisecond}), echo(t), &recorder{})
+			res, err := within(t, own(t, tt.url, client.Config{Connect: tt.connect}), echo(t), &recorder{})
 			if tt.text == "" {
 				wantResult(t, res, err, `{"content":[]}`)
 				return
@@ -81,6 +84,7 @@ func TestOwnTransport(t *testing.T) {
 
 // A certificate for another host is named with the host that it is not for.
 func TestCertificateOfAnotherHost(t *testing.T) {
+	t.Parallel()
 	srv := httptest.NewUnstartedServer(&zoo.HTTP{Modern: true})
 	srv.Config.ErrorLog = discardLog()
 	srv.StartTLS()
@@ -96,7 +100,7 @@ func TestCertificateOfAnotherHost(t *testing.T) {
 // headers were too much for it, it has not had the first byte.
 func TestServerThatReadsNothing(t *testing.T) {
 	t.Parallel()
-	large := strings.Repeat("x", 16<<20)
+	large := strings.Repeat("x", 8<<20)
 	for _, tt := range []struct {
 		name, params string
 		code         int64

@@ -6,6 +6,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"log"
 	"net/http"
@@ -28,6 +29,10 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(childMain(os.Getenv(childEnv)))
+	}
+	// Tests that are parallel wait for real time, and not for a processor.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		log.Fatal(err)
 	}
 	goleak.VerifyTestMain(m)
 }

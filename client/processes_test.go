@@ -158,7 +158,8 @@ func TestProbedProcessCounts(t *testing.T) {
 // Where a process takes its time to end the next one does not start beside it,
 // and who does not want to wait for that can go.
 func TestNewProcessWaitsForTheOldOne(t *testing.T) {
-	c := startChild(t, "legacy-stubborn", client.Config{MaxProcesses: 1, Stop: 80 * time.Millisecond})
+	t.Parallel()
+	c := startChild(t, "legacy-stubborn", client.Config{MaxProcesses: 1, Stop: 200 * time.Millisecond})
 	first := newTenant("first")
 	res, err := within(t, c, in(first.Scope, tool(t, "pid")), &recorder{})
 	old := pidIn(t, res, err)

@@ -427,6 +427,7 @@ func TestM192NothingCrosses(t *testing.T) {
 // server would go on with it (M145), and a stream that the server resets fails its
 // call alone (M021).
 func TestM145StreamsOfHTTP2(t *testing.T) {
+	t.Parallel()
 	released := make(chan struct{}, 1)
 	s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
 		if name, _ := x.Msg.Params.Text(mcp.FieldName); name == "reset" {
