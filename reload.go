@@ -65,11 +65,14 @@ func (g *Gateway) reload(ctx context.Context, cfg Config) error {
 		return err
 	}
 	next := cfg.Effective()
+	if err := apart(next, g.opt.InProcess); err != nil {
+		return err
+	}
 	file, err := openAudit(next)
 	if err != nil {
 		return err
 	}
-	if err := g.replace(ctx, next, file); err != nil { //nolint:contextcheck // backends outlive the request to reload
+	if err := g.replace(ctx, next, file); err != nil {
 		if file != nil {
 			_ = file.Close() // nothing was written to it
 		}
@@ -89,7 +92,7 @@ func (g *Gateway) replace(ctx context.Context, next *config.Config, file *os.Fil
 	if what := fixed(g.view.Load().cfg, next); what != "" {
 		return Problems{{Path: what, Message: what + " cannot be changed while the gateway runs", Hint: "restart it"}}
 	}
-	g.apply(next)
+	g.apply(next) //nolint:contextcheck // backends outlive the request to reload
 	// Under the same lock, or of two reloads one could have the last word on the
 	// backends and the other on the file, and one that meets the end of the Gateway
 	// would leave its file open. Use only leaves word.

@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/demo"
+	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
@@ -31,7 +34,7 @@ func TestReloadsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
-		for _, name := range strings.Split("abcdefghijklmnop", "") {
+		for _, name := range strings.SplitSeq("abcdefghijklmnop", "") {
 			all.Go(func() { // ends by itself; waited for below
 				if err := g.Reload(t.Context(), recording(dir, name)); err != nil {
 					t.Error(err)
@@ -92,5 +95,90 @@ func TestReloadAtTheEndLeavesNoFile(t *testing.T) {
 				t.Fatalf("%s is still written to", name)
 			}
 		}
+	}
+}
+
+// Two backends of one name could not be told apart: the first reload would give
+// one of them the place of the other.
+func TestBackendsHaveNamesOfTheirOwn(t *testing.T) {
+	one, two := InProcess{Name: "one", Handler: demo.Backend{}}, InProcess{Name: "two", Handler: demo.Backend{}}
+	entry := Backend{Name: "one", URL: "http://127.0.0.1:1/mcp"}
+	for _, tt := range []struct {
+		name    string
+		entry   Backend
+		disable bool
+		inside  []InProcess
+		refused bool
+	}{
+		{"none meet", entry, false, []InProcess{two}, false},
+		{"entry and process", entry, false, []InProcess{two, one}, true},
+		{"two of the process", entry, false, []InProcess{two, two}, true},
+		{"an entry that is disabled", entry, true, []InProcess{one}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var cfg Config
+			tt.entry.Disabled = tt.disable
+			cfg.Servers = []Backend{tt.entry}
+			g, err := New(cfg, Options{InProcess: tt.inside})
+			if err == nil {
+				err = g.Close()
+			}
+			wantMeeting(t, err, tt.refused)
+		})
+	}
+}
+
+// wantMeeting wants an error that names where two names meet, or none.
+func wantMeeting(t *testing.T, err error, refused bool) {
+	t.Helper()
+	if problems, ok := errors.AsType[Problems](err); ok != refused || (err != nil) != refused || refused && len(problems) != 1 {
+		t.Errorf("error %v, want one problem: %v", err, refused)
+	}
+}
+
+// A reload cannot bring a name that a Handler in this process has; what was there
+// goes on.
+func TestReloadKeepsNamesApart(t *testing.T) {
+	g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "one", Handler: demo.Backend{}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	var cfg Config
+	cfg.Servers = []Backend{{Name: "one", URL: "http://127.0.0.1:1/mcp"}}
+	wantMeeting(t, g.Reload(t.Context(), cfg), true)
+	if units := g.view.Load().units; len(units) != 1 || units[0].client != nil || g.Status().ReloadRefused == nil {
+		t.Errorf("%d backends; refusal %v", len(units), g.Status().ReloadRefused)
+	}
+}
+
+// Whoever has the Gateway as a Handler may still bring a request while it ends.
+func TestServeWhileItEnds(t *testing.T) {
+	req, err := mcp.NewRequest("logging/setLevel", []byte(`{"level":"error"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Scope = mcp.NewScope("s", nil)
+	for range 100 {
+		g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "one", Handler: demo.Backend{}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ended atomic.Bool
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() { // ends after the Gateway; waited for below
+				for !ended.Load() {
+					if _, err := g.Serve(t.Context(), req, nobody{}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		ended.Store(true)
+		all.Wait()
 	}
 }

@@ -194,8 +194,8 @@ const tellWithin = 10 * time.Second
 // has been answered for all of them; a backend that is gone learns the level or
 // the roots when its next session begins.
 func (g *Gateway) tellOne(u *unit, req *mcp.Request) {
-	// Ends within tellWithin, or with the Gateway, whose stop waits for wg.
-	g.wg.Go(func() {
+	// Ends within tellWithin, or with the Gateway, whose stop waits for it.
+	g.begin(func() {
 		ctx, cancel := context.WithTimeout(g.ctx, tellWithin)
 		defer cancel()
 		_, _ = u.Serve(ctx, req, nobody{}) // a backend that has no use for it says so

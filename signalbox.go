@@ -22,7 +22,7 @@ import (
 
 // InProcess is a backend in this process.
 type InProcess struct {
-	Name    string  // as the key of mcpServers
+	Name    string  // as the key of mcpServers, where none that is enabled has it too
 	Prefix  *string // as in [Backend]
 	Handler mcp.Handler
 }
@@ -72,14 +72,15 @@ type Gateway struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the goroutines that New and Reload start
 
-	mu       sync.Mutex // one Reload at a time
+	mu       sync.Mutex // one Reload at a time; nothing is added to wg once closed
 	draining bool
 	closed   bool
 }
 
 // New returns a Gateway that follows the backends of the configuration. It does
 // not wait for any of them. The error is of type [Problems] where the
-// configuration cannot work, or its audit.file cannot be opened. The Gateway must be ended by Shutdown or Close.
+// configuration cannot work, two backends have one name, or its audit.file cannot
+// be opened. The Gateway must be ended by Shutdown or Close.
 func New(cfg Config, opt Options) (*Gateway, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -88,6 +89,9 @@ func New(cfg Config, opt Options) (*Gateway, error) {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
 	effective := cfg.Effective()
+	if err := apart(effective, opt.InProcess); err != nil {
+		return nil, err
+	}
 	g, err := newGateway(effective, opt)
 	if err != nil {
 		return nil, err
@@ -198,6 +202,17 @@ func (g *Gateway) lastWords(ctx context.Context) {
 	defer cancel()
 	g.audit.Close(ctx)
 	g.bound.Flush(ctx)
+}
+
+// begin runs f, which ends with g.ctx, in a goroutine that stop waits for, unless
+// the Gateway has ended: a request may come until then from whoever has it as a
+// Handler.
+func (g *Gateway) begin(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.wg.Go(f) // waited for by stop; ended by g.ctx
+	}
 }
 
 func (g *Gateway) markClosed() bool {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/client"
@@ -40,6 +41,28 @@ func (g *Gateway) start(srv config.Server, limits config.Limits) *unit {
 func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *unit {
 	u := &unit{srv: config.Server{Name: p.Name, Prefix: p.Prefix}, limits: limits}
 	return g.follow(u, p.Handler)
+}
+
+// apart wants each backend to have a name of its own, by which reloads and
+// catalogs know it. Two entries of one file have been compared by then.
+func apart(cfg *config.Config, inProcess []InProcess) error {
+	taken := make(map[string]bool)
+	var problems Problems
+	for _, p := range inProcess {
+		entry := slices.ContainsFunc(cfg.Servers, func(s config.Server) bool { return s.Name == p.Name && !s.Disabled })
+		if entry || taken[p.Name] {
+			problems = append(problems, config.Problem{
+				Path:    "mcpServers." + p.Name,
+				Message: strconv.Quote(p.Name) + " is the name of a backend in this process already",
+				Hint:    "give one of them another name",
+			})
+		}
+		taken[p.Name] = true
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	return nil
 }
 
 // follow begins to learn what the backend offers. It returns at once, whatever the
