@@ -34,7 +34,7 @@ func TestReloadsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
-		for _, name := range strings.SplitSeq("abcdefghijklmnop", "") {
+		for name := range strings.SplitSeq("abcdefghijklmnop", "") {
 			all.Go(func() { // ends by itself; waited for below
 				if err := g.Reload(t.Context(), recording(dir, name)); err != nil {
 					t.Error(err)
