@@ -92,11 +92,24 @@ func (t *Table) weigh(l *lane, now time.Time) ([]*Session, error) {
 	return t.choose(l, t.limits.FreshRest, t.limits.Rest, now)
 }
 
+// tryMostEvery is how often all sessions of one owner are tried for the sake of
+// others. A proxy's clients may all be at work, and whoever is refused comes again
+// at once: thousands would be tried for each that comes.
+const tryMostEvery = time.Second
+
 // takeFromMost lists sessions of the owner that has most, even those that have
 // not come to rest.
 func (t *Table) takeFromMost(now time.Time) []*Session {
+	most := t.owners.heap[0]
 	// What is found to be in use is used now, and must not be tried again.
-	found, _ := t.choose(&t.owners.heap[0].lane, 0, 1, now)
+	rest, again := time.Duration(1), now.Sub(most.inUse) >= tryMostEvery
+	if !again {
+		rest = t.limits.Rest
+	}
+	found, _ := t.choose(&most.lane, 0, rest, now)
+	if again && len(found) == 0 {
+		most.inUse = now
+	}
 	return found
 }
 
@@ -141,9 +154,10 @@ func ownerOf(s *Session) owner {
 // holding is what one owner has.
 type holding struct {
 	owner  owner
-	serial uint64 // the order in which owners came
-	place  int    // in owners.heap
-	count  int    // of sessions
+	serial uint64    // the order in which owners came
+	place  int       // in owners.heap
+	count  int       // of sessions
+	inUse  time.Time // when none of them gave way to others
 	lane   lane
 }
 

@@ -319,3 +319,21 @@ func TestRoomAfterSessionsGo(t *testing.T) {
 		})
 	}
 }
+
+// Where everything of the owner that has most is in use, that is found out once
+// in a while, and not again for each who comes: the sessions that would have to
+// be tried are as many as the table has.
+func TestWhatIsInUseIsNotTriedForEach(t *testing.T) {
+	r := newRegistry(t, 3, 10)
+	for _, id := range []string{"one", "two", "three"} {
+		r.used(id, "@proxy", epoch)
+	}
+	exchange := begin(t, r.made["one"], 1)
+	begin(t, r.made["two"], 1)
+	begin(t, r.made["three"], 1)
+	now := after(hour)
+	r.full("n0", "@else", now, rest)
+	exchange.Cancel(nil)
+	r.full("n1", "@else", now.Add(time.Second-1), rest-time.Second+1)
+	r.evicts("n1", "@else", now.Add(time.Second), "one")
+}
