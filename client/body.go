@@ -110,6 +110,8 @@ func (e *endpoint) readEvents(body io.Reader, pos *position, take taker) error {
 			}
 			return e.lost(err, "the connection broke during its answer")
 		}
+		// Noted also where there is no message in it: such an event is how a server
+		// says from where a stream can be resumed before it has anything to say.
 		pos.note(ev)
 		if len(ev.Data) == 0 || ev.Name != "message" {
 			continue

@@ -23,6 +23,8 @@ type Client struct {
 	budget budget
 	hello  helloCache
 
+	// One lock for who is served and by what, because a shutdown asks both: whether
+	// a request has begun, and which protocol it would have to wait for.
 	mu        sync.Mutex
 	cur       *speaking  // the protocol in use, nil where the era is not known
 	detecting *detection // the probe under way, or nil
@@ -45,6 +47,8 @@ type link interface {
 // protocol speaks one era over one transport.
 type protocol interface {
 	era() mcp.Era
+	// serve sends a request once, and again only where the era itself says so. Its
+	// error may be a rejection: whoever knows all protocols decides what follows.
 	serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
 	// listen serves subscriptions/listen until the stream of changes breaks.
 	listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error
@@ -205,7 +209,8 @@ func (c *Client) done(sp *speaking, wrong bool) {
 	}
 }
 
-// release reports whether the protocol is to be closed now.
+// release reports whether the protocol is to be closed now. It is retired by whoever
+// finds it wrong first; another one may be in use by then, and is left alone.
 func (c *Client) release(sp *speaking, wrong bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,7 +224,8 @@ func (c *Client) release(sp *speaking, wrong bool) bool {
 	return sp.retired && sp.users == 0
 }
 
-// dispose closes a protocol in the background; Close waits for it.
+// dispose closes a protocol in the background; Close waits for it. What the server
+// has said of itself is forgotten with it: the next one may be another program.
 func (c *Client) dispose(sp *speaking) {
 	c.hello.forget()
 	if _, ok := c.tasks.start(sp.close); !ok {
@@ -259,6 +265,8 @@ func (c *Client) drain() <-chan struct{} {
 // called more than once, and by a Caller while it is told or asked something. It
 // does not wait for Callers: their contexts end.
 func (c *Client) Close() error {
+	// A probe may be under way, and may find a protocol while the one before it is
+	// being closed. So the tasks are cancelled, waited for, and looked behind.
 	c.drain()
 	c.tasks.cancel()
 	if sp := c.takeCurrent(); sp != nil {

@@ -24,7 +24,7 @@ func (s *setup) unavailable(cause error, format string, args ...any) *mcp.Fault 
 // notYet returns the failure of what had to come before a request as that of the
 // request, which was not sent.
 func notYet(f *mcp.Fault) *mcp.Fault {
-	before := *f
+	before := *f // a copy: others may wait for the same handshake
 	before.Code, before.Outcome = mcp.CodeBackendUnavailable, mcp.NotDispatched
 	return &before
 }

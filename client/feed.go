@@ -76,7 +76,8 @@ func (f filter) lists() changes {
 	return c
 }
 
-// listOf makes a filter of lists alone.
+// filter makes a filter of lists alone: it is what a legacy session is said to have
+// acknowledged, which is what it declared and not what was asked for.
 func (c changes) filter() filter {
 	return filter{Tools: c&changedTools != 0, Prompts: c&changedPrompts != 0, Resources: c&changedResources != 0}
 }

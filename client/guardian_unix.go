@@ -69,6 +69,8 @@ func (g *guardian) begin(spawn func(*exec.Cmd) error) *os.File {
 	if g.begun {
 		return g.words
 	}
+	// Whatever comes of it: where a guardian cannot be started once, it is not tried
+	// with each child again, and children are started without.
 	g.begun = true
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -94,7 +96,7 @@ func (g *guardian) stop() {
 	if cmd == nil {
 		return
 	}
-	words.Close()
+	words.Close() // the end of its input is what ends it
 	kill := time.AfterFunc(guardianTime, func() { killGroup(cmd.Process.Pid) })
 	defer kill.Stop()
 	if err := cmd.Wait(); err != nil {

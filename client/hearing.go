@@ -34,6 +34,8 @@ type heard struct {
 
 func (c *heard) isSameClient(o *heard) bool { return c.scope != nil && c.scope == o.scope }
 
+// begin notes a call that asked for log messages. One that asked for none hears
+// none, and need not be known here.
 func (h *hearing) begin(id mcp.ID, level mcp.LogLevel, scope *mcp.Scope) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

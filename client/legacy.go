@@ -35,6 +35,8 @@ type legacy struct {
 	// one, at least at that time.
 	spoke atomic.Bool
 
+	// Whoever opens a session and whoever closes all of them meet here, so that
+	// none can be opened that nobody closes.
 	mu   sync.Mutex
 	held map[*slot]struct{}          // those of scopes that have not ended
 	live map[*legacySession]struct{} // the sessions that are not closed yet
@@ -122,6 +124,8 @@ func (l *legacy) serveOpened(ctx context.Context, req *mcp.Request) (*mcp.Result
 func (l *legacy) acquire(ctx context.Context, req *mcp.Request) (s *legacySession, release func(clean bool), err error) {
 	keep := func(bool) {}
 	if l.Share {
+		// Nothing is asked of anybody but the only one whose call is under way: the
+		// session is everybody's, and has no client of its own.
 		s, err = l.everybody.get(ctx, l, l.opener(l.self(), address{onlyCall: true, shared: true}, true))
 		return s, keep, err
 	}
@@ -154,6 +158,7 @@ func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address, n nee
 		l.retire(s)
 		return nil, l.handshakeFailed(ctx, err)
 	}
+	// Noted last: a session that stats and close can see is a complete one.
 	l.spoke.Store(true)
 	if !l.note(s) {
 		l.retire(s)
@@ -227,7 +232,9 @@ func (l *legacy) stats() session.CallStats {
 	return sum
 }
 
-// close ends all sessions and returns when nothing of them is left.
+// close ends all sessions and returns when nothing of them is left. Slots and
+// pool are ended before the sessions are listed: what is opened for one of them
+// meanwhile is either on the list or refused by note.
 func (l *legacy) close(context.Context) {
 	l.everybody.end(l)
 	l.watch.end(l)

@@ -68,6 +68,8 @@ func (w *legacyHTTP) begin(call *session.Call, msg []byte) (release func()) {
 // response.
 func (w *legacyHTTP) carry(ctx context.Context, c *carrier, msg []byte) {
 	accepted, err := w.carryPost(ctx, c, msg)
+	// A doubt comes before the stream's own error, because it explains it; and what
+	// can be resumed comes before any error, because then nothing is lost yet.
 	switch {
 	case isClosed(c.call.Done()):
 		return
@@ -101,6 +103,8 @@ func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier, msg []byte) (acc
 	if !hasMessages(resp) {
 		return false, w.refusal(ctx, w.readRefusal(resp), c)
 	}
+	// Before the body is read: with the answer the handshake goes on, and its next
+	// message has to name the session.
 	if c.call.Method() == methodInitialize {
 		w.id = resp.Header.Get("Mcp-Session-Id")
 	}

@@ -40,6 +40,8 @@ func (s *legacySession) routeAsk(m *mcp.Message) {
 		s.replies.put(s, mcp.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
+	// Put into the call's cell and not asked here: it comes behind the messages that
+	// were sent before it, and its answer is that of the call's own caller.
 	if call := s.onlyCall(); call != nil && call.Push(m) == session.Taken {
 		return
 	}

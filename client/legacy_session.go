@@ -89,8 +89,10 @@ type legacySession struct {
 
 	closing sync.Once
 
+	// gone is closed before calls ends where the server has forgotten the session:
+	// the call that found out is to be made again, and the others are lost.
 	mu      sync.Mutex
-	level   mcp.LogLevel
+	level   mcp.LogLevel  // that the server was told last
 	telling bool          // somebody is telling the server a level
 	gone    chan struct{} // closed when the session has ended
 	cause   error         // why, once gone is closed
@@ -252,6 +254,9 @@ func (s *legacySession) lossCause() error {
 // close ends the session and returns when nothing of it is left.
 func (s *legacySession) close(ctx context.Context) {
 	s.closing.Do(func() {
+		// In this order, so that each step finds what it needs: calls have their
+		// reason before their carriers are cut, cancellations have a wire to leave
+		// by, and what still answers asks ends with the wire it answers on.
 		s.lose(s.cut())
 		s.tasks.cancel()
 		s.notices.finish(noticeTime)

@@ -33,6 +33,8 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 		case c.doubt != nil:
 			w.resolve(ctx, c)
 			return
+		// No hope: the server has understood what was asked, and has no such stream.
+		// 5xx, 429 and a connection that breaks may pass.
 		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && errors.Is(err, errNoStream):
 			c.fail(w.lost(err, "the stream of its answer broke and cannot be resumed (HTTP status %d)", status))
 			return
@@ -79,6 +81,8 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 		if !pause(ctx, pos.wait(misses)) {
 			return
 		}
+		// With an id the server sends what we missed. Without one it cannot, and
+		// nobody knows what there was.
 		if pos.lastID == "" && heard {
 			w.s.feed.mark(changedTools | changedPrompts | changedResources)
 		}

@@ -21,6 +21,8 @@ type pipeLink struct {
 	quit    func() // lets go of what connect needs
 	places  places
 
+	// What a probe leaves: a process that was started to be asked is not ended to be
+	// started again a moment later.
 	mu    sync.Mutex
 	spare *pipe   // probed, and not used yet
 	found *modern // on a pipe whose probe was answered late
@@ -174,6 +176,8 @@ func (l *pipeLink) reuse(ctx context.Context, n need) (*pipe, error) {
 		l.keepSpare(p)
 		return nil, l.crowded()
 	}
+	// The pipe is a client's from now on. The place that is kept for what no client
+	// has asked for is free for the next probe.
 	l.places.swap(p.place, at)
 	at.release()
 	return p, nil
@@ -187,6 +191,7 @@ func (l *pipeLink) failed(wire legacyWire) (keep bool) {
 	if !ok || w.discover == nil || isClosed(w.dead) {
 		return false
 	}
+	// Not waited for: the handshake had its time, and so had this.
 	end := terminalOf(w.discover)
 	if end == nil {
 		return false

@@ -36,6 +36,8 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 	ear := &listening{Caller: caller, want: want}
 	wait, deaf := firstRelisten, 0
+	// There is no error for a stream that broke: to the caller the listen goes on,
+	// and the gap is said by telling it of everything.
 	for {
 		began, heard := time.Now(), ear.acknowledged.Load()
 		err := c.listenOnce(ctx, req, ear)

@@ -14,6 +14,8 @@ import (
 // server may know of its client, and stands alone.
 type modern struct {
 	*setup
+	// A modern server knows no sessions. What ties requests to a client is in each
+	// of them, so that one protocol, and on a pipe one process, serves all clients.
 	wire    modernWire
 	version mcp.Version
 	hello   *mcp.Result // of server/discover; nil where the version is pinned
@@ -59,6 +61,8 @@ func (p *modern) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	case methodSetLevel:
 		// The level goes with each request (server/utilities/logging).
 		return emptyResult()
+	// Also where a legacy client says it: that roots have changed matters to a server
+	// which remembers them, and a modern one asks when a request needs them.
 	case "notifications/roots/list_changed":
 		return nil, nil //nolint:nilnil // a notification has no terminal, and the modern era has no roots to announce
 	}

@@ -36,6 +36,7 @@ func (w *modernPipe) open(method string) (*session.Call, error) {
 }
 
 func (w *modernPipe) begin(call *session.Call, out *outgoing) (release func()) {
+	// Before it is sent: the first log message may be faster than we are.
 	if out.logs != mcp.LogNone {
 		w.hearing.begin(call.ID(), out.logs, out.scope)
 	}

@@ -93,6 +93,8 @@ func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.R
 		}
 		e.Set(mcp.FieldInputResponses, answers)
 	}
+	// Only what this round was given: a state of an earlier one would tell the server
+	// that we are where we were.
 	if state != nil {
 		e.Set(mcp.FieldRequestState, state)
 	} else {
@@ -112,6 +114,8 @@ func (p *modern) gather(ctx context.Context, raw []byte, caller mcp.Caller) ([]b
 	if err := json.Unmarshal(raw, &questions); err != nil {
 		return nil, p.malformed(err)
 	}
+	// Each is a goroutine and a dialog with a person: the bound is that of a legacy
+	// session's asks, so that an era gives no server more of either.
 	if len(questions) > maxAsks {
 		return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked %d questions at once", len(questions))
 	}
@@ -136,9 +140,13 @@ func (p *modern) gather(ctx context.Context, raw []byte, caller mcp.Caller) ([]b
 		})
 	}
 	wg.Wait()
+	// The first failure has ended the other questions, so that its cause is the one to
+	// tell; theirs are only that they were ended.
 	if ctx.Err() != nil {
 		return nil, p.unanswered(ctx)
 	}
+	// In one order, so that the same answers are the same bytes when a round is sent
+	// again.
 	return json.Marshal(answers, json.Deterministic(true))
 }
 

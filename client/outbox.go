@@ -51,6 +51,8 @@ func (o *outbox) add(n *mcp.Notification) bool {
 	return idle
 }
 
+// drain gives what is queued, on the receiver's time. What comes meanwhile is given
+// by the same goroutine, so that the order holds.
 func (o *outbox) drain(ctx context.Context, to mcp.Caller) {
 	for {
 		n := o.next(ctx.Err() != nil)

@@ -55,9 +55,11 @@ type pipe struct {
 	// discover is the probe that a silent server has not answered yet.
 	discover *session.Call
 
+	// Written by one goroutine and added to by many, under a bound in bytes: a
+	// message is written whole, and nobody waits for a server that does not read.
 	mu     sync.Mutex
 	queue  [][]byte
-	queued int
+	queued int                  // their bytes
 	route  func(m *mcp.Message) // nil until somebody speaks an era over the pipe
 	answer func(id mcp.ID)      // nil where nobody wants to know
 	ended  bool
@@ -126,7 +128,8 @@ func (p *pipe) dequeue() [][]byte {
 	return q
 }
 
-// begin sends a call's request.
+// begin sends a call's request. What was queued counts as dispatched: the writer
+// takes all at once, and cannot be asked to leave one out.
 func (p *pipe) begin(call *session.Call, msg []byte) {
 	if !p.enqueue(msg) {
 		call.Finish(session.Terminal{Err: p.unavailable(nil, "it does not read its input")})
@@ -180,6 +183,7 @@ func (p *pipe) write(line []byte) error {
 		timer := time.AfterFunc(p.Write, func() {
 			p.fail(p.lost(nil, "it did not read its input for %v", p.Write))
 		})
+		// A deadline for each part: a long line to a slow server is not a stuck one.
 		_, err := p.far.Write(line[:n])
 		timer.Stop()
 		if err != nil {
@@ -242,6 +246,7 @@ func (p *pipe) take(line []byte) bool {
 	}
 	m, err := mcp.Parse(line, backendLimits())
 	switch {
+	// A broken answer ends its call; somebody's log line with an "id" in it does not.
 	case err != nil && !m.ID.IsZero() && bytes.Contains(line, []byte("jsonrpc")):
 		return p.calls.Respond(m.ID, session.Terminal{Err: p.malformed(err)})
 	case err != nil:
@@ -266,6 +271,7 @@ func (p *pipe) takeBatch(line []byte) bool {
 		return false
 	}
 	for _, part := range parts {
+		// Batches do not nest; one that does would be taken apart without a bound.
 		if mcp.IsBatch(part) || !p.take(part) {
 			return false
 		}
@@ -279,6 +285,8 @@ func (p *pipe) fail(err error) {
 	if !p.markEnded() {
 		return
 	}
+	// The place first: whoever looks for one may wait for it from now on.
+	// Then the calls, so that each has the reason before it can find the pipe dead.
 	p.place.leave()
 	p.calls.End(err)
 	close(p.dead)

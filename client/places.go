@@ -67,6 +67,8 @@ func (r *places) take(ctx context.Context, n need) *place {
 			return pl
 		case w != nil:
 			return r.await(ctx, w)
+		// What is made is not ours yet: somebody who came earlier may get it. Then
+		// room is made once more, as long as there is somebody to make it.
 		case n.makeRoom == nil || !n.makeRoom():
 			return nil
 		}

@@ -20,9 +20,9 @@ type pool struct {
 
 	mu    sync.Mutex
 	ended bool
-	open  int // sessions lent or idle
-	idle  []idleSession
-	swept bool // a goroutine looks after the idle ones
+	open  int           // sessions lent, idle, or in their handshake, which has room already
+	idle  []idleSession // the longest idle first
+	swept bool          // a goroutine looks after the idle ones
 }
 
 type idleSession struct {
@@ -92,6 +92,8 @@ func (p *pool) take(l *legacy, key poolKey) (s *legacySession, dead []*legacySes
 	if p.ended {
 		return nil, nil, l.closed()
 	}
+	// From the newest on, so that the others grow old and are swept: a pool that had
+	// a busy hour shrinks to what is needed now.
 	for i := len(p.idle) - 1; i >= 0 && s == nil; i-- {
 		it := p.idle[i]
 		switch {
@@ -105,6 +107,8 @@ func (p *pool) take(l *legacy, key poolKey) (s *legacySession, dead []*legacySes
 	if s != nil {
 		return s, dead, nil
 	}
+	// What is idle is another principal's, or was opened for other capabilities. It
+	// goes before anybody is refused.
 	if p.open >= p.max && len(p.idle) > 0 {
 		dead = append(dead, p.dropLocked(0))
 	}
@@ -129,6 +133,8 @@ func (p *pool) dropLocked(i int) *legacySession {
 func (p *pool) put(key poolKey, s *legacySession, clean bool) (dead []*legacySession, sweep bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// One that is not clean may still speak of the request that it had, and the next
+	// borrower would be the one to hear it.
 	if p.ended || !clean || p.maxIdle <= 0 || !s.isAlive() {
 		p.open--
 		return []*legacySession{s}, false

@@ -147,10 +147,13 @@ func (s *setup) conclude(res *mcp.Result, err error) (finding, error) {
 	switch r, refused := errors.AsType[*refusal](err); {
 	case refused && isFault && (r.status == 429 || r.status == 503):
 		return isNeither, &rejected{why: busy, err: notYet(f)}
+	// Said before the message is looked at, in either era.
 	case refused && (r.status == 401 || r.status == 403):
 		return isNeither, err
 	case refused:
 		return isLegacy, nil
+	// What was not sent was not answered by silence: a server that could not be
+	// reached is of either era.
 	case isFault && f.Outcome == mcp.NotDispatched:
 		return isNeither, err
 	default:

@@ -183,6 +183,7 @@ func (c *child) reap() {
 	err := c.cmd.Wait()
 	c.wanted.Do(func() { c.launcher.circuit.died(time.Now()) })
 	c.log.LogAttrs(context.Background(), slog.LevelInfo, "backend process ended", slog.String("status", exitText(c.cmd, err)))
+	// A deadline, and not a close: what is in the pipes is read first.
 	deadline := time.Now().Add(outlive)
 	setReadDeadline(deadline, c.out, c.err)
 }

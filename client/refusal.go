@@ -143,6 +143,7 @@ func (r *refusal) outcome() mcp.Outcome {
 		http.StatusTooManyRequests, http.StatusBadRequest:
 		return mcp.NotDispatched
 	default:
+		// Whoever sends us elsewhere has not done it here, and we do not go.
 		if r.status >= 300 && r.status < 400 {
 			return mcp.NotDispatched
 		}

@@ -44,7 +44,7 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 		tries[v]++
 		wait := backoff(tries[v])
 		if v == reprobe {
-			wait = 0
+			wait = 0 // the server is well, and only we have changed our mind
 		}
 		if !c.grantRetry(ctx, wait) {
 			return nil, plain(err)
@@ -102,6 +102,8 @@ func judge(req *mcp.Request, err error) verdict {
 	case isRejected(err, sessionGone):
 		return giveUp // a new session was tried already
 	}
+	// From here on the outcome decides. The server's own error is none of ours to
+	// question, whatever its code: it is an answer.
 	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case !ok, errors.Is(err, errNotAgain):

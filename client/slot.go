@@ -19,11 +19,11 @@ type slot struct {
 
 	mu      sync.Mutex
 	cur     *legacySession
-	attempt *attempt // the handshake under way, or nil
-	ended   bool
-	tied    bool
-	users   int // requests; of the slot for listens, those
-	rested  time.Time
+	attempt *attempt  // the handshake under way, or nil
+	ended   bool      // for good: a session that comes later is put away
+	tied    bool      // to its scope, whose end is to be the slot's
+	users   int       // requests; of the slot for listens, those
+	rested  time.Time // when the last of them ended
 }
 
 // attempt is one handshake that several may wait for.
@@ -49,7 +49,7 @@ func (sl *slot) get(ctx context.Context, l *legacy, open func(context.Context) (
 	case <-att.done:
 		return att.s, att.err
 	case <-ctx.Done():
-		return nil, l.givenUp(ctx, "not_dispatched")
+		return nil, l.givenUp(ctx, mcp.NotDispatched)
 	}
 }
 
@@ -63,6 +63,9 @@ func (sl *slot) look(l *legacy, open func(context.Context) (*legacySession, erro
 		return nil, nil, nil
 	case sl.cur != nil && sl.cur.isAlive():
 		return sl.cur, nil, nil
+	// A client may have many requests under way when its session is lost. They all
+	// wait for one handshake: one each would leave it as many sessions, of which the
+	// server keeps all and the client uses the last.
 	case sl.attempt != nil:
 		return nil, sl.attempt, nil
 	}
@@ -154,6 +157,8 @@ func (sl *slot) idleSince() (time.Time, bool) {
 // leave lets the session go with the last of those who joined.
 func (sl *slot) leave(l *legacy) { l.retire(sl.release()) }
 
+// release returns the session to be put away, nil while others use it. The slot goes
+// on: whoever joins next opens another one.
 func (sl *slot) release() *legacySession {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
@@ -166,6 +171,9 @@ func (sl *slot) release() *legacySession {
 	return s
 }
 
+// takeOut empties the slot. A handshake under way is not stopped, because servers
+// differ in what they make of one that breaks off: settle finds that nobody wants
+// its session.
 func (sl *slot) takeOut(ended bool) *legacySession {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
