@@ -34,7 +34,9 @@ type flight struct {
 	cancel context.CancelCauseFunc
 	x      *session.Exchange // of calls and listens that have one
 
-	tornDown atomic.Bool // ended by us and not by the client
+	// tornDown: ended by us and not by the client, which is to hear of it. Set before
+	// cancel, so that whoever wakes by that finds it.
+	tornDown atomic.Bool
 
 	serial uint64 // guarded by flights.mu
 }

@@ -24,6 +24,8 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 	}
 	sess := session.New(newSessionID(), principal, peer, &s.rules)
 	sess.Scope = mcp.NewScope(scopeKey(sess.ID), s.standalone(sess))
+	// Asked for this client, and not from a memory of the last: what is offered may
+	// differ by principal and by what the client can do.
 	req := &mcp.Request{
 		Method:    "server/discover",
 		Client:    peer,

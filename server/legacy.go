@@ -78,6 +78,8 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 	switch m.Method {
 	case "initialize":
 		return nil, nil, mcp.Errorf(mcp.CodeInvalidRequest, "the session is already initialized")
+	// The inside has these two. A legacy client is told by initialize what it is
+	// served, and on its standalone stream what has changed.
 	case "server/discover", "subscriptions/listen":
 		return nil, nil, mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist in %s", m.Method, sess.Client.Version)
 	case "logging/setLevel":
@@ -85,6 +87,8 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 		if err != nil {
 			return nil, nil, err
 		}
+		// Ours to do and the Handler's to know: a level is the session's, whatever
+		// the servers behind make of it.
 		sess.SetLevel(level)
 		d = ackDialect{}
 	}

@@ -43,6 +43,8 @@ func isRemoved(method string) bool {
 // modernRequest makes the request of the inside out of a modern one. The error
 // is what the client is told (2026-07-28, basic, "_meta").
 func modernRequest(m *mcp.Message, principal string) (*mcp.Request, *mcp.Error) {
+	// The revision before the method, so that a client of another one is told what to
+	// speak, and not that a method is missing which its own revision may have.
 	if missing := missingMeta(m); missing != "" {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params._meta lacks %q; each request names it", missing)
 	}
@@ -122,6 +124,7 @@ func modernLevel(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
 // that it must not be cached (2026-07-28, basic, "ResultType";
 // server/utilities/caching).
 func (modern) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+	// What is there stays: a modern server behind us has said what it means.
 	var e mcp.Edit
 	if !res.Has(mcp.FieldResultType) {
 		e.SetText(mcp.FieldResultType, mcp.ResultComplete)
@@ -134,6 +137,8 @@ func (modern) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Messa
 			e.SetText(mcp.FieldCacheScope, "private")
 		}
 	}
+	// These two are about this connection and this endpoint, so that no server's word
+	// for them can be passed on.
 	switch req.Method {
 	case "subscriptions/listen":
 		e.Set(mcp.MetaSubscriptionID, id.AppendTo(nil))

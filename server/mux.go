@@ -27,7 +27,7 @@ type mux struct {
 	mu      sync.Mutex
 	taps    []*tap
 	closing bool
-	failed  bool
+	failed  bool          // nothing is written any more, and all is taken still
 	changed chan struct{} // closed when a tap goes and somebody waits
 }
 
@@ -109,6 +109,7 @@ func (x *mux) snapshot() ([]*tap, bool) {
 // serve writes what waits on one stream.
 func (x *mux) serve(t *tap) {
 	var batch []session.Message
+	// Until it is empty, because a carrier is woken once for all that it has by then.
 	for {
 		var state session.State
 		batch, state = t.carrier.Take(batch[:0])

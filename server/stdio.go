@@ -48,6 +48,8 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 		readLines(ctx, r, int(s.cfg.Limits.RequestBody), lines)
 	}()
 
+	// In this order: no request comes any more, those that came have their answers,
+	// the answers are queued, and then they are written.
 	err := c.loop(ctx, lines)
 	c.finish(ctx)
 	c.mux.close()
@@ -242,6 +244,7 @@ func (c *stdio) handle(ctx context.Context, l line) {
 	parts, err := mcp.SplitBatch(l.data, limits.Batch, limits.message())
 	if err != nil {
 		c.fail(ctx, mcp.ID{}, parseError(err))
+		return
 	}
 	for _, part := range parts {
 		c.message(ctx, part)
@@ -283,6 +286,8 @@ func isModernLine(m *mcp.Message) bool {
 // have ended and are not written yet.
 func (c *stdio) request(ctx context.Context, m *mcp.Message) {
 	c.mux.settle(ctx, eras*c.server.cfg.Limits.InFlightPerSession)
+	// The era is looked at before the session: a modern request needs none, and must
+	// not wait for one that is being opened.
 	switch {
 	case c.inFlight(m.ID):
 		c.fail(ctx, m.ID, c.server.refuseBegin(m.ID, session.ErrDuplicate).err)

@@ -102,16 +102,19 @@ func isModern(m *mcp.Message, h http.Header) bool {
 // decides its form. It returns when the exchange is over, or when the client is
 // gone: what that means is said by gone.
 func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone func()) {
+	// Attached before the form is known: what is appended wakes this goroutine, and
+	// what is in the queue is what decides.
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	defer c.Detach()
 	switch s.awaitForm(x, c, r.Context().Done()) {
 	case session.Undecided:
-		p.cut = true
+		p.cut = true // nobody is there to be told, and net/http would say 200
 	case session.JSON:
 		batch, _ := c.Take(nil)
 		for i := range batch {
 			p.json(&batch[i])
 		}
+		// Back to the stream, so that what was not delivered is counted as such.
 		if p.cut = p.err != nil; p.cut {
 			c.Return(batch)
 		}
