@@ -205,6 +205,41 @@ func TestAskWithAnIDThatWasAnswered(t *testing.T) {
 	})
 }
 
+// The bound is on asks at a time: a session may have any number of them one after
+// another.
+func TestManyAsksOfOneSession(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const most = 100
+		asked := 0
+		var call *zoo.Line
+		ask := func() {
+			asked++
+			call.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{}}`, asked))
+		}
+		s := &zoo.Lines{}
+		s.On = map[string]func(*zoo.Line){
+			"tools/call": func(x *zoo.Line) {
+				call = x
+				ask()
+			},
+			"response": func(x *zoo.Line) {
+				switch {
+				case x.Msg.Kind != mcp.KindResult:
+					t.Errorf("ask %d: %s", asked, x.Msg.Raw)
+					call.Polite()
+				case asked == most:
+					call.Polite()
+				default:
+					ask()
+				}
+			},
+		}
+		c, _ := dialLines(t, s, client.Config{})
+		res, err := within(t, c, echo(t), &recorder{answer: says(`{}`)})
+		wantResult(t, res, err, `{"content":[]}`)
+	})
+}
+
 // A server that asks without end, and takes no answers, costs a few connections
 // and never its own calls (fault 70, I21).
 func TestFloodOfAsks(t *testing.T) {
