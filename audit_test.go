@@ -230,8 +230,9 @@ func TestAuditFileAndReload(t *testing.T) {
 	}
 }
 
-// What anybody may do to the gateway can flood neither log nor record, and both
-// say at the end what they do not have.
+// What anybody may do to the gateway cannot flood the record, which says at the end
+// what it does not have, nor the log, which has none of it. Where there is no
+// record, the dialogue log-flood has the same of the log.
 func TestFloodOfRefusals(t *testing.T) {
 	cfg, path := guarded(t)
 	var log strings.Builder
@@ -243,13 +244,10 @@ func TestFloodOfRefusals(t *testing.T) {
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if strings.Contains(log.String(), "foreign_host") {
+		t.Error("what the record has stands in the log, too")
+	}
 	// A busy machine may take seconds for it, and each has its share.
-	if lines := strings.Count(log.String(), "\n"); lines == 0 || lines > n/5 {
-		t.Errorf("the log has %d lines of %d refusals", lines, n)
-	}
-	if !strings.Contains(log.String(), `msg="log records dropped: too many at once" message="request refused" count=`) {
-		t.Error("the log does not say what it has left out")
-	}
 	record := auditOf(t, path)
 	if len(record) > n/5 || !slices.ContainsFunc(record, func(line string) bool { return strings.HasPrefix(line, "dropped") }) {
 		t.Errorf("the record has %d lines, the last %q", len(record), record[len(record)-1])

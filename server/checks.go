@@ -57,8 +57,6 @@ func (s *Server) checkHost(r *http.Request) *refusal {
 	if s.isOurHost(r) {
 		return nil
 	}
-	s.log.WarnContext(r.Context(), "request refused", slog.String("reason", "foreign host"),
-		slog.String("host", r.Host), slog.String("remote", r.RemoteAddr))
 	return refuse(http.StatusForbidden, "host %s is not served here (allowedHosts)", escape(r.Host)).noted(ForeignHost, r.Host)
 }
 
@@ -131,8 +129,6 @@ func (s *Server) checkOrigin(r *http.Request) *refusal {
 	if len(origins) == 0 || len(origins) == 1 && s.isOurOrigin(origins[0], r.Host) {
 		return nil
 	}
-	s.log.WarnContext(r.Context(), "request refused", slog.String("reason", "foreign origin"),
-		slog.Any("origin", origins), slog.String("remote", r.RemoteAddr))
 	all := strings.Join(origins, ", ")
 	return refuse(http.StatusForbidden, "origin %s may not call (allowedOrigins)", escape(all)).noted(ForeignOrigin, all)
 }

@@ -60,7 +60,8 @@ type Config struct {
 	// Observe is told of what happens at the edge before a Handler is reached.
 	// It is called on the goroutine that serves, concurrently, and must not
 	// block; so that nobody can tell by the time it takes whether a session is
-	// another's or none at all, it must do the same for both. nil is nobody.
+	// another's or none at all, it must do the same for both. nil is the Logger:
+	// requests of foreign pages as warnings, all else for debugging.
 	Observe func(context.Context, Event)
 
 	// Logger may be nil.
@@ -123,6 +124,9 @@ func (c Config) effective() Config {
 	c.WriteTimeout = limit(c.WriteTimeout, DefaultWriteTimeout, never)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Observe == nil {
+		c.Observe = logEvents(c.Logger)
 	}
 	l, t := &c.Limits, session.DefaultTableLimits()
 	l.RequestBody = limit(l.RequestBody, defaultBody, noCount)

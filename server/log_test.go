@@ -57,3 +57,35 @@ func TestWhatIsLoggedAsAnError(t *testing.T) {
 		})
 	}
 }
+
+// FAULTS 16: a page that may not call leaves one line, with what it sent made
+// harmless. Whoever watches for events has them, and the log need not.
+func TestForeignPagesLeaveOneLine(t *testing.T) {
+	watched := 0
+	watch := func(context.Context, server.Event) { watched++ }
+	for _, tt := range []struct {
+		name    string
+		header  headers
+		observe func(context.Context, server.Event)
+		lines   int
+		want    string
+	}{
+		{"host", headers{"Host": "evil.example"}, nil, 1, `level=WARN msg="request refused" event=foreign_host`},
+		{"null origin", headers{"Origin": "null"}, nil, 1, `event=foreign_origin principal="" remote=127.0.0.1`},
+		{"origin that would colour a terminal", headers{"Origin": "http://\u009b31m.example"}, nil, 1, `detail=http://\u009b31m.example`},
+		{"host, watched", headers{"Host": "evil.example"}, watch, 0, ""},
+		{"our own", headers{"Origin": "http://localhost"}, nil, 0, ""},
+	} {
+		var log strings.Builder // written by one goroutine, read after it has ended
+		cfg := server.Config{Observe: tt.observe, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		bubble(t, tools(nil), cfg, func(s *site) {
+			s.do(s.request(s.ctx(), "POST", raw("1", "ping", ""), tt.header))
+		})
+		if got := strings.Count(log.String(), "\n"); got != tt.lines || !strings.Contains(log.String(), tt.want) {
+			t.Errorf("%s: %d lines, want %d with %s\n%s", tt.name, got, tt.lines, tt.want, log.String())
+		}
+	}
+	if watched != 1 {
+		t.Errorf("%d events were told of, want 1", watched)
+	}
+}

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"unicode/utf8"
@@ -48,11 +49,24 @@ const detailBytes = 200
 // observe tells whoever watches. It is a call on the goroutine that serves, so
 // that nothing here is queued without a bound.
 func (s *Server) observe(ctx context.Context, e Event) {
-	if s.cfg.Observe == nil {
-		return
-	}
 	e.Detail = printable(e.Detail, detailBytes)
 	s.cfg.Observe(ctx, e)
+}
+
+// logEvents is who watches where nobody else does. A page that is refused is a
+// record of its own: it is an attack, or a setting that somebody looks for.
+func logEvents(logger *slog.Logger) func(context.Context, Event) {
+	return func(ctx context.Context, e Event) {
+		attrs := []slog.Attr{
+			slog.String("event", string(e.Kind)), slog.String("principal", e.Principal),
+			slog.String("remote", e.Remote), slog.String("session", e.Session), slog.String("detail", e.Detail),
+		}
+		if e.Kind == ForeignHost || e.Kind == ForeignOrigin {
+			logger.LogAttrs(ctx, slog.LevelWarn, "request refused", attrs...)
+			return
+		}
+		logger.LogAttrs(ctx, slog.LevelDebug, "edge event", attrs...)
+	}
 }
 
 // observeIn tells of something that came in a session.

@@ -174,7 +174,7 @@ func TestNothingIsCutWhereNothingRan(t *testing.T) {
 	t.Parallel()
 	var cfg signalbox.Config
 	cfg.Drain.Delay = time.Hour
-	for name := range strings.SplitSeq("abcdefghijklmnop", "") {
+	for name := range strings.SplitSeq("acdefghijklmnop", "") { // b is in this process
 		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: name, URL: "http://127.0.0.1:1/mcp"})
 	}
 	s, e := draining(t, idle(), cfg)
