@@ -20,7 +20,7 @@ func configKeys() []key[Config] {
 		field("allowedHosts", listOf(expanded()), func(c *Config) *[]string { return &c.AllowedHosts }, "",
 			"Values of the Host header that are served besides those of the listener itself, as host or host:port."),
 		field("allowedOrigins", listOf(expanded()), func(c *Config) *[]string { return &c.AllowedOrigins }, "",
-			"Values of the Origin header that are served besides those of the listener itself, such as https://app.example.com."),
+			"Origins of web pages that may call besides those of the listener itself, such as https://app.example.com."),
 		field("auth", object(authKeys(), nil), func(c *Config) *Auth { return &c.Auth }, "",
 			"Who may call. Without it everybody may who reaches the listener."),
 		field("allowUnauthenticated", boolean(), func(c *Config) *bool { return &c.AllowUnauthenticated }, "",
