@@ -8,7 +8,6 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/internal/observe"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -41,28 +40,40 @@ func isAudited(kind server.EventKind) bool {
 }
 
 // noteEvent counts an event, and records it where it concerns security. It waits
-// for nothing, whatever the event is: how long a refusal takes tells nobody which
-// of two it was.
+// for nothing. Of the two kinds that are one to the client it takes the same time:
+// how long a refusal takes tells nobody which of them it was.
 func (g *Gateway) noteEvent(ctx context.Context, e server.Event) {
 	g.metrics.Event(ctx, string(e.Kind))
-	if isAudited(e.Kind) {
-		g.audit.Record(ctx, observe.Entry{
-			Event: string(e.Kind), Principal: e.Principal, Remote: e.Remote, Session: e.Session, Detail: e.Detail,
-		})
+	switch {
+	case e.Kind == server.ForeignSession || e.Kind == server.UnknownSession:
+		g.audit.Consider(ctx, func() (observe.Entry, bool) { return entryOf(&e), isAudited(e.Kind) })
+	case isAudited(e.Kind):
+		g.audit.Record(ctx, entryOf(&e))
 	}
 }
 
+func entryOf(e *server.Event) observe.Entry {
+	return observe.Entry{Event: string(e.Kind), Principal: e.Principal, Remote: e.Remote, Session: e.Session, Detail: e.Detail}
+}
+
 // noteHidden records that a request asked for something by name that there is,
-// and that its caller is not to see.
-func (g *Gateway) noteHidden(ctx context.Context, v *view, req *mcp.Request, kind catalog.Kind, name string) {
-	if !v.catalog.Hides(kind, name) {
-		return
-	}
-	e := server.Event{Kind: hiddenItem, Principal: req.Principal, Detail: kind.String() + " " + quoteShort(name)}
+// and that its caller is not to see. Whether there is any is looked up when the
+// caller has been answered, or may have been.
+func (g *Gateway) noteHidden(ctx context.Context, v *view, req *mcp.Request, w wanted) {
+	e := server.Event{Kind: hiddenItem, Principal: req.Principal}
 	if req.Scope != nil {
 		e.Session = req.Scope.Key()
 	}
-	g.noteEvent(ctx, e)
+	ctx = context.WithoutCancel(ctx)
+	kind, name := w.kind, w.name // and not all of its parameters
+	g.audit.Consider(ctx, func() (observe.Entry, bool) {
+		if !v.catalog.Hides(kind, name) {
+			return observe.Entry{}, false
+		}
+		e.Detail = kind.String() + " " + quoteShort(name)
+		g.metrics.Event(ctx, string(e.Kind))
+		return entryOf(&e), true
+	})
 }
 
 // quoteShort returns a name from outside as a line of a record may hold it.

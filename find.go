@@ -42,7 +42,7 @@ func (g *Gateway) find(ctx context.Context, req *mcp.Request, w wanted) found {
 		f = g.await(ctx, w)
 	}
 	if f.entry == nil {
-		g.noteHidden(ctx, f.view, req, w.kind, w.name)
+		g.noteHidden(ctx, f.view, req, w)
 	}
 	return f
 }

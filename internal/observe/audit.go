@@ -42,7 +42,8 @@ const (
 
 // Audit records events, one line of JSON each, in a file, or where there is none
 // in the log. Its methods may be called concurrently, and wait for no disk: a
-// goroutine writes while there is something to write, and Close waits for it.
+// goroutine writes while there is something to write, another one judges while
+// there is something to judge, and Close waits for both.
 //
 // What cannot be written to the file goes to the log instead, with the reason,
 // and is counted: the gateway goes on. Events of one kind that are too many in
@@ -52,6 +53,7 @@ type Audit struct {
 	log    *slog.Logger
 	failed func() // an entry did not reach the file
 	meter  *meter[string]
+	asked  output // what may be an entry
 	out    output
 
 	file io.WriteCloser // nil is the log; belongs to who writes (output)
@@ -64,7 +66,8 @@ type Audit struct {
 func NewAudit(logger *slog.Logger, failed func()) *Audit {
 	a := &Audit{log: logger, failed: failed}
 	a.meter = newMeter(entriesPerSecond, kindsOfEntry, a.tell)
-	a.out.aside = true
+	a.asked.aside, a.out.aside = true, true
+	a.asked.lost = func(n int) { a.tell("any", n) }
 	a.out.lost = func(n int) { a.write(context.Background(), dropped("any", n)) }
 	return a
 }
@@ -93,12 +96,15 @@ func (a *Audit) Use(ctx context.Context, file *os.File) {
 
 func (a *Audit) use(ctx context.Context, next io.WriteCloser) {
 	ctx = context.WithoutCancel(ctx) // it is done whatever happens to who wants it
-	a.out.must(func() {
-		if a.file != nil {
-			a.complain(ctx, a.file.Close())
-		}
-		a.file, a.torn = next, endsTorn(next)
-	})
+	a.asked.behind(0, func() { a.out.must(func() { a.change(ctx, next) }) })
+}
+
+// change is a job of the output, and so is alone with the file.
+func (a *Audit) change(ctx context.Context, next io.WriteCloser) {
+	if a.file != nil {
+		a.complain(ctx, a.file.Close())
+	}
+	a.file, a.torn = next, endsTorn(next)
 }
 
 // endsTorn reports whether a file ends within a line: the disk was full, or the
@@ -126,21 +132,41 @@ func endsTorn(file io.WriteCloser) bool {
 // Record adds an entry, with the time of now where it has none. The context
 // carries values for the log and nothing else.
 func (a *Audit) Record(ctx context.Context, e Entry) {
-	now := time.Now()
 	if e.Time.IsZero() {
-		e.Time = now
+		e.Time = time.Now()
 	}
-	if a.meter.admit(e.Event, now) {
-		ctx = context.WithoutCancel(ctx)
+	ctx = context.WithoutCancel(ctx)
+	a.asked.behind(1, func() { a.record(ctx, e) })
+}
+
+func (a *Audit) record(ctx context.Context, e Entry) {
+	if a.meter.admit(e.Event, time.Now()) {
 		a.out.put(func() { a.write(ctx, e) })
 	}
+}
+
+// Consider records what may be no entry: judge makes it, and reports whether it is
+// one. That happens elsewhere and a moment later, so that it takes the caller the
+// same time whatever comes of it: how long a refusal takes must not tell two
+// reasons for it apart.
+func (a *Audit) Consider(ctx context.Context, judge func() (Entry, bool)) {
+	ctx = context.WithoutCancel(ctx)
+	now := time.Now()
+	a.asked.put(func() {
+		if e, ok := judge(); ok {
+			e.Time = now
+			a.record(ctx, e)
+		}
+	})
 }
 
 // Close records what is still to be told and lets go of the file. It waits until
 // that has happened, or until ctx ends. What is recorded later goes to the log.
 func (a *Audit) Close(ctx context.Context) {
+	a.asked.wait(ctx)
 	a.meter.report()
 	a.use(ctx, nil)
+	a.asked.wait(ctx) // it may have come behind something
 	a.out.wait(ctx)
 }
 

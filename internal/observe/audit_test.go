@@ -390,6 +390,51 @@ func TestAuditIsNotWaitedFor(t *testing.T) {
 	})
 }
 
+// What has to be judged is judged elsewhere: who brings it does not wait, whatever
+// comes of it. What is recorded after it stands after it, and so does a change of
+// the file.
+func TestAuditConsiders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _, failed := newAudit()
+		var first, second sink
+		a.use(t.Context(), &first)
+		began := time.Now()
+		judge := func(event string, isOne bool) func() (Entry, bool) {
+			return func() (Entry, bool) {
+				<-time.After(time.Second)
+				return Entry{Event: event}, isOne
+			}
+		}
+		a.Consider(t.Context(), judge("hidden", true))
+		a.Consider(t.Context(), judge("unknown", false))
+		a.Record(t.Context(), Entry{Event: "later"})
+		a.use(t.Context(), &second)
+		a.Consider(t.Context(), judge("last", true))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("to bring them took %v", took)
+		}
+		a.Close(t.Context())
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("to close took %v, want until all is judged", took)
+		}
+		for i, want := range [][]string{{"hidden", "later"}, {"last"}} {
+			var got []string
+			for _, e := range entries(t, []*sink{&first, &second}[i].bytes()) {
+				got = append(got, e.Event)
+				if !e.Time.Equal(began) {
+					t.Errorf("%s has the time %v, want that when it happened, %v", e.Event, e.Time, began)
+				}
+			}
+			if diff := cmp.Diff(got, want); diff != "" {
+				t.Errorf("file %d (-got +want):\n%s", i, diff)
+			}
+		}
+		if failed.Load() != 0 {
+			t.Errorf("%d failed", failed.Load())
+		}
+	})
+}
+
 // A disk that is stuck for good does not keep the gateway from ending, and the
 // entries that do not fit are counted by what is written next.
 func TestAuditOnAStuckDisk(t *testing.T) {

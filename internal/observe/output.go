@@ -44,6 +44,34 @@ func (o *output) putFor(n int, job func()) { o.enter(job, n) }
 // whoever brings them does.
 func (o *output) must(job func()) { o.enter(job, 0) }
 
+// behind runs a job here and now where nobody writes, and else has it run as put
+// or, where it is worth nothing, as must does: so that what was brought before it
+// comes before it.
+func (o *output) behind(worth int, job func()) {
+	if !o.joins(job, worth) {
+		job()
+	}
+}
+
+// joins leaves a job to who writes, and reports whether anybody does.
+func (o *output) joins(job func(), worth int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.busy != nil {
+		o.waitLocked(job, worth)
+	}
+	return o.busy != nil
+}
+
+// waitLocked has a job wait for its turn, or counts what it is worth.
+func (o *output) waitLocked(job func(), worth int) {
+	if worth > 0 && len(o.queue) >= maxQueue {
+		o.dropped += worth
+		return
+	}
+	o.queue = append(o.queue, job)
+}
+
 func (o *output) enter(job func(), worth int) {
 	mine := o.begin(job, worth)
 	switch {
@@ -68,15 +96,11 @@ func (o *output) run(job func(), mine chan struct{}) {
 func (o *output) begin(job func(), worth int) chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	switch {
-	case o.busy == nil:
+	if o.busy == nil {
 		o.busy = make(chan struct{})
 		return o.busy
-	case worth > 0 && len(o.queue) >= maxQueue:
-		o.dropped += worth
-	default:
-		o.queue = append(o.queue, job)
 	}
+	o.waitLocked(job, worth)
 	return nil
 }
 
