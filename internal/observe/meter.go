@@ -27,7 +27,18 @@ type meter[K comparable] struct {
 
 type bucket struct {
 	tokens  *rate.Limiter
-	dropped int // since the last report
+	latest  time.Time // that it was asked at
+	dropped int       // since the last report
+}
+
+// allow reports whether there is a token. Callers take the time before they wait
+// for the lock and do not get it in that order; a limiter that is asked at an
+// earlier time gives out the time until then once more.
+func (b *bucket) allow(now time.Time) bool {
+	if now.After(b.latest) {
+		b.latest = now
+	}
+	return b.tokens.AllowN(b.latest, 1)
 }
 
 // reportEvery is how often it is told what did not pass, while that goes on.
@@ -42,7 +53,7 @@ func (m *meter[K]) admit(key K, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key, b := m.bucketLocked(key, now)
-	if b.tokens.AllowN(now, 1) {
+	if b.allow(now) {
 		return true
 	}
 	if b.dropped == 0 {

@@ -218,3 +218,19 @@ func TestMeterConcurrently(t *testing.T) {
 		}
 	})
 }
+
+// Who comes late to the lock, with a time that is past, brings no tokens with it.
+func TestMeterOfTimesOutOfOrder(t *testing.T) {
+	var d told
+	m := newMeter(10, 4, d.tell)
+	now, passed := time.Now(), 0
+	for i := range 1000 {
+		if m.admit("k", now.Add(-time.Duration(i%2)*time.Second)) {
+			passed++
+		}
+	}
+	m.report()
+	if passed != 10 || d.all()["k"] != 990 {
+		t.Errorf("%d passed at one time and %d are told to have not; want 10 and 990", passed, d.all()["k"])
+	}
+}
