@@ -21,6 +21,7 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 		AllowedOrigins: cfg.AllowedOrigins,
 		Limits: server.Limits{
 			RequestBody:          l.RequestBody,
+			RequestHeaders:       int(l.RequestHeaders),
 			Depth:                l.Depth,
 			Members:              l.Members,
 			Batch:                l.Batch,

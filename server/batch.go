@@ -31,7 +31,7 @@ func (s *Server) legacyBatch(p *response, r *http.Request, principal string, bod
 	}
 	parts, err := mcp.SplitBatch(body, s.cfg.Limits.Batch, s.cfg.Limits.message())
 	if err != nil {
-		return refuseMessage(http.StatusBadRequest, mcp.ID{}, parseError(err))
+		return refuseParse(mcp.ID{}, err)
 	}
 	b := &batch{server: s, sess: sess, remote: r.RemoteAddr, out: newBundle()}
 	for _, part := range parts {

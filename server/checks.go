@@ -23,6 +23,7 @@ type check func(s *Server, r *http.Request) *refusal
 // learns nothing of what is served here.
 func entryChecks() []check {
 	return []check{
+		(*Server).checkHeaders,
 		(*Server).checkHost,
 		(*Server).checkOrigin,
 		(*Server).checkMethod,
@@ -34,6 +35,7 @@ func entryChecks() []check {
 // of its own.
 func guardChecks() []check {
 	return []check{
+		(*Server).checkHeaders,
 		(*Server).checkHost,
 		(*Server).checkOrigin,
 		(*Server).checkQuery,
@@ -47,6 +49,32 @@ func postChecks() []check {
 		(*Server).checkEncoding,
 		(*Server).checkAcceptBoth,
 		(*Server).checkLength,
+	}
+}
+
+// checkHeaders says which limit a header exceeds. What net/http itself reads at
+// most must be more than that, since it cuts the connection without a word of
+// ours. A header that only a credential makes too long is one that nobody has.
+func (s *Server) checkHeaders(r *http.Request) *refusal {
+	size, credential := len(r.Method)+len(r.RequestURI)+len(r.Host), 0
+	for name, values := range r.Header {
+		for _, v := range values {
+			size += len(name) + len(v) + len(": \r\n")
+		}
+	}
+	for _, v := range r.Header["Authorization"] {
+		credential += len(v)
+	}
+	most := s.cfg.Limits.RequestHeaders
+	switch {
+	case size <= most:
+		return nil
+	case size-credential <= most:
+		return refuse(http.StatusUnauthorized, "the credentials exceed %s (limits.requestHeaders)", bytesText(int64(most))).
+			with("WWW-Authenticate", bearer).noted(Unauthenticated, "limits.requestHeaders")
+	default:
+		return refuse(http.StatusRequestHeaderFieldsTooLarge, "the header exceeds %s (limits.requestHeaders)", bytesText(int64(most))).
+			noted(Limited, "limits.requestHeaders")
 	}
 }
 
@@ -296,5 +324,6 @@ func (s *Server) checkLength(r *http.Request) *refusal {
 }
 
 func (s *Server) refuseLength() *refusal {
-	return refuse(http.StatusRequestEntityTooLarge, "body exceeds %s (limits.requestBody)", bytesText(s.cfg.Limits.RequestBody))
+	return refuse(http.StatusRequestEntityTooLarge, "body exceeds %s (limits.requestBody)", bytesText(s.cfg.Limits.RequestBody)).
+		noted(Limited, "limits.requestBody")
 }

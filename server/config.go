@@ -86,6 +86,7 @@ const (
 // default, a negative one is no limit.
 type Limits struct {
 	RequestBody          int64         // bytes of a request, and of a line on stdio: 4 MiB
+	RequestHeaders       int           // bytes of a request's header: 64 KiB
 	Depth, Members       int           // of a message's JSON: 128 and 100,000
 	Batch                int           // messages in a batch (2025-03-26): 100
 	Sessions             int           // legacy sessions: 20,000
@@ -99,6 +100,7 @@ type Limits struct {
 
 const (
 	defaultBody  = 4 << 20
+	defaultHead  = 64 << 10
 	defaultBatch = 100
 
 	// defaultInFlight is generous, because everybody is one principal where
@@ -130,6 +132,7 @@ func (c Config) effective() Config {
 	}
 	l, t := &c.Limits, session.DefaultTableLimits()
 	l.RequestBody = limit(l.RequestBody, defaultBody, noCount)
+	l.RequestHeaders = limit(l.RequestHeaders, defaultHead, noCount)
 	l.Batch = limit(l.Batch, defaultBatch, noCount)
 	l.Sessions = limit(l.Sessions, t.Total, noCount)
 	l.SessionsPerPrincipal = limit(l.SessionsPerPrincipal, t.PerPrincipal, noCount)

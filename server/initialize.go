@@ -6,6 +6,8 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -42,12 +44,12 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 	return sess, session.Message{Head: mcp.AppendResult(nil, m.ID, result)}, nil
 }
 
-// keyBytes is how much of a session's id stands in logs: enough to tell sessions
-// apart, and so little that the rest cannot be guessed.
-const keyBytes = 8
-
-// scopeKey is what tells sessions apart in logs.
-func scopeKey(id string) string { return id[:keyBytes] }
+// scopeKey is what tells sessions apart in logs: the beginning of the id's SHA-256.
+// Whoever has an id finds its lines, and nobody finds a piece of an id in them.
+func scopeKey(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:4])
+}
 
 // discover asks the Handler what it is and says it as the revision of the client
 // does.

@@ -44,7 +44,7 @@ func (s *Server) refuseLookup(id mcp.ID, sent string, err error) *refusal {
 	if errors.Is(err, session.ErrForeign) {
 		kind = ForeignSession
 	}
-	no.noted(kind, "").event.Session = printable(sent[:min(len(sent), keyBytes)], detailBytes)
+	no.noted(kind, "").event.Session = scopeKey(sent)
 	return no
 }
 

@@ -107,3 +107,37 @@ func TestOtherErrorsNameNoLimit(t *testing.T) {
 		}
 	})
 }
+
+// DELIVERY 5.7: what is beyond a limit is told with its key, to the client and to
+// whoever watches. A credential that nobody has is no header that is too long.
+func TestLimitsOfRequests(t *testing.T) {
+	w := &watcher{}
+	cfg := server.Config{Observe: w.observe, Limits: server.Limits{RequestBody: 2000, RequestHeaders: 1000, Depth: 10, Members: 30}}
+	deep := raw("1", "tools/call", `{"x":`+strings.Repeat("[", 20)+strings.Repeat("]", 20)+"}")
+	tests := []struct {
+		name   string
+		body   string
+		header headers
+		status int
+		key    string
+		kind   server.EventKind
+	}{
+		{"body", strings.Repeat(" ", 2001), nil, 413, "limits.requestBody", server.Limited},
+		{"header", raw("1", "ping", ""), headers{"X-Mine": strings.Repeat("x", 1000)}, 431, "limits.requestHeaders", server.Limited},
+		{"many headers", raw("1", "ping", ""), headers{"X-A": strings.Repeat("x", 400), "X-B": strings.Repeat("x", 400), "X-C": strings.Repeat("x", 400)}, 431, "limits.requestHeaders", server.Limited},
+		{"token", raw("1", "ping", ""), headers{"Authorization": "Bearer " + strings.Repeat("x", 1000)}, 401, "limits.requestHeaders", server.Unauthenticated},
+		{"depth", deep, nil, 400, "limits.depth", server.Limited},
+	}
+	bubble(t, tools(nil), cfg, func(s *site) {
+		for _, tt := range tests {
+			r := s.post(tt.body, tt.header)
+			if r.status != tt.status || !strings.Contains(r.body, "("+tt.key+")") {
+				t.Errorf("%s: %d %s; want %d and (%s)", tt.name, r.status, r.body, tt.status, tt.key)
+			}
+			w.only(t, tt.name, server.Event{Kind: tt.kind, Remote: connection, Detail: tt.key})
+		}
+		if r := s.post(initialize, headers{"X-Mine": strings.Repeat("x", 600)}); r.status != 200 {
+			t.Errorf("below the limit: %d %s", r.status, r.body)
+		}
+	})
+}

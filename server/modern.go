@@ -57,7 +57,7 @@ func modernRequest(m *mcp.Message, principal string) (*mcp.Request, *mcp.Error) 
 		return nil, err
 	}
 	if isRemoved(m.Method) {
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist in %s; this endpoint serves it to clients of %s and before",
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist in %s; it belongs to %s and before",
 			m.Method, version, mcp.LatestLegacy)
 	}
 	return &mcp.Request{
@@ -74,7 +74,8 @@ func modernRequest(m *mcp.Message, principal string) (*mcp.Request, *mcp.Error) 
 	}, nil
 }
 
-// missingMeta returns the key that a request must have and has not.
+// missingMeta returns the key that a request must have and has not; one of
+// another type says nothing, as one that is not there.
 func missingMeta(m *mcp.Message) string {
 	if raw := m.Params.Raw(mcp.MetaVersion); len(raw) == 0 || raw[0] != '"' {
 		return mcp.MetaVersion.Key()
@@ -92,14 +93,20 @@ func modernVersion(m *mcp.Message) (mcp.Version, *mcp.Error) {
 	if v := mcp.Version(text); slices.Contains(mcp.ModernVersions(), v) {
 		return v, nil
 	}
+	return "", unsupportedVersion(text)
+}
+
+// unsupportedVersion is the error for a revision that nobody here speaks, or not
+// like that.
+func unsupportedVersion(text string) *mcp.Error {
 	data := append([]byte(`{"supported":`), versionsJSON()...)
 	data = append(data, `,"requested":`...)
 	data = append(mcp.AppendString(data, text), '}')
-	return "", &mcp.Error{
-		Code:    mcp.CodeUnsupportedVersion,
-		Message: "unsupported protocol version " + escape(text),
-		Data:    data,
+	message := "unsupported protocol version " + escape(text)
+	if mcp.Version(text).Era() == mcp.EraLegacy {
+		message = escape(text) + " is not spoken request by request; begin with initialize"
 	}
+	return &mcp.Error{Code: mcp.CodeUnsupportedVersion, Message: message, Data: data}
 }
 
 // modernLevel reads the level that one request asks for. None is not the lowest

@@ -60,10 +60,15 @@ func refusalStatus(err *mcp.Error) int {
 // modernHTTPRequest holds the headers against the body. What is missing in the
 // body comes first, then what differs, then what is not served.
 func (s *Server) modernHTTPRequest(r *http.Request, m *mcp.Message, principal string) (*mcp.Request, *mcp.Error) {
-	if missing := missingMeta(m); missing == "" {
+	named := r.Header.Get(versionHeader)
+	switch missing := missingMeta(m); {
+	case missing == "":
 		if err := checkMirror(r.Header, m); err != nil {
 			return nil, err
 		}
+	case !m.Params.Has(mcp.MetaVersion) && named != "" && mcp.Version(named).Era() == mcp.EraUnknown:
+		// What else such a revision has in its requests is not for us to say.
+		return nil, unsupportedVersion(named)
 	}
 	req, err := modernRequest(m, principal)
 	if err != nil {

@@ -73,6 +73,10 @@ func TestModernRefusals(t *testing.T) {
 			want: wireError("1", "-32602", `params.name must be a string`)},
 
 		{name: "unknown version", body: raw("1", "tools/call", only(v(`"1900-01-01"`), c)), header: hv("MCP-Protocol-Version", "1900-01-01"), status: 400, want: unsupported},
+		{name: "unknown version, in the header alone", body: raw("1", "tools/list", ""), header: headers{"MCP-Protocol-Version": "zzz"}, status: 400,
+			want: strings.ReplaceAll(unsupported, "1900-01-01", "zzz")},
+		{name: "a version that begins with initialize", body: raw("1", "tools/call", only(v(`"2025-11-25"`), c)), header: hv("MCP-Protocol-Version", "2025-11-25"), status: 400,
+			want: strings.ReplaceAll(strings.Replace(unsupported, `unsupported protocol version \"1900-01-01\"`, `\"2025-11-25\" is not spoken request by request; begin with initialize`, 1), "1900-01-01", "2025-11-25")},
 		{name: "log level", body: raw("1", "tools/call", only(v(`"2026-07-28"`), c, `"io.modelcontextprotocol/logLevel":"loud"`)), header: h, status: 400,
 			want: wireError("1", "-32602", `unknown log level "loud" in _meta`)},
 		{name: "log level that is no text", body: raw("1", "tools/call", only(v(`"2026-07-28"`), c, `"io.modelcontextprotocol/logLevel":7`)), header: h, status: 400,
@@ -81,7 +85,7 @@ func TestModernRefusals(t *testing.T) {
 	}
 	for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
 		tests = append(tests, refusalCase{name: method, body: modern("1", method, ""), header: modernHeaders(method, ""), status: 404,
-			want: wireError("1", "-32601", fmt.Sprintf("method %q does not exist in 2026-07-28; this endpoint serves it to clients of 2025-11-25 and before", method))})
+			want: wireError("1", "-32601", fmt.Sprintf("method %q does not exist in 2026-07-28; it belongs to 2025-11-25 and before", method))})
 	}
 	tests = append(tests, refusalCase{name: "unknown method", body: modern("1", "no/such", ""), header: modernHeaders("no/such", ""), status: 404,
 		want: wireError("1", "-32601", `unknown method "no/such"`)})

@@ -16,6 +16,6 @@ func askModern(req *mcp.Request) (*mcp.Result, error) {
 	return nil, &mcp.Fault{
 		Code: mcp.CodeUnsupported,
 		Message: req.Method + " cannot be put to a client of " + string(mcp.V20260728) +
-			" while the server behind speaks an earlier revision",
+			" yet; one of " + string(mcp.LatestLegacy) + " can be asked",
 	}
 }

@@ -74,6 +74,16 @@ func parseError(err error) *mcp.Error {
 	return wire
 }
 
+// refuseParse returns the refusal of bytes that are no message, or one that is
+// beyond a limit.
+func refuseParse(id mcp.ID, err error) *refusal {
+	no := refuseMessage(http.StatusBadRequest, id, parseError(err))
+	if pe, ok := errors.AsType[*mcp.ParseError](err); ok && limitOf(pe) != "" {
+		return no.noted(Limited, "limits."+limitOf(pe))
+	}
+	return no
+}
+
 // limitOf returns the key of the limit that a message exceeds, "" where it is none
 // of ours: the parser knows limits, and nothing of how a configuration names them.
 func limitOf(pe *mcp.ParseError) string {

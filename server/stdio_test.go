@@ -141,7 +141,7 @@ func TestStdioRefusals(t *testing.T) {
 		{"batch", `[` + raw("1", "ping", "") + `]`, invalid("batches were removed in 2025-06-18")},
 		{"modern without version", raw("1", "server/discover", `{}`), wireError("1", "-32602", `params._meta lacks "io.modelcontextprotocol/protocolVersion"; each request names it`)},
 		{"modern unknown method", modern("1", "no/such", ""), wireError("1", "-32601", `unknown method "no/such"`)},
-		{"modern ping", modern("1", "ping", ""), wireError("1", "-32601", `method "ping" does not exist in 2026-07-28; this endpoint serves it to clients of 2025-11-25 and before`)},
+		{"modern ping", modern("1", "ping", ""), wireError("1", "-32601", `method "ping" does not exist in 2026-07-28; it belongs to 2025-11-25 and before`)},
 		{"ping before initialize", raw("1", "ping", ""), `{"jsonrpc":"2.0","id":1,"result":{}}`},
 	}
 	pipesGated(t, server.Config{Limits: server.Limits{RequestBody: 2 << 10}}, func(c *console, _ *gate) {

@@ -71,7 +71,7 @@ func (s *Server) post(p *response, r *http.Request, principal string) *refusal {
 	}
 	m, err := mcp.Parse(body, s.cfg.Limits.message())
 	if err != nil {
-		return refuseMessage(http.StatusBadRequest, m.ID, parseError(err))
+		return refuseParse(m.ID, err)
 	}
 	if isModern(&m, r.Header) {
 		return s.modernPost(p, r, principal, &m)

@@ -54,7 +54,8 @@ func listen(ctx context.Context, cfg *signalbox.Config) (*endpoint, error) {
 		ended:    make(chan error, 1),
 		server: &http.Server{
 			ReadHeaderTimeout: cfg.Limits.HeaderRead,
-			MaxHeaderBytes:    int(cfg.Limits.RequestHeaders),
+			// Beyond the limit the gateway says so; beyond twice that net/http hangs up.
+			MaxHeaderBytes: int(2 * cfg.Limits.RequestHeaders),
 			IdleTimeout:       idleTimeout,
 			// No time limit on a whole request or answer: a call may take an hour,
 			// and its stream is as long as that. The gateway bounds the parts.
