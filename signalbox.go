@@ -44,7 +44,8 @@ type Options struct {
 	Grace time.Duration
 
 	// Logger may be nil. The Gateway bounds what it writes to it, so that nobody
-	// from outside can flood it, and counts the records that it leaves out.
+	// from outside can flood it, and counts the records that it leaves out. It
+	// does so on a goroutine of its own: nothing waits for a log that is not taken.
 	Logger *slog.Logger
 }
 

@@ -66,7 +66,6 @@ type Audit struct {
 func NewAudit(logger *slog.Logger, failed func()) *Audit {
 	a := &Audit{log: logger, failed: failed}
 	a.meter = newMeter(entriesPerSecond, kindsOfEntry, a.tell)
-	a.asked.aside, a.out.aside = true, true
 	a.asked.lost = func(n int) { a.tell("any", n) }
 	a.out.lost = func(n int) { a.write(context.Background(), dropped("any", n)) }
 	return a

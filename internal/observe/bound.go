@@ -25,8 +25,8 @@ const (
 // event another.
 func isSubject(a slog.Attr) bool { return a.Key == "backend" || a.Key == "event" }
 
-// Bounded is a [slog.Handler] around another that nobody can flood, and that is
-// never waited for by more than one. Its methods may be called concurrently.
+// Bounded is a [slog.Handler] around another that nobody can flood, and that nobody
+// waits for. Its methods may be called concurrently.
 //
 // Of the records of one level, message and backend, or event, so many pass in a
 // second as a person could want; the others are counted, and one record a second
@@ -34,8 +34,8 @@ func isSubject(a slog.Attr) bool { return a.Key == "backend" || a.Key == "event"
 // because nobody reads what it writes, a bounded number of records waits, and
 // the rest is counted too.
 //
-// A record may be written by another goroutine than the one that logged it, and
-// a moment later; what it holds must not change.
+// A record is written by another goroutine than the one that logged it, and a
+// moment later; what it holds must not change.
 type Bounded struct {
 	inner   slog.Handler // with the attributes and groups of its logger
 	subject string       // among those attributes

@@ -128,6 +128,7 @@ func TestBoundIsNotFooledByVariety(t *testing.T) {
 	for i := range 1000 {
 		log.With(slog.Int("remote", i)).Info("request refused", slog.Int("host", i))
 	}
+	bound.out.wait(t.Context())
 	if got := b.count("request refused"); got > recordsPerSecond+recordsPerSecond/5 {
 		t.Errorf("%d records, want about %d", got, recordsPerSecond)
 	}
@@ -177,9 +178,13 @@ func TestBoundKeepsRecords(t *testing.T) {
 			}
 			return a
 		}})
-		log := slog.New(wrap(h)).With(slog.Int("a", 1)).WithGroup("g").With(slog.Int("b", 2))
+		wrapped := wrap(h)
+		log := slog.New(wrapped).With(slog.Int("a", 1)).WithGroup("g").With(slog.Int("b", 2))
 		log.Debug("not of this level")
 		log.Info("it", slog.Any("c", []string{"x"}), slog.Group("h", slog.Int("d", 4)), slog.Any("err", errors.New("no")))
+		if bound, ok := wrapped.(*Bounded); ok {
+			bound.Flush(t.Context())
+		}
 		return b.lines()
 	}
 	plain := record(func(h slog.Handler) slog.Handler { return h })
@@ -208,13 +213,9 @@ func TestBoundOnABlockedPipe(t *testing.T) {
 		pipe := &gate{Handler: b.handler(), open: make(chan struct{})}
 		bound := Bound(pipe)
 		log := slog.New(bound)
-		stuck := make(chan struct{})
-		go func() { // ends when the pipe is read
-			defer close(stuck)
-			log.Error("the first")
-		}()
-		synctest.Wait()
 		began := time.Now()
+		log.Error("the first") // who logs it is held up no more than the others
+		synctest.Wait()
 		const over = 7
 		for range maxQueue + over {
 			log.Error("later")
@@ -226,7 +227,7 @@ func TestBoundOnABlockedPipe(t *testing.T) {
 			t.Errorf("it took %v to log and flush, want no more than the flush may", took)
 		}
 		close(pipe.open)
-		<-stuck
+		bound.Flush(t.Context())
 		if first, later := b.count("the first"), b.count("msg=later"); first != 1 || later != maxQueue {
 			t.Errorf("%d and %d records, want 1 and %d", first, later, maxQueue)
 		}
@@ -247,7 +248,9 @@ func TestBoundKeepsWhatTheContextCarries(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
 	cancel()
-	slog.New(Bound(h)).InfoContext(ctx, "x")
+	bound := Bound(h)
+	slog.New(bound).InfoContext(ctx, "x")
+	bound.Flush(t.Context())
 	if got != "trace" || ended != nil {
 		t.Errorf("the handler sees %v, %v; want the value and no end", got, ended)
 	}

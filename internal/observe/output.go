@@ -8,18 +8,14 @@ import (
 	"sync"
 )
 
-// output runs jobs one after another, in the order in which they came: whoever
-// brings a job while nobody writes runs it, and those that come meanwhile. A job
-// that does not return (a pipe that nobody reads) so holds up one caller and no
-// other; what the queue cannot take is dropped, and counted.
+// output runs jobs one after another, in the order in which they came. A goroutine
+// does, which is there as long as there are any: who brings a job is held up by
+// none, be it one that does not return (a pipe that nobody reads), and cannot tell
+// by the time it takes that something was written. What the queue cannot take is
+// dropped, and counted.
 //
 // The zero value is ready, but for lost.
 type output struct {
-	// aside has the jobs run by a goroutine, which ends when there are none left,
-	// so that no caller is held up at all, and none can tell by the time it takes
-	// that something was written.
-	aside bool
-
 	// lost is told of what was dropped as soon as something can be written
 	// again. It runs as a job does.
 	lost func(n int)
@@ -27,14 +23,14 @@ type output struct {
 	mu      sync.Mutex
 	queue   []func()
 	dropped int
-	busy    chan struct{} // closed by who writes, at the end; nil while nobody does
+	busy    chan struct{} // closed when the goroutine ends; nil while there is none
 }
 
 // maxQueue is how many jobs may wait for a writer that is stuck: some seconds of
 // a lively log, and a few hundred kilobytes.
 const maxQueue = 1024
 
-// put has a job run. It returns before that where another caller is writing.
+// put has a job run. It does not wait for that.
 func (o *output) put(job func()) { o.putFor(1, job) }
 
 // putFor is put for a job that stands for n things: so many are lost with it.
@@ -73,38 +69,32 @@ func (o *output) waitLocked(job func(), worth int) {
 }
 
 func (o *output) enter(job func(), worth int) {
-	mine := o.begin(job, worth)
-	switch {
-	case mine == nil:
-	case o.aside:
-		go o.run(job, mine) // ends with the queue; wait waits for it
-	default:
-		o.run(job, mine)
+	if o.begin(job, worth) {
+		go o.run(job) // ends with the queue; wait waits for it
 	}
 }
 
-func (o *output) run(job func(), mine chan struct{}) {
-	defer o.end(mine)
+func (o *output) run(job func()) {
 	for job != nil {
 		job()
 		job = o.next()
 	}
 }
 
-// begin makes the caller the writer and returns the sign of that, or leaves the
-// job to who is, and returns nil. A job that is worth nothing is never dropped.
-func (o *output) begin(job func(), worth int) chan struct{} {
+// begin reports whether the job needs a goroutine, or leaves it to the one that is
+// there. A job that is worth nothing is never dropped.
+func (o *output) begin(job func(), worth int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.busy == nil {
 		o.busy = make(chan struct{})
-		return o.busy
+		return true
 	}
 	o.waitLocked(job, worth)
-	return nil
+	return false
 }
 
-// next returns the next job; with nil the caller is no longer the writer.
+// next returns the next job; with nil the goroutine is no longer there for any.
 func (o *output) next() func() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,16 +110,6 @@ func (o *output) next() func() {
 	job := o.queue[0]
 	o.queue = o.queue[1:]
 	return job
-}
-
-// end lets others write where a job has panicked: then who wrote still does.
-func (o *output) end(mine chan struct{}) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.busy == mine {
-		close(mine)
-		o.busy = nil
-	}
 }
 
 // wait returns when nobody writes, or when ctx ends.
