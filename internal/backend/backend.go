@@ -11,6 +11,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -36,6 +37,10 @@ type Config struct {
 	// Zero is DefaultIdle and DefaultMax; negative is no limit.
 	Idle, Max time.Duration
 
+	// MaxKey names what Max was configured by, for the error of a call that it
+	// ended. "" is DefaultMaxKey.
+	MaxKey string
+
 	// MaxItems and MaxPages bound each list. Zero is DefaultMaxItems and
 	// DefaultMaxPages; negative is no limit.
 	MaxItems, MaxPages int
@@ -53,6 +58,7 @@ const (
 	DefaultMax      = 10 * time.Minute
 	DefaultMaxItems = 2000
 	DefaultMaxPages = 200
+	DefaultMaxKey   = "limits.callMax"
 )
 
 // Backend is one backend. Its methods may be called concurrently.
@@ -76,6 +82,7 @@ func New(cfg Config) *Backend {
 		nudge:   make(chan struct{}, 1),
 		settled: make(chan struct{}),
 	}
+	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
 	b.cfg.Handler = guard{Handler: cfg.Handler, name: cfg.Name, log: b.log}
 	b.offer.Store(&Offer{State: Starting})
 	return b
@@ -123,7 +130,7 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if _, answered := err.(*mcp.Error); answered { //nolint:errorlint // only the backend's own word
 		return nil, err
 	}
-	if late := watch.expired(); late != "" {
+	if late := watch.expired(b.cfg.MaxKey); late != "" {
 		return nil, &mcp.Fault{Code: mcp.CodeDeadline, Outcome: outcome(err), Backend: b.cfg.Name, Message: late, Cause: err}
 	}
 	b.noteFailure(err)

@@ -97,8 +97,9 @@ func (d *deadline) fire(cause error) bool {
 	return true
 }
 
-// expired says in words which limit ended the call, or "".
-func (d *deadline) expired() string {
+// expired says in words which limit ended the call, or "". maxKey names the
+// maximum, which an operator sets in more than one place.
+func (d *deadline) expired(maxKey string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -107,7 +108,7 @@ func (d *deadline) expired() string {
 	case errors.Is(d.cause, errIdle):
 		return fmt.Sprintf("no answer and no sign of life for %v (limits.callIdle)", d.idle)
 	default:
-		return fmt.Sprintf("no answer within %v (limits.callMax)", d.max)
+		return fmt.Sprintf("no answer within %v (%s)", d.max, maxKey)
 	}
 }
 

@@ -89,6 +89,23 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
+// The error of a call that took too long names what decides how long it may take.
+func TestDeadlineNamesItsKey(t *testing.T) {
+	for key, want := range map[string]string{"": "no answer within 1s (limits.callMax)", "timeout": "no answer within 1s (timeout)"} {
+		t.Run(key, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(false)
+				s.onCall = func(ctx context.Context, _ mcp.Caller) { <-ctx.Done() }
+				b := New(Config{Name: "shelf", Handler: s, Max: time.Second, MaxKey: key})
+				_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{})
+				if f, ok := errors.AsType[*mcp.Fault](err); !ok || f.Message != want {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			})
+		})
+	}
+}
+
 func TestDeadlineBeforeTheCallWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waiting := mcp.HandlerFunc(func(ctx context.Context, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {

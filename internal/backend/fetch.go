@@ -60,7 +60,7 @@ func (f *fetcher) serve(ctx context.Context, method string, params []byte) (*mcp
 	defer watch.stop()
 	res, err := f.cfg.Handler.Serve(ctx, f.request(method, params), watch)
 	if err != nil {
-		if late := watch.expired(); late != "" {
+		if late := watch.expired(f.cfg.MaxKey); late != "" {
 			return nil, &mcp.Fault{Code: mcp.CodeDeadline, Backend: f.cfg.Name, Message: method + ": " + late, Cause: err}
 		}
 		return nil, fmt.Errorf("%s: %w", method, err)
