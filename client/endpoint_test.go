@@ -62,7 +62,7 @@ func TestOwnTransport(t *testing.T) {
 		{"nobody listens", "http://" + gone.Addr().String(), "connection refused", 0},
 		{"unknown authority", secure.URL, "is signed by an unknown authority", 0},
 		{"no TLS", strings.Replace(plain.URL, "http:", "https:", 1), "it does not speak TLS", 0},
-		{"no answer to TLS", "https://" + silent.Addr().String(), "no connection in time", 50 * time.Millisecond},
+		{"no answer to TLS", "https://" + silent.Addr().String(), "no connection in time (limits.connect)", 50 * time.Millisecond},
 		{"no such scheme", "gopher://127.0.0.1/", "no connection", 0},
 		{"no URL", "http://%zz/", "its URL is not usable", 0},
 	} {

@@ -63,7 +63,7 @@ func dialReason(err error) string {
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
 		return "its host is unreachable"
 	case errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
-		return "no connection in time"
+		return "no connection in time (limits.connect)"
 	default:
 		return "no connection"
 	}
