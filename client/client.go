@@ -240,7 +240,10 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	select {
 	case <-c.drain():
 	case <-ctx.Done():
-		err = ctx.Err()
+		// Both may be so, and then nothing was cut.
+		if !isClosed(c.drain()) {
+			err = ctx.Err()
+		}
 	}
 	if cerr := c.Close(); err == nil {
 		err = cerr

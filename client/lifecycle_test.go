@@ -185,3 +185,15 @@ func TestM164ConnectionsOfManyClients(t *testing.T) {
 type keepIdle struct{ rt http.RoundTripper }
 
 func (k keepIdle) RoundTrip(r *http.Request) (*http.Response, error) { return k.rt.RoundTrip(r) }
+
+// A client that serves nobody is shut down without an error, however late it is.
+func TestShutdownOfAnIdleClientThatIsLate(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 { // either of the two would be found by chance
+		c := dialHTTP(t, newStation(), client.Config{})
+		if err := c.Shutdown(ctx); err != nil {
+			t.Fatalf("Shutdown: %v", err)
+		}
+	}
+}

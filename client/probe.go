@@ -134,7 +134,11 @@ func (s *setup) conclude(res *mcp.Result, err error) (finding, error) {
 	if err == nil {
 		return s.concludeVersions(versionsIn(res.Raw(mcp.FieldSupportedVersions)), nil)
 	}
+	// A Fault comes before the Error that caused it, as in [mcp.ToWire]: the cause may
+	// be the answer to another message than the probe.
+	f, isFault := errors.AsType[*mcp.Fault](err)
 	wire, isWire := errors.AsType[*mcp.Error](err)
+	isWire = isWire && !isFault
 	switch {
 	case isWire && wire.Code == mcp.CodeUnsupportedVersion:
 		return s.concludeVersions(supportedIn(wire), err)
@@ -143,7 +147,6 @@ func (s *setup) conclude(res *mcp.Result, err error) (finding, error) {
 	case isWire:
 		return isLegacy, nil
 	}
-	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch r, refused := errors.AsType[*refusal](err); {
 	case refused && isFault && (r.status == 429 || r.status == 503):
 		return isNeither, &rejected{why: busy, err: notYet(f)}

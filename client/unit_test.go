@@ -123,16 +123,32 @@ func TestDialReasonTLS(t *testing.T) {
 	}
 	tests := map[string]error{
 		`("CN=a\x1b[2J") is not valid now: it is from 1970-01-01 to 2026-01-02`: &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: expired, Reason: x509.Expired}},
-		`for another host than "x"`: x509.HostnameError{Certificate: expired, Host: "x"},
-		"unknown authority":         &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
-		"not acceptable":            &tls.CertificateVerificationError{Err: errors.New("odd")},
-		"does not speak TLS":        tls.RecordHeaderError{},
-		"it does not speak TLS":     http.ErrSchemeMismatch,
-		"no connection in time":     context.DeadlineExceeded,
+		`for another host than "x"`:              x509.HostnameError{Certificate: expired, Host: "x"},
+		"unknown authority":                      &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
+		"not acceptable":                         &tls.CertificateVerificationError{Err: errors.New("odd")},
+		"does not speak TLS":                     tls.RecordHeaderError{},
+		"it does not speak TLS":                  http.ErrSchemeMismatch,
+		"no connection in time (limits.connect)": context.DeadlineExceeded,
 	}
 	for want, err := range tests {
 		if got := dialReason(fmt.Errorf("dial: %w", err)); !strings.Contains(got, want) {
 			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
+}
+
+// What caused a failure of ours is not what the server has said to the probe.
+func TestConcludeLooksForTheFaultFirst(t *testing.T) {
+	s := newSetup(Config{Name: "b"})
+	for _, cause := range []*mcp.Error{{Code: mcp.CodeHeaderMismatch}, {Code: mcp.CodeMissingCapability}, {Code: mcp.CodeUnsupportedVersion}, {Code: mcp.CodeMethodNotFound}} {
+		fault := s.unavailable(cause, "it could not be reached")
+		for _, err := range []error{fault, &rejected{why: busy, err: fault}} {
+			if got, gotErr := s.conclude(nil, err); got != isNeither || !errors.Is(gotErr, fault) {
+				t.Errorf("code %d: finding %d, error %v, want neither and the fault", cause.Code, got, gotErr)
+			}
+		}
+		if got, _ := s.conclude(nil, cause); got == isNeither {
+			t.Errorf("code %d: the server's own word says nothing", cause.Code)
 		}
 	}
 }
