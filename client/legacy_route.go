@@ -56,6 +56,12 @@ func (s *legacySession) routeAsk(m *mcp.Message) {
 // on a stream that all calls share it is the one under way, if there is one alone.
 // Among several it would be a guess, and in a session of several clients a late
 // message of a call that was given up could reach another client.
+//
+// In a session of one client it is the only one still then. Most servers stop when
+// they are told to, and do not say that they have, so that nobody could tell for how
+// long to wait: a line too many in a call of the same client is a small harm, and
+// the logs of all its next calls, which a client without a listening stream would
+// not get at all, are not. On a modern pipe it is the same (hearing.addressee).
 func (s *legacySession) onlyCall() *session.Call {
 	if !s.addr.onlyCall || s.addr.shared && s.abandoned.lately() {
 		return nil
@@ -91,8 +97,7 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 // routeOther hands on what has no address of its own: log messages, the state of
 // a task, the end of an elicitation.
 func (s *legacySession) routeOther(m *mcp.Message) {
-	// What is not asked but told is nobody's rather than another call's.
-	if call := s.onlyCall(); call != nil && !s.abandoned.lately() && call.Push(m) == session.Taken {
+	if call := s.onlyCall(); call != nil && call.Push(m) == session.Taken {
 		return
 	}
 	if s.addr.unrelated != nil {

@@ -216,27 +216,52 @@ func TestI22NothingOfAnAbandonedCallCrosses(t *testing.T) {
 	}
 }
 
-// In a session of one client, what a server still says of a call that was given up
-// is told outside of the calls that go on (M186).
-func TestM186LateLogIsNoOtherCalls(t *testing.T) {
+// In a session of one client, the only call is told what names none, also after
+// another one was given up: there is nobody else whom the message could be for, and
+// a client without a listening stream would hear nothing.
+func TestLogsAfterACallWasGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		lines := make(chan *zoo.Line, 1)
 		s := &zoo.Lines{On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { lines <- x }}}
 		c, _ := dialLines(t, s, client.Config{})
-		unrelated, rec := &recorder{}, &recorder{}
+		unrelated := &recorder{}
+		scope := mcp.NewScope("s", unrelated)
+		defer scope.End()
+		a := launch(t, c, in(scope, echo(t)), &recorder{})
+		<-lines
+		a.cancel()
+		<-a.done
+		for _, pause := range []time.Duration{0, time.Second, time.Hour} {
+			time.Sleep(pause)
+			rec := &recorder{}
+			b := launch(t, c, in(scope, echo(t)), rec)
+			line := <-lines
+			line.Send(theLog)
+			line.Polite()
+			b.wantResult(t, `{"content":[]}`)
+			wantStrings(t, "the call is told", rec.notifications(), []string{`message {"level":"info","data":1}`})
+		}
+		synctest.Wait()
+		wantStrings(t, "outside of calls", unrelated.notifications(), nil)
+	})
+}
+
+// Where nothing is under way, what a server still says of a call that was given up
+// is told outside of calls.
+func TestLateLogOfACallThatWasGivenUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		lines := make(chan *zoo.Line, 1)
+		s := &zoo.Lines{On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { lines <- x }}}
+		c, _ := dialLines(t, s, client.Config{})
+		unrelated := &recorder{}
 		scope := mcp.NewScope("s", unrelated)
 		defer scope.End()
 		a := launch(t, c, in(scope, echo(t)), &recorder{})
 		late := <-lines
 		a.cancel()
 		<-a.done
-		b := launch(t, c, in(scope, echo(t)), rec)
-		line := <-lines
 		late.Send(theLog)
-		line.Polite()
-		b.wantResult(t, `{"content":[]}`)
 		synctest.Wait()
-		wantStrings(t, "the other call is told", rec.notifications(), nil)
 		wantStrings(t, "outside of calls", unrelated.notifications(), []string{`message {"level":"info","data":1}`})
 	})
 }
