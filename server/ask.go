@@ -55,13 +55,8 @@ func (s *Server) withdraw(ctx context.Context, stream *session.Stream, a *sessio
 	if !stream.Withdraw(a, context.Cause(ctx)) {
 		return
 	}
-	params := append([]byte(`{"requestId":`), a.ID().String()...)
-	params = append(params, '}')
 	// Dropped where there is no room: the client's answer is ignored anyway.
-	_, _ = stream.Append(session.Message{
-		Class: session.Log,
-		Head:  mcp.AppendNotification(nil, "notifications/cancelled", params),
-	})
+	_, _ = stream.Append(a.Withdrawal())
 }
 
 // askFault returns what the asker is told of a question without an answer: why

@@ -4,6 +4,8 @@
 package session
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -25,6 +27,7 @@ type core struct {
 // arrives. It ends with the answer, or with what it was asked in.
 type Ask struct {
 	id     mcp.ID
+	serial uint64 // of the asks of a session
 	stream *Stream
 	done   chan struct{}
 
@@ -57,7 +60,7 @@ func (s *Stream) Ask(method string, params []byte) (*Ask, error) {
 		return nil, ErrTooMany
 	}
 	c.lastAsk++
-	a := &Ask{id: mcp.NumberID(c.lastAsk), stream: s, done: make(chan struct{})}
+	a := &Ask{id: mcp.NumberID(c.lastAsk), serial: c.lastAsk, stream: s, done: make(chan struct{})}
 	if c.asks == nil {
 		c.asks = make(map[mcp.ID]*Ask, 1)
 	}
@@ -119,11 +122,25 @@ func (c *core) endAskLocked(a *Ask, end Terminal) {
 	close(a.done)
 }
 
-// endAsksLocked ends the asks of one stream.
-func (c *core) endAsksLocked(s *Stream, err error) {
+// endAsksLocked ends the asks of one stream and returns those that the client
+// has, in the order in which they were asked.
+func (c *core) endAsksLocked(s *Stream, err error) []*Ask {
+	var open []*Ask
 	for _, a := range c.asks {
 		if a.stream == s {
-			c.endAskLocked(a, Terminal{Err: err})
+			open = append(open, a)
 		}
 	}
+	slices.SortFunc(open, func(a, b *Ask) int { return cmp.Compare(a.serial, b.serial) })
+	for _, a := range open {
+		c.endAskLocked(a, Terminal{Err: err})
+	}
+	return slices.DeleteFunc(open, func(a *Ask) bool { return !a.taken })
+}
+
+// Withdrawal is the message by which a client learns that a question it has is
+// not to be answered any more (2025-11-25, basic/utilities/cancellation).
+func (a *Ask) Withdrawal() Message {
+	params := append([]byte(`{"requestId":`), a.id.String()...)
+	return Message{Class: Log, Head: mcp.AppendNotification(nil, "notifications/cancelled", append(params, '}'))}
 }

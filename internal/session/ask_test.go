@@ -5,6 +5,8 @@ package session_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -93,27 +95,36 @@ func TestAnswerBeforeTheAskIsSentIsAStray(t *testing.T) {
 	}
 }
 
+// A client closes the questions that it has before it learns how the request
+// ended. One that cancelled the request knows already, and hears nothing more.
 func TestAskEndsWithItsExchange(t *testing.T) {
-	ends := map[string]func(*session.Exchange){
-		"finish": func(x *session.Exchange) { x.Finish(plain("end")) },
-		"cancel": func(x *session.Exchange) { x.Cancel(errors.New("why")) },
+	withdrawn := func(id int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id)
 	}
-	for name, end := range ends {
+	for name, tt := range map[string]struct {
+		end  func(*session.Exchange)
+		want []string
+	}{
+		"finish": {func(x *session.Exchange) { x.Finish(plain("end")) }, []string{withdrawn(1), withdrawn(2), "end"}},
+		"cancel": {func(x *session.Exchange) { x.Cancel(errors.New("why")) }, nil},
+	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSession(rules())
+			r := rules()
+			r.Limits.Asks = 3
+			s := newSession(r)
 			x, y := begin(t, s, 1), begin(t, s, 2)
 			c := attach(x.Stream())
-			taken := mustAsk(t, x.Stream())
+			first, second := mustAsk(t, x.Stream()), mustAsk(t, x.Stream())
 			take(c)
 			waiting := mustAsk(t, x.Stream())
-			end(x)
-			for _, a := range []*session.Ask{taken, waiting} {
+			tt.end(x)
+			for _, a := range []*session.Ask{first, second, waiting} {
 				if !isDone(a) || !errors.Is(a.Answer().Err, mcp.ErrRequestEnded) {
 					t.Errorf("ask %v: done %v, %v; want ErrRequestEnded", a.ID(), isDone(a), a.Answer().Err)
 				}
 			}
-			if got, _ := take(c); len(got) > 1 {
-				t.Errorf("after the end the client is still asked: %q", got)
+			if got, _ := take(c); !slices.Equal(got, tt.want) {
+				t.Errorf("at the end the client gets %q, want %q", got, tt.want)
 			}
 			mustAsk(t, y.Stream()) // the other exchange goes on
 		})

@@ -113,14 +113,28 @@ func (x *Exchange) endLocked(asks error, terminal ...Message) bool {
 	if x.id.IsZero() && x.owner != nil {
 		terminal = nil // a notification has no answer
 	}
-	x.stream.core.endAsksLocked(&x.stream, asks)
+	seen := x.stream.core.endAsksLocked(&x.stream, asks)
 	x.stream.dropAsksLocked()
 	if len(terminal) > 0 {
 		x.flushLocked()
+		x.withdrawLocked(seen)
 	}
 	x.late = nil
 	x.stream.endLocked(terminal...)
 	return true
+}
+
+// withdrawLocked has the client close its questions before it learns how the
+// request ended, whether that was known here first or that nobody waits for the
+// answers: which of the two comes first is chance, and what the client gets is
+// not.
+func (x *Exchange) withdrawLocked(seen []*Ask) {
+	if x.stream.lost {
+		return
+	}
+	for _, a := range seen {
+		x.stream.pushLocked(a.Withdrawal())
+	}
 }
 
 // Form returns how the answer goes over HTTP. Once it is decided it stays: JSON
