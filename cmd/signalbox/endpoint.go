@@ -56,7 +56,7 @@ func listen(ctx context.Context, cfg *signalbox.Config) (*endpoint, error) {
 			ReadHeaderTimeout: cfg.Limits.HeaderRead,
 			// Beyond the limit the gateway says so; beyond twice that net/http hangs up.
 			MaxHeaderBytes: int(2 * cfg.Limits.RequestHeaders),
-			IdleTimeout:       idleTimeout,
+			IdleTimeout:    idleTimeout,
 			// No time limit on a whole request or answer: a call may take an hour,
 			// and its stream is as long as that. The gateway bounds the parts.
 		},
