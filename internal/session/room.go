@@ -66,7 +66,7 @@ func (t *Table) insert(s *Session, now time.Time) (candidates []*Session, err er
 	case len(t.byID) < t.limits.Total:
 		t.addLocked(&entry{session: s, owner: own, at: now})
 		return nil, nil
-	case len(t.owners.heap) > 0 && own.count+2 <= t.owners.heap[0].count:
+	case t.owesRoom(own):
 		if found := t.takeFromMost(now); len(found) > 0 {
 			return found, nil
 		}
@@ -75,6 +75,22 @@ func (t *Table) insert(s *Session, now time.Time) (candidates []*Session, err er
 		return t.weigh(&own.lane, now)
 	}
 	return t.weigh(&t.all, now)
+}
+
+// smallShare is the part of the table that nobody takes from anybody: whoever has
+// no more than that is not why it is full.
+const smallShare = 100
+
+// owesRoom reports whether the owner that has most makes room for this one. It
+// has clearly more, and so much that it counts: a flood from many places, each of
+// which has nothing yet, must not end the sessions of an office behind one
+// address.
+func (t *Table) owesRoom(own *holding) bool {
+	if len(t.owners.heap) == 0 {
+		return false
+	}
+	most := t.owners.heap[0].count
+	return most >= own.count+2 && most > t.limits.Total/smallShare
 }
 
 func asPrincipal(err error) error {

@@ -276,6 +276,27 @@ func TestSharesOfAFullTable(t *testing.T) {
 	r.use("c0", after(hour))
 }
 
+// A flood from many places, each of which has nothing yet, does not end the
+// sessions of an office behind one address, which are not why the table is full.
+func TestFloodFromManyPlaces(t *testing.T) {
+	const total, office = 1000, 10
+	r := newRegistry(t, total, 9)
+	for i := range office {
+		r.used(fmt.Sprint("desk", i), "@office", epoch)
+	}
+	for i := range total - office {
+		r.mustAdd(fmt.Sprint("flood", i), fmt.Sprint("@place", i), epoch)
+	}
+	now := after(time.Second)
+	for i := range 50 {
+		r.full(fmt.Sprint("more", i), fmt.Sprint("@elsewhere", i), now, freshRest-time.Second)
+	}
+	for i := range office {
+		r.use(fmt.Sprint("desk", i), now)
+	}
+	r.evicts("late", "@elsewhere", after(freshRest), "flood0")
+}
+
 // With as many owners as sessions, each has its own, and a newcomer needs one
 // that has come to rest.
 func TestAsManyOwnersAsSessions(t *testing.T) {

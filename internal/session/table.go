@@ -53,10 +53,12 @@ func DefaultTableLimits() TableLimits {
 //     through: so that an address has no bound of its own, but may fill the table
 //     where nobody else is there.
 //   - Where the table is full, the owner that has most makes room for those that
-//     have less, with what it will miss least, come to rest or not; for itself it
-//     does so with its own sessions that have, or not at all. So a flood from one
-//     place keeps nobody out and ends nothing of theirs. Two owners that have the
-//     same, or nearly, take nothing from each other: they would take it in turns.
+//     have less, with what it will miss least, come to rest or not, unless it has
+//     a small share of the table only. For itself it makes room with those of its
+//     own that have, or not at all. So a flood from one place keeps nobody out and
+//     ends nothing of theirs, and one from many places ends no more than what has
+//     come to rest. Two owners that have the same, or nearly, take nothing from
+//     each other: they would take it in turns.
 //
 // Whether a session is idle, its own lock decides; the table's lock guards the
 // order of their last use. The two are never held together. A session whose
