@@ -71,6 +71,12 @@ func childTool(x *zoo.Line, name string) {
 		os.Stderr.WriteString(strings.Repeat(strings.Repeat("e", 1023)+"\n", 1024))
 		fmt.Fprintln(os.Stderr, "the tail")
 		x.Polite()
+	case "answer and leave":
+		leave(false, func(pid int) { x.Result(fmt.Sprintf(`{"content":[%d]}`, pid)) })
+	case "leave":
+		leave(false, func(pid int) { fmt.Fprintln(os.Stderr, "left", pid) })
+	case "leave a daemon":
+		leave(true, func(pid int) { fmt.Fprintln(os.Stderr, "left", pid) })
 	case "grandchild":
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), childEnv+"=stubborn")
@@ -83,6 +89,22 @@ func childTool(x *zoo.Line, name string) {
 	default:
 		x.Polite()
 	}
+}
+
+// leave ends the process and leaves another one behind that holds its streams, and
+// that would hold them until it is killed.
+func leave(daemon bool, say func(pid int)) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=stubborn")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if daemon {
+		ownSession(cmd)
+	}
+	if cmd.Start() != nil {
+		os.Exit(9)
+	}
+	say(cmd.Process.Pid)
+	os.Exit(7)
 }
 
 // childGateway has a child of its own, calls a tool of it that names a process,
@@ -180,6 +202,49 @@ func TestM159ChildDies(t *testing.T) {
 			t.Errorf("%s: the next call: %v", kind, err)
 		}
 	}
+}
+
+// A child that ends and leaves a process behind which holds its streams fails its
+// call as soon as one that leaves nothing, and is heard to its last word. What it has
+// left in its group ends with it; a daemon, which has a session of its own, does not.
+func TestChildThatLeavesAnotherBehind(t *testing.T) {
+	t.Parallel()
+	for name, stays := range map[string]bool{"leave": false, "leave a daemon": true} {
+		c := startChild(t, "modern", client.Config{})
+		if _, err := within(t, c, tool(t, "x"), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		_, err := within(t, c, tool(t, name), &recorder{})
+		took := time.Since(began)
+		wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "exit status 7; its last words: left ")
+		if took > 700*time.Millisecond {
+			t.Errorf("%s: the call failed after %v", name, took)
+		}
+		_, text, _ := strings.Cut(err.Error(), "left ")
+		pid, err := strconv.Atoi(strings.FieldsFunc(text, func(r rune) bool { return r < '0' || r > '9' })[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stays {
+			if !isRunning(pid) {
+				t.Errorf("%s: process %d was ended", name, pid)
+			}
+			if p, err := os.FindProcess(pid); err != nil || p.Kill() != nil {
+				t.Errorf("process %d cannot be ended: %v", pid, err)
+			}
+		}
+		awaitGone(t, pid)
+	}
+}
+
+// The answer that a child gave before its end is heard, although another process
+// holds its output.
+func TestLastAnswerOfAChildThatLeavesAnotherBehind(t *testing.T) {
+	t.Parallel()
+	c := startChild(t, "legacy", client.Config{})
+	res, err := within(t, c, tool(t, "answer and leave"), &recorder{})
+	awaitGone(t, pidIn(t, res, err))
 }
 
 // A child that closes its output and keeps running is put away (M201).

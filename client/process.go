@@ -21,6 +21,12 @@ import (
 
 // Command is a server that is started as a child process and spoken to over its
 // standard streams.
+//
+// It is over when the process ends that was started: what that has left behind in
+// its process group is killed at once. So a wrapper has to stay for as long as the
+// server that it starts, or to become it (exec); one that puts the server into the
+// background and ends has ended the server. A daemon that has made itself a session
+// of its own is left alone, and not listened to.
 type Command struct {
 	Path string   // as for os/exec: a path, or a name to be found in PATH
 	Args []string // without the name
@@ -107,7 +113,7 @@ func (l *launcher) spawn() (*child, error) {
 		return nil, err
 	}
 	c := &child{
-		setup: l.setup, launcher: l, cmd: cmd, in: p.inW, out: p.outR, err: p.errR,
+		setup: l.setup, launcher: l, cmd: cmd, in: p.inW, out: &output{file: p.outR}, err: &output{file: p.errR},
 		exited: make(chan struct{}), drained: make(chan struct{}), ended: make(chan struct{}),
 	}
 	l.guardian.watch(cmd.Process.Pid, l.spawner.start)
@@ -155,15 +161,16 @@ func closeFiles(files ...*os.File) {
 // child is a running server process.
 type child struct {
 	*setup
-	launcher     *launcher
-	cmd          *exec.Cmd
-	in, out, err *os.File
-	tail         tail
-	exited       chan struct{} // closed when the process has ended and been reaped
-	drained      chan struct{} // closed when standard error is at its end
-	ended        chan struct{} // closed when end has done its work
-	once         sync.Once
-	wanted       sync.Once // done first by whoever ends it: us, or it
+	launcher *launcher
+	cmd      *exec.Cmd
+	in       *os.File
+	out, err *output
+	tail     tail
+	exited   chan struct{} // closed when the process has ended and been reaped
+	drained  chan struct{} // closed when standard error is at its end
+	ended    chan struct{} // closed when end has done its work
+	once     sync.Once
+	wanted   sync.Once // done first by whoever ends it: us, or it
 }
 
 // Read reads the child's standard output.
@@ -172,30 +179,17 @@ func (c *child) Read(p []byte) (int, error) { return c.out.Read(p) }
 // Write writes to the child's standard input.
 func (c *child) Write(p []byte) (int, error) { return c.in.Write(p) }
 
-// outlive is how long the streams of a dead child may stay open, because a
-// process that it has left behind holds them.
-const outlive = time.Second
-
-// reap waits for the process. What it wrote before its end is still read: the answer
-// to a call, often, or the reason of the end.
+// reap waits for the process, and leaves nobody behind who could keep its calls
+// waiting for an answer. What it wrote before its end is still read: the answer to a
+// call, often, or the reason of the end.
 func (c *child) reap() {
 	defer close(c.exited)
 	err := c.cmd.Wait()
 	c.wanted.Do(func() { c.launcher.circuit.died(time.Now()) })
 	c.log.LogAttrs(context.Background(), slog.LevelInfo, "backend process ended", slog.String("status", exitText(c.cmd, err)))
-	// A deadline, and not a close: what is in the pipes is read first.
-	deadline := time.Now().Add(outlive)
-	setReadDeadline(deadline, c.out, c.err)
-}
-
-// setReadDeadline ends the reads of pipes at the deadline. A file that has no
-// deadlines is read to its end.
-func setReadDeadline(deadline time.Time, files ...*os.File) {
-	for _, f := range files {
-		if err := f.SetReadDeadline(deadline); err != nil {
-			continue
-		}
-	}
+	killGroup(c.cmd.Process.Pid)
+	c.out.cut()
+	c.err.cut()
 }
 
 func (c *child) drainStderr() {
@@ -203,11 +197,15 @@ func (c *child) drainStderr() {
 	c.tail.drain(c.err, c.MaxLogLine, c.redact, c.log)
 }
 
+// fateTime is how long it may take until the end of a process is known whose output
+// has ended.
+const fateTime = 250 * time.Millisecond
+
 // fate waits a moment for the process to end, and says how it did. The end of its
 // output is seen before its end is: without the moment an error would say that the
 // output was closed, and not why.
 func (c *child) fate() string {
-	timer := time.NewTimer(outlive / 4)
+	timer := time.NewTimer(fateTime)
 	defer timer.Stop()
 	select {
 	case <-c.exited:
@@ -249,7 +247,7 @@ func (c *child) end() {
 		<-c.exited
 		<-c.drained
 		c.launcher.guardian.forget(c.cmd.Process.Pid)
-		closeFiles(c.out, c.err)
+		closeFiles(c.out.file, c.err.file)
 		close(c.ended)
 	})
 	<-c.ended

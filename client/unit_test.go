@@ -10,8 +10,10 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -150,6 +152,40 @@ func TestConcludeLooksForTheFaultFirst(t *testing.T) {
 		if got, _ := s.conclude(nil, cause); got == isNeither {
 			t.Errorf("code %d: the server's own word says nothing", cause.Code)
 		}
+	}
+}
+
+// A stream that somebody else holds is read to the end of what was written before
+// it was cut, however much that is, and no longer.
+func TestOutputIsHeardToItsLastWord(t *testing.T) {
+	for name, waits := range map[string]bool{"before": false, "while it is read": true} {
+		t.Run(name, func(t *testing.T) {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeFiles(r, w) // after the reading: w is the one who still holds it
+			o := &output{file: r}
+			want := strings.Repeat("x", 40<<10)
+			if waits {
+				want = "x"
+			}
+			if _, err := w.WriteString(want); err != nil {
+				t.Fatal(err)
+			}
+			var got strings.Builder
+			if waits {
+				if _, err := io.CopyN(&got, o, 1); err != nil {
+					t.Fatal(err)
+				}
+				defer time.AfterFunc(20*time.Millisecond, o.cut).Stop()
+			} else {
+				o.cut()
+			}
+			if _, err := io.CopyBuffer(&got, struct{ io.Reader }{o}, make([]byte, 1<<10)); err != nil || got.String() != want {
+				t.Errorf("read %d bytes, error %v, want %d and the end", got.Len(), err, len(want))
+			}
+		})
 	}
 }
 

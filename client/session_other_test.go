@@ -1,0 +1,11 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package client_test
+
+import "os/exec"
+
+// ownSession does nothing: there are no sessions.
+func ownSession(*exec.Cmd) {}
