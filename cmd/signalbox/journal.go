@@ -63,12 +63,16 @@ func (j *journal) leave(text []byte) {
 		j.dropped++
 		return
 	}
+	j.tellDroppedLocked()
+	j.waiting.Write(text)
+}
+
+// tellDroppedLocked says what is missing at the place where it is missing.
+func (j *journal) tellDroppedLocked() {
 	if j.dropped > 0 {
-		// Here, because that is where they are missing.
 		fmt.Fprintf(&j.waiting, "signalbox: %s of the log dropped, because nobody read it\n", plural(j.dropped, "record"))
 		j.dropped = 0
 	}
-	j.waiting.Write(text)
 }
 
 // wake has follow look. Many words are one: it takes everything that waits.
@@ -83,6 +87,7 @@ func (j *journal) wake() {
 func (j *journal) take() (text []byte, more bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.tellDroppedLocked() // nothing may come after it
 	text = bytes.Clone(j.waiting.Bytes())
 	j.waiting.Reset()
 	return text, !j.closing

@@ -97,7 +97,7 @@ func isSelf(address, listen, path string) bool {
 	// A mistake in either of the two is told by others, and makes no loop.
 	u, err := url.Parse(address)
 	host, port, lerr := net.SplitHostPort(listen)
-	if err != nil || lerr != nil || u.Path != path || u.Port() != port {
+	if err != nil || lerr != nil || u.Path != path || portOf(u) != port {
 		return false
 	}
 	if u.Hostname() == host {
@@ -107,4 +107,16 @@ func isSelf(address, listen, path string) bool {
 	// other name cannot be known here, and is left to whoever wrote it.
 	everywhere := host == "" || host == "0.0.0.0" || host == "::"
 	return isLocal(u.Host) && (everywhere || isLocal(listen))
+}
+
+// portOf returns the port that a URL leads to, which it need not name.
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "http":
+		return "80"
+	default:
+		return "443"
+	}
 }

@@ -31,6 +31,8 @@ func TestAddressThatIsOurOwn(t *testing.T) {
 		{"another machine", "http://192.0.2.1:7777/mcp", "127.0.0.1:7777", false},
 		{"another address of ours", "http://127.0.0.1:7777/mcp", "192.0.2.1:7777", false},
 		{"no port", "http://127.0.0.1/mcp", "127.0.0.1:7777", false},
+		{"the port of http", "http://localhost/mcp", ":80", true},
+		{"the port of https", "https://localhost/mcp", ":443", true},
 		{"no address", "://", "127.0.0.1:7777", false},
 		{"no listener", "http://127.0.0.1:7777/mcp", "nowhere", false},
 	} {
