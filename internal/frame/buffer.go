@@ -41,8 +41,10 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("message longer than the limit of %d bytes", e.Limit)
 }
 
-func newTooLong(limit int, start []byte) *TooLongError {
-	return &TooLongError{Limit: limit, Head: bytes.Clone(start[:min(len(start), limit, headSize)])}
+// newTooLong makes the error of a message that begins so, of which up to head bytes
+// are shown.
+func newTooLong(limit, head int, start []byte) *TooLongError {
+	return &TooLongError{Limit: limit, Head: bytes.Clone(start[:min(len(start), limit, head)])}
 }
 
 // buffer holds what was read and not yet given to the caller:

@@ -164,7 +164,7 @@ func (r *EventReader) tooLong(line []byte) error {
 	if r.data && r.b.kept.len() > 0 {
 		head = r.b.buf[r.b.kept.start:r.b.kept.end]
 	}
-	err := newTooLong(r.max, head)
+	err := newTooLong(r.max, headSize, head)
 	r.reset()
 	r.over = true
 	return err

@@ -5,6 +5,7 @@ package frame
 
 import (
 	"bytes"
+	"errors"
 	"io"
 )
 
@@ -13,13 +14,15 @@ import (
 type LineReader struct {
 	b    buffer
 	max  int
+	head int  // how much of a line over the limit is shown
 	over bool // the line at pos is over the limit: the rest of it is skipped
+	rest int  // how much of the last line that was over the limit is not shown
 }
 
 // NewLineReader returns a reader of lines of up to maxLine bytes, their end not
 // counted.
 func NewLineReader(r io.Reader, maxLine int) *LineReader {
-	return &LineReader{b: buffer{r: r}, max: maxLine}
+	return &LineReader{b: buffer{r: r}, max: maxLine, head: headSize}
 }
 
 // Next returns the next line that is not empty, without the LF or CRLF that ends
@@ -48,6 +51,43 @@ func (r *LineReader) Next() ([]byte, error) {
 	}
 }
 
+// NextCut is Next for text that is worth reading also where it is too long: the
+// first bytes of a line, up to the limit, and how many more it had. It returns when
+// the line has ended. One reader is read with one of the two.
+func (r *LineReader) NextCut() (line []byte, cut int, err error) {
+	r.head = r.max
+	line, err = r.Next()
+	long, ok := errors.AsType[*TooLongError](err)
+	if !ok {
+		return line, 0, err
+	}
+	if r.over {
+		r.rest = r.skip() - len(long.Head)
+	}
+	return long.Head, r.rest, nil
+}
+
+// skip skips the rest of a line over the limit, and returns its length.
+func (r *LineReader) skip() (n int) {
+	r.over = false
+	for cr := false; ; {
+		lf := r.b.findLF()
+		if lf > r.b.pos {
+			n += lf - r.b.pos
+			cr = r.b.buf[lf-1] == '\r'
+		}
+		ended := lf < r.b.end
+		r.b.pos = min(lf+1, r.b.end)
+		if !ended && r.b.fill() == nil {
+			continue
+		}
+		if cr {
+			n--
+		}
+		return n
+	}
+}
+
 // take takes the line up to lf, or to the end of the stream. There is none where
 // the line is empty or the rest of one over the limit.
 func (r *LineReader) take(lf int) ([]byte, error) {
@@ -62,7 +102,8 @@ func (r *LineReader) take(lf int) ([]byte, error) {
 	}
 	switch n := end - start; {
 	case n > r.max:
-		return nil, newTooLong(r.max, r.b.buf[start:end])
+		r.rest = n - min(r.max, r.head)
+		return nil, newTooLong(r.max, r.head, r.b.buf[start:end])
 	case n == 0:
 		return nil, nil
 	}
@@ -72,7 +113,7 @@ func (r *LineReader) take(lf int) ([]byte, error) {
 
 func (r *LineReader) tooLong() error {
 	r.over = true
-	return newTooLong(r.max, r.b.buf[r.b.pos:r.b.end])
+	return newTooLong(r.max, r.head, r.b.buf[r.b.pos:r.b.end])
 }
 
 // AppendLine appends a JSON text as one line. A line break in it can only stand

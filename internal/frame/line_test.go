@@ -88,6 +88,40 @@ func TestLineReaderTenMiB(t *testing.T) {
 	}
 }
 
+// Cut lines are those that the reader gives, as much of them as may be, and nothing
+// is lost without being counted.
+func TestLineReaderCuts(t *testing.T) {
+	for _, tt := range lineCases() {
+		t.Run(tt.name, func(t *testing.T) {
+			const limit = 10
+			want := refCuts(tt.stream, limit)
+			for i, r := range readings(tt.stream) {
+				if diff := cmp.Diff(readCuts(t, r, limit), want); diff != "" {
+					t.Fatalf("reading %d (-got +want):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestLineReaderCutsAtItsOwnLimit(t *testing.T) {
+	const limit = 8 << 10
+	stream := "a\n" + strings.Repeat("x", limit) + "\r\n" + strings.Repeat("y", 10<<20) + "\r\nb\n" + strings.Repeat("z", limit+1)
+	r := NewLineReader(strings.NewReader(stream), limit)
+	for _, want := range []struct{ n, cut int }{{1, 0}, {limit, 0}, {limit, 10<<20 - limit}, {1, 0}, {limit, 1}} {
+		line, cut, err := r.NextCut()
+		if err != nil || len(line) != want.n || cut != want.cut {
+			t.Errorf("NextCut = %d bytes, %d cut off, %v; want %d, %d", len(line), cut, err, want.n, want.cut)
+		}
+	}
+	if _, _, err := r.NextCut(); !errors.Is(err, io.EOF) {
+		t.Errorf("NextCut = %v, want the end", err)
+	}
+	if got := cap(r.b.buf); got > 4*limit {
+		t.Errorf("the buffer grew to %d", got)
+	}
+}
+
 func TestLineReaderSizes(t *testing.T) {
 	var stream strings.Builder
 	for _, n := range []int{1, firstRead - 2, firstRead - 1, firstRead, firstRead + 1, keptSize, 3 * keptSize, 200_000, 5} {

@@ -6,6 +6,7 @@ package frame
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -161,5 +162,35 @@ func readLines(t testing.TB, r io.Reader, limit int) []string {
 			t.Fatalf("Next: %v", err)
 		}
 		lines = append(lines, string(bytes.Clone(line)))
+	}
+}
+
+// refCuts cuts a stream into lines the slow way, and says how much of each is left
+// out.
+func refCuts(stream string, limit int) []string {
+	var lines []string
+	for line := range strings.SplitSeq(stream, "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		if line != "" {
+			n := min(len(line), limit)
+			lines = append(lines, fmt.Sprintf("%s-%d", line[:n], len(line)-n))
+		}
+	}
+	return lines
+}
+
+func readCuts(t testing.TB, r io.Reader, limit int) []string {
+	t.Helper()
+	lr := NewLineReader(r, limit)
+	var lines []string
+	for {
+		line, cut, err := lr.NextCut()
+		if errors.Is(err, io.EOF) {
+			return lines
+		}
+		if err != nil {
+			t.Fatalf("NextCut: %v", err)
+		}
+		lines = append(lines, fmt.Sprintf("%s-%d", line, cut))
 	}
 }
