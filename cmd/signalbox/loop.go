@@ -106,7 +106,7 @@ func isSelf(address, listen, path string) bool {
 	// On all addresses it is on loopback too; that it is this machine's under some
 	// other name cannot be known here, and is left to whoever wrote it.
 	everywhere := host == "" || host == "0.0.0.0" || host == "::"
-	return isLocal(u.Host) && (everywhere || isLocal(listen))
+	return isLocal(net.JoinHostPort(u.Hostname(), portOf(u))) && (everywhere || isLocal(listen))
 }
 
 // portOf returns the port that a URL leads to, which it need not name.
