@@ -5,10 +5,8 @@ package client
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,30 +32,34 @@ type tail struct {
 // drain reads until the end, whatever the line is and however long: a child that
 // cannot write its standard error stops in the middle of a call. What is
 // logged and kept is a text without control characters and without the secrets that
-// the configuration gave to the child.
+// the configuration gave to the child. A line that is longer than maxLine is logged so
+// far, with how many bytes were cut off.
 func (t *tail) drain(r io.Reader, maxLine int, redact *redactor, logger *slog.Logger) {
 	lines := frame.NewLineReader(r, maxLine)
 	var quota quota
 	for {
-		line, err := lines.Next()
-		long, isLong := errors.AsType[*frame.TooLongError](err)
-		switch {
-		case isLong:
-			line = long.Head
-		case err != nil:
+		line, cut, err := lines.NextCut()
+		if err != nil {
 			return
 		}
-		text := strconv.QuoteToGraphic(redact.text(string(line))) // control characters are not for our terminal
-		text = text[1 : len(text)-1]
+		text := visible(redact.text(string(line)))
 		t.add(text)
 		skipped, ok := quota.take(time.Now())
 		if skipped > 0 {
 			logger.LogAttrs(context.Background(), slog.LevelWarn, "backend stderr lines not logged", slog.Int("count", skipped))
 		}
 		if ok {
-			logger.LogAttrs(context.Background(), slog.LevelInfo, "backend stderr", slog.String("line", text))
+			logger.LogAttrs(context.Background(), slog.LevelInfo, "backend stderr", lineAttrs(text, cut)...)
 		}
 	}
+}
+
+func lineAttrs(text string, cut int) []slog.Attr {
+	attrs := []slog.Attr{slog.String("line", text)}
+	if cut > 0 {
+		attrs = append(attrs, slog.Int("cut", cut))
+	}
+	return attrs
 }
 
 // add bounds each line here, because twenty of them stand in one error that a client

@@ -87,6 +87,49 @@ func TestTailKeepsTheLastLinesAndEscapes(t *testing.T) {
 	}
 }
 
+// A line is logged up to the limit, and what is missing of it is counted.
+func TestTailLogsUpToTheLimit(t *testing.T) {
+	const limit = 8 << 10
+	for n, want := range map[int]string{1: "", limit: "", limit + 1: "cut=1", 5 * limit: "cut=32768"} {
+		var (
+			tl  tail
+			log strings.Builder
+		)
+		tl.drain(strings.NewReader(strings.Repeat("x", n)+"\n"), limit, nil, slog.New(slog.NewTextHandler(&log, nil)))
+		if got := strings.Count(log.String(), "x"); got != min(n, limit) || !strings.Contains(log.String(), want) || strings.Contains(log.String(), "cut=") != (want != "") {
+			t.Errorf("of %d bytes %d were logged, want %q in %.40q...%q", n, got, want, log.String(), log.String()[max(0, log.Len()-20):])
+		}
+	}
+}
+
+// What a terminal or a reader could be deceived by is shown by its number; quotes and
+// backslashes are for the log's own format to escape, once.
+func TestVisible(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{`a {"jsonrpc":"2.0"} C:\dir 'x'`, `a {"jsonrpc":"2.0"} C:\dir 'x'`},
+		{"tab\tand \u20ac \U0001f468\u200d\U0001f469", "tab\tand \u20ac \U0001f468\u200d\U0001f469"},
+		{"\x1b[31m\x00\r\x7f\u009b", `\x1b[31m\x00\x0d\x7f\u009b`},
+		{"\u202eevil\u2066\u061c\u2028", `\u202eevil\u2066\u061c\u2028`},
+		{"caf\xe9 \xff\ufffd", "caf\\xe9 \\xff\ufffd"},
+	}
+	for _, tt := range tests {
+		if got := visible(tt.text); got != tt.want {
+			t.Errorf("got  %q\nwant %q", got, tt.want)
+		}
+	}
+}
+
+func TestStderrIsEscapedOnce(t *testing.T) {
+	var (
+		tl  tail
+		log strings.Builder
+	)
+	tl.drain(strings.NewReader(`a {"id":1} of C:\dir`+"\n"), 100, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	if want := `line="a {\"id\":1} of C:\\dir"` + "\n"; !strings.HasSuffix(log.String(), want) {
+		t.Errorf("logged %s, want ...%s", log.String(), want)
+	}
+}
+
 // What is cut off is cut between characters, and what the configuration gave to
 // the server is not shown (fault 48).
 func TestTailIsTextWithoutSecrets(t *testing.T) {
