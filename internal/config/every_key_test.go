@@ -69,13 +69,22 @@ func document(path, value string) string {
 		return fmt.Sprintf(`{"mcpServers": %s}`, value)
 	case strings.HasPrefix(path, "mcpServers.NAME."):
 		key := strings.TrimPrefix(path, "mcpServers.NAME.")
-		if key == "command" {
+		switch key {
+		case "url":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": %s}}}`, value)
+		case "headers":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headers": %s}}}`, value)
+		case "command":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"command": %s}}}`, value)
 		}
 		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x", %q: %s}}}`, key, value)
 	case strings.HasPrefix(path, "auth.tokens[]."):
 		key := strings.TrimPrefix(path, "auth.tokens[].")
-		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"tokens": [{%q: %s}]}}`, key, value)
+		beside := `"principal": "x"`
+		if key == "principal" {
+			beside = `"env": "TOKEN"`
+		}
+		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"tokens": [{%s, %q: %s}]}}`, beside, key, value)
 	}
 	if section, key, found := strings.Cut(path, "."); found {
 		return fmt.Sprintf(`{"mcpServers": {}, %q: {%q: %s}}`, section, key, value)
@@ -173,7 +182,7 @@ func TestEveryKeyRefusesWrongKinds(t *testing.T) {
 				continue
 			}
 			text := document(row.path, value)
-			_, err := Parse("x.json", []byte(text), nil)
+			_, err := Parse("x.json", []byte(text), unionEnv)
 			problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other
 			if len(problems) != 1 {
 				t.Errorf("%s: %v, want one problem", text, err)

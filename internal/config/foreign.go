@@ -12,10 +12,14 @@ type foreign struct {
 	passed bool
 	// about says what the key is for (passed), or is the hint what to write.
 	about string
+	// means is the key of ours that is missing where this one stands, if there is one.
+	means string
 }
 
-// unknownKey tells what is known about a key that is not ours.
-func (r *reader) unknownKey(name string, at position, p place, known []string, others []foreign) {
+// unknownKey tells what is known about a key of a mapping that is not ours.
+func (r *reader) unknownKey(name string, mapping place, known []string, others []foreign) {
+	p := mapping.key(name)
+	at := r.where[p.path]
 	for _, other := range others {
 		switch {
 		case other.name != name:
@@ -23,11 +27,15 @@ func (r *reader) unknownKey(name string, at position, p place, known []string, o
 		case other.passed:
 			r.note(at, p, "%q is not used here: %s", name, other.about)
 		default:
-			r.complain(at, p, other.about, "unknown key %q", name)
+			r.unread.guess(mapping.key(other.means))
+			r.tell(at, p, other.about, "unknown key %q", name)
 		}
 		return
 	}
-	r.complain(at, p, didYouMean(name, known), "unknown key %q", name)
+	if word := nearest(name, known); word != "" {
+		r.unread.guess(mapping.key(word))
+	}
+	r.tell(at, p, didYouMean(name, known), "unknown key %q", name)
 }
 
 // foreignServerKeys are the keys of a server that clients and editors write.
@@ -39,37 +47,37 @@ func foreignServerKeys() []foreign {
 	return []foreign{
 		// What is passed over is about the user of a client, not about the server. To refuse
 		// it would make people keep two files that say the same.
-		{"description", true, display},
-		{"alwaysAllow", true, approval},
-		{"autoApprove", true, approval},
-		{"trust", true, approval},
-		{"alwaysLoad", true, "it says when a client shows the tools to its model"},
-		{"gallery", true, "it says where an editor has the entry from"},
-		{"version", true, "it says where an editor has the entry from"},
-		{"dev", true, "it is for developing the server in an editor"},
+		{"description", true, display, ""},
+		{"alwaysAllow", true, approval, ""},
+		{"autoApprove", true, approval, ""},
+		{"trust", true, approval, ""},
+		{"alwaysLoad", true, "it says when a client shows the tools to its model", ""},
+		{"gallery", true, "it says where an editor has the entry from", ""},
+		{"version", true, "it says where an editor has the entry from", ""},
+		{"dev", true, "it is for developing the server in an editor", ""},
 
 		// Other names of what is read here. They are not taken for it: a file in which both
 		// stand would have two meanings, and which one counts would depend on the reader.
-		{"serverUrl", false, `write "url"`},
-		{"httpUrl", false, `write "url"`},
-		{"transport", false, `write "type"`},
-		{"transportType", false, `write "type"`},
-		{"enabled", false, `write "disabled" for the opposite`},
-		{"tools", false, `write "include"`},
-		{"includeTools", false, `write "include"`},
-		{"excludeTools", false, `write "exclude"`},
-		{"disabledTools", false, `write "exclude"`},
-		{"networkTimeout", false, `write "timeout"`},
+		{"serverUrl", false, `write "url"`, "url"},
+		{"httpUrl", false, `write "url"`, "url"},
+		{"transport", false, `write "type"`, "type"},
+		{"transportType", false, `write "type"`, "type"},
+		{"enabled", false, `write "disabled" for the opposite`, "disabled"},
+		{"tools", false, `write "include"`, "include"},
+		{"includeTools", false, `write "include"`, "include"},
+		{"excludeTools", false, `write "exclude"`, "exclude"},
+		{"disabledTools", false, `write "exclude"`, "exclude"},
+		{"networkTimeout", false, `write "timeout"`, "timeout"},
 		// What the server would get, elsewhere, from a file, a program or a sign-in. Without
 		// it the server starts and fails much later, for a reason that nobody sees.
-		{"envFile", false, `write the variables in "env"; ${NAME} takes one from the gateway's own environment`},
-		{"headersHelper", false, `write "headers"; ${NAME} takes a value from the environment`},
-		{"oauth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`},
-		{"auth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`},
+		{"envFile", false, `write the variables in "env"; ${NAME} takes one from the gateway's own environment`, "env"},
+		{"headersHelper", false, `write "headers"; ${NAME} takes a value from the environment`, "headers"},
+		{"oauth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`, "headers"},
+		{"auth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`, "headers"},
 		// To drop a protection in silence would be the worst answer of all.
-		{"sandbox", false, "the gateway runs the command as it is; put a sandbox into the command"},
-		{"sandboxEnabled", false, "the gateway runs the command as it is; put a sandbox into the command"},
-		{"watchPaths", false, "the gateway does not restart a server when files change; remove it"},
+		{"sandbox", false, "the gateway runs the command as it is; put a sandbox into the command", ""},
+		{"sandboxEnabled", false, "the gateway runs the command as it is; put a sandbox into the command", ""},
+		{"watchPaths", false, "the gateway does not restart a server when files change; remove it", ""},
 	}
 }
 
@@ -78,16 +86,16 @@ func foreignConfigKeys() []foreign {
 	others := []foreign{
 		// The list itself asks for nothing; a reference to it does, and is refused where it
 		// stands.
-		{"inputs", true, "they are what an editor asks its user for"},
-		{"globalShortcut", true, "it is a client's setting"},
-		{"preferences", true, "it is a client's setting"},
-		{"mcp", false, `write the map inside it as "mcpServers"`},
-		{"tokens", false, `write it below "auth"`},
-		{"tls", false, "the gateway speaks plain HTTP; let a proxy in front of it end TLS"},
+		{"inputs", true, "they are what an editor asks its user for", ""},
+		{"globalShortcut", true, "it is a client's setting", ""},
+		{"preferences", true, "it is a client's setting", ""},
+		{"mcp", false, `write the map inside it as "mcpServers"`, "mcpServers"},
+		{"tokens", false, `write it below "auth"`, "auth"},
+		{"tls", false, "the gateway speaks plain HTTP; let a proxy in front of it end TLS", ""},
 	}
 	// A server without a name around it is what people paste from a page.
 	for _, name := range []string{"command", "args", "env", "cwd", "url", "headers", "type"} {
-		others = append(others, foreign{name, false, `a server stands below "mcpServers" with a name of its own`})
+		others = append(others, foreign{name, false, `a server stands below "mcpServers" with a name of its own`, serversKey})
 	}
 	return others
 }
@@ -97,7 +105,7 @@ func foreignTokenKeys() []foreign {
 	const cure = `a token does not stand in the config itself: write "env" with the name of a variable, or "file" with a path`
 	var others []foreign
 	for _, name := range []string{"token", "value", "secret", "bearer", "password"} {
-		others = append(others, foreign{name, false, cure})
+		others = append(others, foreign{name, false, cure, "env"})
 	}
 	return others
 }

@@ -206,6 +206,15 @@ func boolean() form[bool] {
 	}
 }
 
+// meansTrue reports whether a boolean is true, or is refused with the hint to write
+// that.
+func meansTrue(n node) bool {
+	if n.kind == kindBool {
+		return n.text == "true"
+	}
+	return booleanHint(n) == "write true"
+}
+
 // booleanHint knows the words that older YAML took for booleans.
 func booleanHint(n node) string {
 	switch strings.ToLower(n.text) {

@@ -87,12 +87,12 @@ func logKeys() []key[Log] {
 // auditRecord wants a file of whoever wants a record: who leaves it out would look
 // for a file that there is not.
 func auditRecord() form[Audit] {
-	f := object(auditKeys(), nil)
+	f := object(auditKeys(), []foreign{{"path", false, `write "file"`, "file"}})
 	record := f.read
 	f.read = func(r *reader, n node, p place, into *Audit) {
 		record(r, n, p, into)
-		if _, found := n.member("file"); !found && !r.problems.touch(p.path) {
-			r.complain(n.at, p, `add "file", or remove it to have the entries in the log`, "%q does not say where the record goes", p.name)
+		if _, found := n.member("file"); !found && !r.unread.someMeant(p, p.key("file")) {
+			r.tell(n.at, p, `add "file", or remove it to have the entries in the log`, "%q does not say where the record goes", p.name)
 		}
 	}
 	return f

@@ -75,9 +75,9 @@ func servers() form[[]Server] {
 				server := Server{Name: name}
 				// Looked at before the entry is read, because it decides how.
 				disabled, _ := n.member("disabled")
-				r.formOnly = disabled.kind == kindBool && disabled.text == "true"
+				r.formOnly = meansTrue(disabled)
 				one.read(r, n, p, &server)
-				r.formOnly = false
+				server.Disabled, r.formOnly = r.formOnly, false
 				list = append(list, server)
 			})
 			*into = list

@@ -78,22 +78,23 @@ func (r *reader) config(root node, into *Config) {
 	}
 	root.members = r.oneServersKey(root.members)
 	object(configKeys(), foreignConfigKeys()).read(r, root, place{}, into)
-	// A file without servers is most often the wrong file. With other problems
-	// in it the key is most often misspelt, and that has been said.
-	if _, found := root.member(serversKey); !found && len(r.problems) == 0 {
-		r.complain(root.at, place{}, "write {} below it for none", "no %q", serversKey)
+	// A file without servers is most often the wrong file. Where the key is misspelt
+	// that has been said.
+	if _, found := root.member(serversKey); !found && !r.unread.meant(place{}.key(serversKey)) {
+		r.tell(root.at, place{}, "write {} below it for none", "no %q", serversKey)
 	}
 }
 
 // oneServersKey gives the servers their one name.
 func (r *reader) oneServersKey(members []member) []member {
 	// Found first, whatever stands first: the order of two keys means nothing.
-	hasOurs := slices.ContainsFunc(members, func(m member) bool { return m.key == serversKey })
-	var renamed []member
+	ours := slices.IndexFunc(members, func(m member) bool { return m.key == serversKey })
+	var renamed, more []member
 	for _, m := range members {
-		// Merging them would leave the order, which decides about names, to us.
-		if m.key == editorsKey && hasOurs {
-			r.complain(m.at, place{}.key(editorsKey), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
+		// Which of them comes first would decide about names, and nobody has said it.
+		if m.key == editorsKey && ours >= 0 {
+			r.tell(m.at, place{}.key(editorsKey), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
+			more = append(more, m.value.members...)
 			continue
 		}
 		if m.key == editorsKey {
@@ -101,5 +102,17 @@ func (r *reader) oneServersKey(members []member) []member {
 		}
 		renamed = append(renamed, m)
 	}
-	return renamed
+	return withServers(renamed, more)
+}
+
+// withServers adds servers to those of a file that is refused, so that what is wrong
+// with them is told, too.
+func withServers(members, more []member) []member {
+	for i, m := range members {
+		if m.key == serversKey && len(more) > 0 {
+			members[i].value.members = slices.Concat(m.value.members, more)
+			break
+		}
+	}
+	return members
 }

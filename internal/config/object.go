@@ -92,7 +92,7 @@ func object[T any](keys []key[T], others []foreign) form[T] {
 				// Case counts: other programs that read the file are as strict, and would not see it.
 				i := slices.IndexFunc(keys, func(k key[T]) bool { return k.name == name })
 				if i < 0 {
-					r.unknownKey(name, r.where[at.path], at, keyNames(keys), others)
+					r.unknownKey(name, p, keyNames(keys), others)
 					return
 				}
 				keys[i].read(r, n, at, into)
@@ -179,7 +179,7 @@ func (r *reader) eachMember(n node, p place, hint string, f func(name string, n 
 	for _, m := range n.members {
 		at := p.key(m.key)
 		if first, twice := seen[m.key]; twice {
-			r.complain(m.at, at, "", "the key %q stands here twice, first on line %d", m.key, first.line)
+			r.tell(m.at, at, "", "the key %q stands here twice, first on line %d", m.key, first.line)
 			continue
 		}
 		seen[m.key], r.where[at.path] = m.at, m.at

@@ -74,12 +74,3 @@ func (p Problems) sorted() Problems {
 	})
 	return p
 }
-
-// touch reports whether one of the problems is at a path or below it.
-func (p Problems) touch(path string) bool {
-	return slices.ContainsFunc(p, func(known Problem) bool {
-		// Only at the end of a name: mcpServers.ab is not below mcpServers.a.
-		below, ok := strings.CutPrefix(known.Path, path)
-		return ok && (below == "" || below[0] == '.' || below[0] == '[')
-	})
-}

@@ -363,7 +363,11 @@ func TestForeignKeys(t *testing.T) {
 	env := func(string) (string, bool) { return "sesame-open-sesame", true }
 	for _, table := range tables {
 		for _, other := range table.others {
-			c, err := Parse("x.json", fmt.Appendf(nil, table.text, other.name), env)
+			text := table.text
+			if other.means == "url" {
+				text = strings.Replace(text, `"command": "x",`, "", 1) // with both it is more than misspelt
+			}
+			c, err := Parse("x.json", fmt.Appendf(nil, text, other.name), env)
 			want := fmt.Sprintf("x.json:2:1: unknown key %q (%s)", other.name, other.about)
 			got := fmt.Sprint(err)
 			if other.passed {

@@ -6,7 +6,6 @@ package config
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 )
 
 // Lookup finds the value of an environment variable, as os.LookupEnv does.
@@ -24,6 +23,7 @@ type reader struct {
 
 	// A Config knows no places, so that what is judged later is looked up here.
 	where    map[string]position // of each path that was read
+	unread   unread
 	problems Problems
 	notes    Problems
 	untold   int // problems beyond maxProblems
@@ -33,8 +33,15 @@ type reader struct {
 // with more is made by a program, or is none of ours; nobody reads on.
 const maxProblems = 1000
 
-// complain adds a problem at a position.
+// complain adds a problem with what stands at a place, which is zero, or less than
+// was meant, in the Config from there on.
 func (r *reader) complain(at position, p place, hint, format string, args ...any) {
+	r.unread.refuse(p)
+	r.tell(at, p, hint, format, args...)
+}
+
+// tell adds a problem that leaves what was read as it is.
+func (r *reader) tell(at position, p place, hint, format string, args ...any) {
 	if len(r.problems) == maxProblems {
 		r.untold++
 		return
@@ -86,34 +93,26 @@ func (r *reader) resolve(path string) string {
 }
 
 // judge adds the problems of the Config as a whole, each at the place of its
-// path. What follows from a mistake that is known already is left out.
+// path.
 func (r *reader) judge(c *Config) {
-	if r.untold > 0 {
-		return // what follows from a mistake that is not told cannot be told from others
-	}
-	known, judged := r.problems, c.judge()
-	// Clipped: the problems known so far are asked while more are added.
-	problems := append(slices.Clip(known), r.placed(judged.problems, known)...)
-	r.problems = problems[:min(len(problems), maxProblems)]
-	r.untold += len(problems) - len(r.problems)
-	r.notes = append(r.notes, r.placed(judged.notes, known)...)
-	r.notes = r.notes[:min(len(r.notes), maxProblems)]
-}
-
-// placed gives each of what was found its position, and drops what follows from
-// what is known.
-func (r *reader) placed(found, known Problems) Problems {
-	var placed Problems
-	for _, p := range found {
-		// A value that was refused is zero in the Config, and would be missed a second time.
-		if known.touch(p.Path) {
+	judged := c.judgeRead(r.unread)
+	for _, p := range judged.problems {
+		if len(r.problems) == maxProblems {
+			r.untold++
 			continue
 		}
-		at := r.nearestPosition(p.Path)
-		p.File, p.Line, p.Column = r.file, at.line, at.column
-		placed = append(placed, p)
+		r.problems = append(r.problems, r.placed(p))
 	}
-	return placed
+	for _, p := range judged.notes[:min(len(judged.notes), maxProblems-len(r.notes))] {
+		r.notes = append(r.notes, r.placed(p))
+	}
+}
+
+// placed gives what was found its position.
+func (r *reader) placed(p Problem) Problem {
+	at := r.nearestPosition(p.Path)
+	p.File, p.Line, p.Column = r.file, at.line, at.column
+	return p
 }
 
 // nearestPosition is where a path, or what it is nearest below, stands.

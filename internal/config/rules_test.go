@@ -66,6 +66,15 @@ func offeredOf(s *Server, names []string) []string {
 // that.
 func leavesNothing(s *Server, names []string) bool { return len(offeredOf(s, names)) == 0 }
 
+// touch reports whether one of the problems is at a path or below it.
+func (p Problems) touch(path string) bool {
+	return slices.ContainsFunc(p, func(known Problem) bool {
+		// Only at the end of a name: mcpServers.ab is not below mcpServers.a.
+		below, ok := strings.CutPrefix(known.Path, path)
+		return ok && (below == "" || below[0] == '.' || below[0] == '[')
+	})
+}
+
 // twins reports whether another pattern of a list means the same, so that either
 // of them can be the superfluous one.
 func twins(list []string, i int) bool {

@@ -96,6 +96,11 @@ func (s *Server) Offers(name string) bool {
 	if slices.ContainsFunc(s.Exclude, matches) {
 		return false
 	}
+	return s.includes(name)
+}
+
+// includes reports whether Include leaves a tool or prompt visible.
+func (s *Server) includes(name string) bool {
 	// No include is every name and not none: a file that says nothing offers everything.
-	return len(s.Include) == 0 || slices.ContainsFunc(s.Include, matches)
+	return len(s.Include) == 0 || slices.ContainsFunc(s.Include, func(pattern string) bool { return match(pattern, name) })
 }

@@ -22,13 +22,15 @@ func bearerToken() form[Token] {
 	entry := f.read
 	f.read = func(r *reader, n node, p place, into *Token) {
 		entry(r, n, p, into)
-		if into.Env != "" && into.File != "" {
+		_, inEnv := n.member("env")
+		_, inFile := n.member("file")
+		if inEnv && inFile {
 			return // judged later: one of them is wanted
 		}
 		if at, ok := n.member("env"); ok && into.Env != "" {
 			into.Value = r.tokenFromEnv(into.Env, at.at, p.key("env"))
 		}
-		if at, ok := n.member("file"); ok && into.File != "" && !r.problems.touch(p.key("file").path) {
+		if at, ok := n.member("file"); ok && into.File != "" && !r.unread.there(p.key("file")) {
 			into.Value = r.tokenFromFile(into.File, at.at, p.key("file"))
 		}
 	}

@@ -20,9 +20,12 @@ import (
 // with everything that is wrong; they have paths and no positions.
 func (c *Config) Validate() error { return c.judge().problems.orNil() }
 
-// judge is Validate; Parse adds the positions, and keeps the notes.
-func (c *Config) judge() *judge {
-	j := new(judge)
+func (c *Config) judge() *judge { return c.judgeRead(unread{}) }
+
+// judgeRead is Validate for what could be read of a file; Parse adds the positions,
+// and keeps the notes.
+func (c *Config) judgeRead(u unread) *judge {
+	j := &judge{unread: u}
 	for _, check := range []func(*Config, *judge){
 		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkWords, checkLimits, checkServers, checkPrefixes,
 	} {
@@ -32,7 +35,10 @@ func (c *Config) judge() *judge {
 }
 
 // judge collects what is wrong, and what is only worth a remark.
-type judge struct{ problems, notes Problems }
+type judge struct {
+	unread
+	problems, notes Problems
+}
 
 // complain adds a problem at a place. A message shows a value only where it
 // cannot be a secret.
@@ -48,10 +54,10 @@ func (j *judge) note(p place, hint, format string, args ...any) {
 // checkListen refuses an address that is none, and one that strangers reach
 // while nobody is asked who he is.
 func checkListen(c *Config, j *judge) {
-	if c.Listen == "" {
+	p := place{}.key("listen")
+	if c.Listen == "" || j.there(p) {
 		return
 	}
-	p := place{}.key("listen")
 	// Only the form is judged. Whether a name resolves or a port is free is known when
 	// somebody listens, and can be otherwise a moment later.
 	host, port, err := net.SplitHostPort(c.Listen)
@@ -63,10 +69,17 @@ func checkListen(c *Config, j *judge) {
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		j.complain(p, "0 takes a free one", "%q wants a port from 0 to 65535", p.name)
 	}
-	if !isLoopback(host) && len(c.Auth.Tokens) == 0 && !c.AllowUnauthenticated {
+	if !isLoopback(host) && len(c.Auth.Tokens) == 0 && !c.AllowUnauthenticated && !j.saysWho() {
 		const hint = `add "auth", listen on 127.0.0.1, or write "allowUnauthenticated: true" if that is meant`
 		j.complain(p, hint, "%q reaches beyond this machine, and everybody there could use every server", p.name)
 	}
+}
+
+// saysWho reports whether the file says who may call, in words that could not be
+// read.
+func (j *judge) saysWho() bool {
+	auth := place{}.key("auth")
+	return j.someMeant(auth, auth.key("tokens"), place{}.key("allowUnauthenticated"))
 }
 
 // isLoopback reports whether a listener on a host is reached from this machine
@@ -101,6 +114,9 @@ func checkHosts(c *Config, j *judge) {
 	for i, host := range c.AllowedHosts {
 		// A host is what stands in a URL and comes back as it was.
 		u, err := url.Parse("http://" + host + "/")
+		if j.there(list.item(i)) {
+			continue
+		}
 		if host == "" || err != nil || u.Host != host || u.Path != "/" || strings.Contains(host, "*") {
 			j.complain(list.item(i), `write host or host:port, such as "mcp.example.com"`, "%q is not a host", list.item(i).name)
 		}
@@ -112,6 +128,9 @@ func checkOrigins(c *Config, j *judge) {
 	list := place{}.key("allowedOrigins")
 	for i, origin := range c.AllowedOrigins {
 		u, err := url.Parse(origin)
+		if j.there(list.item(i)) {
+			continue
+		}
 		// Browsers send nothing else. A star would let every page of the web in, and null
 		// every file that somebody opens.
 		if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || strings.Contains(origin, "*") {
@@ -135,40 +154,59 @@ func checkTwice(values []string, list place, j *judge) {
 
 // checkTokens wants each token to lead to one principal.
 func checkTokens(c *Config, j *judge) {
-	list := place{}.key("auth").key("tokens")
-	for i, token := range c.Auth.Tokens {
-		p := list.item(i)
-		switch {
-		case token.Env != "" && token.File != "":
-			j.complain(p, "remove one of them", `%q has both "env" and "file"`, p.name)
-		case token.Value.IsZero() && token.Env == "" && token.File == "":
-			j.complain(p, `"env" names a variable, "file" a path`, "%q does not say where the token is", p.name)
-		case !isBearer(token.Value.Reveal()):
-			at := token.source(p)
-			j.complain(at, notBearerHint(token.Value.Reveal()), "what %s holds is not one bearer token", token.origin(p))
-		}
-		if len(token.Value.Reveal()) < shortToken {
-			const hint = `"openssl rand -hex 32" makes a better one`
-			j.note(p, hint, "%q holds a token of fewer than %d characters, which can be guessed", p.name, shortToken)
-		}
-		switch {
-		// Limits, sessions and the record of calls go by it.
-		case token.Principal == "":
-			j.complain(p, `add "principal"`, "%q does not say who calls with it", p.name)
-		case strings.ContainsFunc(token.Principal, unicode.IsControl):
-			j.complain(p.key("principal"), "remove it", "%q has a control character in it", p.key("principal").name)
-		}
-		// One token for two principals would let the order of the file decide who
-		// calls.
-		same := func(other Token) bool { return !token.Value.IsZero() && other.Value.Equal(token.Value) }
-		if first := slices.IndexFunc(c.Auth.Tokens[:i], same); first >= 0 {
-			j.complain(p, sameTokenHint(c.Auth.Tokens[first], token), "%q and %q are one token", list.item(first).name, p.name)
+	auth := place{}.key("auth")
+	list := auth.key("tokens")
+	for i := range c.Auth.Tokens {
+		if p := list.item(i); !j.there(p) {
+			checkToken(&c.Auth.Tokens[i], p, j)
+			checkPrincipal(&c.Auth.Tokens[i], p, j)
+			checkSameToken(c.Auth.Tokens, i, list, j)
 		}
 	}
 	// Whoever wrote both believes one of them, and it is not known which.
-	if len(c.Auth.Tokens) > 0 && c.AllowUnauthenticated {
+	if c.AllowUnauthenticated && (len(c.Auth.Tokens) > 0 || j.there(auth) || j.there(list)) {
 		p := place{}.key("allowUnauthenticated")
 		j.complain(p, "remove one of them", `%q contradicts "auth"`, p.name)
+	}
+}
+
+// checkToken judges what a token is, and where it stands.
+func checkToken(token *Token, p place, j *judge) {
+	inEnv, inFile := p.key("env"), p.key("file")
+	hasEnv, hasFile := token.Env != "" || j.there(inEnv), token.File != "" || j.there(inFile)
+	switch {
+	case hasEnv && hasFile:
+		j.complain(p, "remove one of them", `%q has both "env" and "file"`, p.name)
+	case token.Value.IsZero() && !hasEnv && !hasFile && !j.someMeant(inEnv, inFile):
+		j.complain(p, `"env" names a variable, "file" a path`, "%q does not say where the token is", p.name)
+	case !isBearer(token.Value.Reveal()):
+		at := token.source(p)
+		j.complain(at, notBearerHint(token.Value.Reveal()), "what %s holds is not one bearer token", token.origin(p))
+	}
+	if len(token.Value.Reveal()) < shortToken {
+		const hint = `"openssl rand -hex 32" makes a better one`
+		j.note(p, hint, "%q holds a token of fewer than %d characters, which can be guessed", p.name, shortToken)
+	}
+}
+
+func checkPrincipal(token *Token, p place, j *judge) {
+	at := p.key("principal")
+	switch {
+	// Limits, sessions and the record of calls go by it.
+	case token.Principal == "" && !j.meant(at):
+		j.complain(p, `add "principal"`, "%q does not say who calls with it", p.name)
+	case strings.ContainsFunc(token.Principal, unicode.IsControl):
+		j.complain(at, "remove it", "%q has a control character in it", at.name)
+	}
+}
+
+// checkSameToken wants a token to be no earlier one's: one token for two principals
+// would let the order of the file decide who calls.
+func checkSameToken(tokens []Token, i int, list place, j *judge) {
+	token, p := tokens[i], list.item(i)
+	same := func(other Token) bool { return !token.Value.IsZero() && other.Value.Equal(token.Value) }
+	if first := slices.IndexFunc(tokens[:i], same); first >= 0 {
+		j.complain(p, sameTokenHint(tokens[first], token), "%q and %q are one token", list.item(first).name, p.name)
 	}
 }
 
@@ -212,14 +250,14 @@ func checkPrefixes(c *Config, j *judge) {
 	owner := make(map[string]string)
 	for i := range c.Servers {
 		s := &c.Servers[i]
+		p := place{}.key(serversKey).key(s.Name)
 		prefix := s.NamePrefix()
 		// The empty prefix makes no promise that names are apart; conflict says who gets them.
-		if s.Disabled || prefix == "" {
+		if s.Disabled || prefix == "" || j.someMeant(p, p.key("prefix")) {
 			continue
 		}
 		if first, taken := owner[prefix]; taken && first != s.Name {
-			p := place{}.key(serversKey).key(s.Name).key("prefix")
-			j.complain(p, "give one of them another", "%q and %q have the same prefix %q", first, s.Name, prefix)
+			j.complain(p.key("prefix"), "give one of them another", "%q and %q have the same prefix %q", first, s.Name, prefix)
 			continue
 		}
 		owner[prefix] = s.Name

@@ -27,12 +27,12 @@ const maxCompared = 1000
 
 // ruleLists are the lists of patterns of a server, with their places.
 type ruleLists struct {
-	include, exclude     []string
-	atInclude, atExclude place
+	include, exclude               []string
+	atInclude, atExclude, atRename place
 }
 
 func newRuleLists(s *Server, p place) ruleLists {
-	return ruleLists{s.Include, s.Exclude, p.key("include"), p.key("exclude")}
+	return ruleLists{s.Include, s.Exclude, p.key("include"), p.key("exclude"), p.key("rename")}
 }
 
 // checkPatterns judges each pattern by itself.
@@ -43,10 +43,12 @@ func checkPatterns(s *Server, p place, j *judge) {
 	}{{s.Include, p.key("include")}, {s.Exclude, p.key("exclude")}} {
 		seen := make(map[string]bool, len(list.patterns))
 		for i, pattern := range list.patterns {
-			if seen[pattern] && pattern != "" {
-				j.complain(list.at.item(i), "remove one of them", "%.80q stands in the list twice", pattern)
-			} else {
-				checkPattern(pattern, list.at.item(i), j)
+			switch at := list.at.item(i); {
+			case j.there(at):
+			case seen[pattern] && pattern != "":
+				j.complain(at, "remove one of them", "%.80q stands in the list twice", pattern)
+			default:
+				checkPattern(pattern, at, j)
 			}
 			seen[pattern] = true
 		}
@@ -94,7 +96,6 @@ func checkFilters(s *Server, p place, j *judge) {
 	}
 	if i := excludesAll(s); i >= 0 {
 		lists.checkNothingOffered(s, i, j)
-		return // everything else that could be said of the lists follows from it
 	}
 	lists.checkExcluded(j)
 	lists.checkIdle(j)
@@ -125,29 +126,31 @@ func checkWithin(patterns []string, at place, j *judge) {
 // touches; beside other rules it is none, because then they are there for nothing.
 func (l ruleLists) checkNothingOffered(s *Server, i int, j *judge) {
 	at := l.atExclude.item(i)
-	if len(s.Include) == 0 && len(s.Rename) == 0 {
+	hasInclude, hasRename := len(s.Include) > 0 || j.there(l.atInclude), len(s.Rename) > 0 || j.there(l.atRename)
+	if !hasInclude && !hasRename {
 		j.note(at, `write "disabled: true" to leave the server out`, "%.80q excludes every tool and prompt of %q; only resources are left", s.Exclude[i], s.Name)
 		return
 	}
 	// Named, because the exclude is most often right and they are what is left over.
 	idle := `"include"`
 	switch {
-	case len(s.Include) == 0:
+	case !hasInclude:
 		idle = `"rename"`
-	case len(s.Rename) > 0:
+	case hasRename:
 		idle = `"include" and "rename"`
 	}
 	j.complain(at, `remove it, or write "disabled: true" to leave the server out`,
 		"%.80q excludes every tool and prompt of %q, so that %s can never count", s.Exclude[i], s.Name, idle)
 }
 
-// checkExcluded finds what is included and excluded altogether.
+// checkExcluded finds what is included and excluded altogether. Of a pattern that
+// excludes everything that has been said.
 func (l ruleLists) checkExcluded(j *judge) {
 	for i, pattern := range l.include {
 		if pattern == "" || slices.Contains(l.include[:i], pattern) {
 			continue // has been said
 		}
-		by := slices.IndexFunc(l.exclude, func(wide string) bool { return covers(wide, pattern) })
+		by := slices.IndexFunc(l.exclude, func(wide string) bool { return covers(wide, pattern) && !covers(wide, anything) })
 		switch {
 		case by < 0:
 		case l.exclude[by] == pattern:
@@ -174,15 +177,20 @@ func (l ruleLists) checkIdle(j *judge) {
 // checkRenames wants each new name to be one, and to have one owner that is
 // offered.
 func checkRenames(s *Server, p place, j *judge) {
+	include := p.key("include")
 	p = p.key("rename")
 	owner := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(s.Rename)) {
 		at, to := p.key(name), s.Rename[name]
+		unread := j.there(at)
 		// There are clients that refuse the whole list for one name that they do not take.
-		if to == "" || !isName(to, maxToolName) {
+		if !unread && (to == "" || !isName(to, maxToolName)) {
 			j.complain(at, "letters, digits, _ - . and up to 128 of them", "%.160q cannot be the name of a tool", to)
 		}
-		checkRenamed(s, name, at, j)
+		checkRenamed(s, name, at, include, j)
+		if unread {
+			continue
+		}
 		// Two servers may well rename to one name: what becomes of that is the
 		// choice that Config.Conflict makes.
 		if other, taken := owner[to]; taken {
@@ -194,19 +202,22 @@ func checkRenames(s *Server, p place, j *judge) {
 }
 
 // checkRenamed wants what is renamed to be one name, and offered.
-func checkRenamed(s *Server, name string, at place, j *judge) {
+func checkRenamed(s *Server, name string, at, include place, j *judge) {
 	// Exclude counts for more, so that it is what hides a name where both would.
-	excluded := slices.IndexFunc(s.Exclude, func(pattern string) bool { return match(pattern, name) })
+	excluded := slices.IndexFunc(s.Exclude, func(pattern string) bool {
+		// What excludes everything has been said of the whole list.
+		return match(pattern, name) && !covers(pattern, anything)
+	})
 	switch {
 	case name == "":
 		j.complain(at, "write the server's own name for it", "what is renamed has no name")
 	case strings.Contains(name, anything):
 		j.complain(at, `write each name in full; "prefix" changes all of them`, `%.80q is renamed, and "rename" takes no patterns`, name)
-	case excludesAll(s) >= 0:
-		// Has been said of the whole list.
 	case excluded >= 0:
 		j.complain(at, "remove one of them", "%.80q is renamed, and %.80q excludes it", name, s.Exclude[excluded])
-	case !s.Offers(name):
+	case j.partly(include, len(s.Include)):
+		// What could not be read may be what includes it.
+	case !s.includes(name):
 		j.complain(at, `add it to "include", or remove it here`, "%.80q is renamed, and not included", name)
 	case s.Rename[name] == s.NamePrefix()+name:
 		j.note(at, "", "%.80q is renamed to the name that it has anyway", name)

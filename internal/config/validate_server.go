@@ -53,8 +53,8 @@ func checkServers(c *Config, j *judge) {
 			j.complain(p, "", "two servers have the name %q", s.Name)
 		}
 		seen[s.Name] = true
-		if s.Disabled {
-			continue // read for its form only
+		if s.Disabled || j.there(p) {
+			continue // read for its form only, or not at all
 		}
 		for _, check := range []func(*Server, place, *judge){
 			checkTransport, checkCommand, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, checkPatterns, checkFilters, checkRenames,
@@ -67,17 +67,19 @@ func checkServers(c *Config, j *judge) {
 // checkTransport wants a server to be a program or an address.
 func checkTransport(s *Server, p place, j *judge) {
 	checkWord(j, p.key("type"), s.Type, TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE)
+	isProgram := s.Command != "" || j.meant(p.key("command"))
+	isAddress := s.URL != "" || j.meant(p.key("url"))
 	switch {
 	// The other programs that read the file decide this in different ways.
-	case s.Command != "" && s.URL != "":
+	case isProgram && isAddress:
 		j.complain(p, "remove one of them", `%q has both "command" and "url"`, p.name)
-	case s.Command == "" && s.URL == "":
+	case !isProgram && !isAddress:
 		j.complain(p, "", `%q has neither "command" nor "url"`, p.name)
-	case s.Type == TypeStdio && s.URL != "":
+	case s.Type == TypeStdio && isAddress:
 		j.complain(p.key("type"), `write "http"`, `the type %q needs a "command", and %q has a "url"`, s.Type, p.name)
-	case s.Type != "" && s.Type != TypeStdio && s.Command != "":
+	case s.Type != "" && s.Type != TypeStdio && isProgram:
 		j.complain(p.key("type"), `write "stdio"`, `the type %q needs a "url", and %q has a "command"`, s.Type, p.name)
-	case s.URL != "":
+	case isAddress:
 		checkUnused(j, p, "url", unused{"args", len(s.Args)}, unused{"env", len(s.Env)}, unused{"cwd", len(s.Cwd)})
 	default:
 		checkUnused(j, p, "command", unused{"headers", len(s.Headers)})
@@ -92,7 +94,7 @@ type unused struct {
 
 func checkUnused(j *judge, p place, beside string, keys ...unused) {
 	for _, k := range keys {
-		if k.size > 0 {
+		if k.size > 0 || j.there(p.key(k.key)) {
 			j.complain(p.key(k.key), "remove it", "%q has no meaning beside %q", k.key, beside)
 		}
 	}
@@ -103,7 +105,7 @@ func checkUnused(j *judge, p place, beside string, keys ...unused) {
 func checkCommand(s *Server, p place, j *judge) {
 	at := p.key("command")
 	switch {
-	case s.Command == "":
+	case s.Command == "" || j.there(at):
 	case strings.TrimSpace(s.Command) == "":
 		j.complain(at, "write the program to start", "%q is blank", at.name)
 	case strings.Contains(s.Command, " ") && !strings.ContainsAny(s.Command, `/\`):
@@ -123,7 +125,7 @@ func checkCommand(s *Server, p place, j *judge) {
 // checkURL never shows the address: a variable in it may hold a secret.
 func checkURL(s *Server, p place, j *judge) {
 	p = p.key("url")
-	if s.URL == "" {
+	if s.URL == "" || j.there(p) {
 		return
 	}
 	u, err := url.Parse(s.URL)
@@ -165,7 +167,7 @@ func checkHeaders(s *Server, p place, j *judge) {
 	// In the order of names, so that a Config always has the same problems.
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		at, lower := p.key(name), strings.ToLower(name)
-		switch value := s.Headers[name].Reveal(); {
+		switch {
 		case !isToken(name):
 			j.complain(at, `write NAME: "VALUE"`, "%q cannot be the name of a header", beginning(name, isTokenRune))
 		// With a fixed value the session, the revision or the length of a message would be
@@ -175,8 +177,10 @@ func checkHeaders(s *Server, p place, j *judge) {
 		// To a server they are one header, with one of the two values or both.
 		case seen[lower]:
 			j.complain(at, "", "the header %s stands here twice, in two spellings", name)
-		case strings.ContainsFunc(value, isControl):
-			j.complain(at, "", "the value of the header %s has a line break or another control character in it", name)
+		}
+		if strings.ContainsFunc(s.Headers[name].Reveal(), isControl) {
+			shown := beginning(name, isTokenRune)
+			j.complain(at, "", "the value of the header %s has a line break or another control character in it", shown)
 		}
 		seen[lower] = true
 	}
@@ -224,7 +228,7 @@ func checkEnv(s *Server, p place, j *judge) {
 			j.complain(p.key(name), cure, "%q cannot be the name of an environment variable", beginning(name, isVariableRune))
 		}
 		if strings.ContainsRune(s.Env[name].Reveal(), 0) {
-			j.complain(p.key(name), "", "the value of the variable %s has a NUL in it", name)
+			j.complain(p.key(name), "", "the value of the variable %s has a NUL in it", beginning(name, isVariableRune))
 		}
 	}
 }
