@@ -238,6 +238,69 @@ func TestChildThatLeavesAnotherBehind(t *testing.T) {
 	}
 }
 
+// What a child that several clients use wrote before its end may be about any of
+// them, and is for the log alone; so is what another client is told of it later. A
+// child of one client says its last words to that one.
+func TestLastWordsAreOfOneClient(t *testing.T) {
+	t.Parallel()
+	const words, log = "its last words: about to ", "exit status 7; see the log for its last words"
+	tests := []struct {
+		name, kind string
+		share      bool
+		others     bool // are served before
+		want       string
+	}{
+		{"modern, one client", "modern", false, false, words},
+		{"modern, several", "modern", false, true, log},
+		{"legacy, one process each", "legacy", false, true, words},
+		{"legacy shared, one client", "legacy", true, false, words},
+		{"legacy shared, several", "legacy", true, true, log},
+	}
+	for _, tt := range tests {
+		c := startChild(t, tt.kind, client.Config{Share: tt.share})
+		ours := mcp.NewScope("lists", nil) // what the gateway asks by itself is about nobody
+		_, err := within(t, c, in(ours, request(t, "tools/list", "{}")), &recorder{})
+		wantError(t, err, mcp.CodeMethodNotFound)
+		one, other := mcp.NewScope("one", &recorder{}), mcp.NewScope("other", &recorder{})
+		for range 2 {
+			if _, err := within(t, c, in(one, tool(t, "x")), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tt.others {
+			if _, err := within(t, c, in(other, tool(t, "x")), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = within(t, c, in(one, tool(t, "die")), &recorder{})
+		if !strings.Contains(fmt.Sprint(err), tt.want) {
+			t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)
+		}
+		ours.End()
+		one.End()
+		other.End()
+	}
+}
+
+// The error of the time in which a child is not started is for everybody.
+func TestLastWordsOfAnotherClientAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	c := startChild(t, "legacy", client.Config{})
+	for range 20 {
+		scope := mcp.NewScope("s", &recorder{})
+		_, err := within(t, c, in(scope, tool(t, "die")), &recorder{})
+		scope.End()
+		if text := fmt.Sprint(err); strings.Contains(text, "the next start is in") {
+			if strings.Contains(text, "about to") || !strings.Contains(text, "see the log") {
+				t.Errorf("error %v", err)
+			}
+			return
+		}
+		wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "about to")
+	}
+	t.Error("it was started again and again")
+}
+
 // The answer that a child gave before its end is heard, although another process
 // holds its output.
 func TestLastAnswerOfAChildThatLeavesAnotherBehind(t *testing.T) {

@@ -68,7 +68,7 @@ type Config struct {
 	MaxRounds int
 
 	// MaxLogLine is how many bytes of a line on a child's standard error are
-	// kept (0: 8 KiB).
+	// logged (0: 8 KiB); the others are counted.
 	MaxLogLine int
 
 	// Logger may be nil.

@@ -64,6 +64,9 @@ func (w *legacyHTTP) begin(call *session.Call, msg []byte) (release func()) {
 	return c.launch(&w.tasks, func(ctx context.Context) { w.carry(ctx, c, msg) })
 }
 
+// serves: what an HTTP server says that is not for a client it says to nobody here.
+func (w *legacyHTTP) serves(*mcp.Request) {}
+
 // carry POSTs a request and follows its stream, over reconnects, to the
 // response.
 func (w *legacyHTTP) carry(ctx context.Context, c *carrier, msg []byte) {

@@ -22,6 +22,7 @@ type stillWire struct {
 func (w *stillWire) table() *session.Calls              { return &w.calls }
 func (w *stillWire) attach(*legacySession)              {}
 func (w *stillWire) begin(*session.Call, []byte) func() { return func() {} }
+func (w *stillWire) serves(*mcp.Request)                {}
 func (w *stillWire) post(context.Context, []byte) error { return nil }
 func (w *stillWire) ready(mcp.Version)                  {}
 func (w *stillWire) opened(context.Context)             {}

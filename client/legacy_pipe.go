@@ -38,6 +38,8 @@ func (w *legacyPipe) begin(call *session.Call, msg []byte) (release func()) {
 	return func() {}
 }
 
+func (w *legacyPipe) serves(req *mcp.Request) { w.served.note(req) }
+
 // post does not wait for the line to be written. A server that does not read is found
 // out by the writer, which ends the pipe with the reason.
 func (w *legacyPipe) post(_ context.Context, msg []byte) error {

@@ -29,6 +29,9 @@ type legacyWire interface {
 	// call is over.
 	begin(call *session.Call, msg []byte) (release func())
 
+	// serves notes for whom the session makes a call.
+	serves(req *mcp.Request)
+
 	// post sends a message that has no answer, within the write deadline.
 	post(ctx context.Context, msg []byte) error
 
@@ -179,6 +182,7 @@ func (s *legacySession) call(ctx context.Context, req *mcp.Request, caller mcp.C
 	if err != nil {
 		return nil, &rejected{why: sessionGone, err: s.unavailable(err, "its session has ended")}
 	}
+	s.wire.serves(req)
 	params := legacyParams(&req.Params, call)
 	release := s.wire.begin(call, mcp.AppendRequest(nil, call.ID(), req.Method, params))
 	defer release()

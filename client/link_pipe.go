@@ -293,4 +293,4 @@ type stream struct{ io.ReadWriteCloser }
 
 func (s stream) end() { s.Close() }
 
-func (s stream) fate() string { return "it closed the connection" }
+func (s stream) fate(reach) string { return "it closed the connection" }

@@ -50,8 +50,8 @@ type outgoing struct {
 	params  *mcp.Object
 	msg     []byte
 
-	logs  mcp.LogLevel // the lowest level of log messages that it asks for, LogNone if for none
-	scope *mcp.Scope   // whose it is, where that is known
+	logs mcp.LogLevel // the lowest level of log messages that it asks for, LogNone if for none
+	from *mcp.Request // what it was made of
 }
 
 func (p *modern) era() mcp.Era { return mcp.EraModern }
@@ -87,7 +87,7 @@ func (p *modern) call(ctx context.Context, req *mcp.Request, params *mcp.Object,
 		call.Finish(session.Terminal{Err: err})
 		return nil, err
 	}
-	out := &outgoing{method: req.Method, version: p.version, params: &full, logs: asksFor(req.LogLevel), scope: req.Scope}
+	out := &outgoing{method: req.Method, version: p.version, params: &full, logs: asksFor(req.LogLevel), from: req}
 	out.msg = mcp.AppendRequest(nil, call.ID(), req.Method, full.Bytes())
 	release := p.wire.begin(call, out)
 	defer release()

@@ -38,8 +38,9 @@ func (w *modernPipe) open(method string) (*session.Call, error) {
 func (w *modernPipe) begin(call *session.Call, out *outgoing) (release func()) {
 	// Before it is sent: the first log message may be faster than we are.
 	if out.logs != mcp.LogNone {
-		w.hearing.begin(call.ID(), out.logs, out.scope)
+		w.hearing.begin(call.ID(), out.logs, out.from.Scope)
 	}
+	w.served.note(out.from)
 	w.pipe.begin(call, out.msg)
 	return func() { w.hearing.end(call.ID()) }
 }

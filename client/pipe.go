@@ -27,8 +27,9 @@ type conduit interface {
 	end()
 
 	// fate says how the far end came to its end, for an error: an exit status,
-	// the last lines that it wrote. It may wait a moment to learn it.
-	fate() string
+	// the last lines that it wrote, if those who were served are none but the one who
+	// gets the error. It may wait a moment to learn it.
+	fate(served reach) string
 }
 
 // The bounds of a pipe.
@@ -43,13 +44,14 @@ const (
 // reason, and takes all its calls with it.
 type pipe struct {
 	*setup
-	far   conduit
-	place *place // of far
-	calls session.Calls
-	tasks tasks
-	wake  chan struct{} // capacity 1: something is queued
-	dead  chan struct{} // closed when the pipe has ended
-	wrote chan struct{} // closed when the writer has ended
+	far    conduit
+	place  *place // of far
+	calls  session.Calls
+	served audience
+	tasks  tasks
+	wake   chan struct{} // capacity 1: something is queued
+	dead   chan struct{} // closed when the pipe has ended
+	wrote  chan struct{} // closed when the writer has ended
 
 	// discover is the probe that a silent server has not answered yet.
 	discover *session.Call
@@ -230,7 +232,7 @@ func (p *pipe) endReason(err error) error {
 	if long, ok := errors.AsType[*frame.TooLongError](err); ok {
 		return p.fault(mcp.CodeLimit, mcp.Unknown, long, "it sent a message of more than %d bytes (limits.backendMessage)", long.Limit)
 	}
-	how := p.far.fate()
+	how := p.far.fate(p.served.size())
 	if how == "" {
 		how = "it closed its output"
 	}

@@ -204,7 +204,11 @@ const fateTime = 250 * time.Millisecond
 // fate waits a moment for the process to end, and says how it did. The end of its
 // output is seen before its end is: without the moment an error would say that the
 // output was closed, and not why.
-func (c *child) fate() string {
+//
+// Its last words are for nobody but the one client that it has served: they may be
+// about a request, with its arguments. Those of a child that has served none yet are
+// for whoever asks while it is not started again.
+func (c *child) fate(served reach) string {
 	timer := time.NewTimer(fateTime)
 	defer timer.Stop()
 	select {
@@ -216,12 +220,25 @@ func (c *child) fate() string {
 	case <-c.drained:
 	case <-timer.C:
 	}
-	text := "its process ended: " + exitText(c.cmd, nil)
-	if lines := c.tail.lines(); len(lines) > 0 {
-		text += "; its last words: " + strings.Join(lines, " | ")
+	open, closed := c.obituary()
+	if served == severalClients {
+		open = closed
 	}
-	c.launcher.circuit.explain(text)
-	return text
+	if served == noClient {
+		closed = open
+	}
+	c.launcher.circuit.explain(closed)
+	return open
+}
+
+// obituary says how the process ended, with its last words and without.
+func (c *child) obituary() (open, closed string) {
+	text := "its process ended: " + exitText(c.cmd, nil)
+	lines := c.tail.lines()
+	if len(lines) == 0 {
+		return text, text
+	}
+	return text + "; its last words: " + strings.Join(lines, " | "), text + "; see the log for its last words"
 }
 
 // exitText prefers the status that the kernel gave to the error that Wait made of it.
