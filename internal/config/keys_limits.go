@@ -66,7 +66,7 @@ func countKeys() []key[Limits] {
 		// A client needs one or two; one that loses its connections leaves some behind that
 		// are not yet known to be dead.
 		field("streamsPerSession", count(), func(l *Limits) *int { return &l.StreamsPerSession }, "16",
-			"How many open streams a session may have."),
+			"How many standalone streams (GET) of a session may be open. A new one takes over from the one before, which counts until it has ended."),
 		// A model calls a handful of tools at once.
 		field("inFlightPerSession", count(), func(l *Limits) *int { return &l.InFlightPerSession }, "64",
 			"How many requests of a session may be in flight."),

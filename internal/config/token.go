@@ -123,6 +123,8 @@ func (t *Token) origin(p place) string {
 func notBearerHint(text string) string {
 	first, _, spaced := strings.Cut(text, " ")
 	switch {
+	case text[0] == '<':
+		return "put a token in its place"
 	case strings.HasPrefix(text, "\ufeff"):
 		return "save it without a byte order mark"
 	case strings.ContainsAny(text, "\r\n"):

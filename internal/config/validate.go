@@ -60,7 +60,7 @@ func checkListen(c *Config, j *judge) {
 	}
 	// Only the form is judged. Whether a name resolves or a port is free is known when
 	// somebody listens, and can be otherwise a moment later.
-	host, port, err := net.SplitHostPort(c.Listen)
+	_, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		j.complain(p, `write host:port, such as "127.0.0.1:7777"`, "%q is not an address", p.name)
 		return
@@ -69,10 +69,17 @@ func checkListen(c *Config, j *judge) {
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		j.complain(p, "0 takes a free one", "%q wants a port from 0 to 65535", p.name)
 	}
-	if !isLoopback(host) && len(c.Auth.Tokens) == 0 && !c.AllowUnauthenticated && !j.saysWho() {
+	if c.reachesBeyond() && len(c.Auth.Tokens) == 0 && !c.AllowUnauthenticated && !j.saysWho() {
 		const hint = `add "auth", listen on 127.0.0.1, or write "allowUnauthenticated: true" if that is meant`
 		j.complain(p, hint, "%q reaches beyond this machine, and everybody there could use every server", p.name)
 	}
+}
+
+// reachesBeyond reports whether others than this machine reach the listener, as far
+// as its address can be read.
+func (c *Config) reachesBeyond() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	return err == nil && !isLoopback(host)
 }
 
 // saysWho reports whether the file says who may call, in words that could not be
@@ -159,6 +166,7 @@ func checkTokens(c *Config, j *judge) {
 	for i := range c.Auth.Tokens {
 		if p := list.item(i); !j.there(p) {
 			checkToken(&c.Auth.Tokens[i], p, j)
+			checkGuessable(&c.Auth.Tokens[i], p, c.reachesBeyond() && !j.there(place{}.key("listen")), j)
 			checkPrincipal(&c.Auth.Tokens[i], p, j)
 			checkSameToken(c.Auth.Tokens, i, list, j)
 		}
@@ -183,9 +191,22 @@ func checkToken(token *Token, p place, j *judge) {
 		at := token.source(p)
 		j.complain(at, notBearerHint(token.Value.Reveal()), "what %s holds is not one bearer token", token.origin(p))
 	}
-	if len(token.Value.Reveal()) < shortToken {
-		const hint = `"openssl rand -hex 32" makes a better one`
+}
+
+// checkGuessable refuses what everybody tries first where everybody can try it, and
+// remarks on it where only this machine can.
+func checkGuessable(token *Token, p place, public bool, j *judge) {
+	const hint = `"openssl rand -hex 32" makes a better one`
+	text := token.Value.Reveal()
+	switch {
+	case isPlaceholder(text):
+		j.note(p, hint, "%q holds a placeholder, which anybody can guess", p.name)
+	case len(text) < shortToken:
 		j.note(p, hint, "%q holds a token of fewer than %d characters, which can be guessed", p.name, shortToken)
+	}
+	if public && isPlaceholder(text) {
+		const cure = hint + `; to let everybody in, write "allowUnauthenticated: true" instead of "auth"`
+		j.complain(token.source(p), cure, "what %s holds is a placeholder, which anybody can guess", token.origin(p))
 	}
 }
 
@@ -245,21 +266,27 @@ func checkWord[S ~string](j *judge, p place, word S, known ...S) {
 }
 
 // checkPrefixes refuses one prefix for two servers: what one offers could take
-// the names of the other. The empty prefix is a choice that several may make.
+// the names of the other. The empty prefix is a choice that several may make, and a
+// remark says what it costs.
 func checkPrefixes(c *Config, j *judge) {
 	owner := make(map[string]string)
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		p := place{}.key(serversKey).key(s.Name)
 		prefix := s.NamePrefix()
-		// The empty prefix makes no promise that names are apart; conflict says who gets them.
-		if s.Disabled || prefix == "" || j.someMeant(p, p.key("prefix")) {
+		if s.Disabled || j.someMeant(p, p.key("prefix")) {
 			continue
 		}
-		if first, taken := owner[prefix]; taken && first != s.Name {
+		first, taken := owner[prefix]
+		switch {
+		case !taken || first == s.Name:
+			owner[prefix] = s.Name
+		// It makes no promise that names are apart.
+		case prefix == "":
+			const hint = "a prefix of its own keeps the names of each where they are"
+			j.note(p.key("prefix"), hint, `%q and %q share their names: who gets one that both offer is decided by "conflict", and only once both were heard of`, first, s.Name)
+		default:
 			j.complain(p.key("prefix"), "give one of them another", "%q and %q have the same prefix %q", first, s.Name, prefix)
-			continue
 		}
-		owner[prefix] = s.Name
 	}
 }
