@@ -12,9 +12,14 @@
 // # Names
 //
 // The name under which a tool or prompt is offered depends on the rules of its
-// own backend and on its own name, and on nothing else: it never moves because
-// another backend came or went. See [Rules]. Where two items would have one name,
-// neither is offered, or the first in file order if the operator said so.
+// own backend and on its own name, and on nothing else. See [Rules]. Where two
+// items would have one name, neither is offered, or the first in file order if the
+// operator said so.
+//
+// So no name moves because another backend came or went, while each backend has a
+// prefix of its own, which is the default. Backends that share a prefix share names:
+// a backend that is [Missing] takes no part in who gets one, so that until each of
+// them has been heard of once its owner can change.
 //
 // Resource URIs and URI templates are locators and stay as they are. Of several
 // backends that offer the same one, the first in file order owns it.
