@@ -74,6 +74,7 @@ func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
 		Info:     g.info,
 		Idle:     u.limits.CallIdle,
 		Max:      cmp.Or(u.srv.Timeout, u.limits.CallMax),
+		MaxKey:   u.maxKey(),
 		MaxItems: u.limits.ToolsPerBackend,
 		MaxPages: u.limits.Pages,
 		Changed:  g.wantRebuild,
@@ -87,6 +88,15 @@ func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
 		u.Run(ctx)
 	})
 	return u
+}
+
+// maxKey names what sets how long a call may take, for whoever reads that it took
+// longer.
+func (u *unit) maxKey() string {
+	if u.srv.Timeout != 0 {
+		return "timeout"
+	}
+	return backend.DefaultMaxKey
 }
 
 // under returns the unit as another entry of the configuration has it, or nil

@@ -30,7 +30,7 @@ func sizeKeys() []key[Limits] {
 			"The schema of one tool. A tool with a larger one is not offered."),
 		// What is longer is not a line but data that a program prints.
 		field("logLine", size(), func(l *Limits) *int64 { return &l.LogLine }, "8KiB",
-			"One line that a backend writes to its standard error. The rest of a longer one is dropped."),
+			"One line that a backend writes to its standard error. Of the rest of a longer one the log has the length."),
 	}
 }
 
