@@ -70,6 +70,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 				t.Errorf("Ask = %v; want that there are too many", err)
 			}
 		}
+		sleep(time.Second) // until the client has those that were not refused
 		return result(`{}`)
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
