@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -69,11 +70,7 @@ func NewMetrics(instruments []Instrument, kinds []string) (*Metrics, error) {
 	}
 	m.provider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
 	meter := m.provider.Meter("github.com/signalbox-mcp/signalbox")
-	if err := errors.Join(
-		m.registry.Register(collectors.NewGoCollector()),
-		m.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
-		m.count(meter),
-	); err != nil {
+	if err := m.count(meter); err != nil {
 		return nil, err
 	}
 	m.begin(context.Background(), kinds)
@@ -153,7 +150,20 @@ func (m *Metrics) AuditFailure(ctx context.Context) { m.audit.Add(ctx, 1) }
 // maxScrapes is how many collections run at once; more are refused with 503.
 const maxScrapes = 4
 
-// Handler returns a handler that shows the metrics as Prometheus reads them.
+// Handler returns a handler that shows the metrics as Prometheus reads them, with
+// those of the process. What shows the latter is made for the first who asks: that
+// takes longer than to make a gateway.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+	show := sync.OnceValue(func() http.Handler {
+		all := prometheus.Gatherers{m.registry, processRegistry()}
+		return promhttp.HandlerFor(all, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { show().ServeHTTP(w, r) })
+}
+
+// processRegistry returns what can be said of the process and of Go in it.
+func processRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
 }
