@@ -83,7 +83,8 @@ func TestDialogRestrictions(t *testing.T) {
 		}
 		return len(r.pairs())
 	}
-	all := len(inbounds()) * len(outbounds())
+	const older = 2 // revisions, each with one backend of each era
+	all := (len(inbounds())-older)*len(outbounds()) + older*2
 	for _, tt := range []struct {
 		prose string
 		want  int
@@ -93,6 +94,9 @@ func TestDialogRestrictions(t *testing.T) {
 		{"backend: process - why", len(inbounds())},
 		{"inbound: 2025-03-26 - why\nbackend: legacy pipe - why", 1},
 		{"cells: modern/legacy - why", 2 * 2},
+		{"inbound: 2025-06-18 - why", 2},
+		{"inbound: 2025-06-18 - why\nbackend: pipe - why", 2},
+		{"inbound: 2025-06-18 - why\nbackend: modern, process - why", 1},
 		{"inbound: sse - why", 0},
 	} {
 		if got := count(tt.prose); got != tt.want {

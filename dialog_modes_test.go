@@ -19,6 +19,9 @@ type inbound struct {
 
 func (m inbound) modern() bool { return m.version.Era() == mcp.EraModern }
 
+// older reports whether there is a newer revision of the same era.
+func (m inbound) older() bool { return !m.modern() && m.version != mcp.LatestLegacy }
+
 func (m inbound) String() string { return string(m.version) + "-" + m.transport }
 
 func (m inbound) tags() []string {
@@ -117,17 +120,26 @@ func allowed(alternatives [][]string, tags ...string) bool {
 	})
 }
 
-// pairs returns what a file is played in: every inbound mode with every outbound
-// mode that the file applies to. What is special to one of thirty pairs is what
-// nobody thinks of.
+// pairs returns what a file is played in: each transport and era of a client with
+// each transport and era of a backend that the file applies to. What is special to
+// one of these is what nobody thinks of. The older revisions of the legacy era,
+// which differ from its last in what the client's edge says, meet one backend of
+// each era.
 func (r restrictions) pairs() []pair {
 	var out []pair
 	for _, in := range inbounds() {
+		met := map[string]bool{}
 		for _, o := range outbounds() {
 			p := pair{in, o}
-			if allowed(r.inbound, in.tags()...) && allowed(r.backend, o.tags()...) && allowed(r.cells, p.cell()) {
-				out = append(out, p)
+			if !allowed(r.inbound, in.tags()...) || !allowed(r.backend, o.tags()...) || !allowed(r.cells, p.cell()) {
+				continue
 			}
+			enough := met[o.era] || o.era == "process" && len(met) > 0
+			if in.older() && enough {
+				continue
+			}
+			met[o.era] = true
+			out = append(out, p)
 		}
 	}
 	return out
