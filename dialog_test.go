@@ -22,8 +22,10 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected lines of testdata/dialogs")
 
 func TestMain(m *testing.M) {
-	// A thousand worlds are made and thrown away: memory is cheaper here than time.
-	debug.SetGCPercent(400)
+	// A thousand worlds are made and thrown away: memory is cheaper here than time,
+	// up to what a small machine has.
+	debug.SetGCPercent(1000)
+	debug.SetMemoryLimit(300 << 20)
 	goleak.VerifyTestMain(m)
 }
 

@@ -145,7 +145,7 @@ func TestPagesAreBounded(t *testing.T) {
 		return fmt.Sprintf(`{"name":%q,"_":[%s{}]}`, name, strings.Repeat(`{"a":1},`, 1000))
 	}
 	for name, item := range map[string]func(string) string{"bytes": heavy, "members": manifold} {
-		c := Build([]Backend{backend("a").with(Prompts, numbered(100, item)...)}, Options{})
+		c := Build([]Backend{backend("a").with(Prompts, numbered(50, item)...)}, Options{})
 		total, cursor := 0, ""
 		for more := true; more; {
 			res, err := c.List(Prompts, cursor)
@@ -159,7 +159,7 @@ func TestPagesAreBounded(t *testing.T) {
 			total += len(readPage(t, c, Prompts, cursor).Prompts)
 			cursor, more = res.Text(mcp.FieldNextCursor)
 		}
-		if total != 100 {
+		if total != 50 {
 			t.Errorf("%s: %d items", name, total)
 		}
 	}
