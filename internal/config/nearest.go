@@ -34,7 +34,12 @@ func nearest(word string, candidates []string) string {
 // plain removes what separates the words of a key in other styles, so that
 // mcp_servers is as close to mcpServers as it looks.
 func plain(word string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(word))
+	return strings.ToLower(strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' {
+			return -1
+		}
+		return r
+	}, word))
 }
 
 // distance counts the letters to insert, delete, change or swap with their

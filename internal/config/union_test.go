@@ -279,37 +279,43 @@ func told(text string) map[string]bool {
 	return all
 }
 
-// TestNoProblemHidesAnother holds that of two mistakes in one file everything is told
-// that is told of each alone, and nothing else.
+// TestNoProblemHidesAnother holds that of several mistakes in one file everything is
+// told that is told of each alone, and nothing else. Each two that can be are
+// together in some file.
 func TestNoProblemHidesAnother(t *testing.T) {
 	if problems := told(rightConfig); len(problems) > 0 {
 		t.Fatalf("the config is not right: %v", problems)
 	}
-	slips := lonelySlips()
+	slips, excuses := lonelySlips(), lonelyExcuses()
 	alone := make([]map[string]bool, len(slips))
 	for i, s := range slips {
 		if alone[i] = told(mistaken(t, s)); len(alone[i]) == 0 {
 			t.Errorf("%s: nothing is told", s.name)
 		}
 	}
-	excuses := lonelyExcuses()
+	together := func(group ...int) (string, map[string]bool, map[string]bool) {
+		want, names, chosen := map[string]bool{}, []string{}, []slip{}
+		for _, i := range group {
+			maps.Copy(want, alone[i])
+			names, chosen = append(names, slips[i].name), append(chosen, slips[i])
+		}
+		return strings.Join(names, ", "), told(mistaken(t, chosen...)), want
+	}
 	used := make(map[int]bool)
-	for i, a := range slips {
-		for k, b := range slips[:i] {
-			if overlap(a, b) {
-				continue
-			}
-			x := slices.IndexFunc(excuses, func(x excuse) bool { return x.is(a.name, b.name) })
-			want := maps.Clone(alone[i])
-			maps.Copy(want, alone[k])
-			got := told(mistaken(t, a, b))
-			switch {
-			case maps.Equal(got, want):
-			case x >= 0:
-				used[x] = true
-			default:
-				t.Errorf("%q and %q (-got +want):\n%s", b.name, a.name, cmp.Diff(got, want))
-			}
+	apart := func(i, k int) bool {
+		if overlap(slips[i], slips[k]) {
+			return true
+		}
+		x := slices.IndexFunc(excuses, func(x excuse) bool { return x.is(slips[i].name, slips[k].name) })
+		if x >= 0 && !used[x] {
+			_, got, want := together(i, k)
+			used[x] = !maps.Equal(got, want)
+		}
+		return x >= 0
+	}
+	for _, group := range gather(len(slips), apart) {
+		if names, got, want := together(group...); !maps.Equal(got, want) {
+			t.Errorf("%s (-got +want):\n%s", names, cmp.Diff(got, want))
 		}
 	}
 	for i, x := range excuses {
@@ -317,4 +323,38 @@ func TestNoProblemHidesAnother(t *testing.T) {
 			t.Errorf("%q and %q are excused, and need not be", x.one, x.other)
 		}
 	}
+}
+
+// gather returns groups of the first n numbers, none of them with two that are to be
+// apart, in which any other two are together at least once.
+func gather(n int, apart func(i, k int) bool) [][]int {
+	parted, met := make(map[[2]int]bool), make(map[[2]int]bool)
+	for i := range n {
+		for k := range i {
+			parted[[2]int{k, i}] = apart(i, k)
+		}
+	}
+	pair := func(i, k int) [2]int { return [2]int{min(i, k), max(i, k)} }
+	var groups [][]int
+	for i := range n {
+		for k := range i {
+			if parted[pair(i, k)] || met[pair(i, k)] {
+				continue
+			}
+			group := []int{k, i}
+			for m := range n {
+				free := !slices.ContainsFunc(group, func(o int) bool { return o == m || parted[pair(o, m)] })
+				if free && slices.ContainsFunc(group, func(o int) bool { return !met[pair(o, m)] }) {
+					group = append(group, m)
+				}
+			}
+			for x, a := range group {
+				for _, b := range group[:x] {
+					met[pair(a, b)] = true
+				}
+			}
+			groups = append(groups, group)
+		}
+	}
+	return groups
 }
