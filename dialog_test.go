@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	// A thousand worlds are made and thrown away: memory is cheaper here than time,
 	// up to what a small machine has.
 	debug.SetGCPercent(1000)
-	debug.SetMemoryLimit(300 << 20)
+	debug.SetMemoryLimit(600 << 20)
 	goleak.VerifyTestMain(m)
 }
 

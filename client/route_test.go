@@ -131,6 +131,7 @@ func TestSessionMattersOnTheStreamOfACall(t *testing.T) {
 		ear, caller := &recorder{}, &recorder{}
 		launch(t, c, in(scope, listen(t)), ear)
 		<-s.open
+		synctest.Wait() // a change before the acknowledgement is none for who listens
 		res, err := within(t, c, in(scope, echo(t)), caller)
 		wantResult(t, res, err, `{"content":[{"jsonrpc":"2.0","id":"p","result":{}}]}`)
 		synctest.Wait()
