@@ -21,7 +21,7 @@ var repoLayers = [][]string{
 	{"."},
 	{"internal/auth", "internal/backend", "internal/config", "internal/console", "internal/policy"},
 	{"server", "client"},
-	{"internal/session", "internal/catalog", "internal/demo", "internal/frame", "internal/observe", "internal/store"},
+	{"internal/session", "internal/catalog", "internal/demo", "internal/frame", "internal/observe", "internal/seal", "internal/store"},
 	{"mcp"},
 }
 
@@ -44,6 +44,7 @@ var repoTestOnly = []string{"internal/sim/...", "internal/zoo/...", "internal/me
 var repoPure = map[string][]string{
 	"mcp":              nil,
 	"internal/session": {"mcp"},
+	"internal/seal":    nil,
 }
 
 // matches reports whether a pattern of the tables above covers a package.
