@@ -1,0 +1,340 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+//go:generate go test -run ^TestBridgePageIsCurrent$ . -update
+
+// bridgeFeature is one row of the table of docs/bridge.md: something that any client
+// can use with any backend.
+type bridgeFeature struct {
+	name string
+	// shows is what a dialogue has to show that claims to prove it.
+	shows string
+}
+
+// bridgeFeatures are the rows, in their order.
+func bridgeFeatures() []bridgeFeature {
+	return []bridgeFeature{
+		{"elicitation form", "a backend asks the user for data by a form, and goes on with the answer"},
+		{"elicitation url", "a backend sends the user to a URL, and goes on when that is agreed to"},
+		{"sampling", "a backend has the client's model complete something"},
+		{"sampling tools", "the same with tools that the model may use"},
+		{"roots", "a backend asks for the client's roots"},
+		{"several inputs at once", "a backend asks more than one thing, and all are put to the client at the same time"},
+		{"resource subscriptions", "whoever subscribed to a resource hears of its updates, and nobody else"},
+		{"list changes", "a changed list is told to whoever listens"},
+		{"logging", "log messages reach the request that wanted them, from its level on"},
+		{"progress", "progress reaches the request that asked for it, under its own token"},
+		{"cancel", "a request that is taken back is taken back at the backend"},
+		{"results", "a result has what the client's revision requires, and no other byte is changed"},
+		{"structured content", "structured content and output schemas reach every client in a form that it can read"},
+		{"error codes", "an error has the code that the client's revision has for it"},
+		{"headers", "`Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` are checked, and made anew for the names of the next hop"},
+		{"tasks", "a task of a backend is polled, given input, ended and cancelled by the client that began it"},
+		{"capabilities", "what is advertised to this client is what works for it, and nothing more"},
+		{"request state", "what asks for input is continued by the retry that brings it, and by no other request"},
+	}
+}
+
+// pending are the fields that no dialogue proves yet. Each line is a feature and, behind
+// a colon, the words of the fields that are empty: a cell, a pair of transports, or
+// both; without any it is the whole row. One that is proved must not stand here.
+func pending() []string {
+	return []string{
+		"elicitation form",
+		"elicitation url",
+		"sampling",
+		"sampling tools",
+		"roots",
+		"several inputs at once",
+		"resource subscriptions",
+		"structured content",
+		"error codes",
+		"headers",
+		"tasks",
+		"capabilities",
+		"request state",
+	}
+}
+
+// bridgeField is one field: a feature for a client and a backend of these eras,
+// over these transports.
+type bridgeField struct {
+	feature    string
+	cell       string // "legacy/modern"
+	transports string // "http/stdio"
+}
+
+func (f bridgeField) String() string { return f.feature + ": " + f.cell + " " + f.transports }
+
+func bridgeCells() []string {
+	return []string{"legacy/legacy", "legacy/modern", "modern/legacy", "modern/modern"}
+}
+
+func bridgeTransports() []string {
+	return []string{"http/http", "http/stdio", "stdio/http", "stdio/stdio"}
+}
+
+// field returns the field that a pair of modes is in. A Handler in this process is
+// of no era and no transport, and proves nothing here.
+func (p pair) field(feature string) (f bridgeField, ok bool) {
+	out := map[string]string{"http": "http", "pipe": "stdio"}[p.out.transport]
+	return bridgeField{feature, p.cell(), p.in.transport + "/" + out}, out != ""
+}
+
+// claim is a line of a dialogue that names a feature:
+//
+//	proves: progress, cancel
+//	instead: headers - what happens where there can be no headers
+type claim struct {
+	feature string
+	reason  string // of "instead": why a revision or transport cannot have the feature
+}
+
+// readClaims reads the claims of a dialogue's prose.
+func readClaims(prose string) ([]claim, error) {
+	var out []claim
+	for line := range strings.Lines(prose) {
+		key, rest, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok || key != "proves" && key != "instead" {
+			continue
+		}
+		names, reason, hasReason := strings.Cut(rest, " - ")
+		if reason = strings.TrimSpace(reason); hasReason != (key == "instead") || hasReason && reason == "" {
+			return nil, fmt.Errorf("%q: a proof has no reason, and what happens instead has one", line)
+		}
+		for name := range strings.SplitSeq(names, ",") {
+			name = strings.TrimSpace(name)
+			if !slices.ContainsFunc(bridgeFeatures(), func(f bridgeFeature) bool { return f.name == name }) {
+				return nil, fmt.Errorf("%q: no such feature: %q", line, name)
+			}
+			out = append(out, claim{name, reason})
+		}
+	}
+	return out, nil
+}
+
+// bridgeProof is one dialogue that claims something, and the modes it is played in.
+type bridgeProof struct {
+	dialog string
+	claims []claim
+	pairs  []pair
+}
+
+func readProof(name, prose string) (bridgeProof, error) {
+	claims, err := readClaims(prose)
+	if err != nil {
+		return bridgeProof{}, fmt.Errorf("%s: %w", name, err)
+	}
+	r, err := readRestrictions(prose)
+	if err != nil {
+		return bridgeProof{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return bridgeProof{name, claims, r.pairs()}, nil
+}
+
+// bridgeProofs reads all dialogues. That each of them passes in all of its modes is
+// what TestDialog holds.
+func bridgeProofs(t *testing.T) []bridgeProof {
+	t.Helper()
+	files, err := filepath.Glob("testdata/dialogs/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no dialogues: %v", err)
+	}
+	var out []bridgeProof
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proof, err := readProof(strings.TrimSuffix(filepath.Base(file), ".txtar"), string(archive.Comment))
+		if err != nil {
+			t.Error(err)
+		}
+		if len(proof.claims) > 0 {
+			out = append(out, proof)
+		}
+	}
+	return out
+}
+
+// bridge is the table: what is known of each field.
+type bridge map[bridgeField]*bridgeEvidence
+
+// bridgeEvidence are the dialogues that show a feature in a field, and those that show
+// what happens instead.
+type bridgeEvidence struct {
+	proved  []string
+	instead []string
+	reasons []string
+}
+
+func newBridge(proofs []bridgeProof) bridge {
+	b := make(bridge)
+	for _, proof := range proofs {
+		for _, c := range proof.claims {
+			for _, p := range proof.pairs {
+				if f, ok := p.field(c.feature); ok {
+					b.note(f, proof.dialog, c)
+				}
+			}
+		}
+	}
+	return b
+}
+
+func (b bridge) note(f bridgeField, dialog string, c claim) {
+	e := b[f]
+	if e == nil {
+		e = &bridgeEvidence{}
+		b[f] = e
+	}
+	switch {
+	case c.reason == "" && !slices.Contains(e.proved, dialog):
+		e.proved = append(e.proved, dialog)
+	case c.reason != "" && !slices.Contains(e.instead, dialog):
+		e.instead, e.reasons = append(e.instead, dialog), append(e.reasons, c.reason)
+	}
+}
+
+// problems says which fields are empty and not pending, which are pending and not
+// empty, and which are said to be impossible and are proved.
+func (b bridge) problems(pending []string) []string {
+	var out []string
+	for _, feature := range bridgeFeatures() {
+		for _, f := range fieldsOf(feature.name) {
+			e, waits := b[f], slices.ContainsFunc(pending, f.isNamedBy)
+			switch {
+			case e == nil && !waits:
+				out = append(out, f.String()+": no dialogue proves it")
+			case e != nil && waits:
+				out = append(out, f.String()+": is proved, and must not be pending")
+			case e != nil && len(e.proved) > 0 && len(e.instead) > 0:
+				out = append(out, fmt.Sprintf("%s: is proved by %q, and impossible by %q", f, e.proved, e.instead))
+			}
+		}
+	}
+	for _, line := range pending {
+		if !slices.ContainsFunc(allFields(), func(f bridgeField) bool { return f.isNamedBy(line) }) {
+			out = append(out, fmt.Sprintf("pending: %q names no field", line))
+		}
+	}
+	return out
+}
+
+// isNamedBy reports whether a line of pending names the field.
+func (f bridgeField) isNamedBy(line string) bool {
+	feature, words, _ := strings.Cut(line, ":")
+	return feature == f.feature && !slices.ContainsFunc(strings.Fields(words), func(w string) bool {
+		return w != f.cell && w != f.transports
+	})
+}
+
+func fieldsOf(feature string) []bridgeField {
+	var out []bridgeField
+	for _, cell := range bridgeCells() {
+		for _, transports := range bridgeTransports() {
+			out = append(out, bridgeField{feature, cell, transports})
+		}
+	}
+	return out
+}
+
+func allFields() []bridgeField {
+	var out []bridgeField
+	for _, f := range bridgeFeatures() {
+		out = append(out, fieldsOf(f.name)...)
+	}
+	return out
+}
+
+// TestBridge holds that each feature works for each pair of eras over each pair of
+// transports, or that a dialogue shows what happens where it cannot.
+func TestBridge(t *testing.T) {
+	for _, problem := range newBridge(bridgeProofs(t)).problems(pending()) {
+		t.Error(problem)
+	}
+}
+
+func TestBridgeSeesWhatIsMissing(t *testing.T) {
+	everywhere := func(features ...string) bridgeProof {
+		p := bridgeProof{dialog: "all", pairs: restrictions{}.pairs()}
+		for _, f := range features {
+			p.claims = append(p.claims, claim{feature: f})
+		}
+		return p
+	}
+	var all []string
+	for _, f := range bridgeFeatures() {
+		all = append(all, f.name)
+	}
+	but := slices.Delete(slices.Clone(all), 0, 1)
+	cells := restrictions{cells: [][]string{{"legacy/modern"}}, inbound: [][]string{{"stdio"}}}.pairs()
+	for _, tt := range []struct {
+		name    string
+		proofs  []bridgeProof
+		pending []string
+		want    []string
+	}{
+		{name: "all proved", proofs: []bridgeProof{everywhere(all...)}},
+		{
+			name:    "pending",
+			proofs:  []bridgeProof{everywhere(but...)},
+			pending: []string{all[0]},
+		},
+		{
+			name:    "some fields empty",
+			proofs:  []bridgeProof{everywhere(but...), {"some", []claim{{feature: all[0]}}, cells}},
+			pending: []string{all[0] + ": http/http", all[0] + ": http/stdio", all[0] + ": modern/legacy", all[0] + ": modern/modern"},
+			want: []string{
+				all[0] + ": legacy/legacy stdio/http: no dialogue proves it",
+				all[0] + ": legacy/legacy stdio/stdio: no dialogue proves it",
+			},
+		},
+		{
+			name:    "proved and pending",
+			proofs:  []bridgeProof{everywhere(all...)},
+			pending: []string{all[1] + ": modern/legacy stdio/http"},
+			want:    []string{all[1] + ": modern/legacy stdio/http: is proved, and must not be pending"},
+		},
+		{
+			name:   "proved and impossible",
+			proofs: []bridgeProof{everywhere(all...), {"not", []claim{{all[0], "why"}}, cells[:1]}},
+			want:   []string{all[0] + `: legacy/modern stdio/http: is proved by ["all"], and impossible by ["not"]`},
+		},
+		{
+			name:    "unknown",
+			proofs:  []bridgeProof{everywhere(all...)},
+			pending: []string{"magic", all[0] + ": here"},
+			want:    []string{`pending: "magic" names no field`, fmt.Sprintf("pending: %q names no field", all[0]+": here")},
+		},
+	} {
+		if got := newBridge(tt.proofs).problems(tt.pending); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestBridgeClaims(t *testing.T) {
+	got, err := readClaims("Prose that proves: nothing.\nproves: progress, cancel\ninbound: http - why\ninstead: headers - a pipe has none\n")
+	want := []claim{{feature: "progress"}, {feature: "cancel"}, {"headers", "a pipe has none"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("claims %v, %v; want %v", got, err, want)
+	}
+	for _, prose := range []string{"proves: magic", "proves: progress - why", "instead: headers", "instead: headers - "} {
+		if got, err := readClaims(prose); err == nil {
+			t.Errorf("%q is taken for %v", prose, got)
+		}
+	}
+}
