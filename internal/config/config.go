@@ -114,6 +114,7 @@ type Limits struct {
 	StreamsPerSession    int `json:"streamsPerSession"`
 	InFlightPerSession   int `json:"inFlightPerSession"`
 	InFlightPerPrincipal int `json:"inFlightPerPrincipal"`
+	Subscriptions        int `json:"subscriptions"`
 	BackendSessions      int `json:"backendSessions"`
 	Processes            int `json:"processes"`
 

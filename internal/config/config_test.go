@@ -167,7 +167,7 @@ func TestEffective(t *testing.T) {
 			RequestBody: 4 << 20, RequestHeaders: 64 << 10, BackendMessage: 16 << 20, Schema: 256 << 10, LogLine: 8 << 10,
 			Depth: 128, Members: 100_000, Batch: 100, ToolsPerBackend: 2000, Pages: 200, Rounds: 10,
 			Sessions: 7, SessionsPerPrincipal: 100, StreamsPerSession: 16, InFlightPerSession: 64, InFlightPerPrincipal: 1024,
-			BackendSessions: 64, Processes: 64,
+			Subscriptions: 1000, BackendSessions: 64, Processes: 64,
 			SessionIdle: 30 * time.Minute, SessionUninitialized: 30 * time.Second,
 			CallIdle: -1, CallMax: 10 * time.Minute, FirstList: 2 * time.Second,
 			Connect: 10 * time.Second, Write: 10 * time.Second, HeaderRead: 5 * time.Second,

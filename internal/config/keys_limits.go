@@ -74,6 +74,9 @@ func countKeys() []key[Limits] {
 		// whole team behind one token.
 		field("inFlightPerPrincipal", count(), func(l *Limits) *int { return &l.InFlightPerPrincipal }, "1024",
 			"How many requests without a session one principal may have in flight, and how many subscriptions besides. Without \"auth\" everybody is one principal."),
+		// More than any window shows; each costs a backend an entry, and us a few kilobytes.
+		field("subscriptions", count(), func(l *Limits) *int { return &l.Subscriptions }, "1000",
+			"How many resources a session, or one subscription of a client without sessions, may be subscribed to."),
 		// Each is a process or a connection of a server that nobody here has written.
 		field("backendSessions", count(), func(l *Limits) *int { return &l.BackendSessions }, "64",
 			"How many sessions or processes of one legacy backend may be open for clients without sessions."),
