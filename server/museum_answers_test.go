@@ -38,7 +38,7 @@ func withToken(id, name, token string) string {
 	return raw(id, "tools/call", `{"name":"`+name+`","_meta":{"progressToken":`+token+`}}`)
 }
 
-// M024, M039, M053: what was said before the result stands before it, and the
+// M039, M053: what was said before the result stands before it, and the
 // result stands before the end of the body.
 func TestM039NotificationsPrecedeTheResult(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, 5)})
@@ -74,35 +74,56 @@ func TestM030LateErrorIsAnEvent(t *testing.T) {
 }
 
 // M033, M034, M035: a change never rides on the answer of a request, and the
-// form of an answer does not depend on what went before.
-func TestM033ChangesStayOffOtherAnswers(t *testing.T) {
+// form of an answer does not depend on what went before. The first change comes
+// while the session is being opened, when there is no stream that it could be on.
+func TestM033M034M035ChangesStayOffOtherAnswers(t *testing.T) {
 	var scope *mcp.Scope
 	m := map[string]mcp.HandlerFunc{
 		"burst": burst(t, 2),
-		"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-			scope = req.Scope
+		"echo":  quick(`{}`),
+		"tools/list": func(_ ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			return result(`{"tools":[]}`)
 		},
+		"server/discover": func(ctx ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+			scope = req.Scope
+			if err := scope.Unrelated().Notify(ctx, note(t, toolsChanged, `{}`)); err != nil {
+				return nil, err
+			}
+			return result(discovered)
+		},
 	}
-	withChanges(t, m, func(s *site, _ *changing) {
+	h := &changing{Handler: mcp.HandlerFunc(func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		if f, ok := m[req.Method]; ok {
+			return f(ctx, req, c)
+		}
+		return tools(m).Serve(ctx, req, c)
+	})}
+	bubble(t, h, server.Config{}, func(s *site) {
+		h.changed, h.acked = make(chan string), make(chan struct{}, 8)
 		sess := s.session()
-		list := raw("2", "tools/list", "")
-		s.post(list, sess)
+		oneObject := func(what string, got reply, want string) {
+			t.Helper()
+			equal(t, what, got.body, want)
+			equal(t, what+", type", got.header.Get("Content-Type"), "application/json")
+			equal(t, what+", length", got.header.Get("Content-Length"), fmt.Sprint(len(want)))
+		}
 		for range 5 {
 			if err := scope.Unrelated().Notify(s.ctx(), note(t, toolsChanged, `{}`)); err != nil {
 				t.Fatal(err)
 			}
-			got := s.post(list, sess)
-			equal(t, "list", got.body, `{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`)
-			equal(t, "length", got.header.Get("Content-Length"), fmt.Sprint(len(got.body)))
-			equal(t, "ping", s.post(raw("3", "ping", ""), sess).body, `{"jsonrpc":"2.0","id":3,"result":{}}`)
+			oneObject("list", s.post(raw("2", "tools/list", ""), sess), `{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`)
+			for range 3 {
+				oneObject("ping", s.post(raw("3", "ping", ""), sess), `{"jsonrpc":"2.0","id":3,"result":{}}`)
+			}
 			if got := len(s.post(withToken("4", "burst", "1"), sess).events(t)); got != 3 {
 				t.Errorf("%d events, want 2 notifications and the result", got)
 			}
+			oneObject("a call that says nothing", s.post(withToken("5", "echo", "1"), sess), `{"jsonrpc":"2.0","id":5,"result":{}}`)
 		}
 		st := s.open(s.ctx(), http.MethodGet, "", sess)
-		defer st.close()
 		equal(t, "change", st.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`","params":{}}`)
+		s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
+		st.end() // six changes were one
 	})
 }
 
@@ -140,7 +161,7 @@ func TestM036RelatedMessagesHaveOneAddress(t *testing.T) {
 	})
 }
 
-// M037, M038, M044, M045: what is said when the request is over is an error to
+// M038: what is said when the request is over is an error to
 // whoever says it, and goes nowhere.
 func TestM038LateNotification(t *testing.T) {
 	var late mcp.Caller
@@ -198,6 +219,10 @@ func TestM050AcceptedHasNoBody(t *testing.T) {
 			if got.status != 202 || got.body != "" || got.header.Get("Content-Type") != "" {
 				t.Errorf("%s: %d %q %q; want 202 and nothing", body, got.status, got.body, got.header.Get("Content-Type"))
 			}
+		}
+		// What has an id and nothing else is no response (JSON-RPC 2.0, section 5).
+		if got := s.post(`{"jsonrpc":"2.0","id":1}`, sess); got.status != 400 || got.header.Get("Content-Type") != "application/json" {
+			t.Errorf("neither result nor error: %d %q; want 400 and an error", got.status, got.body)
 		}
 	})
 }

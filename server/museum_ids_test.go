@@ -51,6 +51,22 @@ func TestM011DuplicateID(t *testing.T) {
 	})
 }
 
+// M017, I4: "1" and 1 are in flight at the same time, and each has its own answer.
+func TestM017StringAndNumberAtOnce(t *testing.T) {
+	crossed(t, []string{"A", "B"}, func(s *site, c *crossing) {
+		sess := s.sessionOf(headers{"Authorization": "ann"})
+		call := func(id, name string) <-chan reply {
+			defer func() { <-c.entered }()
+			return s.async(s.request(s.ctx(), http.MethodPost, raw(id, "tools/call", `{"name":"`+name+`"}`), sess, headers{"Authorization": "ann"}))
+		}
+		number, text := call("1", "A"), call(`"1"`, "B")
+		close(c.release["B"])
+		equal(t, "text", (<-text).body, `{"jsonrpc":"2.0","id":"1","result":{"tool":"B","principal":"ann","context":""}}`)
+		close(c.release["A"])
+		equal(t, "number", (<-number).body, `{"jsonrpc":"2.0","id":1,"result":{"tool":"A","principal":"ann","context":""}}`)
+	})
+}
+
 // M009: an ask of the server with the id of the very request that it belongs to
 // does not end that request.
 func TestM009AskWithTheIDOfItsRequest(t *testing.T) {
@@ -67,18 +83,36 @@ func TestM009AskWithTheIDOfItsRequest(t *testing.T) {
 
 // M031: a second initialize changes nothing.
 func TestM031SecondInitialize(t *testing.T) {
-	var seen mcp.Version
+	var seen mcp.Peer
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		seen = req.Client.Version
+		seen = *req.Client
 		return result(`{}`)
 	}})
+	second := strings.Replace(opening("2025-03-26"), `"name":"`, `"name":"another `, 1)
+	unchanged := func() {
+		t.Helper()
+		equal(t, "version", string(seen.Version), "2025-11-25")
+		equal(t, "client", string(seen.Info), `{"name":"test","version":"1"}`)
+		equal(t, "capabilities", string(seen.Capabilities), `{"roots":{},"sampling":{},"elicitation":{}}`)
+	}
 	bubble(t, h, server.Config{}, func(s *site) {
 		sess := s.session()
-		if got := s.post(opening("2025-03-26"), sess); got.status != 400 {
-			t.Errorf("status %d, want 400", got.status)
+		if got := s.post(second, sess); got.status != 400 || got.header.Get("Mcp-Session-Id") != "" {
+			t.Errorf("status %d, session %q; want 400 and none", got.status, got.header.Get("Mcp-Session-Id"))
 		}
 		s.post(raw("1", "tools/list", ""), sess)
-		equal(t, "version", string(seen), "2025-11-25")
+		unchanged()
+	})
+	seen = mcp.Peer{}
+	pipes(t, h, server.Config{}, func(c *console) {
+		c.handshake()
+		c.send(second)
+		if got := c.next(); !strings.Contains(got, `"error"`) {
+			t.Errorf("on a pipe: %s; want an error", got)
+		}
+		c.send(raw("1", "tools/list", ""))
+		c.next()
+		unchanged()
 	})
 }
 
@@ -124,19 +158,13 @@ func crossed(t *testing.T, names []string, f func(*site, *crossing)) {
 			return c.tool(ctx, req, k)
 		}
 	}
-	bubbleWith(t, tools(m), server.Config{Authenticate: byHeader}, func(hs *http.Server) {
-		inner := hs.Handler
-		hs.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx := context.WithValue(r.Context(), requestKey{}, r.Header.Get("X-Request"))
-			inner.ServeHTTP(w, r.WithContext(ctx))
-		})
-	}, func(s *site) {
+	bubbleWith(t, tools(m), server.Config{Authenticate: byHeader}, inContext, func(s *site) {
 		c = newCrossing(names...)
 		f(s, c)
 	})
 }
 
-// M012, M014: requests of two clients with one id each get their own answer, in
+// M012: requests of two clients with one id each get their own answer, in
 // whatever order these come; J4.
 func TestM012SameIDFromTwoClients(t *testing.T) {
 	crossed(t, []string{"A", "B"}, func(s *site, c *crossing) {
@@ -152,7 +180,7 @@ func TestM012SameIDFromTwoClients(t *testing.T) {
 	})
 }
 
-// M013, M109, I31: a Handler sees the context and the principal of its own HTTP
+// M013, I31: a Handler sees the context and the principal of its own HTTP
 // request, although another with the same id came in between.
 func TestM013EachHandlerSeesItsOwnRequest(t *testing.T) {
 	crossed(t, []string{"A", "B"}, func(s *site, c *crossing) {

@@ -19,8 +19,7 @@ import (
 
 // How sessions and requests begin, live and end.
 
-// M086, M087: only the server makes session ids; M092: an unknown one is 404
-// with the id of the request.
+// M086: only the server makes session ids, and nothing is executed for another.
 func TestM086OnlyTheServerMakesSessions(t *testing.T) {
 	bubble(t, never(t), server.Config{}, func(s *site) {
 		chosen := headers{"Mcp-Session-Id": strings.Repeat("A", 26)}
@@ -40,6 +39,7 @@ func TestM086OnlyTheServerMakesSessions(t *testing.T) {
 func TestM096ActivityKeepsASession(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		listening, calling, idle, never := s.session(), s.session(), s.session(), s.handshake(initialize)
+		notifying := s.session() // and does nothing else
 		get := s.open(s.ctx(), http.MethodGet, "", listening)
 		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), calling))
 		<-g.entered
@@ -47,12 +47,17 @@ func TestM096ActivityKeepsASession(t *testing.T) {
 		if got := s.post(raw("1", "ping", ""), never); got.status != 404 {
 			t.Errorf("a session that was never used, after a minute: %d, want 404", got.status)
 		}
-		s.pass(2 * time.Hour)
+		for range 8 {
+			s.pass(15 * time.Minute)
+			if got := s.post(`{"jsonrpc":"2.0","method":"notifications/unknown"}`, notifying); got.status != 202 {
+				t.Fatalf("a session that only notifies: %d %s", got.status, got.body)
+			}
+		}
 		if got := s.post(raw("1", "ping", ""), idle); got.status != 404 {
 			t.Errorf("an idle session, after two hours: %d, want 404", got.status)
 		}
-		if got := s.server.Stats().Sessions; got != 2 {
-			t.Errorf("%d sessions, want 2", got)
+		if got := s.server.Stats().Sessions; got != 3 {
+			t.Errorf("%d sessions, want 3", got)
 		}
 		close(g.release)
 		if got := <-call; got.status != 200 {
@@ -157,6 +162,16 @@ func TestM089SessionOutlivesItsToken(t *testing.T) {
 		for token, status := range map[string]int{"t1": 401, "t2": 200, "t3": 404} {
 			if got := s.post(raw("1", "ping", ""), sess, headers{"Authorization": token}); got.status != status {
 				t.Errorf("%s: %d %s; want %d", token, got.status, got.body, status)
+			}
+		}
+	})
+	// Two who are told apart without a token are two.
+	local := server.Config{Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil }}
+	bubble(t, tools(nil), local, func(s *site) {
+		sess := s.sessionOf(headers{"X-User": "ann"})
+		for user, status := range map[string]int{"ann": 200, "bob": 404, "": 404} {
+			if got := s.post(raw("1", "ping", ""), sess, headers{"X-User": user}); got.status != status {
+				t.Errorf("%q in the session of ann: %d %s; want %d", user, got.status, got.body, status)
 			}
 		}
 	})
@@ -283,7 +298,7 @@ func TestM101ArrivalAtTheMomentOfExpiry(t *testing.T) {
 
 // M119, M120: a cancel by POST is accepted, and the Handler hears of it at once,
 // in each era as that era says it.
-func TestM120CancelReachesTheHandler(t *testing.T) {
+func TestM119M120CancelReachesTheHandler(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()
 		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess))

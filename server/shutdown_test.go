@@ -80,9 +80,9 @@ func TestShutdownCutsWhatIsLeft(t *testing.T) {
 	})
 }
 
-// M144: Close ends open streams, may come twice and from two sides, and leaves
+// M123, M144: Close ends open streams, may come twice and from two sides, and leaves
 // nothing running.
-func TestM144CloseWhileStreamsAreOpen(t *testing.T) {
+func TestM123M144CloseWhileStreamsAreOpen(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
@@ -94,6 +94,7 @@ func TestM144CloseWhileStreamsAreOpen(t *testing.T) {
 		for range 2 {
 			go func() { closed <- s.server.Close() }() // ends with Close
 		}
+		racing := s.async(s.request(s.ctx(), http.MethodPost, initialize))
 		get.end()
 		equal(t, "listen", listen.next(), `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":1}}}`)
 		listen.end()
@@ -102,6 +103,12 @@ func TestM144CloseWhileStreamsAreOpen(t *testing.T) {
 			if err := <-closed; err != nil {
 				t.Errorf("Close = %v", err)
 			}
+		}
+		if got := <-racing; got.status != 503 && got.status != 200 {
+			t.Errorf("a session that was being opened: %d %s; want that it was, or 503", got.status, got.body)
+		}
+		if got := s.post(initialize); got.status != 503 || got.header.Get("Mcp-Session-Id") != "" {
+			t.Errorf("a session after the end: %d %s; want 503 and none", got.status, got.body)
 		}
 		if got := s.server.Stats(); got.InFlight != 0 || got.Sessions != 0 {
 			t.Errorf("%+v; want nothing left", got)
