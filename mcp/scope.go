@@ -97,11 +97,17 @@ func (s *Scope) owner() (yield func() bool, ended bool) {
 }
 
 // End ends the scope: what it kept is let go, and the functions that were given
-// to OnEnd run in their order. Only the first call does anything.
-func (s *Scope) End() {
-	for _, f := range s.end() {
-		f()
+// to OnEnd run in their order. Only the first call does anything. Where one of
+// them panics the others still run, because they free what others keep, and then
+// End panics.
+func (s *Scope) End() { runAll(s.end()) }
+
+func runAll(fs []func()) {
+	if len(fs) == 0 {
+		return
 	}
+	defer runAll(fs[1:])
+	fs[0]()
 }
 
 func (s *Scope) end() []func() {

@@ -38,7 +38,7 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 	s.requests.Add(1)
 	result, err := s.discover(ctx, req)
 	if err != nil {
-		sess.Scope.End()
+		s.endScope(sess.Scope)
 		return nil, session.Message{}, s.wireError(ctx, req, err)
 	}
 	return sess, session.Message{Head: mcp.AppendResult(nil, m.ID, result)}, nil

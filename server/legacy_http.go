@@ -125,10 +125,10 @@ func (s *Server) legacyInitialize(p *response, r *http.Request, principal string
 func (s *Server) publish(sess *session.Session) error {
 	evicted, err := s.sessions.Add(sess, time.Now())
 	for _, old := range evicted {
-		old.Scope.End()
+		s.endScope(old.Scope)
 	}
 	if err != nil {
-		sess.Scope.End()
+		s.endScope(sess.Scope)
 		return err
 	}
 	// Not before: a session that nobody knows of yet is idle, and must not end.
@@ -145,7 +145,7 @@ func (s *Server) yield(sess *session.Session) bool {
 		return false
 	}
 	s.sessions.Remove(sess)
-	sess.Scope.End()
+	s.endScope(sess.Scope)
 	return true
 }
 

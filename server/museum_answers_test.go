@@ -434,3 +434,33 @@ func TestM127OneFailureIsOne(t *testing.T) {
 		equal(t, "the session", s.post(raw("6", "tools/call", `{"name":"echo"}`), sess).body, `{"jsonrpc":"2.0","id":6,"result":{"content":[]}}`)
 	})
 }
+
+// M165, I29: what a Handler has run at the end of a session may panic. That
+// session has ended all the same, what else was to run has, and the others go on.
+func TestM165BrokenEndOfASession(t *testing.T) {
+	var ends []string
+	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		key := req.Scope.Key()
+		req.Scope.OnEnd(func() { panic("at the end") })
+		req.Scope.OnEnd(func() { ends = append(ends, key) })
+		return result(`{"tools":[]}`)
+	}})
+	bubble(t, h, server.Config{}, func(s *site) {
+		deleted, idle, other := s.session(), s.session(), s.session()
+		for _, sess := range []headers{deleted, idle} {
+			s.post(raw("1", "tools/list", ""), sess)
+		}
+		if got := s.do(s.request(s.ctx(), http.MethodDelete, "", deleted)); got.status != 204 {
+			t.Errorf("DELETE: %d %s; want 204", got.status, got.body)
+		}
+		for range 3 {
+			s.pass(20 * time.Minute)
+			if got := s.post(raw("2", "ping", ""), other); got.status != 200 {
+				t.Fatalf("another session: %d %s", got.status, got.body)
+			}
+		}
+		if got := s.server.Stats(); got.Panics != 2 || got.Sessions != 1 || len(ends) != 2 {
+			t.Errorf("%+v, %d ends; want 2 panics, one session, 2 ends", got, len(ends))
+		}
+	})
+}

@@ -145,7 +145,7 @@ func (fl *flight) cut(e *mcp.Error) {
 func (s *Server) end(sess *session.Session, why *mcp.Error) {
 	s.sessions.Remove(sess)
 	if sess.End(why) {
-		sess.Scope.End()
+		s.endScope(sess.Scope)
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *Server) sweepAfter(d time.Duration) { s.sweeper.after(d, s.sweep) }
 func (s *Server) sweep() {
 	ended, next := s.sessions.Sweep(time.Now())
 	for _, sess := range ended {
-		sess.Scope.End()
+		s.endScope(sess.Scope)
 	}
 	if !next.IsZero() {
 		s.sweepAfter(max(time.Until(next), time.Second))

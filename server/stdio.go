@@ -195,7 +195,7 @@ func (c *stdio) endLegacy() {
 		return
 	}
 	c.legacy.End(sessionEnded())
-	c.legacy.Scope.End()
+	c.server.endScope(c.legacy.Scope)
 }
 
 // say writes a message that belongs to no exchange.
