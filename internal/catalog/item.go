@@ -100,7 +100,7 @@ func identity(k Kind, obj *mcp.Object) (own, reason string) {
 
 // textMember is Object.Text for a member that mcp has no Field for.
 func textMember(raw []byte, name string) (string, bool) {
-	for n, value := range members(raw) {
+	for n, value := range mcp.Members(raw) {
 		if n == name && isString(value) {
 			return text(value), true
 		}
@@ -123,7 +123,7 @@ func (e *Entry) rename(name string, obj *mcp.Object) {
 // be offered, if so.
 func (e *Entry) readTool(maxSchema int) (reason string) {
 	var input []byte
-	for name, value := range members(e.item) {
+	for name, value := range mcp.Members(e.item) {
 		why := ""
 		switch name {
 		case "inputSchema":
@@ -154,7 +154,7 @@ func (e *Entry) readTool(maxSchema int) (reason string) {
 // readAnnotations takes true for true and everything else for the default, which
 // is the careful answer.
 func (e *Entry) readAnnotations(raw []byte) {
-	for name, value := range members(raw) {
+	for name, value := range mcp.Members(raw) {
 		switch name {
 		case "readOnlyHint":
 			e.ReadOnly = string(value) == "true"

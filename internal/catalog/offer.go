@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // Capabilities returns the capabilities object of the gateway: what some backend
@@ -44,7 +46,7 @@ func mergeCapabilities(backends []Backend) []byte {
 
 // declares reports whether a capabilities object has the member. null is none.
 func declares(capabilities []byte, name string) bool {
-	for n, value := range members(capabilities) {
+	for n, value := range mcp.Members(capabilities) {
 		if n == name {
 			return string(value) != "null"
 		}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // checkSchema says why a tool with such a schema cannot be offered, or "". The
@@ -64,15 +66,15 @@ type refWalk struct {
 // schema looks for the id first: it holds for its siblings, wherever it stands
 // among them.
 func (w *refWalk) schema(raw []byte, base *url.URL) {
-	for name, value := range members(raw) {
+	for name, value := range mcp.Members(raw) {
 		if name == "$id" && isString(value) {
 			base = w.identify(text(value), base)
 		}
 	}
-	for name, value := range members(raw) {
+	for name, value := range mcp.Members(raw) {
 		w.keyword(name, value, base)
 	}
-	for value := range elements(raw) {
+	for value := range mcp.Elements(raw) {
 		w.schema(value, base)
 	}
 }
@@ -89,7 +91,7 @@ func (w *refWalk) keyword(name string, value []byte, base *url.URL) {
 	case "const", "enum", "default", "examples":
 		// Data.
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
-		for _, sub := range members(value) {
+		for _, sub := range mcp.Members(value) {
 			w.schema(sub, base)
 		}
 	default:
