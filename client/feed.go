@@ -5,6 +5,8 @@ package client
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -43,7 +45,7 @@ type filter struct {
 	Tools     bool     `json:"toolsListChanged,omitzero"`
 	Prompts   bool     `json:"promptsListChanged,omitzero"`
 	Resources bool     `json:"resourcesListChanged,omitzero"`
-	URIs      []string `json:"resourceSubscriptions,omitzero"`
+	URIs      []string `json:"resourceSubscriptions,omitempty"`
 }
 
 // parseFilter reads what a listen asks for. It is read leniently in what is there
@@ -57,7 +59,18 @@ func parseFilter(params *mcp.Object) (filter, error) {
 	if err := json.Unmarshal(raw, &f); err != nil {
 		return f, mcp.Errorf(mcp.CodeInvalidParams, "notifications: not a filter")
 	}
+	f.URIs = distinct(f.URIs)
 	return f, nil
+}
+
+// distinct leaves the first of those that are the same: twice is once.
+func distinct(uris []string) []string {
+	seen := make(map[string]bool, len(uris))
+	return slices.DeleteFunc(uris, func(uri string) bool {
+		again := seen[uri]
+		seen[uri] = true
+		return again
+	})
 }
 
 // lists returns the lists that the filter names; URIs are not lists, and a legacy
@@ -74,6 +87,32 @@ func (f filter) lists() changes {
 		c |= changedResources
 	}
 	return c
+}
+
+// with returns the filter that asks for the lists of c and for the URIs of f.
+func (f filter) with(c changes) filter {
+	lists := c.filter()
+	lists.URIs = f.URIs
+	return lists
+}
+
+// common returns what both filters ask for, the URIs in the order of f.
+func (f filter) common(o filter) filter {
+	both, theirs := (f.lists() & o.lists()).filter(), setOf(o.URIs)
+	for _, uri := range f.URIs {
+		if theirs[uri] {
+			both.URIs = append(both.URIs, uri)
+		}
+	}
+	return both
+}
+
+func setOf(uris []string) map[string]bool {
+	set := make(map[string]bool, len(uris))
+	for _, uri := range uris {
+		set[uri] = true
+	}
+	return set
 }
 
 // filter makes a filter of lists alone: it is what a legacy session is said to have
@@ -97,22 +136,56 @@ func acknowledge(ctx context.Context, f filter, sink mcp.Caller) error {
 	return sink.Notify(ctx, n)
 }
 
-// tell tells a listen's caller of changes.
-func (c changes) tell(ctx context.Context, sink mcp.Caller) error {
-	for _, method := range c.notices() {
+// acknowledged reads an acknowledgement. One that says nothing agrees to what was
+// asked for.
+func acknowledged(n *mcp.Notification, asked filter) filter {
+	if !n.Params.Has(mcp.FieldNotifications) {
+		return asked
+	}
+	agreed, err := parseFilter(&n.Params)
+	if err != nil {
+		return filter{}
+	}
+	return asked.common(agreed)
+}
+
+// news is what a listen has not been told yet.
+type news struct {
+	lists   changes
+	updated []*mcp.Notification // of resources, in the order in which they changed first
+}
+
+// tell tells a listen's caller of the news.
+func (n news) tell(ctx context.Context, sink mcp.Caller) error {
+	for _, method := range n.lists.notices() {
 		if err := sink.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
+			return err
+		}
+	}
+	for _, update := range n.updated {
+		if err := sink.Notify(ctx, update); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// updateOf is the notice that a resource has changed, in our own words.
+func updateOf(uri string) *mcp.Notification {
+	n, err := mcp.NewNotification(methodUpdated, append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
+	if err != nil {
+		panic("client: a notice with one string does not parse: " + err.Error()) //nolint:forbidigo // AppendString writes valid JSON, whatever the text
+	}
+	return n
+}
+
 // feed tells the listens of one session of its changes. The zero value is ready.
-// It holds no messages, so that a slow listener costs no memory, and a stream that
+// It holds no queue, so that a slow listener costs no memory, and a stream that
 // announces changes without end cannot fill anything.
 type feed struct {
-	mu  sync.Mutex
-	out map[*listener]struct{}
+	mu   sync.Mutex
+	out  map[*listener]struct{}
+	uris map[string]int // how many of out ask for each
 }
 
 // listener is one listen: what changed since it last looked.
@@ -120,26 +193,58 @@ type listener struct {
 	want changes
 	wake chan struct{} // capacity 1
 
-	dirty changes // guarded by feed.mu
+	// Below: guarded by feed.mu.
+	uris    map[string]bool
+	lists   changes
+	updated map[string]*mcp.Notification // by URI, the newest of each
+	order   []string                     // of updated
 }
 
 // add registers a listen. It is done before the listen is acknowledged: what
 // changes in between is told, rather than lost in a gap that nobody knows of.
-func (f *feed) add(want changes) *listener {
+func (f *feed) add(want changes, uris []string) *listener {
+	l := &listener{want: want, uris: setOf(uris), wake: make(chan struct{}, 1)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := &listener{want: want, wake: make(chan struct{}, 1)}
 	if f.out == nil {
-		f.out = make(map[*listener]struct{})
+		f.out, f.uris = make(map[*listener]struct{}), make(map[string]int)
 	}
 	f.out[l] = struct{}{}
+	for uri := range l.uris {
+		f.uris[uri]++
+	}
 	return l
 }
 
 func (f *feed) remove(l *listener) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if _, ok := f.out[l]; !ok {
+		return
+	}
 	delete(f.out, l)
+	for uri := range l.uris {
+		f.dropLocked(uri)
+	}
+}
+
+func (f *feed) dropLocked(uri string) {
+	if f.uris[uri]--; f.uris[uri] == 0 {
+		delete(f.uris, uri)
+	}
+}
+
+// keep leaves the listen those resources that were agreed on.
+func (f *feed) keep(l *listener, uris []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kept := setOf(uris)
+	for uri := range l.uris {
+		if !kept[uri] {
+			delete(l.uris, uri)
+			f.dropLocked(uri)
+		}
+	}
 }
 
 // mark notes that lists have changed. It waits for nobody.
@@ -150,19 +255,135 @@ func (f *feed) mark(c changes) {
 		if l.want&c == 0 {
 			continue
 		}
-		l.dirty |= l.want & c
-		select {
-		case l.wake <- struct{}{}:
-		default: // it will look
+		l.lists |= l.want & c
+		l.wakeLocked()
+	}
+}
+
+// update notes that a resource has changed, for those listens whom it concerns,
+// and reports whether there is one. It waits for nobody.
+func (f *feed) update(n *mcp.Notification) bool {
+	uri, ok := n.Params.Text(mcp.FieldURI)
+	if !ok {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of := f.subscribedLocked(uri)
+	found := false
+	for l := range f.out {
+		if slices.ContainsFunc(of, func(uri string) bool { return l.uris[uri] }) {
+			found = true
+			l.noteLocked(uri, n)
+		}
+	}
+	return found
+}
+
+// subscribedLocked returns the URIs that an update of uri belongs to: itself,
+// those that it lies below, and otherwise the only one that there is. "This might
+// be a sub-resource of the one that the client actually subscribed to"
+// (2025-11-25 and 2026-07-28, schema, ResourceUpdatedNotificationParams); what
+// makes one a sub-resource only the server knows, so that among several which do
+// not show it the update is nobody's.
+func (f *feed) subscribedLocked(uri string) []string {
+	var of []string
+	for _, own := range append(parents(uri), uri) {
+		if f.uris[own] > 0 {
+			of = append(of, own)
+		}
+	}
+	if len(of) == 0 && len(f.uris) == 1 {
+		for only := range f.uris {
+			of = append(of, only)
+		}
+	}
+	return of
+}
+
+// parents returns the URIs of which this one shows that it is a part: they end
+// where it has a slash, a query or a fragment.
+func parents(uri string) []string {
+	var found []string
+	for i := range len(uri) {
+		switch uri[i] {
+		case '/':
+			found = append(found, uri[:i])
+			if i+1 < len(uri) {
+				found = append(found, uri[:i+1])
+			}
+		case '?', '#':
+			found = append(found, uri[:i])
+		}
+	}
+	return found
+}
+
+// Bounds of what is kept for a listener that does not look: above the resources
+// that it has asked for, so many others; and of each no more than so many bytes.
+const (
+	maxSubResources = 1000
+	maxUpdate       = 4 << 10
+)
+
+func (l *listener) noteLocked(uri string, n *mcp.Notification) {
+	if len(n.Params.Bytes()) > maxUpdate {
+		n = updateOf(uri)
+	}
+	if l.updated == nil {
+		l.updated = make(map[string]*mcp.Notification)
+	}
+	_, known := l.updated[uri]
+	if !known && len(l.updated) >= len(l.uris)+maxSubResources {
+		l.updateAllLocked()
+		return
+	}
+	if !known {
+		l.order = append(l.order, uri)
+	}
+	l.updated[uri] = n
+	l.wakeLocked()
+}
+
+// updateAllLocked has all resources that the listen asks for count as changed.
+func (l *listener) updateAllLocked() {
+	l.order = sorted(l.uris)
+	l.updated = make(map[string]*mcp.Notification, len(l.uris))
+	for _, uri := range l.order {
+		l.updated[uri] = updateOf(uri)
+	}
+	l.wakeLocked()
+}
+
+// invalidate has everything count as changed that was not heard of in a gap.
+func (f *feed) invalidate() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for l := range f.out {
+		if l.want != 0 || len(l.uris) > 0 {
+			l.lists = l.want
+			l.updateAllLocked()
 		}
 	}
 }
 
+func sorted(uris map[string]bool) []string { return slices.Sorted(maps.Keys(uris)) }
+
+func (l *listener) wakeLocked() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it will look
+	}
+}
+
 // take returns what has changed for a listen, and forgets it.
-func (f *feed) take(l *listener) changes {
+func (f *feed) take(l *listener) news {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := l.dirty
-	l.dirty = 0
-	return c
+	n := news{lists: l.lists}
+	for _, uri := range l.order {
+		n.updated = append(n.updated, l.updated[uri])
+	}
+	l.lists, l.order, l.updated = 0, nil, nil
+	return n
 }

@@ -121,6 +121,8 @@ const (
 	methodSetLevel     = "logging/setLevel"
 	methodPing         = "ping"
 	methodRoots        = "roots/list"
+	methodSubscribe    = "resources/subscribe"
+	methodUnsubscribe  = "resources/unsubscribe"
 	methodToolsList    = "tools/list"
 	methodToolsCall    = "tools/call"
 	methodTools        = "notifications/tools/list_changed"

@@ -27,8 +27,8 @@ type legacy struct {
 	spent time.Duration // on the probe, of the time for the first handshake
 	tasks tasks
 
-	everybody slot // Share
-	watch     slot // listens without a scope
+	everybody slot    // Share
+	watch     watches // listens without a scope
 	pool      pool
 
 	// spoke is set once a handshake has succeeded: then this era was the right

@@ -5,6 +5,9 @@ package client
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -28,7 +31,7 @@ func (l *legacy) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 }
 
 func (l *legacy) listenOnce(ctx context.Context, want filter, req *mcp.Request, sink mcp.Caller) error {
-	s, done, err := l.listened(ctx, req)
+	s, done, err := l.listened(ctx, want, req)
 	if err != nil {
 		return err
 	}
@@ -38,9 +41,9 @@ func (l *legacy) listenOnce(ctx context.Context, want filter, req *mcp.Request, 
 
 // listened returns the session whose changes a listen is told of. It is the
 // scope's own where there is one, because a server may tell each session of
-// others; listens without a scope share one that exists for them alone, and no
-// longer than they do.
-func (l *legacy) listened(ctx context.Context, req *mcp.Request) (*legacySession, func(), error) {
+// others; the listens of a principal that have no scope share one, which exists
+// for them alone and no longer than they do.
+func (l *legacy) listened(ctx context.Context, want filter, req *mcp.Request) (*legacySession, func(), error) {
 	if l.Share || req.Scope != nil {
 		s, release, err := l.acquire(ctx, req)
 		if err == nil {
@@ -50,9 +53,14 @@ func (l *legacy) listened(ctx context.Context, req *mcp.Request) (*legacySession
 		}
 		return s, func() {}, err
 	}
-	l.watch.join()
-	s, err := l.watch.get(ctx, l, l.opener(l.self(), address{}, true))
-	leave := func() { l.watch.leave(l) }
+	own, err := l.watch.join(l, req.Principal)
+	if err != nil {
+		return nil, nil, err
+	}
+	leave := func() { l.watch.leave(l, req.Principal, own) }
+	// Lists are what a server offers to all, and are asked for by nobody; resources are
+	// watched for a client.
+	s, err := own.slot.get(ctx, l, l.opener(l.self(), address{}, len(want.URIs) == 0))
 	if err != nil {
 		leave()
 		return nil, nil, err
@@ -60,8 +68,79 @@ func (l *legacy) listened(ctx context.Context, req *mcp.Request) (*legacySession
 	return s, leave, nil
 }
 
+// watches are the sessions of listens without a scope, one for each principal: a
+// server may tell a session what only its principal may know. The zero value is
+// ready.
+type watches struct {
+	mu    sync.Mutex
+	by    map[string]*watch
+	ended bool
+}
+
+// watch is the session of one principal. users is guarded by watches.mu.
+type watch struct {
+	slot  slot
+	users int
+}
+
+// join returns the session's place, made by the first who joins. It is given back
+// with leave.
+func (w *watches) join(l *legacy, principal string) (*watch, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return nil, l.closed()
+	}
+	own := w.by[principal]
+	if own == nil {
+		if w.by == nil {
+			w.by = make(map[string]*watch)
+		}
+		own = new(watch)
+		w.by[principal] = own
+	}
+	own.users++
+	return own, nil
+}
+
+// leave lets the session go with the last of those who joined, and forgets the
+// principal.
+func (w *watches) leave(l *legacy, principal string, own *watch) {
+	if w.drop(principal, own) {
+		own.slot.end(l)
+	}
+}
+
+// drop reports whether nobody uses the session any more. Whoever comes next makes
+// another one: that is decided here, so that nobody can join one that is ended.
+func (w *watches) drop(principal string, own *watch) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	own.users--
+	if own.users > 0 {
+		return false
+	}
+	delete(w.by, principal)
+	return true
+}
+
+// end lets all sessions go, for good.
+func (w *watches) end(l *legacy) {
+	for _, own := range w.shut() {
+		own.slot.end(l)
+	}
+}
+
+func (w *watches) shut() []*watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	return slices.Collect(maps.Values(w.by))
+}
+
 // listen tells sink of the lists that it wants to hear of and the server has
-// promised to tell of, until the session, its way of telling, or ctx ends.
+// promised to tell of, and of the resources that the server lets it subscribe to,
+// until the session, its way of telling, or ctx ends.
 //
 // The end of a session ends its stream too, and the two are seen in any order.
 // The end of the session is what counts: the next session may well tell, while a
@@ -69,20 +148,28 @@ func (l *legacy) listened(ctx context.Context, req *mcp.Request) (*legacySession
 // ended before its stream is closed, so that whoever sees the stream closed finds
 // the reason there.
 func (s *legacySession) listen(ctx context.Context, want filter, sink mcp.Caller) error {
-	promised, deafness := want.lists()&s.promises(), s.wire.deafness()
+	promised, deafness := want.with(want.lists()&s.promises()), s.wire.deafness()
 	deaf := isClosed(deafness) // looked at first: then what ended it is known below
 	if err := s.lossCause(); err != nil {
 		return &rejected{why: sessionGone, err: err}
 	}
 	if deaf {
-		promised = 0
+		promised = filter{}
 	}
-	if promised == 0 {
+	// Before the server is asked: it may tell of a change before it has answered.
+	ear := s.feed.add(promised.lists(), promised.URIs)
+	defer s.feed.remove(ear)
+	agreed, undo, err := s.subscribe(ctx, promised.URIs)
+	if err != nil {
+		return err
+	}
+	defer undo()
+	promised.URIs = agreed
+	s.feed.keep(ear, agreed)
+	if promised.lists() == 0 && len(agreed) == 0 {
 		deafness = nil // nothing that could be missed
 	}
-	ear := s.feed.add(promised)
-	defer s.feed.remove(ear)
-	if err := acknowledge(ctx, promised.filter(), sink); err != nil {
+	if err := acknowledge(ctx, promised, sink); err != nil {
 		return err
 	}
 	for {

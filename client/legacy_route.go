@@ -88,7 +88,7 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 	case methodResources:
 		s.feed.mark(changedResources)
 	case methodUpdated:
-		// Nobody can have subscribed through this client.
+		s.feed.update(&mcp.Notification{Method: m.Method, Params: m.Params})
 	default:
 		s.routeOther(m)
 	}

@@ -73,6 +73,7 @@ type legacySession struct {
 	tasks tasks
 	asks  asks
 	feed  feed
+	subs  subscriptions
 	stray outbox
 
 	// replies are the answers that need nobody's thought.
@@ -112,6 +113,7 @@ type serverOffers struct {
 // listOffer is what a server says of one of its lists.
 type listOffer struct {
 	ListChanged bool `json:"listChanged"`
+	Subscribe   bool `json:"subscribe"` // of resources
 }
 
 func newLegacySession(s *setup, wire legacyWire, addr address) *legacySession {

@@ -84,7 +84,7 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 		// With an id the server sends what we missed. Without one it cannot, and
 		// nobody knows what there was.
 		if pos.lastID == "" && heard {
-			w.s.feed.mark(changedTools | changedPrompts | changedResources)
+			w.s.feed.invalidate()
 		}
 	}
 	w.log.WarnContext(ctx, "backend's listening stream ends again and again; no longer opened")

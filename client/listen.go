@@ -80,6 +80,11 @@ type listening struct {
 
 	want         filter
 	acknowledged atomic.Int64 // how many streams were opened
+
+	// agreed are the resources that the first stream's server has agreed to tell of.
+	// It is set before the first acknowledgement is passed on, and not changed: only
+	// these does the caller know to be told of.
+	agreed []string
 }
 
 // Notify passes on what a stream brings. The first stream's acknowledgement is
@@ -89,6 +94,7 @@ func (l *listening) Notify(ctx context.Context, n *mcp.Notification) error {
 		return l.Caller.Notify(ctx, n)
 	}
 	if l.acknowledged.Add(1) == 1 {
+		l.agreed = acknowledged(n, l.want).URIs
 		return l.Caller.Notify(ctx, n)
 	}
 	return l.invalidate(ctx)
@@ -98,18 +104,9 @@ func (l *listening) Notify(ctx context.Context, n *mcp.Notification) error {
 // too many costs a fetch; one too few leaves a client with a list that is wrong for
 // as long as it lives.
 func (l *listening) invalidate(ctx context.Context) error {
-	if err := l.want.lists().tell(ctx, l.Caller); err != nil {
-		return err
+	all := news{lists: l.want.lists()}
+	for _, uri := range l.agreed {
+		all.updated = append(all.updated, updateOf(uri))
 	}
-	for _, uri := range l.want.URIs {
-		params := append(mcp.AppendString([]byte(`{"uri":`), uri), '}')
-		n, err := mcp.NewNotification(methodUpdated, params)
-		if err != nil {
-			return err
-		}
-		if err := l.Caller.Notify(ctx, n); err != nil {
-			return err
-		}
-	}
-	return nil
+	return all.tell(ctx, l.Caller)
 }

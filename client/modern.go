@@ -19,6 +19,7 @@ type modern struct {
 	wire    modernWire
 	version mcp.Version
 	hello   *mcp.Result // of server/discover; nil where the version is pinned
+	tasks   tasks       // who keeps the streams of changes of scopes
 }
 
 // modernWire carries modern requests: over HTTP, or over a pipe.
@@ -136,15 +137,12 @@ func (p *modern) ignoreAsk(ctx context.Context, m *mcp.Message) {
 	p.log.DebugContext(ctx, "backend sent a request, which its revision forbids")
 }
 
-// listen serves subscriptions/listen until the stream breaks, the server ends
-// it, or ctx ends.
-func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error {
-	_, err := p.call(ctx, req, &req.Params, sink)
-	return err
-}
-
 func (p *modern) stats() session.CallStats { return p.wire.stats() }
 
-func (p *modern) close(ctx context.Context) { p.wire.close(ctx) }
+func (p *modern) close(ctx context.Context) {
+	p.tasks.cancel()
+	p.wire.close(ctx)
+	p.tasks.close()
+}
 
 func emptyResult() (*mcp.Result, error) { return mcp.NewResult([]byte("{}")) }

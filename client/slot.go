@@ -22,7 +22,7 @@ type slot struct {
 	attempt *attempt  // the handshake under way, or nil
 	ended   bool      // for good: a session that comes later is put away
 	tied    bool      // to its scope, whose end is to be the slot's
-	users   int       // requests; of the slot for listens, those
+	users   int       // requests
 	rested  time.Time // when the last of them ended
 }
 
@@ -152,23 +152,6 @@ func (sl *slot) idleSince() (time.Time, bool) {
 	defer sl.mu.Unlock()
 	idle := sl.users == 0 && sl.attempt == nil && sl.cur != nil && sl.cur.isAlive()
 	return sl.rested, idle
-}
-
-// leave lets the session go with the last of those who joined.
-func (sl *slot) leave(l *legacy) { l.retire(sl.release()) }
-
-// release returns the session to be put away, nil while others use it. The slot goes
-// on: whoever joins next opens another one.
-func (sl *slot) release() *legacySession {
-	sl.mu.Lock()
-	defer sl.mu.Unlock()
-	sl.users--
-	if sl.users > 0 {
-		return nil
-	}
-	s := sl.cur
-	sl.cur = nil
-	return s
 }
 
 // takeOut empties the slot. A handshake under way is not stopped, because servers

@@ -1,0 +1,431 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// listen serves subscriptions/listen until the stream breaks, the server ends
+// it, or ctx ends. The subscriptions of one scope share one stream: a legacy
+// client subscribes to its resources one by one, and a server may bound how many
+// listens it serves.
+func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error {
+	want, err := parseFilter(&req.Params)
+	if err != nil {
+		return err
+	}
+	own := *req
+	own.LogLevel = mcp.LogNone // log messages belong to requests that do something
+	if req.Scope == nil || len(want.URIs) == 0 {
+		_, err := p.call(ctx, &own, &own.Params, sink)
+		return err
+	}
+	v, ok := req.Scope.Value(p, func() any { return new(hub) })
+	h, isHub := v.(*hub)
+	if !ok || !isHub {
+		return p.fault(mcp.CodeSessionEnded, mcp.NotDispatched, nil, "the client's session has ended")
+	}
+	return h.listen(ctx, p, &own, want, sink)
+}
+
+// hub is the one stream of changes that the listens of a scope share: opened for
+// the first of them and closed with the last. Where one more is wanted than the
+// stream tells of, a wider one is opened, and the old one goes on until that is
+// acknowledged, so that nothing is missed in between. The zero value is ready.
+type hub struct {
+	feed feed
+
+	mu      sync.Mutex
+	ears    map[*hubEar]struct{}
+	running bool          // somebody keeps the stream
+	wide    bool          // the stream has told of what nobody wants
+	kick    chan struct{} // capacity 1: there is something to look at
+}
+
+// hubEar is one listen.
+type hubEar struct {
+	want filter
+	news *listener
+	said chan filter // capacity 1: what was agreed
+	over chan error  // capacity 1: the stream is no more, or was refused
+
+	granted bool // guarded by hub.mu: said was sent
+}
+
+// listen is one listen of the scope.
+func (h *hub) listen(ctx context.Context, p *modern, req *mcp.Request, want filter, sink mcp.Caller) error {
+	ear := &hubEar{want: want, said: make(chan filter, 1), over: make(chan error, 1)}
+	ear.news = h.feed.add(want.lists(), want.URIs)
+	defer h.feed.remove(ear.news)
+	defer h.leave(ear)
+	h.join(p, req, ear)
+	var wake <-chan struct{} // nil until the acknowledgement is told
+	for {
+		select {
+		case <-ctx.Done():
+			return p.givenUp(ctx, mcp.Completed)
+		case err := <-ear.over:
+			return err
+		case agreed := <-ear.said:
+			h.feed.keep(ear.news, agreed.URIs)
+			if err := acknowledge(ctx, agreed, sink); err != nil {
+				return err
+			}
+			wake = ear.news.wake
+		case <-wake:
+			if err := h.feed.take(ear.news).tell(ctx, sink); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// join adds a listen and has somebody keep the stream.
+func (h *hub) join(p *modern, req *mcp.Request, ear *hubEar) {
+	if !h.add(ear) {
+		return
+	}
+	k := &hubKeeper{hub: h, p: p, req: *req}
+	// Ends with the last listen, or with the protocol, whose close waits for it.
+	if _, ok := p.tasks.start(k.run); !ok {
+		h.abandon(p.closed())
+	}
+}
+
+// add reports whether the caller is to start who keeps the stream.
+func (h *hub) add(ear *hubEar) (start bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ears == nil {
+		h.ears, h.kick = make(map[*hubEar]struct{}), make(chan struct{}, 1)
+	}
+	h.ears[ear] = struct{}{}
+	h.kickLocked()
+	start = !h.running
+	h.running = true
+	return start
+}
+
+func (h *hub) leave(ear *hubEar) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.ears, ear)
+	h.kickLocked()
+}
+
+func (h *hub) kickLocked() {
+	select {
+	case h.kick <- struct{}{}:
+	default: // it will be looked at
+	}
+}
+
+// narrow has the stream looked at because it tells of what nobody wants.
+func (h *hub) narrow() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wide = true
+	h.kickLocked()
+}
+
+// plan is what the keeper of a stream has to know.
+type plan struct {
+	want filter // all that is listened for
+	open bool   // the stream does not do, or tells of too much
+}
+
+// plan looks at what is wanted, and serves those for whom the stream does. ok is
+// false where nobody listens: then nobody keeps the stream any more, from this
+// step on.
+func (h *hub) plan(cur *hubStream) (next plan, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.ears) == 0 {
+		h.running = false
+		return plan{}, false
+	}
+	next.open = cur == nil
+	var lists changes
+	uris := make(map[string]bool)
+	for ear := range h.ears {
+		lists |= ear.want.lists()
+		for _, uri := range ear.want.URIs {
+			uris[uri] = true
+		}
+		// What the server did not agree to for somebody else it is asked again.
+		if cur != nil && !ear.granted && !ear.grantLocked(cur, cur.agreed) {
+			next.open = true
+		}
+	}
+	if cur != nil && h.wide && len(cur.asked) > len(uris) {
+		next.open = true
+	}
+	h.wide = false
+	next.want = lists.filter()
+	next.want.URIs = sorted(uris) // for the same request to be the same bytes
+	return next, true
+}
+
+// grant tells those whom the stream serves what was agreed.
+func (h *hub) grant(st *hubStream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ear := range h.ears {
+		if !ear.granted {
+			ear.grantLocked(st, st.asked)
+		}
+	}
+}
+
+// grantLocked tells a listen what was agreed, if all that it wants is among it. It
+// reports whether that is so.
+func (ear *hubEar) grantLocked(st *hubStream, among map[string]bool) bool {
+	for _, uri := range ear.want.URIs {
+		if !among[uri] {
+			return false
+		}
+	}
+	if ear.want.lists()&^st.lists != 0 {
+		return false
+	}
+	ear.granted = true
+	agreed := (ear.want.lists() & st.agreedLists).filter()
+	for _, uri := range ear.want.URIs {
+		if st.agreed[uri] {
+			agreed.URIs = append(agreed.URIs, uri)
+		}
+	}
+	ear.said <- agreed
+	return true
+}
+
+// end ends listens with the error: all, or those that were promised nothing yet.
+func (h *hub) end(err error, all bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.endLocked(err, all)
+}
+
+func (h *hub) endLocked(err error, all bool) {
+	for ear := range h.ears {
+		if all || !ear.granted {
+			delete(h.ears, ear)
+			ear.over <- err
+		}
+	}
+}
+
+// abandon ends all listens when nobody can keep a stream for them.
+func (h *hub) abandon(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running = false
+	h.endLocked(err, true)
+}
+
+// hubStream is one subscriptions/listen at the server.
+type hubStream struct {
+	hub    *hub
+	lists  changes         // asked for
+	asked  map[string]bool // resources
+	cancel context.CancelFunc
+	acked  chan struct{} // closed when what was agreed is set
+	done   chan struct{} // closed when err is set
+
+	agreedLists changes
+	agreed      map[string]bool
+	err         error
+}
+
+// Notify takes what the server tells.
+func (st *hubStream) Notify(_ context.Context, n *mcp.Notification) error {
+	switch n.Method {
+	case methodAcknowledged:
+		if !isClosed(st.acked) { // one goroutine notifies
+			st.agree(n)
+			close(st.acked)
+		}
+	case methodTools:
+		st.hub.feed.mark(changedTools)
+	case methodPrompts:
+		st.hub.feed.mark(changedPrompts)
+	case methodResources:
+		st.hub.feed.mark(changedResources)
+	case methodUpdated:
+		if !st.hub.feed.update(n) {
+			st.hub.narrow()
+		}
+	}
+	return nil
+}
+
+// agree notes what the server will tell of. An acknowledgement that does not say
+// agrees to all.
+func (st *hubStream) agree(n *mcp.Notification) {
+	asked := st.lists.filter()
+	asked.URIs = sorted(st.asked)
+	agreed := acknowledged(n, asked)
+	st.agreedLists, st.agreed = agreed.lists(), setOf(agreed.URIs)
+}
+
+// Ask refuses: a listen asks nothing.
+func (st *hubStream) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return nobody{}.Ask(ctx, req)
+}
+
+// told and ended are the channels of a stream that may be nil.
+func (st *hubStream) told() <-chan struct{} {
+	if st == nil {
+		return nil
+	}
+	return st.acked
+}
+
+func (st *hubStream) ended() <-chan struct{} {
+	if st == nil {
+		return nil
+	}
+	return st.done
+}
+
+// hubKeeper keeps the stream of a hub, on one goroutine: cur is the one that
+// serves, next one that is being opened to take its place.
+type hubKeeper struct {
+	*hub
+	p   *modern
+	req mcp.Request
+
+	cur, next *hubStream
+	gap       bool // nothing has served for a while, and nobody knows what happened
+	failures  int  // in a row
+	retry     <-chan time.Time
+	streams   tasks
+}
+
+// run keeps the stream until nobody listens or ctx ends.
+func (k *hubKeeper) run(ctx context.Context) {
+	defer k.streams.close()
+	for {
+		next, ok := k.plan(k.cur)
+		if !ok {
+			return
+		}
+		if next.open && k.next == nil && k.retry == nil {
+			k.open(next.want)
+		}
+		select {
+		case <-ctx.Done():
+			k.end(k.p.closed(), true)
+		case <-k.kick:
+		case <-k.next.told():
+			k.swap()
+		case <-k.next.ended():
+			k.refused()
+		case <-k.cur.ended():
+			k.broken()
+		case <-k.retry:
+			k.retry = nil
+		}
+	}
+}
+
+// open opens the stream that is to serve next.
+func (k *hubKeeper) open(want filter) {
+	st := &hubStream{
+		hub: k.hub, lists: want.lists(), asked: setOf(want.URIs),
+		acked: make(chan struct{}), done: make(chan struct{}),
+	}
+	req := k.req
+	params, err := listenParams(want)
+	if err != nil {
+		k.end(k.p.fault(mcp.CodeInternalError, mcp.NotDispatched, err, "its request could not be written"), true)
+		return
+	}
+	req.Params = params
+	// Ends with its cancel, or with the keeper, which waits for it.
+	st.cancel, _ = k.streams.start(func(ctx context.Context) {
+		defer close(st.done)
+		_, st.err = k.p.call(ctx, &req, &req.Params, st)
+		if st.err == nil {
+			st.err = k.p.lost(nil, "it ended the subscription")
+		}
+	})
+	k.next = st
+}
+
+// listenParams writes what a listen asks for.
+func listenParams(want filter) (mcp.Object, error) {
+	raw, err := json.Marshal(struct {
+		F filter `json:"notifications"`
+	}{want})
+	if err != nil {
+		return mcp.Object{}, err
+	}
+	req, err := mcp.NewRequest(methodListen, raw)
+	if err != nil {
+		return mcp.Object{}, err
+	}
+	return req.Params, nil
+}
+
+// swap puts the new stream in the place of the old one, which has told of all that
+// happened until now.
+func (k *hubKeeper) swap() {
+	if k.cur != nil {
+		k.cur.cancel()
+	}
+	k.cur, k.next = k.next, nil
+	k.failures = 0
+	if k.gap {
+		k.gap = false
+		k.feed.invalidate()
+	}
+	k.grant(k.cur)
+}
+
+// refused takes note of a stream that was never acknowledged. Those that wait for
+// it have its error. Those that were promised something keep the stream that they
+// have, or wait for another one.
+func (k *hubKeeper) refused() {
+	err := k.next.err
+	if isClosed(k.next.acked) { // and ended before anybody looked
+		k.swap()
+		return
+	}
+	k.next = nil
+	k.end(err, k.cur == nil && k.isHopeless(err))
+	k.pause()
+}
+
+// broken takes note of a stream that served.
+func (k *hubKeeper) broken() {
+	err := k.cur.err
+	k.cur, k.gap = nil, true
+	if k.isHopeless(err) {
+		k.end(err, true)
+		return
+	}
+	k.pause()
+}
+
+// isHopeless reports whether no other stream of this protocol is worth an attempt:
+// the server has said so, is of another era, or has failed too often.
+func (k *hubKeeper) isHopeless(err error) bool {
+	k.failures++
+	return answered(err) || isRejected(err, wrongEra) || isRejected(err, neverSpoke) || k.failures >= deafAfter
+}
+
+// pause has the next attempt wait, longer each time.
+func (k *hubKeeper) pause() {
+	wait := min(firstRelisten<<min(k.failures, 10), lastRelisten)
+	k.retry = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+}
