@@ -3,7 +3,11 @@
 
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/seal"
+)
 
 // Config is everything that a file can say. It is plain data: the zero value of
 // each field means its documented default, and reading a Config does not change
@@ -45,8 +49,9 @@ type Config struct {
 	// Conflict says who gets a name that several backends offer.
 	Conflict Conflict `json:"conflict"`
 
-	// Limits, Drain, Log and Audit have keys of their own.
+	// Limits, State, Drain, Log and Audit have keys of their own.
 	Limits Limits `json:"limits"`
+	State  State  `json:"state"`
 	Drain  Drain  `json:"drain"`
 	Log    Log    `json:"log"`
 	Audit  Audit  `json:"audit"`
@@ -87,6 +92,17 @@ type Token struct {
 	Value Secret `json:"-"`
 }
 
+// State is how what clients keep for the gateway is protected: the states of
+// requests that wait for input, and the ids of tasks.
+type State struct {
+	// Keys are secrets of at least MinStateKey bytes. The first one seals and all of
+	// them open. Without one there is a random one, which no other process knows.
+	Keys []Secret `json:"keys"`
+}
+
+// MinStateKey is how many bytes a key of State has at least.
+const MinStateKey = seal.MinKey
+
 // Limits bounds what clients and backends can make the gateway spend. Sizes are
 // in bytes.
 type Limits struct {
@@ -114,6 +130,7 @@ type Limits struct {
 	StreamsPerSession    int `json:"streamsPerSession"`
 	InFlightPerSession   int `json:"inFlightPerSession"`
 	InFlightPerPrincipal int `json:"inFlightPerPrincipal"`
+	Parked               int `json:"parked"`
 	Subscriptions        int `json:"subscriptions"`
 	BackendSessions      int `json:"backendSessions"`
 	Processes            int `json:"processes"`
@@ -124,6 +141,7 @@ type Limits struct {
 	SessionUninitialized time.Duration `json:"sessionUninitialized"`
 	CallIdle             time.Duration `json:"callIdle"`
 	CallMax              time.Duration `json:"callMax"`
+	InputWait            time.Duration `json:"inputWait"`
 	FirstList            time.Duration `json:"firstList"`
 	Connect              time.Duration `json:"connect"`
 	Write                time.Duration `json:"write"`

@@ -31,6 +31,7 @@ func rightValues() map[string][]string {
 		"a list of strings":                 {`[]`, `["x"]`, `["x", "y"]`},
 		"a mapping of names to strings":     {`{}`, `{"x": "y"}`},
 		"a list of mappings":                {`[]`},
+		"a list of secrets":                 {`[]`, `["a secret that has 32 characters."]`},
 		"a mapping of names to servers":     {`{}`},
 		"a mapping":                         {},
 		"stdio, http, streamable-http, sse": {`"stdio"`},

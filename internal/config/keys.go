@@ -37,6 +37,8 @@ func configKeys() []key[Config] {
 
 		field("limits", object(limitKeys(), nil), func(c *Config) *Limits { return &c.Limits }, "",
 			"What clients and backends can make the gateway spend."),
+		field("state", object(stateKeys(), nil), func(c *Config) *State { return &c.State }, "",
+			"How what clients keep for the gateway is protected: states of requests that wait for input, and ids of tasks."),
 		field("drain", object(drainKeys(), nil), func(c *Config) *Drain { return &c.Drain }, "",
 			"How the gateway stops."),
 		field("log", object(logKeys(), nil), func(c *Config) *Log { return &c.Log }, "",
@@ -61,6 +63,13 @@ func tokenKeys() []key[Token] {
 			"The environment variable that holds the token."),
 		field("file", pathname(), func(t *Token) *string { return &t.File }, "",
 			"The file that holds the token, relative to the folder of the config. Others must not be able to read it."),
+	}
+}
+
+func stateKeys() []key[State] {
+	return []key[State]{
+		field("keys", listOf(stateKey()), func(s *State) *[]Secret { return &s.Keys }, "",
+			"Secrets of at least 32 characters, best written as variables. The first one seals, and all of them open, so that one can be replaced; processes that share them understand what another has sealed. Without any, a restart forgets what it has sealed."),
 	}
 }
 

@@ -77,6 +77,10 @@ func countKeys() []key[Limits] {
 		// More than any window shows; each costs a backend an entry, and us a few kilobytes.
 		field("subscriptions", count(), func(l *Limits) *int { return &l.Subscriptions }, "1000",
 			"How many resources a session, or one subscription of a client without sessions, may be subscribed to."),
+		// Each holds a request of a backend, and most often a session there that nobody else
+		// can use meanwhile.
+		field("parked", count(), func(l *Limits) *int { return &l.Parked }, "1000",
+			"How many requests of modern clients may wait for input that a backend has asked for. One principal may have a quarter of them; without \"auth\" everybody together has them all."),
 		// Each is a process or a connection of a server that nobody here has written.
 		field("backendSessions", count(), func(l *Limits) *int { return &l.BackendSessions }, "64",
 			"How many sessions or processes of one legacy backend may be open for clients without sessions."),
@@ -102,6 +106,10 @@ func timeKeys() []key[Limits] {
 		// Progress can go on for ever, and the slot of the call with it.
 		field("callMax", duration(), func(l *Limits) *time.Duration { return &l.CallMax }, "10m",
 			"The longest that a call may take in all."),
+		// A person reads a question, looks something up, and answers. Who has not come back
+		// by then has most likely closed the window.
+		field("inputWait", duration(), func(l *Limits) *time.Duration { return &l.InputWait }, "10m",
+			"How long a request of a modern client waits for the input that a backend has asked for. Then the backend is told that the request is cancelled."),
 		// The first list after a start would be empty; a person waits this long for one.
 		field("firstList", duration(), func(l *Limits) *time.Duration { return &l.FirstList }, "2s",
 			"How long the first list waits for backends that have not answered yet."),

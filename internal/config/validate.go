@@ -27,7 +27,7 @@ func (c *Config) judge() *judge { return c.judgeRead(unread{}) }
 func (c *Config) judgeRead(u unread) *judge {
 	j := &judge{unread: u}
 	for _, check := range []func(*Config, *judge){
-		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkWords, checkLimits, checkServers, checkPrefixes,
+		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkStateKeys, checkWords, checkLimits, checkServers, checkPrefixes,
 	} {
 		check(c, j)
 	}
