@@ -21,7 +21,7 @@ var repoLayers = [][]string{
 	{"."},
 	{"internal/auth", "internal/backend", "internal/config", "internal/console", "internal/policy"},
 	{"server", "client"},
-	{"internal/session", "internal/catalog", "internal/demo", "internal/frame", "internal/observe", "internal/seal", "internal/store"},
+	{"internal/session", "internal/catalog", "internal/demo", "internal/frame", "internal/observe", "internal/seal", "internal/store", "internal/tasks"},
 	{"mcp"},
 }
 

@@ -46,3 +46,18 @@ type Caller interface {
 	// transport has no way to carry the question.
 	Ask(ctx context.Context, req *Request) (*Result, error)
 }
+
+// Pulser is an optional interface of a [Caller] that watches for signs of life: a
+// Handler that learns, by whatever way, that the request is being worked on tells
+// it so, where there is nothing to tell the client.
+type Pulser interface {
+	// Pulse says that the request is alive. It does not wait.
+	Pulse()
+}
+
+// Pulse tells a caller that its request is alive, if it wants to know.
+func Pulse(caller Caller) {
+	if p, ok := caller.(Pulser); ok {
+		p.Pulse()
+	}
+}

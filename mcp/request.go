@@ -112,6 +112,7 @@ func NewResult(raw []byte) (*Result, error) {
 const (
 	ResultComplete      = "complete"
 	ResultInputRequired = "input_required"
+	ResultTask          = "task" // of the extension io.modelcontextprotocol/tasks
 )
 
 // Type returns the result's resultType; an absent one is [ResultComplete]. One

@@ -63,6 +63,12 @@ func (d *deadline) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, erro
 	return d.Caller.Ask(ctx, req)
 }
 
+// Pulse notes that the call is alive, of which the client is told nothing.
+func (d *deadline) Pulse() {
+	d.moved(0)
+	mcp.Pulse(d.Caller)
+}
+
 // moved notes a sign of life; delta counts the asks that are open.
 func (d *deadline) moved(delta int) {
 	d.mu.Lock()

@@ -1,0 +1,118 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tasks
+
+import (
+	"encoding/json"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Extension is the identifier of the extension.
+const Extension = "io.modelcontextprotocol/tasks"
+
+// Declared reports whether a capabilities object, of a client or of a server, has
+// the extension.
+func Declared(capabilities []byte) bool {
+	value := find(find(capabilities, "extensions"), Extension)
+	return len(value) > 0 && value[0] == '{'
+}
+
+// Declare returns the capabilities object with the extension declared. What cannot
+// be read declares nothing else.
+func Declare(capabilities []byte) []byte {
+	if Declared(capabilities) {
+		return capabilities
+	}
+	all, err := read(capabilities)
+	if err != nil {
+		all = nil
+	}
+	extensions, err := read(all.get("extensions"))
+	if err != nil {
+		extensions = nil
+	}
+	extensions = extensions.with(Extension, []byte("{}"))
+	return all.with("extensions", extensions.bytes()).bytes()
+}
+
+// Offer is what a server says of tasks, in the form of either era.
+type Offer struct {
+	Extension bool // it has the extension
+	Calls     bool // 2025-11-25: tasks.requests.tools.call
+	List      bool // 2025-11-25: tasks.list
+	Cancel    bool // 2025-11-25: tasks.cancel
+}
+
+// Any reports whether tools can be called as tasks at all.
+func (o Offer) Any() bool { return o.Extension || o.Calls }
+
+// OfferOf reads a server's capabilities.
+func OfferOf(capabilities []byte) Offer {
+	own := find(capabilities, "tasks")
+	has := func(value jsontext.Value) bool { return len(value) > 0 && value[0] == '{' }
+	return Offer{
+		Extension: Declared(capabilities),
+		Calls:     has(find(find(find(own, "requests"), "tools"), "call")),
+		List:      has(find(own, "list")),
+		Cancel:    has(find(own, "cancel")),
+	}
+}
+
+// LegacyOffer returns the member "tasks" that a client of 2025-11-25 is told, nil
+// where there are no tasks. A Handler that says nothing of its own in that form has
+// no list, because the extension has none.
+func LegacyOffer(capabilities []byte) []byte {
+	switch o := OfferOf(capabilities); {
+	case o.Calls:
+		return find(capabilities, "tasks")
+	case o.Extension:
+		return []byte(`{"cancel":{},"requests":{"tools":{"call":{}}}}`)
+	default:
+		return nil
+	}
+}
+
+// ModernOffer returns a server's capabilities as a modern client is told them: with
+// the extension where tools can be called as tasks, and without the member of
+// 2025-11-25. What needs no change is returned as it is.
+func ModernOffer(capabilities []byte) []byte {
+	o := OfferOf(capabilities)
+	if o.Calls {
+		capabilities = Declare(capabilities)
+	}
+	all, err := read(capabilities)
+	if err != nil || all.get("tasks") == nil {
+		return capabilities
+	}
+	return all.without("tasks").bytes()
+}
+
+// WithoutOwn returns a client's capabilities without the tasks that the client
+// itself would run for a server (2025-11-25): nobody here can follow those.
+func WithoutOwn(capabilities []byte) []byte {
+	all, err := read(capabilities)
+	if err != nil || all.get("tasks") == nil {
+		return capabilities
+	}
+	return all.without("tasks").bytes()
+}
+
+// Missing is the error for a client that did not declare the extension (tasks,
+// "Capability Negotiation").
+func Missing(method string) *mcp.Error {
+	return &mcp.Error{
+		Code:    mcp.CodeMissingCapability,
+		Message: method + " needs a client that declares the extension " + Extension,
+		Data:    json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + Extension + `":{}}}}`),
+	}
+}
+
+// IsMissing reports whether an error says that the server can serve a request only
+// as a task, and that its client did not declare the extension.
+func IsMissing(e *mcp.Error) bool {
+	return e.Code == mcp.CodeMissingCapability && Declared(find(jsontext.Value(e.Data), "requiredCapabilities"))
+}
