@@ -17,6 +17,7 @@ type core struct {
 	rules *Rules
 
 	mu       sync.Mutex
+	past     *past // nil while nothing is kept
 	ended    bool
 	carriers int // that are attached
 	lastAsk  uint64

@@ -13,6 +13,7 @@ const (
 	Open    State = iota // there may be more later
 	Ended                // what was taken is all there will ever be
 	Revoked              // the stream has another carrier, or this one has detached
+	Paused               // the client is to come back for the rest
 )
 
 // Carrier is the right to take the messages of a stream. A stream has one at a
@@ -22,7 +23,10 @@ type Carrier struct {
 	stream *Stream
 	wake   chan struct{}
 
-	detached bool // guarded by the core's lock
+	// Below: guarded by the core's lock.
+	at       uint64 // the position that was taken last
+	resumed  bool   // what an older carrier could not write is among what it takes
+	detached bool
 }
 
 // Wake returns the channel that receives when Take is worth calling again.
@@ -35,7 +39,8 @@ const takeBytes = 64 << 10
 // Take appends to dst what waits on the stream, up to about 64 KiB and at least
 // one message. When it returns Open the carrier waits for Wake, unless it got
 // something: then it takes again. What was taken with Ended is to be written
-// too, and is the rest.
+// too, and is the rest; what was taken with Paused as well, and the carrier ends
+// after it.
 func (c *Carrier) Take(dst []Message) ([]Message, State) {
 	s := c.stream
 	s.core.mu.Lock()
@@ -43,34 +48,66 @@ func (c *Carrier) Take(dst []Message) ([]Message, State) {
 	if s.carrier != c {
 		return dst, Revoked
 	}
-	if s.held {
+	if !s.held {
+		dst = c.takeLocked(dst)
+	}
+	switch {
+	case s.ended && len(s.queue) == 0 && c.at == s.taken:
+		return dst, Ended
+	case s.pausing:
+		return dst, Paused
+	default:
 		return dst, Open
 	}
-	n, size := 0, 0
-	for n < len(s.queue) && (n == 0 || size < takeBytes) {
-		m := &s.queue[n]
-		size += m.Len()
-		s.taken++
-		m.Pos = s.taken
-		if m.ask != nil {
-			m.ask.taken = true
+}
+
+// takeLocked takes from what was kept, and then from what waits.
+func (c *Carrier) takeLocked(dst []Message) []Message {
+	s, size := c.stream, 0
+	if c.at < s.taken {
+		for _, m := range s.log.after(c.at) {
+			if size >= takeBytes {
+				return dst
+			}
+			size += m.Len()
+			c.at++
+			dst = append(dst, m)
+			s.core.rules.Counts.Replayed.Add(1)
 		}
-		dst = append(dst, *m)
-		n++
+	}
+	n, bytes := 0, 0
+	for ; n < len(s.queue) && (n == 0 && size == 0 || size < takeBytes); n++ {
+		dst = append(dst, c.claimLocked(&s.queue[n]))
+		bytes += s.queue[n].Len()
+		size += s.queue[n].Len()
+	}
+	if n == 0 {
+		return dst
 	}
 	s.queue = slices.Delete(s.queue, 0, n)
-	s.bytes -= size
-	if n > 0 {
-		s.roomLocked()
+	s.bytes -= bytes
+	if len(s.queue) == 0 {
+		s.queue = nil
 	}
-	if len(s.queue) > 0 {
-		return dst, Open
+	s.roomLocked()
+	s.weighLocked()
+	return dst
+}
+
+// claimLocked gives a message its position.
+func (c *Carrier) claimLocked(m *Message) Message {
+	s := c.stream
+	s.taken++
+	c.at = s.taken
+	m.Pos = s.taken
+	if m.ask != nil {
+		m.ask.taken = true
 	}
-	s.queue = nil
-	if s.ended {
-		return dst, Ended
+	if s.log != nil {
+		m.stream = s.number
+		s.log.record(*m)
 	}
-	return dst, Open
+	return *m
 }
 
 // Return gives back what was taken and could not be written. A change is told
@@ -78,11 +115,38 @@ func (c *Carrier) Take(dst []Message) ([]Message, State) {
 // all that waits, unless a newer one of its key is there. All else is lost: the
 // client may have seen it, and must not see it twice. An ask among it ends.
 //
+// Where the stream can be resumed, nothing is lost and nothing ends: who resumes
+// it gets what was taken, and only who begins anew gets what was given back.
+//
 // A carrier that was superseded meanwhile may still return what it took.
 func (c *Carrier) Return(unwritten []Message) {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
+	switch {
+	case s.log == nil:
+		s.takeBackLocked(unwritten)
+	case !s.standing, s.carrier != nil && s.carrier.resumed:
+		// It is kept, and asked for.
+	case s.carrier == nil || s.carrier == c:
+		s.log.unwritten = append(s.log.unwritten, unwritten...)
+	default:
+		s.takeBackLocked(unwritten)
+	}
+}
+
+// settleLocked decides about what was given back: whoever carries the stream now
+// has not asked for it.
+func (s *Stream) settleLocked() {
+	if s.log == nil || len(s.log.unwritten) == 0 {
+		return
+	}
+	back := s.log.unwritten
+	s.log.unwritten = nil
+	s.takeBackLocked(back)
+}
+
+func (s *Stream) takeBackLocked(unwritten []Message) {
 	var again []Message
 	for _, m := range unwritten {
 		switch {
@@ -95,7 +159,7 @@ func (c *Carrier) Return(unwritten []Message) {
 		case s.hasLocked(&m):
 			s.core.rules.Counts.Merged.Add(1)
 		default:
-			m.Pos = 0
+			m.Pos, m.stream = 0, 0
 			again = append(again, m)
 			s.bytes += m.Len()
 		}
@@ -106,9 +170,9 @@ func (c *Carrier) Return(unwritten []Message) {
 	}
 }
 
-// Detach gives the right back. The stream of an exchange is lost by it: there is
-// no way yet to come back for the rest. The standalone stream waits for its next
-// carrier. A carrier that was superseded only no longer counts.
+// Detach gives the right back. A stream that can be resumed waits for a client
+// that comes back, and the standalone stream for its next carrier; any other is
+// lost by it. A carrier that was superseded only no longer counts.
 func (c *Carrier) Detach() {
 	s := c.stream
 	s.core.mu.Lock()
@@ -121,8 +185,14 @@ func (c *Carrier) Detach() {
 		return
 	}
 	s.carrier = nil
+	s.pausing = false
 	s.core.carriers--
-	if !s.standing {
+	switch {
+	case s.standing:
+	case s.log != nil && s.log.wasHanded():
+		s.roomLocked() // nobody waits for a client that is away
+	default:
 		s.loseLocked()
 	}
+	s.weighLocked()
 }

@@ -24,10 +24,10 @@ type Exchange struct {
 	id     mcp.ID
 	key    exchangeKey // in the session
 	serial uint64
-	stop   func(error) // ends the context of whoever serves; called without the lock
-	owner  *Session    // nil in the modern era
+	owner  *Session // nil in the modern era
 
 	// Below: guarded by stream.core.mu.
+	stop   func(error) // ends the context of whoever serves; called without the lock; nil when over
 	stream Stream
 	form   Form
 	over   bool
@@ -72,41 +72,55 @@ func (x *Exchange) Finish(terminal Message) bool {
 // Cancel ends the exchange without a terminal: nothing more is given out, and
 // who serves it is told to stop, for the reason why. It reports false where the
 // exchange is over already.
-func (x *Exchange) Cancel(why error) bool {
-	if !x.cancel() {
-		return false
-	}
-	x.stop(why)
-	return true
-}
+func (x *Exchange) Cancel(why error) bool { return call(x.cancel(), why) }
 
-func (x *Exchange) cancel() bool {
+// cancel returns how to stop who serves, nil where the exchange is over.
+func (x *Exchange) cancel() func(error) {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
 	if x.over {
-		return false
+		return nil
 	}
 	x.stream.clearLocked()
-	return x.endLocked(mcp.ErrRequestEnded)
+	stop := x.stop
+	x.endLocked(mcp.ErrRequestEnded)
+	return stop
+}
+
+// call calls what ends a context, if there is such a thing.
+func call(stop func(error), why error) bool {
+	if stop == nil {
+		return false
+	}
+	stop(why)
+	return true
 }
 
 // Abort ends the exchange with a terminal of ours, and who serves it is told to
 // stop. It reports false where the exchange is over already.
 func (x *Exchange) Abort(terminal Message, why error) bool {
-	if !x.Finish(terminal) {
-		return false
+	return call(x.abort(terminal), why)
+}
+
+func (x *Exchange) abort(terminal Message) func(error) {
+	x.stream.core.mu.Lock()
+	defer x.stream.core.mu.Unlock()
+	stop := x.stop
+	if !x.endLocked(mcp.ErrRequestEnded, terminal) {
+		return nil
 	}
-	x.stop(why)
-	return true
+	return stop
 }
 
 // endLocked is the one way in which an exchange ends: the id becomes free, its
-// asks fail, its stream ends.
+// asks fail, its stream ends. What served it is let go of, because the stream may
+// be kept for a client that comes back.
 func (x *Exchange) endLocked(asks error, terminal ...Message) bool {
 	if x.over {
 		return false
 	}
 	x.over = true
+	x.stop = nil
 	if x.owner != nil {
 		x.owner.forgetLocked(x)
 	}
@@ -154,7 +168,7 @@ func (x *Exchange) chooseLocked(force bool) Form {
 	switch {
 	case s.ended && len(s.queue) == 1 && s.taken == 0:
 		return JSON
-	case s.ended, force, len(s.queue) > 0 && !s.held:
+	case s.ended, force, s.pausing, len(s.queue) > 0 && !s.held:
 		return SSE
 	default:
 		return Undecided

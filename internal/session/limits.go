@@ -31,6 +31,10 @@ var (
 	// is for the operator to hear of; whoever asked must not.
 	ErrForeign = fmt.Errorf("the session of another principal: %w", ErrUnknown)
 
+	// ErrUnknownEvent is for an event id that was never given out, or not in this
+	// session, or too long ago for anybody to know.
+	ErrUnknownEvent = errors.New("unknown event id")
+
 	// ErrNoReceiver is for an ask that no carrier will ever take.
 	ErrNoReceiver = errors.New("the client's connection is gone")
 )
@@ -42,18 +46,23 @@ type Limits struct {
 	Bytes     int // that wait on one stream; one larger message fits alone
 	Exchanges int // in flight in one session
 	Asks      int // without an answer, in one session
-	Streams   int // carriers of one standing stream, those that were superseded included
+	Streams   int // carriers of one stream that clients may open, those that were superseded included
+
+	LogBytes int           // that a session keeps for clients that come back; one larger result besides
+	LogKeep  time.Duration // for which the messages of a request are kept once it has ended
 
 	Progress Pace // of one exchange
 	Logs     Pace // of one exchange
 }
 
 // DefaultLimits returns the defaults: a megabyte of what a client has
-// not taken yet, 64 requests at once, 16 streams, and for
-// each request a pace that ordinary steps and logs never reach.
+// not taken yet, 64 requests at once, 16 streams, a megabyte or five minutes of
+// what it may have lost, and for each request a pace that ordinary steps and logs
+// never reach.
 func DefaultLimits() Limits {
 	return Limits{
 		Messages: 1024, Bytes: 1 << 20, Exchanges: 64, Asks: 16, Streams: 16,
+		LogBytes: 1 << 20, LogKeep: 5 * time.Minute,
 		Progress: Pace{Burst: 100, Every: 100 * time.Millisecond},
 		Logs:     Pace{Burst: 1000, Every: 10 * time.Millisecond},
 	}
@@ -66,6 +75,8 @@ type Counters struct {
 	Merged      atomic.Uint64 // messages that a newer one of the same meaning replaced
 	Undelivered atomic.Uint64 // terminals for a client that was gone
 	Strays      atomic.Uint64 // answers to no ask of ours
+	Replayed    atomic.Uint64 // messages that a client has come back for
+	Purged      atomic.Uint64 // messages that were given up before their time, for want of room
 }
 
 // Rules are what the machines of one server have in common. They are not
@@ -73,4 +84,5 @@ type Counters struct {
 type Rules struct {
 	Limits Limits
 	Counts *Counters
+	Logs   *LogPool // nil is no bound for all sessions together
 }

@@ -48,9 +48,13 @@ type Message struct {
 	// carrier has taken it.
 	Pos uint64
 
-	ask  *Ask // whose question this is
-	last bool // the terminal
+	stream uint64 // the number of a stream that can be resumed, with Pos
+	ask    *Ask   // whose question this is
+	last   bool   // the terminal
 }
+
+// IsTerminal reports whether nothing follows the message on its stream.
+func (m *Message) IsTerminal() bool { return m.last }
 
 // Len returns how many bytes the message has.
 func (m *Message) Len() int { return len(m.Head) + len(m.Body) + len(m.Tail) }

@@ -19,7 +19,8 @@ type Session struct {
 	Client    *mcp.Peer
 	Scope     *mcp.Scope // ended by whoever ends the session
 
-	core core
+	core  core
+	first uint64 // the number of the standalone stream; those of exchanges follow
 
 	// Below: guarded by core.mu.
 	standalone  Stream
@@ -35,7 +36,8 @@ type Session struct {
 func New(id, principal string, client *mcp.Peer, rules *Rules) *Session {
 	s := &Session{ID: id, Principal: principal, Client: client, level: mcp.LogUnset}
 	s.core.rules = rules
-	s.standalone = Stream{core: &s.core, standing: true, held: true}
+	s.first = firstStream(id)
+	s.standalone = Stream{core: &s.core, number: s.first, standing: true, held: true}
 	return s
 }
 
@@ -92,6 +94,7 @@ func (s *Session) Begin(id mcp.ID, stop func(error)) (*Exchange, error) {
 	s.begun++
 	x := &Exchange{id: id, key: key, serial: s.begun, stop: stop, owner: s}
 	x.stream.core = &s.core
+	x.stream.number, x.stream.request = s.first+s.begun, id
 	x.stream.lost = id.IsZero()
 	if s.exchanges == nil {
 		s.exchanges = make(map[exchangeKey]*Exchange, 1)
@@ -161,15 +164,15 @@ func (s *Session) idleLocked() bool {
 }
 
 func (s *Session) endIf(terminal *mcp.Error, ok func() bool) bool {
-	stopped, ended := s.end(terminal, ok)
-	for _, x := range stopped {
-		x.stop(ErrEnded)
+	stops, ended := s.end(terminal, ok)
+	for _, stop := range stops {
+		stop(ErrEnded)
 	}
 	return ended
 }
 
-// end returns the exchanges that were cut, in the order in which they began.
-func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]*Exchange, bool) {
+// end returns how to stop what was cut, in the order in which it began.
+func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]func(error), bool) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	if s.core.ended || !ok() {
@@ -181,11 +184,14 @@ func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]*Exchange, bool) {
 		open = append(open, x)
 	}
 	slices.SortFunc(open, func(a, b *Exchange) int { return cmp.Compare(a.serial, b.serial) })
-	for _, x := range open {
+	stops := make([]func(error), len(open))
+	for i, x := range open {
+		stops[i] = x.stop
 		x.endLocked(ErrEnded, Message{Head: mcp.AppendError(nil, x.id, terminal)})
 	}
 	s.core.endAsksLocked(&s.standalone, ErrEnded)
 	s.standalone.abandonLocked()
 	s.standalone.endLocked()
-	return open, true
+	s.core.forgetPastLocked()
+	return stops, true
 }

@@ -5,6 +5,7 @@ package session
 
 import (
 	"slices"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -17,14 +18,20 @@ import (
 // its lock.
 type Stream struct {
 	core     *core
-	standing bool // outlives its carriers
-	held     bool // nothing is given out yet
-	ended    bool // nothing is appended any more
-	lost     bool // its carrier is gone and none will follow
+	number   uint64 // in its session; 0 where there is none, and nothing to come back to
+	request  mcp.ID // that it answers; zero for the standalone stream
+	standing bool   // outlives its carriers
+	held     bool   // nothing is given out yet
+	ended    bool   // nothing is appended any more
+	answered bool   // it ended with a terminal
+	lost     bool   // its carrier is gone and none will follow
+	pausing  bool   // its carrier is to end
+	retry    time.Duration
 
 	queue   []Message
 	bytes   int
-	taken   uint64 // how many messages carriers have taken: the last position
+	taken   uint64   // how many messages carriers have taken: the last position
+	log     *history // of what they took; nil where nobody can come back
 	carrier *Carrier
 	open    int           // carriers that have not detached, superseded ones included
 	room    chan struct{} // closed when there is room again; nil while nobody waits
@@ -51,12 +58,22 @@ func (s *Stream) TryAttach(wake chan struct{}) (*Carrier, error) {
 	return s.attachLocked(wake), nil
 }
 
+// attachLocked makes a carrier that begins anew: nothing that was delivered comes
+// again.
 func (s *Stream) attachLocked(wake chan struct{}) *Carrier {
-	c := &Carrier{stream: s, wake: wake}
+	s.settleLocked()
+	return s.attachAtLocked(wake, s.taken)
+}
+
+// attachAtLocked makes a carrier that takes what follows a position.
+func (s *Stream) attachAtLocked(wake chan struct{}, pos uint64) *Carrier {
+	c := &Carrier{stream: s, wake: wake, at: pos}
 	s.revokeLocked()
 	s.carrier = c
 	s.open++
 	s.core.carriers++
+	s.pausing = false
+	s.weighLocked()
 	s.wakeLocked()
 	return c
 }
@@ -124,6 +141,7 @@ func (s *Stream) endedErrLocked() error {
 func (s *Stream) pushLocked(m Message) {
 	s.queue = append(s.queue, m)
 	s.bytes += m.Len()
+	s.weighLocked()
 	s.wakeLocked()
 }
 
@@ -145,11 +163,14 @@ func (s *Stream) endLocked(last ...Message) {
 		s.clearLocked()
 		s.held = false
 	}
+	s.ended = true
+	s.answered = len(last) > 0
+	s.retireLocked()
 	for _, m := range last {
 		m.last = true
 		s.pushLocked(m)
 	}
-	s.ended = true
+	s.weighLocked()
 	if s.lost {
 		s.clearLocked()
 		s.core.rules.Counts.Undelivered.Add(uint64(len(last)))
@@ -211,6 +232,7 @@ func (s *Stream) dropLocked(f func(*Message) bool) bool {
 		if f(&s.queue[i]) {
 			s.bytes -= s.queue[i].Len()
 			s.queue = slices.Delete(s.queue, i, i+1)
+			s.weighLocked()
 			return true
 		}
 	}
@@ -225,8 +247,12 @@ func (s *Stream) slowLocked() bool {
 }
 
 // fullLocked reports whether m must wait. A message that is larger than the
-// limit fits where nothing else is.
+// limit fits where nothing else is. Nobody waits for a client that is away: what
+// is too much then is given up from the other end.
 func (s *Stream) fullLocked(m *Message) bool {
+	if s.isAwayLocked() {
+		return false
+	}
 	l := &s.core.rules.Limits
 	return len(s.queue) > 0 && (len(s.queue) >= l.Messages || s.bytes+m.Len() > l.Bytes)
 }

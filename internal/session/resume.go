@@ -1,0 +1,203 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"slices"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// GoneError is for an event id that was given out, and what followed it is kept
+// no more.
+type GoneError struct {
+	Request mcp.ID // that the stream answered; zero for the standalone stream
+	Over    bool   // the request has ended
+	Aged    bool   // it was kept for its time, and not given up for want of room
+}
+
+// Error says what the client cannot have.
+func (e *GoneError) Error() string { return "what followed the event is no longer kept" }
+
+// Keep makes what the carrier takes from now on stay with the stream, so that a
+// client which loses it can come back: each message gets an id, and Detach of an
+// exchange's carrier does not lose the stream. It must be called before the first
+// Take whose messages are to have ids. It does nothing outside a session.
+func (c *Carrier) Keep() {
+	s := c.stream
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.carrier == c {
+		s.keepLocked()
+	}
+}
+
+// Prime returns the id of what was taken last, for the client to come back with
+// before it has seen any message. It is zero where the stream cannot be resumed.
+func (c *Carrier) Prime() EventID {
+	s := c.stream
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.carrier != c || s.log == nil {
+		return EventID{}
+	}
+	s.log.since = min(s.log.since, c.at)
+	return EventID{Stream: s.number, Pos: c.at}
+}
+
+// IsSpent reports whether there is nothing to take and never will be.
+func (c *Carrier) IsSpent() bool {
+	s := c.stream
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	return s.carrier == c && s.ended && len(s.queue) == 0 && c.at == s.taken
+}
+
+// Pause has the stream's carrier end, after which the client comes back for the
+// rest, in so long. It reports false where nobody carries the stream, where it is
+// over, or where it belongs to no session. Whether the client can come back is for
+// the caller to know.
+func (s *Stream) Pause(retry time.Duration) bool {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.carrier == nil || s.ended || s.number == 0 {
+		return false
+	}
+	s.pausing, s.retry = true, retry
+	s.wakeLocked()
+	return true
+}
+
+// Retry returns what Pause was given last.
+func (c *Carrier) Retry() time.Duration {
+	c.stream.core.mu.Lock()
+	defer c.stream.core.mu.Unlock()
+	return c.stream.retry
+}
+
+// IsLost reports whether what is appended to the stream goes nowhere.
+func (s *Stream) IsLost() bool {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	return s.lost
+}
+
+// isAwayLocked reports whether nobody carries the stream and somebody may come
+// back to it.
+func (s *Stream) isAwayLocked() bool { return s.log != nil && s.carrier == nil && !s.standing }
+
+// IsStandalone reports whether the id is one of the standalone stream.
+func (s *Session) IsStandalone(id EventID) bool { return id.Stream == s.first }
+
+// Resume makes a carrier that takes exactly what follows the event on its stream,
+// in order, and then what comes. An older carrier is revoked.
+//
+// The error is ErrUnknownEvent, ErrEnded, ErrTooMany, or a *GoneError. After that
+// one the request has had its last word: where it still runs, what it ends with
+// goes nowhere.
+func (s *Session) Resume(id EventID, wake chan struct{}, now time.Time) (*Carrier, error) {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.core.ended {
+		return nil, ErrEnded
+	}
+	if s.core.past == nil {
+		return nil, ErrUnknownEvent
+	}
+	s.core.expireLocked(now)
+	h := s.core.past.find(id.Stream)
+	if h == nil {
+		return nil, s.core.past.missing(id)
+	}
+	stream := h.stream
+	switch {
+	case id.Pos < h.since || id.Pos > stream.taken:
+		return nil, ErrUnknownEvent
+	case id.Pos < h.first():
+		return nil, s.giveUpLocked(h)
+	case stream.open >= s.core.rules.Limits.Streams:
+		return nil, ErrTooMany
+	}
+	h.unwritten = nil // it is asked for, or was seen
+	c := stream.attachAtLocked(wake, id.Pos)
+	c.resumed = true
+	return c, nil
+}
+
+// find returns the history of a stream, or nil.
+func (p *past) find(number uint64) *history {
+	is := func(h *history) bool { return h.stream.number == number }
+	for _, all := range [][]*history{p.open, p.over} {
+		if i := slices.IndexFunc(all, is); i >= 0 {
+			return all[i]
+		}
+	}
+	return nil
+}
+
+// missing says what is known of a stream that is not kept.
+func (p *past) missing(id EventID) error {
+	for _, g := range p.graves {
+		if g.stream == id.Stream && id.Pos < g.last {
+			return &GoneError{Request: g.request, Over: g.over, Aged: g.aged}
+		}
+	}
+	return ErrUnknownEvent
+}
+
+// giveUpLocked ends a stream of which something is missing: a client that went on
+// without it would not know. The standalone stream goes on for those who begin
+// anew.
+func (s *Session) giveUpLocked(h *history) error {
+	stream := h.stream
+	gone := &GoneError{Request: h.request, Over: stream.ended}
+	if stream.standing || stream.ended {
+		return gone
+	}
+	stream.revokeLocked()
+	stream.loseLocked()
+	s.core.buryLocked(h, false)
+	return gone
+}
+
+// Expire gives up what was kept for its time, and what does not fit any more. The
+// time of a stream begins with the first call after its end. next is when it is
+// worth calling again, and zero where nothing waits for that.
+func (s *Session) Expire(now time.Time) (next time.Time) {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.core.past == nil {
+		return time.Time{}
+	}
+	s.core.purgeLocked()
+	return s.core.expireLocked(now)
+}
+
+func (c *core) expireLocked(now time.Time) (next time.Time) {
+	keep := c.rules.Limits.LogKeep
+	for _, h := range slices.Clone(c.past.over) {
+		if h.due.IsZero() || h.stream.carrier != nil {
+			h.due = now.Add(keep)
+		}
+		if !h.due.After(now) {
+			c.buryLocked(h, true)
+			continue
+		}
+		if next.IsZero() || h.due.Before(next) {
+			next = h.due
+		}
+	}
+	return next
+}
+
+// Kept returns how many bytes the session keeps for clients that come back.
+func (s *Session) Kept() int {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.core.past == nil {
+		return 0
+	}
+	return s.core.past.bytes
+}
