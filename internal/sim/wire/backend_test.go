@@ -1,0 +1,321 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// backend is the server at the far end, over all its lives.
+type backend struct {
+	w      *world
+	legacy bool // knows nothing of the modern era
+	cfg    server.Config
+	buffer int
+
+	site *site // nil while it is dead
+	life int
+
+	mu      sync.Mutex
+	version int           // of its tools
+	changed chan struct{} // closed with the next version
+}
+
+// site is one life of something that serves HTTP.
+type site struct {
+	server *server.Server
+	http   *http.Server
+	served chan struct{}
+}
+
+// open begins a life at the end of a line.
+func open(l *line, h http.Handler, s *server.Server, buffer int) *site {
+	st := &site{server: s, served: make(chan struct{})}
+	st.http = &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+	end := l.listen(buffer)
+	go func() { // ends with the Close of kill; waited for there
+		defer close(st.served)
+		_ = st.http.Serve(end)
+	}()
+	return st
+}
+
+// kill ends a life as kill -9 does: the connections break, and nothing is said.
+func (st *site) kill(l *line) {
+	l.crash()
+	_ = st.http.Close()
+	_ = st.server.Close()
+	<-st.served
+}
+
+func (b *backend) start() {
+	b.life++
+	s := server.New(b.handler(b.life), b.cfg)
+	b.site = open(b.w.back, b.guard(s), s, b.buffer)
+}
+
+func (b *backend) crash() {
+	if b.site == nil {
+		return
+	}
+	b.site.kill(b.w.back)
+	b.site = nil
+}
+
+// guard is what an HTTP client meets first: a server of the legacy era refuses
+// what it does not know.
+func (b *backend) guard(h http.Handler) http.Handler {
+	if !b.legacy {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if mcp.Version(r.Header.Get("Mcp-Protocol-Version")).Era() == mcp.EraModern {
+			http.Error(w, "Bad Request: Unsupported protocol version", http.StatusBadRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// change gives the backend other tools, and has it tell.
+func (b *backend) change() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.version++
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+func (b *backend) look() (int, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.version, b.changed
+}
+
+func (b *backend) handler(life int) mcp.Handler {
+	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		switch req.Method {
+		case "server/discover":
+			return mcp.NewResult([]byte(`{"capabilities":{"tools":{"listChanged":true},"logging":{}},"supportedVersions":["2026-07-28"]}`))
+		case "tools/list":
+			v, _ := b.look()
+			return mcp.NewResult(fmt.Appendf(nil, `{"tools":[{"name":"work","title":"v%d","inputSchema":{"type":"object"}}]}`, v))
+		case "tools/call":
+			return b.work(ctx, req, c, life)
+		case "subscriptions/listen":
+			return b.tell(ctx, c)
+		case "logging/setLevel":
+			return mcp.NewResult([]byte(`{}`))
+		default:
+			if strings.HasPrefix(req.Method, "notifications/") {
+				return nil, nil //nolint:nilnil // a notification has no terminal
+			}
+			return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", req.Method)
+		}
+	})
+}
+
+// tell serves a listen: a level, told whenever it is not what was told last.
+func (b *backend) tell(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
+	told, changed := b.look()
+	if err := notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"toolsListChanged":true}}`); err != nil {
+		return nil, err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return mcp.NewResult([]byte(`{}`))
+		case <-changed:
+		}
+		now, next := b.look()
+		if now != told {
+			if err := notify(ctx, c, "notifications/tools/list_changed", ""); err != nil {
+				return nil, err
+			}
+		}
+		told, changed = now, next
+	}
+}
+
+func notify(ctx context.Context, c mcp.Caller, method, params string) error {
+	n, err := mcp.NewNotification(method, []byte(params))
+	if err != nil {
+		return err
+	}
+	return c.Notify(ctx, n)
+}
+
+// work executes a script, a letter at a time.
+func (b *backend) work(ctx context.Context, req *mcp.Request, c mcp.Caller, life int) (*mcp.Result, error) {
+	var args struct {
+		Arguments struct {
+			Mark string `json:"mark"`
+			Do   string `json:"do"`
+		} `json:"arguments"`
+		Responses json.RawMessage `json:"inputResponses"`
+		State     string          `json:"requestState"`
+	}
+	if err := json.Unmarshal(req.Params.Bytes(), &args); err != nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
+	}
+	j := b.w.begin(args.Arguments.Mark, args.Responses != nil, life)
+	run := &run{
+		w: b.w, req: req, caller: c, mark: args.Arguments.Mark,
+		input: args.Responses, state: args.State,
+	}
+	res, err := run.script(ctx, args.Arguments.Do)
+	b.w.end(j, context.Cause(ctx))
+	return res, err
+}
+
+// run is one execution of a script.
+type run struct {
+	w      *world
+	req    *mcp.Request
+	caller mcp.Caller
+	mark   string
+	input  json.RawMessage
+	state  string
+
+	progress, logs, asks int
+}
+
+// script: p progress, l log message, a question, i input in the way of the modern
+// era, 1 to 5 a pause, h a pause that only the end of the request ends, b a big
+// result, e an error. The result comes at the end.
+func (r *run) script(ctx context.Context, do string) (*mcp.Result, error) {
+	size := 0
+	// What an earlier round has done is not done again, and its numbers go on.
+	if done, rest, found := strings.Cut(do, "i"); found && r.input != nil {
+		r.progress, r.logs = strings.Count(done, "p"), strings.Count(done, "l")
+		r.asks, do = strings.Count(done, "a"), "i"+rest
+	}
+	for _, op := range do {
+		var err error
+		switch op {
+		case 'p':
+			err = r.tellProgress(ctx)
+		case 'l':
+			r.logs++
+			err = notify(ctx, r.caller, "notifications/message", fmt.Sprintf(`{"level":"error","data":"%s/l%d"}`, r.mark, r.logs))
+		case 'a':
+			err = r.ask(ctx)
+		case 'i':
+			if res, err := r.require(); res != nil || err != nil {
+				return res, err
+			}
+		case '1', '2', '3', '4', '5':
+			err = pause(ctx, tenfold(op))
+		case 'h':
+			err = pause(ctx, 90*time.Second)
+		case 'b':
+			size = 150 << 10
+		case 'e':
+			return nil, &mcp.Error{Code: -1050, Message: "as it was told", Data: fmt.Appendf(nil, `{"mark":%q}`, r.mark)}
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			return nil, &mcp.Error{Code: -1051, Message: "on the way: " + err.Error(), Data: fmt.Appendf(nil, `{"mark":%q}`, r.mark)}
+		}
+	}
+	return mcp.NewResult(fmt.Appendf(nil, `{"content":[{"type":"text","text":"%s/done%s"}]}`, r.mark, strings.Repeat(".", size)))
+}
+
+// tenfold: 1 is a millisecond, 5 is ten seconds.
+func tenfold(op rune) time.Duration {
+	d := time.Millisecond
+	for range op - '1' {
+		d *= 10
+	}
+	return d
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *run) tellProgress(ctx context.Context) error {
+	r.progress++
+	token := r.req.Params.Raw(mcp.MetaProgressToken)
+	if token == nil {
+		return nil
+	}
+	return notify(ctx, r.caller, "notifications/progress",
+		fmt.Sprintf(`{"progressToken":%s,"progress":%d,"message":"%s/p%d"}`, token, r.progress, r.mark, r.progress))
+}
+
+// ask puts a question to the client. Only the answer to this very question will
+// do; that there is none is the client's to decide.
+func (r *run) ask(ctx context.Context) error {
+	r.asks++
+	question := fmt.Sprintf("%s/a%d", r.mark, r.asks)
+	req, err := mcp.NewRequest("elicitation/create", fmt.Appendf(nil,
+		`{"message":%q,"requestedSchema":{"type":"object","properties":{}}}`, question))
+	if err != nil {
+		return err
+	}
+	res, err := r.caller.Ask(ctx, req)
+	if err != nil {
+		r.w.note("%s: no answer: %v", question, err)
+		return nil //nolint:nilerr // the work goes on without
+	}
+	r.check(question, res.Bytes())
+	return nil
+}
+
+// check wants the answer to be that of the question.
+func (r *run) check(question string, raw []byte) {
+	var a struct {
+		Content struct {
+			Answer string `json:"answer"`
+		} `json:"content"`
+	}
+	if err := json.Unmarshal(raw, &a); err != nil || a.Content.Answer != question {
+		r.w.wrong("question %s got the answer %s", question, raw)
+	}
+}
+
+// require asks for input by its result, where the caller can take that, and
+// reads it when the request comes back. Nothing is kept in between.
+func (r *run) require() (*mcp.Result, error) {
+	if !r.req.TakesInputRequired {
+		return nil, nil //nolint:nilnil // there is nothing to do
+	}
+	question := r.mark + "/a9"
+	if r.input == nil {
+		return mcp.NewResult(fmt.Appendf(nil, `{"resultType":"input_required","requestState":%q,"inputRequests":{"q":{"method":"elicitation/create",`+
+			`"params":{"message":%q,"requestedSchema":{"type":"object","properties":{}}}}}}`, question, question))
+	}
+	if r.state != question {
+		r.w.wrong("%s came back with the state %q", question, r.state)
+	}
+	var in struct {
+		Q json.RawMessage `json:"q"`
+	}
+	if err := json.Unmarshal(r.input, &in); err != nil {
+		return nil, err
+	}
+	r.check(question, in.Q)
+	return nil, nil //nolint:nilnil // it goes on
+}

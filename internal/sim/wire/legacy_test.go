@@ -1,0 +1,418 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/sim/choice"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// legacyClient speaks 2025-11-25.
+type legacyClient struct {
+	raw
+	opening chan struct{} // holds one: who has it may open a session
+
+	mu      sync.Mutex
+	session string
+	drops   map[*record]context.CancelFunc // of the requests that are being answered
+	ears    []*ear
+}
+
+// ear is a standalone stream.
+type ear struct {
+	cancel  context.CancelFunc
+	changes atomic.Int64
+	open    atomic.Bool
+}
+
+func newLegacyClient(w *world, name string) *legacyClient {
+	c := &legacyClient{raw: newRaw(w, name), opening: make(chan struct{}, 1), drops: make(map[*record]context.CancelFunc)}
+	c.opening <- struct{}{}
+	return c
+}
+
+// act does one thing of those that such a client does.
+func (c *legacyClient) act(s *choice.Source) {
+	switch s.Intn(14) {
+	default:
+		c.call(c.newCall(s, mcp.EraLegacy), bearing(s.Intn(int(bearings))))
+	case 6:
+		for range 2 + s.Intn(3) {
+			c.call(c.newCall(s, mcp.EraLegacy), atOnce)
+		}
+	case 7:
+		if r := pick(s, c.w.openRecords(c.name)); r != nil {
+			c.cancelCall(r)
+		}
+	case 8:
+		if r := pick(s, c.w.openRecords(c.name)); r != nil {
+			c.hangUp(r)
+		}
+	case 9:
+		c.listen()
+	case 10:
+		c.closeEar(s)
+	case 11:
+		c.delete()
+	case 12:
+		if r := pick(s, c.w.openRecords(c.name)); r != nil {
+			again := c.newCall(s, mcp.EraLegacy)
+			again.id, again.again = r.id, true
+			c.call(again, atOnce)
+		}
+	case 13:
+		c.w.deed("stray")
+		c.spawn(func() { c.say(c.current(), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, 900+s.Intn(9))) })
+	}
+}
+
+// pick chooses one of some, or nothing of nothing.
+func pick[T any](s *choice.Source, of []T) (one T) {
+	n := s.Intn(1 << 10)
+	if len(of) == 0 {
+		return one
+	}
+	return of[n%len(of)]
+}
+
+// spawn runs f beside everything else; the end of the schedule waits for it.
+func (c *raw) spawn(f func()) { c.w.wg.Go(f) }
+
+func (c *legacyClient) current() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session
+}
+
+// forget lets go of a session that the server does not know.
+func (c *legacyClient) forget(session string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == session {
+		c.session = ""
+	}
+}
+
+// headers are those of a message of a session.
+func (c *legacyClient) headers(session string) http.Header {
+	h := http.Header{}
+	if session != "" {
+		h.Set("Mcp-Session-Id", session)
+		h.Set("Mcp-Protocol-Version", "2025-11-25")
+	}
+	return h
+}
+
+// ensure returns the session, opened if need be, or "" where that fails.
+func (c *legacyClient) ensure() string {
+	select {
+	case <-c.opening:
+	case <-c.w.ctx.Done():
+		return ""
+	}
+	defer func() { c.opening <- struct{}{} }()
+	if s := c.current(); s != "" {
+		return s
+	}
+	ctx, cancel := context.WithTimeout(c.w.ctx, 40*time.Second)
+	defer cancel()
+	res, err := c.send(ctx, nil, http.MethodPost, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+		`"capabilities":{"elicitation":{},"roots":{}},"clientInfo":{"name":"`+c.name+`","version":"1"}}}`, c.headers(""))
+	if err != nil {
+		c.w.note("%s: initialize: %v", c.name, err)
+		return ""
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	session := res.Header.Get("Mcp-Session-Id")
+	if err != nil || session == "" {
+		c.w.note("%s: initialize: %d %s %v", c.name, res.StatusCode, short(body), err)
+		return ""
+	}
+	c.say(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session = session
+	return session
+}
+
+// say sends what has no answer.
+func (c *legacyClient) say(session, body string) {
+	ctx, cancel := context.WithTimeout(c.w.ctx, 40*time.Second)
+	defer cancel()
+	res, err := c.send(ctx, nil, http.MethodPost, body, c.headers(session))
+	if err != nil {
+		c.w.note("%s: could not say %s: %v", c.name, body, err)
+		return
+	}
+	defer res.Body.Close()
+	c.w.note("%s says %s: %d", c.name, body, res.StatusCode)
+	_, _ = io.Copy(io.Discard, res.Body)
+	if res.StatusCode == http.StatusNotFound {
+		c.forget(session)
+	}
+}
+
+// call makes a call, in the background.
+func (c *legacyClient) call(r *record, b bearing) {
+	c.w.deed("legacy call")
+	ctx, cancel := context.WithCancel(c.w.ctx)
+	c.mu.Lock()
+	c.drops[r] = cancel
+	c.mu.Unlock()
+	c.spawn(func() {
+		defer cancel()
+		c.run(ctx, r, b)
+		c.mu.Lock()
+		delete(c.drops, r)
+		c.mu.Unlock()
+	})
+}
+
+func (c *legacyClient) run(ctx context.Context, r *record, b bearing) {
+	session := c.ensure()
+	if session == "" {
+		r.excuse("there is no session")
+		return
+	}
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{%s,"_meta":{"progressToken":%s}}}`, r.id, r.callParams(), r.id)
+	c.w.note("%s > %s", r.mark, body)
+	res, err := c.send(ctx, r, http.MethodPost, body, c.headers(session))
+	if err != nil {
+		r.unheard(err)
+		return
+	}
+	if res.StatusCode != http.StatusOK {
+		c.turnedAway(r, session, res)
+		return
+	}
+	l := &legacyCall{c: c, r: r, session: session, bearing: b}
+	end := c.follow(res, "", l.take("POST"))
+	for range 6 {
+		if r.isEnded() || end.last == "" || c.w.ctx.Err() != nil {
+			break
+		}
+		end = l.resume(end)
+	}
+	r.lost(end)
+}
+
+func (c *legacyClient) turnedAway(r *record, session string, res *http.Response) {
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.lost(err)
+		return
+	}
+	if res.StatusCode == http.StatusNotFound {
+		c.forget(session)
+	}
+	r.refused(res.StatusCode, body)
+}
+
+// legacyCall is a call that is being answered.
+type legacyCall struct {
+	c       *legacyClient
+	r       *record
+	session string
+	bearing bearing
+}
+
+// take is for the messages of a carrier of the call.
+func (l *legacyCall) take(carrier string) func(*mcp.Message) {
+	return func(m *mcp.Message) {
+		n, more := l.r.take(carrier, m)
+		if more && m.Kind == mcp.KindRequest {
+			l.answer(m.ID.String(), n.Params.Message)
+		}
+	}
+}
+
+// answer treats a question as the client's bearing is.
+func (l *legacyCall) answer(id, question string) {
+	say := func() {
+		l.c.say(l.session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, answerTo(question)))
+	}
+	switch l.bearing {
+	case never:
+		l.r.excuse("it is never answered")
+	case later:
+		l.c.spawn(func() {
+			_ = pause(l.c.w.ctx, 3*time.Second)
+			say()
+		})
+	case twice:
+		l.c.spawn(say)
+		l.c.spawn(say)
+	case wrongly:
+		l.c.spawn(func() {
+			l.c.say(l.session, `{"jsonrpc":"2.0","id":"nobody","result":{}}`)
+			say()
+		})
+	default:
+		l.c.spawn(say)
+	}
+}
+
+// resume comes back for the rest of the stream that carried the call.
+func (l *legacyCall) resume(end ending) ending {
+	l.c.w.deed("resume")
+	_ = pause(l.c.w.ctx, max(end.retry, 500*time.Millisecond))
+	h := l.c.headers(l.session)
+	h.Set("Last-Event-Id", end.last)
+	l.c.w.note("%s > GET after %s", l.r.mark, end.last)
+	res, err := l.c.send(l.c.w.ctx, nil, http.MethodGet, "", h)
+	if err != nil {
+		return ending{last: end.last, retry: end.retry}
+	}
+	if res.StatusCode != http.StatusOK {
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
+		l.r.excuse(fmt.Sprintf("it cannot be resumed: %d %s", res.StatusCode, short(body)))
+		return ending{}
+	}
+	return l.c.follow(res, end.last, l.take("GET"))
+}
+
+// cancelCall tells the server that the client does not want the answer any more.
+func (c *legacyClient) cancelCall(r *record) {
+	c.w.deed("cancel")
+	r.giveUp("it was cancelled")
+	session := c.current()
+	c.spawn(func() {
+		c.say(session, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, r.id))
+	})
+}
+
+// hangUp drops the response of a call, which is no cancel.
+func (c *legacyClient) hangUp(r *record) {
+	c.w.deed("hang up")
+	c.mu.Lock()
+	drop := c.drops[r]
+	c.mu.Unlock()
+	if drop != nil {
+		r.excuse("the client hung up")
+		drop()
+	}
+}
+
+// delete ends the session.
+func (c *legacyClient) delete() {
+	session := c.current()
+	if session == "" {
+		return
+	}
+	c.w.deed("DELETE")
+	c.forget(session)
+	for _, r := range c.w.openRecords(c.name) {
+		r.mayStop()
+	}
+	c.spawn(func() {
+		ctx, cancel := context.WithTimeout(c.w.ctx, 40*time.Second)
+		defer cancel()
+		res, err := c.send(ctx, nil, http.MethodDelete, "", c.headers(session))
+		if err != nil {
+			return
+		}
+		c.w.note("%s: DELETE: %d", c.name, res.StatusCode)
+		res.Body.Close()
+	})
+}
+
+// mayStop notes that the execution of the request may be stopped, though it gets
+// an answer.
+func (r *record) mayStop() {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.stoppable = true
+}
+
+// listen opens a standalone stream.
+func (c *legacyClient) listen() *ear {
+	c.w.deed("GET")
+	ctx, cancel := context.WithCancel(c.w.ctx)
+	e := &ear{cancel: cancel}
+	c.mu.Lock()
+	c.ears = append(c.ears, e)
+	c.mu.Unlock()
+	c.spawn(func() {
+		defer cancel()
+		defer e.open.Store(false)
+		session := c.ensure()
+		if session == "" {
+			return
+		}
+		res, err := c.send(ctx, nil, http.MethodGet, "", c.headers(session))
+		if err != nil {
+			return
+		}
+		if res.StatusCode != http.StatusOK {
+			c.w.note("%s: GET: %d", c.name, res.StatusCode)
+			res.Body.Close()
+			if res.StatusCode == http.StatusNotFound {
+				c.forget(session)
+			}
+			return
+		}
+		e.open.Store(true)
+		c.follow(res, "", func(m *mcp.Message) { c.hear(e, m) })
+	})
+	return e
+}
+
+// hear judges what comes on a standalone stream: nothing of any request.
+func (c *legacyClient) hear(e *ear, m *mcp.Message) {
+	c.w.note("%s standalone < %s", c.name, short(m.Raw))
+	if m.Kind != mcp.KindNotification || !strings.HasSuffix(m.Method, "/list_changed") {
+		c.w.wrong("%s: its standalone stream brought %s", c.name, short(m.Raw))
+		return
+	}
+	e.changes.Add(1)
+}
+
+func (c *legacyClient) closeEar(s *choice.Source) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := pick(s, c.ears); e != nil {
+		e.cancel()
+	}
+}
+
+// settle takes back the calls that would wait for ever for an answer.
+func (c *legacyClient) settle() {
+	c.w.mu.Lock()
+	var waiting []*record
+	for _, r := range c.w.records {
+		if r.client == c.name && r.ended == "" && r.excused == "it is never answered" {
+			waiting = append(waiting, r)
+		}
+	}
+	c.w.mu.Unlock()
+	for _, r := range waiting {
+		c.cancelCall(r)
+	}
+}
+
+func (c *legacyClient) probe() *record {
+	s := new(choice.Source)
+	s.Again(nil)
+	r := c.newCall(s, mcp.EraLegacy)
+	r.script = "p"
+	c.call(r, atOnce)
+	return r
+}
+
+func (c *legacyClient) watch() func() int {
+	e := c.listen()
+	return func() int { return int(e.changes.Load()) }
+}

@@ -1,0 +1,260 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/sim/choice"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// ownClient calls through our own client package, in one of the eras or in the
+// one that it finds.
+type ownClient struct {
+	w     *world
+	name  string
+	tr    *http.Transport
+	lib   *client.Client
+	era   mcp.Era
+	scope *mcp.Scope // of a legacy client
+	n     int
+
+	mu    sync.Mutex
+	drops map[*record]context.CancelFunc
+}
+
+func newOwnClient(w *world, name string, version mcp.Version) *ownClient {
+	c := &ownClient{w: w, name: name, tr: w.front.transport(), era: version.Era(), drops: make(map[*record]context.CancelFunc)}
+	c.lib = client.NewHTTP("http://localhost/mcp", client.Config{Name: "g", Transport: c.tr, Version: version})
+	if c.era == mcp.EraLegacy {
+		c.scope = mcp.NewScope(name, nil)
+	}
+	return c
+}
+
+func (c *ownClient) act(s *choice.Source) {
+	switch s.Intn(8) {
+	default:
+		c.call(c.newCall(s), bearing(s.Intn(int(bearings))))
+	case 4:
+		for range 2 + s.Intn(3) {
+			c.call(c.newCall(s), atOnce)
+		}
+	case 5:
+		if r := pick(s, c.w.openRecords(c.name)); r != nil {
+			c.cancel(r)
+		}
+	case 6:
+		c.listen()
+	}
+}
+
+func (c *ownClient) newCall(s *choice.Source) *record {
+	c.n++
+	r := &record{mark: fmt.Sprintf("%s.%d", c.name, c.n), client: c.name, era: c.era, script: scripts[s.Intn(len(scripts))]}
+	r.id = fmt.Sprintf(`"token %d"`, c.n)
+	return c.w.newRecord(r)
+}
+
+func (c *ownClient) cancel(r *record) {
+	c.mu.Lock()
+	drop := c.drops[r]
+	c.mu.Unlock()
+	if drop == nil {
+		return
+	}
+	c.w.deed("own cancel")
+	r.giveUp("it was cancelled")
+	drop()
+}
+
+func (c *ownClient) request(method, params string) *mcp.Request {
+	req, err := mcp.NewRequest(method, []byte(params))
+	if err != nil {
+		c.w.wrong("%s: %v", c.name, err)
+		return nil
+	}
+	req.Client = &mcp.Peer{Info: []byte(`{"name":"own","version":"1"}`), Capabilities: []byte(`{"elicitation":{},"roots":{}}`)}
+	req.LogLevel = mcp.LogDebug
+	req.Scope = c.scope
+	return req
+}
+
+func (c *ownClient) call(r *record, b bearing) {
+	c.w.deed("own call")
+	ctx, cancel := context.WithCancel(c.w.ctx)
+	c.mu.Lock()
+	c.drops[r] = cancel
+	c.mu.Unlock()
+	c.w.wg.Go(func() {
+		defer cancel()
+		req := c.request("tools/call", fmt.Sprintf(`{%s,"_meta":{"progressToken":%s}}`, r.callParams(), r.id))
+		res, err := c.lib.Serve(ctx, req, &ownCaller{r: r, bearing: b})
+		r.returned(res, err)
+		c.mu.Lock()
+		delete(c.drops, r)
+		c.mu.Unlock()
+	})
+}
+
+// returned judges what Serve returned.
+func (r *record) returned(res *mcp.Result, err error) {
+	var raw []byte
+	switch {
+	case err != nil:
+		raw = mcp.AppendError(nil, mcp.NumberID(1), mcp.ToWire(err))
+	case res != nil:
+		raw = mcp.AppendResult(nil, mcp.NumberID(1), res.Bytes())
+	default:
+		r.w.wrong("%s: Serve returned nothing", r.mark)
+		return
+	}
+	m, perr := mcp.Parse(raw, mcp.Limits{})
+	if perr != nil {
+		r.w.wrong("%s: Serve returned %s: %v", r.mark, short(raw), perr)
+		return
+	}
+	r.take("Serve", &m)
+	// Whoever gave up knows why there is no answer.
+	if errors.Is(err, context.Canceled) {
+		r.excuse("it was cancelled")
+	}
+}
+
+// ownCaller is what our client delivers to.
+type ownCaller struct {
+	r       *record
+	bearing bearing
+	asked   atomic.Int64
+}
+
+func (c *ownCaller) Notify(_ context.Context, n *mcp.Notification) error {
+	m, err := mcp.Parse(mcp.AppendNotification(nil, n.Method, n.Params.Bytes()), mcp.Limits{})
+	if err != nil {
+		c.r.w.wrong("%s: was told %s", c.r.mark, n.Method)
+		return err
+	}
+	c.r.take("Notify", &m)
+	return nil
+}
+
+func (c *ownCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	var q struct {
+		Message string `json:"message"`
+	}
+	if err := json.Unmarshal(req.Params.Bytes(), &q); err != nil {
+		return nil, err
+	}
+	c.r.w.note("%s asked %s", c.r.mark, q.Message)
+	c.r.w.mu.Lock()
+	if len(q.Message) < len(c.r.mark)+2 || q.Message[:len(c.r.mark)+2] != c.r.mark+"/a" {
+		c.r.wrongLocked("was asked the question of another: %s", q.Message)
+	}
+	c.r.w.mu.Unlock()
+	switch c.bearing {
+	case never:
+		c.r.excuse("it is never answered")
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case wrongly:
+		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "not today")
+	case later:
+		_ = pause(ctx, 3*time.Second)
+	}
+	return mcp.NewResult([]byte(answerTo(q.Message)))
+}
+
+// listen listens for as long as the schedule lasts.
+func (c *ownClient) listen() *ear {
+	c.w.deed("own listen")
+	ctx, cancel := context.WithCancel(c.w.ctx)
+	e := &ear{cancel: cancel}
+	c.w.wg.Go(func() {
+		defer cancel()
+		req := c.request("subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)
+		_, err := c.lib.Serve(ctx, req, &ownEar{c: c, e: e})
+		e.open.Store(false)
+		c.w.note("%s: the listen has ended: %v", c.name, err)
+	})
+	return e
+}
+
+type ownEar struct {
+	c *ownClient
+	e *ear
+}
+
+func (o *ownEar) Notify(_ context.Context, n *mcp.Notification) error {
+	o.c.w.note("%s listen < %s", o.c.name, n.Method)
+	switch {
+	case n.Method == "notifications/subscriptions/acknowledged" && !o.e.open.Load():
+		o.e.open.Store(true)
+	case n.Method == "notifications/tools/list_changed" && o.e.open.Load():
+		o.e.changes.Add(1)
+	default:
+		o.c.w.wrong("%s: a listen brought %s", o.c.name, n.Method)
+	}
+	return nil
+}
+
+func (o *ownEar) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "not here")
+}
+
+// settle cancels the calls that would wait for ever for an answer.
+func (c *ownClient) settle() {
+	c.mu.Lock()
+	drops := make(map[*record]context.CancelFunc, len(c.drops))
+	for r, drop := range c.drops {
+		drops[r] = drop
+	}
+	c.mu.Unlock()
+	for r, drop := range drops {
+		if r.isExcused() {
+			drop()
+		}
+	}
+}
+
+func (r *record) isExcused() bool {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	return r.excused != ""
+}
+
+func (c *ownClient) probe() *record {
+	s := new(choice.Source)
+	s.Again(nil)
+	r := c.newCall(s)
+	r.script = "p"
+	c.call(r, atOnce)
+	return r
+}
+
+func (c *ownClient) watch() func() int {
+	e := c.listen()
+	return func() int { return int(e.changes.Load()) }
+}
+
+func (c *ownClient) close() {
+	if c.scope != nil {
+		c.scope.End()
+	}
+	if err := c.lib.Close(); err != nil {
+		c.w.wrong("%s: closing: %v", c.name, err)
+	}
+	c.tr.CloseIdleConnections()
+	if s := c.lib.Stats(); s.Serving != 0 {
+		c.w.wrong("%s has ended and serves %d", c.name, s.Serving)
+	}
+}

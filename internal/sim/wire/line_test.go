@@ -1,0 +1,346 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+)
+
+// harm is what happens to a connection.
+type harm int
+
+const (
+	none      harm = iota
+	reset          // both ends get an error, and what was under way is lost
+	finish         // both ends read to the end, and then nothing
+	halfClose      // the client's end says that it has said all, and still reads
+	deaf           // the client's end reads the end of the stream, and the server knows nothing
+	hole           // bytes vanish in both directions, and nobody is told
+	stall          // one read or write takes its time
+	drip           // reads are short, and each takes its time
+	harms          // how many there are
+)
+
+func (h harm) String() string {
+	return [...]string{"none", "reset", "finish", "half-close", "deaf", "hole", "stall", "drip"}[h]
+}
+
+// fate is what is to happen to a connection, and when.
+type fate struct {
+	harm  harm
+	write bool          // counted in writes of the client's end, and otherwise in reads
+	after int           // so many of them pass before
+	bytes int           // and so many of the next one
+	pause time.Duration // of a stall or a drip; before a reset, so that what was sent arrives
+}
+
+// line is one hop of the network: everybody who dials reaches who stands at its
+// other end now.
+type line struct {
+	w    *world
+	name string
+
+	mu      sync.Mutex
+	end     *memnet.Listener // nil while nobody listens
+	open    []*conn          // in the order in which they were dialled
+	coming  []fate           // of the connections that are dialled next
+	dialled int
+	harmed  int // how many connections were broken, be it by a crash
+}
+
+var (
+	errRefused = errors.New("connection refused")
+	errBroken  = errors.New("connection reset by peer")
+)
+
+// transport returns a transport whose connections are those of the line.
+func (l *line) transport() *http.Transport {
+	return &http.Transport{
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) },
+		DisableCompression: true,
+	}
+}
+
+func (l *line) dial(ctx context.Context) (*conn, error) {
+	end, f, n := l.next()
+	if end == nil {
+		return nil, errRefused
+	}
+	inner, err := end.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: inner, line: l, n: n}
+	c.arm(f)
+	if !l.admit(c, end) {
+		inner.Reset() // whoever was there is gone already
+		return nil, errRefused
+	}
+	return c, nil
+}
+
+// next takes what the next connection is to be.
+func (l *line) next() (*memnet.Listener, fate, int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end == nil {
+		return nil, fate{}, 0
+	}
+	var f fate
+	if len(l.coming) > 0 {
+		f, l.coming = l.coming[0], l.coming[1:]
+	}
+	l.dialled++
+	return l.end, f, l.dialled
+}
+
+func (l *line) admit(c *conn, end *memnet.Listener) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end != end {
+		return false
+	}
+	l.open = append(l.open, c)
+	return true
+}
+
+func (l *line) forget(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.open, c); i >= 0 {
+		l.open = slices.Delete(l.open, i, i+1)
+	}
+}
+
+// listen puts somebody at the other end.
+func (l *line) listen(buffer int) *memnet.Listener {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end = memnet.Listen()
+	l.end.Buffer = buffer
+	return l.end
+}
+
+// close takes away who stands at the other end. Connections that are open stay.
+func (l *line) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end != nil {
+		_ = l.end.Close()
+		l.end = nil
+	}
+}
+
+// connections returns those that are open, oldest first.
+func (l *line) connections() []*conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.open)
+}
+
+// crash breaks all connections, as the end of a process does.
+func (l *line) crash() {
+	l.close()
+	for _, c := range l.connections() {
+		c.breaks()
+		c.Reset()
+	}
+}
+
+// cure breaks the connections on which nothing would ever arrive, and spares
+// those that come.
+func (l *line) cure() {
+	l.mu.Lock()
+	l.coming = nil
+	l.mu.Unlock()
+	for _, c := range l.connections() {
+		if c.broken.Load() {
+			c.Reset()
+		}
+		c.arm(fate{})
+	}
+}
+
+// expect has the next connection meet its fate.
+func (l *line) expect(f fate) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.coming = append(l.coming, f)
+}
+
+func (l *line) harms() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.harmed
+}
+
+// conn is the client's end of a connection.
+type conn struct {
+	*memnet.Conn
+
+	line *line
+	n    int
+
+	fate   atomic.Pointer[fate]
+	ops    [2]atomic.Int32 // reads and writes since it was armed
+	broken atomic.Bool     // what is sent on it may not arrive, in either direction
+	isHole atomic.Bool
+	isDeaf atomic.Bool
+}
+
+// arm gives the connection another fate.
+func (c *conn) arm(f fate) {
+	c.ops[0].Store(0)
+	c.ops[1].Store(0)
+	c.fate.Store(&f)
+}
+
+// breaks notes that from now on nobody can rely on the connection.
+func (c *conn) breaks() {
+	if c.broken.Swap(true) {
+		return
+	}
+	c.line.mu.Lock()
+	defer c.line.mu.Unlock()
+	c.line.harmed++
+}
+
+// due reports whether the time has come with this read or write.
+func (c *conn) due(f *fate, write bool) bool {
+	if f.harm == none || f.harm == drip || f.write != write {
+		return false
+	}
+	i := 0
+	if write {
+		i = 1
+	}
+	if int(c.ops[i].Add(1)) != f.after+1 {
+		return false
+	}
+	c.line.w.note("%s connection %d: %s", c.line.name, c.n, f.harm)
+	c.line.w.count(f.harm)
+	return true
+}
+
+// Write writes, until the fate is due.
+func (c *conn) Write(p []byte) (int, error) {
+	f := c.fate.Load()
+	switch {
+	case c.isHole.Load():
+		return len(p), nil
+	case c.due(f, true):
+		return c.strike(f, p)
+	default:
+		return c.Conn.Write(p)
+	}
+}
+
+// strike is a write that the fate meets.
+func (c *conn) strike(f *fate, p []byte) (int, error) {
+	if f.harm == stall {
+		c.wait(f.pause)
+		return c.Conn.Write(p)
+	}
+	c.breaks()
+	switch f.harm {
+	case halfClose:
+		n, err := c.Conn.Write(p)
+		_ = c.Conn.CloseWrite()
+		return n, err
+	case hole:
+		c.isHole.Store(true)
+		return len(p), nil
+	case deaf:
+		c.isDeaf.Store(true)
+		return c.Conn.Write(p)
+	default:
+		n, err := c.Conn.Write(p[:min(f.bytes, len(p))])
+		c.cut(f)
+		if err == nil && n < len(p) {
+			err = errBroken
+		}
+		return n, err
+	}
+}
+
+// cut breaks the connection in one of the two ways that both ends see.
+func (c *conn) cut(f *fate) {
+	if f.harm == finish {
+		_ = c.Conn.Close()
+		return
+	}
+	time.Sleep(f.pause) // what was sent arrives, or does not
+	c.Reset()
+}
+
+// wait is a pause. A long one is as good as a break: somebody may have lost
+// patience.
+func (c *conn) wait(d time.Duration) {
+	if d > 5*time.Second {
+		c.breaks()
+	}
+	time.Sleep(d)
+}
+
+// Read reads, until the fate is due.
+func (c *conn) Read(p []byte) (int, error) {
+	for {
+		if c.isDeaf.Load() {
+			return 0, io.EOF
+		}
+		n, err := c.readOnce(p)
+		if err != nil || !c.isHole.Load() {
+			return n, err
+		}
+	}
+}
+
+func (c *conn) readOnce(p []byte) (int, error) {
+	f := c.fate.Load()
+	if f.harm == drip && len(p) > f.bytes+64 {
+		p = p[:f.bytes+64]
+		time.Sleep(f.pause)
+	}
+	n, err := c.Conn.Read(p)
+	if err != nil || !c.due(f, false) {
+		return n, err
+	}
+	switch f.harm {
+	case stall:
+		c.wait(f.pause)
+		return n, nil
+	case halfClose:
+		c.breaks()
+		_ = c.Conn.CloseWrite()
+		return n, nil
+	case hole:
+		c.breaks()
+		c.isHole.Store(true)
+		return n, nil
+	case deaf:
+		c.breaks()
+		c.isDeaf.Store(true)
+		return n, nil
+	default:
+		c.breaks()
+		c.cut(f)
+		return min(f.bytes, n), errBroken
+	}
+}
+
+// Close closes the connection for both ends.
+func (c *conn) Close() error {
+	c.line.forget(c)
+	return c.Conn.Close()
+}

@@ -1,0 +1,163 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/sim/choice"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// raw is what the two clients have in common that speak HTTP by themselves, and
+// therefore know exactly what they have sent and seen.
+type raw struct {
+	w    *world
+	name string
+	tr   *http.Transport
+	http *http.Client
+	n    int // requests so far; the driver's
+}
+
+func newRaw(w *world, name string) raw {
+	tr := w.front.transport()
+	return raw{w: w, name: name, tr: tr, http: &http.Client{Transport: tr}}
+}
+
+func (c *raw) close() { c.tr.CloseIdleConnections() }
+
+// scripts are what backends are asked to do: short and long, silent and chatty,
+// asking and failing.
+var scripts = []string{"", "p", "1", "pl", "3p", "2p2p2p", "a", "p3ap", "aa", "i", "pip", "b", "pb", "4p", "pppppppp", "e", "3e", "h", "ph", "l4l5l", "3a3a", "5"}
+
+// newCall makes the record of a call that the client is about to make.
+func (c *raw) newCall(s *choice.Source, era mcp.Era) *record {
+	c.n++
+	r := &record{mark: fmt.Sprintf("%s.%d", c.name, c.n), client: c.name, era: era, script: scripts[s.Intn(len(scripts))]}
+	r.id = strconv.Itoa(c.n)
+	if s.Intn(3) == 2 {
+		r.id = strconv.Quote(r.id) // is another id
+	}
+	return c.w.newRecord(r)
+}
+
+// post sends a message. The record, if there is one, learns of the connection.
+func (c *raw) send(ctx context.Context, r *record, method, body string, header http.Header) (*http.Response, error) {
+	if r != nil {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+			if to, ok := i.Conn.(*conn); ok {
+				r.conn.Store(to)
+			}
+		}})
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://localhost/mcp", strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	return c.http.Do(req)
+}
+
+// ending is how a carrier came to its end.
+type ending struct {
+	clean bool // in order, as far as one can see
+	last  string
+	retry time.Duration
+}
+
+// follow reads the messages of a response until its end, and gives each to take.
+// A document has one message, and a stream has events.
+func (c *raw) follow(res *http.Response, last string, take func(*mcp.Message)) ending {
+	defer res.Body.Close()
+	end := ending{last: last}
+	switch res.Header.Get("Content-Type") {
+	case "application/json":
+		data, err := io.ReadAll(res.Body)
+		if err != nil {
+			return end
+		}
+		c.parse(data, take)
+		end.clean = true
+	case "text/event-stream":
+		c.followEvents(res.Body, &end, take)
+	default:
+		c.w.wrong("%s: an answer of type %q", c.name, res.Header.Get("Content-Type"))
+	}
+	return end
+}
+
+func (c *raw) followEvents(body io.Reader, end *ending, take func(*mcp.Message)) {
+	events := frame.NewEventReader(body, 1<<20)
+	for {
+		e, err := events.Next()
+		if err != nil {
+			end.clean = errors.Is(err, io.EOF)
+			return
+		}
+		if e.Retry >= 0 {
+			end.retry = e.Retry
+		}
+		if e.HasID {
+			end.last = e.ID
+		}
+		if len(e.Data) > 0 {
+			c.parse(e.Data, take)
+		}
+	}
+}
+
+func (c *raw) parse(data []byte, take func(*mcp.Message)) {
+	m, err := mcp.Parse(data, mcp.Limits{})
+	if err != nil {
+		c.w.wrong("%s: got what is no message: %v: %s", c.name, err, short(data))
+		return
+	}
+	take(&m)
+}
+
+// answerTo is what a client says to a question of that text.
+func answerTo(question string) string {
+	return fmt.Sprintf(`{"action":"accept","content":{"answer":%q}}`, question)
+}
+
+// bearing is how a client treats those who ask it.
+type bearing int
+
+const (
+	atOnce   bearing = iota
+	later            // after some time
+	twice            // the same answer two times
+	wrongly          // to nothing that was asked, and then properly
+	never            // not at all
+	bearings         // how many there are
+)
+
+// callParams are the parameters of a call, without braces.
+func (r *record) callParams() string {
+	return fmt.Sprintf(`"name":"work","arguments":{"mark":%q,"do":%q}`, r.mark, r.script)
+}
+
+// lost notes that a request has no carrier any more.
+func (r *record) lost(why any) { r.w.note("%s: no carrier: %v", r.mark, why) }
+
+// unheard notes that a request had no response at all.
+func (r *record) unheard(err error) {
+	r.lost(err)
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.silent = true
+}

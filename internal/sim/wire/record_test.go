@@ -1,0 +1,237 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// record is what a client knows of one request that it has sent: what it may see
+// of it, and what it has seen. It is guarded by world.mu, but for what is set
+// before it is sent.
+type record struct {
+	w      *world
+	mark   string // in everything that belongs to the request
+	client string
+	era    mcp.Era
+	script string // what the backend does
+	again  bool   // its id was in flight when it was sent
+	sent   time.Time
+
+	conn atomic.Pointer[conn] // that carried it last
+
+	id       string // of the attempt that is under way, as JSON
+	open     int    // carriers that are being read
+	ended    string // the terminal: "result", "error", "refused", "none"
+	outcome  string // what the error says
+	said     string // the terminal in words
+	progress int
+	logs     int
+	parts    int // of the script, told on the way
+
+	cancelled time.Time // when the client gave it up
+	excused   string    // why there may be no terminal
+	stoppable bool      // its execution may end early, though it gets an answer
+	doubled   bool      // its retry was sent twice
+	silent    bool      // not even a response began
+	rounds    int       // how often it came back with an answer
+}
+
+// wrong notes what must not be. It is a breach of the schedule that runs.
+func (r *record) wrongLocked(format string, args ...any) {
+	r.w.wrongLocked("%s (%s, %q): %s", r.mark, r.client, r.script, fmt.Sprintf(format, args...))
+}
+
+// excuse says why the request may stay without an answer. The first reason stays.
+func (r *record) excuse(why string) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	if r.excused == "" {
+		r.excused = why
+	}
+}
+
+func (r *record) isEnded() bool {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	return r.ended != ""
+}
+
+// giveUp notes when the client has given the request up.
+func (r *record) giveUp(why string) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	if r.ended != "" {
+		return
+	}
+	r.cancelled, r.excused = time.Now(), why
+}
+
+// note is a message that a client was sent, as far as it is to be judged.
+type note struct {
+	Method string `json:"method"`
+	Params struct {
+		Token    json.RawMessage `json:"progressToken"`
+		Progress int             `json:"progress"`
+		Message  string          `json:"message"`
+		Data     string          `json:"data"`
+	} `json:"params"`
+	Error *struct {
+		Code    int64  `json:"code"`
+		Message string `json:"message"`
+		Data    struct {
+			Outcome string `json:"outcome"`
+			Mark    string `json:"mark"`
+		} `json:"data"`
+	} `json:"error"`
+	Result struct {
+		Content []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+		Type  string          `json:"resultType"`
+		State json.RawMessage `json:"requestState"`
+		Input map[string]struct {
+			Method string `json:"method"`
+			Params struct {
+				Message string `json:"message"`
+			} `json:"params"`
+		} `json:"inputRequests"`
+	} `json:"result"`
+}
+
+// read decodes a message for those who judge it.
+func read(m *mcp.Message) (note, error) {
+	var n note
+	err := json.Unmarshal(m.Raw, &n)
+	return n, err
+}
+
+// take judges a message that came on a carrier of the request. It returns the
+// message where the client has something to do about it.
+func (r *record) take(carrier string, m *mcp.Message) (note, bool) {
+	n, err := read(m)
+	r.w.note("%s %s < %s", r.mark, carrier, short(m.Raw))
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	switch {
+	case err != nil:
+		r.wrongLocked("got what is no message of ours: %v: %s", err, m.Raw)
+		return n, false
+	case r.ended != "":
+		r.wrongLocked("got a message behind its terminal: %s", m.Raw)
+		return n, false
+	}
+	switch m.Kind {
+	case mcp.KindNotification:
+		r.takeNotificationLocked(m, &n)
+		return n, false
+	case mcp.KindRequest:
+		r.takeAskLocked(m, &n)
+		return n, true
+	default:
+		return n, r.takeTerminalLocked(carrier, m, &n)
+	}
+}
+
+func (r *record) takeNotificationLocked(m *mcp.Message, n *note) {
+	switch m.Method {
+	case "notifications/progress":
+		if n.Params.Message != fmt.Sprintf("%s/p%d", r.mark, n.Params.Progress) {
+			r.wrongLocked("got the progress of another: %s", m.Raw)
+		}
+		if n.Params.Progress <= r.progress {
+			r.wrongLocked("progress %d after %d", n.Params.Progress, r.progress)
+		}
+		if string(n.Params.Token) != r.id && r.client[0] != 'o' {
+			r.wrongLocked("progress with another token: %s, want %s", n.Params.Token, r.id)
+		}
+		r.progress = n.Params.Progress
+	case "notifications/message":
+		var k int
+		if _, err := fmt.Sscanf(n.Params.Data, r.mark+"/l%d", &k); err != nil || k <= r.logs {
+			r.wrongLocked("got a log message that is not its next: %s after %d", m.Raw, r.logs)
+		}
+		r.logs = k
+	case "notifications/cancelled":
+		// A question is taken back.
+	default:
+		r.wrongLocked("got what belongs to no request: %s", m.Raw)
+	}
+}
+
+func (r *record) takeAskLocked(m *mcp.Message, n *note) {
+	if r.era == mcp.EraModern {
+		r.wrongLocked("a modern client was sent a request: %s", m.Raw)
+	}
+	if !strings.HasPrefix(n.Params.Message, r.mark+"/a") {
+		r.wrongLocked("was asked the question of another: %s", m.Raw)
+	}
+}
+
+// takeTerminalLocked judges what ends the attempt, and reports whether another
+// one has to follow.
+func (r *record) takeTerminalLocked(carrier string, m *mcp.Message, n *note) bool {
+	if m.ID.String() != r.id && r.client[0] != 'o' {
+		r.wrongLocked("got the answer to %s, not to %s, on %s: %s", m.ID, r.id, carrier, m.Raw)
+		return false
+	}
+	if m.Kind == mcp.KindError {
+		r.ended, r.outcome, r.said = "error", n.Error.Data.Outcome, n.Error.Message
+		if n.Error.Data.Mark != "" && n.Error.Data.Mark != r.mark {
+			r.wrongLocked("got the error of another: %s", m.Raw)
+		}
+		if n.Error.Data.Mark == r.mark {
+			r.outcome = "ran"
+		}
+		return false
+	}
+	if n.Result.Type == mcp.ResultInputRequired {
+		for _, q := range n.Result.Input {
+			if !strings.HasPrefix(q.Params.Message, r.mark+"/a") {
+				r.wrongLocked("was asked the question of another: %s", m.Raw)
+			}
+		}
+		if r.era == mcp.EraLegacy {
+			r.wrongLocked("a legacy client was told input_required")
+		}
+		return true
+	}
+	r.ended = "result"
+	if len(n.Result.Content) == 0 || !strings.HasPrefix(n.Result.Content[0].Text, r.mark+"/done") {
+		r.wrongLocked("got the result of another: %s", short(m.Raw))
+	}
+	return false
+}
+
+// refused notes that the edge has turned the request away.
+func (r *record) refused(status int, body []byte) {
+	var n note
+	_ = json.Unmarshal(body, &n) // what is no JSON says nothing of the outcome
+	r.w.note("%s < %d %s", r.mark, status, short(body))
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	if r.ended != "" {
+		r.wrongLocked("was refused behind its terminal: %d %s", status, body)
+		return
+	}
+	r.ended, r.said = "refused", fmt.Sprintf("%d %s", status, short(body))
+	if n.Error != nil {
+		r.outcome = n.Error.Data.Outcome
+	}
+}
+
+// short is a message as a transcript shows it.
+func short(raw []byte) string {
+	const most = 300
+	if len(raw) > most {
+		return fmt.Sprintf("%s... (%d bytes)", raw[:most], len(raw))
+	}
+	return string(raw)
+}

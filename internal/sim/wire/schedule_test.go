@@ -1,0 +1,303 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/sim/choice"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// outcome is what a schedule came to.
+type outcome struct {
+	breach []string
+	trace  []string
+	tally  tally
+}
+
+// play runs one schedule in a bubble of its own. What is left over there when it
+// has ended is a breach like any other.
+func play(t *testing.T, s *choice.Source) (out outcome) {
+	var w *world
+	defer func() {
+		if p := recover(); p != nil {
+			out = w.outcome()
+			out.breach = append(out.breach, fmt.Sprintf("the bubble: %v", p))
+		}
+	}()
+	synctest.Test(t, func(*testing.T) {
+		w = newWorld(s)
+		w.play()
+		out = w.outcome()
+	})
+	return out
+}
+
+func (w *world) outcome() outcome {
+	if w == nil {
+		return outcome{}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return outcome{breach: w.breach, trace: w.trace, tally: w.tally}
+}
+
+// newWorld makes a world by the choices of the first step.
+func newWorld(s *choice.Source) *world {
+	s.Step()
+	w := &world{choose: s, start: time.Now(), jobs: make(map[string]*job)}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.front, w.back = &line{w: w, name: "front"}, &line{w: w, name: "back"}
+	buffers := []int{0, 4 << 10, 512}
+	w.backend = &backend{
+		w: w, legacy: s.Intn(2) == 1, changed: make(chan struct{}),
+		cfg:    server.Config{AllowedHosts: []string{"*"}, KeepAlive: 2 * time.Minute, Grace: w.grace()},
+		buffer: buffers[s.Intn(len(buffers))],
+	}
+	w.gateway = &gateway{
+		w: w, version: w.version(),
+		cfg:    server.Config{KeepAlive: 2 * time.Minute, Grace: w.grace()},
+		buffer: buffers[s.Intn(len(buffers))],
+	}
+	for i := range 1 + s.Intn(4) {
+		w.users = append(w.users, w.newUser(i))
+	}
+	s.Limit(1 + 4 + s.Intn(24))
+	return w
+}
+
+// grace is how long a server waits before it begins a stream.
+func (w *world) grace() time.Duration {
+	return []time.Duration{0, time.Millisecond, 100 * time.Millisecond}[w.choose.Intn(3)]
+}
+
+// version is what the gateway is told of its backend.
+func (w *world) version() mcp.Version {
+	switch {
+	case w.choose.Intn(4) > 0:
+		return "" // it finds out
+	case w.backend.legacy:
+		return mcp.LatestLegacy
+	default:
+		return mcp.LatestModern
+	}
+}
+
+func (w *world) newUser(i int) user {
+	switch w.choose.Intn(6) {
+	case 0, 1:
+		return newLegacyClient(w, fmt.Sprintf("legacy%d", i))
+	case 2, 3:
+		return newModernClient(w, fmt.Sprintf("modern%d", i))
+	case 4:
+		return newOwnClient(w, fmt.Sprintf("own%d", i), mcp.LatestModern)
+	default:
+		return newOwnClient(w, fmt.Sprintf("own%d", i), mcp.LatestLegacy)
+	}
+}
+
+// play takes the steps, mends the network, and holds everybody to account.
+func (w *world) play() {
+	w.note("backend: legacy %v; gateway: pinned to %q", w.backend.legacy, w.gateway.version)
+	w.backend.start()
+	w.gateway.start()
+	for w.choose.Step() {
+		w.step()
+		w.tally.steps++
+		w.rest()
+	}
+	w.heal()
+	w.teardown()
+	w.judge()
+	w.tally.schedules++
+}
+
+// rest is the time between two steps: none at all, so that they race; until
+// nothing moves; or some time.
+func (w *world) rest() {
+	switch w.choose.Intn(8) {
+	case 0, 1, 2:
+		synctest.Wait()
+	case 3:
+		time.Sleep(time.Millisecond)
+	case 4:
+		time.Sleep(50 * time.Millisecond)
+	case 5:
+		time.Sleep(2 * time.Second)
+	}
+}
+
+// step is one thing that happens.
+func (w *world) step() {
+	s := w.choose
+	switch what := s.Intn(40); {
+	case what < 22:
+		w.users[s.Intn(64)%len(w.users)].act(s)
+	case what < 34:
+		w.harm()
+	case what == 34:
+		w.note("the tools change")
+		w.backend.change()
+	case what == 35:
+		w.turnBackend()
+	case what == 36:
+		w.turnGateway()
+	case what == 37:
+		d := []time.Duration{time.Second, 20 * time.Second, 3 * time.Minute, 40 * time.Minute}[s.Intn(4)]
+		w.note("%v go by", d)
+		w.deed("jump")
+		time.Sleep(d)
+	default:
+		w.note("the tools change, twice")
+		w.backend.change()
+		w.backend.change()
+	}
+}
+
+// harm prepares what happens to a connection, one that is open or the next one.
+func (w *world) harm() {
+	s := w.choose
+	l := w.front
+	if s.Intn(2) == 1 {
+		l = w.back
+	}
+	f := fate{
+		harm:  harm(s.Intn(int(harms))),
+		write: s.Intn(2) == 1,
+		after: s.Intn(6),
+		bytes: []int{0, 1, 20, 300, 4000}[s.Intn(5)],
+		pause: []time.Duration{0, time.Millisecond, 200 * time.Millisecond, 3 * time.Second, 15 * time.Second}[s.Intn(5)],
+	}
+	if f.harm == drip {
+		f.pause = min(f.pause, 200*time.Millisecond)
+	}
+	if s.Intn(3) == 0 {
+		w.note("the next %s connection: %s at %d", l.name, f.harm, f.after)
+		l.expect(f)
+		return
+	}
+	if c := pick(s, l.connections()); c != nil {
+		w.note("%s connection %d: %s at %d", l.name, c.n, f.harm, f.after)
+		c.arm(f)
+		if f.harm == reset && f.after == 0 {
+			c.breaks()
+			c.Reset()
+			w.count(reset)
+		}
+	}
+}
+
+// turnBackend crashes the backend, or starts it again.
+func (w *world) turnBackend() {
+	if w.backend.site == nil {
+		w.note("the backend starts")
+		w.backend.start()
+		return
+	}
+	w.note("the backend crashes")
+	w.deed("backend crash")
+	w.backend.crash()
+	if w.choose.Intn(2) == 0 {
+		w.backend.start()
+	}
+}
+
+// turnGateway crashes the gateway, ends it in order, or starts it again.
+func (w *world) turnGateway() {
+	switch how := w.choose.Intn(3); {
+	case w.gateway.site == nil:
+		w.note("the gateway starts")
+		w.gateway.start()
+		return
+	case how == 0:
+		w.note("the gateway crashes")
+		w.deed("gateway crash")
+		w.gateway.crash()
+	default:
+		w.note("the gateway shuts down")
+		w.deed("gateway shutdown")
+		w.gateway.shut++
+		w.gateway.shutdown([]time.Duration{0, time.Second, time.Minute}[how])
+	}
+	if w.choose.Intn(2) == 0 {
+		w.gateway.start()
+	}
+}
+
+// patience is how long after the last harm everything has come to its end: more
+// than the longest script, and than what clients and gateway wait for.
+const patience = 8 * time.Minute
+
+// heal mends everything, gives everybody the time to finish, and wants the world
+// to work again: calls succeed, and changes are told.
+func (w *world) heal() {
+	w.note("---- nothing breaks any more")
+	w.front.cure()
+	w.back.cure()
+	if w.backend.site == nil {
+		w.backend.start()
+	}
+	if w.gateway.site == nil {
+		w.gateway.start()
+	}
+	time.Sleep(patience / 2)
+	for _, u := range w.users {
+		u.settle()
+	}
+	time.Sleep(patience / 2)
+	w.note("---- each calls once more")
+	var counts []func() int
+	for _, u := range w.users {
+		r := u.probe()
+		time.Sleep(30 * time.Second)
+		if !r.isEnded() || r.ended != "result" {
+			// What had ended while nobody looked is found out by one call.
+			w.note("%s: %q %s; once more", r.mark, r.ended, r.said)
+			r = u.probe()
+			time.Sleep(30 * time.Second)
+		}
+		if r.ended != "result" {
+			w.wrong("%s: nothing is broken, and a call ends with %q: %s", r.mark, r.ended, r.said)
+		}
+		counts = append(counts, u.watch())
+	}
+	time.Sleep(time.Minute)
+	w.note("---- the tools change")
+	before := make([]int, len(counts))
+	for i, count := range counts {
+		before[i] = count()
+	}
+	w.backend.change()
+	time.Sleep(time.Minute)
+	for i, count := range counts {
+		if count() == before[i] {
+			w.wrong("user %d was not told of the last change", i)
+		}
+	}
+}
+
+// teardown ends everything, and wants nothing to be left.
+func (w *world) teardown() {
+	w.note("---- the end")
+	w.cancel()
+	w.wg.Wait()
+	for _, u := range w.users {
+		u.close()
+	}
+	w.gateway.shutdown(time.Minute)
+	w.backend.crash()
+	time.Sleep(2 * time.Second) // net/http lingers on a connection that it closes
+	synctest.Wait()
+	for _, l := range []*line{w.front, w.back} {
+		if n := len(l.connections()); n > 0 {
+			w.wrong("%d %s connections are left", n, l.name)
+		}
+	}
+}

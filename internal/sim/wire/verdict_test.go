@@ -1,0 +1,89 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// judge holds what each client has seen against what the backend has done.
+func (w *world) judge() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for mark, j := range w.jobs {
+		if j.running != 0 {
+			w.wrongLocked("%s: %d executions have not ended", mark, j.running)
+		}
+	}
+	for _, r := range w.records {
+		w.tally.requests++
+		r.judgeTerminalLocked()
+		r.judgeOutcomeLocked()
+		r.judgeEndLocked()
+	}
+}
+
+// judgeTerminalLocked: every request gets exactly one terminal, or its transport
+// breaks visibly. That there are not two is checked as they come.
+func (r *record) judgeTerminalLocked() {
+	switch r.ended {
+	case "result":
+		r.w.tally.results++
+	case "error":
+		r.w.tally.errors++
+	case "refused":
+		r.w.tally.refused++
+	default:
+		r.w.tally.silent++
+		if !r.mayBeSilentLocked() {
+			r.wrongLocked("got no answer on a connection that stayed up")
+		}
+	}
+}
+
+// mayBeSilentLocked: the connection was never there, or was broken; or the gateway
+// closed it, between two requests as far as it could know, when it ended.
+func (r *record) mayBeSilentLocked() bool {
+	c := r.conn.Load()
+	return r.excused != "" || c == nil || c.broken.Load() ||
+		r.silent && r.w.gateway.shut > 0 && r.w.jobs[r.mark] == nil
+}
+
+// judgeOutcomeLocked: what a terminal says of the execution is true, and an error
+// says something.
+func (r *record) judgeOutcomeLocked() {
+	j := r.w.jobs[r.mark]
+	if j == nil {
+		j = &job{}
+	}
+	switch {
+	case r.ended == "result" && j.runs == 0:
+		r.wrongLocked("has a result and was never executed")
+	case r.ended == "refused" && r.rounds == 0 && j.runs > 0:
+		r.wrongLocked("was refused and executed: %s", r.said)
+	case r.outcome == string(mcp.NotDispatched) && r.rounds == 0 && j.runs > 0:
+		r.wrongLocked("was executed, and the error says that it was not: %s", r.said)
+	case r.ended == "error" && r.outcome == "" && r.cancelled.IsZero():
+		r.wrongLocked("its error does not say whether it was executed: %s", r.said)
+	}
+}
+
+// judgeEndLocked: a modern client that closes its stream cancels, and nothing else
+// stops the work of a legacy one but its word. Where the way to the backend was
+// broken nobody can know.
+func (r *record) judgeEndLocked() {
+	j := r.w.jobs[r.mark]
+	if j == nil || r.w.back.harmed > 0 || r.w.gateway.crashed > 0 {
+		return
+	}
+	const soon = 5 * time.Second
+	if !r.cancelled.IsZero() && r.era == mcp.EraModern && j.ended.Sub(r.cancelled) > soon {
+		r.wrongLocked("its work went on for %v after it was cancelled", j.ended.Sub(r.cancelled))
+	}
+	if r.era == mcp.EraLegacy && j.stopped != "" && r.cancelled.IsZero() && !r.stoppable && r.w.gateway.shut == 0 && r.w.backend.life == 1 {
+		r.wrongLocked("its work was stopped, and nobody had asked for that: %s", j.stopped)
+	}
+}

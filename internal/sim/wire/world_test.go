@@ -1,0 +1,178 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/sim/choice"
+)
+
+// world is everything that takes part in one schedule. It lives in one bubble.
+type world struct {
+	choose *choice.Source
+	start  time.Time
+	ctx    context.Context //nolint:containedctx // the life of the bubble, which all clients share
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // the goroutines of the clients
+
+	front, back *line
+	gateway     *gateway
+	backend     *backend
+	users       []user
+
+	tally tally
+
+	mu      sync.Mutex
+	records []*record
+	jobs    map[string]*job // what the backend did, by mark
+	breach  []string
+	trace   []string
+}
+
+// user is somebody who calls: a client of one kind.
+type user interface {
+	// act does something, and returns before it is done.
+	act(s *choice.Source)
+	// settle has what was broken off come to its end, once nothing breaks any
+	// more.
+	settle()
+	// probe makes one more call, which must succeed.
+	probe() *record
+	// watch opens a stream of changes, and returns what counts those that came.
+	watch() func() int
+	// close lets go of everything.
+	close()
+}
+
+// tally counts what happened in many schedules.
+type tally struct {
+	schedules, steps, requests       int
+	results, errors, refused, silent int
+	harms                            [harms]int
+	deeds                            map[string]int
+}
+
+func (t *tally) add(other *tally) {
+	t.schedules += other.schedules
+	t.steps += other.steps
+	t.requests += other.requests
+	t.results += other.results
+	t.errors += other.errors
+	t.refused += other.refused
+	t.silent += other.silent
+	for i, n := range other.harms {
+		t.harms[i] += n
+	}
+	for k, n := range other.deeds {
+		if t.deeds == nil {
+			t.deeds = make(map[string]int)
+		}
+		t.deeds[k] += n
+	}
+}
+
+// note writes a line of the transcript.
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked(format, args...)
+}
+
+func (w *world) noteLocked(format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf("%10s  ", time.Since(w.start).Round(time.Microsecond))+fmt.Sprintf(format, args...))
+}
+
+func (w *world) wrong(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wrongLocked(format, args...)
+}
+
+func (w *world) wrongLocked(format string, args ...any) {
+	w.breach = append(w.breach, fmt.Sprintf(format, args...))
+	w.noteLocked("BREACH: "+format, args...)
+}
+
+func (w *world) count(h harm) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tally.harms[h]++
+}
+
+func (w *world) deed(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tally.deeds == nil {
+		w.tally.deeds = make(map[string]int)
+	}
+	w.tally.deeds[what]++
+}
+
+// newRecord makes the record of a request that is about to be sent.
+func (w *world) newRecord(r *record) *record {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.w, r.sent = w, time.Now()
+	w.records = append(w.records, r)
+	return r
+}
+
+// openRecords returns the requests of a client that have not ended, oldest first.
+func (w *world) openRecords(client string) []*record {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var open []*record
+	for _, r := range w.records {
+		if r.client == client && r.ended == "" && r.excused == "" {
+			open = append(open, r)
+		}
+	}
+	return slices.Clone(open)
+}
+
+// job is what a backend did for one mark.
+type job struct {
+	runs    int // first attempts
+	rounds  int // attempts that brought input
+	running int
+	ended   time.Time // when the last one ended
+	stopped string    // why, where its context ended
+	life    int       // of the backend
+}
+
+// begin notes that the backend executes a request.
+func (w *world) begin(mark string, later bool, life int) *job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j := w.jobs[mark]
+	if j == nil {
+		j = &job{}
+		w.jobs[mark] = j
+	}
+	j.life = life
+	j.running++
+	if later {
+		j.rounds++
+		return j
+	}
+	if j.runs++; j.runs > 1 {
+		w.wrongLocked("%s was executed %d times", mark, j.runs)
+	}
+	return j
+}
+
+func (w *world) end(j *job, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j.running--
+	j.ended = time.Now()
+	if cause != nil {
+		j.stopped = cause.Error()
+	}
+}
