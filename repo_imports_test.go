@@ -21,7 +21,7 @@ var repoLayers = [][]string{
 	{"."},
 	{"internal/auth", "internal/backend", "internal/config", "internal/console", "internal/policy"},
 	{"server", "client"},
-	{"internal/session", "internal/catalog", "internal/demo", "internal/frame", "internal/observe", "internal/seal", "internal/store", "internal/tasks"},
+	{"internal/session", "internal/catalog", "internal/demo", "internal/frame", "internal/observe", "internal/revision", "internal/seal", "internal/store", "internal/tasks"},
 	{"mcp"},
 }
 
@@ -43,8 +43,9 @@ var repoTestOnly = []string{"internal/sim/...", "internal/zoo/...", "internal/me
 // of this module they may import beside it.
 var repoPure = map[string][]string{
 	"mcp":              nil,
-	"internal/session": {"mcp"},
-	"internal/seal":    nil,
+	"internal/revision": {"mcp"},
+	"internal/session":  {"mcp"},
+	"internal/seal":     nil,
 }
 
 // matches reports whether a pattern of the tables above covers a package.

@@ -1,0 +1,119 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package revision
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// blocks returns a list of content of which each item has a type that the revision
+// knows.
+func blocks(v mcp.Version, content []byte) []byte {
+	if v >= mcp.V20250618 || !mayHaveBlocks(content) {
+		return content
+	}
+	return mcp.RewriteElements(content, func(block []byte) []byte { return Block(v, block) })
+}
+
+// mayHaveBlocks rules out in one glance, which is all that most results cost, that
+// there is something to translate: neither type occurs, nor an escape in which
+// it could hide.
+func mayHaveBlocks(raw []byte) bool {
+	return bytes.Contains(raw, []byte(`"audio"`)) || bytes.Contains(raw, []byte(`"resource_link"`)) || bytes.Contains(raw, []byte(`\u`))
+}
+
+// Block returns one item of content in a type that the revision knows; the very one
+// that it was given where that is so already. Of types that no revision has, nothing
+// is known that could be said otherwise.
+func Block(v mcp.Version, block []byte) []byte {
+	switch kind := typeOf(block); {
+	case kind == "audio" && v < mcp.V20250326:
+		return audioBlock(block)
+	case kind == "resource_link" && v < mcp.V20250618:
+		return linkBlock(block)
+	default:
+		return block
+	}
+}
+
+// typeOf returns the member that tells one item of content from another.
+func typeOf(block []byte) string {
+	for name, value := range mcp.Members(block) {
+		if name == "type" {
+			return textOf(value)
+		}
+	}
+	return ""
+}
+
+// textOf decodes a string; what is none is "".
+func textOf(raw []byte) string {
+	var s string
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// audioBlock says audio content as an embedded resource, in which the earliest
+// revision can carry any data. Its URI is one for a part of the very message (RFC 2392).
+func audioBlock(block []byte) []byte {
+	resource := []byte(`{"uri":"cid:audio"`)
+	var rest []byte
+	for name, value := range mcp.Members(block) {
+		switch name {
+		case "type":
+		case "data":
+			resource = append(append(resource, `,"blob":`...), value...)
+		case "mimeType":
+			resource = append(append(resource, `,"mimeType":`...), value...)
+		default:
+			rest = appendMember(rest, name, value)
+		}
+	}
+	out := append([]byte(`{"type":"resource","resource":`), resource...)
+	return append(append(append(out, '}'), rest...), '}')
+}
+
+// linkBlock says a link to a resource as text, for a person or a model to read:
+// what it is called, where it is, and what it is about.
+func linkBlock(block []byte) []byte {
+	var link struct{ name, title, uri, description string }
+	var rest []byte
+	for name, value := range mcp.Members(block) {
+		switch name {
+		case "name":
+			link.name = textOf(value)
+		case "title":
+			link.title = textOf(value)
+		case "uri":
+			link.uri = textOf(value)
+		case "description":
+			link.description = textOf(value)
+		case "annotations", "_meta":
+			rest = appendMember(rest, name, value)
+		}
+	}
+	text := link.uri
+	if link.name != "" {
+		text = link.name + ": " + text
+	}
+	if link.title != "" && link.title != link.name {
+		text = link.title + " (" + text + ")"
+	}
+	if link.description != "" {
+		text += "\n" + link.description
+	}
+	out := mcp.AppendString([]byte(`{"type":"text","text":`), text)
+	return append(append(out, rest...), '}')
+}
+
+// appendMember appends a member of which there is one before.
+func appendMember(dst []byte, name string, value []byte) []byte {
+	dst = mcp.AppendString(append(dst, ','), name)
+	return append(append(dst, ':'), value...)
+}

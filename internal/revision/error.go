@@ -1,0 +1,94 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package revision
+
+import (
+	"strconv"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Codes that the modern revisions keep for themselves (2026-07-28, basic, "Error
+// Codes"): one that none of them defines must not be sent.
+const (
+	firstReserved = -32020
+	lastReserved  = -32099
+)
+
+// Error returns the error of a request with the code that a client of the era has for
+// what it means. What has no code there gets the nearest that JSON-RPC has, or one
+// of our own; the message and the data say what it is in any case. Everything else is the
+// backend's own word, and stays. The request may be nil.
+func Error(era mcp.Era, req *mcp.Request, err *mcp.Error) *mcp.Error {
+	code := err.Code
+	if era == mcp.EraModern {
+		code = modernCode(code)
+	} else {
+		code = legacyCode(req, err)
+	}
+	if code == err.Code {
+		return err
+	}
+	return recode(err, code)
+}
+
+func modernCode(code int64) int64 {
+	switch code {
+	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
+		return code
+	case mcp.CodeResourceNotFound:
+		return mcp.CodeInvalidParams
+	case mcp.CodeURLElicitationRequired:
+		return mcp.CodeUnsupported
+	}
+	if code <= firstReserved && code >= lastReserved {
+		return mcp.CodeInternalError
+	}
+	return code
+}
+
+func legacyCode(req *mcp.Request, err *mcp.Error) int64 {
+	switch err.Code {
+	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability:
+		return mcp.CodeInvalidRequest
+	case mcp.CodeUnsupportedVersion:
+		// 2025-11-25, basic/lifecycle, "Error Handling".
+		return mcp.CodeInvalidParams
+	case mcp.CodeInvalidParams:
+		if isMissingResource(req, err) {
+			return mcp.CodeResourceNotFound
+		}
+	}
+	return err.Code
+}
+
+// isMissingResource reports whether the error says that there is no resource of the
+// URI that was to be read. Invalid parameters are more than that: what tells it is
+// that the error names the URI (2026-07-28, server/resources, "Error Handling").
+func isMissingResource(req *mcp.Request, err *mcp.Error) bool {
+	if req == nil || req.Method != "resources/read" {
+		return false
+	}
+	uri, ok := req.Params.Text(mcp.FieldURI)
+	for name, value := range mcp.Members(err.Data) {
+		if name == "uri" && len(value) > 0 && value[0] == '"' {
+			return ok && textOf(value) == uri
+		}
+	}
+	return false
+}
+
+// recode returns the error with another code, and all else that it had.
+func recode(err *mcp.Error, code int64) *mcp.Error {
+	next := &mcp.Error{Code: code, Message: err.Message, Data: err.Data}
+	if err.Raw != nil {
+		next.Raw = mcp.RewriteMembers(err.Raw, func(name string, value []byte) []byte {
+			if name == "code" {
+				return strconv.AppendInt(nil, code, 10)
+			}
+			return value
+		})
+	}
+	return next
+}

@@ -1,0 +1,115 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package revision
+
+import (
+	"bytes"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Result returns the result of a request as a client of the revision can read it.
+// That is the very one that it was given where nothing of it is in the way.
+func Result(v mcp.Version, method string, res *mcp.Result) *mcp.Result {
+	raw := res.Bytes()
+	changed := raw
+	switch method {
+	case "tools/call", "tasks/result":
+		changed = toolResult(v, res)
+	case "prompts/get":
+		changed = promptResult(v, raw)
+	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
+		changed = listResult(v, raw)
+	}
+	if len(raw) == 0 || &changed[0] == &raw[0] {
+		return res
+	}
+	next, err := mcp.NewResult(changed)
+	if err != nil {
+		return res // nested too deeply for one more level; the client has to see for itself
+	}
+	return next
+}
+
+// toolResult: a client that knows no structured content, or not of that kind, gets
+// it as text, in which a server should have said it in any case ("a tool that returns
+// structured content SHOULD also return the serialized JSON in a TextContent block":
+// 2026-07-28, server/tools, "Structured Content").
+func toolResult(v mcp.Version, res *mcp.Result) []byte {
+	structured, content := res.Raw(mcp.FieldStructuredContent), res.Raw(mcp.FieldContent)
+	isObject := len(structured) > 0 && structured[0] == '{'
+	var e mcp.Edit
+	next := blocks(v, content)
+	switch {
+	case structured == nil:
+	case content == nil:
+		// A member that every revision requires; some servers take it for optional.
+		next = withText([]byte("[]"), structured)
+	case (v < mcp.V20250618 || v < mcp.V20260728 && !isObject) && !hasText(content):
+		next = withText(next, structured)
+	}
+	if len(next) > 0 && !isSame(next, content) {
+		e.Set(mcp.FieldContent, next)
+	}
+	if structured != nil && !isObject && v < mcp.V20260728 {
+		e.Set(mcp.FieldStructuredContent, wrapValue(structured))
+	}
+	if e.IsZero() {
+		return res.Bytes()
+	}
+	return e.AppendTo(nil, &res.Object)
+}
+
+// wrapValue makes an object of a value that is none. wrapSchema describes it.
+func wrapValue(raw []byte) []byte {
+	return append(append([]byte(`{"result":`), raw...), '}')
+}
+
+// hasText reports whether a list of content has an item that every client can show.
+func hasText(content []byte) bool {
+	for block := range mcp.Elements(content) {
+		if typeOf(block) == "text" {
+			return true
+		}
+	}
+	return false
+}
+
+// withText appends an item with the text of a JSON value.
+func withText(content, value []byte) []byte {
+	end := bytes.LastIndexByte(content, ']')
+	if end < 0 {
+		return content // no list; not ours to mend
+	}
+	out := append(make([]byte, 0, len(content)+2*len(value)), content[:end]...)
+	if len(bytes.TrimSpace(content[1:end])) > 0 {
+		out = append(out, ',')
+	}
+	out = append(out, `{"type":"text","text":`...)
+	out = mcp.AppendString(out, string(value))
+	return append(out, "}]"...)
+}
+
+// promptResult is the same for the messages of a prompt, each of which has one item.
+func promptResult(v mcp.Version, raw []byte) []byte {
+	if v >= mcp.V20250618 || !mayHaveBlocks(raw) {
+		return raw
+	}
+	return mcp.RewriteMembers(raw, func(name string, value []byte) []byte {
+		if name != "messages" {
+			return value
+		}
+		return mcp.RewriteElements(value, func(message []byte) []byte {
+			return mcp.RewriteMembers(message, func(name string, value []byte) []byte {
+				if name != "content" {
+					return value
+				}
+				return Block(v, value)
+			})
+		})
+	})
+}
+
+// isSame reports whether two slices are one and the same.
+func isSame(a, b []byte) bool { return len(a) == len(b) && len(b) > 0 && &a[0] == &b[0] }
