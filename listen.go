@@ -5,6 +5,8 @@ package signalbox
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -58,7 +60,38 @@ type filter struct {
 	Tools     bool `json:"toolsListChanged,omitzero"`
 	Prompts   bool `json:"promptsListChanged,omitzero"`
 	Resources bool `json:"resourcesListChanged,omitzero"`
+
+	URIs []string `json:"resourceSubscriptions,omitempty"`
 }
+
+// filterOf reads the filter of a listen. A resource that it names twice counts
+// once.
+func (g *Gateway) filterOf(req *mcp.Request) (filter, error) {
+	var want filter
+	raw := req.Params.Raw(mcp.FieldNotifications)
+	if raw == nil {
+		return want, nil
+	}
+	if err := json.Unmarshal(raw, &want); err != nil {
+		return want, mcp.Errorf(mcp.CodeInvalidParams, "notifications: %v", err)
+	}
+	seen := make(map[string]bool, len(want.URIs))
+	want.URIs = slices.DeleteFunc(want.URIs, func(uri string) bool {
+		again := seen[uri]
+		seen[uri] = true
+		return again
+	})
+	if most := g.view.Load().cfg.Limits.Subscriptions; most >= 0 && len(want.URIs) > most {
+		return want, &mcp.Fault{
+			Code: mcp.CodeLimit, Outcome: mcp.NotDispatched,
+			Message: fmt.Sprintf("%d resources in one subscription, and %d are allowed (limits.subscriptions)", len(want.URIs), most),
+		}
+	}
+	return want, nil
+}
+
+// lists reports whether the filter wants to hear of a list.
+func (f filter) lists() bool { return f.Tools || f.Prompts || f.Resources }
 
 // notices returns the notifications due for the difference of two catalogs. They
 // have no parameters: which items have changed is not the client's to know, and
@@ -78,22 +111,27 @@ func (f filter) notices(d catalog.Changes) []string {
 }
 
 // listen serves subscriptions/listen: the acknowledgement, then a notice for
-// each change of the client's view, until the context ends.
+// each change of the client's view and of the resources that it named, until the
+// context ends.
 func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	var want filter
-	if raw := req.Params.Raw(mcp.FieldNotifications); raw != nil {
-		if err := json.Unmarshal(raw, &want); err != nil {
-			return nil, mcp.Errorf(mcp.CodeInvalidParams, "notifications: %v", err)
-		}
+	want, err := g.filterOf(req)
+	if err != nil {
+		return nil, err
 	}
 	// In this order: a change that comes after the ear is there wakes it, and one
 	// that comes before is in the baseline or, for a session, is due since then.
 	ear := g.changes.subscribe()
 	defer g.changes.unsubscribe(ear)
 	told := g.baseline(req.Scope)
+	sub := newSubscribed(g, req, caller)
+	defer sub.wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	want.URIs = sub.begin(ctx, want.URIs)
 	if err := acknowledge(ctx, caller, want); err != nil {
 		return nil, err
 	}
+	close(sub.open)
 	for {
 		if err := g.tell(ctx, caller, want, told); err != nil {
 			return nil, err
@@ -102,13 +140,18 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 		case <-ctx.Done():
 			return mcp.NewResult([]byte("{}"))
 		case <-ear:
+		case <-sub.ended:
 		}
+		sub.follow(ctx)
 	}
 }
 
 // tell sends the notices that are due since what was told last. What could not
 // be told stays due.
 func (g *Gateway) tell(ctx context.Context, caller mcp.Caller, want filter, told *told) error {
+	if !want.lists() {
+		return nil // what was told of lists is another listen's to note
+	}
 	now := g.view.Load().catalog.Version()
 	for _, method := range want.notices(told.behind(now)) {
 		if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
@@ -121,8 +164,8 @@ func (g *Gateway) tell(ctx context.Context, caller mcp.Caller, want filter, told
 
 // acknowledge says what was agreed, before anything else is said (2026-07-28,
 // basic/patterns/subscriptions, "Acknowledgment"). It is what was asked for of
-// what there is: a member that filter does not have is not agreed, and so
-// the client knows that it will hear nothing of it.
+// what there is: a member that filter does not have, and a resource that nobody
+// tells of, is not agreed, and so the client knows that it will hear nothing of it.
 func acknowledge(ctx context.Context, caller mcp.Caller, agreed filter) error {
 	params, err := json.Marshal(map[string]filter{"notifications": agreed})
 	if err != nil {

@@ -1,0 +1,348 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// agreeWithin is how long a listen waits for backends to say which resources they
+// will tell of. Those of one that has not said count as agreed, and as updated as
+// soon as it has: the client is not kept waiting by a backend that hangs, and does
+// not keep what may be old.
+const agreeWithin = 2 * time.Second
+
+// The waits between two attempts to subscribe at a backend.
+const (
+	firstRelink = 500 * time.Millisecond
+	lastRelink  = 30 * time.Second
+)
+
+// subscribed are the resources of one listen: one listen of its own at each
+// backend that has some of them. They follow the catalog: a resource that comes to
+// be another backend's is subscribed to there, and counts as updated.
+type subscribed struct {
+	g      *Gateway
+	req    *mcp.Request
+	caller mcp.Caller
+
+	open  chan struct{} // closed when the listen is acknowledged: nothing is said before
+	ended chan struct{} // capacity 1: a backend is no more
+	links sync.WaitGroup
+
+	// Of the goroutine that serves the listen.
+	uris    []string // that were agreed, in the order in which they were asked for
+	current []*link
+}
+
+func newSubscribed(g *Gateway, req *mcp.Request, caller mcp.Caller) *subscribed {
+	return &subscribed{g: g, req: req, caller: caller, open: make(chan struct{}), ended: make(chan struct{}, 1)}
+}
+
+// begin subscribes and returns what was agreed. What is hidden from the client and
+// what nobody has are the same to it: not agreed.
+func (s *subscribed) begin(ctx context.Context, uris []string) []string {
+	for _, uri := range uris {
+		if f := s.g.find(ctx, s.req, wanted{kind: catalog.Resources, name: uri}); f.entry != nil {
+			s.uris = append(s.uris, uri)
+		}
+	}
+	if len(s.uris) == 0 {
+		return nil
+	}
+	s.follow(ctx)
+	patience, cancel := context.WithTimeout(ctx, agreeWithin)
+	defer cancel()
+	refused := make(map[string]bool)
+	for _, l := range s.current {
+		select {
+		case <-l.settled:
+		case <-patience.Done():
+		}
+		for _, uri := range l.refusals() {
+			refused[uri] = true
+		}
+	}
+	s.uris = slices.DeleteFunc(s.uris, func(uri string) bool { return refused[uri] })
+	if len(refused) > 0 {
+		s.trim()
+	}
+	return slices.Clone(s.uris)
+}
+
+// trim has the links know what was agreed, so that they are not taken for others.
+func (s *subscribed) trim() {
+	s.current = slices.DeleteFunc(s.current, func(l *link) bool {
+		left := l.keep(s.uris)
+		if left == 0 {
+			l.cancel()
+		}
+		return left == 0
+	})
+}
+
+// follow has each resource be subscribed to at the backend that has it now.
+func (s *subscribed) follow(ctx context.Context) {
+	if len(s.uris) == 0 {
+		return
+	}
+	shares := s.shares(s.g.view.Load())
+	s.current = slices.DeleteFunc(s.current, func(l *link) bool {
+		i := slices.IndexFunc(shares, func(sh share) bool { return sh.unit.Backend == l.backend && slices.Equal(sh.uris, l.wanted()) })
+		if i < 0 || l.life.Err() != nil {
+			l.cancel()
+			return true
+		}
+		shares = slices.Delete(shares, i, i+1)
+		return false
+	})
+	for _, sh := range shares {
+		s.link(ctx, sh)
+	}
+}
+
+// share is what one backend has of the resources.
+type share struct {
+	unit *unit
+	uris []string
+}
+
+// shares splits the resources by the backend that has each. One that nobody has
+// any more is nobody's until somebody has it again.
+func (s *subscribed) shares(v *view) []share {
+	var all []share
+	at := make(map[*unit]int)
+	for _, uri := range s.uris {
+		entry, ok := v.catalog.Resource(uri)
+		if !ok {
+			continue
+		}
+		u, ok := v.unit(entry.BackendName)
+		if !ok || u.life.Err() != nil {
+			continue
+		}
+		i, known := at[u]
+		if !known {
+			i = len(all)
+			at[u], all = i, append(all, share{unit: u})
+		}
+		all[i].uris = append(all[i].uris, uri)
+	}
+	return all
+}
+
+// link begins the listen at one backend.
+func (s *subscribed) link(ctx context.Context, sh share) {
+	ctx, cancel := context.WithCancel(ctx)
+	l := &link{of: s, backend: sh.unit.Backend, uris: sh.uris, life: sh.unit.life, cancel: cancel, settled: make(chan struct{})}
+	select {
+	case <-s.open:
+		l.late = true
+	default:
+	}
+	// Waited for by the listen; ends with its context, or with the backend.
+	s.links.Go(func() {
+		stop := context.AfterFunc(l.life, cancel)
+		defer stop()
+		defer cancel()
+		l.run(ctx)
+		if l.life.Err() != nil {
+			s.noteEnd()
+		}
+	})
+	s.current = append(s.current, l)
+}
+
+func (s *subscribed) noteEnd() {
+	select {
+	case s.ended <- struct{}{}:
+	default: // it will look
+	}
+}
+
+// wait returns when nothing is under way at any backend.
+func (s *subscribed) wait() { s.links.Wait() }
+
+// link is the Caller of a listen at one backend, over all attempts to have one.
+type link struct {
+	of      *subscribed
+	backend *backend.Backend
+	life    context.Context //nolint:containedctx // the backend's: what ends it is not the end of the listen
+	cancel  context.CancelFunc
+	settled chan struct{} // closed when the backend has said what it agrees to
+
+	mu      sync.Mutex
+	uris    []string // that the client wants to hear of and may have been promised
+	said    bool     // settled is closed
+	late    bool     // nobody waits for that any more
+	refused []string // once settled
+}
+
+// wanted returns the resources of the link.
+func (l *link) wanted() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.uris
+}
+
+// keep leaves the resources that were agreed on, and returns how many those are.
+func (l *link) keep(agreed []string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.uris = slices.DeleteFunc(slices.Clone(l.uris), func(uri string) bool { return !slices.Contains(agreed, uri) })
+	return len(l.uris)
+}
+
+// run listens until ctx ends, and again after each failure.
+func (l *link) run(ctx context.Context) {
+	for wait := firstRelink; ctx.Err() == nil; wait = min(2*wait, lastRelink) {
+		began := time.Now()
+		l.once(ctx, l.wanted())
+		if time.Since(began) > lastRelink {
+			wait = firstRelink
+		}
+		pauseFor(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+	}
+}
+
+// once listens until that fails. Where it has failed nothing is known, and it will
+// be tried again. That it was refused, in words or by leaving, is known.
+func (l *link) once(ctx context.Context, uris []string) {
+	req, err := linkRequest(l.of.req, uris)
+	if err == nil {
+		_, err = l.backend.Listen(ctx, req, &attempt{link: l, asked: uris})
+	}
+	if _, refused := err.(*mcp.Error); refused || err == nil { //nolint:errorlint // only the backend's own word
+		l.settle(uris)
+		return
+	}
+	l.settle(nil)
+}
+
+// linkRequest asks for resources alone: which lists have changed the catalog knows.
+func linkRequest(from *mcp.Request, uris []string) (*mcp.Request, error) {
+	raw, err := json.Marshal(map[string]filter{"notifications": {URIs: uris}})
+	if err != nil {
+		return nil, err
+	}
+	req, err := mcp.NewRequest("subscriptions/listen", raw)
+	if err != nil {
+		return nil, err
+	}
+	req.Client, req.Principal, req.Scope = from.Client, from.Principal, from.Scope
+	return req, nil
+}
+
+// settle notes what the backend has refused, the first time that anything is known.
+// It reports whether that was in time to be acknowledged to the client.
+func (l *link) settle(refused []string) (inTime bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.said {
+		return false
+	}
+	l.said, l.refused = true, refused
+	close(l.settled)
+	return !l.late
+}
+
+// refusals returns what is known to be refused. Nobody waits for more afterwards.
+func (l *link) refusals() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late = true
+	return l.refused
+}
+
+// attempt is the Caller of one listen at the backend.
+type attempt struct {
+	*link
+	asked []string
+}
+
+// Notify passes on that a resource was updated. Where the client has been promised
+// to hear of resources before the backend has agreed to tell of them, or again, all
+// of them count as updated: what happened until then was not told.
+func (e *attempt) Notify(ctx context.Context, n *mcp.Notification) error {
+	switch n.Method {
+	case "notifications/subscriptions/acknowledged":
+		agreed := e.agreed(&n.Params)
+		if e.settle(slices.DeleteFunc(slices.Clone(e.asked), func(uri string) bool { return agreed[uri] })) {
+			return nil
+		}
+		return e.invalidate(ctx, agreed)
+	case "notifications/resources/updated":
+		return e.pass(ctx, n)
+	}
+	return nil
+}
+
+// agreed reads an acknowledgement. One that does not say agrees to all.
+func (e *attempt) agreed(params *mcp.Object) map[string]bool {
+	said := struct {
+		URIs []string `json:"resourceSubscriptions"`
+	}{e.asked}
+	if raw := params.Raw(mcp.FieldNotifications); raw != nil {
+		said.URIs = nil
+		if json.Unmarshal(raw, &said) != nil {
+			said.URIs = nil
+		}
+	}
+	agreed := make(map[string]bool, len(said.URIs))
+	for _, uri := range said.URIs {
+		agreed[uri] = true
+	}
+	return agreed
+}
+
+func (e *attempt) invalidate(ctx context.Context, agreed map[string]bool) error {
+	for _, uri := range e.asked {
+		if !agreed[uri] {
+			continue
+		}
+		n, err := mcp.NewNotification("notifications/resources/updated", append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
+		if err != nil {
+			return err
+		}
+		if err := e.pass(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass tells the client, once its listen is acknowledged.
+func (e *attempt) pass(ctx context.Context, n *mcp.Notification) error {
+	select {
+	case <-e.of.open:
+		return e.of.caller.Notify(ctx, n)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Ask refuses: a listen asks nothing.
+func (e *attempt) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return nobody{}.Ask(ctx, req)
+}
+
+// pauseFor waits, but not longer than ctx.
+func pauseFor(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
