@@ -116,3 +116,24 @@ func Missing(method string) *mcp.Error {
 func IsMissing(e *mcp.Error) bool {
 	return e.Code == mcp.CodeMissingCapability && Declared(find(jsontext.Value(e.Data), "requiredCapabilities"))
 }
+
+// Watches reports whether the filter of a subscriptions/listen names tasks.
+func Watches(filter []byte) bool { return find(filter, "taskIds") != nil }
+
+// WithLegacyOffer returns a server's capabilities with the member "tasks" as
+// 2025-11-25 has it: that of the Handler, or what the extension amounts to. One
+// that offers nothing is left out.
+func WithLegacyOffer(capabilities []byte) []byte {
+	all, err := read(capabilities)
+	if err != nil {
+		return capabilities
+	}
+	switch offer := LegacyOffer(capabilities); {
+	case offer != nil:
+		return all.with("tasks", offer).bytes()
+	case all.get("tasks") != nil:
+		return all.without("tasks").bytes()
+	default:
+		return capabilities
+	}
+}

@@ -4,6 +4,7 @@
 package tasks
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"time"
@@ -171,4 +172,26 @@ func legacy(m members) members {
 		out = out.with("ttl", []byte("null"))
 	}
 	return out
+}
+
+// TTL reads what a client asks for in params.task: how long the task is to be kept.
+// 0 is no wish.
+func TTL(task []byte) time.Duration { return millis(find(task, "ttl")) }
+
+// Prepend puts tasks before those of a result of tasks/list.
+func Prepend(list []byte, own [][]byte) ([]byte, error) {
+	if len(own) == 0 {
+		return list, nil
+	}
+	m, err := read(list)
+	if err != nil {
+		return nil, err
+	}
+	all := append([]byte{'['}, bytes.Join(own, []byte{','})...)
+	if rest := bytes.TrimSpace(m.get("tasks")); len(rest) > len("[]") && rest[0] == '[' {
+		all = append(append(all, ','), rest[1:]...)
+	} else {
+		all = append(all, ']')
+	}
+	return m.with("tasks", all).bytes(), nil
 }

@@ -1,0 +1,34 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// checkTasks refuses what is only for clients that declare the extension of tasks
+// (io.modelcontextprotocol/tasks, "Error Handling").
+func checkTasks(m *mcp.Message) *mcp.Error {
+	switch m.Method {
+	case "tasks/get", "tasks/update", "tasks/cancel":
+	case "subscriptions/listen":
+		if !tasks.Watches(m.Params.Raw(mcp.FieldNotifications)) {
+			return nil
+		}
+	default:
+		return nil
+	}
+	if tasks.Declared(m.Params.Raw(mcp.MetaClientCapabilities)) {
+		return nil
+	}
+	return tasks.Missing(m.Method)
+}
+
+// undeclaredTask reports whether a result is a task for a client that did not
+// declare that it takes one, or the answer to a request that cannot have one. Such a
+// result must not be given out, whatever became of the call.
+func undeclaredTask(req *mcp.Request, res *mcp.Result) bool {
+	return res.Type() == mcp.ResultTask && (req.Method != "tools/call" || !tasks.Declared(req.Client.Capabilities))
+}
