@@ -94,7 +94,7 @@ func TestM001ResponseOnAnotherStream(t *testing.T) {
 // The response overtakes the headers of the POST; what the POST brings later is
 // dropped.
 func TestM002ResponseBeforeTheHeaders(t *testing.T) {
-	for _, late := range []func(*zoo.Exchange){
+	for counted, late := range []func(*zoo.Exchange){
 		func(x *zoo.Exchange) { x.W.WriteHeader(http.StatusAccepted) },
 		func(x *zoo.Exchange) { x.Response(`{"content":["second"]}`) },
 	} {
@@ -115,6 +115,10 @@ func TestM002ResponseBeforeTheHeaders(t *testing.T) {
 			res, err := within(t, c, request(t, "tools/list", "{}"), &recorder{})
 			if res != nil || !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
 				t.Errorf("the session does not work any more: %v, %v", res, err)
+			}
+			synctest.Wait()
+			if got := c.Stats(); got.Late+got.Unknown > uint64(counted) || got.Serving != 0 {
+				t.Errorf("%+v; want at most %d late messages", got, counted)
 			}
 		})
 	}

@@ -96,6 +96,11 @@ func (e *endpoint) readRefusal(resp *http.Response) *refusal {
 	head, err := io.ReadAll(io.LimitReader(resp.Body, refusalHead))
 	r := &refusal{status: resp.StatusCode, mediaType: mediaType(resp), head: head}
 	r.again = resp.Header.Get("Retry-After") != ""
+	if r.disowns() {
+		// This one among them, because its body has been read: the next attempt finds
+		// the server, if it has moved.
+		e.forgetConnections()
+	}
 	if err != nil {
 		return r // what was read says enough
 	}
@@ -107,6 +112,14 @@ func (e *endpoint) readRefusal(resp *http.Response) *refusal {
 		r.id = m.ID
 	}
 	return r
+}
+
+// disowns reports whether it is likely that somebody else than the server has
+// answered, such as whoever has got the address of an instance that was replaced. A
+// server that does not know a session or a path says 404, which is looked at where
+// it is known what was asked for.
+func (r *refusal) disowns() bool {
+	return r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status == http.StatusMisdirectedRequest
 }
 
 // mediaType returns the type without its parameters, also where those are

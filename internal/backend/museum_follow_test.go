@@ -1,0 +1,104 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// M131, I28: a backend that is lost and found again twenty times is followed by as
+// many goroutines as before, and asked as often as one that never was away.
+func TestM131OneFollowerAfterManyReconnects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &odd{shelf: newShelf(true, "a")}
+		b, _ := follow(t, o, Config{})
+		time.Sleep(time.Minute)
+		wantState(t, b, Live)
+		before := runtime.NumGoroutine()
+		for range 20 {
+			o.fail(errors.New("gone"))
+			time.Sleep(time.Second)
+			o.fail(nil)
+			time.Sleep(5 * time.Minute)
+			wantState(t, b, Live)
+		}
+		synctest.Wait()
+		if now := runtime.NumGoroutine(); now != before {
+			t.Errorf("%d goroutines, before it was lost %d", now, before)
+		}
+		if n := o.open(); n != 1 {
+			t.Errorf("%d streams of changes are open, want 1", n)
+		}
+		discovered, listed := o.count("server/discover"), o.fetched()
+		time.Sleep(time.Hour)
+		if n, m := o.count("server/discover")-discovered, o.fetched()-listed; n != 0 || m != 0 {
+			t.Errorf("in an hour in which nothing happened: %d discoveries and %d lists; want none, because changes are told", n, m)
+		}
+		o.set("b")
+		time.Sleep(5 * time.Second)
+		wantTools(t, b, "b")
+		if n := o.fetched() - listed; n != 1 {
+			t.Errorf("%d lists after one change, want 1", n)
+		}
+	})
+}
+
+// open returns how many listen.
+func (s *shelf) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.listens)
+}
+
+// M132, I29: whoever is told of a change may ask the backend about itself, have it
+// fetched anew, and call it: nothing is locked meanwhile.
+func TestM132ChangedMayAskBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(true, "a")
+		s.onCall = func(context.Context, mcp.Caller) {}
+		var mu sync.Mutex
+		var b *Backend
+		told := 0
+		b = New(Config{Name: "shelf", Handler: s, Changed: func() {
+			mu.Lock()
+			defer mu.Unlock()
+			told++
+			if b.Offer() == nil {
+				t.Error("no offer while it is told")
+			}
+			b.RefreshIfOld(time.Now())
+			if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{}); err != nil {
+				t.Errorf("a call from within: %v", err)
+			}
+			if told == 1 {
+				b.Refresh()
+			}
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { // ends with ctx; waited for below
+			defer close(done)
+			b.Run(ctx)
+		}()
+		time.Sleep(time.Minute)
+		s.set("b")
+		time.Sleep(time.Minute)
+		wantTools(t, b, "b")
+		mu.Lock()
+		if told < 2 {
+			t.Errorf("told %d times", told)
+		}
+		mu.Unlock()
+		cancel()
+		<-done
+	})
+}
