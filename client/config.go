@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -142,10 +143,11 @@ func (s *setup) infoOf(p *mcp.Peer) []byte {
 	return p.Info
 }
 
-// capabilitiesOf returns the capabilities object to present for a client.
-func capabilitiesOf(p *mcp.Peer) []byte {
-	if p == nil || len(p.Capabilities) == 0 {
+// capabilitiesOf returns the capabilities object to present for a client: what of its
+// own a server of the revision can make use of.
+func capabilitiesOf(p *mcp.Peer, v mcp.Version) []byte {
+	if p == nil {
 		return []byte("{}")
 	}
-	return p.Capabilities
+	return revision.ClientCapabilities(v, p.Capabilities)
 }

@@ -127,7 +127,7 @@ func newLegacySession(s *setup, wire legacyWire, addr address) *legacySession {
 func (s *legacySession) initialize(ctx context.Context, client *mcp.Peer, want mcp.Version) error {
 	params := mcp.AppendString([]byte(`{"protocolVersion":`), string(want))
 	params = append(params, `,"capabilities":`...)
-	params = append(params, capabilitiesOf(client)...)
+	params = append(params, capabilitiesOf(client, want)...)
 	params = append(params, `,"clientInfo":`...)
 	params = append(params, s.infoOf(client)...)
 	params = append(params, '}')

@@ -106,7 +106,7 @@ func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Ca
 	var e mcp.Edit
 	e.SetText(mcp.MetaVersion, string(p.version))
 	e.Set(mcp.MetaClientInfo, p.infoOf(req.Client))
-	e.Set(mcp.MetaClientCapabilities, capabilitiesOf(req.Client))
+	e.Set(mcp.MetaClientCapabilities, capabilitiesOf(req.Client, p.version))
 	if level := asksFor(req.LogLevel); level == mcp.LogNone {
 		e.Delete(mcp.MetaLogLevel)
 	} else {

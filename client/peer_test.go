@@ -72,7 +72,7 @@ func (p *peer) tool(ctx context.Context, name string, req *mcp.Request, caller m
 			return nil, err
 		}
 	case "ask":
-		q, err := mcp.NewRequest("elicitation/create", []byte(`{"message":"?","requestedSchema":{"type":"object","properties":{}}}`))
+		q, err := mcp.NewRequest("sampling/createMessage", []byte(`{"messages":[],"maxTokens":1}`)) // which all revisions have
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +174,7 @@ func TestPeer(t *testing.T) {
 				call := func(tool string, caller mcp.Caller) (*mcp.Result, error) {
 					req := in(scope, request(t, "tools/call", `{"name":"`+tool+`","_meta":{"progressToken":"tok"}}`))
 					req.LogLevel = mcp.LogInfo
-					req.Client.Capabilities = []byte(`{"elicitation":{}}`)
+					req.Client.Capabilities = []byte(`{"sampling":{}}`)
 					return within(t, c, req, caller)
 				}
 				modern := false
@@ -199,7 +199,7 @@ func TestPeer(t *testing.T) {
 					`progress {"progressToken":"tok","progress":2}`, `message {"level":"warning","data":"done"}`,
 				})
 				if !modern {
-					res, err = call("ask", &recorder{answer: says(`{"action":"accept","content":{"k":1.0}}`)})
+					res, err = call("ask", &recorder{answer: says(`{"role":"assistant","model":"m","content":{"k":1.0}}`)})
 					wantResult(t, res, err, `{"content":[],"answer":{"k":1.0}}`)
 				}
 
