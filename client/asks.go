@@ -186,11 +186,40 @@ func (s *setup) askSafely(ctx context.Context, caller mcp.Caller, req *mcp.Reque
 func (s *legacySession) answer(ctx context.Context, id mcp.ID, res *mcp.Result, err error) {
 	switch {
 	case err != nil:
-		s.send(ctx, mcp.AppendError(nil, id, mcp.ToWire(err)))
+		s.deliver(ctx, mcp.AppendError(nil, id, mcp.ToWire(err)))
 	case res == nil:
-		s.send(ctx, mcp.AppendError(nil, id, mcp.Errorf(mcp.CodeInternalError, "no answer")))
+		s.deliver(ctx, mcp.AppendError(nil, id, mcp.Errorf(mcp.CodeInternalError, "no answer")))
 	default:
-		s.send(ctx, mcp.AppendResult(nil, id, res.Bytes()))
+		s.deliver(ctx, mcp.AppendResult(nil, id, res.Bytes()))
+	}
+}
+
+// maxDeliver is how often an answer is sent to a server that does not take it:
+// over some five seconds, in which one that restarts is back, and has forgotten
+// who it asked.
+const maxDeliver = 6
+
+// deliver sends a message that the server waits for, until it has arrived. A
+// second one that arrives too answers nothing and does no harm: a response is not
+// executed.
+func (s *legacySession) deliver(ctx context.Context, msg []byte) {
+	for n := range maxDeliver {
+		if !mayArriveYet(s.send(ctx, msg)) || !pause(ctx, backoff(n+1)) {
+			return
+		}
+	}
+}
+
+// mayArriveYet reports whether a message that failed in this way may be taken when
+// it is sent again: the connection broke, or the server has said that it is busy. A
+// server that just does not take it had its time.
+func mayArriveYet(err error) bool {
+	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	switch {
+	case !ok || isRefusal(f) && !isRejected(err, busy):
+		return false
+	default:
+		return f.Code == mcp.CodeBackendUnavailable || f.Code == mcp.CodeBackendFailed
 	}
 }
 

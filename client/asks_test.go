@@ -6,11 +6,13 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/zoo"
@@ -203,6 +205,52 @@ func TestAskWithAnIDThatWasAnswered(t *testing.T) {
 		res, err := within(t, c, in(scope, echo(t)), &recorder{answer: says(`{"n":1}`)})
 		wantResult(t, res, err, `{"content":[{"n":1},{"n":1}]}`)
 	})
+}
+
+// An answer that is lost on its way is sent again, because the server waits for it,
+// and the client with the server.
+func TestAnswerThatIsLostIsSentAgain(t *testing.T) {
+	lost := map[string]struct {
+		first func(x *zoo.Exchange)
+		tries int
+	}{
+		"broken":  {func(x *zoo.Exchange) { x.Abort() }, 2},
+		"busy":    {func(x *zoo.Exchange) { x.Status(http.StatusServiceUnavailable, "", "") }, 2},
+		"refused": {func(x *zoo.Exchange) { x.Status(http.StatusBadRequest, "", "") }, 1},
+	}
+	for name, tt := range lost {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				answered := make(chan struct{})
+				tries := 0
+				s := newStation()
+				s.On["tools/call"] = func(x *zoo.Exchange) {
+					x.Event("", theAsk)
+					select {
+					case <-answered:
+					case <-time.After(time.Minute):
+					}
+					x.Response(`{}`)
+				}
+				s.On[""] = func(x *zoo.Exchange) { // our answers
+					if tries++; tries == 1 {
+						tt.first(x)
+						return
+					}
+					x.Polite()
+					close(answered)
+				}
+				c := dialHTTP(t, s, client.Config{})
+				scope := mcp.NewScope("s", nil)
+				defer scope.End()
+				res, err := within(t, c, in(scope, echo(t)), &recorder{answer: says(`{}`)})
+				wantResult(t, res, err, `{}`)
+				if tries != tt.tries {
+					t.Errorf("the answer was sent %d times, want %d", tries, tt.tries)
+				}
+			})
+		})
+	}
 }
 
 // The bound is on asks at a time: a session may have any number of them one after

@@ -217,17 +217,20 @@ func legacyParams(params *mcp.Object, call *session.Call) []byte {
 // abandon takes a call back, in the background: the caller has gone on.
 func (s *legacySession) abandon(call *session.Call) {
 	s.abandoned.note()
-	s.notices.start(func(ctx context.Context) { s.send(ctx, cancelNotice(call)) }) // bounded by send
+	s.notices.start(func(ctx context.Context) { _ = s.send(ctx, cancelNotice(call)) }) // bounded by send
 }
 
-// send sends a message that has no answer. That it did not arrive is the
-// connection's trouble, and is found out there.
-func (s *legacySession) send(ctx context.Context, msg []byte) {
+// send sends a message that has no answer. The error is for who can do something
+// about it: that a message did not arrive is the connection's trouble, and is found
+// out there.
+func (s *legacySession) send(ctx context.Context, msg []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
 	defer cancel()
-	if err := s.wire.post(ctx, msg); err != nil {
+	err := s.wire.post(ctx, msg)
+	if err != nil {
 		s.log.LogAttrs(ctx, slog.LevelDebug, "message to backend was not delivered", slog.String("cause", err.Error()))
 	}
+	return err
 }
 
 // lose ends the session because its server has. The first reason stands.

@@ -61,7 +61,7 @@ func (r *replies) add(msg []byte) (need bool, dropped uint64) {
 
 func (r *replies) drain(ctx context.Context, s *legacySession) {
 	for msg := r.next(false); msg != nil; msg = r.next(ctx.Err() != nil) {
-		s.send(ctx, msg)
+		s.deliver(ctx, msg)
 	}
 }
 
