@@ -307,6 +307,9 @@ func (r *run) require() (*mcp.Result, error) {
 		return mcp.NewResult(fmt.Appendf(nil, `{"resultType":"input_required","requestState":%q,"inputRequests":{"q":{"method":"elicitation/create",`+
 			`"params":{"message":%q,"requestedSchema":{"type":"object","properties":{}}}}}}`, question, question))
 	}
+	if strings.HasSuffix(r.mark, ".forged") {
+		return nil, nil //nolint:nilnil // whoever keeps no state cannot know better
+	}
 	if r.state != question {
 		r.w.wrong("%s came back with the state %q", question, r.state)
 	}

@@ -146,14 +146,25 @@ func (c *legacyClient) ensure() string {
 	return session
 }
 
-// say sends what has no answer.
-func (c *legacyClient) say(session, body string) {
+// insist says something until the server has taken it.
+func (c *legacyClient) insist(session, body string) {
+	for range 8 {
+		if c.say(session, body) || c.w.ctx.Err() != nil {
+			return
+		}
+		_ = pause(c.w.ctx, 2*time.Second)
+	}
+}
+
+// say sends what has no answer, and reports whether the server has taken it or
+// never will.
+func (c *legacyClient) say(session, body string) bool {
 	ctx, cancel := context.WithTimeout(c.w.ctx, 40*time.Second)
 	defer cancel()
 	res, err := c.send(ctx, nil, http.MethodPost, body, c.headers(session))
 	if err != nil {
 		c.w.note("%s: could not say %s: %v", c.name, body, err)
-		return
+		return false
 	}
 	defer res.Body.Close()
 	c.w.note("%s says %s: %d", c.name, body, res.StatusCode)
@@ -161,6 +172,7 @@ func (c *legacyClient) say(session, body string) {
 	if res.StatusCode == http.StatusNotFound {
 		c.forget(session)
 	}
+	return res.StatusCode < http.StatusInternalServerError
 }
 
 // call makes a call, in the background.
@@ -241,7 +253,7 @@ func (l *legacyCall) take(carrier string) func(*mcp.Message) {
 // answer treats a question as the client's bearing is.
 func (l *legacyCall) answer(id, question string) {
 	say := func() {
-		l.c.say(l.session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, answerTo(question)))
+		l.c.insist(l.session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, answerTo(question)))
 	}
 	switch l.bearing {
 	case never:
@@ -287,7 +299,12 @@ func (l *legacyCall) resume(end ending) ending {
 // cancelCall tells the server that the client does not want the answer any more.
 func (c *legacyClient) cancelCall(r *record) {
 	c.w.deed("cancel")
-	r.giveUp("it was cancelled")
+	// One of the same id may be meant by that as well.
+	c.w.each(c.name, func(other *record) {
+		if other.id == r.id {
+			other.cancelled, other.excused = time.Now(), "it was cancelled"
+		}
+	})
 	session := c.current()
 	c.spawn(func() {
 		c.say(session, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, r.id))
@@ -314,9 +331,7 @@ func (c *legacyClient) delete() {
 	}
 	c.w.deed("DELETE")
 	c.forget(session)
-	for _, r := range c.w.openRecords(c.name) {
-		r.mayStop()
-	}
+	c.w.each(c.name, func(r *record) { r.stoppable = true })
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(c.w.ctx, 40*time.Second)
 		defer cancel()
@@ -327,14 +342,6 @@ func (c *legacyClient) delete() {
 		c.w.note("%s: DELETE: %d", c.name, res.StatusCode)
 		res.Body.Close()
 	})
-}
-
-// mayStop notes that the execution of the request may be stopped, though it gets
-// an answer.
-func (r *record) mayStop() {
-	r.w.mu.Lock()
-	defer r.w.mu.Unlock()
-	r.stoppable = true
 }
 
 // listen opens a standalone stream.
@@ -390,14 +397,12 @@ func (c *legacyClient) closeEar(s *choice.Source) {
 
 // settle takes back the calls that would wait for ever for an answer.
 func (c *legacyClient) settle() {
-	c.w.mu.Lock()
 	var waiting []*record
-	for _, r := range c.w.records {
-		if r.client == c.name && r.ended == "" && r.excused == "it is never answered" {
+	c.w.each(c.name, func(r *record) {
+		if r.excused == "it is never answered" {
 			waiting = append(waiting, r)
 		}
-	}
-	c.w.mu.Unlock()
+	})
 	for _, r := range waiting {
 		c.cancelCall(r)
 	}

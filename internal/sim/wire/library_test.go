@@ -167,7 +167,7 @@ func (c *ownCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, err
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case wrongly:
-		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "not today")
+		return nil, &mcp.Error{Code: -1052, Message: "not today", Data: fmt.Appendf(nil, `{"mark":%q}`, c.r.mark)}
 	case later:
 		_ = pause(ctx, 3*time.Second)
 	}
@@ -221,6 +221,7 @@ func (c *ownClient) settle() {
 	c.mu.Unlock()
 	for r, drop := range drops {
 		if r.isExcused() {
+			r.giveUp("it is never answered")
 			drop()
 		}
 	}

@@ -225,7 +225,8 @@ func (c *conn) due(f *fate, write bool) bool {
 	if write {
 		i = 1
 	}
-	if int(c.ops[i].Add(1)) != f.after+1 {
+	// A read may have begun under another fate.
+	if int(c.ops[i].Add(1)) != f.after+1 || c.fate.Load() != f {
 		return false
 	}
 	c.line.w.note("%s connection %d: %s", c.line.name, c.n, f.harm)

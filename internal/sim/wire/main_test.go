@@ -103,16 +103,23 @@ const (
 	shrinkPlays = 3
 )
 
-// shrink looks for a smaller schedule that fails too.
+// shrink looks for a smaller schedule that fails in the same way.
 func shrink(t *testing.T, schedule choice.Schedule, out outcome) (choice.Schedule, outcome) {
 	small := choice.Shrink(schedule, shrinkTries, func(candidate choice.Schedule) bool {
 		got, bad := playAgain(t, candidate, shrinkPlays)
+		bad = bad && way(got.breach[0]) == way(out.breach[0])
 		if bad {
 			out = got
 		}
 		return bad
 	})
 	return small, out
+}
+
+// way is what a breach is about, without whose it is.
+func way(breach string) string {
+	_, what, _ := strings.Cut(breach, "): ")
+	return what[:min(len(what), 30)]
 }
 
 // playAgain plays a schedule until it fails, at most so often.

@@ -108,6 +108,7 @@ func (r *record) nextRound(id string) {
 	defer r.w.mu.Unlock()
 	r.rounds++
 	r.id = id
+	r.conn.Store(nil)
 }
 
 // round makes one attempt. It returns what is required for the next, or nil.

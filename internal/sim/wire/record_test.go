@@ -32,6 +32,7 @@ type record struct {
 	ended    string // the terminal: "result", "error", "refused", "none"
 	outcome  string // what the error says
 	said     string // the terminal in words
+	code     int64  // of the error
 	progress int
 	logs     int
 	parts    int // of the script, told on the way
@@ -184,6 +185,7 @@ func (r *record) takeTerminalLocked(carrier string, m *mcp.Message, n *note) boo
 	}
 	if m.Kind == mcp.KindError {
 		r.ended, r.outcome, r.said = "error", n.Error.Data.Outcome, n.Error.Message
+		r.code = n.Error.Code
 		if n.Error.Data.Mark != "" && n.Error.Data.Mark != r.mark {
 			r.wrongLocked("got the error of another: %s", m.Raw)
 		}

@@ -66,7 +66,8 @@ func (r *record) judgeOutcomeLocked() {
 		r.wrongLocked("was refused and executed: %s", r.said)
 	case r.outcome == string(mcp.NotDispatched) && r.rounds == 0 && j.runs > 0:
 		r.wrongLocked("was executed, and the error says that it was not: %s", r.said)
-	case r.ended == "error" && r.outcome == "" && r.cancelled.IsZero():
+	case r.ended == "error" && r.outcome == "" && r.cancelled.IsZero() && (r.code > 0 || r.code == mcp.CodeInternalError):
+		// What a backend says of its own mistakes is its word, with any other code.
 		r.wrongLocked("its error does not say whether it was executed: %s", r.said)
 	}
 }

@@ -6,7 +6,6 @@ package wire_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -123,17 +122,27 @@ func (w *world) newRecord(r *record) *record {
 	return r
 }
 
-// openRecords returns the requests of a client that have not ended, oldest first.
-func (w *world) openRecords(client string) []*record {
+// each calls f with the requests of a client that have not ended. f holds
+// nothing up, and calls nobody.
+func (w *world) each(client string, f func(*record)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var open []*record
 	for _, r := range w.records {
-		if r.client == client && r.ended == "" && r.excused == "" {
-			open = append(open, r)
+		if r.client == client && r.ended == "" {
+			f(r)
 		}
 	}
-	return slices.Clone(open)
+}
+
+// openRecords returns the requests of a client that have not ended, oldest first.
+func (w *world) openRecords(client string) []*record {
+	var open []*record
+	w.each(client, func(r *record) {
+		if r.excused == "" {
+			open = append(open, r)
+		}
+	})
+	return open
 }
 
 // job is what a backend did for one mark.
