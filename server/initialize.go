@@ -9,10 +9,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -61,6 +64,8 @@ func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error)
 	if res == nil {
 		return nil, errNoResult
 	}
+	caps := res.Raw(mcp.FieldCapabilities)
+	noteTasks(req.Scope, req.Client.Version >= mcp.V20251125 && tasks.OfferOf(caps).Any())
 	return initializeResult(res, req.Client.Version)
 }
 
@@ -89,7 +94,12 @@ func legacyPeer(m *mcp.Message) (*mcp.Peer, *mcp.Error) {
 	if len(info)+len(caps) > maxIdentity {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "clientInfo and capabilities exceed %s", bytesText(maxIdentity))
 	}
-	return &mcp.Peer{Version: negotiate(mcp.Version(requested)), Info: bytes.Clone(info), Capabilities: bytes.Clone(caps)}, nil
+	version := negotiate(mcp.Version(requested))
+	return &mcp.Peer{
+		Version:      version,
+		Info:         bytes.Clone(info),
+		Capabilities: tasks.WithoutOwn(bytes.Clone(revision.ClientCapabilities(version, caps))),
+	}, nil
 }
 
 // negotiate: 2025-11-25, basic/lifecycle, "Version Negotiation". A modern
@@ -133,37 +143,13 @@ func initializeResult(res *mcp.Result, version mcp.Version) ([]byte, error) {
 	})
 }
 
-// legacyCapabilities leaves out what the revision does not have. A client of that
-// revision could make nothing of it, and what is advertised must be honoured
-// (I35), which a later revision's capability never is in an earlier one.
+// legacyCapabilities says what a Handler is capable of as the revision does. Tasks are
+// an extension on the inside, and were a capability in one revision.
 func legacyCapabilities(raw []byte, version mcp.Version) (json.RawMessage, error) {
-	if raw == nil {
-		return json.RawMessage("{}"), nil
+	if len(raw) > 0 && raw[0] != '{' {
+		return nil, errors.New("no object")
 	}
-	caps := map[string]json.RawMessage{}
-	if err := json.Unmarshal(raw, &caps); err != nil {
-		return nil, err
-	}
-	for name := range caps {
-		if since, ok := capabilitySince(name); !ok || version < since {
-			delete(caps, name)
-		}
-	}
-	return encodeJSON(caps)
-}
-
-// capabilitySince returns the first legacy revision that has a capability.
-func capabilitySince(name string) (mcp.Version, bool) {
-	switch name {
-	case "tools", "resources", "prompts", "logging", "experimental":
-		return mcp.V20241105, true
-	case "completions":
-		return mcp.V20250326, true
-	case "tasks":
-		return mcp.V20251125, true
-	default:
-		return "", false
-	}
+	return revision.ServerCapabilities(version, tasks.WithLegacyOffer(raw)), nil
 }
 
 // encodeJSON is json.Marshal without the escapes for HTML, which would change

@@ -6,40 +6,36 @@ package server
 import (
 	"context"
 
+	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // legacy is the dialect of the revisions up to 2025-11-25.
-type legacy struct{}
+type legacy struct {
+	lists *lists // may be nil
+}
 
-// result takes away what only modern results have. A legacy client cannot be
-// told that input is required: whoever serves it must ask.
-func (legacy) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+// result takes away what only modern results have, and says what the client's
+// revision cannot carry in what it can. A legacy client cannot be told that input is
+// required: whoever serves it must ask.
+func (d legacy) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
 	if t := res.Type(); t == mcp.ResultInputRequired {
 		err := mcp.Errorf(mcp.CodeInternalError, "internal error: the result of %s is %q, which %s cannot say", req.Method, t, req.Client.Version)
 		return session.Message{Head: mcp.AppendError(nil, id, err)}
 	}
-	var e mcp.Edit
-	for _, f := range []mcp.Field{mcp.FieldResultType, mcp.FieldTTL, mcp.FieldCacheScope} {
-		if res.Has(f) {
-			e.Delete(f)
-		}
+	if isList(req.Method) {
+		whole := d.lists.translate(req.Client.Version, req.Method, res)
+		return resultMessage(id, &mcp.Edit{}, &whole)
 	}
-	return resultMessage(id, &e, &res.Object)
+	res = revision.Result(req.Client.Version, req.Method, res)
+	return resultMessage(id, unmodern(&res.Object), &res.Object)
 }
 
-// failure gives the codes that only modern clients know the nearest meaning that
-// JSON-RPC has. An unsupported version is what legacy revisions use -32602 for
-// (2025-11-25, basic/lifecycle, "Error Handling").
-func (legacy) failure(id mcp.ID, err *mcp.Error) session.Message {
-	switch err.Code {
-	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability:
-		err = recode(err, mcp.CodeInvalidRequest)
-	case mcp.CodeUnsupportedVersion:
-		err = recode(err, mcp.CodeInvalidParams)
-	}
-	return session.Message{Head: mcp.AppendError(nil, id, err)}
+// failure gives the codes that only modern clients know the meaning that they have in
+// the legacy era.
+func (legacy) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
+	return session.Message{Head: mcp.AppendError(nil, id, revision.Error(mcp.EraLegacy, req, err))}
 }
 
 // ackDialect is the dialect of a request that the edge has done itself, and that
@@ -50,11 +46,11 @@ func (d ackDialect) result(id mcp.ID, req *mcp.Request, _ *mcp.Result) session.M
 	return d.legacy.result(id, req, &mcp.Result{})
 }
 
-func (d ackDialect) failure(id mcp.ID, err *mcp.Error) session.Message {
+func (d ackDialect) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
 	if err.Code == mcp.CodeMethodNotFound {
-		return d.legacy.result(id, &mcp.Request{}, &mcp.Result{})
+		return d.legacy.result(id, req, &mcp.Result{})
 	}
-	return d.legacy.failure(id, err)
+	return d.legacy.failure(id, req, err)
 }
 
 // legacyRequest makes the request of the inside out of a message of a session:
@@ -74,7 +70,7 @@ func legacyRequest(sess *session.Session, m *mcp.Message) *mcp.Request {
 // legacyTask begins the exchange of a request. The error is one of the session's
 // refusals, or the answer to the request itself.
 func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.Message) (context.Context, *task, error) {
-	d := dialect(legacy{})
+	d := dialect(legacy{&s.lists})
 	switch m.Method {
 	case "initialize":
 		return nil, nil, mcp.Errorf(mcp.CodeInvalidRequest, "the session is already initialized")
@@ -92,7 +88,12 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 		sess.SetLevel(level)
 		d = ackDialect{}
 	}
+	via, err := s.taskEdgeOf(sess, m)
+	if err != nil {
+		return nil, nil, err
+	}
 	ctx, t := newTask(ctx, legacyRequest(sess, m), d)
+	t.via = via
 	x, err := sess.Begin(m.ID, t.cancel)
 	if err != nil {
 		t.cancel(err)

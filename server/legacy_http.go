@@ -106,7 +106,7 @@ func (s *Server) legacyInitialize(p *response, r *http.Request, principal string
 	defer s.quota.give(who)
 	sess, answer, wireErr := s.initialize(ctx, m, principal)
 	if wireErr != nil {
-		failed := legacy{}.failure(m.ID, wireErr)
+		failed := legacy{}.failure(m.ID, nil, wireErr)
 		p.json(&failed)
 		return nil
 	}

@@ -49,12 +49,12 @@ func TestNegotiation(t *testing.T) {
 
 // V9, I35: a revision is offered the capabilities that it has.
 func TestCapabilitiesByRevision(t *testing.T) {
-	const all = `{"capabilities":{"tools":{"listChanged":true},"completions":{},"tasks":{},"extensions":{"a/b":{}},"logging":{},"unknown":{}}}`
+	const all = `{"capabilities":{"tools":{"listChanged":true},"completions":{},"tasks":{"list":{},"requests":{"tools":{"call":{}}}},"extensions":{"a/b":{}},"logging":{},"unknown":{}}}`
 	h := mcp.HandlerFunc(func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(all) })
 	tests := []struct{ version, want string }{
-		{"2024-11-05", `{"logging":{},"tools":{"listChanged":true}}`},
-		{"2025-06-18", `{"completions":{},"logging":{},"tools":{"listChanged":true}}`},
-		{"2025-11-25", `{"completions":{},"logging":{},"tasks":{},"tools":{"listChanged":true}}`},
+		{"2024-11-05", `{"tools":{"listChanged":true},"logging":{}}`},
+		{"2025-06-18", `{"tools":{"listChanged":true},"completions":{},"logging":{}}`},
+		{"2025-11-25", `{"tools":{"listChanged":true},"completions":{},"tasks":{"list":{},"requests":{"tools":{"call":{}}}},"logging":{}}`},
 	}
 	bubble(t, h, server.Config{}, func(s *site) {
 		for _, tt := range tests {

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -33,7 +35,7 @@ func versionsJSON() []byte {
 // modern client it is as unknown as any other.
 func isRemoved(method string) bool {
 	switch method {
-	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list":
 		return true
 	default:
 		return false
@@ -59,6 +61,9 @@ func modernRequest(m *mcp.Message, principal string) (*mcp.Request, *mcp.Error) 
 	if isRemoved(m.Method) {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist in %s; it belongs to %s and before",
 			m.Method, version, mcp.LatestLegacy)
+	}
+	if err := checkTasks(m); err != nil {
+		return nil, err
 	}
 	return &mcp.Request{
 		Method: m.Method,
@@ -130,9 +135,15 @@ func modernLevel(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
 // result supplies what a legacy server does not say: the type of the result, and
 // that it must not be cached (2026-07-28, basic, "ResultType";
 // server/utilities/caching).
-func (modern) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+func (d modern) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+	if undeclaredTask(req, res) {
+		return d.failure(id, req, tasks.Missing(req.Method))
+	}
 	// What is there stays: a modern server behind us has said what it means.
 	var e mcp.Edit
+	if res.Type() == mcp.ResultComplete {
+		res = revision.Result(req.Client.Version, req.Method, res)
+	}
 	if !res.Has(mcp.FieldResultType) {
 		e.SetText(mcp.FieldResultType, mcp.ResultComplete)
 	}
@@ -151,6 +162,8 @@ func (modern) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Messa
 		e.Set(mcp.MetaSubscriptionID, id.AppendTo(nil))
 	case "server/discover":
 		e.Set(mcp.FieldSupportedVersions, versionsJSON())
+		caps := tasks.ModernOffer(res.Raw(mcp.FieldCapabilities))
+		e.Set(mcp.FieldCapabilities, revision.ServerCapabilities(req.Client.Version, caps))
 	}
 	return resultMessage(id, &e, &res.Object)
 }
@@ -168,21 +181,9 @@ func isCacheable(method string) bool {
 
 // failure keeps the codes of earlier revisions, and those that are reserved, away
 // from modern clients (2026-07-28, basic, "Error Codes").
-func (modern) failure(id mcp.ID, err *mcp.Error) session.Message {
-	switch {
-	case err.Code == mcp.CodeResourceNotFound:
-		err = recode(err, mcp.CodeInvalidParams)
-	case err.Code == mcp.CodeURLElicitationRequired:
-		err = recode(err, mcp.CodeUnsupported)
-	case err.Code <= -32023 && err.Code >= -32099:
-		err = recode(err, mcp.CodeInternalError)
-	}
+func (modern) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
+	err = revision.Error(mcp.EraModern, req, err)
 	return session.Message{Head: mcp.AppendError(nil, id, err), Status: modernStatus(err.Code)}
-}
-
-// recode returns the error with another code.
-func recode(err *mcp.Error, code int64) *mcp.Error {
-	return &mcp.Error{Code: code, Message: err.Message, Data: err.Data}
 }
 
 // modernStatus is the HTTP status of an error that comes before the first byte.

@@ -23,7 +23,7 @@ type dialect interface {
 	// result cannot be said in this era.
 	result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message
 	// failure returns the terminal of a request that failed.
-	failure(id mcp.ID, err *mcp.Error) session.Message
+	failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message
 }
 
 // task is a request on its way through the Handler.
@@ -32,6 +32,7 @@ type task struct {
 	req     *mcp.Request
 	caller  mcp.Caller
 	dialect dialect
+	via     mcp.Handler     // who serves it, nil for the server's own
 	group   *sync.WaitGroup // who waits for the task besides Shutdown, or nil
 	counted bool            // it has a place in the server's quota
 	late    alarm           // progress that is kept back has its time
@@ -92,7 +93,7 @@ func (s *Server) run(ctx context.Context, t *task) {
 		s.giveBack(t) // before the client can know that there is room again
 		t.x.Finish(terminal)
 	}()
-	res, err = s.serve(ctx, t.req, t.caller)
+	res, err = s.serveVia(ctx, t)
 }
 
 // giveBack gives a task's place in the quota to the next one.
@@ -112,9 +113,9 @@ func (s *Server) terminal(ctx context.Context, t *task, res *mcp.Result, err err
 		// "Graceful Closure").
 		return t.dialect.result(id, t.req, &mcp.Result{})
 	case err != nil:
-		return t.dialect.failure(id, s.wireError(ctx, t.req, err))
+		return t.dialect.failure(id, t.req, s.wireError(ctx, t.req, err))
 	case res == nil:
-		return t.dialect.failure(id, s.wireError(ctx, t.req, errNoResult))
+		return t.dialect.failure(id, t.req, s.wireError(ctx, t.req, errNoResult))
 	default:
 		return t.dialect.result(id, t.req, res)
 	}
@@ -145,15 +146,27 @@ func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mc
 	return mcp.Errorf(mcp.CodeInternalError, "internal error (ref %s in the log)", ref)
 }
 
-// serve calls the Handler. A panic in it is an error of this request and of
+// serve calls the Handler.
+func (s *Server) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return s.serveBy(ctx, s.handler, req, caller)
+}
+
+func (s *Server) serveVia(ctx context.Context, t *task) (*mcp.Result, error) {
+	if t.via != nil {
+		return s.serveBy(ctx, t.via, t.req, t.caller)
+	}
+	return s.serve(ctx, t.req, t.caller)
+}
+
+// serveBy calls a Handler. A panic in it is an error of this request and of
 // nothing else.
-func (s *Server) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
+func (s *Server) serveBy(ctx context.Context, h mcp.Handler, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			res, err = nil, s.panicked(ctx, req, p)
 		}
 	}()
-	return s.handler.Serve(ctx, req, caller)
+	return h.Serve(ctx, req, caller)
 }
 
 // panicked logs what happened and says as much of it as a client may know: a

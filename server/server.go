@@ -27,6 +27,7 @@ type Server struct {
 	sessions *session.Table
 	flights  flights
 	quota    quota // of what has no session
+	lists    lists // as legacy clients get them
 	sweeper  alarm
 
 	quiet atomic.Bool // takes no new sessions

@@ -35,7 +35,7 @@ func (c *stdio) initialize(ctx context.Context, m *mcp.Message) {
 			err = sessionEnded() // whatever the Handler makes of the end of its context
 		}
 		if err != nil {
-			answer = legacy{}.failure(m.ID, err)
+			answer = legacy{}.failure(m.ID, nil, err)
 		}
 		c.opened <- opening{sess, answer} // has room: there is one initialize at a time
 	})
