@@ -195,8 +195,8 @@ func (s *legacySession) answer(ctx context.Context, id mcp.ID, res *mcp.Result, 
 }
 
 // maxDeliver is how often an answer is sent to a server that does not take it:
-// over some five seconds, in which one that restarts is back, and has forgotten
-// who it asked.
+// over some five seconds where that is found out at once, in which a server that
+// restarts is back, and has forgotten who it asked.
 const maxDeliver = 6
 
 // deliver sends a message that the server waits for, until it has arrived. A
@@ -211,16 +211,11 @@ func (s *legacySession) deliver(ctx context.Context, msg []byte) {
 }
 
 // mayArriveYet reports whether a message that failed in this way may be taken when
-// it is sent again: the connection broke, or the server has said that it is busy. A
-// server that just does not take it had its time.
+// it is sent again: the connection broke, or brought no answer in time, or the server
+// has said that it is busy.
 func mayArriveYet(err error) bool {
 	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
-	switch {
-	case !ok || isRefusal(f) && !isRejected(err, busy):
-		return false
-	default:
-		return f.Code == mcp.CodeBackendUnavailable || f.Code == mcp.CodeBackendFailed
-	}
+	return ok && f.Code != mcp.CodeShuttingDown && (!isRefusal(f) || isRejected(err, busy))
 }
 
 // refuse answers an ask with an error, without waiting.

@@ -215,6 +215,7 @@ func TestAnswerThatIsLostIsSentAgain(t *testing.T) {
 		tries int
 	}{
 		"broken":  {func(x *zoo.Exchange) { x.Abort() }, 2},
+		"silent":  {func(x *zoo.Exchange) { x.Hold() }, 2},
 		"busy":    {func(x *zoo.Exchange) { x.Status(http.StatusServiceUnavailable, "", "") }, 2},
 		"refused": {func(x *zoo.Exchange) { x.Status(http.StatusBadRequest, "", "") }, 1},
 	}
