@@ -42,7 +42,9 @@ func (s *Server) legacyBatch(p *response, r *http.Request, principal string, bod
 		return nil
 	}
 	p.beginStream()
-	b.out.carry(p, s.cfg.KeepAlive, r.Context().Done())
+	s.kept.note(sess)
+	defer s.retain(sess)
+	b.out.write(p, s.cfg.KeepAlive, r.Context().Done())
 	return nil
 }
 
@@ -96,6 +98,7 @@ func (b *batch) request(ctx context.Context, m *mcp.Message) {
 		return
 	}
 	b.out.add(t.x.Stream())
+	t.ended = func() { b.server.settle(taskCtx, b.sess, t) }
 	if !b.server.start(taskCtx, t) {
 		t.x.Finish(session.Message{Head: mcp.AppendError(nil, m.ID, shuttingDown())})
 	}

@@ -12,10 +12,20 @@ import (
 // bundle carries several streams on one response: those of a batch. It belongs to
 // the goroutine of that response, as each of its carriers does; they share one
 // channel, so that it waits for all of them at once.
+//
+// A client knows one last event id of a response, and has to come back for the
+// rest of all its streams. So the id of each event says where the response stands
+// on all of them that have not ended.
 type bundle struct {
-	wake     chan struct{}
-	carriers []*session.Carrier
-	ready    []session.Message // what was said without a stream
+	wake  chan struct{}
+	seats []*seat
+	ready []session.Message // what was said without a stream
+}
+
+// seat is one stream of a bundle.
+type seat struct {
+	carrier *session.Carrier
+	at      session.EventID // zero where it cannot be resumed
 }
 
 func newBundle() *bundle { return &bundle{wake: make(chan struct{}, 1)} }
@@ -23,15 +33,34 @@ func newBundle() *bundle { return &bundle{wake: make(chan struct{}, 1)} }
 // say adds a message that is there already, and has no stream.
 func (b *bundle) say(m session.Message) { b.ready = append(b.ready, m) }
 
-// add takes the right to carry a stream. From then on the response must be
-// written, or detach called: nobody else can take what is on it.
-func (b *bundle) add(s *session.Stream) { b.carriers = append(b.carriers, s.Attach(b.wake)) }
+// add takes the right to carry a stream, which can be resumed from then on. The
+// response must be written, or detach called: nobody else can take what is on it.
+func (b *bundle) add(s *session.Stream) {
+	c := s.Attach(b.wake)
+	c.Keep()
+	b.carry(c)
+}
 
-func (b *bundle) empty() bool { return len(b.ready) == 0 && len(b.carriers) == 0 }
+// carry adds a stream that is carried already, by the bundle's channel.
+func (b *bundle) carry(c *session.Carrier) {
+	b.seats = append(b.seats, &seat{carrier: c, at: c.Prime()})
+}
 
-// carry writes what is there and what comes, until all streams have ended or the
+func (b *bundle) empty() bool { return len(b.ready) == 0 && len(b.seats) == 0 }
+
+// isSpent reports whether there is nothing to write and never will be.
+func (b *bundle) isSpent() bool {
+	for _, t := range b.seats {
+		if !t.carrier.IsSpent() {
+			return false
+		}
+	}
+	return len(b.ready) == 0
+}
+
+// write writes what is there and what comes, until all streams have ended or the
 // client is gone.
-func (b *bundle) carry(p *response, keepAlive time.Duration, gone <-chan struct{}) {
+func (b *bundle) write(p *response, keepAlive time.Duration, gone <-chan struct{}) {
 	defer b.detach()
 	for i := range b.ready {
 		p.event(&b.ready[i])
@@ -39,7 +68,7 @@ func (b *bundle) carry(p *response, keepAlive time.Duration, gone <-chan struct{
 	p.comment()
 	quiet := time.NewTimer(keepAlive)
 	defer quiet.Stop()
-	for b.round(p); len(b.carriers) > 0 && p.err == nil; b.round(p) {
+	for b.round(p); len(b.seats) > 0 && p.err == nil; b.round(p) {
 		select {
 		case <-b.wake:
 			quiet.Reset(keepAlive)
@@ -56,22 +85,50 @@ func (b *bundle) carry(p *response, keepAlive time.Duration, gone <-chan struct{
 
 // round writes all that the streams have, and lets go of those that have ended.
 func (b *bundle) round(p *response) {
-	open := b.carriers[:0]
+	var open []*seat
 	var taken []session.Message
-	for _, c := range b.carriers {
+	for _, t := range b.seats {
 		var state session.State
-		taken, state = drain(c, taken[:0])
+		taken, state = drain(t.carrier, taken[:0])
 		for i := range taken {
-			p.event(&taken[i])
+			p.eventAs(b.place(t, &taken[i]), &taken[i])
+		}
+		if p.err != nil {
+			break // what is left is for whoever comes back
 		}
 		if state == session.Open {
-			open = append(open, c)
+			open = append(open, t)
 			continue
 		}
-		c.Detach()
+		t.carrier.Detach()
 	}
-	b.carriers = open
+	if p.err == nil {
+		b.seats = open
+	}
 	p.flush()
+}
+
+// place is where the response stands once the message is written: on its own
+// stream, and on the others that go on. A stream that has ended is named only where
+// there is no other.
+func (b *bundle) place(own *seat, m *session.Message) string {
+	if m.Event().IsZero() {
+		return ""
+	}
+	own.at = m.Event()
+	var ids []session.EventID
+	for _, t := range b.seats {
+		if (t != own || !m.IsTerminal()) && !t.at.IsZero() {
+			ids = append(ids, t.at)
+		}
+	}
+	if m.IsTerminal() {
+		defer func() { own.at = session.EventID{} }()
+	}
+	if len(ids) == 0 {
+		ids = append(ids, own.at)
+	}
+	return spell(ids)
 }
 
 // drain takes all that waits on one stream. A carrier is woken once for any
@@ -88,10 +145,11 @@ func drain(c *session.Carrier, taken []session.Message) ([]session.Message, sess
 	}
 }
 
-// detach gives back what is still carried, because the client has gone: a
-// stream without a carrier tells its Handler that nobody listens.
+// detach gives back what is still carried, because the client has gone. What it
+// has an event of waits for it to come back; a stream of which it knows nothing
+// tells its Handler that nobody listens.
 func (b *bundle) detach() {
-	for _, c := range b.carriers {
-		c.Detach()
+	for _, t := range b.seats {
+		t.carrier.Detach()
 	}
 }

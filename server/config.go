@@ -52,6 +52,11 @@ type Config struct {
 	// DefaultWriteTimeout, negative is no limit.
 	WriteTimeout time.Duration
 
+	// StreamLife is how long one response carries a stream that its client can
+	// come back to; then the client is told to come back for the rest. It applies
+	// to clients of 2025-11-25. Zero or negative is no end.
+	StreamLife time.Duration
+
 	// Spread is the time over which Shutdown ends listens and standalone
 	// streams, one after another, so that their clients do not all come back at
 	// once. Zero or negative is at once.
@@ -93,9 +98,13 @@ type Limits struct {
 	SessionsPerPrincipal int           // of one named principal: 100
 	InFlightPerSession   int           // requests: 64
 	InFlightPerPrincipal int           // requests without a session on HTTP, and listens besides: 1,024
+	Subscriptions        int           // resources that a session is subscribed to: 1,000
 	StreamsPerSession    int           // GETs that are being answered: 16
 	SessionIdle          time.Duration // life without activity: 30 min
 	SessionUninitialized time.Duration // life without a first message: 30 s
+	EventLog             int64         // bytes that a session keeps for a client that comes back: 1 MiB
+	EventLogs            int64         // bytes that all sessions keep so: 256 MiB
+	EventRetention       time.Duration // for which that is kept once its request has ended: 5 min
 }
 
 const (
@@ -106,6 +115,12 @@ const (
 	// defaultInFlight is generous, because everybody is one principal where
 	// nobody is authenticated.
 	defaultInFlight = 1024
+
+	// defaultLogs is a quarter of what a small machine has.
+	defaultLogs = 256 << 20
+
+	// defaultSubscriptions is more than any window shows.
+	defaultSubscriptions = 1000
 
 	// maxIdentity bounds what a session keeps of its client's own description.
 	maxIdentity = 64 << 10
@@ -138,9 +153,13 @@ func (c Config) effective() Config {
 	l.SessionsPerPrincipal = limit(l.SessionsPerPrincipal, t.PerPrincipal, noCount)
 	l.InFlightPerSession = limit(l.InFlightPerSession, session.DefaultLimits().Exchanges, noCount)
 	l.InFlightPerPrincipal = limit(l.InFlightPerPrincipal, defaultInFlight, noCount)
+	l.Subscriptions = limit(l.Subscriptions, defaultSubscriptions, noCount)
 	l.StreamsPerSession = limit(l.StreamsPerSession, session.DefaultLimits().Streams, noCount)
 	l.SessionIdle = limit(l.SessionIdle, t.Idle, never)
 	l.SessionUninitialized = limit(l.SessionUninitialized, t.Fresh, never)
+	l.EventLog = limit(l.EventLog, int64(session.DefaultLimits().LogBytes), noCount)
+	l.EventLogs = limit(l.EventLogs, defaultLogs, math.MaxInt64)
+	l.EventRetention = limit(l.EventRetention, session.DefaultLimits().LogKeep, never)
 	return c
 }
 
@@ -160,6 +179,8 @@ func (l *Limits) session() session.Limits {
 	sl := session.DefaultLimits()
 	sl.Exchanges = l.InFlightPerSession
 	sl.Streams = l.StreamsPerSession
+	sl.LogBytes = int(l.EventLog)
+	sl.LogKeep = l.EventRetention
 	return sl
 }
 

@@ -19,7 +19,7 @@ func TestNoLimits(t *testing.T) {
 		KeepAlive: -1, Grace: -1, WriteTimeout: -1, Spread: -1,
 		Limits: server.Limits{
 			RequestBody: -1, RequestHeaders: -1, Depth: -1, Members: -1, Batch: -1, Sessions: -1, SessionsPerPrincipal: -1,
-			InFlightPerSession: -1, InFlightPerPrincipal: -1, StreamsPerSession: -1, SessionIdle: -1, SessionUninitialized: -1,
+			InFlightPerSession: -1, InFlightPerPrincipal: -1, StreamsPerSession: -1, Subscriptions: -1, SessionIdle: -1, SessionUninitialized: -1,
 		},
 	}
 	gated(t, cfg, func(s *site, g *gate) {

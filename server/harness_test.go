@@ -75,7 +75,7 @@ type reply struct {
 	body   string
 }
 
-// events returns the data of the events of an event stream.
+// events returns the data of the messages of an event stream.
 func (r reply) events(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -88,7 +88,9 @@ func (r reply) events(t *testing.T) []string {
 		if err != nil {
 			t.Fatalf("reading events of %q: %v", r.body, err)
 		}
-		all = append(all, string(e.Data))
+		if len(e.Data) > 0 { // else it only says where the stream is
+			all = append(all, string(e.Data))
+		}
 	}
 }
 
@@ -178,27 +180,45 @@ type stream struct {
 	t   *testing.T
 	res *http.Response
 	er  *frame.EventReader
+
+	last  string        // id
+	retry time.Duration // that was said last
 }
 
-// next returns the data of the next event.
+// read returns the next event that has a message, or the error behind the last.
+func (st *stream) read() (string, error) {
+	for {
+		e, err := st.er.Next()
+		if err != nil {
+			return "", err
+		}
+		if e.HasID {
+			st.last = e.ID
+		}
+		if e.Retry >= 0 {
+			st.retry = e.Retry
+		}
+		if len(e.Data) > 0 {
+			return string(e.Data), nil
+		}
+	}
+}
+
+// next returns the data of the next message.
 func (st *stream) next() string {
 	st.t.Helper()
-	e, err := st.er.Next()
+	data, err := st.read()
 	if err != nil {
 		st.t.Fatalf("next event: %v", err)
 	}
-	return string(e.Data)
+	return data
 }
 
 // end checks that nothing follows but perhaps the time to come back.
 func (st *stream) end() {
 	st.t.Helper()
-	e, err := st.er.Next()
-	if err == nil && e.Retry >= 0 && e.Data == nil {
-		e, err = st.er.Next()
-	}
-	if !errors.Is(err, io.EOF) {
-		st.t.Errorf("after the last event: %q, %v; want the end", e.Data, err)
+	if data, err := st.read(); !errors.Is(err, io.EOF) {
+		st.t.Errorf("after the last event: %q, %v; want the end", data, err)
 	}
 	st.res.Body.Close()
 }

@@ -197,12 +197,27 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 	if err != nil {
 		return s.refuseBegin(m.ID, err)
 	}
+	t.ended = func() { s.settle(ctx, sess, t) }
+	s.letPoll(sess, t)
 	if !s.start(ctx, t) {
 		t.x.Cancel(errDraining)
 		return refuseDraining(m.ID)
 	}
-	s.answer(p, r, t.x, func() {})
+	s.legacyAnswer(p, r, sess, t.x)
 	return nil
+}
+
+// legacyAnswer is answer for a client that may come back: what is written as a
+// stream is kept for it, and one JSON object is not.
+func (s *Server) legacyAnswer(p *response, r *http.Request, sess *session.Session, x *session.Exchange) {
+	streamed := false
+	s.respond(p, r, x, func() {}, func(c *session.Carrier) session.State {
+		streamed = true
+		return s.carry(p, sess, c, r.Context().Done())
+	})
+	if streamed {
+		s.retain(sess)
+	}
 }
 
 // legacyStatus is the HTTP status of an error that the edge itself answers a

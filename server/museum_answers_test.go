@@ -336,8 +336,11 @@ func TestM051EventsAreConservative(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, 1)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		got := s.post(withToken("1", "burst", "7"), s.session())
-		equal(t, "body", got.body, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":7,\"progress\":0}}\n\n"+
-			"event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n")
+		first, _, _ := strings.Cut(got.body, "\n")
+		id := strings.TrimSuffix(strings.TrimPrefix(first, "id: "), "0")
+		equal(t, "body", strings.ReplaceAll(got.body, id, "x-"), "id: x-0\ndata:\n\n"+
+			"event: message\nid: x-1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":7,\"progress\":0}}\n\n"+
+			"event: message\nid: x-2\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n")
 	})
 }
 

@@ -35,6 +35,7 @@ type response struct {
 	buf     []byte
 	err     error
 	cut     bool // the answer is not complete and never will be
+	primed  bool // the client has had something of the stream
 }
 
 func (s *Server) newResponse(w http.ResponseWriter) *response {
@@ -94,19 +95,45 @@ func (p *response) comment() {
 	p.flush()
 }
 
-// event writes the message as one event, without flushing.
+// prime writes the event that a client can come back with before it has seen any
+// message.
+func (p *response) prime(id session.EventID) {
+	if id.IsZero() {
+		return
+	}
+	p.buf = frame.AppendPriming(p.buf[:0], id.String())
+	p.write(p.buf)
+	p.flush()
+	p.primed = true
+}
+
+// event writes the message as one event, without flushing, with its id where it
+// has one.
 func (p *response) event(m *session.Message) {
+	id := ""
+	if e := m.Event(); !e.IsZero() {
+		id = e.String()
+	}
+	p.eventAs(id, m)
+}
+
+// eventAs is event with another id.
+func (p *response) eventAs(id string, m *session.Message) {
 	if m.Len() <= joinUpTo || bytes.ContainsAny(m.Body, "\r\n") {
 		whole := m.Head
 		if len(m.Body) > 0 {
 			whole = append(append(append(make([]byte, 0, m.Len()), m.Head...), m.Body...), m.Tail...)
 		}
-		p.buf = frame.AppendEvent(p.buf[:0], "", whole)
+		p.buf = frame.AppendEvent(p.buf[:0], id, whole)
 		p.write(p.buf)
 		return
 	}
 	// A large body is written as it is: it has no line breaks.
-	p.write([]byte("event: message\ndata: "))
+	p.buf = append(p.buf[:0], "event: message\n"...)
+	if id != "" {
+		p.buf = append(append(append(p.buf, "id: "...), id...), '\n')
+	}
+	p.write(append(p.buf, "data: "...))
 	p.write(m.Head)
 	p.write(m.Body)
 	p.write(m.Tail)
@@ -152,34 +179,37 @@ func (p *response) end() {
 	_ = p.rc.SetWriteDeadline(time.Time{})
 }
 
-// stream writes what the carrier gets until the stream has ended, the carrier
-// was revoked, gone is closed, or the client does not take it. It reports
-// whether all was written that there ever will be. What it took and could not
+// stream writes what the carrier gets until the stream has ended, the carrier was
+// revoked or is to pause, the client is gone, or it does not take it. It returns
+// why: Ended where all was written that there ever will be, Paused where the
+// client is to come back, and Open where it is gone. What it took and could not
 // write goes back to the stream.
-func (p *response) stream(c *session.Carrier, keepAlive time.Duration, gone <-chan struct{}) bool {
-	quiet := time.NewTimer(keepAlive)
+func (p *response) stream(c *session.Carrier, r ride) session.State {
+	quiet := time.NewTimer(r.keepAlive)
 	defer quiet.Stop()
+	life, stop := lifeTimer(r.life)
+	defer stop()
 	batch, state := c.Take(nil)
-	if len(batch) == 0 && state == session.Open {
+	if len(batch) == 0 && state == session.Open && !p.primed {
 		p.comment() // takes the header with it
 	}
 	for ; ; batch, state = c.Take(batch[:0]) {
-		for i := range batch {
-			p.event(&batch[i])
-		}
 		if len(batch) > 0 {
-			p.flush()
-			quiet.Reset(keepAlive)
+			p.events(batch)
+			quiet.Reset(r.keepAlive)
 		}
 		// The system takes the first write for a client that has just left.
-		if p.err != nil || state == session.Open && isClosed(gone) {
+		if p.err != nil || state == session.Open && isClosed(r.gone) {
 			c.Return(batch)
-			return false
+			return session.Open
 		}
 		clear(batch) // what was written need not be kept
+		if len(batch) > 0 && r.wrote != nil {
+			r.wrote()
+		}
 		switch {
 		case state != session.Open:
-			return state == session.Ended
+			return state
 		case len(batch) > 0:
 			continue
 		}
@@ -187,11 +217,30 @@ func (p *response) stream(c *session.Carrier, keepAlive time.Duration, gone <-ch
 		case <-c.Wake():
 		case <-quiet.C:
 			p.comment()
-			quiet.Reset(keepAlive)
-		case <-gone:
-			return false
+			quiet.Reset(r.keepAlive)
+		case <-life:
+			return session.Paused
+		case <-r.gone:
+			return session.Open
 		}
 	}
+}
+
+// events writes messages and sends them.
+func (p *response) events(batch []session.Message) {
+	for i := range batch {
+		p.event(&batch[i])
+	}
+	p.flush()
+}
+
+// lifeTimer returns a channel that receives once in d, and never where d is zero.
+func lifeTimer(d time.Duration) (<-chan time.Time, func()) {
+	if d <= 0 {
+		return nil, func() {}
+	}
+	t := time.NewTimer(d)
+	return t.C, func() { t.Stop() }
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -36,6 +36,7 @@ type task struct {
 	group   *sync.WaitGroup // who waits for the task besides Shutdown, or nil
 	counted bool            // it has a place in the server's quota
 	late    alarm           // progress that is kept back has its time
+	ended   func()          // called when the request has its terminal, unless nil
 }
 
 // newTask makes the task of a request and the context that it runs in: the
@@ -92,6 +93,9 @@ func (s *Server) run(ctx context.Context, t *task) {
 		terminal := s.terminal(ctx, t, res, err)
 		s.giveBack(t) // before the client can know that there is room again
 		t.x.Finish(terminal)
+		if t.ended != nil {
+			t.ended()
+		}
 	}()
 	res, err = s.serveVia(ctx, t)
 }

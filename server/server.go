@@ -29,6 +29,7 @@ type Server struct {
 	quota    quota // of what has no session
 	lists    lists // as legacy clients get them
 	sweeper  alarm
+	kept     retention
 
 	quiet atomic.Bool // takes no new sessions
 
@@ -45,7 +46,7 @@ func New(h mcp.Handler, cfg Config) *Server {
 		sessions: session.NewTable(cfg.Limits.table()),
 		quota:    quota{most: cfg.Limits.InFlightPerPrincipal},
 	}
-	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts}
+	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts, Logs: session.NewLogPool(cfg.Limits.EventLogs)}
 	return s
 }
 
@@ -61,6 +62,9 @@ type Stats struct {
 	Undelivered uint64 // terminals for clients that were gone
 	Strays      uint64 // answers to nothing that was asked
 	IdleCancels uint64 // cancels of nothing that is in flight
+	Kept        int64  // bytes of what clients may come back for
+	Replayed    uint64 // messages that a client has come back for
+	Purged      uint64 // messages that were given up before their time, for want of room
 }
 
 // Stats returns the counters. They are not read at one instant.
@@ -77,6 +81,9 @@ func (s *Server) Stats() Stats {
 		Undelivered: s.counts.Undelivered.Load(),
 		Strays:      s.counts.Strays.Load(),
 		IdleCancels: s.idleCancels.Load(),
+		Kept:        s.rules.Logs.Used(),
+		Replayed:    s.counts.Replayed.Load(),
+		Purged:      s.counts.Purged.Load(),
 	}
 }
 
@@ -86,6 +93,7 @@ var (
 	errDisconnected = errors.New("the client closed the connection")
 	errDraining     = errors.New("the server is shutting down")
 	errPipeClosed   = errors.New("the client closed the pipe")
+	errUnsubscribed = errors.New("the client unsubscribed")
 )
 
 // Quiesce has the server take no new sessions: initialize is refused with 503.
@@ -132,6 +140,7 @@ func (s *Server) cut(ctx context.Context) {
 	s.flights.tearDown(ctx, 0, errDraining, pipe)
 	_ = s.flights.wait(ctx, pipe, inner)
 	s.sweeper.stop()
+	s.kept.stop()
 }
 
 // cut ends the flight with a terminal of ours, if it has none yet.

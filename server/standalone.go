@@ -19,7 +19,8 @@ import (
 // legacyGet carries the standalone stream of a session. A second GET takes over
 // from the first; one that is stuck counts until its write has failed. While it is
 // open, the changes that the client's view undergoes come from an inner
-// subscriptions/listen.
+// subscriptions/listen. Who names an event gets what followed on that event's
+// stream, whichever that is.
 func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refusal {
 	if no := s.checkAcceptStream(r); no != nil {
 		return no
@@ -28,12 +29,26 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 	if no != nil {
 		return no
 	}
-	if last := r.Header.Values(lastEventHeader); len(last) > 0 {
-		// There are no ids on our events yet, so that none is one of them. A
-		// stream that begins anew would hide that something is missing.
-		all := strings.Join(last, ", ")
-		return refuse(http.StatusBadRequest, "unknown event id %s; open a stream without Last-Event-ID", escape(all)).noted(UnknownEventID, all).in(sess)
+	last := r.Header.Values(lastEventHeader)
+	if len(last) == 0 {
+		return s.legacyStandalone(p, r, sess, "", sess.Standalone().TryAttach)
 	}
+	sent := strings.Join(last, ", ")
+	ids, ok := s.parseEvents(sent)
+	if !ok {
+		return s.refuseResume(sess, sent, session.ErrUnknownEvent)
+	}
+	if len(ids) > 1 || !sess.IsStandalone(ids[0]) {
+		return s.legacyResume(p, r, sess, sent, ids)
+	}
+	return s.legacyStandalone(p, r, sess, sent, func(wake chan struct{}) (*session.Carrier, error) {
+		return sess.Resume(ids[0], wake, time.Now())
+	})
+}
+
+// legacyStandalone carries the standalone stream. sent is the event after which it
+// is resumed, "" where it is not.
+func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Session, sent string, attach func(chan struct{}) (*session.Carrier, error)) *refusal {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	fl := &flight{kind: standing, cancel: cancel}
@@ -41,16 +56,16 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 		return refuseDraining(mcp.ID{})
 	}
 	defer s.flights.leave(fl)
-	c, err := sess.Standalone().TryAttach(make(chan struct{}, 1))
+	c, err := attach(make(chan struct{}, 1))
 	if err != nil {
-		return refuseTooMany(mcp.ID{}, s.cfg.Limits.StreamsPerSession, "streams per session", "streamsPerSession").in(sess)
+		return s.refuseResume(sess, sent, err)
 	}
 	defer c.Detach()
 	if !s.listenFor(ctx, sess, nil) {
 		return refuseDraining(mcp.ID{})
 	}
 	p.beginStream()
-	p.stream(c, s.cfg.KeepAlive, ctx.Done())
+	s.carry(p, sess, c, ctx.Done())
 	if fl.tornDown.Load() {
 		// (2025-11-25, basic/transports, "Sending Messages to the Server")
 		p.write(frame.AppendRetry(nil, comeBackAfter+jitter(comeBackAfter)))

@@ -102,6 +102,13 @@ func isModern(m *mcp.Message, h http.Header) bool {
 // decides its form. It returns when the exchange is over, or when the client is
 // gone: what that means is said by gone.
 func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone func()) {
+	s.respond(p, r, x, gone, func(c *session.Carrier) session.State {
+		return p.stream(c, ride{keepAlive: s.cfg.KeepAlive, gone: r.Context().Done()})
+	})
+}
+
+// respond is answer where a stream is carried in some way.
+func (s *Server) respond(p *response, r *http.Request, x *session.Exchange, gone func(), carry func(*session.Carrier) session.State) {
 	// Attached before the form is known: what is appended wakes this goroutine, and
 	// what is in the queue is what decides.
 	c := x.Stream().Attach(make(chan struct{}, 1))
@@ -120,7 +127,7 @@ func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone 
 		}
 	case session.SSE:
 		p.beginStream()
-		p.cut = !p.stream(c, s.cfg.KeepAlive, r.Context().Done())
+		p.cut = !isInOrder(carry(c))
 	}
 	if p.cut {
 		gone()

@@ -84,8 +84,14 @@ func (s *Stream) IsLost() bool {
 	return s.lost
 }
 
-// isAwayLocked reports whether nobody carries the stream and somebody may come
-// back to it.
+// IsAway reports whether nobody carries the stream and somebody may come back to
+// it.
+func (s *Stream) IsAway() bool {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	return s.isAwayLocked()
+}
+
 func (s *Stream) isAwayLocked() bool { return s.log != nil && s.carrier == nil && !s.standing }
 
 // IsStandalone reports whether the id is one of the standalone stream.
