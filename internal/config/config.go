@@ -49,6 +49,10 @@ type Config struct {
 	// Conflict says who gets a name that several backends offer.
 	Conflict Conflict `json:"conflict"`
 
+	// StreamLife is how long one response carries a stream whose client comes
+	// back for the rest.
+	StreamLife time.Duration `json:"streamLife"`
+
 	// Limits, State, Drain, Log and Audit have keys of their own.
 	Limits Limits `json:"limits"`
 	State  State  `json:"state"`
@@ -113,6 +117,11 @@ type Limits struct {
 	Schema         int64 `json:"schema"`
 	LogLine        int64 `json:"logLine"`
 
+	// What is kept of streams for clients that come back: of one session, and of
+	// all.
+	EventLog  int64 `json:"eventLog"`
+	EventLogs int64 `json:"eventLogTotal"`
+
 	// What one message may hold, and what one backend may offer. ToolsPerBackend
 	// bounds each kind of item by itself.
 	Depth           int `json:"depth"`
@@ -139,6 +148,7 @@ type Limits struct {
 	// asked something, and CallMax does not.
 	SessionIdle          time.Duration `json:"sessionIdle"`
 	SessionUninitialized time.Duration `json:"sessionUninitialized"`
+	EventRetention       time.Duration `json:"eventRetention"`
 	CallIdle             time.Duration `json:"callIdle"`
 	CallMax              time.Duration `json:"callMax"`
 	InputWait            time.Duration `json:"inputWait"`

@@ -34,6 +34,8 @@ func configKeys() []key[Config] {
 			"What clients are told about the use of the tools, instead of the joined instructions of the backends."),
 		field("conflict", oneOf(ConflictHide, ConflictFirst), func(c *Config) *Conflict { return &c.Conflict }, "hide",
 			"Who gets a name that several backends offer: nobody (hide), or the first backend of the file (first)."),
+		field("streamLife", duration(), func(c *Config) *time.Duration { return &c.StreamLife }, "",
+			"How long one response carries a stream before the client is told to come back for the rest, where something on the way breaks long responses. It applies to clients of 2025-11-25, which know of that. Without it a response lasts as long as its stream."),
 
 		field("limits", object(limitKeys(), nil), func(c *Config) *Limits { return &c.Limits }, "",
 			"What clients and backends can make the gateway spend."),

@@ -31,6 +31,12 @@ func sizeKeys() []key[Limits] {
 		// What is longer is not a line but data that a program prints.
 		field("logLine", size(), func(l *Limits) *int64 { return &l.LogLine }, "8KiB",
 			"One line that a backend writes to its standard error. Of the rest of a longer one the log has the length."),
+		// The answers of a client that has lost its connection, while it comes back.
+		field("eventLog", size(), func(l *Limits) *int64 { return &l.EventLog }, "1MiB",
+			"What is kept of a session's streams for a client that loses its connection and comes back. The latest result is kept besides, whatever its size."),
+		// A quarter of a small machine; most sessions keep nothing, or very little.
+		field("eventLogTotal", size(), func(l *Limits) *int64 { return &l.EventLogs }, "256MiB",
+			"What is kept so of all sessions. Where it is more, each of them may keep an equal part."),
 	}
 }
 
@@ -100,6 +106,9 @@ func timeKeys() []key[Limits] {
 		// A handshake is two requests of one program.
 		field("sessionUninitialized", duration(), func(l *Limits) *time.Duration { return &l.SessionUninitialized }, "30s",
 			"How long a session lives whose client does not complete the handshake."),
+		// A lift, a tunnel, or a laptop that is carried to another room.
+		field("eventRetention", duration(), func(l *Limits) *time.Duration { return &l.EventRetention }, "5m",
+			"How long the stream of a request is kept, once that has ended, for a client that lost its connection."),
 		// Where the official clients give up by default: an answer after that reaches nobody.
 		field("callIdle", duration(), func(l *Limits) *time.Duration { return &l.CallIdle }, "60s",
 			"How long a call may go without a sign of life from the backend. It stands still while a client is asked something."),
