@@ -64,7 +64,9 @@ func TestResultsByRevision(t *testing.T) {
 func TestListsByRevision(t *testing.T) {
 	const icons, array = `,"icons":[{"src":"x:y"}]`, `,"outputSchema":{"type":"array"}`
 	const wrapped = `,"outputSchema":{"type":"object","properties":{"result":{"type":"array"}},"required":["result"]}`
-	list := func(members string) string { return `"tools":[{"name":"x","inputSchema":{"type":"object"}` + members + `}]` }
+	list := func(members string) string {
+		return `"tools":[{"name":"x","inputSchema":{"type":"object"}` + members + `}]`
+	}
 	h := answering(t, map[string]string{"tools/list": `{"resultType":"complete","ttlMs":0,"cacheScope":"public",` + list(icons+array) + `}`}, nil)
 	bubble(t, h, server.Config{}, func(s *site) {
 		older, last := s.handshake(opening("2025-06-18")), s.handshake(opening("2025-11-25"))
