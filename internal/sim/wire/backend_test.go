@@ -35,14 +35,14 @@ type backend struct {
 
 // site is one life of something that serves HTTP.
 type site struct {
-	server *server.Server
+	cut    func() error // ends what is served at once
 	http   *http.Server
 	served chan struct{}
 }
 
 // open begins a life at the end of a line.
-func open(l *line, h http.Handler, s *server.Server, buffer int) *site {
-	st := &site{server: s, served: make(chan struct{})}
+func open(l *line, h http.Handler, cut func() error, buffer int) *site {
+	st := &site{cut: cut, served: make(chan struct{})}
 	st.http = &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
 	end := l.listen(buffer)
 	go func() { // ends with the Close of kill; waited for there
@@ -56,14 +56,14 @@ func open(l *line, h http.Handler, s *server.Server, buffer int) *site {
 func (st *site) kill(l *line) {
 	l.crash()
 	_ = st.http.Close()
-	_ = st.server.Close()
+	_ = st.cut()
 	<-st.served
 }
 
 func (b *backend) start() {
 	b.life++
 	s := server.New(b.handler(b.life), b.cfg)
-	b.site = open(b.w.back, b.guard(s), s, b.buffer)
+	b.site = open(b.w.back, b.guard(s), s.Close, b.buffer)
 }
 
 func (b *backend) crash() {

@@ -5,9 +5,11 @@ package wire_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
@@ -16,22 +18,75 @@ import (
 // gateway stands between the two lines, over all its lives.
 type gateway struct {
 	w       *world
-	version mcp.Version // that it is told of the backend, or "" to find out
+	whole   bool        // the whole product, and not just a server over a client
+	version mcp.Version // that a bridge is told of the backend, or "" to find out
 	cfg     server.Config
 	buffer  int
 
 	site    *site // nil while it is dead
-	client  *client.Client
+	core    core
 	tr      *http.Transport
 	crashed int
 	shut    int
 }
 
+// core is what a gateway is made of.
+type core interface {
+	http.Handler
+	Close() error
+	Shutdown(ctx context.Context) error
+	account(w *world) // wants nothing to be left
+}
+
+// bridge is a server over a client: the two lines of the README.
+type bridge struct {
+	*server.Server
+
+	client *client.Client
+}
+
+func (b *bridge) Close() error { return errors.Join(b.Server.Close(), b.client.Close()) }
+
+func (b *bridge) Shutdown(ctx context.Context) error {
+	return errors.Join(b.Server.Shutdown(ctx), b.client.Shutdown(ctx))
+}
+
+func (b *bridge) account(w *world) {
+	if s := b.Stats(); s.InFlight != 0 || s.Sessions != 0 || s.Panics != 0 {
+		w.wrong("the gateway has ended and has %d in flight, %d sessions, %d panics", s.InFlight, s.Sessions, s.Panics)
+	}
+	if s := b.client.Stats(); s.Serving != 0 {
+		w.wrong("the gateway's client has ended and serves %d", s.Serving)
+	}
+}
+
+// product is the gateway that users run.
+type product struct{ *signalbox.Gateway }
+
+func (p product) account(w *world) {
+	if s := p.Status(); s.InFlight != 0 || s.Sessions != 0 {
+		w.wrong("the gateway has ended and has %d in flight, %d sessions", s.InFlight, s.Sessions)
+	}
+}
+
 func (g *gateway) start() {
 	g.tr = g.w.back.transport()
-	g.client = client.NewHTTP("http://backend.test/mcp", client.Config{Name: "b", Transport: g.tr, Version: g.version})
-	s := server.New(g.client, g.cfg)
-	g.site = open(g.w.front, s, s, g.buffer)
+	if g.whole {
+		box, err := signalbox.New(signalbox.Config{
+			Version:    "1",
+			Servers:    []signalbox.Backend{{Name: "b", URL: "http://backend.test/mcp"}},
+			StreamLife: g.cfg.StreamLife,
+		}, signalbox.Options{Transport: g.tr})
+		if err != nil {
+			g.w.wrong("the gateway does not start: %v", err)
+			return
+		}
+		g.core = product{box}
+	} else {
+		c := client.NewHTTP("http://backend.test/mcp", client.Config{Name: "b", Transport: g.tr, Version: g.version})
+		g.core = &bridge{server.New(c, g.cfg), c}
+	}
+	g.site = open(g.w.front, g.core, g.core.Close, g.buffer)
 }
 
 // crash ends the gateway as kill -9 does, as seen from both sides.
@@ -46,8 +101,8 @@ func (g *gateway) crash() {
 		c.Reset()
 	}
 	g.site.kill(g.w.front)
-	_ = g.client.Close()
 	g.tr.CloseIdleConnections()
+	g.core.account(g.w)
 	g.site = nil
 }
 
@@ -58,26 +113,15 @@ func (g *gateway) shutdown(within time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.w.ctx), within)
 	defer cancel()
-	_ = g.site.server.Shutdown(ctx) // that some were cut is not wrong
+	_ = g.core.Shutdown(ctx) // that some were cut is not wrong
 	end, stop := context.WithTimeout(context.WithoutCancel(g.w.ctx), 30*time.Second)
 	defer stop()
-	_ = g.client.Shutdown(end)
 	g.w.front.close()
 	if err := g.site.http.Shutdown(end); err != nil {
 		_ = g.site.http.Close()
 	}
 	<-g.site.served
 	g.tr.CloseIdleConnections()
-	g.account()
+	g.core.account(g.w)
 	g.site = nil
-}
-
-// account wants the counters of what has ended to be zero.
-func (g *gateway) account() {
-	if s := g.site.server.Stats(); s.InFlight != 0 || s.Sessions != 0 || s.Panics != 0 {
-		g.w.wrong("the gateway has ended and has %d in flight, %d sessions, %d panics", s.InFlight, s.Sessions, s.Panics)
-	}
-	if s := g.client.Stats(); s.Serving != 0 {
-		g.w.wrong("the gateway's client has ended and serves %d", s.Serving)
-	}
 }

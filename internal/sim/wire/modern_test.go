@@ -116,7 +116,7 @@ func (c *modernClient) round(ctx context.Context, r *record, input string) *note
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{%s%s,"_meta":{%s,"progressToken":%s}}}`,
 		r.id, r.callParams(), input, modernMeta, r.id)
 	c.w.note("%s > %s", r.mark, body)
-	res, err := c.send(ctx, r, http.MethodPost, body, modernHeaders("tools/call", "work"))
+	res, err := c.send(ctx, r, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
 	if err != nil {
 		r.unheard(err)
 		return nil
@@ -201,7 +201,7 @@ func (c *modernClient) twice(ctx context.Context, r *record, input string) {
 // aside sends a request whose answer is judged by nothing but whose it is.
 func (c *modernClient) aside(ctx context.Context, body, mark string) {
 	c.w.note("%s > aside %s", mark, body)
-	res, err := c.send(ctx, nil, http.MethodPost, body, modernHeaders("tools/call", "work"))
+	res, err := c.send(ctx, nil, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
 	if err != nil {
 		return
 	}

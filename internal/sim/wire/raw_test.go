@@ -148,7 +148,7 @@ const (
 
 // callParams are the parameters of a call, without braces.
 func (r *record) callParams() string {
-	return fmt.Sprintf(`"name":"work","arguments":{"mark":%q,"do":%q}`, r.mark, r.script)
+	return fmt.Sprintf(`"name":%q,"arguments":{"mark":%q,"do":%q}`, r.w.tool, r.mark, r.script)
 }
 
 // lost notes that a request has no carrier any more.

@@ -66,6 +66,10 @@ func newWorld(s *choice.Source) *world {
 		cfg:    server.Config{KeepAlive: 2 * time.Minute, Grace: w.grace()},
 		buffer: buffers[s.Intn(len(buffers))],
 	}
+	w.tool = "work"
+	if w.gateway.whole = s.Intn(4) == 3; w.gateway.whole {
+		w.tool = "b__work"
+	}
 	for i := range 1 + s.Intn(4) {
 		w.users = append(w.users, w.newUser(i))
 	}
@@ -105,9 +109,12 @@ func (w *world) newUser(i int) user {
 
 // play takes the steps, mends the network, and holds everybody to account.
 func (w *world) play() {
-	w.note("backend: legacy %v; gateway: pinned to %q", w.backend.legacy, w.gateway.version)
+	w.note("backend: legacy %v; gateway: whole %v, pinned to %q", w.backend.legacy, w.gateway.whole, w.gateway.version)
 	w.backend.start()
 	w.gateway.start()
+	if w.gateway.whole {
+		time.Sleep(time.Second) // it gets to know its backend
+	}
 	for w.choose.Step() {
 		w.step()
 		w.tally.steps++

@@ -80,6 +80,9 @@ func (r *record) judgeEndLocked() {
 	if j == nil || r.w.back.harmed > 0 || r.w.gateway.crashed > 0 {
 		return
 	}
+	if r.code == mcp.CodeDeadline {
+		return // the whole product gives no call more time than it was told
+	}
 	const soon = 5 * time.Second
 	if !r.cancelled.IsZero() && r.era == mcp.EraModern && j.ended.Sub(r.cancelled) > soon {
 		r.wrongLocked("its work went on for %v after it was cancelled", j.ended.Sub(r.cancelled))

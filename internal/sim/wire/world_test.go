@@ -24,6 +24,7 @@ type world struct {
 	gateway     *gateway
 	backend     *backend
 	users       []user
+	tool        string // as clients call it
 
 	tally tally
 
