@@ -28,13 +28,17 @@ type backend struct {
 	lists        map[string][]json.RawMessage // by the member of the result
 	instructions string                       // as JSON
 	mute         bool
+	lacks        []string        // capabilities that it does not have
 	page         int             // items of a page; 0: all
 	slow         time.Duration   // before each answer about itself
 	hung         chan struct{}   // closed to go on; nil while it answers
 	shown        map[string]bool // methods that are shown besides calls
 	calls        map[string]*puppet
 	lastCall     int
-	ears         map[chan string]bool
+	ears         map[*hearer]bool
+	watchers     map[string]int // how many of them listen for each resource
+	unwatched    bool           // it tells of no updates, and says so
+	refused      []string       // of these it tells no updates
 	current      *incarnation
 }
 
@@ -57,7 +61,7 @@ type step func(ctx context.Context, p *puppet, req *mcp.Request, caller mcp.Call
 func newBackend(w *world, name string) *backend {
 	b := &backend{
 		w: w, name: name, lists: make(map[string][]json.RawMessage), shown: make(map[string]bool),
-		calls: make(map[string]*puppet), ears: make(map[chan string]bool),
+		calls: make(map[string]*puppet), ears: make(map[*hearer]bool), watchers: make(map[string]int),
 	}
 	b.start()
 	w.t.Cleanup(b.die)
@@ -81,6 +85,14 @@ func (b *backend) do(args []string) bool {
 		b.set(func() { b.instructions = args[1] })
 	case "mute": // backend a> mute; it does not announce changes, and says so
 		b.set(func() { b.mute = true })
+	case "unwatched": // backend a> unwatched; nobody can subscribe to its resources, and it says so
+		b.set(func() { b.unwatched = true })
+	case "refuse": // backend a> refuse "file:///a"; to that one nobody can
+		b.set(func() { b.refused = append(b.refused, readURIs(args[1])...) })
+	case "update": // backend a> update "file:///a"; who has subscribed is told. backend a> update "x:/a/b" "x:/a" tells who has subscribed to the other
+		return b.update(args[1], readURIs(args[len(args)-1])[0])
+	case "lack": // backend a> lack prompts completions; it has no such capabilities
+		b.set(func() { b.lacks = append(b.lacks, args[1:]...) })
 	case "pages": // backend a> pages 2; so many items on each
 		n, err := strconv.Atoi(args[1])
 		b.set(func() { b.page = n })
@@ -122,12 +134,12 @@ func (b *backend) offer(kind, raw string) bool {
 		method = "resources"
 	}
 	for _, ear := range b.change(kind, items) {
-		ear <- "notifications/" + method + "/list_changed"
+		ear.ch <- earful{method: "notifications/" + method + "/list_changed"}
 	}
 	return true
 }
 
-func (b *backend) change(kind string, items []json.RawMessage) []chan string {
+func (b *backend) change(kind string, items []json.RawMessage) []*hearer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lists[kind] = items
@@ -184,7 +196,7 @@ func (b *backend) serveIn(life *incarnation) mcp.Handler {
 		case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
 			return b.list(req)
 		case "subscriptions/listen":
-			return b.listen(ctx, caller)
+			return b.listen(ctx, life, req, caller)
 		case "tools/call", "prompts/get", "resources/read", "completion/complete":
 			return b.serveCall(ctx, life, req, caller)
 		case "logging/setLevel", "notifications/roots/list_changed":
@@ -231,6 +243,10 @@ func (b *backend) hello() string {
 	for _, k := range []string{"tools", "prompts", "resources"} {
 		caps[k] = map[string]bool{"listChanged": !b.mute}
 	}
+	if !b.unwatched {
+		caps["resources"] = map[string]bool{"listChanged": !b.mute, "subscribe": true}
+	}
+	maps.DeleteFunc(caps, func(name string, _ any) bool { return slices.Contains(b.lacks, name) })
 	raw, err := json.Marshal(caps)
 	if err != nil {
 		return "{}"
@@ -264,29 +280,4 @@ func (b *backend) list(req *mcp.Request) (*mcp.Result, error) {
 		return nil, err
 	}
 	return mcp.NewResult(fmt.Appendf(nil, `{%q:%s%s}`, kind, raw, next))
-}
-
-// listen tells of changes until the client has enough.
-func (b *backend) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, error) {
-	ear := make(chan string, 64)
-	b.set(func() { b.ears[ear] = true })
-	defer b.set(func() { delete(b.ears, ear) })
-	note := func(method, params string) error {
-		n, err := mcp.NewNotification(method, []byte(params))
-		if err != nil {
-			return err
-		}
-		return caller.Notify(ctx, n)
-	}
-	err := note("notifications/subscriptions/acknowledged",
-		`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`)
-	for err == nil {
-		select {
-		case method := <-ear:
-			err = note(method, "")
-		case <-ctx.Done():
-			return mcp.NewResult([]byte("{}"))
-		}
-	}
-	return nil, err
 }

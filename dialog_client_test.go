@@ -29,8 +29,10 @@ type dialogClient struct {
 	mu        sync.Mutex
 	exchanges []*exchange // newest last
 	listening bool
-	cursor    string // the last nextCursor
-	greeting  object // what the gateway has said of itself
+	cursor    string   // the last nextCursor
+	greeting  object   // what the gateway has said of itself
+	watched   []string // the resources that it is subscribed to
+	quietly   bool     // the standalone stream is open for those alone
 }
 
 // clientWire carries what a client says.
@@ -56,6 +58,8 @@ type exchange struct {
 	opts   options
 	quiet  bool   // not shown; the answer is kept
 	answer object // of a quiet one
+
+	watch []string // resources that it subscribes to
 
 	over      bool
 	cancelled bool
@@ -115,6 +119,11 @@ func (c *dialogClient) do(args []string) bool {
 		return c.listen()
 	case "unlisten": // client> unlisten
 		return c.unlisten()
+	case "watch": // client> watch "file:///a"; it is told when the resource is updated
+		c.connect()
+		return c.watch(args[1])
+	case "unwatch": // client> unwatch "file:///a"
+		return c.unwatch(args[1])
 	case "cancel": // client> cancel 1
 		return c.cancel(c.open(args[1]))
 	case "drop": // client> drop 1; its connection is lost
@@ -328,7 +337,7 @@ func (c *dialogClient) listen() bool {
 	c.listening = true
 	c.mu.Unlock()
 	if !c.in.modern() {
-		return c.wire.listen()
+		return c.standalone(false)
 	}
 	all, err := parseObject([]byte(`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`))
 	if err != nil {

@@ -55,7 +55,7 @@ func (c *dialogClient) addresseeLocked(m object) *exchange {
 	}
 	var open []*exchange
 	for _, x := range c.exchanges {
-		if !x.over && x.label != listenLabel {
+		if !x.over && x.label != listenLabel && len(x.watch) == 0 {
 			open = append(open, x)
 		}
 	}
@@ -94,16 +94,20 @@ func (c *dialogClient) notifiedLocked(x *exchange, method string, raw jsontext.V
 		params = params.without("progressToken")
 	}
 	subscription := string(params.meta(subscriptionID))
-	if isListen := x.label == listenLabel && c.in.modern(); isListen != (subscription != "") || isListen && subscription != x.id {
+	if isListen := x.isListen() && c.in.modern(); isListen != (subscription != "") || isListen && subscription != x.id {
 		c.breach(x, "%s of subscription %q", method, subscription)
 	}
 	params = params.withoutMeta(subscriptionID)
-	if method == "notifications/subscriptions/acknowledged" && x.label == listenLabel {
+	if method == "notifications/subscriptions/acknowledged" && x.isListen() {
 		c.acknowledgedLocked(x, params)
 		return
 	}
-	if x.label == listenLabel && c.in.modern() && !x.promised {
+	if x.isListen() && c.in.modern() && !x.promised {
 		c.breach(x, "%s before the acknowledgement", method)
+	}
+	if method == "notifications/resources/updated" {
+		c.updatedLocked(x, params)
+		return
 	}
 	if x.label == listenLabel && !c.listening {
 		return // a pipe cannot be closed to what nobody asked for
@@ -118,6 +122,10 @@ func (c *dialogClient) notifiedLocked(x *exchange, method string, raw jsontext.V
 // acknowledgedLocked takes the promise of a subscription, which comes first and
 // once (2026-07-28, basic/patterns/subscriptions, "Acknowledgment").
 func (c *dialogClient) acknowledgedLocked(x *exchange, params object) {
+	if len(x.watch) > 0 {
+		c.watchAgreedLocked(x, params)
+		return
+	}
 	if promised, want := compact(params.get("notifications")), compact(x.params.get("notifications")); x.promised || promised != want {
 		c.breach(x, "acknowledged %s, asked for %s", promised, want)
 	}
@@ -133,6 +141,10 @@ func (c *dialogClient) answeredLocked(x *exchange, m object) {
 		c.breach(x, "an answer after the end: %s", m)
 	}
 	x.over = true
+	if len(x.watch) > 0 {
+		c.watchAnsweredLocked(x, m)
+		return
+	}
 	if e, err := parseObject(m.get("error")); err == nil {
 		var code int64
 		if err := json.Unmarshal(e.get("code"), &code); err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -99,8 +98,8 @@ func (s *subscribed) follow(ctx context.Context) {
 	}
 	shares := s.shares(s.g.view.Load())
 	s.current = slices.DeleteFunc(s.current, func(l *link) bool {
-		i := slices.IndexFunc(shares, func(sh share) bool { return sh.unit.Backend == l.backend && slices.Equal(sh.uris, l.wanted()) })
-		if i < 0 || l.life.Err() != nil {
+		i := slices.IndexFunc(shares, func(sh share) bool { return sh.unit.Backend == l.unit.Backend && slices.Equal(sh.uris, l.wanted()) })
+		if i < 0 || l.unit.life.Err() != nil {
 			l.cancel()
 			return true
 		}
@@ -145,7 +144,7 @@ func (s *subscribed) shares(v *view) []share {
 // link begins the listen at one backend.
 func (s *subscribed) link(ctx context.Context, sh share) {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &link{of: s, backend: sh.unit.Backend, uris: sh.uris, life: sh.unit.life, cancel: cancel, settled: make(chan struct{})}
+	l := &link{of: s, unit: sh.unit, uris: sh.uris, cancel: cancel, settled: make(chan struct{})}
 	select {
 	case <-s.open:
 		l.late = true
@@ -153,11 +152,11 @@ func (s *subscribed) link(ctx context.Context, sh share) {
 	}
 	// Waited for by the listen; ends with its context, or with the backend.
 	s.links.Go(func() {
-		stop := context.AfterFunc(l.life, cancel)
+		stop := context.AfterFunc(l.unit.life, cancel)
 		defer stop()
 		defer cancel()
 		l.run(ctx)
-		if l.life.Err() != nil {
+		if l.unit.life.Err() != nil {
 			s.noteEnd()
 		}
 	})
@@ -177,8 +176,7 @@ func (s *subscribed) wait() { s.links.Wait() }
 // link is the Caller of a listen at one backend, over all attempts to have one.
 type link struct {
 	of      *subscribed
-	backend *backend.Backend
-	life    context.Context //nolint:containedctx // the backend's: what ends it is not the end of the listen
+	unit    *unit
 	cancel  context.CancelFunc
 	settled chan struct{} // closed when the backend has said what it agrees to
 
@@ -221,7 +219,7 @@ func (l *link) run(ctx context.Context) {
 func (l *link) once(ctx context.Context, uris []string) {
 	req, err := linkRequest(l.of.req, uris)
 	if err == nil {
-		_, err = l.backend.Listen(ctx, req, &attempt{link: l, asked: uris})
+		_, err = l.unit.Listen(ctx, req, &attempt{link: l, asked: uris})
 	}
 	if _, refused := err.(*mcp.Error); refused || err == nil { //nolint:errorlint // only the backend's own word
 		l.settle(uris)

@@ -94,6 +94,9 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 	}
 	ctx, t := newTask(ctx, legacyRequest(sess, m), d)
 	t.via = via
+	if own := s.subscribing(sess, m); own != nil {
+		t.via = own
+	}
 	x, err := sess.Begin(m.ID, t.cancel)
 	if err != nil {
 		t.cancel(err)

@@ -32,7 +32,7 @@ func mergeCapabilities(backends []Backend) []byte {
 		{"completions", `{}`},
 		{"logging", `{}`},
 		{"prompts", `{"listChanged":true}`},
-		{"resources", `{"listChanged":true}`},
+		{"resources", resourcesOffer(backends)},
 		{"tools", `{"listChanged":true}`},
 	} {
 		if slices.ContainsFunc(backends, func(in Backend) bool {
@@ -42,6 +42,30 @@ func mergeCapabilities(backends []Backend) []byte {
 		}
 	}
 	return []byte("{" + strings.Join(parts, ",") + "}")
+}
+
+// resourcesOffer says that resources can be subscribed to where a backend says so of
+// its own: which of its resources those are is found out when somebody subscribes.
+func resourcesOffer(backends []Backend) string {
+	if slices.ContainsFunc(backends, func(in Backend) bool { return in.State == Missing || subscribes(in.Capabilities) }) {
+		return `{"listChanged":true,"subscribe":true}`
+	}
+	return `{"listChanged":true}`
+}
+
+// subscribes reports whether a capabilities object offers subscriptions.
+func subscribes(capabilities []byte) bool {
+	for name, value := range mcp.Members(capabilities) {
+		if name != "resources" {
+			continue
+		}
+		for name, value := range mcp.Members(value) {
+			if name == "subscribe" {
+				return string(value) == "true"
+			}
+		}
+	}
+	return false
 }
 
 // declares reports whether a capabilities object has the member. null is none.

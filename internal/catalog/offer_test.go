@@ -13,7 +13,7 @@ func TestCapabilities(t *testing.T) {
 	live := func(capabilities string) Backend {
 		return Backend{Name: "x", State: Live, Capabilities: []byte(capabilities)}
 	}
-	all := `{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}}`
+	all := `{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}`
 	tests := []struct {
 		name string
 		in   []Backend
@@ -24,10 +24,13 @@ func TestCapabilities(t *testing.T) {
 		{"empty", []Backend{live(`{}`)}, `{}`},
 		{"tools, unannounced", []Backend{live(`{"tools":{}}`)}, `{"tools":{"listChanged":true}}`},
 		{"of two", []Backend{live(`{"tools":{"listChanged":false}}`), live(`{"prompts":{},"logging":{}}`)}, `{"logging":{},"prompts":{"listChanged":true},"tools":{"listChanged":true}}`},
-		{"no subscriptions yet", []Backend{live(`{"resources":{"subscribe":true}}`)}, `{"resources":{"listChanged":true}}`},
+		{"subscriptions", []Backend{live(`{"resources":{"subscribe":true}}`)}, `{"resources":{"listChanged":true,"subscribe":true}}`},
+		{"no subscriptions", []Backend{live(`{"resources":{"subscribe":false}}`)}, `{"resources":{"listChanged":true}}`},
+		{"subscriptions that are none", []Backend{live(`{"resources":{"subscribe":"true"},"tools":{"subscribe":true}}`)}, `{"resources":{"listChanged":true},"tools":{"listChanged":true}}`},
+		{"subscriptions of one of two", []Backend{live(`{"resources":{}}`), live(`{"resources":{"subscribe":true}}`)}, `{"resources":{"listChanged":true,"subscribe":true}}`},
 		{"null is none", []Backend{live(`{"tools":null,"logging":{}}`)}, `{"logging":{}}`},
 		{"unknown ones", []Backend{live(`{"experimental":{"x":{}},"extensions":{"tools":{}}}`)}, `{}`},
-		{"all", []Backend{live(allCapabilities)}, all},
+		{"all", []Backend{live(allCapabilities)}, strings.Replace(all, `,"subscribe":true`, "", 1)},
 		{"a stale one counts", []Backend{{Name: "s", State: Stale, Capabilities: []byte(`{"tools":{}}`)}}, `{"tools":{"listChanged":true}}`},
 		{"one that was never reached may have all", []Backend{live(`{}`), {Name: "m"}}, all},
 	}

@@ -1,0 +1,249 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// subscribing returns who serves a request to subscribe to a resource, or to
+// unsubscribe, and nil for any other. The inside has one way to hear of changes:
+// each subscription of a session is a subscriptions/listen for one resource, whose
+// updates go on the session's standalone stream (2025-11-25, server/resources,
+// "Subscriptions").
+func (s *Server) subscribing(sess *session.Session, m *mcp.Message) mcp.Handler {
+	var serve func(ctx context.Context, sess *session.Session, uri string) error
+	switch m.Method {
+	case "resources/subscribe":
+		serve = s.subscribe
+	case "resources/unsubscribe":
+		serve = s.unsubscribe
+	default:
+		return nil
+	}
+	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		uri, ok := req.Params.Text(mcp.FieldURI)
+		if !ok {
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.uri must be a string")
+		}
+		if err := serve(ctx, sess, uri); err != nil {
+			return nil, err
+		}
+		return &mcp.Result{}, nil
+	})
+}
+
+// subscribe has the session be told of updates of the resource. To subscribe twice
+// is to subscribe once.
+func (s *Server) subscribe(ctx context.Context, sess *session.Session, uri string) error {
+	all, ok := subscriptionsOf(sess)
+	if !ok {
+		return session.ErrEnded
+	}
+	most := s.cfg.Limits.Subscriptions
+	sub, first := all.join(uri, most)
+	if sub == nil {
+		s.observeIn(ctx, sess, "", Limited, "limits.subscriptions")
+		return &mcp.Fault{
+			Code: mcp.CodeLimit, Outcome: mcp.NotDispatched,
+			Message: strconv.Itoa(most) + " resources are subscribed to (limits.subscriptions)",
+		}
+	}
+	if first && !s.follow(ctx, sess, all, sub) {
+		all.settle(sub, shuttingDown())
+	}
+	select {
+	case <-sub.settled:
+		return sub.err
+	case <-ctx.Done():
+		all.giveUp(sub)
+		return context.Cause(ctx)
+	}
+}
+
+// unsubscribe returns when nothing more will be told. That the session was not
+// subscribed is what it wanted to be.
+func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, uri string) error {
+	all, ok := subscriptionsOf(sess)
+	if !ok {
+		return session.ErrEnded
+	}
+	sub := all.remove(uri)
+	if sub == nil {
+		return nil
+	}
+	all.settle(sub, nil) // whoever waits to hear that it is there, and no longer is
+	sub.cancel(errUnsubscribed)
+	late := time.NewTimer(lastWords)
+	defer late.Stop()
+	select {
+	case <-sub.over:
+	case <-late.C: // a Handler that does not end when it is told to
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// The waits between two inner listens of a subscription, where the first has ended.
+const (
+	firstRelisten = time.Second
+	lastRelisten  = time.Minute
+)
+
+// follow has the Handler tell of updates of the resource until the subscription
+// ends. It returns at once, and reports false when the server is draining.
+// Shutdown and Close wait for the goroutine.
+func (s *Server) follow(ctx context.Context, sess *session.Session, all *subscriptions, sub *subscription) bool {
+	fl := &flight{kind: inner, cancel: sub.cancel}
+	if !s.flights.enter(fl) {
+		close(sub.over)
+		return false
+	}
+	// The values are those of the request, and the end is the subscription's own.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(sub.life, func() { cancel(context.Cause(sub.life)) })
+	go func() { // ends with sub.life; Shutdown and Close wait for its flight
+		defer s.flights.leave(fl)
+		defer close(sub.over)
+		defer sub.cancel(nil)
+		defer stop()
+		defer cancel(nil)
+		s.keepListening(ctx, sess, &updates{outlet: outlet{server: s, stream: sess.Standalone()}, all: all, sub: sub})
+	}()
+	return true
+}
+
+// keepListening listens, and again where the Handler has ended what it had agreed
+// to.
+func (s *Server) keepListening(ctx context.Context, sess *session.Session, u *updates) {
+	for wait := firstRelisten; ; wait = min(2*wait, lastRelisten) {
+		_, err := s.serve(ctx, subscriptionRequest(sess, u.sub.uri), u)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			err = refusedSubscription(u.sub.uri)
+		}
+		if !u.all.settle(u.sub, err) || !rest(ctx, wait) {
+			return
+		}
+		s.log.DebugContext(ctx, "listening again for a resource", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
+	}
+}
+
+// rest waits, and reports false when ctx ended first.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// refusedSubscription is the answer for a resource that nobody will tell of, be it
+// that it does not exist, that this client is not to see it, or that its server does
+// not tell of changes (2025-11-25, server/resources, "Error Handling").
+func refusedSubscription(uri string) error {
+	const most = 200
+	data, err := json.Marshal(map[string]string{"uri": uri[:min(len(uri), most)]})
+	if err != nil {
+		data = nil // strings always encode
+	}
+	return &mcp.Error{Code: mcp.CodeResourceNotFound, Message: "nobody tells of changes of this resource", Data: data}
+}
+
+// subscriptionRequest asks for the updates of one resource.
+func subscriptionRequest(sess *session.Session, uri string) *mcp.Request {
+	params := mcp.AppendString([]byte(`{"notifications":{"resourceSubscriptions":[`), uri)
+	req, err := mcp.NewRequest("subscriptions/listen", append(params, "]}}"...))
+	if err != nil {
+		req = &mcp.Request{Method: "subscriptions/listen"} // the text above parses
+	}
+	req.Client, req.Principal, req.Scope = sess.Client, sess.Principal, sess.Scope
+	return req
+}
+
+// updates is the Caller of the inner listen of a subscription.
+type updates struct {
+	outlet
+	all *subscriptions
+	sub *subscription
+}
+
+// Notify puts an update on the standalone stream, where a newer one takes its
+// place until somebody reads it. An acknowledgement after the first says that there
+// was a gap.
+func (u *updates) Notify(ctx context.Context, n *mcp.Notification) error {
+	switch n.Method {
+	case acknowledged:
+		return u.acknowledge(ctx, n)
+	case updated:
+		return u.update(ctx, n)
+	default:
+		return u.drop()
+	}
+}
+
+func (u *updates) acknowledge(ctx context.Context, n *mcp.Notification) error {
+	select {
+	case <-u.sub.settled:
+		return u.update(ctx, updateOf(u.sub.uri))
+	default:
+	}
+	if !agrees(n, u.sub.uri) {
+		u.all.settle(u.sub, refusedSubscription(u.sub.uri))
+		u.sub.cancel(errUnsubscribed)
+		return nil
+	}
+	u.all.settle(u.sub, nil)
+	return nil
+}
+
+const updated = "notifications/resources/updated"
+
+func updateOf(uri string) *mcp.Notification {
+	n, err := mcp.NewNotification(updated, append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
+	if err != nil {
+		n = &mcp.Notification{Method: updated} // the text above parses
+	}
+	return n
+}
+
+func (u *updates) update(ctx context.Context, n *mcp.Notification) error {
+	m, _ := changeMessage(n)
+	var e mcp.Edit
+	if n.Params.Has(mcp.MetaSubscriptionID) {
+		e.Delete(mcp.MetaSubscriptionID)
+	}
+	m.Head = mcp.AppendNotification(nil, n.Method, legacyParams(n, &e))
+	return u.put(ctx, m)
+}
+
+// agrees reads an acknowledgement. One that does not say agrees to what was asked.
+func agrees(n *mcp.Notification, uri string) bool {
+	raw := n.Params.Raw(mcp.FieldNotifications)
+	if raw == nil {
+		return true
+	}
+	var said struct {
+		URIs []string `json:"resourceSubscriptions"`
+	}
+	return json.Unmarshal(raw, &said) == nil && slices.Contains(said.URIs, uri)
+}
+
+// Ask fails: a listen asks nothing.
+func (u *updates) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
+}

@@ -1,0 +1,152 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"sync"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+)
+
+// subscriptionsKey is under what a scope keeps those of its session.
+type subscriptionsKey struct{}
+
+// subscriptionsOf returns the subscriptions of a session, false where that has
+// ended.
+func subscriptionsOf(sess *session.Session) (*subscriptions, bool) {
+	v, ok := sess.Scope.Value(subscriptionsKey{}, func() any { return &subscriptions{by: make(map[string]*subscription)} })
+	all, isOurs := v.(*subscriptions)
+	if !ok || !isOurs {
+		return nil, false
+	}
+	if all.tie() && !sess.Scope.OnEnd(all.end) {
+		all.end()
+	}
+	return all, true
+}
+
+// subscriptions are the resources that one session is subscribed to, by their URIs.
+// They end with its scope.
+type subscriptions struct {
+	mu    sync.Mutex
+	by    map[string]*subscription
+	tied  bool
+	ended bool
+}
+
+// subscription is one resource.
+type subscription struct {
+	uri     string
+	life    context.Context //nolint:containedctx // of the inner listen, which outlives the request that began it
+	cancel  context.CancelCauseFunc
+	settled chan struct{} // closed when it is known whether it was agreed
+	over    chan struct{} // closed when nothing more will be told
+	err     error         // why not; set before settled is closed
+
+	waiting int // guarded by subscriptions.mu: requests that want to know
+}
+
+// tie reports true to the first who asks: the one to bind them to the scope.
+func (a *subscriptions) tie() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first := !a.tied
+	a.tied = true
+	return first
+}
+
+// join returns the subscription to a resource, made by the first who asks for it;
+// nil where there are as many as there may be.
+func (a *subscriptions) join(uri string, most int) (sub *subscription, first bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sub, ok := a.by[uri]
+	if !ok && len(a.by) >= most {
+		return nil, false
+	}
+	if !ok {
+		sub = newSubscription(uri)
+		a.by[uri] = sub
+	}
+	if a.ended {
+		sub.cancel(session.ErrEnded)
+	}
+	sub.waiting++
+	return sub, !ok
+}
+
+func newSubscription(uri string) *subscription {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	return &subscription{uri: uri, life: ctx, cancel: cancel, settled: make(chan struct{}), over: make(chan struct{})}
+}
+
+// settle says what became of it, the first time. One that was not agreed is none.
+// It reports whether it is one.
+func (a *subscriptions) settle(sub *subscription, err error) (agreed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-sub.settled:
+		return sub.err == nil
+	default:
+	}
+	sub.err = err
+	close(sub.settled)
+	if err != nil && a.by[sub.uri] == sub {
+		delete(a.by, sub.uri)
+	}
+	return err == nil
+}
+
+// giveUp is the end of a request that no longer waits. With the last of them ends
+// a subscription of which nobody has been told.
+func (a *subscriptions) giveUp(sub *subscription) {
+	if a.forsake(sub) {
+		sub.cancel(errCancelled)
+	}
+}
+
+func (a *subscriptions) forsake(sub *subscription) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sub.waiting--
+	select {
+	case <-sub.settled:
+		return false
+	default:
+	}
+	if sub.waiting > 0 || a.by[sub.uri] != sub {
+		return false
+	}
+	delete(a.by, sub.uri)
+	return true
+}
+
+// remove takes the subscription to a resource out, nil where there is none.
+func (a *subscriptions) remove(uri string) *subscription {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sub := a.by[uri]
+	delete(a.by, uri)
+	return sub
+}
+
+// end ends all of them, for good.
+func (a *subscriptions) end() {
+	for _, sub := range a.shut() {
+		sub.cancel(session.ErrEnded)
+	}
+}
+
+func (a *subscriptions) shut() []*subscription {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	all := make([]*subscription, 0, len(a.by))
+	for _, sub := range a.by {
+		all = append(all, sub)
+	}
+	return all
+}
