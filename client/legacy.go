@@ -31,6 +31,10 @@ type legacy struct {
 	watch     watches // listens without a scope
 	pool      pool
 
+	support taskSupport // of the server's tools
+	anchors anchors     // of tasks
+	holds   holds       // of tasks that wait for input
+
 	// spoke is set once a handshake has succeeded: then this era was the right
 	// one, at least at that time.
 	spoke atomic.Bool
@@ -84,10 +88,18 @@ func (l *legacy) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.Cal
 		return nil, err
 	}
 	var res *mcp.Result
-	if req.Method == methodDiscover {
+	switch {
+	case req.Method == methodDiscover:
 		res, err = s.discover()
-	} else {
+	case req.Method == methodToolsCall:
+		res, err = l.callTool(ctx, s, req, caller)
+	case strings.HasPrefix(req.Method, methodTasks):
+		res, err = l.followTask(ctx, s, req, caller)
+	default:
 		res, err = s.call(ctx, req, caller)
+	}
+	if req.Method == methodToolsList && err == nil {
+		l.support.learn(res)
 	}
 	release(answered(err))
 	return res, err
@@ -123,6 +135,11 @@ func (l *legacy) serveOpened(ctx context.Context, req *mcp.Request) (*mcp.Result
 // is over; its argument says whether nothing of the request is left behind.
 func (l *legacy) acquire(ctx context.Context, req *mcp.Request) (s *legacySession, release func(clean bool), err error) {
 	keep := func(bool) {}
+	if id, ok := req.Params.Text(mcp.FieldTaskID); ok && strings.HasPrefix(req.Method, methodTasks) {
+		if s := l.anchors.find(req.Principal, id); s != nil {
+			return s, keep, nil
+		}
+	}
 	if l.Share {
 		// Nothing is asked of anybody but the only one whose call is under way: the
 		// session is everybody's, and has no client of its own.

@@ -40,6 +40,9 @@ func (s *legacySession) routeAsk(m *mcp.Message) {
 		s.replies.put(s, mcp.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
+	if call := s.taskCall(m); call != nil && call.Push(m) == session.Taken {
+		return
+	}
 	// Put into the call's cell and not asked here: it comes behind the messages that
 	// were sent before it, and its answer is that of the call's own caller.
 	if call := s.onlyCall(); call != nil && call.Push(m) == session.Taken {
@@ -66,6 +69,10 @@ func (s *legacySession) onlyCall() *session.Call {
 	if !s.addr.onlyCall || s.addr.shared && s.abandoned.lately() {
 		return nil
 	}
+	// What is about a task names it; what names nothing is rather a call's.
+	if call := s.calls.Only(methodTasks); call != nil {
+		return call
+	}
 	return s.calls.Only("")
 }
 
@@ -74,7 +81,7 @@ func (s *legacySession) onlyCall() *session.Call {
 func (s *legacySession) routeNotification(m *mcp.Message) {
 	switch m.Method {
 	case methodProgress:
-		if call := findCall(s.calls, m.Params.Raw(mcp.FieldProgressToken)); call != nil {
+		if call := s.progressCall(m); call != nil {
 			call.Push(m)
 		}
 	case methodCancelled:

@@ -108,7 +108,7 @@ func (l *legacy) makeRoom() bool {
 func (l *legacy) unused() []*slot {
 	since := make(map[*slot]time.Time)
 	for _, sl := range l.holding() {
-		if at, idle := sl.idleSince(); idle {
+		if at, idle := sl.idleSince(); idle && !sl.isPinned() {
 			since[sl] = at
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -80,6 +81,10 @@ type legacySession struct {
 	replies replies
 
 	abandoned abandoned
+
+	taskOffer taskform.Offer // of the server
+	taskWaits taskWaits
+	pins      pins // what keeps a session without a scope open
 
 	// notices are the cancellations on their way, which the session's end lets
 	// arrive.
@@ -155,6 +160,9 @@ func (s *legacySession) accept(res *mcp.Result) error {
 	}
 	s.capabilities = res.Raw(mcp.FieldCapabilities)
 	s.info = res.Raw(mcp.FieldServerInfo)
+	if s.version >= mcp.V20251125 {
+		s.taskOffer = taskform.OfferOf(s.capabilities)
+	}
 	s.instructions = res.Raw(mcp.FieldInstructions)
 	if err := json.Unmarshal(s.capabilities, &s.offers); err != nil {
 		s.offers = serverOffers{} // oddly declared is not declared
@@ -176,6 +184,11 @@ func (s *legacySession) roundTrip(ctx context.Context, method string, params []b
 
 // call makes a call for a client.
 func (s *legacySession) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return s.callNoting(ctx, req, caller, func(mcp.ID) {})
+}
+
+// callNoting is call, and says under which id the request goes out, before it does.
+func (s *legacySession) callNoting(ctx context.Context, req *mcp.Request, caller mcp.Caller, note func(mcp.ID)) (*mcp.Result, error) {
 	if ctx.Err() != nil {
 		return nil, s.givenUp(ctx, mcp.NotDispatched)
 	}
@@ -185,6 +198,7 @@ func (s *legacySession) call(ctx context.Context, req *mcp.Request, caller mcp.C
 		return nil, &rejected{why: sessionGone, err: s.unavailable(err, "its session has ended")}
 	}
 	s.wire.serves(req)
+	note(call.ID())
 	params := legacyParams(&req.Params, call)
 	release := s.wire.begin(call, mcp.AppendRequest(nil, call.ID(), req.Method, params))
 	defer release()
@@ -287,7 +301,7 @@ const noticeTime = time.Second
 func (s *legacySession) discover() (*mcp.Result, error) {
 	out := mcp.AppendString([]byte(`{"resultType":"complete","supportedVersions":[`), string(s.version))
 	out = append(out, `],"capabilities":`...)
-	out = append(out, orText(s.capabilities, "{}")...)
+	out = append(out, orText(s.discovered(), "{}")...)
 	if s.info != nil {
 		out = append(out, `,"_meta":{"io.modelcontextprotocol/serverInfo":`...)
 		out = append(out, s.info...)

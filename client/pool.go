@@ -4,7 +4,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +31,7 @@ type idleSession struct {
 	key   poolKey
 	s     *legacySession
 	since time.Time
+	spent bool // it is lent to nobody any more
 }
 
 // poolKey is what a session was opened for. A server may have told the session
@@ -99,7 +102,7 @@ func (p *pool) take(l *legacy, key poolKey) (s *legacySession, dead []*legacySes
 		switch {
 		case !it.s.isAlive():
 			dead = append(dead, p.dropLocked(i))
-		case it.key == key:
+		case it.key == key && !it.spent:
 			s = it.s
 			p.idle = append(p.idle[:i:i], p.idle[i+1:]...)
 		}
@@ -109,8 +112,8 @@ func (p *pool) take(l *legacy, key poolKey) (s *legacySession, dead []*legacySes
 	}
 	// What is idle is another principal's, or was opened for other capabilities. It
 	// goes before anybody is refused.
-	if p.open >= p.max && len(p.idle) > 0 {
-		dead = append(dead, p.dropLocked(0))
+	if i := p.freeLocked(); p.open >= p.max && i >= 0 {
+		dead = append(dead, p.dropLocked(i))
 	}
 	if p.open >= p.max {
 		return nil, dead, l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d sessions are in use (limits.backendSessions)", p.open)
@@ -134,14 +137,16 @@ func (p *pool) put(key poolKey, s *legacySession, clean bool) (dead []*legacySes
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// One that is not clean may still speak of the request that it had, and the next
-	// borrower would be the one to hear it.
-	if p.ended || !clean || p.maxIdle <= 0 || !s.isAlive() {
+	// borrower would be the one to hear it. A session in which a task runs is kept
+	// then, and lent to nobody.
+	pinned := s.isPinned()
+	if p.ended || !s.isAlive() || !pinned && (!clean || p.maxIdle <= 0) {
 		p.open--
 		return []*legacySession{s}, false
 	}
-	p.idle = append(p.idle, idleSession{key: key, s: s, since: time.Now()})
-	if len(p.idle) > p.maxIdle {
-		dead = append(dead, p.dropLocked(0))
+	p.idle = append(p.idle, idleSession{key: key, s: s, since: time.Now(), spent: !clean})
+	if i := p.freeLocked(); len(p.idle) > p.maxIdle && i >= 0 {
+		dead = append(dead, p.dropLocked(i))
 	}
 	sweep = !p.swept
 	p.swept = true
@@ -159,10 +164,17 @@ func (p *pool) forget() {
 func (p *pool) oldest() *legacySession {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.idle) == 0 {
+	i := p.freeLocked()
+	if i < 0 {
 		return nil
 	}
-	return p.dropLocked(0)
+	return p.dropLocked(i)
+}
+
+// freeLocked returns which session was idle for longest of those that no task needs,
+// -1 where there is none.
+func (p *pool) freeLocked() int {
+	return slices.IndexFunc(p.idle, func(it idleSession) bool { return !it.s.isPinned() })
 }
 
 // sweep closes what was idle for too long, until nothing is idle. There is a
@@ -185,14 +197,22 @@ func (p *pool) sweep(ctx context.Context, l *legacy) {
 func (p *pool) expired(now time.Time) (dead []*legacySession, next time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.idle) > 0 && now.Sub(p.idle[0].since) >= p.idleTime {
-		dead = append(dead, p.dropLocked(0))
+	for i := 0; i < len(p.idle); {
+		// Beyond its own time, a session is kept for as long as a task needs it.
+		it := &p.idle[i]
+		end := it.since.Add(p.idleTime)
+		if needed := it.s.pins.last(now); needed.After(end) {
+			end = needed
+		}
+		if left := end.Sub(now); left > 0 {
+			next = min(left, cmp.Or(next, left))
+			i++
+			continue
+		}
+		dead = append(dead, p.dropLocked(i))
 	}
-	if len(p.idle) == 0 {
-		p.swept = false
-		return dead, 0
-	}
-	return dead, p.idle[0].since.Add(p.idleTime).Sub(now)
+	p.swept = len(p.idle) > 0
+	return dead, next
 }
 
 // close lets all idle sessions go; those that are lent go when they are given

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -98,7 +99,7 @@ func (t *Calls) Find(id mcp.ID) *Call {
 }
 
 // Only returns the open call if there is exactly one besides those of the given
-// method, or nil. Where several calls share a pipe, a message that names none of
+// method, or of all methods that begin with it if it ends in a slash, or nil. Where several calls share a pipe, a message that names none of
 // them belongs to the only one or to nobody.
 func (t *Calls) Only(except string) *Call {
 	t.mu.Lock()
@@ -106,7 +107,7 @@ func (t *Calls) Only(except string) *Call {
 	var only *Call
 	for _, c := range t.open {
 		switch {
-		case except != "" && c.method == except:
+		case except != "" && (c.method == except || except[len(except)-1] == '/' && strings.HasPrefix(c.method, except)):
 		case only != nil:
 			return nil
 		default:

@@ -195,3 +195,63 @@ func Prepend(list []byte, own [][]byte) ([]byte, error) {
 	}
 	return m.with("tasks", all).bytes(), nil
 }
+
+// StatusOf reads the state of a task of either form.
+func StatusOf(raw []byte) Status {
+	m, err := read(raw)
+	if err != nil {
+		return ""
+	}
+	return Status(m.text("status"))
+}
+
+// ErrorJSON returns an error as it stands in a failed task.
+func ErrorJSON(e *mcp.Error) []byte {
+	if e.Raw != nil {
+		return e.Raw
+	}
+	out := strconv.AppendInt([]byte(`{"code":`), e.Code, 10)
+	out = mcp.AppendString(append(out, `,"message":`...), e.Message)
+	if e.Data != nil {
+		out = append(append(out, `,"data":`...), e.Data...)
+	}
+	return append(out, '}')
+}
+
+// Inputs writes inputRequests: the parameters of each question by its key, in the
+// order of the keys given.
+func Inputs(keys []string, ask func(key string) *mcp.Request) []byte {
+	var all members
+	for _, key := range keys {
+		req := ask(key)
+		q := members{{"method", mcp.AppendString(nil, req.Method)}}
+		if !req.Params.IsZero() {
+			q = q.with("params", req.Params.Bytes())
+		}
+		all = append(all, member{key, q.bytes()})
+	}
+	return all.bytes()
+}
+
+// Answers reads inputResponses.
+func Answers(raw []byte) (map[string][]byte, error) {
+	m, err := read(raw)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string][]byte, len(m))
+	for _, one := range m {
+		all[one.name] = one.value
+	}
+	return all, nil
+}
+
+// RelatedID reads the task that a message is related to, out of the member of its
+// _meta.
+func RelatedID(related []byte) string {
+	m, err := read(related)
+	if err != nil {
+		return ""
+	}
+	return m.text("taskId")
+}

@@ -1,0 +1,100 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// The values of execution.taskSupport that matter here.
+const (
+	taskRequired = "required"
+	taskOptional = "optional"
+)
+
+// taskSupport knows which tools of a legacy server may, or must, be called as tasks,
+// from the lists of tools that have passed. The zero value knows none.
+type taskSupport struct {
+	mu    sync.Mutex
+	tools map[string]string // by name, "" for one that is no task
+}
+
+// maxSupportTools bounds the tools that are remembered. Of those beyond, the server
+// is asked again.
+const maxSupportTools = 4096
+
+func (t *taskSupport) of(tool string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tools[tool]
+}
+
+// knows reports whether a list with the tool has passed.
+func (t *taskSupport) knows(tool string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.tools[tool]
+	return ok
+}
+
+// learn remembers what one page of a list says. The list is not ours to judge.
+func (t *taskSupport) learn(res *mcp.Result) {
+	if res == nil || !bytes.Contains(res.Bytes(), []byte("taskSupport")) && t.isEmpty() {
+		return
+	}
+	var tools []struct {
+		Name      string `json:"name"`
+		Execution struct {
+			Support string `json:"taskSupport"`
+		} `json:"execution"`
+	}
+	if err := json.Unmarshal(res.Raw(mcp.FieldTools), &tools); err != nil {
+		return
+	}
+	learned := make(map[string]string, len(tools))
+	for _, tool := range tools {
+		learned[tool.Name] = tool.Execution.Support
+	}
+	t.merge(learned)
+}
+
+func (t *taskSupport) isEmpty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.tools) == 0
+}
+
+func (t *taskSupport) merge(learned map[string]string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.tools == nil || len(t.tools)+len(learned) > maxSupportTools {
+		t.tools = make(map[string]string, len(learned))
+	}
+	maps.Copy(t.tools, learned)
+}
+
+// ask reads the list of a session, as far as that takes it no longer than headers
+// are worth.
+func (t *taskSupport) ask(ctx context.Context, s *legacySession) {
+	var params []byte
+	for range maxRelearnPages {
+		res, err := s.roundTrip(ctx, methodToolsList, params)
+		if err != nil {
+			return
+		}
+		t.learn(res)
+		cursor := res.Raw(mcp.FieldNextCursor)
+		if cursor == nil || string(cursor) == "null" {
+			return
+		}
+		params = append(append([]byte(`{"cursor":`), cursor...), '}')
+	}
+}

@@ -1,0 +1,85 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"sync"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// taskWaits are the calls of a session that wait for the result of a task. A
+// message of the task may come on a stream that is no call's, or all calls'; it
+// names its task, or the token of the call that has begun it, and so belongs to the
+// wait (2025-11-25, basic/utilities/tasks, "Associating Task-Related Messages"). The
+// zero value is ready.
+type taskWaits struct {
+	mu   sync.Mutex
+	open map[mcp.ID]taskWait // by the id of the call that waits
+}
+
+type taskWait struct {
+	task  string
+	token mcp.ID // zero where the call that began it is another's
+}
+
+func (w *taskWaits) begin(call mcp.ID, task string, token mcp.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open == nil {
+		w.open = make(map[mcp.ID]taskWait)
+	}
+	w.open[call] = taskWait{task, token}
+}
+
+func (w *taskWaits) end(call mcp.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.open, call)
+}
+
+// find returns the call that waits for what it is asked about.
+func (w *taskWaits) find(is func(taskWait) bool) (mcp.ID, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for call, one := range w.open {
+		if is(one) {
+			return call, true
+		}
+	}
+	return mcp.ID{}, false
+}
+
+// taskCall returns the call that waits for the task which a message names, or nil.
+func (s *legacySession) taskCall(m *mcp.Message) *session.Call {
+	if !m.Params.Has(mcp.MetaRelatedTask) {
+		return nil
+	}
+	task := taskform.RelatedID(m.Params.Raw(mcp.MetaRelatedTask))
+	call, ok := s.taskWaits.find(func(w taskWait) bool { return w.task == task })
+	if !ok {
+		return nil
+	}
+	return s.calls.Find(call)
+}
+
+// progressCall returns the call that progress is for: that of the token, or the wait
+// for the task that it has become.
+func (s *legacySession) progressCall(m *mcp.Message) *session.Call {
+	raw := m.Params.Raw(mcp.FieldProgressToken)
+	if call := findCall(s.calls, raw); call != nil {
+		return call
+	}
+	token, err := mcp.ParseID(raw)
+	if err != nil {
+		return nil
+	}
+	call, ok := s.taskWaits.find(func(w taskWait) bool { return !w.token.IsZero() && w.token == token })
+	if !ok {
+		return nil
+	}
+	return s.calls.Find(call)
+}
