@@ -20,6 +20,7 @@ const (
 	methodTaskUpdate = "tasks/update"
 	methodTaskCancel = "tasks/cancel"
 	methodTaskResult = "tasks/result"
+	methodTaskList   = "tasks/list"
 )
 
 // way is how a tool is called at a server of 2025-11-25.
@@ -233,7 +234,7 @@ func withoutRelated(res *mcp.Result) (*mcp.Result, error) {
 // followTask serves a request about a task.
 func (l *legacy) followTask(ctx context.Context, s *legacySession, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	id, ok := req.Params.Text(mcp.FieldTaskID)
-	if !ok && req.Method != "tasks/list" {
+	if !ok && req.Method != methodTaskList {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: params.taskId is missing or no string", req.Method)
 	}
 	switch req.Method {

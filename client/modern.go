@@ -66,7 +66,17 @@ func (p *modern) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	// which remembers them, and a modern one asks when a request needs them.
 	case "notifications/roots/list_changed":
 		return nil, nil //nolint:nilnil // a notification has no terminal, and the modern era has no roots to announce
+	case methodTaskResult, methodTaskList:
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s does not exist in %s", req.Method, p.version)
+	case methodToolsCall:
+		return p.callTool(ctx, req, caller)
 	}
+	return p.attempt(ctx, req, caller)
+}
+
+// attempt sends a request for as many rounds as it takes, and begins once more
+// where the server has refused it for its headers.
+func (p *modern) attempt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	res, err := p.rounds(ctx, req, caller)
 	if isRejected(err, headerMismatch) && p.wire.relearn(ctx, p, req) {
 		return p.rounds(ctx, req, caller)

@@ -1,0 +1,98 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+
+	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// callTool makes a call of a tool. A client that takes the results of the era gets
+// what the server says. For one that does not, a tool which is served as a task only
+// is called as one, and waited for.
+func (p *modern) callTool(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	if req.TakesInputRequired {
+		res, err := p.attempt(ctx, req, caller)
+		if err == nil && isUndeclaredTask(req, res) {
+			return nil, p.malformed(errUndeclaredTask)
+		}
+		return res, err
+	}
+	own, err := withTask(req, direct)
+	if err != nil {
+		return nil, err
+	}
+	res, err := p.attempt(ctx, own, caller)
+	if e, ok := err.(*mcp.Error); ok && taskform.IsMissing(e) { //nolint:errorlint // the server's own word only
+		own = declaringTasks(own)
+		res, err = p.attempt(ctx, own, caller)
+	}
+	if err != nil || !isUndeclaredTask(req, res) {
+		return res, err
+	}
+	return p.awaitTask(ctx, declaringTasks(own), res, caller)
+}
+
+var errUndeclaredTask = mcp.Errorf(mcp.CodeInternalError, "it answered with a task, which its client does not take")
+
+// isUndeclaredTask reports whether a result is a task that its client cannot follow.
+func isUndeclaredTask(req *mcp.Request, res *mcp.Result) bool {
+	if res.Type() != mcp.ResultTask {
+		return false
+	}
+	return req.Client == nil || !taskform.Declared(req.Client.Capabilities)
+}
+
+// declaringTasks returns the request of a client that takes tasks, because we do.
+func declaringTasks(req *mcp.Request) *mcp.Request {
+	own, client := *req, mcp.Peer{}
+	if req.Client != nil {
+		client = *req.Client
+	}
+	client.Capabilities = taskform.Declare(client.Capabilities)
+	own.Client = &client
+	return &own
+}
+
+// awaitTask waits for the end of a task for a client that takes none. The task has
+// no other owner, and ends with the call.
+func (p *modern) awaitTask(ctx context.Context, req *mcp.Request, created *mcp.Result, caller mcp.Caller) (*mcp.Result, error) {
+	t, err := taskform.Read(created.Bytes())
+	if err != nil {
+		return nil, p.malformed(err)
+	}
+	res, err := taskform.Await(ctx, mcp.HandlerFunc(p.attempt), req, t.ID, &carefulCaller{caller, p.setup})
+	if err != nil && ctx.Err() != nil {
+		p.cancelTask(req, t.ID)
+	}
+	return res, plain(err)
+}
+
+// cancelTask ends a task whose only owner has gone, in the background.
+func (p *modern) cancelTask(req *mcp.Request, id string) {
+	cancel := aboutTask(req, methodTaskCancel, id)
+	// Bounded by Write; the protocol's close waits for it.
+	p.tasks.start(func(ctx context.Context) {
+		ctx, stop := context.WithTimeout(ctx, p.Write)
+		defer stop()
+		_, _ = p.attempt(ctx, cancel, nobody{}) // nobody is left to be told
+	})
+}
+
+// carefulCaller is a caller that is asked on goroutines on which nobody else would
+// stop a panic.
+type carefulCaller struct {
+	mcp.Caller
+	setup *setup
+}
+
+// Ask puts the question.
+func (c *carefulCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return c.setup.askSafely(ctx, c.Caller, req)
+}
+
+// Pulse passes the sign of life on.
+func (c *carefulCaller) Pulse() { mcp.Pulse(c.Caller) }
