@@ -1,0 +1,305 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// FuzzResume breaks and resumes the streams of a session in any order, and holds
+// each client against the simplest model of what it must see: a list.
+func FuzzResume(f *testing.F) {
+	for seed := range uint64(8) {
+		f.Add(script(seed, 200))
+	}
+	f.Fuzz(func(t *testing.T, script []byte) { playResume(t, script) })
+}
+
+// Some hundred scripts in each run of the tests.
+func TestResumeAgainstTheModel(t *testing.T) {
+	gone, resumed := 0, 0
+	for seed := range uint64(800) {
+		p := playResume(t, script(seed, 120))
+		gone, resumed = gone+p.gone, resumed+p.resumed
+	}
+	if gone < 50 || resumed < 500 {
+		t.Errorf("%d resumed, %d told that it is gone: the scripts show too little", resumed, gone)
+	}
+}
+
+func script(seed uint64, n int) []byte {
+	r := rand.New(rand.NewPCG(seed, 1))
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = byte(r.Uint32())
+	}
+	return out
+}
+
+// resumePlay is a session and the clients of its streams.
+type resumePlay struct {
+	t       *testing.T
+	rules   *session.Rules
+	sess    *session.Session
+	streams []*listened
+	now     time.Time
+	serial  int
+
+	gone, resumed int
+}
+
+// listened is one stream, what was said on it, and what its client has seen.
+type listened struct {
+	x     *session.Exchange // nil for the standalone stream
+	said  []string          // all of it, in order
+	seen  []string
+	first session.EventID // where the client began
+	last  session.EventID
+	c     *session.Carrier // nil while the client is away
+	over  bool             // it had its end, or its last word
+	lost  bool             // told that something is gone
+}
+
+func playResume(t *testing.T, script []byte) *resumePlay {
+	t.Helper()
+	rules := keeping()
+	rules.Limits.Messages, rules.Limits.Bytes = 1000, 1<<20
+	rules.Logs = session.NewLogPool(8000)
+	if len(script) > 0 && script[0]%2 == 0 {
+		rules.Limits.LogBytes, rules.Logs = 1<<20, nil // so that nothing may be missing
+	}
+	p := &resumePlay{t: t, rules: rules, sess: newSession(rules), now: at(0)}
+	p.sess.Initialized()
+	for len(script) >= 2 {
+		p.step(script[0], int(script[1]))
+		p.check()
+		script = script[2:]
+	}
+	p.end()
+	return p
+}
+
+func (p *resumePlay) step(op byte, arg int) {
+	if len(p.streams) == 0 || op%16 == 0 && len(p.streams) < 8 {
+		p.open(arg)
+		return
+	}
+	s := p.streams[arg%len(p.streams)]
+	switch op % 16 {
+	case 1, 2, 3:
+		p.say(s, arg)
+	case 4, 5, 6:
+		p.take(s)
+	case 7, 8:
+		p.leave(s, arg)
+	case 9, 10, 11:
+		p.resume(s)
+	case 12:
+		p.finish(s)
+	case 13:
+		p.now = p.now.Add(time.Duration(arg) * time.Second / 4)
+		p.sess.Expire(p.now)
+	case 14:
+		if s.c != nil {
+			_ = s.stream(p).Pause(time.Second)
+		}
+	case 15:
+		p.stale(s, arg)
+	}
+}
+
+// open begins a request, or the standalone stream.
+func (p *resumePlay) open(arg int) {
+	s := &listened{}
+	if arg%4 == 0 && !slices.ContainsFunc(p.streams, func(o *listened) bool { return o.x == nil }) {
+		s.c = attach(p.sess.Standalone())
+	} else {
+		p.serial++
+		x, err := p.sess.Begin(mcp.NumberID(uint64(p.serial)), func(error) {})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		s.x, s.c = x, attach(x.Stream())
+	}
+	s.c.Keep()
+	s.last = s.c.Prime()
+	s.first = s.last
+	p.streams = append(p.streams, s)
+}
+
+func (s *listened) stream(p *resumePlay) *session.Stream {
+	if s.x == nil {
+		return p.sess.Standalone()
+	}
+	return s.x.Stream()
+}
+
+func (p *resumePlay) say(s *listened, arg int) {
+	p.serial++
+	text := fmt.Sprintf("%d %0*d", p.serial, arg*4, 0)
+	full, err := s.stream(p).Append(plain(text))
+	switch {
+	case full != nil:
+		p.t.Fatal("there is no room")
+	case err == nil:
+		s.said = append(s.said, text)
+	case s.x == nil || !s.over && !errors.Is(err, mcp.ErrRequestEnded):
+		p.t.Fatalf("Append = %v", err)
+	}
+}
+
+func (p *resumePlay) finish(s *listened) {
+	if s.x != nil && s.x.Finish(plain("end")) {
+		s.said = append(s.said, "end")
+	}
+}
+
+// take has the client see what there is.
+func (p *resumePlay) take(s *listened) {
+	if s.c == nil {
+		return
+	}
+	ms, state := s.c.Take(nil)
+	for i := range ms {
+		s.seen = append(s.seen, string(ms[i].Head))
+		s.last = ms[i].Event()
+	}
+	if state == session.Open {
+		return
+	}
+	if state == session.Ended && (len(s.said) == 0 || s.seen[len(s.seen)-1] != "end") {
+		p.t.Fatalf("the stream ended after %q of %q", s.seen, s.said)
+	}
+	s.over = s.over || state == session.Ended
+	s.c.Detach()
+	s.c = nil
+}
+
+// leave breaks the connection, now and then with something on its way.
+func (p *resumePlay) leave(s *listened, arg int) {
+	if s.c == nil {
+		return
+	}
+	if arg%2 == 0 {
+		ms, _ := s.c.Take(nil)
+		s.c.Return(ms)
+	}
+	s.c.Detach()
+	s.c = nil
+}
+
+// resume has the client come back, perhaps while it still has a connection that it
+// has given up.
+func (p *resumePlay) resume(s *listened) {
+	if s.over || s.lost {
+		return
+	}
+	older := s.c
+	c, err := p.sess.Resume(s.last, make(chan struct{}, 1), p.now)
+	if older != nil {
+		older.Detach()
+		s.c = nil
+	}
+	switch gone, isGone := errors.AsType[*session.GoneError](err); {
+	case err == nil:
+		s.c = c
+		p.resumed++
+	case isGone && (s.x == nil) == gone.Request.IsZero():
+		p.gone++
+		s.lost = true
+		p.mayBeGone(gone)
+	case errors.Is(err, session.ErrUnknownEvent) && p.isLast(s):
+		s.over = true // nothing follows, and nobody knows of it any more
+	default:
+		p.t.Fatalf("Resume(%v) = %v", s.last, err)
+	}
+}
+
+// isLast reports whether the client has seen all there is.
+func (p *resumePlay) isLast(s *listened) bool { return slices.Equal(s.seen, s.said) }
+
+func (p *resumePlay) mayBeGone(gone *session.GoneError) {
+	if p.rules.Logs == nil && !gone.Aged {
+		p.t.Fatalf("%+v, and there is room for everything", gone)
+	}
+}
+
+// stale presents an older cursor: what follows is what followed.
+func (p *resumePlay) stale(s *listened, arg int) {
+	if s.c != nil || s.over || s.lost || s.last == s.first {
+		return
+	}
+	cursor := s.first
+	cursor.Pos += uint64(arg) % (s.last.Pos - s.first.Pos)
+	c, err := p.sess.Resume(cursor, make(chan struct{}, 1), p.now)
+	if err != nil {
+		if _, ok := errors.AsType[*session.GoneError](err); ok {
+			s.lost = true
+		}
+		return
+	}
+	s.c = c
+	s.seen = s.seen[:cursor.Pos-s.first.Pos]
+	s.last = cursor
+}
+
+// check holds what is true at any time: no client has seen anything but the
+// beginning of what was said, and no more is kept than may be.
+func (p *resumePlay) check() {
+	p.t.Helper()
+	for _, s := range p.streams {
+		if len(s.seen) > len(s.said) || !slices.Equal(s.seen, s.said[:len(s.seen)]) {
+			p.t.Fatalf("the client sees %q of %q", s.seen, s.said)
+		}
+		if want := s.first.Pos + uint64(len(s.seen)); s.last.Pos != want {
+			p.t.Fatalf("the client is at %d, want %d", s.last.Pos, want)
+		}
+	}
+	carried := 0
+	for _, s := range p.streams {
+		if s.c != nil {
+			carried++
+		}
+	}
+	// Besides the bound: the last answer, the frames of streams, and what carriers
+	// have yet to take of a replay, which was within the bound once.
+	if most := 2*p.rules.Limits.LogBytes + 2000 + 512*len(p.streams); p.sess.Kept() > most {
+		p.t.Fatalf("%d bytes are kept, want at most %d", p.sess.Kept(), most)
+	}
+	if p.sess.Idle() && carried > 0 {
+		p.t.Fatal("idle while a stream is carried")
+	}
+}
+
+// end has everybody come back and everything end: then all have seen everything,
+// or were told.
+func (p *resumePlay) end() {
+	for _, s := range p.streams {
+		p.finish(s)
+		if s.c == nil {
+			p.resume(s)
+		}
+		for s.c != nil && (s.x != nil || !p.isLast(s)) {
+			p.take(s)
+			if s.c == nil && !s.over {
+				p.resume(s) // it was paused
+			}
+		}
+		if !s.lost && !p.isLast(s) {
+			p.t.Fatalf("in the end the client has seen %q of %q", s.seen, s.said)
+		}
+	}
+	p.sess.End(mcp.Errorf(1, "over"))
+	if p.sess.Kept() != 0 || p.rules.Logs.Used() != 0 {
+		p.t.Fatalf("%d and %d bytes are left", p.sess.Kept(), p.rules.Logs.Used())
+	}
+}

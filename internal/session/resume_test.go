@@ -1,0 +1,679 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// keeping returns rules under which little is kept, and not for long.
+func keeping() *session.Rules {
+	r := rules()
+	r.Limits.LogBytes, r.Limits.LogKeep = 4000, time.Minute
+	r.Limits.Messages, r.Limits.Bytes, r.Limits.Exchanges = 100, 4000, 16
+	return r
+}
+
+// at is the time of these tests, in seconds after some moment.
+func at(seconds int) time.Time { return time.Unix(int64(1_000_000+seconds), 0) }
+
+// resumable is a request of a session that is answered by a stream which can be
+// resumed, and the ids that its client has seen.
+type resumable struct {
+	t    *testing.T
+	sess *session.Session
+	x    *session.Exchange
+	c    *session.Carrier
+	last session.EventID
+}
+
+func newResumable(t *testing.T, sess *session.Session, id uint64) *resumable {
+	t.Helper()
+	x, err := sess.Begin(mcp.NumberID(id), func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &resumable{t: t, sess: sess, x: x, c: attach(x.Stream())}
+	r.c.Keep()
+	return r
+}
+
+// prime has the client know where the stream begins.
+func (r *resumable) prime() *resumable {
+	r.last = r.c.Prime()
+	return r
+}
+
+func (r *resumable) say(texts ...string) {
+	r.t.Helper()
+	for _, text := range texts {
+		mustAppend(r.t, r.x.Stream(), plain(text))
+	}
+}
+
+// see has the client get what there is.
+func (r *resumable) see(state session.State, want ...string) {
+	r.t.Helper()
+	var got []string
+	ms, now := r.c.Take(nil)
+	for i := range ms {
+		got = append(got, string(ms[i].Head))
+		r.last = ms[i].Event()
+	}
+	if diff := cmp.Diff(got, want); diff != "" || now != state {
+		r.t.Errorf("the client sees (-got +want), state %v, want %v:\n%s", now, state, diff)
+	}
+}
+
+// back has the client come back.
+func (r *resumable) back() {
+	r.t.Helper()
+	c, err := r.sess.Resume(r.last, make(chan struct{}, 1), at(0))
+	if err != nil {
+		r.t.Fatalf("Resume(%v) = %v", r.last, err)
+	}
+	r.c = c
+}
+
+func (r *resumable) wantErr(id session.EventID, now time.Time, want error) {
+	r.t.Helper()
+	_, err := r.sess.Resume(id, make(chan struct{}, 1), now)
+	gone, isGone := errors.AsType[*session.GoneError](want)
+	if isGone {
+		got, ok := errors.AsType[*session.GoneError](err)
+		if !ok || *got != *gone {
+			r.t.Errorf("Resume(%v) = %+v, want %+v", id, err, gone)
+		}
+		return
+	}
+	if !errors.Is(err, want) {
+		r.t.Errorf("Resume(%v) = %v, want %v", id, err, want)
+	}
+}
+
+func finish(text string) session.Message { return plain(text) }
+
+// M065, I13: strictly after the id, in order, each once, whenever it was said, and
+// then what comes.
+func TestM065ResumeGivesExactlyTheRest(t *testing.T) {
+	for seen := 0; seen <= 4; seen++ {
+		for when := range 3 { // the end comes before the break, while away, or after
+			t.Run(fmt.Sprintf("%d seen, end %d", seen, when), func(t *testing.T) {
+				r := newResumable(t, newSession(keeping()), 1).prime()
+				all := []string{"e1", "e2", "e3", "e4"}
+				for i, text := range all {
+					r.say(text)
+					if i < seen {
+						r.see(session.Open, text)
+					}
+				}
+				end := func(n int) {
+					if n == when {
+						r.x.Finish(finish("end"))
+					}
+				}
+				end(0)
+				lost, _ := r.c.Take(nil) // on its way when the connection breaks
+				r.c.Return(lost)
+				r.c.Detach()
+				end(1)
+				r.back()
+				want, state := append([]string(nil), all[seen:]...), session.Open
+				if when < 2 {
+					want, state = append(want, "end"), session.Ended
+				}
+				r.see(state, want...)
+				end(2)
+				if when == 2 {
+					r.see(session.Ended, "end")
+				}
+			})
+		}
+	}
+}
+
+// A client that was given no id cannot come back, and nothing is kept for it.
+func TestStreamWithoutAnIDIsLost(t *testing.T) {
+	rules := keeping()
+	r := newResumable(t, newSession(rules), 1)
+	r.c.Detach()
+	if !r.x.Stream().IsLost() {
+		t.Fatal("the stream waits for a client that cannot come back")
+	}
+	r.x.Finish(finish("end"))
+	if got := rules.Counts.Undelivered.Load(); got != 1 {
+		t.Errorf("undelivered = %d, want 1", got)
+	}
+	if r.sess.Expire(at(0)); r.sess.Kept() > 1024 {
+		t.Errorf("%d bytes are kept", r.sess.Kept())
+	}
+}
+
+// A stream that nobody asked to keep is as it always was: no ids, and nothing of it
+// stays.
+func TestWhatIsNotKeptHasNoIDs(t *testing.T) {
+	sess := newSession(keeping())
+	x, err := sess.Begin(mcp.NumberID(1), func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := attach(x.Stream())
+	mustAppend(t, x.Stream(), plain("a"))
+	ms, _ := c.Take(nil)
+	if !ms[0].Event().IsZero() || !c.Prime().IsZero() || sess.Kept() != 0 {
+		t.Errorf("event %v, primed %v, %d bytes kept; want nothing", ms[0].Event(), c.Prime(), sess.Kept())
+	}
+	alone := alone(t, keeping())
+	c = attach(alone.Stream())
+	c.Keep()
+	mustAppend(t, alone.Stream(), plain("a"))
+	if ms, _ := c.Take(nil); !ms[0].Event().IsZero() {
+		t.Errorf("an exchange without a session has the event id %v", ms[0].Event())
+	}
+}
+
+// M059, M068, I14: what was never given out, to whomever, is unknown.
+func TestM068EventsOfOthersAreUnknown(t *testing.T) {
+	rules := keeping()
+	mine, theirs := session.New("mine", "", &mcp.Peer{}, rules), session.New("theirs", "", &mcp.Peer{}, rules)
+	r, v := newResumable(t, mine, 1).prime(), newResumable(t, theirs, 1).prime()
+	primed := r.last
+	for _, one := range []*resumable{r, v} {
+		one.say("a")
+		one.see(session.Open, "a")
+	}
+	if r.last == v.last {
+		t.Fatal("two sessions give out the same id")
+	}
+	unprimed := newResumable(t, mine, 2)
+	unprimed.say("first")
+	unprimed.see(session.Open, "first")
+	for name, id := range map[string]session.EventID{
+		"another session's": v.last,
+		"beyond the end":    {Stream: r.last.Stream, Pos: r.last.Pos + 1},
+		"far beyond":        {Stream: r.last.Stream, Pos: 1<<64 - 1},
+		"no stream":         {Stream: r.last.Stream + 100, Pos: 1},
+		"zero":              {},
+		"never given out":   {Stream: unprimed.last.Stream, Pos: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.t = t
+			r.wantErr(id, at(0), session.ErrUnknownEvent)
+		})
+	}
+	r.t = t
+	r.last = primed
+	r.back()
+	r.see(session.Open, "a") // nothing of this has moved the stream
+}
+
+// M066: nothing follows the last event of a stream that has ended.
+func TestM066NothingFollowsTheEnd(t *testing.T) {
+	r := newResumable(t, newSession(keeping()), 1).prime()
+	r.x.Finish(finish("end"))
+	r.see(session.Ended, "end")
+	r.c.Detach()
+	r.back()
+	if !r.c.IsSpent() {
+		t.Error("the carrier has something to wait for")
+	}
+	r.see(session.Ended)
+}
+
+// M075, I12: the newcomer has the stream; what becomes of the older carrier does
+// not touch it.
+func TestM075ResumeSupersedes(t *testing.T) {
+	r := newResumable(t, newSession(keeping()), 1).prime()
+	r.say("a")
+	older := r.c
+	stuck, _ := older.Take(nil)
+	r.back()
+	wantTake(t, older, session.Revoked)
+	older.Return(stuck)
+	older.Detach()
+	older.Detach()
+	r.see(session.Open, "a")
+	r.say("b")
+	r.see(session.Open, "b")
+}
+
+// The carriers of one stream are bounded, those that are stuck included.
+func TestResumeIsBounded(t *testing.T) {
+	r := newResumable(t, newSession(keeping()), 1).prime()
+	first := r.c
+	r.back()
+	r.wantErr(r.last, at(0), session.ErrTooMany)
+	first.Detach()
+	r.back()
+}
+
+// Questions: one that the client has seen stays open while it is away, and one that
+// it has not is put when it comes back.
+func TestAsksOutliveTheCarrier(t *testing.T) {
+	r := newResumable(t, newSession(keeping()), 1).prime()
+	seen, err := r.x.Stream().Ask("seen", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, _ := r.c.Take(nil)
+	r.last = taken[0].Event()
+	r.c.Return(taken) // written to a connection that broke
+	r.c.Detach()
+	waiting, err := r.x.Stream().Ask("waiting", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if isDone(seen) || isDone(waiting) {
+		t.Fatal("a question ended with the connection")
+	}
+	if r.sess.Answer(waiting.ID(), session.Terminal{Result: &mcp.Result{}}) {
+		t.Error("a question was answered that nobody has seen")
+	}
+	if !r.sess.Answer(seen.ID(), session.Terminal{Result: &mcp.Result{}}) {
+		t.Error("the answer to a question of before the break was not taken")
+	}
+	r.back()
+	r.see(session.Open, `{"jsonrpc":"2.0","id":2,"method":"waiting"}`)
+	if !r.sess.Answer(waiting.ID(), session.Terminal{Result: &mcp.Result{}}) {
+		t.Error("the answer to a question of after the break was not taken")
+	}
+}
+
+// Nobody who serves waits for a client that is away: progress is merged, log
+// messages are dropped, and everything else is kept as far as it fits.
+func TestNobodyWaitsForAClientThatIsAway(t *testing.T) {
+	rules := keeping()
+	rules.Limits.LogBytes = 1 << 20
+	r := newResumable(t, newSession(rules), 1).prime()
+	for range 100 {
+		r.say("x")
+	}
+	full, _ := r.x.Stream().Append(plain("waits"))
+	if full == nil {
+		t.Fatal("the stream is not full")
+	}
+	r.c.Detach()
+	<-full
+	for i := range 300 {
+		r.say("y")
+		mustAppend(t, r.x.Stream(), msg(session.Progress, "t", fmt.Sprint("p", i)), msg(session.Log, "", "log"))
+	}
+	r.x.Finish(finish("end"))
+	r.back()
+	got, _ := take(r.c)
+	if n := len(got); n != 402 || got[n-2] != "p299" || got[n-1] != "end" {
+		t.Errorf("%d messages, the last of them %q; want 402 with the latest progress and the end", n, got[max(0, n-2):])
+	}
+	if got := rules.Counts.Dropped.Load(); got != 300 {
+		t.Errorf("dropped = %d, want all 300 log messages", got)
+	}
+}
+
+// The time of what is kept begins with the end of its request, and then it is
+// gone, and known to be: never a silent skip.
+func TestRetentionHasItsTime(t *testing.T) {
+	sess := newSession(keeping())
+	r := newResumable(t, sess, 1).prime()
+	r.say("a")
+	r.see(session.Open, "a")
+	r.c.Detach()
+	if next := sess.Expire(at(1000)); !next.IsZero() {
+		t.Errorf("a running request is to be given up at %v", next)
+	}
+	r.x.Finish(finish("end"))
+	if next := sess.Expire(at(2000)); next != at(2060) {
+		t.Errorf("next = %v, want a minute after the end", next)
+	}
+	if next := sess.Expire(at(2059)); next != at(2060) {
+		t.Errorf("next = %v, want %v", next, at(2060))
+	}
+	if next := sess.Expire(at(2060)); !next.IsZero() || sess.Kept() != 0 {
+		t.Errorf("next = %v, %d bytes kept; want nothing", next, sess.Kept())
+	}
+	r.wantErr(r.last, at(2060), &session.GoneError{Request: mcp.NumberID(1), Over: true, Aged: true})
+	last := session.EventID{Stream: r.last.Stream, Pos: r.last.Pos + 1}
+	r.wantErr(last, at(2060), session.ErrUnknownEvent) // nothing followed it
+}
+
+// Without a call of Expire, Resume decides by the time that it is given; who comes
+// in time has it anew.
+func TestResumeKnowsTheTime(t *testing.T) {
+	r := newResumable(t, newSession(keeping()), 1).prime()
+	r.c.Detach()
+	r.x.Finish(finish("end"))
+	r.sess.Expire(at(0))
+	c, err := r.sess.Resume(r.last, make(chan struct{}, 1), at(59))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next := r.sess.Expire(at(3000)); next != at(3060) {
+		t.Errorf("next = %v while the stream is carried, want it put off", next)
+	}
+	c.Detach()
+	r.wantErr(r.last, at(3060), &session.GoneError{Request: mcp.NumberID(1), Over: true, Aged: true})
+}
+
+// What is more than fits is given up: streams that have ended first, the oldest
+// of them, and the last result stays whatever it weighs.
+func TestTheOldestAnswersGiveWay(t *testing.T) {
+	rules := keeping()
+	sess := newSession(rules)
+	var done []*resumable
+	for i := range 4 {
+		r := newResumable(t, sess, uint64(i)).prime()
+		r.c.Detach()
+		r.x.Finish(finish(strings.Repeat("x", 800)))
+		done = append(done, r)
+	}
+	done[0].wantErr(done[0].last, at(0), &session.GoneError{Request: mcp.NumberID(0), Over: true})
+	for _, r := range done[2:] {
+		r.back()
+		r.c.Detach()
+	}
+	if rules.Counts.Undelivered.Load() == 0 {
+		t.Error("an answer that nobody took was given up and not counted")
+	}
+	giant := newResumable(t, sess, 9).prime()
+	giant.c.Detach()
+	giant.x.Finish(finish(strings.Repeat("z", 100_000)))
+	done[3].back() // costs the others nothing
+	giant.back()
+	got, state := take(giant.c)
+	if len(got) != 1 || len(got[0]) != 100_000 || state != session.Ended {
+		t.Errorf("the last result: %d messages, state %v", len(got), state)
+	}
+	giant.c.Detach()
+	after := newResumable(t, sess, 10).prime()
+	after.x.Finish(finish("end"))
+	if sess.Kept() > 4000 {
+		t.Errorf("%d bytes are kept after the next one", sess.Kept())
+	}
+}
+
+// Of a running request the oldest messages are given up, and who comes back for
+// them is told; then it has had its last word.
+func TestAGapIsSaid(t *testing.T) {
+	rules := keeping()
+	sess := newSession(rules)
+	quiet := newResumable(t, sess, 1).prime()
+	quiet.say("a")
+	r := newResumable(t, sess, 2).prime()
+	for range 5 {
+		r.say(strings.Repeat("x", 1000))
+		r.see(session.Open, strings.Repeat("x", 1000))
+	}
+	late := r.last
+	if rules.Counts.Purged.Load() == 0 || sess.Kept() > 4000 {
+		t.Fatalf("%d bytes kept, %d messages given up", sess.Kept(), rules.Counts.Purged.Load())
+	}
+	r.say("tail")
+	r.c.Detach()
+	r.back() // the newest are there
+	r.see(session.Open, "tail")
+	early := session.EventID{Stream: late.Stream, Pos: 1}
+	r.wantErr(early, at(0), &session.GoneError{Request: mcp.NumberID(2)})
+	wantTake(t, r.c, session.Revoked)
+	r.c.Detach()
+	r.x.Finish(finish("end"))
+	if got := rules.Counts.Undelivered.Load(); got != 1 {
+		t.Errorf("undelivered = %d, want the terminal after the last word", got)
+	}
+	r.wantErr(early, at(0), &session.GoneError{Request: mcp.NumberID(2)})
+	quiet.see(session.Open, "a") // one that says little loses nothing
+}
+
+// What a client that is away has not seen is bounded as well, and its question
+// fails rather than to wait for ever.
+func TestAwayIsBounded(t *testing.T) {
+	rules := keeping()
+	r := newResumable(t, newSession(rules), 1).prime()
+	r.c.Detach()
+	a, err := r.x.Stream().Ask("q", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		r.say(strings.Repeat("x", 1000))
+	}
+	if !isDone(a) || !errors.Is(a.Answer().Err, session.ErrNoReceiver) {
+		t.Error("a question that was given up is open")
+	}
+	if r.sess.Kept() > 4000 {
+		t.Errorf("%d bytes are kept", r.sess.Kept())
+	}
+	r.wantErr(r.last, at(0), &session.GoneError{Request: mcp.NumberID(1)})
+}
+
+// What somebody carries and has yet to take is not given up under their hands.
+func TestAReplayIsNotCut(t *testing.T) {
+	r := newResumable(t, newSession(keeping()), 1).prime()
+	start := r.last
+	want := make([]string, 0, 20)
+	for i := range 15 {
+		want = append(want, fmt.Sprint("m", i))
+		r.say(want[i])
+		r.see(session.Open, want[i])
+	}
+	r.last = start
+	r.back()
+	other := newResumable(t, r.sess, 2).prime()
+	for range 10 {
+		other.say(strings.Repeat("x", 900))
+		other.see(session.Open, strings.Repeat("x", 900))
+	}
+	r.see(session.Open, want...)
+}
+
+// One bound is for all sessions: where it is reached, each may keep an equal part.
+func TestPoolIsShared(t *testing.T) {
+	rules := keeping()
+	rules.Logs = session.NewLogPool(6000)
+	greedy, modest := session.New("greedy", "", &mcp.Peer{}, rules), session.New("modest", "", &mcp.Peer{}, rules)
+	small := newResumable(t, modest, 1).prime()
+	small.c.Detach()
+	small.x.Finish(finish("small"))
+	var big []*resumable
+	for i := range 3 {
+		r := newResumable(t, greedy, uint64(i)).prime()
+		r.c.Detach()
+		r.x.Finish(finish(strings.Repeat("x", 3000)))
+		big = append(big, r)
+	}
+	third := session.New("third", "", &mcp.Peer{}, rules)
+	r := newResumable(t, third, 1).prime()
+	r.c.Detach()
+	r.x.Finish(finish(strings.Repeat("y", 3500)))
+	if !rules.Logs.IsFull() {
+		for _, s := range []*session.Session{greedy, modest, third} {
+			if s.Kept() > 4000+4000 {
+				t.Errorf("%s keeps %d", s.ID, s.Kept())
+			}
+		}
+	}
+	for _, s := range []*session.Session{greedy, modest, third} {
+		s.Expire(at(0))
+	}
+	if rules.Logs.IsFull() {
+		t.Errorf("%d bytes are kept of 6000", rules.Logs.Used())
+	}
+	small.back()
+	small.see(session.Ended, "small")
+	big[0].wantErr(big[0].last, at(0), &session.GoneError{Request: mcp.NumberID(0), Over: true})
+	for _, s := range []*session.Session{greedy, modest, third} {
+		s.End(mcp.Errorf(1, "over"))
+	}
+	if got := rules.Logs.Used(); got != 0 {
+		t.Errorf("%d bytes of sessions that have ended", got)
+	}
+}
+
+// What is known of what was given up is bounded too.
+func TestGravesAreBounded(t *testing.T) {
+	sess := newSession(keeping())
+	var all []*resumable
+	for i := range 200 {
+		r := newResumable(t, sess, uint64(i)).prime()
+		r.c.Detach()
+		r.x.Finish(finish("end"))
+		all = append(all, r)
+		sess.Expire(at(i * 100))
+	}
+	all[199].wantErr(all[199].last, at(20_000), &session.GoneError{Request: mcp.NumberID(199), Over: true, Aged: true})
+	all[0].wantErr(all[0].last, at(20_000), session.ErrUnknownEvent)
+}
+
+// A request that the client has cancelled has no last word.
+func TestCancelledStreamIsForgotten(t *testing.T) {
+	r := newResumable(t, newSession(keeping()), 1).prime()
+	r.say("a")
+	r.see(session.Open, "a")
+	r.say("b")
+	r.x.Cancel(errors.New("why"))
+	r.c.Detach()
+	r.back()
+	r.see(session.Ended)
+	r.c.Detach()
+	r.sess.Expire(at(0))
+	r.wantErr(r.last, at(61), session.ErrUnknownEvent)
+}
+
+// Who is getting a replay when its session ends gets the rest of it, and the end.
+func TestSessionEndsDuringAReplay(t *testing.T) {
+	r := newResumable(t, newSession(keeping()), 1).prime()
+	start := r.last
+	r.say("a", "b")
+	r.see(session.Open, "a", "b")
+	r.last = start
+	r.back()
+	r.sess.End(mcp.Errorf(1, "over"))
+	r.see(session.Ended, "a", "b", `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"over"}}`)
+	r.c.Detach()
+	r.wantErr(start, at(0), session.ErrEnded)
+	if r.sess.Kept() != 0 {
+		t.Error("a session that has ended keeps something")
+	}
+}
+
+// Retained streams are no activity, and running calls are.
+func TestKeptIsNotBusy(t *testing.T) {
+	r := newResumable(t, newSession(keeping()), 1).prime()
+	r.c.Detach()
+	if r.sess.Idle() {
+		t.Error("idle while a call runs whose client is away")
+	}
+	r.x.Finish(finish("end"))
+	if !r.sess.Idle() {
+		t.Error("busy with what is kept")
+	}
+}
+
+// Pause ends a connection and not the stream; what was said before goes with it.
+func TestPause(t *testing.T) {
+	r := newResumable(t, newSession(keeping()), 1).prime()
+	r.say("a")
+	if !r.x.Stream().Pause(3 * time.Second) {
+		t.Fatal("Pause = false")
+	}
+	r.see(session.Paused, "a")
+	if r.c.Retry() != 3*time.Second {
+		t.Errorf("retry = %v", r.c.Retry())
+	}
+	r.c.Detach()
+	if r.x.Stream().Pause(0) {
+		t.Error("a stream that nobody carries was paused")
+	}
+	r.say("b")
+	r.back()
+	r.see(session.Open, "b")
+	r.x.Stream().Pause(0)
+	r.x.Finish(finish("end"))
+	r.see(session.Ended, "end") // the end comes first
+	if r.x.Stream().Pause(0) {
+		t.Error("a stream that has ended was paused")
+	}
+}
+
+// Who pauses before the form is decided decides it: there is no coming back to JSON.
+func TestPauseDecidesTheForm(t *testing.T) {
+	sess := newSession(keeping())
+	x, err := sess.Begin(mcp.NumberID(1), func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := attach(x.Stream())
+	x.Stream().Pause(0)
+	if !isWoken(c) || x.Form(false) != session.SSE {
+		t.Errorf("form %v, want SSE at once", x.Form(false))
+	}
+}
+
+// The standalone stream: what a connection took and could not write comes to who
+// resumes it as it was, and to who begins anew as what is true still.
+func TestStandaloneIsResumed(t *testing.T) {
+	open := func(t *testing.T) (*session.Session, *session.Carrier, session.EventID) {
+		s := newSession(keeping())
+		s.Initialized()
+		c := attach(s.Standalone())
+		c.Keep()
+		return s, c, c.Prime()
+	}
+	t.Run("resumed", func(t *testing.T) {
+		s, c, id := open(t)
+		a, err := s.Standalone().Ask("q", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, s.Standalone(), msg(session.Change, "tools", "changed"))
+		taken, _ := c.Take(nil)
+		c.Return(taken)
+		c.Detach()
+		c, err = s.Resume(id, make(chan struct{}, 1), at(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTake(t, c, session.Open, `{"jsonrpc":"2.0","id":1,"method":"q"}`, "changed")
+		if isDone(a) || !s.Answer(a.ID(), session.Terminal{Result: &mcp.Result{}}) {
+			t.Error("the question did not outlive the connection")
+		}
+	})
+	t.Run("anew", func(t *testing.T) {
+		s, c, _ := open(t)
+		mustAppend(t, s.Standalone(), msg(session.Change, "prompts", "seen"))
+		wantTake(t, c, session.Open, "seen")
+		a, err := s.Standalone().Ask("q", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, s.Standalone(), msg(session.Change, "tools", "changed"))
+		taken, _ := c.Take(nil)
+		c.Return(taken)
+		c.Detach()
+		wantTake(t, attach(s.Standalone()), session.Open, "changed")
+		if !isDone(a) {
+			t.Error("a question waits for a client that has not seen it and did not ask for it")
+		}
+	})
+	t.Run("gone", func(t *testing.T) {
+		s, c, id := open(t)
+		for range 5 {
+			mustAppend(t, s.Standalone(), plain(strings.Repeat("x", 1000)))
+			take(c)
+		}
+		_, err := s.Resume(id, make(chan struct{}, 1), at(0))
+		if gone, ok := errors.AsType[*session.GoneError](err); !ok || !gone.Request.IsZero() || !s.IsStandalone(id) {
+			t.Errorf("Resume = %v, want that it is gone, of no request", err)
+		}
+		mustAppend(t, s.Standalone(), plain("on"))
+		wantTake(t, c, session.Open, "on") // whoever carries it has lost nothing
+	})
+}
