@@ -42,6 +42,7 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	if reason != "" {
 		return nil, "", reason
 	}
+	obj = mend(obj)
 	own, reason := identity(k, &obj)
 	if reason != "" {
 		return nil, "", reason
@@ -128,11 +129,9 @@ func (e *Entry) readTool(maxSchema int) (reason string) {
 		switch name {
 		case "inputSchema":
 			input = value
-			why = checkSchema(name, value, maxSchema)
+			why = cmp.Or(checkSchema(name, value, maxSchema), checkType(name, value))
 		case "outputSchema":
-			if string(value) != "null" {
-				why = checkSchema(name, value, maxSchema)
-			}
+			why = checkSchema(name, value, maxSchema)
 		case "annotations":
 			e.readAnnotations(value)
 		}

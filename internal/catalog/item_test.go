@@ -31,8 +31,8 @@ func TestItemsAreBytes(t *testing.T) {
 		},
 		{
 			name: "nothing at all where the name stays", kind: Tools, rules: Rules{Prefix: &empty},
-			item:        `{"name":"s\u0065arch","inputSchema":{}}`,
-			want:        `{"name":"s\u0065arch","inputSchema":{}}`,
+			item:        `{"name":"s\u0065arch","inputSchema":{"type":"object"}}`,
+			want:        `{"name":"s\u0065arch","inputSchema":{"type":"object"}}`,
 			wantOwnName: "search",
 		},
 		{
@@ -110,6 +110,8 @@ func TestItemsLeftOut(t *testing.T) {
 		{"no uriTemplate", Templates, `{"uri":"x:y"}`, `it has no uriTemplate`},
 		{"uriTemplate a number", Templates, `{"uriTemplate":7}`, `it has no uriTemplate`},
 		{"no schema", Tools, `{"name":"x"}`, `tool "x": left out: it has no inputSchema`},
+		{"schema of another type", Tools, `{"name":"x","inputSchema":{"type":"string"}}`, `its inputSchema is not of type object`},
+		{"schema of several types", Tools, `{"name":"x","inputSchema":{"type":["object","null"]}}`, `its inputSchema is not of type object`},
 		{"schema null", Tools, `{"name":"x","inputSchema":null}`, `its inputSchema is no object`},
 		{"schema true", Tools, `{"name":"x","inputSchema":true}`, `its inputSchema is no object`},
 		{"schema an array", Tools, `{"name":"x","inputSchema":[]}`, `its inputSchema is no object`},
@@ -117,7 +119,7 @@ func TestItemsLeftOut(t *testing.T) {
 		{"$ref to the network", Tools, `{"name":"x","inputSchema":{"properties":{"a":{"$ref":"http://169.254.169.254/latest"}}}}`, `its inputSchema refers to "http://169.254.169.254/latest", which is not inside of it`},
 		{"$ref to a file", Tools, `{"name":"x","inputSchema":{"$ref":"file:///etc/passwd"}}`, `refers to "file:///etc/passwd"`},
 		{"$ref in the output", Tools, `{"name":"x","outputSchema":{"$ref":"other.json"},"inputSchema":{}}`, `its outputSchema refers to "other.json"`},
-		{"schema too large", Tools, `{"name":"x","inputSchema":{"description":"` + strings.Repeat("x", 1000) + `"}}`, `its inputSchema has 1018 bytes, more than the limit of 1000 (limits.schema)`},
+		{"schema too large", Tools, `{"name":"x","inputSchema":{"description":"` + strings.Repeat("x", 1000) + `"}}`, `its inputSchema has 1034 bytes, more than the limit of 1000 (limits.schema)`},
 		{"too deep for a list", Prompts, `{"name":"x","a":` + deep + `}`, `nest`},
 		{"the same twice", Tools, tool("first"), `tool "first": left out: the backend lists it twice; the first one counts`},
 	}

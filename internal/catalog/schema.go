@@ -28,6 +28,16 @@ func checkSchema(member string, raw []byte, most int) string {
 	return ""
 }
 
+// checkType says why a schema cannot be one for arguments, or "": those are an object.
+func checkType(member string, raw []byte) string {
+	for name, value := range mcp.Members(raw) {
+		if name == "type" && (!isString(value) || text(value) != "object") {
+			return fmt.Sprintf("its %s is not of type object", member)
+		}
+	}
+	return ""
+}
+
 // externalRef returns a reference of the schema that leads out of it, or "".
 // One that leads to an $id inside of it does not, nor one to a schema of JSON
 // Schema itself, which every validator has.

@@ -1,0 +1,70 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+func TestMend(t *testing.T) {
+	for _, tt := range []struct{ name, in, want string }{
+		{"nothing", `{"name":"x","inputSchema":{"type":"object"},"x-own":null,"title":"null"}`, ""},
+		{"no type", `{"name":"x","inputSchema":{"properties":{"a":{}}}}`, `{"name":"x","inputSchema":{"type":"object","properties":{"a":{}}}}`},
+		{"nothing in the schema", `{"name":"x","inputSchema":{ }}`, `{"name":"x","inputSchema":{"type":"object"}}`},
+		{"a property called type", `{"name":"x","inputSchema":{"properties":{"type":{}}}}`, `{"name":"x","inputSchema":{"type":"object","properties":{"type":{}}}}`},
+		{"another type", `{"name":"x","inputSchema":{"type":"array"}}`, ""},
+		{"a schema that is none", `{"name":"x","inputSchema":[]}`, ""},
+		{"nulls", `{"title":null,"name":"x","description":null,"outputSchema":null, "annotations":null,"icons":null,"_meta":null,"execution":null,"inputSchema":{"type":"object","title":null}}`,
+			`{"name":"x","inputSchema":{"type":"object","title":null}}`},
+		{"nulls of a resource", `{"uri":"x:y","name":"n","mimeType":null,"size":null}`, `{"uri":"x:y","name":"n"}`},
+		{"a name that is null", `{"name":null}`, ""},
+	} {
+		obj, err := mcp.ParseObject([]byte(tt.in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := mend(obj)
+		if tt.want == "" {
+			if &got.Bytes()[0] != &obj.Bytes()[0] {
+				t.Errorf("%s: %s is copied: %s", tt.name, tt.in, got.Bytes())
+			}
+			continue
+		}
+		if string(got.Bytes()) != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got.Bytes(), tt.want)
+		}
+	}
+}
+
+// An item that becomes too deep by what is added stays as it is.
+func TestMendAtTheLimitOfDepth(t *testing.T) {
+	for depth := 100; depth < 140; depth++ {
+		raw := `{"name":"x","title":null,"inputSchema":{"default":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}}`
+		obj, err := mcp.ParseObject([]byte(raw))
+		if err != nil {
+			return
+		}
+		if got := mend(obj); !strings.Contains(string(got.Bytes()), `"type":"object"`) {
+			t.Errorf("depth %d: %s", depth, got.Bytes())
+		}
+	}
+}
+
+// A client that refuses a whole list for one item in it can read this one.
+func TestBuildMends(t *testing.T) {
+	b := backend("a").with(Tools, `{"name":"x","description":null,"inputSchema":{}}`).with(Prompts, `{"name":"p","arguments":null}`)
+	c := Build([]Backend{b}, Options{})
+	for k, want := range map[Kind]string{
+		Tools:   `"tools":[{"name":"a__x","inputSchema":{"type":"object"}}]}`,
+		Prompts: `"prompts":[{"name":"a__p"}]}`,
+	} {
+		res, err := c.List(k, "")
+		if err != nil || !strings.HasSuffix(string(res.Bytes()), want) {
+			t.Errorf("%s: %s, %v; want %s", k, res.Bytes(), err, want)
+		}
+	}
+}
