@@ -51,13 +51,15 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 // count as one that works.
 const liveAfter = 20 * time.Second
 
-// listen keeps the session's listening stream open. A server need not have one.
+// listen keeps the session's listening stream open. A server need not have one;
+// but one that cannot be reached has not said so, and is asked until it can be. If
+// it has forgotten the session by then, that is what has ended, and not the stream.
 // After a gap that could not be read, every list may have changed. answered is
 // called when the server has said yes or no to it, each time.
 func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 	defer close(w.deaf)
 	pos := position{retry: -1}
-	heard := false
+	heard, away := false, 0
 	for misses := 0; misses < maxMisses; {
 		began, before := time.Now(), pos.progress
 		status, err := w.get(ctx, &pos, answered, w.takeStray)
@@ -74,11 +76,17 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 			answered() // with an error that may pass
 		}
 		heard = heard || status/100 == 2
-		misses++
+		if f, ok := plain(err).(*mcp.Fault); ok && status == 0 && isUnreachable(f) { //nolint:errorlint // only what is a Fault itself
+			heard = true // or would have been; nobody knows any more
+			away++
+		} else {
+			misses++
+			away = 0
+		}
 		if pos.progress > before || status/100 == 2 && time.Since(began) >= liveAfter {
 			misses = 0
 		}
-		if !pause(ctx, pos.wait(misses)) {
+		if !pause(ctx, pos.wait(misses+away)) {
 			return
 		}
 		// With an id the server sends what we missed. Without one it cannot, and

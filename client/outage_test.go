@@ -1,0 +1,100 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// switched is a way to a server that may be off.
+type switched struct {
+	http.RoundTripper
+
+	off atomic.Bool
+}
+
+func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.off.Load() {
+		return nil, errors.New("connection refused")
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// A server that is away for long has not said that it has no listening stream: who
+// listens hears of it again when it is back, whether it still knows the session or
+// not (I3, I33).
+func TestListenOutlastsALongOutage(t *testing.T) {
+	tests := map[string]struct {
+		forgets  bool
+		outage   time.Duration
+		sessions int
+	}{
+		"remembered": {false, 10 * time.Minute, 1},
+		"forgotten":  {true, 10 * time.Minute, 2},
+		"short":      {true, time.Second, 2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var way *switched
+				cut := make(chan struct{})
+				s := newStation()
+				s.Capabilities = announces
+				first := true
+				s.On["GET"] = func(x *zoo.Exchange) {
+					switch {
+					case first:
+						first = false
+						x.Begin()
+						<-cut
+					case tt.forgets && x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID:
+						x.Status(http.StatusNotFound, "", "")
+					default:
+						s.serveListen(x)
+					}
+				}
+				c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
+					way = &switched{RoundTripper: rt}
+					return way
+				})
+				scope := mcp.NewScope("s", nil)
+				defer scope.End()
+				ear := &recorder{}
+				launch(t, c, in(scope, listen(t)), ear)
+				synctest.Wait()
+				way.off.Store(true)
+				close(cut)
+				time.Sleep(tt.outage)
+				way.off.Store(false)
+				select {
+				case <-s.open:
+				case <-time.After(time.Minute): // longer than the longest wait
+					t.Fatal("the stream was not opened again")
+				}
+				synctest.Wait()
+				before := len(ear.notifications())
+				if before < 2 {
+					t.Errorf("heard %q, want the gap to be told", ear.notifications())
+				}
+				s.listen <- listChanged
+				synctest.Wait()
+				if got := ear.notifications(); len(got) != before+1 {
+					t.Errorf("heard %q after the outage, want one more change", got[before:])
+				}
+				if n := s.Count("initialize"); n != tt.sessions {
+					t.Errorf("%d sessions, want %d", n, tt.sessions)
+				}
+			})
+		})
+	}
+}
