@@ -45,8 +45,10 @@ type clientWire interface {
 	// Both report whether there is such a thing.
 	listen() bool
 	unlisten() bool
-	// drop loses the connection of one exchange, where each has its own.
+	// drop loses the connection of one exchange, where each has its own; resume
+	// comes back for the rest.
 	drop(x *exchange) bool
+	resume(x *exchange) bool
 }
 
 // exchange is one request of a client.
@@ -67,6 +69,7 @@ type exchange struct {
 	asks      []pendingAsk
 	state     jsontext.Value // requestState of an input_required
 	stop      func()         // closes its stream, where it has one
+	at        place          // where that is, of events
 }
 
 // pendingAsk is a question that the dialogue has seen and not answered.
@@ -130,6 +133,8 @@ func (c *dialogClient) do(args []string) bool {
 		x := c.open(args[1])
 		c.mark(x)
 		return c.wire.drop(x)
+	case "resume": // client> resume 1; it comes back for the rest
+		return c.wire.resume(c.open(args[1]))
 	case "answer": // client> answer 1 {"action":"accept","content":{}}
 		return c.answer(c.open(args[1]), `"result":`+args[2], args[2])
 	case "refuse": // client> refuse 1 -1 "no"; only the legacy era can
@@ -206,6 +211,13 @@ func (c *dialogClient) mark(x *exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.cancelled = true
+}
+
+// unmark notes that somebody waits for the exchange again.
+func (c *dialogClient) unmark(x *exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x.cancelled = false
 }
 
 // request writes a request with the metadata of the era.
@@ -349,7 +361,7 @@ func (c *dialogClient) listen() bool {
 
 func (c *dialogClient) unlisten() bool {
 	if !c.in.modern() {
-		return c.wire.unlisten()
+		return c.hangUp()
 	}
 	return c.cancel(c.open(listenLabel))
 }

@@ -108,8 +108,25 @@ func (h *httpWire) exchange(r *http.Request, x *exchange) {
 	if x.method == "initialize" {
 		h.session = res.Header.Get("Mcp-Session-Id")
 	}
-	readMessages(res, func(msg []byte) { h.c.receive(x, msg) })
+	readMessages(res, &x.at, func(msg []byte) { h.c.receive(x, msg) })
 	h.lost(x)
+}
+
+// resume comes back for the rest of the stream of an exchange.
+func (h *httpWire) resume(x *exchange) bool {
+	if x == nil || x.at.last == "" {
+		return false
+	}
+	ctx, cancel := context.WithCancel(h.all)
+	x.stop = cancel
+	h.c.unmark(x)
+	r := h.newRequest(ctx, http.MethodGet, nil)
+	r.Header.Set("Last-Event-ID", x.at.last)
+	h.tasks.Go(func() { // ends with the stream or the context; the run waits for it
+		defer cancel()
+		h.exchange(r, x)
+	})
+	return true
 }
 
 // lost tells of a stream that ended without an answer, unless the client itself
@@ -119,6 +136,10 @@ func (h *httpWire) lost(x *exchange) {
 	defer h.c.mu.Unlock()
 	switch {
 	case x.over || x.cancelled || h.all.Err() != nil:
+	case x.at.retry != "" && x.label != listenLabel:
+		x.at.retry = ""
+		h.c.say(x.label, "paused")
+	case len(x.watch) > 0, x.label == listenLabel && !h.c.in.modern() && !h.c.listening:
 	case x.label == listenLabel && !h.c.in.modern():
 		h.c.say(x.label, "end")
 	default:
@@ -126,8 +147,9 @@ func (h *httpWire) lost(x *exchange) {
 	}
 }
 
-// readMessages gives each message of a body to take.
-func readMessages(res *http.Response, take func(msg []byte)) {
+// readMessages gives each message of a body to take, and notes where it is in the
+// stream.
+func readMessages(res *http.Response, at *place, take func(msg []byte)) {
 	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
 		body, err := io.ReadAll(res.Body)
 		if err == nil && len(body) > 0 {
@@ -143,11 +165,26 @@ func readMessages(res *http.Response, take func(msg []byte)) {
 		if text, ok := strings.CutPrefix(line, "data:"); ok {
 			data = append(data, strings.TrimPrefix(text, " "))
 		}
-		if line == "" && data != nil {
+		if id, ok := strings.CutPrefix(line, "id:"); ok {
+			at.id = strings.TrimPrefix(id, " ")
+		}
+		if text, ok := strings.CutPrefix(line, "retry:"); ok {
+			at.retry = strings.TrimPrefix(text, " ")
+		}
+		if line == "" && strings.Join(data, "") != "" { // else it says only where the stream is
 			take([]byte(strings.Join(data, "\n")))
-			data = nil
+		}
+		if line == "" {
+			data, at.last = nil, at.id
 		}
 	}
+}
+
+// place is how far a client has read a stream of events.
+type place struct {
+	id    string // of the event that is being read
+	last  string // of the last whole event
+	retry string // in milliseconds, as it was said last
 }
 
 // note posts what has no answer. All that may come back is that it was taken.
@@ -177,10 +214,11 @@ func (h *httpWire) drop(x *exchange) bool {
 // listen opens the standalone stream of the session.
 func (h *httpWire) listen() bool {
 	ctx, cancel := context.WithCancel(h.all)
-	x := &exchange{label: listenLabel}
+	x := &exchange{label: listenLabel, stop: cancel}
+	h.c.add(x)
 	h.get = func() {
 		h.c.mark(x)
-		cancel()
+		x.stop()
 	}
 	r := h.newRequest(ctx, http.MethodGet, nil)
 	h.tasks.Go(func() { h.exchange(r, x) }) // ends with the stream; the run waits for it

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -23,7 +24,7 @@ func (b *backend) serveCall(ctx context.Context, life *incarnation, req *mcp.Req
 	if again {
 		b.sayAnswers(life, p, req)
 	} else {
-		b.say(life, p.label, describeCall(req))
+		b.say(life, p.label, describeCall(req)+b.canDo(req))
 	}
 	for {
 		select {
@@ -37,6 +38,15 @@ func (b *backend) serveCall(ctx context.Context, life *incarnation, req *mcp.Req
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// canDo is what a backend is told that the client can do, where the dialogue wants to
+// see it.
+func (b *backend) canDo(req *mcp.Request) string {
+	if !b.isShown("capabilities") {
+		return ""
+	}
+	return " can " + compact(req.Client.Capabilities)
 }
 
 // admit numbers a new call. A retry that carries the state of an earlier one is
@@ -117,6 +127,8 @@ func (b *backend) parseStep(verb string, args []string) (step, bool) {
 		return stepError(args)
 	case verb == "ask" && len(args) == 2: // backend a> 1 ask elicitation/create {"message":"?"}
 		return b.stepAsk(args[0], args[1]), true
+	case verb == "poll" && len(args) == 1: // backend a> 1 poll 2s; the connection of the call ends for so long
+		return b.stepPoll(args[0])
 	case strings.HasPrefix(verb, "notifications/"): // backend a> 1 notifications/progress {"progress":1}
 		return stepNotify(verb, args[0]), true
 	default:
@@ -134,6 +146,17 @@ func stepError(args []string) (step, bool) {
 		e.Data = json.RawMessage(args[2])
 	}
 	return func(context.Context, *puppet, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return nil, e }, true
+}
+
+// stepPoll ends the connection that carries the call. Who calls comes back.
+func (b *backend) stepPoll(text string) (step, bool) {
+	retry, err := time.ParseDuration(text)
+	return func(_ context.Context, p *puppet, _ *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+		if poller, ok := caller.(mcp.Poller); !ok || !poller.Poll(retry) {
+			b.say(b.life(), p.label, "poll refused")
+		}
+		return nil, nil //nolint:nilnil // the call goes on
+	}, err == nil
 }
 
 // stepNotify says something that belongs to the call. Progress gets the call's

@@ -50,6 +50,8 @@ func (s *stdioWire) listen() bool        { return true } // a pipe always listen
 func (s *stdioWire) unlisten() bool      { return false }
 func (s *stdioWire) drop(*exchange) bool { return false }
 
+func (s *stdioWire) resume(*exchange) bool { return false }
+
 // servePipe has the gateway serve a pipe and gives its lines to take.
 func (w *world) servePipe(take func([]byte), ended func()) *memnet.Conn {
 	near, far := memnet.Pipe(1 << 20)
@@ -244,7 +246,7 @@ func (h *rawHTTP) exchange(label string, r *http.Request, members []string) {
 			say("%s: %s", key, v)
 		}
 	}
-	readMessages(res, func(msg []byte) {
+	readMessages(res, &place{}, func(msg []byte) {
 		if o, err := parseObject(msg); err == nil && members != nil {
 			msg = []byte(o.only(members...).String())
 		}
