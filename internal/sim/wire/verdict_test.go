@@ -49,7 +49,7 @@ func (r *record) judgeTerminalLocked() {
 func (r *record) mayBeSilentLocked() bool {
 	c := r.conn.Load()
 	return r.excused != "" || c == nil || c.broken.Load() ||
-		r.silent && r.w.gateway.shut > 0 && r.w.jobs[r.mark] == nil
+		r.silent && r.w.gateway.shut > 0 && !r.ranLocked()
 }
 
 // judgeOutcomeLocked: what a terminal says of the execution is true, and an error
@@ -90,4 +90,10 @@ func (r *record) judgeEndLocked() {
 	if r.era == mcp.EraLegacy && j.stopped != "" && r.cancelled.IsZero() && !r.stoppable && r.w.gateway.shut == 0 && r.w.backend.life == 1 {
 		r.wrongLocked("its work was stopped, and nobody had asked for that: %s", j.stopped)
 	}
+}
+
+// ranLocked reports whether the last attempt of the request was executed.
+func (r *record) ranLocked() bool {
+	j := r.w.jobs[r.mark]
+	return j != nil && (r.rounds == 0 || j.rounds >= r.rounds)
 }
