@@ -23,7 +23,7 @@ const hiddenItem server.EventKind = "hidden_item"
 func eventKinds() []server.EventKind {
 	return []server.EventKind{
 		server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken, server.ForeignSession,
-		server.UnknownSession, server.UnknownEventID, server.Limited, server.Stray, server.IdleCancel, hiddenItem,
+		server.UnknownSession, server.UnknownEventID, server.Limited, server.Stray, server.IdleCancel, hiddenItem, foreignTask,
 	}
 }
 
@@ -32,7 +32,7 @@ func eventKinds() []server.EventKind {
 func isAudited(kind server.EventKind) bool {
 	switch kind {
 	case server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken,
-		server.ForeignSession, server.UnknownEventID, hiddenItem:
+		server.ForeignSession, server.UnknownEventID, hiddenItem, foreignTask:
 		return true
 	default:
 		return false

@@ -21,7 +21,8 @@ var repoLayers = [][]string{
 	{"."},
 	{"internal/auth", "internal/backend", "internal/config", "internal/console", "internal/policy"},
 	{"server", "client"},
-	{"internal/session", "internal/catalog", "internal/demo", "internal/frame", "internal/observe", "internal/revision", "internal/seal", "internal/store", "internal/tasks"},
+	{"internal/session", "internal/catalog", "internal/demo", "internal/frame", "internal/observe", "internal/revision", "internal/seal", "internal/store"},
+	{"internal/tasks"},
 	{"mcp"},
 }
 
@@ -42,7 +43,7 @@ var repoTestOnly = []string{"internal/sim/...", "internal/zoo/...", "internal/me
 // repoPure lists the packages that import the standard library only, and what
 // of this module they may import beside it.
 var repoPure = map[string][]string{
-	"mcp":              nil,
+	"mcp":               nil,
 	"internal/revision": {"mcp"},
 	"internal/session":  {"mcp"},
 	"internal/seal":     nil,

@@ -38,6 +38,10 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		return g.list(ctx, req, catalog.Prompts)
 	case "server/discover":
 		return g.discover(req)
+	case "tasks/get", "tasks/update", "tasks/cancel", "tasks/result":
+		return g.task(ctx, req, caller)
+	case "tasks/list":
+		return g.listTasks(ctx, req, caller)
 	case "subscriptions/listen":
 		return g.listen(ctx, req, caller)
 	case "logging/setLevel", "notifications/roots/list_changed":
@@ -65,7 +69,11 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 			return nil, err
 		}
 	}
-	return f.forward(ctx, f.entry, mcp.FieldName, req, caller)
+	res, err := f.forward(ctx, f.entry, mcp.FieldName, req, caller)
+	if err == nil {
+		g.noteTask(req, res)
+	}
+	return res, err
 }
 
 // prompt serves prompts/get, by the same rules.

@@ -62,10 +62,12 @@ type Gateway struct {
 	server  *server.Server
 	metrics *observe.Metrics
 	audit   *observe.Audit
+	names   *taskNames
 
 	refusal  atomic.Pointer[Refusal] // of the last reload
 	view     atomic.Pointer[view]
 	changes  changes
+	taskBook taskBook
 	rebuild  chan struct{} // capacity 1: the catalog is to be built anew
 	listable chan struct{} // closed once lists may be given out
 
@@ -123,6 +125,9 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 	g.server = server.New(g, g.serverConfig(effective))
 	g.view.Store(&view{cfg: effective})
 	var err error
+	if g.names, err = newTaskNames(effective); err != nil {
+		return nil, err
+	}
 	if g.metrics, err = g.newMetrics(); err != nil {
 		return nil, err
 	}

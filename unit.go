@@ -26,6 +26,7 @@ type unit struct {
 
 	srv    config.Server
 	limits config.Limits
+	tasks  *taskNames
 	client *client.Client // nil for a backend in this process
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the backend is no longer followed
@@ -70,6 +71,7 @@ func apart(cfg *config.Config, inProcess []InProcess) error {
 // follow begins to learn what the backend offers. It returns at once, whatever the
 // backend does: a gateway with a hundred of them starts as fast as one with one.
 func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
+	u.tasks = g.names
 	u.Backend = backend.New(backend.Config{
 		Name:     u.srv.Name,
 		Handler:  h,

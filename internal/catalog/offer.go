@@ -41,6 +41,9 @@ func mergeCapabilities(backends []Backend) []byte {
 			parts = append(parts, fmt.Sprintf("%q:%s", c.name, c.value))
 		}
 	}
+	if offersTasks(backends) {
+		parts = append(parts, taskCapabilities[:]...)
+	}
 	return []byte("{" + strings.Join(parts, ",") + "}")
 }
 

@@ -1,0 +1,47 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// taskCapabilities are what is said of tasks, in the form of each era: the extension,
+// and what it amounts to in 2025-11-25. Each client is told its own.
+var taskCapabilities = [...]string{ //nolint:gochecknoglobals // nothing writes to it
+	`"extensions":{"` + tasks.Extension + `":{}}`,
+	`"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`,
+}
+
+// offersTasks reports whether tools of some backend can be called as tasks. One that
+// was never reached does not count: most have no tasks, a client can do without, and
+// whoever calls a tool that needs them is served all the same.
+func offersTasks(backends []Backend) bool {
+	return slices.ContainsFunc(backends, func(in Backend) bool {
+		return in.State != Missing && tasks.OfferOf(in.Capabilities).Any()
+	})
+}
+
+// showTaskSupport marks the tools of a backend that has the extension as tools that
+// may be called as tasks. Where the extension leaves that to the server, a client of
+// 2025-11-25 asks for tasks of no tool that does not say so (basic/utilities/tasks,
+// "Tool-Level Negotiation").
+func (e *Entry) showTaskSupport(capabilities []byte) {
+	offer := tasks.OfferOf(capabilities)
+	if !offer.Extension || offer.Calls {
+		return
+	}
+	for name := range mcp.Members(e.item) {
+		if name == "execution" {
+			return
+		}
+	}
+	const support = `"execution":{"taskSupport":"optional"}}`
+	end := bytes.LastIndexByte(e.item, '}')
+	e.item = append(append(slices.Clone(e.item[:end]), ','), support...) // it has a name, so that a comma is due
+}

@@ -1,0 +1,189 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// The bounds of what is remembered of tasks for tasks/list. The oldest goes first.
+const (
+	maxListed  = 500            // of one owner
+	listedTime = 24 * time.Hour // at most; what a backend says counts if it is less
+	listedPage = 50
+	listedLook = 8 // tasks that are looked at side by side
+)
+
+// taskBook remembers which tasks were begun through this gateway, and by whom. What
+// a backend itself lists may be everybody's who comes with the same credential, and
+// nothing in it tells whose a task is: so only what this gateway has seen begin is
+// listed, to those who began it. The zero value is ready.
+type taskBook struct {
+	mu     sync.Mutex
+	shelf  map[any][]listedTask
+	serial uint64
+}
+
+// listedTask is one task, oldest first on its shelf.
+type listedTask struct {
+	serial uint64
+	name   string
+	until  time.Time
+}
+
+// ownerOf returns who may be told that a request's task is there: its principal, or
+// the session where all principals are one. Who has neither cannot ask.
+func ownerOf(req *mcp.Request) any {
+	switch {
+	case req.Principal != "":
+		return req.Principal
+	case req.Scope != nil:
+		return req.Scope
+	default:
+		return nil
+	}
+}
+
+// add notes a task that was begun by a request.
+func (b *taskBook) add(req *mcp.Request, t *tasks.Task) {
+	owner := ownerOf(req)
+	if owner == nil {
+		return
+	}
+	keep := listedTime
+	if t.TTL > 0 {
+		keep = min(keep, t.TTL)
+	}
+	first := b.note(owner, t.ID, time.Now(), keep)
+	if scope, ok := owner.(*mcp.Scope); ok && first && !scope.OnEnd(func() { b.forget(scope) }) {
+		b.forget(scope)
+	}
+}
+
+func (b *taskBook) note(owner any, name string, now time.Time, keep time.Duration) (first bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shelf == nil {
+		b.shelf = make(map[any][]listedTask)
+	}
+	b.serial++
+	_, known := b.shelf[owner]
+	all := append(current(b.shelf[owner], now), listedTask{b.serial, name, now.Add(keep)})
+	b.shelf[owner] = all[max(0, len(all)-maxListed):]
+	return !known
+}
+
+// current leaves out what is over.
+func current(all []listedTask, now time.Time) []listedTask {
+	return slices.DeleteFunc(all, func(t listedTask) bool { return !t.until.After(now) })
+}
+
+func (b *taskBook) forget(owner any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.shelf, owner)
+}
+
+// remove forgets one task, which its backend does not know any more.
+func (b *taskBook) remove(owner any, serial uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shelf[owner] = slices.DeleteFunc(b.shelf[owner], func(t listedTask) bool { return t.serial == serial })
+}
+
+// page returns the tasks behind a serial number, and whether there are more.
+func (b *taskBook) page(owner any, after uint64, now time.Time) (page []listedTask, more bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.shelf[owner]; !ok {
+		return nil, false
+	}
+	all := current(b.shelf[owner], now)
+	b.shelf[owner] = all
+	from := slices.IndexFunc(all, func(t listedTask) bool { return t.serial > after })
+	if from < 0 {
+		return nil, false
+	}
+	to := min(len(all), from+listedPage)
+	return slices.Clone(all[from:to]), to < len(all)
+}
+
+// listTasks serves tasks/list, which only 2025-11-25 has: the state of each task
+// comes from the backend that has it. One that cannot be asked now is left out, and
+// stays to be listed later.
+func (g *Gateway) listTasks(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	owner, after := ownerOf(req), uint64(0)
+	if req.Params.Has(mcp.FieldCursor) {
+		text, _ := req.Params.Text(mcp.FieldCursor)
+		var err error
+		if after, err = strconv.ParseUint(text, 36, 64); err != nil {
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "tasks/list: unknown cursor")
+		}
+	}
+	var page []listedTask
+	more := false
+	if owner != nil {
+		page, more = g.taskBook.page(owner, after, time.Now())
+	}
+	out := append([]byte(`{"tasks":[`), g.describe(ctx, req, caller, owner, page)...)
+	out = append(out, ']')
+	if more {
+		out = mcp.AppendString(append(out, `,"nextCursor":`...), strconv.FormatUint(page[len(page)-1].serial, 36))
+	}
+	return mcp.NewResult(append(out, '}'))
+}
+
+// describe returns the tasks of a page as they are now, with commas between.
+func (g *Gateway) describe(ctx context.Context, req *mcp.Request, caller mcp.Caller, owner any, page []listedTask) []byte {
+	states := make([][]byte, len(page))
+	var looking sync.WaitGroup
+	room := make(chan struct{}, listedLook)
+	for i, t := range page {
+		room <- struct{}{}
+		// Ends with the answer of the backend, whose time is bounded; waited for below.
+		looking.Go(func() {
+			defer func() { <-room }()
+			states[i] = g.describeOne(ctx, req, caller, owner, t)
+		})
+	}
+	looking.Wait()
+	var out []byte
+	for _, state := range states {
+		if len(state) > 0 && len(out) > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, state...)
+	}
+	return out
+}
+
+func (g *Gateway) describeOne(ctx context.Context, req *mcp.Request, caller mcp.Caller, owner any, t listedTask) []byte {
+	params, err := mcp.ParseObject(append(mcp.AppendString([]byte(`{"taskId":`), t.name), '}'))
+	if err != nil {
+		return nil
+	}
+	get := *req
+	get.Method, get.Params = "tasks/get", params
+	res, err := g.task(ctx, &get, caller)
+	if errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}) {
+		g.taskBook.remove(owner, t.serial)
+		return nil
+	}
+	if err != nil || res == nil {
+		return nil
+	}
+	raw, err := tasks.ToTask(res.Bytes())
+	if err != nil {
+		return nil
+	}
+	return raw
+}

@@ -1,0 +1,175 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// naming is the Caller of a request at one backend, for whom tasks have the
+// backend's own names. All bytes but those of the names pass as they are.
+type naming struct {
+	mcp.Caller
+	unit      *unit
+	principal string
+	known     alias
+}
+
+// outside returns the name outside of a task of the backend.
+func (n *naming) outside(own string) string {
+	if own == n.known.own && n.known.name != "" {
+		return n.known.name
+	}
+	return n.unit.tasks.outside(n.unit.Name(), own, n.principal)
+}
+
+// inside returns the backend's own name of a task of the caller's.
+func (n *naming) inside(name string) (own string, ok bool) {
+	of, own, ok := n.unit.tasks.inside(name, n.principal)
+	return own, ok && of == n.unit.Name()
+}
+
+// request returns the request as the backend gets it: in a scope of its own, and
+// with its own name of the task that the request is marked with. A mark that means
+// nothing to it is left out.
+func (n *naming) request(req *mcp.Request) (*mcp.Request, error) {
+	own := *req
+	own.Scope = n.unit.scopeOf(req.Scope, req.Principal)
+	if !own.Params.Has(mcp.MetaRelatedTask) {
+		return &own, nil
+	}
+	params, err := n.unmarked(&own.Params)
+	own.Params = params
+	return &own, err
+}
+
+func (n *naming) unmarked(o *mcp.Object) (mcp.Object, error) {
+	var e mcp.Edit
+	if own, ok := n.inside(tasks.RelatedID(o.Raw(mcp.MetaRelatedTask))); ok {
+		e.Set(mcp.MetaRelatedTask, related(own))
+	} else {
+		e.Delete(mcp.MetaRelatedTask)
+	}
+	return e.Apply(o)
+}
+
+func related(id string) []byte {
+	return append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
+}
+
+// result returns a result with the names outside.
+func (n *naming) result(method string, res *mcp.Result) (*mcp.Result, error) {
+	isTask := isAboutTask(method) || res.Type() == mcp.ResultTask
+	obj, err := n.marked(&res.Object, isTask)
+	if err != nil {
+		return nil, err
+	}
+	return &mcp.Result{Object: obj}, nil
+}
+
+// marked puts the names outside into an object; isTask says that the object is a
+// task itself.
+func (n *naming) marked(o *mcp.Object, isTask bool) (mcp.Object, error) {
+	var e mcp.Edit
+	if own, ok := o.Text(mcp.FieldTaskID); ok && isTask {
+		if len(own) > maxTaskID {
+			return mcp.Object{}, n.unit.tooLong()
+		}
+		e.SetText(mcp.FieldTaskID, n.outside(own))
+	}
+	if o.Has(mcp.MetaRelatedTask) {
+		if own := tasks.RelatedID(o.Raw(mcp.MetaRelatedTask)); len(own) <= maxTaskID {
+			e.Set(mcp.MetaRelatedTask, related(n.outside(own)))
+		}
+	}
+	return e.Apply(o)
+}
+
+func (u *unit) tooLong() error {
+	return &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Completed, Backend: u.Name(), Message: "the id of its task is too long"}
+}
+
+// Notify passes a notification on.
+func (n *naming) Notify(ctx context.Context, msg *mcp.Notification) error {
+	isTask := msg.Method == "notifications/tasks" || msg.Method == "notifications/tasks/status"
+	if !isTask && !msg.Params.Has(mcp.MetaRelatedTask) {
+		return n.Caller.Notify(ctx, msg)
+	}
+	params, err := n.marked(&msg.Params, isTask)
+	if err != nil {
+		return err
+	}
+	return n.Caller.Notify(ctx, &mcp.Notification{Method: msg.Method, Params: params})
+}
+
+// Ask passes a question on, and the answer back.
+func (n *naming) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	if req.Params.Has(mcp.MetaRelatedTask) {
+		own := *req
+		params, err := n.marked(&req.Params, false)
+		if err != nil {
+			return nil, err
+		}
+		own.Params = params
+		req = &own
+	}
+	res, err := n.Caller.Ask(ctx, req)
+	if err != nil || res == nil || !res.Has(mcp.MetaRelatedTask) {
+		return res, err
+	}
+	obj, err := n.unmarked(&res.Object)
+	if err != nil {
+		return nil, err
+	}
+	return &mcp.Result{Object: obj}, nil
+}
+
+// Pulse passes a sign of life on.
+func (n *naming) Pulse() { mcp.Pulse(n.Caller) }
+
+// Poll has the client come back for the rest, where it can.
+func (n *naming) Poll(retry time.Duration) bool {
+	p, ok := n.Caller.(mcp.Poller)
+	return ok && p.Poll(retry)
+}
+
+// scopeKey is under what a client's scope keeps the one that a backend gets.
+type scopeKey struct{ of *backend.Backend }
+
+// backendScope is a client's scope as one backend gets it. It is the same for each
+// request, because backends know scopes by identity.
+type backendScope struct {
+	scope *mcp.Scope
+	tie   sync.Once
+}
+
+// scopeOf returns the scope of a client for this backend. It differs from the
+// client's in who is told what belongs to no request: there too tasks have their
+// names outside.
+func (u *unit) scopeOf(scope *mcp.Scope, principal string) *mcp.Scope {
+	if scope == nil || scope.Unrelated() == nil {
+		return scope
+	}
+	kept, ok := scope.Value(scopeKey{u.Backend}, func() any {
+		unrelated := &naming{Caller: scope.Unrelated(), unit: u, principal: principal}
+		return &backendScope{scope: mcp.NewScope(scope.Key(), unrelated)}
+	})
+	own, isScope := kept.(*backendScope)
+	if !ok || !isScope {
+		return scope // it has ended, which the backend's client finds
+	}
+	own.tie.Do(func() {
+		own.scope.OnYield(scope.Yield)
+		if !scope.OnEnd(own.scope.End) {
+			own.scope.End()
+		}
+	})
+	return own.scope
+}
