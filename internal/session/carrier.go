@@ -3,7 +3,10 @@
 
 package session
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // State is what a carrier learns when it takes.
 type State uint8
@@ -190,7 +193,8 @@ func (c *Carrier) Detach() {
 	switch {
 	case s.standing:
 	case s.log != nil && s.log.wasHanded():
-		s.roomLocked() // nobody waits for a client that is away
+		s.log.due = time.Time{} // its time begins when the client is away
+		s.roomLocked()          // nobody waits for that
 	default:
 		s.loseLocked()
 	}

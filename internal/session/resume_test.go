@@ -360,7 +360,10 @@ func TestResumeKnowsTheTime(t *testing.T) {
 		t.Errorf("next = %v while the stream is carried, want it put off", next)
 	}
 	c.Detach()
-	r.wantErr(r.last, at(3060), &session.GoneError{Request: mcp.NumberID(1), Over: true, Aged: true})
+	if next := r.sess.Expire(at(3059)); next != at(3119) {
+		t.Errorf("next = %v, want a minute after the client has left", next)
+	}
+	r.wantErr(r.last, at(3119), &session.GoneError{Request: mcp.NumberID(1), Over: true, Aged: true})
 }
 
 // What is more than fits is given up: streams that have ended first, the oldest

@@ -141,8 +141,8 @@ func (s *Session) Answer(id mcp.ID, end Terminal) bool {
 }
 
 // End ends the session: requests in flight end with the error, asks fail, all
-// streams end, but who carries one still gets what waits on it. Only the first call does anything, and reports true. The scope is
-// the caller's to end.
+// streams end, but who carries one still gets what waits on it. Only the first
+// call does anything, and reports true. The scope is the caller's to end.
 func (s *Session) End(terminal *mcp.Error) bool {
 	return s.endIf(terminal, func() bool { return true })
 }

@@ -233,6 +233,7 @@ func (s *Stream) dropLocked(f func(*Message) bool) bool {
 			s.bytes -= s.queue[i].Len()
 			s.queue = slices.Delete(s.queue, i, i+1)
 			s.weighLocked()
+			s.roomLocked() // no Take may come that would say so
 			return true
 		}
 	}

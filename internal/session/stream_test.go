@@ -188,6 +188,21 @@ func TestFullStreamAnnouncesRoom(t *testing.T) {
 	mustAppend(t, x.Stream(), plain("ninth"))
 }
 
+// What is taken back makes room, too: there may never be a Take that does.
+func TestWithdrawMakesRoom(t *testing.T) {
+	x := alone(t, rules())
+	a, err := x.Stream().Ask("q", []byte(`{"x":"`+strings.Repeat("x", 80)+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, _ := x.Stream().Append(plain("waits"))
+	if full == nil {
+		t.Fatal("the stream is not full")
+	}
+	x.Stream().Withdraw(a, errors.New("why"))
+	<-full
+}
+
 // Whoever waits for room must not wait for ever when there will be none.
 func TestWaitersLearnOfTheEnd(t *testing.T) {
 	ends := map[string]func(*session.Exchange, *session.Carrier){
