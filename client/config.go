@@ -149,5 +149,9 @@ func capabilitiesOf(p *mcp.Peer, v mcp.Version) []byte {
 	if p == nil {
 		return []byte("{}")
 	}
-	return revision.ClientCapabilities(v, p.Capabilities)
+	own := p.Capabilities
+	if v.Era() == mcp.EraLegacy && p.Version.Era() == mcp.EraModern {
+		own = revision.ClientCapabilities(p.Version, own) // what only an older revision has, it cannot do
+	}
+	return revision.ClientCapabilities(v, own)
 }
