@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -250,9 +249,6 @@ func TestM151DropInTheMiddleOfAResponse(t *testing.T) {
 			st.close()
 			s.pass(0)
 		}
-		s.tr.CloseIdleConnections()
-		s.pass(time.Second)
-		before := runtime.NumGoroutine()
 		const each = 20
 		for i := range each {
 			drop(raw(fmt.Sprint(i), "tools/call", `{"name":"talk"}`), sess)
@@ -266,9 +262,11 @@ func TestM151DropInTheMiddleOfAResponse(t *testing.T) {
 		}
 		close(release)
 		s.pass(0)
-		if got, now := s.server.Stats().InFlight, runtime.NumGoroutine(); got != 0 || now > before {
-			t.Errorf("%d requests and %d goroutines more than before; want none", got, now-before)
+		if got := s.server.Stats(); got.InFlight != 0 || got.Panics != 0 {
+			t.Errorf("%+v; want nothing in flight", got)
 		}
+		// A goroutine that was left would keep the bubble from ending, and one that
+		// spins would keep its time from going by.
 	})
 }
 
