@@ -136,9 +136,11 @@ func (c *dialogClient) do(args []string) bool {
 	case "resume": // client> resume 1; it comes back for the rest
 		return c.wire.resume(c.open(args[1]))
 	case "answer": // client> answer 1 {"action":"accept","content":{}}
-		return c.answer(c.open(args[1]), `"result":`+args[2], args[2])
+		return c.answer(c.open(args[1]), args[2:])
 	case "refuse": // client> refuse 1 -1 "no"; only the legacy era can
-		return c.answer(c.open(args[1]), `"error":{"code":`+args[2]+`,"message":`+args[3]+`}`, "")
+		return c.respond(c.open(args[1]), `"error":{"code":`+args[2]+`,"message":`+args[3]+`}`)
+	case "again": // client> again 1; the last request of that label is sent once more, as another one
+		return c.again(c.open(args[1]))
 	case "notify": // client> notify notifications/roots/list_changed
 		c.connect()
 		c.wire.note([]byte(`{"jsonrpc":"2.0","method":` + string(quoted(args[1])) + `}`))
@@ -321,26 +323,50 @@ func (c *dialogClient) cancel(x *exchange) bool {
 	return true
 }
 
-// answer answers the oldest open question of an exchange: by a response in the
+// answer answers the oldest open questions of an exchange: by responses in the
 // legacy era, and by sending the request again in the modern one.
-func (c *dialogClient) answer(x *exchange, response, result string) bool {
-	if x == nil || len(x.asks) == 0 {
+func (c *dialogClient) answer(x *exchange, results []string) bool {
+	if x == nil || len(x.asks) < len(results) || len(results) == 0 {
+		return false
+	}
+	if !c.in.modern() {
+		for _, result := range results {
+			c.respond(x, `"result":`+result)
+		}
+		return true
+	}
+	answers := object{}
+	for i, result := range results {
+		answers = answers.with(x.asks[i].key, result)
+	}
+	x.asks = nil // who did not get them all asks again for the rest
+	retry := *x
+	retry.params = x.params.with("inputResponses", answers.String())
+	if retry.params = retry.params.without("requestState"); x.state != nil {
+		retry.params = retry.params.with("requestState", string(x.state))
+	}
+	return c.again(&retry)
+}
+
+// again sends a request once more, under another id.
+func (c *dialogClient) again(x *exchange) bool {
+	if x == nil {
+		return false
+	}
+	c.lastID++
+	c.send(&exchange{label: x.label, id: fmt.Sprint(c.lastID), method: x.method, opts: x.opts, params: x.params})
+	return true
+}
+
+// respond answers the oldest open question of an exchange of the legacy era.
+func (c *dialogClient) respond(x *exchange, response string) bool {
+	if x == nil || len(x.asks) == 0 || c.in.modern() {
 		return false
 	}
 	ask := x.asks[0]
 	x.asks = x.asks[1:]
-	if !c.in.modern() {
-		c.wire.note([]byte(`{"jsonrpc":"2.0","id":` + ask.key + `,` + response + `}`))
-		return true
-	}
-	c.lastID++
-	retry := &exchange{label: x.label, id: fmt.Sprint(c.lastID), method: x.method, opts: x.opts}
-	retry.params = x.params.with("inputResponses", `{`+string(quoted(ask.key))+`:`+result+`}`)
-	if x.state != nil {
-		retry.params = retry.params.with("requestState", string(x.state))
-	}
-	c.send(retry)
-	return result != ""
+	c.wire.note([]byte(`{"jsonrpc":"2.0","id":` + ask.key + `,` + response + `}`))
+	return true
 }
 
 // listen hears of changes from now on.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -127,6 +128,8 @@ func (b *backend) parseStep(verb string, args []string) (step, bool) {
 		return stepError(args)
 	case verb == "ask" && len(args) == 2: // backend a> 1 ask elicitation/create {"message":"?"}
 		return b.stepAsk(args[0], args[1]), true
+	case verb == "asks": // backend a> 1 asks [{"method":"roots/list","params":{}},{"method":"elicitation/create","params":{"message":"?"}}]
+		return b.stepAsks(args[0])
 	case verb == "poll" && len(args) == 1: // backend a> 1 poll 2s; the connection of the call ends for so long
 		return b.stepPoll(args[0])
 	case strings.HasPrefix(verb, "notifications/"): // backend a> 1 notifications/progress {"progress":1}
@@ -188,21 +191,67 @@ func ignoreEnd(err error) error {
 // stepAsk asks the client: by a result where the client comes back by itself,
 // and by a request of the server otherwise.
 func (b *backend) stepAsk(method, params string) step {
+	ask, err := mcp.NewRequest(method, []byte(params))
+	return b.put([]*mcp.Request{ask}, err)
+}
+
+// stepAsks asks the client several things at once.
+func (b *backend) stepAsks(list string) (step, bool) {
+	var questions []struct {
+		Method string
+		Params json.RawMessage
+	}
+	if json.Unmarshal([]byte(list), &questions) != nil {
+		return nil, false
+	}
+	asks := make([]*mcp.Request, len(questions))
+	for i, q := range questions {
+		var err error
+		if asks[i], err = mcp.NewRequest(q.Method, q.Params); err != nil {
+			return nil, false
+		}
+	}
+	return b.put(asks, nil), true
+}
+
+// put returns the step that asks, and goes on when all has been answered.
+func (b *backend) put(asks []*mcp.Request, err error) step {
 	return func(ctx context.Context, p *puppet, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-		if req.TakesInputRequired {
-			return mcp.NewResult(fmt.Appendf(nil,
-				`{"resultType":"input_required","inputRequests":{"q":{"method":%q,"params":%s}},"requestState":"state of %s"}`, method, params, p.label))
+		if err != nil || req.TakesInputRequired {
+			return inputRequired(p, asks), err
 		}
-		ask, err := mcp.NewRequest(method, []byte(params))
-		if err != nil {
-			return nil, err
+		answers := make([]string, len(asks))
+		var wg sync.WaitGroup
+		for i, ask := range asks {
+			wg.Go(func() { // ends with the answer, or with the call
+				res, err := caller.Ask(ctx, ask)
+				if ctx.Err() == nil && !errors.Is(err, mcp.ErrRequestEnded) {
+					answers[i] = describeAnswer(res, err)
+				}
+			})
+			b.w.advance("1ms") // the next one comes after it, on every wire
 		}
-		res, err := caller.Ask(ctx, ask)
-		if ctx.Err() == nil && !errors.Is(err, mcp.ErrRequestEnded) {
-			b.say(b.life(), p.label, describeAnswer(res, err))
+		wg.Wait()
+		for _, answer := range answers {
+			if answer != "" {
+				b.say(b.life(), p.label, answer)
+			}
 		}
 		return nil, nil //nolint:nilnil // the call goes on, or its loop sees the end
 	}
+}
+
+// inputRequired is how a modern backend asks.
+func inputRequired(p *puppet, asks []*mcp.Request) *mcp.Result {
+	var questions object
+	for i, ask := range asks {
+		questions = questions.with(fmt.Sprintf("q%d", i), fmt.Sprintf(`{"method":%q,"params":%s}`, ask.Method, ask.Params.Bytes()))
+	}
+	res, err := mcp.NewResult(fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":%s,"requestState":"state of %s"}`, questions.String(), p.label))
+	if err != nil {
+		return nil // the questions have been parsed
+	}
+	return res
 }
 
 // describeAnswer is what came of a question.

@@ -192,6 +192,25 @@ func (w *world) do(c *command) {
 	if !ok {
 		w.t.Fatalf("%s:%d: not understood: %s", w.d.file, c.line, c.text())
 	}
+	if isAsking(c.actor, args) {
+		time.Sleep(askPatience)
+	}
+}
+
+// askPatience is longer than a question to a modern client waits for others, with
+// which it is put at once.
+const askPatience = 50 * time.Millisecond
+
+// isAsking reports whether a line may have a client be asked.
+func isAsking(actor string, args []string) bool {
+	switch actor {
+	case "backend":
+		return len(args) > 1 && (args[1] == "ask" || args[1] == "asks")
+	case "client":
+		return args[0] == "answer"
+	default:
+		return false
+	}
 }
 
 // advance lets time pass: "advance 30s".

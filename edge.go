@@ -30,6 +30,9 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 			InFlightPerSession:   l.InFlightPerSession,
 			InFlightPerPrincipal: l.InFlightPerPrincipal,
 			Subscriptions:        l.Subscriptions,
+			Parked:               l.Parked,
+			Rounds:               l.Rounds,
+			InputWait:            l.InputWait,
 			StreamsPerSession:    l.StreamsPerSession,
 			SessionIdle:          l.SessionIdle,
 			SessionUninitialized: l.SessionUninitialized,
@@ -37,6 +40,7 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 			EventLogs:            l.EventLogs,
 			EventRetention:       l.EventRetention,
 		},
+		StateKeys:    stateKeys(cfg),
 		WriteTimeout: l.Write,
 		StreamLife:   cfg.StreamLife,
 		Spread:       cfg.Drain.Spread,
@@ -50,6 +54,15 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 		out.Authenticate = bearer(cfg.Auth.Tokens).Authenticate
 	}
 	return out
+}
+
+// stateKeys are the secrets that seal what clients keep, in their order.
+func stateKeys(cfg *config.Config) [][]byte {
+	keys := make([][]byte, 0, len(cfg.State.Keys))
+	for _, key := range cfg.State.Keys {
+		keys = append(keys, []byte(key.Reveal()))
+	}
+	return keys
 }
 
 // bearer returns who may call by the tokens of the configuration. Their values are

@@ -6,6 +6,7 @@ package signalbox
 import (
 	"context"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/signalbox-mcp/signalbox/internal/config"
@@ -23,7 +24,7 @@ const hiddenItem server.EventKind = "hidden_item"
 func eventKinds() []server.EventKind {
 	return []server.EventKind{
 		server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken, server.ForeignSession,
-		server.UnknownSession, server.UnknownEventID, server.Limited, server.Stray, server.IdleCancel, hiddenItem, foreignTask,
+		server.UnknownSession, server.ForeignState, server.UnknownState, server.UnknownEventID, server.Limited, server.Stray, server.IdleCancel, hiddenItem, foreignTask,
 	}
 }
 
@@ -32,7 +33,7 @@ func eventKinds() []server.EventKind {
 func isAudited(kind server.EventKind) bool {
 	switch kind {
 	case server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken,
-		server.ForeignSession, server.UnknownEventID, hiddenItem, foreignTask:
+		server.ForeignSession, server.ForeignState, server.UnknownEventID, hiddenItem, foreignTask:
 		return true
 	default:
 		return false
@@ -45,7 +46,7 @@ func isAudited(kind server.EventKind) bool {
 func (g *Gateway) noteEvent(ctx context.Context, e server.Event) {
 	g.metrics.Event(ctx, string(e.Kind))
 	switch {
-	case e.Kind == server.ForeignSession || e.Kind == server.UnknownSession:
+	case slices.Contains([]server.EventKind{server.ForeignSession, server.UnknownSession, server.ForeignState, server.UnknownState}, e.Kind):
 		g.audit.Consider(ctx, func() (observe.Entry, bool) { return entryOf(&e), isAudited(e.Kind) })
 	case isAudited(e.Kind):
 		g.audit.Record(ctx, entryOf(&e))

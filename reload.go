@@ -115,6 +115,7 @@ func fixed(old, next *config.Config) string {
 		{"allowedHosts", reflect.DeepEqual(old.AllowedHosts, next.AllowedHosts)},
 		{"allowedOrigins", reflect.DeepEqual(old.AllowedOrigins, next.AllowedOrigins)},
 		{"limits", old.Limits == next.Limits},
+		{"state", reflect.DeepEqual(old.State, next.State)},
 		{"drain", old.Drain == next.Drain},
 		{"log", old.Log == next.Log},
 		{"name", old.Name == next.Name},

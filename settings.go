@@ -25,6 +25,9 @@ type (
 	// field is its default, a negative one is no limit.
 	Limits = config.Limits
 
+	// State is how what clients keep for the gateway is protected.
+	State = config.State
+
 	// Drain is how the gateway stops.
 	Drain = config.Drain
 

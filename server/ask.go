@@ -27,7 +27,7 @@ func (s *Server) asker(sess *session.Session, stream *session.Stream) func(conte
 // thinking about it; it fails, so that a Handler does not hang on a client that
 // never opened a stream (I37).
 func (s *Server) ask(ctx context.Context, sess *session.Session, stream *session.Stream, req *mcp.Request) (*mcp.Result, error) {
-	if err := checkDeclared(sess.Client.Capabilities, req); err != nil {
+	if err := checkDeclared(sess.Client, req); err != nil {
 		return nil, err
 	}
 	a, err := stream.Ask(req.Method, req.Params.Bytes())
@@ -91,15 +91,32 @@ type clientCapabilities struct {
 	} `json:"elicitation"`
 }
 
-// checkDeclared refuses a question that the client did not say it can answer
-// (2025-11-25, basic/lifecycle, "Operation").
-func checkDeclared(raw []byte, req *mcp.Request) error {
+// capabilitiesOf reads what a client has declared, as far as its revision has such
+// a thing: what a revision does not define, nobody can have declared by it.
+func capabilitiesOf(client *mcp.Peer) clientCapabilities {
 	var caps clientCapabilities
-	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &caps); err != nil {
+	if len(client.Capabilities) > 0 {
+		if err := json.Unmarshal(client.Capabilities, &caps); err != nil {
 			caps = clientCapabilities{} // declared in a way that says nothing
 		}
 	}
+	switch v := client.Version; {
+	case v < mcp.V20250618:
+		caps.Elicitation = nil
+	case v < mcp.V20251125 && caps.Elicitation != nil:
+		caps.Elicitation.Form, caps.Elicitation.URL = nil, nil // it has one mode, which has no name
+	}
+	if client.Version < mcp.V20251125 && caps.Sampling != nil {
+		caps.Sampling.Tools = nil
+	}
+	return caps
+}
+
+// checkDeclared refuses a question that the client did not say it can answer
+// (2025-11-25, basic/lifecycle, "Operation"; 2026-07-28, basic/patterns/mrtr,
+// "Server Requirements").
+func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
+	caps := capabilitiesOf(client)
 	missing := ""
 	switch req.Method {
 	case "roots/list":

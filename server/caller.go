@@ -50,7 +50,10 @@ func (o *outlet) drop() error {
 type related struct {
 	outlet
 	task  *task
-	token []byte // of progress, nil where none was asked for
+	x     *session.Exchange
+	from  *mcp.Request // the client's, which began the exchange
+	late  *alarm       // progress that is kept back has its time
+	token []byte       // of progress, nil where none was asked for
 	level mcp.LogLevel
 	ask   func(ctx context.Context, req *mcp.Request) (*mcp.Result, error)
 	poll  func(retry time.Duration) bool // nil where the client cannot come back
@@ -58,11 +61,20 @@ type related struct {
 
 // newRelated returns the Caller of a task whose exchange has begun.
 func newRelated(s *Server, t *task) *related {
+	return newLeg(s, t, t.x, t.req, &t.late)
+}
+
+// newLeg returns the Caller of a task in one of its exchanges, which that request
+// of the client has begun.
+func newLeg(s *Server, t *task, x *session.Exchange, from *mcp.Request, late *alarm) *related {
 	return &related{
-		outlet: outlet{server: s, stream: t.x.Stream()},
+		outlet: outlet{server: s, stream: x.Stream()},
 		task:   t,
-		token:  t.req.Params.Raw(mcp.MetaProgressToken),
-		level:  t.req.LogLevel,
+		x:      x,
+		from:   from,
+		late:   late,
+		token:  from.Params.Raw(mcp.MetaProgressToken),
+		level:  from.LogLevel,
 	}
 }
 
@@ -96,10 +108,10 @@ func (c *related) Notify(ctx context.Context, n *mcp.Notification) error {
 // never for its turn.
 func (c *related) report(ctx context.Context, m session.Message) error {
 	for {
-		due, full, err := c.task.x.Report(m, time.Now())
+		due, full, err := c.x.Report(m, time.Now())
 		switch {
 		case !due.IsZero():
-			c.task.late.after(time.Until(due), c.task.release)
+			c.late.after(time.Until(due), c.release)
 			return nil
 		case full == nil:
 			return err
@@ -109,6 +121,13 @@ func (c *related) report(ctx context.Context, m session.Message) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// release gives out the progress that was kept back, when its time has come.
+func (c *related) release() {
+	if due := c.x.Release(time.Now()); !due.IsZero() {
+		c.late.after(time.Until(due), c.release)
 	}
 }
 
@@ -133,8 +152,11 @@ func (s *Server) modernCaller(t *task) mcp.Caller {
 		t.x.Hold()
 		return &listener{outlet: outlet{server: s, stream: t.x.Stream()}, id: t.x.ID()}
 	}
+	if mayAsk(t.req.Method) {
+		return s.park(t)
+	}
 	c := newRelated(s, t)
-	c.ask = func(_ context.Context, req *mcp.Request) (*mcp.Result, error) { return askModern(req) }
+	c.ask = func(_ context.Context, req *mcp.Request) (*mcp.Result, error) { return nil, cannotAsk(t.req, req) }
 	return c
 }
 

@@ -38,6 +38,12 @@ type Config struct {
 	// Limits bound what clients can make the server spend.
 	Limits Limits
 
+	// StateKeys seal what a modern client keeps while its request waits for input,
+	// so that nobody else can use it, and for nothing else. Each has at least 32
+	// bytes. The first one seals and all of them open; servers that share them
+	// understand each other's. None is a random one.
+	StateKeys [][]byte
+
 	// KeepAlive is how long an open stream stays silent before it gets a
 	// comment. Zero is DefaultKeepAlive, negative is for ever.
 	KeepAlive time.Duration
@@ -99,9 +105,12 @@ type Limits struct {
 	InFlightPerSession   int           // requests: 64
 	InFlightPerPrincipal int           // requests without a session on HTTP, and listens besides: 1,024
 	Subscriptions        int           // resources that a session is subscribed to: 1,000
+	Parked               int           // requests of modern clients that wait for input: 1,000
+	Rounds               int           // how often one request waits for input: 10
 	StreamsPerSession    int           // GETs that are being answered: 16
 	SessionIdle          time.Duration // life without activity: 30 min
 	SessionUninitialized time.Duration // life without a first message: 30 s
+	InputWait            time.Duration // for a modern client to come back with input: 10 min
 	EventLog             int64         // bytes that a session keeps for a client that comes back: 1 MiB
 	EventLogs            int64         // bytes that all sessions keep so: 256 MiB
 	EventRetention       time.Duration // for which that is kept once its request has ended: 5 min
@@ -121,6 +130,10 @@ const (
 
 	// defaultSubscriptions is more than any window shows.
 	defaultSubscriptions = 1000
+
+	defaultParked    = 1000
+	defaultRounds    = 10
+	defaultInputWait = 10 * time.Minute
 
 	// maxIdentity bounds what a session keeps of its client's own description.
 	maxIdentity = 64 << 10
@@ -155,6 +168,9 @@ func (c Config) effective() Config {
 	l.InFlightPerPrincipal = limit(l.InFlightPerPrincipal, defaultInFlight, noCount)
 	l.Subscriptions = limit(l.Subscriptions, defaultSubscriptions, noCount)
 	l.StreamsPerSession = limit(l.StreamsPerSession, session.DefaultLimits().Streams, noCount)
+	l.Parked = limit(l.Parked, defaultParked, noCount)
+	l.Rounds = limit(l.Rounds, defaultRounds, noCount)
+	l.InputWait = limit(l.InputWait, defaultInputWait, never)
 	l.SessionIdle = limit(l.SessionIdle, t.Idle, never)
 	l.SessionUninitialized = limit(l.SessionUninitialized, t.Fresh, never)
 	l.EventLog = limit(l.EventLog, int64(session.DefaultLimits().LogBytes), noCount)

@@ -32,13 +32,22 @@ const (
 type flight struct {
 	kind   kind
 	cancel context.CancelCauseFunc
-	x      *session.Exchange // of calls and listens that have one
+	x      *session.Exchange        // of calls and listens that have one
+	moving func() *session.Exchange // instead of x, where that changes
 
 	// tornDown: ended by us and not by the client, which is to hear of it. Set before
 	// cancel, so that whoever wakes by that finds it.
 	tornDown atomic.Bool
 
 	serial uint64 // guarded by flights.mu
+}
+
+// exchange returns the exchange that the flight is served in now, or nil.
+func (fl *flight) exchange() *session.Exchange {
+	if fl.moving != nil {
+		return fl.moving()
+	}
+	return fl.x
 }
 
 // flights are all that runs for clients. There is one goroutine of ours, or one

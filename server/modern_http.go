@@ -33,19 +33,51 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	if err != nil {
 		return refuseMessage(refusalStatus(err), m.ID, err)
 	}
+	back, stateErr := s.readState(req)
+	if stateErr != nil {
+		return s.refuseState(m.ID, stateErr)
+	}
 	who := partyOf(req)
 	if !s.quota.take(who) {
 		return s.quota.refuse(m.ID, who)
 	}
-	ctx, t := newTask(r.Context(), req, modern{})
-	t.counted = true
+	if back.parked != "" {
+		return s.modernRetry(p, r, m, &back)
+	}
+	ctx, t := newTask(r.Context(), back.req, modern{})
+	t.counted, t.again = true, back.again
 	t.x = session.Alone(m.ID, &s.rules, t.cancel)
 	t.caller = s.modernCaller(t)
 	if !s.start(ctx, t) {
 		return refuseDraining(m.ID)
 	}
-	s.answer(p, r, t.x, func() { t.x.Cancel(errDisconnected) })
+	s.answerLeg(p, r, t, t.x)
 	return nil
+}
+
+// modernRetry answers a request that goes on with one that is parked. It has its
+// place in the quota by then.
+func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, back *returned) *refusal {
+	t, x, no := s.takeOver(m, back, 0, func(t *task) (*session.Exchange, *refusal) {
+		return session.Alone(m.ID, &s.rules, t.cancel), nil
+	})
+	if no != nil {
+		s.quota.give(partyOf(back.req))
+		return no
+	}
+	s.answerLeg(p, r, t, x)
+	return nil
+}
+
+// answerLeg answers with one exchange of a task. A client that goes away before it has
+// the whole answer has cancelled the request, also where the answer is a question:
+// nobody else has the state to come back with.
+func (s *Server) answerLeg(p *response, r *http.Request, t *task, x *session.Exchange) {
+	s.answer(p, r, x, func() {
+		if !x.Cancel(errDisconnected) && t.parking != nil {
+			s.lose(t, x)
+		}
+	})
 }
 
 // refusalStatus is the status of an error in the message itself: an unknown

@@ -113,7 +113,7 @@ func TestModernResults(t *testing.T) {
 		{"input required", "tools/call", `{"resultType":"input_required","inputRequests":{}}`, `{"resultType":"input_required","inputRequests":{}}`},
 		{"hints", "tools/list", `{` + list + `}`, `{` + list + `,"resultType":"complete","ttlMs":0,"cacheScope":"private"}`},
 		{"hints are there", "tools/list", `{"ttlMs":5,"cacheScope":"public","resultType":"complete"}`, `{"ttlMs":5,"cacheScope":"public","resultType":"complete"}`},
-		{"no hints on what is not complete", "resources/read", `{"resultType":"input_required"}`, `{"resultType":"input_required"}`},
+		{"no hints on what is not complete", "resources/read", `{"resultType":"input_required","requestState":"x"}`, `{"resultType":"input_required","requestState":"x"}`},
 		{"number texts", "tools/call", `{"x":1.0e+2,"y":9007199254740993,"resultType":"complete"}`, `{"x":1.0e+2,"y":9007199254740993,"resultType":"complete"}`},
 	}
 	for _, tt := range tests {
@@ -278,14 +278,16 @@ func TestModernNotificationIsAccepted(t *testing.T) {
 	})
 }
 
-// U1: a modern client is never sent a request.
-func TestModernClientIsNotAsked(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"ask": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+// U1: a modern client is never sent a request, and there are requests that have no
+// way to ask it otherwise ("Servers MUST NOT send InputRequiredResult responses on
+// any other client requests", basic/patterns/mrtr).
+func TestModernClientIsNotAskedDuringAList(t *testing.T) {
+	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		return c.Ask(ctx, &mcp.Request{Method: "roots/list"})
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
-		got := s.call("ask")
-		if !strings.Contains(got.body, `"code":1005,"message":"roots/list cannot be put to a client of 2026-07-28`) {
+		got := s.post(modern("1", "tools/list", ""), modernHeaders("tools/list", ""))
+		if !strings.Contains(got.body, `"code":1005,"message":"roots/list cannot be put to a client of 2026-07-28 during tools/list`) {
 			t.Errorf("%s; want an error that names what is missing", got.body)
 		}
 	})

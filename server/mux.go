@@ -51,8 +51,8 @@ func (x *mux) stand(s *session.Stream) {
 }
 
 // follow adds the stream of a request.
-func (x *mux) follow(t *task) {
-	x.add(&tap{carrier: t.x.Stream().Attach(x.wake), flight: &t.flight, id: t.x.ID()})
+func (x *mux) follow(r *session.Exchange, fl *flight) {
+	x.add(&tap{carrier: r.Stream().Attach(x.wake), flight: fl, id: r.ID()})
 }
 
 // add has run serve the stream from its next round on, and wakes it: the stream

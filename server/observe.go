@@ -25,6 +25,8 @@ const (
 	QueryToken      EventKind = "query_token"      // a credential stood in the URL
 	ForeignSession  EventKind = "foreign_session"  // the session is another principal's
 	UnknownSession  EventKind = "unknown_session"  // the session never was, or has ended
+	ForeignState    EventKind = "foreign_state"    // the requestState is another principal's
+	UnknownState    EventKind = "unknown_state"    // the requestState is none that holds, or of another request
 	UnknownEventID  EventKind = "unknown_event_id" // Detail: the Last-Event-ID header
 	Limited         EventKind = "limited"          // Detail: the key of the limit
 	Stray           EventKind = "stray_response"   // Detail: the id that it answers

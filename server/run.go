@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
-	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -37,6 +36,13 @@ type task struct {
 	counted bool            // it has a place in the server's quota
 	late    alarm           // progress that is kept back has its time
 	ended   func()          // called when the request has its terminal, unless nil
+
+	// Of a request during which a modern client may be asked; else nil.
+	parking *parking
+	place   uint64 // the pipe that it came on, 0 for HTTP
+	again   int    // how often it was begun again, after URLs were visited
+	asking  alarm  // questions have waited for others to come, and are to be put
+	ending  ending
 }
 
 // newTask makes the task of a request and the context that it runs in: the
@@ -50,13 +56,6 @@ func newTask(ctx context.Context, req *mcp.Request, d dialect) (context.Context,
 		t.kind = listen
 	}
 	return ctx, t
-}
-
-// release gives out the progress that was kept back, when its time has come.
-func (t *task) release() {
-	if due := t.x.Release(time.Now()); !due.IsZero() {
-		t.late.after(time.Until(due), t.release)
-	}
 }
 
 // start runs the task in a goroutine of its own. It ends when the Handler
@@ -85,19 +84,29 @@ func (s *Server) run(ctx context.Context, t *task) {
 	}
 	defer s.flights.leave(&t.flight)
 	defer t.late.stop()
+	defer t.asking.stop()
 	defer t.cancel(nil)
 	var res *mcp.Result
 	err := errNoResult
 	// Deferred, because a Handler may end its goroutine instead of returning.
 	defer func() {
-		terminal := s.terminal(ctx, t, res, err)
-		s.giveBack(t) // before the client can know that there is room again
-		t.x.Finish(terminal)
+		t.ending = s.terminal(ctx, t, res, err)
+		s.conclude(t)
 		if t.ended != nil {
 			t.ended()
 		}
 	}()
 	res, err = s.serveVia(ctx, t)
+}
+
+// conclude gives the terminal out.
+func (s *Server) conclude(t *task) {
+	if t.parking != nil {
+		s.concludeParking(t)
+		return
+	}
+	s.giveBack(t) // before the client can know that there is room again
+	t.x.Finish(t.ending(t.x.ID()))
 }
 
 // giveBack gives a task's place in the quota to the next one.
@@ -107,22 +116,29 @@ func (s *Server) giveBack(t *task) {
 	}
 }
 
+// ending makes the terminal of the request whose id it is given: one that was
+// parked has another id when it ends.
+type ending func(id mcp.ID) session.Message
+
 // terminal makes the terminal out of what the Handler returned.
-func (s *Server) terminal(ctx context.Context, t *task, res *mcp.Result, err error) session.Message {
-	id := t.x.ID()
+func (s *Server) terminal(ctx context.Context, t *task, res *mcp.Result, err error) ending {
+	if t.req.TakesInputRequired {
+		res, err = s.inputRequired(t, res, err)
+	}
 	switch {
 	case t.kind == listen && t.tornDown.Load():
 		// A listen that we end has succeeded, whatever its Handler made of the
 		// end of its context (2026-07-28, basic/patterns/subscriptions,
 		// "Graceful Closure").
-		return t.dialect.result(id, t.req, &mcp.Result{})
-	case err != nil:
-		return t.dialect.failure(id, t.req, s.wireError(ctx, t.req, err))
-	case res == nil:
-		return t.dialect.failure(id, t.req, s.wireError(ctx, t.req, errNoResult))
-	default:
-		return t.dialect.result(id, t.req, res)
+		res, err = &mcp.Result{}, nil
+	case err == nil && res == nil:
+		err = errNoResult
 	}
+	if err == nil {
+		return func(id mcp.ID) session.Message { return t.dialect.result(id, t.req, res) }
+	}
+	wire := s.wireError(ctx, t.req, err)
+	return func(id mcp.ID) session.Message { return t.dialect.failure(id, t.req, wire) }
 }
 
 var errNoResult = errors.New("the handler returned neither a result nor an error")

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/seal"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -30,13 +31,18 @@ type Server struct {
 	lists    lists // as legacy clients get them
 	sweeper  alarm
 	kept     retention
+	lot      *lot      // requests that wait for input
+	warden   alarm     // the time of one of them is up
+	box      *seal.Box // of the states that clients keep
+	pipes    atomic.Uint64
 
 	quiet atomic.Bool // takes no new sessions
 
 	requests, refused, panics, idleCancels atomic.Uint64
 }
 
-// New returns a Server that shows h.
+// New returns a Server that shows h. It panics where one of cfg.StateKeys is too
+// short, which is a mistake of the program.
 func New(h mcp.Handler, cfg Config) *Server {
 	cfg = cfg.effective()
 	s := &Server{
@@ -46,6 +52,7 @@ func New(h mcp.Handler, cfg Config) *Server {
 		sessions: session.NewTable(cfg.Limits.table()),
 		quota:    quota{most: cfg.Limits.InFlightPerPrincipal},
 	}
+	s.lot, s.box = newLot(&cfg), newBox(cfg.StateKeys)
 	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts, Logs: session.NewLogPool(cfg.Limits.EventLogs)}
 	return s
 }
@@ -54,6 +61,7 @@ func New(h mcp.Handler, cfg Config) *Server {
 type Stats struct {
 	Sessions    int    // legacy sessions on HTTP
 	InFlight    int    // requests, listens and standalone streams
+	Parked      int    // requests that wait for their clients to come back with input
 	Requests    uint64 // handed to the Handler
 	Refused     uint64 // answered before that
 	Panics      uint64 // of the Handler
@@ -73,6 +81,7 @@ func (s *Server) Stats() Stats {
 	return Stats{
 		Sessions:    s.sessions.Len(),
 		InFlight:    open,
+		Parked:      s.lot.Len(),
 		Requests:    s.requests.Load(),
 		Refused:     s.refused.Load(),
 		Panics:      s.panics.Load(),
@@ -103,13 +112,15 @@ func (s *Server) Quiesce() { s.quiet.Store(true) }
 
 // Shutdown ends the server in order: new requests are refused, listens end with
 // their result and standalone streams end, spread as the Config says, and
-// requests in flight are waited for; they may go on to ask their clients. When
-// ctx ends first, those that are left get an error which says that their outcome
+// requests in flight are waited for; they may go on to ask their legacy clients. A
+// modern client would have to come back with its answer, so that what waits for
+// one is cancelled. When ctx ends first, those that are left get an error which says that their outcome
 // is unknown, and Shutdown returns ctx's error. It returns after the last
 // goroutine, which is when the last Handler has returned, and may be called
 // again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.flights.drain()
+	s.leave(s.lot.Close(), errDraining) // who comes back is refused from now on
 	s.flights.tearDown(ctx, s.cfg.Spread, errDraining, listen, standing)
 	err := s.flights.wait(ctx, call, listen, standing)
 	s.cut(context.WithoutCancel(ctx))
@@ -121,6 +132,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // the last Handler has returned, and may be called again.
 func (s *Server) Close() error {
 	s.flights.drain()
+	s.leave(s.lot.Close(), errDraining)
 	ctx := context.Background()
 	s.flights.tearDown(ctx, 0, errDraining, listen, standing)
 	s.cut(ctx)
@@ -141,12 +153,13 @@ func (s *Server) cut(ctx context.Context) {
 	_ = s.flights.wait(ctx, pipe, inner)
 	s.sweeper.stop()
 	s.kept.stop()
+	s.warden.stop()
 }
 
 // cut ends the flight with a terminal of ours, if it has none yet.
 func (fl *flight) cut(e *mcp.Error) {
-	if fl.x != nil {
-		fl.x.Finish(session.Message{Head: mcp.AppendError(nil, fl.x.ID(), e)})
+	if x := fl.exchange(); x != nil {
+		x.Finish(session.Message{Head: mcp.AppendError(nil, x.ID(), e)})
 	}
 	fl.cancel(errDraining)
 }

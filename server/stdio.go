@@ -35,6 +35,7 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 	defer s.flights.leave(fl)
 	c := &stdio{server: s, mux: newMux(w, cancel), own: session.New("", "", &mcp.Peer{}, &s.rules), opened: make(chan opening, 1)}
 	c.own.Initialized()
+	c.place = s.pipes.Add(1)
 	c.mux.stand(c.own.Standalone())
 
 	written := make(chan struct{})
@@ -129,6 +130,7 @@ type stdio struct {
 	server *Server
 	mux    *mux
 	own    *session.Session // exchanges of the modern era, and what belongs to none
+	place  uint64           // tells the pipe from others, and from HTTP
 	legacy *session.Session // nil before initialize is answered
 	opened chan opening     // an initialize is done
 	begun  *flight          // the initialize that was begun; nil where it failed
@@ -171,11 +173,13 @@ func endOfPipe(err error) error {
 func (c *stdio) finish(ctx context.Context) {
 	c.mux.tearDown(errPipeClosed)
 	c.deafen()
+	c.server.leave(c.server.lot.Leave(c.place), errPipeClosed) // nobody can come back on the pipe
 	patience, cancel := context.WithTimeout(ctx, lastWords)
 	defer cancel()
 	c.awaitOpen(ctx, patience)
 	c.mux.settle(patience, 0)
 	c.own.End(sessionEnded())
+	c.server.leave(c.server.lot.Leave(c.place), errPipeClosed) // what was parked meanwhile
 	c.endLegacy()
 	c.tasks.Wait()
 }
@@ -321,7 +325,17 @@ func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
 		c.fail(ctx, m.ID, wireErr)
 		return
 	}
-	ctx, t := newTask(ctx, req, modern{})
+	back, stateErr := c.server.readState(req)
+	if stateErr != nil {
+		c.refuse(ctx, c.server.refuseState(m.ID, stateErr))
+		return
+	}
+	if back.parked != "" {
+		c.modernRetry(ctx, m, &back)
+		return
+	}
+	ctx, t := newTask(ctx, back.req, modern{})
+	t.place, t.again = c.place, back.again
 	x, err := c.own.Begin(m.ID, t.cancel)
 	if err != nil {
 		t.cancel(err)
@@ -331,6 +345,26 @@ func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
 	t.x = x
 	t.caller = c.server.modernCaller(t)
 	c.start(ctx, t)
+}
+
+// modernRetry has a request go on with one that is parked.
+func (c *stdio) modernRetry(ctx context.Context, m *mcp.Message, back *returned) {
+	_, x, no := c.server.takeOver(m, back, c.place, func(t *task) (*session.Exchange, *refusal) {
+		x, err := c.own.Begin(m.ID, t.cancel)
+		if err != nil {
+			return nil, c.server.refuseBegin(m.ID, err)
+		}
+		c.mux.follow(x, &t.flight)
+		return x, nil
+	})
+	switch {
+	case no == nil:
+	case x == nil:
+		c.refuse(ctx, no)
+	default:
+		c.server.observe(ctx, no.event)
+		x.Finish(no.message())
+	}
 }
 
 // legacyRequest serves a request of the session that the pipe has.
@@ -345,7 +379,7 @@ func (c *stdio) legacyRequest(ctx context.Context, m *mcp.Message) {
 
 // start runs a request whose answer goes on the pipe.
 func (c *stdio) start(ctx context.Context, t *task) {
-	c.mux.follow(t)
+	c.mux.follow(t.x, &t.flight)
 	t.group = &c.tasks
 	if !c.server.start(ctx, t) {
 		t.x.Finish(session.Message{Head: mcp.AppendError(nil, t.x.ID(), shuttingDown())})

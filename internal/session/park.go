@@ -4,9 +4,11 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,9 +25,6 @@ var (
 
 	// ErrClosed is for a lot that takes nothing any more.
 	ErrClosed = errors.New("no request can be resumed any more")
-
-	// ErrUnanswered ends the questions of a request whose client did not come back.
-	ErrUnanswered = errors.New("the client did not come back with the input")
 )
 
 // LotLimits bound a Lot. All must be set.
@@ -48,36 +47,37 @@ type Owner struct {
 
 // Lot keeps the requests of modern clients that wait for input, apart from any
 // exchange: a client is asked by the terminal of one request and answers with
-// another (2026-07-28, basic/patterns/mrtr). T is what its user knows a request by.
+// another (2026-07-28, basic/patterns/mrtr). T is what its user knows a request
+// by, and X one of the exchanges that it is served in.
 //
 // A Lot and all its requests are kept under one lock.
-type Lot[T any] struct {
+type Lot[T, X any] struct {
 	limits LotLimits
 
 	mu     sync.Mutex
 	closed bool
-	parked map[string]*Parking[T] // by the id under which they can be claimed
-	used   map[string]int         // by principal, of parked
+	parked map[string]*Parking[T, X] // by the id under which they can be claimed
+	used   map[string]int            // by principal, of parked
 }
 
 // Parking is one request that may be parked, from its beginning until its
 // terminal has an exchange to go to, or never will. It is served in one exchange
 // after another, and in none while it is parked.
-type Parking[T any] struct {
-	Value T
-
-	lot *Lot[T]
+type Parking[T, X any] struct {
+	value *T
+	lot   *Lot[T, X]
 
 	// Below: guarded by lot.mu.
 	owner   Owner
-	x       *Exchange // that it is served in; nil while it is parked, and when it is over
+	at      *X        // that it is served in; nil while it is parked, and when it is over
+	last    *X        // that it was served in last; never nil
 	id      string    // while it is parked
 	until   time.Time // while it is parked
 	rounds  int
 	asked   int
 	asks    []*Question // without an answer, in their order
-	ended   bool        // whoever serves it is done, and its terminal waits for an exchange
-	dropped bool        // nobody will take its terminal
+	over    bool        // whoever serves it is done
+	dropped bool        // nobody will come back for it
 }
 
 // Question is something that a client is asked by a result of type
@@ -104,37 +104,50 @@ func (q *Question) finish(end Terminal) {
 }
 
 // NewLot returns an empty Lot.
-func NewLot[T any](limits LotLimits) *Lot[T] { return &Lot[T]{limits: limits} }
+func NewLot[T, X any](limits LotLimits) *Lot[T, X] { return &Lot[T, X]{limits: limits} }
 
 // New returns a request that is served in an exchange. It takes no room before
 // it is parked.
-func (l *Lot[T]) New(x *Exchange, value T) *Parking[T] {
-	return &Parking[T]{Value: value, lot: l, x: x}
+func (l *Lot[T, X]) New(value *T, at *X) *Parking[T, X] {
+	return &Parking[T, X]{value: value, lot: l, at: at, last: at}
 }
 
 // Len returns how many requests are parked.
-func (l *Lot[T]) Len() int {
+func (l *Lot[T, X]) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.parked)
 }
 
-// Exchange returns the exchange that the request is served in, nil while there is
-// none.
-func (p *Parking[T]) Exchange() *Exchange {
+// Value returns what New was given.
+func (p *Parking[T, X]) Value() *T { return p.value }
+
+// At returns the exchange that the request is served in, nil while there is none.
+// The error is [mcp.ErrRequestEnded] once there never will be.
+func (p *Parking[T, X]) At() (*X, error) {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
-	return p.x
+	if p.over || p.dropped {
+		return nil, mcp.ErrRequestEnded
+	}
+	return p.at, nil
+}
+
+// Last returns the exchange that the request was served in last.
+func (p *Parking[T, X]) Last() *X {
+	p.lot.mu.Lock()
+	defer p.lot.mu.Unlock()
+	return p.last
 }
 
 // Ask adds a question, to be put when the request is parked next. The error is
 // [mcp.ErrRequestEnded], ErrTooMany or ErrClosed. The question must be ended by
 // Withdraw where nobody waits for it any more.
-func (p *Parking[T]) Ask(method string, params []byte) (*Question, error) {
+func (p *Parking[T, X]) Ask(method string, params []byte) (*Question, error) {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
 	switch {
-	case p.ended || p.dropped:
+	case p.over || p.dropped:
 		return nil, mcp.ErrRequestEnded
 	case p.lot.closed:
 		return nil, ErrClosed
@@ -142,14 +155,18 @@ func (p *Parking[T]) Ask(method string, params []byte) (*Question, error) {
 		return nil, ErrTooMany
 	}
 	p.asked++
-	q := &Question{Key: questionKey(p.asked), Method: method, Params: params, done: make(chan struct{})}
+	q := &Question{Key: QuestionKey(p.asked), Method: method, Params: params, done: make(chan struct{})}
 	p.asks = append(p.asks, q)
 	return q, nil
 }
 
+// QuestionKey names the n-th question of a request. Keys are unique in all rounds
+// of it, so that an answer which comes twice is never another question's.
+func QuestionKey(n int) string { return "q" + strconv.Itoa(n) }
+
 // Withdraw ends a question that nobody waits for any more. Where the client has it
 // already, its answer will be one to nothing.
-func (p *Parking[T]) Withdraw(q *Question, why error) {
+func (p *Parking[T, X]) Withdraw(q *Question, why error) {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
 	if i := slices.Index(p.asks, q); i >= 0 {
@@ -159,40 +176,42 @@ func (p *Parking[T]) Withdraw(q *Question, why error) {
 }
 
 // Round is what a request is parked with.
-type Round struct {
-	Exchange  *Exchange // that it has left, and that is to end with the questions
+type Round[X any] struct {
+	Left      *X // the exchange that is to end with the questions
 	Questions []*Question
 	Until     time.Time // when it expires
+	Next      time.Time // when the first of all requests expires
 }
 
 // Park takes the request out of its exchange, with all questions that have no
 // answer, and keeps it for its owner under the id, which is new and cannot be
-// guessed, until it is claimed or expires. Whoever parks
-// it ends that exchange with the questions, and calls Drop where that fails. It
-// reports false where there is nothing to ask, or no exchange to leave.
+// guessed, until it is claimed or expires. Whoever parks it ends that exchange
+// with the questions, and calls Lose where that fails. It reports false where
+// there is nothing to ask, or no exchange to leave.
 //
 // Where the request cannot be parked its questions end with the reason, which is
 // for whoever asked; the request stays where it is.
-func (p *Parking[T]) Park(id string, owner Owner, now time.Time) (Round, bool) {
+func (p *Parking[T, X]) Park(id string, owner Owner, now time.Time) (Round[X], bool) {
 	l := p.lot
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.x == nil || p.ended || len(p.asks) == 0 {
-		return Round{}, false
+	if p.at == nil || len(p.asks) == 0 {
+		return Round[X]{}, false
 	}
 	if err := l.refusalLocked(p, owner.Principal); err != nil {
 		p.failLocked(err)
-		return Round{}, false
+		return Round[X]{}, false
 	}
 	p.rounds++
-	r := Round{Exchange: p.x, Questions: slices.Clone(p.asks), Until: now.Add(l.limits.Wait)}
-	p.x, p.id, p.owner, p.until = nil, id, owner, r.Until
+	r := Round[X]{Left: p.at, Questions: slices.Clone(p.asks), Until: now.Add(l.limits.Wait)}
+	p.at, p.id, p.owner, p.until = nil, id, owner, r.Until
 	l.addLocked(p)
+	r.Next = l.nextLocked()
 	return r, true
 }
 
 // refusalLocked says why a request cannot be parked, nil where it can.
-func (l *Lot[T]) refusalLocked(p *Parking[T], principal string) error {
+func (l *Lot[T, X]) refusalLocked(p *Parking[T, X], principal string) error {
 	switch {
 	case l.closed:
 		return ErrClosed
@@ -206,22 +225,22 @@ func (l *Lot[T]) refusalLocked(p *Parking[T], principal string) error {
 }
 
 // failLocked ends all questions of the request.
-func (p *Parking[T]) failLocked(err error) {
+func (p *Parking[T, X]) failLocked(err error) {
 	for _, q := range p.asks {
 		q.finish(Terminal{Err: err})
 	}
 	p.asks = nil
 }
 
-func (l *Lot[T]) addLocked(p *Parking[T]) {
+func (l *Lot[T, X]) addLocked(p *Parking[T, X]) {
 	if l.parked == nil {
-		l.parked, l.used = make(map[string]*Parking[T]), make(map[string]int)
+		l.parked, l.used = make(map[string]*Parking[T, X]), make(map[string]int)
 	}
 	l.parked[p.id] = p
 	l.used[p.owner.Principal]++
 }
 
-func (l *Lot[T]) removeLocked(p *Parking[T]) {
+func (l *Lot[T, X]) removeLocked(p *Parking[T, X]) {
 	delete(l.parked, p.id)
 	if l.used[p.owner.Principal]--; l.used[p.owner.Principal] == 0 {
 		delete(l.used, p.owner.Principal)
@@ -232,27 +251,37 @@ func (l *Lot[T]) removeLocked(p *Parking[T]) {
 	p.id, p.until = "", time.Time{}
 }
 
-// dropLocked is the end of a parked request that nobody will come back for.
-func (l *Lot[T]) dropLocked(p *Parking[T], why error) {
+// dropLocked takes out a parked request that nobody will come back for. Its
+// questions stay open until Abandon, so that whoever serves it can be told first.
+func (l *Lot[T, X]) dropLocked(p *Parking[T, X]) {
 	l.removeLocked(p)
 	p.dropped = true
-	p.failLocked(why)
 }
 
-// Drop ends a request whose questions have not reached anybody: its exchange was
-// over before it could end with them.
-func (p *Parking[T]) Drop() {
+// Lose drops the request if it is parked since it left this exchange, whose end
+// has not reached the client: nobody has the questions. It reports whether that
+// is so; then whoever serves it is to be told to stop, and Abandon to be called.
+func (p *Parking[T, X]) Lose(left *X) bool {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
-	if p.id != "" {
-		p.lot.dropLocked(p, mcp.ErrRequestEnded)
+	if p.id == "" || p.last != left {
+		return false
 	}
+	p.lot.dropLocked(p)
+	return true
+}
+
+// Abandon ends the questions of a request that was dropped.
+func (p *Parking[T, X]) Abandon(why error) {
+	p.lot.mu.Lock()
+	defer p.lot.mu.Unlock()
+	p.failLocked(why)
 }
 
 // Look returns the request that is parked under the id for this owner, and the
 // questions that it waits with, and changes nothing. The error is ErrUnknown or
 // ErrForeign.
-func (l *Lot[T]) Look(id string, owner Owner, now time.Time) (*Parking[T], []*Question, error) {
+func (l *Lot[T, X]) Look(id string, owner Owner, now time.Time) (*Parking[T, X], []*Question, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p, err := l.findLocked(id, owner, now)
@@ -262,7 +291,7 @@ func (l *Lot[T]) Look(id string, owner Owner, now time.Time) (*Parking[T], []*Qu
 	return p, slices.Clone(p.asks), nil
 }
 
-func (l *Lot[T]) findLocked(id string, owner Owner, now time.Time) (*Parking[T], error) {
+func (l *Lot[T, X]) findLocked(id string, owner Owner, now time.Time) (*Parking[T, X], error) {
 	switch p := l.parked[id]; {
 	case p == nil:
 		return nil, ErrUnknown
@@ -275,101 +304,100 @@ func (l *Lot[T]) findLocked(id string, owner Owner, now time.Time) (*Parking[T],
 	}
 }
 
+// Claimed is what a request is found like when it is claimed.
+type Claimed struct {
+	Over bool // whoever served it is done: the exchange is to get its terminal
+	Open bool // there are questions without an answer
+}
+
 // Claim takes the request that is parked under the id into an exchange, once:
 // from then on there is nothing under that id. Its questions end with the answers
-// that are there for them; open reports whether any is left, and ended that the
-// request is done, so that the exchange is to get its terminal. The error is that
-// of Look.
-func (l *Lot[T]) Claim(id string, owner Owner, x *Exchange, answers map[string]Terminal, now time.Time) (ended, open bool, err error) {
+// that are there for them. The error is that of Look.
+func (l *Lot[T, X]) Claim(id string, owner Owner, to *X, answers map[string]Terminal, now time.Time) (Claimed, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p, err := l.findLocked(id, owner, now)
 	if err != nil {
-		return false, false, err
+		return Claimed{}, err
 	}
 	l.removeLocked(p)
-	left := p.asks[:0]
-	for _, q := range p.asks {
-		if end, ok := answers[q.Key]; ok {
+	p.last = to
+	if p.over {
+		return Claimed{Over: true}, nil
+	}
+	p.at = to
+	p.asks = slices.DeleteFunc(p.asks, func(q *Question) bool {
+		end, ok := answers[q.Key]
+		if ok {
 			q.finish(end)
-			continue
 		}
-		left = append(left, q)
-	}
-	p.asks = left
-	if p.ended {
-		return true, false, nil
-	}
-	p.x = x
-	return false, len(left) > 0, nil
+		return ok
+	})
+	return Claimed{Open: len(p.asks) > 0}, nil
 }
 
 // End is the end of whoever serves the request. It returns the exchange that the
-// terminal goes to. Where there is none, kept reports whether one may come: then
-// Claim says so.
-func (p *Parking[T]) End() (x *Exchange, kept bool) {
+// terminal goes to, nil where there is none. Then kept reports whether one may
+// come: the request is parked, and whoever claims it is told.
+func (p *Parking[T, X]) End() (at *X, kept bool) {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
-	p.ended = true
+	p.over = true
 	p.failLocked(mcp.ErrRequestEnded)
-	x, p.x = p.x, nil
-	return x, p.id != ""
+	at, p.at = p.at, nil
+	return at, p.id != ""
 }
 
-// Expire ends the requests whose time has passed and returns them, in the order
-// of their ends; whoever serves them is to be told to stop. next is when it is
-// worth calling again, zero where nothing is parked.
-func (l *Lot[T]) Expire(now time.Time) (due []*Parking[T], next time.Time) {
+// Expire drops the requests whose time has passed and returns them, in the order
+// of their ends: whoever serves them is to be told to stop, and Abandon to be
+// called. next is when it is worth calling again, zero where nothing is parked.
+func (l *Lot[T, X]) Expire(now time.Time) (due []*Parking[T, X], next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	until := make(map[*Parking[T]]time.Time)
+	due = l.clearLocked(func(p *Parking[T, X]) bool { return !now.Before(p.until) })
+	return due, l.nextLocked()
+}
+
+func (l *Lot[T, X]) nextLocked() (next time.Time) {
 	for _, p := range l.parked {
-		switch {
-		case !now.Before(p.until):
-			until[p] = p.until
-			due = append(due, p)
-		case next.IsZero() || p.until.Before(next):
+		if next.IsZero() || p.until.Before(next) {
 			next = p.until
 		}
 	}
-	slices.SortFunc(due, func(a, b *Parking[T]) int { return until[a].Compare(until[b]) })
-	for _, p := range due {
-		l.dropLocked(p, ErrUnanswered)
-	}
-	return due, next
+	return next
 }
 
-// Leave ends the requests of one place, and returns them: nobody can come back
-// for them there.
-func (l *Lot[T]) Leave(place uint64) []*Parking[T] {
+// Leave drops the requests of one place, because nobody can come back for them
+// there, and returns them as Expire does.
+func (l *Lot[T, X]) Leave(place uint64) []*Parking[T, X] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.clearLocked(func(p *Parking[T]) bool { return p.owner.Place == place })
+	return l.clearLocked(func(p *Parking[T, X]) bool { return p.owner.Place == place })
 }
 
-// Close ends all requests that are parked, and returns them. No other is parked
+// Close drops all requests, and returns them as Expire does. No other is parked
 // any more.
-func (l *Lot[T]) Close() []*Parking[T] {
+func (l *Lot[T, X]) Close() []*Parking[T, X] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	return l.clearLocked(func(*Parking[T]) bool { return true })
+	return l.clearLocked(func(*Parking[T, X]) bool { return true })
 }
 
-func (l *Lot[T]) clearLocked(of func(*Parking[T]) bool) []*Parking[T] {
-	var gone []*Parking[T]
+// clearLocked drops the requests that f chooses, in the order in which they would
+// have expired.
+func (l *Lot[T, X]) clearLocked(f func(*Parking[T, X]) bool) []*Parking[T, X] {
+	var gone []*Parking[T, X]
 	for _, p := range l.parked {
-		if of(p) {
+		if f(p) {
 			gone = append(gone, p)
 		}
 	}
-	slices.SortFunc(gone, func(a, b *Parking[T]) int { return a.until.Compare(b.until) })
+	slices.SortFunc(gone, func(a, b *Parking[T, X]) int {
+		return cmp.Or(a.until.Compare(b.until), strings.Compare(a.id, b.id))
+	})
 	for _, p := range gone {
-		l.dropLocked(p, ErrClosed)
+		l.dropLocked(p)
 	}
 	return gone
 }
-
-// questionKey names the n-th question of a request. Keys are unique in all rounds
-// of it, so that an answer which comes twice is never another question's.
-func questionKey(n int) string { return "q" + strconv.Itoa(n) }

@@ -1,0 +1,233 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// inputRequired is what becomes of an outcome that asks a modern client for input:
+// a result of a modern backend, which goes by as it is but for its state, or the
+// error by which a backend of 2025-11-25 asks for URLs to be visited first. Other
+// outcomes stay.
+func (s *Server) inputRequired(t *task, res *mcp.Result, err error) (*mcp.Result, error) {
+	if wire, ok := err.(*mcp.Error); ok && wire.Code == mcp.CodeURLElicitationRequired { //nolint:errorlint // the backend's own word
+		if asked := s.visitFirst(t, wire); asked != nil {
+			return asked, nil
+		}
+	}
+	if err != nil || res == nil || res.Type() != mcp.ResultInputRequired {
+		return res, err
+	}
+	if err := checkInputRequests(t.req, res); err != nil {
+		return nil, err
+	}
+	return s.outward(t.req, res)
+}
+
+// inputRequest is one question in a result of type input_required.
+type inputRequest struct {
+	Method string         `json:"method"`
+	Params jsontext.Value `json:"params"`
+}
+
+// checkInputRequests refuses a result that its client cannot do anything with, or
+// must not be sent (2026-07-28, basic/patterns/mrtr, "Server Requirements"): we
+// are the one who has sent it.
+func checkInputRequests(req *mcp.Request, res *mcp.Result) error {
+	if !mayAsk(req.Method) {
+		return malformedInput("the server asked for input, which it cannot during " + req.Method)
+	}
+	raw := res.Raw(mcp.FieldInputRequests)
+	if raw == nil {
+		if !res.Has(mcp.FieldRequestState) {
+			return malformedInput("the server asked for input and did not say for which")
+		}
+		return nil
+	}
+	var questions map[string]inputRequest
+	if err := json.Unmarshal(raw, &questions); err != nil || questions == nil {
+		return malformedInput("the server asked for input, and its inputRequests are none")
+	}
+	for _, q := range questions {
+		ask, err := mcp.NewRequest(q.Method, q.Params)
+		if err != nil {
+			return malformedInput("the server asked for input, and its inputRequests are none")
+		}
+		if err := checkDeclared(req.Client, ask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func malformedInput(text string) error {
+	return &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Message: text}
+}
+
+// outward returns the result with its state as the client may have it.
+func (s *Server) outward(req *mcp.Request, res *mcp.Result) (*mcp.Result, error) {
+	raw := res.Raw(mcp.FieldRequestState)
+	text, _ := res.Text(mcp.FieldRequestState)
+	var e mcp.Edit
+	switch {
+	case raw == nil:
+		return res, nil
+	case s.sealsStates():
+		e.SetText(mcp.FieldRequestState, s.sealState(sealedState, req, time.Now().Add(stateLife), raw))
+	case kindOf(text) != "":
+		e.Set(mcp.FieldRequestState, mark(raw))
+	default:
+		return res, nil
+	}
+	params, err := e.Apply(&res.Object)
+	if err != nil {
+		return nil, err
+	}
+	return &mcp.Result{Object: params}, nil
+}
+
+// visitFirst turns the error by which a backend of 2025-11-25 says that URLs are to
+// be visited before the request is sent again (client/elicitation, "URL
+// Elicitation Required Error") into the result by which a modern client is asked to
+// visit them. It is nil where the client has not declared that it can, or was asked
+// too often. The request has not run, and its retry is a new one.
+func (s *Server) visitFirst(t *task, wire *mcp.Error) *mcp.Result {
+	var data struct {
+		Elicitations []jsontext.Value `json:"elicitations"`
+	}
+	if !mayAsk(t.req.Method) || json.Unmarshal(wire.Data, &data) != nil || len(data.Elicitations) == 0 || t.again >= s.cfg.Limits.Rounds {
+		return nil
+	}
+	var questions []*session.Question
+	for i, raw := range data.Elicitations {
+		ask, err := mcp.NewRequest("elicitation/create", raw)
+		if err != nil || checkDeclared(t.req.Client, ask) != nil {
+			return nil
+		}
+		if mode, _ := ask.Params.Text(mcp.FieldMode); mode != "url" {
+			return nil
+		}
+		questions = append(questions, &session.Question{Key: session.QuestionKey(i + 1), Method: ask.Method, Params: modernAsk(ask)})
+	}
+	state := s.sealState(againState, t.req, time.Now().Add(s.cfg.Limits.InputWait), strconv.AppendInt(nil, int64(t.again+1), 10))
+	return questionsResult(questions, state)
+}
+
+// beginAgain returns the request that a client makes after it was asked to visit
+// URLs: as it was at first. One that says that they were not visited is not sent.
+func beginAgain(req *mcp.Request, count []byte) (returned, error) {
+	answers, err := responses(&req.Params)
+	if err != nil {
+		return returned{}, err
+	}
+	for _, raw := range answers {
+		if action := actionOf(raw); action == "decline" || action == "cancel" {
+			return returned{}, mcp.Errorf(mcp.CodeInvalidParams, "a URL that the request needs to have visited was not: %s", action)
+		}
+	}
+	var e mcp.Edit
+	e.Delete(mcp.FieldInputResponses)
+	e.Delete(mcp.FieldRequestState)
+	r, err := edited(req, &e)
+	r.again, _ = strconv.Atoi(string(count)) // ours, as visitFirst has written it
+	return r, err
+}
+
+// responses returns the answers that a request brings, by the keys of their
+// questions.
+func responses(params *mcp.Object) (map[string]jsontext.Value, error) {
+	raw := params.Raw(mcp.FieldInputResponses)
+	if raw == nil {
+		return nil, nil //nolint:nilnil // no answers are an empty map
+	}
+	var answers map[string]jsontext.Value
+	if err := json.Unmarshal(raw, &answers); err != nil || answers == nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.inputResponses must be an object")
+	}
+	return answers, nil
+}
+
+// readAnswers returns the answers to the questions that a request brings. What
+// answers none of them is ignored; a question that is not answered will be asked
+// again (2026-07-28, basic/patterns/mrtr, "Error Handling").
+func readAnswers(questions []*session.Question, params *mcp.Object) (map[string]session.Terminal, error) {
+	given, err := responses(params)
+	if err != nil {
+		return nil, err
+	}
+	answers := make(map[string]session.Terminal, len(questions))
+	for _, q := range questions {
+		raw, ok := given[q.Key]
+		if !ok {
+			continue
+		}
+		res, err := mcp.NewResult(raw)
+		if err != nil || !isAnswer(q.Method, raw) {
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.inputResponses.%s is no answer to %s", q.Key, q.Method)
+		}
+		answers[q.Key] = session.Terminal{Result: res}
+	}
+	return answers, nil
+}
+
+// isAnswer reports whether a JSON text has the form of the result of a question:
+// the members that its schema requires, with their types.
+func isAnswer(method string, raw []byte) bool {
+	switch method {
+	case "elicitation/create":
+		var a struct {
+			Content map[string]jsontext.Value `json:"content"`
+		}
+		action := actionOf(raw)
+		return json.Unmarshal(raw, &a) == nil && (action == "accept" || action == "decline" || action == "cancel")
+	case "sampling/createMessage":
+		var a struct {
+			Role    string         `json:"role"`
+			Model   *string        `json:"model"`
+			Content jsontext.Value `json:"content"`
+		}
+		return json.Unmarshal(raw, &a) == nil && a.Model != nil && (a.Role == "assistant" || a.Role == "user") && isContent(a.Content)
+	case "roots/list":
+		var a struct {
+			Roots []struct {
+				URI *string `json:"uri"`
+			} `json:"roots"`
+		}
+		if json.Unmarshal(raw, &a) != nil || a.Roots == nil {
+			return false
+		}
+		for _, root := range a.Roots {
+			if root.URI == nil {
+				return false
+			}
+		}
+		return true
+	default:
+		return false // nothing else is asked
+	}
+}
+
+// actionOf returns what somebody has done who was asked, "" where that is no word.
+func actionOf(raw []byte) string {
+	var a struct {
+		Action string `json:"action"`
+	}
+	if json.Unmarshal(raw, &a) != nil {
+		return ""
+	}
+	return a.Action
+}
+
+// isContent reports whether a JSON text is one block of content or a list of them.
+func isContent(raw []byte) bool {
+	return len(raw) > 0 && (raw[0] == '{' || raw[0] == '[')
+}
