@@ -96,6 +96,12 @@ func (c *dialogClient) standalone(quietly bool) bool {
 	return isOpen || c.wire.listen()
 }
 
+// hangUp ends the standalone stream.
+func (c *dialogClient) hangUp() bool {
+	c.quietly = false
+	return c.wire.unlisten()
+}
+
 // updatedLocked takes an update, which must be of something that is subscribed to,
 // or of a part of it. In the modern era the listen must be the one that asked.
 func (c *dialogClient) updatedLocked(x *exchange, params object) {

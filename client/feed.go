@@ -280,22 +280,16 @@ func (f *feed) update(n *mcp.Notification) bool {
 	return found
 }
 
-// subscribedLocked returns the URIs that an update of uri belongs to: itself,
-// those that it lies below, and otherwise the only one that there is. "This might
-// be a sub-resource of the one that the client actually subscribed to"
-// (2025-11-25 and 2026-07-28, schema, ResourceUpdatedNotificationParams); what
-// makes one a sub-resource only the server knows, so that among several which do
-// not show it the update is nobody's.
+// subscribedLocked returns the URIs that an update of uri belongs to: itself, and
+// those that it shows to be a part of. "This might be a sub-resource of the one that
+// the client actually subscribed to" (2025-11-25 and 2026-07-28, schema,
+// ResourceUpdatedNotificationParams). One that shows nothing is nobody's, even where
+// there is one subscription alone: it may be of one that was just given up.
 func (f *feed) subscribedLocked(uri string) []string {
 	var of []string
 	for _, own := range append(parents(uri), uri) {
 		if f.uris[own] > 0 {
 			of = append(of, own)
-		}
-	}
-	if len(of) == 0 && len(f.uris) == 1 {
-		for only := range f.uris {
-			of = append(of, only)
 		}
 	}
 	return of

@@ -83,6 +83,9 @@ func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, uri str
 	}
 	all.settle(sub, nil) // whoever waits to hear that it is there, and no longer is
 	sub.cancel(errUnsubscribed)
+	// Last, because it may still be telling: what waits on the stream now is of no
+	// interest any more.
+	defer func() { sess.Standalone().Retract(updated + " " + uri) }()
 	late := time.NewTimer(lastWords)
 	defer late.Stop()
 	select {

@@ -1,0 +1,282 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// broadcaster is a modern server whose listens the test holds in its hands, in the
+// order in which they came.
+type broadcaster struct {
+	*zoo.HTTP
+
+	refuse func(uris []string) bool // before the acknowledgement
+	agree  func(uri string) bool
+
+	mu   sync.Mutex
+	open []*broadcast
+}
+
+type broadcast struct {
+	x    *zoo.Exchange
+	uris []string
+	end  chan struct{}
+	over bool // the client has gone
+}
+
+func newBroadcaster() *broadcaster {
+	b := &broadcaster{HTTP: &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){}}}
+	b.On["subscriptions/listen"] = b.listen
+	return b
+}
+
+func (b *broadcaster) listen(x *zoo.Exchange) {
+	_, rest, _ := strings.Cut(string(x.Msg.Params.Bytes()), `"resourceSubscriptions":[`)
+	list, _, _ := strings.Cut(rest, "]")
+	st := &broadcast{x: x, end: make(chan struct{})}
+	for uri := range strings.SplitSeq(list, ",") {
+		st.uris = append(st.uris, strings.Trim(uri, `"`))
+	}
+	if b.refuse != nil && b.refuse(st.uris) {
+		x.Error(mcp.CodeInvalidParams, "no")
+		return
+	}
+	var agreed []string
+	for _, uri := range st.uris {
+		if b.agree == nil || b.agree(uri) {
+			agreed = append(agreed, `"`+uri+`"`)
+		}
+	}
+	b.add(st)
+	x.Begin()
+	st.say("subscriptions/acknowledged", `"notifications":{"resourceSubscriptions":[`+strings.Join(agreed, ",")+`]},`)
+	select {
+	case <-x.R.Context().Done():
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		st.over = true
+	case <-st.end:
+		x.Abort()
+	}
+}
+
+func (b *broadcaster) add(st *broadcast) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open = append(b.open, st)
+}
+
+func (st *broadcast) say(method, params string) {
+	st.x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/%s","params":{%s"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, method, params, st.x.Msg.ID))
+}
+
+func (st *broadcast) update(uri string) { st.say("resources/updated", `"uri":"`+uri+`",`) }
+
+// listens returns what was asked for so far; those that the client has closed have
+// a minus sign.
+func (b *broadcaster) listens() []string {
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []string
+	for _, st := range b.open {
+		text := strings.Join(st.uris, " ")
+		if st.over {
+			text = "-" + text
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+func (b *broadcaster) at(i int) *broadcast {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open[i]
+}
+
+// heardOf is what a listen was told, without the metadata.
+func heardOf(r *recorder) []string {
+	var all []string
+	for _, text := range r.notifications() {
+		all = append(all, strings.NewReplacer(`,"_meta":{}`, "", `"_meta":{},`, "").Replace(text))
+	}
+	return all
+}
+
+// The listens of one scope share one stream, which is opened wider before the
+// narrower one ends; each is told of its own resources. Without a scope each has its
+// own.
+func TestListensOfAScopeShareAStream(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroadcaster()
+		c := dialHTTP(t, b, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		ears := map[string]*recorder{}
+		runs := map[string]*running{}
+		for _, uri := range []string{"x:1", "x:2", "x:3"} {
+			ears[uri] = &recorder{}
+			runs[uri] = launch(t, c, in(scope, watching(t, uri)), ears[uri])
+			synctest.Wait()
+		}
+		wantStrings(t, "streams", b.listens(), []string{"-x:1", "-x:1 x:2", "x:1 x:2 x:3"})
+		again := &recorder{}
+		l := launch(t, c, in(scope, watching(t, "x:2")), again)
+		own := &recorder{}
+		launch(t, c, watching(t, "x:2"), own)
+		wantStrings(t, "streams", b.listens()[2:], []string{"x:1 x:2 x:3", "x:2"})
+		b.at(2).update("x:2")
+		b.at(2).update("x:1/part")
+		synctest.Wait()
+		wantStrings(t, "x:1", heardOf(ears["x:1"]), []string{agreedTo("x:1"), told("x:1/part")})
+		wantStrings(t, "x:2", heardOf(ears["x:2"]), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "x:2 again", heardOf(again), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "x:3", heardOf(ears["x:3"]), []string{agreedTo("x:3")})
+		wantStrings(t, "own", heardOf(own), []string{agreedTo("x:2")})
+
+		// What nobody wants is given up when it is told of, and the stream with the last.
+		runs["x:1"].cancel()
+		wantStrings(t, "streams", b.listens()[2:], []string{"x:1 x:2 x:3", "x:2"})
+		b.at(2).update("x:1")
+		wantStrings(t, "streams", b.listens()[2:], []string{"-x:1 x:2 x:3", "x:2", "x:2 x:3"})
+		for _, r := range []*running{runs["x:2"], runs["x:3"], l} {
+			r.cancel()
+			<-r.done
+		}
+		wantStrings(t, "streams", b.listens()[3:], []string{"x:2", "-x:2 x:3"})
+		launch(t, c, in(scope, watching(t, "x:9")), &recorder{})
+		wantStrings(t, "streams", b.listens()[5:], []string{"x:9"})
+	})
+}
+
+// What is told while the wider stream is being opened is not lost, whichever of the
+// two it comes on.
+func TestNothingIsLostWhileAStreamIsWidened(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroadcaster()
+		c := dialHTTP(t, b, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		one, two := &recorder{}, &recorder{}
+		launch(t, c, in(scope, watching(t, "x:1")), one)
+		synctest.Wait()
+		hold := make(chan struct{})
+		plain := b.On["subscriptions/listen"]
+		b.On["subscriptions/listen"] = func(x *zoo.Exchange) {
+			<-hold
+			plain(x)
+		}
+		launch(t, c, in(scope, watching(t, "x:2")), two)
+		synctest.Wait()
+		b.at(0).update("x:1")
+		synctest.Wait()
+		wantStrings(t, "one", heardOf(one), []string{agreedTo("x:1"), told("x:1")})
+		wantStrings(t, "two", heardOf(two), nil)
+		close(hold)
+		wantStrings(t, "streams", b.listens(), []string{"-x:1", "x:1 x:2"})
+		b.at(1).update("x:1")
+		b.at(1).update("x:2")
+		synctest.Wait()
+		wantStrings(t, "one", heardOf(one), []string{agreedTo("x:1"), told("x:1"), told("x:1")})
+		wantStrings(t, "two", heardOf(two), []string{agreedTo("x:2"), told("x:2")})
+	})
+}
+
+// A server that refuses the wider stream has refused the newcomer: what was there
+// goes on.
+func TestRefusedNewcomerDisturbsNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroadcaster()
+		b.refuse = func(uris []string) bool { return slices.Contains(uris, "x:bad") }
+		b.agree = func(uri string) bool { return uri != "x:no" }
+		c := dialHTTP(t, b, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		one, no := &recorder{}, &recorder{}
+		launch(t, c, in(scope, watching(t, "x:1")), one)
+		synctest.Wait()
+		_, err := within(t, c, in(scope, watching(t, "x:bad")), &recorder{})
+		wantError(t, err, mcp.CodeInvalidParams)
+		launch(t, c, in(scope, watching(t, "x:no")), no)
+		time.Sleep(time.Minute)
+		wantStrings(t, "no", heardOf(no), []string{`subscriptions/acknowledged {"notifications":{}}`})
+		wantStrings(t, "streams", b.listens(), []string{"-x:1", "x:1 x:no"})
+		b.at(1).update("x:1")
+		b.at(1).update("x:no")
+		synctest.Wait()
+		wantStrings(t, "one", heardOf(one), []string{agreedTo("x:1"), told("x:1")})
+		wantStrings(t, "no", heardOf(no)[1:], nil)
+	})
+}
+
+// After a break the stream is opened again for all at once, and what each was
+// promised counts as updated. A server that stays away ends all.
+func TestSharedStreamIsReopened(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroadcaster()
+		b.agree = func(uri string) bool { return uri != "x:no" }
+		c := dialHTTP(t, b, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		var ears []*recorder
+		var runs []*running
+		for _, uri := range []string{"x:1", "x:2", "x:no"} {
+			ears = append(ears, &recorder{})
+			runs = append(runs, launch(t, c, in(scope, watching(t, uri)), ears[len(ears)-1]))
+			synctest.Wait()
+		}
+		close(b.at(2).end)
+		time.Sleep(time.Minute)
+		wantStrings(t, "streams", b.listens()[2:], []string{"x:1 x:2 x:no", "x:1 x:2 x:no"})
+		wantStrings(t, "x:1", heardOf(ears[0]), []string{agreedTo("x:1"), told("x:1")})
+		wantStrings(t, "x:2", heardOf(ears[1]), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "x:no", heardOf(ears[2])[1:], nil)
+
+		b.On["subscriptions/listen"] = func(x *zoo.Exchange) { x.Status(http.StatusBadGateway, "text/html", "<html>") }
+		close(b.at(3).end)
+		for _, r := range runs {
+			<-r.done
+			wantFault(t, r.err, mcp.CodeBackendFailed, mcp.Unknown, "502")
+		}
+	})
+}
+
+// The end of the client ends the stream and all listens, also while it is opened.
+func TestSharedStreamEndsWithTheClient(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			b := newBroadcaster()
+			if silent {
+				b.On["subscriptions/listen"] = func(x *zoo.Exchange) { x.Hold() }
+			}
+			c := dialHTTP(t, b, client.Config{})
+			scope := mcp.NewScope("s", nil)
+			defer scope.End()
+			one := launch(t, c, in(scope, watching(t, "x:1")), &recorder{})
+			two := launch(t, c, in(scope, watching(t, "x:2")), &recorder{})
+			synctest.Wait()
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			<-one.done
+			<-two.done
+			if one.err == nil || two.err == nil {
+				t.Errorf("ended with %v and %v, want errors", one.err, two.err)
+			}
+		})
+	}
+}

@@ -1,0 +1,46 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+)
+
+// Only a change of that key is taken back, only what waits, and there is room where
+// it stood.
+func TestRetract(t *testing.T) {
+	s := alone(t, rules()).Stream()
+	mustAppend(t, s, msg(session.Change, "a", "1"), msg(session.Change, "b", "2"), msg(session.Progress, "a", "3"))
+	if !s.Retract("a") || s.Retract("a") || s.Retract("none") {
+		t.Error("want the one change of the key to be found, once")
+	}
+	c := attach(s)
+	wantTake(t, c, session.Open, "2", "3")
+	if s.Retract("b") {
+		t.Error("what was taken is on its way")
+	}
+}
+
+// Who waits for room has it where something was taken back.
+func TestRetractMakesRoom(t *testing.T) {
+	s := alone(t, rules()).Stream()
+	for range 7 {
+		mustAppend(t, s, plain("x"))
+	}
+	mustAppend(t, s, msg(session.Change, "a", "1"))
+	full, err := s.Append(plain("late"))
+	if full == nil || err != nil {
+		t.Fatalf("Append = %v, %v; want no room", full != nil, err)
+	}
+	if !s.Retract("a") {
+		t.Fatal("the change was not found")
+	}
+	select {
+	case <-full:
+	default:
+		t.Error("nobody is told of the room")
+	}
+}
