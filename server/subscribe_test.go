@@ -1,0 +1,359 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// library is a Handler whose listens for resources the test has in its hands.
+type library struct {
+	mcp.Handler
+
+	serve func(ctx context.Context, l *loan) (*mcp.Result, error) // nil: agree and wait
+
+	mu    sync.Mutex
+	loans []*loan
+}
+
+// loan is one listen for resources.
+type loan struct {
+	filter string
+	caller mcp.Caller
+	cause  error // why it has ended
+	over   bool
+}
+
+func newLibrary() *library {
+	l := &library{}
+	l.Handler = mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		filter := string(req.Params.Raw(mcp.FieldNotifications))
+		if req.Method != "subscriptions/listen" || !strings.Contains(filter, "resourceSubscriptions") {
+			return tools(nil).Serve(ctx, req, c)
+		}
+		lo := &loan{filter: filter, caller: c}
+		l.mu.Lock()
+		l.loans = append(l.loans, lo)
+		l.mu.Unlock()
+		defer l.noteEnd(ctx, lo)
+		if l.serve != nil {
+			return l.serve(ctx, lo)
+		}
+		return lo.keep(ctx)
+	})
+	return l
+}
+
+func (l *library) noteEnd(ctx context.Context, lo *loan) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lo.over, lo.cause = true, context.Cause(ctx)
+}
+
+// keep agrees to the filter and waits.
+func (lo *loan) keep(ctx context.Context) (*mcp.Result, error) {
+	if err := lo.say(ctx, "subscriptions/acknowledged", `{"notifications":`+lo.filter+`}`); err != nil {
+		return nil, err
+	}
+	<-ctx.Done()
+	return result(`{}`)
+}
+
+func (lo *loan) say(ctx context.Context, method, params string) error {
+	n, err := mcp.NewNotification("notifications/"+method, []byte(params))
+	if err != nil {
+		return err
+	}
+	return lo.caller.Notify(ctx, n)
+}
+
+// all returns the filters of the listens so far; those that have ended have a minus
+// sign.
+func (l *library) all() []string {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for _, lo := range l.loans {
+		uri := strings.Split(lo.filter, `"`)[3]
+		if lo.over {
+			uri = "-" + uri
+		}
+		all = append(all, uri)
+	}
+	return all
+}
+
+func (l *library) at(i int) *loan {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loans[i]
+}
+
+func subscribe(id, uri string) string { return raw(id, "resources/subscribe", `{"uri":"`+uri+`"}`) }
+
+func unsubscribe(id, uri string) string {
+	return raw(id, "resources/unsubscribe", `{"uri":"`+uri+`"}`)
+}
+
+const emptyOne = `{"jsonrpc":"2.0","id":1,"result":{}}`
+
+func wantLoans(t *testing.T, l *library, want ...string) {
+	t.Helper()
+	if got := l.all(); !slices.Equal(got, want) {
+		t.Errorf("listens %q, want %q", got, want)
+	}
+}
+
+// Each resource is one inner listen, whatever is asked how often; its updates go on
+// the standalone stream, without the marks of a subscription.
+func TestSubscribeIsAnInnerListen(t *testing.T) {
+	lib := newLibrary()
+	bubble(t, lib, server.Config{}, func(s *site) {
+		sess := s.session()
+		get := s.open(s.ctx(), http.MethodGet, "", sess)
+		equal(t, "subscribe", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
+		equal(t, "again", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
+		equal(t, "another", s.post(subscribe("1", "x:2"), sess).body, emptyOne)
+		wantLoans(t, lib, "x:1", "x:2")
+		if err := lib.at(0).say(s.ctx(), "resources/updated", `{"uri":"x:1","x":1.0,"_meta":{"io.modelcontextprotocol/subscriptionId":"s","k":1}}`); err != nil {
+			t.Error(err)
+		}
+		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1","x":1.0,"_meta":{"k":1}}}`)
+		if err := lib.at(0).say(s.ctx(), "tools/list_changed", `{}`); err != nil { // not what was asked for
+			t.Error(err)
+		}
+		equal(t, "unsubscribe", s.post(unsubscribe("1", "x:1"), sess).body, emptyOne)
+		wantLoans(t, lib, "-x:1", "x:2")
+		equal(t, "again", s.post(unsubscribe("1", "x:1"), sess).body, emptyOne)
+		equal(t, "a new one", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
+		wantLoans(t, lib, "-x:1", "x:2", "x:1")
+		if err := lib.at(1).say(s.ctx(), "resources/updated", `{"uri":"x:2"}`); err != nil {
+			t.Error(err)
+		}
+		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:2"}}`)
+		get.close()
+	})
+}
+
+// Where nothing is agreed, the client is told, and nothing is left behind.
+func TestSubscribeThatIsRefused(t *testing.T) {
+	const nobody = `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"nobody tells of changes of this resource","data":{"uri":"x:1"}}}`
+	for name, tt := range map[string]struct {
+		serve func(ctx context.Context, l *loan) (*mcp.Result, error)
+		want  string
+	}{
+		"nothing agreed": {func(ctx context.Context, l *loan) (*mcp.Result, error) {
+			l.filter = `{"toolsListChanged":true,"resourceSubscriptions":["x:2"]}`
+			return l.keep(ctx)
+		}, nobody},
+		"no word":      {func(context.Context, *loan) (*mcp.Result, error) { return result(`{}`) }, nobody},
+		"its own word": {func(context.Context, *loan) (*mcp.Result, error) { return nil, mcp.Errorf(-1050, "no") }, wireError("1", "-1050", "no")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lib := newLibrary()
+			lib.serve = tt.serve
+			bubble(t, lib, server.Config{}, func(s *site) {
+				sess := s.session()
+				for range 2 {
+					equal(t, "subscribe", s.post(subscribe("1", "x:1"), sess).body, tt.want)
+				}
+				synctest.Wait()
+				for i := range 2 {
+					if !lib.at(i).over {
+						t.Error("the listen goes on")
+					}
+				}
+				equal(t, "unsubscribe", s.post(unsubscribe("1", "x:1"), sess).body, emptyOne)
+			})
+		})
+	}
+}
+
+// A subscription ends with its session, and with the server.
+func TestSubscriptionsEndWithTheirSession(t *testing.T) {
+	lib := newLibrary()
+	bubble(t, lib, server.Config{Limits: server.Limits{SessionIdle: time.Hour}}, func(s *site) {
+		ended, idle, kept := s.session(), s.session(), s.session()
+		for i, sess := range []headers{ended, idle, kept} {
+			equal(t, "subscribe", s.post(subscribe("1", "x:"+string(rune('1'+i))), sess).body, emptyOne)
+		}
+		s.do(s.request(s.ctx(), http.MethodDelete, "", ended))
+		wantLoans(t, lib, "-x:1", "x:2", "x:3")
+		get := s.open(s.ctx(), http.MethodGet, "", kept)
+		s.pass(2 * time.Hour)
+		wantLoans(t, lib, "-x:1", "-x:2", "x:3")
+		get.close()
+	})
+	wantAllOver(t, lib)
+	pipes(t, lib, server.Config{}, func(c *console) {
+		c.send(initialize)
+		c.next()
+		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, subscribe("1", "x:4"))
+		c.expect(emptyOne)
+		synctest.Wait()
+		if err := lib.at(3).say(c.t.Context(), "resources/updated", `{"uri":"x:4"}`); err != nil {
+			t.Error(err)
+		}
+		c.expect(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:4"}}`)
+		c.send(unsubscribe("1", "x:4"))
+		c.expect(emptyOne)
+		c.send(subscribe("1", "x:5"))
+		c.expect(emptyOne)
+	})
+	wantAllOver(t, lib)
+}
+
+func wantAllOver(t *testing.T, l *library) {
+	t.Helper()
+	for _, lo := range l.loans {
+		if !lo.over {
+			t.Errorf("a listen for %s goes on", lo.filter)
+		}
+	}
+}
+
+// A client that takes its request back is not subscribed, unless another request
+// waits for the same.
+func TestSubscribeThatIsTakenBack(t *testing.T) {
+	lib := newLibrary()
+	var agree chan struct{}
+	lib.serve = func(ctx context.Context, l *loan) (*mcp.Result, error) {
+		select {
+		case <-agree:
+			return l.keep(ctx)
+		case <-ctx.Done():
+			return result(`{}`)
+		}
+	}
+	bubble(t, lib, server.Config{}, func(s *site) {
+		agree = make(chan struct{})
+		sess := s.session()
+		cancel := func(id string) {
+			s.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`, sess)
+		}
+		s.async(s.request(s.ctx(), http.MethodPost, subscribe("1", "x:1"), sess))
+		s.async(s.request(s.ctx(), http.MethodPost, subscribe("2", "x:1"), sess))
+		third := s.async(s.request(s.ctx(), http.MethodPost, subscribe("3", "x:2"), sess))
+		synctest.Wait()
+		if got := lib.all(); len(got) != 2 {
+			t.Errorf("listens %q, want one for each resource", got)
+		}
+		cancel("1")
+		synctest.Wait()
+		over := func() (n int) {
+			for _, text := range lib.all() {
+				if text[0] == '-' {
+					n++
+				}
+			}
+			return n
+		}
+		if n := over(); n != 0 {
+			t.Errorf("%d listens have ended while somebody waits for each", n)
+		}
+		cancel("2")
+		if n := over(); n != 1 {
+			t.Errorf("%d listens have ended, want the one that nobody waits for", n)
+		}
+		// Taken back by the opposite.
+		equal(t, "unsubscribe", s.post(unsubscribe("1", "x:2"), sess).body, emptyOne)
+		equal(t, "subscribe", (<-third).body, `{"jsonrpc":"2.0","id":3,"result":{}}`)
+		if n := over(); n != 2 {
+			t.Errorf("%d listens have ended, want both", n)
+		}
+	})
+}
+
+// A listen that its Handler ends by itself is begun again, and what may have
+// happened meanwhile is told.
+func TestSubscriptionIsKept(t *testing.T) {
+	lib := newLibrary()
+	var end chan struct{}
+	lib.serve = func(ctx context.Context, l *loan) (*mcp.Result, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		go func() { // ends with the listen
+			select {
+			case <-end:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		defer cancel()
+		return l.keep(ctx)
+	}
+	bubble(t, lib, server.Config{}, func(s *site) {
+		end = make(chan struct{})
+		sess := s.session()
+		get := s.open(s.ctx(), http.MethodGet, "", sess)
+		equal(t, "subscribe", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
+		end <- struct{}{}
+		s.pass(time.Minute)
+		wantLoans(t, lib, "-x:1", "x:1")
+		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`)
+		get.close()
+	})
+}
+
+// While nobody reads the standalone stream, of many updates one is kept for each
+// resource; none for one that is not subscribed to any more.
+func TestUpdatesAreALevel(t *testing.T) {
+	lib := newLibrary()
+	bubble(t, lib, server.Config{}, func(s *site) {
+		sess := s.session()
+		for _, uri := range []string{"x:1", "x:2"} {
+			equal(t, "subscribe", s.post(subscribe("1", uri), sess).body, emptyOne)
+		}
+		for range 1000 {
+			for i, uri := range []string{"x:1", "x:2"} {
+				if err := lib.at(i).say(s.ctx(), "resources/updated", `{"uri":"`+uri+`"}`); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		equal(t, "unsubscribe", s.post(unsubscribe("1", "x:2"), sess).body, emptyOne)
+		get := s.open(s.ctx(), http.MethodGet, "", sess)
+		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`)
+		if err := lib.at(0).say(s.ctx(), "resources/updated", `{"uri":"x:1","n":2}`); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1","n":2}}`)
+		get.close()
+	})
+}
+
+// How many resources a session may be subscribed to is bounded, and told to whoever
+// watches the server.
+func TestSubscriptionsAreBounded(t *testing.T) {
+	lib := newLibrary()
+	var seen []server.Event
+	var mu sync.Mutex
+	observe := func(_ context.Context, e server.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, e)
+	}
+	bubble(t, lib, server.Config{Observe: observe, Limits: server.Limits{Subscriptions: 1}}, func(s *site) {
+		sess := s.session()
+		equal(t, "subscribe", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
+		if got := s.post(subscribe("1", "x:2"), sess).body; !strings.Contains(got, "1 resources are subscribed to (limits.subscriptions)") {
+			t.Errorf("beyond the bound: %s", got)
+		}
+		equal(t, "again", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
+		equal(t, "in another session", s.post(subscribe("1", "x:2"), s.session()).body, emptyOne)
+	})
+	if len(seen) != 1 || seen[0].Kind != server.Limited || seen[0].Detail != "limits.subscriptions" {
+		t.Errorf("events %+v, want that the limit was met", seen)
+	}
+}
