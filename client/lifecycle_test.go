@@ -22,7 +22,7 @@ import (
 
 // A stream that may not be tried again is tried once: neither never nor twice
 // (M071, M072).
-func TestM072OneAttemptIsOne(t *testing.T) {
+func TestM071M072OneAttemptIsOne(t *testing.T) {
 	no := func(x *zoo.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
 	t.Run("listening stream", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {

@@ -104,7 +104,7 @@ func TestM060ReconnectsAreBoundedByLackOfProgress(t *testing.T) {
 }
 
 // Whatever a GET is answered with, the session works (M061, M077, M083).
-func TestM077ListeningStreamIsOptional(t *testing.T) {
+func TestM061M077ListeningStreamIsOptional(t *testing.T) {
 	html := func(x *zoo.Exchange) { x.Status(200, "text/html", "<html>") }
 	tests := []struct {
 		name     string

@@ -217,7 +217,7 @@ func TestM093ServerThatForgetsAlways(t *testing.T) {
 
 // After a new handshake nothing of the old session is said: no cursor, no id, no
 // version (M074, M091).
-func TestM074NothingOfTheOldSession(t *testing.T) {
+func TestM074M091NothingOfTheOldSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		version := "2025-06-18"
