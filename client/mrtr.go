@@ -65,6 +65,9 @@ func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object
 // last round.
 func (p *modern) midway(err error) error {
 	err = plain(err)
+	if e, ok := err.(*mcp.Error); ok && saysNotDispatched(e) { //nolint:errorlint // only the server's own word
+		return p.lost(errors.Join(errNotAgain, e), "it did not take the input that it had asked for")
+	}
 	f, ok := err.(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	if !ok {
 		return err
@@ -75,6 +78,16 @@ func (p *modern) midway(err error) error {
 		late.Code = mcp.CodeBackendFailed
 	}
 	return &late
+}
+
+// saysNotDispatched reports whether a server that is a gateway itself says that it
+// has not sent on what we sent. Of a later round that is true, and of the request it
+// is not.
+func saysNotDispatched(e *mcp.Error) bool {
+	var data struct {
+		Outcome mcp.Outcome `json:"outcome"`
+	}
+	return len(e.Data) > 0 && json.Unmarshal(e.Data, &data) == nil && data.Outcome == mcp.NotDispatched
 }
 
 // nextRound gathers the input that a result asks for and returns the parameters

@@ -113,6 +113,36 @@ func TestLaterRoundWithoutAConnection(t *testing.T) {
 	}
 }
 
+// A server that is a gateway itself may say of a later round that it was not sent
+// on. The request was, in its first round, and its client must not be told that it
+// can be sent again.
+func TestLaterRoundThatAGatewayDidNotSendOn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status int
+		data   string
+		want   string
+	}{
+		"in an answer":  {200, `{"source":"gateway","outcome":"not_dispatched"}`, "the request may have been executed"},
+		"in a refusal":  {503, `{"source":"gateway","outcome":"not_dispatched"}`, "the request may have been executed"},
+		"it was":        {200, `{"source":"gateway","outcome":"unknown"}`, "as it said"},
+		"other data":    {200, `["not_dispatched"]`, "as it said"},
+		"other members": {200, `{"dispatched":false}`, "as it said"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := secondRounds(func(_ int, x *zoo.Exchange) {
+					e := &mcp.Error{Code: 1004, Message: "as it said", Data: []byte(tt.data)}
+					x.Status(tt.status, "application/json", string(mcp.AppendError(nil, x.Msg.ID, e)))
+				})
+				_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{answer: says(`{"roots":[]}`)})
+				if err == nil || !strings.Contains(mcp.ToWire(err).Message, tt.want) {
+					t.Errorf("error %v, want one with %q", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
 // A server that answers with input_required and names no input has broken the
 // rules, and one whose questions are no questions too: the request ends, and the
 // client is not asked nonsense.
