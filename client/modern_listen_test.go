@@ -33,6 +33,7 @@ type broadcaster struct {
 type broadcast struct {
 	x    *zoo.Exchange
 	uris []string
+	news chan string // updates
 	end  chan struct{}
 	over bool // the client has gone
 }
@@ -46,7 +47,7 @@ func newBroadcaster() *broadcaster {
 func (b *broadcaster) listen(x *zoo.Exchange) {
 	_, rest, _ := strings.Cut(string(x.Msg.Params.Bytes()), `"resourceSubscriptions":[`)
 	list, _, _ := strings.Cut(rest, "]")
-	st := &broadcast{x: x, end: make(chan struct{})}
+	st := &broadcast{x: x, news: make(chan string), end: make(chan struct{})}
 	for uri := range strings.SplitSeq(list, ",") {
 		st.uris = append(st.uris, strings.Trim(uri, `"`))
 	}
@@ -63,14 +64,23 @@ func (b *broadcaster) listen(x *zoo.Exchange) {
 	b.add(st)
 	x.Begin()
 	st.say("subscriptions/acknowledged", `"notifications":{"resourceSubscriptions":[`+strings.Join(agreed, ",")+`]},`)
-	select {
-	case <-x.R.Context().Done():
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		st.over = true
-	case <-st.end:
-		x.Abort()
+	for {
+		select {
+		case uri := <-st.news:
+			st.say("resources/updated", `"uri":"`+uri+`",`)
+		case <-x.R.Context().Done():
+			b.finish(st)
+			return
+		case <-st.end:
+			x.Abort()
+		}
 	}
+}
+
+func (b *broadcaster) finish(st *broadcast) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	st.over = true
 }
 
 func (b *broadcaster) add(st *broadcast) {
@@ -83,7 +93,7 @@ func (st *broadcast) say(method, params string) {
 	st.x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/%s","params":{%s"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, method, params, st.x.Msg.ID))
 }
 
-func (st *broadcast) update(uri string) { st.say("resources/updated", `"uri":"`+uri+`",`) }
+func (st *broadcast) update(uri string) { st.news <- uri }
 
 // listens returns what was asked for so far; those that the client has closed have
 // a minus sign.
