@@ -75,6 +75,9 @@ func (l *legacy) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if req.Method == methodSetLevel || strings.HasPrefix(req.Method, "notifications/") {
 		return l.serveOpened(ctx, req)
 	}
+	if err := checkNoInput(req); err != nil {
+		return nil, err
+	}
 	res, err := l.serveOnce(ctx, req, caller)
 	if isRejected(err, sessionGone) {
 		return l.serveOnce(ctx, req, caller)

@@ -24,20 +24,60 @@ type inputRequest struct {
 // its results, unless the caller does that by itself
 // (2026-07-28, basic/patterns/mrtr).
 func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	params := req.Params
+	params, err := ownInput(req)
+	if err != nil {
+		return nil, err
+	}
+	var open visits
 	for round := range p.MaxRounds {
 		res, err := p.round(ctx, req, &params, caller, round)
 		if err != nil {
 			return nil, err
 		}
+		open.tell(ctx, res, caller)
 		if res.Type() != mcp.ResultInputRequired || req.TakesInputRequired {
 			return res, nil
 		}
-		if params, err = p.nextRound(ctx, &req.Params, res, caller); err != nil {
+		if params, err = p.nextRound(ctx, &req.Params, res, &open, caller); err != nil {
 			return nil, err
 		}
 	}
 	return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked for more input %d times (limits.rounds)", p.MaxRounds)
+}
+
+// checkNoInput refuses a request that brings input or a state to a server of the
+// legacy era, which has asked for none and given none: the one is meant for
+// another server, or for a call that is over, and the server would only do again
+// what it has done.
+func checkNoInput(req *mcp.Request) error {
+	switch {
+	case !req.TakesInputRequired || !canAsk(req.Method):
+		return nil
+	case req.Params.Has(mcp.FieldRequestState):
+		return mcp.Errorf(mcp.CodeInvalidParams, "requestState is unknown, used or expired, or it belongs to another request")
+	case req.Params.Has(mcp.FieldInputResponses):
+		return mcp.Errorf(mcp.CodeInvalidParams, "inputResponses answers nothing: the request was not asked for input")
+	default:
+		return nil
+	}
+}
+
+// canAsk lists the requests during which a modern client can be asked (2026-07-28,
+// basic/patterns/mrtr, "Supported Requests").
+func canAsk(method string) bool {
+	return method == methodToolsCall || method == "prompts/get" || method == "resources/read"
+}
+
+// ownInput returns the parameters without input and state where their sender knows
+// neither: it is we who give them then, and nobody else can have been given any.
+func ownInput(req *mcp.Request) (mcp.Object, error) {
+	var e mcp.Edit
+	for _, f := range []mcp.Field{mcp.FieldInputResponses, mcp.FieldRequestState} {
+		if req.Params.Has(f) && !req.TakesInputRequired && canAsk(req.Method) {
+			e.Delete(f)
+		}
+	}
+	return e.Apply(&req.Params)
 }
 
 // round sends a request once. A later round that never left, or that the server
@@ -93,14 +133,14 @@ func saysNotDispatched(e *mcp.Error) bool {
 // nextRound gathers the input that a result asks for and returns the parameters
 // of the next attempt: the original ones, the answers, and the server's state as
 // it came.
-func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.Result, caller mcp.Caller) (mcp.Object, error) {
+func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.Result, open *visits, caller mcp.Caller) (mcp.Object, error) {
 	var e mcp.Edit
 	questions, state := res.Raw(mcp.FieldInputRequests), res.Raw(mcp.FieldRequestState)
 	if questions == nil && state == nil {
 		return mcp.Object{}, p.malformed(errNoInput)
 	}
 	if questions != nil {
-		answers, err := p.gather(ctx, questions, caller)
+		answers, err := p.gather(ctx, questions, open, caller)
 		if err != nil {
 			return mcp.Object{}, err
 		}
@@ -122,7 +162,7 @@ var errNoInput = mcp.Errorf(mcp.CodeInternalError, "input_required without input
 
 // gather asks the caller all the questions at once and returns the answers under
 // the questions' keys. One that fails fails the request.
-func (p *modern) gather(ctx context.Context, raw []byte, caller mcp.Caller) ([]byte, error) {
+func (p *modern) gather(ctx context.Context, raw []byte, open *visits, caller mcp.Caller) ([]byte, error) {
 	var questions map[string]inputRequest
 	if err := json.Unmarshal(raw, &questions); err != nil {
 		return nil, p.malformed(err)
@@ -142,7 +182,7 @@ func (p *modern) gather(ctx context.Context, raw []byte, caller mcp.Caller) ([]b
 	for key, q := range questions {
 		// Waited for below; ends with the answer or with ctx.
 		wg.Go(func() {
-			answer, err := p.askOne(ctx, q, caller)
+			answer, err := p.askOne(ctx, q, open, caller)
 			if err != nil {
 				cancel(err)
 				return
@@ -174,8 +214,12 @@ func (p *modern) unanswered(ctx context.Context) error {
 
 // askOne parses what the server has written for the client as strictly as any other
 // request: what reaches a client has passed the same rules in both eras.
-func (p *modern) askOne(ctx context.Context, q inputRequest, caller mcp.Caller) (jsontext.Value, error) {
+func (p *modern) askOne(ctx context.Context, q inputRequest, open *visits, caller mcp.Caller) (jsontext.Value, error) {
 	req, err := mcp.NewRequest(q.Method, q.Params)
+	if err != nil {
+		return nil, err
+	}
+	req, answered, err := open.named(req)
 	if err != nil {
 		return nil, err
 	}
@@ -183,5 +227,6 @@ func (p *modern) askOne(ctx context.Context, q inputRequest, caller mcp.Caller) 
 	if err != nil {
 		return nil, err
 	}
+	answered(res)
 	return res.Bytes(), nil
 }

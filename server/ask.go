@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"time"
@@ -30,7 +31,7 @@ func (s *Server) ask(ctx context.Context, sess *session.Session, stream *session
 	if err := checkDeclared(sess.Client, req); err != nil {
 		return nil, err
 	}
-	a, err := stream.Ask(req.Method, req.Params.Bytes())
+	a, err := stream.Ask(req.Method, legacyAsk(sess.Client.Version, req))
 	if err != nil {
 		return nil, askFault(err)
 	}
@@ -48,6 +49,32 @@ func (s *Server) ask(ctx context.Context, sess *session.Session, stream *session
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// legacyAsk returns the parameters of a question as a client of that revision may
+// have them. An elicitation got its modes, and one of a URL its id, in 2025-11-25.
+func legacyAsk(v mcp.Version, req *mcp.Request) []byte {
+	params := req.Params.Bytes()
+	if req.Method != "elicitation/create" {
+		return params
+	}
+	if v < mcp.V20251125 {
+		return mcp.RewriteMembers(params, func(name string, value []byte) []byte {
+			if name == "mode" {
+				return nil
+			}
+			return value
+		})
+	}
+	if mode, _ := req.Params.Text(mcp.FieldMode); mode != "url" {
+		return params
+	}
+	for name := range mcp.Members(params) {
+		if name == "elicitationId" {
+			return params
+		}
+	}
+	return mcp.WithMember(params, "elicitationId", mcp.AppendString(nil, rand.Text()))
 }
 
 // withdraw takes a question back, and tells the client if it has it already.
