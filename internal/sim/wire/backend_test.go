@@ -193,7 +193,7 @@ type run struct {
 }
 
 // script: p progress, l log message, a question, i input in the way of the modern
-// era, 1 to 5 a pause, h a pause that only the end of the request ends, b a big
+// era, q ends the connection of a client that comes back, 1 to 5 a pause, h a pause that only the end of the request ends, b a big
 // result, e an error. The result comes at the end.
 func (r *run) script(ctx context.Context, do string) (*mcp.Result, error) {
 	size := 0
@@ -220,6 +220,10 @@ func (r *run) script(ctx context.Context, do string) (*mcp.Result, error) {
 			err = pause(ctx, tenfold(op))
 		case 'h':
 			err = pause(ctx, 90*time.Second)
+		case 'q':
+			if p, ok := r.caller.(mcp.Poller); ok {
+				p.Poll(300 * time.Millisecond)
+			}
 		case 'b':
 			size = 150 << 10
 		case 'e':

@@ -24,6 +24,7 @@ type gateway struct {
 	buffer  int
 
 	site    *site // nil while it is dead
+	life    int   // guarded by world.mu
 	core    core
 	tr      *http.Transport
 	crashed int
@@ -70,12 +71,16 @@ func (p product) account(w *world) {
 }
 
 func (g *gateway) start() {
+	g.w.mu.Lock()
+	g.life++
+	g.w.mu.Unlock()
 	g.tr = g.w.back.transport()
 	if g.whole {
 		box, err := signalbox.New(signalbox.Config{
 			Version:    "1",
 			Servers:    []signalbox.Backend{{Name: "b", URL: "http://backend.test/mcp"}},
 			StreamLife: g.cfg.StreamLife,
+			Limits:     signalbox.Limits{InputWait: inputWait},
 		}, signalbox.Options{Transport: g.tr})
 		if err != nil {
 			g.w.wrong("the gateway does not start: %v", err)

@@ -139,7 +139,7 @@ func (c *legacyClient) ensure() string {
 		c.w.note("%s: initialize: %d %s %v", c.name, res.StatusCode, short(body), err)
 		return ""
 	}
-	c.say(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.insist(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session = session
@@ -210,13 +210,19 @@ func (c *legacyClient) run(ctx context.Context, r *record, b bearing) {
 	}
 	l := &legacyCall{c: c, r: r, session: session, bearing: b}
 	end := c.follow(res, "", l.take("POST"))
-	for range 6 {
-		if r.isEnded() || end.last == "" || c.w.ctx.Err() != nil {
-			break
-		}
-		end = l.resume(end)
+	l.broke = time.Now()
+	r.mayResume(end.last != "")
+	for n := 0; !r.isEnded() && end.last != "" && c.w.ctx.Err() == nil; n++ {
+		end = l.resume(end, n)
 	}
 	r.lost(end)
+}
+
+// mayResume notes whether the client can come back for what it has not seen.
+func (r *record) mayResume(can bool) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.resumable = can
 }
 
 func (c *legacyClient) turnedAway(r *record, session string, res *http.Response) {
@@ -238,6 +244,7 @@ type legacyCall struct {
 	r       *record
 	session string
 	bearing bearing
+	broke   time.Time // when it lost its last carrier
 }
 
 // take is for the messages of a carrier of the call.
@@ -276,10 +283,11 @@ func (l *legacyCall) answer(id, question string) {
 	}
 }
 
-// resume comes back for the rest of the stream that carried the call.
-func (l *legacyCall) resume(end ending) ending {
+// resume comes back for the rest of the stream that carried the call, for the
+// n-th time.
+func (l *legacyCall) resume(end ending, n int) ending {
 	l.c.w.deed("resume")
-	_ = pause(l.c.w.ctx, max(end.retry, 500*time.Millisecond))
+	_ = pause(l.c.w.ctx, max(end.retry, min(100*time.Millisecond<<min(n, 8), 20*time.Second)))
 	h := l.c.headers(l.session)
 	h.Set("Last-Event-Id", end.last)
 	l.c.w.note("%s > GET after %s", l.r.mark, end.last)
@@ -288,12 +296,37 @@ func (l *legacyCall) resume(end ending) ending {
 		return ending{last: end.last, retry: end.retry}
 	}
 	if res.StatusCode != http.StatusOK {
-		defer res.Body.Close()
-		body, _ := io.ReadAll(res.Body)
-		l.r.excuse(fmt.Sprintf("it cannot be resumed: %d %s", res.StatusCode, short(body)))
-		return ending{}
+		return l.cannotResume(res, end)
 	}
-	return l.c.follow(res, end.last, l.take("GET"))
+	next := l.c.follow(res, end.last, l.take("GET"))
+	l.broke = time.Now()
+	return next
+}
+
+// retention is for how long a stream can be resumed whose request has ended.
+const retention = 5 * time.Minute
+
+// cannotResume judges the refusal of a resumption. While the session lives, and
+// within the time for which streams are kept, there is no reason for one.
+func (l *legacyCall) cannotResume(res *http.Response, end ending) ending {
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	l.c.w.note("%s: resuming: %d %s", l.r.mark, res.StatusCode, short(body))
+	if res.StatusCode == http.StatusServiceUnavailable || res.StatusCode == http.StatusTooManyRequests {
+		return end
+	}
+	r := l.r
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	kept := r.life == r.w.gateway.life && !r.stoppable && r.cancelled.IsZero() && time.Since(l.broke) < retention
+	if kept && r.ended == "" {
+		r.wrongLocked("cannot be resumed after %s: %d %s", end.last, res.StatusCode, short(body))
+	}
+	r.resumable = false
+	if r.excused == "" {
+		r.excused = "it cannot be resumed"
+	}
+	return ending{}
 }
 
 // cancelCall tells the server that the client does not want the answer any more.
@@ -318,7 +351,9 @@ func (c *legacyClient) hangUp(r *record) {
 	drop := c.drops[r]
 	c.mu.Unlock()
 	if drop != nil {
-		r.excuse("the client hung up")
+		c.w.mu.Lock()
+		r.hung = true
+		c.w.mu.Unlock()
 		drop()
 	}
 }
@@ -372,7 +407,7 @@ func (c *legacyClient) listen() *ear {
 			return
 		}
 		e.open.Store(true)
-		c.follow(res, "", func(m *mcp.Message) { c.hear(e, m) })
+		c.follow(res, anywhere, func(m *mcp.Message) { c.hear(e, m) })
 	})
 	return e
 }

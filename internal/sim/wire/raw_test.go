@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/sim/choice"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -38,7 +39,7 @@ func (c *raw) close() { c.tr.CloseIdleConnections() }
 
 // scripts are what backends are asked to do: short and long, silent and chatty,
 // asking and failing.
-var scripts = []string{"", "p", "1", "pl", "3p", "2p2p2p", "a", "p3ap", "aa", "i", "pip", "b", "pb", "4p", "pppppppp", "e", "3e", "h", "ph", "l4l5l", "3a3a", "5"}
+var scripts = []string{"", "p", "1", "pl", "3p", "2p2p2p", "a", "p3ap", "aa", "i", "pip", "b", "pb", "4p", "pppppppp", "e", "3e", "h", "ph", "l4l5l", "3a3a", "5", "q", "pqp", "3qpq3p", "aqp"}
 
 // newCall makes the record of a call that the client is about to make.
 func (c *raw) newCall(s *choice.Source, era mcp.Era) *record {
@@ -74,9 +75,10 @@ func (c *raw) send(ctx context.Context, r *record, method, body string, header h
 
 // ending is how a carrier came to its end.
 type ending struct {
-	clean bool // in order, as far as one can see
-	last  string
+	clean bool   // in order, as far as one can see
+	last  string // the event after which it can be resumed
 	retry time.Duration
+	again bool // the server has said when to come back
 }
 
 // follow reads the messages of a response until its end, and gives each to take.
@@ -109,14 +111,39 @@ func (c *raw) followEvents(body io.Reader, end *ending, take func(*mcp.Message))
 			return
 		}
 		if e.Retry >= 0 {
-			end.retry = e.Retry
+			end.retry, end.again = e.Retry, true
 		}
 		if e.HasID {
+			c.checkNext(end.last, e.ID)
 			end.last = e.ID
 		}
 		if len(e.Data) > 0 {
 			c.parse(e.Data, take)
 		}
+	}
+}
+
+// anywhere is what a stream is opened after that may have begun long ago.
+const anywhere = "anywhere"
+
+// checkNext wants the events of a stream to follow each other without a gap and
+// without a repetition, over all the responses that carry it.
+func (c *raw) checkNext(last, next string) {
+	is, ok := session.ParseEventID(next)
+	if !ok {
+		c.w.wrong("%s: got the event id %q", c.name, next)
+		return
+	}
+	was, resumed := session.ParseEventID(last)
+	switch {
+	case last == anywhere:
+		return
+	case !resumed:
+		was = session.EventID{Stream: is.Stream} // the place before the first
+	}
+	// The event that primes a carrier names the place that was reached.
+	if is.Stream != was.Stream || is.Pos != was.Pos+1 && is.Pos != was.Pos {
+		c.w.wrong("%s: after event %q came event %q", c.name, last, next)
 	}
 }
 

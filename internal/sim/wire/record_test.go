@@ -24,6 +24,7 @@ type record struct {
 	script string // what the backend does
 	again  bool   // its id was in flight when it was sent
 	sent   time.Time
+	life   int // of the gateway, when it was sent
 
 	conn atomic.Pointer[conn] // that carried it last
 
@@ -42,6 +43,8 @@ type record struct {
 	stoppable bool      // its execution may end early, though it gets an answer
 	doubled   bool      // its retry was sent twice
 	silent    bool      // not even a response began
+	hung      bool      // the client closed the connection, and did not mean anything by it
+	resumable bool      // what was lost can be asked for
 	rounds    int       // how often it came back with an answer
 }
 

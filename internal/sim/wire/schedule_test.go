@@ -58,24 +58,29 @@ func newWorld(s *choice.Source) *world {
 	buffers := []int{0, 4 << 10, 512}
 	w.backend = &backend{
 		w: w, legacy: s.Intn(2) == 1, changed: make(chan struct{}),
-		cfg:    server.Config{AllowedHosts: []string{"*"}, KeepAlive: 2 * time.Minute, Grace: w.grace()},
+		cfg:    server.Config{AllowedHosts: []string{"*"}, KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
 		buffer: buffers[s.Intn(len(buffers))],
 	}
 	w.gateway = &gateway{
 		w: w, version: w.version(),
-		cfg:    server.Config{KeepAlive: 2 * time.Minute, Grace: w.grace()},
+		cfg:    server.Config{KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
 		buffer: buffers[s.Intn(len(buffers))],
 	}
 	w.tool = "work"
 	if w.gateway.whole = s.Intn(4) == 3; w.gateway.whole {
 		w.tool = "b__work"
 	}
+	w.gateway.cfg.StreamLife = []time.Duration{0, 0, 300 * time.Millisecond, 20 * time.Second}[s.Intn(4)]
 	for i := range 1 + s.Intn(4) {
 		w.users = append(w.users, w.newUser(i))
 	}
 	s.Limit(1 + 4 + s.Intn(24))
 	return w
 }
+
+// inputWait is how long a request waits for a client that was asked in the way of
+// the modern era.
+const inputWait = 2 * time.Minute
 
 // grace is how long a server waits before it begins a stream.
 func (w *world) grace() time.Duration {

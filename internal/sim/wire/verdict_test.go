@@ -4,6 +4,7 @@
 package wire_test
 
 import (
+	"strings"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -48,7 +49,10 @@ func (r *record) judgeTerminalLocked() {
 // closed it, between two requests as far as it could know, when it ended.
 func (r *record) mayBeSilentLocked() bool {
 	c := r.conn.Load()
-	return r.excused != "" || c == nil || c.broken.Load() ||
+	if r.resumable && r.excused == "" {
+		return false // it had all the time to come back
+	}
+	return r.hung || r.excused != "" || c == nil || c.broken.Load() ||
 		r.silent && r.w.gateway.shut > 0 && !r.ranLocked()
 }
 
@@ -80,12 +84,18 @@ func (r *record) judgeEndLocked() {
 	if j == nil || r.w.back.harmed > 0 || r.w.gateway.crashed > 0 {
 		return
 	}
-	if r.code == mcp.CodeDeadline {
-		return // the whole product gives no call more time than it was told
+	if r.w.gateway.whole && j.ended.Sub(j.began) >= 59*time.Second {
+		return // which is limits.callIdle
 	}
-	const soon = 5 * time.Second
+	soon := 5 * time.Second
+	if strings.ContainsAny(r.script, "ai") {
+		soon += inputWait // whoever was asked and goes away may still come back
+	}
 	if !r.cancelled.IsZero() && r.era == mcp.EraModern && j.ended.Sub(r.cancelled) > soon {
 		r.wrongLocked("its work went on for %v after it was cancelled", j.ended.Sub(r.cancelled))
+	}
+	if r.ended != "result" && strings.Contains(j.stopped, "did not come back") {
+		return // the answer was lost, or there was none
 	}
 	if r.era == mcp.EraLegacy && j.stopped != "" && r.cancelled.IsZero() && !r.stoppable && r.w.gateway.shut == 0 && r.w.backend.life == 1 {
 		r.wrongLocked("its work was stopped, and nobody had asked for that: %s", j.stopped)

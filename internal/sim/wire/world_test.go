@@ -118,7 +118,7 @@ func (w *world) deed(what string) {
 func (w *world) newRecord(r *record) *record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r.w, r.sent = w, time.Now()
+	r.w, r.sent, r.life = w, time.Now(), w.gateway.life
 	w.records = append(w.records, r)
 	return r
 }
@@ -151,7 +151,8 @@ type job struct {
 	runs    int // first attempts
 	rounds  int // attempts that brought input
 	running int
-	ended   time.Time // when the last one ended
+	began   time.Time // the first of them
+	ended   time.Time // the last of them
 	stopped string    // why, where its context ended
 	life    int       // of the backend
 }
@@ -162,7 +163,7 @@ func (w *world) begin(mark string, later bool, life int) *job {
 	defer w.mu.Unlock()
 	j := w.jobs[mark]
 	if j == nil {
-		j = &job{}
+		j = &job{began: time.Now()}
 		w.jobs[mark] = j
 	}
 	j.life = life
