@@ -35,6 +35,7 @@ type backend struct {
 	shown        map[string]bool // methods that are shown besides calls
 	calls        map[string]*puppet
 	lastCall     int
+	tasks        map[string]object // by id; nil where it has none
 	ears         map[*hearer]bool
 	watchers     map[string]int // how many of them listen for each resource
 	unwatched    bool           // it tells of no updates, and says so
@@ -83,6 +84,8 @@ func (b *backend) do(args []string) bool {
 		return b.offer(verb, args[1])
 	case "discover": // backend a> discover "Be kind."; the instructions
 		b.set(func() { b.instructions = args[1] })
+	case "task": // backend a> task t1 {"status":"completed","result":{...}}; the first says that it has tasks
+		return b.setTask(args[1], args[2])
 	case "mute": // backend a> mute; it does not announce changes, and says so
 		b.set(func() { b.mute = true })
 	case "unwatched": // backend a> unwatched; nobody can subscribe to its resources, and it says so
@@ -201,6 +204,8 @@ func (b *backend) serveIn(life *incarnation) mcp.Handler {
 			return b.serveCall(ctx, life, req, caller)
 		case "logging/setLevel", "notifications/roots/list_changed":
 			return mcp.NewResult([]byte("{}"))
+		case "tasks/get", "tasks/update", "tasks/cancel":
+			return b.serveTask(life, req)
 		default:
 			return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no method %q", req.Method)
 		}
@@ -247,6 +252,9 @@ func (b *backend) hello() string {
 		caps["resources"] = map[string]bool{"listChanged": !b.mute, "subscribe": true}
 	}
 	maps.DeleteFunc(caps, func(name string, _ any) bool { return slices.Contains(b.lacks, name) })
+	if b.tasks != nil {
+		caps["extensions"] = map[string]any{"io.modelcontextprotocol/tasks": struct{}{}}
+	}
 	raw, err := json.Marshal(caps)
 	if err != nil {
 		return "{}"

@@ -29,7 +29,8 @@ type dialogClient struct {
 	mu        sync.Mutex
 	exchanges []*exchange // newest last
 	listening bool
-	cursor    string   // the last nextCursor
+	cursor    string // the last nextCursor
+	aliases   []alias
 	greeting  object   // what the gateway has said of itself
 	watched   []string // the resources that it is subscribed to
 	quietly   bool     // the standalone stream is open for those alone
@@ -99,7 +100,7 @@ func newDialogClient(w *world, name string) *dialogClient {
 }
 
 func (c *dialogClient) say(label, text string) {
-	c.w.say(1, strings.TrimSpace("client "+c.name), label, text)
+	c.w.say(1, strings.TrimSpace("client "+c.name), label, c.nameTasks(text))
 }
 
 // breach notes what no revision allows. No dialogue expects it.
@@ -160,7 +161,7 @@ func (c *dialogClient) call(label, method string, rest []string) bool {
 		level, isLevel := strings.CutPrefix(arg, "log=")
 		switch {
 		case arg[0] == '{':
-			value, err := parseObject([]byte(strings.ReplaceAll(arg, "$cursor", c.cursor)))
+			value, err := parseObject([]byte(c.showAliases(strings.ReplaceAll(arg, "$cursor", c.cursor))))
 			if err != nil {
 				return false
 			}

@@ -64,6 +64,8 @@ func mirror(h http.Header, x *exchange) {
 	switch x.method {
 	case "tools/call", "prompts/get":
 		h.Set("Mcp-Name", encodeHeader(x.params.text("name")))
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		h.Set("Mcp-Name", encodeHeader(x.params.text("taskId")))
 	case "resources/read":
 		h.Set("Mcp-Name", encodeHeader(x.params.text("uri")))
 	}

@@ -210,9 +210,11 @@ func (c *dialogClient) neutralLocked(x *exchange, result object) object {
 		}
 		return result
 	}
-	if result.text("resultType") != "complete" {
+	isTask := x.method == "tools/call" && strings.Contains(c.caps, `"io.modelcontextprotocol/tasks"`) && result.text("resultType") == "task"
+	if result.text("resultType") != "complete" && !isTask {
 		c.breach(x, "resultType: %s", result)
 	}
+	c.nameInputs(result)
 	result = result.without("resultType").withoutMeta(serverInfo, subscriptionID)
 	if !isCached(x.method) {
 		return result

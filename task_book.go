@@ -16,9 +16,11 @@ import (
 )
 
 // The bounds of what is remembered of tasks for tasks/list. The oldest goes first.
+// What a backend says of how long it keeps a task does not count: what it can still
+// be asked for is still listed.
 const (
-	maxListed  = 500            // of one owner
-	listedTime = 24 * time.Hour // at most; what a backend says counts if it is less
+	maxListed  = 500 // of one owner
+	listedTime = 24 * time.Hour
 	listedPage = 50
 	listedLook = 8 // tasks that are looked at side by side
 )
@@ -59,17 +61,13 @@ func (b *taskBook) add(req *mcp.Request, t *tasks.Task) {
 	if owner == nil {
 		return
 	}
-	keep := listedTime
-	if t.TTL > 0 {
-		keep = min(keep, t.TTL)
-	}
-	first := b.note(owner, t.ID, time.Now(), keep)
+	first := b.note(owner, t.ID, time.Now())
 	if scope, ok := owner.(*mcp.Scope); ok && first && !scope.OnEnd(func() { b.forget(scope) }) {
 		b.forget(scope)
 	}
 }
 
-func (b *taskBook) note(owner any, name string, now time.Time, keep time.Duration) (first bool) {
+func (b *taskBook) note(owner any, name string, now time.Time) (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.shelf == nil {
@@ -77,7 +75,7 @@ func (b *taskBook) note(owner any, name string, now time.Time, keep time.Duratio
 	}
 	b.serial++
 	_, known := b.shelf[owner]
-	all := append(current(b.shelf[owner], now), listedTask{b.serial, name, now.Add(keep)})
+	all := append(current(b.shelf[owner], now), listedTask{b.serial, name, now.Add(listedTime)})
 	b.shelf[owner] = all[max(0, len(all)-maxListed):]
 	return !known
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ const (
 // and so do they.
 type keptTasks struct {
 	offered bool
+	mark    string // how the ids of its tasks begin, and nobody else's
 
 	mu     sync.Mutex
 	client *mcp.Peer // the session's, with the extension declared
@@ -49,7 +51,7 @@ type keptTasksKey struct{}
 
 // noteTasks keeps whether the client of a session is told of tasks.
 func noteTasks(scope *mcp.Scope, offered bool) {
-	scope.Value(keptTasksKey{}, func() any { return &keptTasks{offered: offered} })
+	scope.Value(keptTasksKey{}, func() any { return &keptTasks{offered: offered, mark: rand.Text()} })
 }
 
 // keptTasksOf returns nil where nothing was noted, or the session has ended.
@@ -77,7 +79,7 @@ func (k *keptTasks) declaring(p *mcp.Peer) *mcp.Peer {
 // keep makes a task of a result and returns what its client is told. It is said to
 // be at work, as every task begins ("Task Status Lifecycle").
 func (k *keptTasks) keep(req *mcp.Request, res *mcp.Result, now time.Time) (*mcp.Result, error) {
-	t := &keptTask{id: rand.Text(), created: now, ttl: keptTime(req), result: res}
+	t := &keptTask{id: k.mark + rand.Text(), created: now, ttl: keptTime(req), result: res}
 	k.add(t)
 	created := append([]byte(`{"task":`), t.describe(tasks.Working)...)
 	return mcp.NewResult(append(created, '}'))
@@ -113,6 +115,10 @@ func (k *keptTasks) expireLocked(now time.Time) {
 		return gone
 	})
 }
+
+// isOurs reports whether an id is of a task that the edge has made in this session,
+// be it forgotten by now.
+func (k *keptTasks) isOurs(id string) bool { return k.mark != "" && strings.HasPrefix(id, k.mark) }
 
 func (k *keptTasks) find(id string, now time.Time) *keptTask {
 	k.mu.Lock()

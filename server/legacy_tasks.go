@@ -34,7 +34,7 @@ func (s *Server) taskEdgeOf(sess *session.Session, m *mcp.Message) (mcp.Handler,
 	offered := kept != nil && kept.offered
 	switch {
 	case asked && (!offered || m.Method == "tasks/update"):
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist here in %s", m.Method, sess.Client.Version)
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist here", m.Method)
 	case !offered:
 		return nil, nil //nolint:nilnil // as above
 	default:
@@ -65,13 +65,16 @@ func (e *taskEdge) Serve(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: params.taskId is missing or no string", req.Method)
 	}
+	if e.kept.isOurs(id) {
+		return e.keptTask(req.Method, id)
+	}
 	switch req.Method {
 	case "tasks/result":
 		return e.result(ctx, &own, id, caller)
 	case "tasks/cancel":
-		return e.cancel(ctx, &own, id, caller)
+		return e.cancel(ctx, &own, caller)
 	default:
-		return e.get(ctx, &own, id, caller)
+		return e.get(ctx, &own, caller)
 	}
 }
 
@@ -93,10 +96,22 @@ func (e *taskEdge) create(ctx context.Context, req *mcp.Request, caller mcp.Call
 	return mcp.NewResult(raw)
 }
 
-func (e *taskEdge) get(ctx context.Context, req *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
-	if t := e.kept.find(id, time.Now()); t != nil {
+// keptTask serves what is about a task of our own, which has ended.
+func (e *taskEdge) keptTask(method, id string) (*mcp.Result, error) {
+	t := e.kept.find(id, time.Now())
+	switch {
+	case t == nil:
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown task")
+	case method == "tasks/result":
+		return relatedTo(id, t.result)
+	case method == "tasks/cancel":
+		return nil, errTerminal(tasks.Completed)
+	default:
 		return mcp.NewResult(t.describe(tasks.Completed))
 	}
+}
+
+func (e *taskEdge) get(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	_, res, err := e.look(ctx, req, caller)
 	if err != nil {
 		return nil, err
@@ -132,9 +147,6 @@ func (e *taskEdge) look(ctx context.Context, req *mcp.Request, caller mcp.Caller
 // meanwhile. A Handler in front of a server of 2025-11-25 can wait by itself; one
 // that has only the extension is asked again and again.
 func (e *taskEdge) result(ctx context.Context, req *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
-	if t := e.kept.find(id, time.Now()); t != nil {
-		return relatedTo(id, t.result)
-	}
 	related := &taskCaller{Caller: caller, id: id}
 	for {
 		res, err := e.handler.Serve(ctx, req, related)
@@ -183,10 +195,7 @@ const (
 )
 
 // cancel ends a task, and refuses where it has ended ("Task Cancellation").
-func (e *taskEdge) cancel(ctx context.Context, req *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
-	if t := e.kept.find(id, time.Now()); t != nil {
-		return nil, errTerminal(tasks.Completed)
-	}
+func (e *taskEdge) cancel(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	t, _, err := e.look(ctx, req, caller)
 	if err != nil {
 		return nil, err
