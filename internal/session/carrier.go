@@ -159,7 +159,7 @@ func (s *Stream) takeBackLocked(unwritten []Message) {
 			s.core.rules.Counts.Undelivered.Add(1)
 		case m.Class != Change || !s.standing || s.ended:
 			s.core.rules.Counts.Dropped.Add(1)
-		case s.hasLocked(&m):
+		case s.hasLocked(&m), slices.ContainsFunc(again, func(n Message) bool { return n.same(&m) }):
 			s.core.rules.Counts.Merged.Add(1)
 		default:
 			m.Pos, m.stream = 0, 0
@@ -190,6 +190,7 @@ func (c *Carrier) Detach() {
 	s.carrier = nil
 	s.pausing = false
 	s.core.carriers--
+	s.restLocked()
 	switch {
 	case s.standing:
 	case s.log != nil && s.log.wasHanded():

@@ -36,10 +36,9 @@ type history struct {
 	unwritten []Message
 }
 
-// record adds a message that a carrier takes. The question in it is in flight
-// now, and is not asked again by a replay.
+// record adds a message that a carrier takes. It keeps the question in it: who
+// takes that from here and cannot write it gives it back like any other.
 func (h *history) record(m Message) {
-	m.ask = nil
 	h.events = append(h.events, m)
 	h.bytes += m.Len() + messageCost
 }
@@ -197,6 +196,14 @@ func (c *core) chargeLocked(h *history, weight int) {
 	c.past.bytes += weight - h.cost
 	h.cost = weight
 	c.rules.Logs.add(before, c.past.bytes)
+}
+
+// restLocked has the time for which an ended stream is kept begin anew: while it
+// was carried nobody had to come back to it.
+func (s *Stream) restLocked() {
+	if s.log != nil {
+		s.log.due = time.Time{}
+	}
 }
 
 // retireLocked notes that the stream has ended: from now on it is kept for a

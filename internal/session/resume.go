@@ -66,7 +66,7 @@ func (s *Stream) Pause(retry time.Duration) bool {
 		return false
 	}
 	s.pausing, s.retry = true, retry
-	s.wakeLocked()
+	signal(s.carrier.wake) // also where nothing is given out yet
 	return true
 }
 
@@ -106,6 +106,31 @@ func (s *Session) IsStandalone(id EventID) bool { return id.Stream == s.first }
 func (s *Session) Resume(id EventID, wake chan struct{}, now time.Time) (*Carrier, error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
+	h, err := s.lookLocked(id, now)
+	switch {
+	case err != nil && h != nil:
+		s.giveUpLocked(h)
+		return nil, err
+	case err != nil:
+		return nil, err
+	}
+	h.unwritten = nil // it is asked for, or was seen
+	c := h.stream.attachAtLocked(wake, id.Pos)
+	c.resumed = true
+	return c, nil
+}
+
+// CanResume returns the error that Resume would return, and changes nothing.
+func (s *Session) CanResume(id EventID, now time.Time) error {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	_, err := s.lookLocked(id, now)
+	return err
+}
+
+// lookLocked returns the history that follows an event. There is one besides an
+// error where something of it is missing.
+func (s *Session) lookLocked(id EventID, now time.Time) (*history, error) {
 	if s.core.ended {
 		return nil, ErrEnded
 	}
@@ -114,22 +139,18 @@ func (s *Session) Resume(id EventID, wake chan struct{}, now time.Time) (*Carrie
 	}
 	s.core.expireLocked(now)
 	h := s.core.past.find(id.Stream)
-	if h == nil {
-		return nil, s.core.past.missing(id)
-	}
-	stream := h.stream
 	switch {
-	case id.Pos < h.since || id.Pos > stream.taken:
+	case h == nil:
+		return nil, s.core.past.missing(id)
+	case id.Pos < h.since || id.Pos > h.stream.taken:
 		return nil, ErrUnknownEvent
 	case id.Pos < h.first():
-		return nil, s.giveUpLocked(h)
-	case stream.open >= s.core.rules.Limits.Streams:
+		return h, &GoneError{Request: h.request, Over: h.stream.ended}
+	case h.stream.open >= s.core.rules.Limits.Streams:
 		return nil, ErrTooMany
+	default:
+		return h, nil
 	}
-	h.unwritten = nil // it is asked for, or was seen
-	c := stream.attachAtLocked(wake, id.Pos)
-	c.resumed = true
-	return c, nil
 }
 
 // find returns the history of a stream, or nil.
@@ -156,16 +177,13 @@ func (p *past) missing(id EventID) error {
 // giveUpLocked ends a stream of which something is missing: a client that went on
 // without it would not know. The standalone stream goes on for those who begin
 // anew.
-func (s *Session) giveUpLocked(h *history) error {
-	stream := h.stream
-	gone := &GoneError{Request: h.request, Over: stream.ended}
-	if stream.standing || stream.ended {
-		return gone
+func (s *Session) giveUpLocked(h *history) {
+	if h.stream.standing || h.stream.ended {
+		return
 	}
-	stream.revokeLocked()
-	stream.loseLocked()
+	h.stream.revokeLocked()
+	h.stream.loseLocked()
 	s.core.buryLocked(h, false)
-	return gone
 }
 
 // Expire gives up what was kept for its time, and what does not fit any more. The

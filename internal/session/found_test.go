@@ -1,0 +1,94 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+)
+
+// The tests of this file are schedules that the simulator found and made small.
+
+// A client whose connection breaks just before the time is over would find nothing.
+func TestRetentionBeginsWhenTheCarrierLeaves(t *testing.T) {
+	sess := newSession(keeping())
+	r := newResumable(t, sess, 1).prime()
+	r.x.Finish(plain("end"))
+	r.c.Take(nil)
+	sess.Expire(at(0)) // the stream is carried still
+	r.c.Detach()
+	if next := sess.Expire(at(59)); !next.Equal(at(119)) {
+		t.Errorf("it is kept until %v, want %v", next, at(119))
+	}
+	if _, err := sess.Resume(r.last, make(chan struct{}, 1), at(61)); err != nil {
+		t.Errorf("Resume two seconds after the carrier left: %v", err)
+	}
+}
+
+func TestAPauseWakesACarrierThatIsHeldBack(t *testing.T) {
+	sess := newSession(keeping()) // its client is not initialized
+	c := attach(sess.Standalone())
+	c.Keep()
+	if !sess.Standalone().Pause(time.Second) {
+		t.Fatal("Pause = false")
+	}
+	select {
+	case <-c.Wake():
+	default:
+		t.Error("the carrier sleeps")
+	}
+	if _, state := c.Take(nil); state != session.Paused {
+		t.Errorf("Take = %v, want Paused", state)
+	}
+}
+
+// Two carriers were stuck, one after the other, each with a change of the same key.
+func TestAChangeThatTwoGaveBackIsToldOnce(t *testing.T) {
+	sess := newSession(keeping())
+	sess.Initialized()
+	s := sess.Standalone()
+	first := attach(s)
+	first.Keep()
+	mustAppend(t, s, msg(session.Change, "k", "change 1"))
+	one, _ := first.Take(nil)
+	second := attach(s)
+	mustAppend(t, s, msg(session.Change, "k", "change 2"))
+	two, _ := second.Take(nil)
+	second.Return(two)
+	second.Detach()
+	first.Return(one)
+	first.Detach()
+	wantTake(t, attach(s), session.Open, "change 2")
+}
+
+// The question was taken from what is kept, by a carrier that was superseded by
+// one that has not asked for it.
+func TestAQuestionThatIsNotWrittenTheSecondTimeEnds(t *testing.T) {
+	sess := newSession(keeping())
+	sess.Initialized()
+	s := sess.Standalone()
+	first := attach(s)
+	first.Keep()
+	id := first.Prime()
+	a, err := s.Ask("m", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := first.Take(nil)
+	first.Return(got)
+	first.Detach()
+	second, err := sess.Resume(id, make(chan struct{}, 1), at(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ = second.Take(nil)
+	attach(s)
+	second.Return(got)
+	if !isDone(a) || !errors.Is(a.Answer().Err, session.ErrNoReceiver) {
+		t.Error("the question is on no wire, and who asked waits")
+	}
+}
