@@ -1,0 +1,159 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// backendActs has one of the backends do something.
+func (w *world) backendActs() {
+	b := w.backends[w.src.Intn(len(w.backends))]
+	k := b.conn
+	n := w.src.Intn(20)
+	if len(k.jobs) == 0 {
+		return
+	}
+	c := k.jobs[w.src.Intn(len(k.jobs))]
+	switch {
+	case n < 10:
+		w.backendSays(c)
+	case n < 15:
+		w.backendAnswers(c)
+	case n < 16 && w.set.allows(StrangeID):
+		id := [...]mcp.ID{mcp.NumberID(0), mcp.NumberID(uint64(k.given) + 1), mcp.StringID("1"), mcp.NumberID(1 << 62)}[w.src.Intn(4)]
+		w.respond(k, id, nil, session.Terminal{Result: &mcp.Result{}})
+	case n < 17 && w.set.allows(Storm) && w.src.OneIn(8):
+		w.fault(Storm)
+		for range 300 {
+			w.backendSays(c)
+		}
+	case n < 18 && w.set.allows(Reset) && !k.shared:
+		w.fault(Reset)
+		c.broken = true
+	case n < 19 && w.set.allows(BackendCrash) && w.src.OneIn(3):
+		w.crash(b)
+	default:
+		w.probe(k)
+	}
+}
+
+// backendSays sends a message that belongs to a call.
+func (w *world) backendSays(c *ocall) {
+	n := w.src.Intn(10)
+	it := &item{key: w.src.Intn(len(keys))}
+	switch {
+	case n < 3:
+		it.sort = plain
+	case n < 5:
+		it.sort, it.key = progress, 0
+	case n < 7:
+		it.sort = log
+	case n < 9:
+		it.sort = change
+	default:
+		it.sort = question
+	}
+	if c.finished {
+		w.fault(LateResponse)
+	}
+	size := 10 + w.src.Intn(100)
+	if w.set.large {
+		size = w.src.Intn(len(w.props.padding))
+	}
+	it.m = &mcp.Message{Kind: mcp.KindNotification, Method: spoken[it.sort], Raw: w.props.padding[:size]}
+	if it.sort == change {
+		it.m.Params = w.props.uris[it.key]
+	}
+	if c.conn.shared {
+		w.push(c, it)
+		return
+	}
+	if !c.broken && !c.ended {
+		c.flow = append(c.flow, it)
+	}
+}
+
+// spoken are the methods of what backends say.
+var spoken = map[sort]string{ //nolint:gochecknoglobals // it is never changed
+	plain: "notifications/tasks/status", progress: "notifications/progress", log: "notifications/message",
+	change: "notifications/resources/updated", question: "elicitation/create",
+}
+
+// backendAnswers answers a call: on its own stream, on another, twice.
+func (w *world) backendAnswers(c *ocall) {
+	end := session.Terminal{Result: &mcp.Result{}}
+	if c.finished {
+		if !w.set.allows(DoubleResponse) {
+			return
+		}
+		w.fault(DoubleResponse)
+	}
+	c.finished = true
+	switch {
+	case c.conn.shared:
+	case w.set.allows(OtherStream) && w.src.OneIn(2):
+		w.fault(OtherStream)
+	case !c.broken && !c.ended:
+		c.flow = append(c.flow, &item{end: &end})
+		return
+	}
+	w.respond(c.conn, c.real.ID(), c, end)
+}
+
+// crash is the end of a backend, with all its calls. It is back at once.
+func (w *world) crash(b *backend) {
+	k := b.conn
+	w.fault(BackendCrash)
+	if w.tell() {
+		w.say("%s crashes", k.name)
+	}
+	k.ended = true
+	k.calls.End(errCrash)
+	for len(k.open) > 0 {
+		w.callEnded(k.open[0], session.Terminal{Err: errCrash})
+	}
+	if _, err := k.calls.Open("x"); err == nil {
+		w.fail("I26", "%s has ended, and opens a call", k.name)
+	}
+	b.connect()
+}
+
+// probe asks a connection for what it knows.
+func (w *world) probe(k *conn) {
+	var only *session.Call
+	if len(k.open) == 1 {
+		only = k.open[0].real
+	}
+	if got := k.calls.Only(""); got != only {
+		w.fail("I37", "%s has %d open calls, and takes one for the only one: %v", k.name, len(k.open), got != nil)
+	}
+	but := 0
+	only = nil
+	for _, c := range k.open {
+		if c.method != methods[0] {
+			but++
+			only = c.real
+		}
+		if k.calls.Find(c.real.ID()) != c.real {
+			w.fail("I4", "%s is open, and is not found", c)
+		}
+	}
+	if but != 1 {
+		only = nil
+	}
+	if got := k.calls.Only(methods[0]); got != only {
+		w.fail("I37", "%s has %d other open calls, and takes one for the only one: %v", k.name, but, got != nil)
+	}
+	w.checkStats(k)
+}
+
+func (w *world) checkStats(k *conn) {
+	got := k.calls.Stats()
+	if got.Open != len(k.open) || got.Late != k.late || got.Unknown != k.unknown {
+		w.fail("I2", "%s counts %d open, %d late and %d unknown, want %d, %d and %d",
+			k.name, got.Open, got.Late, got.Unknown, len(k.open), k.late, k.unknown)
+	}
+}

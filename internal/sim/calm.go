@@ -1,0 +1,315 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import "time"
+
+// invariants holds what is true between any two steps.
+func (w *world) invariants() {
+	for _, t := range w.threads {
+		switch t := t.(type) {
+		case *writer:
+			w.isAwake(t)
+		case *task:
+			if c := t.call; c != nil && t.blocked == nil && !c.takes && len(c.real.Wake()) == 0 && (len(c.inbox) > 0 || c.ended) {
+				w.fail("I30", "%s has something for who waits for it, and does not wake it", c)
+			}
+		case *carry:
+			if t.full && len(t.c.real.Room()) == 0 && t.c.fits(t.c.flow[0]) {
+				w.fail("I30", "%s has room, and who waits for it does not hear of it", t.c)
+			}
+		}
+	}
+	for _, s := range w.sessions {
+		if !s.ended && s.real.Idle() == s.busy() {
+			w.fail("I20", "%s is idle: %v, and has %d requests and %d carriers", s, !s.busy(), len(s.running), s.carriers)
+		}
+	}
+	if n, want := w.lot.Len(), w.parkedNow(); n != want {
+		w.fail("I28", "%d requests are parked, want %d", n, want)
+	}
+	if n := w.table.Len(); n != w.total() {
+		w.fail("I28", "the table has %d sessions, want %d", n, w.total())
+	}
+}
+
+func (w *world) parkedNow() (n int) {
+	for _, j := range w.journeys {
+		if j.id != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// isAwake: a carrier that waits will be woken, or there is nothing for it.
+func (w *world) isAwake(t *writer) {
+	if len(t.wake) > 0 || t.pipe.known {
+		return
+	}
+	s := t.at
+	switch {
+	case t.phase == listens && s.live != t:
+		w.fail("I12", "%s: a carrier that was superseded sleeps", s.name)
+	case t.phase == listens && (s.waiting() || s.ended || s.pausing || t.pos < uint64(len(s.seen))):
+		w.fail("I10", "%s: its carrier sleeps, and something waits", s.name)
+	case t.phase == decides && !s.held && (s.waiting() || s.ended):
+		w.fail("I7", "%s: its carrier sleeps, and the form of the answer could be decided", s.name)
+	}
+}
+
+// settle lets everything come to its end without a further fault.
+func (w *world) settle() {
+	w.calm = true
+	w.say("from now on all goes well")
+	var tried time.Time
+	for range 400 {
+		if w.broken != nil {
+			return
+		}
+		if w.runAll() || w.allArrive() || w.allRead() || w.allAnswer() {
+			continue
+		}
+		// Who is refused a stream, because an older connection of it is thought to
+		// live, tries again later.
+		if tried != w.now && w.allComeBack() {
+			tried = w.now
+			continue
+		}
+		d := w.untilDue()
+		if d <= 0 {
+			return
+		}
+		w.advance(d)
+	}
+	w.fail("I28", "it does not come to rest")
+}
+
+func (w *world) runAll() (any bool) {
+	for i := len(w.threads) - 1; i >= 0; i-- {
+		for n := 0; i < len(w.threads) && w.threads[i].ready(w) && n < 500 && w.broken == nil; n++ {
+			any = true
+			w.runAt(i, w.threads[i])
+		}
+	}
+	return any
+}
+
+func (w *world) allArrive() (any bool) {
+	for w.arriveOne() {
+		any = true
+	}
+	return any
+}
+
+func (w *world) allRead() (any bool) {
+	for _, c := range w.clients {
+		for i := len(c.pipes) - 1; i >= 0; i-- {
+			for p := c.pipes[i]; len(p.flow) > 0 && p.at != nil; any = true {
+				w.clientReads(p)
+			}
+			c.letGo(i)
+		}
+		for _, no := range c.questions {
+			any = true
+			w.send(travel{what: answer, from: c, principal: c.principal, sessID: c.sess.real.ID, id: no})
+		}
+		c.questions = c.questions[:0]
+		for len(c.states) > 0 {
+			any = true
+			w.send(c.retry(w))
+		}
+	}
+	return any
+}
+
+func (w *world) allComeBack() (any bool) {
+	for _, c := range w.clients {
+		any = c.comeBack(w) || any
+	}
+	return any
+}
+
+// isOwed reports whether the client of a request must have its terminal by now: it
+// has not lost its connection, or it could come back, and it has.
+func (w *world) isOwed(r *request) bool {
+	switch {
+	case r.cancelled || r.isNote:
+		return false
+	case !r.pipe.left && !r.polled && !r.again:
+		return true
+	default:
+		return r.st.kept && !r.st.buried && r.pipe.event != "" && r.client.sess == r.sess && !r.sess.ended
+	}
+}
+
+// comeBack has a client fetch the rest of all that it has lost.
+func (c *client) comeBack(w *world) bool {
+	if c.sess == nil || !c.sess.listed {
+		c.cursors = nil
+	}
+	lost := c.cursors
+	c.cursors = nil
+	for _, at := range lost {
+		if at.at.sess == c.sess && !at.at.buried && at.at.of != nil && at.at.of.got == 0 && !at.at.of.cancelled {
+			p := c.newPipe(w)
+			p.at, p.event = at.at, at.event
+			w.send(travel{what: get, from: c, principal: c.principal, sessID: c.sess.real.ID, pipe: p, event: at.event})
+		}
+	}
+	return len(lost) > 0
+}
+
+func (w *world) allAnswer() (any bool) {
+	for _, b := range w.backends {
+		for _, c := range b.conn.jobs {
+			if !c.finished {
+				any = true
+				w.backendAnswers(c)
+			}
+		}
+	}
+	return any
+}
+
+// untilDue returns how long it is until the next timer goes off, or 0.
+func (w *world) untilDue() time.Duration {
+	var next time.Time
+	at := func(t time.Time) {
+		if t.After(w.now) && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	for _, t := range w.threads {
+		switch t := t.(type) {
+		case *writer:
+			if t.phase == decides {
+				at(t.grace)
+			}
+		case *asking:
+			at(t.late)
+		case *notice:
+			at(t.at)
+		case *putter:
+			at(t.j.putAt)
+		case *warden:
+			at(w.nextParked())
+		case *timer:
+			at(t.r.lateAt)
+		}
+	}
+	if next.IsZero() {
+		return 0
+	}
+	return next.Sub(w.now)
+}
+
+// delivered: each request has its one terminal, and whoever stayed has seen it.
+func (w *world) delivered() {
+	for _, r := range w.requests {
+		switch {
+		case !r.over:
+			w.fail("I3", "%s has no end", r)
+		case r.got > 1 && !r.again:
+			w.fail("I36", "%s was answered, and its client has %d terminals", r, r.got)
+		case w.isOwed(r) && r.got == 0:
+			w.fail("I36", "%s was answered, and its client does not know", r)
+		}
+	}
+	for _, s := range w.sessions {
+		if s.standalone.live != nil && s.standalone.waiting() {
+			w.fail("I33", "%s is carried, and not all of it was taken", s.standalone.name)
+		}
+	}
+	for _, c := range w.calls {
+		if !c.ended {
+			w.fail("I3", "%s has no end", c)
+		}
+	}
+	for _, b := range w.backends {
+		w.checkStats(b.conn)
+		for _, k := range b.retired {
+			w.checkStats(k)
+		}
+	}
+	if got := w.counts.Strays.Load(); got != w.strays {
+		w.fail("I37", "%d answers to nothing are counted, want %d", got, w.strays)
+	}
+}
+
+// clear ends what is left, in one of the ways in which a gateway does, and looks
+// for what nobody has cleared away.
+func (w *world) clear() {
+	for _, c := range w.clients {
+		for _, p := range c.pipes {
+			w.breakPipe(p, 0)
+			p.known = true
+		}
+		c.pipes = nil
+	}
+	w.runAll()
+	w.leave(w.lot.Close(), func(*journey) bool { return true })
+	w.lotClosed = true
+	w.runAll()
+	switch w.src.Steps() % 3 {
+	case 0:
+		w.drain()
+	case 1:
+		for _, s := range w.sessions {
+			w.end(s)
+		}
+	default:
+		w.advance(w.set.sessions.Idle + w.set.sessions.Fresh)
+		w.runAll()
+		w.advance(w.set.sessions.Idle + w.set.sessions.Fresh)
+	}
+	w.runAll()
+	w.nothingLeft()
+}
+
+func (w *world) drain() {
+	out := w.table.Drain()
+	if len(out) != w.total() {
+		w.fail("I26", "%d sessions are drained of %d", len(out), w.total())
+	}
+	for _, real := range out {
+		if s := w.sessOf(real); s != nil {
+			w.end(s)
+		}
+	}
+}
+
+func (w *world) nothingLeft() {
+	if n := w.table.Len(); n != 0 {
+		w.fail("I28", "%d sessions are left in the table", n)
+	}
+	for _, t := range w.threads {
+		switch t.(type) {
+		case *sweeper, *keeper, *warden:
+		default:
+			w.fail("I28", "a goroutine is left: %T", t)
+		}
+	}
+	if n := w.rules.Logs.Used(); n != 0 {
+		w.fail("I28", "%d bytes are kept for sessions that have ended", n)
+	}
+	w.noResidue("lot", w.lot)
+	for _, j := range w.journeys {
+		w.noResidue(j.String(), j.real)
+	}
+	w.noResidue("table", w.table)
+	for _, s := range w.sessions {
+		if s.ended && !s.standalone.waiting() { // what its last carrier left goes with it
+			w.noResidue(s.String(), s.real)
+		}
+	}
+	for _, r := range w.requests {
+		if !r.st.forgotten {
+			w.noResidue(r.String(), r.x)
+		}
+	}
+	for _, c := range w.calls {
+		w.noResidue(c.String(), c.real)
+	}
+}

@@ -1,0 +1,291 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// client is one client of the gateway, and what it has seen.
+type client struct {
+	no        int
+	modern    bool
+	principal string
+	address   string
+	sess      *sess // that it uses; nil where it has none
+	mine      []*request
+	pipes     []*pipe
+	questions []int // that it has not answered, of its session
+	resumes   bool  // it knows how to come back
+	primed    bool  // its streams begin with an event id
+	cursors   []cursor
+	states    []*state // of requests that were parked
+}
+
+// newClient makes a client: an anonymous one, a modern one, or one of a principal.
+func newClient(no, kind, resumes int) *client {
+	c := &client{no: no, resumes: resumes < 3, primed: resumes == 1}
+	switch kind {
+	case 0:
+		c.address = fmt.Sprintf("10.0.0.%d", no%2)
+	case 1:
+		c.modern = true
+		c.principal = [...]string{"p", "", "q"}[no%3]
+	case 2:
+		c.principal = "p"
+	default:
+		c.principal = "q"
+	}
+	return c
+}
+
+func (c *client) String() string { return fmt.Sprintf("c%d", c.no) }
+
+// owner is who pays for the client's sessions.
+func (c *client) owner() string {
+	if c.principal != "" {
+		return c.principal
+	}
+	return c.address
+}
+
+func peer() *mcp.Peer { return &mcp.Peer{} }
+
+// learns is the answer to initialize. The session that the client had before is
+// left to itself.
+func (c *client) learns(w *world, s *sess) {
+	c.sess = s
+	c.questions = nil
+	w.send(travel{what: initialized, from: c, principal: c.principal, sessID: s.real.ID})
+}
+
+// unlearns is the answer that a session is not known: the client opens another.
+func (c *client) unlearns(id string) {
+	if c.sess != nil && c.sess.real.ID == id {
+		c.sess, c.questions = nil, nil
+	}
+}
+
+// clientActs has one of the clients do something.
+func (w *world) clientActs() {
+	c := w.clients[w.src.Intn(len(w.clients))]
+	n := w.src.Intn(20)
+	switch {
+	case n < 6:
+		c.readsSome(w)
+	case c.modern:
+		c.actsModern(w, n)
+	case c.sess == nil:
+		w.send(travel{what: initialize, from: c, principal: c.principal})
+	default:
+		c.actsLegacy(w, n)
+	}
+}
+
+func (c *client) actsModern(w *world, n int) {
+	what := modernCall
+	if n > 16 {
+		what = modernListen
+	}
+	if n < 12 && len(c.states) > 0 {
+		w.send(c.retry(w))
+		return
+	}
+	if n > 13 || len(c.pipes) == 0 {
+		w.send(travel{what: what, from: c, principal: c.principal, id: w.src.Intn(6), pipe: c.newPipe(w), script: w.src.Intn(8)})
+		return
+	}
+	c.readsSome(w)
+}
+
+// retry comes back with what a request was parked as: sometimes again, or with what
+// is not the client's own.
+func (c *client) retry(w *world) travel {
+	at := w.src.Intn(len(c.states))
+	s := c.states[at]
+	if w.calm || !w.set.allows(Duplicate) || !w.src.OneIn(3) {
+		c.states = append(c.states[:at], c.states[at+1:]...)
+	}
+	t := travel{what: modernRetry, from: c, principal: c.principal, sessID: s.id, event: s.digest, id: w.src.Intn(6), pipe: c.newPipe(w)}
+	switch {
+	case w.calm || !w.set.allows(Foreign):
+	case w.src.OneIn(6):
+		t.event = "another digest"
+	case w.src.OneIn(6):
+		t.principal = "somebody else"
+	}
+	return t
+}
+
+func (c *client) actsLegacy(w *world, n int) {
+	t := travel{from: c, principal: c.principal, sessID: c.sess.real.ID}
+	if len(c.cursors) > 0 && n < 12 {
+		n = 14
+	}
+	switch {
+	case n < 11:
+		t.what, t.id, t.pipe, t.script = call, w.src.Intn(6), c.newPipe(w), w.src.Intn(8)
+	case n < 13:
+		t.what, t.id = answer, c.pickQuestion(w)
+	case n < 16:
+		t.what = get
+		t.event, t.pipe = c.pickCursor(w)
+	case n < 17:
+		t.what, t.id = cancelled, w.src.Intn(6)
+	case n < 18:
+		t.what, t.script = note, w.src.Intn(8)
+		if w.src.OneIn(2) {
+			t.what = initialized
+		}
+	case n < 19:
+		c.drops(w)
+		return
+	default:
+		switch w.src.Intn(8) {
+		case 7:
+			t.what = remove
+		case 6:
+			t.what = initialize
+		default:
+			c.readsSome(w)
+			return
+		}
+	}
+	w.send(t)
+}
+
+// drops has the client close one of its connections, which is no cancellation.
+func (c *client) drops(w *world) {
+	if w.set.allows(Reset) {
+		w.resetOne(c, Reset)
+	}
+}
+
+// pickQuestion returns a question to answer: mostly one that is open.
+func (c *client) pickQuestion(w *world) int {
+	if n := len(c.questions); n > 0 && !(w.set.allows(DeadAnswer) && w.src.OneIn(4)) {
+		at := w.src.Intn(n)
+		no := c.questions[at]
+		if !w.set.allows(DeadAnswer) || !w.src.OneIn(4) {
+			c.questions = append(c.questions[:at], c.questions[at+1:]...)
+		}
+		return no
+	}
+	return w.src.Intn(8)
+}
+
+// follows reports whether the client has another connection to the same stream, or
+// means to have one.
+func (c *client) follows(p *pipe) bool {
+	for _, o := range c.pipes {
+		if o != p && o.at == p.at && !o.stray {
+			return true
+		}
+	}
+	for _, at := range c.cursors {
+		if at.at == p.at {
+			return true
+		}
+	}
+	return false
+}
+
+// cursor is where a client was on a stream when it lost it.
+type cursor struct {
+	at    *stream
+	event string
+}
+
+// pickCursor returns an event id to come back with, or "", and the connection for it.
+func (c *client) pickCursor(w *world) (string, *pipe) {
+	p := c.newPipe(w)
+	n := len(c.cursors)
+	switch k := w.src.Intn(8); {
+	case k == 7 && w.set.allows(HostileCursor):
+		w.fault(HostileCursor)
+		p.stray = true
+		return w.hostileCursor(), p
+	case k < 2 || n == 0:
+		return "", p
+	}
+	i := w.src.Intn(n)
+	at := c.cursors[i]
+	c.cursors = append(c.cursors[:i], c.cursors[i+1:]...)
+	p.at, p.event = at.at, at.event // it has nothing newer until something comes
+	if w.set.allows(OldCursor) && w.src.OneIn(4) {
+		return w.older(at), p
+	}
+	return at.event, p
+}
+
+func (c *client) newPipe(w *world) *pipe {
+	p := &pipe{client: c, room: 1 + w.src.Intn(6)}
+	c.pipes = append(c.pipes, p)
+	return p
+}
+
+// readsSome reads from one of the client's connections.
+func (c *client) readsSome(w *world) {
+	n := len(c.pipes)
+	if n == 0 {
+		return
+	}
+	at := w.src.Intn(n)
+	p := c.pipes[at]
+	for range min(len(p.flow), 1+w.src.Intn(4)) {
+		w.clientReads(p)
+	}
+	c.letGo(at)
+}
+
+// letGo forgets a connection that has nothing more to say. If there may be more
+// elsewhere, the client remembers where it was.
+func (c *client) letGo(at int) {
+	if p := c.pipes[at]; p.left || p.ended && len(p.flow) == 0 {
+		if p.event != "" && p.at != nil && !p.stray && !c.follows(p) && (p.at.of == nil || p.at.of.got == 0 && !p.at.of.cancelled) {
+			c.cursors = append(c.cursors, cursor{at: p.at, event: p.event})
+		}
+		c.pipes = append(c.pipes[:at], c.pipes[at+1:]...)
+	}
+}
+
+// clientReads has the client read one packet, and holds it against what it may see
+// there.
+func (w *world) clientReads(p *pipe) {
+	pk := p.flow[0]
+	p.flow = p.flow[1:]
+	c, s := p.client, p.at
+	if pk.mark == 0 { // the first event, which has no message
+		p.event = pk.event
+		return
+	}
+	if o := w.marks[pk.mark]; o.at != s {
+		w.fail("I8", "%s reads m%d on %s, where it does not belong", c, pk.mark, s.name)
+		return
+	}
+	if w.tell() {
+		w.say("%s reads m%d at %d of %s", c, pk.mark, pk.pos, s.name)
+	}
+	if pk.pos != p.pos+1 && (pk.event != "" || pk.pos <= p.pos) {
+		w.fail("I13", "%s gets position %d of %s behind %d", c, pk.pos, s.name, p.pos)
+	}
+	p.pos, p.event = pk.pos, pk.event
+	switch pk.sort {
+	case question:
+		if c.sess == s.sess {
+			c.questions = append(c.questions, pk.no)
+		}
+	case terminal:
+		if s.of.state != nil {
+			c.states = append(c.states, s.of.state)
+		}
+		s.of.got++
+		if s.of.got > 1 && !s.of.again {
+			w.fail("I36", "%s gets %d terminals", s.of, s.of.got)
+		}
+	default:
+	}
+}

@@ -1,0 +1,200 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"time"
+)
+
+// disturb injects a fault that is not a matter of how something else is done.
+func (w *world) disturb() {
+	f := [...]Fault{Reset, HalfOpen, Poll, Cancel, Foreign, ClientCrash, BackendCrash, GatewayCrash}[w.src.Intn(8)]
+	if !w.set.allows(f) {
+		return
+	}
+	c := w.clients[w.src.Intn(len(w.clients))]
+	switch f {
+	case Reset, HalfOpen:
+		w.resetOne(c, f)
+	case Poll:
+		w.pauseOne()
+	case Cancel:
+		w.abortOne()
+	case Foreign:
+		w.trespass(c)
+	case ClientCrash:
+		if w.src.OneIn(4) {
+			c.crash(w)
+		}
+	case BackendCrash:
+		if w.src.OneIn(3) {
+			w.crash(w.backends[w.src.Intn(len(w.backends))])
+		}
+	default:
+		if w.src.OneIn(6) {
+			w.restart()
+		}
+	}
+}
+
+// resetOne breaks one of a client's connections. Some of what was under way
+// arrives, and the gateway notices at once or later.
+func (w *world) resetOne(c *client, f Fault) {
+	n := len(c.pipes)
+	if n == 0 {
+		return
+	}
+	at := w.src.Intn(n)
+	p := c.pipes[at]
+	if p.left || p.at == nil || p.ended {
+		return
+	}
+	w.fault(f)
+	w.breakPipe(p, w.src.Intn(len(p.flow)+1))
+	c.letGo(at)
+	if w.tell() {
+		w.say("%s loses its connection to %s", c, p.at.name)
+	}
+	if f == Reset {
+		p.known = true
+		return
+	}
+	w.spawn(&notice{p: p, at: w.now.Add(time.Duration(w.src.Intn(4)) * 10 * time.Second)})
+}
+
+// notice is the moment at which the gateway learns that a client has gone.
+type notice struct {
+	p  *pipe
+	at time.Time
+}
+
+func (t *notice) ready(w *world) bool { return !w.now.Before(t.at) }
+
+func (t *notice) run(*world) bool {
+	t.p.known = true
+	return false
+}
+
+// pauseOne has the gateway end a connection whose client can come back for the rest.
+func (w *world) pauseOne() {
+	for _, s := range w.streams {
+		if !s.kept || s.since > uint64(len(s.seen)) || w.src.Intn(2) > 0 { // whoever has no id cannot come back
+			continue
+		}
+		want := s.live != nil && !s.ended
+		if got := s.real.Pause(time.Second); got != want {
+			w.fail("I12", "%s is paused: %v, want %v", s.name, got, want)
+		}
+		if want {
+			w.fault(Poll)
+			s.pausing = true
+			if s.of != nil {
+				s.of.polled = true
+			}
+			if w.tell() {
+				w.say("%s is paused", s.name)
+			}
+		}
+		return
+	}
+}
+
+// abortOne is a deadline, or the end of the gateway's patience, for some request.
+func (w *world) abortOne() {
+	if n := len(w.requests); n > 0 {
+		if r := w.requests[w.src.Intn(n)]; r.on == nil {
+			w.finish(r, true)
+		}
+	}
+}
+
+// trespass has a client name a session of somebody else.
+func (w *world) trespass(c *client) {
+	n := len(w.sessions)
+	if n == 0 {
+		return
+	}
+	s := w.sessions[w.src.Intn(n)]
+	what := [...]errand{call, get, remove, answer, cancelled, initialized}[w.src.Intn(6)]
+	if s.client.principal == c.principal {
+		return
+	}
+	t := travel{what: what, from: c, principal: c.principal, sessID: s.real.ID, id: w.src.Intn(6)}
+	if what == call || what == get {
+		t.pipe = c.newPipe(w)
+	}
+	w.send(t)
+}
+
+// crash is the end of a client, with all its connections. It is back at once, and
+// has forgotten everything.
+func (c *client) crash(w *world) {
+	w.fault(ClientCrash)
+	for _, p := range c.pipes {
+		w.breakPipe(p, 0)
+		p.known = true
+	}
+	c.pipes, c.questions, c.cursors, c.states, c.sess = nil, nil, nil, nil, nil
+	if w.tell() {
+		w.say("%s crashes", c)
+	}
+}
+
+// restart is the end of the gateway, and its next beginning: nothing is known any
+// more, and clients find that out.
+func (w *world) restart() {
+	w.fault(GatewayCrash)
+	if w.tell() {
+		w.say("the gateway crashes")
+	}
+	for _, c := range w.clients {
+		for _, p := range c.pipes {
+			w.breakPipe(p, len(p.flow))
+			p.known = true
+		}
+		c.pipes = nil
+	}
+	for _, s := range w.sessions {
+		s.listed, s.ended = false, true
+		s.running, s.asks = nil, nil
+	}
+	for _, b := range w.backends {
+		b.connect()
+	}
+	for _, r := range w.requests {
+		if !r.over {
+			r.over, r.cancelled = true, true
+		}
+	}
+	w.before.requests += len(w.requests)
+	w.journeys = nil
+	w.requests, w.sessions, w.streams, w.calls = nil, nil, nil, nil
+	w.threads = w.threads[:0]
+	w.boot()
+}
+
+// standaloneSays has the Handler say something that belongs to no request.
+func (w *world) standaloneSays() {
+	n := len(w.sessions)
+	if n == 0 {
+		return
+	}
+	s := w.sessions[w.src.Intn(n)]
+	e := entry{sort: change, key: w.src.Intn(len(keys)), size: 8}
+	switch n := w.src.Intn(10); {
+	case n < 6:
+	case n < 8:
+		e = entry{sort: log, size: w.drawSize()}
+	case n < 9:
+		e = entry{sort: plain, size: w.drawSize()}
+	default:
+		if a := w.putAsk(s.standalone, s); a != nil {
+			w.spawn(&asking{a: a, sess: s, late: w.now.Add(askDelivery), patience: w.src.Intn(12)})
+		}
+		return
+	}
+	if w.give(s.standalone, e) != nil {
+		s.standalone.fulls = s.standalone.fulls[:len(s.standalone.fulls)-1] // it is dropped: nobody waits
+	}
+}

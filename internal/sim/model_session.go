@@ -1,0 +1,336 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// sess is what is known of one session of a client.
+type sess struct {
+	no         int
+	real       *session.Session
+	client     *client
+	standalone *stream
+	asks       []*ask     // open
+	running    []*request // in flight
+	carriers   int        // of its streams, superseded ones not included
+
+	ready  bool // the client is initialized
+	listed bool // it is in the table
+	ended  bool
+
+	// When it was used last. A sweep counts those that it finds busy as used, and
+	// whether it came to that is not always known: then it is between the two.
+	since, until time.Time
+	used, unused bool // what it may have been: used, or never used
+}
+
+func (s *sess) String() string { return fmt.Sprintf("s%d", s.no) }
+
+// newSess makes a session that nobody knows of yet.
+func (w *world) newSess(c *client) *sess {
+	w.nextSess++
+	s := &sess{no: w.nextSess, client: c, unused: true}
+	s.real = session.New(fmt.Sprintf("session-%d", s.no), c.principal, peer(), w.rules)
+	s.real.Address = c.address
+	s.standalone = &stream{name: s.String() + "/standalone", sess: s, real: s.real.Standalone(), held: true}
+	w.streams = append(w.streams, s.standalone)
+	w.sessions = append(w.sessions, s)
+	return s
+}
+
+// publish makes the session known, at the expense of others where there is no room.
+func (w *world) publish(s *sess) bool {
+	before := w.listed()
+	evicted, err := w.table.Add(s.real, w.now)
+	for _, old := range evicted {
+		w.evicted(s, w.sessOf(old), before)
+	}
+	if err != nil {
+		w.refusedSess(s, err)
+		w.noteTouched()
+		return false
+	}
+	s.listed = true
+	w.spawn(&keeper{s: s, at: w.now.Add(w.set.limits.LogKeep)})
+	s.since, s.until = w.now, w.now
+	w.noteTouched()
+	if n := w.owned(s); s.client.principal != "" && n > w.set.sessions.PerPrincipal {
+		w.fail("I21", "%q has %d sessions, more than %d", s.client.principal, n, w.set.sessions.PerPrincipal)
+	}
+	if w.tell() {
+		w.say("%s is published, of %s", s, s.client)
+	}
+	return true
+}
+
+// listed returns how many sessions each owner has.
+func (w *world) listed() map[string]int {
+	n := make(map[string]int)
+	for _, s := range w.sessions {
+		if s.listed {
+			n[s.client.owner()]++
+		}
+	}
+	return n
+}
+
+func (w *world) owned(of *sess) int { return w.listed()[of.client.owner()] }
+
+func (w *world) sessOf(real *session.Session) *sess {
+	for _, s := range w.sessions {
+		if s.real == real {
+			return s
+		}
+	}
+	return nil
+}
+
+// evicted holds against the rules that one session gave way to another.
+func (w *world) evicted(by, s *sess, before map[string]int) {
+	if s == nil || !s.listed {
+		w.fail("I20", "a session is evicted that is not there")
+		return
+	}
+	mine, theirs := by.client.owner(), s.client.owner()
+	switch rest := w.rests(s); {
+	case s.busy():
+		w.fail("I20", "%s is evicted, and is in use", s)
+	case theirs != mine && by.client.principal != "" && before[mine] >= w.set.sessions.PerPrincipal:
+		w.fail("I21", "%s is evicted for %s, whose own principal has too many", s, by)
+	case theirs != mine && !rest && before[theirs] < before[mine]+2:
+		w.fail("I20", "%s is evicted for %s, and its owner has not more than the other", s, by)
+	case theirs == mine && !rest:
+		w.fail("I20", "%s is evicted before it has come to rest", s)
+	}
+	w.fault(LimitHit)
+	w.sessEnded(s, nil)
+	s.listed = false
+}
+
+// rests reports whether a session may have come to rest.
+func (w *world) rests(s *sess) bool {
+	idle := w.now.Sub(s.since)
+	return s.used && idle >= w.set.sessions.Rest || s.unused && idle >= w.set.sessions.FreshRest
+}
+
+// refusedSess holds against the rules that there was no room.
+func (w *world) refusedSess(s *sess, err error) {
+	full := new(session.FullError)
+	if !errors.As(err, &full) {
+		w.fail("I21", "no session: %v", err)
+		return
+	}
+	w.fault(LimitHit)
+	counts := w.listed()
+	mine := s.client.owner()
+	all := counts[mine] == 0
+	if full.PerPrincipal != (s.client.principal != "" && counts[mine] >= w.set.sessions.PerPrincipal) {
+		w.fail("I21", "%q is refused for having too many sessions: %v", s.client.principal, full.PerPrincipal)
+	}
+	for _, o := range w.sessions {
+		certain := w.now.Sub(o.until) >= max(w.set.sessions.Rest, w.set.sessions.FreshRest)
+		if o.listed && certain && !o.busy() && (all || o.client.owner() == mine) {
+			w.fail("I21", "no session for %s, and %s could give way", s.client, o)
+		}
+	}
+	if n := w.total(); !full.PerPrincipal && n < w.set.sessions.Total {
+		w.fail("I21", "no session, and there are %d of %d", n, w.set.sessions.Total)
+	}
+}
+
+func (w *world) total() int {
+	n := 0
+	for _, s := range w.sessions {
+		if s.listed {
+			n++
+		}
+	}
+	return n
+}
+
+// noteTouched: whoever was found to be in use may count as used now.
+func (w *world) noteTouched() {
+	for _, s := range w.sessions {
+		if s.listed && s.busy() {
+			s.until = w.now
+			s.used = true
+		}
+	}
+}
+
+// busy reports whether a session must not end by itself.
+func (s *sess) busy() bool { return len(s.running) > 0 || s.carriers > 0 }
+
+// lookUp finds the session of an id for a principal, as each request does first.
+func (w *world) lookUp(id string, principal string) *sess {
+	var want *sess
+	for _, s := range w.sessions {
+		if s.listed && s.real.ID == id {
+			want = s
+		}
+	}
+	got, err := w.table.Get(id, principal, w.now)
+	switch {
+	case want == nil:
+		if !errors.Is(err, session.ErrUnknown) || got != nil {
+			w.fail("I18", "session %q is not known, and is found: %v", id, err)
+		}
+		return nil
+	case want.client.principal != principal:
+		w.fault(Foreign)
+		if !errors.Is(err, session.ErrForeign) || got != nil {
+			w.fail("I18", "%s is found by %q, whose it is not: %v", want, principal, err)
+		}
+		return nil
+	case err != nil || got != want.real:
+		w.fail("I18", "%s is not found: %v", want, err)
+		return nil
+	}
+	want.since, want.until = w.now, w.now
+	want.used, want.unused = true, false
+	return want
+}
+
+// end ends a session as a DELETE does.
+func (w *world) end(s *sess) {
+	news := s.real.End(mcp.Errorf(-1, "the session has ended"))
+	if news == s.ended {
+		w.fail("I26", "%s ends: %v, and had ended before: %v", s, news, s.ended)
+	}
+	w.table.Remove(s.real)
+	s.listed = false
+	if !s.ended {
+		w.sessEnded(s, &entry{sort: terminal})
+	}
+}
+
+// sessEnded notes the end of a session: its requests end with an error, its
+// questions without an answer, its streams for good.
+func (w *world) sessEnded(s *sess, end *entry) {
+	if w.tell() {
+		w.say("%s has ended", s)
+	}
+	s.ended = true
+	for _, r := range append([]*request(nil), s.running...) {
+		if end == nil {
+			w.fail("I20", "%s ended by itself, and %s was running", s, r)
+			return
+		}
+		e := *end
+		w.ended(r, &e)
+		if r.stops != 1 {
+			w.fail("I3", "%s ended with its session, and who serves it was not told", r)
+		}
+	}
+	w.endAsks(s, s.standalone, session.ErrEnded)
+	s.standalone.drop(isQuestion)
+	if s.standalone.live == nil || s.standalone.held {
+		s.standalone.drop(all)
+	}
+	s.standalone.held = false
+	w.close(s.standalone)
+	w.forget(s)
+}
+
+// forget notes that nobody can come back to anything of a session. What somebody
+// carries still comes to its end.
+func (w *world) forget(s *sess) {
+	for _, st := range w.streams {
+		if st.sess != s || !st.kept {
+			continue
+		}
+		if st.of != nil && st.live == nil {
+			st.drop(all)
+			st.forgotten = true
+		}
+		if t := st.live; t != nil && t.pos < uint64(len(st.seen)) {
+			w.goesOn(t)
+		}
+		st.kept = false
+	}
+	s.standalone.back = nil
+}
+
+// goesOn: who was still taking what others had taken before gets the rest of it, as
+// messages that nobody can come back to.
+func (w *world) goesOn(t *writer) {
+	st := t.at
+	for _, n := range st.seen[t.pos:] {
+		e := *w.entryOf(n)
+		e.fate, e.front = waits, true
+		w.add(st, e)
+	}
+	st.over = false
+	t.pos = uint64(len(st.seen))
+}
+
+// sweeper is the timer that ends sessions whose time is over.
+type sweeper struct{ at time.Time }
+
+func (t *sweeper) ready(w *world) bool { return !w.now.Before(t.at) }
+
+func (t *sweeper) run(w *world) bool {
+	ended, next := w.table.Sweep(w.now)
+	for _, real := range ended {
+		s := w.sessOf(real)
+		if s == nil || !s.listed {
+			w.fail("I20", "a session is swept that is not there")
+			continue
+		}
+		w.swept(s)
+	}
+	for _, s := range w.sessions {
+		if s.listed && w.isDue(s, s.until, !s.unused) {
+			if !s.busy() {
+				w.fail("I20", "%s has not been used since %v, and is still there", s, s.until)
+			}
+		}
+		if s.listed && s.busy() && w.isDue(s, s.since, false) {
+			s.until, s.used = w.now, true
+		}
+	}
+	switch {
+	case next.IsZero() != (w.total() == 0):
+		w.fail("I28", "%d sessions, and the next sweep is at %v", w.total(), next)
+	case !next.IsZero() && !next.After(w.now):
+		w.fail("I28", "the next sweep is at %v, and it is %v", next, w.now)
+	}
+	t.at = next
+	if next.IsZero() {
+		t.at = w.now.Add(min(w.set.sessions.Fresh, w.set.sessions.Idle))
+	}
+	return true
+}
+
+// isDue reports whether the time of a session that was used last at a time is over:
+// for certain, or possibly.
+func (w *world) isDue(s *sess, last time.Time, certain bool) bool {
+	idle := w.now.Sub(last)
+	if certain || !s.unused {
+		return idle >= w.set.sessions.Idle
+	}
+	if s.used {
+		return idle >= min(w.set.sessions.Idle, w.set.sessions.Fresh)
+	}
+	return idle >= w.set.sessions.Fresh
+}
+
+func (w *world) swept(s *sess) {
+	idle := w.now.Sub(s.since)
+	switch {
+	case s.busy():
+		w.fail("I20", "%s is swept, and is in use", s)
+	case !(s.used && idle >= w.set.sessions.Idle || s.unused && idle >= w.set.sessions.Fresh):
+		w.fail("I20", "%s is swept after %v", s, idle)
+	}
+	w.sessEnded(s, nil)
+	s.listed = false
+}

@@ -1,0 +1,455 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// journey is a request of a modern client that may be parked, and the goroutine in
+// which it is served: in one exchange after another, and in none between them.
+type journey struct {
+	no        int
+	principal string
+	digest    string
+	real      *session.Parking[journey, request]
+
+	at      *request // that it is served in; nil while it is parked, and when it is over
+	last    *request
+	id      string // under which it is parked; "" while it is not
+	until   time.Time
+	rounds  int
+	asked   int
+	open    []*ponder // questions without an answer, in their order
+	over    bool
+	dropped bool
+	stopped bool
+
+	left    int // things to do before it ends
+	putAt   time.Time
+	waits   *ponder
+	blocked <-chan struct{}
+	fullAt  *request
+}
+
+// ponder is a question that a client is asked by the end of an exchange.
+type ponder struct {
+	real *session.Question
+	over bool
+}
+
+// state is what a client has to come back with.
+type state struct {
+	id, digest string
+	asked      int
+}
+
+func (j *journey) String() string { return fmt.Sprintf("j%d", j.no) }
+
+func (j *journey) owner() session.Owner {
+	return session.Owner{Principal: j.principal, Method: "tools/call", Digest: j.digest}
+}
+
+// startJourney serves a request during which its client may be asked.
+func (w *world) startJourney(r *request) {
+	w.journeyed++
+	j := &journey{no: w.journeyed, principal: r.client.principal, at: r, last: r, left: 2 + w.src.Intn(8)}
+	j.digest = fmt.Sprintf("digest-%d", w.src.Intn(3))
+	j.real = w.lot.New(j, r)
+	r.on = j
+	w.journeys = append(w.journeys, j)
+	w.spawn(j)
+}
+
+func (j *journey) ready(*world) bool {
+	switch {
+	case j.stopped:
+		return true
+	case j.blocked != nil:
+		return isClosed(j.blocked) || j.at != j.fullAt
+	default:
+		return j.waits == nil || j.waits.over
+	}
+}
+
+func (j *journey) run(w *world) bool {
+	j.blocked, j.waits = nil, nil
+	if j.stopped || j.left == 0 {
+		w.conclude(j)
+		return false
+	}
+	j.left--
+	switch n := w.src.Intn(8); {
+	case n < 3:
+		j.say(w)
+	case n < 7:
+		j.ask(w)
+	case len(j.open) > 0:
+		w.takeQuestionBack(j, j.open[w.src.Intn(len(j.open))])
+	}
+	return true
+}
+
+// say sends something that belongs to the request, to whatever exchange it is on.
+func (j *journey) say(w *world) {
+	at, err := j.real.At()
+	if ended := j.over || j.dropped; at != j.at && !ended || ended != (err != nil) {
+		w.fail("I8", "%s is served in another exchange than it says: %v", j, err)
+		return
+	}
+	if at == nil {
+		return // nobody listens
+	}
+	j.fullAt = at
+	j.blocked = w.give(at.st, entry{sort: [...]sort{plain, progress, log}[w.src.Intn(3)], size: w.drawSize()})
+}
+
+// askWindow is how long a question waits for others.
+const askWindow = 10 * time.Millisecond
+
+func (j *journey) ask(w *world) {
+	q, err := j.real.Ask("elicitation/create", nil)
+	var want error
+	switch {
+	case j.over || j.dropped:
+		want = mcp.ErrRequestEnded
+	case w.lotClosed:
+		want = session.ErrClosed
+	case len(j.open) >= w.set.parking.Asks:
+		want = session.ErrTooMany
+		w.fault(LimitHit)
+	}
+	if !errors.Is(err, want) {
+		w.fail("I37", "%s asks: %v, want %v", j, err, want)
+	}
+	if err != nil {
+		return
+	}
+	j.asked++
+	if q.Key != session.QuestionKey(j.asked) {
+		w.fail("I4", "%s has asked %d questions, and the last is called %s", j, j.asked, q.Key)
+	}
+	p := &ponder{real: q}
+	j.open = append(j.open, p)
+	if w.src.Intn(2) == 0 {
+		j.waits = p
+	}
+	if j.putAt.IsZero() {
+		j.putAt = w.now.Add(askWindow)
+		w.spawn(&putter{j: j})
+	}
+	if w.tell() {
+		w.say("%s asks %s", j, q.Key)
+	}
+}
+
+// pondered notes what ended a question.
+func (w *world) pondered(j *journey, p *ponder, want session.Terminal) {
+	p.over = true
+	j.open = slices.DeleteFunc(j.open, func(o *ponder) bool { return o == p })
+	if !isClosed(p.real.Done()) {
+		w.fail("I37", "%s of %s is over, and who asked waits", p.real.Key, j)
+		return
+	}
+	got := p.real.Answer()
+	if got.Result != want.Result || !errors.Is(got.Err, want.Err) {
+		w.fail("I37", "%s of %s ended with %v, want %v", p.real.Key, j, got, want)
+	}
+}
+
+func (w *world) allPondered(j *journey, why error) {
+	for len(j.open) > 0 {
+		w.pondered(j, j.open[0], session.Terminal{Err: why})
+	}
+}
+
+func (w *world) takeQuestionBack(j *journey, p *ponder) {
+	j.real.Withdraw(p.real, errCancel)
+	w.pondered(j, p, session.Terminal{Err: errCancel})
+}
+
+// putter is the timer that has the questions of a request be put.
+type putter struct {
+	j    *journey
+	left *request // that is to end with them
+}
+
+func (t *putter) ready(w *world) bool { return t.left != nil || !w.now.Before(t.j.putAt) }
+
+func (t *putter) run(w *world) bool {
+	if t.left == nil {
+		t.j.putAt = time.Time{}
+		t.left = w.park(t.j)
+		return t.left != nil
+	}
+	w.put(t.j, t.left)
+	return false
+}
+
+// park takes a request out of its exchange, if it can be parked.
+func (w *world) park(j *journey) (left *request) {
+	w.parkID++
+	id := fmt.Sprintf("parked-%d", w.parkID)
+	round, ok := j.real.Park(id, j.owner(), w.now)
+	if j.at == nil || len(j.open) == 0 {
+		if ok {
+			w.fail("I37", "%s is parked, and has nothing to ask or nowhere to leave", j)
+		}
+		return nil
+	}
+	if why := w.noParking(j); why != nil {
+		if ok {
+			w.fail("I21", "%s is parked, want %v", j, why)
+		}
+		w.fault(LimitHit)
+		w.allPondered(j, why)
+		return nil
+	}
+	if !ok || round.Left != j.at || len(round.Questions) != len(j.open) || !round.Until.Equal(w.now.Add(w.set.parking.Wait)) {
+		w.fail("I37", "%s is parked: %v, with %d questions of %d, until %v", j, ok, len(round.Questions), len(j.open), round.Until)
+		return nil
+	}
+	j.rounds++
+	left, j.at, j.id, j.until = j.at, nil, id, round.Until
+	left.state = &state{id: id, digest: j.digest, asked: j.asked}
+	if want := w.nextParked(); !round.Next.Equal(want) {
+		w.fail("I28", "the first parked request expires at %v, and that is said to be %v", want, round.Next)
+	}
+	w.parkings++
+	if w.tell() {
+		w.say("%s is parked as %s, with %d questions", j, id, len(j.open))
+	}
+	return left
+}
+
+func (w *world) nextParked() (next time.Time) {
+	for _, j := range w.journeys {
+		if j.id != "" && (next.IsZero() || j.until.Before(next)) {
+			next = j.until
+		}
+	}
+	return next
+}
+
+// noParking says why a request cannot be parked.
+func (w *world) noParking(j *journey) error {
+	all, own := 0, 0
+	for _, o := range w.journeys {
+		if o.id != "" {
+			all++
+			if o.principal == j.principal {
+				own++
+			}
+		}
+	}
+	l := &w.set.parking
+	switch {
+	case w.lotClosed:
+		return session.ErrClosed
+	case j.rounds >= l.Rounds:
+		return session.ErrRounds
+	case all >= l.Total, j.principal != "" && own >= l.PerPrincipal:
+		return session.ErrFull
+	default:
+		return nil
+	}
+}
+
+// put ends the exchange that a request has left with its questions. Where that is
+// over already nobody will have them.
+func (w *world) put(j *journey, left *request) {
+	was := left.over
+	w.finish(left, false)
+	if was {
+		w.loseParked(j, left)
+	}
+}
+
+// loseParked: the client of an exchange is gone, and nobody has the questions.
+func (w *world) loseParked(j *journey, left *request) {
+	want := j.id != "" && j.last == left
+	if got := j.real.Lose(left); got != want {
+		w.fail("I37", "%s is lost: %v, want %v", j, got, want)
+	}
+	if want {
+		w.dropParked(j, errCancel)
+	}
+}
+
+// dropParked notes that nobody comes back for a request.
+func (w *world) dropParked(j *journey, why error) {
+	j.id, j.dropped, j.stopped = "", true, true
+	j.real.Abandon(why)
+	w.allPondered(j, why)
+	if w.tell() {
+		w.say("%s is dropped: %v", j, why)
+	}
+}
+
+// conclude is the end of whoever served the request.
+func (w *world) conclude(j *journey) {
+	at, kept := j.real.End()
+	j.over = true
+	w.allPondered(j, mcp.ErrRequestEnded)
+	if at != j.at || kept != (j.id != "") {
+		w.fail("I36", "%s ends in the exchange %v, kept: %v, want %v and %v", j, at, kept, j.at, j.id != "")
+		return
+	}
+	j.at = nil
+	if at != nil {
+		w.finish(at, false)
+	}
+}
+
+// comesBack serves the retry of a request that was parked.
+func (t *visit) comesBack(w *world) bool {
+	j := w.parkedAs(t.sessID)
+	owner := session.Owner{Principal: t.principal, Method: "tools/call", Digest: t.event}
+	if !t.found {
+		t.found = true
+		p, questions, err := w.lot.Look(t.sessID, owner, w.now)
+		if !w.isFound(j, owner, err) {
+			t.turnAway()
+			return false
+		}
+		if p.Value() != j || len(questions) != len(j.open) {
+			w.fail("I22", "%s is looked at, and is another or has other questions", j)
+		}
+		return true
+	}
+	answers := t.answers(w, j)
+	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), late: -1, pipe: t.pipe}
+	r.x = session.Alone(r.id, w.rules, w.stop(r))
+	r.st = &stream{name: r.String(), of: r, real: r.x.Stream()}
+	found, err := w.lot.Claim(t.sessID, owner, r, answers, w.now)
+	if !w.isFound(j, owner, err) {
+		w.fault(DeadAnswer) // another was first
+		t.turnAway()
+		return false
+	}
+	w.claimed(j, r, found, answers)
+	w.serve(r, t)
+	if found.Over {
+		w.finish(r, false)
+	}
+	return false
+}
+
+// isFound holds an error against who may come back, and reports whether there is none.
+func (w *world) isFound(j *journey, owner session.Owner, err error) bool {
+	var want error
+	switch {
+	case j == nil:
+		want = session.ErrUnknown
+	case j.principal != owner.Principal:
+		want = session.ErrForeign
+		w.fault(Foreign)
+	case j.digest != owner.Digest, !w.now.Before(j.until):
+		want = session.ErrUnknown
+	}
+	if !errors.Is(err, want) || (want != nil) != (err != nil) {
+		w.fail("I22", "%v is claimed for %q with %q: %v, want %v", j, owner.Principal, owner.Digest, err, want)
+	}
+	return err == nil
+}
+
+// claimed notes that a request goes on in another exchange.
+func (w *world) claimed(j *journey, r *request, found session.Claimed, answers map[string]session.Terminal) {
+	w.claims++
+	j.id, j.last = "", r
+	r.on = j
+	if found.Over != j.over {
+		w.fail("I36", "%s is claimed, and is over: %v, want %v", j, found.Over, j.over)
+		return
+	}
+	if j.over {
+		return
+	}
+	j.at = r
+	for _, p := range append([]*ponder(nil), j.open...) {
+		if end, ok := answers[p.real.Key]; ok {
+			w.pondered(j, p, end)
+		}
+	}
+	if found.Open != (len(j.open) > 0) {
+		w.fail("I37", "%s is claimed with %d questions open, and that is said to be %v", j, len(j.open), found.Open)
+	}
+	if found.Open && j.putAt.IsZero() {
+		j.putAt = w.now.Add(askWindow)
+		w.spawn(&putter{j: j})
+	}
+	if w.tell() {
+		w.say("%s goes on as %s", j, r)
+	}
+}
+
+// answers are those that a client gives: to most questions, and to some that nobody
+// has asked.
+func (t *visit) answers(w *world, j *journey) map[string]session.Terminal {
+	n := 3
+	if j != nil {
+		n = j.asked
+	}
+	answers := make(map[string]session.Terminal)
+	for i := range n + 1 {
+		if w.calm || w.src.Intn(4) > 0 {
+			answers[session.QuestionKey(i+1)] = session.Terminal{Result: &mcp.Result{}}
+		}
+	}
+	return answers
+}
+
+func (w *world) parkedAs(id string) *journey {
+	for _, j := range w.journeys {
+		if j.id == id && id != "" {
+			return j
+		}
+	}
+	return nil
+}
+
+// warden is the timer that ends what is parked for too long.
+type warden struct{ at time.Time }
+
+func (t *warden) ready(w *world) bool {
+	next := w.nextParked()
+	return !next.IsZero() && !w.now.Before(next)
+}
+
+func (t *warden) run(w *world) bool {
+	due, next := w.lot.Expire(w.now)
+	w.leave(due, func(j *journey) bool { return !w.now.Before(j.until) })
+	if !next.Equal(w.nextParked()) {
+		w.fail("I28", "the next parked request expires at %v, and that is said to be %v", w.nextParked(), next)
+	}
+	return true
+}
+
+// leave has the Handlers of requests stop that nobody will come back for: of all
+// those that are chosen, and no others.
+func (w *world) leave(due []*session.Parking[journey, request], chosen func(*journey) bool) {
+	n := 0
+	for _, j := range w.journeys {
+		if j.id != "" && chosen(j) {
+			n++
+		}
+	}
+	if len(due) != n {
+		w.fail("I28", "%d parked requests are dropped, want %d", len(due), n)
+	}
+	for _, p := range due {
+		j := p.Value()
+		if j.id == "" || !chosen(j) {
+			w.fail("I20", "%s is dropped too early", j)
+			return
+		}
+		w.dropParked(j, errDeadline)
+	}
+}

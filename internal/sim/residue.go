@@ -1,0 +1,63 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"reflect"
+	"strings"
+)
+
+// noResidue fails where a machine that is over keeps anything: an entry of a map,
+// an element of a slice, a channel that somebody may wait on.
+func (w *world) noResidue(name string, machine any) {
+	seen := make(map[uintptr]bool)
+	if at := residue(reflect.ValueOf(machine), seen); at != "" {
+		w.fail("I28", "%s is over, and keeps something: %s", name, at)
+	}
+}
+
+// residue returns where something is kept, or "".
+func residue(v reflect.Value, seen map[uintptr]bool) string {
+	switch v.Kind() {
+	case reflect.Map, reflect.Slice:
+		if v.Len() > 0 {
+			return " holds " + v.Type().String()
+		}
+	case reflect.Pointer:
+		if v.IsNil() || seen[v.Pointer()] || !isMachine(v.Type().Elem()) {
+			return ""
+		}
+		seen[v.Pointer()] = true
+		return residue(v.Elem(), seen)
+	case reflect.Struct:
+		if !isMachine(v.Type()) {
+			return ""
+		}
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Name
+			if name == "owner" || name == "lot" {
+				continue // they are looked at for themselves
+			}
+			if at := residue(v.Field(i), seen); at != "" {
+				return "." + name + at
+			}
+		}
+	default:
+	}
+	return ""
+}
+
+// isMachine reports whether a type is one of those that keep state: not what many
+// of them share, and not what belongs to the client.
+func isMachine(t reflect.Type) bool {
+	if !strings.HasSuffix(t.PkgPath(), "internal/session") {
+		return false
+	}
+	switch name, _, _ := strings.Cut(t.Name(), "["); name {
+	case "Rules", "Counters", "LogPool":
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,155 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+)
+
+// Fault is a kind of thing that goes wrong.
+type Fault uint8
+
+// The faults.
+const (
+	Drop           Fault = iota // a message of a client never arrives
+	Delay                       // one arrives after a later one
+	Duplicate                   // one arrives twice
+	Reset                       // a response breaks off, with what was under way on it
+	HalfOpen                    // the client has gone, and the gateway writes on for a while
+	Stall                       // a client reads nothing for longer than a write may take
+	ClientCrash                 // a client is gone with all its connections
+	BackendCrash                // a backend is gone with all its calls
+	GatewayCrash                // the gateway is gone with all its sessions
+	ClockJump                   // a long time passes at once
+	LimitHit                    // something was refused because there were too many
+	Cancel                      // a client or a deadline cancels a request
+	LateResponse                // a backend answers a call that is over
+	DoubleResponse              // a backend answers twice
+	OtherStream                 // a backend answers on another stream than it was asked on
+	StrangeID                   // a backend answers what nobody asked
+	DeadAnswer                  // a client answers an ask that is over, or another session's
+	Foreign                     // a principal names what is another's
+	HostileCursor               // an event id that was never given out
+	OldCursor                   // a client comes back with an older event id than its last
+	Takeover                    // a second connection takes a stream over
+	DuplicateID                 // a request has the id of one that runs
+	Storm                       // a backend sends more than anybody can take
+	Poll                        // the gateway ends a response, for the client to come back
+	FaultKinds                  // how many there are
+)
+
+// String names the fault.
+func (f Fault) String() string {
+	names := [FaultKinds]string{
+		"drop", "delay", "duplicate", "reset", "half-open", "stall", "client crash", "backend crash", "gateway crash",
+		"clock jump", "limit hit", "cancel", "late response", "double response", "response on another stream",
+		"response to nothing", "answer to a dead ask", "foreign principal", "hostile cursor", "old cursor", "takeover",
+		"duplicate id", "storm", "poll",
+	}
+	if f >= FaultKinds {
+		return "unknown"
+	}
+	return names[f]
+}
+
+// setup is what a run is made of. Each run allows some faults only: where
+// everything happens all the time, nothing gets far (Groce et al., "Swarm
+// Testing", 2012).
+type setup struct {
+	faults   uint32 // bit set
+	large    bool   // messages of tens of kilobytes
+	limits   session.Limits
+	sessions session.TableLimits
+	parking  session.LotLimits
+	calls    bool  // requests go to backends
+	pool     int64 // bytes that all sessions keep for clients
+	purges   bool  // what is kept for clients may be given up for want of room
+}
+
+func (s *setup) allows(f Fault) bool { return s.faults>>f&1 != 0 }
+
+// setUp draws the world that the run is about.
+func (w *world) setUp() {
+	w.src.Limit(50 + w.src.Intn(200) + w.src.Intn(2)*w.src.Intn(400))
+	s := &w.set
+	mask := uint32(w.src.Intn(1<<FaultKinds)) | uint32(w.src.Intn(1<<FaultKinds))
+	if w.src.OneIn(10) {
+		mask = 0
+	}
+	s.faults = mask
+	s.large = w.src.OneIn(8)
+	s.calls = w.src.Intn(3) > 0
+	s.limits = w.drawLimits()
+	s.sessions = w.drawTable()
+	s.parking = session.LotLimits{
+		Total: 1 + w.src.Intn(4), PerPrincipal: 1 + w.src.Intn(2), Rounds: 1 + w.src.Intn(3), Asks: 1 + w.src.Intn(3),
+		Wait: time.Duration(1+w.src.Intn(10)) * time.Minute,
+	}
+	s.pool = 1 << 40
+	if s.purges && w.src.OneIn(2) {
+		s.pool = int64(500 + w.src.Intn(4000))
+	}
+	w.boot()
+	for i := range 1 + w.src.Intn(3) {
+		w.clients = append(w.clients, newClient(i, w.src.Intn(4), w.src.Intn(4)))
+	}
+	for _, c := range w.clients {
+		if !c.modern {
+			w.send(travel{what: initialize, from: c, principal: c.principal})
+		}
+	}
+	for i := range 1 + w.src.Intn(2) {
+		w.backends = append(w.backends, newBackend(i, w.src.OneIn(2)))
+	}
+}
+
+// boot starts the gateway, which knows of nobody.
+func (w *world) boot() {
+	w.rules = &session.Rules{Limits: w.set.limits, Counts: &w.counts, Logs: session.NewLogPool(w.set.pool)}
+	w.table = session.NewTable(w.set.sessions)
+	w.lot = session.NewLot[journey, request](w.set.parking)
+	w.spawn(&warden{})
+	w.spawn(&sweeper{at: w.now})
+}
+
+func (w *world) drawLimits() session.Limits {
+	l := session.Limits{
+		Messages:  1 + w.src.Intn(8),
+		Bytes:     20 + w.src.Intn(400),
+		Exchanges: 1 + w.src.Intn(5),
+		Asks:      1 + w.src.Intn(4),
+		Streams:   1 + w.src.Intn(3),
+		Progress:  w.drawPace(),
+		Logs:      w.drawPace(),
+	}
+	l.LogBytes, l.LogKeep = 1<<30, time.Duration(1+w.src.Intn(10))*time.Minute
+	if w.set.purges = w.src.Intn(3) == 2; w.set.purges {
+		l.LogBytes = 100 + w.src.Intn(4000)
+	}
+	if w.set.large {
+		l.Bytes, l.Messages = 200<<10, 64
+	}
+	return l
+}
+
+// drawPace draws none in half of all runs.
+func (w *world) drawPace() session.Pace {
+	if w.src.Intn(2) == 0 {
+		return session.Pace{}
+	}
+	return session.Pace{Burst: 1 + w.src.Intn(3), Every: time.Duration(1+w.src.Intn(4)) * 250 * time.Millisecond}
+}
+
+func (w *world) drawTable() session.TableLimits {
+	return session.TableLimits{
+		Total:        1 + w.src.Intn(6),
+		PerPrincipal: 1 + w.src.Intn(3),
+		Idle:         time.Duration(1+w.src.Intn(10)) * time.Minute,
+		Fresh:        30 * time.Second,
+		Rest:         time.Duration(1+w.src.Intn(30)) * time.Second,
+		FreshRest:    time.Duration(1+w.src.Intn(10)) * time.Second,
+	}
+}

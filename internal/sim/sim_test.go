@@ -1,0 +1,55 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-mcp/signalbox/internal/sim"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// quick is how many schedules the unit tests run; the Makefile runs many more.
+const quick = 300
+
+func TestSchedulesGoWell(t *testing.T) {
+	stats, failure := sim.Many(1, quick, 2)
+	if failure != nil {
+		t.Fatal(failure)
+	}
+	if stats.Schedules != quick || stats.Steps < 100*quick || stats.Messages < 10*quick {
+		t.Errorf("too little happens:\n%s", &stats)
+	}
+}
+
+// Every fault that there is must happen, or a rule is not put to the test.
+func TestFaultsHappen(t *testing.T) {
+	stats, failure := sim.Many(1_000_000, quick, 2)
+	if failure != nil {
+		t.Fatal(failure)
+	}
+	for f := range sim.FaultKinds {
+		if stats.Faults[f] == 0 && f != sim.OldCursor { // which takes a few thousand schedules
+			t.Errorf("in %d schedules there was no %s", quick, f)
+		}
+	}
+	if stats.Resumes == 0 {
+		t.Error("no stream was resumed")
+	}
+}
+
+func TestASeedIsItsTranscript(t *testing.T) {
+	first, failure := sim.Run(7)
+	if failure != nil {
+		t.Fatal(failure)
+	}
+	second, _ := sim.Run(7)
+	if a, b := strings.Join(first, "\n"), strings.Join(second, "\n"); a != b || a == "" {
+		t.Errorf("seed 7 gave\n%s\nand then\n%s", a, b)
+	}
+}

@@ -1,0 +1,326 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// travel is a message of a client on its way to the gateway.
+type travel struct {
+	what      errand
+	from      *client
+	principal string
+	sessID    string
+	id        int // of a request, a cancellation or an answer
+	pipe      *pipe
+	script    int    // what is to become of a request
+	event     string // the last event id that a client names; "" where it begins anew
+}
+
+// errand is what a message is about.
+type errand uint8
+
+const (
+	initialize errand = iota
+	initialized
+	call
+	note
+	cancelled
+	answer
+	get
+	remove
+	modernCall
+	modernListen
+	modernRetry
+)
+
+var errandNames = [...]string{"initialize", "initialized", "request", "notification", "cancelled", "answer", "GET", "DELETE", "modern request", "modern listen", "retry"} //nolint:gochecknoglobals // it is never changed
+
+// send puts a message on its way.
+func (w *world) send(t travel) {
+	w.travels = append(w.travels, t)
+	if w.tell() {
+		w.say("%s sends %s %d of %s", t.from, errandNames[t.what], t.id, t.sessID)
+	}
+}
+
+// arriveOne has one of the messages arrive that are under way.
+func (w *world) arriveOne() bool {
+	n := len(w.travels)
+	if n == 0 {
+		return false
+	}
+	at := 0
+	if w.set.allows(Delay) && !w.calm {
+		at = w.src.Intn(n)
+		if at > 0 {
+			w.fault(Delay)
+		}
+	}
+	t := w.travels[at]
+	switch {
+	case !w.calm && w.set.allows(Duplicate) && w.src.OneIn(12) && t.what != initialize && t.pipe == nil:
+		w.fault(Duplicate)
+	case !w.calm && w.set.allows(Drop) && w.src.OneIn(12):
+		w.fault(Drop)
+		w.travels = append(w.travels[:at], w.travels[at+1:]...)
+		if t.pipe != nil {
+			t.pipe.left, t.pipe.known, t.pipe.ended = true, true, true
+		}
+		return true
+	default:
+		w.travels = append(w.travels[:at], w.travels[at+1:]...)
+	}
+	w.spawn(&visit{travel: t})
+	return true
+}
+
+// visit is the goroutine of a message that has arrived. It looks the session up,
+// and only then does what the message is about: other things may happen between
+// the two.
+type visit struct {
+	travel
+
+	found bool
+	sess  *sess
+	req   *request
+	step  int
+}
+
+func (t *visit) ready(*world) bool { return true }
+
+func (t *visit) run(w *world) bool {
+	switch {
+	case t.what == initialize:
+		return t.open(w)
+	case t.what == modernCall || t.what == modernListen:
+		w.beginAlone(t)
+		return false
+	case t.what == modernRetry:
+		return t.comesBack(w)
+	case !t.found:
+		t.found = true
+		t.sess = w.lookUp(t.sessID, t.principal)
+		if t.sess == nil {
+			t.turnAway()
+			t.from.unlearns(t.sessID)
+		}
+		return t.sess != nil
+	}
+	switch t.what {
+	case call, note:
+		w.begin(t)
+	case get:
+		if t.event != "" {
+			w.resume(t)
+		} else {
+			w.openStandalone(t)
+		}
+	case cancelled:
+		w.cancelByID(t.sess, t.id)
+	case answer:
+		w.answered(t.sess, t.id)
+	case initialized:
+		w.initialized(t.sess)
+	case remove:
+		w.end(t.sess)
+	}
+	return false
+}
+
+// turnAway answers a request with a refusal.
+func (t *visit) turnAway() {
+	if t.pipe != nil {
+		t.pipe.ended, t.pipe.whole = true, true
+	}
+}
+
+// open serves initialize: a session is published when it is complete.
+func (t *visit) open(w *world) bool {
+	if t.sess == nil {
+		t.sess = w.newSess(t.from)
+		return true
+	}
+	if w.publish(t.sess) {
+		t.from.learns(w, t.sess)
+	}
+	return false
+}
+
+func (w *world) initialized(s *sess) {
+	news := s.real.Initialized()
+	if news != (!s.ready && !s.ended) {
+		w.fail("I34", "%s becomes ready: %v, was ready: %v, has ended: %v", s, news, s.ready, s.ended)
+	}
+	if s.ended {
+		return
+	}
+	s.ready = true
+	s.standalone.held = false
+}
+
+// begin serves a request of a session.
+func (w *world) begin(t *visit) {
+	s := t.sess
+	r := &request{no: len(w.requests), client: t.from, sess: s, id: idOf(t.id), late: -1, pipe: t.pipe, isNote: t.what == note}
+	if r.isNote {
+		r.id = mcp.ID{}
+	}
+	x, err := s.real.Begin(r.id, w.stop(r))
+	var want error
+	switch {
+	case s.ended:
+		want = session.ErrEnded
+	case w.running(s, r.id) != nil:
+		want = session.ErrDuplicate
+		w.fault(DuplicateID)
+	case len(s.running) >= w.set.limits.Exchanges:
+		want = session.ErrTooMany
+		w.fault(LimitHit)
+	}
+	if !errors.Is(err, want) {
+		w.fail("I5", "%s begins a request of id %s: %v, want %v", s, r.id, err, want)
+	}
+	if err != nil {
+		t.turnAway()
+		return
+	}
+	r.x = x
+	r.st = &stream{name: r.String(), of: r, sess: s, real: x.Stream(), lost: r.isNote}
+	s.running = append(s.running, r)
+	w.serve(r, t)
+}
+
+// serve has a request served, and answered.
+func (w *world) serve(r *request, t *visit) {
+	w.requests = append(w.requests, r)
+	w.streams = append(w.streams, r.st)
+	r.client.mine = append(r.client.mine, r)
+	if w.tell() {
+		w.say("%s has begun, id %s", r, r.id)
+	}
+	switch {
+	case r.on != nil:
+	case t.what == modernCall && t.script < 4:
+		w.startJourney(r)
+	default:
+		w.startTask(r, t.script)
+	}
+	if r.isNote {
+		return
+	}
+	out := &writer{at: r.st, pipe: t.pipe, wake: make(chan struct{}, 1), grace: w.now.Add(formGrace)}
+	if r.sess == nil {
+		out.onGone = func(w *world) { w.leaves(r) }
+	}
+	w.attach(out, r.st.real.Attach(out.wake))
+	out.settle(w, false)
+}
+
+// leaves: a client that goes away has cancelled its request, also where it was about
+// to be asked.
+func (w *world) leaves(r *request) {
+	was := r.over
+	w.cancel(r, r.x.Cancel(errCancel))
+	if was && r.on != nil {
+		w.loseParked(r.on, r)
+	}
+}
+
+// formGrace is how long the form of an answer may be open.
+const formGrace = 5 * time.Second
+
+// beginAlone serves a request that belongs to no session.
+func (w *world) beginAlone(t *visit) {
+	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), late: -1, pipe: t.pipe}
+	r.x = session.Alone(r.id, w.rules, w.stop(r))
+	r.st = &stream{name: r.String(), of: r, real: r.x.Stream()}
+	if t.what == modernListen {
+		r.x.Hold()
+		r.st.held = true
+	}
+	w.serve(r, t)
+}
+
+// running returns the request of an id that is in flight.
+func (w *world) running(s *sess, id mcp.ID) *request {
+	for _, r := range s.running {
+		if !r.isNote && r.id == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// cancelByID serves notifications/cancelled.
+func (w *world) cancelByID(s *sess, n int) {
+	id := idOf(n)
+	r := w.running(s, id)
+	if got := s.real.InFlight(id); got != (r != nil) {
+		w.fail("I4", "%s: a request of id %s is in flight: %v", s, id, got)
+	}
+	ok := s.real.Cancel(id, errCancel)
+	if r == nil {
+		if ok {
+			w.fail("I24", "%s: nothing of id %s was running, and something was cancelled", s, id)
+		}
+		return
+	}
+	w.fault(Cancel)
+	w.cancel(r, ok)
+}
+
+// answered serves the answer to a question.
+func (w *world) answered(s *sess, no int) {
+	var open *ask
+	for _, a := range s.asks {
+		if a.no == no && w.isTaken(a) {
+			open = a
+		}
+	}
+	end := session.Terminal{Result: &mcp.Result{}}
+	ok := s.real.Answer(mcp.NumberID(uint64(no)), end)
+	if ok != (open != nil) {
+		w.fail("I37", "%s: an answer to question %d is taken: %v, the question is open: %v", s, no, ok, open != nil)
+	}
+	if open == nil {
+		w.strays++
+		w.fault(DeadAnswer)
+		return
+	}
+	w.askEnded(s, open, end)
+	if w.tell() {
+		w.say("%s: question %d is answered", s, no)
+	}
+}
+
+// openStandalone serves a GET.
+func (w *world) openStandalone(t *visit) {
+	s := t.sess
+	out := &writer{at: s.standalone, pipe: t.pipe, wake: make(chan struct{}, 1), phase: takes}
+	c, err := s.standalone.real.TryAttach(out.wake)
+	if full := s.standalone.open >= w.set.limits.Streams; full != errors.Is(err, session.ErrTooMany) {
+		w.fail("I21", "%s has %d connections of its stream of %d, and one more is answered with %v", s, s.standalone.open, w.set.limits.Streams, err)
+	}
+	if err != nil {
+		w.fault(LimitHit)
+		t.turnAway()
+		return
+	}
+	if s.standalone.live != nil {
+		w.fault(Takeover)
+	}
+	w.attach(out, c)
+	out.keep(w)
+}
+
+// idOf is one of a few ids that clients use: ids that only look alike among them.
+func idOf(n int) mcp.ID { return ids[n%len(ids)] }
+
+var ids = [...]mcp.ID{mcp.NumberID(0), mcp.NumberID(1), mcp.StringID("1"), mcp.StringID(""), mcp.NumberID(1 << 60), mcp.StringID("a")} //nolint:gochecknoglobals // it is never changed

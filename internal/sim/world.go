@@ -1,0 +1,166 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/internal/sim/choice"
+)
+
+// world is one run: everything that is in it, and what is known to be true of it.
+// It belongs to one goroutine.
+type world struct {
+	src    *choice.Source
+	set    setup
+	now    time.Time
+	rules  *session.Rules
+	counts session.Counters
+	table  *session.Table
+
+	lot *session.Lot[journey, request]
+
+	journeys []*journey
+	sessions []*sess
+	clients  []*client
+	backends []*backend
+	threads  []thread // the gateway's goroutines, as what they are waiting for
+	travels  []travel // messages of clients, on their way to the gateway
+	streams  []*stream
+	marks    []origin
+	requests []*request
+	calls    []*ocall
+
+	strays            uint64 // answers to nothing, which the machines count
+	calm              bool   // no faults any more: all is to come to its end
+	broken            *breach
+	lotClosed         bool
+	journeyed, parkID int
+	parkings, claims  uint64
+	resumes           uint64    // carriers that went on where another ended
+	gones             uint64    // clients that came too late for that
+	lines             *[]string // of the transcript, or nil
+	stats             *Stats
+	props             *props
+	nextSess          int
+	before            struct{ requests int } // what there was before the gateway crashed
+}
+
+// thread is a goroutine of the gateway. It is run from one thing that it may wait
+// for to the next.
+type thread interface {
+	// ready reports whether what the thread waits for is there.
+	ready(w *world) bool
+	// run takes the thread to its next wait. It reports whether the thread goes on.
+	run(w *world) bool
+}
+
+// breach is a rule that was found broken.
+type breach struct {
+	rule, text string
+	step       int
+}
+
+// epoch is when every run begins.
+func epoch() time.Time { return time.Unix(1_800_000_000, 0) }
+
+// fail notes that a rule is broken. The first one counts: what follows may be a
+// consequence of it.
+func (w *world) fail(rule, format string, args ...any) {
+	if w.broken != nil {
+		return
+	}
+	w.broken = &breach{rule: rule, text: fmt.Sprintf(format, args...), step: w.src.Steps()}
+	w.say("%s is broken: %s", rule, w.broken.text)
+}
+
+// say adds a line to the transcript.
+func (w *world) say(format string, args ...any) {
+	if w.lines == nil {
+		return
+	}
+	at := w.now.Sub(epoch()).Round(time.Millisecond)
+	*w.lines = append(*w.lines, fmt.Sprintf("%4d %10s  ", w.src.Steps(), at)+fmt.Sprintf(format, args...))
+}
+
+// tell reports whether there is a transcript: what it says need not be made else.
+func (w *world) tell() bool { return w.lines != nil }
+
+// fault counts a fault that was injected.
+func (w *world) fault(f Fault) { w.stats.Faults[f]++ }
+
+// spawn starts a thread.
+func (w *world) spawn(t thread) { w.threads = append(w.threads, t) }
+
+// step is one choice of who acts next.
+func (w *world) step() {
+	switch n := w.src.Intn(100); {
+	case n < 50:
+		w.runOne()
+	case n < 60:
+		w.arriveOne()
+	case n < 74:
+		w.clientActs()
+	case n < 86:
+		w.backendActs()
+	case n < 91:
+		w.standaloneSays()
+	case n < 95:
+		w.timePasses()
+	default:
+		w.disturb()
+	}
+}
+
+// runOne runs a thread that is ready, if there is one.
+func (w *world) runOne() bool {
+	n := len(w.threads)
+	if n == 0 {
+		return false
+	}
+	from := w.src.Intn(n)
+	for i := range n {
+		at := (from + i) % n
+		if t := w.threads[at]; t.ready(w) {
+			w.runAt(at, t)
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) runAt(at int, t thread) {
+	if t.run(w) {
+		return
+	}
+	// Threads that were started meanwhile stand behind.
+	w.threads = append(w.threads[:at], w.threads[at+1:]...)
+}
+
+// timePasses moves the clock, by a little or far.
+func (w *world) timePasses() {
+	spans := [...]time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, time.Hour}
+	n := w.src.Intn(len(spans) + 2)
+	if n >= len(spans) {
+		w.advance(w.untilDue())
+		return
+	}
+	if n >= 4 {
+		if !w.set.allows(ClockJump) {
+			n = 2
+		} else {
+			w.fault(ClockJump)
+		}
+	}
+	w.advance(spans[n])
+}
+
+func (w *world) advance(d time.Duration) {
+	w.now = w.now.Add(max(d, 0))
+	if w.tell() {
+		w.say("%s pass", d)
+	}
+}

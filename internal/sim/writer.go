@@ -1,0 +1,444 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+)
+
+// pipe is the response of one HTTP request: what the gateway writes into it, the
+// client reads after a while, unless it breaks.
+type pipe struct {
+	client *client
+	at     *stream
+	flow   []packet // written and not read yet
+	room   int      // packets that fit
+	left   bool     // the client has gone
+	known  bool     // and the gateway has noticed
+	ended  bool     // nothing will be written any more
+	whole  bool     // and the end was not a break
+	stuck  time.Time
+	pos    uint64 // of the last event that the client has
+	event  string // its id, "" while it has none
+	stray  bool   // it was asked for with an event id that was made up
+}
+
+// packet is one event, or one JSON body.
+type packet struct {
+	mark  mark
+	no    int // of a question or a withdrawal
+	sort  sort
+	pos   uint64
+	event string
+}
+
+// write puts a packet on its way. blocked means to try again when the client has
+// read, failed that the connection is gone.
+func (w *world) write(p *pipe, pk packet) (blocked, failed bool) {
+	switch {
+	case p.known:
+		return false, true
+	case p.left: // the system takes it, and it goes nowhere
+		return false, false
+	case len(p.flow) >= p.room:
+		if p.stuck.IsZero() {
+			p.stuck = w.now
+		}
+		if w.now.Sub(p.stuck) >= writeTimeout {
+			w.fault(Stall)
+			w.breakPipe(p, 0)
+			p.known = true
+			return false, true
+		}
+		return true, false
+	}
+	p.stuck = time.Time{}
+	p.flow = append(p.flow, pk)
+	return false, false
+}
+
+const writeTimeout = 10 * time.Second
+
+// breakPipe is the end of a connection: the client still gets what is among the
+// first packets that were under way.
+func (w *world) breakPipe(p *pipe, arrives int) {
+	if p.left {
+		return
+	}
+	for range min(arrives, len(p.flow)) {
+		w.clientReads(p)
+	}
+	p.left = true
+	p.flow = nil
+}
+
+// writer is the goroutine of an HTTP response: it carries a stream.
+type writer struct {
+	at      *stream
+	c       *session.Carrier
+	wake    chan struct{}
+	pipe    *pipe
+	pos     uint64  // that it has taken last
+	prime   *packet // to be written before everything else
+	resumed bool    // it carries the rest of what another has begun
+	batch   []session.Message
+	i       int
+	state   session.State
+	phase   phase
+	grace   time.Time // when the form of the answer must be decided
+	onGone  func(w *world)
+}
+
+// phase is what a writer is about to do.
+type phase uint8
+
+const (
+	decides phase = iota // waits until it is clear what form the answer has
+	takes                // takes from the stream
+	writes               // writes what it took
+	listens              // waits to be woken
+)
+
+func (t *writer) ready(w *world) bool {
+	switch t.phase {
+	case decides:
+		return len(t.wake) > 0 || t.pipe.known || !w.now.Before(t.grace)
+	case listens:
+		return len(t.wake) > 0 || t.pipe.known
+	case writes:
+		p := t.pipe
+		return t.i >= len(t.batch) || p.left || len(p.flow) < p.room || w.now.Sub(p.stuck) >= writeTimeout
+	default:
+		return true
+	}
+}
+
+func (t *writer) run(w *world) bool {
+	switch t.phase {
+	case decides:
+		return t.decide(w)
+	case takes:
+		t.take(w)
+		return true
+	case writes:
+		return t.write(w)
+	default:
+		if len(t.wake) > 0 {
+			<-t.wake
+			t.phase = takes
+			return true
+		}
+		return t.leave(w, true)
+	}
+}
+
+// attach makes the writer the carrier of its stream.
+func (w *world) attach(t *writer, c *session.Carrier) {
+	if old := t.at.live; old != nil && old != t && len(old.wake) == 0 {
+		w.fail("I12", "%s was taken over, and its old carrier is not woken", t.at.name)
+	}
+	if t.at.live == nil && t.at.sess != nil {
+		t.at.sess.carriers++
+	}
+	s := t.at
+	if !t.resumed {
+		w.settleBack(s)
+		t.pos = uint64(len(s.seen))
+	}
+	t.pipe.at, t.pipe.pos = s, t.pos
+	if w.tell() {
+		w.say("%s is carried, behind %d", s.name, t.pos)
+	}
+	t.c = c
+	s.live = t
+	s.open++
+	s.pausing = false
+	s.clock = time.Time{}
+	w.spawn(t)
+}
+
+func (t *writer) decide(w *world) bool {
+	force := false
+	switch {
+	case len(t.wake) > 0:
+		<-t.wake
+	case t.pipe.known:
+		return t.leave(w, true)
+	default:
+		force = true
+	}
+	t.settle(w, force)
+	return true
+}
+
+// settle asks for the form of the answer, and holds it against what was appended.
+func (t *writer) settle(w *world, force bool) {
+	r := t.at.of
+	form := r.x.Form(force)
+	sure, most, end := t.at.content()
+	switch form {
+	case session.JSON:
+		if !end || sure != 1 {
+			w.fail("I7", "%s is answered as JSON with %d messages, its terminal among them: %v", r, sure, end)
+		}
+	case session.SSE:
+		if end && most == 1 && !force {
+			w.fail("I7", "%s is answered as a stream, and has nothing but its terminal", r)
+		}
+		if most == 0 && !force && !t.at.ended {
+			w.fail("I7", "%s is answered as a stream, and nothing is there", r)
+		}
+	default:
+		if force || sure > 0 && !t.at.held {
+			w.fail("I7", "%s has %d messages, and its form is not decided", r, sure)
+		}
+		return
+	}
+	t.phase = takes
+	if form == session.SSE {
+		t.keep(w)
+	}
+	if again := r.x.Form(false); again != form {
+		w.fail("I7", "%s changes its form from %v to %v", r, form, again)
+	}
+	t.pipe.room = max(t.pipe.room, 1)
+	if w.tell() {
+		w.say("%s is answered in form %d", r, form)
+	}
+}
+
+// keep makes the stream one to which the client can come back, if it knows how to.
+func (t *writer) keep(w *world) {
+	s := t.at
+	if s.sess == nil || !s.sess.client.resumes || s.live != t {
+		return
+	}
+	t.c.Keep()
+	if !s.kept && !s.lost && !s.sess.ended {
+		s.kept = true
+		s.since = uint64(len(s.seen)) + 1
+	}
+	if !s.sess.client.primed {
+		return
+	}
+	id := t.c.Prime()
+	if id.IsZero() == s.kept || s.kept && id.Pos != t.pos {
+		w.fail("I14", "%s begins at %d with the id %s, is kept: %v", s.name, t.pos, id, s.kept)
+	}
+	if s.kept {
+		w.checkNumber(s, id.Stream)
+		s.since = min(s.since, t.pos)
+		t.prime = &packet{pos: t.pos, event: id.String()}
+		t.phase = writes
+	}
+}
+
+// content returns how many messages a stream has had that were not taken back, for
+// certain and at most, and whether the terminal is one.
+func (s *stream) content() (sure, most int, end bool) {
+	for i := range s.entries {
+		e := &s.entries[i]
+		if e.fate == gone || e.late {
+			continue
+		}
+		most++
+		if e.may && e.fate == waits {
+			continue
+		}
+		sure++
+		end = end || e.sort == terminal
+	}
+	return sure, most, end
+}
+
+func (t *writer) take(w *world) {
+	s := t.at
+	t.batch, t.state = t.c.Take(t.batch[:0])
+	t.i = 0
+	t.phase = writes
+	if s.live != t {
+		if t.state != session.Revoked || len(t.batch) > 0 {
+			w.fail("I12", "%s: a carrier that was superseded takes %d messages, state %d", s.name, len(t.batch), t.state)
+		}
+		return
+	}
+	if t.state == session.Revoked {
+		w.fail("I12", "%s: its one carrier was revoked", s.name)
+		return
+	}
+	if len(t.batch) == 0 && t.state == session.Open && (s.waiting() || t.pos < uint64(len(s.seen))) {
+		w.fail("I10", "%s gives nothing to its carrier, and something waits", s.name)
+	}
+	w.took(t, t.batch, t.state)
+}
+
+// write writes the next message of the batch.
+func (t *writer) write(w *world) bool {
+	if t.prime != nil {
+		blocked, failed := w.write(t.pipe, *t.prime)
+		if failed {
+			return t.leave(w, true)
+		}
+		if !blocked {
+			t.prime = nil
+			t.phase = takes
+		}
+		return true
+	}
+	if t.i < len(t.batch) {
+		pk := w.packet(t.at, &t.batch[t.i])
+		blocked, failed := w.write(t.pipe, pk)
+		switch {
+		case failed:
+			return t.leave(w, true)
+		case !blocked:
+			t.i++
+		}
+		return true
+	}
+	switch {
+	case t.state == session.Open && t.pipe.known:
+		return t.leave(w, true)
+	case t.state != session.Open:
+		t.pipe.ended, t.pipe.whole = true, t.state == session.Ended
+		return t.leave(w, t.state == session.Revoked)
+	case len(t.batch) > 0:
+		t.phase = takes
+	default:
+		t.phase = listens
+	}
+	return true
+}
+
+// packet makes what goes over the wire of a message.
+func (w *world) packet(s *stream, m *session.Message) packet {
+	if n := readMark(m.Head); n != 0 && int(n) < len(w.marks) && w.marks[n].at != nil {
+		o := w.marks[n]
+		return packet{mark: n, sort: o.at.entries[o.index].sort, pos: m.Pos, event: eventOf(m)}
+	}
+	sort, no := madeByMachine(m.Head)
+	pk := packet{no: no, sort: sort, pos: m.Pos, event: eventOf(m)}
+	if i := int(m.Pos) - 1; i >= 0 && i < len(s.seen) {
+		pk.mark = s.seen[i]
+	}
+	return pk
+}
+
+func eventOf(m *session.Message) string {
+	if id := m.Event(); !id.IsZero() {
+		return id.String()
+	}
+	return ""
+}
+
+// leave is the end of the goroutine: what it took and did not write goes back, and
+// with it the right to carry.
+func (t *writer) leave(w *world, cut bool) bool {
+	s := t.at
+	if t.i < len(t.batch) || t.pipe.known && len(t.batch) > 0 && !t.pipe.ended {
+		t.c.Return(t.batch)
+		w.returned(t, t.batch)
+		cut = true
+	}
+	t.pipe.ended = true
+	t.c.Detach()
+	w.detached(s, t)
+	if cut && t.onGone != nil {
+		t.onGone(w)
+	}
+	return false
+}
+
+// returned notes what was given back. Where a client can come back nothing is lost
+// by it; of the standalone stream only who comes back gets it as it was.
+func (w *world) returned(t *writer, batch []session.Message) {
+	s := t.at
+	var back []packet
+	for i := range batch {
+		back = append(back, w.packet(s, &batch[i]))
+	}
+	if w.tell() {
+		w.say("%s gets %d messages back, behind %d", s.name, len(back), t.pos)
+	}
+	switch {
+	case !s.kept:
+		w.takeBack(s, back)
+	case s.of != nil, s.live != nil && s.live.resumed:
+	case s.live == nil || s.live == t:
+		s.back = append(s.back, back...)
+	default:
+		w.takeBack(s, back)
+	}
+}
+
+// settleBack: whoever begins anew has not asked for what was given back.
+func (w *world) settleBack(s *stream) {
+	back := s.back
+	s.back = nil
+	w.takeBack(s, back)
+}
+
+// takeBack: changes are still to be told, all else is lost.
+func (w *world) takeBack(s *stream, back []packet) {
+	for _, pk := range back {
+		if w.marks[pk.mark].at != s {
+			continue
+		}
+		e := *w.entryOf(pk.mark)
+		switch {
+		case e.sort == question:
+			w.askLost(s, e.key)
+		case e.sort == change && s.of == nil && !s.ended && !s.hasChange(e.key):
+			e.fate, e.front = waits, true
+			w.add(s, e)
+		}
+	}
+}
+
+// askLost notes that a question will never reach its client.
+func (w *world) askLost(s *stream, no int) {
+	if s.sess == nil {
+		return
+	}
+	for _, a := range s.sess.asks {
+		if a.no == no && a.at == s {
+			w.askEnded(s.sess, a, session.Terminal{Err: session.ErrNoReceiver})
+			return
+		}
+	}
+}
+
+// detached notes that a carrier has gone.
+func (w *world) detached(s *stream, t *writer) {
+	s.open--
+	if s.live != t {
+		return
+	}
+	s.live = nil
+	s.pausing = false
+	if s.sess != nil {
+		s.sess.carriers--
+	}
+	switch {
+	case s.of == nil:
+	case s.kept && s.since <= uint64(len(s.seen)):
+		w.expectRoom(s) // nobody waits for a client that is away
+	default:
+		w.lose(s)
+	}
+}
+
+// lose notes that nobody will ever take what a stream has.
+func (w *world) lose(s *stream) {
+	s.lost = true
+	for i := s.first; i < len(s.entries); i++ {
+		if e := &s.entries[i]; e.sort == question && e.fate == waits {
+			w.askLost(s, e.key)
+		}
+	}
+	s.drop(func(e *entry) bool { return !e.late })
+	w.expectRoom(s)
+}
