@@ -379,7 +379,8 @@ func (c *legacyClient) delete() {
 	})
 }
 
-// listen opens a standalone stream.
+// listen opens a standalone stream, and comes back to it as often as it breaks or
+// the server says so.
 func (c *legacyClient) listen() *ear {
 	c.w.deed("GET")
 	ctx, cancel := context.WithCancel(c.w.ctx)
@@ -389,27 +390,44 @@ func (c *legacyClient) listen() *ear {
 	c.mu.Unlock()
 	c.spawn(func() {
 		defer cancel()
-		defer e.open.Store(false)
 		session := c.ensure()
-		if session == "" {
-			return
-		}
-		res, err := c.send(ctx, nil, http.MethodGet, "", c.headers(session))
-		if err != nil {
-			return
-		}
-		if res.StatusCode != http.StatusOK {
-			c.w.note("%s: GET: %d", c.name, res.StatusCode)
-			res.Body.Close()
-			if res.StatusCode == http.StatusNotFound {
-				c.forget(session)
+		end := ending{last: anywhere}
+		for n := 0; session != "" && session == c.current() && ctx.Err() == nil; n++ {
+			var more bool
+			if end, more = c.listenOnce(ctx, e, session, end); !more {
+				return
 			}
-			return
+			_ = pause(ctx, max(end.retry, min(100*time.Millisecond<<min(n, 8), 20*time.Second)))
 		}
-		e.open.Store(true)
-		c.follow(res, anywhere, func(m *mcp.Message) { c.hear(e, m) })
 	})
 	return e
+}
+
+// listenOnce reads the standalone stream as long as one response carries it, and
+// reports whether it goes on. One that ends in order and without a time to come
+// back was taken over by another, or is over.
+func (c *legacyClient) listenOnce(ctx context.Context, e *ear, session string, from ending) (end ending, more bool) {
+	h := c.headers(session)
+	if from.last != anywhere {
+		h.Set("Last-Event-Id", from.last)
+	}
+	res, err := c.send(ctx, nil, http.MethodGet, "", h)
+	if err != nil {
+		return from, true
+	}
+	if res.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		c.w.note("%s: GET after %q: %d %s", c.name, from.last, res.StatusCode, short(body))
+		if res.StatusCode == http.StatusNotFound {
+			c.forget(session)
+		}
+		return from, res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable
+	}
+	e.open.Store(true)
+	defer e.open.Store(false)
+	end = c.follow(res, from.last, func(m *mcp.Message) { c.hear(e, m) })
+	return end, end.again || !end.clean
 }
 
 // hear judges what comes on a standalone stream: nothing of any request.
