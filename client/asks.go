@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -129,7 +130,7 @@ func (s *legacySession) takeAsk(m *mcp.Message, serve func(life context.Context,
 	s.tasks.lend(func(life context.Context) {
 		defer s.asks.leave()
 		res, err := serve(life, one)
-		s.answer(life, m.ID, res, err)
+		s.answer(life, m, res, err)
 	})
 }
 
@@ -183,14 +184,14 @@ func (s *setup) askSafely(ctx context.Context, caller mcp.Caller, req *mcp.Reque
 
 // answer sends the answer to an ask. There is always one, whatever became of the
 // client: a server waits for it, and often with the call that the client waits for.
-func (s *legacySession) answer(ctx context.Context, id mcp.ID, res *mcp.Result, err error) {
+func (s *legacySession) answer(ctx context.Context, m *mcp.Message, res *mcp.Result, err error) {
 	switch {
 	case err != nil:
-		s.deliver(ctx, mcp.AppendError(nil, id, mcp.ToWire(err)))
+		s.deliver(ctx, mcp.AppendError(nil, m.ID, revision.AskError(s.version, m.Method, mcp.ToWire(err))))
 	case res == nil:
-		s.deliver(ctx, mcp.AppendError(nil, id, mcp.Errorf(mcp.CodeInternalError, "no answer")))
+		s.deliver(ctx, mcp.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeInternalError, "no answer")))
 	default:
-		s.deliver(ctx, mcp.AppendResult(nil, id, res.Bytes()))
+		s.deliver(ctx, mcp.AppendResult(nil, m.ID, revision.Answer(s.version, m.Method, res.Bytes())))
 	}
 }
 
