@@ -10,6 +10,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -54,7 +55,7 @@ func (s *Server) ask(ctx context.Context, sess *session.Session, stream *session
 // legacyAsk returns the parameters of a question as a client of that revision may
 // have them. An elicitation got its modes, and one of a URL its id, in 2025-11-25.
 func legacyAsk(v mcp.Version, req *mcp.Request) []byte {
-	params := req.Params.Bytes()
+	params := revision.Ask(v, req.Method, req.Params.Bytes())
 	if req.Method != "elicitation/create" {
 		return params
 	}
