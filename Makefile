@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help check run build test race lint fmt interop fuzz generate vuln
+.PHONY: help check run build test race sim lint fmt interop fuzz generate vuln
 
 # golangci-lint and govulncheck, in the versions of tools/go.mod.
 TOOL = go tool -modfile=$(CURDIR)/tools/go.mod
@@ -9,6 +9,9 @@ export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
 MODULES = . $(patsubst %/go.mod,%,$(wildcard test/*/go.mod))
 # How long each fuzz target runs.
 FUZZTIME ?= 20s
+# How many schedules the simulator plays: of the machines, and of the wire.
+MACHINES ?= 1000000
+WIRE ?= 20000
 
 needs-%:
 	@.ci/needs $(subst -, ,$*)
@@ -20,7 +23,9 @@ help: ## this list
 # tests that have deadlines.
 .NOTPARALLEL:
 
-check: needs-cc-npm lint race interop ## what CI runs: everything that must be green before a merge
+check: MACHINES = 50000
+check: WIRE = 1000
+check: needs-cc-npm lint race sim interop ## what CI runs: everything that must be green before a merge
 
 run: ## serve on loopback with the built-in demo backend, nothing configured
 	go run ./cmd/signalbox serve
@@ -34,6 +39,9 @@ test: ## unit tests, in seconds
 
 race: needs-cc ## unit tests with the race detector
 	GOGC=400 go test -race -vet=off -timeout 5m ./...
+
+sim: ## the simulator's two layers: MACHINES (1000000) and WIRE (20000) schedules
+	go run ./internal/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./internal/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE)
 
 lint: ## format, vet, linters, tidy go.mod; changes nothing
 	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt --diff; go vet ./...; $(TOOL) golangci-lint run; go mod tidy -diff); done
