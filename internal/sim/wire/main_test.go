@@ -24,11 +24,12 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	flagSchedules = flag.Int("sim.schedules", 24, "how many schedules are played")
+	flagSchedules = flag.Int("sim.schedules", 16, "how many schedules are played")
 	flagSeed      = flag.Uint64("sim.seed", 1, "the seed of the first; each next one has the next")
 	flagCount     = flag.Int("sim.count", 1, "how often each is played, until it fails")
 	flagSchedule  = flag.String("sim.schedule", "", "play this one, as a failure prints it")
 	flagSurvey    = flag.Bool("sim.survey", false, "go on after a failure, and print no more than what it is")
+	flagBrief     = flag.Bool("sim.brief", false, "stop at a failure, and print no more than what it is")
 	flagTrace     = flag.Bool("sim.trace", false, "print the transcript of each")
 )
 
@@ -82,9 +83,9 @@ func playSeed(t *testing.T, seed uint64, sum *tally) bool {
 		if len(out.breach) == 0 {
 			continue
 		}
-		if *flagSurvey {
+		if *flagSurvey || *flagBrief {
 			t.Errorf("seed %d: %s", seed, out.breach[0])
-			return true
+			return *flagSurvey
 		}
 		schedule := s.Schedule()
 		small, best := shrink(t, schedule, out)

@@ -1,0 +1,140 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var flagBites = flag.Int("sim.bites", 0, "break the edges in each of the known ways, and want that to be found within so many schedules")
+
+// bite is one way to break the edges: a piece of a file, and what stands there
+// instead.
+type bite struct {
+	rule     string // that is broken
+	file     string // from the root of the module
+	old, new string
+}
+
+// bites are rules of the edges, each broken in a way in which it could be broken
+// by mistake. What the machines of internal/session can do wrong is the first
+// layer's.
+var bites = []bite{
+	{"a modern client that closes its stream cancels (I25)", "server/modern_http.go",
+		"if !x.Cancel(errDisconnected) && t.parking != nil {", "if t.parking != nil {"},
+	{"a legacy client that disconnects does not cancel (I25)", "server/legacy_http.go",
+		"	s.legacyAnswer(p, r, sess, t.x)\n	return nil\n", "	defer context.AfterFunc(r.Context(), func() { t.x.Cancel(errDisconnected) })()\n	s.legacyAnswer(p, r, sess, t.x)\n	return nil\n"},
+	{"a tools/call that may have run is not sent again (DELIVERY 5.4)", "client/retry.go",
+		"f.Code == mcp.CodeBackendFailed && isReading(req):", "f.Code == mcp.CodeBackendFailed:"},
+	{"what has left may have been executed (DELIVERY 5.1)", "client/parcel.go",
+		"	p.left.Store(true)\n", ""},
+	{"a cancelled call is cancelled at a legacy backend (I23)", "client/legacy_session.go",
+		"{ _ = s.send(ctx, cancelNotice(call)) }", "{ _ = cancelNotice(call) }"},
+	{"an answer that is lost is sent again (I37)", "client/asks.go",
+		"const maxDeliver = 6", "const maxDeliver = 1"},
+	{"a backend that is away has not said that it has no stream (I33)", "client/legacy_stream.go",
+		"			away++\n", "			misses++\n"},
+	{"a request of many rounds has run since its first (DELIVERY 5.1)", "client/mrtr.go",
+		"late.Outcome, late.Cause = mcp.Unknown, ", "late.Cause = "},
+	{"a change bears the subscription that it belongs to (I8)", "server/caller.go",
+		"	e.Set(mcp.MetaSubscriptionID, c.id.AppendTo(nil))\n", ""},
+	{"a question goes on the stream of its request (I8)", "server/legacy.go",
+		"	c.ask = s.asker(sess, x.Stream())\n", "	c.ask = s.asker(sess, sess.Standalone())\n"},
+	{"a stream is kept for a client that comes back (I13)", "server/config.go",
+		"	sl.LogKeep = l.EventRetention\n", "	sl.LogKeep = 1\n"},
+	{"a call that is over lets go of its carrier (I2, I28)", "client/carrier.go",
+		"		if !c.brought.Load() {\n			cancel()\n		}\n", "		_ = cancel\n"},
+	{"a listen that has ended is opened again (I33)", "client/listen.go",
+		"const deafAfter = 4", "const deafAfter = 1"},
+	{"DELETE ends what runs in the session (I20)", "server/server.go",
+		"	if sess.End(why) {\n", "	if why == nil && sess.End(why) {\n"},
+}
+
+// TestBitesAreWhereTheyWere keeps the list of bites up to date with the code.
+func TestBitesAreWhereTheyWere(t *testing.T) {
+	for _, b := range bites {
+		text, err := os.ReadFile(filepath.Join(root, b.file))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if n := strings.Count(string(text), b.old); n != 1 {
+			t.Errorf("%s: %q stands %d times in %s, want once", b.rule, b.old, n, b.file)
+		}
+	}
+}
+
+// root is where the module is.
+const root = "../../.."
+
+// TestBites breaks each rule in turn, in a copy that only the compiler sees, and
+// wants the simulator to find that. Each takes a build, so that it is done where
+// -sim.bites asks for it.
+func TestBites(t *testing.T) {
+	if *flagBites == 0 {
+		return
+	}
+	for _, b := range bites {
+		t.Run(strings.ReplaceAll(b.rule, " ", "_"), func(t *testing.T) {
+			began := time.Now()
+			out, err := b.play(t, *flagBites)
+			found := caught.FindStringSubmatch(out)
+			if err == nil || found == nil {
+				t.Errorf("was not found in %d schedules: %v\n%s", *flagBites, err, last(out, 2000))
+				return
+			}
+			seed, err := strconv.Atoi(found[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("found by schedule %d, after %v: %s", seed, time.Since(began).Round(time.Second), found[2])
+		})
+	}
+}
+
+var caught = regexp.MustCompile(`seed (\d+): (.*)`)
+
+// play runs the schedules against the edges as the bite has them.
+func (b *bite) play(t *testing.T, schedules int) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	path, err := filepath.Abs(filepath.Join(root, b.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	raw, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(
+		os.WriteFile(changed, []byte(strings.Replace(string(text), b.old, b.new, 1)), 0o600),
+		os.WriteFile(overlay, raw, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-overlay", overlay,
+		"-run", "TestSchedules$", "-sim.brief", "-sim.schedules="+strconv.Itoa(schedules), ".")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func last(text string, n int) string { return text[max(0, len(text)-n):] }
