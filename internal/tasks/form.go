@@ -188,12 +188,10 @@ func Prepend(list []byte, own [][]byte) ([]byte, error) {
 		return nil, err
 	}
 	all := append([]byte{'['}, bytes.Join(own, []byte{','})...)
-	if rest := bytes.TrimSpace(m.get("tasks")); len(rest) > len("[]") && rest[0] == '[' {
-		all = append(append(all, ','), rest[1:]...)
-	} else {
-		all = append(all, ']')
+	for rest := range mcp.Elements(m.get("tasks")) {
+		all = append(append(all, ','), rest...)
 	}
-	return m.with("tasks", all).bytes(), nil
+	return m.with("tasks", append(all, ']')).bytes(), nil
 }
 
 // StatusOf reads the state of a task of either form.
