@@ -190,7 +190,6 @@ func (c *Carrier) Detach() {
 	s.carrier = nil
 	s.pausing = false
 	s.core.carriers--
-	s.restLocked()
 	switch {
 	case s.standing:
 	case s.log != nil && s.log.wasHanded():

@@ -198,14 +198,6 @@ func (c *core) chargeLocked(h *history, weight int) {
 	c.rules.Logs.add(before, c.past.bytes)
 }
 
-// restLocked has the time for which an ended stream is kept begin anew: while it
-// was carried nobody had to come back to it.
-func (s *Stream) restLocked() {
-	if s.log != nil {
-		s.log.due = time.Time{}
-	}
-}
-
 // retireLocked notes that the stream has ended: from now on it is kept for a
 // time only.
 func (s *Stream) retireLocked() {
