@@ -22,6 +22,9 @@ func (w *world) invariants() {
 		}
 	}
 	for _, s := range w.sessions {
+		if w.set.purges {
+			w.keepsLittle(s)
+		}
 		if !s.ended && s.real.Idle() == s.busy() {
 			w.fail("I20", "%s is idle: %v, and has %d requests and %d carriers", s, !s.busy(), len(s.running), s.carriers)
 		}
@@ -41,6 +44,40 @@ func (w *world) parkedNow() (n int) {
 		}
 	}
 	return n
+}
+
+// What a session keeps costs more than the bytes of the messages.
+const (
+	streamCost  = 512
+	messageCost = 160
+)
+
+// keepsLittle: a session keeps no more than it may, the stream that ended last and
+// what is carried not counted.
+func (w *world) keepsLittle(s *sess) {
+	kept := s.real.Kept()
+	if kept <= w.set.limits.LogBytes {
+		return
+	}
+	most, spare := w.set.limits.LogBytes, 0
+	for _, st := range w.streams {
+		if st.sess != s || !st.kept {
+			continue
+		}
+		cost := 0
+		for i := range st.entries {
+			cost += st.entries[i].size + messageCost
+		}
+		most += streamCost
+		if st.live != nil || st.of == nil {
+			most += cost
+		} else {
+			spare = max(spare, cost)
+		}
+	}
+	if kept > most+spare {
+		w.fail("I21", "%s keeps %d bytes, more than %d", s, kept, most+spare)
+	}
 }
 
 // isAwake: a carrier that waits will be woken, or there is nothing for it.

@@ -23,7 +23,11 @@ func (w *world) resume(t *visit) {
 	}
 	st := w.streamOf(s, id)
 	out := &writer{at: st, pipe: t.pipe, wake: make(chan struct{}, 1), phase: takes, resumed: true, pos: id.Pos}
+	can := s.real.CanResume(id, w.now)
 	c, err := s.real.Resume(id, out.wake, w.now)
+	if (can == nil) != (err == nil) {
+		w.fail("I14", "%s is resumed at %s: %v, and was to be: %v", s, id, err, can)
+	}
 	w.agedBy(s)
 	gone := new(session.GoneError)
 	switch isGone := errors.As(err, &gone); {
@@ -36,6 +40,9 @@ func (w *world) resume(t *visit) {
 	case w.mustBeGone(st) && err == nil:
 		w.fail("I14", "%s was to be given up by %v, and is resumed", st.name, st.clock.Add(w.set.limits.LogKeep))
 	case w.mayBeGone(st) && errors.Is(err, session.ErrUnknownEvent):
+		if !st.buried && st.of != nil && !st.of.cancelled && id.Pos >= st.since && id.Pos < uint64(len(st.seen)) {
+			w.fail("I13", "%s is given up, and its client is told that it never was", st.name)
+		}
 		st.buried = true
 	case id.Pos < st.since || id.Pos > uint64(len(st.seen)):
 		w.want(t, err, session.ErrUnknownEvent)

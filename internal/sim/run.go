@@ -176,8 +176,8 @@ func (r *runner) explain(seed uint64, broken *breach) *Failure {
 }
 
 // Many runs n schedules, those of the seeds from first on, with so many workers. It
-// stops at the first failure that it meets.
-func Many(first, n uint64, workers int) (Stats, *Failure) {
+// stops at the first failure that it meets, and explains it if it is to.
+func Many(first, n uint64, workers int, explain bool) (Stats, *Failure) {
 	var (
 		total  Stats
 		found  *Failure
@@ -195,7 +195,10 @@ func Many(first, n uint64, workers int) (Stats, *Failure) {
 			}
 			r.src.Random(first+i, mostSteps)
 			if broken := r.run(nil); broken != nil && !failed.Swap(true) {
-				f := r.explain(first+i, broken)
+				f := &Failure{Seed: first + i, Rule: broken.rule, Text: broken.text, Steps: broken.step}
+				if explain {
+					f = r.explain(first+i, broken)
+				}
 				f.Nth = i
 				mu.Lock()
 				found = f

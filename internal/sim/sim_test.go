@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const quick = 300
 
 func TestSchedulesGoWell(t *testing.T) {
-	stats, failure := sim.Many(1, quick, 2)
+	stats, failure := sim.Many(1, quick, 2, true)
 	if failure != nil {
 		t.Fatal(failure)
 	}
@@ -29,7 +29,7 @@ func TestSchedulesGoWell(t *testing.T) {
 
 // Every fault that there is must happen, or a rule is not put to the test.
 func TestFaultsHappen(t *testing.T) {
-	stats, failure := sim.Many(1_000_000, quick, 2)
+	stats, failure := sim.Many(1_000_000, quick, 2, true)
 	if failure != nil {
 		t.Fatal(failure)
 	}

@@ -27,6 +27,7 @@ func run(args []string, out, errs io.Writer) int {
 	first := flags.Uint64("first", 1, "the seed of the first schedule of many")
 	n := flags.Uint64("n", 0, "run so many schedules")
 	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "at the same time")
+	quick := flags.Bool("quick", false, "of a failure, say only how many schedules it took")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -34,7 +35,7 @@ func run(args []string, out, errs io.Writer) int {
 		return show(*seed, out)
 	}
 	began := time.Now()
-	stats, failure := sim.Many(*first, *n, *workers)
+	stats, failure := sim.Many(*first, *n, *workers, !*quick)
 	if failure != nil {
 		fmt.Fprintf(out, "%s\ncaught after %d schedules\n", failure, failure.Nth+1)
 		return 1

@@ -1,0 +1,105 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build mutations
+
+package sim_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The bounds of the search for what a mutation breaks. A build is heavy, and two
+// at a time are enough for small machines.
+const (
+	mostSchedules = 60_000
+	mostTime      = 3 * time.Minute
+	atOnce        = 2
+)
+
+var caught = regexp.MustCompile(`caught after (\d+) schedules`)
+
+// TestMutationsAreCaught builds the simulator with each mutation, beside the tree
+// and not in it, and wants it to find that something is wrong.
+func TestMutationsAreCaught(t *testing.T) {
+	var wg sync.WaitGroup
+	places := make(chan struct{}, atOnce)
+	dir := t.TempDir()
+	for i, m := range mutations(t) {
+		places <- struct{}{}
+		wg.Go(func() { // ends with the run of its mutation; waited for below
+			defer func() { <-places }()
+			began := time.Now()
+			n, out := hunt(t.Context(), filepath.Join(dir, strconv.Itoa(i)), &m)
+			if n == 0 {
+				t.Errorf("%s is not caught in %d schedules: %s", &m, mostSchedules, out)
+				return
+			}
+			t.Logf("%7d schedules, %5.1fs  %s", n, time.Since(began).Seconds(), &m)
+		})
+	}
+	wg.Wait()
+}
+
+// hunt returns how many schedules it took to find the mutation, 0 where it was not
+// found.
+func hunt(ctx context.Context, dir string, m *mutation) (schedules int, out string) {
+	ctx, cancel := context.WithTimeout(ctx, mostTime)
+	defer cancel()
+	overlay, err := m.overlay(dir)
+	if err != nil {
+		return 0, err.Error()
+	}
+	program := filepath.Join(dir, "sim")
+	if text, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", program, "./run").CombinedOutput(); err != nil {
+		return 0, string(text)
+	}
+	text, err := exec.CommandContext(ctx, program, "-workers", "1", "-quick", "-n", strconv.Itoa(mostSchedules)).CombinedOutput()
+	if err == nil {
+		return 0, "all well"
+	}
+	found := caught.FindSubmatch(text)
+	if found == nil {
+		return 0, err.Error() + "\n" + string(text)
+	}
+	schedules, _ = strconv.Atoi(string(found[1]))
+	return schedules, ""
+}
+
+// overlay writes the mutated file, and what tells the compiler to take it.
+func (m *mutation) overlay(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	original, err := filepath.Abs(filepath.Join(machines, m.file))
+	if err != nil {
+		return "", err
+	}
+	source, err := os.ReadFile(original)
+	if err != nil {
+		return "", err
+	}
+	mutated, err := m.apply(string(source))
+	if err != nil {
+		return "", err
+	}
+	changed := filepath.Join(dir, m.file)
+	if err := os.WriteFile(changed, []byte(mutated), 0o600); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o600)
+}
