@@ -44,6 +44,7 @@ type holds struct {
 // hold is one of them: the Caller of a tasks/result.
 type hold struct {
 	key  taskKey
+	s    *legacySession
 	caps []byte // of the client, which says what it can be asked
 	end  context.CancelFunc
 	over chan struct{} // closed when tasks/result has ended
@@ -72,7 +73,7 @@ func (h *holds) find(principal, id string) *hold {
 
 // claim returns the hold of a task, and what ends a new one; nil where there is no
 // room.
-func (h *holds) claim(key taskKey, caps []byte) (one *hold, life context.Context, fresh bool) {
+func (h *holds) claim(key taskKey, s *legacySession, caps []byte) (one *hold, life context.Context, fresh bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if one := h.open[key]; one != nil {
@@ -86,10 +87,11 @@ func (h *holds) claim(key taskKey, caps []byte) (one *hold, life context.Context
 	}
 	life, cancel := context.WithCancel(context.Background())
 	one = &hold{
-		key: key, caps: caps, end: cancel, prefix: rand.Text()[:8],
+		key: key, s: s, caps: caps, end: cancel, prefix: rand.Text()[:8],
 		over: make(chan struct{}), news: make(chan struct{}, 1), asks: make(map[string]*heldAsk),
 	}
 	one.timer = time.AfterFunc(holdTime, cancel)
+	one.pin(time.Now().Add(holdTime + anchorRest))
 	h.open[key] = one
 	return one, life, true
 }
@@ -98,6 +100,7 @@ func (h *holds) claim(key taskKey, caps []byte) (one *hold, life context.Context
 func (h *holds) finish(one *hold) {
 	one.end()
 	one.timer.Stop()
+	one.pin(time.Time{})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open[one.key] == one {
@@ -117,7 +120,7 @@ func (h *holds) drop(principal, id string) {
 //
 //nolint:contextcheck,nolintlint // a hold outlives the request that happens to begin it
 func (l *legacy) holdTask(s *legacySession, req *mcp.Request, id string) (*hold, error) {
-	one, life, fresh := l.holds.claim(taskKey{req.Principal, id}, capabilitiesText(req.Client))
+	one, life, fresh := l.holds.claim(taskKey{req.Principal, id}, s, capabilitiesText(req.Client))
 	switch {
 	case one == nil:
 		return nil, l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d tasks wait for input", maxHolds)
@@ -164,7 +167,16 @@ func (l *legacy) inputsOf(ctx context.Context, s *legacySession, req *mcp.Reques
 }
 
 // visit notes that the client has come back.
-func (h *hold) visit() { h.timer.Reset(holdTime) }
+func (h *hold) visit() {
+	h.timer.Reset(holdTime)
+	h.pin(time.Now().Add(holdTime + anchorRest))
+}
+
+// pin keeps the session of the hold open, whatever becomes of the task; the zero time
+// lets go.
+func (h *hold) pin(until time.Time) {
+	h.s.pins.set(taskKey{h.key.principal, "hold " + h.key.id}, until)
+}
 
 // gather returns the questions that are open. Where there must be some it waits for
 // the first.

@@ -1,0 +1,549 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+const (
+	legacyTaskOffer = `{"tools":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}}`
+	takesTasks      = `{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+	taskTimes       = `"createdAt":"2025-11-25T10:00:00Z","lastUpdatedAt":"2025-11-25T10:00:00Z","ttl":60000,"pollInterval":500`
+	modernTimes     = `"createdAt":"2025-11-25T10:00:00Z","lastUpdatedAt":"2025-11-25T10:00:00Z","ttlMs":60000,"pollIntervalMs":500`
+)
+
+// taskServer is a server of 2025-11-25 whose tools are tasks, in the messages of that
+// revision as they are written there.
+type taskServer struct {
+	*zoo.HTTP
+
+	mu     sync.Mutex
+	status string // of the one task
+	result chan string
+}
+
+func newTaskServer() *taskServer {
+	s := &taskServer{HTTP: &zoo.HTTP{Sessions: true, Capabilities: legacyTaskOffer}, status: "working", result: make(chan string, 4)}
+	s.On = map[string]func(*zoo.Exchange){
+		"tools/list": func(x *zoo.Exchange) {
+			x.Result(`{"tools":[{"name":"may","execution":{"taskSupport":"optional"}},{"name":"must","execution":{"taskSupport":"required"}},{"name":"never"}]}`)
+		},
+		"tools/call": func(x *zoo.Exchange) {
+			name, _ := x.Msg.Params.Text(mcp.FieldName)
+			switch {
+			case x.Msg.Params.Has(mcp.FieldTask) && name != "at once":
+				x.Result(`{"task":{"taskId":"t1","status":"working",` + taskTimes + `}}`)
+			case name == "must":
+				x.Error(-32601, "must be called as a task")
+			default:
+				x.Result(`{"content":[]}`)
+			}
+		},
+		"tasks/get": func(x *zoo.Exchange) {
+			if id, _ := x.Msg.Params.Text(mcp.FieldTaskID); id != "t1" {
+				x.Error(-32602, "Failed to retrieve task: Task not found")
+				return
+			}
+			x.Result(`{"taskId":"t1","status":"` + s.state() + `",` + taskTimes + `}`)
+		},
+		"tasks/result": func(x *zoo.Exchange) {
+			select {
+			case answer := <-s.result:
+				x.Status(200, "application/json", strings.Replace(answer, `"id":0`, `"id":`+x.Msg.ID.String(), 1))
+			case <-x.R.Context().Done():
+			}
+		},
+		"tasks/cancel": func(x *zoo.Exchange) {
+			s.become("cancelled")
+			x.Result(`{"taskId":"t1","status":"cancelled",` + taskTimes + `}`)
+		},
+	}
+	return s
+}
+
+func (s *taskServer) state() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+func (s *taskServer) become(status string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status = status
+}
+
+// end has the next tasks/result answered.
+func (s *taskServer) end(status, answer string) {
+	s.become(status)
+	s.result <- `{"jsonrpc":"2.0","id":0,` + answer + `}`
+}
+
+const taskDone = `"result":{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}`
+
+// modernTask makes a request of a modern client, with the extension.
+func modernTask(t *testing.T, method, params string) *mcp.Request {
+	t.Helper()
+	req := request(t, method, params)
+	req.Client.Version, req.Client.Capabilities = mcp.V20260728, []byte(takesTasks)
+	req.TakesInputRequired = true
+	req.Principal = "ann"
+	return req
+}
+
+// listed is a client that has read the list of tools.
+func listed(t *testing.T, s *taskServer) *client.Client {
+	t.Helper()
+	c := dialHTTP(t, s, client.Config{})
+	if _, err := within(t, c, modernTask(t, "tools/list", ""), &recorder{}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A tool that may be a task is called as one for a client that takes tasks, and for
+// nobody else.
+func TestTaskCall(t *testing.T) {
+	created := `{"resultType":"task","taskId":"t1","status":"working",` + modernTimes + `}`
+	for _, tt := range []struct{ name, tool, caps, sent, want string }{
+		{"optional", "may", takesTasks, `{"name":"may","task":{}}`, created},
+		{"required", "must", takesTasks, `{"name":"must","task":{}}`, created},
+		{"no task", "never", takesTasks, `{"name":"never"}`, `{"content":[]}`},
+		{"not taken", "may", `{}`, `{"name":"may"}`, `{"content":[]}`},
+		{"at once", "at once", takesTasks, `{"name":"at once"}`, `{"content":[]}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newTaskServer()
+				c := listed(t, s)
+				req := modernTask(t, "tools/call", `{"name":"`+tt.tool+`"}`)
+				req.Client.Capabilities = []byte(tt.caps)
+				res, err := within(t, c, req, &recorder{})
+				wantResult(t, res, err, tt.want)
+				if body := last(s.HTTP, "tools/call").Body; !strings.Contains(body, `"params":`+tt.sent) {
+					t.Errorf("sent %s, want the params %s", body, tt.sent)
+				}
+			})
+		})
+	}
+}
+
+// A server that refuses a call because it wants a task has done nothing, and is asked
+// for its list: the call is made again as it wants it, once.
+func TestTaskCallUnlisted(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newTaskServer()
+		c := dialHTTP(t, s, client.Config{})
+		res, err := within(t, c, modernTask(t, "tools/call", `{"name":"must"}`), &recorder{})
+		wantResult(t, res, err, `{"resultType":"task","taskId":"t1","status":"working",`+modernTimes+`}`)
+		if n := s.Count("tools/call"); n != 2 {
+			t.Errorf("%d calls, want 2", n)
+		}
+	})
+}
+
+// A client of 2025-11-25 asks for its tasks itself; what it has written goes to the
+// server as it is.
+func TestTaskCallOfLegacyClient(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newTaskServer()
+		c := listed(t, s)
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		call := func(tool, task string) (*mcp.Result, error) {
+			req := in(scope, modernTask(t, "tools/call", `{"name":"`+tool+`"`+task+`}`))
+			req.Client.Version, req.TakesInputRequired = mcp.V20251125, false
+			if task == "" {
+				req.Client.Capabilities = nil
+			}
+			return within(t, c, req, &recorder{})
+		}
+		res, err := call("never", `,"task":{"ttl":5.0e3}`)
+		wantResult(t, res, err, `{"resultType":"task","taskId":"t1","status":"working",`+modernTimes+`}`)
+		if body := last(s.HTTP, "tools/call").Body; !strings.Contains(body, `"task":{"ttl":5.0e3}`) {
+			t.Errorf("sent %s", body)
+		}
+		_, err = call("must", "")
+		wantError(t, err, mcp.CodeMethodNotFound)
+	})
+}
+
+// The state of a task in the form of the extension: what has ended has its end in it.
+func TestTaskGet(t *testing.T) {
+	for _, tt := range []struct{ name, status, answer, want string }{
+		{"working", "working", "", `{"taskId":"t1","status":"working",` + modernTimes + `}`},
+		{"cancelled", "cancelled", "", `{"taskId":"t1","status":"cancelled",` + modernTimes + `}`},
+		{"completed", "completed", taskDone, `{"taskId":"t1","status":"completed",` + modernTimes + `,"result":{"content":[]}}`},
+		{
+			"a tool that failed", "failed", `"result":{"content":[],"isError":true,"_meta":{"x":1.0,"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}`,
+			`{"taskId":"t1","status":"completed",` + modernTimes + `,"result":{"content":[],"isError":true,"_meta":{"x":1.0}}}`,
+		},
+		{
+			"failed", "failed", `"error":{"code":-32050,"message":"no","data":{"n":1.0}}`,
+			`{"taskId":"t1","status":"failed",` + modernTimes + `,"error":{"code":-32050,"message":"no","data":{"n":1.0}}}`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newTaskServer()
+				s.become(tt.status)
+				if tt.answer != "" {
+					s.end(tt.status, tt.answer)
+				}
+				c := dialHTTP(t, s, client.Config{})
+				res, err := within(t, c, modernTask(t, "tasks/get", `{"taskId":"t1"}`), &recorder{})
+				wantResult(t, res, err, tt.want)
+			})
+		})
+	}
+}
+
+// A task that the server does not know is not known.
+func TestTaskUnknown(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := dialHTTP(t, newTaskServer(), client.Config{})
+		for _, method := range []string{"tasks/get", "tasks/update"} {
+			_, err := within(t, c, modernTask(t, method, `{"taskId":"other","inputResponses":{}}`), &recorder{})
+			wantError(t, err, mcp.CodeInvalidParams)
+		}
+	})
+}
+
+// holding is a server whose task asks while tasks/result waits.
+func holding(asks ...string) *taskServer {
+	s := newTaskServer()
+	s.become("input_required")
+	s.On["tasks/result"] = func(x *zoo.Exchange) {
+		for _, ask := range asks {
+			x.Event("", ask)
+		}
+		select {
+		case <-s.result:
+			x.Response(`{"content":[]}`)
+		case <-x.R.Context().Done():
+		}
+	}
+	return s
+}
+
+func taskAsk(id, message string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"elicitation/create","params":{"message":%q,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}}`, id, message)
+}
+
+// What a task asks for is held for a client that polls: each question under one key
+// for as long as it is open, until its answer, and no question is put twice. Answers
+// that are none are refused, and those to nothing are ignored (W5).
+func TestTaskHeldOpen(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := holding(taskAsk("q1", "one?"), taskAsk("q2", "two?"))
+		c := dialHTTP(t, s, client.Config{})
+		get := func() string {
+			res, err := within(t, c, modernTask(t, "tasks/get", `{"taskId":"t1"}`), &recorder{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return string(res.Bytes())
+		}
+		update := func(answers string) error {
+			_, err := within(t, c, modernTask(t, "tasks/update", `{"taskId":"t1","inputResponses":{`+answers+`}}`), &recorder{})
+			synctest.Wait()
+			return err
+		}
+		get()
+		first := get()
+		keys := inputKeys(t, first)
+		if len(keys) == 2 && !strings.Contains(first, `"`+keys[0]+`":{"method":"elicitation/create","params":{"message":"one?"`) {
+			slices.Reverse(keys) // they are asked at once, in no order
+		}
+		if len(keys) != 2 || strings.Contains(first, "related-task") || !strings.Contains(first, `"status":"input_required"`) {
+			t.Fatalf("waiting: %s", first)
+		}
+		if again := get(); again != first {
+			t.Errorf("the second look is %s, the first was %s", again, first)
+		}
+		if err := update(`"` + keys[0] + `":"no object"`); !errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}) {
+			t.Errorf("an answer that is none: %v", err)
+		}
+		if err := update(`"made-up":{},"` + keys[0] + `":{"action":"accept"}`); err != nil {
+			t.Error(err)
+		}
+		if left := inputKeys(t, get()); !slices.Equal(left, keys[1:]) {
+			t.Errorf("after one answer %q are open, want %q", left, keys[1:])
+		}
+		if err := update(`"` + keys[0] + `":{"action":"decline"},"` + keys[1] + `":{"action":"cancel"}`); err != nil {
+			t.Error(err)
+		}
+		answered := answers(s.HTTP)
+		if want := []string{`{"jsonrpc":"2.0","id":"q1","result":{"action":"accept"}}`, `{"jsonrpc":"2.0","id":"q2","result":{"action":"cancel"}}`}; !slices.Equal(answered, want) {
+			t.Errorf("answers %q, want %q", answered, want)
+		}
+		if n := s.Count("tasks/result"); n != 1 {
+			t.Errorf("%d tasks/result were sent, want 1", n)
+		}
+		s.become("working")
+		if now := get(); !strings.Contains(now, `"status":"working"`) {
+			t.Errorf("answered: %s", now)
+		}
+	})
+}
+
+// inputKeys returns the keys of what a task asks for, in their order.
+func inputKeys(t *testing.T, task string) []string {
+	t.Helper()
+	var keys []string
+	for name, value := range mcp.Members([]byte(task)) {
+		if name != "inputRequests" {
+			continue
+		}
+		for key := range mcp.Members(value) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// answers returns what was answered to the server's own questions.
+func answers(s *zoo.HTTP) []string {
+	var all []string
+	for _, r := range s.Seen() {
+		if r.Verb == "POST" && r.Method == "" {
+			all = append(all, r.Body)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// A client that does not come back holds nothing open for ever; one that does later
+// is asked anew, under another key.
+func TestTaskHoldExpires(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := holding(taskAsk("q", "?"))
+		c := dialHTTP(t, s, client.Config{})
+		get := func() []string {
+			res, err := within(t, c, modernTask(t, "tasks/get", `{"taskId":"t1"}`), &recorder{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return inputKeys(t, string(res.Bytes()))
+		}
+		first := get()
+		time.Sleep(9 * time.Minute)
+		if again := get(); !slices.Equal(again, first) {
+			t.Errorf("after 9 minutes: %q, before %q", again, first)
+		}
+		time.Sleep(11 * time.Minute)
+		synctest.Wait()
+		if n := s.Count("notifications/cancelled"); n != 1 {
+			t.Errorf("the wait was cancelled %d times, want once", n)
+		}
+		if later := get(); len(later) != 1 || slices.Equal(later, first) {
+			t.Errorf("the next question has the key %q, the first had %q", later, first)
+		}
+	})
+}
+
+// A server must not ask a client for what that did not declare, and gets an answer
+// at once that says so.
+func TestTaskAsksUndeclared(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := holding(`{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{}}`)
+		c := dialHTTP(t, s, client.Config{})
+		res, err := within(t, c, modernTask(t, "tasks/get", `{"taskId":"t1"}`), &recorder{})
+		wantResult(t, res, err, `{"taskId":"t1","status":"working",`+modernTimes+`}`)
+		if got := answers(s.HTTP); len(got) != 1 || !strings.Contains(got[0], `"code":-32601`) {
+			t.Errorf("answers %q", got)
+		}
+	})
+}
+
+// The principal is part of what a task is known by: another's question is not to be
+// seen, nor answered.
+func TestTaskHoldIsThePrincipals(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := holding(taskAsk("q", "?"))
+		c := dialHTTP(t, s, client.Config{})
+		of := func(principal, method, params string) (*mcp.Result, error) {
+			req := modernTask(t, method, params)
+			req.Principal = principal
+			return within(t, c, req, &recorder{})
+		}
+		res, err := of("ann", "tasks/get", `{"taskId":"t1"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := inputKeys(t, string(res.Bytes()))[0]
+		if _, err := of("bob", "tasks/update", `{"taskId":"t1","inputResponses":{"`+key+`":{"action":"accept"}}}`); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if got := answers(s.HTTP); len(got) != 0 {
+			t.Errorf("bob has answered for ann: %q", got)
+		}
+	})
+}
+
+// A call that its client made for the result alone waits for the task: questions and
+// progress reach it, a sign of life is seen, and giving it up ends the task.
+func TestTaskAwaited(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newTaskServer()
+		var token string
+		polite := s.On["tools/call"]
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			token = string(x.Msg.Params.Raw(mcp.MetaProgressToken))
+			polite(x)
+		}
+		s.On["tasks/result"] = func(x *zoo.Exchange) {
+			x.Event("", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`+token+`,"progress":1.0}}`)
+			x.Event("", taskAsk("q", "?"))
+			<-s.result
+			x.Response(`{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}`)
+		}
+		c := listed(t, s)
+		req := modernTask(t, "tools/call", `{"name":"must","_meta":{"progressToken":"mine"}}`)
+		req.Client.Capabilities = []byte(`{"elicitation":{}}`)
+		caller := &pulsing{recorder: recorder{answer: says(`{"action":"accept"}`)}}
+		call := launch(t, c, req, caller)
+		time.Sleep(10 * time.Second)
+		s.result <- ""
+		call.wantResult(t, `{"content":[]}`)
+		wantStrings(t, "notifications", caller.notifications(), []string{`progress {"progressToken":"mine","progress":1.0}`})
+		wantStrings(t, "asks", caller.asked(), []string{"elicitation/create"})
+		if n := caller.beats(); n < 5 {
+			t.Errorf("%d signs of life in 10 s", n)
+		}
+	})
+}
+
+// pulsing is a recorder that is told of signs of life.
+type pulsing struct {
+	recorder
+	mu sync.Mutex
+	n  int
+}
+
+func (p *pulsing) Pulse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.n++
+}
+
+func (p *pulsing) beats() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.n
+}
+
+func TestTaskAwaitedGivenUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newTaskServer()
+		c := listed(t, s)
+		req := modernTask(t, "tools/call", `{"name":"must"}`)
+		req.Client.Capabilities = nil
+		call := launch(t, c, req, &recorder{})
+		time.Sleep(time.Second)
+		call.cancel()
+		<-call.done
+		synctest.Wait()
+		if n := s.Count("tasks/cancel"); n != 1 || s.state() != "cancelled" {
+			t.Errorf("%d tasks/cancel, and the task is %s", n, s.state())
+		}
+	})
+}
+
+// A session in which a task runs stays open and is the one that is asked about it,
+// however long it is idle; when the task's time is over it goes.
+func TestTaskKeepsItsSession(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newTaskServer()
+		c := listed(t, s)
+		if _, err := within(t, c, modernTask(t, "tools/call", `{"name":"may"}`), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		at := last(s.HTTP, "tools/call").Header.Get("Mcp-Session-Id")
+		// Another of the principal's clients, which has a session of its own.
+		other := modernTask(t, "tools/call", `{"name":"never"}`)
+		other.Client.Info = []byte(`{"name":"other","version":"1"}`)
+		if _, err := within(t, c, other, &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Second)
+		about := modernTask(t, "tasks/get", `{"taskId":"t1"}`)
+		about.Client.Info = other.Client.Info
+		if _, err := within(t, c, about, &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := last(s.HTTP, "tasks/get").Header.Get("Mcp-Session-Id"); got != at {
+			t.Errorf("the task was begun in session %q and asked for in %q", at, got)
+		}
+		time.Sleep(40 * time.Second) // the pool's own time is over, and not the task's
+		if n := s.Count("DELETE"); n != 1 {
+			t.Errorf("%d sessions were ended, want that of the other client alone", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if n := s.Count("DELETE"); n != 2 {
+			t.Errorf("%d sessions were ended, want both", n)
+		}
+	})
+}
+
+// A message of the task may come on another stream than that of the wait for it: the
+// task that it names says whose it is (2025-11-25, basic/utilities/tasks, "Input
+// Required Status").
+func TestTaskAskOnAPipe(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		x := make(chan *zoo.Line, 1)
+		s := &zoo.Lines{Capabilities: legacyTaskOffer, On: map[string]func(*zoo.Line){
+			"tasks/result": func(l *zoo.Line) {
+				l.Send(taskAsk("q", "?"))
+				x <- l
+			},
+			"tools/call": func(*zoo.Line) {}, // never answered: another call is under way
+		}}
+		c, _ := dialLines(t, s, client.Config{Version: mcp.V20251125})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		busy := in(scope, modernTask(t, "tools/call", `{"name":"never"}`))
+		busy.Client.Version = mcp.V20251125
+		launch(t, c, busy, &recorder{})
+		synctest.Wait()
+		wait := in(scope, modernTask(t, "tasks/result", `{"taskId":"t1"}`))
+		wait.Client.Version = mcp.V20251125
+		caller := &recorder{answer: says(`{"action":"accept"}`)}
+		waiting := launch(t, c, wait, caller)
+		synctest.Wait()
+		wantStrings(t, "asks", caller.asked(), []string{"elicitation/create"})
+		(<-x).Result(`{"content":[]}`)
+		waiting.wantResult(t, `{"content":[]}`)
+	})
+}
+
+// A hold ends with the client, whatever it waits for.
+func TestTaskHoldEndsWithTheClient(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := holding(taskAsk("q", "?"))
+		c := dialHTTP(t, s, client.Config{})
+		if _, err := within(t, c, modernTask(t, "tasks/get", `{"taskId":"t1"}`), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+}
