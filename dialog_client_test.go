@@ -32,6 +32,7 @@ type dialogClient struct {
 	cursor    string // the last nextCursor
 	aliases   []alias
 	greeting  object   // what the gateway has said of itself
+	visits    []string // ids of questions that sent the user to a URL
 	watched   []string // the resources that it is subscribed to
 	quietly   bool     // the standalone stream is open for those alone
 }

@@ -71,7 +71,30 @@ func (c *dialogClient) askedLocked(x *exchange, m object) {
 		c.breach(x, "a request of the server: %s", m)
 	}
 	x.asks = append(x.asks, pendingAsk{string(m.get("id"))})
-	c.say(x.label, strings.TrimSpace("ask "+m.text("method")+" "+compact(m.get("params"))))
+	params, err := parseObject(m.get("params"))
+	if err != nil {
+		c.say(x.label, "ask "+m.text("method"))
+		return
+	}
+	if params.text("mode") == "url" && !params.has("elicitationId") {
+		c.breach(x, "a URL without elicitationId: %s", params) // 2025-11-25, schema
+	}
+	c.say(x.label, "ask "+m.text("method")+" "+c.visitLocked(x, params, true).String())
+}
+
+// visitLocked hides the id of a question that sends the user to a URL, which is another
+// one each time. What is told of it later must have been asked.
+func (c *dialogClient) visitLocked(x *exchange, params object, asked bool) object {
+	id := params.text("elicitationId")
+	switch {
+	case id == "":
+		return params
+	case asked:
+		c.visits = append(c.visits, id)
+	case !slices.Contains(c.visits, id):
+		c.breach(x, "the end of a visit that was not asked for: %s", params)
+	}
+	return params.with("elicitationId", `"$elicitation"`)
 }
 
 const subscriptionID = "io.modelcontextprotocol/subscriptionId"
@@ -113,7 +136,7 @@ func (c *dialogClient) notifiedLocked(x *exchange, method string, raw jsontext.V
 		return // a pipe cannot be closed to what nobody asked for
 	}
 	text := method
-	if len(params) > 0 {
+	if params = c.visitLocked(x, params, false); len(params) > 0 {
 		text += " " + params.String()
 	}
 	c.say(x.label, text)
