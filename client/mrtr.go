@@ -29,20 +29,23 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		return nil, err
 	}
 	var open visits
-	for round := range p.MaxRounds {
+	for round := 0; ; round++ {
 		res, err := p.round(ctx, req, &params, caller, round)
 		if err != nil {
 			return nil, err
 		}
 		open.tell(ctx, res, caller)
-		if res.Type() != mcp.ResultInputRequired || req.TakesInputRequired {
+		switch {
+		case res.Type() != mcp.ResultInputRequired || req.TakesInputRequired:
 			return res, nil
+		// Before the client is asked: nobody is to answer for nothing.
+		case round >= p.MaxRounds:
+			return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked for input more than %d times (limits.rounds)", p.MaxRounds)
 		}
 		if params, err = p.nextRound(ctx, &req.Params, res, &open, caller); err != nil {
 			return nil, err
 		}
 	}
-	return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked for more input %d times (limits.rounds)", p.MaxRounds)
 }
 
 // checkNoInput refuses a request that brings input or a state to a server of the

@@ -235,7 +235,7 @@ func (s *Server) parkFault(err error) error {
 	case errors.Is(err, session.ErrFull):
 		return &mcp.Fault{Code: mcp.CodeLimit, Message: fmt.Sprintf("too many requests wait for input (limits.parked: %d)", l.Parked), Cause: err}
 	case errors.Is(err, session.ErrRounds):
-		return &mcp.Fault{Code: mcp.CodeLimit, Message: fmt.Sprintf("the client was asked for input %d times (limits.rounds)", l.Rounds), Cause: err}
+		return &mcp.Fault{Code: mcp.CodeLimit, Message: fmt.Sprintf("the client has been asked for input %d times (limits.rounds)", l.Rounds), Cause: err}
 	case errors.Is(err, session.ErrClosed):
 		return &mcp.Fault{Code: mcp.CodeShuttingDown, Message: "the gateway is shutting down, and the client could not come back", Cause: err}
 	case errors.Is(err, errUnanswered):
