@@ -5,6 +5,7 @@ package client
 
 import (
 	"context"
+	"errors"
 
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -65,8 +66,9 @@ func (p *modern) awaitTask(ctx context.Context, req *mcp.Request, created *mcp.R
 		return nil, p.malformed(err)
 	}
 	res, err := taskform.Await(ctx, mcp.HandlerFunc(p.attempt), req, t.ID, &carefulCaller{caller, p.setup})
-	if err != nil && ctx.Err() != nil {
+	if left, ok := errors.AsType[*taskform.LeftError](err); ok {
 		p.cancelTask(req, t.ID)
+		err = left.Err
 	}
 	return res, plain(err)
 }

@@ -49,14 +49,27 @@ func Interval(suggested time.Duration) time.Duration {
 //
 // A caller that is a [mcp.Pulser] is told of each look that found the task at work.
 // Await returns when the context ends, with its error, and leaves the task as it
-// is.
+// is. An error that leaves the task at work wraps a [LeftError].
 func Await(ctx context.Context, h mcp.Handler, like *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &wait{handler: h, like: like, id: id, caller: caller, asked: make(map[string]bool), sent: make(map[string]sent), ready: make(chan answers)}
 	defer w.asking.Wait()
 	defer cancel()
-	return w.run(ctx)
+	res, err := w.run(ctx)
+	if err != nil && !w.ended {
+		return nil, &LeftError{Err: err}
+	}
+	return res, err
 }
+
+// LeftError is the error of an Await that gave up before the task had ended.
+type LeftError struct{ Err error }
+
+// Error returns the text of the error.
+func (e *LeftError) Error() string { return e.Err.Error() }
+
+// Unwrap returns why it gave up.
+func (e *LeftError) Unwrap() error { return e.Err }
 
 // wait is one Await.
 type wait struct {
@@ -70,6 +83,7 @@ type wait struct {
 	ready  chan answers
 	asking sync.WaitGroup
 	misses int
+	ended  bool // the task
 }
 
 // answers are what the caller has said to the questions of one look.
@@ -90,6 +104,7 @@ func (w *wait) run(ctx context.Context) (*mcp.Result, error) {
 		if err != nil {
 			return nil, err
 		}
+		w.ended = t.Status.IsTerminal()
 		switch t.Status {
 		case Completed:
 			return mcp.NewResult(t.Result)

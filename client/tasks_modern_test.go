@@ -1,0 +1,193 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// modernTaskServer is a server of the extension, in its messages as they are written
+// there. Its one tool is a task and nothing else.
+type modernTaskServer struct {
+	*zoo.HTTP
+
+	mu   sync.Mutex
+	gets []string // answers of tasks/get, the last one again and again
+}
+
+func newModernTaskServer(gets ...string) *modernTaskServer {
+	s := &modernTaskServer{HTTP: &zoo.HTTP{Modern: true}, gets: gets}
+	s.On = map[string]func(*zoo.Exchange){
+		"tools/call": func(x *zoo.Exchange) {
+			if !strings.Contains(string(x.Msg.Params.Raw(mcp.MetaClientCapabilities)), "io.modelcontextprotocol/tasks") {
+				x.Status(400, "application/json", string(mcp.AppendError(nil, x.Msg.ID, &mcp.Error{
+					Code: mcp.CodeMissingCapability, Message: "only as a task",
+					Data: []byte(`{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`),
+				})))
+				return
+			}
+			x.Result(`{"resultType":"task","taskId":"t1","status":"working",` + modernTimes + `}`)
+		},
+		"tasks/get": func(x *zoo.Exchange) {
+			x.Result(`{"resultType":"complete","taskId":"t1",` + modernTimes + `,` + s.next() + `}`)
+		},
+		"tasks/update": func(x *zoo.Exchange) { x.Result(`{"resultType":"complete"}`) },
+		"tasks/cancel": func(x *zoo.Exchange) { x.Result(`{"resultType":"complete"}`) },
+	}
+	return s
+}
+
+func (s *modernTaskServer) next() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.gets[0]
+	if len(s.gets) > 1 {
+		s.gets = s.gets[1:]
+	}
+	return now
+}
+
+// legacyCall makes the call of a client that takes no results but those of its tools.
+func legacyCall(t *testing.T) *mcp.Request {
+	t.Helper()
+	req := request(t, "tools/call", `{"name":"x","task":{"ttl":1}}`)
+	req.Client.Version, req.Client.Capabilities = mcp.V20251125, []byte(`{"elicitation":{}}`)
+	return req
+}
+
+// What a call of a modern client is answered with goes to it as it came; so does that
+// the server needs the extension, which such a client can declare.
+func TestModernTaskRelayed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newModernTaskServer(`"status":"working"`)
+		c := dialHTTP(t, s, client.Config{})
+		res, err := within(t, c, modernTask(t, "tools/call", `{"name":"x"}`), &recorder{})
+		wantResult(t, res, err, `{"resultType":"task","taskId":"t1","status":"working",`+modernTimes+`}`)
+		res, err = within(t, c, modernTask(t, "tasks/get", `{"taskId":"t1"}`), &recorder{})
+		wantResult(t, res, err, `{"resultType":"complete","taskId":"t1",`+modernTimes+`,"status":"working"}`)
+		// H4
+		if got := last(s.HTTP, "tasks/get").Header.Get("Mcp-Name"); got != "t1" {
+			t.Errorf("Mcp-Name is %q", got)
+		}
+		undeclared := modernTask(t, "tools/call", `{"name":"x"}`)
+		undeclared.Client.Capabilities = []byte(`{}`)
+		_, err = within(t, c, undeclared, &recorder{})
+		wantError(t, err, mcp.CodeMissingCapability)
+		for _, method := range []string{"tasks/result", "tasks/list"} {
+			_, err = within(t, c, modernTask(t, method, `{"taskId":"t1"}`), &recorder{})
+			wantError(t, err, mcp.CodeMethodNotFound)
+			if n := s.Count(method); n != 0 {
+				t.Errorf("%s was sent, which the revision does not have", method)
+			}
+		}
+	})
+}
+
+// A server that answers with a task where its client takes none has broken the
+// protocol, and the client does not get it (W3).
+func TestModernTaskNotTaken(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newModernTaskServer(`"status":"working"`)
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			x.Result(`{"resultType":"task","taskId":"t1","status":"working",` + modernTimes + `}`)
+		}
+		c := dialHTTP(t, s, client.Config{})
+		req := modernTask(t, "tools/call", `{"name":"x"}`)
+		req.Client.Capabilities = []byte(`{}`)
+		_, err := within(t, c, req, &recorder{})
+		wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "answered with a task")
+	})
+}
+
+// For a client that takes no tasks the call waits: each question is put once, however
+// often the server shows it, and said again where the answer was lost.
+func TestModernTaskAwaited(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const asks = `"status":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":{"message":"?"}}}`
+		s := newModernTaskServer(`"status":"working"`, asks, asks, asks, `"status":"completed","result":{"content":[],"n":1.0}`)
+		c := dialHTTP(t, s, client.Config{})
+		caller := &pulsing{recorder: recorder{answer: says(`{"action":"accept"}`)}}
+		res, err := within(t, c, legacyCall(t), caller)
+		wantResult(t, res, err, `{"content":[],"n":1.0}`)
+		wantStrings(t, "asks", caller.asked(), []string{"elicitation/create"})
+		if n := s.Count("tasks/update"); n < 1 || n > 2 {
+			t.Errorf("%d updates", n)
+		}
+		if body := last(s.HTTP, "tasks/update").Body; !strings.Contains(body, `"inputResponses":{"k":{"action":"accept"}}`) {
+			t.Errorf("the answer is %s", body)
+		}
+		if caller.beats() < 3 {
+			t.Errorf("%d signs of life", caller.beats())
+		}
+		if body := last(s.HTTP, "tools/call").Body; strings.Contains(body, `"ttl":1`) {
+			t.Errorf("the server got the other era's wish for a task: %s", body)
+		}
+	})
+}
+
+func TestModernTaskAwaitedEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name, get string
+		code      int64
+	}{
+		{"failed", `"status":"failed","error":{"code":-32050,"message":"no"}`, -32050},
+		{"cancelled", `"status":"cancelled"`, mcp.CodeInternalError},
+		{"without a status", `"x":1`, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				c := dialHTTP(t, newModernTaskServer(tt.get), client.Config{})
+				_, err := within(t, c, legacyCall(t), &recorder{})
+				if err == nil || tt.code != 0 && !errors.Is(err, &mcp.Error{Code: tt.code}) {
+					t.Errorf("error %v, want one of code %d", err, tt.code)
+				}
+			})
+		})
+	}
+}
+
+// A question that is not answered ends the call, and with it the task.
+func TestModernTaskAwaitedUnanswered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newModernTaskServer(`"status":"input_required","inputRequests":{"k":{"method":"roots/list"},"l":{"method":"roots/list"}}`)
+		c := dialHTTP(t, s, client.Config{})
+		_, err := within(t, c, legacyCall(t), &recorder{})
+		wantError(t, err, mcp.CodeMethodNotFound)
+		synctest.Wait()
+		if n := s.Count("tasks/cancel"); n != 1 {
+			t.Errorf("%d tasks/cancel, want 1", n)
+		}
+	})
+}
+
+// Whoever gives up the call has
+// the task cancelled, which nobody else knows of.
+func TestModernTaskAwaitedGivenUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newModernTaskServer(`"status":"working"`)
+		c := dialHTTP(t, s, client.Config{})
+		call := launch(t, c, legacyCall(t), &recorder{})
+		time.Sleep(5 * time.Second)
+		call.cancel()
+		<-call.done
+		synctest.Wait()
+		if n := s.Count("tasks/cancel"); n != 1 {
+			t.Errorf("%d tasks/cancel, want 1", n)
+		}
+		looks := s.Count("tasks/get")
+		time.Sleep(time.Minute)
+		if n := s.Count("tasks/get"); n != looks {
+			t.Errorf("%d looks at a task that nobody waits for", n-looks)
+		}
+	})
+}
