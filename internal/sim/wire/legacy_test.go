@@ -470,7 +470,16 @@ func (c *legacyClient) probe() *record {
 	return r
 }
 
+// watch: a session has one standalone stream, whichever response carries it.
 func (c *legacyClient) watch() func() int {
-	e := c.listen()
-	return func() int { return int(e.changes.Load()) }
+	c.listen()
+	return func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		n := 0
+		for _, e := range c.ears {
+			n += int(e.changes.Load())
+		}
+		return n
+	}
 }
