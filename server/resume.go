@@ -85,6 +85,11 @@ func (c *related) Poll(retry time.Duration) bool { return c.poll != nil && c.pol
 // nothing. It needs no flight: what it carries has one, or has ended; so that a
 // client which loses its connection while the server drains still gets its answer.
 func (s *Server) legacyResume(p *response, r *http.Request, sess *session.Session, sent string, ids []session.EventID) *refusal {
+	for _, id := range ids { // before any, so that a refusal takes no stream from anybody
+		if err := sess.CanResume(id, time.Now()); !isAnswerable(err) {
+			return s.refuseResume(sess, sent, err)
+		}
+	}
 	b := newBundle()
 	defer func() {
 		b.detach()
@@ -114,6 +119,13 @@ func (s *Server) legacyResume(p *response, r *http.Request, sess *session.Sessio
 	}
 	b.write(p, s.cfg.KeepAlive, r.Context().Done())
 	return nil
+}
+
+// isAnswerable reports whether there is something to say to whoever comes back: the
+// rest, or that it is gone.
+func isAnswerable(err error) bool {
+	gone, ok := errors.AsType[*session.GoneError](err)
+	return err == nil || ok && !gone.Request.IsZero()
 }
 
 // isInOrder reports whether a response ended as its client is to see it: with the

@@ -5,10 +5,13 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
@@ -97,13 +100,41 @@ func (s *Server) listenFor(ctx context.Context, sess *session.Session, group *sy
 		}
 		defer s.flights.leave(fl)
 		defer cancel(nil)
-		req := listenRequest(sess)
-		_, err := s.serve(ctx, req, &changes{outlet{server: s, stream: sess.Standalone()}})
-		if err != nil && ctx.Err() == nil {
-			s.log.DebugContext(ctx, "no changes to listen to", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
-		}
+		s.keepTelling(ctx, sess)
 	}()
 	return true
+}
+
+// keepTelling listens for a session, and again where that has ended for a reason
+// that may pass: the client cannot see that nobody listens, and waits on a stream
+// that is open.
+func (s *Server) keepTelling(ctx context.Context, sess *session.Session) {
+	c := &changes{outlet: outlet{server: s, stream: sess.Standalone()}}
+	for wait := firstRelisten; ; wait = min(2*wait, lastRelisten) {
+		began := time.Now()
+		_, err := s.serve(ctx, listenRequest(sess), c)
+		if ctx.Err() != nil {
+			return
+		}
+		s.log.DebugContext(ctx, "no changes to listen to", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
+		if time.Since(began) > lastRelisten {
+			wait = firstRelisten
+		}
+		if !mayPass(err) || !rest(ctx, wait) {
+			return
+		}
+	}
+}
+
+// mayPass reports whether a listen that has ended so may go better the next time:
+// what was said in the words of the protocol is an answer, and what we concluded
+// ourselves is not.
+func mayPass(err error) bool {
+	if f, ok := errors.AsType[*mcp.Fault](err); ok {
+		return f.Code != mcp.CodeUnsupported
+	}
+	_, ok := asWire(err)
+	return !ok
 }
 
 // listenRequest asks for what a legacy client is told without asking.
@@ -124,8 +155,12 @@ func listenRequest(sess *session.Session) *mcp.Request {
 }
 
 // changes is the Caller of the inner listen of a session. A legacy client knows
-// nothing of the subscription: the acknowledgement is not for it.
-type changes struct{ outlet }
+// nothing of the subscription: the acknowledgement is not for it. One after the
+// first says that there was a gap, in which everything may have changed.
+type changes struct {
+	outlet
+	agreed atomic.Bool // there was an acknowledgement
+}
 
 // Notify puts a change on the standalone stream.
 func (c *changes) Notify(ctx context.Context, n *mcp.Notification) error {
@@ -134,7 +169,7 @@ func (c *changes) Notify(ctx context.Context, n *mcp.Notification) error {
 		return c.drop()
 	}
 	if m.Class == session.Opening {
-		return nil
+		return c.acknowledge(ctx, n)
 	}
 	var e mcp.Edit
 	if n.Params.Has(mcp.MetaSubscriptionID) {
@@ -142,6 +177,32 @@ func (c *changes) Notify(ctx context.Context, n *mcp.Notification) error {
 	}
 	m.Head = mcp.AppendNotification(nil, n.Method, legacyParams(n, &e))
 	return c.put(ctx, m)
+}
+
+func (c *changes) acknowledge(ctx context.Context, n *mcp.Notification) error {
+	if !c.agreed.Swap(true) {
+		return nil
+	}
+	var agreed struct {
+		Tools     bool `json:"toolsListChanged"`
+		Prompts   bool `json:"promptsListChanged"`
+		Resources bool `json:"resourcesListChanged"`
+	}
+	if err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &agreed); err != nil {
+		return nil // nothing that we know was agreed
+	}
+	for _, list := range []struct {
+		name    string
+		changed bool
+	}{{"tools", agreed.Tools}, {"prompts", agreed.Prompts}, {"resources", agreed.Resources}} {
+		if !list.changed {
+			continue
+		}
+		if err := c.Notify(ctx, &mcp.Notification{Method: "notifications/" + list.name + "/list_changed"}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // legacyParams returns the parameters as they came, but for the edit. A

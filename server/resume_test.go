@@ -1,0 +1,431 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// talk is a tool that says what it is told to say, one word after another, until
+// it is told the result.
+type talk struct {
+	words  chan string
+	caller chan mcp.Caller
+}
+
+func newTalk() *talk { return &talk{words: make(chan string), caller: make(chan mcp.Caller, 64)} }
+
+func (k *talk) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+	k.caller <- c
+	for {
+		select {
+		case word := <-k.words:
+			if rest, ok := strings.CutPrefix(word, "result "); ok {
+				return result(rest)
+			}
+			n, err := mcp.NewNotification("notifications/x", []byte(`{"say":"`+word+`"}`))
+			if err != nil {
+				return nil, err
+			}
+			if err := c.Notify(ctx, n); err != nil {
+				return nil, err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func said(word string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/x","params":{"say":"` + word + `"}}`
+}
+
+// talking runs f in a bubble with a site whose tool "talk" talks.
+func talking(t *testing.T, cfg server.Config, f func(*site, *talk)) {
+	t.Helper()
+	var k *talk
+	h := tools(map[string]mcp.HandlerFunc{
+		"talk": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) { return k.serve(ctx, req, c) },
+		"echo": quick(`{"content":[]}`),
+	})
+	bubble(t, h, cfg, func(s *site) {
+		k = newTalk()
+		f(s, k)
+	})
+}
+
+// sessionIn opens a session of a revision.
+func (s *site) sessionIn(v mcp.Version) headers {
+	s.t.Helper()
+	h := s.handshake(strings.Replace(initialize, "2025-11-25", string(v), 1))
+	s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, h)
+	return h
+}
+
+// start calls the tool that talks, and has it say something first where the stream
+// would not begin at once.
+func (s *site) start(ctx context.Context, k *talk, sess headers, id, word string) *stream {
+	s.t.Helper()
+	opened := make(chan *stream, 1)
+	go func() { opened <- s.open(ctx, http.MethodPost, raw(id, "tools/call", `{"name":"talk"}`), sess) }() // ends with the header
+	k.words <- word
+	st := <-opened
+	equal(s.t, "first word", st.next(), said(word))
+	return st
+}
+
+// drop breaks a connection.
+func (s *site) drop(st *stream) {
+	st.close()
+	s.pass(0)
+}
+
+// back comes back after an event.
+func (s *site) back(sess headers, last string) *stream {
+	s.t.Helper()
+	return s.open(s.ctx(), http.MethodGet, "", sess, headers{"Last-Event-Id": last})
+}
+
+// refusedBack comes back in vain.
+func (s *site) refusedBack(sess headers, last string) reply {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx(), time.Second) // a stream has no end
+	defer cancel()
+	return s.do(s.request(ctx, http.MethodGet, "", sess, headers{"Last-Event-Id": last}))
+}
+
+// DELIVERY 5.2, M065, S-resumability: after a break comes exactly the rest, in each
+// revision that has event ids, whatever happened meanwhile.
+func TestM065TheRestOfAnAnswer(t *testing.T) {
+	for _, v := range []mcp.Version{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
+		t.Run(string(v), func(t *testing.T) {
+			talking(t, server.Config{}, func(s *site, k *talk) {
+				sess := s.sessionIn(v)
+				st := s.start(s.ctx(), k, sess, "1", "one")
+				s.drop(st)
+				k.words <- "two"
+				again := s.back(sess, st.last)
+				equal(t, "second", again.next(), said("two"))
+				k.words <- "three" // and then live
+				equal(t, "third", again.next(), said("three"))
+				s.drop(again)
+				k.words <- `result {"isError":true}`
+				s.pass(4 * time.Minute)
+				end := s.back(sess, again.last)
+				equal(t, "the end", end.next(), `{"jsonrpc":"2.0","id":1,"result":{"isError":true}}`)
+				end.end()
+				older := s.back(sess, st.last) // an older cursor: what followed it, once more
+				for i, want := range []string{said("two"), said("three"), `{"jsonrpc":"2.0","id":1,"result":{"isError":true}}`} {
+					equal(t, fmt.Sprint("again ", i), older.next(), want)
+				}
+				older.end()
+				if got := s.server.Stats(); got.Undelivered != 0 || got.Dropped != 0 || got.Replayed != 3 {
+					t.Errorf("%+v; want nothing lost, and 3 messages that were sent again", got)
+				}
+			})
+		})
+	}
+}
+
+// "Servers SHOULD immediately send an SSE event consisting of an event ID and an
+// empty data field" (2025-11-25, basic/transports, "Sending Messages to the
+// Server"). Before that revision no client expects one.
+func TestPrimingEvent(t *testing.T) {
+	for v, want := range map[mcp.Version]bool{mcp.V20241105: false, mcp.V20250326: false, mcp.V20250618: false, mcp.V20251125: true} {
+		talking(t, server.Config{Grace: time.Second}, func(s *site, _ *talk) {
+			st := s.open(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"talk"}`), s.sessionIn(v))
+			defer st.close()
+			first := make([]byte, 64)
+			n, err := st.res.Body.Read(first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := string(first[:n])
+			if primed := strings.HasPrefix(got, "id: ") && strings.HasSuffix(got, "\ndata:\n\n"); primed != want || !primed && got != ": \n\n" {
+				t.Errorf("%s: the stream begins with %q; want an event without data: %v", v, got, want)
+			}
+		})
+	}
+}
+
+// A revision without event ids has none, and its streams are lost with their
+// connections.
+func TestNoEventIDsBeforeThereWereAny(t *testing.T) {
+	talking(t, server.Config{}, func(s *site, k *talk) {
+		st := s.start(s.ctx(), k, s.sessionIn(mcp.V20241105), "1", "one")
+		if st.last != "" {
+			t.Errorf("the event has the id %q", st.last)
+		}
+		s.drop(st)
+		k.words <- `result {}`
+		s.pass(0)
+		if got := s.server.Stats(); got.Undelivered != 1 || got.Kept != 0 {
+			t.Errorf("%+v; want the result undelivered and nothing kept", got)
+		}
+	})
+}
+
+// An answer of one JSON object costs nothing beside itself: nobody can come back to it.
+func TestJSONAnswersAreNotKept(t *testing.T) {
+	talking(t, server.Config{}, func(s *site, _ *talk) {
+		sess := s.session()
+		for i := range 10 {
+			s.post(raw(fmt.Sprint(i), "tools/call", `{"name":"echo"}`), sess)
+		}
+		if got := s.server.Stats().Kept; got != 0 {
+			t.Errorf("%d bytes are kept", got)
+		}
+	})
+}
+
+// M066, M063: nothing follows the end, and a client that asks is told so in a way
+// that it does not take for a success.
+func TestM066NothingFollowsTheEnd(t *testing.T) {
+	talking(t, server.Config{}, func(s *site, k *talk) {
+		sess := s.session()
+		st := s.start(s.ctx(), k, sess, "1", "one")
+		k.words <- `result {}`
+		st.next()
+		st.end()
+		got := s.refusedBack(sess, st.last)
+		equal(t, "body", got.body, invalid(fmt.Sprintf("nothing follows event id %q; its stream has ended", st.last)))
+		if got.status != 400 {
+			t.Errorf("status %d, want 400", got.status)
+		}
+	})
+}
+
+// FAULTS 22: garbage, the future, another stream, another session, too late.
+func TestEventIDsAreHostile(t *testing.T) {
+	talking(t, server.Config{}, func(s *site, k *talk) {
+		victim, sess := s.session(), s.session()
+		theirs := s.start(s.ctx(), k, victim, "1", "secret")
+		before := theirs.last
+		k.words <- `result {}`
+		theirs.next()
+		theirs.end()
+		mine := s.start(s.ctx(), k, sess, "1", "one")
+		number, pos, _ := strings.Cut(mine.last, "-")
+		for _, id := range []string{
+			before, theirs.last, // M068
+			number + "-" + pos + "0", number + "-3w5e11264sgsf", number + "-2", number, "-" + pos, number + "-01", "zz-1",
+			mine.last + "." + before, mine.last + "." + mine.last, mine.last + ".", "." + mine.last,
+			strings.Repeat("1-1.", 5000), mine.last + ", " + mine.last, "*", "%00", "é",
+		} {
+			got := s.refusedBack(sess, id)
+			if got.status != 400 || !strings.Contains(got.body, "unknown event id") || len(got.body) > 400 {
+				t.Errorf("%.40q: %d %.200s; want 400", id, got.status, got.body)
+			}
+		}
+		k.words <- `result {}` // nothing of this has touched the stream
+		equal(t, "result", mine.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		mine.end()
+	})
+}
+
+// M068, I22: another principal's session is unknown, and so are its events.
+func TestM068EventsOfAnotherSession(t *testing.T) {
+	talking(t, server.Config{Authenticate: byToken}, func(s *site, k *talk) {
+		ann, bob := headers{"Authorization": "Bearer ann"}, headers{"Authorization": "Bearer bob"}
+		open := func(who headers) headers {
+			got := s.post(initialize, who)
+			return headers{"Mcp-Session-Id": got.header.Get("Mcp-Session-Id"), "Authorization": who["Authorization"]}
+		}
+		v, a := open(ann), open(bob)
+		st := s.start(s.ctx(), k, v, "1", "secret")
+		s.drop(st)
+		k.words <- "more"
+		if got := s.refusedBack(a, st.last); got.status != 400 || strings.Contains(got.body, "more") {
+			t.Errorf("with its own session: %d %s", got.status, got.body)
+		}
+		v["Authorization"] = a["Authorization"]
+		if got := s.refusedBack(v, st.last); got.status != 404 || strings.Contains(got.body, "more") {
+			t.Errorf("with the other's session: %d %s", got.status, got.body)
+		}
+	})
+}
+
+// byToken is whoever the token says.
+func byToken(r *http.Request) (string, error) {
+	who, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return "", &server.Denial{Message: "no token"}
+	}
+	return who, nil
+}
+
+// M075, I12: who comes back while the old connection is still there takes over, and
+// the end of the old one takes nothing from it.
+func TestM075ComingBackTakesOver(t *testing.T) {
+	talking(t, server.Config{}, func(s *site, k *talk) {
+		sess := s.session()
+		st := s.start(s.ctx(), k, sess, "1", "one")
+		again := s.back(sess, st.last)
+		if _, err := st.read(); err == nil {
+			t.Error("the old connection got a message")
+		}
+		s.drop(st)
+		k.words <- "two"
+		equal(t, "second", again.next(), said("two"))
+		k.words <- `result {}`
+		equal(t, "result", again.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		again.end()
+	})
+}
+
+// What is kept has its time, after which the request gets a last word, and then
+// nothing is left.
+func TestRetentionEnds(t *testing.T) {
+	talking(t, server.Config{Limits: server.Limits{EventRetention: time.Minute}}, func(s *site, k *talk) {
+		sess := s.session()
+		st := s.start(s.ctx(), k, sess, "1", "one")
+		s.drop(st)
+		k.words <- `result {}`
+		s.pass(59 * time.Second)
+		if got := s.server.Stats(); got.Kept == 0 || got.Undelivered != 0 {
+			t.Errorf("%+v; want the result kept", got)
+		}
+		s.pass(10 * time.Second)
+		if got := s.server.Stats(); got.Kept != 0 || got.Undelivered != 1 {
+			t.Errorf("%+v; want the result given up", got)
+		}
+		again := s.back(sess, st.last)
+		equal(t, "last word", again.next(), `{"jsonrpc":"2.0","id":1,"error":{"code":1006,"message":"result no longer available (limits.eventRetention 1m0s); the request was executed",`+
+			`"data":{"source":"gateway","outcome":"completed"}}}`)
+		again.end()
+	})
+}
+
+// All sessions together have a bound, and who keeps little loses nothing by those
+// who keep much.
+func TestAllSessionsHaveABound(t *testing.T) {
+	const most = 40 << 10
+	talking(t, server.Config{Limits: server.Limits{EventLog: 20 << 10, EventLogs: most}}, func(s *site, k *talk) {
+		modest := s.session()
+		small := s.start(s.ctx(), k, modest, "1", "small")
+		s.drop(small)
+		k.words <- `result {}`
+		for range 5 {
+			st := s.start(s.ctx(), k, s.session(), "1", strings.Repeat("x", 18<<10))
+			s.drop(st)
+			k.words <- `result {}`
+		}
+		s.pass(0)
+		if got := s.server.Stats(); got.Kept > most || got.Purged == 0 {
+			t.Errorf("%+v; want no more than %d kept", got, most)
+		}
+		again := s.back(modest, small.last)
+		equal(t, "result", again.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	})
+}
+
+// FAULTS 26: a client that reads nothing is given up after the write timeout; what
+// it did not get waits for it, as far as there is room, and the result in any case.
+func TestSlowClientComesBack(t *testing.T) {
+	talking(t, server.Config{WriteTimeout: 2 * time.Second}, func(s *site, k *talk) {
+		sess := s.session()
+		st := s.start(s.ctx(), k, sess, "1", "one")
+		big := strings.Repeat("x", 300<<10) // more than the buffers on the way
+		k.words <- big
+		s.pass(10 * time.Second)
+		k.words <- "two"
+		k.words <- `result {}`
+		s.drop(st)
+		again := s.back(sess, st.last)
+		equal(t, "big", again.next(), said(big))
+		equal(t, "two", again.next(), said("two"))
+		equal(t, "result", again.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		again.end()
+	})
+}
+
+// A batch has one response and one last event id, by which its client comes back
+// for the rest of all its requests (2025-03-26, basic, "Batching").
+func TestBatchIsResumed(t *testing.T) {
+	talking(t, server.Config{}, func(s *site, k *talk) {
+		sess := s.sessionIn(mcp.V20250326)
+		call := func(id string) string { return raw(id, "tools/call", `{"name":"talk"}`) }
+		st := s.open(s.ctx(), http.MethodPost, "["+call("1")+","+call("2")+","+raw("3", "tools/call", `{"name":"echo"}`)+"]", sess)
+		equal(t, "the quick one", st.next(), `{"jsonrpc":"2.0","id":3,"result":{"content":[]}}`)
+		k.words <- "one" // of either
+		st.next()
+		if n := strings.Count(st.last, "."); n != 1 {
+			t.Errorf("the id %q names %d streams, want the 2 that go on", st.last, n+1)
+		}
+		s.drop(st)
+		k.words <- `result {"n":1}`
+		s.pass(0)
+		again := s.back(sess, st.last)
+		first := again.next()
+		s.drop(again)
+		k.words <- `result {"n":2}`
+		last := s.back(sess, again.last)
+		second := last.next()
+		last.end()
+		got := []string{first, second}
+		for _, id := range []string{"1", "2"} {
+			if n := strings.Count(strings.Join(got, ""), `"id":`+id+`,`); n != 1 {
+				t.Errorf("%d answers to request %s in %q", n, id, got)
+			}
+		}
+		if refused := s.refusedBack(sess, last.last); refused.status != 400 {
+			t.Errorf("after the last answer: %d, want 400", refused.status)
+		}
+	})
+}
+
+// The standalone stream is resumed after its own events, in the same way, and goes
+// on with what changes.
+func TestStandaloneIsResumed(t *testing.T) {
+	withChanges(t, nil, func(s *site, h *changing) {
+		const changed = `{"jsonrpc":"2.0","method":"` + toolsChanged + `"}`
+		sess := s.session()
+		st := s.open(s.ctx(), http.MethodGet, "", sess)
+		<-h.acked
+		h.changed <- toolsChanged
+		equal(t, "change", st.next(), changed)
+		before := st.last
+		h.changed <- toolsChanged
+		equal(t, "change", st.next(), changed)
+		s.drop(st)
+		again := s.back(sess, before)
+		<-h.acked
+		equal(t, "what may have been lost", again.next(), changed)
+		h.changed <- toolsChanged
+		equal(t, "what is new", again.next(), changed)
+		s.drop(again)
+	})
+}
+
+// 5.5: a client that loses its connection while the server stops comes back, and
+// gets the answer that the server waits for. Nobody is sent away who might not
+// find back.
+func TestResumeWhileDraining(t *testing.T) {
+	talking(t, server.Config{StreamLife: time.Second}, func(s *site, k *talk) {
+		sess := s.session()
+		st := s.start(s.ctx(), k, sess, "1", "one")
+		c := (<-k.caller).(mcp.Poller)
+		done := s.shutdown(time.Minute)
+		s.pass(2 * time.Second)
+		if c.Poll(time.Second) {
+			t.Error("the client is sent away from a server that is about to end")
+		}
+		s.drop(st)
+		again := s.back(sess, st.last)
+		k.words <- `result {}`
+		equal(t, "result", again.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		again.end()
+		if err := <-done; err != nil {
+			t.Errorf("Shutdown = %v", err)
+		}
+	})
+}
