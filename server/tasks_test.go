@@ -1,0 +1,218 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// taskHandler is a Handler of the extension io.modelcontextprotocol/tasks and of
+// nothing else: whatever a client of 2025-11-25 gets, the edge has made.
+type taskHandler struct {
+	mu     sync.Mutex
+	task   string // the members of the one task behind its times
+	after  string // what it becomes when it is cancelled; "" is nothing
+	direct string // what a call is answered with at once; "" is the task
+	seen   []string
+	native func(req *mcp.Request) (*mcp.Result, error) // serves tasks/result, unless nil
+}
+
+const handlerTimes = `"createdAt":"2026-07-28T10:00:00Z","lastUpdatedAt":"2026-07-28T10:00:00Z","ttlMs":60000,"pollIntervalMs":500`
+
+func (h *taskHandler) Serve(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seen = append(h.seen, req.Method)
+	if id, ok := req.Params.Text(mcp.FieldTaskID); ok && id != "t" {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "no task %s", id[:4])
+	}
+	switch req.Method {
+	case "server/discover":
+		return result(`{"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`)
+	case "tools/call":
+		if h.direct != "" {
+			return result(h.direct)
+		}
+		return result(`{"resultType":"task","taskId":"t",` + handlerTimes + `,` + h.task + `}`)
+	case "tasks/get":
+		return result(`{"taskId":"t",` + handlerTimes + `,` + h.task + `}`)
+	case "tasks/cancel":
+		if h.after != "" {
+			h.task = h.after
+		}
+		return result(`{}`)
+	case "tasks/result":
+		if h.native != nil {
+			return h.native(req)
+		}
+	}
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no method %q", req.Method)
+}
+
+func (h *taskHandler) become(task string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.task = task
+}
+
+func (h *taskHandler) count(method string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, m := range h.seen {
+		if m == method {
+			n++
+		}
+	}
+	return n
+}
+
+// W4: tasks/cancel is answered with what the task has become, and refused where it
+// has ended before; what never ends is shown as it is.
+func TestTaskCancelled(t *testing.T) {
+	const shown = `{"jsonrpc":"2.0","id":1,"result":{"taskId":"t","createdAt":"2026-07-28T10:00:00Z","lastUpdatedAt":"2026-07-28T10:00:00Z","ttl":60000,"pollInterval":500,"status":%q}}`
+	for _, tt := range []struct{ name, before, after, want string }{
+		{"at once", `"status":"working"`, `"status":"cancelled"`, fmt.Sprintf(shown, "cancelled")},
+		{"never", `"status":"working"`, "", fmt.Sprintf(shown, "working")},
+		{"too late", `"status":"working"`, `"status":"completed","result":{}`, wireError("1", "-32602", "the task cannot be cancelled: it is completed")},
+		{"over", `"status":"failed","error":{"code":-1,"message":"x"}`, "", wireError("1", "-32602", "the task cannot be cancelled: it is failed")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := &taskHandler{task: tt.before, after: tt.after}
+			bubble(t, h, server.Config{}, func(s *site) {
+				equal(t, "answer", s.post(raw("1", "tasks/cancel", `{"taskId":"t"}`), s.session()).body, tt.want)
+				if over := strings.Contains(tt.name, "over"); over && h.count("tasks/cancel") > 0 {
+					t.Error("the handler was told to cancel what has ended")
+				}
+			})
+		})
+	}
+}
+
+// tasks/result returns what the call would have (W4), marked with its task, and
+// blocks until then.
+func TestTaskResult(t *testing.T) {
+	const related = `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}`
+	for _, tt := range []struct{ name, end, want string }{
+		{"result", `"status":"completed","result":{"content":[],"n":1.0}`, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"n":1.0,` + related + `}}`},
+		{"error", `"status":"failed","error":{"code":-1,"message":"x","data":{"n":1.0},"own":1}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"x","data":{"n":1.0},"own":1}}`},
+		{"cancelled", `"status":"cancelled"`, wireError("1", "-32603", "the task was cancelled")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := &taskHandler{task: `"status":"working"`}
+			bubble(t, h, server.Config{}, func(s *site) {
+				waiting := s.async(s.request(s.ctx(), "POST", raw("1", "tasks/result", `{"taskId":"t"}`), s.session()))
+				s.pass(3 * time.Second)
+				h.become(tt.end)
+				got := <-waiting
+				equal(t, "result", got.body, tt.want)
+			})
+		})
+	}
+}
+
+// A Handler in front of a server of that revision waits by itself. That its wait takes
+// too long is no end of the task's; an error that is the call's own is.
+func TestTaskResultOfItsOwn(t *testing.T) {
+	late := &mcp.Fault{Code: mcp.CodeDeadline, Outcome: mcp.Unknown, Message: "idle"}
+	h := &taskHandler{task: `"status":"working"`}
+	n := 0
+	h.native = func(*mcp.Request) (*mcp.Result, error) {
+		if n++; n < 3 {
+			return nil, late
+		}
+		return result(`{"content":[]}`)
+	}
+	bubble(t, h, server.Config{}, func(s *site) {
+		sess := s.session()
+		got := s.post(raw("1", "tasks/result", `{"taskId":"t"}`), sess).body
+		equal(t, "result", got, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}}}`)
+		if h.count("tasks/get") != 2 {
+			t.Errorf("the task was looked at %d times, want once for each wait that was too long", h.count("tasks/get"))
+		}
+		// The call has ended with the error that a Handler without the method has.
+		h.native = nil
+		h.become(`"status":"failed"`)
+		got = s.post(raw("2", "tasks/result", `{"taskId":"t"}`), sess).body
+		equal(t, "own error", got, wireError("2", "-32601", `no method "tasks/result"`))
+	})
+}
+
+// What is at once a result where a task was asked for is a task of the session's own,
+// of which the last few are kept.
+func TestTaskKept(t *testing.T) {
+	h := &taskHandler{direct: `{"content":[],"isError":true}`}
+	bubble(t, h, server.Config{}, func(s *site) {
+		sess := s.session()
+		var first string
+		for i := range 65 {
+			body := s.post(raw("1", "tools/call", `{"name":"x","task":{}}`), sess).body
+			if i == 0 {
+				first = taskIDIn(body)
+			}
+			if !strings.Contains(body, `"status":"working"`) {
+				t.Fatalf("created: %s", body)
+			}
+		}
+		last := taskIDIn(s.post(raw("1", "tools/call", `{"name":"x","task":{}}`), sess).body)
+		if got := s.post(raw("2", "tasks/get", `{"taskId":"`+last+`"}`), sess).body; !strings.Contains(got, `"status":"failed"`) || !strings.Contains(got, `"ttl":600000`) {
+			t.Errorf("the last: %s", got)
+		}
+		equal(t, "the first of too many", s.post(raw("2", "tasks/get", `{"taskId":"`+first+`"}`), sess).body, wireError("2", "-32602", "unknown task"))
+		equal(t, "in another session", s.post(raw("2", "tasks/result", `{"taskId":"`+last+`"}`), s.session()).body, wireError("2", "-32602", "no task "+last[:4]))
+	})
+}
+
+func taskIDIn(body string) string {
+	_, rest, _ := strings.Cut(body, `"taskId":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	return id
+}
+
+// W3: a client that did not declare the extension gets no task, and cannot ask about
+// any; one that did gets what the Handler has said, byte for byte.
+func TestModernTasks(t *testing.T) {
+	h := &taskHandler{task: `"status":"working"`}
+	bubble(t, h, server.Config{}, func(s *site) {
+		const needs = `"data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+		for method, params := range map[string]string{
+			"tools/call": `{"name":"t"`, "tasks/get": `{"taskId":"t"`, "tasks/update": `{"taskId":"t","inputResponses":{}`, "tasks/cancel": `{"taskId":"t"`,
+			"subscriptions/listen": `{"notifications":{"taskIds":["t"]}`,
+		} {
+			got := s.post(modernWith(params, `{}`, method), modernHeaders(method, "t"))
+			if got.status != 400 || !strings.Contains(got.body, `"code":-32021`) || !strings.Contains(got.body, needs) {
+				t.Errorf("%s undeclared: %d %s", method, got.status, got.body)
+			}
+		}
+		const declared = `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+		got := s.post(modernWith(`{"name":"t"`, declared, "tools/call"), modernHeaders("tools/call", "t")).body
+		equal(t, "task", got, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"t",`+handlerTimes+`,"status":"working"}}`)
+		got = s.post(modernWith(`{"taskId":"t"`, declared, "tasks/get"), modernHeaders("tasks/get", "t")).body
+		equal(t, "state", got, `{"jsonrpc":"2.0","id":1,"result":{"taskId":"t",`+handlerTimes+`,"status":"working","resultType":"complete"}}`)
+		// H4
+		mismatch := s.post(modernWith(`{"taskId":"t"`, declared, "tasks/get"), modernHeaders("tasks/get", "other"))
+		if mismatch.status != 400 || !strings.Contains(mismatch.body, "-32020") {
+			t.Errorf("another name in the header: %d %s", mismatch.status, mismatch.body)
+		}
+		for _, method := range []string{"tasks/result", "tasks/list"} {
+			if got := s.post(modernWith(`{"taskId":"t"`, declared, method), modernHeaders(method, "")); got.status != 404 {
+				t.Errorf("%s: %d %s", method, got.status, got.body)
+			}
+		}
+	})
+}
+
+// modernWith makes a request of a client with the given capabilities; params is open
+// at its end.
+func modernWith(params, capabilities, method string) string {
+	return raw("1", method, params+`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":`+capabilities+`}}`)
+}
