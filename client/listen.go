@@ -34,7 +34,7 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if err != nil {
 		return err
 	}
-	ear := &listening{Caller: caller, want: want}
+	ear := &listening{Caller: caller, want: want, again: c.listenedBefore(req.Scope, want)}
 	wait, deaf := firstRelisten, 0
 	// There is no error for a stream that broke: to the caller the listen goes on,
 	// and the gap is said by telling it of everything.
@@ -85,6 +85,24 @@ type listening struct {
 	// It is set before the first acknowledgement is passed on, and not changed: only
 	// these does the caller know to be told of.
 	agreed []string
+
+	again bool // the scope has listened before, and may have missed something since
+}
+
+// listened is under what a scope keeps that it has listened to the lists of a
+// client.
+type listened struct{ to *Client }
+
+// listenedBefore reports whether the scope has listened to lists before, and notes
+// that it does now. A session's stream comes and goes, and between two of them
+// nobody listens for it.
+func (c *Client) listenedBefore(scope *mcp.Scope, want filter) bool {
+	if scope == nil || want.lists() == 0 {
+		return false
+	}
+	kept, _ := scope.Value(listened{c}, func() any { return new(atomic.Bool) })
+	before, ok := kept.(*atomic.Bool)
+	return ok && before.Swap(true)
 }
 
 // Notify passes on what a stream brings. The first stream's acknowledgement is
@@ -95,7 +113,11 @@ func (l *listening) Notify(ctx context.Context, n *mcp.Notification) error {
 	}
 	if l.acknowledged.Add(1) == 1 {
 		l.agreed = acknowledged(n, l.want).URIs
-		return l.Caller.Notify(ctx, n)
+		if err := l.Caller.Notify(ctx, n); err != nil || !l.again {
+			return err
+		}
+		gap := news{lists: l.want.lists()}
+		return gap.tell(ctx, l.Caller)
 	}
 	return l.invalidate(ctx)
 }
