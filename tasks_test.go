@@ -1,0 +1,334 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+func namesOf(t testing.TB, keys ...string) *taskNames {
+	t.Helper()
+	cfg := &config.Config{}
+	for _, key := range keys {
+		cfg.State.Keys = append(cfg.State.Keys, config.NewSecret(strings.Repeat(key, 32)))
+	}
+	n, err := newTaskNames(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// W2, W7: a name leads to its backend in every process with the key, is the same each
+// time, and is nobody's but its principal's.
+func TestTaskNames(t *testing.T) {
+	here, there := namesOf(t, "k"), namesOf(t, "k")
+	for _, own := range []string{"t1", "", "a\x00b", `"`, strings.Repeat("x", maxTaskID)} {
+		name := here.outside("back\x00end", own, "ann")
+		if again := there.outside("back\x00end", own, "ann"); again != name {
+			t.Errorf("%q is %s and %s", own, name, again)
+		}
+		backend, got, ok := there.inside(name, "ann")
+		if !ok || backend != "back\x00end" || got != own {
+			t.Errorf("%q came back as %q of %q, %v", own, got, backend, ok)
+		}
+	}
+	name := here.outside("a", "bc", "ann")
+	if other := here.outside("ab", "c", "ann"); other == name {
+		t.Error("two tasks of two backends have one name")
+	}
+	rotated := namesOf(t, "n", "k")
+	if _, own, ok := rotated.inside(name, "ann"); !ok || own != "bc" {
+		t.Error("a name does not outlive a new key")
+	}
+	for what, try := range map[string]func() (string, string, bool){
+		"bob":             func() (string, string, bool) { return here.inside(name, "bob") },
+		"nobody":          func() (string, string, bool) { return here.inside(name, "") },
+		"another process": func() (string, string, bool) { return namesOf(t).inside(name, "ann") },
+		"another purpose": func() (string, string, bool) { return here.inside(here.box.Seal("state", []byte("\x01abc"), "ann"), "ann") },
+		"a piece of it":   func() (string, string, bool) { return here.inside(name[:len(name)-4], "ann") },
+	} {
+		if backend, own, ok := try(); ok {
+			t.Errorf("%s gets task %q of %q", what, own, backend)
+		}
+	}
+}
+
+// Whatever somebody sends as the id of a task, it opens only if it was given to them,
+// and opening it does no harm.
+func FuzzTaskNames(f *testing.F) {
+	n := namesOf(f, "k")
+	f.Add(n.outside("a", "t", "ann"), "a", "t")
+	f.Add("", "", "")
+	f.Add("AAAA", "\x00", "\xff")
+	f.Add(n.box.SealStable(taskPurpose, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, "ann"), "a", "b")
+	f.Fuzz(func(t *testing.T, name, backend, own string) {
+		if b, o, ok := n.inside(name, "ann"); ok && n.outside(b, o, "ann") != name {
+			t.Errorf("%q opens as %q of %q, which have another name", name, o, b)
+		}
+		if _, _, ok := n.inside(name, "bob"); ok {
+			t.Errorf("%q opens for bob", name)
+		}
+		if b, o, ok := n.inside(n.outside(backend, own, "ann"), "ann"); !ok || b != backend || o != own {
+			t.Errorf("%q of %q came back as %q of %q, %v", own, backend, o, b, ok)
+		}
+	})
+}
+
+// talker is a backend that has tasks and says what it is told to.
+type talker struct {
+	mu     sync.Mutex
+	scopes []*mcp.Scope
+	say    func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
+}
+
+func (b *talker) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	switch req.Method {
+	case "server/discover":
+		return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`))
+	case "tools/list":
+		return mcp.NewResult([]byte(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`))
+	case "subscriptions/listen":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	b.mu.Lock()
+	b.scopes = append(b.scopes, req.Scope)
+	b.mu.Unlock()
+	return b.say(ctx, req, caller)
+}
+
+// heard is a caller that remembers.
+type heard struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (h *heard) Notify(_ context.Context, n *mcp.Notification) error {
+	h.note(n.Method, n.Params.Bytes())
+	return nil
+}
+
+func (h *heard) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	h.note(req.Method, req.Params.Bytes())
+	return mcp.NewResult(append([]byte(`{"_meta":`), append(req.Params.Raw(mcp.FieldMeta), '}')...))
+}
+
+func (h *heard) note(method string, params []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, method+" "+string(params))
+}
+
+const mark = `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`
+
+// withTalker runs f with a gateway in front of a talker.
+func withTalker(t *testing.T, f func(t *testing.T, g *Gateway, b *talker)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &talker{}
+		g, err := New(Config{State: config.State{Keys: []config.Secret{config.NewSecret(strings.Repeat("k", 32))}}},
+			Options{InProcess: []InProcess{{Name: "a", Handler: b}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		synctest.Wait()
+		f(t, g, b)
+	})
+}
+
+func ask(t *testing.T, scope *mcp.Scope, method, params string) *mcp.Request {
+	t.Helper()
+	req, err := mcp.NewRequest(method, []byte(params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Scope, req.Principal = scope, "ann"
+	return req
+}
+
+// Wherever the backend names a task, the client reads the name outside, and wherever
+// the client does, the backend reads its own.
+func TestTaskIsNamedEverywhere(t *testing.T) {
+	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+		name := g.names.outside("a", "t1", "ann")
+		unrelated, caller := &heard{}, &heard{}
+		scope := mcp.NewScope("s", unrelated)
+		defer scope.End()
+		var got []string
+		b.say = func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+			got = append(got, string(req.Params.Bytes()))
+			status, err := mcp.NewNotification("notifications/tasks/status", []byte(`{"taskId":"t1","status":"working"}`))
+			question, qerr := mcp.NewRequest("elicitation/create", fmt.Appendf(nil, `{"message":"?",`+mark+`}`, "t1"))
+			if err = errors.Join(err, qerr, c.Notify(ctx, status), req.Scope.Unrelated().Notify(ctx, status)); err != nil {
+				return nil, err
+			}
+			for _, who := range []mcp.Caller{c, req.Scope.Unrelated()} {
+				answer, err := who.Ask(ctx, question)
+				if err != nil {
+					return nil, err
+				}
+				got = append(got, string(answer.Bytes()))
+			}
+			return mcp.NewResult(fmt.Appendf(nil, `{"taskId":"t1","n":1.0,`+mark+`}`, "t1"))
+		}
+		res, err := g.Serve(t.Context(), ask(t, scope, "tasks/get", fmt.Sprintf(`{"taskId":%q,`+mark+`}`, name, name)), caller)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, outside := fmt.Sprintf(mark, "t1"), fmt.Sprintf(mark, name)
+		if want := `{"taskId":"` + name + `","n":1.0,` + outside + `}`; string(res.Bytes()) != want {
+			t.Errorf("result %s, want %s", res.Bytes(), want)
+		}
+		if want := []string{`{"taskId":"t1",` + own + `}`, `{` + own + `}`, `{` + own + `}`}; !slices.Equal(got, want) {
+			t.Errorf("the backend reads %q, want %q", got, want)
+		}
+		want := []string{`notifications/tasks/status {"taskId":"` + name + `","status":"working"}`, `elicitation/create {"message":"?",` + outside + `}`}
+		if !slices.Equal(caller.all, want) || !slices.Equal(unrelated.all, want) {
+			t.Errorf("the client reads %q and %q, want %q", caller.all, unrelated.all, want)
+		}
+	})
+}
+
+// What only looks like a task's id stays as it is, and a mark that is not the caller's
+// does not reach the backend.
+func TestTaskNamesAreOfTasksAlone(t *testing.T) {
+	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+		var got string
+		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+			got = string(req.Params.Bytes())
+			return mcp.NewResult([]byte(`{"content":[],"taskId":"mine"}`))
+		}
+		foreign := g.names.outside("a", "t1", "bob")
+		res, err := g.Serve(t.Context(), ask(t, nil, "tools/call", fmt.Sprintf(`{"name":"a__x",`+mark+`}`, foreign)), nobody{})
+		if err != nil || string(res.Bytes()) != `{"content":[],"taskId":"mine"}` {
+			t.Errorf("result %v, %v", res, err)
+		}
+		if got != `{"name":"x","_meta":{}}` {
+			t.Errorf("the backend reads %s", got)
+		}
+	})
+}
+
+// A backend knows its clients by their scopes: it gets the same one with each request
+// of a client, and it ends with the client's.
+func TestTaskScope(t *testing.T) {
+	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return mcp.NewResult([]byte("{}")) }
+		scope := mcp.NewScope("s", &heard{})
+		yields := 0
+		scope.OnYield(func() bool { yields++; return false })
+		for range 2 {
+			if _, err := g.Serve(t.Context(), ask(t, scope, "tools/call", `{"name":"a__x"}`), nobody{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if b.scopes[0] != b.scopes[1] || b.scopes[0].Key() != "s" {
+			t.Error("the backend gets another scope with each request")
+		}
+		if b.scopes[0].Yield() || yields != 1 {
+			t.Errorf("the owner was asked to yield %d times, want once", yields)
+		}
+		ended := false
+		b.scopes[0].OnEnd(func() { ended = true })
+		scope.End()
+		if !ended {
+			t.Error("the scope of the backend does not end with the client's")
+		}
+	})
+}
+
+// A name that is too long would break the headers that it travels in.
+func TestTaskIDTooLong(t *testing.T) {
+	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+			return mcp.NewResult([]byte(`{"resultType":"task","status":"working","taskId":"` + strings.Repeat("x", maxTaskID+1) + `"}`))
+		}
+		_, err := g.Serve(t.Context(), ask(t, nil, "tools/call", `{"name":"a__x"}`), nobody{})
+		if f, ok := errors.AsType[*mcp.Fault](err); !ok || f.Code != mcp.CodeBackendFailed {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// M111, W1: what is remembered for tasks/list is whose it is, and no more than a
+// bound of it.
+func TestTaskBook(t *testing.T) {
+	var b taskBook
+	now := time.Now()
+	for i := range maxListed + 10 {
+		b.note("ann", fmt.Sprint(i), now)
+	}
+	b.note("bob", "bob's", now)
+	var got []string
+	for after, more := uint64(0), true; more; {
+		var page []listedTask
+		page, more = b.page("ann", after, now)
+		if len(page) > listedPage {
+			t.Fatalf("a page of %d", len(page))
+		}
+		for _, one := range page {
+			got, after = append(got, one.name), one.serial
+		}
+	}
+	if len(got) != maxListed || got[0] != "10" || got[maxListed-1] != fmt.Sprint(maxListed+9) {
+		t.Errorf("%d tasks from %s on, want %d from 10 on", len(got), got[0], maxListed)
+	}
+	if page, _ := b.page("eve", 0, now); page != nil {
+		t.Errorf("eve has %v", page)
+	}
+	if page, _ := b.page("bob", 0, now.Add(listedTime)); len(page) != 0 {
+		t.Errorf("after a day: %v", page)
+	}
+	if page, _ := b.page("bob", 0, now.Add(listedTime)); len(b.shelf["bob"]) != 0 {
+		t.Errorf("what is over is kept: %v", page)
+	}
+}
+
+// Of anonymous clients each has its own list, which ends with its session.
+func TestTaskBookOfSessions(t *testing.T) {
+	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+			return mcp.NewResult([]byte(`{"resultType":"task","taskId":"t1","status":"working","ttlMs":null}`))
+		}
+		one, two := mcp.NewScope("1", &heard{}), mcp.NewScope("2", &heard{})
+		defer two.End()
+		begin := ask(t, one, "tools/call", `{"name":"a__x"}`)
+		begin.Principal = ""
+		if _, err := g.Serve(t.Context(), begin, nobody{}); err != nil {
+			t.Fatal(err)
+		}
+		list := func(scope *mcp.Scope) string {
+			req := ask(t, scope, "tasks/list", `{}`)
+			req.Principal = ""
+			res, err := g.Serve(t.Context(), req, nobody{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(res.Bytes())
+		}
+		if got := list(one); strings.Count(got, "taskId") != 1 {
+			t.Errorf("its own: %s", got)
+		}
+		if got := list(two); got != `{"tasks":[]}` {
+			t.Errorf("another's: %s", got)
+		}
+		one.End()
+		if len(g.taskBook.shelf) != 0 {
+			t.Errorf("%d sessions are remembered after their end", len(g.taskBook.shelf))
+		}
+	})
+}
