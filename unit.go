@@ -36,8 +36,11 @@ type unit struct {
 
 // start makes a unit of a configured server and follows it.
 func (g *Gateway) start(srv config.Server, limits config.Limits) *unit {
-	c := dial(&srv, g.clientConfig(&srv, limits))
-	return g.follow(&unit{srv: srv, limits: limits, client: c}, c)
+	u := &unit{srv: srv, limits: limits}
+	cfg := g.clientConfig(&srv, limits)
+	cfg.Announced = func() { u.Refresh() } // the Backend is there before anything is asked
+	u.client = dial(&srv, cfg)
+	return g.follow(u, u.client)
 }
 
 // startInProcess makes a unit of a Handler in this process.

@@ -72,6 +72,11 @@ type Config struct {
 	// logged (0: 8 KiB); the others are counted.
 	MaxLogLine int
 
+	// Announced is called when a legacy server tells a session that it has with one
+	// client alone that a list has changed. Many servers tell only the session in
+	// which something was done, and mean all. It must not block. May be nil.
+	Announced func()
+
 	// Logger may be nil.
 	Logger *slog.Logger
 }

@@ -158,6 +158,7 @@ func (l *legacy) acquire(ctx context.Context, req *mcp.Request) (s *legacySessio
 // opener returns what opens a session for the given client. ours: it is not for
 // one client alone.
 func (l *legacy) opener(client *mcp.Peer, addr address, ours bool) func(ctx context.Context) (*legacySession, error) {
+	addr.private = !ours
 	n := need{ours: ours, makeRoom: l.makeRoom}
 	return func(ctx context.Context) (*legacySession, error) { return l.open(ctx, client, addr, n) }
 }

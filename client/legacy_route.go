@@ -89,15 +89,25 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 			s.asks.cancel(id)
 		}
 	case methodTools:
-		s.feed.mark(changedTools)
+		s.noteChange(changedTools)
 	case methodPrompts:
-		s.feed.mark(changedPrompts)
+		s.noteChange(changedPrompts)
 	case methodResources:
-		s.feed.mark(changedResources)
+		s.noteChange(changedResources)
 	case methodUpdated:
 		s.feed.update(&mcp.Notification{Method: m.Method, Params: m.Params})
 	default:
 		s.routeOther(m)
+	}
+}
+
+// noteChange tells the listens of the session that a list has changed, and whoever
+// keeps the lists where the session is one client's: its own session need not be
+// told.
+func (s *legacySession) noteChange(c changes) {
+	s.feed.mark(c)
+	if s.addr.private && s.Announced != nil {
+		s.Announced()
 	}
 }
 

@@ -60,6 +60,8 @@ type address struct {
 	onlyCall bool
 	// shared: the calls are those of several clients.
 	shared bool
+	// private: the session is one client's.
+	private bool
 	// unrelated: otherwise to this one. nil: to nobody.
 	unrelated mcp.Caller
 }
@@ -74,6 +76,7 @@ type legacySession struct {
 	tasks tasks
 	asks  asks
 	feed  feed
+
 	subs  subscriptions
 	stray outbox
 

@@ -61,7 +61,7 @@ func (t *subscriptions) leave(sub *subscription) (work bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sub.users--
-	return sub.users == 0 && t.wantLocked(sub)
+	return t.wantLocked(sub)
 }
 
 // wantLocked queues what the server has to be told. One that is told already will
@@ -89,15 +89,13 @@ func (t *subscriptions) forgetLocked(sub *subscription) {
 }
 
 // next takes the next resource of which the server has to be told, nil where there
-// is none: then the worker has ended in the same step. One that is to be undone
-// counts as undone from here on: whoever comes meanwhile waits for the next word.
+// is none: then the worker has ended in the same step.
 func (t *subscriptions) next() (sub *subscription, wanted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.queue) > 0 {
 		sub, t.queue = t.queue[0], t.queue[1:]
 		if wanted = sub.users > 0; wanted != sub.told {
-			sub.told = false
 			return sub, wanted
 		}
 		t.settleLocked(sub) // it changed its mind while it was waiting

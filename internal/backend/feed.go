@@ -76,6 +76,7 @@ func (b *Backend) follow(ctx context.Context) error {
 // awaitNudge waits until somebody wants the lists: of a server that tells nothing
 // nobody fetches what nobody looks at.
 func (b *Backend) awaitNudge(ctx context.Context) error {
+	b.pause(ctx, relistEvery) // however often somebody wants them
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

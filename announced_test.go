@@ -1,0 +1,73 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+)
+
+// A legacy server that tells of a new tool only in the session in which it came about
+// is believed: the lists are fetched anew, and everybody is told. What nobody can see
+// a difference in is told to nobody, however often the server says it.
+func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
+	for name, listening := range map[string]bool{"it tells no other session": true, "it has no other way to tell": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				notice := make(chan struct{})
+				s := stocked(false, "x")
+				s.Capabilities = `{"tools":{"listChanged":true}}`
+				first := true
+				s.On["GET"] = func(x *zoo.Exchange) {
+					if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID { // the gateway's own
+						if first = first && listening; !first {
+							x.Status(http.StatusMethodNotAllowed, "", "")
+							return
+						}
+						x.Begin()
+						x.Hold()
+						return
+					}
+					x.Begin()
+					for {
+						select {
+						case <-notice:
+							x.Event("", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+						case <-x.R.Context().Done():
+							return
+						}
+					}
+				}
+				h := behind{"b": s}.open(t, func(cfg *signalbox.Config) { cfg.Limits.CallIdle = -1 })
+				ann, bob := h.legacy(), h.legacy()
+				get := h.listen(bob)
+				if got := h.post(asks("1", "tools/call", `{"name":"b__x"}`), ann).body; !strings.Contains(got, `"result"`) {
+					t.Errorf("call: %s", got)
+				}
+				time.Sleep(5 * time.Second)
+				fetched := s.Count("tools/list")
+				for range 100 {
+					notice <- struct{}{}
+				}
+				time.Sleep(20 * time.Second)
+				if n := s.Count("tools/list") - fetched; n == 0 || n > 10 {
+					t.Errorf("%d fetches for 100 notices at once, want a few", n)
+				}
+				s.On["tools/list"] = answers(toolList("x", "y"))
+				notice <- struct{}{}
+				if got := get.next(); !strings.Contains(got, toolsChanged) {
+					t.Errorf("heard %s", got)
+				}
+				same(t, "list", h.post(asks("2", "tools/list", ""), bob).body, `{"jsonrpc":"2.0","id":2,"result":`+toolList("b__x", "b__y")+`}`)
+				get.silent(time.Minute)
+			})
+		})
+	}
+}
