@@ -246,11 +246,9 @@ func cancelThrough(t *testing.T, modernClient, modernBackend bool) {
 	}
 	h := behind{"a": s}.open(t, nil)
 	ctx, leave := context.WithCancel(t.Context())
-	body, hs := asks("1", "tools/call", `{"name":"a__wait"}`), said{}
-	if modernClient {
-		body, hs = modernly("1", "tools/call", "a__wait", "")
-	} else {
-		hs = h.legacy()
+	body, hs := modernly("1", "tools/call", "a__wait", "")
+	if !modernClient {
+		body, hs = asks("1", "tools/call", `{"name":"a__wait"}`), h.legacy()
 	}
 	over := make(chan struct{})
 	r := h.request(ctx, http.MethodPost, body, hs)

@@ -5,7 +5,6 @@ package signalbox_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -152,9 +151,7 @@ func (h *house) legacy(headers ...said) said {
 	}
 	sess := said{"Mcp-Session-Id": id, "Mcp-Protocol-Version": "2025-11-25"}
 	for _, hs := range headers {
-		for k, v := range hs {
-			sess[k] = v
-		}
+		maps.Copy(sess, hs)
 	}
 	if got := h.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess); got.status != 202 {
 		h.t.Fatalf("initialized: %d %s", got.status, got.body)
@@ -219,9 +216,12 @@ func (h *house) stream(r *http.Request) *ears {
 	return e
 }
 
-// next returns the next message.
+// next returns the next message. One that does not come within an hour will not: a
+// stream that is kept alive would otherwise be read for ever.
 func (e *ears) next() string {
 	e.t.Helper()
+	late := time.AfterFunc(time.Hour, func() { e.res.Body.Close() })
+	defer late.Stop()
 	for {
 		ev, err := e.er.Next()
 		if err != nil {
@@ -254,24 +254,6 @@ func (e *ears) silent(d time.Duration) {
 	e.res.Body.Close()
 	if m, ok := <-got; ok {
 		e.t.Errorf("heard %s; want nothing", m)
-	}
-}
-
-// rest returns the messages up to the end of the stream.
-func (e *ears) rest() []string {
-	e.t.Helper()
-	var all []string
-	for {
-		ev, err := e.er.Next()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
-			e.t.Fatalf("next event: %v", err)
-		}
-		if len(ev.Data) > 0 {
-			all = append(all, string(ev.Data))
-		}
 	}
 }
 

@@ -103,8 +103,8 @@ func TestM043WhatIsKeptOfARequest(t *testing.T) {
 		equal(t, "result", s.post(raw("1", "tools/call", `{"name":"keep"}`), sess).body, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		said := make(chan error, 2)
 		time.AfterFunc(time.Minute, func() { // a timer of the Handler
-			said <- kept.Notify(context.Background(), note(t, "notifications/x", `{"from":"the request"}`))
-			said <- scope.Unrelated().Notify(context.Background(), note(t, toolsChanged, `{"from":"the session"}`))
+			said <- kept.Notify(s.ctx(), note(t, "notifications/x", `{"from":"the request"}`))
+			said <- scope.Unrelated().Notify(s.ctx(), note(t, toolsChanged, `{"from":"the session"}`))
 		})
 		if err := <-said; !errors.Is(err, mcp.ErrRequestEnded) {
 			t.Errorf("through the request: %v; want that it has ended", err)
@@ -286,7 +286,7 @@ func TestM158EndFromWithinTheEnd(t *testing.T) {
 			var times int
 			h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 				scope := req.Scope
-				scope.OnEnd(func() {
+				scope.OnEnd(func() { //nolint:contextcheck // Close has no context
 					times++
 					scope.End()
 					srv.Quiesce()
