@@ -26,6 +26,28 @@ a letter stands where a revision or a transport has no way to express the thing:
 An empty field fails the build.
 `
 
+// bridgeRevisions is the table of internal/revision in words for users.
+const bridgeRevisions = `
+## What earlier revisions get instead
+
+The fields of the legacy era are those of its last revision. Where an earlier one lacks something, its clients get it in
+what they have; all else passes as it is, since members that a client does not know do it no harm.
+
+| | 2024-11-05 | 2025-03-26 | 2025-06-18 | 2025-11-25 |
+|---|---|---|---|---|
+| links to resources | text | text | | |
+| audio | an embedded resource | | | |
+| structured content | and as text | and as text | | |
+| structured content that is no object | wrapped as ` + "`result`" + `, and as text | wrapped as ` + "`result`" + `, and as text | wrapped as ` + "`result`" + ` | wrapped as ` + "`result`" + ` |
+| output schemas of other types than objects | wrapped, or left out | wrapped, or left out | wrapped, or left out | wrapped, or left out |
+| icons | left out | left out | left out | |
+| several items of content in a message of sampling | several messages | several messages | several messages | |
+| elicitation | is refused to the backend | is refused to the backend | forms | forms and URLs |
+| sampling with tools | is refused to the backend | is refused to the backend | is refused to the backend | |
+| tasks | the call waits | the call waits | the call waits | the methods of that revision |
+| ` + "`completions`" + ` among the capabilities | left out | | | |
+`
+
 // TestBridgePageIsCurrent compares the page with the dialogues, or writes it.
 func TestBridgePageIsCurrent(t *testing.T) {
 	want := newBridge(bridgeProofs(t)).page()
@@ -62,6 +84,7 @@ func (b bridge) page() string {
 		}
 	}
 	writeNotes(&out, notes)
+	out.WriteString(bridgeRevisions)
 	b.writeProofs(&out)
 	return out.String()
 }
