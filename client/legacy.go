@@ -124,7 +124,8 @@ func answered(err error) bool {
 func (l *legacy) serveOpened(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	s := l.opened(req.Scope)
 	switch {
-	case req.Method == methodSetLevel && s == nil:
+	// One client's level is nothing to the others of a session: its own calls say it.
+	case req.Method == methodSetLevel && (s == nil || s.addr.shared):
 		return emptyResult()
 	case req.Method == methodSetLevel:
 		return s.serveLevel(ctx, req)

@@ -5,21 +5,57 @@ package client
 
 import (
 	"context"
+	"sync"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// ensureLevel has the session's log level be that of the next call. The level is
-// the session's (2025-11-25, server/utilities/logging), so that a session which
-// several requests share has the last one's. That it cannot be set does not
-// concern the call.
-func (s *legacySession) ensureLevel(ctx context.Context, level mcp.LogLevel) {
+// ensureLevel has the session's log level be that of the next call, until that is
+// over. The level is the session's (2025-11-25, server/utilities/logging). Where the
+// calls are those of several clients, it is the least severe that one of them asks
+// for: each gets what it has asked for, and what it has not is kept from it by the
+// edge that serves it. That the level cannot be set does not concern the call.
+func (s *legacySession) ensureLevel(ctx context.Context, level mcp.LogLevel) (over func()) {
 	if level <= mcp.LogUnset {
-		return
+		return func() {}
+	}
+	over = func() {}
+	if s.addr.shared {
+		own := level
+		level = s.levels.begin(own)
+		over = func() { s.levels.end(own) }
 	}
 	if _, err := s.tellLevel(ctx, level); err != nil {
 		s.log.DebugContext(ctx, "backend did not take the log level")
 	}
+	return over
+}
+
+// levels are what the calls under way in one session ask for. The zero value is
+// ready.
+type levels struct {
+	mu    sync.Mutex
+	count [mcp.LogEmergency + 1]int
+}
+
+// begin notes a call and returns the least severe level that one asks for.
+func (l *levels) begin(level mcp.LogLevel) mcp.LogLevel {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count[level]++
+	for least, n := range l.count {
+		if n > 0 {
+			return mcp.LogLevel(least)
+		}
+	}
+	return level
+}
+
+// end notes that a call is over. The level is left as it is: the next call sets it.
+func (l *levels) end(level mcp.LogLevel) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count[level]--
 }
 
 // tellLevel has the server know the level. One goroutine tells it at a time, and

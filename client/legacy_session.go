@@ -77,8 +77,9 @@ type legacySession struct {
 	asks  asks
 	feed  feed
 
-	subs  subscriptions
-	stray outbox
+	subs   subscriptions
+	levels levels
+	stray  outbox
 
 	// replies are the answers that need nobody's thought.
 	replies replies
@@ -195,7 +196,7 @@ func (s *legacySession) callNoting(ctx context.Context, req *mcp.Request, caller
 	if ctx.Err() != nil {
 		return nil, s.givenUp(ctx, mcp.NotDispatched)
 	}
-	s.ensureLevel(ctx, req.LogLevel)
+	defer s.ensureLevel(ctx, req.LogLevel)()
 	call, err := s.calls.Open(req.Method)
 	if err != nil {
 		return nil, &rejected{why: sessionGone, err: s.unavailable(err, "its session has ended")}
