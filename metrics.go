@@ -76,6 +76,9 @@ func (g *Gateway) serverInstruments() []observe.Instrument {
 		count("messages_dropped", "Messages that a slow or absent client did not get.", func(s server.Stats) uint64 { return s.Dropped }),
 		count("messages_merged", "Messages that a newer one of the same meaning replaced before a client took them.", func(s server.Stats) uint64 { return s.Merged }),
 		count("results_undelivered", "Results and errors for clients that were gone.", func(s server.Stats) uint64 { return s.Undelivered }),
+		count("messages_replayed", "Messages that were sent again to clients that had lost a connection.", func(s server.Stats) uint64 { return s.Replayed }),
+		count("messages_purged", "Messages kept for clients that come back which were given up before their time, for want of room.", func(s server.Stats) uint64 { return s.Purged }),
+		gauge("kept_bytes", "What is kept for clients that come back, in bytes.", func(s server.Stats) int { return int(s.Kept) }),
 	}
 }
 

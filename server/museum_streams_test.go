@@ -332,9 +332,8 @@ func TestM056PendingIsToldOnce(t *testing.T) {
 	})
 }
 
-// M059, M062, M063, M068: an event id is hostile input. There are none of ours
-// yet, so that each is refused for good and at once, and the stream that is open
-// goes on.
+// M059, M062, M063: an event id is hostile input. One that is none of ours is
+// refused for good and at once, and the stream that is open goes on.
 func TestM059EventIDs(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		sess := s.session()

@@ -406,6 +406,48 @@ func TestStandaloneIsResumed(t *testing.T) {
 	})
 }
 
+// M057: a question that was delivered on a GET and lost with it is not put again to
+// one that begins anew, and once nothing is kept any more a GET still begins.
+func TestM057QuestionsAreNotRepeated(t *testing.T) {
+	var scope *mcp.Scope
+	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		scope = req.Scope
+		return result(`{"tools":[]}`)
+	}}
+	bubble(t, tools(m), server.Config{}, func(s *site) {
+		sess := s.session()
+		s.post(raw("1", "tools/list", ""), sess)
+		st := s.open(s.ctx(), http.MethodGet, "", sess)
+		ctx, giveUp := context.WithCancel(s.ctx())
+		asked := make(chan error, 1)
+		go func() { // ends with the context
+			_, err := scope.Unrelated().Ask(ctx, &mcp.Request{Method: "roots/list"})
+			asked <- err
+		}()
+		equal(t, "question", st.next(), `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+		s.drop(st)
+		for _, away := range []time.Duration{time.Second, 10 * time.Minute} {
+			s.pass(away)
+			fresh := s.open(s.ctx(), http.MethodGet, "", sess)
+			got := make(chan string, 1)
+			go func() { // ends with the stream
+				if data, err := fresh.read(); err == nil {
+					got <- data
+				}
+			}()
+			s.pass(time.Minute)
+			select {
+			case data := <-got:
+				t.Errorf("after %v a fresh GET gets %s", away, data)
+			default:
+			}
+			s.drop(fresh)
+		}
+		giveUp()
+		<-asked
+	})
+}
+
 // 5.5: a client that loses its connection while the server stops comes back, and
 // gets the answer that the server waits for. Nobody is sent away who might not
 // find back.

@@ -1,0 +1,139 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// poller returns the caller of the call that runs, as one that can poll.
+func (k *talk) poller(t *testing.T) mcp.Poller {
+	t.Helper()
+	p, ok := (<-k.caller).(mcp.Poller)
+	if !ok {
+		t.Fatal("the caller is no Poller")
+	}
+	return p
+}
+
+// "The server MAY close the connection (without terminating the SSE stream) ... it
+// SHOULD send an SSE event with a standard retry field before closing the
+// connection" (2025-11-25, basic/transports, "Sending Messages to the Server").
+func TestPollEndsTheConnectionAndNotTheCall(t *testing.T) {
+	talking(t, server.Config{}, func(s *site, k *talk) {
+		sess := s.session()
+		st := s.start(s.ctx(), k, sess, "1", "one")
+		p := k.poller(t)
+		if !p.Poll(7 * time.Second) {
+			t.Fatal("Poll = false")
+		}
+		st.end()
+		if st.retry != 7*time.Second {
+			t.Errorf("retry: %v, want what the Handler said", st.retry)
+		}
+		if p.Poll(time.Second) {
+			t.Error("Poll = true while the client is away")
+		}
+		k.words <- "two"
+		again := s.back(sess, st.last)
+		equal(t, "second", again.next(), said("two"))
+		p.Poll(0)
+		again.end()
+		if again.retry < time.Second || again.retry > 2*time.Second {
+			t.Errorf("retry: %v, want the default", again.retry)
+		}
+		k.words <- `result {}`
+		last := s.back(sess, again.last)
+		equal(t, "result", last.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		last.end()
+		if p.Poll(time.Second) {
+			t.Error("Poll = true after the result")
+		}
+	})
+}
+
+// A Handler may poll before anything was said: then the client is primed, which is
+// what makes it come back.
+func TestPollBeforeTheFirstMessage(t *testing.T) {
+	talking(t, server.Config{}, func(s *site, k *talk) {
+		sess := s.session()
+		opened := make(chan *stream, 1)
+		go func() { opened <- s.open(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"talk"}`), sess) }() // ends with the header
+		p := k.poller(t)
+		s.pass(0)
+		if !p.Poll(time.Second) {
+			t.Fatal("Poll = false")
+		}
+		st := <-opened
+		st.end()
+		k.words <- `result {}`
+		again := s.back(sess, st.last)
+		equal(t, "result", again.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		again.end()
+	})
+}
+
+// Where a client does not come back for what it was sent away from, it is not sent
+// away: revisions before 2025-11-25, the modern era, and pipes.
+func TestPollIsRefusedWhereNobodyComesBack(t *testing.T) {
+	for _, v := range []mcp.Version{mcp.V20241105, mcp.V20250326, mcp.V20250618} {
+		talking(t, server.Config{}, func(s *site, k *talk) {
+			st := s.start(s.ctx(), k, s.sessionIn(v), "1", "one")
+			if k.poller(t).Poll(time.Second) {
+				t.Errorf("%s: Poll = true", v)
+			}
+			k.words <- `result {}`
+			equal(t, string(v), st.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+			st.end()
+		})
+	}
+	talking(t, server.Config{}, func(s *site, k *talk) {
+		done := s.async(s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"talk"`), modernHeaders("tools/call", "talk")))
+		if p, ok := (<-k.caller).(mcp.Poller); ok && p.Poll(time.Second) {
+			t.Error("modern: Poll = true")
+		}
+		k.words <- `result {}`
+		if got := <-done; got.status != 200 {
+			t.Errorf("modern: %d %s", got.status, got.body)
+		}
+	})
+}
+
+// A response lives as long as the configuration says, the stream as long as its
+// request, and a client that comes back when it is told to misses nothing.
+func TestStreamLife(t *testing.T) {
+	talking(t, server.Config{StreamLife: 10 * time.Second}, func(s *site, k *talk) {
+		sess := s.session()
+		began := time.Now()
+		st := s.start(s.ctx(), k, sess, "1", "one")
+		for range 5 {
+			st.end()
+			if st.retry < time.Second || st.retry > 2*time.Second {
+				t.Errorf("retry: %v, want from 1s to 2s", st.retry)
+			}
+			s.pass(st.retry)
+			last := st.last
+			st = s.back(sess, last)
+			st.last = last
+		}
+		if d := time.Since(began); d < 55*time.Second || d > 61*time.Second {
+			t.Errorf("five responses took %v", d)
+		}
+		k.words <- `result {}`
+		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		st.end()
+	})
+	talking(t, server.Config{StreamLife: 10 * time.Second}, func(s *site, k *talk) {
+		st := s.start(s.ctx(), k, s.sessionIn(mcp.V20250618), "1", "one")
+		s.pass(time.Minute)
+		k.words <- `result {}`
+		equal(t, "result of a client that would not come back", st.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		st.end()
+	})
+}
