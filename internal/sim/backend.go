@@ -9,12 +9,12 @@ import (
 )
 
 // backendActs has one of the backends do something.
-func (w *world) backendActs() {
+func (w *world) backendActs() bool {
 	b := w.backends[w.src.Intn(len(w.backends))]
 	k := b.conn
 	n := w.src.Intn(20)
 	if len(k.jobs) == 0 {
-		return
+		return false
 	}
 	c := k.jobs[w.src.Intn(len(k.jobs))]
 	switch {
@@ -38,6 +38,7 @@ func (w *world) backendActs() {
 	default:
 		w.probe(k)
 	}
+	return true
 }
 
 // backendSays sends a message that belongs to a call.

@@ -96,12 +96,15 @@ func (w *world) isAwake(t *writer) {
 	}
 }
 
+// mostRounds is more than a storm needs to be read one by one.
+const mostRounds = 5000
+
 // settle lets everything come to its end without a further fault.
 func (w *world) settle() {
 	w.calm = true
 	w.say("from now on all goes well")
 	var tried time.Time
-	for range 400 {
+	for range mostRounds {
 		if w.broken != nil {
 			return
 		}

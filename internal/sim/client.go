@@ -21,6 +21,7 @@ type client struct {
 	questions []int // that it has not answered, of its session
 	resumes   bool  // it knows how to come back
 	primed    bool  // its streams begin with an event id
+	opening   bool  // it has asked for a session
 	cursors   []cursor
 	states    []*state // of requests that were parked
 }
@@ -54,10 +55,16 @@ func (c *client) owner() string {
 
 func peer() *mcp.Peer { return &mcp.Peer{} }
 
+// opens asks for a session.
+func (c *client) opens(w *world) {
+	c.opening = true
+	w.send(travel{what: initialize, from: c, principal: c.principal})
+}
+
 // learns is the answer to initialize. The session that the client had before is
 // left to itself.
 func (c *client) learns(w *world, s *sess) {
-	c.sess = s
+	c.sess, c.opening = s, false
 	c.questions = nil
 	w.send(travel{what: initialized, from: c, principal: c.principal, sessID: s.real.ID})
 }
@@ -78,8 +85,10 @@ func (w *world) clientActs() {
 		c.readsSome(w)
 	case c.modern:
 		c.actsModern(w, n)
+	case c.sess == nil && c.opening && n < 18:
+		c.readsSome(w)
 	case c.sess == nil:
-		w.send(travel{what: initialize, from: c, principal: c.principal})
+		c.opens(w)
 	default:
 		c.actsLegacy(w, n)
 	}
@@ -130,12 +139,12 @@ func (c *client) actsLegacy(w *world, n int) {
 		t.what, t.id, t.pipe, t.script = call, w.src.Intn(6), c.newPipe(w), w.src.Intn(8)
 	case n < 13:
 		t.what, t.id = answer, c.pickQuestion(w)
-	case n < 16:
+	case n < 15:
 		t.what = get
 		t.event, t.pipe = c.pickCursor(w)
-	case n < 17:
+	case n < 16 && !w.src.OneIn(2):
 		t.what, t.id = cancelled, w.src.Intn(6)
-	case n < 18:
+	case n < 17:
 		t.what, t.script = note, w.src.Intn(8)
 		if w.src.OneIn(2) {
 			t.what = initialized
@@ -233,12 +242,24 @@ func (c *client) readsSome(w *world) {
 	if n == 0 {
 		return
 	}
-	at := w.src.Intn(n)
+	at := c.pickPipe(w, func(p *pipe) bool { return len(p.flow) > 0 && p.at != nil })
 	p := c.pipes[at]
 	for range min(len(p.flow), 1+w.src.Intn(4)) {
 		w.clientReads(p)
 	}
 	c.letGo(at)
+}
+
+// pickPipe chooses one of the client's connections: one that is as wanted, if there
+// is any.
+func (c *client) pickPipe(w *world, wanted func(*pipe) bool) int {
+	from := w.src.Intn(len(c.pipes))
+	for i := range c.pipes {
+		if at := (from + i) % len(c.pipes); wanted(c.pipes[at]) {
+			return at
+		}
+	}
+	return from
 }
 
 // letGo forgets a connection that has nothing more to say. If there may be more

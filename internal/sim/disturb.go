@@ -8,10 +8,10 @@ import (
 )
 
 // disturb injects a fault that is not a matter of how something else is done.
-func (w *world) disturb() {
+func (w *world) disturb() bool {
 	f := [...]Fault{Reset, HalfOpen, Poll, Cancel, Foreign, ClientCrash, BackendCrash, GatewayCrash}[w.src.Intn(8)]
 	if !w.set.allows(f) {
-		return
+		return false
 	}
 	c := w.clients[w.src.Intn(len(w.clients))]
 	switch f {
@@ -32,10 +32,11 @@ func (w *world) disturb() {
 			w.crash(w.backends[w.src.Intn(len(w.backends))])
 		}
 	default:
-		if w.src.OneIn(6) {
+		if w.src.OneIn(8) {
 			w.restart()
 		}
 	}
+	return true
 }
 
 // resetOne breaks one of a client's connections. Some of what was under way
@@ -45,7 +46,7 @@ func (w *world) resetOne(c *client, f Fault) {
 	if n == 0 {
 		return
 	}
-	at := w.src.Intn(n)
+	at := c.pickPipe(w, func(p *pipe) bool { return p.event != "" && !p.left && !p.ended })
 	p := c.pipes[at]
 	if p.left || p.at == nil || p.ended {
 		return
@@ -153,7 +154,7 @@ func (w *world) restart() {
 			w.breakPipe(p, len(p.flow))
 			p.known = true
 		}
-		c.pipes = nil
+		c.pipes, c.opening = nil, false
 	}
 	for _, s := range w.sessions {
 		s.listed, s.ended = false, true
@@ -175,10 +176,10 @@ func (w *world) restart() {
 }
 
 // standaloneSays has the Handler say something that belongs to no request.
-func (w *world) standaloneSays() {
+func (w *world) standaloneSays() bool {
 	n := len(w.sessions)
 	if n == 0 {
-		return
+		return false
 	}
 	s := w.sessions[w.src.Intn(n)]
 	e := entry{sort: change, key: w.src.Intn(len(keys)), size: 8}
@@ -192,9 +193,10 @@ func (w *world) standaloneSays() {
 		if a := w.putAsk(s.standalone, s); a != nil {
 			w.spawn(&asking{a: a, sess: s, late: w.now.Add(askDelivery), patience: w.src.Intn(12)})
 		}
-		return
+		return true
 	}
 	if w.give(s.standalone, e) != nil {
 		s.standalone.fulls = s.standalone.fulls[:len(s.standalone.fulls)-1] // it is dropped: nobody waits
 	}
+	return true
 }

@@ -154,7 +154,13 @@ func (w *world) find(s *stream, m *session.Message) *entry {
 		if int(n) >= len(w.marks) || w.marks[n].at != s {
 			return nil
 		}
-		return &s.entries[w.marks[n].index]
+		e := &s.entries[w.marks[n].index]
+		for i := s.first; e.fate != waits && i < len(s.entries); i++ {
+			if s.entries[i].mark == n && s.entries[i].fate == waits {
+				e = &s.entries[i] // it is told to more than one who began anew
+			}
+		}
+		return e
 	}
 	sort, key := madeByMachine(m.Head)
 	for i := s.first; i < len(s.entries); i++ {

@@ -54,20 +54,19 @@ type ocall struct {
 	real   *session.Call
 	r      *request
 
-	inbox     []*item // accepted and not taken
-	flow      []*item // on the call's own stream, and not read yet
-	broken    bool    // that stream ends behind what is on it
-	ended     bool
-	end       session.Terminal
-	held      bool
-	sent      bool // the backend has it
-	finished  bool // the backend has answered
-	takes     bool // who waits for the call is about to take
-	gaveUp    bool
-	asked     int // questions of the backend that were taken
-	replied   int
-	unread    *item // read from the stream, and waiting for room
-	abandoned bool
+	inbox    []*item // accepted and not taken
+	flow     []*item // on the call's own stream, and not read yet
+	broken   bool    // that stream ends behind what is on it
+	ended    bool
+	end      session.Terminal
+	held     bool
+	sent     bool // the backend has it
+	finished bool // the backend has answered
+	takes    bool // who waits for the call is about to take
+	tired    bool // who waits for it is about to give it up
+	gaveUp   bool
+	asked    int // questions of the backend that were taken
+	replied  int
 }
 
 // item is one message of a backend.
@@ -138,19 +137,28 @@ func (t *carry) ready(*world) bool {
 
 func (t *carry) run(w *world) bool {
 	c := t.c
+	over := isClosed(c.real.Done())
+	if over && !c.ended {
+		w.fail("I1", "%s is done, and nothing ended it", c)
+	}
 	switch {
 	case !t.sent:
 		return t.send(w)
-	case isClosed(c.real.Done()):
-		if !c.ended {
-			w.fail("I1", "%s is done, and nothing ended it", c)
-		}
+	case len(c.flow) > 0 && (!t.full || len(c.real.Room()) > 0):
+		return t.read(w)
+	case over:
 		c.flow = nil
 		return false
-	case len(c.flow) == 0:
-		w.fail3(c, c.real.Finish(session.Terminal{Err: errCrash}), session.Terminal{Err: errCrash})
-		return false
 	}
+	end := session.Terminal{Err: errCrash}
+	w.cut(c, c.real.Finish(end), end)
+	return false
+}
+
+// read takes the next message from the stream. It may have been under way when the
+// call ended.
+func (t *carry) read(w *world) bool {
+	c := t.c
 	if t.full {
 		<-c.real.Room()
 		t.full = false
@@ -162,6 +170,10 @@ func (t *carry) run(w *world) bool {
 		return true
 	}
 	t.full = w.offer(c, it)
+	if c.ended {
+		c.flow = nil
+		return false
+	}
 	if !t.full {
 		c.flow = c.flow[1:]
 	}
@@ -188,8 +200,8 @@ func (t *carry) send(w *world) bool {
 	return !c.conn.shared
 }
 
-// fail3 notes that a call was ended from our side.
-func (w *world) fail3(c *ocall, ok bool, end session.Terminal) {
+// cut notes that a call was ended from our side.
+func (w *world) cut(c *ocall, ok bool, end session.Terminal) {
 	if ok == c.ended {
 		w.fail("I1", "%s is ended: %v, and had ended before: %v", c, ok, c.ended)
 	}
@@ -328,6 +340,11 @@ func (t *task) relay(w *world) bool {
 		<-c.real.Wake()
 		c.takes = true
 	}
+	if c.tired && !c.gaveUp {
+		c.gaveUp = true
+		t.giveUp(w)
+		return true
+	}
 	m, end := c.real.Next()
 	switch {
 	case m != nil:
@@ -337,9 +354,9 @@ func (t *task) relay(w *world) bool {
 	case len(c.inbox) > 0 || c.ended:
 		w.fail("I10", "%s has %d messages, has ended: %v, and gives nothing", c, len(c.inbox), c.ended)
 		c.takes = false
-	case t.r.stopped && !c.gaveUp:
-		c.gaveUp = true
-		t.giveUp(w)
+	case t.r.stopped && !c.tired:
+		c.tired, c.takes = true, true // the call may still end before it is given up
+		return true
 	default:
 		c.takes = false
 	}
@@ -357,10 +374,7 @@ func (t *task) giveUp(w *world) {
 		w.callEnded(c, session.Terminal{Err: errCancel})
 		return
 	}
-	if c.real.Finish(session.Terminal{Err: errCancel}) {
-		w.fail3(c, true, session.Terminal{Err: errCancel})
-		c.abandoned = true
-	}
+	w.cut(c, c.real.Finish(session.Terminal{Err: errCancel}), session.Terminal{Err: errCancel})
 }
 
 func (t *task) conclude(w *world, end *session.Terminal) bool {

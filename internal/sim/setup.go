@@ -98,7 +98,7 @@ func (w *world) setUp() {
 	}
 	for _, c := range w.clients {
 		if !c.modern {
-			w.send(travel{what: initialize, from: c, principal: c.principal})
+			c.opens(w)
 		}
 	}
 	for i := range 1 + w.src.Intn(2) {

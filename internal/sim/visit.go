@@ -69,6 +69,7 @@ func (w *world) arriveOne() bool {
 		w.fault(Duplicate)
 	case !w.calm && w.set.allows(Drop) && w.src.OneIn(12):
 		w.fault(Drop)
+		t.from.opening = t.from.opening && t.what != initialize
 		w.travels = append(w.travels[:at], w.travels[at+1:]...)
 		if t.pipe != nil {
 			t.pipe.left, t.pipe.known, t.pipe.ended = true, true, true
@@ -149,6 +150,8 @@ func (t *visit) open(w *world) bool {
 	}
 	if w.publish(t.sess) {
 		t.from.learns(w, t.sess)
+	} else {
+		t.from.opening = false
 	}
 	return false
 }

@@ -95,23 +95,28 @@ func (w *world) fault(f Fault) { w.stats.Faults[f]++ }
 // spawn starts a thread.
 func (w *world) spawn(t thread) { w.threads = append(w.threads, t) }
 
-// step is one choice of who acts next.
+// step is one choice of who acts next: a client, where the one that was chosen has
+// nothing to do.
 func (w *world) step() {
+	acted := false
 	switch n := w.src.Intn(100); {
 	case n < 50:
-		w.runOne()
+		acted = w.runOne()
 	case n < 60:
-		w.arriveOne()
+		acted = w.arriveOne()
 	case n < 74:
-		w.clientActs()
 	case n < 86:
-		w.backendActs()
+		acted = w.backendActs()
 	case n < 91:
-		w.standaloneSays()
+		acted = w.standaloneSays()
 	case n < 95:
+		acted = true
 		w.timePasses()
 	default:
-		w.disturb()
+		acted = w.disturb()
+	}
+	if !acted {
+		w.clientActs()
 	}
 }
 
