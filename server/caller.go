@@ -96,6 +96,10 @@ func (c *related) Notify(ctx context.Context, n *mcp.Notification) error {
 			return c.drop()
 		}
 		m.Class = session.Log
+	case "notifications/tasks/status":
+		if c.from.TakesInputRequired {
+			return c.drop() // it is of 2025-11-25; the extension has another, on listens alone
+		}
 	}
 	m.Head = mcp.AppendNotification(nil, n.Method, n.Params.Bytes())
 	if m.Class == session.Plain {
