@@ -43,14 +43,14 @@ func newLegacyClient(w *world, name string) *legacyClient {
 
 // act does one thing of those that such a client does.
 func (c *legacyClient) act(s *choice.Source) {
-	switch s.Intn(14) {
+	switch s.Intn(16) {
 	default:
 		c.call(c.newCall(s, mcp.EraLegacy), bearing(s.Intn(int(bearings))))
 	case 6:
 		for range 2 + s.Intn(3) {
 			c.call(c.newCall(s, mcp.EraLegacy), atOnce)
 		}
-	case 7:
+	case 7, 14, 15:
 		if r := pick(s, c.w.openRecords(c.name)); r != nil {
 			c.cancelCall(r)
 		}
@@ -192,7 +192,7 @@ func (c *legacyClient) call(r *record, b bearing) {
 }
 
 func (c *legacyClient) run(ctx context.Context, r *record, b bearing) {
-	session := c.ensure()
+	session := c.ensure() //nolint:contextcheck // what a client says outlives the response that made it
 	if session == "" {
 		r.excuse("there is no session")
 		return
@@ -209,11 +209,11 @@ func (c *legacyClient) run(ctx context.Context, r *record, b bearing) {
 		return
 	}
 	l := &legacyCall{c: c, r: r, session: session, bearing: b}
-	end := c.follow(res, "", l.take("POST"))
+	end := c.follow(res, "", l.take("POST")) //nolint:contextcheck // what a client says outlives the response that made it
 	l.broke = time.Now()
 	r.mayResume(end.last != "")
 	for n := 0; !r.isEnded() && end.last != "" && c.w.ctx.Err() == nil; n++ {
-		end = l.resume(end, n)
+		end = l.resume(end, n) //nolint:contextcheck // what a client says outlives the response that made it
 	}
 	r.lost(end)
 }
@@ -390,7 +390,7 @@ func (c *legacyClient) listen() *ear {
 	c.mu.Unlock()
 	c.spawn(func() {
 		defer cancel()
-		session := c.ensure()
+		session := c.ensure() //nolint:contextcheck // what a client says outlives the response that made it
 		end := ending{last: anywhere}
 		for n := 0; session != "" && session == c.current() && ctx.Err() == nil; n++ {
 			var more bool

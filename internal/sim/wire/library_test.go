@@ -8,9 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
@@ -50,7 +50,7 @@ func (c *ownClient) act(s *choice.Source) {
 		for range 2 + s.Intn(3) {
 			c.call(c.newCall(s), atOnce)
 		}
-	case 5:
+	case 5, 7:
 		if r := pick(s, c.w.openRecords(c.name)); r != nil {
 			c.cancel(r)
 		}
@@ -135,7 +135,6 @@ func (r *record) returned(res *mcp.Result, err error) {
 type ownCaller struct {
 	r       *record
 	bearing bearing
-	asked   atomic.Int64
 }
 
 func (c *ownCaller) Notify(_ context.Context, n *mcp.Notification) error {
@@ -170,6 +169,7 @@ func (c *ownCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, err
 		return nil, &mcp.Error{Code: -1052, Message: "not today", Data: fmt.Appendf(nil, `{"mark":%q}`, c.r.mark)}
 	case later:
 		_ = pause(ctx, 3*time.Second)
+	default: // at once; there is one way to answer, and it cannot be done twice
 	}
 	return mcp.NewResult([]byte(answerTo(q.Message)))
 }
@@ -214,10 +214,7 @@ func (o *ownEar) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 // settle cancels the calls that would wait for ever for an answer.
 func (c *ownClient) settle() {
 	c.mu.Lock()
-	drops := make(map[*record]context.CancelFunc, len(c.drops))
-	for r, drop := range c.drops {
-		drops[r] = drop
-	}
+	drops := maps.Clone(c.drops)
 	c.mu.Unlock()
 	for r, drop := range drops {
 		if r.isExcused() {

@@ -179,12 +179,6 @@ func (l *line) expect(f fate) {
 	l.coming = append(l.coming, f)
 }
 
-func (l *line) harms() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.harmed
-}
-
 // conn is the client's end of a connection.
 type conn struct {
 	*memnet.Conn
@@ -257,7 +251,7 @@ func (c *conn) strike(f *fate, p []byte) (int, error) {
 	switch f.harm {
 	case halfClose:
 		n, err := c.Conn.Write(p)
-		_ = c.Conn.CloseWrite()
+		_ = c.CloseWrite()
 		return n, err
 	case hole:
 		c.isHole.Store(true)
@@ -323,7 +317,7 @@ func (c *conn) readOnce(p []byte) (int, error) {
 		return n, nil
 	case halfClose:
 		c.breaks()
-		_ = c.Conn.CloseWrite()
+		_ = c.CloseWrite()
 		return n, nil
 	case hole:
 		c.breaks()

@@ -44,14 +44,14 @@ func modernHeaders(method, name string) http.Header {
 
 // act does one thing of those that such a client does.
 func (c *modernClient) act(s *choice.Source) {
-	switch s.Intn(11) {
+	switch s.Intn(13) {
 	default:
 		c.call(c.newCall(s, mcp.EraModern), bearing(s.Intn(int(bearings))))
 	case 5:
 		for range 2 + s.Intn(3) {
 			c.call(c.newCall(s, mcp.EraModern), atOnce)
 		}
-	case 6, 7:
+	case 6, 7, 11, 12:
 		if r := pick(s, c.w.openRecords(c.name)); r != nil {
 			c.hangUp(r)
 		}
@@ -160,6 +160,7 @@ func (c *modernClient) answer(ctx context.Context, r *record, required *note, b 
 			// A state that nobody gave out: it must be asked again, or refused.
 			c.forge(ctx, r)
 		}
+	default: // with the next request
 	}
 	responses := make(map[string]json.RawMessage)
 	for key, q := range required.Result.Input {

@@ -39,7 +39,7 @@ func (c *raw) close() { c.tr.CloseIdleConnections() }
 
 // scripts are what backends are asked to do: short and long, silent and chatty,
 // asking and failing.
-var scripts = []string{"", "p", "1", "pl", "3p", "2p2p2p", "a", "p3ap", "aa", "i", "pip", "b", "pb", "4p", "pppppppp", "e", "3e", "h", "ph", "l4l5l", "3a3a", "5", "q", "pqp", "3qpq3p", "aqp"}
+var scripts = []string{"", "p", "1", "pl", "3p", "2p2p2p", "a", "p3ap", "aa", "i", "pip", "b", "pb", "4p", "pppppppp", "e", "3e", "h", "ph", "lh", "h", "5p5p5p", "l4l5l", "3a3a", "5", "q", "pqp", "3qpq3p", "aqp"}
 
 // newCall makes the record of a call that the client is about to make.
 func (c *raw) newCall(s *choice.Source, era mcp.Era) *record {

@@ -29,14 +29,12 @@ type record struct {
 	conn atomic.Pointer[conn] // that carried it last
 
 	id       string // of the attempt that is under way, as JSON
-	open     int    // carriers that are being read
 	ended    string // the terminal: "result", "error", "refused", "none"
 	outcome  string // what the error says
 	said     string // the terminal in words
 	code     int64  // of the error
 	progress int
 	logs     int
-	parts    int // of the script, told on the way
 
 	cancelled time.Time // when the client gave it up
 	excused   string    // why there may be no terminal

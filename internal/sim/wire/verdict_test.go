@@ -76,8 +76,8 @@ func (r *record) judgeOutcomeLocked() {
 	}
 }
 
-// judgeEndLocked: a modern client that closes its stream cancels, and nothing else
-// stops the work of a legacy one but its word. Where the way to the backend was
+// judgeEndLocked: who cancels is heard, be it by a word or by closing a modern
+// stream, and nothing else stops the work of a legacy client. Where the way to the backend was
 // broken nobody can know.
 func (r *record) judgeEndLocked() {
 	j := r.w.jobs[r.mark]
@@ -91,7 +91,8 @@ func (r *record) judgeEndLocked() {
 	if strings.ContainsAny(r.script, "ai") {
 		soon += inputWait // whoever was asked and goes away may still come back
 	}
-	if !r.cancelled.IsZero() && r.era == mcp.EraModern && j.ended.Sub(r.cancelled) > soon {
+	heard := r.era == mcp.EraModern || r.w.front.harmed == 0 && r.w.gateway.shut == 0
+	if !r.cancelled.IsZero() && heard && j.ended.Sub(r.cancelled) > soon {
 		r.wrongLocked("its work went on for %v after it was cancelled", j.ended.Sub(r.cancelled))
 	}
 	if r.ended != "result" && strings.Contains(j.stopped, "did not come back") {

@@ -16,7 +16,7 @@ import (
 type world struct {
 	choose *choice.Source
 	start  time.Time
-	ctx    context.Context //nolint:containedctx // the life of the bubble, which all clients share
+	ctx    context.Context // the life of the bubble, which all clients share
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the goroutines of the clients
 
