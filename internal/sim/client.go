@@ -15,7 +15,8 @@ type client struct {
 	modern    bool
 	principal string
 	address   string
-	sess      *sess // that it uses; nil where it has none
+	place     uint64 // of a modern client on a pipe
+	sess      *sess  // that it uses; nil where it has none
 	mine      []*request
 	pipes     []*pipe
 	questions []int // that it has not answered, of its session
@@ -34,6 +35,7 @@ func newClient(no, kind, resumes int) *client {
 		c.address = fmt.Sprintf("10.0.0.%d", no%2)
 	case 1:
 		c.modern = true
+		c.place = uint64(no % 2)
 		c.principal = [...]string{"p", "", "q"}[no%3]
 	case 2:
 		c.principal = "p"
@@ -118,13 +120,15 @@ func (c *client) retry(w *world) travel {
 	if w.calm || !w.set.allows(Duplicate) || !w.src.OneIn(3) {
 		c.states = append(c.states[:at], c.states[at+1:]...)
 	}
-	t := travel{what: modernRetry, from: c, principal: c.principal, sessID: s.id, event: s.digest, id: w.src.Intn(6), pipe: c.newPipe(w)}
+	t := travel{what: modernRetry, from: c, principal: c.principal, sessID: s.id, event: s.digest, id: w.src.Intn(6), pipe: c.newPipe(w), place: c.place}
 	switch {
 	case w.calm || !w.set.allows(Foreign):
 	case w.src.OneIn(6):
 		t.event = "another digest"
 	case w.src.OneIn(6):
 		t.principal = "somebody else"
+	case w.src.OneIn(6):
+		t.place += 2
 	}
 	return t
 }

@@ -140,6 +140,9 @@ func (c *client) crash(w *world) {
 	if w.tell() {
 		w.say("%s crashes", c)
 	}
+	if c.place != 0 {
+		w.leave(w.lot.Leave(c.place), func(j *journey) bool { return j.place == c.place })
+	}
 }
 
 // restart is the end of the gateway, and its next beginning: nothing is known any
@@ -183,8 +186,11 @@ func (w *world) standaloneSays() bool {
 	}
 	s := w.sessions[w.src.Intn(n)]
 	e := entry{sort: change, key: w.src.Intn(len(keys)), size: 8}
-	switch n := w.src.Intn(10); {
+	switch n := w.src.Intn(11); {
 	case n < 6:
+	case n == 10:
+		w.retract(s.standalone, e.key)
+		return true
 	case n < 8:
 		e = entry{sort: log, size: w.drawSize()}
 	case n < 9:
@@ -199,4 +205,16 @@ func (w *world) standaloneSays() bool {
 		s.standalone.fulls = s.standalone.fulls[:len(s.standalone.fulls)-1] // it is dropped: nobody waits
 	}
 	return true
+}
+
+// retract takes back a change that nobody wants to hear of any more.
+func (w *world) retract(s *stream, key int) {
+	want := s.hasChange(key)
+	if got := s.real.Retract(keys[key]); got != want {
+		w.fail("I9", "%s: a change is taken back: %v, want %v", s.name, got, want)
+	}
+	s.drop(func(e *entry) bool { return e.sort == change && e.key == key })
+	if want {
+		w.expectRoom(s)
+	}
 }

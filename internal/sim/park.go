@@ -19,6 +19,7 @@ type journey struct {
 	no        int
 	principal string
 	digest    string
+	place     uint64
 	real      *session.Parking[journey, request]
 
 	at      *request // that it is served in; nil while it is parked, and when it is over
@@ -54,13 +55,13 @@ type state struct {
 func (j *journey) String() string { return fmt.Sprintf("j%d", j.no) }
 
 func (j *journey) owner() session.Owner {
-	return session.Owner{Principal: j.principal, Method: "tools/call", Digest: j.digest}
+	return session.Owner{Place: j.place, Principal: j.principal, Method: "tools/call", Digest: j.digest}
 }
 
 // startJourney serves a request during which its client may be asked.
 func (w *world) startJourney(r *request) {
 	w.journeyed++
-	j := &journey{no: w.journeyed, principal: r.client.principal, at: r, last: r, left: 2 + w.src.Intn(8)}
+	j := &journey{no: w.journeyed, principal: r.client.principal, place: r.client.place, at: r, last: r, left: 2 + w.src.Intn(8)}
 	j.digest = fmt.Sprintf("digest-%d", w.src.Intn(3))
 	j.real = w.lot.New(j, r)
 	r.on = j
@@ -100,6 +101,9 @@ func (j *journey) run(w *world) bool {
 // say sends something that belongs to the request, to whatever exchange it is on.
 func (j *journey) say(w *world) {
 	at, err := j.real.At()
+	if last := j.real.Last(); last != j.last {
+		w.fail("I8", "%s was served in another exchange last than it says", j)
+	}
 	if ended := j.over || j.dropped; at != j.at && !ended || ended != (err != nil) {
 		w.fail("I8", "%s is served in another exchange than it says: %v", j, err)
 		return
@@ -311,7 +315,7 @@ func (w *world) conclude(j *journey) {
 // comesBack serves the retry of a request that was parked.
 func (t *visit) comesBack(w *world) bool {
 	j := w.parkedAs(t.sessID)
-	owner := session.Owner{Principal: t.principal, Method: "tools/call", Digest: t.event}
+	owner := session.Owner{Place: t.place, Principal: t.principal, Method: "tools/call", Digest: t.event}
 	if !t.found {
 		t.found = true
 		p, questions, err := w.lot.Look(t.sessID, owner, w.now)
@@ -351,7 +355,7 @@ func (w *world) isFound(j *journey, owner session.Owner, err error) bool {
 	case j.principal != owner.Principal:
 		want = session.ErrForeign
 		w.fault(Foreign)
-	case j.digest != owner.Digest, !w.now.Before(j.until):
+	case j.digest != owner.Digest, j.place != owner.Place, !w.now.Before(j.until):
 		want = session.ErrUnknown
 	}
 	if !errors.Is(err, want) || (want != nil) != (err != nil) {

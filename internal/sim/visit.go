@@ -19,7 +19,8 @@ type travel struct {
 	sessID    string
 	id        int // of a request, a cancellation or an answer
 	pipe      *pipe
-	script    int    // what is to become of a request
+	script    int // what is to become of a request
+	place     uint64
 	event     string // the last event id that a client names; "" where it begins anew
 }
 
