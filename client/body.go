@@ -28,6 +28,7 @@ type position struct {
 	lastID   string
 	retry    time.Duration // negative until the server says
 	progress int           // messages and new ids so far
+	asked    int           // how often the server has said when to come back
 }
 
 // taker takes the messages of a body, in order. A message that could not be
@@ -127,6 +128,7 @@ func (e *endpoint) readEvents(body io.Reader, pos *position, take taker) error {
 func (p *position) note(ev frame.Event) {
 	if ev.Retry >= 0 {
 		p.retry = ev.Retry
+		p.asked++
 	}
 	if ev.HasID && ev.ID != p.lastID {
 		p.lastID = ev.ID

@@ -17,15 +17,44 @@ import (
 // otherwise be asked for ever.
 const maxMisses = 5
 
+// maxPolls bounds the attempts in a row that brought nothing and that the server
+// had asked for. A server that has its clients poll may do so for as long as a call
+// takes, and that has bounds of its own; this one is for those who have none
+// (2025-11-25, basic/transports, "Sending Messages to the Server").
+const maxPolls = 1000
+
+// shortestPoll is the shortest wait that counts as having clients poll. A server
+// that says less and ends at once is broken, whatever it says.
+const shortestPoll = time.Second
+
+// patience counts the attempts in a row to read on that brought nothing new.
+type patience struct{ misses, polls int }
+
+// isOver reports whether a further attempt is in vain.
+func (p *patience) isOver() bool { return p.misses >= maxMisses || p.polls >= maxPolls }
+
+// note notes an attempt by where the stream was before it and is after it. inOrder
+// is an answer that did not break.
+func (p *patience) note(before, after *position, inOrder bool) {
+	switch {
+	case after.progress > before.progress:
+		*p = patience{}
+	case inOrder && after.asked > before.asked && after.retry >= shortestPoll:
+		p.polls++
+	default:
+		p.misses++
+	}
+}
+
 // resume reads on in the stream of a call that broke off, from the last event
 // that had an id, until the response, or until there is no hope
 // (2025-11-25, basic/transports, "Resumability and Redelivery").
 func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
-	for misses := 0; misses < maxMisses; {
-		if !pause(ctx, c.pos.wait(misses)) {
+	for patience := (patience{}); !patience.isOver(); {
+		if !pause(ctx, c.pos.wait(patience.misses)) {
 			return
 		}
-		before := c.pos.progress
+		before := c.pos
 		status, err := w.get(ctx, &c.pos, func() {}, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
 		switch {
 		case isClosed(c.call.Done()) || ctx.Err() != nil:
@@ -38,11 +67,8 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && errors.Is(err, errNoStream):
 			c.fail(w.lost(err, "the stream of its answer broke and cannot be resumed (HTTP status %d)", status))
 			return
-		case c.pos.progress > before:
-			misses = 0
-		default:
-			misses++
 		}
+		patience.note(&before, &c.pos, err == nil)
 	}
 	c.fail(w.lost(nil, "the stream of its answer broke, and %d attempts to resume it brought nothing", maxMisses))
 }
@@ -60,8 +86,8 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 	defer close(w.deaf)
 	pos := position{retry: -1}
 	heard, away := false, 0
-	for misses := 0; misses < maxMisses; {
-		began, before := time.Now(), pos.progress
+	for patience := (patience{}); !patience.isOver(); {
+		began, before := time.Now(), pos
 		status, err := w.get(ctx, &pos, answered, w.takeStray)
 		switch {
 		case ctx.Err() != nil:
@@ -69,6 +95,9 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 		case heard && status == http.StatusNotFound:
 			w.noteGone(err)
 			return
+		case status == http.StatusBadRequest && pos.lastID != "":
+			// It knows the event no more, and may well have the stream.
+			pos.lastID = ""
 		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && errors.Is(err, errNoStream):
 			return // no listening stream, which is the server's right
 		}
@@ -80,13 +109,13 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 			heard = true // or would have been; nobody knows any more
 			away++
 		} else {
-			misses++
+			patience.note(&before, &pos, err == nil)
 			away = 0
 		}
-		if pos.progress > before || status/100 == 2 && time.Since(began) >= liveAfter {
-			misses = 0
+		if lasted := time.Since(began); status/100 == 2 && (lasted >= liveAfter || lasted >= shortestPoll && pos.asked > before.asked) {
+			patience.misses, patience.polls = 0, 0
 		}
-		if !pause(ctx, pos.wait(misses+away)) {
+		if !pause(ctx, pos.wait(patience.misses+away)) {
 			return
 		}
 		// With an id the server sends what we missed. Without one it cannot, and
