@@ -57,8 +57,10 @@ func TestTaskNames(t *testing.T) {
 		"bob":             func() (string, string, bool) { return here.inside(name, "bob") },
 		"nobody":          func() (string, string, bool) { return here.inside(name, "") },
 		"another process": func() (string, string, bool) { return namesOf(t).inside(name, "ann") },
-		"another purpose": func() (string, string, bool) { return here.inside(here.box.Seal("state", []byte("\x01abc"), "ann"), "ann") },
-		"a piece of it":   func() (string, string, bool) { return here.inside(name[:len(name)-4], "ann") },
+		"another purpose": func() (string, string, bool) {
+			return here.inside(here.box.Seal("state", []byte("\x01abc"), "ann"), "ann")
+		},
+		"a piece of it": func() (string, string, bool) { return here.inside(name[:len(name)-4], "ann") },
 	} {
 		if backend, own, ok := try(); ok {
 			t.Errorf("%s gets task %q of %q", what, own, backend)
@@ -227,7 +229,9 @@ func TestTaskNamesAreOfTasksAlone(t *testing.T) {
 // of a client, and it ends with the client's.
 func TestTaskScope(t *testing.T) {
 	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return mcp.NewResult([]byte("{}")) }
+		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+			return mcp.NewResult([]byte("{}"))
+		}
 		scope := mcp.NewScope("s", &heard{})
 		yields := 0
 		scope.OnYield(func() bool { yields++; return false })

@@ -268,10 +268,10 @@ func (l *legacy) getTask(ctx context.Context, s *legacySession, req *mcp.Request
 		if err != nil {
 			return nil, err
 		}
-		switch status := statusOf(res); {
-		case status == taskform.Completed || status == taskform.Failed:
+		switch status := statusOf(res); status {
+		case taskform.Completed, taskform.Failed:
 			return l.ended(ctx, s, req, id, res)
-		case status == taskform.Cancelled:
+		case taskform.Cancelled:
 			l.holds.drop(req.Principal, id)
 			return l.told(s, req, res, status, "", nil)
 		default:
