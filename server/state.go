@@ -164,7 +164,11 @@ func (s *Server) readState(req *mcp.Request) (returned, error) {
 		return returned{req: req}, nil
 	}
 	text, _ := req.Params.Text(mcp.FieldRequestState)
-	switch kind := kindOf(text); kind {
+	kind := kindOf(text)
+	if s.sealsStates() && (kind == "" || kind == markedState) {
+		return returned{}, session.ErrUnknown // no state that goes out here is like that
+	}
+	switch kind {
 	case parkedState:
 		id, err := s.openState(kind, text, req)
 		return returned{req: req, parked: string(id)}, err
@@ -183,9 +187,6 @@ func (s *Server) readState(req *mcp.Request) (returned, error) {
 	case markedState:
 		return withState(req, unmarked(req.Params.Raw(mcp.FieldRequestState), text))
 	default:
-		if s.sealsStates() {
-			return returned{}, session.ErrUnknown // no state of ours is like that
-		}
 		return returned{req: req}, nil
 	}
 }

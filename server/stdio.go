@@ -173,13 +173,12 @@ func endOfPipe(err error) error {
 func (c *stdio) finish(ctx context.Context) {
 	c.mux.tearDown(errPipeClosed)
 	c.deafen()
-	c.server.leave(c.server.lot.Leave(c.place), errPipeClosed) // nobody can come back on the pipe
 	patience, cancel := context.WithTimeout(ctx, lastWords)
 	defer cancel()
 	c.awaitOpen(ctx, patience)
 	c.mux.settle(patience, 0)
 	c.own.End(sessionEnded())
-	c.server.leave(c.server.lot.Leave(c.place), errPipeClosed) // what was parked meanwhile
+	c.server.leave(c.server.lot.Leave(c.place), errPipeClosed) // nobody can come back on the pipe
 	c.endLegacy()
 	c.tasks.Wait()
 }
