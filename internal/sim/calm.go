@@ -3,7 +3,10 @@
 
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // invariants holds what is true between any two steps.
 func (w *world) invariants() {
@@ -127,7 +130,7 @@ func (w *world) settle() {
 }
 
 func (w *world) runAll() (any bool) {
-	for i := len(w.threads) - 1; i >= 0; i-- {
+	for i := range slices.Backward(w.threads) {
 		for n := 0; i < len(w.threads) && w.threads[i].ready(w) && n < 500 && w.broken == nil; n++ {
 			any = true
 			w.runAt(i, w.threads[i])
@@ -145,7 +148,7 @@ func (w *world) allArrive() (any bool) {
 
 func (w *world) allRead() (any bool) {
 	for _, c := range w.clients {
-		for i := len(c.pipes) - 1; i >= 0; i-- {
+		for i := range slices.Backward(c.pipes) {
 			for p := c.pipes[i]; len(p.flow) > 0 && p.at != nil; any = true {
 				w.clientReads(p)
 			}

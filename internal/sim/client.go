@@ -179,7 +179,7 @@ func (c *client) drops(w *world) {
 
 // pickQuestion returns a question to answer: mostly one that is open.
 func (c *client) pickQuestion(w *world) int {
-	if n := len(c.questions); n > 0 && !(w.set.allows(DeadAnswer) && w.src.OneIn(4)) {
+	if n := len(c.questions); n > 0 && (!w.set.allows(DeadAnswer) || !w.src.OneIn(4)) {
 		at := w.src.Intn(n)
 		no := c.questions[at]
 		if !w.set.allows(DeadAnswer) || !w.src.OneIn(4) {

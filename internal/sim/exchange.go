@@ -24,7 +24,6 @@ type request struct {
 	x      *session.Exchange
 	st     *stream
 	pipe   *pipe
-	asks   []*ask // open, in the order in which they were asked
 
 	on        *journey // that is served in it, if it can be parked
 	state     *state   // that it ends with: the client is to come back
@@ -244,6 +243,7 @@ func (w *world) accepted(s *stream, e entry, most, sure load) {
 		if w.isSlow(sure) {
 			e.fate = gone
 		}
+	default:
 	}
 	if !s.isAway() && e.sort != opening && e.fate == waits && !e.may && sure.count > 0 &&
 		(sure.count >= l.Messages || sure.bytes+e.size > l.Bytes) {

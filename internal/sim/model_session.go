@@ -328,7 +328,7 @@ func (w *world) swept(s *sess) {
 	switch {
 	case s.busy():
 		w.fail("I20", "%s is swept, and is in use", s)
-	case !(s.used && idle >= w.set.sessions.Idle || s.unused && idle >= w.set.sessions.Fresh):
+	case (!s.used || idle < w.set.sessions.Idle) && (!s.unused || idle < w.set.sessions.Fresh):
 		w.fail("I20", "%s is swept after %v", s, idle)
 	}
 	w.sessEnded(s, nil)

@@ -88,7 +88,6 @@ type stream struct {
 	fulls   []<-chan struct{} // who waits for room
 
 	kept      bool     // a client can come back to it
-	primed    bool     // with the id of the place before the first message, at least
 	since     uint64   // the first position whose id a client can have
 	number    uint64   // in event ids; 0 while none was seen
 	back      []packet // of the standalone stream: written to nobody, and nobody has come back for it
@@ -343,7 +342,7 @@ func (w *world) tookState(t *writer, state session.State) {
 	case s.pausing:
 		want = session.Paused
 	}
-	if state != want && !(unsure && want == session.Ended) {
+	if state != want && (!unsure || want != session.Ended) {
 		w.fail("I10", "%s: its carrier is told %d, want %d", s.name, state, want)
 	}
 }

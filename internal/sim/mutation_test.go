@@ -28,7 +28,7 @@ func (m *mutation) String() string { return m.rule + ": " + m.title }
 // the file that it changes, and the lines that go and that come.
 func readMutations(text string) ([]mutation, error) {
 	var all []mutation
-	for _, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
+	for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		m, err := readMutation(block)
 		if err != nil {
 			return nil, err

@@ -420,7 +420,7 @@ func (w *world) parkedAs(id string) *journey {
 }
 
 // warden is the timer that ends what is parked for too long.
-type warden struct{ at time.Time }
+type warden struct{}
 
 func (t *warden) ready(w *world) bool {
 	next := w.nextParked()

@@ -91,8 +91,6 @@ type visit struct {
 
 	found bool
 	sess  *sess
-	req   *request
-	step  int
 }
 
 func (t *visit) ready(*world) bool { return true }
@@ -132,6 +130,7 @@ func (t *visit) run(w *world) bool {
 		w.initialized(t.sess)
 	case remove:
 		w.end(t.sess)
+	default:
 	}
 	return false
 }

@@ -300,7 +300,7 @@ func (t *writer) write(w *world) bool {
 		return true
 	}
 	switch {
-	case t.state == session.Open && t.pipe.known:
+	case t.state != session.Revoked && t.pipe.known: // the last of it may have arrived all the same
 		return t.leave(w, true)
 	case t.state != session.Open:
 		t.pipe.ended, t.pipe.whole = true, t.state == session.Ended

@@ -4,6 +4,7 @@
 package choice_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -140,7 +141,7 @@ func trim(step []uint32) []uint32 {
 	if len(step) == 0 {
 		return []uint32{}
 	}
-	return step[:len(step):len(step)]
+	return slices.Clip(step)
 }
 
 func TestShrinkStopsInTime(t *testing.T) {

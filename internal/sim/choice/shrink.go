@@ -62,7 +62,7 @@ func (k *shrinker) steps() {
 
 // choices makes each step plain as a whole, and else each choice in it.
 func (k *shrinker) choices() {
-	for i := len(k.best) - 1; i >= 0; i-- {
+	for i := range slices.Backward(k.best) {
 		if len(k.best[i]) == 0 || k.try(k.with(i, nil)) {
 			continue
 		}
