@@ -152,7 +152,7 @@ func (s *subscribed) link(ctx context.Context, sh share) {
 	}
 	// Waited for by the listen; ends with its context, or with the backend.
 	s.links.Go(func() {
-		stop := context.AfterFunc(l.unit.life, cancel)
+		stop := context.AfterFunc(l.unit.life, cancel) //nolint:contextcheck // the backend may end before the listen
 		defer stop()
 		defer cancel()
 		l.run(ctx)

@@ -134,7 +134,7 @@ func (t *subscriptions) settleLocked(sub *subscription) {
 }
 
 // state returns whether the server has agreed, or why not, or what to wait for.
-func (t *subscriptions) state(sub *subscription) (agreed bool, err error, wait <-chan struct{}) {
+func (t *subscriptions) state(sub *subscription) (agreed bool, wait <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -142,9 +142,9 @@ func (t *subscriptions) state(sub *subscription) (agreed bool, err error, wait <
 		if sub.settled == nil {
 			sub.settled = make(chan struct{})
 		}
-		return false, nil, sub.settled
+		return false, sub.settled, nil
 	default:
-		return sub.told, sub.err, nil
+		return sub.told, nil, sub.err
 	}
 }
 
@@ -181,7 +181,7 @@ func (s *legacySession) subscribe(ctx context.Context, uris []string) (agreed []
 
 func (s *legacySession) awaitSubscribed(ctx context.Context, sub *subscription) (bool, error) {
 	for {
-		agreed, err, wait := s.subs.state(sub)
+		agreed, wait, err := s.subs.state(sub)
 		if wait == nil {
 			return agreed, err
 		}

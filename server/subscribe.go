@@ -113,7 +113,7 @@ func (s *Server) follow(ctx context.Context, sess *session.Session, all *subscri
 	}
 	// The values are those of the request, and the end is the subscription's own.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(sub.life, func() { cancel(context.Cause(sub.life)) })
+	stop := context.AfterFunc(sub.life, func() { cancel(context.Cause(sub.life)) }) //nolint:contextcheck // the two are meant to be different
 	go func() { // ends with sub.life; Shutdown and Close wait for its flight
 		defer s.flights.leave(fl)
 		defer close(sub.over)
@@ -189,6 +189,9 @@ type updates struct {
 // place until somebody reads it. An acknowledgement after the first says that there
 // was a gap.
 func (u *updates) Notify(ctx context.Context, n *mcp.Notification) error {
+	if u.sub.life.Err() != nil {
+		return mcp.ErrRequestEnded // of a Handler that goes on when it is told to end
+	}
 	switch n.Method {
 	case acknowledged:
 		return u.acknowledge(ctx, n)
