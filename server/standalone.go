@@ -64,7 +64,7 @@ func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Se
 		return s.refuseResume(sess, sent, err)
 	}
 	defer c.Detach()
-	if !s.listenFor(ctx, sess, nil) {
+	if !s.listenFor(ctx, sess, sent != "", nil) {
 		return refuseDraining(mcp.ID{})
 	}
 	p.beginStream()
@@ -81,10 +81,11 @@ func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Se
 const comeBackAfter = time.Second
 
 // listenFor has the Handler tell what changes in the session's view, until ctx
-// ends. It returns at once. The goroutine ends when the Handler returns;
+// ends; again says that the client was told of changes before, and not of those
+// since. It returns at once. The goroutine ends when the Handler returns;
 // Shutdown and Close wait for it, and so does the group if there is one. It
 // reports false when the server is draining.
-func (s *Server) listenFor(ctx context.Context, sess *session.Session, group *sync.WaitGroup) bool {
+func (s *Server) listenFor(ctx context.Context, sess *session.Session, again bool, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
 	fl := &flight{kind: inner, cancel: cancel}
 	if !s.flights.enter(fl) {
@@ -100,7 +101,7 @@ func (s *Server) listenFor(ctx context.Context, sess *session.Session, group *sy
 		}
 		defer s.flights.leave(fl)
 		defer cancel(nil)
-		s.keepTelling(ctx, sess)
+		s.keepTelling(ctx, sess, again)
 	}()
 	return true
 }
@@ -108,8 +109,9 @@ func (s *Server) listenFor(ctx context.Context, sess *session.Session, group *sy
 // keepTelling listens for a session, and again where that has ended for a reason
 // that may pass: the client cannot see that nobody listens, and waits on a stream
 // that is open.
-func (s *Server) keepTelling(ctx context.Context, sess *session.Session) {
+func (s *Server) keepTelling(ctx context.Context, sess *session.Session, again bool) {
 	c := &changes{outlet: outlet{server: s, stream: sess.Standalone()}}
+	c.agreed.Store(again)
 	for wait := firstRelisten; ; wait = min(2*wait, lastRelisten) {
 		began := time.Now()
 		_, err := s.serve(ctx, listenRequest(sess), c)
@@ -188,7 +190,7 @@ func (c *changes) acknowledge(ctx context.Context, n *mcp.Notification) error {
 		Prompts   bool `json:"promptsListChanged"`
 		Resources bool `json:"resourcesListChanged"`
 	}
-	if err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &agreed); err != nil {
+	if json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &agreed) != nil {
 		return nil // nothing that we know was agreed
 	}
 	for _, list := range []struct {
