@@ -292,8 +292,7 @@ func (w *world) clear() {
 		c.pipes = nil
 	}
 	w.runAll()
-	w.leave(w.lot.Close(), func(*journey) bool { return true })
-	w.lotClosed = true
+	w.closeLot()
 	w.runAll()
 	switch w.src.Steps() % 3 {
 	case 0:

@@ -9,7 +9,7 @@ import (
 
 // disturb injects a fault that is not a matter of how something else is done.
 func (w *world) disturb() bool {
-	f := [...]Fault{Reset, HalfOpen, Poll, Cancel, Foreign, ClientCrash, BackendCrash, GatewayCrash}[w.src.Intn(8)]
+	f := [...]Fault{Reset, HalfOpen, Poll, Cancel, Foreign, ClientCrash, BackendCrash, GatewayCrash, Drain}[w.src.Intn(9)]
 	if !w.set.allows(f) {
 		return false
 	}
@@ -30,6 +30,11 @@ func (w *world) disturb() bool {
 	case BackendCrash:
 		if w.src.OneIn(3) {
 			w.crash(w.backends[w.src.Intn(len(w.backends))])
+		}
+	case Drain:
+		if w.src.OneIn(8) {
+			w.fault(f)
+			w.closeLot()
 		}
 	default:
 		if w.src.OneIn(8) {
@@ -175,6 +180,7 @@ func (w *world) restart() {
 	w.journeys = nil
 	w.requests, w.sessions, w.streams, w.calls = nil, nil, nil, nil
 	w.threads = w.threads[:0]
+	w.lotClosed = false
 	w.boot()
 }
 

@@ -457,3 +457,9 @@ func (w *world) leave(due []*session.Parking[journey, request], chosen func(*jou
 		w.dropParked(j, errDeadline)
 	}
 }
+
+// closeLot drops all requests that are parked. No other is parked after that.
+func (w *world) closeLot() {
+	w.leave(w.lot.Close(), func(*journey) bool { return true })
+	w.lotClosed = true
+}

@@ -38,6 +38,7 @@ const (
 	DuplicateID                 // a request has the id of one that runs
 	Storm                       // a backend sends more than anybody can take
 	Poll                        // the gateway ends a response, for the client to come back
+	Drain                       // the gateway lets nobody come back to a parked request any more
 	FaultKinds                  // how many there are
 )
 
@@ -47,7 +48,7 @@ func (f Fault) String() string {
 		"drop", "delay", "duplicate", "reset", "half-open", "stall", "client crash", "backend crash", "gateway crash",
 		"clock jump", "limit hit", "cancel", "late response", "double response", "response on another stream",
 		"response to nothing", "answer to a dead ask", "foreign principal", "hostile cursor", "old cursor", "takeover",
-		"duplicate id", "storm", "poll",
+		"duplicate id", "storm", "poll", "drain",
 	}
 	if int(f) < len(names) {
 		return names[f]

@@ -89,6 +89,7 @@ type writer struct {
 	state   session.State
 	phase   phase
 	grace   time.Time // when the form of the answer must be decided
+	form    session.Form
 	onGone  func(w *world)
 }
 
@@ -197,7 +198,7 @@ func (t *writer) settle(w *world, force bool) {
 		}
 		return
 	}
-	t.phase = takes
+	t.phase, t.form = takes, form
 	if form == session.SSE {
 		t.keep(w)
 	}
@@ -338,6 +339,9 @@ func eventOf(m *session.Message) string {
 // with it the right to carry.
 func (t *writer) leave(w *world, cut bool) bool {
 	s := t.at
+	if t.form != session.Undecided && s.of.x.Form(true) != t.form {
+		w.fail("I7", "%s was answered in form %d, and its form is another now", s.of, t.form)
+	}
 	if t.i < len(t.batch) || t.pipe.known && len(t.batch) > 0 && !t.pipe.ended {
 		t.c.Return(t.batch)
 		w.returned(t, t.batch)
