@@ -81,7 +81,7 @@ func TestM041GetAnswersAtOnce(t *testing.T) {
 	})
 }
 
-// M042, M173: what changes once the client has seen the header is delivered.
+// M042: what changes once the client has seen the header is delivered.
 func TestM042ChangeAfterTheHeader(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		st := s.open(s.ctx(), http.MethodGet, "", s.session())
@@ -351,7 +351,7 @@ func TestM059EventIDs(t *testing.T) {
 	})
 }
 
-// M081, M084, M113: a GET that names no session is refused at once, and so is
+// M081, M084: a GET that names no session is refused at once, and so is
 // one whose session is not known yet.
 func TestM081GetWithoutASession(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {

@@ -22,7 +22,7 @@ type talk struct {
 	caller chan mcp.Caller
 }
 
-func newTalk() *talk { return &talk{words: make(chan string), caller: make(chan mcp.Caller, 64)} }
+func newTalk() *talk { return &talk{words: make(chan string), caller: make(chan mcp.Caller, 1024)} }
 
 func (k *talk) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 	k.caller <- c
@@ -204,8 +204,8 @@ func TestM066NothingFollowsTheEnd(t *testing.T) {
 	})
 }
 
-// FAULTS 22: garbage, the future, another stream, another session, too late.
-func TestEventIDsAreHostile(t *testing.T) {
+// M059, FAULTS 22: garbage, the future, another stream, another session, too late.
+func TestM059EventIDsAreHostile(t *testing.T) {
 	talking(t, server.Config{}, func(s *site, k *talk) {
 		victim, sess := s.session(), s.session()
 		theirs := s.start(s.ctx(), k, victim, "1", "secret")
