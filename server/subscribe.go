@@ -113,7 +113,8 @@ func (s *Server) follow(ctx context.Context, sess *session.Session, all *subscri
 	}
 	// The values are those of the request, and the end is the subscription's own.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(sub.life, func() { cancel(context.Cause(sub.life)) }) //nolint:contextcheck // the two are meant to be different
+	//nolint:contextcheck // the two are meant to be different
+	stop := context.AfterFunc(sub.life, func() { cancel(context.Cause(sub.life)) })
 	go func() { // ends with sub.life; Shutdown and Close wait for its flight
 		defer s.flights.leave(fl)
 		defer close(sub.over)
