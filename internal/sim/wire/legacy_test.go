@@ -338,8 +338,8 @@ func (c *legacyClient) cancelCall(r *record) {
 			other.cancelled, other.excused = time.Now(), "it was cancelled"
 		}
 	})
-	session := c.current()
 	c.spawn(func() {
+		session := c.ensure()
 		c.say(session, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, r.id))
 	})
 }
@@ -474,12 +474,21 @@ func (c *legacyClient) probe() *record {
 func (c *legacyClient) watch() func() int {
 	c.listen()
 	return func() int {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		n := 0
-		for _, e := range c.ears {
-			n += int(e.changes.Load())
-		}
+		n, _ := c.heard()
 		return n
 	}
+}
+
+func (c *legacyClient) heard() (n int, open bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return heardBy(c.ears)
+}
+
+func heardBy(ears []*ear) (n int, open bool) {
+	for _, e := range ears {
+		n += int(e.changes.Load())
+		open = open || e.open.Load()
+	}
+	return n, open
 }

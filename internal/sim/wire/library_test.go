@@ -31,6 +31,7 @@ type ownClient struct {
 
 	mu    sync.Mutex
 	drops map[*record]context.CancelFunc
+	ears  []*ear
 }
 
 func newOwnClient(w *world, name string, version mcp.Version) *ownClient {
@@ -179,6 +180,9 @@ func (c *ownClient) listen() *ear {
 	c.w.deed("own listen")
 	ctx, cancel := context.WithCancel(c.w.ctx)
 	e := &ear{cancel: cancel}
+	c.mu.Lock()
+	c.ears = append(c.ears, e)
+	c.mu.Unlock()
 	c.w.wg.Go(func() {
 		defer cancel()
 		req := c.request("subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)
@@ -222,6 +226,12 @@ func (c *ownClient) settle() {
 			drop()
 		}
 	}
+}
+
+func (c *ownClient) heard() (n int, open bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return heardBy(c.ears)
 }
 
 func (r *record) isExcused() bool {

@@ -305,6 +305,12 @@ func (c *modernClient) closeEar(s *choice.Source) {
 
 func (c *modernClient) settle() {}
 
+func (c *modernClient) heard() (n int, open bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return heardBy(c.ears)
+}
+
 func (c *modernClient) probe() *record {
 	s := new(choice.Source)
 	s.Again(nil)

@@ -264,6 +264,7 @@ func (w *world) heal() {
 		u.settle()
 	}
 	time.Sleep(patience / 2)
+	w.tellThoseWhoListen()
 	w.note("---- each calls once more")
 	var counts []func() int
 	for _, u := range w.users {
@@ -291,6 +292,27 @@ func (w *world) heal() {
 	for i, count := range counts {
 		if count() == before[i] {
 			w.wrong("user %d was not told of the last change", i)
+		}
+	}
+}
+
+// tellThoseWhoListen wants a change to be told on the streams that have outlasted
+// everything: nobody looks at them who would see that they are deaf.
+func (w *world) tellThoseWhoListen() {
+	w.note("---- the tools change, for those who listen still")
+	type state struct {
+		n    int
+		open bool
+	}
+	before := make([]state, len(w.users))
+	for i, u := range w.users {
+		before[i].n, before[i].open = u.heard()
+	}
+	w.backend.change()
+	time.Sleep(time.Minute)
+	for i, u := range w.users {
+		if n, open := u.heard(); open && before[i].open && n == before[i].n {
+			w.wrong("user %d has a stream open, and was not told of a change", i)
 		}
 	}
 }

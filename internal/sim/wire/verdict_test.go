@@ -91,7 +91,8 @@ func (r *record) judgeEndLocked() {
 	if strings.ContainsAny(r.script, "ai") {
 		soon += inputWait // whoever was asked and goes away may still come back
 	}
-	heard := r.era == mcp.EraModern || r.w.front.harmed == 0 && r.w.gateway.shut == 0
+	// A legacy notice may overtake the request that it is about.
+	heard := r.era == mcp.EraModern || r.w.front.harmed == 0 && r.w.gateway.shut == 0 && j.began.Before(r.cancelled)
 	if !r.cancelled.IsZero() && heard && j.ended.Sub(r.cancelled) > soon {
 		r.wrongLocked("its work went on for %v after it was cancelled", j.ended.Sub(r.cancelled))
 	}

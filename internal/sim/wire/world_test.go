@@ -44,6 +44,9 @@ type user interface {
 	settle()
 	// probe makes one more call, which must succeed.
 	probe() *record
+	// heard returns how many changes were told on all streams, and whether one is
+	// open.
+	heard() (n int, open bool)
 	// watch opens a stream of changes, and returns what counts those that came.
 	watch() func() int
 	// close lets go of everything.
