@@ -43,6 +43,7 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 		StateKeys:    stateKeys(cfg),
 		WriteTimeout: l.Write,
 		StreamLife:   cfg.StreamLife,
+		Remembers:    true, // see told
 		Spread:       cfg.Drain.Spread,
 		Observe:      g.noteEvent,
 		Logger:       g.log,

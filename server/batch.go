@@ -98,7 +98,7 @@ func (b *batch) request(ctx context.Context, m *mcp.Message) {
 		return
 	}
 	b.out.add(t.x.Stream())
-	t.ended = func() { b.server.settle(taskCtx, b.sess, t) }
+	t.sess = b.sess
 	if !b.server.start(taskCtx, t) {
 		t.x.Finish(session.Message{Head: mcp.AppendError(nil, m.ID, shuttingDown())})
 	}

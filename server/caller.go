@@ -56,7 +56,6 @@ type related struct {
 	token []byte       // of progress, nil where none was asked for
 	level mcp.LogLevel
 	ask   func(ctx context.Context, req *mcp.Request) (*mcp.Result, error)
-	poll  func(retry time.Duration) bool // nil where the client cannot come back
 }
 
 // newRelated returns the Caller of a task whose exchange has begun.

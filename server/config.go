@@ -68,6 +68,11 @@ type Config struct {
 	// once. Zero or negative is at once.
 	Spread time.Duration
 
+	// Remembers says that the Handler knows what each scope was told of its lists,
+	// and tells one that listens again what has changed since. Of any other, a client
+	// that comes back to its standalone stream is told that all may have changed.
+	Remembers bool
+
 	// Observe is told of what happens at the edge before a Handler is reached.
 	// It is called on the goroutine that serves, concurrently, and must not
 	// block; so that nobody can tell by the time it takes whether a session is

@@ -197,8 +197,7 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 	if err != nil {
 		return s.refuseBegin(m.ID, err)
 	}
-	t.ended = func() { s.settle(ctx, sess, t) }
-	s.letPoll(sess, t)
+	t.sess = sess
 	if !s.start(ctx, t) {
 		t.x.Cancel(errDraining)
 		return refuseDraining(m.ID)

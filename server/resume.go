@@ -62,24 +62,15 @@ func (s *Server) comeBack(c *session.Carrier) time.Duration {
 	return comeBackAfter + jitter(comeBackAfter)
 }
 
-// letPoll has the Handler of a request end the connection that carries it, where
-// the client comes back for the rest.
-func (s *Server) letPoll(sess *session.Session, t *task) {
-	c, ok := t.caller.(*related)
-	if !ok || !canPoll(sess.Client.Version) {
-		return
-	}
-	c.poll = func(retry time.Duration) bool {
-		return !s.isEnding() && t.x.Stream().Pause(retry)
-	}
-}
-
 // isEnding reports whether a client that comes back may find another process:
 // then it has no reason to go.
 func (s *Server) isEnding() bool { return s.quiet.Load() || s.flights.isDraining() }
 
-// Poll implements [mcp.Poller].
-func (c *related) Poll(retry time.Duration) bool { return c.poll != nil && c.poll(retry) }
+// Poll implements [mcp.Poller]: over HTTP, for a revision whose clients come back.
+func (c *related) Poll(retry time.Duration) bool {
+	sess := c.task.sess
+	return sess != nil && canPoll(sess.Client.Version) && !c.server.isEnding() && c.stream.Pause(retry)
+}
 
 // legacyResume answers a GET that names the events after which its client has seen
 // nothing. It needs no flight: what it carries has one, or has ended; so that a

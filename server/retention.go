@@ -74,13 +74,13 @@ func (k *retention) stop() {
 
 // settle looks after the stream of a request that has ended while nobody carried
 // it.
-func (s *Server) settle(ctx context.Context, sess *session.Session, t *task) {
+func (s *Server) settle(ctx context.Context, t *task) {
 	switch stream := t.x.Stream(); {
 	case stream.IsAway():
-		s.retain(sess)
+		s.retain(t.sess)
 	case stream.IsLost():
 		s.log.DebugContext(ctx, "answer not delivered: the client is gone and had no event to come back to",
-			slog.String("session", sess.Scope.Key()), slog.String("method", t.req.Method), slog.String("outcome", string(mcp.Completed)))
+			slog.String("session", t.sess.Scope.Key()), slog.String("method", t.req.Method), slog.String("outcome", string(mcp.Completed)))
 	}
 }
 

@@ -31,11 +31,11 @@ type task struct {
 	req     *mcp.Request
 	caller  mcp.Caller
 	dialect dialect
-	via     mcp.Handler     // who serves it, nil for the server's own
-	group   *sync.WaitGroup // who waits for the task besides Shutdown, or nil
-	counted bool            // it has a place in the server's quota
-	late    alarm           // progress that is kept back has its time
-	ended   func()          // called when the request has its terminal, unless nil
+	via     mcp.Handler      // who serves it, nil for the server's own
+	group   *sync.WaitGroup  // who waits for the task besides Shutdown, or nil
+	counted bool             // it has a place in the server's quota
+	late    alarm            // progress that is kept back has its time
+	sess    *session.Session // whose streams a client can come back to, or nil
 
 	// Of a request during which a modern client may be asked; else nil.
 	parking *parking
@@ -92,8 +92,8 @@ func (s *Server) run(ctx context.Context, t *task) {
 	defer func() {
 		t.ending = s.terminal(ctx, t, res, err)
 		s.conclude(t)
-		if t.ended != nil {
-			t.ended()
+		if t.sess != nil {
+			s.settle(ctx, t)
 		}
 	}()
 	res, err = s.serveVia(ctx, t)

@@ -64,7 +64,7 @@ func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Se
 		return s.refuseResume(sess, sent, err)
 	}
 	defer c.Detach()
-	if !s.listenFor(ctx, sess, sent != "", nil) {
+	if !s.listenFor(ctx, sess, sent != "" && !s.cfg.Remembers, nil) {
 		return refuseDraining(mcp.ID{})
 	}
 	p.beginStream()
