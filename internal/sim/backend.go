@@ -4,6 +4,8 @@
 package sim
 
 import (
+	"errors"
+
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -118,6 +120,10 @@ func (w *world) crash(b *backend) {
 	}
 	if _, err := k.calls.Open("x"); err == nil {
 		w.fail("I26", "%s has ended, and opens a call", k.name)
+	}
+	k.calls.End(errDeadline) // a second end changes nothing
+	if err := k.calls.Err(); !errors.Is(err, errCrash) {
+		w.fail("I26", "%s has ended for %v, want %v", k.name, err, errCrash)
 	}
 	b.connect()
 }

@@ -95,6 +95,8 @@ type runner struct {
 	props *props
 	stats Stats
 	spare *world
+
+	sabotage func(*world) // is called after each step; nil in all runs but those of tests
 }
 
 func newRunner() *runner { return &runner{props: newProps()} }
@@ -107,7 +109,7 @@ func (r *runner) run(lines *[]string) *breach {
 	}
 	r.spare = w
 	w.marks = append(w.marks, origin{})
-	w.whole()
+	w.whole(r.sabotage)
 	r.stats.Schedules++
 	r.stats.Steps += uint64(r.src.Steps())
 	r.stats.Messages += uint64(len(w.marks))
@@ -122,7 +124,7 @@ func (r *runner) run(lines *[]string) *breach {
 
 // whole is a run from its beginning to its end. A machine that panics has broken
 // a rule too.
-func (w *world) whole() {
+func (w *world) whole(sabotage func(*world)) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.fail("I29", "panic: %v\n%s", p, debug.Stack())
@@ -133,6 +135,9 @@ func (w *world) whole() {
 	for w.broken == nil && w.src.Step() {
 		w.step()
 		w.invariants()
+		if sabotage != nil {
+			sabotage(w)
+		}
 	}
 	for _, last := range []func(){w.settle, w.delivered, w.clear} {
 		if w.broken == nil {

@@ -132,6 +132,10 @@ func (t *asking) ready(w *world) bool {
 
 func (t *asking) run(w *world) bool {
 	switch {
+	case t.patience == 0: // it may have ended at this moment
+		t.patience = -1
+		w.reap(t.sess)
+		w.withdraw(t.sess, t.a)
 	case isClosed(t.a.real.Done()):
 		w.reap(t.sess)
 		if !t.a.over {
@@ -141,9 +145,6 @@ func (t *asking) run(w *world) bool {
 			t.from.replied++
 		}
 		return false
-	case t.patience == 0:
-		t.patience = -1
-		w.withdraw(t.sess, t.a)
 	default:
 		t.late = time.Time{}
 		w.withdrawUntaken(t.sess, t.a)
