@@ -22,7 +22,7 @@ type telling struct {
 // replaced has all of its listens leave it at once.
 func TestM168SubscriptionsReturnToZero(t *testing.T) {
 	for seed := range uint64(300) {
-		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // the same each time
+		r := rand.New(rand.NewPCG(seed, 1))
 		var all subscriptions
 		knows := map[string]bool{} // the server
 		var joined []*subscription
