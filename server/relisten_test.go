@@ -68,10 +68,11 @@ func TestListenThatFailsIsBegunAgain(t *testing.T) {
 	})
 }
 
-// A Handler that has no such thing has said so, and is not asked again.
+// A Handler that has no such thing has said so, and one that ends a listen in order
+// means it: neither is asked again.
 func TestListenThatIsRefusedStaysSo(t *testing.T) {
 	for _, refusal := range []error{
-		mcp.Errorf(mcp.CodeMethodNotFound, "no"), &mcp.Fault{Code: mcp.CodeUnsupported, Message: "no"},
+		nil, mcp.Errorf(mcp.CodeMethodNotFound, "no"), &mcp.Fault{Code: mcp.CodeUnsupported, Message: "no"},
 	} {
 		relisten(t, func(s *site, h *flaky, _ *stream) {
 			h.ends <- refusal

@@ -132,6 +132,9 @@ func (s *Server) keepTelling(ctx context.Context, sess *session.Session, again b
 // what was said in the words of the protocol is an answer, and what we concluded
 // ourselves is not.
 func mayPass(err error) bool {
+	if err == nil {
+		return false // it has ended in order
+	}
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		return f.Code != mcp.CodeUnsupported
 	}
