@@ -12,6 +12,8 @@ FUZZTIME ?= 20s
 # How many schedules the simulator plays: of the machines, and of the wire.
 MACHINES ?= 1000000
 WIRE ?= 20000
+# What the simulator has to find: the machines, broken in each of the known ways.
+MUTATIONS ?= go test -count=1 -vet=off -tags mutations -run TestMutationsAreCaught -v -timeout 30m ./internal/sim
 
 needs-%:
 	@.ci/needs $(subst -, ,$*)
@@ -25,6 +27,7 @@ help: ## this list
 
 check: MACHINES = 50000
 check: WIRE = 1000
+check: MUTATIONS = true
 check: needs-cc-npm lint race sim interop ## what CI runs: everything that must be green before a merge
 
 run: ## serve on loopback with the built-in demo backend, nothing configured
@@ -40,8 +43,8 @@ test: ## unit tests, in seconds
 race: needs-cc ## unit tests with the race detector
 	GOGC=400 go test -race -vet=off -timeout 5m ./...
 
-sim: ## the simulator's two layers: MACHINES (1000000) and WIRE (20000) schedules
-	go run ./internal/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./internal/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE)
+sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its mutations
+	go run ./internal/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./internal/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS)
 
 lint: ## format, vet, linters, tidy go.mod; changes nothing
 	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt --diff; go vet ./...; $(TOOL) golangci-lint run; go mod tidy -diff); done
