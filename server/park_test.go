@@ -551,11 +551,11 @@ func TestParkingBounds(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := new(served).handler(func(ctx context.Context, c mcp.Caller) (string, error) {
-				for {
-					if err := question(ctx, c); err != nil {
-						return err.Error(), nil
-					}
+				var err error
+				for err == nil {
+					err = question(ctx, c)
 				}
+				return fmt.Sprint(err), nil
 			})
 			bubble(t, h, server.Config{Limits: tt.limits}, func(s *site) {
 				first := s.tool("")

@@ -78,7 +78,7 @@ type ticket struct {
 
 func (t *ticket) bytes() []byte {
 	out := make([]byte, 0, 8+2*sha256.Size+len(t.body))
-	out = binary.BigEndian.AppendUint64(out, uint64(t.until.Unix())) //nolint:gosec // read back the same way
+	out = binary.BigEndian.AppendUint64(out, uint64(t.until.Unix()))
 	out = append(append(out, t.principal[:]...), t.request[:]...)
 	return append(out, t.body...)
 }
@@ -87,7 +87,7 @@ func parseTicket(raw []byte) (t ticket, ok bool) {
 	if len(raw) < 8+2*sha256.Size {
 		return ticket{}, false
 	}
-	t.until = time.Unix(int64(binary.BigEndian.Uint64(raw)), 0) //nolint:gosec // see bytes
+	t.until = time.Unix(int64(binary.BigEndian.Uint64(raw)), 0)
 	rest := raw[8:]
 	rest = rest[copy(t.principal[:], rest):]
 	t.body = rest[copy(t.request[:], rest):]
