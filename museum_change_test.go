@@ -204,7 +204,7 @@ func toolNames(t *testing.T, g *signalbox.Gateway) []string {
 // and the gateway ends in the middle of it. Each list is that of one configuration,
 // and a name that is found is answered by who has it there.
 func TestM193EachRequestSeesOneConfiguration(t *testing.T) {
-	const clients, swaps = 8, 40
+	const clients, swaps = 8, 20
 	synctest.Test(t, func(t *testing.T) {
 		b := behind{}
 		for _, name := range []string{"x", "y"} {

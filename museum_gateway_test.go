@@ -338,7 +338,7 @@ func TestM195OneBoundOnBothLegs(t *testing.T) {
 	for _, tt := range []struct {
 		bound, size int64
 		fits        bool
-	}{{10 << 20, 3 << 20, true}, {64 << 10, 100 << 10, false}} {
+	}{{10 << 20, 2 << 20, true}, {64 << 10, 100 << 10, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := stocked(true, "x")
 			s.On["tools/call"] = answers(`{"content":[{"type":"text","text":"` + strings.Repeat("x", int(tt.size)) + `"}]}`)
