@@ -72,7 +72,8 @@ func (c *legacyClient) act(s *choice.Source) {
 		}
 	case 13:
 		c.w.deed("stray")
-		c.spawn(func() { c.say(c.current(), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, 900+s.Intn(9))) })
+		stray := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, 900+s.Intn(9))
+		c.spawn(func() { c.say(c.current(), stray) })
 	}
 }
 

@@ -275,7 +275,7 @@ func (c *conn) cut(f *fate) {
 		_ = c.Conn.Close()
 		return
 	}
-	time.Sleep(f.pause) // what was sent arrives, or does not
+	c.line.w.sleep(f.pause) // what was sent arrives, or does not
 	c.Reset()
 }
 
@@ -285,7 +285,7 @@ func (c *conn) wait(d time.Duration) {
 	if d > 5*time.Second {
 		c.breaks()
 	}
-	time.Sleep(d)
+	c.line.w.sleep(d)
 }
 
 // Read reads, until the fate is due.
@@ -305,7 +305,7 @@ func (c *conn) readOnce(p []byte) (int, error) {
 	f := c.fate.Load()
 	if f.harm == drip && len(p) > f.bytes+64 {
 		p = p[:f.bytes+64]
-		time.Sleep(f.pause)
+		c.line.w.sleep(f.pause)
 	}
 	n, err := c.Conn.Read(p)
 	if err != nil || !c.due(f, false) {

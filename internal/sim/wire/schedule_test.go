@@ -146,6 +146,9 @@ func (w *world) rest() {
 	}
 }
 
+// sleep lets the time of the bubble go by.
+func (*world) sleep(d time.Duration) { time.Sleep(d) }
+
 // step is one thing that happens.
 func (w *world) step() {
 	s := w.choose
