@@ -69,6 +69,12 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 			return
 		}
 		patience.note(&before, &c.pos, err == nil)
+		// Once may be a restart of what is in between; twice, it is gone, and whoever
+		// calls is to know soon.
+		if f, ok := plain(err).(*mcp.Fault); ok && status == 0 && isUnreachable(f) && patience.misses > 1 { //nolint:errorlint // only what is a Fault itself
+			c.fail(w.lost(err, "the stream of its answer broke, and it cannot be reached"))
+			return
+		}
 	}
 	c.fail(w.lost(nil, "the stream of its answer broke, and %d attempts to resume it brought nothing", maxMisses))
 }

@@ -193,8 +193,8 @@ func (c *changes) acknowledge(ctx context.Context, n *mcp.Notification) error {
 		Prompts   bool `json:"promptsListChanged"`
 		Resources bool `json:"resourcesListChanged"`
 	}
-	if json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &agreed) != nil {
-		return nil // nothing that we know was agreed
+	if err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &agreed); err != nil {
+		return c.drop() // nothing that we know was agreed
 	}
 	for _, list := range []struct {
 		name    string
