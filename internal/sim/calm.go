@@ -230,6 +230,7 @@ func (w *world) untilDue() time.Duration {
 			if t.phase == decides {
 				at(t.grace)
 			}
+			at(t.flush)
 		case *asking:
 			at(t.late)
 		case *notice:

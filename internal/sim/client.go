@@ -105,6 +105,10 @@ func (c *client) actsModern(w *world, n int) {
 		w.send(c.retry(w))
 		return
 	}
+	if n == 12 {
+		c.drops(w)
+		return
+	}
 	if n > 13 || len(c.pipes) == 0 {
 		w.send(travel{what: what, from: c, principal: c.principal, id: w.src.Intn(6), pipe: c.newPipe(w), script: w.src.Intn(8)})
 		return

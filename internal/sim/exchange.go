@@ -236,7 +236,7 @@ func (w *world) accepted(s *stream, e entry, most, sure load) {
 	l := &w.set.limits
 	switch e.sort {
 	case opening:
-		e.front = true
+		e.front, s.opening = true, true
 		s.held = false
 	case log:
 		e.may = w.isSlow(most)

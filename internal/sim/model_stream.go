@@ -97,10 +97,11 @@ type stream struct {
 	buried    bool      // a client was told that it is gone
 	forgotten bool      // it went with its session
 
-	held  bool
-	ended bool
-	lost  bool
-	over  bool // the terminal was taken
+	held    bool
+	opening bool // it has one that was not taken
+	ended   bool
+	lost    bool
+	over    bool // the terminal was taken
 }
 
 // add notes a message that the stream has accepted.
@@ -287,6 +288,10 @@ func (w *world) tookOne(s *stream, m *session.Message) {
 	case e.late:
 		w.fail("I10", "%s gives out %q before its time", s.name, m.Head)
 	}
+	if s.opening && e.sort != opening {
+		w.fail("I34", "%s gives out m%d before its opening", s.name, e.mark)
+	}
+	s.opening = false
 	if !e.front {
 		w.overtaken(s, e)
 	}

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 )
@@ -31,28 +30,27 @@ var caught = regexp.MustCompile(`caught after (\d+) schedules`)
 // TestMutationsAreCaught builds the simulator with each mutation, beside the tree
 // and not in it, and wants it to find that something is wrong.
 func TestMutationsAreCaught(t *testing.T) {
-	var wg sync.WaitGroup
 	places := make(chan struct{}, atOnce)
 	dir := t.TempDir()
 	for i, m := range mutations(t) {
-		places <- struct{}{}
-		wg.Go(func() { // ends with the run of its mutation; waited for below
+		t.Run(m.String(), func(t *testing.T) {
+			t.Parallel()
+			places <- struct{}{}
 			defer func() { <-places }()
 			began := time.Now()
 			n, out := hunt(t.Context(), filepath.Join(dir, strconv.Itoa(i)), &m)
 			if n == 0 {
-				t.Errorf("%s is not caught in %d schedules: %s", &m, mostSchedules, out)
-				return
+				t.Fatalf("not caught in %d schedules: %s", mostSchedules, out)
 			}
-			t.Logf("%7d schedules, %5.1fs  %s", n, time.Since(began).Seconds(), &m)
+			t.Logf("caught in %d schedules, %.1fs with the build", n, time.Since(began).Seconds())
 		})
 	}
-	wg.Wait()
 }
 
 // hunt returns how many schedules it took to find the mutation, 0 where it was not
 // found.
 func hunt(ctx context.Context, dir string, m *mutation) (schedules int, out string) {
+	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(ctx, mostTime)
 	defer cancel()
 	overlay, err := m.overlay(dir)

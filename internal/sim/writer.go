@@ -90,6 +90,7 @@ type writer struct {
 	phase   phase
 	grace   time.Time // when the form of the answer must be decided
 	form    session.Form
+	flush   time.Time // when the system has taken the last of it; zero: at once
 	onGone  func(w *world)
 }
 
@@ -111,6 +112,9 @@ func (t *writer) ready(w *world) bool {
 		return len(t.wake) > 0 || t.pipe.known
 	case writes:
 		p := t.pipe
+		if t.prime == nil && t.i >= len(t.batch) && !t.flush.IsZero() {
+			return p.known || !w.now.Before(t.flush)
+		}
 		return t.i >= len(t.batch) || p.left || len(p.flow) < p.room || w.now.Sub(p.stuck) >= writeTimeout
 	default:
 		return true
@@ -298,6 +302,10 @@ func (t *writer) write(w *world) bool {
 		case !blocked:
 			t.i++
 		}
+		return true
+	}
+	if t.state == session.Ended && t.flush.IsZero() && !w.calm && w.src.OneIn(4) {
+		t.flush = w.now.Add(time.Second)
 		return true
 	}
 	switch {
