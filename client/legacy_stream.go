@@ -111,7 +111,7 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 			answered() // with an error that may pass
 		}
 		heard = heard || status/100 == 2
-		if f, ok := plain(err).(*mcp.Fault); ok && status == 0 && isUnreachable(f) { //nolint:errorlint // only what is a Fault itself
+		if isAway(status, err) {
 			heard = true // or would have been; nobody knows any more
 			away++
 		} else {
@@ -131,6 +131,13 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 		}
 	}
 	w.log.WarnContext(ctx, "backend's listening stream ends again and again; no longer opened")
+}
+
+// isAway reports whether a server did not say anything of what it was asked, but
+// that it is not there now: nobody took the connection, or it is about to end.
+func isAway(status int, err error) bool {
+	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	return status == http.StatusServiceUnavailable || ok && status == 0 && isUnreachable(f)
 }
 
 // takeStray hands on one message of the listening stream. What is no message there

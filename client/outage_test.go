@@ -20,10 +20,14 @@ import (
 type switched struct {
 	http.RoundTripper
 
-	off atomic.Bool
+	off  atomic.Bool
+	busy bool // somebody says so in its place
 }
 
 func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.off.Load() && s.busy {
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	}
 	if s.off.Load() {
 		return nil, errors.New("connection refused")
 	}
@@ -35,13 +39,15 @@ func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
 // not (I3, I33).
 func TestListenOutlastsALongOutage(t *testing.T) {
 	tests := map[string]struct {
+		busy     bool
 		forgets  bool
 		outage   time.Duration
 		sessions int
 	}{
-		"remembered": {false, 10 * time.Minute, 1},
-		"forgotten":  {true, 10 * time.Minute, 2},
-		"short":      {true, time.Second, 2},
+		"remembered": {false, false, 10 * time.Minute, 1},
+		"forgotten":  {false, true, 10 * time.Minute, 2},
+		"short":      {false, true, time.Second, 2},
+		"ending":     {true, true, 10 * time.Minute, 2},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +70,7 @@ func TestListenOutlastsALongOutage(t *testing.T) {
 					}
 				}
 				c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
-					way = &switched{RoundTripper: rt}
+					way = &switched{RoundTripper: rt, busy: tt.busy}
 					return way
 				})
 				scope := mcp.NewScope("s", nil)

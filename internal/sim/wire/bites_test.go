@@ -45,7 +45,7 @@ var bites = []bite{
 	{"an answer that is lost is sent again (I37)", "client/asks.go",
 		"const maxDeliver = 6", "const maxDeliver = 1"},
 	{"a backend that is away has not said that it has no stream (I33)", "client/legacy_stream.go",
-		"			away++\n", "			misses++\n"},
+		"			away++\n", "			patience.misses++\n"},
 	{"a request of many rounds has run since its first (DELIVERY 5.1)", "client/mrtr.go",
 		"late.Outcome, late.Cause = mcp.Unknown, ", "late.Cause = "},
 	{"a change bears the subscription that it belongs to (I8)", "server/caller.go",
