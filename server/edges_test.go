@@ -177,13 +177,13 @@ func TestUnrelatedFlood(t *testing.T) {
 // A Handler cannot speak to a client before its initialize is answered, nor ask
 // in a listen.
 func TestWhereNothingCanBeAsked(t *testing.T) {
-	var errs []error
+	errs := make(chan error, 10)
 	h := mcp.HandlerFunc(func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if err := c.Notify(ctx, note(t, "notifications/message", `{"level":"error","data":"early"}`)); err != nil {
 			return nil, err
 		}
 		_, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"})
-		errs = append(errs, err)
+		errs <- err
 		return result(discovered)
 	})
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -194,11 +194,11 @@ func TestWhereNothingCanBeAsked(t *testing.T) {
 		st.close()
 		want := []string{"cannot be asked during initialize", "does not belong to a subscription", "does not belong to a subscription"}
 		if len(errs) != len(want) {
-			t.Fatalf("errors: %v; want %d", errs, len(want))
+			t.Fatalf("%d questions, want %d", len(errs), len(want))
 		}
-		for i, err := range errs {
-			if err == nil || !strings.Contains(err.Error(), want[i]) {
-				t.Errorf("Ask = %v; want %q", err, want[i])
+		for _, text := range want {
+			if err := <-errs; err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("Ask = %v; want %q", err, text)
 			}
 		}
 	})
