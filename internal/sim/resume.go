@@ -39,13 +39,13 @@ func (w *world) resume(t *visit) {
 		w.goneFor(s, st, gone)
 	case w.mustBeGone(st) && err == nil:
 		w.fail("I14", "%s was to be given up by %v, and is resumed", st.name, st.clock.Add(w.set.limits.LogKeep))
+	case id.Pos < st.since || id.Pos > uint64(len(st.seen)):
+		w.want(t, err, session.ErrUnknownEvent)
 	case w.mayBeGone(st) && errors.Is(err, session.ErrUnknownEvent):
-		if !st.buried && st.of != nil && !st.of.cancelled && id.Pos >= st.since && id.Pos < uint64(len(st.seen)) {
+		if !st.buried && st.of != nil && !st.of.cancelled && id.Pos < uint64(len(st.seen)) {
 			w.fail("I13", "%s is given up, and its client is told that it never was", st.name)
 		}
 		st.buried = true
-	case id.Pos < st.since || id.Pos > uint64(len(st.seen)):
-		w.want(t, err, session.ErrUnknownEvent)
 	case st.open >= w.set.limits.Streams:
 		w.fault(LimitHit)
 		w.want(t, err, session.ErrTooMany)
