@@ -212,7 +212,14 @@ func (p *modern) unanswered(ctx context.Context) error {
 	if cause == ctx.Err() { //nolint:errorlint // identity: the context ended without a cause of ours
 		return p.givenUp(ctx, mcp.Unknown)
 	}
-	return cause
+	f, ok := cause.(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	if !ok || f.Outcome != "" {
+		return cause
+	}
+	// Who could not be asked knows nothing of the request, which has had a round.
+	late := *f
+	late.Outcome = mcp.Unknown
+	return &late
 }
 
 // askOne parses what the server has written for the client as strictly as any other

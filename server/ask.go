@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/revision"
@@ -23,11 +24,13 @@ func (s *Server) asker(sess *session.Session, stream *session.Stream) func(conte
 	}
 }
 
-// ask puts a question to a legacy client and waits for the answer, for as long as
-// ctx lasts: how long a person may think is not for the edge to decide. But one
-// that no carrier has taken after a while is on no wire, and nobody can be
-// thinking about it; it fails, so that a Handler does not hang on a client that
-// never opened a stream (I37).
+// ask puts a question to a legacy client and waits for the answer, for as long as a
+// person may think and ctx lasts. The bound is that of the modern era: whoever is
+// asked by a Handler may have stopped its clock for the time, so that nothing else
+// ends the request of a client that never answers. And one that no carrier has
+// taken after a while is on no wire, and nobody can be thinking about it; it fails
+// early, so that a Handler does not hang on a client that never opened a stream
+// (I37).
 func (s *Server) ask(ctx context.Context, sess *session.Session, stream *session.Stream, req *mcp.Request) (*mcp.Result, error) {
 	if err := checkDeclared(sess.Client, req); err != nil {
 		return nil, err
@@ -36,8 +39,9 @@ func (s *Server) ask(ctx context.Context, sess *session.Session, stream *session
 	if err != nil {
 		return nil, askFault(err)
 	}
-	late := time.NewTimer(askDelivery)
+	late, unanswered := time.NewTimer(askDelivery), time.NewTimer(s.cfg.Limits.InputWait)
 	defer late.Stop()
+	defer unanswered.Stop()
 	for {
 		select {
 		case <-a.Done():
@@ -45,11 +49,18 @@ func (s *Server) ask(ctx context.Context, sess *session.Session, stream *session
 			return end.Result, askFault(end.Err)
 		case <-late.C:
 			stream.WithdrawUntaken(a, session.ErrNoReceiver)
+		case <-unanswered.C:
+			s.withdraw(stream, a, s.notAnswered())
 		case <-ctx.Done():
-			s.withdraw(ctx, stream, a)
+			s.withdraw(stream, a, context.Cause(ctx))
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// notAnswered is why a question ends that its client has had for too long.
+func (s *Server) notAnswered() error {
+	return &mcp.Fault{Code: mcp.CodeDeadline, Message: fmt.Sprintf("the client did not answer within %v (limits.inputWait)", s.cfg.Limits.InputWait)}
 }
 
 // legacyAsk returns the parameters of a question as a client of that revision may
@@ -79,8 +90,8 @@ func legacyAsk(v mcp.Version, req *mcp.Request) []byte {
 }
 
 // withdraw takes a question back, and tells the client if it has it already.
-func (s *Server) withdraw(ctx context.Context, stream *session.Stream, a *session.Ask) {
-	if !stream.Withdraw(a, context.Cause(ctx)) {
+func (s *Server) withdraw(stream *session.Stream, a *session.Ask, why error) {
+	if !stream.Withdraw(a, why) {
 		return
 	}
 	// Dropped where there is no room: the client's answer is ignored anyway.

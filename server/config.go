@@ -115,7 +115,7 @@ type Limits struct {
 	StreamsPerSession    int           // GETs that are being answered: 16
 	SessionIdle          time.Duration // life without activity: 30 min
 	SessionUninitialized time.Duration // life without a first message: 30 s
-	InputWait            time.Duration // for a modern client to come back with input: 10 min
+	InputWait            time.Duration // for a client to answer what it is asked: 10 min
 	EventLog             int64         // bytes that a session keeps for a client that comes back: 1 MiB
 	EventLogs            int64         // bytes that all sessions keep so: 256 MiB
 	EventRetention       time.Duration // for which that is kept once its request has ended: 5 min

@@ -373,6 +373,26 @@ func TestAskIsCancelled(t *testing.T) {
 	})
 }
 
+// A client that has a question and never answers it holds up nobody for ever.
+func TestAskIsNotAnswered(t *testing.T) {
+	h := tools(map[string]mcp.HandlerFunc{"ask": ask("roots/list", "{}")})
+	bubble(t, h, server.Config{Limits: server.Limits{InputWait: time.Minute}}, func(s *site) {
+		sess, start := s.session(), time.Now()
+		st := s.open(s.ctx(), http.MethodPost, raw("5", "tools/call", `{"name":"ask"}`), sess)
+		equal(t, "ask", st.next(), `{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}`)
+		equal(t, "cancelled", st.next(), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":5,"error":{"code":1003,"message":"the client did not answer within 1m0s (limits.inputWait)","data":{"source":"gateway"}}}`)
+		st.end()
+		if got := time.Since(start); got != time.Minute {
+			t.Errorf("the question was open for %v, want a minute", got)
+		}
+		s.post(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`, sess)
+		if got := s.server.Stats().Strays; got != 1 {
+			t.Errorf("%d strays, want the late answer", got)
+		}
+	})
+}
+
 // What belongs to no request goes to the standalone stream, and waits for it
 // only so long.
 func TestUnrelated(t *testing.T) {

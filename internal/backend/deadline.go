@@ -13,9 +13,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// deadline is the Caller of one call, and its clock. A message of the call
-// starts the idle time anew; while the client is asked something it stands
-// still, because a human may be thinking. The maximum counts on through both.
+// deadline is the Caller of one call, and its clocks. A message of the call
+// starts the idle time anew. While the client is asked something both clocks stand
+// still, because a human may be thinking: how long that may take is bounded where
+// the client is asked, and says nothing of the backend.
 type deadline struct {
 	mcp.Caller
 
@@ -24,10 +25,12 @@ type deadline struct {
 	cancel context.CancelCauseFunc
 
 	mu    sync.Mutex
-	timer *time.Timer // fires at the end of the idle time
-	total *time.Timer // fires at the maximum
-	asks  int         // asks that wait for an answer
-	cause error       // set once, when a timer fired
+	timer *time.Timer   // fires at the end of the idle time
+	total *time.Timer   // fires at the maximum
+	left  time.Duration // of the maximum, when since was
+	since time.Time     // when total began to count, which it does while no ask is open
+	asks  int           // asks that wait for an answer
+	cause error         // set once, when a timer fired
 }
 
 var (
@@ -40,7 +43,7 @@ var (
 // one that ended the call.
 func newDeadline(ctx context.Context, caller mcp.Caller, idle, maximum time.Duration) (context.Context, *deadline) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	d := &deadline{Caller: caller, idle: idle, max: maximum, cancel: cancel}
+	d := &deadline{Caller: caller, idle: idle, max: maximum, cancel: cancel, left: maximum, since: time.Now()}
 	if idle > 0 {
 		d.timer = time.AfterFunc(idle, func() { d.expire(errIdle) })
 	}
@@ -56,7 +59,7 @@ func (d *deadline) Notify(ctx context.Context, n *mcp.Notification) error {
 	return d.Caller.Notify(ctx, n)
 }
 
-// Ask passes the question on; the clock stands still until it is answered.
+// Ask passes the question on; the clocks stand still until it is answered.
 func (d *deadline) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	d.moved(+1)
 	defer d.moved(-1)
@@ -73,15 +76,38 @@ func (d *deadline) Pulse() {
 func (d *deadline) moved(delta int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	before := d.asks
 	d.asks += delta
-	if d.timer == nil || d.cause != nil {
-		return
+	switch {
+	case d.cause != nil:
+	case d.asks > 0 && before == 0:
+		d.haltLocked()
+	case d.asks == 0:
+		d.goOnLocked(before > 0)
 	}
-	if d.asks > 0 {
+}
+
+// haltLocked stops both clocks.
+func (d *deadline) haltLocked() {
+	if d.timer != nil {
 		d.timer.Stop()
-		return
 	}
-	d.timer.Reset(d.idle)
+	if d.total != nil {
+		d.total.Stop()
+		d.left -= time.Since(d.since)
+	}
+}
+
+// goOnLocked starts the idle time anew, and the maximum where it was halted, with
+// what is left of it.
+func (d *deadline) goOnLocked(halted bool) {
+	if d.timer != nil {
+		d.timer.Reset(d.idle)
+	}
+	if d.total != nil && halted {
+		d.since = time.Now()
+		d.total.Reset(d.left)
+	}
 }
 
 // expire cancels outside the lock: what a context's end sets off is not ours.
@@ -96,7 +122,7 @@ func (d *deadline) expire(cause error) {
 func (d *deadline) fire(cause error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.cause != nil || errors.Is(cause, errIdle) && d.asks > 0 {
+	if d.cause != nil || d.asks > 0 {
 		return false
 	}
 	d.cause = cause

@@ -66,6 +66,37 @@ func TestDeadlines(t *testing.T) {
 			}
 			<-ctx.Done()
 		}, 70 * time.Second, "(limits.callIdle)"},
+		{"the maximum stands still while one thinks", func(ctx context.Context, t *testing.T, c mcp.Caller) {
+			for range 3 {
+				time.Sleep(8 * time.Second)
+				if _, err := c.Ask(ctx, &mcp.Request{Method: "elicitation/create"}); err != nil {
+					t.Errorf("the question was cut off: %v", err)
+				}
+			}
+			for ctx.Err() == nil {
+				progress(ctx, t, c)
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Second):
+				}
+			}
+		}, 280 * time.Second, "no answer within 1m40s (limits.callMax)"},
+		{"questions at once halt it once", func(ctx context.Context, t *testing.T, c mcp.Caller) {
+			done := make(chan error)
+			for range 2 {
+				go func() { // waited for below; ends with the answer
+					_, err := c.Ask(ctx, &mcp.Request{Method: "elicitation/create"})
+					done <- err
+				}()
+				time.Sleep(5 * time.Second)
+			}
+			for range 2 {
+				if err := <-done; err != nil {
+					t.Errorf("a question was cut off: %v", err)
+				}
+			}
+			<-ctx.Done()
+		}, 75 * time.Second, "(limits.callIdle)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -114,11 +114,11 @@ func timeKeys() []key[Limits] {
 			"How long a call may go without a sign of life from the backend. It stands still while a client is asked something."),
 		// Progress can go on for ever, and the slot of the call with it.
 		field("callMax", duration(), func(l *Limits) *time.Duration { return &l.CallMax }, "10m",
-			"The longest that a call may take in all."),
+			"The longest that a call may take in all. It stands still while a client is asked something."),
 		// A person reads a question, looks something up, and answers. Who has not come back
 		// by then has most likely closed the window.
 		field("inputWait", duration(), func(l *Limits) *time.Duration { return &l.InputWait }, "10m",
-			"How long a request of a modern client waits for the input that a backend has asked for. Then the backend is told that the request is cancelled."),
+			"How long a client may take to answer what a backend asks it. Then the question fails, and a request of a modern client, which nobody will come back for, is cancelled at the backend."),
 		// The first list after a start would be empty; a person waits this long for one.
 		field("firstList", duration(), func(l *Limits) *time.Duration { return &l.FirstList }, "2s",
 			"How long the first list waits for backends that have not answered yet."),
