@@ -213,7 +213,7 @@ func (s *legacySession) deliver(ctx context.Context, msg []byte) {
 
 // mayArriveYet reports whether a message that failed in this way may be taken when
 // it is sent again: the connection broke, or brought no answer in time, or the server
-// has said that it is busy.
+// has said that it is busy or did not wait for all of it.
 func mayArriveYet(err error) bool {
 	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	return ok && f.Code != mcp.CodeShuttingDown && (!isRefusal(f) || isRejected(err, busy))

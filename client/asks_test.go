@@ -207,6 +207,9 @@ func TestAskWithAnIDThatWasAnswered(t *testing.T) {
 	})
 }
 
+// tooSlow is what a server says that has not waited for the rest of a message.
+const tooSlow = `{"jsonrpc":"2.0","error":{"code":-32600,"message":"the body came too slowly"}}`
+
 // An answer that is lost on its way is sent again, because the server waits for it,
 // and the client with the server.
 func TestAnswerThatIsLostIsSentAgain(t *testing.T) {
@@ -217,6 +220,8 @@ func TestAnswerThatIsLostIsSentAgain(t *testing.T) {
 		"broken":  {func(x *zoo.Exchange) { x.Abort() }, 2},
 		"silent":  {func(x *zoo.Exchange) { x.Hold() }, 2},
 		"busy":    {func(x *zoo.Exchange) { x.Status(http.StatusServiceUnavailable, "", "") }, 2},
+		"late":    {func(x *zoo.Exchange) { x.Status(http.StatusRequestTimeout, "", "") }, 2},
+		"cut off": {func(x *zoo.Exchange) { x.Status(http.StatusRequestTimeout, "application/json", tooSlow) }, 2},
 		"refused": {func(x *zoo.Exchange) { x.Status(http.StatusBadRequest, "", "") }, 1},
 	}
 	for name, tt := range lost {

@@ -77,7 +77,7 @@ const (
 	wrongEra       rejection = iota + 1 // it does not speak, or no longer speaks, this era
 	sessionGone                         // it does not know the session
 	headerMismatch                      // -32020: our idea of a tool's headers is outdated
-	busy                                // 429 or 503 before processing
+	busy                                // 408, 429 or 503 before processing
 	neverSpoke                          // it has refused every handshake so far
 )
 

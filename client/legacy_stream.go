@@ -17,10 +17,10 @@ import (
 // otherwise be asked for ever.
 const maxMisses = 5
 
-// maxPolls bounds the attempts in a row that brought nothing and that the server
-// had asked for. A server that has its clients poll may do so for as long as a call
-// takes, and that has bounds of its own; this one is for those who have none
-// (2025-11-25, basic/transports, "Sending Messages to the Server").
+// maxPolls bounds the attempts in a row to read on in a call's stream that brought
+// nothing and that the server had asked for. A server that has its clients poll may
+// do so for as long as a call takes, and that has bounds of its own; this one is for
+// those who have none (2025-11-25, basic/transports, "Sending Messages to the Server").
 const maxPolls = 1000
 
 // shortestPoll is the shortest wait that counts as having clients poll. A server
@@ -118,8 +118,9 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 			patience.note(&before, &pos, err == nil)
 			away = 0
 		}
+		patience.polls = 0 // a session may have its client poll for all of its life
 		if lasted := time.Since(began); status/100 == 2 && (lasted >= liveAfter || lasted >= shortestPoll && pos.asked > before.asked) {
-			patience.misses, patience.polls = 0, 0
+			patience.misses = 0
 		}
 		if !pause(ctx, pos.wait(patience.misses+away)) {
 			return

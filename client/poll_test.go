@@ -52,6 +52,39 @@ func TestServerThatHasItsClientPoll(t *testing.T) {
 	})
 }
 
+// A server may have its client poll for as long as a session takes as well: whoever
+// listens hears of what changes after an hour of that (I33).
+func TestListeningStreamThatIsPolledForLong(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const quiet = 3000
+		s := newStation()
+		s.Capabilities = announces
+		polls := 0
+		s.On["GET"] = func(x *zoo.Exchange) {
+			x.Begin()
+			x.Event("7", "")
+			if polls++; polls == quiet {
+				x.Event("", listChanged)
+			}
+			x.Raw("retry: 1200\n\n")
+		}
+		ear := &recorder{}
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		l := launch(t, dialHTTP(t, s, client.Config{}), in(scope, listen(t)), ear)
+		synctest.Wait()
+		time.Sleep((quiet - 10) * 1200 * time.Millisecond)
+		before := len(ear.notifications())
+		time.Sleep(20 * 1200 * time.Millisecond)
+		synctest.Wait()
+		if polls < quiet || len(ear.notifications()) != before+1 {
+			t.Errorf("%d polls, %d notices and then %d; want one more", polls, before, len(ear.notifications()))
+		}
+		l.cancel()
+		<-l.done
+	})
+}
+
 // A server that knows the last event of a listening stream no more may well have
 // the stream: it is opened anew, and what was missed counts as changed.
 func TestListeningStreamOfAnUnknownEvent(t *testing.T) {

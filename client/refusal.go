@@ -169,7 +169,7 @@ func (r *refusal) outcome() mcp.Outcome {
 // client gets status and type; the body may hold anybody's data and goes, cut and
 // without our credentials, to the log alone.
 func (e *endpoint) refused(ctx context.Context, r *refusal) error {
-	if r.rpc != nil {
+	if r.rpc != nil && !r.isCutOff() {
 		return r.rpc
 	}
 	e.log.LogAttrs(ctx, slog.LevelWarn, "backend answered with something else than MCP",
@@ -179,10 +179,17 @@ func (e *endpoint) refused(ctx context.Context, r *refusal) error {
 	if f.Outcome == mcp.NotDispatched {
 		f.Code = mcp.CodeBackendUnavailable
 	}
-	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable {
+	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable || r.isCutOff() {
 		return &rejected{why: busy, err: f}
 	}
 	return f
+}
+
+// isCutOff reports whether the server did not wait for all of the message
+// (RFC 9110, section 15.5.9). An error that it says it with names no request, because
+// the server has not read which one it was: it is no answer to any.
+func (r *refusal) isCutOff() bool {
+	return r.status == http.StatusRequestTimeout && r.id.IsZero()
 }
 
 // reason is for people and models: it says what is wrong on whose side. The codes
