@@ -112,7 +112,7 @@ type Limits struct {
 	Subscriptions        int           // resources that a session is subscribed to: 1,000
 	Parked               int           // requests of modern clients that wait for input: 1,000
 	Rounds               int           // how often one request waits for input: 10
-	StreamsPerSession    int           // GETs that are being answered: 16
+	StreamsPerSession    int           // GETs for one stream of a session: 16
 	SessionIdle          time.Duration // life without activity: 30 min
 	SessionUninitialized time.Duration // life without a first message: 30 s
 	InputWait            time.Duration // for a client to answer what it is asked: 10 min

@@ -258,7 +258,7 @@ func TestStreamsOfASessionAreBounded(t *testing.T) {
 			s.resourceUpdated(scope)
 			s.pass(0)
 		}
-		const want = `{"jsonrpc":"2.0","error":{"code":1006,"message":"16 streams per session (limits.streamsPerSession); the request was not sent",` +
+		const want = `{"jsonrpc":"2.0","error":{"code":1006,"message":"16 responses for one stream of a session (limits.streamsPerSession); the request was not sent",` +
 			`"data":{"source":"gateway","outcome":"not_dispatched"}}}`
 		s.refuses(refusalCase{name: "the 17th", method: http.MethodGet, header: sess, status: 429, want: want, also: [2]string{"Retry-After", "5"}})
 		other := s.open(s.ctx(), http.MethodGet, "", s.session()) // has a bound of its own

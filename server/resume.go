@@ -144,7 +144,7 @@ func (s *Server) refuseResume(sess *session.Session, sent string, err error) *re
 	case errors.Is(err, session.ErrEnded):
 		return refuseSession(mcp.ID{}).in(sess)
 	case errors.Is(err, session.ErrTooMany):
-		return refuseTooMany(mcp.ID{}, s.cfg.Limits.StreamsPerSession, "streams per session", "streamsPerSession").in(sess)
+		return refuseTooMany(mcp.ID{}, s.cfg.Limits.StreamsPerSession, "responses for one stream of a session", "streamsPerSession").in(sess)
 	default:
 		return refuse(http.StatusBadRequest, "unknown event id %s; open a stream without Last-Event-ID", escape(sent)).noted(UnknownEventID, sent).in(sess)
 	}

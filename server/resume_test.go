@@ -423,7 +423,7 @@ func TestM057QuestionsAreNotRepeated(t *testing.T) {
 		scope = req.Scope
 		return result(`{"tools":[]}`)
 	}}
-	bubble(t, tools(m), server.Config{}, func(s *site) {
+	bubble(t, tools(m), server.Config{Limits: server.Limits{InputWait: time.Hour}}, func(s *site) {
 		sess := s.session()
 		s.post(raw("1", "tools/list", ""), sess)
 		st := s.open(s.ctx(), http.MethodGet, "", sess)

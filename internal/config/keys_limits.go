@@ -72,7 +72,7 @@ func countKeys() []key[Limits] {
 		// A client needs one or two; one that loses its connections leaves some behind that
 		// are not yet known to be dead.
 		field("streamsPerSession", count(), func(l *Limits) *int { return &l.StreamsPerSession }, "16",
-			"How many standalone streams (GET) of a session may be open. A new one takes over from the one before, which counts until it has ended."),
+			"How many GETs may carry one stream of a session, its standalone one or that of a request which a client has come back for. A new one takes over from the one before, which counts until it has ended."),
 		// A model calls a handful of tools at once.
 		field("inFlightPerSession", count(), func(l *Limits) *int { return &l.InFlightPerSession }, "64",
 			"How many requests of a session may be in flight."),
