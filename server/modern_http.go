@@ -4,7 +4,9 @@
 package server
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -176,4 +178,24 @@ func paramHeaders(h http.Header) map[string][]string {
 		}
 	}
 	return found
+}
+
+// checkRepeated holds the headers of a retry against those of the request that it goes
+// on with. The arguments of the two are the same, and the Handler, which is the one to
+// know what of them stands in headers, has checked the first: so the retry's are right
+// if they say the same. What only the retry has mirrors no argument.
+func checkRepeated(first, retry map[string][]string) *mcp.Error {
+	for _, key := range slices.Sorted(maps.Keys(first)) {
+		if !slices.EqualFunc(first[key], retry[key], sameHeaderValue) {
+			return mismatch("%s header says %q; the request that this is the retry of said %q", key, retry[key], first[key])
+		}
+	}
+	return nil
+}
+
+// sameHeaderValue reports whether two values say the same, however they are encoded.
+func sameHeaderValue(a, b string) bool {
+	x, errA := mcp.DecodeHeaderValue(a)
+	y, errB := mcp.DecodeHeaderValue(b)
+	return errA == nil && errB == nil && x == y
 }

@@ -253,6 +253,9 @@ func (s *Server) takeOver(m *mcp.Message, r *returned, place uint64, begin func(
 		return nil, nil, s.refuseState(m.ID, err)
 	}
 	t := p.Value()
+	if err := checkRepeated(t.req.ParamHeaders, r.req.ParamHeaders); err != nil {
+		return nil, nil, refuseMessage(http.StatusBadRequest, m.ID, err)
+	}
 	x, no := begin(t)
 	if no != nil {
 		return nil, nil, no
