@@ -316,7 +316,7 @@ func (l *legacy) sessions() []*legacySession {
 // retire closes a session in the background; or here and now, when the protocol
 // itself is being closed and waits for nothing new.
 func (l *legacy) retire(s *legacySession) {
-	if s == nil {
+	if s == nil || s.due.thenIn(&l.tasks, func() { l.retire(s) }) {
 		return
 	}
 	s.lose(s.cut())

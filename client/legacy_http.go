@@ -70,7 +70,9 @@ func (w *legacyHTTP) serves(*mcp.Request) {}
 // carry POSTs a request and follows its stream, over reconnects, to the
 // response.
 func (w *legacyHTTP) carry(ctx context.Context, c *carrier, msg []byte) {
-	accepted, err := w.carryPost(ctx, c, msg)
+	heard := w.s.due.await()
+	defer heard()
+	accepted, err := w.carryPost(ctx, c, msg, heard)
 	// A doubt comes before the stream's own error, because it explains it; and what
 	// can be resumed comes before any error, because then nothing is lost yet.
 	switch {
@@ -84,6 +86,7 @@ func (w *legacyHTTP) carry(ctx context.Context, c *carrier, msg []byte) {
 		w.resume(ctx, c)
 	case err != nil:
 		c.fail(err)
+		heard() // this was one
 		w.noteIfGone(err)
 	default:
 		c.fail(w.lost(nil, "its answer ended without a response"))
@@ -91,8 +94,9 @@ func (w *legacyHTTP) carry(ctx context.Context, c *carrier, msg []byte) {
 }
 
 // carryPost reads the POST's own answer. accepted means that the server has the
-// request and will answer on another stream.
-func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier, msg []byte) (accepted bool, err error) {
+// request and will answer on another stream. heard is called where the answer has
+// begun and may take its time.
+func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier, msg []byte, heard func()) (accepted bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	resp, err := w.send(ctx, &parcel{msg: msg, call: c.call})
@@ -101,10 +105,14 @@ func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier, msg []byte) (acc
 	}
 	defer drain(resp, cancel)
 	if resp.StatusCode == http.StatusAccepted {
+		heard()
 		return true, nil
 	}
 	if !hasMessages(resp) {
 		return false, w.refusal(ctx, w.readRefusal(resp), c)
+	}
+	if mediaType(resp) == "text/event-stream" {
+		heard()
 	}
 	// Before the body is read: with the answer the handshake goes on, and its next
 	// message has to name the session.
@@ -141,6 +149,7 @@ func (w *legacyHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad e
 		w.s.route(m)
 		return true
 	default:
+		w.s.noteTask(m) // the call is told as well: the server has put it there
 		return c.offer(ctx, m)
 	}
 }
@@ -224,13 +233,21 @@ func (w *legacyHTTP) forgotten(ctx context.Context) bool {
 // them.
 func (w *legacyHTTP) gone(cause error) error {
 	w.s.markGone(w.lost(cause, "it has ended the session"))
+	w.s.due.forget()
 	return &rejected{why: sessionGone, err: w.unavailable(cause, "it has ended the session")}
 }
 
-// noteGone ends the session with all its calls.
+// noteGone ends the session with all its calls, but not before those of which the
+// server may be saying the same at this moment.
 func (w *legacyHTTP) noteGone(cause error) {
 	w.forgetConnections()
-	w.s.lose(w.lost(plain(cause), "it has ended the session"))
+	err := w.lost(plain(cause), "it has ended the session")
+	w.s.markGone(err)
+	w.s.due.forget()
+	lose := func() { w.s.lose(err) }
+	if !w.s.due.thenIn(&w.tasks, lose) {
+		lose()
+	}
 }
 
 // refusal says what an HTTP answer without a message means in a session. c is the

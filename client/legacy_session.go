@@ -86,6 +86,8 @@ type legacySession struct {
 
 	abandoned abandoned
 
+	due answersDue // once the server has forgotten the session
+
 	taskOffer taskform.Offer // of the server
 	taskWaits taskWaits
 	pins      pins // what keeps a session without a scope open

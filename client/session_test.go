@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -197,6 +199,53 @@ func TestForgottenSessionDuringACall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Calls that are under way together when their session is forgotten each learn it
+// from their own answers, and are all made again; one that the server says nothing to
+// is lost soon, and is not (M093, I39, DELIVERY 5.4).
+func TestM093ForgottenSessionOfManyCalls(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const many = 10
+		s := newStation()
+		var arrived sync.WaitGroup
+		arrived.Add(many + 1)
+		var order atomic.Int64
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			if x.R.Header.Get("Mcp-Session-Id") != zoo.SessionID {
+				x.Polite()
+				return
+			}
+			arrived.Done()
+			if name, _ := x.Msg.Params.Text(mcp.FieldName); name == "silent" {
+				x.Hold()
+				return
+			}
+			arrived.Wait()
+			time.Sleep(time.Duration(order.Add(1)) * 50 * time.Millisecond)
+			x.Status(404, "", "")
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		silent := launch(t, c, in(scope, request(t, "tools/call", `{"name":"silent"}`)), &recorder{})
+		calls := make([]*running, many)
+		for i := range calls {
+			calls[i] = launch(t, c, in(scope, echo(t)), &recorder{})
+		}
+		for _, call := range calls {
+			call.wantResult(t, `{"content":[]}`)
+		}
+		began := time.Now()
+		<-silent.done
+		wantFault(t, silent.err, mcp.CodeBackendFailed, mcp.Unknown, "it has ended the session")
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("who is answered nothing waits %v longer, want at most a second", d)
+		}
+		if n := s.Count("initialize"); n != 2 || s.Count("tools/call") != 2*many+1 {
+			t.Errorf("%d handshakes and %d calls, want 2 and %d", n, s.Count("tools/call"), 2*many+1)
+		}
+	})
 }
 
 // A server that forgets every session gets one more handshake per call, not a
