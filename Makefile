@@ -37,11 +37,11 @@ build: ## bin/signalbox
 	go build -trimpath -o bin/signalbox ./cmd/signalbox
 
 # Tests make much garbage and live short; vet is part of lint.
-test: ## unit tests, in seconds
+test: ## unit tests, in seconds; dialogues in some pairs of modes
 	GOGC=400 go test -vet=off ./...
 
-race: needs-cc ## unit tests with the race detector
-	GOGC=400 go test -race -vet=off -timeout 5m ./...
+race: needs-cc ## unit tests with the race detector; dialogues in every pair of modes
+	DIALOGS=all GOGC=400 go test -race -vet=off -timeout 5m ./...
 
 sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its mutations
 	go run ./internal/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./internal/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS)

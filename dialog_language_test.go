@@ -4,6 +4,7 @@
 package signalbox_test
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -174,6 +175,29 @@ func breaches(w *world) []string {
 		}
 	}
 	return out
+}
+
+// What is played in a hurry meets every mode and every cell, and over a few files
+// every pair.
+func TestSomePairsMeetAllModes(t *testing.T) {
+	every := (restrictions{}).pairs()
+	seen := make(map[pair]bool)
+	for i := range 100 {
+		chosen := some(fmt.Sprintf("file-%d.txtar", i), every)
+		if len(chosen) > len(every)/2 {
+			t.Fatalf("%d of %d pairs are not a few", len(chosen), len(every))
+		}
+		in, out, cells := map[inbound]bool{}, map[outbound]bool{}, map[string]bool{}
+		for _, p := range chosen {
+			in[p.in], out[p.out], cells[p.cell()], seen[p] = true, true, true, true
+		}
+		if len(in) != len(inbounds()) || len(out) != len(outbounds()) || len(cells) != 6 {
+			t.Fatalf("%d clients, %d backends, %d cells are met", len(in), len(out), len(cells))
+		}
+	}
+	if len(seen) != len(every) {
+		t.Errorf("%d of %d pairs are ever played", len(seen), len(every))
+	}
 }
 
 // No dialogue expects a breach, and each says what it shows and expects it.
