@@ -218,7 +218,11 @@ func TestEveryWayAnswers(t *testing.T) {
 }
 
 func TestEveryWayRefuses(t *testing.T) {
-	everyWay(t, func(t *testing.T, _ way, h mcp.Handler) {
+	everyWay(t, func(t *testing.T, w way, h mcp.Handler) {
+		missing := int64(mcp.CodeInvalidParams) // of a resource, as each era has it
+		if w.version.Era() == mcp.EraLegacy {
+			missing = mcp.CodeResourceNotFound
+		}
 		for _, tt := range []struct {
 			method, params, want string
 			code                 int64
@@ -226,7 +230,7 @@ func TestEveryWayRefuses(t *testing.T) {
 			{"tools/call", `{"name":"nothing"}`, `unknown tool: "nothing"`, mcp.CodeInvalidParams},
 			{"prompts/get", `{"name":"nothing"}`, `unknown prompt: "nothing"`, mcp.CodeInvalidParams},
 			{"prompts/get", `{"name":"greet"}`, `prompt greet: the argument "language" is missing`, mcp.CodeInvalidParams},
-			{"resources/read", `{"uri":"demo://nothing"}`, `resource not found`, mcp.CodeInvalidParams},
+			{"resources/read", `{"uri":"demo://nothing"}`, `resource not found`, missing},
 			{"completion/complete", `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":""}}`,
 				`there is nothing of this reference to complete`, mcp.CodeInvalidParams},
 		} {
@@ -294,8 +298,8 @@ func TestEveryWayCancels(t *testing.T) {
 	})
 }
 
-// The question reaches the person and the answer the tool. Where the way cannot
-// carry one yet the tool says so, and the call is answered.
+// The question reaches the person and the answer the tool. Where the revision has no
+// such question the tool says so, and the call is answered.
 func TestEveryWayAsks(t *testing.T) {
 	everyWay(t, func(t *testing.T, w way, h mcp.Handler) {
 		p := &person{answer: `{"action":"accept","content":{"name":"Ada"}}`}
@@ -313,9 +317,9 @@ func TestEveryWayAsks(t *testing.T) {
 	})
 }
 
-// asks reports whether a tool can ask on this way. A modern server asks in its
-// result, which a Handler that waits for an answer cannot be suspended for yet.
-func (w way) asks() bool { return w.version.Era() == mcp.EraLegacy }
+// asks reports whether a tool can ask for a form on this way: elicitation came with
+// 2025-06-18.
+func (w way) asks() bool { return w.version != mcp.V20250326 }
 
 // Many at once on one way do not hear each other's progress, each by its own
 // token. Of log messages a pipe does not say whose they are.
