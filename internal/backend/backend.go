@@ -127,14 +127,29 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if err == nil {
 		return res, nil
 	}
-	if _, answered := err.(*mcp.Error); answered { //nolint:errorlint // only the backend's own word
-		return nil, err
+	if said, answered := err.(*mcp.Error); answered { //nolint:errorlint // only the backend's own word
+		return nil, b.ofThisHop(said)
 	}
 	if late := watch.expired(b.cfg.MaxKey); late != "" {
 		return nil, &mcp.Fault{Code: mcp.CodeDeadline, Outcome: outcome(err), Backend: b.cfg.Name, Message: late, Cause: err}
 	}
 	b.noteFailure(err)
 	return nil, err
+}
+
+// ofThisHop returns what the client is told of an error. Two codes are about what stands
+// around the request on the way to the backend, which is ours: its headers, and the
+// revision. The client has sent others, and would correct what was right.
+func (b *Backend) ofThisHop(said *mcp.Error) error {
+	switch said.Code {
+	case mcp.CodeHeaderMismatch, mcp.CodeUnsupportedVersion:
+		return &mcp.Fault{
+			Code: mcp.CodeBackendFailed, Outcome: mcp.NotDispatched, Backend: b.cfg.Name,
+			Message: "it refused the request as the gateway has put it: " + said.Message, Cause: said,
+		}
+	default:
+		return said
+	}
 }
 
 // outcome is what an error says of the request's fate: one that was still waiting

@@ -249,3 +249,41 @@ func TestErrorAtTheDeadlineIsTheAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusalsOfOurHop: that a backend does not like what we say around a request is
+// nothing that the client could mend; that it lacks a capability of the client is.
+func TestRefusalsOfOurHop(t *testing.T) {
+	for _, tt := range []struct {
+		code int64
+		ours bool
+	}{
+		{mcp.CodeHeaderMismatch, true},
+		{mcp.CodeUnsupportedVersion, true},
+		{mcp.CodeMissingCapability, false},
+		{mcp.CodeInvalidParams, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := &odd{shelf: newShelf(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+				"tools/call": func(context.Context, mcp.Caller) (*mcp.Result, error) {
+					return nil, &mcp.Error{Code: tt.code, Message: "why", Data: []byte(`{"supported":["2027-01-01"]}`)}
+				},
+			}}
+			b, _ := follow(t, o, Config{})
+			_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{})
+			if !tt.ours {
+				if said, ok := err.(*mcp.Error); !ok || said.Code != tt.code { //nolint:errorlint // itself, not wrapped
+					t.Errorf("%d: error %v, want the backend's", tt.code, err)
+				}
+				return
+			}
+			want := mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.NotDispatched, Backend: "shelf"}
+			f, ok := err.(*mcp.Fault) //nolint:errorlint // itself, not wrapped
+			if !ok || f.Code != want.Code || f.Outcome != want.Outcome || f.Backend != want.Backend || !strings.HasSuffix(f.Message, ": why") {
+				t.Errorf("%d: error %#v, want %#v", tt.code, err, want)
+			}
+			if wire := mcp.ToWire(err); strings.Contains(string(wire.Data), "supported") {
+				t.Errorf("%d: the client is told %s", tt.code, wire.Data)
+			}
+		})
+	}
+}
