@@ -111,6 +111,15 @@ func (n *naming) Notify(ctx context.Context, msg *mcp.Notification) error {
 
 // Ask passes a question on, and the answer back.
 func (n *naming) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	wait, err := n.Start(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return wait()
+}
+
+// Start likewise.
+func (n *naming) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if req.Params.Has(mcp.MetaRelatedTask) {
 		own := *req
 		params, err := n.marked(&req.Params, false)
@@ -120,7 +129,15 @@ func (n *naming) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error)
 		own.Params = params
 		req = &own
 	}
-	res, err := n.Caller.Ask(ctx, req)
+	wait, err := mcp.Start(ctx, n.Caller, req)
+	if err != nil {
+		return nil, err
+	}
+	return func() (*mcp.Result, error) { return n.answer(wait()) }, nil
+}
+
+// answer is the answer to a question, as the backend gets it.
+func (n *naming) answer(res *mcp.Result, err error) (*mcp.Result, error) {
 	if err != nil || res == nil || !res.Has(mcp.MetaRelatedTask) {
 		return res, err
 	}

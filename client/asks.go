@@ -172,14 +172,36 @@ func (s *legacySession) putAsk(ctx, own context.Context, m *mcp.Message, caller 
 
 // askSafely is caller.Ask, on a goroutine on which nobody else would stop a panic.
 func (s *setup) askSafely(ctx context.Context, caller mcp.Caller, req *mcp.Request) (res *mcp.Result, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.log.LogAttrs(ctx, slog.LevelError, "panic while a client was asked",
-				slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
-			res, err = nil, mcp.Errorf(mcp.CodeInternalError, "the client could not be asked")
-		}
-	}()
+	defer s.recoverAsk(ctx, &err)
 	return caller.Ask(ctx, req)
+}
+
+// startSafely is [mcp.Start], likewise.
+func (s *setup) startSafely(ctx context.Context, caller mcp.Caller, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	wait, err := s.tryStart(ctx, caller, req)
+	if err != nil {
+		return nil, err
+	}
+	return func() (res *mcp.Result, err error) {
+		defer s.recoverAsk(ctx, &err)
+		return wait()
+	}, nil
+}
+
+func (s *setup) tryStart(ctx context.Context, caller mcp.Caller, req *mcp.Request) (wait func() (*mcp.Result, error), err error) {
+	defer s.recoverAsk(ctx, &err)
+	return mcp.Start(ctx, caller, req)
+}
+
+// recoverAsk makes a panic the error of the question.
+func (s *setup) recoverAsk(ctx context.Context, err *error) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	s.log.LogAttrs(ctx, slog.LevelError, "panic while a client was asked",
+		slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+	*err = mcp.Errorf(mcp.CodeInternalError, "the client could not be asked")
 }
 
 // answer sends the answer to an ask. There is always one, whatever became of the

@@ -96,5 +96,10 @@ func (c *carefulCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result,
 	return c.setup.askSafely(ctx, c.Caller, req)
 }
 
+// Start likewise.
+func (c *carefulCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return c.setup.startSafely(ctx, c.Caller, req)
+}
+
 // Pulse passes the sign of life on.
 func (c *carefulCaller) Pulse() { mcp.Pulse(c.Caller) }

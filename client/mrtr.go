@@ -182,10 +182,16 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *visits, caller mc
 		mu      sync.Mutex
 		answers = make(map[string]jsontext.Value, len(questions))
 	)
-	for key, q := range questions {
+	// In the order in which they stand: it is the one that a person is to read them in.
+	for key := range mcp.Members(raw) {
+		wait, err := p.startOne(ctx, questions[key], open, caller)
+		if err != nil {
+			cancel(err)
+			break // nobody is to read what is of no use any more
+		}
 		// Waited for below; ends with the answer or with ctx.
 		wg.Go(func() {
-			answer, err := p.askOne(ctx, q, open, caller)
+			answer, err := wait()
 			if err != nil {
 				cancel(err)
 				return
@@ -222,9 +228,10 @@ func (p *modern) unanswered(ctx context.Context) error {
 	return &late
 }
 
-// askOne parses what the server has written for the client as strictly as any other
-// request: what reaches a client has passed the same rules in both eras.
-func (p *modern) askOne(ctx context.Context, q inputRequest, open *visits, caller mcp.Caller) (jsontext.Value, error) {
+// startOne puts one question, and returns what waits for the answer. It parses what
+// the server has written for the client as strictly as any other request: what
+// reaches a client has passed the same rules in both eras.
+func (p *modern) startOne(ctx context.Context, q inputRequest, open *visits, caller mcp.Caller) (func() (jsontext.Value, error), error) {
 	req, err := mcp.NewRequest(q.Method, q.Params)
 	if err != nil {
 		return nil, err
@@ -233,10 +240,19 @@ func (p *modern) askOne(ctx context.Context, q inputRequest, open *visits, calle
 	if err != nil {
 		return nil, err
 	}
-	res, err := p.askSafely(ctx, caller, req)
+	wait, err := p.startSafely(ctx, caller, req)
 	if err != nil {
 		return nil, err
 	}
-	answered(res)
-	return res.Bytes(), nil
+	return func() (jsontext.Value, error) {
+		res, err := wait()
+		switch {
+		case err != nil:
+			return nil, err
+		case res == nil:
+			return nil, mcp.Errorf(mcp.CodeInternalError, "no answer")
+		}
+		answered(res)
+		return res.Bytes(), nil
+	}, nil
 }

@@ -189,3 +189,67 @@ func TestCancelledWhileAsked(t *testing.T) {
 		}
 	})
 }
+
+// starter is a caller that is asked one thing after another, and waited for apart.
+type starter struct {
+	*recorder
+
+	refuse int // of the questions, which cannot be put, from 1
+	panics int
+	all    chan struct{} // closed when the fifth has been put
+}
+
+func (s *starter) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	s.note(strings.Trim(string(req.Params.Bytes()), `{"mesag:}`))
+	switch n := len(s.asked()); n {
+	case 5:
+		close(s.all)
+		return func() (*mcp.Result, error) { return s.answer(ctx, req) }, nil
+	case s.refuse:
+		return nil, mcp.Errorf(-32021, "not declared")
+	case s.panics:
+		panic("odd")
+	default:
+		return func() (*mcp.Result, error) { return s.answer(ctx, req) }, nil
+	}
+}
+
+// Questions of one result are put in the order in which they stand, before any of
+// them is answered; and none is put behind one that cannot be.
+func TestQuestionsAreInOrder(t *testing.T) {
+	const questions = `{"resultType":"input_required","inputRequests":{` +
+		`"z":{"method":"elicitation/create","params":{"message":"1"}},"b":{"method":"elicitation/create","params":{"message":"2"}},` +
+		`"a":{"method":"elicitation/create","params":{"message":"3"}},"y":{"method":"elicitation/create","params":{"message":"4"}},` +
+		`"c":{"method":"elicitation/create","params":{"message":"5"}}},"requestState":"s"}`
+	for _, tt := range []struct {
+		refuse, panics int
+		want           string
+	}{{0, 0, "1 2 3 4 5"}, {2, 0, "1 2"}, {0, 3, "1 2 3"}} {
+		inBubble(t, func(t *testing.T) {
+			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+				if x.Msg.Params.Has(mcp.FieldRequestState) {
+					x.Polite()
+					return
+				}
+				x.Result(questions)
+			}}}
+			c := dialHTTP(t, s, client.Config{})
+			caller := &starter{recorder: new(recorder), refuse: tt.refuse, panics: tt.panics, all: make(chan struct{})}
+			caller.answer = func(ctx context.Context, _ *mcp.Request) (*mcp.Result, error) {
+				select {
+				case <-caller.all:
+					return mcp.NewResult([]byte(`{"action":"decline"}`))
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}
+			_, err := c.Serve(t.Context(), echo(t), caller)
+			if got := strings.Join(caller.asked(), " "); got != tt.want {
+				t.Errorf("asked %s, want %s", got, tt.want)
+			}
+			if (err == nil) != (tt.refuse+tt.panics == 0) {
+				t.Errorf("the call: %v", err)
+			}
+		})
+	}
+}

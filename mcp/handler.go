@@ -61,3 +61,24 @@ func Pulse(caller Caller) {
 		p.Pulse()
 	}
 }
+
+// Starter is an optional interface of a [Caller] that can put a question without
+// waiting for its answer.
+type Starter interface {
+	// Start puts the question before it returns, without waiting for anybody, and
+	// returns what waits for the answer as Ask does. That has to be called once, also
+	// where nobody wants the answer any more: ctx is what ends the question. The error
+	// is Ask's, of a question that cannot be put.
+	Start(ctx context.Context, req *Request) (wait func() (*Result, error), err error)
+}
+
+// Start puts a question to a caller and returns what waits for the answer, which has
+// to be called once. Questions that are started one after another reach a client in
+// that order where the caller is a [Starter]; where it is not, each is put when it
+// is waited for.
+func Start(ctx context.Context, caller Caller, req *Request) (wait func() (*Result, error), err error) {
+	if s, ok := caller.(Starter); ok {
+		return s.Start(ctx, req)
+	}
+	return func() (*Result, error) { return caller.Ask(ctx, req) }, nil
+}

@@ -16,29 +16,40 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// asker returns what Ask is for a request of a session: the question goes on the
-// stream of that request.
-func (s *Server) asker(sess *session.Session, stream *session.Stream) func(context.Context, *mcp.Request) (*mcp.Result, error) {
-	return func(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-		return s.ask(ctx, sess, stream, req)
+// asking is a way to put questions: what Start is.
+type asking func(ctx context.Context, req *mcp.Request) (wait func() (*mcp.Result, error), err error)
+
+// wait puts a question and waits for the answer: what Ask is.
+func (a asking) wait(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	wait, err := a(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return wait()
+}
+
+// asker returns what asks a legacy client on a stream: that of the request which the
+// question belongs to, or the standalone one.
+func (s *Server) asker(sess *session.Session, stream *session.Stream) asking {
+	return func(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+		if err := checkDeclared(sess.Client, req); err != nil {
+			return nil, err
+		}
+		a, err := stream.Ask(req.Method, legacyAsk(sess.Client.Version, req))
+		if err != nil {
+			return nil, askFault(err)
+		}
+		return func() (*mcp.Result, error) { return s.awaitAnswer(ctx, stream, a) }, nil
 	}
 }
 
-// ask puts a question to a legacy client and waits for the answer, for as long as a
-// person may think and ctx lasts. The bound is that of the modern era: whoever is
-// asked by a Handler may have stopped its clock for the time, so that nothing else
-// ends the request of a client that never answers. And one that no carrier has
-// taken after a while is on no wire, and nobody can be thinking about it; it fails
-// early, so that a Handler does not hang on a client that never opened a stream
-// (I37).
-func (s *Server) ask(ctx context.Context, sess *session.Session, stream *session.Stream, req *mcp.Request) (*mcp.Result, error) {
-	if err := checkDeclared(sess.Client, req); err != nil {
-		return nil, err
-	}
-	a, err := stream.Ask(req.Method, legacyAsk(sess.Client.Version, req))
-	if err != nil {
-		return nil, askFault(err)
-	}
+// awaitAnswer waits for the answer to a question, for as long as a person may think
+// and ctx lasts. The bound is that of the modern era: whoever is asked by a Handler
+// may have stopped its clock for the time, so that nothing else ends the request of
+// a client that never answers. And one that no carrier has taken after a while is on
+// no wire, and nobody can be thinking about it; it fails early, so that a Handler
+// does not hang on a client that never opened a stream (I37).
+func (s *Server) awaitAnswer(ctx context.Context, stream *session.Stream, a *session.Ask) (*mcp.Result, error) {
 	late, unanswered := time.NewTimer(askDelivery), time.NewTimer(s.cfg.Limits.InputWait)
 	defer late.Stop()
 	defer unanswered.Stop()

@@ -55,7 +55,7 @@ type related struct {
 	late  *alarm       // progress that is kept back has its time
 	token []byte       // of progress, nil where none was asked for
 	level mcp.LogLevel
-	ask   func(ctx context.Context, req *mcp.Request) (*mcp.Result, error)
+	ask   asking
 }
 
 // newRelated returns the Caller of a task whose exchange has begun.
@@ -144,6 +144,12 @@ func wants(least mcp.LogLevel, n *mcp.Notification) bool {
 
 // Ask puts a question to the client of the request.
 func (c *related) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return c.ask.wait(ctx, req)
+}
+
+// Start puts a question to the client of the request: the client gets them in the
+// order in which they are put.
+func (c *related) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return c.ask(ctx, req)
 }
 
@@ -159,7 +165,9 @@ func (s *Server) modernCaller(t *task) mcp.Caller {
 		return s.park(t)
 	}
 	c := newRelated(s, t)
-	c.ask = func(_ context.Context, req *mcp.Request) (*mcp.Result, error) { return nil, cannotAsk(t.req, req) }
+	c.ask = func(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+		return nil, cannotAsk(t.req, req)
+	}
 	return c
 }
 

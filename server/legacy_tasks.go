@@ -280,8 +280,13 @@ type taskCaller struct {
 
 // Ask puts a question of the task to the client.
 func (c *taskCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return asking(c.Start).wait(ctx, req)
+}
+
+// Start likewise.
+func (c *taskCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if req.Params.Has(mcp.MetaRelatedTask) {
-		return c.Caller.Ask(ctx, req)
+		return mcp.Start(ctx, c.Caller, req)
 	}
 	var e mcp.Edit
 	e.Set(mcp.MetaRelatedTask, relatedTask(c.id))
@@ -291,5 +296,5 @@ func (c *taskCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, er
 	}
 	marked := *req
 	marked.Params = params
-	return c.Caller.Ask(ctx, &marked)
+	return mcp.Start(ctx, c.Caller, &marked)
 }

@@ -258,5 +258,5 @@ func (c *unrelated) Notify(_ context.Context, n *mcp.Notification) error {
 // Ask puts the question on the standalone stream, and waits for a while for the
 // client to open it.
 func (c *unrelated) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return c.server.ask(ctx, c.sess, c.stream, req)
+	return c.server.asker(c.sess, c.stream).wait(ctx, req)
 }

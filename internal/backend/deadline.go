@@ -66,6 +66,19 @@ func (d *deadline) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, erro
 	return d.Caller.Ask(ctx, req)
 }
 
+// Start likewise.
+func (d *deadline) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	wait, err := mcp.Start(ctx, d.Caller, req)
+	if err != nil {
+		return nil, err
+	}
+	d.moved(+1)
+	return func() (*mcp.Result, error) {
+		defer d.moved(-1)
+		return wait()
+	}, nil
+}
+
 // Pulse notes that the call is alive, of which the client is told nothing.
 func (d *deadline) Pulse() {
 	d.moved(0)

@@ -210,7 +210,7 @@ func (w *wait) tend(ctx context.Context, t *Task) error {
 	}
 	if len(questions) > 0 {
 		// Ends with the answers or with ctx; Await waits for it.
-		w.asking.Go(func() { w.ask(ctx, questions) })
+		w.asking.Go(func() { w.ask(ctx, inOrder(t.Inputs, questions)) })
 	}
 	if len(again) > 0 {
 		return w.update(ctx, again)
@@ -222,12 +222,27 @@ func (w *wait) tend(ctx context.Context, t *Task) error {
 type question struct {
 	Method string         `json:"method"`
 	Params jsontext.Value `json:"params"`
+
+	key string
+}
+
+// inOrder returns the questions that are left of those that a task asks, as it asks
+// them.
+func inOrder(inputs []byte, left map[string]question) []question {
+	sorted := make([]question, 0, len(left))
+	for key := range mcp.Members(inputs) {
+		if q, ok := left[key]; ok {
+			q.key = key
+			sorted = append(sorted, q)
+		}
+	}
+	return sorted
 }
 
 // ask puts questions to the caller, all at once, and hands over the answers
 // together. The first that fails is the wait's failure: there is no way to say no to
 // a task but the answers that a question has for that.
-func (w *wait) ask(ctx context.Context, questions map[string]question) {
+func (w *wait) ask(ctx context.Context, questions []question) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
@@ -235,19 +250,27 @@ func (w *wait) ask(ctx context.Context, questions map[string]question) {
 		mu  sync.Mutex
 	)
 	a := answers{values: make(map[string]jsontext.Value, len(questions))}
-	for key, q := range questions {
+	note := func(key string, value jsontext.Value, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			a.values[key] = value
+		case a.err == nil:
+			a.err = err
+			cancel() // the other questions are of no use any more
+		}
+	}
+	for _, q := range questions {
+		wait, err := w.start(asking, q)
+		if err != nil {
+			note(q.key, nil, err)
+			break
+		}
 		// Ends with the answer or with ctx; waited for below.
 		all.Go(func() {
-			value, err := w.askOne(asking, q)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				a.values[key] = value
-			case a.err == nil:
-				a.err = err
-				cancel() // the other questions are of no use any more
-			}
+			value, err := wait()
+			note(q.key, value, err)
 		})
 	}
 	all.Wait()
@@ -257,16 +280,23 @@ func (w *wait) ask(ctx context.Context, questions map[string]question) {
 	}
 }
 
-func (w *wait) askOne(ctx context.Context, q question) (jsontext.Value, error) {
+// start puts one question, and returns what waits for the answer.
+func (w *wait) start(ctx context.Context, q question) (func() (jsontext.Value, error), error) {
 	req, err := mcp.NewRequest(q.Method, q.Params)
 	if err != nil {
 		return nil, err
 	}
-	res, err := w.caller.Ask(ctx, req)
+	wait, err := mcp.Start(ctx, w.caller, req)
 	if err != nil {
 		return nil, err
 	}
-	return jsontext.Value(res.Bytes()), nil
+	return func() (jsontext.Value, error) {
+		res, err := wait()
+		if err != nil {
+			return nil, err
+		}
+		return jsontext.Value(res.Bytes()), nil
+	}, nil
 }
 
 // update answers questions. That it fails on the way is no failure of the wait: what
