@@ -85,7 +85,7 @@ func (b *backend) do(args []string) bool {
 	case "discover": // backend a> discover "Be kind."; the instructions
 		b.set(func() { b.instructions = args[1] })
 	case "task": // backend a> task t1 {"status":"completed","result":{...}}; the first says that it has tasks
-		return b.setTask(args[1], args[2])
+		return b.setTask(args[1], args[2]) && b.tellTask(args[1])
 	case "mute": // backend a> mute; it does not announce changes, and says so
 		b.set(func() { b.mute = true })
 	case "unwatched": // backend a> unwatched; nobody can subscribe to its resources, and it says so

@@ -63,7 +63,7 @@ type exchange struct {
 	quiet  bool   // not shown; the answer is kept
 	answer object // of a quiet one
 
-	watch []string // resources that it subscribes to
+	watch []string // resources that it subscribes to, or tasks
 
 	over      bool
 	cancelled bool
@@ -129,6 +129,11 @@ func (c *dialogClient) do(args []string) bool {
 		return c.watch(args[1])
 	case "unwatch": // client> unwatch "file:///a"
 		return c.unwatch(args[1])
+	case "follow": // client> follow "$task"; it is told what becomes of the task
+		c.connect()
+		return c.follow(args[1])
+	case "unfollow": // client> unfollow "$task"
+		return c.cancel(c.open("follow " + args[1]))
 	case "cancel": // client> cancel 1
 		return c.cancel(c.open(args[1]))
 	case "drop": // client> drop 1; its connection is lost

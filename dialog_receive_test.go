@@ -59,7 +59,7 @@ func (c *dialogClient) addresseeLocked(m object) *exchange {
 			open = append(open, x)
 		}
 	}
-	if len(open) == 1 && !strings.HasSuffix(m.text("method"), "list_changed") {
+	if len(open) == 1 && !strings.HasSuffix(m.text("method"), "list_changed") && m.text("method") != "notifications/tasks/status" {
 		return open[0]
 	}
 	return &exchange{label: listenLabel}
@@ -130,6 +130,10 @@ func (c *dialogClient) notifiedLocked(x *exchange, method string, raw jsontext.V
 	}
 	if method == "notifications/resources/updated" {
 		c.updatedLocked(x, params)
+		return
+	}
+	if method == "notifications/tasks" {
+		c.followedLocked(x, params)
 		return
 	}
 	if x.label == listenLabel && !c.listening {

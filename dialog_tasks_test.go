@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -86,6 +87,67 @@ func (b *backend) stepTask(id, members string) step {
 		state, _ := b.taskState(id)
 		return mcp.NewResult([]byte(`{"resultType":"task",` + state.String()[1:]))
 	}
+}
+
+// tellTask tells those who listen for a task what has become of it.
+func (b *backend) tellTask(id string) bool {
+	state, ok := b.taskState(id)
+	if !ok {
+		return true // it is no more, of which nobody is told
+	}
+	for _, ear := range b.followers(id) {
+		ear.ch <- earful{"notifications/tasks", state.String()}
+	}
+	return true
+}
+
+func (b *backend) followers(id string) []*hearer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []*hearer
+	for ear := range b.ears {
+		if slices.Contains(ear.tasks, id) {
+			all = append(all, ear)
+		}
+	}
+	return all
+}
+
+// follow listens for what becomes of tasks, by the names that the dialogue has for
+// them.
+func (c *dialogClient) follow(arg string) bool {
+	ids := readURIs(c.showAliases(arg))
+	raw, err := json.Marshal(ids)
+	if err != nil || len(ids) == 0 || !c.in.modern() {
+		return false
+	}
+	return c.sendWatch("follow "+arg, "subscriptions/listen", `{"notifications":{"taskIds":`+string(raw)+`}}`, ids)
+}
+
+// isFollow reports whether an exchange listens for tasks.
+func (x *exchange) isFollow() bool { return strings.HasPrefix(x.label, "follow ") }
+
+// nameOf is how the dialogue calls a task.
+func (c *dialogClient) nameOf(id string) string {
+	return strings.Trim(c.hideAliases(string(quoted(id))), `"`)
+}
+
+func (c *dialogClient) sayFollowLocked(id string, agreed bool) {
+	if agreed {
+		c.say(c.nameOf(id), "agreed")
+		return
+	}
+	c.say(c.nameOf(id), "not agreed")
+}
+
+// followedLocked takes the state of a task, which must be one that is listened for.
+func (c *dialogClient) followedLocked(x *exchange, params object) {
+	id := params.text("taskId")
+	if !x.isFollow() || !slices.Contains(x.watch, id) {
+		c.breach(x, "the state of %s, which is not listened for", id)
+	}
+	c.nameInputs(params)
+	c.say(c.nameOf(id), "is "+params.without("taskId").String())
 }
 
 var taskIDs = regexp.MustCompile(`"taskId":"([^"$]+)"`)

@@ -125,6 +125,10 @@ func (c *dialogClient) watchAgreedLocked(x *exchange, params object) {
 	}
 	x.promised = true
 	for _, uri := range x.watch {
+		if x.isFollow() {
+			c.sayFollowLocked(uri, slices.Contains(said.Notifications["taskIds"], uri))
+			continue
+		}
 		c.sayWatchLocked(uri, slices.Contains(said.Notifications["resourceSubscriptions"], uri))
 	}
 }
@@ -159,8 +163,9 @@ func (c *dialogClient) watchAnsweredLocked(x *exchange, m object) {
 
 // hearer is one listen of a backend.
 type hearer struct {
-	ch   chan earful
-	uris []string // that it was promised to hear of
+	ch    chan earful
+	uris  []string // that it was promised to hear of
+	tasks []string // likewise
 }
 
 // earful is one change.
@@ -190,7 +195,8 @@ func (b *backend) hearers(of string) []*hearer {
 // agree begins a listen, with the resources of its filter that the backend tells of.
 func (b *backend) agree(life *incarnation, req *mcp.Request) *hearer {
 	var want struct {
-		URIs []string `json:"resourceSubscriptions"`
+		URIs    []string `json:"resourceSubscriptions"`
+		TaskIDs []string `json:"taskIds"`
 	}
 	_ = json.Unmarshal(req.Params.Raw(mcp.FieldNotifications), &want) // our own server has looked at it
 	ear := &hearer{ch: make(chan earful, 64)}
@@ -203,6 +209,11 @@ func (b *backend) agree(life *incarnation, req *mcp.Request) *hearer {
 		ear.uris = append(ear.uris, uri)
 		if b.watchers[uri]++; b.watchers[uri] == 1 {
 			b.say(life, uri, "subscribed")
+		}
+	}
+	for _, id := range want.TaskIDs {
+		if _, ok := b.tasks[id]; ok {
+			ear.tasks = append(ear.tasks, id)
 		}
 	}
 	b.ears[ear] = true
@@ -234,6 +245,9 @@ func (b *backend) listen(ctx context.Context, life *incarnation, req *mcp.Reques
 	agreed := object{}.with("toolsListChanged", "true").with("promptsListChanged", "true").with("resourcesListChanged", "true")
 	if raw, err := json.Marshal(ear.uris); err == nil && len(ear.uris) > 0 {
 		agreed = agreed.with("resourceSubscriptions", string(raw))
+	}
+	if raw, err := json.Marshal(ear.tasks); err == nil && len(ear.tasks) > 0 {
+		agreed = agreed.with("taskIds", string(raw))
 	}
 	err := note("notifications/subscriptions/acknowledged", `{"notifications":`+agreed.String()+`}`)
 	for err == nil {

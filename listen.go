@@ -61,10 +61,11 @@ type filter struct {
 	Prompts   bool `json:"promptsListChanged,omitzero"`
 	Resources bool `json:"resourcesListChanged,omitzero"`
 
-	URIs []string `json:"resourceSubscriptions,omitempty"`
+	URIs    []string `json:"resourceSubscriptions,omitempty"`
+	TaskIDs []string `json:"taskIds,omitempty"` // of the extension io.modelcontextprotocol/tasks
 }
 
-// filterOf reads the filter of a listen. A resource that it names twice counts
+// filterOf reads the filter of a listen. What it names twice counts
 // once.
 func (g *Gateway) filterOf(req *mcp.Request) (filter, error) {
 	var want filter
@@ -75,19 +76,23 @@ func (g *Gateway) filterOf(req *mcp.Request) (filter, error) {
 	if err := json.Unmarshal(raw, &want); err != nil {
 		return want, mcp.Errorf(mcp.CodeInvalidParams, "notifications: %v", err)
 	}
-	seen := make(map[string]bool, len(want.URIs))
-	want.URIs = slices.DeleteFunc(want.URIs, func(uri string) bool {
-		again := seen[uri]
-		seen[uri] = true
-		return again
-	})
-	if most := g.view.Load().cfg.Limits.Subscriptions; most >= 0 && len(want.URIs) > most {
+	want.URIs, want.TaskIDs = distinct(want.URIs), distinct(want.TaskIDs)
+	if most := g.view.Load().cfg.Limits.Subscriptions; most >= 0 && len(want.URIs)+len(want.TaskIDs) > most {
 		return want, &mcp.Fault{
 			Code: mcp.CodeLimit, Outcome: mcp.NotDispatched,
-			Message: fmt.Sprintf("%d resources in one subscription, and %d are allowed (limits.subscriptions)", len(want.URIs), most),
+			Message: fmt.Sprintf("%d resources and tasks in one subscription, and %d are allowed (limits.subscriptions)", len(want.URIs)+len(want.TaskIDs), most),
 		}
 	}
 	return want, nil
+}
+
+func distinct(names []string) []string {
+	seen := make(map[string]bool, len(names))
+	return slices.DeleteFunc(names, func(name string) bool {
+		again := seen[name]
+		seen[name] = true
+		return again
+	})
 }
 
 // lists reports whether the filter wants to hear of a list.
@@ -111,8 +116,8 @@ func (f filter) notices(d catalog.Changes) []string {
 }
 
 // listen serves subscriptions/listen: the acknowledgement, then a notice for
-// each change of the client's view and of the resources that it named, until the
-// context ends.
+// each change of the client's view and of the resources and tasks that it named, until
+// the context ends.
 func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	want, err := g.filterOf(req)
 	if err != nil {
@@ -127,7 +132,7 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	defer sub.wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	want.URIs = sub.begin(ctx, want.URIs)
+	want = sub.begin(ctx, want)
 	if err := acknowledge(ctx, caller, want); err != nil {
 		return nil, err
 	}
@@ -164,8 +169,8 @@ func (g *Gateway) tell(ctx context.Context, caller mcp.Caller, want filter, told
 
 // acknowledge says what was agreed, before anything else is said (2026-07-28,
 // basic/patterns/subscriptions, "Acknowledgment"). It is what was asked for of
-// what there is: a member that filter does not have, and a resource that nobody
-// tells of, is not agreed, and so the client knows that it will hear nothing of it.
+// what there is: a member that filter does not have, and a resource or task that
+// nobody tells of, is not agreed, and so the client knows that it will hear nothing of it.
 func acknowledge(ctx context.Context, caller mcp.Caller, agreed filter) error {
 	params, err := json.Marshal(map[string]filter{"notifications": agreed})
 	if err != nil {

@@ -10,16 +10,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
-	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// agreeWithin is how long a listen waits for backends to say which resources they
-// will tell of. Those of one that has not said count as agreed, and as updated as
-// soon as it has: the client is not kept waiting by a backend that hangs, and does
-// not keep what may be old.
+// agreeWithin is how long a listen waits for backends to say which resources and
+// tasks they will tell of. Those of one that has not said count as agreed, and as
+// changed as soon as it has: the client is not kept waiting by a backend that hangs,
+// and does not keep what may be old.
 const agreeWithin = 2 * time.Second
 
 // The waits between two attempts to subscribe at a backend.
@@ -28,8 +25,8 @@ const (
 	lastRelink  = 30 * time.Second
 )
 
-// subscribed are the resources of one listen: one listen of its own at each
-// backend that has some of them. They follow the catalog: a resource that comes to
+// subscribed are the resources and tasks of one listen: one listen of its own at
+// each backend that has some of them. Resources follow the catalog: one that comes to
 // be another backend's is subscribed to there, and counts as updated.
 type subscribed struct {
 	g      *Gateway
@@ -41,7 +38,7 @@ type subscribed struct {
 	links sync.WaitGroup
 
 	// Of the goroutine that serves the listen.
-	uris    []string // that were agreed, in the order in which they were asked for
+	topics  []topic // that were agreed, in the order in which they were asked for
 	current []*link
 }
 
@@ -51,39 +48,40 @@ func newSubscribed(g *Gateway, req *mcp.Request, caller mcp.Caller) *subscribed 
 
 // begin subscribes and returns what was agreed. What is hidden from the client and
 // what nobody has are the same to it: not agreed.
-func (s *subscribed) begin(ctx context.Context, uris []string) []string {
-	for _, uri := range uris {
-		if f := s.g.find(ctx, s.req, wanted{kind: catalog.Resources, name: uri}); f.entry != nil {
-			s.uris = append(s.uris, uri)
-		}
+func (s *subscribed) begin(ctx context.Context, want filter) filter {
+	s.topics = append(s.g.resourceTopics(ctx, s.req, want.URIs), s.g.taskTopics(ctx, s.req, want.TaskIDs)...)
+	if len(s.topics) > 0 {
+		s.follow(ctx)
+		s.agree(ctx)
 	}
-	if len(s.uris) == 0 {
-		return nil
-	}
-	s.follow(ctx)
+	want.URIs, want.TaskIDs = named(s.topics)
+	return want
+}
+
+// agree waits for the backends, and leaves out what they refuse.
+func (s *subscribed) agree(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, agreeWithin)
 	defer cancel()
-	refused := make(map[string]bool)
+	refused := make(map[topic]bool)
 	for _, l := range s.current {
 		select {
 		case <-l.settled:
 		case <-patience.Done():
 		}
-		for _, uri := range l.refusals() {
-			refused[uri] = true
+		for _, t := range l.refusals() {
+			refused[t] = true
 		}
 	}
-	s.uris = slices.DeleteFunc(s.uris, func(uri string) bool { return refused[uri] })
+	s.topics = slices.DeleteFunc(s.topics, func(t topic) bool { return refused[t] })
 	if len(refused) > 0 {
 		s.trim()
 	}
-	return slices.Clone(s.uris)
 }
 
 // trim has the links know what was agreed, so that they are not taken for others.
 func (s *subscribed) trim() {
 	s.current = slices.DeleteFunc(s.current, func(l *link) bool {
-		left := l.keep(s.uris)
+		left := l.keep(s.topics)
 		if left == 0 {
 			l.cancel()
 		}
@@ -91,14 +89,14 @@ func (s *subscribed) trim() {
 	})
 }
 
-// follow has each resource be subscribed to at the backend that has it now.
+// follow has each topic be subscribed to at the backend that has it now.
 func (s *subscribed) follow(ctx context.Context) {
-	if len(s.uris) == 0 {
+	if len(s.topics) == 0 {
 		return
 	}
 	shares := s.shares(s.g.view.Load())
 	s.current = slices.DeleteFunc(s.current, func(l *link) bool {
-		i := slices.IndexFunc(shares, func(sh share) bool { return sh.unit.Backend == l.unit.Backend && slices.Equal(sh.uris, l.wanted()) })
+		i := slices.IndexFunc(shares, func(sh share) bool { return sh.unit.Backend == l.unit.Backend && slices.Equal(sh.topics, l.wanted()) })
 		if i < 0 || l.unit.life.Err() != nil {
 			l.cancel()
 			return true
@@ -111,23 +109,19 @@ func (s *subscribed) follow(ctx context.Context) {
 	}
 }
 
-// share is what one backend has of the resources.
+// share is what one backend has of the topics.
 type share struct {
-	unit *unit
-	uris []string
+	unit   *unit
+	topics []topic
 }
 
-// shares splits the resources by the backend that has each. One that nobody has
-// any more is nobody's until somebody has it again.
+// shares splits the topics by the backend that has each. One that nobody has any
+// more is nobody's until somebody has it again.
 func (s *subscribed) shares(v *view) []share {
 	var all []share
 	at := make(map[*unit]int)
-	for _, uri := range s.uris {
-		entry, ok := v.catalog.Resource(uri)
-		if !ok {
-			continue
-		}
-		u, ok := v.unit(entry.BackendName)
+	for _, t := range s.topics {
+		u, ok := v.unit(t.of(v))
 		if !ok || u.life.Err() != nil {
 			continue
 		}
@@ -136,7 +130,7 @@ func (s *subscribed) shares(v *view) []share {
 			i = len(all)
 			at[u], all = i, append(all, share{unit: u})
 		}
-		all[i].uris = append(all[i].uris, uri)
+		all[i].topics = append(all[i].topics, t)
 	}
 	return all
 }
@@ -144,7 +138,7 @@ func (s *subscribed) shares(v *view) []share {
 // link begins the listen at one backend.
 func (s *subscribed) link(ctx context.Context, sh share) {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &link{of: s, unit: sh.unit, uris: sh.uris, cancel: cancel, settled: make(chan struct{})}
+	l := &link{of: s, unit: sh.unit, topics: sh.topics, cancel: cancel, settled: make(chan struct{})}
 	select {
 	case <-s.open:
 		l.late = true
@@ -181,25 +175,25 @@ type link struct {
 	settled chan struct{} // closed when the backend has said what it agrees to
 
 	mu      sync.Mutex
-	uris    []string // that the client wants to hear of and may have been promised
-	said    bool     // settled is closed
-	late    bool     // nobody waits for that any more
-	refused []string // once settled
+	topics  []topic // that the client wants to hear of and may have been promised
+	said    bool    // settled is closed
+	late    bool    // nobody waits for that any more
+	refused []topic // once settled
 }
 
-// wanted returns the resources of the link.
-func (l *link) wanted() []string {
+// wanted returns the topics of the link.
+func (l *link) wanted() []topic {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.uris
+	return l.topics
 }
 
-// keep leaves the resources that were agreed on, and returns how many those are.
-func (l *link) keep(agreed []string) int {
+// keep leaves the topics that were agreed on, and returns how many those are.
+func (l *link) keep(agreed []topic) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.uris = slices.DeleteFunc(slices.Clone(l.uris), func(uri string) bool { return !slices.Contains(agreed, uri) })
-	return len(l.uris)
+	l.topics = slices.DeleteFunc(slices.Clone(l.topics), func(t topic) bool { return !slices.Contains(agreed, t) })
+	return len(l.topics)
 }
 
 // run listens until ctx ends, and again after each failure.
@@ -216,35 +210,21 @@ func (l *link) run(ctx context.Context) {
 
 // once listens until that fails. Where it has failed nothing is known, and it will
 // be tried again. That it was refused, in words or by leaving, is known.
-func (l *link) once(ctx context.Context, uris []string) {
-	req, err := linkRequest(l.of.req, uris)
+func (l *link) once(ctx context.Context, topics []topic) {
+	req, err := linkRequest(l.of.req, topics)
 	if err == nil {
-		_, err = l.unit.Listen(ctx, req, &attempt{link: l, asked: uris})
+		_, err = l.unit.listenNamed(ctx, req, &attempt{link: l, asked: topics}, aliasesOf(topics))
 	}
 	if _, refused := err.(*mcp.Error); refused || err == nil { //nolint:errorlint // only the backend's own word
-		l.settle(uris)
+		l.settle(topics)
 		return
 	}
 	l.settle(nil)
 }
 
-// linkRequest asks for resources alone: which lists have changed the catalog knows.
-func linkRequest(from *mcp.Request, uris []string) (*mcp.Request, error) {
-	raw, err := json.Marshal(map[string]filter{"notifications": {URIs: uris}})
-	if err != nil {
-		return nil, err
-	}
-	req, err := mcp.NewRequest("subscriptions/listen", raw)
-	if err != nil {
-		return nil, err
-	}
-	req.Client, req.Principal, req.Scope = from.Client, from.Principal, from.Scope
-	return req, nil
-}
-
 // settle notes what the backend has refused, the first time that anything is known.
 // It reports whether that was in time to be acknowledged to the client.
-func (l *link) settle(refused []string) (inTime bool) {
+func (l *link) settle(refused []topic) (inTime bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.said {
@@ -256,7 +236,7 @@ func (l *link) settle(refused []string) (inTime bool) {
 }
 
 // refusals returns what is known to be refused. Nobody waits for more afterwards.
-func (l *link) refusals() []string {
+func (l *link) refusals() []topic {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.late = true
@@ -266,52 +246,44 @@ func (l *link) refusals() []string {
 // attempt is the Caller of one listen at the backend.
 type attempt struct {
 	*link
-	asked []string
+	asked []topic
 }
 
-// Notify passes on that a resource was updated. Where the client has been promised
-// to hear of resources before the backend has agreed to tell of them, or again, all
-// of them count as updated: what happened until then was not told.
+// Notify passes on that a resource was updated, and what has become of a task. Where
+// the client has been promised to hear of something before the backend has agreed to
+// tell of it, or again, all of it counts as changed: what happened until then was not
+// told.
 func (e *attempt) Notify(ctx context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case "notifications/subscriptions/acknowledged":
-		agreed := e.agreed(&n.Params)
-		if e.settle(slices.DeleteFunc(slices.Clone(e.asked), func(uri string) bool { return agreed[uri] })) {
+		agreed := agreedTopics(e.asked, &n.Params)
+		if e.settle(slices.DeleteFunc(slices.Clone(e.asked), func(t topic) bool { return agreed[t] })) {
 			return nil
 		}
 		return e.invalidate(ctx, agreed)
 	case "notifications/resources/updated":
 		return e.pass(ctx, n)
+	case taskNotice:
+		name, _ := n.Params.Text(mcp.FieldTaskID)
+		if !slices.ContainsFunc(e.asked, func(t topic) bool { return t.backend != "" && t.name == name }) {
+			return nil // of which nobody has asked to hear
+		}
+		return e.pass(ctx, n)
 	}
 	return nil
 }
 
-// agreed reads an acknowledgement. One that does not say agrees to all.
-func (e *attempt) agreed(params *mcp.Object) map[string]bool {
-	said := struct {
-		URIs []string `json:"resourceSubscriptions"`
-	}{e.asked}
-	if raw := params.Raw(mcp.FieldNotifications); raw != nil {
-		said.URIs = nil
-		if json.Unmarshal(raw, &said) != nil {
-			said.URIs = nil
-		}
-	}
-	agreed := make(map[string]bool, len(said.URIs))
-	for _, uri := range said.URIs {
-		agreed[uri] = true
-	}
-	return agreed
-}
-
-func (e *attempt) invalidate(ctx context.Context, agreed map[string]bool) error {
-	for _, uri := range e.asked {
-		if !agreed[uri] {
+func (e *attempt) invalidate(ctx context.Context, agreed map[topic]bool) error {
+	for _, t := range e.asked {
+		if !agreed[t] {
 			continue
 		}
-		n, err := mcp.NewNotification("notifications/resources/updated", append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
+		n, err := t.now(ctx, e.link)
 		if err != nil {
 			return err
+		}
+		if n == nil {
+			continue
 		}
 		if err := e.pass(ctx, n); err != nil {
 			return err

@@ -19,13 +19,13 @@ type naming struct {
 	mcp.Caller
 	unit      *unit
 	principal string
-	known     alias
+	known     aliases
 }
 
 // outside returns the name outside of a task of the backend.
 func (n *naming) outside(own string) string {
-	if own == n.known.own && n.known.name != "" {
-		return n.known.name
+	if name, ok := n.known[own]; ok {
+		return name
 	}
 	return n.unit.tasks.outside(n.unit.Name(), own, n.principal)
 }
@@ -98,7 +98,7 @@ func (u *unit) tooLong() error {
 
 // Notify passes a notification on.
 func (n *naming) Notify(ctx context.Context, msg *mcp.Notification) error {
-	isTask := msg.Method == "notifications/tasks" || msg.Method == "notifications/tasks/status"
+	isTask := msg.Method == taskNotice || msg.Method == "notifications/tasks/status"
 	if !isTask && !msg.Params.Has(mcp.MetaRelatedTask) {
 		return n.Caller.Notify(ctx, msg)
 	}

@@ -94,7 +94,7 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	}
 	inner := *req // the request itself belongs to who has sent it
 	inner.Params = params
-	return u.serveNamed(ctx, &inner, caller, alias{own: own, name: name})
+	return u.serveNamed(ctx, &inner, caller, aliases{own: name})
 }
 
 func (g *Gateway) noteForeignTask(ctx context.Context, req *mcp.Request) {
@@ -116,21 +116,25 @@ func (g *Gateway) noteTask(req *mcp.Request, res *mcp.Result) {
 	}
 }
 
-// alias is a task's name outside, by which its client has just called it: it is
-// answered with that one, whatever the keys are now.
-type alias struct{ own, name string }
+// aliases are names of tasks outside, by which their client has just called them: it
+// is answered with these, whatever the keys are now.
+type aliases map[string]string
 
 // Serve sends one request to the backend. It is Backend.Serve, between the names
 // that tasks have outside and those of the backend: in results, in what belongs to
 // the request, and in what belongs to the client's session (2025-11-25,
 // basic/utilities/tasks, "Associating Task-Related Messages").
 func (u *unit) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return u.serveNamed(ctx, req, caller, alias{})
+	return u.serveNamed(ctx, req, caller, nil)
 }
 
 // Listen is Backend.Listen, likewise.
 func (u *unit) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	n := u.naming(req, caller, alias{})
+	return u.listenNamed(ctx, req, caller, nil)
+}
+
+func (u *unit) listenNamed(ctx context.Context, req *mcp.Request, caller mcp.Caller, known aliases) (*mcp.Result, error) {
+	n := u.naming(req, caller, known)
 	own, err := n.request(req)
 	if err != nil {
 		return nil, err
@@ -138,7 +142,7 @@ func (u *unit) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) 
 	return u.Backend.Listen(ctx, own, n)
 }
 
-func (u *unit) serveNamed(ctx context.Context, req *mcp.Request, caller mcp.Caller, known alias) (*mcp.Result, error) {
+func (u *unit) serveNamed(ctx context.Context, req *mcp.Request, caller mcp.Caller, known aliases) (*mcp.Result, error) {
 	n := u.naming(req, caller, known)
 	own, err := n.request(req)
 	if err != nil {
@@ -151,7 +155,7 @@ func (u *unit) serveNamed(ctx context.Context, req *mcp.Request, caller mcp.Call
 	return n.result(own.Method, res)
 }
 
-func (u *unit) naming(req *mcp.Request, caller mcp.Caller, known alias) *naming {
+func (u *unit) naming(req *mcp.Request, caller mcp.Caller, known aliases) *naming {
 	return &naming{Caller: caller, unit: u, principal: req.Principal, known: known}
 }
 

@@ -46,6 +46,7 @@ type filter struct {
 	Prompts   bool     `json:"promptsListChanged,omitzero"`
 	Resources bool     `json:"resourcesListChanged,omitzero"`
 	URIs      []string `json:"resourceSubscriptions,omitempty"`
+	TaskIDs   []string `json:"taskIds,omitempty"` // of the extension of tasks
 }
 
 // parseFilter reads what a listen asks for. It is read leniently in what is there
@@ -59,7 +60,7 @@ func parseFilter(params *mcp.Object) (filter, error) {
 	if err := json.Unmarshal(raw, &f); err != nil {
 		return f, mcp.Errorf(mcp.CodeInvalidParams, "notifications: not a filter")
 	}
-	f.URIs = distinct(f.URIs)
+	f.URIs, f.TaskIDs = distinct(f.URIs), distinct(f.TaskIDs)
 	return f, nil
 }
 
@@ -96,12 +97,19 @@ func (f filter) with(c changes) filter {
 	return lists
 }
 
-// common returns what both filters ask for, the URIs in the order of f.
+// common returns what both filters ask for, the URIs and tasks in the order of f.
 func (f filter) common(o filter) filter {
-	both, theirs := (f.lists() & o.lists()).filter(), setOf(o.URIs)
-	for _, uri := range f.URIs {
-		if theirs[uri] {
-			both.URIs = append(both.URIs, uri)
+	both := (f.lists() & o.lists()).filter()
+	both.URIs, both.TaskIDs = among(f.URIs, o.URIs), among(f.TaskIDs, o.TaskIDs)
+	return both
+}
+
+func among(names, others []string) []string {
+	var both []string
+	theirs := setOf(others)
+	for _, name := range names {
+		if theirs[name] {
+			both = append(both, name)
 		}
 	}
 	return both

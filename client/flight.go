@@ -125,6 +125,8 @@ const (
 	methodUnsubscribe  = "resources/unsubscribe"
 	methodToolsList    = "tools/list"
 	methodToolsCall    = "tools/call"
+	methodTaskStatus   = "notifications/tasks/status" // of 2025-11-25
+	methodTaskNotice   = "notifications/tasks"        // of the extension
 	methodTools        = "notifications/tools/list_changed"
 	methodPrompts      = "notifications/prompts/list_changed"
 	methodResources    = "notifications/resources/list_changed"

@@ -35,6 +35,8 @@ type legacy struct {
 	anchors anchors     // of tasks
 	holds   holds       // of tasks that wait for input
 
+	watched watchedTasks
+
 	// spoke is set once a handshake has succeeded: then this era was the right
 	// one, at least at that time.
 	spoke atomic.Bool
@@ -159,7 +161,7 @@ func (l *legacy) acquire(ctx context.Context, req *mcp.Request) (s *legacySessio
 // opener returns what opens a session for the given client. ours: it is not for
 // one client alone.
 func (l *legacy) opener(client *mcp.Peer, addr address, ours bool) func(ctx context.Context) (*legacySession, error) {
-	addr.private = !ours
+	addr.private, addr.watched = !ours, &l.watched
 	n := need{ours: ours, makeRoom: l.makeRoom}
 	return func(ctx context.Context) (*legacySession, error) { return l.open(ctx, client, addr, n) }
 }

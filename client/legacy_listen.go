@@ -21,7 +21,15 @@ func (l *legacy) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 	if err != nil {
 		return err
 	}
-	err = l.listenOnce(ctx, want, req, sink)
+	if len(want.TaskIDs) > 0 {
+		return l.listenTasks(ctx, want, req, sink)
+	}
+	return l.listenLists(ctx, want, req, sink)
+}
+
+// listenLists is listen without tasks.
+func (l *legacy) listenLists(ctx context.Context, want filter, req *mcp.Request, sink mcp.Caller) error {
+	err := l.listenOnce(ctx, want, req, sink)
 	if isRejected(err, sessionGone) {
 		// The session was lost before anything was promised, as with a call that the
 		// server has not looked at: there is nothing to be told of but in the next.

@@ -94,6 +94,9 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 		s.noteChange(changedPrompts)
 	case methodResources:
 		s.noteChange(changedResources)
+	case methodTaskStatus:
+		s.noteTask(m)
+		s.routeStatus(m)
 	case methodUpdated:
 		s.feed.update(&mcp.Notification{Method: m.Method, Params: m.Params})
 	default:

@@ -64,6 +64,8 @@ type address struct {
 	private bool
 	// unrelated: otherwise to this one. nil: to nobody.
 	unrelated mcp.Caller
+	// watched are the tasks whose states are listened for.
+	watched *watchedTasks
 }
 
 // legacySession is one session with a legacy server, from the finished handshake

@@ -35,6 +35,7 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		return err
 	}
 	ear := &listening{Caller: caller, want: want, again: c.listenedBefore(req.Scope, want)}
+	ear.look = func(ctx context.Context, id string) *mcp.Notification { return c.taskNotice(ctx, req, id) }
 	wait, deaf := firstRelisten, 0
 	// There is no error for a stream that broke: to the caller the listen goes on,
 	// and the gap is said by telling it of everything.
@@ -68,6 +69,7 @@ func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, ear *listenin
 	if err != nil {
 		return err
 	}
+	ear.era = sp.era()
 	err = sp.listen(ctx, req, ear)
 	c.done(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
 	return err
@@ -81,10 +83,13 @@ type listening struct {
 	want         filter
 	acknowledged atomic.Int64 // how many streams were opened
 
-	// agreed are the resources that the first stream's server has agreed to tell of.
-	// It is set before the first acknowledgement is passed on, and not changed: only
-	// these does the caller know to be told of.
-	agreed []string
+	// agreed are the resources and tasks that the first stream's server has agreed to
+	// tell of. It is set before the first acknowledgement is passed on, and not
+	// changed: only these does the caller know to be told of.
+	agreed filter
+
+	era  mcp.Era // of the stream
+	look func(ctx context.Context, id string) *mcp.Notification
 
 	again bool // the scope has listened before, and may have missed something since
 }
@@ -112,7 +117,7 @@ func (l *listening) Notify(ctx context.Context, n *mcp.Notification) error {
 		return l.Caller.Notify(ctx, n)
 	}
 	if l.acknowledged.Add(1) == 1 {
-		l.agreed = acknowledged(n, l.want).URIs
+		l.agreed = acknowledged(n, l.want)
 		if err := l.Caller.Notify(ctx, n); err != nil || !l.again {
 			return err
 		}
@@ -127,8 +132,20 @@ func (l *listening) Notify(ctx context.Context, n *mcp.Notification) error {
 // as long as it lives.
 func (l *listening) invalidate(ctx context.Context) error {
 	all := news{lists: l.want.lists()}
-	for _, uri := range l.agreed {
+	for _, uri := range l.agreed.URIs {
 		all.updated = append(all.updated, updateOf(uri))
 	}
-	return all.tell(ctx, l.Caller)
+	if err := all.tell(ctx, l.Caller); err != nil || l.era != mcp.EraModern {
+		return err // the legacy edge looks at each task as it begins
+	}
+	for _, id := range l.agreed.TaskIDs {
+		n := l.look(ctx, id)
+		if n == nil {
+			continue
+		}
+		if err := l.Caller.Notify(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -96,8 +96,8 @@ func (c *related) Notify(ctx context.Context, n *mcp.Notification) error {
 		}
 		m.Class = session.Log
 	case "notifications/tasks/status":
-		if c.from.TakesInputRequired {
-			return c.drop() // it is of 2025-11-25; the extension has another, on listens alone
+		if c.from.Client.Version != mcp.V20251125 {
+			return c.drop() // no other revision has it; the extension has another, on listens alone
 		}
 	}
 	m.Head = mcp.AppendNotification(nil, n.Method, n.Params.Bytes())
@@ -204,6 +204,11 @@ func changeMessage(n *mcp.Notification) (session.Message, bool) {
 	case "notifications/resources/updated":
 		uri, _ := n.Params.Text(mcp.FieldURI)
 		return session.Message{Class: session.Change, Key: n.Method + " " + uri}, true
+	case "notifications/tasks":
+		// All that is to be known of the task is in it, so that the newest says more
+		// than those before: these go where a client is slow.
+		id, _ := n.Params.Text(mcp.FieldTaskID)
+		return session.Message{Class: session.Progress, Key: n.Method + " " + id}, true
 	case "notifications/progress", "notifications/message":
 		return session.Message{}, false
 	default:

@@ -32,6 +32,7 @@ const (
 type keptTasks struct {
 	offered bool
 	mark    string // how the ids of its tasks begin, and nobody else's
+	told    toldTasks
 
 	mu     sync.Mutex
 	client *mcp.Peer // the session's, with the extension declared
@@ -51,7 +52,10 @@ type keptTasksKey struct{}
 
 // noteTasks keeps whether the client of a session is told of tasks.
 func noteTasks(scope *mcp.Scope, offered bool) {
-	scope.Value(keptTasksKey{}, func() any { return &keptTasks{offered: offered, mark: rand.Text()} })
+	own := &keptTasks{offered: offered, mark: rand.Text()}
+	if kept, ok := scope.Value(keptTasksKey{}, func() any { return own }); ok && kept == own && !scope.OnEnd(own.told.end) {
+		own.told.end()
+	}
 }
 
 // keptTasksOf returns nil where nothing was noted, or the session has ended.

@@ -19,6 +19,7 @@ import (
 type taskEdge struct {
 	handler mcp.Handler
 	kept    *keptTasks
+	begun   func(ctx context.Context, id string) // is called for each task of the Handler's
 }
 
 // taskEdgeOf returns the Handler of a legacy request that concerns tasks, and nil
@@ -38,7 +39,9 @@ func (s *Server) taskEdgeOf(sess *session.Session, m *mcp.Message) (mcp.Handler,
 	case !offered:
 		return nil, nil //nolint:nilnil // as above
 	default:
-		return &taskEdge{handler: s.handler, kept: kept}, nil
+		e := &taskEdge{handler: s.handler, kept: kept}
+		e.begun = func(ctx context.Context, id string) { s.tellTask(ctx, sess, e, id) }
+		return e, nil
 	}
 }
 
@@ -92,6 +95,9 @@ func (e *taskEdge) create(ctx context.Context, req *mcp.Request, caller mcp.Call
 	raw, err := tasks.ToCreated(res.Bytes())
 	if err != nil {
 		return nil, err
+	}
+	if id, ok := res.Text(mcp.FieldTaskID); ok {
+		e.begun(ctx, id)
 	}
 	return mcp.NewResult(raw)
 }

@@ -244,7 +244,8 @@ func (c *unrelated) Notify(_ context.Context, n *mcp.Notification) error {
 	switch {
 	case n.Method == "notifications/message" && wants(c.sess.Level(), n):
 		m.Class = session.Log
-	case !ok || m.Class == session.Opening:
+	case !ok || m.Class == session.Opening,
+		strings.HasPrefix(n.Method, "notifications/tasks") && c.sess.Client.Version != mcp.V20251125:
 		return c.drop()
 	}
 	m.Head = mcp.AppendNotification(nil, n.Method, n.Params.Bytes())

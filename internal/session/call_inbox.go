@@ -187,6 +187,10 @@ func (c *Call) appendLocked(m *mcp.Message) {
 // one. An invalidation that is still waiting will be followed by a look at what
 // is true then.
 func (c *Call) mergeLocked(m *mcp.Message) bool {
+	if m.Method == "notifications/tasks" {
+		c.replaceTaskLocked(m)
+		return false
+	}
 	if !isChange(m.Method) {
 		return false
 	}
@@ -197,6 +201,19 @@ func (c *Call) mergeLocked(m *mcp.Message) bool {
 		}
 	}
 	return false
+}
+
+// replaceTaskLocked gives up what was said of the same task before and nobody has
+// heard yet: the newest says all.
+func (c *Call) replaceTaskLocked(m *mcp.Message) {
+	for i, old := range c.inbox {
+		if old.Method == m.Method && bytes.Equal(old.Params.Raw(mcp.FieldTaskID), m.Params.Raw(mcp.FieldTaskID)) {
+			c.size -= len(old.Raw)
+			c.inbox = append(c.inbox[:i:i], c.inbox[i+1:]...)
+			c.table.stats.Merged++
+			return
+		}
+	}
 }
 
 // shedLocked gives up the oldest message that may be given up.

@@ -253,3 +253,13 @@ func RelatedID(related []byte) string {
 	}
 	return m.text("taskId")
 }
+
+// Notice returns what notifications/tasks says of a task: the task as tasks/get has
+// it, without what belongs to a result.
+func Notice(result []byte) ([]byte, error) {
+	m, err := read(result)
+	if err != nil {
+		return nil, err
+	}
+	return m.without("resultType", "_meta").bytes(), nil
+}

@@ -1,0 +1,169 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// taskNotice tells what has become of a task (io.modelcontextprotocol/tasks, "Task
+// Status Notifications").
+const taskNotice = "notifications/tasks"
+
+// topic is one thing that a listen wants to hear of: a resource, or a task.
+type topic struct {
+	name string // to the client: a URI, or the name of a task
+	own  string // to the backend
+
+	backend string // that has the task; "" of a resource, which the catalog knows
+}
+
+// of returns the backend that has the topic.
+func (t topic) of(v *view) string {
+	if t.backend != "" {
+		return t.backend
+	}
+	if entry, ok := v.catalog.Resource(t.name); ok {
+		return entry.BackendName
+	}
+	return ""
+}
+
+// resourceTopics returns the resources that are there for the client.
+func (g *Gateway) resourceTopics(ctx context.Context, req *mcp.Request, uris []string) []topic {
+	var found []topic
+	for _, uri := range uris {
+		if f := g.find(ctx, req, wanted{kind: catalog.Resources, name: uri}); f.entry != nil {
+			found = append(found, topic{name: uri, own: uri})
+		}
+	}
+	return found
+}
+
+// taskTopics returns the tasks that are the client's. It is one foreign request
+// however many others' it names.
+func (g *Gateway) taskTopics(ctx context.Context, req *mcp.Request, ids []string) []topic {
+	var found []topic
+	foreign := false
+	for _, id := range ids {
+		backend, own, ok := g.names.inside(id, req.Principal)
+		if !ok {
+			foreign = true
+			continue
+		}
+		if _, ok := g.view.Load().unit(backend); ok {
+			found = append(found, topic{name: id, own: own, backend: backend})
+		}
+	}
+	if foreign {
+		g.noteForeignTask(ctx, req)
+	}
+	return found
+}
+
+// named returns the names of topics.
+func named(topics []topic) (uris, ids []string) {
+	for _, t := range topics {
+		if t.backend != "" {
+			ids = append(ids, t.name)
+		} else {
+			uris = append(uris, t.name)
+		}
+	}
+	return uris, ids
+}
+
+// owned is named, in the words of the backend.
+func owned(topics []topic) filter {
+	var f filter
+	for _, t := range topics {
+		if t.backend != "" {
+			f.TaskIDs = append(f.TaskIDs, t.own)
+		} else {
+			f.URIs = append(f.URIs, t.own)
+		}
+	}
+	return f
+}
+
+func aliasesOf(topics []topic) aliases {
+	known := make(aliases)
+	for _, t := range topics {
+		if t.backend != "" {
+			known[t.own] = t.name
+		}
+	}
+	return known
+}
+
+// linkRequest asks for the topics alone: which lists have changed the catalog knows.
+func linkRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
+	raw, err := json.Marshal(map[string]filter{"notifications": owned(topics)})
+	if err != nil {
+		return nil, err
+	}
+	req, err := mcp.NewRequest("subscriptions/listen", raw)
+	if err != nil {
+		return nil, err
+	}
+	req.Client, req.Principal, req.Scope = from.Client, from.Principal, from.Scope
+	return req, nil
+}
+
+// agreedTopics reads an acknowledgement. One that does not say agrees to all.
+func agreedTopics(asked []topic, params *mcp.Object) map[topic]bool {
+	said := owned(asked)
+	if raw := params.Raw(mcp.FieldNotifications); raw != nil {
+		said = filter{}
+		if json.Unmarshal(raw, &said) != nil {
+			said = filter{}
+		}
+	}
+	uris, ids := setOf(said.URIs), setOf(said.TaskIDs)
+	agreed := make(map[topic]bool, len(asked))
+	for _, t := range asked {
+		if t.backend != "" && ids[t.own] || t.backend == "" && uris[t.own] {
+			agreed[t] = true
+		}
+	}
+	return agreed
+}
+
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
+
+// now is what is told of a topic when nobody knows what has happened to it: that the
+// resource was updated, or the state in which the task is. It is nil where the backend
+// does not say, and of a task that is no more.
+func (t topic) now(ctx context.Context, l *link) (*mcp.Notification, error) {
+	if t.backend == "" {
+		return mcp.NewNotification("notifications/resources/updated", append(mcp.AppendString([]byte(`{"uri":`), t.name), '}'))
+	}
+	req, err := mcp.NewRequest("tasks/get", related(t.own))
+	if err != nil {
+		return nil, err
+	}
+	from := l.of.req
+	req.Client, req.Principal, req.Scope = from.Client, from.Principal, from.Scope
+	res, err := l.unit.serveNamed(ctx, req, nobody{}, aliases{t.own: t.name})
+	if err != nil || res == nil {
+		return nil, ctx.Err()
+	}
+	params, err := tasks.Notice(res.Bytes())
+	if err != nil {
+		return nil, ctx.Err()
+	}
+	return mcp.NewNotification(taskNotice, params)
+}
