@@ -5,12 +5,12 @@ package signalbox_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/memnet"
@@ -109,7 +109,7 @@ func (p *peer) connect(end, serve func()) bool {
 	return true
 }
 
-var errRefused = errors.New("connection refused")
+var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
 // dial connects to the backend's network.
 func (b *backend) dial(ctx context.Context) (net.Conn, error) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -69,14 +70,21 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 			return
 		}
 		patience.note(&before, &c.pos, err == nil)
-		// Once may be a restart of what is in between; twice, it is gone, and whoever
-		// calls is to know soon.
-		if f, ok := plain(err).(*mcp.Fault); ok && status == 0 && isUnreachable(f) && patience.misses > 1 { //nolint:errorlint // only what is a Fault itself
+		if status == 0 && isGone(err, patience.misses) {
 			c.fail(w.lost(err, "the stream of its answer broke, and it cannot be reached"))
 			return
 		}
 	}
 	c.fail(w.lost(nil, "the stream of its answer broke, and %d attempts to resume it brought nothing", maxMisses))
+}
+
+// isGone reports whether the n-th attempt in a row shows that a server has gone, and
+// with it what could be resumed. A host that refuses the connection says so, and whoever
+// calls is to know at once. One that cannot be reached may be so for a moment, while
+// something in between restarts, and is tried twice.
+func isGone(err error, n int) bool {
+	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	return ok && isUnreachable(f) && (n > 1 || errors.Is(f, syscall.ECONNREFUSED))
 }
 
 // liveAfter is how long a listening stream without any event has to last to

@@ -5,8 +5,10 @@ package client_test
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,14 +24,19 @@ type switched struct {
 
 	off  atomic.Bool
 	busy bool // somebody says so in its place
+
+	refusal error // if it is off and not busy; nil is one without a reason
 }
 
 func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.off.Load() && s.busy {
 		return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 	}
+	if s.off.Load() && s.refusal != nil {
+		return nil, s.refusal
+	}
 	if s.off.Load() {
-		return nil, errors.New("connection refused")
+		return nil, errors.New("no connection")
 	}
 	return s.RoundTripper.RoundTrip(r)
 }
@@ -99,6 +106,42 @@ func TestListenOutlastsALongOutage(t *testing.T) {
 				}
 				if n := s.Count("initialize"); n != tt.sessions {
 					t.Errorf("%d sessions, want %d", n, tt.sessions)
+				}
+			})
+		})
+	}
+}
+
+// A server that refuses the connection by which a stream was to go on has gone, and
+// whoever calls learns it at once; one that cannot be reached is tried once more
+// (DELIVERY 5.2).
+func TestResumptionOfAServerThatHasGone(t *testing.T) {
+	tests := map[string]struct {
+		refusal error
+		after   time.Duration // the wait before the first attempt is a second
+	}{
+		"refused":     {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, time.Second},
+		"unreachable": {&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, 3 * time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var way *switched
+				s := newStation()
+				s.On["tools/call"] = func(x *zoo.Exchange) {
+					x.Event("1", theLog)
+					way.off.Store(true)
+					x.Abort()
+				}
+				c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
+					way = &switched{RoundTripper: rt, refusal: tt.refusal}
+					return way
+				})
+				began := time.Now()
+				_, err := within(t, c, echo(t), &recorder{})
+				wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "it cannot be reached")
+				if d := time.Since(began); d != tt.after {
+					t.Errorf("the call ended after %v, want %v", d, tt.after)
 				}
 			})
 		})
