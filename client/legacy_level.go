@@ -34,6 +34,10 @@ func (s *legacySession) ensureLevel(ctx context.Context, level mcp.LogLevel) (ov
 // levels are what the calls under way in one session ask for. The zero value is
 // ready.
 type levels struct {
+	// told is closed when the server knows the level, for those who wait while it is
+	// being told. It is guarded by the session's lock.
+	told chan struct{}
+
 	mu    sync.Mutex
 	count [mcp.LogEmergency + 1]int
 }
@@ -62,8 +66,13 @@ func (l *levels) end(level mcp.LogLevel) {
 // goes on as long as there is a newer one: a server that is slow to take levels is
 // sent the last one, and not all of them side by side.
 func (s *legacySession) tellLevel(ctx context.Context, level mcp.LogLevel) (res *mcp.Result, err error) {
-	if len(s.offers.Logging) == 0 || !s.wantLevel(level) {
+	if len(s.offers.Logging) == 0 {
 		return emptyResult()
+	}
+	tell, told := s.wantLevel(level)
+	if !tell {
+		// A call is not to overtake the level that somebody else is telling for it.
+		return s.awaitLevel(ctx, told)
 	}
 	for told, more := level, true; more; told, more = s.nextLevel(told) {
 		res, err = s.setLevel(ctx, told)
@@ -71,14 +80,36 @@ func (s *legacySession) tellLevel(ctx context.Context, level mcp.LogLevel) (res 
 	return res, err
 }
 
+// awaitLevel waits until the server was told of the newest level, for as long as
+// that may take.
+func (s *legacySession) awaitLevel(ctx context.Context, told <-chan struct{}) (*mcp.Result, error) {
+	if told == nil {
+		return emptyResult()
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Write)
+	defer cancel()
+	select {
+	case <-told:
+		return emptyResult()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // wantLevel notes the level and reports whether its caller is to tell the server.
-func (s *legacySession) wantLevel(level mcp.LogLevel) bool {
+// told is closed when somebody else has told it, nil where it knows.
+func (s *legacySession) wantLevel(level mcp.LogLevel) (tell bool, told <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tell := s.level != level && !s.telling
+	tell = s.level != level && !s.telling
 	s.level = level
-	s.telling = s.telling || tell
-	return tell
+	if tell {
+		s.telling, s.levels.told = true, make(chan struct{})
+	}
+	if !s.telling {
+		return false, nil
+	}
+	return tell, s.levels.told
 }
 
 // nextLevel returns the level that is wanted by now, if it is not the one that
@@ -87,6 +118,9 @@ func (s *legacySession) nextLevel(told mcp.LogLevel) (next mcp.LogLevel, more bo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.telling = s.level != told
+	if !s.telling {
+		close(s.levels.told)
+	}
 	return s.level, s.telling
 }
 

@@ -95,3 +95,61 @@ func TestSharedSessionHasTheLeastSevereLevel(t *testing.T) {
 		wantStrings(t, "seen", levelsAndCalls(s.HTTP), []string{"debug", "call", "call", "error", "call"})
 	})
 }
+
+// A call waits for the level that somebody else is telling the server, be it for the
+// same client or for another one of the session: what it logs is to be of that level
+// from its first message on.
+func TestCallDoesNotOvertakeItsLevel(t *testing.T) {
+	for _, share := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			s := logger(nil)
+			hold := make(chan struct{})
+			s.On["logging/setLevel"] = func(x *zoo.Exchange) {
+				<-hold
+				x.Result(`{}`)
+			}
+			c := dialHTTP(t, s, client.Config{Share: share})
+			scope := mcp.NewScope("s", nil)
+			defer scope.End()
+			if _, err := within(t, c, in(scope, calling(t, "x", mcp.LogNone)), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+			first := in(scope, calling(t, "x", mcp.LogDebug))
+			if !share {
+				first = in(scope, request(t, "logging/setLevel", `{"level":"debug"}`))
+			}
+			one := launch(t, c, first, &recorder{})
+			synctest.Wait()
+			two := launch(t, c, in(scope, calling(t, "x", mcp.LogDebug)), &recorder{})
+			synctest.Wait()
+			wantStrings(t, "seen", levelsAndCalls(s.HTTP), []string{"call", "debug"})
+			close(hold)
+			<-one.done
+			two.wantResult(t, `{"content":[]}`)
+			if got := levelsAndCalls(s.HTTP)[2:]; len(got) == 0 || got[0] != "call" {
+				t.Errorf("then seen %q, want calls", got)
+			}
+		})
+	}
+}
+
+// A server that does not take a level keeps a call waiting for the write deadline and
+// no longer, and it is made then.
+func TestLevelThatIsNeverTaken(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := logger(nil)
+		s.On["logging/setLevel"] = func(x *zoo.Exchange) { x.Hold() }
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		var runs []*running
+		for range 3 {
+			runs = append(runs, launch(t, c, in(scope, calling(t, "x", mcp.LogDebug)), &recorder{}))
+			synctest.Wait()
+		}
+		for _, r := range runs {
+			r.wantResult(t, `{"content":[]}`)
+		}
+		wantStrings(t, "seen", levelsAndCalls(s.HTTP), []string{"debug", "call", "call", "call"})
+	})
+}
