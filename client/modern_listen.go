@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,15 +41,17 @@ func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 // hub is the one stream of changes that the listens of a scope share: opened for
 // the first of them and closed with the last. Where one more is wanted than the
 // stream tells of, a wider one is opened, and the old one goes on until that is
-// acknowledged, so that nothing is missed in between. The zero value is ready.
+// acknowledged, so that nothing is missed in between. In the same way a narrower one
+// takes its place where less is wanted. The zero value is ready.
 type hub struct {
 	feed feed
 
 	mu      sync.Mutex
 	ears    map[*hubEar]struct{}
 	running bool          // somebody keeps the stream
-	wide    bool          // the stream has told of what nobody wants
+	wide    bool          // the stream may tell of what nobody wants
 	kick    chan struct{} // capacity 1: there is something to look at
+	past    past
 }
 
 // hubEar is one listen.
@@ -119,6 +122,7 @@ func (h *hub) leave(ear *hubEar) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.ears, ear)
+	h.wide = true
 	h.kickLocked()
 }
 
@@ -129,7 +133,7 @@ func (h *hub) kickLocked() {
 	}
 }
 
-// narrow has the stream looked at because it tells of what nobody wants.
+// narrow has the stream looked at because it may tell of what nobody wants.
 func (h *hub) narrow() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,14 +147,14 @@ type plan struct {
 	open bool   // the stream does not do, or tells of too much
 }
 
-// plan looks at what is wanted, and serves those for whom the stream does. ok is
-// false where nobody listens: then nobody keeps the stream any more, from this
-// step on.
-func (h *hub) plan(cur *hubStream) (next plan, ok bool) {
+// plan looks at what is wanted, and serves those for whom the stream does. busy
+// says that none can be opened now. ok is false where nobody listens: then nobody
+// keeps the stream any more, from this step on.
+func (h *hub) plan(cur *hubStream, busy bool) (next plan, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.ears) == 0 {
-		h.running = false
+		h.running, h.wide, h.past = false, false, past{}
 		return plan{}, false
 	}
 	next.open = cur == nil
@@ -166,10 +170,12 @@ func (h *hub) plan(cur *hubStream) (next plan, ok bool) {
 			next.open = true
 		}
 	}
-	if cur != nil && h.wide && len(cur.asked) > len(uris) {
+	if cur != nil && h.wide && cur.exceeds(lists, uris) {
 		next.open = true
 	}
-	h.wide = false
+	// Once for each reason: a server that refuses to tell of less is not asked again
+	// and again.
+	h.wide = h.wide && busy
 	next.want = lists.filter()
 	next.want.URIs = sorted(uris) // for the same request to be the same bytes
 	return next, true
@@ -189,12 +195,7 @@ func (h *hub) grant(st *hubStream) {
 // grantLocked tells a listen what was agreed, if all that it wants is among it. It
 // reports whether that is so.
 func (ear *hubEar) grantLocked(st *hubStream, among map[string]bool) bool {
-	for _, uri := range ear.want.URIs {
-		if !among[uri] {
-			return false
-		}
-	}
-	if ear.want.lists()&^st.lists != 0 {
+	if !ear.isAmong(st.lists, among) {
 		return false
 	}
 	ear.granted = true
@@ -208,16 +209,44 @@ func (ear *hubEar) grantLocked(st *hubStream, among map[string]bool) bool {
 	return true
 }
 
-// end ends listens with the error: all, or those that were promised nothing yet.
-func (h *hub) end(err error, all bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.endLocked(err, all)
+// isAmong reports whether there is all that the listen wants.
+func (ear *hubEar) isAmong(lists changes, uris map[string]bool) bool {
+	missing := func(uri string) bool { return !uris[uri] }
+	return ear.want.lists()&^lists == 0 && !slices.ContainsFunc(ear.want.URIs, missing)
 }
 
-func (h *hub) endLocked(err error, all bool) {
+// serves reports whether the stream was opened for all who were promised something.
+// While it was being opened somebody may have been promised what the one before it
+// still told of.
+func (h *hub) serves(st *hubStream) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for ear := range h.ears {
-		if all || !ear.granted {
+		if ear.granted && !ear.isAmong(st.lists, st.asked) {
+			return false
+		}
+	}
+	return true
+}
+
+// end ends all listens with the error.
+func (h *hub) end(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.endLocked(err, func(*hubEar) bool { return true })
+}
+
+// refuse ends the listens that wait for the stream, and were promised nothing yet.
+// Those that have come since it was asked for wait for the next one.
+func (h *hub) refuse(st *hubStream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.endLocked(st.err, func(ear *hubEar) bool { return !ear.granted && ear.isAmong(st.lists, st.asked) })
+}
+
+func (h *hub) endLocked(err error, ends func(*hubEar) bool) {
+	for ear := range h.ears {
+		if ends(ear) {
 			delete(h.ears, ear)
 			ear.over <- err
 		}
@@ -229,7 +258,7 @@ func (h *hub) abandon(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.running = false
-	h.endLocked(err, true)
+	h.endLocked(err, func(*hubEar) bool { return true })
 }
 
 // hubStream is one subscriptions/listen at the server.
@@ -244,6 +273,9 @@ type hubStream struct {
 	agreedLists changes
 	agreed      map[string]bool
 	err         error
+
+	replaced bool      // guarded by hub.mu: another one has taken its place
+	until    time.Time // when it is no longer read, once it was replaced
 }
 
 // Notify takes what the server tells.
@@ -254,18 +286,41 @@ func (st *hubStream) Notify(_ context.Context, n *mcp.Notification) error {
 			st.agree(n)
 			close(st.acked)
 		}
-	case methodTools:
-		st.hub.feed.mark(changedTools)
-	case methodPrompts:
-		st.hub.feed.mark(changedPrompts)
-	case methodResources:
-		st.hub.feed.mark(changedResources)
-	case methodUpdated:
-		if !st.hub.feed.update(n) {
-			st.hub.narrow()
+	case methodTools, methodPrompts, methodResources, methodUpdated:
+		if st.hub.isNews(st, n) {
+			st.hub.tell(n)
 		}
 	}
 	return nil
+}
+
+// tell tells the listens whom it concerns.
+func (h *hub) tell(n *mcp.Notification) {
+	switch n.Method {
+	case methodTools:
+		h.feed.mark(changedTools)
+	case methodPrompts:
+		h.feed.mark(changedPrompts)
+	case methodResources:
+		h.feed.mark(changedResources)
+	case methodUpdated:
+		if !h.feed.update(n) {
+			h.narrow()
+		}
+	}
+}
+
+// exceeds reports whether the server tells of more than what is wanted.
+func (st *hubStream) exceeds(lists changes, uris map[string]bool) bool {
+	if st.agreedLists&^lists != 0 {
+		return true
+	}
+	for uri := range st.agreed {
+		if !uris[uri] {
+			return true
+		}
+	}
+	return false
 }
 
 // agree notes what the server will tell of. An acknowledgement that does not say
@@ -308,6 +363,7 @@ type hubKeeper struct {
 	gap       bool // nothing has served for a while, and nobody knows what happened
 	failures  int  // in a row
 	retry     <-chan time.Time
+	aged      <-chan time.Time // the first of past is not read any longer
 	streams   tasks
 }
 
@@ -315,16 +371,17 @@ type hubKeeper struct {
 func (k *hubKeeper) run(ctx context.Context) {
 	defer k.streams.close()
 	for {
-		next, ok := k.plan(k.cur)
+		busy := k.next != nil || k.retry != nil
+		next, ok := k.plan(k.cur, busy)
 		if !ok {
 			return
 		}
-		if next.open && k.next == nil && k.retry == nil {
+		if next.open && !busy {
 			k.open(next.want)
 		}
 		select {
 		case <-ctx.Done():
-			k.end(k.p.closed(), true)
+			k.end(k.p.closed())
 		case <-k.kick:
 		case <-k.next.told():
 			k.swap()
@@ -334,6 +391,8 @@ func (k *hubKeeper) run(ctx context.Context) {
 			k.broken()
 		case <-k.retry:
 			k.retry = nil
+		case <-k.aged:
+			k.closeOld(1)
 		}
 	}
 }
@@ -347,7 +406,7 @@ func (k *hubKeeper) open(want filter) {
 	req := k.req
 	params, err := listenParams(want)
 	if err != nil {
-		k.end(k.p.fault(mcp.CodeInternalError, mcp.NotDispatched, err, "its request could not be written"), true)
+		k.end(k.p.fault(mcp.CodeInternalError, mcp.NotDispatched, err, "its request could not be written"))
 		return
 	}
 	req.Params = params
@@ -377,12 +436,16 @@ func listenParams(want filter) (mcp.Object, error) {
 	return req.Params, nil
 }
 
-// swap puts the new stream in the place of the old one, which has told of all that
-// happened until now.
+// swap puts the new stream in the place of the old one, unless somebody would lose
+// by it.
 func (k *hubKeeper) swap() {
-	if k.cur != nil {
-		k.cur.cancel()
+	if k.cur != nil && !k.serves(k.next) {
+		k.next.cancel()
+		k.next = nil
+		k.narrow()
+		return
 	}
+	k.replace(k.cur)
 	k.cur, k.next = k.next, nil
 	k.failures = 0
 	if k.gap {
@@ -396,13 +459,20 @@ func (k *hubKeeper) swap() {
 // it have its error. Those that were promised something keep the stream that they
 // have, or wait for another one.
 func (k *hubKeeper) refused() {
-	err := k.next.err
-	if isClosed(k.next.acked) { // and ended before anybody looked
+	st := k.next
+	if isClosed(st.acked) { // and ended before anybody looked
 		k.swap()
 		return
 	}
 	k.next = nil
-	k.end(err, k.cur == nil && k.isHopeless(err))
+	switch {
+	case answered(st.err) && k.closeOld(maxPast):
+		k.narrow() // it may serve so many and no more: asked once again, when they are gone
+	case k.cur == nil && k.isHopeless(st.err):
+		k.end(st.err)
+	default:
+		k.refuse(st)
+	}
 	k.pause()
 }
 
@@ -411,7 +481,7 @@ func (k *hubKeeper) broken() {
 	err := k.cur.err
 	k.cur, k.gap = nil, true
 	if k.isHopeless(err) {
-		k.end(err, true)
+		k.end(err)
 		return
 	}
 	k.pause()

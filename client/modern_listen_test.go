@@ -143,6 +143,8 @@ func TestListensOfAScopeShareAStream(t *testing.T) {
 			runs[uri] = launch(t, c, in(scope, watching(t, uri)), ears[uri])
 			synctest.Wait()
 		}
+		wantStrings(t, "streams", b.listens(), []string{"x:1", "x:1 x:2", "x:1 x:2 x:3"})
+		time.Sleep(time.Second)
 		wantStrings(t, "streams", b.listens(), []string{"-x:1", "-x:1 x:2", "x:1 x:2 x:3"})
 		again := &recorder{}
 		l := launch(t, c, in(scope, watching(t, "x:2")), again)
@@ -158,18 +160,27 @@ func TestListensOfAScopeShareAStream(t *testing.T) {
 		wantStrings(t, "x:3", heardOf(ears["x:3"]), []string{agreedTo("x:3")})
 		wantStrings(t, "own", heardOf(own), []string{agreedTo("x:2")})
 
-		// What nobody wants is given up when it is told of, and the stream with the last.
-		runs["x:1"].cancel()
+		// What nobody wants is given up, and the stream with the last. What others still
+		// want goes on.
+		l.cancel()
 		wantStrings(t, "streams", b.listens()[2:], []string{"x:1 x:2 x:3", "x:2"})
-		b.at(2).update("x:1")
+		runs["x:1"].cancel()
+		wantStrings(t, "streams", b.listens()[2:], []string{"x:1 x:2 x:3", "x:2", "x:2 x:3"})
+		time.Sleep(time.Second)
 		wantStrings(t, "streams", b.listens()[2:], []string{"-x:1 x:2 x:3", "x:2", "x:2 x:3"})
-		for _, r := range []*running{runs["x:2"], runs["x:3"], l} {
-			r.cancel()
-			<-r.done
+		runs["x:2"].cancel()
+		runs["x:3"].cancel()
+		<-runs["x:2"].done
+		<-runs["x:3"].done
+		time.Sleep(time.Second)
+		for _, st := range b.listens()[4:] {
+			if st[0] != '-' {
+				t.Errorf("the stream %s is open, and nobody wants it", st)
+			}
 		}
-		wantStrings(t, "streams", b.listens()[3:], []string{"x:2", "-x:2 x:3"})
+		before := len(b.listens())
 		launch(t, c, in(scope, watching(t, "x:9")), &recorder{})
-		wantStrings(t, "streams", b.listens()[5:], []string{"x:9"})
+		wantStrings(t, "streams", b.listens()[before:], []string{"x:9"})
 	})
 }
 
@@ -197,7 +208,7 @@ func TestNothingIsLostWhileAStreamIsWidened(t *testing.T) {
 		wantStrings(t, "one", heardOf(one), []string{agreedTo("x:1"), told("x:1")})
 		wantStrings(t, "two", heardOf(two), nil)
 		close(hold)
-		wantStrings(t, "streams", b.listens(), []string{"-x:1", "x:1 x:2"})
+		wantStrings(t, "streams", b.listens(), []string{"x:1", "x:1 x:2"})
 		b.at(1).update("x:1")
 		b.at(1).update("x:2")
 		synctest.Wait()
