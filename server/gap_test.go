@@ -4,7 +4,9 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -46,4 +48,61 @@ func TestChangesWhileAClientIsAway(t *testing.T) {
 			t.Errorf("who came back was told %q, want %s", got, changed)
 		}
 	})
+}
+
+// What a client missed on its standalone stream may have been given up for want of
+// room. It is refused the rest then, and the stream that it begins instead tells it
+// that all may have changed, to what it is subscribed included; once (DELIVERY 5.2).
+func TestChangesThatWereGivenUp(t *testing.T) {
+	for _, remembers := range []bool{false, true} {
+		lib := newLibrary()
+		h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+			if !strings.Contains(string(req.Params.Raw(mcp.FieldNotifications)), "toolsListChanged") {
+				return lib.Serve(ctx, req, c)
+			}
+			return (&loan{filter: `{"toolsListChanged":true}`, caller: c}).keep(ctx)
+		})
+		bubble(t, h, server.Config{Remembers: remembers, Limits: server.Limits{EventLog: 2 << 10}}, func(s *site) {
+			sess := s.session()
+			for _, uri := range []string{"x:1", "x:2"} {
+				equal(t, "subscribe", s.post(subscribe("1", uri), sess).body, emptyOne)
+			}
+			wantLoans(t, lib, "x:1", "x:2")
+			update := func(i int) {
+				if err := lib.at(i).say(s.ctx(), "resources/updated", fmt.Sprintf(`{"uri":"x:%d"}`, i+1)); err != nil {
+					t.Error(err)
+				}
+			}
+			told := func(uri string) string {
+				return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + uri + `"}}`
+			}
+			st := s.open(s.ctx(), http.MethodGet, "", sess)
+			before := ""
+			for range 40 { // more than there is room for
+				update(0)
+				equal(t, "update", st.next(), told("x:1"))
+				before = cmp.Or(before, st.last)
+			}
+			s.drop(st)
+			if got := s.refusedBack(sess, before); got.status != 400 {
+				t.Fatalf("coming back for what was given up: %d %s; want 400", got.status, got.body)
+			}
+			fresh := s.open(s.ctx(), http.MethodGet, "", sess)
+			all := map[string]int{}
+			for range 3 {
+				all[fresh.next()]++
+			}
+			for _, want := range []string{told("x:1"), told("x:2"), `{"jsonrpc":"2.0","method":"` + toolsChanged + `"}`} {
+				if all[want] != 1 {
+					t.Errorf("told %v; want %s among it, once", all, want)
+				}
+			}
+			s.drop(fresh)
+			another := s.open(s.ctx(), http.MethodGet, "", sess)
+			s.pass(time.Second)
+			update(0)
+			equal(t, "the next one", another.next(), told("x:1"))
+			s.drop(another)
+		})
+	}
 }

@@ -64,7 +64,7 @@ func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Se
 		return s.refuseResume(sess, sent, err)
 	}
 	defer c.Detach()
-	if !s.listenFor(ctx, sess, sent != "" && !s.cfg.Remembers, nil) {
+	if !s.listenFor(ctx, sess, s.gapBefore(c, sent), nil) {
 		return refuseDraining(mcp.ID{})
 	}
 	p.beginStream()
@@ -80,12 +80,33 @@ func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Se
 // again that we have ended. The longest is twice that.
 const comeBackAfter = time.Second
 
+// gap is what a client may have missed before its standalone stream is carried.
+type gap uint8
+
+const (
+	noGap    gap = iota
+	listsGap     // nobody has listened for its lists; subscriptions go on by themselves
+	wholeGap     // what it was told was lost
+)
+
+// gapBefore returns what the client has missed that opens its standalone stream, and
+// does not know to have missed.
+func (s *Server) gapBefore(c *session.Carrier, sent string) gap {
+	switch {
+	case c.Missed():
+		return wholeGap
+	case sent != "" && !s.cfg.Remembers:
+		return listsGap
+	default:
+		return noGap
+	}
+}
+
 // listenFor has the Handler tell what changes in the session's view, until ctx
-// ends; again says that the client was told of changes before, and not of those
-// since. It returns at once. The goroutine ends when the Handler returns;
+// ends, and first what may have changed in the gap. It returns at once. The goroutine ends when the Handler returns;
 // Shutdown and Close wait for it, and so does the group if there is one. It
 // reports false when the server is draining.
-func (s *Server) listenFor(ctx context.Context, sess *session.Session, again bool, group *sync.WaitGroup) bool {
+func (s *Server) listenFor(ctx context.Context, sess *session.Session, missed gap, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
 	fl := &flight{kind: inner, cancel: cancel}
 	if !s.flights.enter(fl) {
@@ -101,7 +122,7 @@ func (s *Server) listenFor(ctx context.Context, sess *session.Session, again boo
 		}
 		defer s.flights.leave(fl)
 		defer cancel(nil)
-		s.keepTelling(ctx, sess, again)
+		s.keepTelling(ctx, sess, missed)
 	}()
 	return true
 }
@@ -109,9 +130,12 @@ func (s *Server) listenFor(ctx context.Context, sess *session.Session, again boo
 // keepTelling listens for a session, and again where that has ended for a reason
 // that may pass: the client cannot see that nobody listens, and waits on a stream
 // that is open.
-func (s *Server) keepTelling(ctx context.Context, sess *session.Session, again bool) {
+func (s *Server) keepTelling(ctx context.Context, sess *session.Session, missed gap) {
 	c := &changes{outlet: outlet{server: s, stream: sess.Standalone()}}
-	c.agreed.Store(again)
+	c.agreed.Store(missed != noGap)
+	if missed == wholeGap && !s.tellAllUpdates(ctx, sess, c) {
+		return
+	}
 	for wait := firstRelisten; ; wait = min(2*wait, lastRelisten) {
 		began := time.Now()
 		_, err := s.serve(ctx, listenRequest(sess), c)
@@ -126,6 +150,21 @@ func (s *Server) keepTelling(ctx context.Context, sess *session.Session, again b
 			return
 		}
 	}
+}
+
+// tellAllUpdates has every resource that the session is subscribed to count as
+// updated. It reports false when ctx ended first.
+func (s *Server) tellAllUpdates(ctx context.Context, sess *session.Session, c *changes) bool {
+	all, ok := subscriptionsOf(sess)
+	if !ok {
+		return false
+	}
+	for _, uri := range all.agreed() {
+		if err := c.Notify(ctx, updateOf(uri)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // mayPass reports whether a listen that has ended so may go better the next time:

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -131,6 +132,20 @@ func (a *subscriptions) remove(uri string) *subscription {
 	sub := a.by[uri]
 	delete(a.by, uri)
 	return sub
+}
+
+// agreed returns the resources of which the session is told, in order.
+func (a *subscriptions) agreed() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var uris []string
+	for uri, sub := range a.by {
+		if isClosed(sub.settled) && sub.err == nil {
+			uris = append(uris, uri)
+		}
+	}
+	slices.Sort(uris)
+	return uris
 }
 
 // end ends all of them, for good.

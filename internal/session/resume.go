@@ -70,6 +70,11 @@ func (s *Stream) Pause(retry time.Duration) bool {
 	return true
 }
 
+// Missed reports whether the client that begins the standalone stream anew was
+// refused what had followed an event of it, which was given up: there may have been
+// changes in it that nobody knows of any more.
+func (c *Carrier) Missed() bool { return c.missed }
+
 // Retry returns what Pause was given last.
 func (c *Carrier) Retry() time.Duration {
 	c.stream.core.mu.Lock()
@@ -176,8 +181,9 @@ func (p *past) missing(id EventID) error {
 
 // giveUpLocked ends a stream of which something is missing: a client that went on
 // without it would not know. The standalone stream goes on for those who begin
-// anew.
+// anew, and the first of them has missed something.
 func (s *Session) giveUpLocked(h *history) {
+	h.stream.missed = h.stream.standing
 	if h.stream.standing || h.stream.ended {
 		return
 	}

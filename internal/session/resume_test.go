@@ -678,5 +678,11 @@ func TestStandaloneIsResumed(t *testing.T) {
 		}
 		mustAppend(t, s.Standalone(), plain("on"))
 		wantTake(t, c, session.Open, "on") // whoever carries it has lost nothing
+		if began := attach(s.Standalone()); !began.Missed() || c.Missed() {
+			t.Errorf("who began anew has missed something: %v, who was there: %v", began.Missed(), c.Missed())
+		}
+		if attach(s.Standalone()).Missed() {
+			t.Error("what was missed is missed again by the next")
+		}
 	})
 }

@@ -26,6 +26,7 @@ type Stream struct {
 	answered bool   // it ended with a terminal
 	lost     bool   // its carrier is gone and none will follow
 	pausing  bool   // its carrier is to end
+	missed   bool   // a client was refused what it had missed, and has not begun anew
 	retry    time.Duration
 
 	queue   []Message
@@ -62,7 +63,9 @@ func (s *Stream) TryAttach(wake chan struct{}) (*Carrier, error) {
 // again.
 func (s *Stream) attachLocked(wake chan struct{}) *Carrier {
 	s.settleLocked()
-	return s.attachAtLocked(wake, s.taken)
+	c := s.attachAtLocked(wake, s.taken)
+	c.missed, s.missed = s.missed, false
+	return c
 }
 
 // attachAtLocked makes a carrier that takes what follows a position.
