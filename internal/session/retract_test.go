@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // Only a change of that key is taken back, only what waits, and there is room where
@@ -43,4 +44,28 @@ func TestRetractMakesRoom(t *testing.T) {
 	default:
 		t.Error("nobody is told of the room")
 	}
+}
+
+// When a session ends, who is about to be told again what another could not write
+// may have the same change before it twice.
+func TestRetractAfterTheEnd(t *testing.T) {
+	s := newSession(keeping())
+	s.Initialized()
+	c := attach(s.Standalone())
+	c.Keep()
+	id := c.Prime()
+	mustAppend(t, s.Standalone(), msg(session.Change, "tools", "changed"))
+	taken, _ := c.Take(nil)
+	c.Return(taken)
+	c.Detach()
+	attach(s.Standalone()).Detach() // began anew, and took nothing
+	c, err := s.Resume(id, make(chan struct{}, 1), at(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.End(mcp.Errorf(1, "over"))
+	if !s.Standalone().Retract("tools") || s.Standalone().Retract("tools") {
+		t.Error("want the change to be found, once")
+	}
+	wantTake(t, c, session.Ended)
 }
