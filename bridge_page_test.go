@@ -31,7 +31,9 @@ const bridgeRevisions = `
 ## What earlier revisions get instead
 
 The fields of the legacy era are those of its last revision. Where an earlier one lacks something, its clients get it in
-what they have; all else passes as it is, since members that a client does not know do it no harm.
+what they have; all else passes as it is, since members that a client does not know do it no harm. Dialogues with such
+clients show it, and count in no field above:
+` + "`first-revision`, `first-elicitation`, `result-structured-oldest`, `ask-sampling-older`, `caps-client-older`, `task-older`" + `.
 
 | | 2024-11-05 | 2025-03-26 | 2025-06-18 | 2025-11-25 |
 |---|---|---|---|---|

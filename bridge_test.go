@@ -66,10 +66,11 @@ func bridgeTransports() []string {
 }
 
 // field returns the field that a pair of modes is in. A Handler in this process is
-// of no era and no transport, and proves nothing here.
+// of no era and no transport, and proves nothing here; nor does a client of an earlier
+// revision, which gets what that has instead: the fields are those of the last of its era.
 func (p pair) field(feature string) (f bridgeField, ok bool) {
 	out := map[string]string{"http": "http", "pipe": "stdio"}[p.out.transport]
-	return bridgeField{feature, p.cell(), p.in.transport + "/" + out}, out != ""
+	return bridgeField{feature, p.cell(), p.in.transport + "/" + out}, out != "" && !p.in.older()
 }
 
 // claim is a line of a dialogue that names a feature:

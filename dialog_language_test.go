@@ -99,6 +99,8 @@ func TestDialogRestrictions(t *testing.T) {
 		{"inbound: 2025-06-18 - why\nbackend: pipe - why", 2},
 		{"inbound: 2025-06-18 - why\nbackend: modern, process - why", 1},
 		{"inbound: sse - why", 0},
+		{"inbound: 2024-11-05 - why", 2 * len(outbounds())},
+		{"inbound: 2024-11-05 stdio, 2025-03-26 - why", len(outbounds()) + 2},
 	} {
 		if got := count(tt.prose); got != tt.want {
 			t.Errorf("%q: %d pairs, want %d", tt.prose, got, tt.want)

@@ -53,6 +53,10 @@ func inbounds() []inbound {
 	}
 }
 
+// named are the modes of a client that few are left of: only the files that name the
+// revision are played in them, and these with every backend.
+func named() []inbound { return []inbound{{mcp.V20241105, "http"}, {mcp.V20241105, "stdio"}} }
+
 // outbounds are all modes of a backend.
 func outbounds() []outbound {
 	return []outbound{{"modern", "http"}, {"legacy", "http"}, {"modern", "pipe"}, {"legacy", "pipe"}, {"process", "process"}}
@@ -121,6 +125,13 @@ func allowed(alternatives [][]string, tags ...string) bool {
 	})
 }
 
+// inbounds are the modes of a client that a file may be played in.
+func (r restrictions) inbounds() []inbound {
+	return append(inbounds(), slices.DeleteFunc(named(), func(in inbound) bool {
+		return !slices.ContainsFunc(r.inbound, func(words []string) bool { return slices.Contains(words, string(in.version)) })
+	})...)
+}
+
 // pairs returns what a file is played in: each transport and era of a client with
 // each transport and era of a backend that the file applies to. What is special to
 // one of these is what nobody thinks of. The older revisions of the legacy era,
@@ -128,7 +139,7 @@ func allowed(alternatives [][]string, tags ...string) bool {
 // each era.
 func (r restrictions) pairs() []pair {
 	var out []pair
-	for _, in := range inbounds() {
+	for _, in := range r.inbounds() {
 		met := map[string]bool{}
 		for _, o := range outbounds() {
 			p := pair{in, o}
@@ -136,7 +147,7 @@ func (r restrictions) pairs() []pair {
 				continue
 			}
 			enough := met[o.era] || o.era == "process" && len(met) > 0
-			if in.older() && enough {
+			if in.older() && enough && !slices.Contains(named(), in) {
 				continue
 			}
 			met[o.era] = true
