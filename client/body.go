@@ -130,10 +130,22 @@ func (p *position) note(ev frame.Event) {
 		p.retry = ev.Retry
 		p.asked++
 	}
-	if ev.HasID && ev.ID != p.lastID {
-		p.lastID = ev.ID
+	if id := comeBackID(ev.ID); ev.HasID && id != p.lastID {
+		p.lastID = id
 		p.progress++
 	}
+}
+
+// comeBackID returns the id as it can be sent in a header, and none where it cannot: a
+// server that gives such an id has no way to be told of it, and an older id would
+// bring again what was taken.
+func comeBackID(id string) string {
+	for i := range len(id) {
+		if id[i] < ' ' && id[i] != '\t' || id[i] == 0x7f {
+			return ""
+		}
+	}
+	return id
 }
 
 // The bounds of the time between two attempts to read on, which is the server's

@@ -259,6 +259,27 @@ func TestM063ResumptionIsBounded(t *testing.T) {
 	}
 }
 
+// An event id that no header can carry is none: the stream cannot be resumed, from an
+// older id neither, and its server is not said to be out of reach.
+func TestEventIDThatCannotBeSent(t *testing.T) {
+	for _, id := range []string{"\x01", "e\x7f", "a\x1b[31m"} {
+		inBubble(t, func(t *testing.T) {
+			s := newStation()
+			s.On["tools/call"] = func(x *zoo.Exchange) {
+				x.Begin()
+				x.Raw("id: e1\ndata:\n\nid: " + id + "\ndata:\n\n")
+			}
+			_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
+			wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "ended without a response")
+			for _, r := range s.Seen() {
+				if r.Verb == http.MethodGet && r.Header.Get("Last-Event-Id") != "" {
+					t.Errorf("%q: resumed after %q", id, r.Header.Get("Last-Event-Id"))
+				}
+			}
+		})
+	}
+}
+
 // A server that closes its stream early and has the client poll is followed as
 // long as it says something new, with its own reconnection time.
 func TestR7PollingServer(t *testing.T) {
