@@ -94,6 +94,7 @@ type talker struct {
 	mu     sync.Mutex
 	scopes []*mcp.Scope
 	say    func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
+	listen func(ctx context.Context, req *mcp.Request, caller mcp.Caller) error // for tasks, until ctx ends
 }
 
 func (b *talker) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -103,6 +104,11 @@ func (b *talker) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	case "tools/list":
 		return mcp.NewResult([]byte(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`))
 	case "subscriptions/listen":
+		if b.listen != nil && strings.Contains(string(req.Params.Bytes()), "taskIds") {
+			if err := b.listen(ctx, req, caller); err != nil {
+				return nil, err
+			}
+		}
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}

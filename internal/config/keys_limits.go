@@ -82,7 +82,7 @@ func countKeys() []key[Limits] {
 			"How many requests without a session one principal may have in flight, and how many subscriptions besides. Without \"auth\" everybody is one principal."),
 		// More than any window shows; each costs a backend an entry, and us a few kilobytes.
 		field("subscriptions", count(), func(l *Limits) *int { return &l.Subscriptions }, "1000",
-			"How many resources a session, or one subscription of a client without sessions, may be subscribed to."),
+			"How many resources a session, or resources and tasks one subscription of a client without sessions, may be subscribed to."),
 		// Each holds a request of a backend, and most often a session there that nobody else
 		// can use meanwhile.
 		field("parked", count(), func(l *Limits) *int { return &l.Parked }, "1000",

@@ -223,6 +223,21 @@ func TestI33ChangesMerge(t *testing.T) {
 	}
 }
 
+// Of the states of a task that nobody has looked at yet the newest stays, which is not
+// lost for want of room.
+func TestNewestStateOfATask(t *testing.T) {
+	var calls session.Calls
+	c := openCall(t, &calls, "subscriptions/listen")
+	c.Push(notice(t, "notifications/tasks", `{"taskId":"b","n":0}`))
+	for n := range 1000 {
+		c.Push(notice(t, "notifications/tasks", fmt.Sprintf(`{"taskId":"a","n":%d}`, n)))
+	}
+	msgs, _ := taken(c)
+	if len(msgs) != 2 || !strings.Contains(msgs[0], `"b"`) || !strings.Contains(msgs[1], `"n":999}`) {
+		t.Errorf("told %q", msgs)
+	}
+}
+
 func TestOnly(t *testing.T) {
 	var calls session.Calls
 	if calls.Only("") != nil {
