@@ -106,6 +106,13 @@ func refuseDraining(id mcp.ID) *refusal {
 	return refuseMessage(http.StatusServiceUnavailable, id, shuttingDown()).with("Retry-After", retryAfter)
 }
 
+// refuseLost is refuseDraining for a retry. What was asked for has had a part of its
+// work done, so that nobody may take it for a request that never ran.
+func refuseLost(id mcp.ID) *refusal {
+	lost := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down and keeps no request that waits for input"}
+	return refuseMessage(http.StatusServiceUnavailable, id, lost.Wire()).with("Retry-After", retryAfter)
+}
+
 // refuseBegin returns the refusal of a request that the session does not take.
 func (s *Server) refuseBegin(id mcp.ID, err error) *refusal {
 	switch {

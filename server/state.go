@@ -230,7 +230,7 @@ func (s *Server) refuseState(id mcp.ID, err error) *refusal {
 		return refuseMessage(http.StatusOK, id, wire)
 	}
 	if s.flights.isDraining() {
-		return refuseDraining(id) // that a request is not parked here says nothing any more
+		return refuseLost(id) // that a request is not parked here says nothing any more
 	}
 	kind := UnknownState
 	if errors.Is(err, session.ErrForeign) {
