@@ -5,14 +5,17 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -494,6 +497,58 @@ func TestQuestionThatNobodyTakes(t *testing.T) {
 	})
 }
 
+// breaking is a response to a client whose connection breaks when that text is
+// written.
+type breaking struct {
+	header http.Header
+	text   string
+}
+
+func (b *breaking) Header() http.Header { return b.header }
+
+func (b *breaking) WriteHeader(int) {}
+
+func (b *breaking) Flush() {}
+
+func (b *breaking) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(b.text)) {
+		return 0, syscall.EPIPE
+	}
+	return len(p), nil
+}
+
+// A question whose response breaks while it is being written has been asked of
+// nobody: its request ends at once, and not when it would expire.
+func TestQuestionThatBreaksOnItsWay(t *testing.T) {
+	d := new(served)
+	h := d.handler(func(ctx context.Context, c mcp.Caller) (string, error) {
+		if d.runs.Load() > 1 { // the second is answered with a stream
+			if err := c.Notify(ctx, note(t, "notifications/progress", `{"progressToken":"p","progress":1}`)); err != nil {
+				return "", err
+			}
+		}
+		return "done", question(ctx, c)
+	})
+	bubble(t, h, server.Config{}, func(s *site) {
+		for _, progress := range []string{"", `"progressToken":"p",`} {
+			func() {
+				defer func() {
+					if v := recover(); v != http.ErrAbortHandler { //nolint:errorlint // what was panicked with
+						t.Errorf("the response ends with %v, want it broken off", v)
+					}
+				}()
+				req := s.toolRequest(s.ctx(), "")
+				body := strings.Replace(asking("1", `"name":"t"`), `"_meta":{`, `"_meta":{`+progress, 1)
+				req.Body, req.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+				s.server.ServeHTTP(&breaking{header: make(http.Header), text: "input_required"}, req)
+			}()
+			s.pass(time.Second)
+			s.parked(0)
+		}
+		d.wantEnds(t, "closed the connection", "closed the connection")
+	})
+}
+
 // Progress has the token of the request that is open, and goes nowhere while none is.
 func TestProgressFollowsTheRequest(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"t": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -603,7 +658,7 @@ func TestShutdownEndsWhatIsParked(t *testing.T) {
 		}
 		d.wantEnds(t, "shutting down")
 		got := s.do(s.toolRequest(s.ctx(), with(first, `"q1":`+roots)))
-		if got.status != 503 || !strings.Contains(got.body, `"outcome":"not_dispatched"`) {
+		if got.status != 503 || !strings.Contains(got.body, `"code":1004,"message":"the gateway is shutting down`) || !strings.Contains(got.body, `"outcome":"unknown"`) {
 			t.Errorf("a retry gets %d %s", got.status, got.body)
 		}
 	})
