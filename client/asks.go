@@ -26,10 +26,15 @@ type asks struct {
 	mu     sync.Mutex
 	open   map[mcp.ID]*ask // by id, until there is an answer
 	places int             // taken, until that is sent
+	last   <-chan struct{} // put of the ask that came last, nil before the first
 }
 
 // ask is one of them. It may be taken back before it has been put.
 type ask struct {
+	before <-chan struct{} // closed when the ask before this one has been put, or nil
+	put    chan struct{}   // closed when this one has been, or never will be
+	placed sync.Once       // closes put
+
 	// Below: guarded by asks.mu.
 	cancel    context.CancelFunc // nil until it is put
 	withdrawn bool
@@ -48,8 +53,8 @@ func (a *asks) begin(id mcp.ID) (*ask, *mcp.Error) {
 	if a.open == nil {
 		a.open = make(map[mcp.ID]*ask)
 	}
-	one := new(ask)
-	a.open[id] = one
+	one := &ask{before: a.last, put: make(chan struct{})}
+	a.open[id], a.last = one, one.put
 	a.places++
 	return one, nil
 }
@@ -138,12 +143,13 @@ func (s *legacySession) takeAsk(m *mcp.Message, serve func(life context.Context,
 // belong to, life is the session's. It frees the id.
 func (s *legacySession) serveAsk(ctx, life context.Context, one *ask, m *mcp.Message, caller mcp.Caller) (*mcp.Result, error) {
 	defer s.asks.end(m.ID)
+	defer one.leavePlace()
 	own, cancel := context.WithCancel(life)
 	defer cancel()
 	s.asks.bind(one, cancel)
-	res, err := s.putAsk(ctx, own, m, caller)
+	res, err := s.putAsk(ctx, own, one, m, caller)
 	if err != nil && ctx.Err() != nil && own.Err() == nil && s.isStrayAsk(m) {
-		res, err = s.putAsk(own, own, m, s.addr.unrelated)
+		res, err = s.putAsk(own, own, one, m, s.addr.unrelated)
 	}
 	return res, err
 }
@@ -158,17 +164,38 @@ func (s *legacySession) isStrayAsk(m *mcp.Message) bool {
 }
 
 // putAsk puts an ask to a caller until either context ends.
-func (s *legacySession) putAsk(ctx, own context.Context, m *mcp.Message, caller mcp.Caller) (*mcp.Result, error) {
+func (s *legacySession) putAsk(ctx, own context.Context, one *ask, m *mcp.Message, caller mcp.Caller) (*mcp.Result, error) {
 	ctx, cancel := both(ctx, own)
 	defer cancel()
 	if ctx.Err() == nil {
-		res, err := s.askSafely(ctx, caller, &mcp.Request{Method: m.Method, Params: m.Params, Client: s.self()})
+		res, err := s.askInTurn(ctx, one, caller, &mcp.Request{Method: m.Method, Params: m.Params, Client: s.self()})
 		if err == nil || ctx.Err() == nil {
 			return res, err
 		}
 	}
 	return nil, mcp.Errorf(mcp.CodeInternalError, "the request that this one belongs to has ended")
 }
+
+// askInTurn is askSafely, behind what the server has asked before: it was written in
+// an order, in which a person is to read it.
+func (s *legacySession) askInTurn(ctx context.Context, one *ask, caller mcp.Caller, req *mcp.Request) (*mcp.Result, error) {
+	if one.before != nil {
+		select {
+		case <-one.before: // soon, because nobody is waited for to put an ask
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	wait, err := s.startSafely(ctx, caller, req)
+	one.leavePlace()
+	if err != nil {
+		return nil, err
+	}
+	return wait()
+}
+
+// leavePlace lets the next ask be put.
+func (a *ask) leavePlace() { a.placed.Do(func() { close(a.put) }) }
 
 // askSafely is caller.Ask, on a goroutine on which nobody else would stop a panic.
 func (s *setup) askSafely(ctx context.Context, caller mcp.Caller, req *mcp.Request) (res *mcp.Result, err error) {

@@ -178,6 +178,40 @@ func TestAskWithAnIDInUse(t *testing.T) {
 	})
 }
 
+// What a server asks in one order is put in that order, and not before what was asked
+// earlier; but nothing waits for an answer to that.
+func TestAsksAreInOrder(t *testing.T) {
+	for range 20 { // goroutines that race do so in any order
+		inBubble(t, func(t *testing.T) {
+			var call *zoo.Line
+			answers := 0
+			s := &zoo.Lines{}
+			s.On = map[string]func(*zoo.Line){
+				"tools/call": func(x *zoo.Line) {
+					call = x
+					for i := range 5 {
+						x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{"message":"%d"}}`, i, i+1))
+					}
+				},
+				"response": func(*zoo.Line) {
+					if answers++; answers == 5 {
+						call.Polite()
+					}
+				},
+			}
+			c, _ := dialLines(t, s, client.Config{})
+			caller := &starter{recorder: new(recorder), all: make(chan struct{})}
+			caller.answer = func(context.Context, *mcp.Request) (*mcp.Result, error) {
+				<-caller.all
+				return mcp.NewResult([]byte(`{"action":"decline"}`))
+			}
+			res, err := within(t, c, echo(t), caller)
+			wantResult(t, res, err, `{"content":[]}`)
+			wantStrings(t, "asked", caller.asked(), []string{"1", "2", "3", "4", "5"})
+		})
+	}
+}
+
 // A server may use an id again as soon as it has the answer, before it has said
 // that it took it.
 func TestAskWithAnIDThatWasAnswered(t *testing.T) {

@@ -137,15 +137,26 @@ func (c *traveller) addressed(n *mcp.Notification, at *leg) *mcp.Notification {
 // Ask puts a question to the client and waits for the answer, until ctx ends or
 // the client is known not to come back.
 func (c *traveller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	s, t := c.server, c.task
+	return asking(c.Start).wait(ctx, req)
+}
+
+// Start puts a question: the client gets them in the order in which they are put.
+func (c *traveller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	t := c.task
 	if err := checkDeclared(t.parking.Last().from.Client, req); err != nil {
 		return nil, err
 	}
 	q, err := t.parking.Ask(req.Method, modernAsk(req))
 	if err != nil {
-		return nil, s.parkFault(err)
+		return nil, c.server.parkFault(err)
 	}
-	s.putSoon(t)
+	c.server.putSoon(t)
+	return func() (*mcp.Result, error) { return c.await(ctx, q) }, nil
+}
+
+// await waits for the answer to a question.
+func (c *traveller) await(ctx context.Context, q *session.Question) (*mcp.Result, error) {
+	s, t := c.server, c.task
 	select {
 	case <-q.Done():
 		end := q.Answer()
