@@ -73,8 +73,8 @@ func (g *Gateway) filterOf(req *mcp.Request) (filter, error) {
 	if raw == nil {
 		return want, nil
 	}
-	if err := json.Unmarshal(raw, &want); err != nil {
-		return want, mcp.Errorf(mcp.CodeInvalidParams, "notifications: %v", err)
+	if json.Unmarshal(raw, &want) != nil {
+		return want, mcp.Errorf(mcp.CodeInvalidParams, "params.notifications is no filter of notifications")
 	}
 	want.URIs, want.TaskIDs = distinct(want.URIs), distinct(want.TaskIDs)
 	if most := g.view.Load().cfg.Limits.Subscriptions; most >= 0 && len(want.URIs)+len(want.TaskIDs) > most {
