@@ -30,6 +30,7 @@ type dialogClient struct {
 	exchanges []*exchange // newest last
 	listening bool
 	cursor    string // the last nextCursor
+	state     string // the last requestState
 	aliases   []alias
 	greeting  object   // what the gateway has said of itself
 	visits    []string // ids of questions that sent the user to a URL
@@ -167,7 +168,7 @@ func (c *dialogClient) call(label, method string, rest []string) bool {
 		level, isLevel := strings.CutPrefix(arg, "log=")
 		switch {
 		case arg[0] == '{':
-			value, err := parseObject([]byte(c.showAliases(strings.ReplaceAll(arg, "$cursor", c.cursor))))
+			value, err := parseObject([]byte(c.showAliases(strings.NewReplacer("$cursor", c.cursor, "$state", c.state).Replace(arg))))
 			if err != nil {
 				return false
 			}

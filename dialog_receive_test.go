@@ -210,7 +210,7 @@ func (c *dialogClient) inputRequiredLocked(x *exchange, result object) {
 	if err != nil {
 		c.breach(x, "input_required: %s", result)
 	}
-	x.over, x.state = true, result.get("requestState")
+	x.over, x.state, c.state = true, result.get("requestState"), result.text("requestState")
 	for _, q := range questions {
 		ask, err := parseObject(q.value)
 		if err != nil {
