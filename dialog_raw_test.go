@@ -112,6 +112,7 @@ type rawHTTP struct {
 	tasks   sync.WaitGroup
 	stops   map[string]context.CancelFunc
 	session string          // the last Mcp-Session-Id
+	state   string          // the last requestState that was sealed
 	all     context.Context // ends everything
 }
 
@@ -139,7 +140,8 @@ func (w *world) rawHTTP() *rawHTTP {
 //
 // A line of the body that is no header is the content. Accept and Content-Type
 // are those of an ordinary client unless they are given; "-" leaves one out. The
-// word $session stands for the session that the gateway named last.
+// word $session stands for the session that the gateway named last, and $state for
+// the requestState, of which only the beginning is shown.
 //
 // Behind the method may stand another path than that of the endpoint, and the
 // members that are shown of the object which it answers (http> 1 GET /status
@@ -203,7 +205,7 @@ func (h *rawHTTP) request(ctx context.Context, method string, body []string) *ht
 	var content []string
 	given := make(map[string]bool)
 	for _, line := range body {
-		line = strings.ReplaceAll(expand(line), "$session", h.session)
+		line = strings.NewReplacer("$session", h.session, "$state", h.state).Replace(expand(line))
 		key, value, ok := strings.Cut(line, ": ")
 		switch {
 		case !ok || strings.ContainsAny(key, `{["`):
@@ -229,6 +231,20 @@ func (h *rawHTTP) request(ctx context.Context, method string, body []string) *ht
 	return r
 }
 
+// hideState keeps the state that a result brings, which is another one each time, and
+// leaves what kind it is of.
+func (h *rawHTTP) hideState(msg []byte) []byte {
+	const member = `"requestState":"`
+	before, state, ok := strings.Cut(string(msg), member)
+	state, after, closed := strings.Cut(state, `"`)
+	kind, _, sealed := strings.Cut(state, ".")
+	if !ok || !closed || !sealed {
+		return msg
+	}
+	h.state = state
+	return []byte(before + member + kind + `.$state"` + after)
+}
+
 func (h *rawHTTP) exchange(label string, r *http.Request, members []string) {
 	res, err := h.client.Do(r)
 	if err != nil {
@@ -250,7 +266,7 @@ func (h *rawHTTP) exchange(label string, r *http.Request, members []string) {
 		if o, err := parseObject(msg); err == nil && members != nil {
 			msg = []byte(o.only(members...).String())
 		}
-		say("%s", tidy(strings.TrimSpace(string(msg))))
+		say("%s", tidy(strings.TrimSpace(string(h.hideState(msg)))))
 	})
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") && r.Context().Err() == nil {
 		say("end")
