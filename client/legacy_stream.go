@@ -100,9 +100,18 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 	defer close(w.deaf)
 	pos := position{retry: -1}
 	heard, away := false, 0
+	start := time.Now()
+	open := func() {
+		// Who listens has not waited for the stream for longer, and was told nothing of
+		// what has changed until now.
+		if !heard && time.Since(start) >= listenGrace {
+			w.s.feed.invalidate()
+		}
+		answered()
+	}
 	for patience := (patience{}); !patience.isOver(); {
 		began, before := time.Now(), pos
-		status, err := w.get(ctx, &pos, answered, w.takeStray)
+		status, err := w.get(ctx, &pos, open, w.takeStray)
 		switch {
 		case ctx.Err() != nil:
 			return

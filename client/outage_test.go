@@ -41,6 +41,38 @@ func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
+// A listen does not wait for a stream that takes long to come about. What has changed
+// until it has, nobody has told: who listens hears that it may have (I33).
+func TestListenBeforeItsStream(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.Capabilities = announces
+		tries := 0
+		s.On["GET"] = func(x *zoo.Exchange) {
+			if tries++; tries == 1 {
+				time.Sleep(5 * time.Second)
+				x.Abort()
+				return
+			}
+			s.serveListen(x)
+		}
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		ear := &recorder{}
+		launch(t, dialHTTP(t, s, client.Config{}), in(scope, listen(t)), ear)
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if got := ear.notifications(); len(got) != 1 {
+			t.Errorf("heard %q before the stream was open, want an acknowledgement", got)
+		}
+		<-s.open
+		synctest.Wait()
+		if got := ear.notifications(); len(got) < 2 {
+			t.Errorf("heard %q, want the gap to be told", got)
+		}
+	})
+}
+
 // A server that is away for long has not said that it has no listening stream: who
 // listens hears of it again when it is back, whether it still knows the session or
 // not (I3, I33).
