@@ -130,10 +130,14 @@ func (s *Server) goneFault(gone *session.GoneError) *mcp.Fault {
 	if gone.Over {
 		f.Outcome = mcp.Completed
 	}
-	f.Message = "result no longer available (limits.eventLog " + bytesText(s.cfg.Limits.EventLog) + ")"
-	if gone.Aged {
-		f.Message = "result no longer available (limits.eventRetention " + s.cfg.Limits.EventRetention.String() + ")"
+	limit := "eventLog " + bytesText(s.cfg.Limits.EventLog)
+	switch {
+	case gone.Aged:
+		limit = "eventRetention " + s.cfg.Limits.EventRetention.String()
+	case gone.Shared:
+		limit = "eventLogTotal " + bytesText(s.cfg.Limits.EventLogs)
 	}
+	f.Message = "result no longer available (limits." + limit + ")"
 	return f
 }
 

@@ -36,7 +36,7 @@ func sizeKeys() []key[Limits] {
 			"What is kept of a session's streams for a client that loses its connection and comes back. The latest result is kept besides, whatever its size."),
 		// A quarter of a small machine; most sessions keep nothing, or very little.
 		field("eventLogTotal", size(), func(l *Limits) *int64 { return &l.EventLogs }, "256MiB",
-			"What is kept so of all sessions. Where it is more, each of them may keep an equal part."),
+			"What is kept so of all sessions. Where it is more, each principal may keep an equal part, without \"auth\" each address, and of that each of its sessions one."),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // and what all in it has in common.
 type core struct {
 	rules *Rules
+	owner func() owner // of the session; nil where there is none
 
 	mu       sync.Mutex
 	past     *past // nil while nothing is kept

@@ -5,6 +5,7 @@ package session
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,8 @@ type history struct {
 	cost   int       // as it was last added to the session's
 	since  uint64    // the first position whose id a client can have
 	due    time.Time // when it is given up; zero while that is not known
+
+	shared bool // something was given up for want of room for all sessions
 
 	// unwritten is what a carrier of the standalone stream took and could not
 	// write, and what nobody has come back for.
@@ -102,6 +105,7 @@ func (h *history) trim(counts *Counters) {
 
 // past is what a session keeps for clients that come back.
 type past struct {
+	owner  owner      // of the session
 	open   []*history // of streams that have not ended
 	over   []*history // of those that have, in the order in which they did
 	graves []grave    // of histories that were given up, oldest first
@@ -113,6 +117,7 @@ type grave struct {
 	stream, last uint64 // the last position there was
 	request      mcp.ID
 	over, aged   bool
+	shared       bool
 }
 
 // maxGraves bounds what is known of what was given up. Beyond, an id is unknown.
@@ -121,15 +126,21 @@ const maxGraves = 64
 // LogPool bounds what the sessions of one server keep, all together. Its methods
 // may be called concurrently.
 //
-// Where it is exceeded, each session may keep an equal part: so that who keeps
-// little loses nothing by those who keep much.
+// Where it is exceeded, each owner of sessions may keep an equal part, and each of an
+// owner's sessions an equal part of that: so that who keeps little loses nothing by
+// those who keep much, however many sessions they open for it.
 type LogPool struct {
-	most        int64
-	used, users atomic.Int64
+	most int64
+	used atomic.Int64
+
+	mu     sync.Mutex
+	owners map[owner]int // how many sessions of each keep something
 }
 
 // NewLogPool returns a pool of so many bytes.
-func NewLogPool(most int64) *LogPool { return &LogPool{most: most} }
+func NewLogPool(most int64) *LogPool {
+	return &LogPool{most: most, owners: make(map[owner]int)}
+}
 
 // IsFull reports whether more is kept than fits: then it is time to call Expire
 // of every session that keeps something.
@@ -143,24 +154,38 @@ func (p *LogPool) Used() int64 {
 	return p.used.Load()
 }
 
-// share returns how much one session may keep which alone may keep so much.
-func (p *LogPool) share(alone int) int {
+// share returns how much one session of the owner may keep which alone may keep so
+// much.
+func (p *LogPool) share(own owner, alone int) int {
 	if !p.IsFull() {
 		return alone
 	}
-	return int(min(int64(alone), p.most/max(p.users.Load(), 1)))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	part := p.most / int64(max(len(p.owners), 1)) / int64(max(p.owners[own], 1))
+	return int(min(int64(alone), part))
 }
 
-func (p *LogPool) add(before, after int) {
+// add notes how much a session of the owner keeps now, and kept before.
+func (p *LogPool) add(own owner, before, after int) {
 	if p == nil {
 		return
 	}
 	p.used.Add(int64(after - before))
 	switch {
 	case before == 0 && after != 0:
-		p.users.Add(1)
+		p.count(own, 1)
 	case before != 0 && after == 0:
-		p.users.Add(-1)
+		p.count(own, -1)
+	}
+}
+
+func (p *LogPool) count(own owner, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.owners[own] += n
+	if p.owners[own] == 0 {
+		delete(p.owners, own)
 	}
 }
 
@@ -171,7 +196,7 @@ func (s *Stream) keepLocked() {
 	}
 	s.log = &history{stream: s, request: s.request, since: s.taken + 1}
 	if s.core.past == nil {
-		s.core.past = &past{}
+		s.core.past = &past{owner: s.core.owner()}
 	}
 	if s.ended {
 		s.core.past.over = append(s.core.past.over, s.log)
@@ -195,7 +220,7 @@ func (c *core) chargeLocked(h *history, weight int) {
 	before := c.past.bytes
 	c.past.bytes += weight - h.cost
 	h.cost = weight
-	c.rules.Logs.add(before, c.past.bytes)
+	c.rules.Logs.add(c.past.owner, before, c.past.bytes)
 }
 
 // retireLocked notes that the stream has ended: from now on it is kept for a
@@ -219,7 +244,9 @@ func (s *Stream) retireLocked() {
 // blinks.
 func (c *core) purgeLocked() {
 	for c.isOverfullLocked() {
+		full := c.rules.Logs.IsFull()
 		if h := c.oldestLocked(); h != nil {
+			h.shared = h.shared || full
 			c.buryLocked(h, false)
 			continue
 		}
@@ -227,13 +254,14 @@ func (c *core) purgeLocked() {
 		if h == nil {
 			return
 		}
+		h.shared = h.shared || full
 		h.trim(c.rules.Counts)
 		c.chargeLocked(h, h.weight())
 	}
 }
 
 func (c *core) isOverfullLocked() bool {
-	most := c.rules.Logs.share(c.rules.Limits.LogBytes)
+	most := c.rules.Logs.share(c.past.owner, c.rules.Limits.LogBytes)
 	kept := c.past.bytes
 	if h := c.latestLocked(); h != nil && h.cost > most {
 		kept -= h.cost
@@ -290,7 +318,7 @@ func (c *core) buryLocked(h *history, aged bool) {
 		if len(p.graves) == maxGraves {
 			p.graves = slices.Delete(p.graves, 0, 1)
 		}
-		p.graves = append(p.graves, grave{stream: s.number, last: last, request: h.request, over: s.ended, aged: aged})
+		p.graves = append(p.graves, grave{stream: s.number, last: last, request: h.request, over: s.ended, aged: aged, shared: h.shared})
 	}
 	s.log = nil
 	s.clearLocked()
@@ -309,7 +337,7 @@ func (c *core) forgetPastLocked() {
 	if c.past == nil {
 		return
 	}
-	c.rules.Logs.add(c.past.bytes, 0)
+	c.rules.Logs.add(c.past.owner, c.past.bytes, 0)
 	for _, all := range [][]*history{c.past.over, c.past.open} {
 		for _, h := range all {
 			h.leave()

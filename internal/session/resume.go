@@ -16,6 +16,7 @@ type GoneError struct {
 	Request mcp.ID // that the stream answered; zero for the standalone stream
 	Over    bool   // the request has ended
 	Aged    bool   // it was kept for its time, and not given up for want of room
+	Shared  bool   // the room that it was given up for is that of all sessions
 }
 
 // Error says what the client cannot have.
@@ -150,7 +151,7 @@ func (s *Session) lookLocked(id EventID, now time.Time) (*history, error) {
 	case id.Pos < h.since || id.Pos > h.stream.taken:
 		return nil, ErrUnknownEvent
 	case id.Pos < h.first():
-		return h, &GoneError{Request: h.request, Over: h.stream.ended}
+		return h, &GoneError{Request: h.request, Over: h.stream.ended, Shared: h.shared}
 	case h.stream.open >= s.core.rules.Limits.Streams:
 		return nil, ErrTooMany
 	default:
@@ -173,7 +174,7 @@ func (p *past) find(number uint64) *history {
 func (p *past) missing(id EventID) error {
 	for _, g := range p.graves {
 		if g.stream == id.Stream && id.Pos < g.last {
-			return &GoneError{Request: g.request, Over: g.over, Aged: g.aged}
+			return &GoneError{Request: g.request, Over: g.over, Aged: g.aged, Shared: g.shared}
 		}
 	}
 	return ErrUnknownEvent

@@ -511,13 +511,44 @@ func TestPoolIsShared(t *testing.T) {
 	}
 	small.back()
 	small.see(session.Ended, "small")
-	big[0].wantErr(big[0].last, at(0), &session.GoneError{Request: mcp.NumberID(0), Over: true})
+	big[0].wantErr(big[0].last, at(0), &session.GoneError{Request: mcp.NumberID(0), Over: true, Shared: true})
 	for _, s := range []*session.Session{greedy, modest, third} {
 		s.End(mcp.Errorf(1, "over"))
 	}
 	if got := rules.Logs.Used(); got != 0 {
 		t.Errorf("%d bytes of sessions that have ended", got)
 	}
+}
+
+// Who opens a great many sessions to keep things in takes nothing from others.
+func TestPoolIsSharedByOwners(t *testing.T) {
+	rules := keeping()
+	rules.Logs = session.NewLogPool(8000)
+	keep := func(principal string, i int) *resumable {
+		r := newResumable(t, session.New(fmt.Sprint(principal, i), principal, &mcp.Peer{}, rules), 1).prime()
+		r.c.Detach()
+		r.x.Finish(finish(strings.Repeat("x", 1500)))
+		return r
+	}
+	var greedy []*resumable
+	for i := range 20 {
+		greedy = append(greedy, keep("greedy", i))
+	}
+	modest := keep("modest", 0)
+	if !rules.Logs.IsFull() {
+		t.Fatalf("%d bytes are kept, which is no test", rules.Logs.Used())
+	}
+	// In the worst order: who keeps little is looked through first.
+	for _, r := range append([]*resumable{modest}, greedy...) {
+		r.sess.Expire(at(0))
+	}
+	if rules.Logs.IsFull() {
+		t.Errorf("%d bytes are kept of 8000", rules.Logs.Used())
+	}
+	modest.back()
+	modest.see(session.Ended, strings.Repeat("x", 1500))
+	last := greedy[len(greedy)-1] // found that there was no room
+	last.wantErr(last.last, at(0), &session.GoneError{Request: mcp.NumberID(1), Over: true, Shared: true})
 }
 
 // What is known of what was given up is bounded too.
