@@ -10,6 +10,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,8 +30,64 @@ type backend struct {
 	life int
 
 	mu      sync.Mutex
-	version int           // of its tools
-	changed chan struct{} // closed with the next version
+	version [things]int
+	changed chan struct{} // closed with the next version of anything
+}
+
+// thing is what a backend has that may change: its tools, and two resources.
+type thing int
+
+const (
+	tools thing = iota
+	one
+	two
+	things // how many there are
+)
+
+func (t thing) String() string {
+	return [...]string{"the list of tools", "resource one", "resource two"}[t]
+}
+
+func (t thing) uri() string { return fmt.Sprintf("mem:%d", int(t)) }
+
+// thingOf returns what has the URI, tools where nothing has.
+func thingOf(uri string) thing {
+	for t := one; t < things; t++ {
+		if t.uri() == uri {
+			return t
+		}
+	}
+	return tools
+}
+
+// wish is what a listen asks for, and what is agreed to: a subset of all things.
+type wish [things]bool
+
+// filter is the wish as the protocol has it.
+func (w wish) filter() string {
+	var uris []string
+	for t := one; t < things; t++ {
+		if w[t] {
+			uris = append(uris, strconv.Quote(t.uri()))
+		}
+	}
+	return fmt.Sprintf(`{"notifications":{"toolsListChanged":%v,"resourceSubscriptions":[%s]}}`, w[tools], strings.Join(uris, ","))
+}
+
+// readWish reads a filter from where filter has put it.
+func readWish(params []byte) (w wish, err error) {
+	var p struct {
+		Of struct {
+			Tools bool     `json:"toolsListChanged"`
+			URIs  []string `json:"resourceSubscriptions"`
+		} `json:"notifications"`
+	}
+	err = json.Unmarshal(params, &p)
+	for _, uri := range p.Of.URIs {
+		w[thingOf(uri)] = true
+	}
+	w[tools] = p.Of.Tools
+	return w, err
 }
 
 // site is one life of something that serves HTTP.
@@ -89,16 +146,18 @@ func (b *backend) guard(h http.Handler) http.Handler {
 	})
 }
 
-// change gives the backend other tools, and has it tell.
-func (b *backend) change() {
+// change has things be others than before, and has the backend tell.
+func (b *backend) change(which ...thing) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.version++
+	for _, t := range which {
+		b.version[t]++
+	}
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-func (b *backend) look() (int, <-chan struct{}) {
+func (b *backend) look() ([things]int, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.version, b.changed
@@ -108,14 +167,18 @@ func (b *backend) handler(life int) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		switch req.Method {
 		case "server/discover":
-			return mcp.NewResult([]byte(`{"capabilities":{"tools":{"listChanged":true},"logging":{}},"supportedVersions":["2026-07-28"]}`))
+			return mcp.NewResult([]byte(`{"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}},"supportedVersions":["2026-07-28"]}`))
 		case "tools/list":
 			v, _ := b.look()
-			return mcp.NewResult(fmt.Appendf(nil, `{"tools":[{"name":"work","title":"v%d","inputSchema":{"type":"object"}}]}`, v))
+			return mcp.NewResult(fmt.Appendf(nil, `{"tools":[{"name":"work","title":"v%d","inputSchema":{"type":"object"}}]}`, v[tools]))
+		case "resources/list":
+			return mcp.NewResult(fmt.Appendf(nil, `{"resources":[{"uri":%q,"name":"one"},{"uri":%q,"name":"two"}]}`, one.uri(), two.uri()))
+		case "resources/templates/list":
+			return mcp.NewResult([]byte(`{"resourceTemplates":[]}`))
 		case "tools/call":
 			return b.work(ctx, req, c, life)
 		case "subscriptions/listen":
-			return b.tell(ctx, c)
+			return b.tell(ctx, req, c)
 		case "logging/setLevel":
 			return mcp.NewResult([]byte(`{}`))
 		default:
@@ -128,9 +191,13 @@ func (b *backend) handler(life int) mcp.Handler {
 }
 
 // tell serves a listen: a level, told whenever it is not what was told last.
-func (b *backend) tell(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
+func (b *backend) tell(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+	wanted, err := readWish(req.Params.Bytes())
+	if err != nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
+	}
 	told, changed := b.look()
-	if err := notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"toolsListChanged":true}}`); err != nil {
+	if err := notify(ctx, c, "notifications/subscriptions/acknowledged", wanted.filter()); err != nil {
 		return nil, err
 	}
 	for {
@@ -140,13 +207,23 @@ func (b *backend) tell(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
 		case <-changed:
 		}
 		now, next := b.look()
-		if now != told {
-			if err := notify(ctx, c, "notifications/tools/list_changed", ""); err != nil {
+		for t := range things {
+			if now[t] == told[t] || !wanted[t] {
+				continue
+			}
+			if err := tellOf(ctx, c, t); err != nil {
 				return nil, err
 			}
 		}
 		told, changed = now, next
 	}
+}
+
+func tellOf(ctx context.Context, c mcp.Caller, t thing) error {
+	if t == tools {
+		return notify(ctx, c, "notifications/tools/list_changed", "")
+	}
+	return notify(ctx, c, "notifications/resources/updated", fmt.Sprintf(`{"uri":%q}`, t.uri()))
 }
 
 func notify(ctx context.Context, c mcp.Caller, method, params string) error {

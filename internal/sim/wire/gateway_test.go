@@ -70,6 +70,12 @@ func (p product) account(w *world) {
 	}
 }
 
+func (w *world) lifeOfGateway() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gateway.life
+}
+
 func (g *gateway) start() {
 	g.w.mu.Lock()
 	g.life++
@@ -80,6 +86,7 @@ func (g *gateway) start() {
 			Version:    "1",
 			Servers:    []signalbox.Backend{{Name: "b", URL: "http://backend.test/mcp"}},
 			StreamLife: g.cfg.StreamLife,
+			Auth:       g.w.auth(),
 			Limits:     signalbox.Limits{InputWait: inputWait},
 		}, signalbox.Options{Transport: g.tr})
 		if err != nil {

@@ -26,24 +26,89 @@ type legacyClient struct {
 	session string
 	drops   map[*record]context.CancelFunc // of the requests that are being answered
 	ears    []*ear
+	event   string         // the last that it saw of a call's stream
+	subs    [things]string // the session that is subscribed, as far as is known
+	ever    wish           // what it has asked for, be it long ago
+	told    [things]int
+	closed  int // how many of the ears it has closed
+
+	subscribing chan struct{} // holds one: who has it may subscribe or unsubscribe
 }
 
-// ear is a standalone stream.
+// ear is a stream of changes.
 type ear struct {
-	cancel  context.CancelFunc
-	changes atomic.Int64
-	open    atomic.Bool
+	cancel   context.CancelFunc
+	open     atomic.Bool
+	life     atomic.Int64        // of the gateway that has promised
+	promised [things]atomic.Bool // of a modern one
+	told     [things]atomic.Int64
 }
 
-func newLegacyClient(w *world, name string) *legacyClient {
-	c := &legacyClient{raw: newRaw(w, name), opening: make(chan struct{}, 1), drops: make(map[*record]context.CancelFunc)}
+func (e *ear) heard() heard {
+	h := heard{open: e.open.Load()}
+	for t := range things {
+		h.promised[t], h.told[t] = e.promised[t].Load(), int(e.told[t].Load())
+	}
+	return h
+}
+
+// promise notes what an acknowledgement says, and reports whether that is no more
+// than what was wanted.
+func (e *ear) promise(wanted, agreed wish) bool {
+	for t := range things {
+		if agreed[t] && !wanted[t] {
+			return false
+		}
+		e.promised[t].Store(agreed[t])
+	}
+	e.open.Store(true)
+	return true
+}
+
+// hear takes a change, and reports whether it was promised.
+func (e *ear) hear(method, uri string) bool {
+	t, ok := changeOf(method, uri)
+	if !ok || !e.promised[t].Load() {
+		return false
+	}
+	e.told[t].Add(1)
+	return true
+}
+
+// changeOf returns what a notification says has changed.
+func changeOf(method, uri string) (thing, bool) {
+	switch method {
+	case "notifications/tools/list_changed":
+		return tools, true
+	case "notifications/resources/updated":
+		t := thingOf(uri)
+		return t, t != tools
+	default:
+		return tools, false
+	}
+}
+
+// heard is what a stream of changes is for, and what it has brought.
+type heard struct {
+	open     bool
+	life     string // of what outlives a stream: another one need not be told of what was before
+	promised wish
+	told     [things]int
+}
+
+func newLegacyClient(w *world, name, token string) *legacyClient {
+	c := &legacyClient{
+		raw: newRaw(w, name, token), drops: make(map[*record]context.CancelFunc),
+		opening: make(chan struct{}, 1), subscribing: make(chan struct{}, 1),
+	}
 	c.opening <- struct{}{}
+	c.subscribing <- struct{}{}
 	return c
 }
 
 // act does one thing of those that such a client does.
 func (c *legacyClient) act(s *choice.Source) {
-	switch s.Intn(16) {
+	switch s.Intn(20) {
 	default:
 		c.call(c.newCall(s, mcp.EraLegacy), bearing(s.Intn(int(bearings))))
 	case 6:
@@ -74,6 +139,12 @@ func (c *legacyClient) act(s *choice.Source) {
 		c.w.deed("stray")
 		stray := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, 900+s.Intn(9))
 		c.spawn(func() { c.say(c.current(), stray) })
+	case 16, 17:
+		c.subscribe("resources/subscribe", one+thing(s.Intn(2)))
+	case 18:
+		c.subscribe("resources/unsubscribe", one+thing(s.Intn(2)))
+	case 19:
+		c.trespass(s)
 	}
 }
 
@@ -173,7 +244,7 @@ func (c *legacyClient) say(session, body string) bool {
 	if res.StatusCode == http.StatusNotFound {
 		c.forget(session)
 	}
-	return res.StatusCode < http.StatusInternalServerError
+	return res.StatusCode < http.StatusInternalServerError && res.StatusCode != http.StatusRequestTimeout
 }
 
 // call makes a call, in the background.
@@ -198,6 +269,7 @@ func (c *legacyClient) run(ctx context.Context, r *record, b bearing) {
 		r.excuse("there is no session")
 		return
 	}
+	r.begin(session)
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{%s,"_meta":{"progressToken":%s}}}`, r.id, r.callParams(), r.id)
 	c.w.note("%s > %s", r.mark, body)
 	res, err := c.send(ctx, r, http.MethodPost, body, c.headers(session))
@@ -211,6 +283,7 @@ func (c *legacyClient) run(ctx context.Context, r *record, b bearing) {
 	}
 	l := &legacyCall{c: c, r: r, session: session, bearing: b}
 	end := c.follow(res, "", l.take("POST")) //nolint:contextcheck // what a client says outlives the response that made it
+	c.saw(end.last)
 	l.broke = time.Now()
 	r.mayResume(end.last != "")
 	for n := 0; !r.isEnded() && end.last != "" && c.w.ctx.Err() == nil; n++ {
@@ -288,7 +361,11 @@ func (l *legacyCall) answer(id, question string) {
 // n-th time.
 func (l *legacyCall) resume(end ending, n int) ending {
 	l.c.w.deed("resume")
-	_ = pause(l.c.w.ctx, max(end.retry, min(100*time.Millisecond<<min(n, 8), 20*time.Second)))
+	wait := max(end.retry, min(100*time.Millisecond<<min(n, 8), 20*time.Second))
+	if n == 0 {
+		wait = max(wait, l.r.away)
+	}
+	_ = pause(l.c.w.ctx, wait)
 	h := l.c.headers(l.session)
 	h.Set("Last-Event-Id", end.last)
 	l.c.w.note("%s > GET after %s", l.r.mark, end.last)
@@ -377,6 +454,9 @@ func (c *legacyClient) delete() {
 		}
 		c.w.note("%s: DELETE: %d", c.name, res.StatusCode)
 		res.Body.Close()
+		if res.StatusCode/100 == 2 {
+			c.w.hasEnded(session)
+		}
 	})
 }
 
@@ -427,24 +507,31 @@ func (c *legacyClient) listenOnce(ctx context.Context, e *ear, session string, f
 	}
 	e.open.Store(true)
 	defer e.open.Store(false)
-	end = c.follow(res, from.last, func(m *mcp.Message) { c.hear(e, m) })
+	end = c.follow(res, from.last, func(m *mcp.Message) { c.hear(m) })
 	return end, end.again || !end.clean
 }
 
 // hear judges what comes on a standalone stream: nothing of any request.
-func (c *legacyClient) hear(e *ear, m *mcp.Message) {
+func (c *legacyClient) hear(m *mcp.Message) {
 	c.w.note("%s standalone < %s", c.name, short(m.Raw))
-	if m.Kind != mcp.KindNotification || !strings.HasSuffix(m.Method, "/list_changed") {
+	t, ok := changeOf(m.Method, textOf(m, mcp.FieldURI))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case m.Kind == mcp.KindNotification && ok && (t == tools || c.ever[t]):
+		c.told[t]++
+	case m.Kind == mcp.KindNotification && strings.HasSuffix(m.Method, "/list_changed"):
+		// After a gap every list may have changed, be it one that is empty.
+	default:
 		c.w.wrong("%s: its standalone stream brought %s", c.name, short(m.Raw))
-		return
 	}
-	e.changes.Add(1)
 }
 
 func (c *legacyClient) closeEar(s *choice.Source) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := pick(s, c.ears); e != nil {
+		c.closed++
 		e.cancel()
 	}
 }
@@ -472,24 +559,30 @@ func (c *legacyClient) probe() *record {
 }
 
 // watch: a session has one standalone stream, whichever response carries it.
-func (c *legacyClient) watch() func() int {
+func (c *legacyClient) watch() func() heard {
 	c.listen()
-	return func() int {
-		n, _ := c.heard()
-		return n
-	}
+	c.subscribe("resources/subscribe", one)
+	c.subscribe("resources/unsubscribe", two)
+	return func() heard { return c.heard()[0] }
 }
 
-func (c *legacyClient) heard() (n int, open bool) {
+func (c *legacyClient) heard() []heard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return heardBy(c.ears)
+	h := heard{told: c.told, promised: wish{tools: true}, life: fmt.Sprintf("%s %d", c.session, c.closed)}
+	for _, e := range c.ears {
+		h.open = h.open || e.open.Load()
+	}
+	for t := one; t < things; t++ {
+		h.promised[t] = c.session != "" && c.subs[t] == c.session
+	}
+	return []heard{h}
 }
 
-func heardBy(ears []*ear) (n int, open bool) {
-	for _, e := range ears {
-		n += int(e.changes.Load())
-		open = open || e.open.Load()
+func heardBy(ears []*ear) []heard {
+	all := make([]heard, len(ears))
+	for i, e := range ears {
+		all[i] = e.heard()
 	}
-	return n, open
+	return all
 }

@@ -34,9 +34,13 @@ type ownClient struct {
 	ears  []*ear
 }
 
-func newOwnClient(w *world, name string, version mcp.Version) *ownClient {
+func newOwnClient(w *world, name, token string, version mcp.Version) *ownClient {
 	c := &ownClient{w: w, name: name, tr: w.front.transport(), era: version.Era(), drops: make(map[*record]context.CancelFunc)}
-	c.lib = client.NewHTTP("http://localhost/mcp", client.Config{Name: "g", Transport: c.tr, Version: version})
+	header := http.Header{}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	c.lib = client.NewHTTP("http://localhost/mcp", client.Config{Name: "g", Transport: c.tr, Version: version, Header: header})
 	if c.era == mcp.EraLegacy {
 		c.scope = mcp.NewScope(name, nil)
 	}
@@ -56,7 +60,7 @@ func (c *ownClient) act(s *choice.Source) {
 			c.cancel(r)
 		}
 	case 6:
-		c.listen()
+		c.listen(wish{true, s.Intn(2) == 1, s.Intn(2) == 1})
 	}
 }
 
@@ -176,7 +180,7 @@ func (c *ownCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, err
 }
 
 // listen listens for as long as the schedule lasts.
-func (c *ownClient) listen() *ear {
+func (c *ownClient) listen(wanted wish) *ear {
 	c.w.deed("own listen")
 	ctx, cancel := context.WithCancel(c.w.ctx)
 	e := &ear{cancel: cancel}
@@ -185,8 +189,8 @@ func (c *ownClient) listen() *ear {
 	c.mu.Unlock()
 	c.w.wg.Go(func() {
 		defer cancel()
-		req := c.request("subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)
-		_, err := c.lib.Serve(ctx, req, &ownEar{c: c, e: e})
+		req := c.request("subscriptions/listen", wanted.filter())
+		_, err := c.lib.Serve(ctx, req, &ownEar{c: c, e: e, wanted: wanted})
 		e.open.Store(false)
 		c.w.note("%s: the listen has ended: %v", c.name, err)
 	})
@@ -194,21 +198,34 @@ func (c *ownClient) listen() *ear {
 }
 
 type ownEar struct {
-	c *ownClient
-	e *ear
+	c      *ownClient
+	e      *ear
+	wanted wish
 }
 
 func (o *ownEar) Notify(_ context.Context, n *mcp.Notification) error {
-	o.c.w.note("%s listen < %s", o.c.name, n.Method)
+	o.c.w.note("%s listen < %s %s", o.c.name, n.Method, n.Params.Bytes())
+	uri, _ := n.Params.Text(mcp.FieldURI)
 	switch {
-	case n.Method == "notifications/subscriptions/acknowledged" && !o.e.open.Load():
-		o.e.open.Store(true)
-	case n.Method == "notifications/tools/list_changed" && o.e.open.Load():
-		o.e.changes.Add(1)
+	case n.Method == "notifications/subscriptions/acknowledged" && !o.e.open.Load() && o.agree(n):
+	case o.e.open.Load() && o.e.hear(n.Method, uri):
+	case o.e.open.Load() && o.hasAskedFor(n.Method, uri):
+		// A stream behind the listen may agree to more than the first one did.
 	default:
-		o.c.w.wrong("%s: a listen brought %s", o.c.name, n.Method)
+		o.c.w.wrong("%s: a listen brought %s %s", o.c.name, n.Method, n.Params.Bytes())
 	}
 	return nil
+}
+
+func (o *ownEar) hasAskedFor(method, uri string) bool {
+	t, ok := changeOf(method, uri)
+	return ok && o.wanted[t]
+}
+
+func (o *ownEar) agree(n *mcp.Notification) bool {
+	agreed, err := readWish(n.Params.Bytes())
+	o.e.life.Store(int64(o.c.w.lifeOfGateway()))
+	return err == nil && o.e.promise(o.wanted, agreed)
 }
 
 func (o *ownEar) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
@@ -228,10 +245,20 @@ func (c *ownClient) settle() {
 	}
 }
 
-func (c *ownClient) heard() (n int, open bool) {
+func (c *ownClient) heard() []heard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return heardBy(c.ears)
+	all := heardBy(c.ears)
+	life := c.w.lifeOfGateway()
+	for i, e := range c.ears {
+		// The product knows of a resource once its backend has listed it. One that has
+		// just started may agree to less than the one before it, which our client does
+		// not tell those who listen.
+		if c.w.gateway.whole && e.life.Load() != int64(life) {
+			all[i].promised[one], all[i].promised[two] = false, false
+		}
+	}
+	return all
 }
 
 func (r *record) isExcused() bool {
@@ -249,10 +276,7 @@ func (c *ownClient) probe() *record {
 	return r
 }
 
-func (c *ownClient) watch() func() int {
-	e := c.listen()
-	return func() int { return int(e.changes.Load()) }
-}
+func (c *ownClient) watch() func() heard { return c.listen(wish{tools: true, one: true}).heard }
 
 func (c *ownClient) close() {
 	if c.scope != nil {

@@ -23,10 +23,11 @@ type modernClient struct {
 	mu    sync.Mutex
 	drops map[*record]context.CancelFunc
 	ears  []*ear
+	kept  string // what the last round of a call comes back with, but for its _meta
 }
 
-func newModernClient(w *world, name string) *modernClient {
-	return &modernClient{raw: newRaw(w, name), drops: make(map[*record]context.CancelFunc)}
+func newModernClient(w *world, name, token string) *modernClient {
+	return &modernClient{raw: newRaw(w, name, token), drops: make(map[*record]context.CancelFunc)}
 }
 
 const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"roots":{}},` +
@@ -44,7 +45,7 @@ func modernHeaders(method, name string) http.Header {
 
 // act does one thing of those that such a client does.
 func (c *modernClient) act(s *choice.Source) {
-	switch s.Intn(13) {
+	switch s.Intn(15) {
 	default:
 		c.call(c.newCall(s, mcp.EraModern), bearing(s.Intn(int(bearings))))
 	case 5:
@@ -55,8 +56,10 @@ func (c *modernClient) act(s *choice.Source) {
 		if r := pick(s, c.w.openRecords(c.name)); r != nil {
 			c.hangUp(r)
 		}
-	case 8:
-		c.listen()
+	case 8, 13:
+		c.listen(wish{true, s.Intn(2) == 1, s.Intn(2) == 1})
+	case 14:
+		c.trespass(s)
 	case 9:
 		c.closeEar(s)
 	case 10:
@@ -149,12 +152,15 @@ func (c *modernClient) round(ctx context.Context, r *record, input string) *note
 // answer returns what the next round brings, or nothing where there is none.
 func (c *modernClient) answer(ctx context.Context, r *record, required *note, b bearing, input string) string {
 	c.w.deed("input required")
+	next := c.reply(r, required)
 	switch b {
 	case never:
 		r.excuse("it is never answered")
 		return ""
 	case later:
 		_ = pause(ctx, tenfold('4'))
+	case twice:
+		c.twice(ctx, r, next)
 	case wrongly:
 		if input == "" {
 			// A state that nobody gave out: it must be asked again, or refused.
@@ -162,6 +168,11 @@ func (c *modernClient) answer(ctx context.Context, r *record, required *note, b 
 		}
 	default: // with the next request
 	}
+	return next
+}
+
+// reply is what the next round brings, with the answer to each question.
+func (c *modernClient) reply(r *record, required *note) string {
 	responses := make(map[string]json.RawMessage)
 	for key, q := range required.Result.Input {
 		responses[key] = json.RawMessage(answerTo(q.Params.Message))
@@ -175,9 +186,7 @@ func (c *modernClient) answer(ctx context.Context, r *record, required *note, b 
 	if required.Result.State != nil {
 		next += fmt.Sprintf(`,"requestState":%s`, required.Result.State)
 	}
-	if b == twice {
-		c.twice(ctx, r, next)
-	}
+	c.keep(r.callParams() + next)
 	return next
 }
 
@@ -229,7 +238,7 @@ func (c *modernClient) hangUp(r *record) {
 }
 
 // listen opens a subscription.
-func (c *modernClient) listen() *ear {
+func (c *modernClient) listen(wanted wish) *ear {
 	c.w.deed("listen")
 	ctx, cancel := context.WithCancel(c.w.ctx)
 	e := &ear{cancel: cancel}
@@ -241,7 +250,8 @@ func (c *modernClient) listen() *ear {
 	c.spawn(func() {
 		defer cancel()
 		defer e.open.Store(false)
-		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{%s}}}`, id, modernMeta)
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen","params":{%s,"_meta":{%s}}}`,
+			id, strings.Trim(wanted.filter(), "{}")+"}", modernMeta)
 		res, err := c.send(ctx, nil, http.MethodPost, body, modernHeaders("subscriptions/listen", ""))
 		if err != nil {
 			return
@@ -251,7 +261,7 @@ func (c *modernClient) listen() *ear {
 			res.Body.Close()
 			return
 		}
-		h := hearing{c: c, e: e, id: id}
+		h := hearing{c: c, e: e, id: id, wanted: wanted}
 		c.follow(res, "", h.take)
 	})
 	return e
@@ -259,11 +269,12 @@ func (c *modernClient) listen() *ear {
 
 // hearing is what came on a subscription until now.
 type hearing struct {
-	c     *modernClient
-	e     *ear
-	id    string
-	acked bool
-	ended bool
+	c      *modernClient
+	e      *ear
+	id     string
+	wanted wish
+	acked  bool
+	ended  bool
 }
 
 // take judges what comes: the acknowledgement first, changes of this
@@ -285,14 +296,29 @@ func (h *hearing) take(m *mcp.Message) {
 		if m.ID.String() != h.id {
 			h.c.w.wrong("%s: the listen %s ended with %s", h.c.name, h.id, m.Raw)
 		}
-	case !h.acked && m.Method == "notifications/subscriptions/acknowledged" && mine:
+	case !h.acked && m.Method == "notifications/subscriptions/acknowledged" && mine && h.agree(m):
 		h.acked = true
-		h.e.open.Store(true)
-	case h.acked && m.Method == "notifications/tools/list_changed" && mine:
-		h.e.changes.Add(1)
+	case h.acked && mine && h.e.hear(m.Method, textOf(m, mcp.FieldURI)):
 	default:
 		h.c.w.wrong("%s: the listen %s brought %s", h.c.name, h.id, m.Raw)
 	}
+}
+
+func (h *hearing) agree(m *mcp.Message) bool {
+	agreed, err := readWish(m.Params.Bytes())
+	return err == nil && h.e.promise(h.wanted, agreed)
+}
+
+func textOf(m *mcp.Message, f mcp.Field) string {
+	text, _ := m.Params.Text(f)
+	return text
+}
+
+// keep notes what a round brings, for those whom it does not belong to.
+func (c *modernClient) keep(params string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = params
 }
 
 func (c *modernClient) closeEar(s *choice.Source) {
@@ -305,7 +331,7 @@ func (c *modernClient) closeEar(s *choice.Source) {
 
 func (c *modernClient) settle() {}
 
-func (c *modernClient) heard() (n int, open bool) {
+func (c *modernClient) heard() []heard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return heardBy(c.ears)
@@ -320,7 +346,4 @@ func (c *modernClient) probe() *record {
 	return r
 }
 
-func (c *modernClient) watch() func() int {
-	e := c.listen()
-	return func() int { return int(e.changes.Load()) }
-}
+func (c *modernClient) watch() func() heard { return c.listen(wish{tools: true, one: true}).heard }

@@ -23,16 +23,17 @@ import (
 // raw is what the two clients have in common that speak HTTP by themselves, and
 // therefore know exactly what they have sent and seen.
 type raw struct {
-	w    *world
-	name string
-	tr   *http.Transport
-	http *http.Client
-	n    int // requests so far; the driver's
+	w     *world
+	name  string
+	token string // that says who calls, or ""
+	tr    *http.Transport
+	http  *http.Client
+	n     int // requests so far; the driver's
 }
 
-func newRaw(w *world, name string) raw {
+func newRaw(w *world, name, token string) raw {
 	tr := w.front.transport()
-	return raw{w: w, name: name, tr: tr, http: &http.Client{Transport: tr}}
+	return raw{w: w, name: name, token: token, tr: tr, http: &http.Client{Transport: tr}}
 }
 
 func (c *raw) close() { c.tr.CloseIdleConnections() }
@@ -45,6 +46,7 @@ var scripts = []string{"", "p", "1", "pl", "3p", "2p2p2p", "a", "p3ap", "aa", "i
 func (c *raw) newCall(s *choice.Source, era mcp.Era) *record {
 	c.n++
 	r := &record{mark: fmt.Sprintf("%s.%d", c.name, c.n), client: c.name, era: era, script: scripts[s.Intn(len(scripts))]}
+	r.away = []time.Duration{0, 0, 0, 0, 30 * time.Second, 2 * time.Minute}[s.Intn(6)]
 	r.id = strconv.Itoa(c.n)
 	if s.Intn(3) == 2 {
 		r.id = strconv.Quote(r.id) // is another id
@@ -68,6 +70,9 @@ func (c *raw) send(ctx context.Context, r *record, method, body string, header h
 	req.Header = header
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	return c.http.Do(req)

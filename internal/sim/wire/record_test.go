@@ -21,8 +21,9 @@ type record struct {
 	mark   string // in everything that belongs to the request
 	client string
 	era    mcp.Era
-	script string // what the backend does
-	again  bool   // its id was in flight when it was sent
+	script string        // what the backend does
+	away   time.Duration // for which its client stays away once it has lost its carrier
+	again  bool          // its id was in flight when it was sent
 	sent   time.Time
 	life   int // of the gateway, when it was sent
 
@@ -36,6 +37,8 @@ type record struct {
 	progress int
 	logs     int
 
+	session   string    // of a legacy client
+	deleted   time.Time // when that had ended
 	cancelled time.Time // when the client gave it up
 	excused   string    // why there may be no terminal
 	stoppable bool      // its execution may end early, though it gets an answer
@@ -58,6 +61,12 @@ func (r *record) excuse(why string) {
 	if r.excused == "" {
 		r.excused = why
 	}
+}
+
+func (r *record) begin(session string) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.session = session
 }
 
 func (r *record) isEnded() bool {

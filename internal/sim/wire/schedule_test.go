@@ -70,6 +70,9 @@ func newWorld(s *choice.Source) *world {
 	if w.gateway.whole = s.Intn(4) == 3; w.gateway.whole {
 		w.tool = "b__work"
 	}
+	if w.guarded = s.Intn(2) == 1; w.guarded {
+		w.gateway.cfg.Authenticate = who
+	}
 	w.gateway.cfg.StreamLife = []time.Duration{0, 0, 300 * time.Millisecond, 20 * time.Second}[s.Intn(4)]
 	for i := range 1 + s.Intn(4) {
 		w.users = append(w.users, w.newUser(i))
@@ -100,15 +103,16 @@ func (w *world) version() mcp.Version {
 }
 
 func (w *world) newUser(i int) user {
+	token := w.tokenOf(i)
 	switch w.choose.Intn(6) {
 	case 0, 1:
-		return newLegacyClient(w, fmt.Sprintf("legacy%d", i))
+		return newLegacyClient(w, fmt.Sprintf("legacy%d", i), token)
 	case 2, 3:
-		return newModernClient(w, fmt.Sprintf("modern%d", i))
+		return newModernClient(w, fmt.Sprintf("modern%d", i), token)
 	case 4:
-		return newOwnClient(w, fmt.Sprintf("own%d", i), mcp.LatestModern)
+		return newOwnClient(w, fmt.Sprintf("own%d", i), token, mcp.LatestModern)
 	default:
-		return newOwnClient(w, fmt.Sprintf("own%d", i), mcp.LatestLegacy)
+		return newOwnClient(w, fmt.Sprintf("own%d", i), token, mcp.LatestLegacy)
 	}
 }
 
@@ -158,8 +162,9 @@ func (w *world) step() {
 	case what < 34:
 		w.harm()
 	case what == 34:
-		w.note("the tools change")
-		w.backend.change()
+		t := thing(s.Intn(int(things)))
+		w.note("%v changes", t)
+		w.changes(t)
 	case what == 35:
 		w.turnBackend()
 	case what == 36:
@@ -170,10 +175,25 @@ func (w *world) step() {
 		w.deed("jump")
 		time.Sleep(d)
 	default:
-		w.note("the tools change, twice")
-		w.backend.change()
-		w.backend.change()
+		t := thing(s.Intn(int(things)))
+		w.note("%v changes, twice", t)
+		w.changes(t)
+		w.changes(t)
 	}
+}
+
+// changes has a thing change, and notes who has heard what of it before.
+func (w *world) changes(t thing) {
+	w.last[t] = w.heard()
+	w.backend.change(t)
+}
+
+func (w *world) heard() [][]heard {
+	all := make([][]heard, len(w.users))
+	for i, u := range w.users {
+		all[i] = u.heard()
+	}
+	return all
 }
 
 // harm prepares what happens to a connection, one that is open or the next one.
@@ -267,9 +287,10 @@ func (w *world) heal() {
 		u.settle()
 	}
 	time.Sleep(patience / 2)
+	w.checkLast()
 	w.tellThoseWhoListen()
 	w.note("---- each calls once more")
-	var counts []func() int
+	var watched []func() heard
 	for _, u := range w.users {
 		// What had ended while nobody looked is found out by one call.
 		if r, ok := w.probe(u); !ok {
@@ -278,19 +299,33 @@ func (w *world) heal() {
 				w.wrong("%s: nothing is broken, and a call has no result", r.mark)
 			}
 		}
-		counts = append(counts, u.watch())
+		watched = append(watched, u.watch())
 	}
 	time.Sleep(time.Minute)
-	w.note("---- the tools change")
-	before := make([]int, len(counts))
-	for i, count := range counts {
-		before[i] = count()
+	w.tellThoseWhoWatch(watched)
+}
+
+// tellThoseWhoWatch wants each to be told of the tools and the first resource, and
+// not of the second.
+func (w *world) tellThoseWhoWatch(watched []func() heard) {
+	w.note("---- everything changes")
+	before := make([]heard, len(watched))
+	for i, of := range watched {
+		before[i] = of()
 	}
-	w.backend.change()
+	w.backend.change(tools, one, two)
 	time.Sleep(time.Minute)
-	for i, count := range counts {
-		if count() == before[i] {
-			w.wrong("user %d was not told of the last change", i)
+	for i, of := range watched {
+		was, is := before[i], of()
+		for t := range things {
+			switch wanted := t != two; {
+			case was.promised[t] != wanted:
+				w.wrong("user %d is promised to be told of %v: %v", i, t, was.promised[t])
+			case wanted && is.told[t] == was.told[t]:
+				w.wrong("user %d was not told of the last change of %v", i, t)
+			case !wanted && is.told[t] != was.told[t]:
+				w.wrong("user %d was told of %v, which it does not want", i, t)
+			}
 		}
 	}
 }
@@ -304,25 +339,37 @@ func (w *world) probe(u user) (*record, bool) {
 	return r, r.ended == "result"
 }
 
+// checkLast wants everybody whose stream was open when a thing changed last, and is
+// open still, to have been told since, whatever has happened in between.
+func (w *world) checkLast() {
+	for i, all := range w.heard() {
+		for t := range things {
+			for k, is := range all {
+				if w.last[t] == nil || k >= len(w.last[t][i]) {
+					continue // it came later
+				}
+				w.wantTold(i, t, w.last[t][i][k], is)
+			}
+		}
+	}
+}
+
+func (w *world) wantTold(user int, t thing, was, is heard) {
+	if is.open && was.open && is.life == was.life && is.promised[t] && was.promised[t] && is.told[t] == was.told[t] {
+		w.wrong("user %d has a stream open, and was not told of a change of %v", user, t)
+	}
+}
+
 // tellThoseWhoListen wants a change to be told on the streams that have outlasted
 // everything: nobody looks at them who would see that they are deaf.
 func (w *world) tellThoseWhoListen() {
-	w.note("---- the tools change, for those who listen still")
-	type state struct {
-		n    int
-		open bool
+	w.note("---- everything changes, for those who listen still")
+	for t := range things {
+		w.last[t] = w.heard()
 	}
-	before := make([]state, len(w.users))
-	for i, u := range w.users {
-		before[i].n, before[i].open = u.heard()
-	}
-	w.backend.change()
+	w.backend.change(tools, one, two)
 	time.Sleep(time.Minute)
-	for i, u := range w.users {
-		if n, open := u.heard(); open && before[i].open && n == before[i].n {
-			w.wrong("user %d has a stream open, and was not told of a change", i)
-		}
-	}
+	w.checkLast()
 }
 
 // teardown ends everything, and wants nothing to be left.

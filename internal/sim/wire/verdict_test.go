@@ -70,6 +70,8 @@ func (r *record) judgeOutcomeLocked() {
 		r.wrongLocked("was refused and executed: %s", r.said)
 	case r.outcome == string(mcp.NotDispatched) && r.rounds == 0 && j.runs > 0:
 		r.wrongLocked("was executed, and the error says that it was not: %s", r.said)
+	case r.ended == "error" && r.code == mcp.CodeInvalidParams && !r.doubled && r.life == r.w.gateway.life && r.w.backend.life == 1 && r.w.back.harmed == 0:
+		r.wrongLocked("the state that it was given was not taken back: %s", r.said)
 	case r.ended == "error" && r.outcome == "" && r.cancelled.IsZero() && (r.code > 0 || r.code == mcp.CodeInternalError):
 		// What a backend says of its own mistakes is its word, with any other code.
 		r.wrongLocked("its error does not say whether it was executed: %s", r.said)
@@ -95,6 +97,9 @@ func (r *record) judgeEndLocked() {
 	heard := r.era == mcp.EraModern || r.w.front.harmed == 0 && r.w.gateway.shut == 0 && j.began.Before(r.cancelled)
 	if !r.cancelled.IsZero() && heard && j.ended.Sub(r.cancelled) > soon {
 		r.wrongLocked("its work went on for %v after it was cancelled", j.ended.Sub(r.cancelled))
+	}
+	if !r.deleted.IsZero() && j.began.Before(r.deleted) && j.ended.Sub(r.deleted) > soon {
+		r.wrongLocked("its work went on for %v after its session was deleted", j.ended.Sub(r.deleted))
 	}
 	if r.ended != "result" && strings.Contains(j.stopped, "did not come back") {
 		return // the answer was lost, or there was none

@@ -25,8 +25,10 @@ type world struct {
 	backend     *backend
 	users       []user
 	tool        string // as clients call it
+	guarded     bool   // the gateway tells its clients apart
 
 	tally tally
+	last  [things][][]heard // what each user had heard when a thing changed last
 
 	mu      sync.Mutex
 	records []*record
@@ -44,11 +46,11 @@ type user interface {
 	settle()
 	// probe makes one more call, which must succeed.
 	probe() *record
-	// heard returns how many changes were told on all streams, and whether one is
-	// open.
-	heard() (n int, open bool)
-	// watch opens a stream of changes, and returns what counts those that came.
-	watch() func() int
+	// heard returns what its streams of changes have been told, in a fixed order.
+	heard() []heard
+	// watch has the user be told of the tools and the first resource, and returns
+	// what is so.
+	watch() func() heard
 	// close lets go of everything.
 	close()
 }
@@ -134,6 +136,17 @@ func (w *world) each(client string, f func(*record)) {
 	for _, r := range w.records {
 		if r.client == client && r.ended == "" {
 			f(r)
+		}
+	}
+}
+
+// hasEnded notes when a session has ended by the word of the server.
+func (w *world) hasEnded(session string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.records {
+		if r.session == session {
+			r.deleted = time.Now()
 		}
 	}
 }

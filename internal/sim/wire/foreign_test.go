@@ -1,0 +1,158 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/sim/choice"
+)
+
+// tokens are those of the two principals, where the gateway tells them apart.
+var tokens = [2]string{"the-token-of-the-first-one-of-two", "the-token-of-the-other-one-of-two"}
+
+// tokenOf returns the token of the i-th user.
+func (w *world) tokenOf(i int) string {
+	if !w.guarded {
+		return ""
+	}
+	return tokens[i%2]
+}
+
+// who is how a bridge tells its clients apart.
+func who(r *http.Request) (string, error) {
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	for i, t := range tokens {
+		if t == token {
+			return fmt.Sprintf("principal%d", i), nil
+		}
+	}
+	return "", errors.New("nobody")
+}
+
+// auth is how the product does.
+func (w *world) auth() (a signalbox.Auth) {
+	if !w.guarded {
+		return a
+	}
+	for i, t := range tokens {
+		a.Tokens = append(a.Tokens, signalbox.Token{Principal: fmt.Sprintf("principal%d", i), Value: signalbox.NewSecret(t)})
+	}
+	return a
+}
+
+// others returns the users of a kind that are of another principal.
+func others[T user](w *world, isOther func(T) bool) []T {
+	var all []T
+	for _, u := range w.users {
+		if t, ok := u.(T); ok && isOther(t) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// trespass uses what belongs to a client of another principal: its session, or an
+// event of its streams. Both have to be as unknown as what was never there, and
+// whoever they belong to must not notice.
+func (c *legacyClient) trespass(s *choice.Source) {
+	of, how := pick(s, others(c.w, func(o *legacyClient) bool { return o.token != c.token })), s.Intn(4)
+	if of == nil {
+		return
+	}
+	c.w.deed("legacy trespass")
+	session, event := of.belongings()
+	c.n++
+	call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"mark":"%s.foreign%d","do":""}}}`, c.n, c.w.tool, c.name, c.n)
+	c.spawn(func() {
+		switch {
+		case how == 3 && event != "":
+			h := c.headers(c.ensure())
+			h.Set("Last-Event-Id", event)
+			c.intrude(http.MethodGet, "", h, http.StatusBadRequest, http.StatusNotFound)
+		case session == "":
+			return
+		case how == 0:
+			c.intrude(http.MethodPost, call, c.headers(session), http.StatusNotFound)
+		case how == 1:
+			c.intrude(http.MethodGet, "", c.headers(session), http.StatusNotFound)
+		default:
+			c.intrude(http.MethodDelete, "", c.headers(session), http.StatusNotFound)
+		}
+	})
+}
+
+// belongings returns what a client has that others may try.
+func (c *legacyClient) belongings() (session, event string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session, c.event
+}
+
+func (c *legacyClient) saw(event string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if event != "" {
+		c.event = event
+	}
+}
+
+// intrude sends what has to be refused with one of the statuses, unless the server
+// does not look at it at all.
+func (c *legacyClient) intrude(method, body string, h http.Header, wanted ...int) {
+	res, err := c.send(c.w.ctx, nil, method, body, h)
+	if err != nil {
+		return
+	}
+	defer res.Body.Close()
+	status := res.StatusCode
+	c.w.note("%s: %s in what is another's: %d", c.name, method, status)
+	for _, want := range wanted {
+		if status == want {
+			return
+		}
+	}
+	if status/100 != 5 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests {
+		c.w.wrong("%s: %s in what is another's: %d, want %v", c.name, method, status, wanted)
+	}
+}
+
+// trespass comes back with what another principal was asked for. That it would
+// have been taken from whom it belongs to must not be seen.
+func (c *modernClient) trespass(s *choice.Source) {
+	of := pick(s, others(c.w, func(o *modernClient) bool { return o.token != c.token }))
+	if of == nil {
+		return
+	}
+	kept := of.keeps()
+	if !strings.Contains(kept, "requestState") {
+		return
+	}
+	c.w.deed("modern trespass")
+	c.spawn(func() {
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"foreign","method":"tools/call","params":{%s,"_meta":{%s}}}`, kept, modernMeta)
+		res, err := c.send(c.w.ctx, nil, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
+		if err != nil {
+			return
+		}
+		defer res.Body.Close()
+		said, err := io.ReadAll(res.Body)
+		c.w.note("%s: with the state of another: %d %s", c.name, res.StatusCode, short(said))
+		unknown := strings.Contains(string(said), "requestState is unknown")
+		if err == nil && !unknown && res.StatusCode/100 != 5 && res.StatusCode != http.StatusRequestTimeout && res.StatusCode != http.StatusTooManyRequests {
+			c.w.wrong("%s: the state of another was not unknown: %d %s", c.name, res.StatusCode, short(said))
+		}
+	})
+}
+
+func (c *modernClient) keeps() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept
+}
