@@ -95,9 +95,9 @@ func TestBites(t *testing.T) {
 		t.Run(strings.ReplaceAll(b.rule, " ", "_"), func(t *testing.T) {
 			began := time.Now()
 			out, err := b.play(t, *flagBites)
-			found := caught.FindStringSubmatch(out)
+			found := regexp.MustCompile(`seed (\d+): (.*(?:` + b.breach + `).*)`).FindStringSubmatch(out)
 			if err == nil || found == nil {
-				t.Errorf("was not found in %d schedules: %v\n%s", *flagBites, err, last(out, 2000))
+				t.Errorf("was not found by its rule in %d schedules: %v\n%s", *flagBites, err, last(out, 2000))
 				return
 			}
 			seed, err := strconv.Atoi(found[1])
@@ -108,8 +108,6 @@ func TestBites(t *testing.T) {
 		})
 	}
 }
-
-var caught = regexp.MustCompile(`seed (\d+): (.*)`)
 
 // play runs the schedules against the edges as the bite has them.
 func (b *bite) play(t *testing.T, schedules int) (string, error) {
@@ -137,7 +135,7 @@ func (b *bite) play(t *testing.T, schedules int) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-overlay", overlay,
-		"-run", "TestSchedules$", "-sim.brief", "-sim.schedules="+strconv.Itoa(schedules), ".")
+		"-run", "TestSchedules$", "-sim.until="+b.breach, "-sim.schedules="+strconv.Itoa(schedules), ".")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

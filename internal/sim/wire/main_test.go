@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -24,12 +25,12 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	flagSchedules = flag.Int("sim.schedules", 16, "how many schedules are played")
+	flagSchedules = flag.Int("sim.schedules", 12, "how many schedules are played")
 	flagSeed      = flag.Uint64("sim.seed", 1, "the seed of the first; each next one has the next")
 	flagCount     = flag.Int("sim.count", 1, "how often each is played, until it fails")
 	flagSchedule  = flag.String("sim.schedule", "", "play this one, as a failure prints it")
 	flagSurvey    = flag.Bool("sim.survey", false, "go on after a failure, and print no more than what it is")
-	flagBrief     = flag.Bool("sim.brief", false, "stop at a failure, and print no more than what it is")
+	flagUntil     = flag.String("sim.until", "", "as -sim.survey, but stop at a failure that matches this regular expression")
 	flagTrace     = flag.Bool("sim.trace", false, "print the transcript of each")
 )
 
@@ -83,9 +84,9 @@ func playSeed(t *testing.T, seed uint64, sum *tally) bool {
 		if len(out.breach) == 0 {
 			continue
 		}
-		if *flagSurvey || *flagBrief {
+		if *flagSurvey || *flagUntil != "" {
 			t.Errorf("seed %d: %s", seed, out.breach[0])
-			return *flagSurvey
+			return *flagSurvey || !regexp.MustCompile(*flagUntil).MatchString(out.breach[0])
 		}
 		schedule := s.Schedule()
 		small, best := shrink(t, schedule, out)
