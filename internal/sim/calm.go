@@ -24,9 +24,10 @@ func (w *world) invariants() {
 			}
 		}
 	}
+	w.noteTight()
 	for _, s := range w.sessions {
 		if w.set.purges {
-			w.keepsLittle(s)
+			w.keepsLittle(s, w.set.limits.LogBytes, true)
 		}
 		if !s.ended && s.real.Idle() == s.busy() {
 			w.fail("I20", "%s is idle: %v, and has %d requests and %d carriers", s, !s.busy(), len(s.running), s.carriers)
@@ -35,9 +36,23 @@ func (w *world) invariants() {
 	if n, want := w.lot.Len(), w.parkedNow(); n != want {
 		w.fail("I28", "%d requests are parked, want %d", n, want)
 	}
+	if want := w.parkingPrincipals(); want > 0 && lenOf(w.lot, "used") != want {
+		w.fail("I28", "the requests of %d principals are parked, and %d are known", want, lenOf(w.lot, "used"))
+	}
 	if n := w.table.Len(); n != w.total() {
 		w.fail("I28", "the table has %d sessions, want %d", n, w.total())
 	}
+}
+
+// parkingPrincipals returns how many principals have requests that are parked.
+func (w *world) parkingPrincipals() int {
+	var known []string
+	for _, j := range w.journeys {
+		if j.id != "" && !slices.Contains(known, j.principal) {
+			known = append(known, j.principal)
+		}
+	}
+	return len(known)
 }
 
 func (w *world) parkedNow() (n int) {
@@ -47,40 +62,6 @@ func (w *world) parkedNow() (n int) {
 		}
 	}
 	return n
-}
-
-// What a session keeps costs more than the bytes of the messages.
-const (
-	streamCost  = 512
-	messageCost = 160
-)
-
-// keepsLittle: a session keeps no more than it may, the stream that ended last and
-// what is carried not counted.
-func (w *world) keepsLittle(s *sess) {
-	kept := s.real.Kept()
-	if kept <= w.set.limits.LogBytes {
-		return
-	}
-	most, spare := w.set.limits.LogBytes, 0
-	for _, st := range w.streams {
-		if st.sess != s || !st.kept {
-			continue
-		}
-		cost := 0
-		for i := range st.entries {
-			cost += st.entries[i].size + messageCost
-		}
-		most += streamCost
-		if st.live != nil || st.of == nil {
-			most += cost
-		} else {
-			spare = max(spare, cost)
-		}
-	}
-	if kept > most+spare {
-		w.fail("I21", "%s keeps %d bytes, more than %d", s, kept, most+spare)
-	}
 }
 
 // isAwake: a carrier that waits will be woken, or there is nothing for it.
@@ -277,6 +258,9 @@ func (w *world) delivered() {
 			w.checkStats(k)
 		}
 	}
+	if got := w.counts.Replayed.Load(); got != w.replays {
+		w.fail("I13", "%d messages are counted that clients came back for, want %d", got, w.replays)
+	}
 	if got := w.counts.Strays.Load(); got != w.strays {
 		w.fail("I37", "%d answers to nothing are counted, want %d", got, w.strays)
 	}
@@ -329,13 +313,16 @@ func (w *world) nothingLeft() {
 	}
 	for _, t := range w.threads {
 		switch t.(type) {
-		case *sweeper, *keeper, *warden:
+		case *sweeper, *keeper, *warden, *shedder:
 		default:
 			w.fail("I28", "a goroutine is left: %T", t)
 		}
 	}
 	if n := w.rules.Logs.Used(); n != 0 {
 		w.fail("I28", "%d bytes are kept for sessions that have ended", n)
+	}
+	if left := leftIn(w.rules.Logs); left != "" {
+		w.fail("I28", "all sessions have ended, and the pool of what they keep has %s", left)
 	}
 	w.noResidue("lot", w.lot)
 	for _, j := range w.journeys {

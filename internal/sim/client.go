@@ -29,7 +29,7 @@ type client struct {
 
 // newClient makes a client: an anonymous one, a modern one, or one of a principal.
 func newClient(no, kind, resumes int) *client {
-	c := &client{no: no, resumes: resumes < 3, primed: resumes == 1}
+	c := &client{no: no, resumes: resumes < 3, primed: resumes == 1 || resumes == 2}
 	switch kind {
 	case 0:
 		c.address = fmt.Sprintf("10.0.0.%d", no%2)
@@ -89,7 +89,7 @@ func (w *world) clientActs() {
 		c.actsModern(w, n)
 	case c.sess == nil && c.opening && n < 18:
 		c.readsSome(w)
-	case c.sess == nil:
+	case c.sess == nil, w.set.crowded && n == 19:
 		c.opens(w)
 	default:
 		c.actsLegacy(w, n)
@@ -151,7 +151,7 @@ func (c *client) actsLegacy(w *world, n int) {
 		t.what = get
 		t.event, t.pipe = c.pickCursor(w)
 	case n < 16 && !w.src.OneIn(2):
-		t.what, t.id = cancelled, w.src.Intn(6)
+		t.what, t.id = cancelled, w.src.Intn(noID+1)
 	case n < 17:
 		t.what, t.script = note, w.src.Intn(8)
 		if w.src.OneIn(2) {
@@ -164,7 +164,7 @@ func (c *client) actsLegacy(w *world, n int) {
 		switch w.src.Intn(8) {
 		case 7:
 			t.what = remove
-		case 6:
+		case 5, 6:
 			t.what = initialize
 		default:
 			c.readsSome(w)
@@ -225,7 +225,7 @@ func (c *client) pickCursor(w *world) (string, *pipe) {
 		w.fault(HostileCursor)
 		p.stray = true
 		return w.hostileCursor(), p
-	case k < 2 || n == 0:
+	case k < 1 || n == 0:
 		return "", p
 	}
 	i := w.src.Intn(n)

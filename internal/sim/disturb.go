@@ -9,7 +9,10 @@ import (
 
 // disturb injects a fault that is not a matter of how something else is done.
 func (w *world) disturb() bool {
-	f := [...]Fault{Reset, HalfOpen, Poll, Cancel, Foreign, ClientCrash, BackendCrash, GatewayCrash, Drain}[w.src.Intn(9)]
+	f := [...]Fault{
+		Reset, HalfOpen, Poll, Cancel, Foreign, ClientCrash, BackendCrash, GatewayCrash, Drain,
+		Reset, Reset, HalfOpen, Poll, Poll,
+	}[w.src.Intn(14)]
 	if !w.set.allows(f) {
 		return false
 	}
@@ -44,6 +47,20 @@ func (w *world) disturb() bool {
 	return true
 }
 
+// loses breaks a connection of a client that comes back, or has it end.
+func (w *world) loses() bool {
+	f := [...]Fault{Reset, Poll, HalfOpen}[w.src.Intn(3)]
+	if !w.set.allows(f) {
+		return false
+	}
+	if f == Poll {
+		w.pauseOne()
+	} else {
+		w.resetOne(w.clients[w.src.Intn(len(w.clients))], f)
+	}
+	return true
+}
+
 // resetOne breaks one of a client's connections. Some of what was under way
 // arrives, and the gateway notices at once or later.
 func (w *world) resetOne(c *client, f Fault) {
@@ -51,13 +68,17 @@ func (w *world) resetOne(c *client, f Fault) {
 	if n == 0 {
 		return
 	}
-	at := c.pickPipe(w, func(p *pipe) bool { return p.event != "" && !p.left && !p.ended })
+	at := c.pickPipe(w, func(p *pipe) bool { return !p.left && !p.ended && (p.event != "" || p.at != nil && p.at.kept) })
 	p := c.pipes[at]
 	if p.left || p.at == nil || p.ended {
 		return
 	}
 	w.fault(f)
-	w.breakPipe(p, w.src.Intn(len(p.flow)+1))
+	arrives := w.src.Intn(len(p.flow) + 1)
+	if p.event == "" && p.at.kept {
+		arrives = max(arrives, w.src.Intn(4)) // mostly enough to come back with
+	}
+	w.breakPipe(p, arrives)
 	c.letGo(at)
 	if w.tell() {
 		w.say("%s loses its connection to %s", c, p.at.name)
@@ -85,7 +106,10 @@ func (t *notice) run(*world) bool {
 // pauseOne has the gateway end a connection whose client can come back for the rest.
 func (w *world) pauseOne() {
 	for _, s := range w.streams {
-		if !s.kept || s.since > uint64(len(s.seen)) || w.src.Intn(2) > 0 { // whoever has no id cannot come back
+		if !s.kept || s.since > uint64(len(s.seen)) { // whoever has no id cannot come back
+			continue
+		}
+		if (s.live == nil || s.ended) && w.src.Intn(8) > 0 || w.src.Intn(2) > 0 {
 			continue
 		}
 		want := s.live != nil && !s.ended
@@ -203,7 +227,7 @@ func (w *world) standaloneSays() bool {
 		e = entry{sort: plain, size: w.drawSize()}
 	default:
 		if a := w.putAsk(s.standalone, s); a != nil {
-			w.spawn(&asking{a: a, sess: s, late: w.now.Add(askDelivery), patience: w.src.Intn(12)})
+			w.spawn(&asking{a: a, sess: s, late: w.now.Add(askDelivery), patience: w.src.Intn(8)})
 		}
 		return true
 	}

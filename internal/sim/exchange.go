@@ -77,6 +77,7 @@ func (w *world) stop(r *request) func(error) {
 	return func(error) {
 		r.stops++
 		r.stopped = true
+		w.stopped = append(w.stopped, r)
 		if r.on != nil {
 			r.on.stopped = true
 		}
@@ -351,6 +352,7 @@ func (w *world) putAsk(s *stream, owner *sess) *ask {
 		}
 	}
 	a := &ask{real: real, no: no, at: s}
+	w.asked++
 	e := w.add(s, entry{sort: question, key: no, size: len(mcp.AppendRequest(nil, real.ID(), "ask", nil))})
 	a.mark = e.mark
 	owner.asks = append(owner.asks, a)
@@ -493,6 +495,7 @@ func (w *world) lastWords(r *request, seen []*ask) {
 		}
 		w.place(r)
 	}
+	w.withdrawn += uint64(len(seen))
 	for _, a := range seen {
 		w.add(r.st, entry{sort: withdrawal, key: a.no})
 	}

@@ -4,8 +4,10 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -18,6 +20,9 @@ type sess struct {
 	real       *session.Session
 	client     *client
 	standalone *stream
+	cost       int        // that keeping all that it has would have
+	last       *stream    // of those that are kept, that ended last
+	wasLast    *stream    // before this step
 	asks       []*ask     // open
 	running    []*request // in flight
 	carriers   int        // of its streams, superseded ones not included
@@ -111,6 +116,7 @@ func (w *world) evicted(by, s *sess, before map[string]int) {
 		w.fail("I20", "%s is evicted before it has come to rest", s)
 	}
 	w.fault(LimitHit)
+	w.evictions++
 	w.sessEnded(s, nil)
 	s.listed = false
 }
@@ -141,9 +147,54 @@ func (w *world) refusedSess(s *sess, err error) {
 			w.fail("I21", "no session for %s, and %s could give way", s.client, o)
 		}
 	}
+	for _, o := range w.sessions {
+		if o.listed && !o.busy() && (all || o.client.owner() == mine) && o.since == o.until && o.used != o.unused && full.Wait > w.restsIn(o) {
+			w.fail("I21", "%s is to try again in %v, and %s comes to rest in %v", s.client, full.Wait, o, w.restsIn(o))
+		}
+	}
+	if full.Wait <= 0 {
+		w.fail("I21", "%s is to try again in %v", s.client, full.Wait)
+	}
+	w.refusedByMost(s, full, counts)
 	if n := w.total(); !full.PerPrincipal && n < w.set.sessions.Total {
 		w.fail("I21", "no session, and there are %d of %d", n, w.set.sessions.Total)
 	}
+}
+
+// restsIn returns how long it is until a session comes to rest, whose last use is
+// known.
+func (w *world) restsIn(s *sess) time.Duration {
+	rest := w.set.sessions.Rest
+	if s.unused {
+		rest = w.set.sessions.FreshRest
+	}
+	return rest - w.now.Sub(s.until)
+}
+
+// tryMostEvery is how often all that the largest owner has are tried.
+const tryMostEvery = time.Second
+
+// refusedByMost: who has clearly less than the owner that has most is not refused
+// while that has a session that nobody uses.
+func (w *world) refusedByMost(s *sess, full *session.FullError, counts map[string]int) {
+	tried := w.refusedAt
+	w.refusedAt = w.now
+	most := 0
+	for _, n := range counts {
+		most = max(most, n)
+	}
+	if full.PerPrincipal || most < counts[s.client.owner()]+2 || w.now.Sub(tried) < tryMostEvery {
+		return
+	}
+	for owner, n := range counts {
+		gives := func(o *sess) bool {
+			return o.listed && o.client.owner() == owner && !o.busy() && o.until.Before(w.now)
+		}
+		if n == most && !slices.ContainsFunc(w.sessions, gives) {
+			return
+		}
+	}
+	w.fail("I21", "no session for %s, and who has most has one that nobody uses", s.client)
 }
 
 func (w *world) total() int {
@@ -201,7 +252,11 @@ func (w *world) lookUp(id string, principal string) *sess {
 
 // end ends a session as a DELETE does.
 func (w *world) end(s *sess) {
+	w.stopped = w.stopped[:0]
 	news := s.real.End(mcp.Errorf(-1, "the session has ended"))
+	if !slices.IsSortedFunc(w.stopped, func(a, b *request) int { return cmp.Compare(a.no, b.no) }) {
+		w.fail("I26", "the requests of %s are stopped in another order than they began in", s)
+	}
 	if news == s.ended {
 		w.fail("I26", "%s ends: %v, and had ended before: %v", s, news, s.ended)
 	}
@@ -295,6 +350,17 @@ func (t *sweeper) run(w *world) bool {
 		}
 		if s.listed && s.busy() && w.isDue(s, s.since, false) {
 			s.until, s.used = w.now, true
+		}
+	}
+	for _, s := range w.sessions {
+		if at := s.until.Add(max(w.set.sessions.Idle, w.set.sessions.Fresh)); s.listed && next.After(at) {
+			w.fail("I20", "%s is over at %v, and the next sweep is at %v", s, at, next)
+		}
+		if s.listed && !s.used && next.After(s.until.Add(w.set.sessions.Fresh)) {
+			w.fail("I20", "%s was never used since %v, and the next sweep is at %v", s, s.until, next)
+		}
+		if s.listed && !s.unused && next.After(s.until.Add(w.set.sessions.Idle)) {
+			w.fail("I20", "%s was used at %v, and the next sweep is at %v", s, s.until, next)
 		}
 	}
 	switch {

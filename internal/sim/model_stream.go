@@ -5,6 +5,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"time"
 
@@ -51,6 +52,7 @@ const (
 	question   // an ask
 	withdrawal // the notice that an ask is over, which the machine makes
 	terminal
+	news // of a task, from a backend
 )
 
 // fate is what became of an entry.
@@ -87,6 +89,8 @@ type stream struct {
 	live    *writer
 	fulls   []<-chan struct{} // who waits for room
 
+	cost      int      // that keeping all of it would have
+	tight     bool     // some of it may have been given up for want of room
 	kept      bool     // a client can come back to it
 	since     uint64   // the first position whose id a client can have
 	number    uint64   // in event ids; 0 while none was seen
@@ -94,6 +98,7 @@ type stream struct {
 	open      int      // carriers that have not detached, superseded ones included
 	pausing   bool
 	clock     time.Time // when its retention began; zero while it has not
+	missed    bool      // a client was told so, and nobody has begun anew since
 	buried    bool      // a client was told that it is gone
 	forgotten bool      // it went with its session
 
@@ -112,6 +117,7 @@ func (w *world) add(s *stream, e entry) *entry {
 	if s.lost {
 		e.fate = gone
 	}
+	s.cost += messageCost + cmp.Or(e.size, machineMade)
 	s.entries = append(s.entries, e)
 	w.marks[e.mark] = origin{s, len(s.entries) - 1}
 	return &s.entries[len(s.entries)-1]
@@ -197,15 +203,22 @@ func numberAfter(text []byte, label string) int {
 	return n
 }
 
+// mostTaken is how much a carrier takes before it writes.
+const mostTaken = 64 << 10
+
 // took holds what a carrier took against what the stream was given.
 func (w *world) took(t *writer, batch []session.Message, state session.State) {
 	s := t.at
 	if len(batch) > 0 && s.held {
 		w.fail("I34", "%s gave out %q before it was ready", s.name, batch[0].Head)
 	}
-	fresh := false
+	fresh, size := false, 0
 	for i := range batch {
 		m := &batch[i]
+		if size >= mostTaken {
+			w.fail("I21", "%s gives out %d messages at once, %d bytes before the last", s.name, len(batch), size)
+		}
+		size += m.Len()
 		if m.Pos != t.pos+1 {
 			w.fail("I13", "%s: %q has position %d, and position %d was before it", s.name, m.Head, m.Pos, t.pos)
 			return
@@ -255,6 +268,7 @@ func (w *world) checkNumber(s *stream, number uint64) {
 
 // replayed: whoever comes back gets what stood there.
 func (w *world) replayed(s *stream, m *session.Message) {
+	w.replays++
 	n := readMark(m.Head)
 	want := s.seen[m.Pos-1]
 	if n == 0 {
@@ -378,7 +392,15 @@ func isQuestion(e *entry) bool { return e.sort == question }
 // close notes the end of a stream.
 func (w *world) close(s *stream) {
 	s.ended = true
+	s.noteEnd()
 	w.expectRoom(s)
+}
+
+// noteEnd notes which stream of a session is the last that has ended.
+func (s *stream) noteEnd() {
+	if s.ended && s.kept && s.of != nil {
+		s.sess.last = s
+	}
 }
 
 // waiting reports whether something waits for certain.

@@ -6,6 +6,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -30,6 +31,8 @@ type conn struct {
 	given   int      // ids
 	late    uint64
 	unknown uint64
+	dropped uint64
+	merged  uint64
 	ended   bool
 }
 
@@ -276,6 +279,19 @@ func (c *ocall) says(it *item) bool {
 	return false
 }
 
+// replaces takes back older news of the same task that nobody has taken: the newest
+// says all. It is always true.
+func (c *ocall) replaces(it *item) bool {
+	for i, old := range c.inbox {
+		if it.sort == news && old.sort == news && old.key == it.key {
+			c.inbox = slices.Delete(c.inbox, i, i+1)
+			c.conn.merged++
+			break
+		}
+	}
+	return true
+}
+
 // offer hands a message to a call from its own stream. It reports whether that has
 // to wait.
 func (w *world) offer(c *ocall, it *item) (full bool) {
@@ -285,7 +301,8 @@ func (w *world) offer(c *ocall, it *item) (full bool) {
 		want = session.Lost
 		c.conn.late++
 	case c.says(it):
-	case !c.fits(it):
+		c.conn.merged++
+	case c.replaces(it) && !c.fits(it):
 		want = session.Full
 		w.fault(LimitHit)
 	default:
@@ -305,12 +322,16 @@ func (w *world) push(c *ocall, it *item) {
 		want = session.Lost
 		c.conn.late++
 	case c.says(it):
+		c.conn.merged++
 	default:
+		c.replaces(it)
 		for !c.fits(it) && c.shed() {
 			w.fault(LimitHit)
+			c.conn.dropped++
 		}
 		if !c.fits(it) {
 			want = session.Lost
+			c.conn.dropped++
 			break
 		}
 		c.inbox = append(c.inbox, it)
@@ -402,7 +423,7 @@ func (t *task) hand(w *world, m *mcp.Message) {
 	case it.sort == question && t.r.sess != nil:
 		c.asked++
 		t.ask(w, t.r.st, c)
-	case it.sort == question, it.sort == change, t.r.stopped:
+	case it.sort == question, it.sort == change, it.sort == news, t.r.stopped:
 	default:
 		t.say(w, entry{sort: it.sort, key: it.key, size: 1 + len(m.Raw)%64})
 	}

@@ -369,6 +369,9 @@ func (w *world) claimed(j *journey, r *request, found session.Claimed, answers m
 	w.claims++
 	j.id, j.last = "", r
 	r.on = j
+	if j.real.Last() != r {
+		w.fail("I8", "%s is claimed by %s, and was served in another last", j, r)
+	}
 	if found.Over != j.over {
 		w.fail("I36", "%s is claimed, and is over: %v, want %v", j, found.Over, j.over)
 		return
@@ -448,8 +451,13 @@ func (w *world) leave(due []*session.Parking[journey, request], chosen func(*jou
 	if len(due) != n {
 		w.fail("I28", "%d parked requests are dropped, want %d", len(due), n)
 	}
+	var last time.Time
 	for _, p := range due {
 		j := p.Value()
+		if j.until.Before(last) {
+			w.fail("I28", "%s is dropped after one that expires later", j)
+		}
+		last = j.until
 		if j.id == "" || !chosen(j) {
 			w.fail("I20", "%s is dropped too early", j)
 			return

@@ -6,6 +6,9 @@ package sim
 import (
 	"reflect"
 	"strings"
+	"sync/atomic"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
 // noResidue fails where a machine that is over keeps anything: an entry of a map,
@@ -60,4 +63,24 @@ func isMachine(t reflect.Type) bool {
 	default:
 		return true
 	}
+}
+
+// lenOf returns how many elements a field of a machine has.
+func lenOf(machine any, field string) int {
+	return reflect.ValueOf(machine).Elem().FieldByName(field).Len()
+}
+
+// leftIn returns what a pool counts still, or "".
+func leftIn(pool *session.LogPool) string {
+	v := reflect.ValueOf(pool).Elem()
+	for i := range v.NumField() {
+		name, f := v.Type().Field(i).Name, v.Field(i)
+		if f.Kind() == reflect.Map && f.Len() > 0 {
+			return name
+		}
+		if f.Type() == reflect.TypeFor[atomic.Int64]() && !f.IsZero() {
+			return name
+		}
+	}
+	return ""
 }

@@ -22,7 +22,7 @@ func (w *world) resume(t *visit) {
 		return
 	}
 	st := w.streamOf(s, id)
-	out := &writer{at: st, pipe: t.pipe, wake: make(chan struct{}, 1), phase: takes, resumed: true, pos: id.Pos}
+	out := &writer{at: st, pipe: t.pipe, wake: make(chan struct{}, 1), resumed: true, pos: id.Pos}
 	can := s.real.CanResume(id, w.now)
 	c, err := s.real.Resume(id, out.wake, w.now)
 	if (can == nil) != (err == nil) {
@@ -35,6 +35,8 @@ func (w *world) resume(t *visit) {
 		w.want(t, err, session.ErrEnded)
 	case st == nil:
 		w.want(t, err, session.ErrUnknownEvent)
+	case isGone && st.over && st.of != nil && id.Pos >= uint64(len(st.seen)):
+		w.fail("I13", "%s is given up, and its client has all of it", st.name)
 	case isGone:
 		w.goneFor(s, st, gone)
 	case w.mustBeGone(st) && err == nil:
@@ -42,7 +44,7 @@ func (w *world) resume(t *visit) {
 	case id.Pos < st.since || id.Pos > uint64(len(st.seen)):
 		w.want(t, err, session.ErrUnknownEvent)
 	case w.mayBeGone(st) && errors.Is(err, session.ErrUnknownEvent):
-		if !st.buried && st.of != nil && !st.of.cancelled && id.Pos < uint64(len(st.seen)) {
+		if !st.buried && st.of != nil && !st.of.cancelled && (id.Pos < uint64(len(st.seen)) || st.ended && st.waiting()) {
 			w.fail("I13", "%s is given up, and its client is told that it never was", st.name)
 		}
 		st.buried = true
@@ -110,12 +112,15 @@ func (w *world) goneFor(s *sess, st *stream, gone *session.GoneError) {
 		w.fail("I13", "%s is given up, and there was time and room for it", st.name)
 	case st.of != nil && gone.Request != st.of.id:
 		w.fail("I14", "%s is given up, and that is said of request %s", st.name, gone.Request)
+	case gone.Shared && w.set.pool == noPool:
+		w.fail("I13", "%s is given up for the sake of other sessions, and there is room for all", st.name)
 	case st.of == nil && !gone.Request.IsZero():
 		w.fail("I14", "%s is given up, and that is said of request %s", st.name, gone.Request)
 	case !st.buried && gone.Over != st.ended:
 		w.fail("I13", "%s is given up, and has ended: %v, and its client is told: %v", st.name, st.ended, gone.Over)
 	}
 	w.gones++
+	st.missed = st.of == nil
 	if st.of == nil || st.buried {
 		return
 	}
@@ -135,7 +140,7 @@ func (w *world) goneFor(s *sess, st *stream, gone *session.GoneError) {
 
 // mayBeGone reports whether what a stream keeps may have been given up: there was
 // too much, or its time is over.
-func (w *world) mayBeGone(st *stream) bool { return w.set.purges || st.buried || w.mustBeGone(st) }
+func (w *world) mayBeGone(st *stream) bool { return st.tight || st.buried || w.mustBeGone(st) }
 
 func (w *world) mustBeGone(st *stream) bool {
 	return st.ended && !st.clock.IsZero() && st.live == nil && w.now.Sub(st.clock) >= w.set.limits.LogKeep

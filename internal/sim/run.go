@@ -26,6 +26,10 @@ type Stats struct {
 	Gones     uint64
 	Parkings  uint64
 	Claims    uint64
+	Evictions uint64
+	Asked     uint64
+	Withdrawn uint64
+	Purged    uint64
 	Faults    [FaultKinds]uint64
 }
 
@@ -40,6 +44,10 @@ func (s *Stats) add(o *Stats) {
 	s.Gones += o.Gones
 	s.Parkings += o.Parkings
 	s.Claims += o.Claims
+	s.Evictions += o.Evictions
+	s.Asked += o.Asked
+	s.Withdrawn += o.Withdrawn
+	s.Purged += o.Purged
 	for i, n := range o.Faults {
 		s.Faults[i] += n
 	}
@@ -51,8 +59,21 @@ func (s *Stats) String() string {
 	per := func(n uint64) float64 { return float64(n) / float64(max(s.Schedules, 1)) }
 	fmt.Fprintf(&b, "%d schedules; in each, on average: %.0f steps, %.1f sessions, %.1f requests, %.0f messages\n",
 		s.Schedules, per(s.Steps), per(s.Sessions), per(s.Requests), per(s.Messages))
-	fmt.Fprintf(&b, "%12d  streams resumed, and %d given up before that\n", s.Resumes, s.Gones)
-	fmt.Fprintf(&b, "%12d  requests parked, and %d claimed\n", s.Parkings, s.Claims)
+	for _, of := range []struct {
+		n    uint64
+		what string
+	}{
+		{s.Resumes, "streams resumed"},
+		{s.Gones, "streams given up before their clients came back"},
+		{s.Purged, "messages given up for want of room"},
+		{s.Parkings, "requests parked"},
+		{s.Claims, "parked requests claimed"},
+		{s.Evictions, "sessions that gave way to others"},
+		{s.Asked, "questions asked"},
+		{s.Withdrawn, "questions taken back from clients that had them"},
+	} {
+		fmt.Fprintf(&b, "%12d  %s\n", of.n, of.what)
+	}
 	for f := range FaultKinds {
 		fmt.Fprintf(&b, "%12d  %s\n", s.Faults[f], f)
 	}
@@ -79,12 +100,14 @@ func (f *Failure) String() string {
 type props struct {
 	padding []byte
 	uris    [len(keys)]mcp.Object
+	tasks   [len(keys)]mcp.Object
 }
 
 func newProps() *props {
 	p := &props{padding: padding()}
 	for i, key := range keys {
 		p.uris[i], _ = mcp.ParseObject([]byte(`{"uri":` + strconv.Quote(key) + `}`))
+		p.tasks[i], _ = mcp.ParseObject([]byte(`{"taskId":` + strconv.Quote(key) + `}`))
 	}
 	return p
 }
@@ -119,6 +142,10 @@ func (r *runner) run(lines *[]string) *breach {
 	r.stats.Gones += w.gones
 	r.stats.Parkings += w.parkings
 	r.stats.Claims += w.claims
+	r.stats.Evictions += w.evictions
+	r.stats.Asked += w.asked
+	r.stats.Withdrawn += w.withdrawn
+	r.stats.Purged += w.counts.Purged.Load()
 	return w.broken
 }
 

@@ -67,6 +67,8 @@ type setup struct {
 	parking  session.LotLimits
 	calls    bool  // requests go to backends
 	pool     int64 // bytes that all sessions keep for clients
+	lossy    bool  // connections break more often, and clients come back
+	crowded  bool  // there are more sessions than there is room for
 	purges   bool  // what is kept for clients may be given up for want of room
 }
 
@@ -84,19 +86,24 @@ func (w *world) setUp() {
 	s.faults = mask
 	s.large = w.src.OneIn(8)
 	s.calls = w.src.Intn(3) > 0
+	s.lossy, s.crowded = w.src.OneIn(3), w.src.OneIn(4)
 	s.limits = w.drawLimits()
 	s.sessions = w.drawTable()
 	s.parking = session.LotLimits{
 		Total: 1 + w.src.Intn(4), PerPrincipal: 1 + w.src.Intn(2), Rounds: 1 + w.src.Intn(3), Asks: 1 + w.src.Intn(3),
 		Wait: time.Duration(1+w.src.Intn(10)) * time.Minute,
 	}
-	s.pool = 1 << 40
+	s.pool = noPool
 	if s.purges && w.src.OneIn(2) {
 		s.pool = int64(500 + w.src.Intn(4000))
 	}
 	w.boot()
 	for i := range 1 + w.src.Intn(3) {
-		w.clients = append(w.clients, newClient(i, w.src.Intn(4), w.src.Intn(4)))
+		resumes := w.src.Intn(4)
+		if s.lossy {
+			resumes = 1
+		}
+		w.clients = append(w.clients, newClient(i, w.src.Intn(4), resumes))
 	}
 	for _, c := range w.clients {
 		if !c.modern {
@@ -108,6 +115,9 @@ func (w *world) setUp() {
 	}
 }
 
+// noPool is more than all sessions together ever keep.
+const noPool = 1 << 40
+
 // boot starts the gateway, which knows of nobody.
 func (w *world) boot() {
 	w.rules = &session.Rules{Limits: w.set.limits, Counts: &w.counts, Logs: session.NewLogPool(w.set.pool)}
@@ -115,6 +125,8 @@ func (w *world) boot() {
 	w.lot = session.NewLot[journey, request](w.set.parking)
 	w.spawn(&warden{})
 	w.spawn(&sweeper{at: w.now})
+	w.shed = new(shedder)
+	w.spawn(w.shed)
 }
 
 func (w *world) drawLimits() session.Limits {
@@ -146,12 +158,16 @@ func (w *world) drawPace() session.Pace {
 }
 
 func (w *world) drawTable() session.TableLimits {
-	return session.TableLimits{
-		Total:        1 + w.src.Intn(6),
+	l := session.TableLimits{
+		Total:        1 + w.src.Intn(5),
 		PerPrincipal: 1 + w.src.Intn(3),
 		Idle:         time.Duration(1+w.src.Intn(10)) * time.Minute,
 		Fresh:        30 * time.Second,
 		Rest:         time.Duration(1+w.src.Intn(30)) * time.Second,
 		FreshRest:    time.Duration(1+w.src.Intn(10)) * time.Second,
 	}
+	if w.set.crowded {
+		l.Total, l.Rest, l.FreshRest = 1+w.src.Intn(3), time.Second, time.Second
+	}
+	return l
 }

@@ -110,7 +110,7 @@ func (t *task) ask(w *world, s *stream, from *ocall) {
 		}
 		return
 	}
-	w.spawn(&asking{a: a, sess: t.r.sess, r: t.r, late: w.now.Add(askDelivery), patience: w.src.Intn(12), from: from})
+	w.spawn(&asking{a: a, sess: t.r.sess, r: t.r, late: w.now.Add(askDelivery), patience: w.src.Intn(8), from: from})
 }
 
 // askDelivery is how long a question waits for a carrier.
@@ -166,6 +166,7 @@ func (w *world) withdraw(owner *sess, a *ask) {
 	if !tell {
 		return
 	}
+	w.withdrawn++
 	m := a.real.Withdrawal()
 	full, err := s.real.Append(m)
 	w.given(s, entry{sort: withdrawal, key: a.no, size: m.Len(), may: w.slowNow(s)}, full, err)

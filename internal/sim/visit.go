@@ -218,7 +218,7 @@ func (w *world) serve(r *request, t *visit) {
 	if r.isNote {
 		return
 	}
-	out := &writer{at: r.st, pipe: t.pipe, wake: make(chan struct{}, 1), grace: w.now.Add(formGrace)}
+	out := &writer{at: r.st, pipe: t.pipe, wake: make(chan struct{}, 1), phase: decides, grace: w.now.Add(formGrace)}
 	if r.sess == nil {
 		out.onGone = func(w *world) { w.leaves(r) }
 	}
@@ -264,6 +264,9 @@ func (w *world) running(s *sess, id mcp.ID) *request {
 // cancelByID serves notifications/cancelled.
 func (w *world) cancelByID(s *sess, n int) {
 	id := idOf(n)
+	if n == noID {
+		id = mcp.ID{}
+	}
 	r := w.running(s, id)
 	if got := s.real.InFlight(id); got != (r != nil) {
 		w.fail("I4", "%s: a request of id %s is in flight: %v", s, id, got)
@@ -306,7 +309,7 @@ func (w *world) answered(s *sess, no int) {
 // openStandalone serves a GET.
 func (w *world) openStandalone(t *visit) {
 	s := t.sess
-	out := &writer{at: s.standalone, pipe: t.pipe, wake: make(chan struct{}, 1), phase: takes}
+	out := &writer{at: s.standalone, pipe: t.pipe, wake: make(chan struct{}, 1)}
 	c, err := s.standalone.real.TryAttach(out.wake)
 	if full := s.standalone.open >= w.set.limits.Streams; full != errors.Is(err, session.ErrTooMany) {
 		w.fail("I21", "%s has %d connections of its stream of %d, and one more is answered with %v", s, s.standalone.open, w.set.limits.Streams, err)
@@ -320,8 +323,10 @@ func (w *world) openStandalone(t *visit) {
 		w.fault(Takeover)
 	}
 	w.attach(out, c)
-	out.keep(w)
 }
+
+// noID is what a cancellation names that names nothing.
+const noID = 6
 
 // idOf is one of a few ids that clients use: ids that only look alike among them.
 func idOf(n int) mcp.ID { return ids[n%len(ids)] }

@@ -33,14 +33,20 @@ type world struct {
 	marks    []origin
 	requests []*request
 	calls    []*ocall
+	shed     *shedder
+	stopped  []*request // whose contexts ended, since that was looked at last
 
 	strays            uint64 // answers to nothing, which the machines count
 	calm              bool   // no faults any more: all is to come to its end
 	broken            *breach
 	lotClosed         bool
+	refusedAt         time.Time // when there was no room for a session
 	journeyed, parkID int
 	parkings, claims  uint64
+	asked, withdrawn  uint64
+	evictions         uint64
 	resumes           uint64    // carriers that went on where another ended
+	replays           uint64    // messages that clients came back for
 	gones             uint64    // clients that came too late for that
 	lines             *[]string // of the transcript, or nil
 	stats             *Stats
@@ -104,12 +110,14 @@ func (w *world) step() {
 		acted = w.runOne()
 	case n < 60:
 		acted = w.arriveOne()
+	case n < 65 && w.set.lossy:
+		acted = w.loses()
 	case n < 74:
 	case n < 86:
 		acted = w.backendActs()
 	case n < 91:
 		acted = w.standaloneSays()
-	case n < 95:
+	case n < 94:
 		acted = true
 		w.timePasses()
 	default:
@@ -138,7 +146,11 @@ func (w *world) runOne() bool {
 }
 
 func (w *world) runAt(at int, t thread) {
-	if t.run(w) {
+	goesOn := t.run(w)
+	if w.calm {
+		w.noteTight()
+	}
+	if goesOn {
 		return
 	}
 	// Threads that were started meanwhile stand behind.

@@ -98,7 +98,8 @@ type writer struct {
 type phase uint8
 
 const (
-	decides phase = iota // waits until it is clear what form the answer has
+	begins  phase = iota // makes the stream one to come back to
+	decides              // waits until it is clear what form the answer has
 	takes                // takes from the stream
 	writes               // writes what it took
 	listens              // waits to be woken
@@ -123,6 +124,10 @@ func (t *writer) ready(w *world) bool {
 
 func (t *writer) run(w *world) bool {
 	switch t.phase {
+	case begins:
+		t.phase = takes
+		t.keep(w)
+		return true
 	case decides:
 		return t.decide(w)
 	case takes:
@@ -149,7 +154,11 @@ func (w *world) attach(t *writer, c *session.Carrier) {
 		t.at.sess.carriers++
 	}
 	s := t.at
+	if c.Missed() != (s.missed && !t.resumed) {
+		w.fail("I33", "%s is carried, something was missed: %v, and that is said to be %v", s.name, s.missed, c.Missed())
+	}
 	if !t.resumed {
+		s.missed = false
 		w.settleBack(s)
 		t.pos = uint64(len(s.seen))
 	}
@@ -218,15 +227,22 @@ func (t *writer) settle(w *world, force bool) {
 // keep makes the stream one to which the client can come back, if it knows how to.
 func (t *writer) keep(w *world) {
 	s := t.at
-	if s.sess == nil || !s.sess.client.resumes || s.live != t {
+	if s.sess == nil || !s.sess.client.resumes {
 		return
 	}
 	t.c.Keep()
-	if !s.kept && !s.lost && !s.sess.ended {
+	switch {
+	case s.live != t: // superseded meanwhile
+		if id := t.c.Prime(); !id.IsZero() || t.c.IsSpent() {
+			w.fail("I12", "%s: a carrier that was superseded begins with %s", s.name, id)
+		}
+		return
+	case !s.kept && !s.lost && !s.sess.ended:
 		s.kept = true
 		s.since = uint64(len(s.seen)) + 1
+		s.noteEnd()
 	}
-	if !s.sess.client.primed {
+	if t.isSpent(w) || !s.sess.client.primed {
 		return
 	}
 	id := t.c.Prime()
@@ -239,6 +255,17 @@ func (t *writer) keep(w *world) {
 		t.prime = &packet{pos: t.pos, event: id.String()}
 		t.phase = writes
 	}
+}
+
+// isSpent reports whether a carrier has nothing to take and never will.
+func (t *writer) isSpent(w *world) bool {
+	s := t.at
+	most, sure := s.loads()
+	spent := t.c.IsSpent()
+	if rest := t.pos < uint64(len(s.seen)) || !s.ended; spent && (rest || sure.count > 0) || !spent && !rest && most.count == 0 {
+		w.fail("I10", "%s: its carrier has nothing to expect: %v", s.name, spent)
+	}
+	return spent
 }
 
 // content returns how many messages a stream has had that were not taken back, for
@@ -316,6 +343,7 @@ func (t *writer) write(w *world) bool {
 		return t.leave(w, t.state == session.Revoked)
 	case len(t.batch) > 0:
 		t.phase = takes
+		w.shed.due = w.shed.due || t.at.kept && w.rules.Logs.IsFull()
 	default:
 		t.phase = listens
 	}

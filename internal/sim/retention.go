@@ -1,0 +1,97 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+// What a session keeps costs more than the bytes of the messages.
+const (
+	streamCost  = 512
+	messageCost = 160
+	machineMade = 120 // is more than what a machine makes has
+)
+
+// keepsLittle: a session keeps no more than so much, what is carried not counted,
+// and where there is room for all the stream that ended last.
+func (w *world) keepsLittle(s *sess, limit int, spares bool) {
+	kept := s.real.Kept()
+	if kept <= limit {
+		return
+	}
+	most, spare := limit, 0
+	for _, st := range w.streams {
+		if st.sess != s || !st.kept {
+			continue
+		}
+		most += streamCost
+		switch {
+		case st.live != nil || st.of == nil:
+			most += st.cost
+		case spares && st.ended && streamCost+st.cost > limit:
+			spare = max(spare, st.cost)
+		}
+	}
+	if kept > most+spare {
+		w.fail("I21", "%s keeps %d bytes, more than %d", s, kept, most+spare)
+	}
+}
+
+// noteTight notes of which streams something may have been given up for want of
+// room: there may have been more than their session may keep, or all together.
+func (w *world) noteTight() {
+	if !w.set.purges {
+		return
+	}
+	all := 0
+	for _, st := range w.streams {
+		if st.sess != nil {
+			st.sess.cost = 0
+		}
+	}
+	for _, st := range w.streams {
+		if st.kept {
+			all += streamCost + st.cost
+			st.sess.cost += streamCost + st.cost
+		}
+	}
+	full := int64(all) > w.set.pool
+	for _, st := range w.streams {
+		if s := st.sess; st.kept && (full || s.cost > w.set.limits.LogBytes && (st != s.last || st != s.wasLast)) {
+			st.tight = true
+		}
+	}
+	for _, s := range w.sessions {
+		s.wasLast = s.last
+	}
+}
+
+// shedder has every session keep its part, where all together keep too much.
+type shedder struct{ due bool }
+
+func (t *shedder) ready(*world) bool { return t.due }
+
+func (t *shedder) run(w *world) bool {
+	t.due = false
+	for _, s := range w.sessions {
+		s.real.Expire(w.now)
+		w.agedBy(s)
+	}
+	if !w.rules.Logs.IsFull() {
+		return true
+	}
+	for _, s := range w.sessions {
+		w.keepsLittle(s, min(w.set.limits.LogBytes, w.part(s)), false)
+	}
+	return true
+}
+
+// part returns how much of a full pool a session may keep: each owner has an equal
+// part, and each of its sessions an equal part of that.
+func (w *world) part(s *sess) int {
+	owners := make(map[string]int)
+	for _, o := range w.sessions {
+		if o.real.Kept() > 0 {
+			owners[o.client.owner()]++
+		}
+	}
+	return int(w.set.pool) / max(len(owners), 1) / max(owners[s.client.owner()], 1)
+}
