@@ -70,7 +70,7 @@ func (t *toldTasks) shut() []*toldTask {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
-	return t.open
+	return slices.Clone(t.open)
 }
 
 // tellTask has the Handler tell what becomes of a task that a session has begun: the

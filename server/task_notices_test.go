@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -19,7 +20,7 @@ import (
 type announcer struct {
 	refuses bool
 	tell    chan *mcp.Notification
-	calls   int
+	calls   atomic.Int64
 	open    chan string // what is listened for, "" for the end of it
 }
 
@@ -28,8 +29,7 @@ func (a *announcer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Call
 	case "server/discover":
 		return result(`{"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`)
 	case "tools/call":
-		a.calls++
-		return result(fmt.Sprintf(`{"resultType":"task","taskId":"t%d","status":"working",%s}`, a.calls, handlerTimes))
+		return result(fmt.Sprintf(`{"resultType":"task","taskId":"t%d","status":"working",%s}`, a.calls.Add(1), handlerTimes))
 	case "subscriptions/listen":
 		filter := string(req.Params.Raw(mcp.FieldNotifications))
 		if !strings.Contains(filter, "taskIds") {
