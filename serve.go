@@ -46,8 +46,6 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		return g.listen(ctx, req, caller)
 	case "logging/setLevel", "notifications/roots/list_changed":
 		return g.tellBackends(req) //nolint:contextcheck // outlives the request on purpose
-	case "resources/subscribe", "resources/unsubscribe":
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s is not served yet; changes of the list of resources are told", req.Method)
 	default:
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", shorten(req.Method))
 	}

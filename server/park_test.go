@@ -5,17 +5,14 @@ package server_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -469,83 +466,6 @@ func TestCancelOfTheRetry(t *testing.T) {
 		cancel()
 		<-failed
 		d.wantEnds(t, "closed the connection")
-	})
-}
-
-// A client that leaves while its question is being written has left the request.
-func TestQuestionThatNobodyTakes(t *testing.T) {
-	d := new(served)
-	bubble(t, d.asksOnce(), server.Config{}, func(s *site) {
-		ctx, cancel := context.WithCancel(s.ctx())
-		failed := make(chan error, 1)
-		req := s.toolRequest(ctx, "")
-		go func() { // ends with cancel
-			res, err := s.client.Do(req)
-			if err == nil {
-				res.Body.Close()
-			}
-			failed <- err
-		}()
-		synctest.Wait() // asked, and not put: the window is open
-		cancel()
-		if err := <-failed; !errors.Is(err, context.Canceled) {
-			t.Errorf("the client got %v", err)
-		}
-		s.pass(time.Second)
-		d.wantEnds(t, "closed the connection")
-		s.parked(0)
-	})
-}
-
-// breaking is a response to a client whose connection breaks when that text is
-// written.
-type breaking struct {
-	header http.Header
-	text   string
-}
-
-func (b *breaking) Header() http.Header { return b.header }
-
-func (b *breaking) WriteHeader(int) {}
-
-func (b *breaking) Flush() {}
-
-func (b *breaking) Write(p []byte) (int, error) {
-	if bytes.Contains(p, []byte(b.text)) {
-		return 0, syscall.EPIPE
-	}
-	return len(p), nil
-}
-
-// A question whose response breaks while it is being written has been asked of
-// nobody: its request ends at once, and not when it would expire.
-func TestQuestionThatBreaksOnItsWay(t *testing.T) {
-	d := new(served)
-	h := d.handler(func(ctx context.Context, c mcp.Caller) (string, error) {
-		if d.runs.Load() > 1 { // the second is answered with a stream
-			if err := c.Notify(ctx, note(t, "notifications/progress", `{"progressToken":"p","progress":1}`)); err != nil {
-				return "", err
-			}
-		}
-		return "done", question(ctx, c)
-	})
-	bubble(t, h, server.Config{}, func(s *site) {
-		for _, progress := range []string{"", `"progressToken":"p",`} {
-			func() {
-				defer func() {
-					if v := recover(); v != http.ErrAbortHandler { //nolint:errorlint // what was panicked with
-						t.Errorf("the response ends with %v, want it broken off", v)
-					}
-				}()
-				req := s.toolRequest(s.ctx(), "")
-				body := strings.Replace(asking("1", `"name":"t"`), `"_meta":{`, `"_meta":{`+progress, 1)
-				req.Body, req.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
-				s.server.ServeHTTP(&breaking{header: make(http.Header), text: "input_required"}, req)
-			}()
-			s.pass(time.Second)
-			s.parked(0)
-		}
-		d.wantEnds(t, "closed the connection", "closed the connection")
 	})
 }
 
