@@ -53,7 +53,7 @@ var bites = []bite{
 		"	e.Set(mcp.MetaSubscriptionID, c.id.AppendTo(nil))\n", ""},
 	{"a question goes on the stream of its request (I8)", "standalone stream brought", "server/legacy.go",
 		"	c.ask = s.asker(sess, x.Stream())\n", "	c.ask = s.asker(sess, sess.Standalone())\n"},
-	{"a stream is kept for a client that comes back (I13)", "cannot be resumed after", "server/config.go",
+	{"a stream is kept for a client that comes back (I13)", "was not kept for its time", "server/config.go",
 		"	sl.LogKeep = l.EventRetention\n", "	sl.LogKeep = 1\n"},
 	{"a call that is over lets go of its carrier (I2, I28)", "went on for .* after it was cancelled", "client/carrier.go",
 		"		if !c.brought.Load() {\n			cancel()\n		}\n", "		_ = cancel\n"},

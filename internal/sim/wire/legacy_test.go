@@ -325,6 +325,9 @@ type legacyCall struct {
 func (l *legacyCall) take(carrier string) func(*mcp.Message) {
 	return func(m *mcp.Message) {
 		n, more := l.r.take(carrier, m)
+		if n.Error != nil && strings.Contains(n.Error.Message, "limits.eventRetention") && time.Since(l.broke) < retention {
+			l.c.w.wrong("%s (%s, %q): was not kept for its time: %s", l.r.mark, l.r.client, l.r.script, short(m.Raw))
+		}
 		if more && m.Kind == mcp.KindRequest {
 			l.answer(m.ID.String(), n.Params.Message)
 		}
