@@ -200,7 +200,7 @@ func (t *putter) run(w *world) bool {
 // park takes a request out of its exchange, if it can be parked.
 func (w *world) park(j *journey) (left *request) {
 	w.parkID++
-	id := fmt.Sprintf("parked-%d", w.parkID)
+	id := fmt.Sprintf("%c-parked-%d", 'z'-w.parkID%26, w.parkID) // in another order than they come
 	round, ok := j.real.Park(id, j.owner(), w.now)
 	if j.at == nil || len(j.open) == 0 {
 		if ok {

@@ -130,6 +130,9 @@ func (t *visit) run(w *world) bool {
 		w.initialized(t.sess)
 	case remove:
 		w.end(t.sess)
+		if t.sess.standalone.live != nil { // a client may cease to want something at this moment
+			w.retract(t.sess.standalone, w.src.Intn(len(keys)))
+		}
 	default:
 	}
 	return false

@@ -305,6 +305,9 @@ func (t *writer) take(w *world) {
 		w.fail("I10", "%s gives nothing to its carrier, and something waits", s.name)
 	}
 	w.took(t, t.batch, t.state)
+	if t.state == session.Paused && t.c.Retry() != time.Second {
+		w.fail("I12", "%s is paused for %v, want a second", s.name, t.c.Retry())
+	}
 }
 
 // write writes the next message of the batch.
@@ -468,6 +471,10 @@ func (w *world) detached(s *stream, t *writer) {
 		w.expectRoom(s) // nobody waits for a client that is away
 	default:
 		w.lose(s)
+	}
+	lost, away := s.real.IsLost(), s.real.IsAway()
+	if lost != s.lost || !lost && !s.tight && away != s.isAway() {
+		w.fail("I25", "%s is carried no more, lost: %v, and waits for its client: %v", s.name, lost, away)
 	}
 }
 
