@@ -90,7 +90,7 @@ func (w *world) setUp() {
 	s.limits = w.drawLimits()
 	s.sessions = w.drawTable()
 	s.parking = session.LotLimits{
-		Total: 1 + w.src.Intn(4), PerPrincipal: 1 + w.src.Intn(2), Rounds: 1 + w.src.Intn(3), Asks: 1 + w.src.Intn(3),
+		Total: 1 + w.src.Intn(4), PerPrincipal: 1 + w.src.Intn(2), Rounds: 1 + w.src.Intn(4), Asks: 1 + w.src.Intn(3),
 		Wait: time.Duration(1+w.src.Intn(10)) * time.Minute,
 	}
 	s.pool = noPool

@@ -334,8 +334,8 @@ func (t *writer) write(w *world) bool {
 		}
 		return true
 	}
-	if t.state == session.Ended && t.flush.IsZero() && !w.calm && w.src.OneIn(4) {
-		t.flush = w.now.Add(time.Second)
+	if t.state == session.Ended && t.flush.IsZero() && !w.calm && w.src.OneIn(t.at.lingers()) {
+		t.flush = w.now.Add(time.Duration(1+5*w.src.Intn(3)) * time.Second)
 		return true
 	}
 	switch {
@@ -351,6 +351,15 @@ func (t *writer) write(w *world) bool {
 		t.phase = listens
 	}
 	return true
+}
+
+// lingers: once in so many times the system is slow to take the last of a stream. A
+// client that is asked by it may be back before that.
+func (s *stream) lingers() int {
+	if s.of != nil && s.of.state != nil {
+		return 2
+	}
+	return 4
 }
 
 // packet makes what goes over the wire of a message.
