@@ -15,19 +15,36 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// progressAttempts is how often progress is tried: what is said while a request is
+// parked, because the server has asked something beside it, nobody hears.
+const progressAttempts = 2
+
 // tryProgress wants every step, in order, with the token of the call.
 func (s *goSession) tryProgress(ctx context.Context, p *callProbe) error {
-	token := "progress of " + p.Name
+	var err error
+	for attempt := range progressAttempts {
+		if err = s.wantSteps(ctx, p, fmt.Sprintf("progress of %s, %d", p.Name, attempt)); !errors.Is(err, errMissed) {
+			return err
+		}
+	}
+	return err
+}
+
+var errMissed = errors.New("steps are missing")
+
+func (s *goSession) wantSteps(ctx context.Context, p *callProbe, token string) error {
 	got, err := s.call(ctx, *p, token)
 	if err != nil {
 		return err
 	}
 	for want := range p.Steps {
 		n, err := s.inbox.progress.take(ctx, func(n *mcp.ProgressNotificationParams) bool { return n.ProgressToken == token })
-		if err != nil {
+		switch {
+		case err != nil:
 			return fmt.Errorf("step %d: %w", want+1, err)
-		}
-		if n.Progress != float64(want+1) {
+		case n.Progress > float64(want+1) && n.Progress <= float64(p.Steps):
+			return fmt.Errorf("got progress %v, want %d: %w", n.Progress, want+1, errMissed)
+		case n.Progress != float64(want+1):
 			return fmt.Errorf("got progress %v, want %d", n.Progress, want+1)
 		}
 	}
@@ -61,6 +78,8 @@ func (s *goSession) tryLog(ctx context.Context, p *callProbe) error {
 	if _, err := s.call(ctx, *p, nil); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, logLimit)
+	defer cancel()
 	_, err := s.inbox.logs.take(ctx, func(data string) bool { return strings.Contains(data, p.Want) })
 	if err != nil || p.Stop == nil {
 		return err
@@ -164,9 +183,29 @@ func (s *goSession) wantChange(ctx context.Context, p *changeProbe, step *callPr
 	}
 }
 
+// tryUpdates wants to hear of the one resource that it has subscribed to.
+func (s *goSession) tryUpdates(ctx context.Context, p *updateProbe) error {
+	if err := s.cs.Subscribe(ctx, &mcp.SubscribeParams{URI: p.URI}); err != nil {
+		return fmt.Errorf("subscribe: %w", err)
+	}
+	if err := s.wantCall(ctx, &p.Touch); err != nil {
+		return err
+	}
+	if _, err := s.inbox.updated.take(ctx, func(uri string) bool { return uri == p.URI }); err != nil {
+		return err
+	}
+	if p.Touch.Stop != nil {
+		if err := s.wantCall(ctx, p.Touch.Stop); err != nil {
+			return err
+		}
+	}
+	return s.cs.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: p.URI})
+}
+
 // inbox keeps what a server sends unasked until a feature looks for it.
 type inbox struct {
 	logs     *queue[string]
+	updated  *queue[string]
 	progress *queue[*mcp.ProgressNotificationParams]
 	changed  map[string]*queue[struct{}]
 }
@@ -174,6 +213,7 @@ type inbox struct {
 func newInbox() *inbox {
 	return &inbox{
 		logs:     newQueue[string](),
+		updated:  newQueue[string](),
 		progress: newQueue[*mcp.ProgressNotificationParams](),
 		changed:  map[string]*queue[struct{}]{"tools": newQueue[struct{}](), "resources": newQueue[struct{}]()},
 	}

@@ -19,9 +19,12 @@ import (
 )
 
 const (
-	// featureLimit is when a feature has not worked; pollInterval is how often a
-	// server is asked again that says nothing when it is ready.
-	featureLimit = 10 * time.Second
+	// featureLimit is when a feature has not worked, on a machine that does other
+	// things besides; logLimit is shorter, because some logs never come;
+	// pollInterval is how often a server is asked again that says nothing when it
+	// is ready.
+	featureLimit = 30 * time.Second
+	logLimit     = 10 * time.Second
 	pollInterval = 100 * time.Millisecond
 )
 
@@ -139,6 +142,9 @@ func (s *goSession) options() *mcp.ClientOptions {
 			in.progress.put(r.Params)
 		},
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { in.changed["tools"].put(struct{}{}) },
+		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
+			in.updated.put(r.Params.URI)
+		},
 		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) {
 			in.changed["resources"].put(struct{}{})
 		},
@@ -176,6 +182,10 @@ func (s *goSession) try(ctx context.Context, f feature, p probes) error {
 		return s.wantCall(ctx, p.Sample)
 	case featureRoots:
 		return s.wantCall(ctx, p.Roots)
+	case featureSeveral:
+		return s.wantCall(ctx, p.Several)
+	case featureUpdates:
+		return s.tryUpdates(ctx, p.Updates)
 	case featureChanges:
 		return s.tryChanges(ctx, p.Changes)
 	default:

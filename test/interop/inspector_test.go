@@ -20,7 +20,7 @@ const (
 	inspectorRuns = 6
 	// inspectorLimit is longer than featureLimit, because each request starts a
 	// process, and often a server.
-	inspectorLimit = 30 * time.Second
+	inspectorLimit = 60 * time.Second
 )
 
 // refusalLimit is when the command line has not answered what it cannot answer.
@@ -192,6 +192,8 @@ func (in *inspector) try(ctx context.Context, f feature, p probes) error {
 		return in.tryAsk(ctx, f, p.Elicit)
 	case featureSample:
 		return in.tryAsk(ctx, f, p.Sample)
+	case featureSeveral:
+		return in.tryAsk(ctx, f, p.Several)
 	case featureRoots:
 		return in.wantCall(ctx, p.Roots)
 	default:
@@ -208,6 +210,7 @@ func (in *inspector) tryUnsupported(ctx context.Context, f feature) error {
 		featureLog:      "logging/tail",
 		featureComplete: "completion/complete",
 		featureChanges:  "subscriptions/listen",
+		featureUpdates:  "resources/subscribe",
 	}[f]
 	if !ok {
 		return fmt.Errorf("no way to try %s", f)

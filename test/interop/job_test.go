@@ -81,7 +81,7 @@ func clients(node nodeTools) []client {
 }
 
 // batchTimeout bounds all jobs of one client; each feature has its own limit.
-const batchTimeout = 2 * time.Minute
+const batchTimeout = 5 * time.Minute
 
 // nodeRunner does all jobs in one process.
 func nodeRunner(node nodeTools, script string) func(context.Context, []job) ([]outcome, error) {

@@ -24,14 +24,17 @@ const (
 	featureElicit    feature = "elicit"
 	featureSample    feature = "sample"
 	featureRoots     feature = "roots"
+	featureSeveral   feature = "several"
 	featureChanges   feature = "changes"
+	featureUpdates   feature = "updates"
 )
 
 // features returns the columns in order.
 func features() []feature {
 	return []feature{
 		featureConnect, featureTools, featureResources, featureTemplates, featurePrompts, featureCall, featureProgress, featureCancel, featureLog,
-		featureComplete, featureRead, featureGet, featureElicit, featureSample, featureRoots, featureChanges,
+		featureComplete, featureRead, featureGet, featureElicit, featureSample, featureRoots, featureSeveral,
+		featureChanges, featureUpdates,
 	}
 }
 
@@ -54,7 +57,9 @@ type probes struct {
 	Elicit    *callProbe      `json:"elicit,omitempty"`
 	Sample    *callProbe      `json:"sample,omitempty"`
 	Roots     *callProbe      `json:"roots,omitempty"`
+	Several   *callProbe      `json:"several,omitempty"`
 	Changes   *changeProbe    `json:"changes,omitempty"`
+	Updates   *updateProbe    `json:"updates,omitempty"`
 }
 
 // callProbe calls a tool, or gets a prompt, and looks for Want in the text.
@@ -102,6 +107,13 @@ type changeProbe struct {
 	Remove *callProbe `json:"remove,omitempty"`
 }
 
+// updateProbe subscribes to the resource, calls Touch, and wants to be told that
+// the resource was updated.
+type updateProbe struct {
+	URI   string    `json:"uri"`
+	Touch callProbe `json:"touch"`
+}
+
 // offers reports whether there is something to try.
 func (p probes) offers(f feature) bool {
 	has := map[feature]bool{
@@ -110,7 +122,7 @@ func (p probes) offers(f feature) bool {
 		featureProgress: p.Progress != nil, featureCancel: p.Cancel != nil, featureLog: p.Log != nil,
 		featureComplete: p.Complete != nil, featureRead: p.Read != nil, featureGet: p.Get != nil,
 		featureElicit: p.Elicit != nil, featureSample: p.Sample != nil, featureRoots: p.Roots != nil,
-		featureChanges: p.Changes != nil,
+		featureSeveral: p.Several != nil, featureChanges: p.Changes != nil, featureUpdates: p.Updates != nil,
 	}
 	return has[f]
 }
@@ -120,7 +132,7 @@ func (p probes) offers(f feature) bool {
 func (p probes) prefixed(prefix string) probes {
 	p.Tools = prefixAll(p.Tools, prefix)
 	p.Prompts = prefixAll(p.Prompts, prefix)
-	for _, c := range []**callProbe{&p.Call, &p.Progress, &p.Log, &p.Get, &p.Elicit, &p.Sample, &p.Roots} {
+	for _, c := range []**callProbe{&p.Call, &p.Progress, &p.Log, &p.Get, &p.Elicit, &p.Sample, &p.Roots, &p.Several} {
 		*c = (*c).prefixed(prefix)
 	}
 	if p.Cancel != nil {
@@ -137,6 +149,7 @@ func (p probes) prefixed(prefix string) probes {
 		}
 	}
 	p.Changes = p.Changes.prefixed(prefix)
+	p.Updates = p.Updates.prefixed(prefix)
 	return p
 }
 
@@ -161,6 +174,13 @@ func (c *changeProbe) prefixed(prefix string) *changeProbe {
 		named.Item = prefix + c.Item
 	}
 	return &named
+}
+
+func (u *updateProbe) prefixed(prefix string) *updateProbe {
+	if u == nil {
+		return nil
+	}
+	return &updateProbe{URI: u.URI, Touch: *u.Touch.prefixed(prefix)}
 }
 
 func prefixAll(names []string, prefix string) []string {

@@ -4,6 +4,7 @@
 package interop
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -25,8 +26,8 @@ type server struct {
 	// legacyOnly says that it cannot do without initialize; sessionless, that it
 	// keeps no legacy session, so that nothing can come from it but answers;
 	// private, that what a session changes or logs is seen by that session alone,
-	// and comes from no request; asksAtStart, that it wants to know the roots
-	// before the first request.
+	// and comes from no request; asksAtStart, that it asks for the roots after its
+	// handshake, waits for them with no request, and never asks again.
 	legacyOnly, sessionless, private, asksAtStart bool
 	// probes returns what to do with it. The tag makes names unique where
 	// clients that run at once would meet.
@@ -74,17 +75,19 @@ func startServers(t *testing.T, node nodeTools, w workspace) []server {
 	statelessURL := goURL[:len(goURL)-len("mcp")] + "stateless"
 	roots := w.rootURI()
 	everythingProbes := func(tag string) probes { return probeEverything(tag, roots) }
-	goProbes := func(tag string) probes { return probeGo(tag, roots) }
+	goProbes := func(board string) func(string) probes {
+		return func(tag string) probes { return probeGo(tag, roots, board) }
+	}
 	return []server{
-		{name: "everything", legacyOnly: true, private: true, asksAtStart: true, probes: everythingProbes,
+		{name: "everything", legacyOnly: true, private: true, probes: everythingProbes,
 			target: target{Command: node.bin, Args: []string{everything, "stdio"}}},
-		{name: "everything-http", legacyOnly: true, private: true, asksAtStart: true, probes: everythingProbes,
+		{name: "everything-http", legacyOnly: true, private: true, probes: everythingProbes,
 			target: target{URL: everythingURL}},
 		{name: "filesystem", legacyOnly: true, asksAtStart: true, probes: func(string) probes { return probeFilesystem(w) },
 			target: target{Command: node.bin, Args: []string{filesystem, w.allowed}}},
-		{name: "go", legacyOnly: true, probes: goProbes, target: target{URL: goURL}},
-		{name: "go-stateless", sessionless: true, probes: goProbes, target: target{URL: statelessURL}},
-		{name: "go-stdio", probes: goProbes, target: target{Command: goserver}},
+		{name: "go", legacyOnly: true, probes: goProbes("sessions"), target: target{URL: goURL}},
+		{name: "go-stateless", sessionless: true, probes: goProbes("stateless"), target: target{URL: statelessURL}},
+		{name: "go-stdio", probes: goProbes("stdio"), target: target{Command: goserver}},
 	}
 }
 
@@ -137,14 +140,17 @@ func probeFilesystem(w workspace) probes {
 	}
 }
 
-func probeGo(tag, root string) probes {
+// probeGo has the probes of a goserver; board is the one of its resource templates
+// that the others do not have, for a gateway asks one server about a URI.
+func probeGo(tag, root, board string) probes {
 	block := map[string]any{"key": tag}
 	witness := func(state string) callProbe {
 		return callProbe{Name: "witness", Arguments: map[string]any{"key": tag, "state": state}, Want: state}
 	}
 	item := "added-" + tag
+	touched := "interop://" + board + "/" + tag
 	return probes{
-		Tools:     []string{"block", "change", "echo", "elicit", "log", "roots", "sample", "steps", "witness"},
+		Tools:     []string{"block", "change", "echo", "elicit", "log", "roots", "sample", "several", "steps", "touch", "witness"},
 		Resources: []string{"interop://greeting"},
 		Templates: []string{"interop://item/{id}"},
 		Prompts:   []string{"welcome"},
@@ -167,8 +173,12 @@ func probeGo(tag, root string) probes {
 		Elicit: &callProbe{Name: "elicit", Want: "accept: " + answerName},
 		Sample: &callProbe{Name: "sample", Want: answerSample},
 		Roots:  &callProbe{Name: "roots", Want: root},
+		Several: &callProbe{Name: "several",
+			Want: fmt.Sprintf("accept: %s\nfirst root: %s\n%s", answerName, root, answerSample)},
 		Changes: &changeProbe{Kind: "tools", Item: item,
 			Add:    callProbe{Name: "change", Arguments: map[string]any{"name": item}, Want: "added"},
 			Remove: &callProbe{Name: "change", Arguments: map[string]any{"name": item, "remove": true}, Want: "removed"}},
+		Updates: &updateProbe{URI: touched,
+			Touch: callProbe{Name: "touch", Arguments: map[string]any{"uri": touched}, Want: "touched"}},
 	}
 }

@@ -13,6 +13,7 @@ import {
   LoggingMessageNotificationSchema,
   PromptListChangedNotificationSchema,
   ResourceListChangedNotificationSchema,
+  ResourceUpdatedNotificationSchema,
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import { allPages, answers, main, standaloneOpened } from './features.mjs';
@@ -47,6 +48,7 @@ function listenFor(client, job, inbox) {
   client.setNotificationHandler(LoggingMessageNotificationSchema, (n) => inbox.log(n.params));
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => inbox.changed('tools'));
   client.setNotificationHandler(ResourceListChangedNotificationSchema, () => inbox.changed('resources'));
+  client.setNotificationHandler(ResourceUpdatedNotificationSchema, (n) => inbox.updated(n.params));
   client.setNotificationHandler(PromptListChangedNotificationSchema, () => inbox.changed('prompts'));
 }
 
@@ -62,6 +64,10 @@ function session(client, transport, version) {
     read: (params) => client.readResource(params),
     get: (params) => client.getPrompt(params),
     setLevel: (level) => client.setLoggingLevel(level),
+    subscribe: async (uri) => {
+      await client.subscribeResource({ uri });
+      return () => client.unsubscribeResource({ uri });
+    },
     watch: async () => undefined,
     close: async () => {
       await transport.terminateSession?.();

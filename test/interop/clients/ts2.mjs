@@ -34,6 +34,7 @@ function listenFor(client, job, inbox) {
   client.setRequestHandler('sampling/createMessage', () => answer.sample);
   client.setRequestHandler('roots/list', () => answer.roots);
   client.setNotificationHandler('notifications/message', (n) => inbox.log(n.params));
+  client.setNotificationHandler('notifications/resources/updated', (n) => inbox.updated(n.params));
   for (const kind of ['tools', 'resources', 'prompts']) {
     client.setNotificationHandler(`notifications/${kind}/list_changed`, () => inbox.changed(kind));
   }
@@ -58,6 +59,14 @@ function session(client, transport, modern) {
     setLevel: async (level) => {
       if (!modern) return client.setLoggingLevel(level);
       meta = { [LOG_LEVEL]: level };
+    },
+    subscribe: async (uri) => {
+      if (modern) {
+        const subscription = await client.listen({ resourceSubscriptions: [uri] });
+        return () => subscription.close();
+      }
+      await client.subscribeResource({ uri });
+      return () => client.unsubscribeResource({ uri });
     },
     watch: async (kind) => {
       if (modern) await client.listen({ [`${kind}ListChanged`]: true });

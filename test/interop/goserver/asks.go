@@ -5,45 +5,58 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// inputKey names the one input that each of these tools asks for.
-const inputKey = "input"
-
 // addAsks adds the tools that ask the client for something. They return what
 // they need: to a modern client the SDK passes that on as input_required, and
 // a legacy client it asks by a request of the server, within the same call.
 func addAsks(s *mcp.Server) {
-	addAsk(s, "elicit", &mcp.ElicitParams{
+	elicit := &mcp.ElicitParams{
 		Message: "What is your name?",
 		RequestedSchema: &jsonschema.Schema{
 			Type:       "object",
 			Properties: map[string]*jsonschema.Schema{"name": {Type: "string"}},
 			Required:   []string{"name"},
 		},
-	})
-	addAsk(s, "sample", &mcp.CreateMessageParams{
+	}
+	sample := &mcp.CreateMessageParams{
 		MaxTokens: 100,
 		Messages:  []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "Name a number."}}},
-	})
-	addAsk(s, "roots", &mcp.ListRootsParams{})
+	}
+	roots := &mcp.ListRootsParams{}
+	addAsk(s, "elicit", elicit)
+	addAsk(s, "sample", sample)
+	addAsk(s, "roots", roots)
+	addAsk(s, "several", elicit, roots, sample)
 }
 
-// addAsk adds a tool that asks first and, called again with the answer, returns
-// what was answered.
-func addAsk(s *mcp.Server, name string, ask mcp.InputRequest) {
-	mcp.AddTool(s, &mcp.Tool{Name: name, Description: "Asks the client and returns the answer."},
+// addAsk adds a tool that asks first, everything at once, and, called again with
+// the answers, returns what was answered, in the order of the questions.
+func addAsk(s *mcp.Server, name string, asks ...mcp.InputRequest) {
+	questions := make(mcp.InputRequestMap)
+	for i, ask := range asks {
+		questions[inputKey(i)] = ask
+	}
+	mcp.AddTool(s, &mcp.Tool{Name: name, Description: "Asks the client and returns the answers."},
 		func(_ context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
-			answer, ok := req.Params.InputResponses[inputKey]
-			if !ok {
-				return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{inputKey: ask}}, nil, nil
+			var all mcp.CallToolResult
+			for i := range asks {
+				answer, ok := req.Params.InputResponses[inputKey(i)]
+				if !ok {
+					return &mcp.CallToolResult{InputRequests: questions}, nil, nil
+				}
+				all.Content = append(all.Content, describe(answer).Content...)
 			}
-			return describe(answer), nil, nil
+			return &all, nil, nil
 		})
 }
+
+// inputKey names one of the inputs that a tool asks for.
+func inputKey(i int) string { return fmt.Sprintf("input%d", i) }
 
 // describe returns the answer as text, which a client can compare with what it
 // said.

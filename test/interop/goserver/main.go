@@ -37,7 +37,7 @@ func main() {
 // serves HTTP until its own standard input ends.
 func run(ctx context.Context, listen string) error {
 	if listen == "" {
-		return newServer().Run(ctx, &mcp.StdioTransport{})
+		return newServer("stdio").Run(ctx, &mcp.StdioTransport{})
 	}
 	return serveHTTP(ctx, listen, os.Stdin)
 }
@@ -65,8 +65,8 @@ func serveHTTP(ctx context.Context, listen string, life io.Reader) error {
 // modern era over HTTP only without them.
 func newMux() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", newEndpoint(&mcp.StreamableHTTPOptions{}))
-	mux.Handle("/stateless", newEndpoint(&mcp.StreamableHTTPOptions{
+	mux.Handle("/mcp", newEndpoint("sessions", &mcp.StreamableHTTPOptions{}))
+	mux.Handle("/stateless", newEndpoint("stateless", &mcp.StreamableHTTPOptions{
 		Stateless: true,
 		// In the modern era a client cancels by closing the response, and the
 		// tools learn of it only with this.
@@ -77,7 +77,7 @@ func newMux() *http.ServeMux {
 
 // newEndpoint shows one server to all sessions, so that a tool which one
 // session adds is announced to the others.
-func newEndpoint(opts *mcp.StreamableHTTPOptions) http.Handler {
-	server := newServer()
+func newEndpoint(board string, opts *mcp.StreamableHTTPOptions) http.Handler {
+	server := newServer(board)
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, opts)
 }

@@ -18,15 +18,22 @@ const pageSize = 4
 // languages are the values that the argument of the prompt completes to.
 var languages = []string{"norsk", "nynorsk", "suomi"} //nolint:gochecknoglobals // a constant list
 
-// newServer returns a server with everything that the interop tests use.
-func newServer() *mcp.Server {
+// newServer returns a server with everything that the interop tests use. Its board
+// is the one template that is its alone.
+func newServer(board string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "goserver", Version: "1.0.0"}, &mcp.ServerOptions{
 		PageSize:          pageSize,
 		CompletionHandler: complete,
+		// The SDK keeps the subscriptions, and has them once both are there.
+		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
+		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})
 	addTools(s)
 	addAsks(s)
 	addContent(s)
+	s.AddResourceTemplate(&mcp.ResourceTemplate{
+		URITemplate: "interop://" + board + "/{id}", Name: board, MIMEType: "text/plain",
+	}, read)
 	return s
 }
 

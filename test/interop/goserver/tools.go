@@ -46,6 +46,11 @@ type changeArgs struct {
 	Remove bool   `json:"remove,omitempty"`
 }
 
+// touchArgs name the resource that was updated.
+type touchArgs struct {
+	URI string `json:"uri"`
+}
+
 // addTools adds the tools that ask nothing of the client.
 func addTools(s *mcp.Server) {
 	w := newWatch()
@@ -55,6 +60,7 @@ func addTools(s *mcp.Server) {
 	mcp.AddTool(s, &mcp.Tool{Name: "block", Description: "Returns when it is cancelled."}, w.block)
 	mcp.AddTool(s, &mcp.Tool{Name: "witness", Description: "Waits until a block has started or was cancelled."}, w.witness)
 	mcp.AddTool(s, &mcp.Tool{Name: "change", Description: "Adds a tool, or removes it."}, changer(s))
+	mcp.AddTool(s, &mcp.Tool{Name: "touch", Description: "Says that a resource was updated."}, toucher(s))
 }
 
 // text makes a result of one text.
@@ -118,5 +124,14 @@ func changer(s *mcp.Server) mcp.ToolHandlerFor[changeArgs, any] {
 		}
 		mcp.AddTool(s, &mcp.Tool{Name: in.Name}, echo)
 		return text("added %s", in.Name), nil, nil
+	}
+}
+
+// toucher returns a tool that tells those who have subscribed to a resource of an
+// update. What the resource says stays the same.
+func toucher(s *mcp.Server) mcp.ToolHandlerFor[touchArgs, any] {
+	return func(ctx context.Context, _ *mcp.CallToolRequest, in touchArgs) (*mcp.CallToolResult, any, error) {
+		err := s.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: in.URI})
+		return text("touched"), nil, err
 	}
 }
