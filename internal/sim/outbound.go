@@ -117,7 +117,7 @@ func (t *task) open(w *world) {
 	}
 }
 
-var methods = [...]string{"tools/call", "resources/read"} //nolint:gochecknoglobals // it is never changed
+var methods = [...]string{"tools/call", "tools/callers"} //nolint:gochecknoglobals // it is never changed
 
 // carry is the goroutine that sends a call's request and reads its stream.
 type carry struct {
