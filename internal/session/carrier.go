@@ -198,6 +198,7 @@ func (c *Carrier) Detach() {
 		s.roomLocked()          // nobody waits for that
 	default:
 		s.loseLocked()
+		s.forgetLogLocked()
 	}
 	s.weighLocked()
 }

@@ -206,6 +206,19 @@ func (s *Stream) keepLocked() {
 	s.weighLocked()
 }
 
+// forgetLogLocked is for a stream of which no client was ever given a place: there
+// is nothing to come back to, and nobody to be told that it is gone.
+func (s *Stream) forgetLogLocked() {
+	h := s.log
+	if h == nil {
+		return
+	}
+	p := s.core.past
+	p.open, p.over = without(p.open, h), without(p.over, h)
+	s.core.chargeLocked(h, 0)
+	s.log = nil
+}
+
 // weighLocked brings the session's account up to date, and has it give up what
 // is too much. It comes after every change of what a stream keeps.
 func (s *Stream) weighLocked() {

@@ -148,7 +148,7 @@ func (w *world) refusedSess(s *sess, err error) {
 		}
 	}
 	for _, o := range w.sessions {
-		if o.listed && !o.busy() && (all || o.client.owner() == mine) && o.since == o.until && o.used != o.unused && full.Wait > w.restsIn(o) {
+		if o.listed && !o.busy() && (all || o.client.owner() == mine) && o.since.Equal(o.until) && o.used != o.unused && full.Wait > w.restsIn(o) {
 			w.fail("I21", "%s is to try again in %v, and %s comes to rest in %v", s.client, full.Wait, o, w.restsIn(o))
 		}
 	}

@@ -482,7 +482,7 @@ func (w *world) detached(s *stream, t *writer) {
 		w.lose(s)
 	}
 	lost, away := s.real.IsLost(), s.real.IsAway()
-	if lost != s.lost || !lost && !s.tight && away != s.isAway() {
+	if lost != s.lost || lost && away || !lost && !s.tight && away != s.isAway() {
 		w.fail("I25", "%s is carried no more, lost: %v, and waits for its client: %v", s.name, lost, away)
 	}
 }

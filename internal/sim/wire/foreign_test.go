@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox"
@@ -113,10 +114,8 @@ func (c *legacyClient) intrude(method, body string, h http.Header, wanted ...int
 	defer res.Body.Close()
 	status := res.StatusCode
 	c.w.note("%s: %s in what is another's: %d", c.name, method, status)
-	for _, want := range wanted {
-		if status == want {
-			return
-		}
+	if slices.Contains(wanted, status) {
+		return
 	}
 	if status/100 != 5 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests {
 		c.w.wrong("%s: %s in what is another's: %d, want %v", c.name, method, status, wanted)
