@@ -35,12 +35,19 @@ func (s *Server) subscribing(sess *session.Session, m *mcp.Message) mcp.Handler 
 		if !ok {
 			return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.uri must be a string")
 		}
+		if len(uri) > maxSubscribed {
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.uri has %d bytes; a subscription keeps it, and takes %d at most", len(uri), maxSubscribed)
+		}
 		if err := serve(ctx, sess, uri); err != nil {
 			return nil, err
 		}
 		return &mcp.Result{}, nil
 	})
 }
+
+// maxSubscribed bounds the URI of a subscription. limits.subscriptions counts them, and
+// with it bounds what a session has us keep.
+const maxSubscribed = 16 << 10
 
 // subscribe has the session be told of updates of the resource. To subscribe twice
 // is to subscribe once.

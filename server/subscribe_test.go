@@ -333,6 +333,18 @@ func TestUpdatesAreALevel(t *testing.T) {
 	})
 }
 
+// What is kept of a subscription is its URI, which has a bound as their number has.
+func TestSubscribedURIIsBounded(t *testing.T) {
+	bubble(t, newLibrary(), server.Config{}, func(s *site) {
+		sess := s.session()
+		long := "x:" + strings.Repeat("y", 16<<10)
+		if got := s.post(subscribe("1", long), sess).body; !strings.Contains(got, `"code":-32602`) || !strings.Contains(got, "16384 at most") {
+			t.Errorf("got %.300s", got)
+		}
+		equal(t, "the longest", s.post(subscribe("1", long[:16<<10]), sess).body, emptyOne)
+	})
+}
+
 // How many resources a session may be subscribed to is bounded, and told to whoever
 // watches the server.
 func TestSubscriptionsAreBounded(t *testing.T) {
