@@ -104,6 +104,12 @@ func (f filter) common(o filter) filter {
 	return both
 }
 
+// covers reports whether the filter asks for all lists and URIs of o. A task that has
+// ended is nothing that anybody will tell of again.
+func (f filter) covers(o filter) bool {
+	return o.lists()&^f.lists() == 0 && len(among(o.URIs, f.URIs)) == len(o.URIs)
+}
+
 func among(names, others []string) []string {
 	var both []string
 	theirs := setOf(others)

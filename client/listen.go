@@ -25,6 +25,12 @@ const (
 // error of the last: who listens has to know that nothing is heard any more.
 const deafAfter = 4
 
+// lastMending is the longest wait before a server is asked once more for what it had
+// agreed to tell of and does not any more. Each attempt tells who listens that
+// everything may have changed, which is a lot to fetch where a resource is gone for
+// good.
+const lastMending = 5 * time.Minute
+
 // listen serves subscriptions/listen until ctx ends: the stream of changes is
 // opened again whenever it breaks, and because nobody knows what happened in the
 // gap, everything listened for then counts as changed. An error of the first
@@ -70,7 +76,10 @@ func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, ear *listenin
 		return err
 	}
 	ear.era = sp.era()
-	err = sp.listen(ctx, req, ear)
+	once, cut := context.WithCancel(ctx)
+	defer cut()
+	ear.cut = cut
+	err = sp.listen(once, req, ear)
 	c.done(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
 	return err
 }
@@ -88,7 +97,9 @@ type listening struct {
 	// changed: only these does the caller know to be told of.
 	agreed filter
 
-	era  mcp.Era // of the stream
+	era  mcp.Era            // of the stream
+	cut  context.CancelFunc // ends the stream
+	poor int                // how many streams in a row have agreed to less than the first
 	look func(ctx context.Context, id string) *mcp.Notification
 
 	again bool // the scope has listened before, and may have missed something since
@@ -124,7 +135,21 @@ func (l *listening) Notify(ctx context.Context, n *mcp.Notification) error {
 		gap := news{lists: l.want.lists()}
 		return gap.tell(ctx, l.Caller)
 	}
+	l.mend(acknowledged(n, l.want))
 	return l.invalidate(ctx)
+}
+
+// mend has a stream that agrees to less than what the caller was promised be
+// followed by another one after a while: the server may have just started, and not
+// know yet what it has. Until then the stream tells of the rest.
+func (l *listening) mend(agreed filter) {
+	if agreed.covers(l.agreed) {
+		l.poor = 0
+		return
+	}
+	wait := min(firstRelisten<<min(l.poor, 16), lastMending)
+	l.poor++
+	time.AfterFunc(wait, l.cut) // of a stream that is over it does nothing
 }
 
 // invalidate tells the caller that all it listens for may have changed. A notice

@@ -6,8 +6,10 @@ package client_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/zoo"
@@ -44,6 +46,96 @@ func TestScopeThatListensAgainHasMissedSomething(t *testing.T) {
 			if got != want {
 				t.Errorf("listen %d is told %q, want %q", i, got, want)
 			}
+		}
+	})
+}
+
+// A server that has just started may not know yet what it has, and agree to less
+// than the one before it. Who listens was promised more, and does not see that: it
+// is asked again until it agrees, ever less often, and what it does tell of is told
+// meanwhile.
+func TestListenMendsWhatIsAgreedToNoMore(t *testing.T) {
+	tests := map[string]struct {
+		later string // what the next streams agree to
+		many  int    // of them in the first minute
+	}{
+		"less":                   {`"toolsListChanged":true`, 7},
+		"another":                {`"toolsListChanged":true,"resourceSubscriptions":["x:2"]`, 7},
+		"fewer lists":            {`"resourceSubscriptions":["x:1"]`, 7},
+		"as much":                {`"toolsListChanged":true,"resourceSubscriptions":["x:1"]`, 1},
+		"what it had agreed not": {`"toolsListChanged":true,"resourceSubscriptions":["x:1","x:2"]`, 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				const all = `"toolsListChanged":true,"resourceSubscriptions":["x:1"]`
+				var (
+					later atomic.Pointer[string]
+					opens atomic.Int32
+				)
+				drop := make(chan struct{})
+				s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"subscriptions/listen": func(x *zoo.Exchange) {
+					meta := `"_meta":{"io.modelcontextprotocol/subscriptionId":` + x.Msg.ID.String() + `}`
+					acknowledge := func(agreed string) {
+						x.Event("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{`+meta+`,"notifications":{`+agreed+`}}}`)
+					}
+					if opens.Add(1) == 1 {
+						acknowledge(all)
+						<-drop
+						x.Abort()
+						return
+					}
+					acknowledge(*later.Load())
+					x.Hold()
+				}}}
+				later.Store(&tt.later)
+				l := launch(t, dialHTTP(t, s, client.Config{}), request(t, "subscriptions/listen",
+					`{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:1","x:2"]}}`), &recorder{})
+				synctest.Wait()
+				close(drop)
+				time.Sleep(time.Minute)
+				if n := int(opens.Load()) - 1; n < tt.many || n > tt.many+2 {
+					t.Errorf("%d streams followed in a minute, want %d", n, tt.many)
+				}
+				agreed := all
+				later.Store(&agreed)
+				time.Sleep(10 * time.Minute)
+				before := opens.Load()
+				time.Sleep(time.Hour)
+				if n := opens.Load() - before; n != 0 {
+					t.Errorf("%d streams followed one that agreed to all", n)
+				}
+				l.cancel()
+				<-l.done
+			})
+		})
+	}
+}
+
+// What is gone for good costs a look every now and then, and no more.
+func TestListenMendsEverLessOften(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var opens atomic.Int32
+		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"subscriptions/listen": func(x *zoo.Exchange) {
+			agreed := `["x:1"]`
+			n := opens.Add(1)
+			if n > 1 {
+				agreed = `[]`
+			}
+			x.Event("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`+
+				x.Msg.ID.String()+`},"notifications":{"resourceSubscriptions":`+agreed+`}}}`)
+			if n == 1 {
+				x.Abort()
+				return
+			}
+			x.Hold()
+		}}}
+		launch(t, dialHTTP(t, s, client.Config{}), watching(t, "x:1"), &recorder{})
+		time.Sleep(time.Hour)
+		before := opens.Load()
+		time.Sleep(time.Hour)
+		if n := opens.Load() - before; n < 11 || n > 12 {
+			t.Errorf("%d streams in an hour, want one every five minutes", n)
 		}
 	})
 }

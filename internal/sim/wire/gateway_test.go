@@ -70,12 +70,6 @@ func (p product) account(w *world) {
 	}
 }
 
-func (w *world) lifeOfGateway() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.gateway.life
-}
-
 func (g *gateway) start() {
 	g.w.mu.Lock()
 	g.life++

@@ -39,7 +39,6 @@ type legacyClient struct {
 type ear struct {
 	cancel   context.CancelFunc
 	open     atomic.Bool
-	life     atomic.Int64        // of the gateway that has promised
 	promised [things]atomic.Bool // of a modern one
 	told     [things]atomic.Int64
 }

@@ -224,7 +224,6 @@ func (o *ownEar) hasAskedFor(method, uri string) bool {
 
 func (o *ownEar) agree(n *mcp.Notification) bool {
 	agreed, err := readWish(n.Params.Bytes())
-	o.e.life.Store(int64(o.c.w.lifeOfGateway()))
 	return err == nil && o.e.promise(o.wanted, agreed)
 }
 
@@ -248,17 +247,7 @@ func (c *ownClient) settle() {
 func (c *ownClient) heard() []heard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := heardBy(c.ears)
-	life := c.w.lifeOfGateway()
-	for i, e := range c.ears {
-		// The product knows of a resource once its backend has listed it. One that has
-		// just started may agree to less than the one before it, which our client does
-		// not tell those who listen.
-		if c.w.gateway.whole && e.life.Load() != int64(life) {
-			all[i].promised[one], all[i].promised[two] = false, false
-		}
-	}
-	return all
+	return heardBy(c.ears)
 }
 
 func (r *record) isExcused() bool {
