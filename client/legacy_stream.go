@@ -115,7 +115,7 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case heard && status == http.StatusNotFound:
+		case heard && status == http.StatusNotFound, pos.lastID == "" && w.isOfSession(ctx, status):
 			w.noteGone(err)
 			return
 		case status == http.StatusBadRequest && pos.lastID != "":
@@ -149,6 +149,14 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 		}
 	}
 	w.log.WarnContext(ctx, "backend's listening stream ends again and again; no longer opened")
+}
+
+// isOfSession reports whether a server that refuses the stream, as one does that has
+// none, does so because it has forgotten the session: one that was started again
+// right after the handshake. A session without a stream would be deaf for as long as
+// it lives, so that the server is asked.
+func (w *legacyHTTP) isOfSession(ctx context.Context, status int) bool {
+	return w.id != "" && (status == http.StatusNotFound || status == http.StatusBadRequest) && w.forgotten(ctx)
 }
 
 // isAway reports whether a server did not say anything of what it was asked, but

@@ -144,6 +144,53 @@ func TestListenOutlastsALongOutage(t *testing.T) {
 	}
 }
 
+// A server that is started again right after the handshake refuses the first stream of
+// the session as one does that has no streams. It is asked which of the two it is:
+// nobody would be told of anything in a session that nobody knows (I33).
+func TestListenInASessionThatIsForgottenAtOnce(t *testing.T) {
+	tests := map[string]struct {
+		status   int
+		forgets  bool
+		sessions int
+		promised string
+	}{
+		"404, forgotten": {http.StatusNotFound, true, 2, `{"toolsListChanged":true}`},
+		"400, forgotten": {http.StatusBadRequest, true, 2, `{"toolsListChanged":true}`},
+		"404, no stream": {http.StatusNotFound, false, 1, `{}`},
+		"400, no stream": {http.StatusBadRequest, false, 1, `{}`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newStation()
+				s.Capabilities = `{"tools":{"listChanged":true}}`
+				isFirst := func(x *zoo.Exchange) bool { return x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID }
+				s.On["GET"] = func(x *zoo.Exchange) {
+					if isFirst(x) {
+						x.Status(tt.status, "", "")
+						return
+					}
+					s.serveListen(x)
+				}
+				s.On["ping"] = func(x *zoo.Exchange) {
+					if tt.forgets && isFirst(x) {
+						x.Status(http.StatusNotFound, "", "")
+						return
+					}
+					x.Result("{}")
+				}
+				ear := &recorder{}
+				launch(t, dialHTTP(t, s, client.Config{}), listen(t), ear)
+				time.Sleep(10 * time.Second)
+				wantStrings(t, "heard", ear.notifications(), []string{`subscriptions/acknowledged {"notifications":` + tt.promised + `}`})
+				if n := s.Count("initialize"); n != tt.sessions {
+					t.Errorf("%d sessions, want %d", n, tt.sessions)
+				}
+			})
+		})
+	}
+}
+
 // A server that refuses the connection by which a stream was to go on has gone, and
 // whoever calls learns it at once; one that cannot be reached is tried once more
 // (DELIVERY 5.2).
