@@ -59,6 +59,8 @@ var bites = []bite{
 		"		if !c.brought.Load() {\n			cancel()\n		}\n", "		_ = cancel\n"},
 	{"a stream that breaks was deaf for a while (I33)", "was not told of", "client/listen.go",
 		"	return l.invalidate(ctx)\n", "	return nil\n"},
+	{"what was agreed to once is asked for again (I33)", "was not told of", "client/listen.go",
+		"	time.AfterFunc(wait, l.cut)", "	_ = wait"},
 	{"who serves a stream listens again (I33)", "was not told of", "server/standalone.go",
 		"	return !ok\n", "	return ok\n"},
 	{"a session is its principal's (I18, I22)", "in what is another's", "internal/session/table.go",

@@ -271,7 +271,8 @@ func (c *legacyClient) run(ctx context.Context, r *record, b bearing) {
 	r.begin(session)
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{%s,"_meta":{"progressToken":%s}}}`, r.id, r.callParams(), r.id)
 	c.w.note("%s > %s", r.mark, body)
-	res, err := c.send(ctx, r, http.MethodPost, body, c.headers(session))
+	began := time.Now()
+	res, err := c.send(ctx, &r.conn, http.MethodPost, body, c.headers(session))
 	if err != nil {
 		r.unheard(err)
 		return
@@ -283,7 +284,7 @@ func (c *legacyClient) run(ctx context.Context, r *record, b bearing) {
 	l := &legacyCall{c: c, r: r, session: session, bearing: b}
 	end := c.follow(res, "", l.take("POST")) //nolint:contextcheck // what a client says outlives the response that made it
 	c.saw(end.last)
-	l.broke = time.Now()
+	l.broke = r.conn.Load().harmedAt(began)
 	r.mayResume(end.last != "")
 	for n := 0; !r.isEnded() && end.last != "" && c.w.ctx.Err() == nil; n++ {
 		end = l.resume(end, n) //nolint:contextcheck // what a client says outlives the response that made it
@@ -317,7 +318,7 @@ type legacyCall struct {
 	r       *record
 	session string
 	bearing bearing
-	broke   time.Time // when it lost its last carrier
+	broke   time.Time // when it lost its last carrier, be it that it noticed later
 }
 
 // take is for the messages of a carrier of the call.
@@ -371,7 +372,9 @@ func (l *legacyCall) resume(end ending, n int) ending {
 	h := l.c.headers(l.session)
 	h.Set("Last-Event-Id", end.last)
 	l.c.w.note("%s > GET after %s", l.r.mark, end.last)
-	res, err := l.c.send(l.c.w.ctx, nil, http.MethodGet, "", h)
+	began := time.Now()
+	var on atomic.Pointer[conn]
+	res, err := l.c.send(l.c.w.ctx, &on, http.MethodGet, "", h)
 	if err != nil {
 		return ending{last: end.last, retry: end.retry}
 	}
@@ -379,7 +382,7 @@ func (l *legacyCall) resume(end ending, n int) ending {
 		return l.cannotResume(res, end)
 	}
 	next := l.c.follow(res, end.last, l.take("GET"))
-	l.broke = time.Now()
+	l.broke = on.Load().harmedAt(began)
 	return next
 }
 

@@ -191,6 +191,28 @@ type conn struct {
 	broken atomic.Bool     // what is sent on it may not arrive, in either direction
 	isHole atomic.Bool
 	isDeaf atomic.Bool
+	harmed atomic.Pointer[time.Time] // since when it is not what it was, nil while it is
+}
+
+// worsens notes when the connection has begun to be one on which the server may have
+// given up, long before its client finds out.
+func (c *conn) worsens() {
+	now := time.Now()
+	c.harmed.CompareAndSwap(nil, &now)
+}
+
+// harmedAt returns since when a carrier that began then has not been on a connection
+// as it should be: now, where nothing was wrong with it until now.
+func (c *conn) harmedAt(began time.Time) time.Time {
+	at := c.harmed.Load()
+	switch {
+	case at == nil:
+		return time.Now()
+	case at.Before(began):
+		return began
+	default:
+		return *at
+	}
 }
 
 // arm gives the connection another fate.
@@ -202,6 +224,7 @@ func (c *conn) arm(f fate) {
 
 // breaks notes that from now on nobody can rely on the connection.
 func (c *conn) breaks() {
+	c.worsens()
 	if c.broken.Swap(true) {
 		return
 	}
@@ -304,6 +327,7 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) readOnce(p []byte) (int, error) {
 	f := c.fate.Load()
 	if f.harm == drip && len(p) > f.bytes+64 {
+		c.worsens()
 		p = p[:f.bytes+64]
 		c.line.w.sleep(f.pause)
 	}

@@ -119,7 +119,7 @@ func (c *modernClient) round(ctx context.Context, r *record, input string) *note
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{%s%s,"_meta":{%s,"progressToken":%s}}}`,
 		r.id, r.callParams(), input, modernMeta, r.id)
 	c.w.note("%s > %s", r.mark, body)
-	res, err := c.send(ctx, r, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
+	res, err := c.send(ctx, &r.conn, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
 	if err != nil {
 		r.unheard(err)
 		return nil

@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
@@ -54,12 +55,12 @@ func (c *raw) newCall(s *choice.Source, era mcp.Era) *record {
 	return c.w.newRecord(r)
 }
 
-// post sends a message. The record, if there is one, learns of the connection.
-func (c *raw) send(ctx context.Context, r *record, method, body string, header http.Header) (*http.Response, error) {
-	if r != nil {
+// send sends a message. Who wants to know on which connection says where to put it.
+func (c *raw) send(ctx context.Context, on *atomic.Pointer[conn], method, body string, header http.Header) (*http.Response, error) {
+	if on != nil {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 			if to, ok := i.Conn.(*conn); ok {
-				r.conn.Store(to)
+				on.Store(to)
 			}
 		}})
 	}
