@@ -188,6 +188,9 @@ func (s *goSession) tryUpdates(ctx context.Context, p *updateProbe) error {
 	if err := s.cs.Subscribe(ctx, &mcp.SubscribeParams{URI: p.URI}); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
+	if err := s.wantAgreed(ctx, p.URI); err != nil {
+		return fmt.Errorf("acknowledged: %w", err)
+	}
 	if err := s.wantCall(ctx, &p.Touch); err != nil {
 		return err
 	}
@@ -202,10 +205,22 @@ func (s *goSession) tryUpdates(ctx context.Context, p *updateProbe) error {
 	return s.cs.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: p.URI})
 }
 
+// wantAgreed waits until the server has agreed to tell of a resource. In the modern
+// era the SDK returns once it has sent its listen, and a call that follows at once
+// may be served before it.
+func (s *goSession) wantAgreed(ctx context.Context, uri string) error {
+	if s.job.Era != eraModern {
+		return nil
+	}
+	_, err := s.inbox.agreed.take(ctx, func(got string) bool { return got == uri })
+	return err
+}
+
 // inbox keeps what a server sends unasked until a feature looks for it.
 type inbox struct {
 	logs     *queue[string]
 	updated  *queue[string]
+	agreed   *queue[string] // the resources that the server will tell of
 	progress *queue[*mcp.ProgressNotificationParams]
 	changed  map[string]*queue[struct{}]
 }
@@ -214,8 +229,22 @@ func newInbox() *inbox {
 	return &inbox{
 		logs:     newQueue[string](),
 		updated:  newQueue[string](),
+		agreed:   newQueue[string](),
 		progress: newQueue[*mcp.ProgressNotificationParams](),
 		changed:  map[string]*queue[struct{}]{"tools": newQueue[struct{}](), "resources": newQueue[struct{}]()},
+	}
+}
+
+// noteAgreed looks at what the SDK has no handler for: the acknowledgement of a
+// listen.
+func (in *inbox) noteAgreed(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if p, ok := req.GetParams().(*mcp.SubscriptionsAcknowledgedParams); ok {
+			for _, uri := range p.Notifications.ResourceSubscriptions {
+				in.agreed.put(uri)
+			}
+		}
+		return next(ctx, method, req)
 	}
 }
 

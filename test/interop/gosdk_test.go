@@ -92,6 +92,7 @@ type goSession struct {
 
 func (s *goSession) connect(ctx context.Context) error {
 	c := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1.0.0"}, s.options())
+	c.AddReceivingMiddleware(s.inbox.noteAgreed)
 	c.AddRoots(&mcp.Root{URI: s.job.Answers.Root, Name: "root"})
 	standalone := newStandalone()
 	cs, err := c.Connect(ctx, s.transport(standalone), &mcp.ClientSessionOptions{ProtocolVersion: s.job.Version})
