@@ -6,6 +6,7 @@ package signalbox_test
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,9 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 				notice := make(chan struct{})
 				s := stocked(false, "x")
 				s.Capabilities = `{"tools":{"listChanged":true}}`
+				var tools atomic.Value
+				tools.Store(toolList("x"))
+				s.On["tools/list"] = func(x *zoo.Exchange) { x.Result(tools.Load().(string)) }
 				first := true
 				s.On["GET"] = func(x *zoo.Exchange) {
 					if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID { // the gateway's own
@@ -60,7 +64,7 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 				if n := s.Count("tools/list") - fetched; n == 0 || n > 10 {
 					t.Errorf("%d fetches for 100 notices at once, want a few", n)
 				}
-				s.On["tools/list"] = answers(toolList("x", "y"))
+				tools.Store(toolList("x", "y"))
 				notice <- struct{}{}
 				if got := get.next(); !strings.Contains(got, toolsChanged) {
 					t.Errorf("heard %s", got)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/revision"
+	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -131,12 +132,28 @@ func (s *legacySession) takeAsk(m *mcp.Message, serve func(life context.Context,
 		s.refuse(m.ID, err)
 		return
 	}
-	// Ends with the answer, or soon after the session.
-	s.tasks.lend(func(life context.Context) {
+	end := make(chan session.Terminal, 1)
+	// Ends with the answer, which the session's end lets arrive as it does a
+	// cancellation: a server may hear of both in any order, and waits for the answer.
+	_, open := s.notices.start(func(ctx context.Context) {
 		defer s.asks.leave()
-		res, err := serve(life, one)
-		s.answer(life, m, res, err)
+		select {
+		case t := <-end:
+			s.answer(ctx, m, t.Result, t.Err)
+		case <-ctx.Done(): // who was asked has not come back
+		}
 	})
+	if !open {
+		s.asks.leave()
+	}
+	// Ends with what was asked, or soon after the session.
+	begun := s.tasks.lend(func(life context.Context) {
+		res, err := serve(life, one)
+		end <- session.Terminal{Result: res, Err: err}
+	})
+	if !begun {
+		end <- session.Terminal{Err: errAskEnded()}
+	}
 }
 
 // serveAsk is one ask, but for its answer. ctx is that of what it is taken to
@@ -173,7 +190,12 @@ func (s *legacySession) putAsk(ctx, own context.Context, one *ask, m *mcp.Messag
 			return res, err
 		}
 	}
-	return nil, mcp.Errorf(mcp.CodeInternalError, "the request that this one belongs to has ended")
+	return nil, errAskEnded()
+}
+
+// errAskEnded is the answer to what nobody can be asked any more.
+func errAskEnded() error {
+	return mcp.Errorf(mcp.CodeInternalError, "the request that this one belongs to has ended")
 }
 
 // askInTurn is askSafely, behind what the server has asked before: it was written in
