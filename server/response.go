@@ -23,7 +23,7 @@ const (
 
 	// pieceSize is how much is written under one deadline: what a client on a
 	// slow line takes in that time.
-	pieceSize = 256 << 10
+	pieceSize = 16 << 10
 )
 
 // response writes one HTTP response. It belongs to the goroutine that net/http

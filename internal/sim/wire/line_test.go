@@ -179,6 +179,10 @@ func (l *line) expect(f fate) {
 	l.coming = append(l.coming, f)
 }
 
+// slowest is how many bytes a client reads in a second that has not stopped to read:
+// a piece of an answer in the time of server.DefaultWriteTimeout.
+const slowest = 16 << 10 / 10
+
 // conn is the client's end of a connection.
 type conn struct {
 	*memnet.Conn
@@ -191,6 +195,7 @@ type conn struct {
 	broken atomic.Bool     // what is sent on it may not arrive, in either direction
 	isHole atomic.Bool
 	isDeaf atomic.Bool
+	isSlow atomic.Bool               // too slow for what a server waits for
 	harmed atomic.Pointer[time.Time] // since when it is not what it was, nil while it is
 }
 
@@ -328,6 +333,9 @@ func (c *conn) readOnce(p []byte) (int, error) {
 	f := c.fate.Load()
 	if f.harm == drip && len(p) > f.bytes+64 {
 		c.worsens()
+		if f.pause > 0 && float64(f.bytes+64)/f.pause.Seconds() < slowest {
+			c.isSlow.Store(true)
+		}
 		p = p[:f.bytes+64]
 		c.line.w.sleep(f.pause)
 	}

@@ -45,14 +45,15 @@ func (r *record) judgeTerminalLocked() {
 	}
 }
 
-// mayBeSilentLocked: the connection was never there, or was broken; or the gateway
+// mayBeSilentLocked: the connection was never there, was broken, or was so slow that
+// it counts as one that nobody reads; or the gateway
 // closed it, between two requests as far as it could know, when it ended.
 func (r *record) mayBeSilentLocked() bool {
 	c := r.conn.Load()
 	if r.resumable && r.excused == "" {
 		return false // it had all the time to come back
 	}
-	return r.hung || r.excused != "" || c == nil || c.broken.Load() ||
+	return r.hung || r.excused != "" || c == nil || c.broken.Load() || c.isSlow.Load() ||
 		r.silent && r.w.gateway.shut > 0 && !r.ranLocked()
 }
 
