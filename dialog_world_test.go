@@ -297,7 +297,7 @@ func (w *world) say(rank int, source, label, text string) {
 // scheduler.
 func (w *world) settle() []string {
 	synctest.Wait()
-	events := w.take()
+	events := withoutLate(w.take())
 	slices.SortStableFunc(events, func(a, b event) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.source, b.source), cmp.Compare(len(a.label), len(b.label)), cmp.Compare(a.label, b.label))
 	})
@@ -306,6 +306,18 @@ func (w *world) settle() []string {
 		lines = append(lines, shrink(strings.Join(nonEmpty(e.source+"<", e.label, e.text), " ")))
 	}
 	return lines
+}
+
+// withoutLate leaves out that a question has ended with its request where the request
+// was cancelled at the same time: a backend that hears of that first takes no answer
+// any more, and which of two messages comes first is chance.
+func withoutLate(events []event) []event {
+	cancelled := func(e event) bool {
+		return slices.Contains(events, event{e.rank, e.source, e.label, "cancelled"})
+	}
+	return slices.DeleteFunc(slices.Clone(events), func(e event) bool {
+		return strings.HasSuffix(e.text, `"the request that this one belongs to has ended"`) && cancelled(e)
+	})
 }
 
 func (w *world) take() []event {
