@@ -116,6 +116,7 @@ func (w *world) evicted(by, s *sess, before map[string]int) {
 		w.fail("I20", "%s is evicted before it has come to rest", s)
 	}
 	w.fault(LimitHit)
+	w.triedAt = w.now // in vain perhaps, before it was this one's turn
 	w.evictions++
 	w.sessEnded(s, nil)
 	s.listed = false
@@ -177,8 +178,8 @@ const tryMostEvery = time.Second
 // refusedByMost: who has clearly less than the owner that has most is not refused
 // while that has a session that nobody uses.
 func (w *world) refusedByMost(s *sess, full *session.FullError, counts map[string]int) {
-	tried := w.refusedAt
-	w.refusedAt = w.now
+	tried := w.triedAt
+	w.triedAt = w.now
 	most := 0
 	for _, n := range counts {
 		most = max(most, n)

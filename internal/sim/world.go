@@ -40,7 +40,7 @@ type world struct {
 	calm              bool   // no faults any more: all is to come to its end
 	broken            *breach
 	lotClosed         bool
-	refusedAt         time.Time // when there was no room for a session
+	triedAt           time.Time // when the table was full for a session, which may have had all of the largest owner tried
 	journeyed, parkID int
 	parkings, claims  uint64
 	asked, withdrawn  uint64
