@@ -8,6 +8,21 @@ import (
 	"time"
 )
 
+// hold comes after each step, whatever part of the run it belongs to.
+func (w *world) hold() {
+	w.beat.Add(1)
+	w.invariants()
+	if w.sabotage != nil {
+		w.sabotage(w)
+	}
+}
+
+// did is hold for those who say that they have done something.
+func (w *world) did() bool {
+	w.hold()
+	return true
+}
+
 // invariants holds what is true between any two steps.
 func (w *world) invariants() {
 	for _, t := range w.threads {
@@ -106,6 +121,7 @@ func (w *world) settle() {
 			return
 		}
 		w.advance(d)
+		w.hold()
 	}
 	w.fail("I28", "it does not come to rest")
 }
@@ -113,8 +129,8 @@ func (w *world) settle() {
 func (w *world) runAll() (any bool) {
 	for i := range slices.Backward(w.threads) {
 		for n := 0; i < len(w.threads) && w.threads[i].ready(w) && n < 500 && w.broken == nil; n++ {
-			any = true
 			w.runAt(i, w.threads[i])
+			any = w.did()
 		}
 	}
 	return any
@@ -122,7 +138,7 @@ func (w *world) runAll() (any bool) {
 
 func (w *world) allArrive() (any bool) {
 	for w.arriveOne() {
-		any = true
+		any = w.did()
 	}
 	return any
 }
@@ -130,19 +146,19 @@ func (w *world) allArrive() (any bool) {
 func (w *world) allRead() (any bool) {
 	for _, c := range w.clients {
 		for i := range slices.Backward(c.pipes) {
-			for p := c.pipes[i]; len(p.flow) > 0 && p.at != nil; any = true {
+			for p := c.pipes[i]; len(p.flow) > 0 && p.at != nil; any = w.did() {
 				w.clientReads(p)
 			}
 			c.letGo(i)
 		}
 		for _, no := range c.questions {
-			any = true
 			w.send(travel{what: answer, from: c, principal: c.principal, sessID: c.sess.real.ID, id: no})
+			any = w.did()
 		}
 		c.questions = c.questions[:0]
 		for len(c.states) > 0 {
-			any = true
 			w.send(c.retry(w))
+			any = w.did()
 		}
 	}
 	return any
@@ -150,7 +166,7 @@ func (w *world) allRead() (any bool) {
 
 func (w *world) allComeBack() (any bool) {
 	for _, c := range w.clients {
-		any = c.comeBack(w) || any
+		any = c.comeBack(w) && w.did() || any
 	}
 	return any
 }
@@ -189,8 +205,8 @@ func (w *world) allAnswer() (any bool) {
 	for _, b := range w.backends {
 		for _, c := range b.conn.jobs {
 			if !c.finished {
-				any = true
 				w.backendAnswers(c)
+				any = w.did()
 			}
 		}
 	}
@@ -276,8 +292,10 @@ func (w *world) clear() {
 		}
 		c.pipes = nil
 	}
+	w.hold()
 	w.runAll()
 	w.closeLot()
+	w.hold()
 	w.runAll()
 	switch w.src.Steps() % 3 {
 	case 0:
@@ -285,12 +303,15 @@ func (w *world) clear() {
 	case 1:
 		for _, s := range w.sessions {
 			w.end(s)
+			w.hold()
 		}
 	default:
 		w.advance(w.set.sessions.Idle + w.set.sessions.Fresh)
+		w.hold()
 		w.runAll()
 		w.advance(w.set.sessions.Idle + w.set.sessions.Fresh)
 	}
+	w.hold()
 	w.runAll()
 	w.nothingLeft()
 }

@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/signalbox-mcp/signalbox/internal/sim/choice"
@@ -87,6 +86,7 @@ type Failure struct {
 	Rule, Text string
 	Steps      int      // of the schedule as it was found
 	Transcript []string // of the smallest that breaks the same rule
+	Stuck      bool     // a step never came back: the transcript is of the schedule as it was found
 }
 
 // String is the report: what is broken, how it comes to that, and how to see it
@@ -119,20 +119,25 @@ type runner struct {
 	stats Stats
 	spare *world
 
+	seed atomic.Uint64 // of the schedule that runs
+	beat atomic.Uint64 // moves with each step: a watch sees by it that they come back
+	idle atomic.Bool   // there is nothing more to run
+
 	sabotage func(*world) // is called after each step; nil in all runs but those of tests
 }
 
 func newRunner() *runner { return &runner{props: newProps()} }
 
 // run runs the schedule that the source has, and returns what it breaks.
-func (r *runner) run(lines *[]string) *breach {
-	w := &world{src: &r.src, now: epoch(), lines: lines, stats: &r.stats, props: r.props}
+func (r *runner) run(lines *transcript) *breach {
+	r.beat.Add(1)
+	w := &world{src: &r.src, now: epoch(), lines: lines, stats: &r.stats, props: r.props, beat: &r.beat, sabotage: r.sabotage}
 	if r.spare != nil {
 		w.marks = r.spare.marks[:0]
 	}
 	r.spare = w
 	w.marks = append(w.marks, origin{})
-	w.whole(r.sabotage)
+	w.whole()
 	r.stats.Schedules++
 	r.stats.Steps += uint64(r.src.Steps())
 	r.stats.Messages += uint64(len(w.marks))
@@ -151,7 +156,7 @@ func (r *runner) run(lines *[]string) *breach {
 
 // whole is a run from its beginning to its end. A machine that panics has broken
 // a rule too.
-func (w *world) whole(sabotage func(*world)) {
+func (w *world) whole() {
 	defer func() {
 		if p := recover(); p != nil {
 			w.fail("I29", "panic: %v\n%s", p, debug.Stack())
@@ -161,10 +166,7 @@ func (w *world) whole(sabotage func(*world)) {
 	w.setUp()
 	for w.broken == nil && w.src.Step() {
 		w.step()
-		w.invariants()
-		if sabotage != nil {
-			sabotage(w)
-		}
+		w.hold()
 	}
 	for _, last := range []func(){w.settle, w.delivered, w.clear} {
 		if w.broken == nil {
@@ -175,18 +177,6 @@ func (w *world) whole(sabotage func(*world)) {
 
 // mostSteps is more than any set-up asks for.
 const mostSteps = 1 << 20
-
-// Run runs the schedule of a seed. It returns nil where no rule is broken, and
-// the transcript in any case.
-func Run(seed uint64) (transcript []string, failure *Failure) {
-	r := newRunner()
-	r.src.Random(seed, mostSteps)
-	broken := r.run(&transcript)
-	if broken == nil {
-		return transcript, nil
-	}
-	return transcript, r.explain(seed, broken)
-}
 
 // shrinkTries bounds the work on making a failure small.
 const shrinkTries = 20_000
@@ -200,50 +190,11 @@ func (r *runner) explain(seed uint64, broken *breach) *Failure {
 		return again != nil && again.rule == broken.rule
 	})
 	r.src.Again(small)
-	if again := r.run(&f.Transcript); again != nil {
+	var lines transcript
+	if again := r.run(&lines); again != nil {
 		broken = again
 	}
+	f.Transcript = lines.all()
 	f.Rule, f.Text = broken.rule, broken.text
 	return f
-}
-
-// Many runs n schedules, those of the seeds from first on, with so many workers. It
-// stops at the first failure that it meets, and explains it if it is to.
-func Many(first, n uint64, workers int, explain bool) (Stats, *Failure) {
-	var (
-		total  Stats
-		found  *Failure
-		mu     sync.Mutex // guards total and found
-		wg     sync.WaitGroup
-		next   atomic.Uint64
-		failed atomic.Bool
-	)
-	work := func() {
-		r := newRunner()
-		for !failed.Load() {
-			i := next.Add(1) - 1
-			if i >= n {
-				break
-			}
-			r.src.Random(first+i, mostSteps)
-			if broken := r.run(nil); broken != nil && !failed.Swap(true) {
-				f := &Failure{Seed: first + i, Rule: broken.rule, Text: broken.text, Steps: broken.step}
-				if explain {
-					f = r.explain(first+i, broken)
-				}
-				f.Nth = i
-				mu.Lock()
-				found = f
-				mu.Unlock()
-			}
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		total.add(&r.stats)
-	}
-	for range workers {
-		wg.Go(work) // ends with the schedules, or at a failure; waited for below
-	}
-	wg.Wait()
-	return total, found
 }

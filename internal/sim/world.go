@@ -5,6 +5,7 @@ package sim
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -45,13 +46,15 @@ type world struct {
 	parkings, claims  uint64
 	asked, withdrawn  uint64
 	evictions         uint64
-	resumes           uint64    // carriers that went on where another ended
-	replays           uint64    // messages that clients came back for
-	gones             uint64    // clients that came too late for that
-	lines             *[]string // of the transcript, or nil
+	resumes           uint64      // carriers that went on where another ended
+	replays           uint64      // messages that clients came back for
+	gones             uint64      // clients that came too late for that
+	lines             *transcript // nil where nobody reads it
 	stats             *Stats
 	props             *props
 	nextSess          int
+	beat              *atomic.Uint64         // see runner
+	sabotage          func(*world)           // see runner
 	before            struct{ requests int } // what there was before the gateway crashed
 }
 
@@ -89,7 +92,7 @@ func (w *world) say(format string, args ...any) {
 		return
 	}
 	at := w.now.Sub(epoch()).Round(time.Millisecond)
-	*w.lines = append(*w.lines, fmt.Sprintf("%4d %10s  ", w.src.Steps(), at)+fmt.Sprintf(format, args...))
+	w.lines.add(fmt.Sprintf("%4d %10s  ", w.src.Steps(), at) + fmt.Sprintf(format, args...))
 }
 
 // tell reports whether there is a transcript: what it says need not be made else.
@@ -146,11 +149,7 @@ func (w *world) runOne() bool {
 }
 
 func (w *world) runAt(at int, t thread) {
-	goesOn := t.run(w)
-	if w.calm {
-		w.noteTight()
-	}
-	if goesOn {
+	if t.run(w) {
 		return
 	}
 	// Threads that were started meanwhile stand behind.
