@@ -138,7 +138,7 @@ func (s *subscribed) shares(v *view) []share {
 // link begins the listen at one backend.
 func (s *subscribed) link(ctx context.Context, sh share) {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &link{of: s, unit: sh.unit, topics: sh.topics, cancel: cancel, settled: make(chan struct{})}
+	l := &link{of: s, unit: sh.unit, topics: sh.topics, cancel: cancel, settled: make(chan struct{}), missed: newMissed()}
 	select {
 	case <-s.open:
 		l.late = true
@@ -173,6 +173,7 @@ type link struct {
 	unit    *unit
 	cancel  context.CancelFunc
 	settled chan struct{} // closed when the backend has said what it agrees to
+	missed  *missed
 
 	mu      sync.Mutex
 	topics  []topic // that the client wants to hear of and may have been promised
@@ -198,6 +199,10 @@ func (l *link) keep(agreed []topic) int {
 
 // run listens until ctx ends, and again after each failure.
 func (l *link) run(ctx context.Context) {
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	// Ends with the listen or the backend; waited for here.
+	telling.Go(func() { l.tellMissed(ctx) })
 	for wait := firstRelink; ctx.Err() == nil; wait = min(2*wait, lastRelink) {
 		began := time.Now()
 		l.once(ctx, l.wanted())
@@ -264,39 +269,40 @@ func (e *attempt) Notify(ctx context.Context, n *mcp.Notification) error {
 	case "notifications/resources/updated":
 		return e.pass(ctx, n)
 	case taskNotice:
-		name, _ := n.Params.Text(mcp.FieldTaskID)
-		if !slices.ContainsFunc(e.asked, func(t topic) bool { return t.backend != "" && t.name == name }) {
-			return nil // of which nobody has asked to hear
-		}
-		return e.pass(ctx, n)
+		return e.passTask(ctx, e.asked, n)
 	}
 	return nil
 }
 
+// invalidate has all that was agreed count as changed.
 func (e *attempt) invalidate(ctx context.Context, agreed map[topic]bool) error {
+	var missed []topic
 	for _, t := range e.asked {
-		if !agreed[t] {
-			continue
-		}
-		n, err := t.now(ctx, e.link)
-		if err != nil {
-			return err
-		}
-		if n == nil {
-			continue
-		}
-		if err := e.pass(ctx, n); err != nil {
-			return err
+		switch {
+		case !agreed[t]:
+		case t.backend != "":
+			missed = append(missed, t)
+		default:
+			n, err := t.updated()
+			if err == nil {
+				err = e.pass(ctx, n)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	if len(missed) == 0 {
+		return nil
+	}
+	return e.missed.owe(ctx, missed)
 }
 
 // pass tells the client, once its listen is acknowledged.
-func (e *attempt) pass(ctx context.Context, n *mcp.Notification) error {
+func (l *link) pass(ctx context.Context, n *mcp.Notification) error {
 	select {
-	case <-e.of.open:
-		return e.of.caller.Notify(ctx, n)
+	case <-l.of.open:
+		return l.of.caller.Notify(ctx, n)
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -5,6 +5,8 @@ package signalbox
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 
@@ -80,7 +82,8 @@ func named(topics []topic) (uris, ids []string) {
 	return uris, ids
 }
 
-// owned is named, in the words of the backend.
+// owned is named, in the words of the backend. To it a task that has two names
+// outside, one of them of an older key, is one.
 func owned(topics []topic) filter {
 	var f filter
 	for _, t := range topics {
@@ -90,9 +93,11 @@ func owned(topics []topic) filter {
 			f.URIs = append(f.URIs, t.own)
 		}
 	}
+	f.TaskIDs = distinct(f.TaskIDs)
 	return f
 }
 
+// aliasesOf returns one name of each task.
 func aliasesOf(topics []topic) aliases {
 	known := make(aliases)
 	for _, t := range topics {
@@ -136,6 +141,22 @@ func agreedTopics(asked []topic, params *mcp.Object) map[topic]bool {
 	return agreed
 }
 
+// alike returns the topics that are the task of that name: each name by which it was
+// asked for.
+func alike(asked []topic, name string) []topic {
+	i := slices.IndexFunc(asked, func(t topic) bool { return t.backend != "" && t.name == name })
+	if i < 0 {
+		return nil
+	}
+	var all []topic
+	for _, t := range asked {
+		if t.backend == asked[i].backend && t.own == asked[i].own {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
 func setOf(names []string) map[string]bool {
 	set := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -144,13 +165,15 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// now is what is told of a topic when nobody knows what has happened to it: that the
-// resource was updated, or the state in which the task is. It is nil where the backend
-// does not say, and of a task that is no more.
-func (t topic) now(ctx context.Context, l *link) (*mcp.Notification, error) {
-	if t.backend == "" {
-		return mcp.NewNotification("notifications/resources/updated", append(mcp.AppendString([]byte(`{"uri":`), t.name), '}'))
-	}
+// updated is what is told of a resource when nobody knows what has happened to it.
+func (t topic) updated() (*mcp.Notification, error) {
+	return mcp.NewNotification("notifications/resources/updated", append(mcp.AppendString([]byte(`{"uri":`), t.name), '}'))
+}
+
+// look asks the backend for the state of a task and returns what is told of it. It is
+// nil, without an error, of a task that is no more or cannot be asked for: that the
+// backend says so in words is an answer, and all other errors may pass.
+func (t topic) look(ctx context.Context, l *link) (*mcp.Notification, error) {
 	req, err := mcp.NewRequest("tasks/get", related(t.own))
 	if err != nil {
 		return nil, err
@@ -158,12 +181,19 @@ func (t topic) now(ctx context.Context, l *link) (*mcp.Notification, error) {
 	from := l.of.req
 	req.Client, req.Principal, req.Scope = from.Client, from.Principal, from.Scope
 	res, err := l.unit.serveNamed(ctx, req, nobody{}, aliases{t.own: t.name})
-	if err != nil || res == nil {
-		return nil, ctx.Err()
+	switch {
+	case errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}), errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
+		return nil, nil //nolint:nilnil // as the comment says
+	case err != nil:
+		return nil, err
+	case res == nil:
+		return nil, errNoState
 	}
 	params, err := tasks.Notice(res.Bytes())
 	if err != nil {
-		return nil, ctx.Err()
+		return nil, err
 	}
 	return mcp.NewNotification(taskNotice, params)
 }
+
+var errNoState = errors.New("the backend did not say what the task is")

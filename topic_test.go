@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,4 +99,116 @@ func TestTaskListenAgreedLate(t *testing.T) {
 			t.Errorf("told %q, want %q", ear.all, want)
 		}
 	})
+}
+
+// One task that is asked for by two names, one of them of an older key, is asked for
+// once, and told of by each.
+func TestTaskListenByTwoNames(t *testing.T) {
+	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+		g.names = namesOf(t, "n", "o")
+		first, second := g.names.outside("a", "t1", "ann"), namesOf(t, "o").outside("a", "t1", "ann")
+		asked := ""
+		b.listen = func(ctx context.Context, req *mcp.Request, c mcp.Caller) error {
+			asked = string(req.Params.Bytes())
+			if err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`); err != nil {
+				return err
+			}
+			return tell(ctx, c, "notifications/tasks", `{"taskId":"t1","status":"working","n":1.0}`)
+		}
+		ear, stop := follow(t, g, fmt.Sprintf("%q,%q", first, second))
+		defer stop()
+		if asked != `{"notifications":{"taskIds":["t1"]}}` {
+			t.Errorf("the backend is asked for %s", asked)
+		}
+		want := []string{
+			`notifications/subscriptions/acknowledged {"notifications":{"taskIds":["` + first + `","` + second + `"]}}`,
+			`notifications/tasks {"taskId":"` + first + `","status":"working","n":1.0}`,
+			`notifications/tasks {"taskId":"` + second + `","status":"working","n":1.0}`,
+		}
+		if !slices.Equal(ear.all, want) {
+			t.Errorf("told %q, want %q", ear.all, want)
+		}
+	})
+}
+
+// afterGap has a listen be agreed to again after a gap, by a backend that says what it
+// is given and answers tasks/get as look does.
+func afterGap(t *testing.T, look func(n int) (string, error), say func(tell func(params string))) (told []string, looks int) {
+	t.Helper()
+	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+		name, listens := g.names.outside("a", "t1", "ann"), 0
+		b.listen = func(ctx context.Context, _ *mcp.Request, c mcp.Caller) error {
+			if err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`); err != nil {
+				return err
+			}
+			if listens++; listens == 1 {
+				return &mcp.Fault{Code: mcp.CodeBackendFailed, Message: "the stream broke"}
+			}
+			say(func(params string) {
+				if err := tell(ctx, c, taskNotice, params); err != nil {
+					t.Error(err)
+				}
+			})
+			return nil
+		}
+		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+			looks++ // one after the other
+			state, err := look(looks)
+			if err != nil {
+				return nil, err
+			}
+			return mcp.NewResult([]byte(`{"resultType":"complete","taskId":"t1","status":"` + state + `"}`))
+		}
+		ear, stop := follow(t, g, fmt.Sprintf("%q", name))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		stop()
+		for _, line := range ear.all[1:] {
+			told = append(told, strings.ReplaceAll(line, name, "NAME"))
+		}
+	})
+	return told, looks
+}
+
+func sayNothing(func(string)) {}
+
+// What a task was missed to become is told as soon as its backend can be asked.
+func TestTaskMissedIsToldOnce(t *testing.T) {
+	told, looks := afterGap(t, func(n int) (string, error) {
+		if n < 5 {
+			return "", &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.NotDispatched, Message: "away"}
+		}
+		return "completed", nil
+	}, sayNothing)
+	want := []string{`notifications/tasks {"taskId":"NAME","status":"completed"}`}
+	if !slices.Equal(told, want) || looks != 5 {
+		t.Errorf("told %q after %d looks, want %q after 5", told, looks, want)
+	}
+}
+
+// A task that is no more is not asked for again, nor one of a backend that has no
+// such request any more.
+func TestTaskMissedIsUnknown(t *testing.T) {
+	for _, code := range []int64{mcp.CodeInvalidParams, mcp.CodeMethodNotFound} {
+		told, looks := afterGap(t, func(int) (string, error) { return "", mcp.Errorf(code, "no") }, sayNothing)
+		if len(told) != 0 || looks != 1 {
+			t.Errorf("%d: told %q after %d looks, want nothing after one", code, told, looks)
+		}
+	}
+}
+
+// What the backend says by itself is not delayed by a look, and is not followed by
+// what was there to see before it.
+func TestTaskMissedIsToldByItself(t *testing.T) {
+	told, looks := afterGap(t, func(int) (string, error) {
+		time.Sleep(time.Minute)
+		return "working", nil
+	}, func(tell func(string)) {
+		time.Sleep(time.Second)
+		tell(`{"taskId":"t1","status":"completed"}`)
+	})
+	want := []string{`notifications/tasks {"taskId":"NAME","status":"completed"}`}
+	if !slices.Equal(told, want) || looks != 1 {
+		t.Errorf("told %q after %d looks, want %q after one", told, looks, want)
+	}
 }
