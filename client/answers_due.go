@@ -85,16 +85,19 @@ func (l *answersDue) thenIn(owner *tasks, f func()) bool {
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		l.giveUp()
+		l.forgo()
 		f()
 	})
 	return ok
 }
 
-// giveUp has nobody wait any more.
-func (l *answersDue) giveUp() {
+// forgo has nobody wait any more, nor begin to.
+func (l *answersDue) forgo() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.none == nil {
+		l.none = make(chan struct{})
+	}
 	if !isClosed(l.none) {
 		close(l.none)
 	}

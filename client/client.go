@@ -5,6 +5,8 @@ package client
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,14 +28,17 @@ type Client struct {
 	// One lock for who is served and by what, because a shutdown asks both: whether
 	// a request has begun, and which protocol it would have to wait for.
 	mu        sync.Mutex
-	cur       *speaking  // the protocol in use, nil where the era is not known
-	detecting *detection // the probe under way, or nil
+	cur       *speaking              // the protocol in use, nil where the era is not known
+	known     map[*speaking]struct{} // those that are not closed yet
+	detecting *detection             // the probe under way, or nil
 	draining  bool
 	idle      chan struct{} // closed when draining and nothing is served
 	serving   int
 
 	requests atomic.Uint64
 	retries  atomic.Uint64
+
+	ending ending
 }
 
 // link reaches a server, before it is known what it speaks.
@@ -60,6 +65,8 @@ type protocol interface {
 // last request that it serves has ended: that may still be answered.
 type speaking struct {
 	protocol
+
+	ending ending
 
 	// Below: guarded by Client.mu.
 	users   int
@@ -198,6 +205,10 @@ func (c *Client) settle(det *detection, p protocol, err error) {
 	det.err = err
 	if err == nil {
 		c.cur = &speaking{protocol: p}
+		if c.known == nil {
+			c.known = make(map[*speaking]struct{})
+		}
+		c.known[c.cur] = struct{}{}
 	}
 }
 
@@ -224,13 +235,21 @@ func (c *Client) release(sp *speaking, wrong bool) bool {
 	return sp.retired && sp.users == 0
 }
 
-// dispose closes a protocol in the background; Close waits for it. What the server
-// has said of itself is forgotten with it: the next one may be another program.
+// dispose closes a protocol in the background; Close waits for it, or does it. What
+// the server has said of itself is forgotten with it: the next one may be another
+// program.
 func (c *Client) dispose(sp *speaking) {
 	c.hello.forget()
-	if _, ok := c.tasks.start(sp.close); !ok {
-		sp.lastClose()
-	}
+	c.tasks.start(func(ctx context.Context) { // bounded by the protocol's close
+		sp.end(ctx)
+		c.forget(sp)
+	})
+}
+
+func (c *Client) forget(sp *speaking) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.known, sp)
 }
 
 // Shutdown takes no new requests, waits until those under way have ended or ctx
@@ -270,32 +289,38 @@ func (c *Client) drain() <-chan struct{} {
 func (c *Client) Close() error {
 	// A probe may be under way, and may find a protocol while the one before it is
 	// being closed. So the tasks are cancelled, waited for, and looked behind.
-	c.drain()
-	c.tasks.cancel()
-	if sp := c.takeCurrent(); sp != nil {
-		sp.lastClose()
-	}
-	c.tasks.close()
-	if sp := c.takeCurrent(); sp != nil {
-		sp.lastClose() // found by a probe that was under way
-	}
-	c.link.stop()
+	c.ending.once(func() {
+		c.drain()
+		c.tasks.cancel()
+		c.endAll()
+		c.tasks.close()
+		c.endAll() // found by a probe that was under way
+		c.link.stop()
+	})
 	return nil
 }
 
-// takeCurrent has exactly one caller close the protocol.
-func (c *Client) takeCurrent() *speaking {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	sp := c.cur
-	c.cur = nil
-	return sp
+// endAll closes what is known, also what was found wrong and still serves requests.
+//
+//nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: there is no more context to do it in
+func (c *Client) endAll() {
+	var all sync.WaitGroup
+	for _, sp := range c.takeAll() {
+		all.Go(func() { sp.end(context.Background()) }) // waited for here, bounded by the protocol's close
+	}
+	all.Wait()
 }
 
-// lastClose closes the protocol when there is no more context to do it in.
-//
-//nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: there is none
-func (sp *speaking) lastClose() { sp.close(context.Background()) }
+func (c *Client) takeAll() []*speaking {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := slices.Collect(maps.Keys(c.known))
+	c.cur, c.known = nil, nil
+	return all
+}
+
+// end closes the protocol, whoever comes first.
+func (sp *speaking) end(ctx context.Context) { sp.ending.once(func() { sp.close(ctx) }) }
 
 // Stats is what a client has done, and does. What counts messages is about the
 // era that is spoken now, and begins anew with each probe.

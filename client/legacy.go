@@ -179,13 +179,13 @@ func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address, n nee
 		if l.dial.failed(wire) {
 			return nil, &rejected{why: wrongEra, err: plain(err)}
 		}
-		l.retire(s)
+		l.discard(s)
 		return nil, l.handshakeFailed(ctx, err)
 	}
 	// Noted last: a session that stats and close can see is a complete one.
 	l.spoke.Store(true)
 	if !l.note(s) {
-		l.retire(s)
+		l.discard(s)
 		return nil, l.closed()
 	}
 	return s, nil
@@ -265,6 +265,7 @@ func (l *legacy) close(context.Context) {
 	l.pool.close(l)
 	l.refuse()
 	for _, s := range l.sessions() {
+		s.due.forgo()
 		l.retire(s)
 	}
 	l.tasks.close()
@@ -315,17 +316,25 @@ func (l *legacy) sessions() []*legacySession {
 	return slices.Collect(maps.Keys(l.live))
 }
 
-// retire closes a session in the background; or here and now, when the protocol
-// itself is being closed and waits for nothing new.
+// retire closes a session in the background, and does not wait. It is struck when it
+// has begun to end: close finds each session on its list, or waits for its end. So
+// there is nothing to do where nothing can be begun any more, because close has.
 func (l *legacy) retire(s *legacySession) {
 	if s == nil || s.due.thenIn(&l.tasks, func() { l.retire(s) }) {
 		return
 	}
 	s.lose(s.cut())
 	s.wire.leave()
-	l.strike(s, s.calls.Stats())
-	// Waited for by close, bounded by the wire's close.
-	if _, ok := l.tasks.start(s.close); !ok {
+	past := s.calls.Stats()
+	l.tasks.start(s.close) // waited for by close, bounded by the wire's close
+	l.strike(s, past)
+}
+
+// discard closes a session that was not noted, on a goroutine that close waits for.
+func (l *legacy) discard(s *legacySession) {
+	s.lose(s.cut())
+	s.wire.leave()
+	if _, ok := l.tasks.start(s.close); !ok { // as in retire
 		s.lastClose()
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -105,8 +104,7 @@ type legacySession struct {
 	instructions []byte // a JSON string, or nil
 	offers       serverOffers
 
-	closing atomic.Bool
-	ended   chan struct{} // closed when nothing is left of it
+	ending ending
 
 	// gone is closed before calls ends where the server has forgotten the session:
 	// the call that found out is to be made again, and the others are lost.
@@ -132,7 +130,7 @@ type listOffer struct {
 }
 
 func newLegacySession(s *setup, wire legacyWire, addr address) *legacySession {
-	ls := &legacySession{setup: s, wire: wire, calls: wire.table(), addr: addr, gone: make(chan struct{}), ended: make(chan struct{})}
+	ls := &legacySession{setup: s, wire: wire, calls: wire.table(), addr: addr, gone: make(chan struct{})}
 	wire.attach(ls)
 	return ls
 }
@@ -286,20 +284,16 @@ func (s *legacySession) lossCause() error {
 
 // close ends the session and returns when nothing of it is left.
 func (s *legacySession) close(ctx context.Context) {
-	// Not a sync.Once, whose lock would be held while the server is told.
-	if s.closing.Swap(true) {
-		<-s.ended
-		return
-	}
-	defer close(s.ended)
 	// In this order, so that each step finds what it needs: calls have their
 	// reason before their carriers are cut, cancellations have a wire to leave
 	// by, and what still answers asks ends with the wire it answers on.
-	s.lose(s.cut())
-	s.tasks.cancel()
-	s.notices.finish(noticeTime)
-	s.wire.close(ctx)
-	s.tasks.close()
+	s.ending.once(func() {
+		s.lose(s.cut())
+		s.tasks.cancel()
+		s.notices.finish(noticeTime)
+		s.wire.close(ctx)
+		s.tasks.close()
+	})
 }
 
 // lastClose closes the session when there is no more context to do it in.

@@ -62,40 +62,6 @@ func TestM071M072OneAttemptIsOne(t *testing.T) {
 	})
 }
 
-// Two may end a session at once, and each returns when nothing is left of it. Neither
-// holds a lock while the server is told: in a bubble no time goes by for whoever waits
-// for one, and this would not end (I26, I29).
-func TestSessionThatIsEndedByTwo(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		const goodbye = 3 * time.Second
-		s := newStation()
-		s.On["DELETE"] = func(x *zoo.Exchange) {
-			time.Sleep(goodbye)
-			x.Polite()
-		}
-		c := dialHTTP(t, s, client.Config{})
-		scope := mcp.NewScope("s", nil)
-		if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
-			t.Fatal(err)
-		}
-		began, took := time.Now(), make(chan time.Duration, 2)
-		for _, end := range []func(){scope.End, func() { _ = c.Close() }} {
-			go func() { // waited for below; ends with the goodbye
-				end()
-				took <- time.Since(began)
-			}()
-		}
-		for range 2 {
-			if d := <-took; d != goodbye {
-				t.Errorf("ended after %v, want %v", d, goodbye)
-			}
-		}
-		if n := s.Count("DELETE"); n != 1 {
-			t.Errorf("%d goodbyes, want 1", n)
-		}
-	})
-}
-
 // The end of a client does not wait for the answer to a call that was given up
 // (M126).
 func TestM126CloseAfterACancelledCall(t *testing.T) {

@@ -1,0 +1,135 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// goodbye is how long the stations of these tests take to end a session.
+const goodbye = 3 * time.Second
+
+func newSlowToEnd() *station {
+	s := newStation()
+	s.On["DELETE"] = func(x *zoo.Exchange) {
+		time.Sleep(goodbye)
+		x.Polite()
+	}
+	return s
+}
+
+// timed calls f in a goroutine of its own, and sends how long that took.
+func timed(f func()) <-chan time.Duration {
+	took := make(chan time.Duration, 1)
+	began := time.Now()
+	go func() { // ends with f; waited for by whoever reads the channel
+		f()
+		took <- time.Since(began)
+	}()
+	return took
+}
+
+// Two may end a session at once, in any order. The end of a client returns when nothing
+// of the session is left; that of a scope runs on a goroutine which has other things to
+// do, and never waits (mcp.Scope.OnEnd). Neither holds a lock while the server is told:
+// in a bubble no time goes by for whoever waits for one, and this would not end
+// (I26, I29).
+func TestSessionThatIsEndedByTwo(t *testing.T) {
+	const between = time.Second
+	tests := map[string]struct {
+		scope, client time.Duration // when it is ended
+		left          time.Duration // of the goodbye, when the client is
+	}{
+		"scope first":  {0, between, goodbye - between},
+		"client first": {between, 0, goodbye},
+		"at once":      {0, 0, goodbye},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newSlowToEnd()
+				c := dialHTTP(t, s, client.Config{})
+				scope := mcp.NewScope("s", nil)
+				if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+					t.Fatal(err)
+				}
+				scopeEnds := timed(func() { time.Sleep(tt.scope); scope.End() })
+				clientEnds := timed(func() { time.Sleep(tt.client); c.Close() })
+				if d := <-scopeEnds - tt.scope; d != 0 {
+					t.Errorf("the end of the scope took %v, want no time", d)
+				}
+				if d := <-clientEnds - tt.client; d != tt.left {
+					t.Errorf("the end of the client took %v, want %v", d, tt.left)
+				}
+				if n := s.Count("DELETE"); n != 1 {
+					t.Errorf("%d goodbyes, want 1", n)
+				}
+			})
+		})
+	}
+}
+
+// Whoever closes a client waits until nothing of it is left, also where another one
+// has begun to close it (I26).
+func TestCloseByTwo(t *testing.T) {
+	for _, between := range []time.Duration{0, time.Second} {
+		inBubble(t, func(t *testing.T) {
+			s := newSlowToEnd()
+			c := dialHTTP(t, s, client.Config{})
+			scope := mcp.NewScope("s", nil)
+			defer scope.End()
+			if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+			first := timed(func() { c.Close() })
+			second := timed(func() { time.Sleep(between); c.Close() })
+			if a, b := <-first, <-second; a != goodbye || b != goodbye {
+				t.Errorf("%v between: closed after %v and %v, want both after %v", between, a, b, goodbye)
+			}
+		})
+	}
+}
+
+// A protocol that was found wrong is kept for the requests that it still serves, and
+// its sessions with it. They end with the client (I26).
+func TestCloseOfAClientWhoseServerHasChanged(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSlowToEnd()
+		s.On["tools/call"] = func(x *zoo.Exchange) { x.Hold() }
+		s.On["prompts/list"] = func(x *zoo.Exchange) {
+			x.Status(http.StatusBadRequest, "application/json", `{"jsonrpc":"2.0","id":`+x.Msg.ID.String()+`,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}}}`)
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		held := launch(t, c, in(scope, echo(t)), &recorder{})
+		synctest.Wait()
+		if _, err := within(t, c, in(scope, request(t, "prompts/list", "{}")), &recorder{}); err == nil {
+			t.Fatal("no error of a server that refuses")
+		}
+		select {
+		case <-held.done:
+			t.Fatalf("the other request has ended: %v", held.err)
+		default:
+		}
+		if d := <-timed(func() { c.Close() }); d != goodbye {
+			t.Errorf("closed after %v, want %v", d, goodbye)
+		}
+		select {
+		case <-held.done:
+		case <-time.After(time.Hour):
+			t.Error("a request goes on when its client is closed")
+		}
+		if n := s.Count("DELETE"); n == 0 {
+			t.Error("the session of the protocol that was found wrong was not ended")
+		}
+	})
+}
