@@ -269,7 +269,7 @@ func (p *modern) lastClose() { p.close(context.Background()) }
 
 // NewPipe returns a client of a server that is reached over a stream of lines,
 // which open opens: a socket, or a server in this process. Closing the stream
-// ends the server. open may be called more than once.
+// ends the server, and is done once. open may be called more than once.
 func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Config) *Client {
 	s := newSetup(cfg)
 	connect := func(ctx context.Context) (conduit, error) {

@@ -23,7 +23,7 @@ type conduit interface {
 	io.Writer
 
 	// end makes the far end go away, within a bound, and returns when it is gone.
-	// Reads and writes that wait return. It may be called more than once.
+	// Reads and writes that wait return. It is called once.
 	end()
 
 	// fate says how the far end came to its end, for an error: an exit status,
@@ -52,6 +52,8 @@ type pipe struct {
 	wake   chan struct{} // capacity 1: something is queued
 	dead   chan struct{} // closed when the pipe has ended
 	wrote  chan struct{} // closed when the writer has ended
+
+	ending ending // of far
 
 	// discover is the probe that a silent server has not answered yet.
 	discover *session.Call
@@ -294,10 +296,12 @@ func (p *pipe) fail(err error) {
 	p.tasks.start(func(context.Context) { p.endFar() }) // bounded by end itself
 }
 
-// endFar makes the far end go away; its place is free when it has.
+// endFar makes the far end go away, once; its place is free when it has.
 func (p *pipe) endFar() {
-	p.far.end()
-	p.place.release()
+	p.ending.once(func() {
+		p.far.end()
+		p.place.release()
+	})
 }
 
 // markEnded reports true to the first. After it nothing is queued, so that what close

@@ -114,7 +114,7 @@ func (l *launcher) spawn() (*child, error) {
 	}
 	c := &child{
 		setup: l.setup, launcher: l, cmd: cmd, in: p.inW, out: &output{file: p.outR}, err: &output{file: p.errR},
-		exited: make(chan struct{}), drained: make(chan struct{}), ended: make(chan struct{}),
+		exited: make(chan struct{}), drained: make(chan struct{}),
 	}
 	l.guardian.watch(cmd.Process.Pid, l.spawner.start)
 	c.log.LogAttrs(context.Background(), slog.LevelInfo, "backend process started", slog.Int("pid", cmd.Process.Pid))
@@ -168,9 +168,7 @@ type child struct {
 	tail     tail
 	exited   chan struct{} // closed when the process has ended and been reaped
 	drained  chan struct{} // closed when standard error is at its end
-	ended    chan struct{} // closed when end has done its work
-	once     sync.Once
-	wanted   sync.Once // done first by whoever ends it: us, or it
+	wanted   sync.Once     // done first by whoever ends it: us, or it
 }
 
 // Read reads the child's standard output.
@@ -252,22 +250,18 @@ func exitText(cmd *exec.Cmd, err error) string {
 // end makes the process end: its input is closed, then its group is asked to
 // end, then killed (2026-07-28, basic/transports/stdio, "Shutdown").
 func (c *child) end() {
-	c.once.Do(func() {
-		c.wanted.Do(func() {})
-		c.in.Close()
-		if !within(c.exited, c.Stop) {
-			terminateGroup(c.cmd.Process.Pid)
-			within(c.exited, c.Stop)
-		}
-		// What the child has started and left behind goes too.
-		killGroup(c.cmd.Process.Pid)
-		<-c.exited
-		<-c.drained
-		c.launcher.guardian.forget(c.cmd.Process.Pid)
-		closeFiles(c.out.file, c.err.file)
-		close(c.ended)
-	})
-	<-c.ended
+	c.wanted.Do(func() {})
+	c.in.Close()
+	if !within(c.exited, c.Stop) {
+		terminateGroup(c.cmd.Process.Pid)
+		within(c.exited, c.Stop)
+	}
+	// What the child has started and left behind goes too.
+	killGroup(c.cmd.Process.Pid)
+	<-c.exited
+	<-c.drained
+	c.launcher.guardian.forget(c.cmd.Process.Pid)
+	closeFiles(c.out.file, c.err.file)
 }
 
 func within(ch <-chan struct{}, d time.Duration) bool {
