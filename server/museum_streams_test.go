@@ -283,7 +283,7 @@ func TestM057ComingBackRepeatsNothing(t *testing.T) {
 			h.changed <- toolsChanged
 			first.next()
 		}
-		first.close()
+		s.drop(first)
 		s.pass(time.Second)
 		for range 3 { // and back again, without anything new
 			st := s.open(s.ctx(), http.MethodGet, "", sess)

@@ -83,8 +83,10 @@ func (s *site) start(ctx context.Context, k *talk, sess headers, id, word string
 	return st
 }
 
-// drop breaks a connection.
+// drop breaks a connection. What was read counts as written by then: a server that
+// finds its client gone right behind a write takes back what it wrote.
 func (s *site) drop(st *stream) {
+	s.pass(0)
 	st.close()
 	s.pass(0)
 }
