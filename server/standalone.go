@@ -136,19 +136,48 @@ func (s *Server) keepTelling(ctx context.Context, sess *session.Session, missed 
 	if missed == wholeGap && !s.tellAllUpdates(ctx, sess, c) {
 		return
 	}
-	for wait := firstRelisten; ; wait = min(2*wait, lastRelisten) {
-		began := time.Now()
+	persist(ctx, func() bool {
 		_, err := s.serve(ctx, listenRequest(sess), c)
 		if ctx.Err() != nil {
-			return
+			return false
 		}
 		s.log.DebugContext(ctx, "no changes to listen to", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
+		return mayPass(err)
+	})
+}
+
+// The waits between two inner listens, where the first has ended.
+const (
+	firstRelisten = time.Second
+	lastRelisten  = time.Minute
+)
+
+// persist listens until ctx ends or listen reports false, and waits before it does so
+// again: longer each time, but for one that has held.
+func persist(ctx context.Context, listen func() bool) {
+	for wait := firstRelisten; ; wait = min(2*wait, lastRelisten) {
+		began := time.Now()
+		if !listen() {
+			return
+		}
 		if time.Since(began) > lastRelisten {
 			wait = firstRelisten
 		}
-		if !mayPass(err) || !rest(ctx, wait) {
+		if !rest(ctx, wait) {
 			return
 		}
+	}
+}
+
+// rest waits, and reports false when ctx ended first.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

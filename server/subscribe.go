@@ -103,12 +103,6 @@ func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, uri str
 	return nil
 }
 
-// The waits between two inner listens of a subscription, where the first has ended.
-const (
-	firstRelisten = time.Second
-	lastRelisten  = time.Minute
-)
-
 // follow has the Handler tell of updates of the resource until the subscription
 // ends. It returns at once, and reports false when the server is draining.
 // Shutdown and Close wait for the goroutine.
@@ -136,7 +130,7 @@ func (s *Server) follow(ctx context.Context, sess *session.Session, all *subscri
 // keepListening listens, and again where the Handler has ended what it had agreed
 // to.
 func (s *Server) keepListening(ctx context.Context, sess *session.Session, u *updates) {
-	for wait := firstRelisten; ; wait = min(2*wait, lastRelisten) {
+	persist(ctx, func() bool {
 		_, err := s.serve(ctx, subscriptionRequest(sess, u.sub.uri), u)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -144,23 +138,12 @@ func (s *Server) keepListening(ctx context.Context, sess *session.Session, u *up
 		if err == nil {
 			err = refusedSubscription(u.sub.uri)
 		}
-		if !u.all.settle(u.sub, err) || !rest(ctx, wait) {
-			return
+		agreed := u.all.settle(u.sub, err) && ctx.Err() == nil
+		if agreed {
+			s.log.DebugContext(ctx, "a subscription has no listen", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
 		}
-		s.log.DebugContext(ctx, "listening again for a resource", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
-	}
-}
-
-// rest waits, and reports false when ctx ended first.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+		return agreed
+	})
 }
 
 // refusedSubscription is the answer for a resource that nobody will tell of, be it

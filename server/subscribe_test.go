@@ -306,6 +306,40 @@ func TestSubscriptionIsKept(t *testing.T) {
 	})
 }
 
+// A listen that ends again and again is begun again after longer and longer; one that
+// has held counts for a good beginning.
+func TestSubscriptionIsBegunAgainSoonAfterOneThatHeld(t *testing.T) {
+	lib := newLibrary()
+	var ends, began chan struct{}
+	lib.serve = func(ctx context.Context, l *loan) (*mcp.Result, error) {
+		began <- struct{}{}
+		if err := l.say(ctx, "subscriptions/acknowledged", `{"notifications":`+l.filter+`}`); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ends:
+		case <-ctx.Done():
+		}
+		return result(`{}`)
+	}
+	bubble(t, lib, server.Config{}, func(s *site) {
+		ends, began = make(chan struct{}), make(chan struct{}, 1)
+		equal(t, "subscribe", s.post(subscribe("1", "x:1"), s.session()).body, emptyOne)
+		<-began
+		for i, step := range []struct{ held, want time.Duration }{
+			{0, time.Second}, {0, 2 * time.Second}, {0, 4 * time.Second}, {10 * time.Minute, time.Second}, {0, 2 * time.Second},
+		} {
+			s.pass(step.held)
+			ended := time.Now()
+			ends <- struct{}{}
+			<-began
+			if d := time.Since(ended); d != step.want {
+				t.Errorf("%d: begun again after %v, want %v", i, d, step.want)
+			}
+		}
+	})
+}
+
 // While nobody reads the standalone stream, of many updates one is kept for each
 // resource; none for one that is not subscribed to any more.
 func TestUpdatesAreALevel(t *testing.T) {
