@@ -7,8 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +21,7 @@ import (
 type backend struct {
 	w      *world
 	legacy bool // knows nothing of the modern era
+	piped  bool // a process on a pipe of lines, for each who opens one
 	cfg    server.Config
 	buffer int
 
@@ -90,44 +89,24 @@ func readWish(params []byte) (w wish, err error) {
 	return w, err
 }
 
-// site is one life of something that serves HTTP.
-type site struct {
-	cut    func() error // ends what is served at once
-	http   *http.Server
-	served chan struct{}
-}
-
-// open begins a life at the end of a line.
-func open(l *line, h http.Handler, cut func() error, buffer int) *site {
-	st := &site{cut: cut, served: make(chan struct{})}
-	st.http = &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
-	end := l.listen(buffer)
-	go func() { // ends with the Close of kill; waited for there
-		defer close(st.served)
-		_ = st.http.Serve(end)
-	}()
-	return st
-}
-
-// kill ends a life as kill -9 does: the connections break, and nothing is said.
-func (st *site) kill(l *line) {
-	l.crash()
-	_ = st.http.Close()
-	_ = st.cut()
-	<-st.served
-}
-
 func (b *backend) start() {
 	b.life++
 	s := server.New(b.handler(b.life), b.cfg)
-	b.site = open(b.w.back, b.guard(s), s.Close, b.buffer)
+	b.site = open(b.guard(s), s.Close)
+	for _, g := range b.w.gateways {
+		if b.piped {
+			b.site.servePipes(g.back, b.buffer, s.ServeStdio)
+		} else {
+			b.site.serveHTTP(g.back, b.buffer)
+		}
+	}
 }
 
 func (b *backend) crash() {
 	if b.site == nil {
 		return
 	}
-	b.site.kill(b.w.back)
+	b.site.kill()
 	b.site = nil
 }
 
@@ -167,6 +146,9 @@ func (b *backend) handler(life int) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		switch req.Method {
 		case "server/discover":
+			if b.legacy && req.Client.Version.Era() == mcp.EraModern {
+				return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", req.Method) // on a pipe there is no guard
+			}
 			return mcp.NewResult([]byte(`{"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}},"supportedVersions":["2026-07-28"]}`))
 		case "tools/list":
 			v, _ := b.look()
@@ -249,7 +231,7 @@ func (b *backend) work(ctx context.Context, req *mcp.Request, c mcp.Caller, life
 	}
 	j := b.w.begin(args.Arguments.Mark, args.Responses != nil, life)
 	run := &run{
-		w: b.w, req: req, caller: c, mark: args.Arguments.Mark,
+		w: b.w, job: j, req: req, caller: c, mark: args.Arguments.Mark,
 		input: args.Responses, state: args.State,
 	}
 	res, err := run.script(ctx, args.Arguments.Do)
@@ -260,6 +242,7 @@ func (b *backend) work(ctx context.Context, req *mcp.Request, c mcp.Caller, life
 // run is one execution of a script.
 type run struct {
 	w      *world
+	job    *job
 	req    *mcp.Request
 	caller mcp.Caller
 	mark   string
@@ -359,6 +342,9 @@ func (r *run) ask(ctx context.Context) error {
 	res, err := r.caller.Ask(ctx, req)
 	if err != nil {
 		r.w.note("%s: no answer: %v", question, err)
+		if ctx.Err() == nil {
+			r.job.lacks(r.w, question)
+		}
 		return nil // the work goes on without
 	}
 	r.check(question, res.Bytes())

@@ -10,6 +10,10 @@
 //	our own            reset, cut,      client.NewHTTP     the same       over a script
 //	                   stall, crash
 //
+// In some schedules the gateway is the whole product; in some there are two of it,
+// with one key, before the same backend; in some the backend, and in some a client of
+// our own, is at the other end of pipes of lines, as if one had started the other.
+//
 // A schedule is a sequence of steps: what a client does, what breaks, how much
 // time goes by. Each runs in a bubble of testing/synctest, in which an hour costs
 // nothing and a goroutine that is left over is found. All that is random in it

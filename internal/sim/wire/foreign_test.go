@@ -69,22 +69,25 @@ func (c *legacyClient) trespass(s *choice.Source) {
 	}
 	c.w.deed("legacy trespass")
 	session, event := of.belongings()
-	c.n++
-	call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"mark":"%s.foreign%d","do":""}}}`, c.n, c.w.tool, c.name, c.n)
+	call, to := c.foreignCall(), c.w.homeOf(session)
 	c.spawn(func() {
 		switch {
 		case how == 3 && event != "":
-			h := c.headers(c.ensure())
+			own := c.ensure()
+			h := c.headers(own)
 			h.Set("Last-Event-Id", event)
-			c.intrude(http.MethodGet, "", h, http.StatusBadRequest, http.StatusNotFound)
+			if own == "" {
+				return
+			}
+			c.intrude(c.w.homeOf(own), http.MethodGet, "", h, http.StatusBadRequest, http.StatusNotFound)
 		case session == "":
 			return
 		case how == 0:
-			c.intrude(http.MethodPost, call, c.headers(session), http.StatusNotFound)
+			c.intrude(to, http.MethodPost, call, c.headers(session), http.StatusNotFound)
 		case how == 1:
-			c.intrude(http.MethodGet, "", c.headers(session), http.StatusNotFound)
+			c.intrude(to, http.MethodGet, "", c.headers(session), http.StatusNotFound)
 		default:
-			c.intrude(http.MethodDelete, "", c.headers(session), http.StatusNotFound)
+			c.intrude(to, http.MethodDelete, "", c.headers(session), http.StatusNotFound)
 		}
 	})
 }
@@ -104,22 +107,33 @@ func (c *legacyClient) saw(event string) {
 	}
 }
 
+// foreignMark is in the marks of calls that nobody may execute.
+const foreignMark = ".foreign"
+
+// foreignCall is a call in a session in which it must not be.
+func (c *legacyClient) foreignCall() string {
+	c.n++
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"mark":"%s%s%d","do":""}}}`,
+		c.n, c.w.tool, c.name, foreignMark, c.n)
+}
+
 // intrude sends what has to be refused with one of the statuses, unless the server
-// does not look at it at all.
-func (c *legacyClient) intrude(method, body string, h http.Header, wanted ...int) {
-	res, err := c.send(c.w.ctx, nil, method, body, h)
+// does not look at it at all, and reports whether it was.
+func (c *legacyClient) intrude(to *gateway, method, body string, h http.Header, wanted ...int) bool {
+	res, err := c.raw.send(c.w.ctx, to, nil, method, body, h)
 	if err != nil {
-		return
+		return false
 	}
 	defer res.Body.Close()
 	status := res.StatusCode
 	c.w.note("%s: %s in what is another's: %d", c.name, method, status)
 	if slices.Contains(wanted, status) {
-		return
+		return true
 	}
-	if status/100 != 5 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests {
+	if !isBusy(status) {
 		c.w.wrong("%s: %s in what is another's: %d, want %v", c.name, method, status, wanted)
 	}
+	return false
 }
 
 // trespass comes back with what another principal was asked for. That it would
@@ -134,9 +148,10 @@ func (c *modernClient) trespass(s *choice.Source) {
 		return
 	}
 	c.w.deed("modern trespass")
+	to := c.w.anyGateway()
 	c.spawn(func() {
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"foreign","method":"tools/call","params":{%s,"_meta":{%s}}}`, kept, modernMeta)
-		res, err := c.send(c.w.ctx, nil, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
+		res, err := c.send(c.w.ctx, to, nil, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
 		if err != nil {
 			return
 		}
@@ -144,7 +159,7 @@ func (c *modernClient) trespass(s *choice.Source) {
 		said, err := io.ReadAll(res.Body)
 		c.w.note("%s: with the state of another: %d %s", c.name, res.StatusCode, short(said))
 		unknown := strings.Contains(string(said), "requestState is unknown")
-		if err == nil && !unknown && res.StatusCode/100 != 5 && res.StatusCode != http.StatusRequestTimeout && res.StatusCode != http.StatusTooManyRequests {
+		if err == nil && !unknown && !isBusy(res.StatusCode) {
 			c.w.wrong("%s: the state of another was not unknown: %d %s", c.name, res.StatusCode, short(said))
 		}
 	})

@@ -6,6 +6,7 @@ package wire_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -15,13 +16,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// gateway stands between the two lines, over all its lives.
+// gateway stands between its lines, over all its lives. Where there are two, they
+// are replicas of one: nothing but the name of their host tells them apart.
 type gateway struct {
 	w       *world
+	host    string
 	whole   bool        // the whole product, and not just a server over a client
 	version mcp.Version // that a bridge is told of the backend, or "" to find out
 	cfg     server.Config
 	buffer  int
+
+	front, pipe, back *line // to it over HTTP, to it as to a process, and from it
 
 	site    *site // nil while it is dead
 	life    int   // guarded by world.mu
@@ -34,6 +39,7 @@ type gateway struct {
 // core is what a gateway is made of.
 type core interface {
 	http.Handler
+	ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 	Close() error
 	Shutdown(ctx context.Context) error
 	account(w *world) // wants nothing to be left
@@ -74,13 +80,14 @@ func (g *gateway) start() {
 	g.w.mu.Lock()
 	g.life++
 	g.w.mu.Unlock()
-	g.tr = g.w.back.transport()
+	g.tr = g.back.transport()
 	if g.whole {
 		box, err := signalbox.New(signalbox.Config{
 			Version:    "1",
 			Servers:    []signalbox.Backend{{Name: "b", URL: "http://backend.test/mcp"}},
 			StreamLife: g.cfg.StreamLife,
 			Auth:       g.w.auth(),
+			State:      stateOf(g.cfg.StateKeys),
 			Limits:     signalbox.Limits{InputWait: inputWait},
 		}, signalbox.Options{Transport: g.tr})
 		if err != nil {
@@ -89,11 +96,25 @@ func (g *gateway) start() {
 		}
 		g.core = product{box}
 	} else {
-		c := client.NewHTTP("http://backend.test/mcp", client.Config{Name: "b", Transport: g.tr, Version: g.version})
+		c := g.dial()
 		g.core = &bridge{server.New(c, g.cfg), c}
 	}
-	g.site = open(g.w.front, g.core, g.core.Close, g.buffer)
+	g.site = open(g.core, g.core.Close)
+	g.site.serveHTTP(g.front, g.buffer)
+	g.site.servePipes(g.pipe, g.buffer, g.core.ServeStdio)
 }
+
+// dial returns the client of a bridge.
+func (g *gateway) dial() *client.Client {
+	cfg := client.Config{Name: "b", Transport: g.tr, Version: g.version}
+	if g.w.backend.piped {
+		return client.NewPipe(g.back.openPipe, cfg)
+	}
+	return client.NewHTTP("http://backend.test/mcp", cfg)
+}
+
+// lines are all that end at the gateway.
+func (g *gateway) lines() []*line { return []*line{g.front, g.back, g.pipe} }
 
 // crash ends the gateway as kill -9 does, as seen from both sides.
 func (g *gateway) crash() {
@@ -101,12 +122,8 @@ func (g *gateway) crash() {
 		return
 	}
 	g.crashed++
-	g.w.front.crash()
-	for _, c := range g.w.back.connections() {
-		c.breaks()
-		c.Reset()
-	}
-	g.site.kill(g.w.front)
+	g.back.reset()
+	g.site.kill()
 	g.tr.CloseIdleConnections()
 	g.core.account(g.w)
 	g.site = nil
@@ -122,11 +139,7 @@ func (g *gateway) shutdown(within time.Duration) {
 	_ = g.core.Shutdown(ctx) // that some were cut is not wrong
 	end, stop := context.WithTimeout(context.WithoutCancel(g.w.ctx), 30*time.Second)
 	defer stop()
-	g.w.front.close()
-	if err := g.site.http.Shutdown(end); err != nil {
-		_ = g.site.http.Close()
-	}
-	<-g.site.served
+	g.site.leave(end)
 	g.tr.CloseIdleConnections()
 	g.core.account(g.w)
 	g.site = nil

@@ -23,6 +23,7 @@ type legacyClient struct {
 	opening chan struct{} // holds one: who has it may open a session
 
 	mu      sync.Mutex
+	home    *gateway // where it opens sessions
 	session string
 	drops   map[*record]context.CancelFunc // of the requests that are being answered
 	ears    []*ear
@@ -98,7 +99,7 @@ type heard struct {
 func newLegacyClient(w *world, name, token string) *legacyClient {
 	c := &legacyClient{
 		raw: newRaw(w, name, token), drops: make(map[*record]context.CancelFunc),
-		opening: make(chan struct{}, 1), subscribing: make(chan struct{}, 1),
+		opening: make(chan struct{}, 1), subscribing: make(chan struct{}, 1), home: w.anyGateway(),
 	}
 	c.opening <- struct{}{}
 	c.subscribing <- struct{}{}
@@ -107,7 +108,7 @@ func newLegacyClient(w *world, name, token string) *legacyClient {
 
 // act does one thing of those that such a client does.
 func (c *legacyClient) act(s *choice.Source) {
-	switch s.Intn(20) {
+	switch s.Intn(21) {
 	default:
 		c.call(c.newCall(s, mcp.EraLegacy), bearing(s.Intn(int(bearings))))
 	case 6:
@@ -144,6 +145,8 @@ func (c *legacyClient) act(s *choice.Source) {
 		c.subscribe("resources/unsubscribe", one+thing(s.Intn(2)))
 	case 19:
 		c.trespass(s)
+	case 20:
+		c.wander(s)
 	}
 }
 
@@ -184,6 +187,21 @@ func (c *legacyClient) headers(session string) http.Header {
 	return h
 }
 
+// send sends a message to where its session is, or to where sessions are opened.
+func (c *legacyClient) send(ctx context.Context, on *atomic.Pointer[conn], method, body string, header http.Header) (*http.Response, error) {
+	to := c.w.homeOf(header.Get("Mcp-Session-Id"))
+	if to == nil {
+		to = c.atHome()
+	}
+	return c.raw.send(ctx, to, on, method, body, header)
+}
+
+func (c *legacyClient) atHome() *gateway {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.home
+}
+
 // ensure returns the session, opened if need be, or "" where that fails.
 func (c *legacyClient) ensure() string {
 	select {
@@ -197,7 +215,8 @@ func (c *legacyClient) ensure() string {
 	}
 	ctx, cancel := context.WithTimeout(c.w.ctx, 40*time.Second)
 	defer cancel()
-	res, err := c.send(ctx, nil, http.MethodPost, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+	home := c.atHome()
+	res, err := c.raw.send(ctx, home, nil, http.MethodPost, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
 		`"capabilities":{"elicitation":{},"roots":{}},"clientInfo":{"name":"`+c.name+`","version":"1"}}}`, c.headers(""))
 	if err != nil {
 		c.w.note("%s: initialize: %v", c.name, err)
@@ -210,6 +229,7 @@ func (c *legacyClient) ensure() string {
 		c.w.note("%s: initialize: %d %s %v", c.name, res.StatusCode, short(body), err)
 		return ""
 	}
+	c.w.opened(session, home)
 	c.insist(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,14 +237,18 @@ func (c *legacyClient) ensure() string {
 	return session
 }
 
-// insist says something until the server has taken it.
-func (c *legacyClient) insist(session, body string) {
+// insist says something until the server has taken it, and reports whether it has.
+func (c *legacyClient) insist(session, body string) bool {
 	for range 8 {
-		if c.say(session, body) || c.w.ctx.Err() != nil {
-			return
+		if c.say(session, body) {
+			return true
+		}
+		if c.w.ctx.Err() != nil {
+			return false
 		}
 		_ = pause(c.w.ctx, 2*time.Second)
 	}
+	return false
 }
 
 // say sends what has no answer, and reports whether the server has taken it or
@@ -269,6 +293,8 @@ func (c *legacyClient) run(ctx context.Context, r *record, b bearing) {
 		return
 	}
 	r.begin(session)
+	home := c.w.homeOf(session)
+	r.visit(home, home.front)
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{%s,"_meta":{"progressToken":%s}}}`, r.id, r.callParams(), r.id)
 	c.w.note("%s > %s", r.mark, body)
 	began := time.Now()
@@ -337,7 +363,9 @@ func (l *legacyCall) take(carrier string) func(*mcp.Message) {
 // answer treats a question as the client's bearing is.
 func (l *legacyCall) answer(id, question string) {
 	say := func() {
-		l.c.insist(l.session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, answerTo(question)))
+		if l.c.insist(l.session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, answerTo(question))) {
+			l.c.w.answers(question)
+		}
 	}
 	switch l.bearing {
 	case never:
@@ -401,7 +429,7 @@ func (l *legacyCall) cannotResume(res *http.Response, end ending) ending {
 	r := l.r
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	kept := r.life == r.w.gateway.life && !r.stoppable && r.cancelled.IsZero() && time.Since(l.broke) < retention
+	kept := !r.cameTo(isAnother) && !r.stoppable && r.cancelled.IsZero() && time.Since(l.broke) < retention
 	if kept && r.ended == "" {
 		r.wrongLocked("cannot be resumed after %s: %d %s", end.last, res.StatusCode, short(body))
 	}
@@ -416,15 +444,26 @@ func (l *legacyCall) cannotResume(res *http.Response, end ending) ending {
 func (c *legacyClient) cancelCall(r *record) {
 	c.w.deed("cancel")
 	// One of the same id may be meant by that as well.
+	session := c.sessionOf(r)
 	c.w.each(c.name, func(other *record) {
-		if other.id == r.id {
+		if other.id == r.id && (other.session == session || other.session == "") {
 			other.cancelled, other.excused = time.Now(), "it was cancelled"
 		}
 	})
 	c.spawn(func() {
-		session := c.ensure()
+		if session == "" {
+			session = c.ensure()
+		}
 		c.say(session, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, r.id))
 	})
+}
+
+// sessionOf returns the session of a request, or that in which it is going to be.
+func (c *legacyClient) sessionOf(r *record) string {
+	if session := r.inSession(); session != "" {
+		return session
+	}
+	return c.current()
 }
 
 // hangUp drops the response of a call, which is no cancel.
@@ -512,13 +551,17 @@ func (c *legacyClient) listenOnce(ctx context.Context, e *ear, session string, f
 	}
 	e.open.Store(true)
 	defer e.open.Store(false)
-	end = c.follow(res, from.last, func(m *mcp.Message) { c.hear(m) })
+	end = c.follow(res, from.last, func(m *mcp.Message) { c.hear(session, m) }) //nolint:contextcheck // what a client says outlives the response that made it
 	return end, end.again || !end.clean
 }
 
-// hear judges what comes on a standalone stream: nothing of any request.
-func (c *legacyClient) hear(m *mcp.Message) {
+// hear judges what comes on a standalone stream: nothing of any request, unless
+// nobody could know of which.
+func (c *legacyClient) hear(session string, m *mcp.Message) {
 	c.w.note("%s standalone < %s", c.name, short(m.Raw))
+	if c.w.backend.piped && c.w.backend.legacy && c.hearBlindly(session, m) {
+		return
+	}
 	t, ok := changeOf(m.Method, textOf(m, mcp.FieldURI))
 	c.mu.Lock()
 	defer c.mu.Unlock()

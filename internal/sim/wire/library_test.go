@@ -23,6 +23,8 @@ import (
 type ownClient struct {
 	w     *world
 	name  string
+	home  *gateway
+	over  *line
 	tr    *http.Transport
 	lib   *client.Client
 	era   mcp.Era
@@ -34,13 +36,21 @@ type ownClient struct {
 	ears  []*ear
 }
 
-func newOwnClient(w *world, name, token string, version mcp.Version) *ownClient {
-	c := &ownClient{w: w, name: name, tr: w.front.transport(), era: version.Era(), drops: make(map[*record]context.CancelFunc)}
+// newOwnClient returns one that speaks HTTP, or that has the gateway as a process of
+// its own.
+func newOwnClient(w *world, name, token string, version mcp.Version, piped bool) *ownClient {
+	c := &ownClient{w: w, name: name, home: w.anyGateway(), tr: w.transport(), era: version.Era(), drops: make(map[*record]context.CancelFunc)}
 	header := http.Header{}
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
 	}
-	c.lib = client.NewHTTP("http://localhost/mcp", client.Config{Name: "g", Transport: c.tr, Version: version, Header: header})
+	cfg := client.Config{Name: "g", Transport: c.tr, Version: version, Header: header}
+	if c.over = c.home.front; piped {
+		c.over = c.home.pipe
+		c.lib = client.NewPipe(c.over.openPipe, cfg)
+	} else {
+		c.lib = client.NewHTTP("http://"+c.home.host+"/mcp", cfg)
+	}
 	if c.era == mcp.EraLegacy {
 		c.scope = mcp.NewScope(name, nil)
 	}
@@ -97,6 +107,7 @@ func (c *ownClient) request(method, params string) *mcp.Request {
 
 func (c *ownClient) call(r *record, b bearing) {
 	c.w.deed("own call")
+	r.visit(c.home, c.over)
 	ctx, cancel := context.WithCancel(c.w.ctx)
 	c.mu.Lock()
 	c.drops[r] = cancel
@@ -160,11 +171,7 @@ func (c *ownCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, err
 		return nil, err
 	}
 	c.r.w.note("%s asked %s", c.r.mark, q.Message)
-	c.r.w.mu.Lock()
-	if len(q.Message) < len(c.r.mark)+2 || q.Message[:len(c.r.mark)+2] != c.r.mark+"/a" {
-		c.r.wrongLocked("was asked the question of another: %s", q.Message)
-	}
-	c.r.w.mu.Unlock()
+	c.r.checkAsked(q.Message)
 	switch c.bearing {
 	case never:
 		c.r.excuse("it is never answered")
@@ -176,7 +183,14 @@ func (c *ownCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, err
 		_ = pause(ctx, 3*time.Second)
 	default: // at once; there is one way to answer, and it cannot be done twice
 	}
+	c.r.w.answers(q.Message)
 	return mcp.NewResult([]byte(answerTo(q.Message)))
+}
+
+func (r *record) checkAsked(question string) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.checkAskedLocked(question)
 }
 
 // listen listens for as long as the schedule lasts.
@@ -211,6 +225,7 @@ func (o *ownEar) Notify(_ context.Context, n *mcp.Notification) error {
 	case o.e.open.Load() && o.e.hear(n.Method, uri):
 	case o.e.open.Load() && o.hasAskedFor(n.Method, uri):
 		// A stream behind the listen may agree to more than the first one did.
+	case o.c.isBlind() && n.Method == "notifications/message" && o.c.isMine(n.Params.Bytes()):
 	default:
 		o.c.w.wrong("%s: a listen brought %s %s", o.c.name, n.Method, n.Params.Bytes())
 	}
@@ -227,7 +242,11 @@ func (o *ownEar) agree(n *mcp.Notification) bool {
 	return err == nil && o.e.promise(o.wanted, agreed)
 }
 
-func (o *ownEar) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (o *ownEar) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	if question := questionOf(&req.Params); o.c.isBlind() && o.c.isMine([]byte(question)) {
+		return mcp.NewResult([]byte(answerTo(question)))
+	}
+	o.c.w.wrong("%s: a listen asked %s", o.c.name, req.Params.Bytes())
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "not here")
 }
 

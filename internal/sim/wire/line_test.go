@@ -72,6 +72,15 @@ func (l *line) transport() *http.Transport {
 	}
 }
 
+// openPipe opens a pipe to a process, which begins with it.
+func (l *line) openPipe(ctx context.Context) (io.ReadWriteCloser, error) {
+	c, err := l.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
 func (l *line) dial(ctx context.Context) (*conn, error) {
 	end, f, n := l.next()
 	if end == nil {
@@ -152,6 +161,11 @@ func (l *line) connections() []*conn {
 // crash breaks all connections, as the end of a process does.
 func (l *line) crash() {
 	l.close()
+	l.reset()
+}
+
+// reset breaks all connections that are open.
+func (l *line) reset() {
 	for _, c := range l.connections() {
 		c.breaks()
 		c.Reset()

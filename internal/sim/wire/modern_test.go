@@ -90,11 +90,15 @@ func (c *modernClient) call(r *record, b bearing) {
 // result.
 func (c *modernClient) run(ctx context.Context, r *record, b bearing) {
 	input := ""
-	for round := range 6 {
+	var from *gateway
+	for round := range rounds {
+		to := r.goesTo(round)
 		if round > 0 {
-			r.nextRound(fmt.Sprintf(`"%s round %d"`, r.mark, round))
+			to = c.comeBack(ctx, r, round, from, input)
 		}
-		required := c.round(ctx, r, input)
+		r.visit(to, to.front)
+		required := c.round(ctx, r, to, input)
+		from = to
 		if required == nil {
 			return
 		}
@@ -105,21 +109,38 @@ func (c *modernClient) run(ctx context.Context, r *record, b bearing) {
 	r.excuse("it was asked too often")
 }
 
+// rounds is how often a client comes back.
+const rounds = 6
+
+// comeBack begins the next round of a request, and returns where that goes. At the
+// other replica nothing is known of a request that is parked.
+func (c *modernClient) comeBack(ctx context.Context, r *record, round int, from *gateway, input string) *gateway {
+	to := r.goesTo(round)
+	strays := to != from && r.isParked(input)
+	if strays && r.insists(round) {
+		c.stray(ctx, r, to, input)
+		to, strays = from, false
+	}
+	r.nextRound(fmt.Sprintf(`"%s round %d"`, r.mark, round), strays)
+	return to
+}
+
 // nextRound gives the request the id under which it comes back.
-func (r *record) nextRound(id string) {
+func (r *record) nextRound(id string, strays bool) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	r.rounds++
 	r.id = id
+	r.strayed = r.strayed || strays
 	r.conn.Store(nil)
 }
 
 // round makes one attempt. It returns what is required for the next, or nil.
-func (c *modernClient) round(ctx context.Context, r *record, input string) *note {
+func (c *modernClient) round(ctx context.Context, r *record, to *gateway, input string) *note {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{%s%s,"_meta":{%s,"progressToken":%s}}}`,
 		r.id, r.callParams(), input, modernMeta, r.id)
 	c.w.note("%s > %s", r.mark, body)
-	res, err := c.send(ctx, &r.conn, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
+	res, err := c.send(ctx, to, &r.conn, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
 	if err != nil {
 		r.unheard(err)
 		return nil
@@ -176,6 +197,7 @@ func (c *modernClient) reply(r *record, required *note) string {
 	responses := make(map[string]json.RawMessage)
 	for key, q := range required.Result.Input {
 		responses[key] = json.RawMessage(answerTo(q.Params.Message))
+		c.w.answers(q.Params.Message)
 	}
 	raw, err := json.Marshal(responses)
 	if err != nil {
@@ -195,7 +217,7 @@ func (c *modernClient) reply(r *record, required *note) string {
 func (c *modernClient) forge(ctx context.Context, r *record) {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"forged","method":"tools/call","params":{%s,"inputResponses":{},"requestState":"AAAA","_meta":{%s}}}`,
 		strings.ReplaceAll(r.callParams(), r.mark, r.mark+".forged"), modernMeta)
-	c.aside(ctx, body, r.mark+".forged")
+	c.aside(ctx, r.goesTo(rounds-1), body, r.mark+".forged")
 }
 
 // twice comes back with the same state once more, while the first retry is on
@@ -205,22 +227,27 @@ func (c *modernClient) twice(ctx context.Context, r *record, input string) {
 	r.doubled = true
 	r.w.mu.Unlock()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"double","method":"tools/call","params":{%s%s,"_meta":{%s}}}`, r.callParams(), input, modernMeta)
-	c.spawn(func() { c.aside(ctx, body, r.mark) })
+	c.spawn(func() { c.aside(ctx, r.goesTo(rounds-1), body, r.mark) })
 }
 
-// aside sends a request whose answer is judged by nothing but whose it is.
-func (c *modernClient) aside(ctx context.Context, body, mark string) {
+// aside sends a request whose answer is judged by nothing but whose it is, and
+// returns that. The status is 0 where there is none.
+func (c *modernClient) aside(ctx context.Context, to *gateway, body, mark string) (answer string, status int) {
 	c.w.note("%s > aside %s", mark, body)
-	res, err := c.send(ctx, nil, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
+	res, err := c.send(ctx, to, nil, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
 	if err != nil {
-		return
+		return "", 0
 	}
-	said, _ := io.ReadAll(res.Body)
+	said, err := io.ReadAll(res.Body)
 	res.Body.Close()
 	c.w.note("%s aside < %d %s", mark, res.StatusCode, short(said))
 	if text := string(said); strings.Contains(text, `"result"`) && !strings.Contains(text, mark+"/") {
 		c.w.wrong("%s: got the answer of another: %s", mark, short(said))
 	}
+	if err != nil {
+		return "", 0
+	}
+	return string(said), res.StatusCode
 }
 
 // hangUp closes the response of a call, which is the modern way to cancel it.
@@ -244,6 +271,7 @@ func (c *modernClient) listen(wanted wish) *ear {
 	e := &ear{cancel: cancel}
 	c.n++
 	id := fmt.Sprintf(`"listen %d"`, c.n)
+	to := c.w.anyGateway()
 	c.mu.Lock()
 	c.ears = append(c.ears, e)
 	c.mu.Unlock()
@@ -252,7 +280,7 @@ func (c *modernClient) listen(wanted wish) *ear {
 		defer e.open.Store(false)
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen","params":{%s,"_meta":{%s}}}`,
 			id, strings.Trim(wanted.filter(), "{}")+"}", modernMeta)
-		res, err := c.send(ctx, nil, http.MethodPost, body, modernHeaders("subscriptions/listen", ""))
+		res, err := c.send(ctx, to, nil, http.MethodPost, body, modernHeaders("subscriptions/listen", ""))
 		if err != nil {
 			return
 		}

@@ -33,7 +33,7 @@ type raw struct {
 }
 
 func newRaw(w *world, name, token string) raw {
-	tr := w.front.transport()
+	tr := w.transport()
 	return raw{w: w, name: name, token: token, tr: tr, http: &http.Client{Transport: tr}}
 }
 
@@ -52,11 +52,15 @@ func (c *raw) newCall(s *choice.Source, era mcp.Era) *record {
 	if s.Intn(3) == 2 {
 		r.id = strconv.Quote(r.id) // is another id
 	}
+	if len(c.w.gateways) > 1 {
+		r.route = s.Intn(1 << (2 * rounds))
+	}
 	return c.w.newRecord(r)
 }
 
-// send sends a message. Who wants to know on which connection says where to put it.
-func (c *raw) send(ctx context.Context, on *atomic.Pointer[conn], method, body string, header http.Header) (*http.Response, error) {
+// send sends a message to a gateway. Who wants to know on which connection says where
+// to put it.
+func (c *raw) send(ctx context.Context, to *gateway, on *atomic.Pointer[conn], method, body string, header http.Header) (*http.Response, error) {
 	if on != nil {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 			if to, ok := i.Conn.(*conn); ok {
@@ -64,7 +68,7 @@ func (c *raw) send(ctx context.Context, on *atomic.Pointer[conn], method, body s
 			}
 		}})
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://localhost/mcp", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+to.host+"/mcp", strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

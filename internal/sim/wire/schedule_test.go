@@ -52,28 +52,30 @@ func (w *world) outcome() outcome {
 // newWorld makes a world by the choices of the first step.
 func newWorld(s *choice.Source) *world {
 	s.Step()
-	w := &world{choose: s, start: time.Now(), jobs: make(map[string]*job)}
+	w := &world{choose: s, start: time.Now(), jobs: make(map[string]*job), homes: make(map[string]*gateway), answered: make(map[string]time.Time)}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.front, w.back = &line{w: w, name: "front"}, &line{w: w, name: "back"}
 	buffers := []int{0, 4 << 10, 512}
 	w.backend = &backend{
 		w: w, legacy: s.Intn(2) == 1, changed: make(chan struct{}),
 		cfg:    server.Config{AllowedHosts: []string{"*"}, KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
 		buffer: buffers[s.Intn(len(buffers))],
 	}
-	w.gateway = &gateway{
+	one := gateway{
 		w: w, version: w.version(),
 		cfg:    server.Config{KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
 		buffer: buffers[s.Intn(len(buffers))],
 	}
 	w.tool = "work"
-	if w.gateway.whole = s.Intn(4) == 3; w.gateway.whole {
+	if w.whole = s.Intn(4) == 3; w.whole {
 		w.tool = "b__work"
 	}
 	if w.guarded = s.Intn(2) == 1; w.guarded {
-		w.gateway.cfg.Authenticate = who
+		one.cfg.Authenticate = who
 	}
-	w.gateway.cfg.StreamLife = []time.Duration{0, 0, 300 * time.Millisecond, 20 * time.Second}[s.Intn(4)]
+	one.cfg.StreamLife = []time.Duration{0, 0, 300 * time.Millisecond, 20 * time.Second}[s.Intn(4)]
+	// The product starts processes, and those are not for a bubble.
+	w.backend.piped = s.Intn(4) == 3 && !w.whole
+	w.replicate(one, 1+s.Intn(2))
 	for i := range 1 + s.Intn(4) {
 		w.users = append(w.users, w.newUser(i))
 	}
@@ -104,24 +106,31 @@ func (w *world) version() mcp.Version {
 
 func (w *world) newUser(i int) user {
 	token := w.tokenOf(i)
-	switch w.choose.Intn(6) {
-	case 0, 1:
+	switch w.choose.Intn(10) {
+	case 0, 1, 2:
 		return newLegacyClient(w, fmt.Sprintf("legacy%d", i), token)
-	case 2, 3:
+	case 3, 4, 5:
 		return newModernClient(w, fmt.Sprintf("modern%d", i), token)
-	case 4:
-		return newOwnClient(w, fmt.Sprintf("own%d", i), token, mcp.LatestModern)
+	case 6:
+		return newOwnClient(w, fmt.Sprintf("own%d", i), token, mcp.LatestModern, false)
+	case 7:
+		return newOwnClient(w, fmt.Sprintf("own%d", i), token, mcp.LatestLegacy, false)
+	case 8:
+		return newOwnClient(w, fmt.Sprintf("own%d", i), "", mcp.LatestModern, true)
 	default:
-		return newOwnClient(w, fmt.Sprintf("own%d", i), token, mcp.LatestLegacy)
+		return newOwnClient(w, fmt.Sprintf("own%d", i), "", mcp.LatestLegacy, true)
 	}
 }
 
 // play takes the steps, mends the network, and holds everybody to account.
 func (w *world) play() {
-	w.note("backend: legacy %v; gateway: whole %v, pinned to %q", w.backend.legacy, w.gateway.whole, w.gateway.version)
+	w.note("backend: legacy %v, on pipes %v; gateway: whole %v, pinned to %q; replicas: %d",
+		w.backend.legacy, w.backend.piped, w.whole, w.gateways[0].version, len(w.gateways))
 	w.backend.start()
-	w.gateway.start()
-	if w.gateway.whole {
+	for _, g := range w.gateways {
+		g.start()
+	}
+	if w.whole {
 		time.Sleep(time.Second) // it gets to know its backend
 	}
 	for w.choose.Step() {
@@ -199,10 +208,7 @@ func (w *world) heard() [][]heard {
 // harm prepares what happens to a connection, one that is open or the next one.
 func (w *world) harm() {
 	s := w.choose
-	l := w.front
-	if s.Intn(2) == 1 {
-		l = w.back
-	}
+	l := w.anyLine()
 	f := fate{
 		harm:  harm(s.Intn(int(harms))),
 		write: s.Intn(2) == 1,
@@ -244,25 +250,26 @@ func (w *world) turnBackend() {
 	}
 }
 
-// turnGateway crashes the gateway, ends it in order, or starts it again.
+// turnGateway crashes a gateway, ends it in order, or starts it again.
 func (w *world) turnGateway() {
+	g := w.anyGateway()
 	switch how := w.choose.Intn(3); {
-	case w.gateway.site == nil:
-		w.note("the gateway starts")
-		w.gateway.start()
+	case g.site == nil:
+		w.note("the gateway %s starts", g.host)
+		g.start()
 		return
 	case how == 0:
-		w.note("the gateway crashes")
+		w.note("the gateway %s crashes", g.host)
 		w.deed("gateway crash")
-		w.gateway.crash()
+		g.crash()
 	default:
-		w.note("the gateway shuts down")
+		w.note("the gateway %s shuts down", g.host)
 		w.deed("gateway shutdown")
-		w.gateway.shut++
-		w.gateway.shutdown([]time.Duration{0, time.Second, time.Minute}[how])
+		g.shut++
+		g.shutdown([]time.Duration{0, time.Second, time.Minute}[how])
 	}
 	if w.choose.Intn(2) == 0 {
-		w.gateway.start()
+		g.start()
 	}
 }
 
@@ -274,13 +281,16 @@ const patience = 8 * time.Minute
 // to work again: calls succeed, and changes are told.
 func (w *world) heal() {
 	w.note("---- nothing breaks any more")
-	w.front.cure()
-	w.back.cure()
+	for _, l := range w.lines() {
+		l.cure()
+	}
 	if w.backend.site == nil {
 		w.backend.start()
 	}
-	if w.gateway.site == nil {
-		w.gateway.start()
+	for _, g := range w.gateways {
+		if g.site == nil {
+			g.start()
+		}
 	}
 	time.Sleep(patience / 2)
 	for _, u := range w.users {
@@ -380,11 +390,13 @@ func (w *world) teardown() {
 	for _, u := range w.users {
 		u.close()
 	}
-	w.gateway.shutdown(time.Minute)
+	for _, g := range w.gateways {
+		g.shutdown(time.Minute)
+	}
 	w.backend.crash()
 	time.Sleep(2 * time.Second) // net/http lingers on a connection that it closes
 	synctest.Wait()
-	for _, l := range []*line{w.front, w.back} {
+	for _, l := range w.lines() {
 		if n := len(l.connections()); n > 0 {
 			w.wrong("%d %s connections are left", n, l.name)
 		}

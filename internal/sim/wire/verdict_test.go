@@ -18,12 +18,16 @@ func (w *world) judge() {
 		if j.running != 0 {
 			w.wrongLocked("%s: %d executions have not ended", mark, j.running)
 		}
+		if strings.Contains(mark, foreignMark) {
+			w.wrongLocked("%s: was executed, in a session that is not there", mark)
+		}
 	}
 	for _, r := range w.records {
 		w.tally.requests++
 		r.judgeTerminalLocked()
 		r.judgeOutcomeLocked()
 		r.judgeEndLocked()
+		r.judgeAnswersLocked()
 	}
 }
 
@@ -54,7 +58,7 @@ func (r *record) mayBeSilentLocked() bool {
 		return false // it had all the time to come back
 	}
 	return r.hung || r.excused != "" || c == nil || c.broken.Load() || c.isSlow.Load() ||
-		r.silent && r.w.gateway.shut > 0 && !r.ranLocked()
+		r.silent && r.cameTo(wasShut) && !r.ranLocked()
 }
 
 // judgeOutcomeLocked: what a terminal says of the execution is true, and an error
@@ -71,7 +75,9 @@ func (r *record) judgeOutcomeLocked() {
 		r.wrongLocked("was refused and executed: %s", r.said)
 	case r.outcome == string(mcp.NotDispatched) && r.rounds == 0 && j.runs > 0:
 		r.wrongLocked("was executed, and the error says that it was not: %s", r.said)
-	case r.ended == "error" && r.code == mcp.CodeInvalidParams && !r.doubled && r.life == r.w.gateway.life && r.w.backend.life == 1 && r.w.back.harmed == 0:
+	case r.ended == "result" && r.strayed:
+		r.wrongLocked("is parked at one replica, and has its result from the other")
+	case r.ended == "error" && r.code == mcp.CodeInvalidParams && !r.doubled && !r.strayed && !r.cameTo(isAnother) && r.w.backend.life == 1 && !r.cameTo(lostBackend):
 		r.wrongLocked("the state that it was given was not taken back: %s", r.said)
 	case r.ended == "error" && r.outcome == "" && r.cancelled.IsZero() && (r.code > 0 || r.code == mcp.CodeInternalError):
 		// What a backend says of its own mistakes is its word, with any other code.
@@ -84,10 +90,10 @@ func (r *record) judgeOutcomeLocked() {
 // broken nobody can know.
 func (r *record) judgeEndLocked() {
 	j := r.w.jobs[r.mark]
-	if j == nil || r.w.back.harmed > 0 || r.w.gateway.crashed > 0 {
+	if j == nil || r.cameTo(lostBackend) || r.cameTo(hasCrashed) {
 		return
 	}
-	if r.w.gateway.whole && (j.ended.Sub(j.began) >= 59*time.Second || strings.Contains(r.said, "limits.callIdle")) {
+	if r.w.whole && (j.ended.Sub(j.began) >= 59*time.Second || strings.Contains(r.said, "limits.callIdle")) {
 		return // it may have begun late, where the way to the backend was slow
 	}
 	soon := 5 * time.Second
@@ -95,7 +101,7 @@ func (r *record) judgeEndLocked() {
 		soon += inputWait // whoever was asked and goes away may still come back
 	}
 	// A legacy notice may overtake the request that it is about.
-	heard := r.era == mcp.EraModern || r.w.front.harmed == 0 && r.w.gateway.shut == 0 && j.began.Before(r.cancelled)
+	heard := r.era == mcp.EraModern || !r.cameTo(lostClients) && !r.cameTo(wasShut) && j.began.Before(r.cancelled)
 	if !r.cancelled.IsZero() && heard && j.ended.Sub(r.cancelled) > soon {
 		r.wrongLocked("its work went on for %v after it was cancelled", j.ended.Sub(r.cancelled))
 	}
@@ -105,8 +111,27 @@ func (r *record) judgeEndLocked() {
 	if r.ended != "result" && strings.Contains(j.stopped, "did not come back") {
 		return // the answer was lost, or there was none
 	}
-	if r.era == mcp.EraLegacy && j.stopped != "" && r.cancelled.IsZero() && !r.stoppable && r.w.gateway.shut == 0 && r.w.backend.life == 1 {
+	if r.era == mcp.EraLegacy && j.stopped != "" && r.cancelled.IsZero() && !r.stoppable && !r.cameTo(lostPipe) && !r.cameTo(wasShut) && r.w.backend.life == 1 {
 		r.wrongLocked("its work was stopped, and nobody had asked for that: %s", j.stopped)
+	}
+}
+
+// sure is how long an answer takes at most whose way breaks now and then: it is sent
+// several times, and each may be waited for.
+const sure = 90 * time.Second
+
+// judgeAnswersLocked: what a client has answered reaches whoever has asked, be it that
+// it has to be sent again (I37), as long as nobody has forgotten the request.
+func (r *record) judgeAnswersLocked() {
+	j := r.w.jobs[r.mark]
+	if j == nil || r.ended != "result" || r.w.backend.life > 1 || r.cameTo(hasCrashed) || r.cameTo(wasShut) || r.cameTo(lostPipe) {
+		return
+	}
+	for question, at := range j.lacked {
+		answered, ok := r.w.answered[question]
+		if ok && at.Sub(answered) > sure && r.over.After(at) {
+			r.wrongLocked("the answer to %s did not arrive", question)
+		}
 	}
 }
 

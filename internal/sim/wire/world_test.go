@@ -20,21 +20,23 @@ type world struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the goroutines of the clients
 
-	front, back *line
-	gateway     *gateway
-	backend     *backend
-	users       []user
-	tool        string // as clients call it
-	guarded     bool   // the gateway tells its clients apart
+	gateways []*gateway // one, or two replicas of it
+	backend  *backend
+	users    []user
+	whole    bool   // the gateway is the whole product
+	tool     string // as clients call it
+	guarded  bool   // the gateway tells its clients apart
 
 	tally tally
 	last  [things][][]heard // what each user had heard when a thing changed last
 
-	mu      sync.Mutex
-	records []*record
-	jobs    map[string]*job // what the backend did, by mark
-	breach  []string
-	trace   []string
+	mu       sync.Mutex
+	records  []*record
+	jobs     map[string]*job      // what the backend did, by mark
+	answered map[string]time.Time // which questions were answered, and when
+	homes    map[string]*gateway  // where each session was opened
+	breach   []string
+	trace    []string
 }
 
 // user is somebody who calls: a client of one kind.
@@ -123,7 +125,7 @@ func (w *world) deed(what string) {
 func (w *world) newRecord(r *record) *record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r.w, r.sent, r.life = w, time.Now(), w.gateway.life
+	r.w, r.sent = w, time.Now()
 	w.records = append(w.records, r)
 	return r
 }
@@ -167,10 +169,30 @@ type job struct {
 	runs    int // first attempts
 	rounds  int // attempts that brought input
 	running int
-	began   time.Time // the first of them
-	ended   time.Time // the last of them
-	stopped string    // why, where its context ended
-	life    int       // of the backend
+	began   time.Time            // the first of them
+	ended   time.Time            // the last of them
+	stopped string               // why, where its context ended
+	life    int                  // of the backend
+	lacked  map[string]time.Time // the questions that got no answer, and when that was clear
+}
+
+// lacks notes that a question of work that goes on has got no answer.
+func (j *job) lacks(w *world, question string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j.lacked == nil {
+		j.lacked = make(map[string]time.Time)
+	}
+	j.lacked[question] = time.Now()
+}
+
+// answers notes that the client has answered a question.
+func (w *world) answers(question string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, before := w.answered[question]; !before {
+		w.answered[question] = time.Now()
+	}
 }
 
 // begin notes that the backend executes a request.
