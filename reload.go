@@ -114,6 +114,7 @@ func fixed(old, next *config.Config) string {
 		{"auth", reflect.DeepEqual(old.Auth, next.Auth)},
 		{"allowedHosts", reflect.DeepEqual(old.AllowedHosts, next.AllowedHosts)},
 		{"allowedOrigins", reflect.DeepEqual(old.AllowedOrigins, next.AllowedOrigins)},
+		{"streamLife", old.StreamLife == next.StreamLife},
 		{"limits", old.Limits == next.Limits},
 		{"state", reflect.DeepEqual(old.State, next.State)},
 		{"drain", old.Drain == next.Drain},
