@@ -209,7 +209,7 @@ func (l *link) run(ctx context.Context) {
 		if time.Since(began) > lastRelink {
 			wait = firstRelink
 		}
-		pauseFor(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+		pause(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // jitter, not a secret
 	}
 }
 
@@ -311,14 +311,4 @@ func (l *link) pass(ctx context.Context, n *mcp.Notification) error {
 // Ask refuses: a listen asks nothing.
 func (e *attempt) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return nobody{}.Ask(ctx, req)
-}
-
-// pauseFor waits, but not longer than ctx.
-func pauseFor(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

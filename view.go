@@ -124,7 +124,7 @@ func (g *Gateway) keepCatalog() {
 		case <-g.rebuild:
 		}
 		if g.swapCatalog() && g.listsOpen() {
-			g.pause(changeEvery)
+			pause(g.ctx, changeEvery) // what happens meanwhile stays wanted, and is in the next one
 		}
 	}
 }
@@ -203,13 +203,12 @@ func (g *Gateway) awaitLists(ctx context.Context) error {
 	}
 }
 
-// pause holds up the next catalog. What happens meanwhile is in that one: the wish
-// for it is kept in g.rebuild.
-func (g *Gateway) pause(d time.Duration) {
+// pause waits, but not longer than ctx.
+func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-g.ctx.Done():
+	case <-ctx.Done():
 	case <-t.C:
 	}
 }
