@@ -119,11 +119,11 @@ func operations() []string { return []string{"/healthz", "/readyz", "/status", "
 func checkHosts(c *Config, j *judge) {
 	list := place{}.key("allowedHosts")
 	for i, host := range c.AllowedHosts {
-		// A host is what stands in a URL and comes back as it was.
-		u, err := url.Parse("http://" + host + "/")
 		if j.there(list.item(i)) {
 			continue
 		}
+		// A host is what stands in a URL and comes back as it was.
+		u, err := url.Parse("http://" + host + "/")
 		if host == "" || err != nil || u.Host != host || u.Path != "/" || strings.Contains(host, "*") {
 			j.complain(list.item(i), `write host or host:port, such as "mcp.example.com"`, "%q is not a host", list.item(i).name)
 		}
@@ -134,10 +134,10 @@ func checkHosts(c *Config, j *judge) {
 func checkOrigins(c *Config, j *judge) {
 	list := place{}.key("allowedOrigins")
 	for i, origin := range c.AllowedOrigins {
-		u, err := url.Parse(origin)
 		if j.there(list.item(i)) {
 			continue
 		}
+		u, err := url.Parse(origin)
 		// Browsers send nothing else. A star would let every page of the web in, and null
 		// every file that somebody opens.
 		if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || strings.Contains(origin, "*") {
