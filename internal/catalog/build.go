@@ -23,7 +23,8 @@ type Catalog struct {
 }
 
 // Build makes a Catalog out of what the backends list, in the order of the
-// configuration. It keeps the bytes of the items and changes nothing.
+// configuration. It may keep the bytes of the items, and changes none of them: an
+// item that is renamed, mended or marked is a copy.
 func Build(backends []Backend, opt Options) *Catalog {
 	b := builder{in: backends, opt: opt, own: make([][]string, len(backends))}
 	c := &Catalog{

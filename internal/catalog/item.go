@@ -82,32 +82,25 @@ func parseItem(raw []byte) (mcp.Object, string) {
 
 // identity returns what the backend calls the item.
 func identity(k Kind, obj *mcp.Object) (own, reason string) {
-	member := "name"
+	missing := "name"
 	var ok bool
 	switch k {
 	case Resources:
-		member = "uri"
+		missing = "uri"
 		own, ok = obj.Text(mcp.FieldURI)
 	case Templates:
-		member = "uriTemplate"
-		own, ok = textMember(obj.Bytes(), member)
+		missing = "uriTemplate"
+		value := member(obj.Bytes(), missing)
+		if ok = isString(value); ok {
+			own = text(value)
+		}
 	default:
 		own, ok = obj.Text(mcp.FieldName)
 	}
 	if !ok || own == "" {
-		return "", "it has no " + member
+		return "", "it has no " + missing
 	}
 	return own, ""
-}
-
-// textMember is Object.Text for a member that mcp has no Field for.
-func textMember(raw []byte, name string) (string, bool) {
-	for n, value := range mcp.Members(raw) {
-		if n == name && isString(value) {
-			return text(value), true
-		}
-	}
-	return "", false
 }
 
 // rename splices the name in, if it differs.

@@ -6,7 +6,20 @@ package catalog
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
+
+// member returns the value of a member of an object, nil where there is none. It is
+// for members that mcp has no Field for, because the gateway routes nothing by them.
+func member(raw []byte, name string) []byte {
+	for n, value := range mcp.Members(raw) {
+		if n == name {
+			return value
+		}
+	}
+	return nil
+}
 
 func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 

@@ -3,11 +3,7 @@
 
 package catalog
 
-import (
-	"bytes"
-
-	"github.com/signalbox-mcp/signalbox/mcp"
-)
+import "github.com/signalbox-mcp/signalbox/mcp"
 
 // mend takes from an item what would cost a client more than this item. Strict clients
 // refuse a whole list for one item in it that is not of the schema, which directly
@@ -18,8 +14,8 @@ func mend(obj mcp.Object) mcp.Object {
 		switch {
 		case string(value) == "null" && isOptional(name):
 			return nil // there is none
-		case name == "inputSchema" && isObject(value) && !hasMember(value, "type"):
-			return withType(value)
+		case name == "inputSchema" && isObject(value) && member(value, "type") == nil:
+			return mcp.WithMember(value, "type", []byte(`"object"`)) // as arguments are in any case
 		default:
 			return value
 		}
@@ -29,7 +25,7 @@ func mend(obj mcp.Object) mcp.Object {
 	}
 	mended, err := mcp.ParseObject(raw)
 	if err != nil {
-		return obj // it has become too deep; whoever reads it has to see
+		return obj // cannot be: nothing of it stands deeper than before
 	}
 	return mended
 }
@@ -43,24 +39,4 @@ func isOptional(name string) bool {
 	default:
 		return false
 	}
-}
-
-// withType says of a schema for arguments what it must say, since arguments are an
-// object in any case.
-func withType(schema []byte) []byte {
-	rest := bytes.TrimLeft(schema[1:], " \t\r\n")
-	out := []byte(`{"type":"object"`)
-	if rest[0] != '}' {
-		out = append(out, ',')
-	}
-	return append(out, rest...)
-}
-
-func hasMember(raw []byte, name string) bool {
-	for n := range mcp.Members(raw) {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }

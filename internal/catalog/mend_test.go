@@ -13,9 +13,9 @@ import (
 func TestMend(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"nothing", `{"name":"x","inputSchema":{"type":"object"},"x-own":null,"title":"null"}`, ""},
-		{"no type", `{"name":"x","inputSchema":{"properties":{"a":{}}}}`, `{"name":"x","inputSchema":{"type":"object","properties":{"a":{}}}}`},
-		{"nothing in the schema", `{"name":"x","inputSchema":{ }}`, `{"name":"x","inputSchema":{"type":"object"}}`},
-		{"a property called type", `{"name":"x","inputSchema":{"properties":{"type":{}}}}`, `{"name":"x","inputSchema":{"type":"object","properties":{"type":{}}}}`},
+		{"no type", `{"name":"x","inputSchema":{"properties":{"a":{}}}}`, `{"name":"x","inputSchema":{"properties":{"a":{}},"type":"object"}}`},
+		{"nothing in the schema", `{"name":"x","inputSchema":{ }}`, `{"name":"x","inputSchema":{ "type":"object"}}`},
+		{"a property called type", `{"name":"x","inputSchema":{"properties":{"type":{}}}}`, `{"name":"x","inputSchema":{"properties":{"type":{}},"type":"object"}}`},
 		{"another type", `{"name":"x","inputSchema":{"type":"array"}}`, ""},
 		{"a schema that is none", `{"name":"x","inputSchema":[]}`, ""},
 		{"nulls", `{"title":null,"name":"x","description":null,"outputSchema":null, "annotations":null,"icons":null,"_meta":null,"execution":null,"inputSchema":{"type":"object","title":null}}`,
@@ -40,17 +40,23 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// An item that becomes too deep by what is added stays as it is.
+// The deepest item that can be read at all is mended too: what is added to it stands
+// no deeper than what it has.
 func TestMendAtTheLimitOfDepth(t *testing.T) {
-	for depth := 100; depth < 140; depth++ {
+	deepest := 0
+	for depth := 1; ; depth++ {
 		raw := `{"name":"x","title":null,"inputSchema":{"default":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}}`
 		obj, err := mcp.ParseObject([]byte(raw))
 		if err != nil {
-			return
+			break
 		}
 		if got := mend(obj); !strings.Contains(string(got.Bytes()), `"type":"object"`) {
 			t.Errorf("depth %d: %s", depth, got.Bytes())
 		}
+		deepest = depth
+	}
+	if deepest < 1000 {
+		t.Errorf("a schema is read to a depth of %d only", deepest)
 	}
 }
 

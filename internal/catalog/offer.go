@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // Capabilities returns the capabilities object of the gateway: what some backend
@@ -58,27 +56,13 @@ func resourcesOffer(backends []Backend) string {
 
 // subscribes reports whether a capabilities object offers subscriptions.
 func subscribes(capabilities []byte) bool {
-	for name, value := range mcp.Members(capabilities) {
-		if name != "resources" {
-			continue
-		}
-		for name, value := range mcp.Members(value) {
-			if name == "subscribe" {
-				return string(value) == "true"
-			}
-		}
-	}
-	return false
+	return string(member(member(capabilities, "resources"), "subscribe")) == "true"
 }
 
 // declares reports whether a capabilities object has the member. null is none.
 func declares(capabilities []byte, name string) bool {
-	for n, value := range mcp.Members(capabilities) {
-		if n == name {
-			return string(value) != "null"
-		}
-	}
-	return false
+	value := member(capabilities, name)
+	return value != nil && string(value) != "null"
 }
 
 // maxInstructions bounds the text of one backend, in bytes: clients show it to a

@@ -4,7 +4,6 @@
 package catalog
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
@@ -36,12 +35,7 @@ func (e *Entry) showTaskSupport(capabilities []byte) {
 	if !offer.Extension || offer.Calls {
 		return
 	}
-	for name := range mcp.Members(e.item) {
-		if name == "execution" {
-			return
-		}
+	if member(e.item, "execution") == nil {
+		e.item = mcp.WithMember(e.item, "execution", []byte(`{"taskSupport":"optional"}`))
 	}
-	const support = `"execution":{"taskSupport":"optional"}}`
-	end := bytes.LastIndexByte(e.item, '}')
-	e.item = append(append(slices.Clone(e.item[:end]), ','), support...) // it has a name, so that a comma is due
 }
