@@ -62,6 +62,7 @@ func (s *subscribed) begin(ctx context.Context, want filter) filter {
 func (s *subscribed) agree(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, agreeWithin)
 	defer cancel()
+	// One time for all of them: how many hang makes no difference to the client.
 	refused := make(map[topic]bool)
 	for _, l := range s.current {
 		select {
@@ -97,7 +98,7 @@ func (s *subscribed) follow(ctx context.Context) {
 	shares := s.shares(s.g.view.Load())
 	s.current = slices.DeleteFunc(s.current, func(l *link) bool {
 		i := slices.IndexFunc(shares, func(sh share) bool { return sh.unit.Backend == l.unit.Backend && slices.Equal(sh.topics, l.wanted()) })
-		if i < 0 || l.unit.life.Err() != nil {
+		if i < 0 {
 			l.cancel()
 			return true
 		}
@@ -119,6 +120,7 @@ type share struct {
 // more is nobody's until somebody has it again.
 func (s *subscribed) shares(v *view) []share {
 	var all []share
+	// In the order of the topics, so that the same topics have the same shares.
 	at := make(map[*unit]int)
 	for _, t := range s.topics {
 		u, ok := v.unit(t.of(v))

@@ -1,0 +1,130 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// watched is a backend with one resource, which answers the listens for it as it is
+// told to.
+type watched func(ctx context.Context, caller mcp.Caller) (*mcp.Result, error)
+
+func (w watched) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	switch {
+	case req.Method == "server/discover":
+		return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"resources":{"subscribe":true}}}`))
+	case req.Method == "resources/list":
+		return mcp.NewResult([]byte(`{"resources":[{"name":"x","uri":"x:1"}]}`))
+	case req.Method == "subscriptions/listen" && strings.Contains(string(req.Params.Bytes()), "x:1"):
+		return w(ctx, caller)
+	case req.Method == "subscriptions/listen":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	default:
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no %s", req.Method)
+	}
+}
+
+// A backend that says no, in words or by leaving, is believed at once. Of one that has
+// failed or says nothing, nothing is known: its resources count as agreed, because they
+// are asked for again, and the client is told when that has worked.
+func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
+	const agreed, refused = `{"notifications":{"resourceSubscriptions":["x:1"]}}`, `{"notifications":{}}`
+	for name, tt := range map[string]struct {
+		answer watched
+		want   string
+		within time.Duration
+	}{
+		"refused in words": {func(context.Context, mcp.Caller) (*mcp.Result, error) {
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "no")
+		}, refused, 0},
+		"refused by leaving": {func(context.Context, mcp.Caller) (*mcp.Result, error) {
+			return mcp.NewResult([]byte("{}"))
+		}, refused, 0},
+		"agreed to nothing": {func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
+			err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)
+			<-ctx.Done()
+			return nil, err
+		}, refused, 0},
+		"failed": {func(context.Context, mcp.Caller) (*mcp.Result, error) {
+			return nil, errors.New("the connection is gone")
+		}, agreed, 0},
+		"silent": {func(ctx context.Context, _ mcp.Caller) (*mcp.Result, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, agreed, agreeWithin},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ear, end := watch(t, tt.answer)
+				defer end()
+				time.Sleep(tt.within)
+				synctest.Wait()
+				if want := []string{"notifications/subscriptions/acknowledged " + tt.want}; !slices.Equal(ear.all, want) {
+					t.Errorf("after %s told %q, want %q", tt.within, ear.all, want)
+				}
+			})
+		})
+	}
+}
+
+// A listen that fails after it was promised is asked for again, and what happened until
+// that has worked counts as an update, once for each time.
+func TestListenIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := 0
+		ear, end := watch(t, func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
+			if failed++; failed < 3 {
+				return nil, errors.New("the connection is gone")
+			}
+			err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"resourceSubscriptions":["x:1"]}}`)
+			<-ctx.Done()
+			return nil, err
+		})
+		defer end()
+		time.Sleep(lastRelink)
+		synctest.Wait()
+		want := []string{
+			`notifications/subscriptions/acknowledged {"notifications":{"resourceSubscriptions":["x:1"]}}`,
+			`notifications/resources/updated {"uri":"x:1"}`,
+		}
+		if !slices.Equal(ear.all, want) {
+			t.Errorf("told %q, want %q", ear.all, want)
+		}
+	})
+}
+
+// watch listens for the resource of a backend until the test ends it.
+func watch(t *testing.T, b watched) (*heard, func()) {
+	t.Helper()
+	g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "a", Handler: b}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait() // its list is there
+	ear := &heard{}
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() { // ends with ctx; the returned function waits for it
+		defer close(over)
+		_, _ = g.Serve(ctx, ask(t, nil, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":["x:1"]}}`), ear)
+	}()
+	synctest.Wait()
+	return ear, func() {
+		cancel()
+		<-over
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
