@@ -42,12 +42,14 @@ var methods = [...]string{
 	"notifications/roots/list_changed",
 	"notifications/subscriptions/acknowledged",
 	"notifications/elicitation/complete",
+	"notifications/tasks", // of the extension
 	"notifications/tasks/status",
 }
 
 // methodName returns a method's name as a string, without allocating for those
 // that the specification has.
 func methodName(b []byte) string {
+	// In order, since those that are called most stand first; a map would have to hash each.
 	for _, name := range methods {
 		if len(name) == len(b) && name == string(b) {
 			return name

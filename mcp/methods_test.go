@@ -74,6 +74,7 @@ func methodMessages() []struct {
 		{"notifications/roots/list_changed", ``, nil},
 		{"notifications/subscriptions/acknowledged", `{"notifications":{"toolsListChanged":true}}`, fields{FieldNotifications: `{"toolsListChanged":true}`}},
 		{"notifications/elicitation/complete", `{"elicitationId":"e"}`, nil},
+		{"notifications/tasks", `{"taskId":"t","status":"working"}`, fields{FieldTaskID: `"t"`}},
 		{"notifications/tasks/status", `{"taskId":"t","status":"working"}`, fields{FieldTaskID: `"t"`}},
 		{"acme/own", `{"NAMES":1,"x-name":"y"}`, nil},
 	}
