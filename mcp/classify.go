@@ -29,6 +29,7 @@ func (s *scanner) classify(m *Message, env *Object, start int) {
 	}
 }
 
+// checkVersion wants JSON-RPC 2.0: in 1.0 the same members mean other things.
 func (s *scanner) checkVersion(env *Object, start int) {
 	switch raw := env.Raw(fieldJSONRPC); {
 	case string(raw) == `"2.0"`, is20(raw):
@@ -101,6 +102,7 @@ func (s *scanner) classifyError(m *Message, env *Object) {
 // knows nothing of.
 func (o *Object) present(f Field) bool { return o.has>>f&1 != 0 }
 
+// offset is where an error points.
 func (o *Object) offset(f Field) int {
 	m, _ := o.find(f)
 	return int(m.value)

@@ -16,6 +16,7 @@ func decodeText(raw []byte) (string, bool) {
 		return "", false
 	}
 	raw = raw[1 : len(raw)-1]
+	// Nearly all texts that route something have no escape.
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw), true
 	}
@@ -50,6 +51,7 @@ func unescape(dst, src []byte) ([]byte, bool) {
 	}
 }
 
+// unescapeByte is for the escapes of one letter; the rest stand for themselves.
 func unescapeByte(c byte) byte {
 	switch c {
 	case 'b':
@@ -70,6 +72,7 @@ func unescapeByte(c byte) byte {
 // unescapeRune reads uXXXX, or two of them that are a surrogate pair. A half
 // without its other comes back as itself.
 func unescapeRune(src []byte) (r rune, size int) {
+	// src begins behind the backslash, so that both lengths are without it.
 	const one, pair = len("u0000"), len(`u0000\u0000`)
 	r, _ = hex4(src[1:])
 	if len(src) < pair || src[one] != '\\' || src[one+1] != 'u' {

@@ -26,6 +26,7 @@ func AppendNotification(dst []byte, method string, params []byte) []byte {
 	return appendCall(append(dst, `{"jsonrpc":"2.0",`...), method, params)
 }
 
+// appendCall appends what requests and notifications have in common, to the end.
 func appendCall(dst []byte, method string, params []byte) []byte {
 	dst = append(dst, `"method":`...)
 	dst = AppendString(dst, method)
@@ -42,6 +43,7 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)
 	dst = append(dst, `,"result":`...)
+	// The member has to be there: without it the message is none.
 	if len(result) == 0 {
 		result = []byte("{}")
 	}
@@ -67,6 +69,7 @@ func AppendError(dst []byte, id ID, err *Error) []byte {
 	return append(dst, '}')
 }
 
+// appendTo appends the error object alone.
 func (e *Error) appendTo(dst []byte) []byte {
 	if len(e.Raw) > 0 {
 		return append(dst, e.Raw...)
@@ -90,6 +93,7 @@ func AppendString(dst []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
+		// Runs of plain text are copied as a whole, when something else ends them.
 		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
 			i++
 			continue
@@ -113,6 +117,7 @@ func AppendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
+// appendEscape writes the short forms that every reader has, and else the long one.
 func appendEscape(dst []byte, c byte) []byte {
 	const hex = "0123456789abcdef"
 	switch c {

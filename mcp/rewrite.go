@@ -49,6 +49,7 @@ func RewriteElements(raw []byte, f func(value []byte) []byte) []byte {
 	return rewrite(raw, '[', ']', func(_ span, value []byte) []byte { return f(value) })
 }
 
+// rewrite copies nothing before the first change, which most objects never come to.
 func rewrite(raw []byte, open, closing byte, f func(s span, value []byte) []byte) []byte {
 	var out []byte
 	kept := 0 // so many bytes of raw stay as they are, up to the first change
@@ -58,6 +59,8 @@ func rewrite(raw []byte, open, closing byte, f func(s span, value []byte) []byte
 		switch {
 		case out != nil:
 		case isSame(old, value):
+			// A comma in front of what comes next is not kept: whether one is needed depends on
+			// whether anything stands before it.
 			kept = s.end
 			continue
 		default:
@@ -85,6 +88,7 @@ type span struct{ key, value, end int }
 
 // name decodes the name of a member. Half a surrogate pair is U+FFFD.
 func (s span) name(raw []byte) string {
+	// From behind: between a name and its value there is no other quote.
 	inner := raw[s.key+1 : s.key+1+bytes.LastIndexByte(raw[s.key+1:s.value], '"')]
 	if bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner)

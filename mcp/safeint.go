@@ -51,6 +51,7 @@ func integerDigits(token []byte) ([]byte, bool) {
 		digits = digits[:len(digits)-1]
 		exponent++
 	}
+	// Before the exponent counts: zero is zero whatever that says.
 	if len(bytes.Trim(digits, "-0")) == 0 {
 		return []byte("0"), true
 	}

@@ -46,6 +46,8 @@ type scanner struct {
 	open [maxDepth / 64]uint64
 }
 
+// failed is no offset. Callers hand it on without a look at err, so that the way of a
+// good message has one comparison at each step.
 const failed = -1
 
 func newScanner(data []byte, lim Limits) scanner {
@@ -61,12 +63,14 @@ func newScanner(data []byte, lim Limits) scanner {
 }
 
 func (s *scanner) fail(code int64, offset int, reason, cure string) int {
+	// The first reason is the true one: what is found wrong afterwards follows from it.
 	if s.err == nil {
 		s.err = &ParseError{Code: code, Offset: offset, Reason: reason, Cure: cure}
 	}
 	return failed
 }
 
+// invalid fails at what is JSON, and no message.
 func (s *scanner) invalid(offset int, reason, cure string) int {
 	return s.fail(CodeInvalidRequest, offset, reason, cure)
 }
@@ -87,6 +91,8 @@ func (s *scanner) syntax(i int, want string) int {
 	return s.fail(CodeParseError, i, "unexpected "+quoteByte(s.data[i]), "expected "+want)
 }
 
+// quoteByte shows one byte of what somebody sent, in ASCII: it stands in errors, which
+// end in logs and on terminals.
 func quoteByte(c byte) string {
 	if c >= utf8.RuneSelf {
 		return "byte 0x" + strconv.FormatUint(uint64(c), 16)
@@ -128,6 +134,7 @@ func (s *scanner) value(i, depth int) int {
 		case '"':
 			i, _ = s.text(i)
 		case '{', '[':
+			// Levels are counted here and not on the stack, so that no message can use that up.
 			next, empty := s.enter(i, &depth)
 			if next >= 0 && !empty {
 				i = next
@@ -203,6 +210,8 @@ func (s *scanner) key(i int) int {
 	if s.at(i) != '"' {
 		return s.syntax(i, "a member's name in double quotes")
 	}
+	// Counted before the name is read, so that a message beyond the limit costs no more
+	// than one at it.
 	if s.members--; s.members < 0 {
 		return s.beyond(LimitMembers, i, "the message has too many members", "send a smaller message")
 	}
@@ -236,6 +245,7 @@ func (s *scanner) scalar(i int, c byte) int {
 	}
 }
 
+// literal checks one of the three words.
 func (s *scanner) literal(i int, word string) int {
 	end := i + len(word)
 	if end > len(s.data) || string(s.data[i:end]) != word {
@@ -244,6 +254,8 @@ func (s *scanner) literal(i int, word string) int {
 	return end
 }
 
+// number checks the grammar and not the value: a number is forwarded as it is written,
+// and may well be more than any type of ours holds.
 func (s *scanner) number(i int) int {
 	if s.at(i) == '-' {
 		i++
@@ -268,8 +280,10 @@ func (s *scanner) number(i int) int {
 	return i
 }
 
+// digits wants at least one.
 func (s *scanner) digits(i int) int {
 	start := i
+	// What is less than '0' wraps around and is more than nine.
 	for i < len(s.data) && s.data[i]-'0' <= 9 {
 		i++
 	}
@@ -285,6 +299,8 @@ func (s *scanner) end(i int) int {
 	if i < 0 {
 		return failed
 	}
+	// A second value behind the first would be read by some as the message, and by others
+	// not at all.
 	if i = s.space(i); i < len(s.data) {
 		return s.fail(CodeParseError, i, "unexpected "+quoteByte(s.data[i])+" after the end of the JSON text", "send one value")
 	}
@@ -297,6 +313,7 @@ func (s *scanner) begin() int {
 	i := s.space(0)
 	d := s.data
 	switch {
+	// Where a member stands is kept in 32 bits.
 	case uint64(len(d)) > math.MaxUint32:
 		return s.invalid(0, "the JSON text is longer than 4 GiB", "send less at once")
 	case i == len(d):

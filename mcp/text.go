@@ -51,6 +51,7 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 			return failed, escaped
 		}
 	}
+	// Fewer than eight bytes are left, and no quote yet.
 	return s.textEnd(start, i, high, escaped)
 }
 
@@ -93,6 +94,7 @@ func (s *scanner) escape(i int) int {
 	switch s.at(i + 1) {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return i + 2
+	// Four digits of either case; which character they stand for is decided by who decodes.
 	case 'u':
 		if _, ok := hex4(s.data[i+2:]); ok {
 			return i + 6
@@ -126,6 +128,7 @@ func hex4(b []byte) (rune, bool) {
 	return r, true
 }
 
+// badUTF8 fails at the first byte that is at fault, which is looked for only now.
 func (s *scanner) badUTF8(i, end int) int {
 	for i < end {
 		r, n := utf8.DecodeRune(s.data[i:end])

@@ -15,6 +15,7 @@ func (s *scanner) object(i, depth int, l level, o *Object, base int) int {
 	}
 	var seen names
 	for {
+		// Where the name begins: it is compared when its end is known.
 		start := i
 		if i = s.key(start); i < 0 {
 			return failed
@@ -27,6 +28,8 @@ func (s *scanner) object(i, depth int, l level, o *Object, base int) int {
 		if i = s.member(i, depth+1, l, f, o, base); i < 0 {
 			return failed
 		}
+		// Members that have no meaning to us are checked and not kept: they are forwarded with
+		// the bytes around them.
 		if f != FieldNone && o != nil {
 			o.add(f, start-base, value-base, i-base)
 		}
@@ -72,12 +75,15 @@ func (s *scanner) name(start int, l level, seen *names) Field {
 	}
 	f := l.field(name)
 	if f == FieldNone {
+		// Readers that fold case would take it for the member, and others would not: what was
+		// judged would then be something else than what is acted on.
 		if v := l.variantOf(name); v != FieldNone {
 			s.invalid(start, "member "+quoted(name)+" differs from "+quoted([]byte(v.Key()))+" in letter case only",
 				"names are case-sensitive")
 			return FieldNone
 		}
 	}
+	// Some readers take the first of two, and most the last.
 	if !seen.add(f, name) {
 		s.invalid(start, "member "+quoted(name)+" stands twice", "send it once")
 	}
@@ -116,6 +122,7 @@ func (s *names) add(f Field, name []byte) bool {
 		s.n++
 		return true
 	}
+	// Beyond a few, so that the names of a large object are not compared each with each.
 	s.many = make(map[string]struct{}, 4*len(s.few))
 	for _, b := range s.few {
 		s.many[string(b)] = struct{}{}

@@ -25,6 +25,7 @@ func (m *Message) WireError() (*Error, error) {
 		return nil, s.err
 	}
 	o.raw = m.Error
+	// Read from the bytes: 1e3 is an integer to JSON, and no code to any client.
 	token := o.Raw(fieldCode)
 	code, err := strconv.ParseInt(string(token), 10, 64)
 	if err != nil || !isInteger(token) {
@@ -38,6 +39,8 @@ func (m *Message) WireError() (*Error, error) {
 	return &Error{Code: code, Message: string(text), Data: o.Raw(fieldErrorData), Raw: m.Error}, nil
 }
 
+// describe says what stands in a member's place. A text is not shown: it is a peer's, and
+// may be long.
 func describe(token []byte) string {
 	switch {
 	case len(token) == 0:
