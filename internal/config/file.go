@@ -26,6 +26,7 @@ func readAtMost(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
+	// One more, by which the caller sees that there is more without reading it.
 	return io.ReadAll(io.LimitReader(file, most+1))
 }
 

@@ -330,6 +330,7 @@ func listOf[F any](of form[F]) form[[]F] {
 				r.wrongKind(n, p, "a list", listHint(n))
 				return
 			}
+			// One for each element, also for those that cannot be read: places are counted in it.
 			list := make([]F, len(n.items))
 			for i, item := range n.items {
 				// Before it is read: what is wrong with it is said with its place.

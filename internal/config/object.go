@@ -37,6 +37,7 @@ func field[T, F any](name string, of form[F], at func(*T) *F, def, doc string) k
 		name: name, doc: doc, def: def, want: of.want, rows: of.rows,
 		read: func(r *reader, n node, p place, into *T) { of.read(r, n, p, at(into)) },
 		fill: func(into *T) {
+			// From the inside out: a mapping that is not there has defaults below it all the same.
 			if of.fill != nil {
 				of.fill(at(into))
 			}
@@ -68,6 +69,7 @@ func defaultKind(def string) kind {
 	return kindText
 }
 
+// defaultJSON is a default as the schema has it, where a count is a number.
 func defaultJSON(def string) []byte {
 	if isNumber(def) {
 		return []byte(def)
@@ -126,6 +128,7 @@ func keysHint(names []string) string {
 	return "write " + strings.Join(names[:len(names)-1], ", ") + " or " + last + " below it"
 }
 
+// keyNames returns the names of a table, for hints.
 func keyNames[T any](keys []key[T]) []string {
 	names := make([]string, len(keys))
 	for i, k := range keys {

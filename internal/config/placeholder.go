@@ -12,6 +12,7 @@ import (
 // case and without what separates words. What is not here is not a good token yet;
 // these are the ones that are tried first.
 func placeholders() []string {
+	// Compared whole and not by their beginnings: a good token can begin like a word.
 	return []string{
 		"changeme", "changeit", "changethis", "replaceme", "replacethis", "placeholder", "fixme", "todo", "tbd",
 		"secret", "mysecret", "yoursecret", "yoursecrethere", "supersecret", "topsecret", "secretkey", "secrettoken", "mysecrettoken",

@@ -28,6 +28,7 @@ func (e *syntaxError) Error() string { return e.message }
 
 // parseTree reads the text of a file of either syntax.
 func parseTree(data []byte, isJSON bool) (node, *syntaxError) {
+	// The only byte before the text that is nobody's mistake.
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
 	if len(data) > maxFile {
 		message := fmt.Sprintf("the file is larger than %s", formatBytes(maxFile))
@@ -39,6 +40,7 @@ func parseTree(data []byte, isJSON bool) (node, *syntaxError) {
 	if isJSON {
 		return parseJSON(data)
 	}
+	// Whatever its name ends in: what is JSON is YAML, too.
 	return parseYAML(data)
 }
 

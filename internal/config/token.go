@@ -18,6 +18,7 @@ const maxTokenFile = 16 << 10
 // missing one is found when the config is read and not when the first client
 // comes.
 func bearerToken() form[Token] {
+	// On top of the mapping, which knows nothing of how its keys hang together.
 	f := object(tokenKeys(), foreignTokenKeys())
 	entry := f.read
 	f.read = func(r *reader, n node, p place, into *Token) {
@@ -27,6 +28,7 @@ func bearerToken() form[Token] {
 		if inEnv && inFile {
 			return // judged later: one of them is wanted
 		}
+		// The position is that of the key's value: what is wrong there is mended there.
 		if at, ok := n.member("env"); ok && into.Env != "" {
 			into.Value = r.tokenFromEnv(into.Env, at.at, p.key("env"))
 		}
@@ -44,6 +46,7 @@ func (r *reader) tokenFromEnv(name string, at position, p place) Secret {
 		return Secret{}
 	}
 	value, ok := "", false
+	// Without an environment nothing is set.
 	if r.lookup != nil {
 		value, ok = r.lookup(name)
 	}
@@ -53,6 +56,7 @@ func (r *reader) tokenFromEnv(name string, at position, p place) Secret {
 	case value == "":
 		r.complain(at, p, "", "the environment variable %s, which should hold a token, is empty", name)
 	}
+	// Also an empty one: that it is empty has been said, and is not said again later.
 	return NewSecret(value)
 }
 
@@ -80,6 +84,8 @@ func readToken(path string) (value Secret, problem, hint string) {
 		message := fmt.Sprintf("everybody on this machine can open the token file %s (mode %04o)", path, info.Mode().Perm())
 		return Secret{}, message, "chmod 600, or mount it with mode 0400"
 	}
+	// The mode was that of the path and may have changed: nobody gains by that who could
+	// not have put another token there at once.
 	data, err := readAtMost(path, maxTokenFile)
 	if err != nil {
 		return Secret{}, "the token file cannot be read: " + err.Error(), ""
@@ -121,6 +127,7 @@ func (t *Token) origin(p place) string {
 // notBearerHint guesses what a text is that is not a bearer token, without showing
 // any of it.
 func notBearerHint(text string) string {
+	// The first that fits is what most likely happened.
 	first, _, spaced := strings.Cut(text, " ")
 	switch {
 	case text[0] == '<':

@@ -41,6 +41,7 @@ var (
 // parseBytes reads a size such as 4MiB.
 func parseBytes(text string) (int64, error) {
 	for _, unit := range byteUnits() {
+		// The largest first, and B last: it is the end of all the others.
 		digits, ok := strings.CutSuffix(text, unit.name)
 		if !ok {
 			continue
@@ -91,6 +92,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// isNumber reports whether a text is a number without a unit. Inf and NaN, which
+// strconv reads as well, are words to whoever wrote them.
 func isNumber(text string) bool {
 	_, err := strconv.ParseFloat(text, 64)
 	return err == nil && strings.ContainsAny(text, "0123456789")

@@ -18,6 +18,9 @@ import (
 
 // parseYAML reads one YAML document. Anchors, aliases, merge keys and tags are
 // refused: with them what a line means stands on another line.
+//
+// The library is used up to its syntax tree and no further. To have it fill in a
+// Config would lose the places, and tell of one mistake at a time.
 func parseYAML(data []byte) (node, *syntaxError) {
 	r := newYAMLReader(data)
 	// The parser is given tokens, so that their nesting is known before it runs.
@@ -86,6 +89,7 @@ func tidy(message string) string {
 
 // indentedByTab reports whether a tab stands before the text of a line.
 func (r *yamlReader) indentedByTab(at position) bool {
+	// Asked of the text, because to the parser a tab is any unexpected character.
 	line := r.lines[at.line-1]
 	return strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t")
 }
@@ -193,6 +197,7 @@ func refuseYAML(n ast.Node) error {
 }
 
 func (r *yamlReader) list(n *ast.SequenceNode, at position, depth int) (node, error) {
+	// The place of a list is its first dash or bracket, where the library has it, too.
 	list := node{at: at, kind: kindList}
 	for _, value := range n.Values {
 		item, err := r.node(value, depth+1)
@@ -230,6 +235,7 @@ func (r *yamlReader) member(n *ast.MappingValueNode, depth int) (member, error) 
 	if err != nil {
 		return member{}, err
 	}
+	// YAML lets anything be a key. Such a one is most often the {{ }} of a template.
 	if name.kind == kindList || name.kind == kindMapping || name.kind == kindNull {
 		return member{}, &yamlError{at: key.GetToken(), message: "a key wants to be a string, not " + name.kind.String()}
 	}
