@@ -32,10 +32,14 @@ func Build(backends []Backend, opt Options) *Catalog {
 		capabilities: mergeCapabilities(backends),
 		instructions: mergeInstructions(backends, opt.Instructions),
 	}
+	// Each kind by itself: a prompt may have the name of a tool, and a page of one list is
+	// no page of another.
 	for k := range NumKinds {
 		entries := b.unique(k, b.entries(k))
 		c.sections[k] = newSection(k, entries, freshness(k, backends), opt)
 	}
+	// After all of them, because a rule holds for tools and prompts alike, and is idle
+	// only where it fits neither.
 	b.checkRules()
 	c.locator = newLocator(backends, c.sections[Templates].entries)
 	c.hidden = b.hidden
@@ -60,6 +64,7 @@ type builder struct {
 func (b *builder) entries(k Kind) []*Entry {
 	var all []*Entry
 	for i := range b.in {
+		// Nothing is known of what it has. Its rules are not judged either.
 		if b.in[i].State != Missing {
 			all = append(all, b.backendEntries(k, i)...)
 		}
@@ -87,6 +92,7 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 		switch {
 		case name == "":
 			b.report.item(in.Name, k, place(i), "left out: "+reason)
+		// Before the rules are asked, which count each name that they are asked for.
 		case seen[name]:
 			b.report.item(in.Name, k, name, "left out: the backend lists it twice; the first one counts")
 		case !b.admit(k, backend, name):
@@ -96,6 +102,7 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 		default:
 			kept = append(kept, e)
 		}
+		// Also what was left out: the second of that name is no better.
 		seen[name] = true
 	}
 	return kept
@@ -130,6 +137,8 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 	for _, e := range entries {
 		groups[e.Name] = append(groups[e.Name], e)
 	}
+	// A URI leads to the same thing wherever it is read, so that there a second offer
+	// takes nothing from anybody.
 	firstWins := b.opt.FirstWins || !k.named()
 	return slices.DeleteFunc(entries, func(e *Entry) bool {
 		group := groups[e.Name]
@@ -139,6 +148,8 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 		case firstWins:
 			b.report.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", who(group[0]), k, quote(e.Name)))
 		default:
+			// It exists, and nobody may call it: to somebody who asks for it by that name it is
+			// unknown, and the record says that it is hidden.
 			b.hide(k, e.Name)
 			b.report.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would be %s %s too; rename one of them, or set conflict: first", others(group, e), k, quote(e.Name)))
 		}
@@ -157,6 +168,7 @@ func who(e *Entry) string {
 // maxOthers bounds how many of those that share a name are named.
 const maxOthers = 3
 
+// others names the rest of a group, for whoever has to decide between them.
 func others(group []*Entry, not *Entry) string {
 	var names []string
 	for _, e := range group {

@@ -43,6 +43,7 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 		return nil, "", reason
 	}
 	obj = mend(obj)
+	// Mended first, so that everything that follows reads what clients will.
 	own, reason := identity(k, &obj)
 	if reason != "" {
 		return nil, "", reason
@@ -64,6 +65,7 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 const manyBrackets = 1000
 
 func parseItem(raw []byte) (mcp.Object, string) {
+	// Told apart from what is broken: servers do list bare names.
 	if raw = bytes.TrimSpace(raw); !isObject(raw) {
 		return mcp.Object{}, "it is no object"
 	}
@@ -105,6 +107,7 @@ func identity(k Kind, obj *mcp.Object) (own, reason string) {
 
 // rename splices the name in, if it differs.
 func (e *Entry) rename(name string, obj *mcp.Object) {
+	// The bytes are the backend's own then, and are not copied.
 	if name == e.Own {
 		return
 	}
@@ -138,6 +141,8 @@ func (e *Entry) readTool(maxSchema int) (reason string) {
 		return "it has no inputSchema"
 	}
 	var err error
+	// A tool whose headers cannot be told is refused by clients that follow the
+	// specification (2026-07-28, basic/transports/streamable-http), and is offered to none.
 	if e.ParamHeaders, err = mcp.ParamHeaders(input); err != nil {
 		return err.Error()
 	}

@@ -44,11 +44,14 @@ func freshness(k Kind, backends []Backend) freshnessOf {
 		in := &backends[i]
 		l := &in.Lists[k]
 		switch {
+		// It may come in the next moment, and then the list is another one.
 		case in.State == Missing:
 			return freshnessOf{}
+		// Who has no such list says nothing of how long it is true.
 		case len(l.Items) == 0 && !declares(in.Capabilities, k.capability()):
 			continue
 		case in.State == Stale:
+			// What was true when it was fetched cannot be said to be true for any longer.
 			l = &List{Public: l.Public}
 		}
 		if first {
@@ -58,6 +61,7 @@ func freshness(k Kind, backends []Backend) freshnessOf {
 		f.ttl = min(f.ttl, l.TTL)
 		f.public = f.public && l.Public
 	}
+	// A server may have written less than nothing.
 	f.ttl = max(f.ttl, 0)
 	return f
 }
@@ -79,6 +83,7 @@ func newSection(k Kind, entries []*Entry, fresh freshnessOf, opt Options) sectio
 	}
 	page, end := s.encode(0)
 	s.pages = append(s.pages, page)
+	// At least one page, also of nothing: an empty list is an answer.
 	for end < len(entries) {
 		s.cursor[s.cursorAfter(end-1)] = len(s.pages)
 		page, end = s.encode(end)
@@ -93,6 +98,7 @@ func (s *section) encode(start int) (*mcp.Result, int) {
 	dst := make([]byte, 0, size+len(s.kind.Field().Key())+512)
 	dst = append(dst, `{"resultType":"complete","ttlMs":`...)
 	dst = strconv.AppendInt(dst, s.fresh.ttl.Milliseconds(), 10)
+	// Written by hand and not by an encoder: the items are megabytes, and stay as they are.
 	if s.fresh.public {
 		dst = append(dst, `,"cacheScope":"public"`...)
 	} else {
@@ -159,6 +165,7 @@ func decodeCursor(k Kind, cursor string) (after string, ok bool) {
 
 // list returns the page that a cursor asks for.
 func (s *section) list(cursor string) (*mcp.Result, bool) {
+	// The first two cost nothing: that is what nearly all who ask for a list come for.
 	if cursor == "" && len(s.pages) > 0 {
 		return s.pages[0], true
 	}
@@ -169,6 +176,8 @@ func (s *section) list(cursor string) (*mcp.Result, bool) {
 	if !ok {
 		return nil, false
 	}
+	// An item that is gone since was the end of somebody's page: there is no telling what
+	// that client has seen, and it begins anew.
 	i, ok := s.at[after]
 	if !ok {
 		return nil, false

@@ -15,6 +15,8 @@ func (c *Catalog) View(allow func(*Entry) bool) *Catalog {
 	v := *c
 	v.problems = nil // they are the operator's, and name what is hidden
 	for k := range NumKinds {
+		// What is listed and what may be called are one thing here: a name that is not in the
+		// section cannot be found in it either.
 		s := &c.sections[k]
 		entries := slices.DeleteFunc(slices.Clone(s.entries), func(e *Entry) bool { return !allow(e) })
 		v.sections[k] = newSection(k, entries, freshnessOf{ttl: s.fresh.ttl}, c.opt)
