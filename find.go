@@ -99,6 +99,8 @@ func (f found) certain() bool { return f.entry != nil && f.entry.JSON() != nil }
 func (f found) stillComing(w wanted) bool {
 	byName := w.kind == catalog.Tools || w.kind == catalog.Prompts
 	for i, u := range f.units {
+		// A view that a reload has just made has heard of nobody yet, whatever is known of the
+		// backends that it keeps.
 		unheard := i >= len(f.heard) || !f.heard[i]
 		if unheard && (!byName || u.mayBring(w.name)) {
 			return true

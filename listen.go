@@ -73,6 +73,8 @@ func (g *Gateway) filterOf(req *mcp.Request) (filter, error) {
 	if raw == nil {
 		return want, nil
 	}
+	// What the filter has besides is another's, or of a later revision: it is not agreed,
+	// which the client sees in the acknowledgement.
 	if json.Unmarshal(raw, &want) != nil {
 		return want, mcp.Errorf(mcp.CodeInvalidParams, "params.notifications is no filter of notifications")
 	}
@@ -87,6 +89,7 @@ func (g *Gateway) filterOf(req *mcp.Request) (filter, error) {
 }
 
 func distinct(names []string) []string {
+	// In their order, in which they are acknowledged.
 	seen := make(map[string]bool, len(names))
 	return slices.DeleteFunc(names, func(name string) bool {
 		again := seen[name]
@@ -157,6 +160,7 @@ func (g *Gateway) tell(ctx context.Context, caller mcp.Caller, want filter, told
 	if !want.lists() {
 		return nil // what was told of lists is another listen's to note
 	}
+	// Before what is told: what changes in between is in the next notice.
 	now := g.view.Load().catalog.Version()
 	for _, method := range want.notices(told.behind(now)) {
 		if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {

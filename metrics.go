@@ -18,6 +18,8 @@ import (
 func (g *Gateway) newMetrics() (*observe.Metrics, error) {
 	instruments := append(g.ownInstruments(), g.serverInstruments()...)
 	kinds := make([]string, 0, len(eventKinds()))
+	// All kinds, so that each is there as zero: a rate over a series that begins with its
+	// first event would not see that one.
 	for _, kind := range eventKinds() {
 		kinds = append(kinds, string(kind))
 	}
@@ -49,6 +51,7 @@ func (g *Gateway) backendStates() []observe.Value {
 	}
 	values := make([]observe.Value, len(counts))
 	for state, n := range counts {
+		// By its word and not its number: numbers would come to mean something else.
 		values[state] = observe.Value{Number: n, Key: "state", Label: backend.State(state).String()}
 	}
 	return values
@@ -111,6 +114,7 @@ func (g *Gateway) backendInstruments() []observe.Instrument {
 func (g *Gateway) eachClient(of func(client.Stats) int64) []observe.Value {
 	var values []observe.Value
 	for _, u := range g.view.Load().units {
+		// A Handler in this process is called and not spoken to, and so counts none of this.
 		if u.client != nil {
 			values = append(values, observe.Value{Number: of(u.client.Stats()), Key: "backend", Label: u.Name()})
 		}

@@ -110,6 +110,8 @@ func (u *unit) maxKey() string {
 // where that takes another backend. How items are named, and which are offered,
 // is no concern of the backend, which keeps its sessions and processes.
 func (u *unit) under(srv *config.Server, limits *config.Limits) *unit {
+	// Everything but the names, compared as a whole: a setting that is added later counts
+	// as a difference until somebody says that it is none.
 	own := u.srv
 	own.Prefix, own.Rename, own.Include, own.Exclude = srv.Prefix, srv.Rename, srv.Include, srv.Exclude
 	if u.client == nil || u.limits != *limits || !reflect.DeepEqual(&own, srv) {
@@ -145,6 +147,7 @@ func (u *unit) stop(ctx context.Context) error {
 	u.cancel() // before the client ends: otherwise its end would be a failure to recover from
 	var err error
 	if u.client != nil {
+		// In order, and at once where ctx has ended: what is running ends with an error then.
 		err = u.client.Shutdown(ctx)
 	}
 	<-u.done
@@ -154,6 +157,7 @@ func (u *unit) stop(ctx context.Context) error {
 // dial returns the client of a configured server. It connects to nothing yet.
 func dial(srv *config.Server, cfg client.Config) *client.Client {
 	if srv.Transport() == config.TypeStdio {
+		// Nothing starts here: the process begins with the first request for it.
 		cmd := client.Command{Path: srv.Command, Args: srv.Args, Env: environ(srv.Env), Dir: srv.Cwd}
 		return client.NewCommand(cmd, cfg)
 	}

@@ -28,6 +28,7 @@ type view struct {
 // older than the configuration may name one that is gone.
 func (v *view) unit(name string) (*unit, bool) {
 	i := slices.IndexFunc(v.units, func(u *unit) bool { return u.Name() == name })
+	// Not known is no error here: the caller answers as for a name that nobody has.
 	if i < 0 {
 		return nil, false
 	}
@@ -156,6 +157,7 @@ func (g *Gateway) swapCatalog() bool {
 	if differs || !g.listsOpen() { // until then it is news that there are none (find)
 		g.changes.announce()
 	}
+	// Everybody was heard of, so that nothing is to be waited for any more.
 	if !slices.Contains(heard, false) {
 		g.openLists()
 	}
@@ -165,6 +167,7 @@ func (g *Gateway) swapCatalog() bool {
 // logProblems tells the operator what is newly not offered, and why.
 func (g *Gateway) logProblems(old, next *catalog.Catalog) {
 	for _, p := range next.Problems() {
+		// Told once and not with each catalog that has it still.
 		if slices.Contains(old.Problems(), p) {
 			continue
 		}

@@ -63,6 +63,7 @@ func (e *env) check(file string) error {
 	case err != nil:
 		return fmt.Errorf("check %s: %w", file, err)
 	}
+	// As serve does, so that what is counted here is what would serve.
 	leaveSelf(cfg)
 	return e.printText(e.Stdout, checked(file, cfg))
 }

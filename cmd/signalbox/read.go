@@ -80,6 +80,7 @@ func (e *env) showContents(f *readFlags, res *mcp.Result) error {
 	if err := decode(res.Bytes(), &r); err != nil {
 		return fmt.Errorf("the result cannot be read: %w; --json prints it as it is", err)
 	}
+	// After the decoding: what is saved are the contents and not the message.
 	if f.output != "" {
 		return e.saveContents(f.output, r.Contents)
 	}
@@ -97,6 +98,7 @@ func (e *env) printContents(all []contents) error {
 		}
 	}
 	for i := range all {
+		// Nothing is added, no line end either: the output is the resource.
 		if err := e.printText(e.Stdout, *all[i].Text); err != nil {
 			return err
 		}

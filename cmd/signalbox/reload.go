@@ -19,6 +19,7 @@ func (s *service) reload(ctx context.Context) {
 		s.log.InfoContext(ctx, "nothing to reload: this is the demo")
 		return
 	}
+	// Read anew each time: the signal says that something changed, and not what.
 	cfg, err := s.load()
 	if err != nil {
 		// It never hears of this one otherwise, and its status is where people look.

@@ -19,6 +19,7 @@ import (
 // half of it is never taken for the whole.
 func (e *env) printStatus(from *url.URL, s *gatewayStatus, limits bool) error {
 	var b bytes.Buffer
+	// Without the path, and without what somebody may have put into the rest of the URL.
 	host := url.URL{Scheme: from.Scheme, Host: from.Host}
 	fmt.Fprintf(&b, "signalbox %s at %s, up for %s\n", visibleLine(s.Version), host.String(), visibleLine(s.Uptime))
 	if s.Draining {
@@ -26,6 +27,7 @@ func (e *env) printStatus(from *url.URL, s *gatewayStatus, limits bool) error {
 	}
 	fmt.Fprintf(&b, "%s, %d in flight\n", plural(s.Sessions, "session"), s.InFlight)
 	writeBackends(&b, s)
+	// Always, though there are most often none: somebody looks because something is wrong.
 	writeProblems(&b, s)
 	if limits {
 		writeLimits(&b, s.Limits)
@@ -38,6 +40,8 @@ func (e *env) printStatus(from *url.URL, s *gatewayStatus, limits bool) error {
 // writeBackends writes a table of the backends, and below it why some are of no
 // help: reasons are sentences, and would tear the table.
 func writeBackends(b *bytes.Buffer, s *gatewayStatus) {
+	// Said, because a gateway without any is most often one with another configuration than
+	// somebody believes.
 	if len(s.Backends) == 0 {
 		b.WriteString("\nno backends\n")
 		return
@@ -84,6 +88,7 @@ func writeLimits(b *bytes.Buffer, limits map[string]string) {
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, key := range slices.Sorted(maps.Keys(limits)) {
+		// With the prefix, so that a line can be searched for in the documents.
 		fmt.Fprintf(w, "limits.%s\t%s\n", visibleLine(key), visibleLine(limits[key]))
 	}
 	_ = w.Flush() // a buffer takes everything
@@ -101,6 +106,7 @@ func ago(now, then time.Time) string {
 		return fmt.Sprintf("%ds ago", d/time.Second)
 	case d < time.Hour:
 		return fmt.Sprintf("%dm ago", d/time.Minute)
+	// Up to two days, because "1d ago" leaves open whether that was this morning.
 	case d < 2*day:
 		return fmt.Sprintf("%dh ago", d/time.Hour)
 	default:

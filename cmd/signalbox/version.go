@@ -61,6 +61,7 @@ func versionText(info *debug.BuildInfo) string {
 
 // revision returns the commit that was built, and whether anything was changed.
 func revision(info *debug.BuildInfo) string {
+	// A list, in which each setting stands once.
 	settings := make(map[string]string)
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value
@@ -73,6 +74,7 @@ func revision(info *debug.BuildInfo) string {
 	if t := settings["vcs.time"]; t != "" {
 		rev += " of " + t
 	}
+	// Said, because the commit alone would then name what was not built.
 	if settings["vcs.modified"] == "true" {
 		rev += ", modified"
 	}

@@ -24,6 +24,7 @@ func complete(req *mcp.Request) (*mcp.Result, error) {
 	if err := decode(req.Params.Raw(mcp.FieldArgument), &arg); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "the argument does not fit: %v", err)
 	}
+	// Not nil: the list has to be there, also when nothing fits.
 	values := []string{}
 	for _, g := range greetings() {
 		if arg.Name == "language" && strings.HasPrefix(g.language, strings.ToLower(arg.Value)) {
@@ -38,6 +39,7 @@ func knows(req *mcp.Request) bool {
 	kind, _ := req.Params.Text(mcp.FieldRefType)
 	name, _ := req.Params.Text(mcp.FieldRefName)
 	uri, _ := req.Params.Text(mcp.FieldRefURI)
+	// By the kind first: a prompt and a template may have one name.
 	switch kind {
 	case "ref/prompt":
 		return name == greetPrompt

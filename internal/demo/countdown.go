@@ -37,6 +37,7 @@ func countdown(ctx context.Context, req *mcp.Request, caller mcp.Caller) (toolRe
 	if err := within("stepMs", in.StepMs, 0, 1000); err != nil {
 		return toolResult{}, err
 	}
+	// Told before the pause, so that who asks for one step sees something at once.
 	for done := 1; done <= in.From; done++ {
 		if err := tell(ctx, req, caller, done, in.From); err != nil {
 			return toolResult{}, err
