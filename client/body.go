@@ -27,7 +27,8 @@ const maxBatch = 100
 type position struct {
 	lastID   string
 	retry    time.Duration // negative until the server says
-	progress int           // messages and new ids so far
+	messages int           // so far
+	ids      int           // new ones so far
 	asked    int           // how often the server has said when to come back
 }
 
@@ -117,7 +118,7 @@ func (e *endpoint) readEvents(body io.Reader, pos *position, take taker) error {
 		if len(ev.Data) == 0 || ev.Name != "message" {
 			continue
 		}
-		pos.progress++
+		pos.messages++
 		if !e.parse(ev.Data, take) {
 			return nil
 		}
@@ -132,7 +133,7 @@ func (p *position) note(ev frame.Event) {
 	}
 	if id := comeBackID(ev.ID); ev.HasID && id != p.lastID {
 		p.lastID = id
-		p.progress++
+		p.ids++
 	}
 }
 
@@ -149,18 +150,20 @@ func comeBackID(id string) string {
 }
 
 // The bounds of the time between two attempts to read on, which is the server's
-// to say.
+// to say; and the one up to which it grows where they bring nothing.
 const (
 	minRetry     = 100 * time.Millisecond
 	defaultRetry = time.Second
 	maxRetry     = 5 * time.Minute
+	calmRetry    = 30 * time.Second
 )
 
 // wait returns how long to wait before the next attempt to read on, the n-th in
-// a row that brought nothing new.
-func (p *position) wait(misses int) time.Duration {
+// a row that brought nothing. It is never less than what the server has said.
+func (p *position) wait(n int) time.Duration {
+	least := defaultRetry
 	if p.retry >= 0 {
-		return min(max(p.retry, minRetry), maxRetry)
+		least = min(max(p.retry, minRetry), maxRetry)
 	}
-	return min(defaultRetry<<min(misses, 5), 30*time.Second)
+	return max(least, min(least<<min(n, 9), calmRetry)) // 9: from the least of all to the calm one
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxMisses bounds the attempts in a row to read on that brought nothing new.
-// Progress counts and not success: a server that answers 200 and ends at once would
-// otherwise be asked for ever.
+// maxMisses bounds the attempts in a row to read on that brought nothing new, no
+// message and no id. Progress counts and not success: a server that answers 200 and
+// ends at once would otherwise be asked for ever.
 const maxMisses = 5
 
 // maxPolls bounds the attempts in a row to read on in a call's stream that brought
@@ -28,19 +28,30 @@ const maxPolls = 1000
 // that says less and ends at once is broken, whatever it says.
 const shortestPoll = time.Second
 
-// patience counts the attempts in a row to read on that brought nothing new.
-type patience struct{ misses, polls int }
+// patience counts the attempts in a row to read on that brought nothing new. hasty
+// are those that brought no message and that the server did not space out: an id alone
+// keeps the hope up, and is no reason to be in a hurry.
+type patience struct{ misses, polls, hasty int }
 
 // isOver reports whether a further attempt is in vain.
 func (p *patience) isOver() bool { return p.misses >= maxMisses || p.polls >= maxPolls }
 
-// note notes an attempt by where the stream was before it and is after it. inOrder
-// is an answer that did not break.
-func (p *patience) note(before, after *position, inOrder bool) {
-	switch {
-	case after.progress > before.progress:
+// note notes an attempt by where the stream was before it and is after it, and how
+// long it took. inOrder is an answer that did not break.
+func (p *patience) note(before, after *position, inOrder bool, lasted time.Duration) {
+	isNew, asked := after.ids > before.ids, after.asked > before.asked
+	if after.messages > before.messages {
 		*p = patience{}
-	case inOrder && after.asked > before.asked && after.retry >= shortestPoll:
+		return
+	}
+	p.hasty++
+	if (isNew || asked) && (lasted >= shortestPoll || inOrder && after.retry >= shortestPoll) {
+		p.hasty = 0
+	}
+	switch {
+	case isNew:
+		p.misses, p.polls = 0, 0
+	case inOrder && asked && after.retry >= shortestPoll:
 		p.polls++
 	default:
 		p.misses++
@@ -52,10 +63,10 @@ func (p *patience) note(before, after *position, inOrder bool) {
 // (2025-11-25, basic/transports, "Resumability and Redelivery").
 func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 	for patience := (patience{}); !patience.isOver(); {
-		if !pause(ctx, c.pos.wait(patience.misses)) {
+		if !pause(ctx, c.pos.wait(patience.hasty)) {
 			return
 		}
-		before := c.pos
+		began, before := time.Now(), c.pos
 		status, err := w.get(ctx, &c.pos, func() {}, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
 		switch {
 		case isClosed(c.call.Done()) || ctx.Err() != nil:
@@ -69,7 +80,7 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 			c.fail(w.lost(err, "the stream of its answer broke and cannot be resumed (HTTP status %d)", status))
 			return
 		}
-		patience.note(&before, &c.pos, err == nil)
+		patience.note(&before, &c.pos, err == nil, time.Since(began))
 		if status == 0 && isGone(err, patience.misses) {
 			c.fail(w.lost(err, "the stream of its answer broke, and it cannot be reached"))
 			return
@@ -112,6 +123,7 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 	for patience := (patience{}); !patience.isOver(); {
 		began, before := time.Now(), pos
 		status, err := w.get(ctx, &pos, open, w.takeStray)
+		lasted := time.Since(began)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -132,14 +144,14 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 			heard = true // or would have been; nobody knows any more
 			away++
 		} else {
-			patience.note(&before, &pos, err == nil)
+			patience.note(&before, &pos, err == nil, lasted)
 			away = 0
 		}
 		patience.polls = 0 // a session may have its client poll for all of its life
-		if lasted := time.Since(began); status/100 == 2 && (lasted >= liveAfter || lasted >= shortestPoll && pos.asked > before.asked) {
-			patience.misses = 0
+		if status/100 == 2 && (lasted >= liveAfter || lasted >= shortestPoll && pos.asked > before.asked) {
+			patience.misses, patience.hasty = 0, 0
 		}
-		if !pause(ctx, pos.wait(patience.misses+away)) {
+		if !pause(ctx, pos.wait(patience.hasty+away)) {
 			return
 		}
 		// With an id the server sends what we missed. Without one it cannot, and

@@ -6,6 +6,7 @@ package client_test
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,197 @@ func TestListeningStreamThatIsPolledForLong(t *testing.T) {
 		}
 		l.cancel()
 		<-l.done
+	})
+}
+
+// hasty is a stream that ends at once each time, with a new id and the word to come
+// back at once: what it brings is nothing, and could be asked for ever. It keeps when
+// it was asked.
+type hasty struct {
+	gets  []time.Time
+	words map[int]string // what it says the n-th time
+}
+
+func (h *hasty) serve(x *zoo.Exchange) {
+	h.gets = append(h.gets, time.Now())
+	n := strconv.Itoa(len(h.gets))
+	x.Begin()
+	x.Raw("retry: 0\n\n")
+	x.Event(n, h.words[len(h.gets)])
+}
+
+// wantCalm reports attempts that come faster than those after a failure.
+func (h *hasty) wantCalm(t *testing.T, from, to int) {
+	t.Helper()
+	if len(h.gets) < to {
+		t.Fatalf("%d attempts, want at least %d", len(h.gets), to)
+	}
+	least := 100 * time.Millisecond
+	for i := from + 1; i < to; i++ {
+		if d := h.gets[i].Sub(h.gets[i-1]); d < least || d > 31*time.Second {
+			t.Errorf("attempt %d after %v, want %v or more, and at most half a minute", i+1, d, least)
+		}
+		least = min(2*least, 30*time.Second)
+	}
+}
+
+// A server that says something new and brings nothing is asked less and less often,
+// until it brings something; and it is not given up, because it may mean it (2025-11-25,
+// basic/transports, "Sending Messages to the Server").
+func TestPollsThatBringNothingSlowDown(t *testing.T) {
+	const word = 40 // the attempt that brings a message
+	logged := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
+	t.Run("of a call", func(t *testing.T) {
+		inBubble(t, func(t *testing.T) {
+			s := newStation()
+			h := &hasty{words: map[int]string{word: logged}}
+			s.On["tools/call"] = func(x *zoo.Exchange) {
+				x.Event("0", "")
+				h.words[2*word] = response(x.Msg.ID, `{"content":[]}`)
+			}
+			s.On["GET"] = func(x *zoo.Exchange) {
+				if x.R.Header.Get("Last-Event-Id") == "" {
+					x.Status(http.StatusMethodNotAllowed, "", "")
+					return
+				}
+				h.serve(x)
+			}
+			res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
+			wantResult(t, res, err, `{"content":[]}`)
+			h.wantCalm(t, 0, word)
+			h.wantCalm(t, word-1, 2*word)
+			if d := h.gets[word].Sub(h.gets[word-1]); d > time.Second {
+				t.Errorf("asked again %v after a message, want at once", d)
+			}
+		})
+	})
+	t.Run("of a session", func(t *testing.T) {
+		inBubble(t, func(t *testing.T) {
+			s := newStation()
+			s.Capabilities = announces
+			h := &hasty{words: map[int]string{word: listChanged, 2 * word: listChanged}}
+			s.On["GET"] = h.serve
+			ear := &recorder{}
+			scope := mcp.NewScope("s", nil)
+			defer scope.End()
+			l := launch(t, dialHTTP(t, s, client.Config{}), in(scope, listen(t)), ear)
+			time.Sleep(time.Hour)
+			l.cancel()
+			<-l.done
+			h.wantCalm(t, 0, word)
+			h.wantCalm(t, word-1, 2*word)
+			if d := h.gets[word].Sub(h.gets[word-1]); d > time.Second {
+				t.Errorf("asked again %v after a message, want at once", d)
+			}
+			if got := ear.notifications(); !slices.Contains(got, "tools/list_changed") {
+				t.Errorf("told %q, want of the change", got)
+			}
+		})
+	})
+}
+
+// A server that is away is asked less and less often too, whatever it said before
+// (I33).
+func TestServerThatIsAwayIsNotHurried(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		n := 0
+		s.On["GET"] = func(x *zoo.Exchange) {
+			if n++; n > 1 {
+				x.Status(http.StatusServiceUnavailable, "", "")
+				return
+			}
+			x.Begin()
+			x.Raw("retry: 0\n\n")
+		}
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		if _, err := within(t, dialHTTP(t, s, client.Config{}), in(scope, echo(t)), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if n < 100 || n > 140 {
+			t.Errorf("asked %d times in an hour, want twice a minute", n)
+		}
+	})
+}
+
+// A server that holds each poll for a while decides itself how often it is asked.
+func TestHeldPollsAreNotSlowedDown(t *testing.T) {
+	tests := map[string]struct {
+		held          time.Duration
+		before, after func(x *zoo.Exchange, n int)
+	}{
+		"a new id each time": {
+			10 * time.Second,
+			func(x *zoo.Exchange, n int) { x.Event(strconv.Itoa(n), "") },
+			func(*zoo.Exchange, int) {},
+		},
+		"asked to come back each time": {
+			10 * time.Second,
+			func(x *zoo.Exchange, _ int) { x.Event("same", "") },
+			func(x *zoo.Exchange, _ int) { x.Raw("retry: 500\n\n") },
+		},
+		"cut when it was idle for long": {
+			25 * time.Second,
+			func(x *zoo.Exchange, _ int) { x.Begin() },
+			func(*zoo.Exchange, int) {},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newStation()
+				n := 0
+				s.On["GET"] = func(x *zoo.Exchange) {
+					n++
+					tt.before(x, n)
+					select {
+					case <-time.After(tt.held):
+						tt.after(x, n)
+					case <-x.R.Context().Done():
+					}
+				}
+				scope := mcp.NewScope("s", nil)
+				defer scope.End()
+				if _, err := within(t, dialHTTP(t, s, client.Config{}), in(scope, echo(t)), &recorder{}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				if least := int(time.Hour / (tt.held + 1100*time.Millisecond)); n < least {
+					t.Errorf("polled %d times in an hour, want %d or more", n, least)
+				}
+			})
+		})
+	}
+}
+
+// What fails in between is counted anew after each id: the stream goes on.
+func TestFailuresBetweenPollsAreNotAddedUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		ids := make(chan mcp.ID, 1)
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			x.Event("0", "")
+			ids <- x.Msg.ID
+		}
+		n := 0
+		s.On["GET"] = func(x *zoo.Exchange) {
+			if x.R.Header.Get("Last-Event-Id") == "" {
+				x.Status(http.StatusMethodNotAllowed, "", "")
+				return
+			}
+			switch n++; {
+			case n == 40:
+				x.Event("", response(<-ids, `{"content":[]}`))
+			case n%4 == 0:
+				x.Event(strconv.Itoa(n), "")
+			default:
+				x.Status(http.StatusBadGateway, "", "")
+			}
+		}
+		res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
 	})
 }
 
