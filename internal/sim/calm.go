@@ -40,6 +40,7 @@ func (w *world) invariants() {
 		}
 	}
 	w.noteTight()
+	w.keepsExactly()
 	for _, s := range w.sessions {
 		if w.set.purges {
 			w.keepsLittle(s, w.set.limits.LogBytes, true)

@@ -89,7 +89,7 @@ func (w *world) clientActs() {
 		c.actsModern(w, n)
 	case c.sess == nil && c.opening && n < 18:
 		c.readsSome(w)
-	case c.sess == nil, w.set.crowded && n == 19:
+	case c.sess == nil, w.set.crowded && n == 19 && w.src.Intn(3) < 2:
 		c.opens(w)
 	default:
 		c.actsLegacy(w, n)
@@ -161,10 +161,10 @@ func (c *client) actsLegacy(w *world, n int) {
 		c.drops(w)
 		return
 	default:
-		switch w.src.Intn(8) {
-		case 7:
+		switch k := w.src.Intn(8); {
+		case k == 7, k > 2 && w.set.crowded:
 			t.what = remove
-		case 5, 6:
+		case k > 4:
 			t.what = initialize
 		default:
 			c.readsSome(w)

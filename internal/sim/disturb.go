@@ -202,7 +202,7 @@ func (w *world) restart() {
 	}
 	w.before.requests += len(w.requests)
 	w.journeys = nil
-	w.requests, w.sessions, w.streams, w.calls = nil, nil, nil, nil
+	w.requests, w.sessions, w.streams, w.calls, w.owners = nil, nil, nil, nil, nil
 	w.threads = w.threads[:0]
 	w.lotClosed = false
 	w.boot()

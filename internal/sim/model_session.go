@@ -54,6 +54,7 @@ func (w *world) newSess(c *client) *sess {
 // publish makes the session known, at the expense of others where there is no room.
 func (w *world) publish(s *sess) bool {
 	before := w.listed()
+	w.noteOwners()
 	evicted, err := w.table.Add(s.real, w.now)
 	for _, old := range evicted {
 		w.evicted(s, w.sessOf(old), before)
@@ -63,7 +64,11 @@ func (w *world) publish(s *sess) bool {
 		w.noteTouched()
 		return false
 	}
+	w.noteOwners()
 	s.listed = true
+	if mine := s.client.owner(); !slices.Contains(w.owners, mine) {
+		w.owners = append(w.owners, mine)
+	}
 	w.spawn(&keeper{s: s, at: w.now.Add(w.set.limits.LogKeep)})
 	s.since, s.until = w.now, w.now
 	w.noteTouched()
@@ -105,6 +110,7 @@ func (w *world) evicted(by, s *sess, before map[string]int) {
 		return
 	}
 	mine, theirs := by.client.owner(), s.client.owner()
+	first := w.hasMost(before)
 	switch rest := w.rests(s); {
 	case s.busy():
 		w.fail("I20", "%s is evicted, and is in use", s)
@@ -112,6 +118,11 @@ func (w *world) evicted(by, s *sess, before map[string]int) {
 		w.fail("I21", "%s is evicted for %s, whose own principal has too many", s, by)
 	case theirs != mine && !rest && before[theirs] < before[mine]+2:
 		w.fail("I20", "%s is evicted for %s, and its owner has not more than the other", s, by)
+	case theirs != mine && theirs != first && !rest:
+		w.fail("I20", "%s is evicted for %s, and %s has most", s, by, first)
+	case theirs != first && before[first] >= before[mine]+2 && w.mayTryMost() && w.couldGive(first) &&
+		(by.client.principal == "" || before[mine] < w.set.sessions.PerPrincipal):
+		w.fail("I20", "%s is evicted for %s, and %s has most, and one that nobody uses", s, by, first)
 	case theirs == mine && !rest:
 		w.fail("I20", "%s is evicted before it has come to rest", s)
 	}
@@ -121,6 +132,34 @@ func (w *world) evicted(by, s *sess, before map[string]int) {
 	w.sessEnded(s, nil)
 	s.listed = false
 }
+
+// hasMost returns the owner that has most sessions, and of several the one that came
+// first.
+func (w *world) hasMost(counts map[string]int) (first string) {
+	for _, owner := range w.owners {
+		if counts[owner] > counts[first] {
+			first = owner
+		}
+	}
+	return first
+}
+
+// noteOwners notes in which order those came that have sessions.
+func (w *world) noteOwners() {
+	counts := w.listed()
+	w.owners = slices.DeleteFunc(w.owners, func(owner string) bool { return counts[owner] == 0 })
+}
+
+// couldGive reports whether an owner has a session that nobody uses, for certain.
+func (w *world) couldGive(owner string) bool {
+	return slices.ContainsFunc(w.sessions, func(o *sess) bool {
+		return o.listed && o.client.owner() == owner && !o.busy() && o.until.Before(w.now)
+	})
+}
+
+// mayTryMost reports whether it is long enough since all of the largest owner's were
+// tried.
+func (w *world) mayTryMost() bool { return w.now.Sub(w.triedAt) >= tryMostEvery }
 
 // rests reports whether a session may have come to rest.
 func (w *world) rests(s *sess) bool {
@@ -178,24 +217,12 @@ const tryMostEvery = time.Second
 // refusedByMost: who has clearly less than the owner that has most is not refused
 // while that has a session that nobody uses.
 func (w *world) refusedByMost(s *sess, full *session.FullError, counts map[string]int) {
-	tried := w.triedAt
+	may := w.mayTryMost()
 	w.triedAt = w.now
-	most := 0
-	for _, n := range counts {
-		most = max(most, n)
+	most := w.hasMost(counts)
+	if may && !full.PerPrincipal && counts[most] >= counts[s.client.owner()]+2 && w.couldGive(most) {
+		w.fail("I21", "no session for %s, and %s has most, and one that nobody uses", s.client, most)
 	}
-	if full.PerPrincipal || most < counts[s.client.owner()]+2 || w.now.Sub(tried) < tryMostEvery {
-		return
-	}
-	for owner, n := range counts {
-		gives := func(o *sess) bool {
-			return o.listed && o.client.owner() == owner && !o.busy() && o.until.Before(w.now)
-		}
-		if n == most && !slices.ContainsFunc(w.sessions, gives) {
-			return
-		}
-	}
-	w.fail("I21", "no session for %s, and who has most has one that nobody uses", s.client)
 }
 
 func (w *world) total() int {

@@ -90,6 +90,8 @@ type stream struct {
 	fulls   []<-chan struct{} // who waits for room
 
 	cost      int      // that keeping all of it would have
+	logged    int      // of that, what was taken and is kept
+	aged      bool     // it was kept for its time
 	tight     bool     // some of it may have been given up for want of room
 	kept      bool     // a client can come back to it
 	since     uint64   // the first position whose id a client can have
@@ -310,6 +312,9 @@ func (w *world) tookOne(s *stream, m *session.Message) {
 		w.overtaken(s, e)
 	}
 	e.fate = taken
+	if s.kept {
+		s.logged += messageCost + m.Len()
+	}
 	s.seen = append(s.seen, e.mark)
 	s.over = e.sort == terminal
 	for s.first < len(s.entries) && s.entries[s.first].fate != waits {

@@ -152,6 +152,7 @@ func (w *world) agedBy(s *sess) {
 		if st.sess == s && st.kept && st.ended && st.live == nil && st.clock.IsZero() {
 			st.clock = w.now
 		}
+		st.aged = st.aged || st.sess == s && st.kept && w.mustBeGone(st)
 	}
 }
 

@@ -3,6 +3,11 @@
 
 package sim
 
+import (
+	"cmp"
+	"slices"
+)
+
 // What a session keeps costs more than the bytes of the messages.
 const (
 	streamCost  = 512
@@ -33,6 +38,59 @@ func (w *world) keepsLittle(s *sess, limit int, spares bool) {
 	if kept > most+spare {
 		w.fail("I21", "%s keeps %d bytes, more than %d", s, kept, most+spare)
 	}
+}
+
+// keepsExactly: what a session keeps counts once, all of it, and nothing else does. What
+// was given up for want of room counts no more, and the model does not know what that
+// was.
+func (w *world) keepsExactly() {
+	all := int64(0)
+	var owners []string
+	for _, s := range w.sessions {
+		kept := s.real.Kept()
+		all += int64(kept)
+		if of := s.client.owner(); kept > 0 && !slices.Contains(owners, of) {
+			owners = append(owners, of)
+		}
+		least, most := w.weight(s)
+		if kept > most || kept < least && !w.set.purges {
+			w.fail("I21", "%s keeps %d bytes, want %d to %d", s, kept, least, most)
+		}
+	}
+	if used := w.rules.Logs.Used(); used != all {
+		w.fail("I21", "all sessions keep %d bytes, and that is said to be %d", all, used)
+	}
+	if n := lenOf(w.rules.Logs, "owners"); n != len(owners) {
+		w.fail("I28", "%d owners keep something, and %d are known", len(owners), n)
+	}
+}
+
+// weight is what a session keeps, at least and at most.
+func (w *world) weight(s *sess) (least, most int) {
+	if s.ended {
+		return 0, 0
+	}
+	for _, st := range w.streams {
+		if st.sess != s || !st.kept || st.lost || st.aged {
+			continue
+		}
+		least += streamCost + st.logged
+		most += streamCost + st.logged
+		if st.live != nil || st.of == nil {
+			continue // the standalone stream has a bound of its own for what waits
+		}
+		for i := st.first; i < len(st.entries); i++ {
+			e := &st.entries[i]
+			if e.fate != waits || e.late {
+				continue
+			}
+			most += messageCost + cmp.Or(e.size, machineMade)
+			if !e.may {
+				least += messageCost + e.size
+			}
+		}
+	}
+	return least, most
 }
 
 // noteTight notes of which streams something may have been given up for want of

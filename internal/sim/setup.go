@@ -98,7 +98,11 @@ func (w *world) setUp() {
 		s.pool = int64(500 + w.src.Intn(4000))
 	}
 	w.boot()
-	for i := range 1 + w.src.Intn(3) {
+	clients := 1 + w.src.Intn(3)
+	if s.crowded {
+		clients += w.src.Intn(3)
+	}
+	for i := range clients {
 		resumes := w.src.Intn(4)
 		if s.lossy {
 			resumes = 1
@@ -167,7 +171,7 @@ func (w *world) drawTable() session.TableLimits {
 		FreshRest:    time.Duration(1+w.src.Intn(10)) * time.Second,
 	}
 	if w.set.crowded {
-		l.Total, l.Rest, l.FreshRest = 1+w.src.Intn(3), time.Second, time.Second
+		l.Total, l.Rest, l.FreshRest = 1+w.src.Intn(3)+w.src.Intn(2)*w.src.Intn(4), time.Second, time.Second
 	}
 	return l
 }

@@ -41,6 +41,7 @@ type world struct {
 	calm              bool   // no faults any more: all is to come to its end
 	broken            *breach
 	lotClosed         bool
+	owners            []string  // of sessions that are listed, in the order in which they came
 	triedAt           time.Time // when the table was full for a session, which may have had all of the largest owner tried
 	journeyed, parkID int
 	parkings, claims  uint64
