@@ -49,31 +49,38 @@ func (w *world) invariants() {
 			w.fail("I20", "%s is idle: %v, and has %d requests and %d carriers", s, !s.busy(), len(s.running), s.carriers)
 		}
 	}
-	if n, want := w.lot.Len(), w.parkedNow(); n != want {
+	for _, at := range w.replicas {
+		w.countsHold(at)
+	}
+}
+
+// countsHold: a replica has as many of each as there are.
+func (w *world) countsHold(at *replica) {
+	if n, want := at.lot.Len(), w.parkedNow(at); n != want {
 		w.fail("I28", "%d requests are parked, want %d", n, want)
 	}
-	if want := w.parkingPrincipals(); want > 0 && lenOf(w.lot, "used") != want {
-		w.fail("I28", "the requests of %d principals are parked, and %d are known", want, lenOf(w.lot, "used"))
+	if want := w.parkingPrincipals(at); want > 0 && lenOf(at.lot, "used") != want {
+		w.fail("I28", "the requests of %d principals are parked, and %d are known", want, lenOf(at.lot, "used"))
 	}
-	if n := w.table.Len(); n != w.total() {
-		w.fail("I28", "the table has %d sessions, want %d", n, w.total())
+	if n, want := at.table.Len(), w.total(at); n != want {
+		w.fail("I28", "the table has %d sessions, want %d", n, want)
 	}
 }
 
 // parkingPrincipals returns how many principals have requests that are parked.
-func (w *world) parkingPrincipals() int {
+func (w *world) parkingPrincipals(at *replica) int {
 	var known []string
 	for _, j := range w.journeys {
-		if j.id != "" && !slices.Contains(known, j.principal) {
+		if j.home == at && j.id != "" && !slices.Contains(known, j.principal) {
 			known = append(known, j.principal)
 		}
 	}
 	return len(known)
 }
 
-func (w *world) parkedNow() (n int) {
+func (w *world) parkedNow(at *replica) (n int) {
 	for _, j := range w.journeys {
-		if j.id != "" {
+		if j.home == at && j.id != "" {
 			n++
 		}
 	}
@@ -236,7 +243,7 @@ func (w *world) untilDue() time.Duration {
 		case *putter:
 			at(t.j.putAt)
 		case *warden:
-			at(w.nextParked())
+			at(w.nextParked(t.at))
 		case *timer:
 			at(t.r.lateAt)
 		}
@@ -295,12 +302,17 @@ func (w *world) clear() {
 	}
 	w.hold()
 	w.runAll()
-	w.closeLot()
-	w.hold()
+	for _, at := range w.replicas {
+		w.closeLot(at)
+		w.hold()
+	}
 	w.runAll()
 	switch w.src.Steps() % 3 {
 	case 0:
-		w.drain()
+		for _, at := range w.replicas {
+			w.drain(at)
+			w.hold()
+		}
 	case 1:
 		for _, s := range w.sessions {
 			w.end(s)
@@ -317,10 +329,10 @@ func (w *world) clear() {
 	w.nothingLeft()
 }
 
-func (w *world) drain() {
-	out := w.table.Drain()
-	if len(out) != w.total() {
-		w.fail("I26", "%d sessions are drained of %d", len(out), w.total())
+func (w *world) drain(at *replica) {
+	out := at.table.Drain()
+	if want := w.total(at); len(out) != want {
+		w.fail("I26", "%d sessions are drained of %d", len(out), want)
 	}
 	for _, real := range out {
 		if s := w.sessOf(real); s != nil {
@@ -330,9 +342,6 @@ func (w *world) drain() {
 }
 
 func (w *world) nothingLeft() {
-	if n := w.table.Len(); n != 0 {
-		w.fail("I28", "%d sessions are left in the table", n)
-	}
 	for _, t := range w.threads {
 		switch t.(type) {
 		case *sweeper, *keeper, *warden, *shedder:
@@ -346,11 +355,13 @@ func (w *world) nothingLeft() {
 	if left := leftIn(w.rules.Logs); left != "" {
 		w.fail("I28", "all sessions have ended, and the pool of what they keep has %s", left)
 	}
-	w.noResidue("lot", w.lot)
+	for _, at := range w.replicas {
+		w.noResidue("lot", at.lot)
+		w.noResidue("table", at.table)
+	}
 	for _, j := range w.journeys {
 		w.noResidue(j.String(), j.real)
 	}
-	w.noResidue("table", w.table)
 	for _, s := range w.sessions {
 		if s.ended && !s.standalone.waiting() { // what its last carrier left goes with it
 			w.noResidue(s.String(), s.real)

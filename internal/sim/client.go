@@ -124,7 +124,10 @@ func (c *client) retry(w *world) travel {
 	if w.calm || !w.set.allows(Duplicate) || !w.src.OneIn(3) {
 		c.states = append(c.states[:at], c.states[at+1:]...)
 	}
-	t := travel{what: modernRetry, from: c, principal: c.principal, sessID: s.id, event: s.digest, id: w.src.Intn(6), pipe: c.newPipe(w), place: c.place}
+	t := travel{what: modernRetry, from: c, principal: c.principal, state: s, event: s.digest, id: w.src.Intn(6), pipe: c.newPipe(w), place: c.place}
+	if s.of == nil && w.src.OneIn(3) {
+		t.script = handsOn // it is asked once more
+	}
 	switch {
 	case w.calm || !w.set.allows(Foreign):
 	case w.src.OneIn(6):

@@ -37,7 +37,7 @@ func (w *world) disturb() bool {
 	case Drain:
 		if w.src.OneIn(8) {
 			w.fault(f)
-			w.closeLot()
+			w.closeLot(w.anyReplica())
 		}
 	default:
 		if w.src.OneIn(8) {
@@ -170,7 +170,9 @@ func (c *client) crash(w *world) {
 		w.say("%s crashes", c)
 	}
 	if c.place != 0 {
-		w.leave(w.lot.Leave(c.place), func(j *journey) bool { return j.place == c.place })
+		for _, at := range w.replicas {
+			w.leave(at.lot.Leave(c.place), func(j *journey) bool { return j.home == at && j.place == c.place })
+		}
 	}
 }
 
@@ -202,10 +204,12 @@ func (w *world) restart() {
 	}
 	w.before.requests += len(w.requests)
 	w.journeys = nil
-	w.requests, w.sessions, w.streams, w.calls, w.owners = nil, nil, nil, nil, nil
+	w.requests, w.sessions, w.streams, w.calls = nil, nil, nil, nil
 	w.threads = w.threads[:0]
-	w.lotClosed = false
 	w.boot()
+	for i := range w.travels {
+		w.travels[i].to = w.replicas[w.travels[i].to.no]
+	}
 }
 
 // standaloneSays has the Handler say something that belongs to no request.

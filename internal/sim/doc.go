@@ -13,6 +13,8 @@
 // packages server and client make, in their order, because the rules of use are
 // part of what the machines promise.
 //
+// There may be two replicas of the gateway, with one key and nothing else in common.
+//
 // What is true is said by a model with types of its own: for each stream what it
 // was given and what must, may and must not come out of it, for each session who
 // uses it, for each call what it was told. The rules have the numbers of the

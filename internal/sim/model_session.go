@@ -18,6 +18,7 @@ import (
 type sess struct {
 	no         int
 	real       *session.Session
+	home       *replica
 	client     *client
 	standalone *stream
 	cost       int        // that keeping all that it has would have
@@ -40,9 +41,9 @@ type sess struct {
 func (s *sess) String() string { return fmt.Sprintf("s%d", s.no) }
 
 // newSess makes a session that nobody knows of yet.
-func (w *world) newSess(c *client) *sess {
+func (w *world) newSess(c *client, home *replica) *sess {
 	w.nextSess++
-	s := &sess{no: w.nextSess, client: c, unused: true}
+	s := &sess{no: w.nextSess, client: c, home: home, unused: true}
 	s.real = session.New(fmt.Sprintf("session-%d", s.no), c.principal, peer(), w.rules)
 	s.real.Address = c.address
 	s.standalone = &stream{name: s.String() + "/standalone", sess: s, real: s.real.Standalone(), held: true}
@@ -53,25 +54,25 @@ func (w *world) newSess(c *client) *sess {
 
 // publish makes the session known, at the expense of others where there is no room.
 func (w *world) publish(s *sess) bool {
-	before := w.listed()
-	w.noteOwners()
-	evicted, err := w.table.Add(s.real, w.now)
+	before := w.listed(s.home)
+	w.noteOwners(s.home)
+	evicted, err := s.home.table.Add(s.real, w.now)
 	for _, old := range evicted {
 		w.evicted(s, w.sessOf(old), before)
 	}
 	if err != nil {
 		w.refusedSess(s, err)
-		w.noteTouched()
+		w.noteTouched(s.home)
 		return false
 	}
-	w.noteOwners()
+	w.noteOwners(s.home)
 	s.listed = true
-	if mine := s.client.owner(); !slices.Contains(w.owners, mine) {
-		w.owners = append(w.owners, mine)
+	if mine := s.client.owner(); !slices.Contains(s.home.owners, mine) {
+		s.home.owners = append(s.home.owners, mine)
 	}
 	w.spawn(&keeper{s: s, at: w.now.Add(w.set.limits.LogKeep)})
 	s.since, s.until = w.now, w.now
-	w.noteTouched()
+	w.noteTouched(s.home)
 	if n := w.owned(s); s.client.principal != "" && n > w.set.sessions.PerPrincipal {
 		w.fail("I21", "%q has %d sessions, more than %d", s.client.principal, n, w.set.sessions.PerPrincipal)
 	}
@@ -81,18 +82,18 @@ func (w *world) publish(s *sess) bool {
 	return true
 }
 
-// listed returns how many sessions each owner has.
-func (w *world) listed() map[string]int {
+// listed returns how many sessions of a replica each owner has.
+func (w *world) listed(at *replica) map[string]int {
 	n := make(map[string]int)
 	for _, s := range w.sessions {
-		if s.listed {
+		if s.listed && s.home == at {
 			n[s.client.owner()]++
 		}
 	}
 	return n
 }
 
-func (w *world) owned(of *sess) int { return w.listed()[of.client.owner()] }
+func (w *world) owned(of *sess) int { return w.listed(of.home)[of.client.owner()] }
 
 func (w *world) sessOf(real *session.Session) *sess {
 	for _, s := range w.sessions {
@@ -105,12 +106,12 @@ func (w *world) sessOf(real *session.Session) *sess {
 
 // evicted holds against the rules that one session gave way to another.
 func (w *world) evicted(by, s *sess, before map[string]int) {
-	if s == nil || !s.listed {
+	if s == nil || !s.listed || s.home != by.home {
 		w.fail("I20", "a session is evicted that is not there")
 		return
 	}
 	mine, theirs := by.client.owner(), s.client.owner()
-	first := w.hasMost(before)
+	first := by.home.hasMost(before)
 	switch rest := w.rests(s); {
 	case s.busy():
 		w.fail("I20", "%s is evicted, and is in use", s)
@@ -120,14 +121,14 @@ func (w *world) evicted(by, s *sess, before map[string]int) {
 		w.fail("I20", "%s is evicted for %s, and its owner has not more than the other", s, by)
 	case theirs != mine && theirs != first && !rest:
 		w.fail("I20", "%s is evicted for %s, and %s has most", s, by, first)
-	case theirs != first && before[first] >= before[mine]+2 && w.mayTryMost() && w.couldGive(first) &&
+	case theirs != first && before[first] >= before[mine]+2 && w.mayTryMost(by.home) && w.couldGive(by.home, first) &&
 		(by.client.principal == "" || before[mine] < w.set.sessions.PerPrincipal):
 		w.fail("I20", "%s is evicted for %s, and %s has most, and one that nobody uses", s, by, first)
 	case theirs == mine && !rest:
 		w.fail("I20", "%s is evicted before it has come to rest", s)
 	}
 	w.fault(LimitHit)
-	w.triedAt = w.now // in vain perhaps, before it was this one's turn
+	by.home.triedAt = w.now // in vain perhaps, before it was this one's turn
 	w.evictions++
 	w.sessEnded(s, nil)
 	s.listed = false
@@ -135,8 +136,8 @@ func (w *world) evicted(by, s *sess, before map[string]int) {
 
 // hasMost returns the owner that has most sessions, and of several the one that came
 // first.
-func (w *world) hasMost(counts map[string]int) (first string) {
-	for _, owner := range w.owners {
+func (at *replica) hasMost(counts map[string]int) (first string) {
+	for _, owner := range at.owners {
 		if counts[owner] > counts[first] {
 			first = owner
 		}
@@ -145,21 +146,21 @@ func (w *world) hasMost(counts map[string]int) (first string) {
 }
 
 // noteOwners notes in which order those came that have sessions.
-func (w *world) noteOwners() {
-	counts := w.listed()
-	w.owners = slices.DeleteFunc(w.owners, func(owner string) bool { return counts[owner] == 0 })
+func (w *world) noteOwners(at *replica) {
+	counts := w.listed(at)
+	at.owners = slices.DeleteFunc(at.owners, func(owner string) bool { return counts[owner] == 0 })
 }
 
 // couldGive reports whether an owner has a session that nobody uses, for certain.
-func (w *world) couldGive(owner string) bool {
+func (w *world) couldGive(at *replica, owner string) bool {
 	return slices.ContainsFunc(w.sessions, func(o *sess) bool {
-		return o.listed && o.client.owner() == owner && !o.busy() && o.until.Before(w.now)
+		return o.listed && o.home == at && o.client.owner() == owner && !o.busy() && o.until.Before(w.now)
 	})
 }
 
 // mayTryMost reports whether it is long enough since all of the largest owner's were
 // tried.
-func (w *world) mayTryMost() bool { return w.now.Sub(w.triedAt) >= tryMostEvery }
+func (w *world) mayTryMost(at *replica) bool { return w.now.Sub(at.triedAt) >= tryMostEvery }
 
 // rests reports whether a session may have come to rest.
 func (w *world) rests(s *sess) bool {
@@ -175,7 +176,7 @@ func (w *world) refusedSess(s *sess, err error) {
 		return
 	}
 	w.fault(LimitHit)
-	counts := w.listed()
+	counts := w.listed(s.home)
 	mine := s.client.owner()
 	all := counts[mine] == 0
 	if full.PerPrincipal != (s.client.principal != "" && counts[mine] >= w.set.sessions.PerPrincipal) {
@@ -183,12 +184,12 @@ func (w *world) refusedSess(s *sess, err error) {
 	}
 	for _, o := range w.sessions {
 		certain := w.now.Sub(o.until) >= max(w.set.sessions.Rest, w.set.sessions.FreshRest)
-		if o.listed && certain && !o.busy() && (all || o.client.owner() == mine) {
+		if o.listed && o.home == s.home && certain && !o.busy() && (all || o.client.owner() == mine) {
 			w.fail("I21", "no session for %s, and %s could give way", s.client, o)
 		}
 	}
 	for _, o := range w.sessions {
-		if o.listed && !o.busy() && (all || o.client.owner() == mine) && o.since.Equal(o.until) && o.used != o.unused && full.Wait > w.restsIn(o) {
+		if o.listed && o.home == s.home && !o.busy() && (all || o.client.owner() == mine) && o.since.Equal(o.until) && o.used != o.unused && full.Wait > w.restsIn(o) {
 			w.fail("I21", "%s is to try again in %v, and %s comes to rest in %v", s.client, full.Wait, o, w.restsIn(o))
 		}
 	}
@@ -196,7 +197,7 @@ func (w *world) refusedSess(s *sess, err error) {
 		w.fail("I21", "%s is to try again in %v", s.client, full.Wait)
 	}
 	w.refusedByMost(s, full, counts)
-	if n := w.total(); !full.PerPrincipal && n < w.set.sessions.Total {
+	if n := w.total(s.home); !full.PerPrincipal && n < w.set.sessions.Total {
 		w.fail("I21", "no session, and there are %d of %d", n, w.set.sessions.Total)
 	}
 }
@@ -217,18 +218,18 @@ const tryMostEvery = time.Second
 // refusedByMost: who has clearly less than the owner that has most is not refused
 // while that has a session that nobody uses.
 func (w *world) refusedByMost(s *sess, full *session.FullError, counts map[string]int) {
-	may := w.mayTryMost()
-	w.triedAt = w.now
-	most := w.hasMost(counts)
-	if may && !full.PerPrincipal && counts[most] >= counts[s.client.owner()]+2 && w.couldGive(most) {
+	may := w.mayTryMost(s.home)
+	s.home.triedAt = w.now
+	most := s.home.hasMost(counts)
+	if may && !full.PerPrincipal && counts[most] >= counts[s.client.owner()]+2 && w.couldGive(s.home, most) {
 		w.fail("I21", "no session for %s, and %s has most, and one that nobody uses", s.client, most)
 	}
 }
 
-func (w *world) total() int {
+func (w *world) total(at *replica) int {
 	n := 0
 	for _, s := range w.sessions {
-		if s.listed {
+		if s.listed && s.home == at {
 			n++
 		}
 	}
@@ -236,9 +237,9 @@ func (w *world) total() int {
 }
 
 // noteTouched: whoever was found to be in use may count as used now.
-func (w *world) noteTouched() {
+func (w *world) noteTouched(at *replica) {
 	for _, s := range w.sessions {
-		if s.listed && s.busy() {
+		if s.listed && s.home == at && s.busy() {
 			s.until = w.now
 			s.used = true
 		}
@@ -249,14 +250,14 @@ func (w *world) noteTouched() {
 func (s *sess) busy() bool { return len(s.running) > 0 || s.carriers > 0 }
 
 // lookUp finds the session of an id for a principal, as each request does first.
-func (w *world) lookUp(id string, principal string) *sess {
+func (w *world) lookUp(at *replica, id string, principal string) *sess {
 	var want *sess
 	for _, s := range w.sessions {
-		if s.listed && s.real.ID == id {
+		if s.listed && s.home == at && s.real.ID == id {
 			want = s
 		}
 	}
-	got, err := w.table.Get(id, principal, w.now)
+	got, err := at.table.Get(id, principal, w.now)
 	switch {
 	case want == nil:
 		if !errors.Is(err, session.ErrUnknown) || got != nil {
@@ -288,7 +289,7 @@ func (w *world) end(s *sess) {
 	if news == s.ended {
 		w.fail("I26", "%s ends: %v, and had ended before: %v", s, news, s.ended)
 	}
-	w.table.Remove(s.real)
+	s.home.table.Remove(s.real)
 	s.listed = false
 	if !s.ended {
 		w.sessEnded(s, &entry{sort: terminal})
@@ -356,44 +357,31 @@ func (w *world) goesOn(t *writer) {
 }
 
 // sweeper is the timer that ends sessions whose time is over.
-type sweeper struct{ at time.Time }
+type sweeper struct {
+	home *replica
+	at   time.Time
+}
 
 func (t *sweeper) ready(w *world) bool { return !w.now.Before(t.at) }
 
 func (t *sweeper) run(w *world) bool {
-	ended, next := w.table.Sweep(w.now)
+	ended, next := t.home.table.Sweep(w.now)
 	for _, real := range ended {
 		s := w.sessOf(real)
-		if s == nil || !s.listed {
+		if s == nil || !s.listed || s.home != t.home {
 			w.fail("I20", "a session is swept that is not there")
 			continue
 		}
 		w.swept(s)
 	}
 	for _, s := range w.sessions {
-		if s.listed && w.isDue(s, s.until, !s.unused) {
-			if !s.busy() {
-				w.fail("I20", "%s has not been used since %v, and is still there", s, s.until)
-			}
-		}
-		if s.listed && s.busy() && w.isDue(s, s.since, false) {
-			s.until, s.used = w.now, true
-		}
-	}
-	for _, s := range w.sessions {
-		if at := s.until.Add(max(w.set.sessions.Idle, w.set.sessions.Fresh)); s.listed && next.After(at) {
-			w.fail("I20", "%s is over at %v, and the next sweep is at %v", s, at, next)
-		}
-		if s.listed && !s.used && next.After(s.until.Add(w.set.sessions.Fresh)) {
-			w.fail("I20", "%s was never used since %v, and the next sweep is at %v", s, s.until, next)
-		}
-		if s.listed && !s.unused && next.After(s.until.Add(w.set.sessions.Idle)) {
-			w.fail("I20", "%s was used at %v, and the next sweep is at %v", s, s.until, next)
+		if s.listed && s.home == t.home {
+			w.notSwept(s, next)
 		}
 	}
 	switch {
-	case next.IsZero() != (w.total() == 0):
-		w.fail("I28", "%d sessions, and the next sweep is at %v", w.total(), next)
+	case next.IsZero() != (w.total(t.home) == 0):
+		w.fail("I28", "%d sessions, and the next sweep is at %v", w.total(t.home), next)
 	case !next.IsZero() && !next.After(w.now):
 		w.fail("I28", "the next sweep is at %v, and it is %v", next, w.now)
 	}
@@ -402,6 +390,25 @@ func (t *sweeper) run(w *world) bool {
 		t.at = w.now.Add(min(w.set.sessions.Fresh, w.set.sessions.Idle))
 	}
 	return true
+}
+
+// notSwept holds against the rules that a session is still there, until the next sweep
+// at least.
+func (w *world) notSwept(s *sess, next time.Time) {
+	if w.isDue(s, s.until, !s.unused) && !s.busy() {
+		w.fail("I20", "%s has not been used since %v, and is still there", s, s.until)
+	}
+	if s.busy() && w.isDue(s, s.since, false) {
+		s.until, s.used = w.now, true
+	}
+	switch most := max(w.set.sessions.Idle, w.set.sessions.Fresh); {
+	case next.After(s.until.Add(most)):
+		w.fail("I20", "%s is over at %v, and the next sweep is at %v", s, s.until.Add(most), next)
+	case !s.used && next.After(s.until.Add(w.set.sessions.Fresh)):
+		w.fail("I20", "%s was never used since %v, and the next sweep is at %v", s, s.until, next)
+	case !s.unused && next.After(s.until.Add(w.set.sessions.Idle)):
+		w.fail("I20", "%s was used at %v, and the next sweep is at %v", s, s.until, next)
+	}
 }
 
 // isDue reports whether the time of a session that was used last at a time is over:

@@ -97,7 +97,7 @@ func (m *mutation) overlay(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	changed := filepath.Join(dir, m.file)
+	changed := filepath.Join(dir, filepath.Base(m.file))
 	if err := os.WriteFile(changed, []byte(mutated), 0o600); err != nil {
 		return "", err
 	}

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// machines is where the code is that the mutations are of.
+// machines is where the code is that the mutations are of, but for those of what the
+// simulator does in the place of the packages around it.
 const machines = "../session"
 
 // mutation is one way to break a rule: in a file of the machines one text takes

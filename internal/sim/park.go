@@ -32,6 +32,7 @@ type journey struct {
 	over    bool
 	dropped bool
 	stopped bool
+	home    *replica
 
 	left    int // things to do before it ends
 	putAt   time.Time
@@ -46,12 +47,6 @@ type ponder struct {
 	over bool
 }
 
-// state is what a client has to come back with.
-type state struct {
-	id, digest string
-	asked      int
-}
-
 func (j *journey) String() string { return fmt.Sprintf("j%d", j.no) }
 
 func (j *journey) owner() session.Owner {
@@ -59,11 +54,11 @@ func (j *journey) owner() session.Owner {
 }
 
 // startJourney serves a request during which its client may be asked.
-func (w *world) startJourney(r *request) {
+func (w *world) startJourney(r *request, home *replica) {
 	w.journeyed++
-	j := &journey{no: w.journeyed, principal: r.client.principal, place: r.client.place, at: r, last: r, left: 2 + w.src.Intn(8)}
+	j := &journey{no: w.journeyed, principal: r.client.principal, place: r.client.place, home: home, at: r, last: r, left: 2 + w.src.Intn(8)}
 	j.digest = fmt.Sprintf("digest-%d", w.src.Intn(3))
-	j.real = w.lot.New(j, r)
+	j.real = home.lot.New(j, r)
 	r.on = j
 	w.journeys = append(w.journeys, j)
 	w.spawn(j)
@@ -124,7 +119,7 @@ func (j *journey) ask(w *world) {
 	switch {
 	case j.over || j.dropped:
 		want = mcp.ErrRequestEnded
-	case w.lotClosed:
+	case j.home.lotClosed:
 		want = session.ErrClosed
 	case len(j.open) >= w.set.parking.Asks:
 		want = session.ErrTooMany
@@ -222,8 +217,8 @@ func (w *world) park(j *journey) (left *request) {
 	}
 	j.rounds++
 	left, j.at, j.id, j.until = j.at, nil, id, round.Until
-	left.state = &state{id: id, digest: j.digest, asked: j.asked}
-	if want := w.nextParked(); !round.Next.Equal(want) {
+	left.state = j.home.park(j)
+	if want := w.nextParked(j.home); !round.Next.Equal(want) {
 		w.fail("I28", "the first parked request expires at %v, and that is said to be %v", want, round.Next)
 	}
 	w.parkings++
@@ -233,9 +228,9 @@ func (w *world) park(j *journey) (left *request) {
 	return left
 }
 
-func (w *world) nextParked() (next time.Time) {
+func (w *world) nextParked(at *replica) (next time.Time) {
 	for _, j := range w.journeys {
-		if j.id != "" && (next.IsZero() || j.until.Before(next)) {
+		if j.home == at && j.id != "" && (next.IsZero() || j.until.Before(next)) {
 			next = j.until
 		}
 	}
@@ -246,7 +241,7 @@ func (w *world) nextParked() (next time.Time) {
 func (w *world) noParking(j *journey) error {
 	all, own := 0, 0
 	for _, o := range w.journeys {
-		if o.id != "" {
+		if o.home == j.home && o.id != "" {
 			all++
 			if o.principal == j.principal {
 				own++
@@ -255,7 +250,7 @@ func (w *world) noParking(j *journey) error {
 	}
 	l := &w.set.parking
 	switch {
-	case w.lotClosed:
+	case j.home.lotClosed:
 		return session.ErrClosed
 	case j.rounds >= l.Rounds:
 		return session.ErrRounds
@@ -312,13 +307,13 @@ func (w *world) conclude(j *journey) {
 	}
 }
 
-// comesBack serves the retry of a request that was parked.
-func (t *visit) comesBack(w *world) bool {
-	j := w.parkedAs(t.sessID)
+// comesBackTo serves the retry of a request that was parked.
+func (t *visit) comesBackTo(w *world, id string) bool {
+	j := w.parkedAs(t.to, id)
 	owner := session.Owner{Place: t.place, Principal: t.principal, Method: "tools/call", Digest: t.event}
 	if !t.found {
 		t.found = true
-		p, questions, err := w.lot.Look(t.sessID, owner, w.now)
+		p, questions, err := t.to.lot.Look(id, owner, w.now)
 		if !w.isFound(j, owner, err) {
 			t.turnAway()
 			return false
@@ -332,7 +327,7 @@ func (t *visit) comesBack(w *world) bool {
 	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), late: -1, pipe: t.pipe}
 	r.x = session.Alone(r.id, w.rules, w.stop(r))
 	r.st = &stream{name: r.String(), of: r, real: r.x.Stream()}
-	found, err := w.lot.Claim(t.sessID, owner, r, answers, w.now)
+	found, err := t.to.lot.Claim(id, owner, r, answers, w.now)
 	if !w.isFound(j, owner, err) {
 		w.fault(DeadAnswer) // another was first
 		t.turnAway()
@@ -413,9 +408,9 @@ func (t *visit) answers(w *world, j *journey) map[string]session.Terminal {
 	return answers
 }
 
-func (w *world) parkedAs(id string) *journey {
+func (w *world) parkedAs(at *replica, id string) *journey {
 	for _, j := range w.journeys {
-		if j.id == id && id != "" {
+		if j.home == at && j.id == id && id != "" {
 			return j
 		}
 	}
@@ -423,18 +418,18 @@ func (w *world) parkedAs(id string) *journey {
 }
 
 // warden is the timer that ends what is parked for too long.
-type warden struct{}
+type warden struct{ at *replica }
 
 func (t *warden) ready(w *world) bool {
-	next := w.nextParked()
+	next := w.nextParked(t.at)
 	return !next.IsZero() && !w.now.Before(next)
 }
 
 func (t *warden) run(w *world) bool {
-	due, next := w.lot.Expire(w.now)
-	w.leave(due, func(j *journey) bool { return !w.now.Before(j.until) })
-	if !next.Equal(w.nextParked()) {
-		w.fail("I28", "the next parked request expires at %v, and that is said to be %v", w.nextParked(), next)
+	due, next := t.at.lot.Expire(w.now)
+	w.leave(due, func(j *journey) bool { return j.home == t.at && !w.now.Before(j.until) })
+	if want := w.nextParked(t.at); !next.Equal(want) {
+		w.fail("I28", "the next parked request expires at %v, and that is said to be %v", want, next)
 	}
 	return true
 }
@@ -466,8 +461,9 @@ func (w *world) leave(due []*session.Parking[journey, request], chosen func(*jou
 	}
 }
 
-// closeLot drops all requests that are parked. No other is parked after that.
-func (w *world) closeLot() {
-	w.leave(w.lot.Close(), func(*journey) bool { return true })
-	w.lotClosed = true
+// closeLot drops all requests that are parked in a replica. No other is parked there
+// after that.
+func (w *world) closeLot(at *replica) {
+	w.leave(at.lot.Close(), func(j *journey) bool { return j.home == at })
+	at.lotClosed = true
 }

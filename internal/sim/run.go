@@ -29,6 +29,8 @@ type Stats struct {
 	Asked     uint64
 	Withdrawn uint64
 	Purged    uint64
+	Misled    uint64
+	HandedOn  uint64
 	Faults    [FaultKinds]uint64
 }
 
@@ -47,6 +49,8 @@ func (s *Stats) add(o *Stats) {
 	s.Asked += o.Asked
 	s.Withdrawn += o.Withdrawn
 	s.Purged += o.Purged
+	s.Misled += o.Misled
+	s.HandedOn += o.HandedOn
 	for i, n := range o.Faults {
 		s.Faults[i] += n
 	}
@@ -70,6 +74,8 @@ func (s *Stats) String() string {
 		{s.Evictions, "sessions that gave way to others"},
 		{s.Asked, "questions asked"},
 		{s.Withdrawn, "questions taken back from clients that had them"},
+		{s.Misled, "parked requests asked for at another replica"},
+		{s.HandedOn, "states of backends taken by another replica"},
 	} {
 		fmt.Fprintf(&b, "%12d  %s\n", of.n, of.what)
 	}

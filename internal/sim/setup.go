@@ -35,6 +35,7 @@ const (
 	HostileCursor               // an event id that was never given out
 	OldCursor                   // a client comes back with an older event id than its last
 	Takeover                    // a second connection takes a stream over
+	Astray                      // a message arrives at another replica than that of its session
 	DuplicateID                 // a request has the id of one that runs
 	Storm                       // a backend sends more than anybody can take
 	Poll                        // the gateway ends a response, for the client to come back
@@ -48,7 +49,7 @@ func (f Fault) String() string {
 		"drop", "delay", "duplicate", "reset", "half-open", "stall", "client crash", "backend crash", "gateway crash",
 		"clock jump", "limit hit", "cancel", "late response", "double response", "response on another stream",
 		"response to nothing", "answer to a dead ask", "foreign principal", "hostile cursor", "old cursor", "takeover",
-		"duplicate id", "storm", "poll", "drain",
+		"message at another replica", "duplicate id", "storm", "poll", "drain",
 	}
 	if int(f) < len(names) {
 		return names[f]
@@ -69,6 +70,7 @@ type setup struct {
 	pool     int64 // bytes that all sessions keep for clients
 	lossy    bool  // connections break more often, and clients come back
 	crowded  bool  // there are more sessions than there is room for
+	replicas int   // of the gateway
 	purges   bool  // what is kept for clients may be given up for want of room
 }
 
@@ -97,6 +99,7 @@ func (w *world) setUp() {
 	if s.purges && w.src.OneIn(2) {
 		s.pool = int64(500 + w.src.Intn(4000))
 	}
+	s.replicas = 1 + w.src.Intn(2)
 	w.boot()
 	clients := 1 + w.src.Intn(3)
 	if s.crowded {
@@ -125,10 +128,10 @@ const noPool = 1 << 40
 // boot starts the gateway, which knows of nobody.
 func (w *world) boot() {
 	w.rules = &session.Rules{Limits: w.set.limits, Counts: &w.counts, Logs: session.NewLogPool(w.set.pool)}
-	w.table = session.NewTable(w.set.sessions)
-	w.lot = session.NewLot[journey, request](w.set.parking)
-	w.spawn(&warden{})
-	w.spawn(&sweeper{at: w.now})
+	w.replicas = nil
+	for no := range w.set.replicas {
+		w.replicas = append(w.replicas, w.newReplica(no))
+	}
 	w.shed = new(shedder)
 	w.spawn(w.shed)
 }

@@ -47,6 +47,13 @@ func TestFaultsHappen(t *testing.T) {
 			t.Errorf("in %d schedules, %d times a %s", quick, n, what)
 		}
 	}
+	for what, n := range map[string]uint64{
+		"parked request asked for at another replica": stats.Misled, "state of a backend taken by another replica": stats.HandedOn,
+	} {
+		if n < quick/60 { // every other schedule has one replica, and few clients are modern
+			t.Errorf("in %d schedules, %d times a %s", quick, n, what)
+		}
+	}
 }
 
 func TestASeedIsItsTranscript(t *testing.T) {

@@ -15,12 +15,14 @@ import (
 type travel struct {
 	what      errand
 	from      *client
+	to        *replica
 	principal string
 	sessID    string
 	id        int // of a request, a cancellation or an answer
 	pipe      *pipe
 	script    int // what is to become of a request
 	place     uint64
+	state     *state // that a retry brings
 	event     string // the last event id that a client names; "" where it begins anew
 }
 
@@ -45,6 +47,7 @@ var errandNames = [...]string{"initialize", "initialized", "request", "notificat
 
 // send puts a message on its way.
 func (w *world) send(t travel) {
+	t.to = w.route(&t)
 	w.travels = append(w.travels, t)
 	if w.tell() {
 		w.say("%s sends %s %d of %s", t.from, errandNames[t.what], t.id, t.sessID)
@@ -106,12 +109,16 @@ func (t *visit) run(w *world) bool {
 		return t.comesBack(w)
 	case !t.found:
 		t.found = true
-		t.sess = w.lookUp(t.sessID, t.principal)
+		t.sess = w.lookUp(t.to, t.sessID, t.principal)
 		if t.sess == nil {
 			t.turnAway()
 			t.from.unlearns(t.sessID)
+			return false
 		}
-		return t.sess != nil
+		if t.sess.home != t.to {
+			w.fail("I22", "%s is served by a replica that it does not belong to", t.sess)
+		}
+		return true
 	}
 	switch t.what {
 	case call, note:
@@ -148,7 +155,7 @@ func (t *visit) turnAway() {
 // open serves initialize: a session is published when it is complete.
 func (t *visit) open(w *world) bool {
 	if t.sess == nil {
-		t.sess = w.newSess(t.from)
+		t.sess = w.newSess(t.from, t.to)
 		return true
 	}
 	if w.publish(t.sess) {
@@ -205,6 +212,7 @@ func (w *world) begin(t *visit) {
 
 // serve has a request served, and answered.
 func (w *world) serve(r *request, t *visit) {
+	w.isNoneOther(r, t)
 	w.requests = append(w.requests, r)
 	w.streams = append(w.streams, r.st)
 	r.client.mine = append(r.client.mine, r)
@@ -214,7 +222,10 @@ func (w *world) serve(r *request, t *visit) {
 	switch {
 	case r.on != nil:
 	case t.what == modernCall && t.script < 4:
-		w.startJourney(r)
+		w.startJourney(r, t.to)
+	case t.what != modernListen && r.sess == nil && t.script >= handsOn:
+		r.state = t.to.handOn(r)
+		w.startTask(r, t.script)
 	default:
 		w.startTask(r, t.script)
 	}
@@ -228,6 +239,9 @@ func (w *world) serve(r *request, t *visit) {
 	w.attach(out, r.st.real.Attach(out.wake))
 	out.settle(w, false)
 }
+
+// handsOn is from which script on a modern backend asks during a modern request.
+const handsOn = 6
 
 // leaves: a client that goes away has cancelled its request, also where it was about
 // to be asked.

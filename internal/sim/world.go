@@ -20,10 +20,8 @@ type world struct {
 	now    time.Time
 	rules  *session.Rules
 	counts session.Counters
-	table  *session.Table
 
-	lot *session.Lot[journey, request]
-
+	replicas []*replica
 	journeys []*journey
 	sessions []*sess
 	clients  []*client
@@ -40,9 +38,6 @@ type world struct {
 	strays            uint64 // answers to nothing, which the machines count
 	calm              bool   // no faults any more: all is to come to its end
 	broken            *breach
-	lotClosed         bool
-	owners            []string  // of sessions that are listed, in the order in which they came
-	triedAt           time.Time // when the table was full for a session, which may have had all of the largest owner tried
 	journeyed, parkID int
 	parkings, claims  uint64
 	asked, withdrawn  uint64
