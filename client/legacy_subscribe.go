@@ -208,9 +208,13 @@ func (s *legacySession) work(one bool) {
 	})
 }
 
-// tellSubscribed tells the server. That a resource is no longer wanted is told to
-// one that may have forgotten it, and its answer means nothing.
+// tellSubscribed tells the server, unless it has forgotten the session. That a
+// resource is no longer wanted is told to one that may have forgotten it, and its
+// answer means nothing.
 func (s *legacySession) tellSubscribed(ctx context.Context, uri string, wanted bool) error {
+	if err := s.lossCause(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
 	defer cancel()
 	method := methodUnsubscribe

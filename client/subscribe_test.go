@@ -218,40 +218,49 @@ func TestSubscriptionsThatNobodyWantsAreNotMade(t *testing.T) {
 }
 
 // A lost session takes its subscriptions along: the next one is subscribed again,
-// and what was subscribed to counts as updated.
+// and what was subscribed to counts as updated. The lost one is told nothing more, also
+// where its end waits for what the server says to a call.
 func TestSubscriptionsOutliveTheirSession(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		s := newSubscribable()
-		lost := make(chan struct{})
-		gets := 0
-		s.On["GET"] = func(x *zoo.Exchange) {
-			if gets++; gets == 1 {
-				x.Begin()
-				<-lost
-				return
+	for _, beside := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			s := newSubscribable()
+			lost := make(chan struct{})
+			gets := 0
+			s.On["GET"] = func(x *zoo.Exchange) {
+				if gets++; gets == 1 {
+					x.Begin()
+					<-lost
+					return
+				}
+				if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID {
+					x.Status(http.StatusNotFound, "", "")
+					return
+				}
+				s.serveListen(x)
 			}
-			if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID {
-				x.Status(http.StatusNotFound, "", "")
-				return
+			s.On["tools/call"] = func(x *zoo.Exchange) { x.Hold() }
+			ear := &recorder{}
+			scope := mcp.NewScope("s", nil)
+			defer scope.End()
+			c := dialHTTP(t, s, client.Config{})
+			launch(t, c, in(scope, watching(t, "x:1")), ear)
+			synctest.Wait()
+			if beside {
+				launch(t, c, in(scope, echo(t)), &recorder{})
+				synctest.Wait()
 			}
-			s.serveListen(x)
-		}
-		ear := &recorder{}
-		scope := mcp.NewScope("s", nil)
-		defer scope.End()
-		launch(t, dialHTTP(t, s, client.Config{}), in(scope, watching(t, "x:1")), ear)
-		synctest.Wait()
-		close(lost)
-		time.Sleep(time.Minute)
-		wantStrings(t, "told", subscribing(s.HTTP), []string{"+x:1", "+x:1"})
-		// Once for the gap in the stream, and once for that between the sessions.
-		wantStrings(t, "heard", ear.notifications(), []string{agreedTo("x:1"), told("x:1"), told("x:1")})
-		s.listen <- updated("x:1")
-		synctest.Wait()
-		if got := ear.notifications(); len(got) != 4 {
-			t.Errorf("heard %q, want the update of the new session too", got)
-		}
-	})
+			close(lost)
+			time.Sleep(time.Minute)
+			wantStrings(t, "told", subscribing(s.HTTP), []string{"+x:1", "+x:1"})
+			// Once for the gap in the stream, and once for that between the sessions.
+			wantStrings(t, "heard", ear.notifications(), []string{agreedTo("x:1"), told("x:1"), told("x:1")})
+			s.listen <- updated("x:1")
+			synctest.Wait()
+			if got := ear.notifications(); len(got) != 4 {
+				t.Errorf("heard %q, want the update of the new session too", got)
+			}
+		})
+	}
 }
 
 // Listens without a scope have a session for each principal, because a server may
