@@ -148,7 +148,6 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 		case <-ctx.Done():
 			return mcp.NewResult([]byte("{}"))
 		case <-ear:
-		case <-sub.ended:
 		}
 		sub.follow(ctx)
 	}

@@ -34,7 +34,6 @@ type subscribed struct {
 	caller mcp.Caller
 
 	open  chan struct{} // closed when the listen is acknowledged: nothing is said before
-	ended chan struct{} // capacity 1: a backend is no more
 	links sync.WaitGroup
 
 	// Of the goroutine that serves the listen.
@@ -43,7 +42,7 @@ type subscribed struct {
 }
 
 func newSubscribed(g *Gateway, req *mcp.Request, caller mcp.Caller) *subscribed {
-	return &subscribed{g: g, req: req, caller: caller, open: make(chan struct{}), ended: make(chan struct{}, 1)}
+	return &subscribed{g: g, req: req, caller: caller, open: make(chan struct{})}
 }
 
 // begin subscribes and returns what was agreed. What is hidden from the client and
@@ -152,18 +151,8 @@ func (s *subscribed) link(ctx context.Context, sh share) {
 		defer stop()
 		defer cancel()
 		l.run(ctx)
-		if l.unit.life.Err() != nil {
-			s.noteEnd()
-		}
 	})
 	s.current = append(s.current, l)
-}
-
-func (s *subscribed) noteEnd() {
-	select {
-	case s.ended <- struct{}{}:
-	default: // it will look
-	}
 }
 
 // wait returns when nothing is under way at any backend.

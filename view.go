@@ -153,15 +153,14 @@ func (g *Gateway) swapCatalog() bool {
 		return false
 	}
 	g.logProblems(old.catalog, next.catalog)
-	differs := catalog.Diff(old.catalog, next.catalog).Any()
-	if differs || !g.listsOpen() { // until then it is news that there are none (find)
-		g.changes.announce()
-	}
+	// Also where no list differs: an item can be another backend's now, and until lists
+	// are given out it is news that there are none (find).
+	g.changes.announce()
 	// Everybody was heard of, so that nothing is to be waited for any more.
 	if !slices.Contains(heard, false) {
 		g.openLists()
 	}
-	return differs
+	return catalog.Diff(old.catalog, next.catalog).Any()
 }
 
 // logProblems tells the operator what is newly not offered, and why.
