@@ -63,6 +63,12 @@ func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}, agreed, agreeWithin},
+		"silent for long, and then agreed to nothing": {func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
+			pause(ctx, time.Minute)
+			err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)
+			<-ctx.Done()
+			return nil, err
+		}, agreed, 2 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
