@@ -31,15 +31,20 @@ func (s *legacySession) ensureLevel(ctx context.Context, level mcp.LogLevel) (ov
 	return over
 }
 
-// levels are what the calls under way in one session ask for. The zero value is
-// ready.
+// levels are what the calls under way in one session ask for, and what its server was
+// told. The zero value is ready.
 type levels struct {
-	// told is closed when the server knows the level, for those who wait while it is
-	// being told. It is guarded by the session's lock.
-	told chan struct{}
+	mu      sync.Mutex
+	count   [mcp.LogEmergency + 1]int
+	wanted  mcp.LogLevel // last
+	telling *levelTelling
+}
 
-	mu    sync.Mutex
-	count [mcp.LogEmergency + 1]int
+// levelTelling is what tells the server a level, and whichever is wanted by then.
+type levelTelling struct {
+	done chan struct{} // closed when res and err are set
+	res  *mcp.Result
+	err  error
 }
 
 // begin notes a call and returns the least severe level that one asks for.
@@ -62,66 +67,72 @@ func (l *levels) end(level mcp.LogLevel) {
 	l.count[level]--
 }
 
-// tellLevel has the server know the level. One goroutine tells it at a time, and
+// want notes the level and returns what tells the server, nil where it knows. first
+// reports that it is the caller who has to begin that.
+func (l *levels) want(level mcp.LogLevel) (t *levelTelling, first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.wanted == level
+	l.wanted = level
+	first = l.telling == nil && !known
+	if first {
+		l.telling = &levelTelling{done: make(chan struct{})}
+	}
+	return l.telling, first
+}
+
+// next takes in what the server has said, and returns the level that is wanted by
+// now, if it is another one.
+func (l *levels) next(told mcp.LogLevel, res *mcp.Result, err error) (next mcp.LogLevel, more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wanted != told {
+		return l.wanted, true
+	}
+	t := l.telling
+	l.telling = nil
+	t.res, t.err = res, err
+	close(t.done)
+	return told, false
+}
+
+// tellLevel has the server know the level. It is told by one goroutine at a time, which
 // goes on as long as there is a newer one: a server that is slow to take levels is
-// sent the last one, and not all of them side by side.
-func (s *legacySession) tellLevel(ctx context.Context, level mcp.LogLevel) (res *mcp.Result, err error) {
+// sent the last one, and not all of them side by side. That goroutine is nobody's
+// request, because the level is not: others wait for it, and whoever came first may go.
+func (s *legacySession) tellLevel(ctx context.Context, level mcp.LogLevel) (*mcp.Result, error) {
 	if len(s.offers.Logging) == 0 {
 		return emptyResult()
 	}
-	tell, told := s.wantLevel(level)
-	if !tell {
-		// A call is not to overtake the level that somebody else is telling for it.
-		return s.awaitLevel(ctx, told)
+	t, first := s.levels.want(level)
+	if first {
+		// Each level has the write deadline; the session's close waits for it and ends it.
+		s.tasks.start(func(ctx context.Context) {
+			for more := true; more; {
+				res, err := s.setLevel(ctx, level)
+				level, more = s.levels.next(level, res, err)
+			}
+		})
 	}
-	for told, more := level, true; more; told, more = s.nextLevel(told) {
-		res, err = s.setLevel(ctx, told)
+	if t == nil {
+		return emptyResult()
 	}
-	return res, err
+	return s.awaitLevel(ctx, t)
 }
 
 // awaitLevel waits until the server was told of the newest level, for as long as
 // that may take.
-func (s *legacySession) awaitLevel(ctx context.Context, told <-chan struct{}) (*mcp.Result, error) {
-	if told == nil {
-		return emptyResult()
-	}
+func (s *legacySession) awaitLevel(ctx context.Context, t *levelTelling) (*mcp.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
 	defer cancel()
 	select {
-	case <-told:
-		return emptyResult()
+	case <-t.done:
+		return t.res, t.err
+	case <-s.gone:
+		return nil, s.lossCause()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, s.givenUp(ctx, mcp.Unknown)
 	}
-}
-
-// wantLevel notes the level and reports whether its caller is to tell the server.
-// told is closed when somebody else has told it, nil where it knows.
-func (s *legacySession) wantLevel(level mcp.LogLevel) (tell bool, told <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	tell = s.level != level && !s.telling
-	s.level = level
-	if tell {
-		s.telling, s.levels.told = true, make(chan struct{})
-	}
-	if !s.telling {
-		return false, nil
-	}
-	return tell, s.levels.told
-}
-
-// nextLevel returns the level that is wanted by now, if it is not the one that
-// has been told.
-func (s *legacySession) nextLevel(told mcp.LogLevel) (next mcp.LogLevel, more bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.telling = s.level != told
-	if !s.telling {
-		close(s.levels.told)
-	}
-	return s.level, s.telling
 }
 
 func (s *legacySession) setLevel(ctx context.Context, level mcp.LogLevel) (*mcp.Result, error) {

@@ -153,3 +153,34 @@ func TestLevelThatIsNeverTaken(t *testing.T) {
 		wantStrings(t, "seen", levelsAndCalls(s.HTTP), []string{"debug", "call", "call", "call"})
 	})
 }
+
+// Who has begun to tell the server a level may go before that is done, and somebody
+// else may want another one by then. That one is told all the same, before the call
+// that wants it.
+func TestLevelWhoseFirstTellerHasGone(t *testing.T) {
+	for _, share := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			s := logger(nil)
+			hold := make(chan struct{})
+			s.On["logging/setLevel"] = func(x *zoo.Exchange) {
+				<-hold
+				x.Result(`{}`)
+			}
+			c := dialHTTP(t, s, client.Config{Share: share})
+			scope := mcp.NewScope("s", nil)
+			defer scope.End()
+			one := launch(t, c, in(scope, calling(t, "x", mcp.LogError)), &recorder{})
+			synctest.Wait()
+			two := launch(t, c, in(scope, calling(t, "x", mcp.LogDebug)), &recorder{})
+			synctest.Wait()
+			one.cancel()
+			synctest.Wait()
+			if !isDone(one) {
+				t.Error("who gave its call up waits for the server to take the level")
+			}
+			close(hold)
+			two.wantResult(t, `{"content":[]}`)
+			wantStrings(t, "seen", levelsAndCalls(s.HTTP), []string{"error", "debug", "call"})
+		})
+	}
+}

@@ -108,11 +108,9 @@ type legacySession struct {
 
 	// gone is closed before calls ends where the server has forgotten the session:
 	// the call that found out is to be made again, and the others are lost.
-	mu      sync.Mutex
-	level   mcp.LogLevel  // that the server was told last
-	telling bool          // somebody is telling the server a level
-	gone    chan struct{} // closed when the session has ended
-	cause   error         // why, once gone is closed
+	mu    sync.Mutex
+	gone  chan struct{} // closed when the session has ended
+	cause error         // why, once gone is closed
 }
 
 // serverOffers is the part of a server's capabilities that the client looks at.
