@@ -6,12 +6,14 @@ package signalbox_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -179,26 +181,57 @@ func breaches(w *world) []string {
 	return out
 }
 
-// What is played in a hurry meets every mode and every cell, and over a few files
-// every pair.
-func TestSomePairsMeetAllModes(t *testing.T) {
+// What is played in a hurry meets every era on both sides.
+func TestSomePairsMeetAllEras(t *testing.T) {
 	every := (restrictions{}).pairs()
-	seen := make(map[pair]bool)
 	for i := range 100 {
 		chosen := some(fmt.Sprintf("file-%d.txtar", i), every)
-		if len(chosen) > len(every)/2 {
-			t.Fatalf("%d of %d pairs are not a few", len(chosen), len(every))
-		}
-		in, out, cells := map[inbound]bool{}, map[outbound]bool{}, map[string]bool{}
+		in, out := map[mcp.Era]bool{}, map[string]bool{}
 		for _, p := range chosen {
-			in[p.in], out[p.out], cells[p.cell()], seen[p] = true, true, true, true
+			in[p.in.version.Era()], out[p.out.era] = true, true
 		}
-		if len(in) != len(inbounds()) || len(out) != len(outbounds()) || len(cells) != 6 {
-			t.Fatalf("%d clients, %d backends, %d cells are met", len(in), len(out), len(cells))
+		if len(in) != 2 || len(out) != 3 || len(chosen) > 4 {
+			t.Fatalf("%d pairs meet %d eras of clients and %d of backends", len(chosen), len(in), len(out))
 		}
 	}
-	if len(seen) != len(every) {
-		t.Errorf("%d of %d pairs are ever played", len(seen), len(every))
+}
+
+// What is played in a hurry leaves out no dialogue and no pair, and each pair but
+// those of the revision that few files name is met by several.
+func TestSomePairsMeetAll(t *testing.T) {
+	files, err := filepath.Glob("testdata/dialogs/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	met := make(map[pair]int)
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		modes, err := readRestrictions(string(archive.Comment))
+		if err != nil {
+			t.Fatal(err)
+		}
+		chosen := some(filepath.Base(file), modes.pairs())
+		if len(chosen) == 0 {
+			t.Errorf("%s is not played", file)
+		}
+		for _, p := range chosen {
+			met[p]++
+		}
+	}
+	for _, p := range (restrictions{}).pairs() {
+		if met[p] < 5 {
+			t.Errorf("%s is played in %d dialogues", p, met[p])
+		}
+	}
+	for _, in := range named() {
+		for _, out := range outbounds() {
+			if p := (pair{in, out}); met[p] == 0 {
+				t.Errorf("%s is played in no dialogue", p)
+			}
+		}
 	}
 }
 
