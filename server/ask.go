@@ -141,23 +141,14 @@ type clientCapabilities struct {
 	} `json:"elicitation"`
 }
 
-// capabilitiesOf reads what a client has declared, as far as its revision has such
-// a thing: what a revision does not define, nobody can have declared by it.
+// capabilitiesOf reads what a client has declared. What its revision does not define
+// is not among it: a handshake keeps none of that (legacyPeer).
 func capabilitiesOf(client *mcp.Peer) clientCapabilities {
 	var caps clientCapabilities
 	if len(client.Capabilities) > 0 {
 		if err := json.Unmarshal(client.Capabilities, &caps); err != nil {
 			caps = clientCapabilities{} // declared in a way that says nothing
 		}
-	}
-	switch v := client.Version; {
-	case v < mcp.V20250618:
-		caps.Elicitation = nil
-	case v < mcp.V20251125 && caps.Elicitation != nil:
-		caps.Elicitation.Form, caps.Elicitation.URL = nil, nil // it has one mode, which has no name
-	}
-	if client.Version < mcp.V20251125 && caps.Sampling != nil {
-		caps.Sampling.Tools = nil
 	}
 	return caps
 }

@@ -19,6 +19,24 @@ func askOf(t *testing.T, method, params string) *mcp.Request {
 	return req
 }
 
+// peerOf returns a client that has declared these capabilities, as the edge of its
+// era takes them down.
+func peerOf(t *testing.T, v mcp.Version, caps string) *mcp.Peer {
+	t.Helper()
+	if v.Era() == mcp.EraModern {
+		return &mcp.Peer{Version: v, Capabilities: []byte(caps)}
+	}
+	m, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+string(v)+`","capabilities":`+caps+`}}`), mcp.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, wire := legacyPeer(&m)
+	if wire != nil {
+		t.Fatal(wire)
+	}
+	return peer
+}
+
 // What a revision does not have, nobody can be asked for who speaks it, whatever
 // they have declared.
 func TestDeclaredByRevision(t *testing.T) {
@@ -35,7 +53,8 @@ func TestDeclaredByRevision(t *testing.T) {
 		{mcp.V20250326, all, "sampling/createMessage", `{}`, ""},
 		{mcp.V20250618, all, "elicitation/create", form, ""},
 		{mcp.V20250618, all, "elicitation/create", url, `{"elicitation":{"url":{}}}`},
-		{mcp.V20250618, `{"elicitation":{"url":{}}}`, "elicitation/create", form, ""}, // it is declared, and has one mode
+		{mcp.V20250618, `{"elicitation":{"url":{}}}`, "elicitation/create", form, `{"elicitation":{"form":{}}}`}, // it has no forms, by its own word
+		{mcp.V20250618, `{"elicitation":{"form":{}}}`, "elicitation/create", form, ""},
 		{mcp.V20250618, all, "sampling/createMessage", tools, `{"sampling":{"tools":{}}}`},
 		{mcp.V20251125, all, "elicitation/create", url, ""},
 		{mcp.V20251125, all, "sampling/createMessage", tools, ""},
@@ -45,7 +64,7 @@ func TestDeclaredByRevision(t *testing.T) {
 		{mcp.V20260728, `[]`, "roots/list", `{}`, `{"roots":{}}`},
 	}
 	for _, tt := range tests {
-		err := checkDeclared(&mcp.Peer{Version: tt.version, Capabilities: []byte(tt.caps)}, askOf(t, tt.method, tt.params))
+		err := checkDeclared(peerOf(t, tt.version, tt.caps), askOf(t, tt.method, tt.params))
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s of %s with %s: %v, want %q missing", tt.method, tt.version, tt.caps, err, tt.want)
 		}
