@@ -80,7 +80,7 @@ func (b *bundle) write(p *response, keepAlive time.Duration, gone <-chan struct{
 			return
 		}
 	}
-	p.cut = p.err != nil
+	p.cut = p.cut || p.err != nil
 }
 
 // round writes all that the streams have, and lets go of those that have ended.
@@ -100,6 +100,7 @@ func (b *bundle) round(p *response) {
 			open = append(open, t)
 			continue
 		}
+		p.cut = p.cut || !isInOrder(state) // somebody else carries the rest
 		t.carrier.Detach()
 	}
 	if p.err == nil {

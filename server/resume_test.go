@@ -5,7 +5,9 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -391,6 +393,28 @@ func TestBatchIsResumed(t *testing.T) {
 		if refused := s.refusedBack(sess, last.last); refused.status != 400 {
 			t.Errorf("after the last answer: %d, want 400", refused.status)
 		}
+	})
+}
+
+// The response of a batch whose streams somebody else carries has not all answers, and
+// must not look as if it had.
+func TestBatchThatIsTakenOver(t *testing.T) {
+	talking(t, server.Config{}, func(s *site, k *talk) {
+		sess := s.sessionIn(mcp.V20250326)
+		call := func(id string) string { return raw(id, "tools/call", `{"name":"talk"}`) }
+		st := s.open(s.ctx(), http.MethodPost, "["+call("1")+","+call("2")+"]", sess)
+		k.words <- "one" // of either
+		st.next()
+		again := s.back(sess, st.last)
+		if data, err := st.read(); err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("the old connection: %q, %v; want it to break", data, err)
+		}
+		st.close()
+		for range 2 {
+			k.words <- `result {}`
+			again.next()
+		}
+		again.end()
 	})
 }
 
