@@ -50,6 +50,7 @@ func (s *Server) asker(sess *session.Session, stream *session.Stream) asking {
 // no wire, and nobody can be thinking about it; it fails early, so that a Handler
 // does not hang on a client that never opened a stream (I37).
 func (s *Server) awaitAnswer(ctx context.Context, stream *session.Stream, a *session.Ask) (*mcp.Result, error) {
+	asked := time.Now()
 	late, unanswered := time.NewTimer(askDelivery), time.NewTimer(s.cfg.Limits.InputWait)
 	defer late.Stop()
 	defer unanswered.Stop()
@@ -59,6 +60,10 @@ func (s *Server) awaitAnswer(ctx context.Context, stream *session.Stream, a *ses
 			end := a.Answer()
 			return end.Result, askFault(end.Err)
 		case <-late.C:
+			if more := askDelivery + stream.Retry() - time.Since(asked); more > 0 {
+				late.Reset(more) // it was told when to come back
+				continue
+			}
 			stream.WithdrawUntaken(a, session.ErrNoReceiver)
 		case <-unanswered.C:
 			s.withdraw(stream, a, s.notAnswered())

@@ -5,6 +5,7 @@ package server_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,43 @@ func TestPollEndsTheConnectionAndNotTheCall(t *testing.T) {
 			t.Error("Poll = true after the result")
 		}
 	})
+}
+
+// Who was told when to come back is not taken for one who never will: a question that
+// is put meanwhile waits for that time, and then as long as any other for a client
+// that has no stream open (I37).
+func TestPollThenAsk(t *testing.T) {
+	for _, tt := range []struct {
+		away time.Duration
+		want string
+	}{{35 * time.Second, ""}, {time.Minute, "no stream open"}} {
+		talking(t, server.Config{}, func(s *site, k *talk) {
+			sess := s.session()
+			st := s.start(s.ctx(), k, sess, "1", "one")
+			caller := <-k.caller
+			if p, ok := caller.(mcp.Poller); !ok || !p.Poll(30*time.Second) {
+				t.Fatal("no polling")
+			}
+			st.end()
+			failed := make(chan error, 1)
+			go func() { // ends with the answer, or without one
+				_, err := caller.Ask(s.ctx(), &mcp.Request{Method: "roots/list"})
+				failed <- err
+			}()
+			s.pass(tt.away)
+			again := s.back(sess, st.last)
+			if len(failed) == 0 {
+				equal(t, "question", again.next(), `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+				s.post(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`, sess)
+			}
+			if err := <-failed; (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("away for %v: %v, want an error with %q", tt.away, err, tt.want)
+			}
+			k.words <- `result {}`
+			again.next()
+			again.end()
+		})
+	}
 }
 
 // A Handler may poll before anything was said: then the client is primed, which is

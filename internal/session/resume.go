@@ -76,11 +76,14 @@ func (s *Stream) Pause(retry time.Duration) bool {
 // changes in it that nobody knows of any more.
 func (c *Carrier) Missed() bool { return c.missed }
 
-// Retry returns what Pause was given last.
-func (c *Carrier) Retry() time.Duration {
-	c.stream.core.mu.Lock()
-	defer c.stream.core.mu.Unlock()
-	return c.stream.retry
+// Retry returns what Pause was given last for the carrier's stream.
+func (c *Carrier) Retry() time.Duration { return c.stream.Retry() }
+
+// Retry returns what Pause was given last, and zero where it never was.
+func (s *Stream) Retry() time.Duration {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	return s.retry
 }
 
 // IsLost reports whether what is appended to the stream goes nowhere.
