@@ -109,16 +109,21 @@ func (a *asks) withdraw(id mcp.ID) context.CancelFunc {
 }
 
 // askThem puts a backend's request to the caller and answers it. The ask ends
-// with ctx, with the session, or when the backend takes it back.
-func (s *legacySession) askThem(ctx context.Context, m *mcp.Message, caller mcp.Caller) {
-	s.takeAsk(m, func(life context.Context, one *ask) (*mcp.Result, error) {
+// with ctx, with the session, or when the backend takes it back. atHome says that the
+// caller is the client whose session it is, and whose tasks the backend may ask about.
+func (s *legacySession) askThem(ctx context.Context, m *mcp.Message, caller mcp.Caller, atHome bool) {
+	if isAboutTheirs(m) && !atHome {
+		s.askUnrelated(m)
+		return
+	}
+	s.takeAsk(m, atHome, func(life context.Context, one *ask, m *mcp.Message) (*mcp.Result, error) {
 		return s.serveAsk(ctx, life, one, m, caller)
 	})
 }
 
 // askUnrelated is askThem for a request that belongs to no call.
 func (s *legacySession) askUnrelated(m *mcp.Message) {
-	s.takeAsk(m, func(life context.Context, one *ask) (*mcp.Result, error) {
+	s.takeAsk(m, true, func(life context.Context, one *ask, m *mcp.Message) (*mcp.Result, error) {
 		return s.serveAsk(life, life, one, m, s.addr.unrelated)
 	})
 }
@@ -126,12 +131,18 @@ func (s *legacySession) askUnrelated(m *mcp.Message) {
 // takeAsk has an ask served in a goroutine of its own, or refuses it. The session
 // does not wait for that goroutine: who is asked may do anything, ending this
 // client included.
-func (s *legacySession) takeAsk(m *mcp.Message, serve func(life context.Context, one *ask) (*mcp.Result, error)) {
+func (s *legacySession) takeAsk(said *mcp.Message, atHome bool, serve func(life context.Context, one *ask, m *mcp.Message) (*mcp.Result, error)) {
+	m, err := s.theirs.admit(said, atHome)
+	if err != nil {
+		s.refuse(said.ID, err)
+		return
+	}
 	one, err := s.asks.begin(m.ID)
 	if err != nil {
 		s.refuse(m.ID, err)
 		return
 	}
+	s.theirs.ask(m)
 	end := make(chan session.Terminal, 1)
 	// Ends with the answer, which the session's end lets arrive as it does a
 	// cancellation: a server may hear of both in any order, and waits for the answer.
@@ -140,15 +151,21 @@ func (s *legacySession) takeAsk(m *mcp.Message, serve func(life context.Context,
 		select {
 		case t := <-end:
 			s.answer(ctx, m, t.Result, t.Err)
+			s.settle(m, t.Result)
 		case <-ctx.Done(): // who was asked has not come back
+			s.settle(m, nil)
 		}
 	})
 	if !open {
+		s.settle(m, nil)
 		s.asks.leave()
 	}
 	// Ends with what was asked, or soon after the session.
 	begun := s.tasks.lend(func(life context.Context) {
-		res, err := serve(life, one)
+		res, err := serve(life, one, m)
+		if err == nil && res != nil {
+			res, err = s.theirs.read(m, res)
+		}
 		end <- session.Terminal{Result: res, Err: err}
 	})
 	if !begun {
@@ -172,12 +189,14 @@ func (s *legacySession) serveAsk(ctx, life context.Context, one *ask, m *mcp.Mes
 }
 
 // isStrayAsk reports whether an ask whose call has ended can have another
-// addressee. On a pipe the call was a guess, and a call that ends before its ask
+// addressee. A task of the client's outlives the call in which it was begun, and so do
+// the requests about it (2025-11-25, basic/utilities/tasks); each of them may be asked
+// twice. On a pipe the call was a guess, and a call that ends before its ask
 // is answered was a wrong one. But the client may have been asked by then, so
 // that only what can be asked twice is: the list of roots, which is what servers
 // ask for outside every request.
 func (s *legacySession) isStrayAsk(m *mcp.Message) bool {
-	return s.addr.onlyCall && s.addr.unrelated != nil && m.Method == methodRoots
+	return s.addr.unrelated != nil && (isAboutTheirs(m) || s.addr.onlyCall && m.Method == methodRoots)
 }
 
 // putAsk puts an ask to a caller until either context ends.

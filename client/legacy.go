@@ -131,6 +131,8 @@ func (l *legacy) serveOpened(ctx context.Context, req *mcp.Request) (*mcp.Result
 		return emptyResult()
 	case req.Method == methodSetLevel:
 		return s.serveLevel(ctx, req)
+	case s != nil && req.Method == methodTaskStatus:
+		s.tellState(&mcp.Notification{Method: req.Method, Params: req.Params})
 	case s != nil:
 		s.replies.put(s, mcp.AppendNotification(nil, req.Method, req.Params.Bytes()))
 	}

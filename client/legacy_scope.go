@@ -23,6 +23,9 @@ func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (*legacySession,
 	}
 	sl.join()
 	addr := address{onlyCall: l.dial.sharesStream(), unrelated: req.Scope.Unrelated()}
+	if addr.unrelated != nil {
+		addr.scope = req.Scope
+	}
 	// A scope that nothing can be said to is no client's session: the gateway's own
 	// requests have one, to learn what a server offers.
 	s, err := sl.get(ctx, l, l.opener(req.Client, addr, addr.unrelated == nil))

@@ -64,6 +64,8 @@ type address struct {
 	private bool
 	// unrelated: otherwise to this one. nil: to nobody.
 	unrelated mcp.Caller
+	// scope is the client's whose session it is, nil where it is nobody's alone.
+	scope *mcp.Scope
 	// watched are the tasks whose states are listened for.
 	watched *watchedTasks
 }
@@ -93,6 +95,8 @@ type legacySession struct {
 	taskOffer taskform.Offer // of the server
 	taskWaits taskWaits
 	pins      pins // what keeps a session without a scope open
+
+	theirs clientTasks // that the client runs for the server
 
 	// notices are the cancellations on their way, which the session's end lets
 	// arrive.
@@ -138,7 +142,8 @@ func newLegacySession(s *setup, wire legacyWire, addr address) *legacySession {
 func (s *legacySession) initialize(ctx context.Context, client *mcp.Peer, want mcp.Version) error {
 	params := mcp.AppendString([]byte(`{"protocolVersion":`), string(want))
 	params = append(params, `,"capabilities":`...)
-	params = append(params, capabilitiesOf(client, want)...)
+	caps := s.capabilitiesOf(client, want)
+	params = append(params, caps...)
 	params = append(params, `,"clientInfo":`...)
 	params = append(params, s.infoOf(client)...)
 	params = append(params, '}')
@@ -149,6 +154,7 @@ func (s *legacySession) initialize(ctx context.Context, client *mcp.Peer, want m
 	if err := s.accept(res); err != nil {
 		return err
 	}
+	s.theirs.agree(s.version, caps)
 	s.wire.ready(s.version)
 	if err := s.wire.post(ctx, mcp.AppendNotification(nil, methodInitialized, nil)); err != nil {
 		return err
@@ -210,7 +216,7 @@ func (s *legacySession) callNoting(ctx context.Context, req *mcp.Request, caller
 	defer release()
 	f := &flight{
 		setup: s.setup, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken),
-		ask:     func(ctx context.Context, m *mcp.Message) { s.askThem(ctx, m, caller) },
+		ask:     func(ctx context.Context, m *mcp.Message) { s.askThem(ctx, m, caller, s.isAtHome(req)) },
 		abandon: s.abandon,
 	}
 	return f.run(ctx, call)

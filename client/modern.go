@@ -64,7 +64,7 @@ func (p *modern) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 		return emptyResult()
 	// Also where a legacy client says it: that roots have changed matters to a server
 	// which remembers them, and a modern one asks when a request needs them.
-	case "notifications/roots/list_changed":
+	case "notifications/roots/list_changed", methodTaskStatus:
 		return nil, nil //nolint:nilnil // a notification has no terminal, and the modern era has no roots to announce
 	case methodTaskResult, methodTaskList:
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s does not exist in %s", req.Method, p.version)
