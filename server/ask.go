@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -173,6 +174,8 @@ func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
 		missing = missingSampling(&caps, req)
 	case "elicitation/create":
 		missing = missingElicitation(&caps, req)
+	case "tasks/get", "tasks/result", "tasks/list", "tasks/cancel":
+		return checkRunsTasks(client, req.Method)
 	default:
 		return mcp.Errorf(mcp.CodeMethodNotFound, "a client cannot be asked for %s", escape(req.Method))
 	}
@@ -184,6 +187,15 @@ func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
 		Message: "the client did not declare what " + req.Method + " needs: " + missing,
 		Data:    json.RawMessage(`{"requiredCapabilities":` + missing + `}`),
 	}
+}
+
+// checkRunsTasks refuses what is about the tasks of a client that did not declare any
+// (2025-11-25, basic/utilities/tasks, "Client Capabilities").
+func checkRunsTasks(client *mcp.Peer, method string) error {
+	if client.Version == mcp.V20251125 && tasks.ClientOfferOf(client.Capabilities).Serves(method) {
+		return nil
+	}
+	return mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare %s", method)
 }
 
 // missingSampling: tools in a sampling request are a capability of their own,

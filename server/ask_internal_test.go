@@ -41,6 +41,7 @@ func peerOf(t *testing.T, v mcp.Version, caps string) *mcp.Peer {
 // they have declared.
 func TestDeclaredByRevision(t *testing.T) {
 	const all = `{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}}}`
+	const runs = `{"tasks":{"list":{},"requests":{"elicitation":{"create":{}}}}}`
 	const form, url, tools = `{"message":"m"}`, `{"mode":"url"}`, `{"tools":[]}`
 	tests := []struct {
 		version        mcp.Version
@@ -59,6 +60,13 @@ func TestDeclaredByRevision(t *testing.T) {
 		{mcp.V20251125, all, "elicitation/create", url, ""},
 		{mcp.V20251125, all, "sampling/createMessage", tools, ""},
 		{mcp.V20251125, `{"elicitation":{}}`, "elicitation/create", url, `{"elicitation":{"url":{}}}`},
+		{mcp.V20251125, runs, "tasks/get", `{}`, ""},
+		{mcp.V20251125, runs, "tasks/result", `{}`, ""},
+		{mcp.V20251125, runs, "tasks/list", `{}`, ""},
+		{mcp.V20251125, runs, "tasks/cancel", `{}`, "tasks/cancel"},
+		{mcp.V20251125, all, "tasks/get", `{}`, "tasks/get"},
+		{mcp.V20250618, runs, "tasks/get", `{}`, "tasks/get"},
+		{mcp.V20251125, runs, "tasks/update", `{}`, "tasks/update"},
 		{mcp.V20260728, all, "elicitation/create", url, ""},
 		{mcp.V20260728, `{}`, "roots/list", `{}`, `{"roots":{}}`},
 		{mcp.V20260728, `[]`, "roots/list", `{}`, `{"roots":{}}`},

@@ -98,7 +98,7 @@ func legacyPeer(m *mcp.Message) (*mcp.Peer, *mcp.Error) {
 	return &mcp.Peer{
 		Version:      version,
 		Info:         bytes.Clone(info),
-		Capabilities: tasks.WithoutOwn(bytes.Clone(revision.ClientCapabilities(version, caps))),
+		Capabilities: bytes.Clone(revision.ClientCapabilities(version, caps)),
 	}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -136,14 +137,18 @@ func (s *Server) legacyNotified(ctx context.Context, sess *session.Session, m *m
 			s.cancelledNothing(ctx, Event{Principal: sess.Principal, Remote: remote, Session: sess.Scope.Key()}, raw)
 		}
 	case "notifications/roots/list_changed":
-		s.forward(ctx, sess, m)
+		s.forward(ctx, sess, m, false)
+	case "notifications/tasks/status":
+		if sess.Client.Version == mcp.V20251125 && tasks.ClientOfferOf(sess.Client.Capabilities).Any() {
+			s.forward(ctx, sess, m, true)
+		}
 	}
 }
 
 // forward hands a notification to the Handler, as a request without an answer.
 // It counts as a request in flight, so that a flood of them is bounded; what is
-// beyond is dropped.
-func (s *Server) forward(ctx context.Context, sess *session.Session, m *mcp.Message) {
+// beyond is dropped. ordered has it wait for those of its like that came before.
+func (s *Server) forward(ctx context.Context, sess *session.Session, m *mcp.Message, ordered bool) {
 	note := *m
 	note.ID = mcp.ID{} // a notification that somebody gave an id is none
 	ctx, t, err := s.legacyTask(ctx, sess, &note)
@@ -152,6 +157,9 @@ func (s *Server) forward(ctx context.Context, sess *session.Session, m *mcp.Mess
 		return
 	}
 	t.dialect = ackDialect{}
+	if ordered {
+		t.via = s.inTurn(sess)
+	}
 	if !s.start(ctx, t) {
 		t.x.Cancel(errDraining)
 	}

@@ -291,7 +291,9 @@ func (c *taskCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, er
 
 // Start likewise.
 func (c *taskCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	if req.Params.Has(mcp.MetaRelatedTask) {
+	// What is about a task of the client's own names that one ("Associating
+	// Task-Related Messages").
+	if req.Params.Has(mcp.MetaRelatedTask) || isTaskMethod(req.Method) {
 		return mcp.Start(ctx, c.Caller, req)
 	}
 	var e mcp.Edit

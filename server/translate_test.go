@@ -146,14 +146,14 @@ func TestCapabilitiesOfClients(t *testing.T) {
 	})
 	bubble(t, h, server.Config{}, func(s *site) {
 		for _, v := range []string{"2024-11-05", "2025-06-18", "2025-11-25"} {
-			hs := s.handshake(raw("0", "initialize", `{"protocolVersion":"`+v+`","capabilities":{"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"extensions":{"a/b":{}}},"clientInfo":{"name":"c","version":"1"}}`))
+			hs := s.handshake(raw("0", "initialize", `{"protocolVersion":"`+v+`","capabilities":{"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}},"extensions":{"a/b":{}}},"clientInfo":{"name":"c","version":"1"}}`))
 			s.post(raw("1", "tools/call", `{"name":"x"}`), hs)
 		}
 	})
 	want := []string{
 		`2024-11-05 {"roots":{"listChanged":true},"sampling":{}}`,
 		`2025-06-18 {"roots":{"listChanged":true},"sampling":{},"elicitation":{}}`,
-		`2025-11-25 {"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}}}`,
+		`2025-11-25 {"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}}}`,
 	}
 	equal(t, "capabilities", strings.Join(seen, "\n"), strings.Join(want, "\n"))
 }

@@ -1,0 +1,89 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+const taskRunner = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"c","version":"1"}}}`
+
+// stateLog is a Handler that notes the states of tasks that clients run. It has each
+// wait until it is let go.
+type stateLog struct {
+	mu    sync.Mutex
+	begun []string
+	wait  chan struct{}
+}
+
+func (l *stateLog) Serve(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+	if req.Method != "notifications/tasks/status" {
+		return result(`{"capabilities":{}}`)
+	}
+	id, _ := req.Params.Text(mcp.FieldTaskID)
+	l.mu.Lock()
+	l.begun = append(l.begun, id)
+	l.mu.Unlock()
+	select {
+	case <-l.wait:
+	case <-ctx.Done():
+	}
+	return nil, nil //nolint:nilnil // a notification has no terminal
+}
+
+func (l *stateLog) seen() string {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.begun, " ")
+}
+
+func taskState(n int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t%d","status":"working"}}`, n)
+}
+
+// What a client says of the tasks that it runs reaches the Handler one after the other,
+// in the order in which it came, whatever the Handler makes of each; and another
+// session waits for nothing of that.
+func TestTaskStatesAreHandedOnInTurn(t *testing.T) {
+	l := &stateLog{}
+	const caps = `{"sampling":{},"tasks":{"requests":{"sampling":{"createMessage":{}}}}}`
+	bubble(t, l, server.Config{}, func(s *site) {
+		l.wait = make(chan struct{})
+		h, other := s.handshake(fmt.Sprintf(taskRunner, "2025-11-25", caps)), s.handshake(fmt.Sprintf(taskRunner, "2025-11-25", caps))
+		for n := range 5 {
+			s.post(taskState(n), h)
+		}
+		equal(t, "handed on", l.seen(), "t0")
+		s.post(taskState(7), other)
+		equal(t, "handed on", l.seen(), "t0 t7")
+		for range 6 {
+			l.wait <- struct{}{}
+			synctest.Wait()
+		}
+		equal(t, "handed on", l.seen(), "t0 t7 t1 t2 t3 t4")
+	})
+}
+
+// Who did not declare to run tasks, or cannot in its revision, says nothing of them.
+func TestTaskStatesOfWhoRunsNone(t *testing.T) {
+	for version, caps := range map[string]string{
+		"2025-11-25": `{"sampling":{},"tasks":{"list":{}}}`,
+		"2025-06-18": `{"sampling":{},"tasks":{"requests":{"sampling":{"createMessage":{}}}}}`,
+	} {
+		l := &stateLog{}
+		bubble(t, l, server.Config{}, func(s *site) {
+			s.post(taskState(1), s.handshake(fmt.Sprintf(taskRunner, version, caps)))
+			equal(t, version, l.seen(), "")
+		})
+	}
+}
