@@ -41,7 +41,7 @@ func bridgeFeatures() []bridgeFeature {
 		{"structured content", "structured content and output schemas reach every client in a form that it can read"},
 		{"error codes", "an error has the code that the client's revision has for it"},
 		{"headers", "`Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` are checked, and made anew for the names of the next hop"},
-		{"tasks", "a task of a backend is polled, given input, ended and cancelled by the client that began it"},
+		{"tasks", "a task of a backend is polled, given input, ended and cancelled by the client that began it, and one that a client of 2025-11-25 runs by its backend"},
 		{"capabilities", "what is advertised to this client is what works for it, and nothing more"},
 		{"request state", "what asks for input is continued by the retry that brings it, and by no other request"},
 	}

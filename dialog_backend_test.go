@@ -41,6 +41,7 @@ type backend struct {
 	unwatched    bool           // it tells of no updates, and says so
 	refused      []string       // of these it tells no updates
 	current      *incarnation
+	lastScope    *mcp.Scope // of the last call
 }
 
 // incarnation is one life of a backend: what a dead one sees is not told.
@@ -106,6 +107,8 @@ func (b *backend) do(args []string) bool {
 		return err == nil
 	case "show": // backend a> show tools/list; that it is asked is told from now on
 		b.set(func() { b.shown[args[1]] = true })
+	case "ask": // backend a> ask tasks/get {"taskId":"t"}; outside every call, in the session of the last one
+		return b.askUnrelated(args[1], args[2])
 	case "hang": // backend a> hang; it takes everything and answers nothing
 		b.set(func() { b.hung = make(chan struct{}) })
 	case "resume": // backend a> resume; and answers what it has taken
@@ -201,8 +204,9 @@ func (b *backend) serveIn(life *incarnation) mcp.Handler {
 		case "subscriptions/listen":
 			return b.listen(ctx, life, req, caller)
 		case "tools/call", "prompts/get", "resources/read", "completion/complete":
+			b.set(func() { b.lastScope = req.Scope })
 			return b.serveCall(ctx, life, req, caller)
-		case "logging/setLevel", "notifications/roots/list_changed":
+		case "logging/setLevel", "notifications/roots/list_changed", "notifications/tasks/status":
 			return mcp.NewResult([]byte("{}"))
 		case "tasks/get", "tasks/update", "tasks/cancel":
 			return b.serveTask(life, req)

@@ -149,9 +149,13 @@ func (c *dialogClient) do(args []string) bool {
 		return c.respond(c.open(args[1]), `"error":{"code":`+args[2]+`,"message":`+args[3]+`}`)
 	case "again": // client> again 1; the last request of that label is sent once more, as another one
 		return c.again(c.open(args[1]))
-	case "notify": // client> notify notifications/roots/list_changed
+	case "notify": // client> notify notifications/roots/list_changed; parameters may stand behind it
 		c.connect()
-		c.wire.note([]byte(`{"jsonrpc":"2.0","method":` + string(quoted(args[1])) + `}`))
+		params := ""
+		if len(args) > 2 {
+			params = `,"params":` + args[2]
+		}
+		c.wire.note([]byte(`{"jsonrpc":"2.0","method":` + string(quoted(args[1])) + params + `}`))
 		return true
 	default: // client> 1 tools/call {"name":"x"} progress log=info
 		return len(args) > 1 && c.call(args[0], args[1], args[2:])

@@ -246,6 +246,24 @@ func (b *backend) put(asks []*mcp.Request, err error) step {
 	}
 }
 
+// askUnrelated asks a client something that belongs to none of its calls, and does not
+// wait for the answer.
+func (b *backend) askUnrelated(method, params string) bool {
+	req, err := mcp.NewRequest(method, []byte(params))
+	b.mu.Lock()
+	scope := b.lastScope
+	b.mu.Unlock()
+	if err != nil || scope == nil || scope.Unrelated() == nil {
+		return false
+	}
+	life := b.life()
+	go func() { // ends with the answer, or with the session of the client
+		res, err := scope.Unrelated().Ask(b.w.t.Context(), req)
+		b.say(life, "", describeAnswer(res, err))
+	}()
+	return true
+}
+
 // inputRequired is how a modern backend asks.
 func inputRequired(p *puppet, asks []*mcp.Request) *mcp.Result {
 	var questions object

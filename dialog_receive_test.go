@@ -62,13 +62,19 @@ func (c *dialogClient) addresseeLocked(m object) *exchange {
 	if len(open) == 1 && !strings.HasSuffix(m.text("method"), "list_changed") && m.text("method") != "notifications/tasks/status" {
 		return open[0]
 	}
-	return &exchange{label: listenLabel}
+	if i := slices.IndexFunc(c.exchanges, func(x *exchange) bool { return x.label == listenLabel && len(x.watch) == 0 }); i >= 0 && m.has("id") {
+		return c.exchanges[i]
+	}
+	return &exchange{label: listenLabel, id: listenLabel}
 }
 
 // askedLocked takes a request of the server, which only the legacy era has.
 func (c *dialogClient) askedLocked(x *exchange, m object) {
 	if c.in.modern() {
 		c.breach(x, "a request of the server: %s", m)
+	}
+	if !slices.Contains(c.exchanges, x) {
+		c.exchanges = append(c.exchanges, x) // it is answered later
 	}
 	x.asks = append(x.asks, pendingAsk{string(m.get("id"))})
 	params, err := parseObject(m.get("params"))

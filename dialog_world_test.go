@@ -205,7 +205,7 @@ const askPatience = 50 * time.Millisecond
 func isAsking(actor string, args []string) bool {
 	switch actor {
 	case "backend":
-		return len(args) > 1 && (args[1] == "ask" || args[1] == "asks")
+		return args[0] == "ask" || len(args) > 1 && (args[1] == "ask" || args[1] == "asks")
 	case "client":
 		return args[0] == "answer"
 	default:

@@ -46,6 +46,8 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		return g.listen(ctx, req, caller)
 	case "logging/setLevel", "notifications/roots/list_changed":
 		return g.tellBackends(req) //nolint:contextcheck // outlives the request on purpose
+	case taskStatus:
+		return g.tellState(req) //nolint:contextcheck // likewise
 	default:
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", shorten(req.Method))
 	}

@@ -98,7 +98,7 @@ func (u *unit) tooLong() error {
 
 // Notify passes a notification on.
 func (n *naming) Notify(ctx context.Context, msg *mcp.Notification) error {
-	isTask := msg.Method == taskNotice || msg.Method == "notifications/tasks/status"
+	isTask := msg.Method == taskNotice || msg.Method == taskStatus
 	if !isTask && !msg.Params.Has(mcp.MetaRelatedTask) {
 		return n.Caller.Notify(ctx, msg)
 	}
@@ -118,8 +118,12 @@ func (n *naming) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error)
 	return wait()
 }
 
-// Start likewise.
+// Start likewise. What is about a task that the client runs has the client's own name
+// of it.
 func (n *naming) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	if isAboutTask(req.Method) {
+		return mcp.Start(ctx, n.Caller, req)
+	}
 	if req.Params.Has(mcp.MetaRelatedTask) {
 		own := *req
 		params, err := n.marked(&req.Params, false)
@@ -136,10 +140,14 @@ func (n *naming) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Resu
 	return func() (*mcp.Result, error) { return n.answer(wait()) }, nil
 }
 
-// answer is the answer to a question, as the backend gets it.
+// answer is the answer to a question, as the backend gets it. It may be marked with
+// the task of the client's that it tells of.
 func (n *naming) answer(res *mcp.Result, err error) (*mcp.Result, error) {
 	if err != nil || res == nil || !res.Has(mcp.MetaRelatedTask) {
 		return res, err
+	}
+	if id := tasks.CreatedID(res.Bytes()); id != "" && id == tasks.RelatedID(res.Raw(mcp.MetaRelatedTask)) {
+		return res, nil
 	}
 	obj, err := n.unmarked(&res.Object)
 	if err != nil {

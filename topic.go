@@ -19,6 +19,9 @@ import (
 // Status Notifications").
 const taskNotice = "notifications/tasks"
 
+// taskStatus is that of 2025-11-25, which both sides have.
+const taskStatus = "notifications/tasks/status"
+
 // topic is one thing that a listen wants to hear of: a resource, or a task.
 type topic struct {
 	name string // to the client: a URI, or the name of a task

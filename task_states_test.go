@@ -1,0 +1,109 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// runner is a client that runs a task c1 for whoever asks.
+type runner struct{ heard }
+
+func (r *runner) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	r.note(req.Method, req.Params.Bytes())
+	if isAboutTask(req.Method) {
+		return mcp.NewResult(fmt.Appendf(nil, `{"n":1.0,`+mark+`}`, "c1"))
+	}
+	return mcp.NewResult(fmt.Appendf(nil, `{"task":{"taskId":"c1","n":1.0},`+mark+`}`, "c1"))
+}
+
+// A task that the client runs has the client's name for it on both sides: it is no
+// task of the backend's.
+func TestTaskOfClientIsNotRenamed(t *testing.T) {
+	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+		caller, got := &runner{}, []string(nil)
+		asks := []string{
+			`sampling/createMessage {"messages":[],"task":{}}`,
+			`tasks/get {"taskId":"c1"}`,
+			fmt.Sprintf(`tasks/result {"taskId":"c1",`+mark+`}`, "c1"),
+		}
+		b.say = func(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+			for _, line := range asks {
+				method, params, _ := strings.Cut(line, " ")
+				question, err := mcp.NewRequest(method, []byte(params))
+				if err != nil {
+					return nil, err
+				}
+				answer, err := c.Ask(ctx, question)
+				if err != nil {
+					return nil, err
+				}
+				got = append(got, string(answer.Bytes()))
+			}
+			return mcp.NewResult([]byte(`{"content":[]}`))
+		}
+		if _, err := g.Serve(t.Context(), ask(t, nil, "tools/call", `{"name":"a__x"}`), caller); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(caller.all, asks) {
+			t.Errorf("the client reads %q, want %q", caller.all, asks)
+		}
+		own := fmt.Sprintf(mark, "c1")
+		if want := []string{`{"task":{"taskId":"c1","n":1.0},` + own + `}`, `{"n":1.0,` + own + `}`, `{"n":1.0,` + own + `}`}; !slices.Equal(got, want) {
+			t.Errorf("the backend reads %q, want %q", got, want)
+		}
+	})
+}
+
+// The states of a client's tasks reach a backend one after the other; of those that
+// wait for a slow one the newest are kept, and its client waits for none of them.
+func TestTaskStatesOfClient(t *testing.T) {
+	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+		scope := mcp.NewScope("s", &heard{})
+		defer scope.End()
+		var got []string
+		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+			id, _ := req.Params.Text(mcp.FieldTaskID)
+			got = append(got, id) // one at a time
+			time.Sleep(time.Second)
+			return mcp.NewResult([]byte("{}"))
+		}
+		var want []string
+		const most = maxStates + 10
+		began := time.Now()
+		for n := range most {
+			if _, err := g.Serve(t.Context(), ask(t, scope, taskStatus, fmt.Sprintf(`{"taskId":"c%d"}`, n)), nobody{}); err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 {
+				synctest.Wait() // the backend has that one
+			}
+			if n == 0 || n >= most-maxStates {
+				want = append(want, fmt.Sprintf("c%d", n))
+			}
+		}
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("the client has waited %v", waited)
+		}
+		time.Sleep(2 * most * time.Second)
+		if !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+		if _, err := g.Serve(t.Context(), ask(t, scope, taskStatus, `{"taskId":"later"}`), nobody{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if last := got[len(got)-1]; last != "later" {
+			t.Errorf("told of %s last", last)
+		}
+	})
+}
