@@ -26,7 +26,7 @@ func TestClientOffer(t *testing.T) {
 	} {
 		offer := ClientOfferOf([]byte(caps))
 		var got []string
-		for _, method := range strings.Fields(all) {
+		for method := range strings.FieldsSeq(all) {
 			if offer.Runs(method) || offer.Serves(method) {
 				got = append(got, method)
 			}
