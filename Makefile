@@ -27,7 +27,6 @@ help: ## this list
 
 check: MACHINES = 50000
 check: WIRE = 1000
-check: MUTATIONS = true
 check: needs-cc-npm lint race sim interop ## what CI runs: everything that must be green before a merge
 
 run: ## serve on loopback with the built-in demo backend, nothing configured

@@ -175,6 +175,9 @@ func (w *world) probe(k *conn) {
 	if got := k.calls.Only(methods[0]); got != only {
 		w.fail("I37", "%s has %d other open calls, and takes one for the only one: %v", k.name, but, got != nil)
 	}
+	if got := k.calls.Only("tools/"); got != nil {
+		w.fail("I37", "%s has no calls but of tools/, and takes one for the only other one", k.name)
+	}
 	w.checkStats(k)
 }
 

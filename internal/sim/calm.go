@@ -41,6 +41,7 @@ func (w *world) invariants() {
 	}
 	w.noteTight()
 	w.keepsExactly()
+	w.goesInOrder()
 	for _, s := range w.sessions {
 		if w.set.purges {
 			w.keepsLittle(s, w.set.limits.LogBytes, true)
@@ -281,6 +282,10 @@ func (w *world) delivered() {
 		for _, k := range b.retired {
 			w.checkStats(k)
 		}
+	}
+	got := losses{w.counts.Dropped.Load(), w.counts.Merged.Load(), w.counts.Undelivered.Load()}
+	if got.dropped < w.least.dropped || got.merged < w.least.merged || got.undelivered < w.least.undelivered {
+		w.fail("I30", "what was lost is counted as %+v, want %+v at least", got, w.least)
 	}
 	if got := w.counts.Replayed.Load(); got != w.replays {
 		w.fail("I13", "%d messages are counted that clients came back for, want %d", got, w.replays)

@@ -35,7 +35,7 @@ func newClient(no, kind, resumes int) *client {
 		c.address = fmt.Sprintf("10.0.0.%d", no%2)
 	case 1:
 		c.modern = true
-		c.place = uint64(no % 2)
+		c.place = uint64(no % 3)
 		c.principal = [...]string{"p", "", "q"}[no%3]
 	case 2:
 		c.principal = "p"
@@ -87,6 +87,8 @@ func (w *world) clientActs() {
 		c.readsSome(w)
 	case c.modern:
 		c.actsModern(w, n)
+	case w.set.churn && n < 18:
+		c.churns(w)
 	case c.sess == nil && c.opening && n < 18:
 		c.readsSome(w)
 	case c.sess == nil, w.set.crowded && n == 19 && w.src.Intn(3) < 2:
@@ -94,6 +96,21 @@ func (w *world) clientActs() {
 	default:
 		c.actsLegacy(w, n)
 	}
+}
+
+// churns opens a session, or ends one of those that the client has ever had.
+func (c *client) churns(w *world) {
+	own := make([]*sess, 0, len(w.sessions))
+	for _, s := range w.sessions {
+		if s.client == c && s.listed {
+			own = append(own, s)
+		}
+	}
+	if len(own) == 0 || w.src.Intn(2) == 0 {
+		c.opens(w)
+		return
+	}
+	w.send(travel{what: remove, from: c, principal: c.principal, sessID: own[w.src.Intn(len(own))].real.ID})
 }
 
 func (c *client) actsModern(w *world, n int) {
@@ -124,7 +141,7 @@ func (c *client) retry(w *world) travel {
 	if w.calm || !w.set.allows(Duplicate) || !w.src.OneIn(3) {
 		c.states = append(c.states[:at], c.states[at+1:]...)
 	}
-	t := travel{what: modernRetry, from: c, principal: c.principal, state: s, event: s.digest, id: w.src.Intn(6), pipe: c.newPipe(w), place: c.place}
+	t := travel{what: modernRetry, from: c, principal: c.principal, state: s, method: askedIn, event: s.digest, id: w.src.Intn(6), pipe: c.newPipe(w), place: c.place}
 	if s.of == nil && w.src.OneIn(3) {
 		t.script = handsOn // it is asked once more
 	}
@@ -135,7 +152,9 @@ func (c *client) retry(w *world) travel {
 	case w.src.OneIn(6):
 		t.principal = "somebody else"
 	case w.src.OneIn(6):
-		t.place += 2
+		t.place += 3
+	case w.src.OneIn(6):
+		t.method = "prompts/get"
 	}
 	return t
 }

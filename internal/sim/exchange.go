@@ -166,6 +166,7 @@ func (w *world) beyondPace(r *request, e entry, wait time.Duration, due time.Tim
 		w.fail("I21", "%s: m%d beyond the pace is not taken: %v", r, e.mark, err)
 	}
 	if e.sort == log {
+		w.least.dropped++
 		return
 	}
 	if want := w.now.Add(wait); !due.Equal(want) {
@@ -204,11 +205,13 @@ func (w *world) given(s *stream, e entry, full <-chan struct{}, err error) {
 		w.fail("I3", "%s refuses m%d: %v", s.name, e.mark, err)
 		return
 	case s.lost:
+		w.least.dropped++
 		if full != nil {
 			w.fail("I30", "%s has lost its receiver, and has somebody wait", s.name)
 		}
 		return
 	case e.sort == change && s.hasChange(e.key):
+		w.least.merged++
 		return // nothing new
 	case e.sort == progress && w.isSlow(most):
 		s.outdate(e.key)
@@ -474,6 +477,9 @@ func (w *world) ended(r *request, end *entry) {
 	switch {
 	case end == nil || s.lost:
 		w.supersedeLate(r)
+		if end != nil {
+			w.least.undelivered++
+		}
 	default:
 		w.lastWords(r, seen)
 	}

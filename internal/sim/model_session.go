@@ -19,6 +19,7 @@ type sess struct {
 	no         int
 	real       *session.Session
 	home       *replica
+	level      mcp.LogLevel
 	client     *client
 	standalone *stream
 	cost       int        // that keeping all that it has would have
@@ -26,6 +27,7 @@ type sess struct {
 	wasLast    *stream    // before this step
 	asks       []*ask     // open
 	running    []*request // in flight
+	ends       int        // of streams that are kept
 	carriers   int        // of its streams, superseded ones not included
 
 	ready  bool // the client is initialized
@@ -43,7 +45,7 @@ func (s *sess) String() string { return fmt.Sprintf("s%d", s.no) }
 // newSess makes a session that nobody knows of yet.
 func (w *world) newSess(c *client, home *replica) *sess {
 	w.nextSess++
-	s := &sess{no: w.nextSess, client: c, home: home, unused: true}
+	s := &sess{no: w.nextSess, client: c, home: home, level: mcp.LogUnset, unused: true}
 	s.real = session.New(fmt.Sprintf("session-%d", s.no), c.principal, peer(), w.rules)
 	s.real.Address = c.address
 	s.standalone = &stream{name: s.String() + "/standalone", sess: s, real: s.real.Standalone(), held: true}

@@ -92,6 +92,8 @@ type stream struct {
 	cost      int      // that keeping all of it would have
 	logged    int      // of that, what was taken and is kept
 	aged      bool     // it was kept for its time
+	endNo     int      // its place among the streams that are kept and have ended; 0 while it has not
+	wasThere  bool     // before this step: it had ended, and waited for its client
 	tight     bool     // some of it may have been given up for want of room
 	kept      bool     // a client can come back to it
 	since     uint64   // the first position whose id a client can have
@@ -308,6 +310,9 @@ func (w *world) tookOne(s *stream, m *session.Message) {
 		w.fail("I34", "%s gives out m%d before its opening", s.name, e.mark)
 	}
 	s.opening = false
+	if m.IsTerminal() != (e.sort == terminal) {
+		w.fail("I10", "%s gives out m%d as its terminal: %v", s.name, e.mark, m.IsTerminal())
+	}
 	if !e.front {
 		w.overtaken(s, e)
 	}
@@ -403,8 +408,10 @@ func (w *world) close(s *stream) {
 
 // noteEnd notes which stream of a session is the last that has ended.
 func (s *stream) noteEnd() {
-	if s.ended && s.kept && s.of != nil {
+	if s.ended && s.kept && s.of != nil && s.endNo == 0 {
 		s.sess.last = s
+		s.sess.ends++
+		s.endNo = s.sess.ends
 	}
 }
 

@@ -50,8 +50,11 @@ type ponder struct {
 func (j *journey) String() string { return fmt.Sprintf("j%d", j.no) }
 
 func (j *journey) owner() session.Owner {
-	return session.Owner{Place: j.place, Principal: j.principal, Method: "tools/call", Digest: j.digest}
+	return session.Owner{Place: j.place, Principal: j.principal, Method: askedIn, Digest: j.digest}
 }
+
+// askedIn is the method of all requests that are parked.
+const askedIn = "tools/call"
 
 // startJourney serves a request during which its client may be asked.
 func (w *world) startJourney(r *request, home *replica) {
@@ -178,6 +181,9 @@ func (w *world) takeQuestionBack(j *journey, p *ponder) {
 type putter struct {
 	j    *journey
 	left *request // that is to end with them
+
+	questions []*session.Question
+	open      []*ponder // those that they are
 }
 
 func (t *putter) ready(w *world) bool { return t.left != nil || !w.now.Before(t.j.putAt) }
@@ -185,15 +191,19 @@ func (t *putter) ready(w *world) bool { return t.left != nil || !w.now.Before(t.
 func (t *putter) run(w *world) bool {
 	if t.left == nil {
 		t.j.putAt = time.Time{}
-		t.left = w.park(t.j)
+		t.left = w.park(t)
 		return t.left != nil
+	}
+	if !areThose(t.questions, t.open) {
+		w.fail("I37", "the questions that %s was parked with have changed", t.j)
 	}
 	w.put(t.j, t.left)
 	return false
 }
 
 // park takes a request out of its exchange, if it can be parked.
-func (w *world) park(j *journey) (left *request) {
+func (w *world) park(t *putter) (left *request) {
+	j := t.j
 	w.parkID++
 	id := fmt.Sprintf("%c-parked-%d", 'z'-w.parkID%26, w.parkID) // in another order than they come
 	round, ok := j.real.Park(id, j.owner(), w.now)
@@ -211,7 +221,8 @@ func (w *world) park(j *journey) (left *request) {
 		w.allPondered(j, why)
 		return nil
 	}
-	if !ok || round.Left != j.at || len(round.Questions) != len(j.open) || !round.Until.Equal(w.now.Add(w.set.parking.Wait)) {
+	t.questions, t.open = round.Questions, slices.Clone(j.open)
+	if !ok || round.Left != j.at || !areThose(round.Questions, j.open) || !round.Until.Equal(w.now.Add(w.set.parking.Wait)) {
 		w.fail("I37", "%s is parked: %v, with %d questions of %d, until %v", j, ok, len(round.Questions), len(j.open), round.Until)
 		return nil
 	}
@@ -226,6 +237,11 @@ func (w *world) park(j *journey) (left *request) {
 		w.say("%s is parked as %s, with %d questions", j, id, len(j.open))
 	}
 	return left
+}
+
+// areThose reports whether the questions are those that are open, in their order.
+func areThose(questions []*session.Question, open []*ponder) bool {
+	return slices.EqualFunc(questions, open, func(q *session.Question, p *ponder) bool { return q == p.real })
 }
 
 func (w *world) nextParked(at *replica) (next time.Time) {
@@ -310,7 +326,7 @@ func (w *world) conclude(j *journey) {
 // comesBackTo serves the retry of a request that was parked.
 func (t *visit) comesBackTo(w *world, id string) bool {
 	j := w.parkedAs(t.to, id)
-	owner := session.Owner{Place: t.place, Principal: t.principal, Method: "tools/call", Digest: t.event}
+	owner := session.Owner{Place: t.place, Principal: t.principal, Method: t.method, Digest: t.event}
 	if !t.found {
 		t.found = true
 		p, questions, err := t.to.lot.Look(id, owner, w.now)
@@ -318,10 +334,14 @@ func (t *visit) comesBackTo(w *world, id string) bool {
 			t.turnAway()
 			return false
 		}
-		if p.Value() != j || len(questions) != len(j.open) {
+		if p.Value() != j || !areThose(questions, j.open) {
 			w.fail("I22", "%s is looked at, and is another or has other questions", j)
 		}
+		t.questions, t.asks = questions, slices.Clone(j.open)
 		return true
+	}
+	if !areThose(t.questions, t.asks) {
+		w.fail("I37", "the questions that %s was looked at with have changed", t.state.of)
 	}
 	answers := t.answers(w, j)
 	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), late: -1, pipe: t.pipe}
@@ -350,7 +370,7 @@ func (w *world) isFound(j *journey, owner session.Owner, err error) bool {
 	case j.principal != owner.Principal:
 		want = session.ErrForeign
 		w.fault(Foreign)
-	case j.digest != owner.Digest, j.place != owner.Place, !w.now.Before(j.until):
+	case j.digest != owner.Digest, owner.Method != askedIn, j.place != owner.Place, !w.now.Before(j.until):
 		want = session.ErrUnknown
 	}
 	if !errors.Is(err, want) || (want != nil) != (err != nil) {

@@ -22,8 +22,14 @@ func (w *world) resume(t *visit) {
 		return
 	}
 	st := w.streamOf(s, id)
+	if st != nil && s.real.IsStandalone(id) != (st == s.standalone) {
+		w.fail("I8", "%s is the standalone stream of %s: %v", st.name, s, st != s.standalone)
+	}
 	out := &writer{at: st, pipe: t.pipe, wake: make(chan struct{}, 1), resumed: true, pos: id.Pos}
 	can := s.real.CanResume(id, w.now)
+	if st != nil && st.real.IsLost() != st.lost {
+		w.fail("I25", "%s was only looked at, and is lost: %v", st.name, !st.lost)
+	}
 	c, err := s.real.Resume(id, out.wake, w.now)
 	if (can == nil) != (err == nil) {
 		w.fail("I14", "%s is resumed at %s: %v, and was to be: %v", s, id, err, can)
@@ -114,6 +120,8 @@ func (w *world) goneFor(s *sess, st *stream, gone *session.GoneError) {
 		w.fail("I14", "%s is given up, and that is said of request %s", st.name, gone.Request)
 	case gone.Shared && w.set.pool == noPool:
 		w.fail("I13", "%s is given up for the sake of other sessions, and there is room for all", st.name)
+	case gone.Aged && !st.aged, !gone.Aged && !w.set.purges:
+		w.fail("I13", "%s is given up, its time is over: %v, and its client is told: %v", st.name, st.aged, gone.Aged)
 	case st.of == nil && !gone.Request.IsZero():
 		w.fail("I14", "%s is given up, and that is said of request %s", st.name, gone.Request)
 	case !st.buried && gone.Over != st.ended:

@@ -93,6 +93,27 @@ func (w *world) weight(s *sess) (least, most int) {
 	return least, most
 }
 
+// goesInOrder: of the streams that have ended and wait for their clients the one that
+// ended first is given up first.
+func (w *world) goesInOrder() {
+	if !w.set.purges {
+		return
+	}
+	for _, st := range w.streams {
+		if !st.wasThere || !st.kept || st.live != nil || st.aged || st.real.IsAway() {
+			continue
+		}
+		for _, o := range w.streams {
+			if o.sess == st.sess && o.endNo < st.endNo && o.wasThere && o.kept && o.live == nil && o.real.IsAway() {
+				w.fail("I13", "%s is given up for want of room, and %s is there, which ended before it", st.name, o.name)
+			}
+		}
+	}
+	for _, st := range w.streams {
+		st.wasThere = st.kept && st.endNo > 0 && st.live == nil && st.real.IsAway()
+	}
+}
+
 // noteTight notes of which streams something may have been given up for want of
 // room: there may have been more than their session may keep, or all together.
 func (w *world) noteTight() {

@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -69,6 +70,7 @@ type setup struct {
 	calls    bool  // requests go to backends
 	pool     int64 // bytes that all sessions keep for clients
 	lossy    bool  // connections break more often, and clients come back
+	churn    bool  // clients do little else than begin and end sessions
 	crowded  bool  // there are more sessions than there is room for
 	replicas int   // of the gateway
 	purges   bool  // what is kept for clients may be given up for want of room
@@ -89,6 +91,8 @@ func (w *world) setUp() {
 	s.large = w.src.OneIn(8)
 	s.calls = w.src.Intn(3) > 0
 	s.lossy, s.crowded = w.src.OneIn(3), w.src.OneIn(4)
+	s.churn = w.src.OneIn(16)
+	s.crowded = s.crowded || s.churn
 	s.limits = w.drawLimits()
 	s.sessions = w.drawTable()
 	s.parking = session.LotLimits{
@@ -105,12 +109,20 @@ func (w *world) setUp() {
 	if s.crowded {
 		clients += w.src.Intn(3)
 	}
+	if s.churn {
+		clients = 5
+	}
 	for i := range clients {
 		resumes := w.src.Intn(4)
 		if s.lossy {
 			resumes = 1
 		}
-		w.clients = append(w.clients, newClient(i, w.src.Intn(4), resumes))
+		c := newClient(i, w.src.Intn(4), resumes)
+		if s.churn {
+			c = newClient(i, 0, resumes)
+			c.address = fmt.Sprintf("10.0.1.%d", i)
+		}
+		w.clients = append(w.clients, c)
 	}
 	for _, c := range w.clients {
 		if !c.modern {

@@ -23,6 +23,7 @@ type travel struct {
 	script    int // what is to become of a request
 	place     uint64
 	state     *state // that a retry brings
+	method    string // of a retry
 	event     string // the last event id that a client names; "" where it begins anew
 }
 
@@ -92,8 +93,10 @@ func (w *world) arriveOne() bool {
 type visit struct {
 	travel
 
-	found bool
-	sess  *sess
+	found     bool
+	sess      *sess
+	questions []*session.Question // that the request waits with which a retry is for
+	asks      []*ponder           // those that it has to answer
 }
 
 func (t *visit) ready(*world) bool { return true }
@@ -204,10 +207,22 @@ func (w *world) begin(t *visit) {
 		t.turnAway()
 		return
 	}
+	w.checkLevel(s)
 	r.x = x
 	r.st = &stream{name: r.String(), of: r, sess: s, real: x.Stream(), lost: r.isNote}
 	s.running = append(s.running, r)
 	w.serve(r, t)
+}
+
+// checkLevel: a session has the level that its client has set last.
+func (w *world) checkLevel(s *sess) {
+	if got := s.real.Level(); got != s.level {
+		w.fail("I17", "%s has the level %d, want %d", s, got, s.level)
+	}
+	if w.src.OneIn(8) {
+		s.level = mcp.LogLevel(w.src.Intn(int(mcp.LogUnset)))
+		s.real.SetLevel(s.level)
+	}
 }
 
 // serve has a request served, and answered.

@@ -43,6 +43,7 @@ type world struct {
 	asked, withdrawn  uint64
 	evictions         uint64
 	resumes           uint64      // carriers that went on where another ended
+	least             losses      // that must be counted
 	replays           uint64      // messages that clients came back for
 	gones             uint64      // clients that came too late for that
 	lines             *transcript // nil where nobody reads it
@@ -53,6 +54,9 @@ type world struct {
 	sabotage          func(*world)           // see runner
 	before            struct{ requests int } // what there was before the gateway crashed
 }
+
+// losses are what the machines count for the operator.
+type losses struct{ dropped, merged, undelivered uint64 }
 
 // thread is a goroutine of the gateway. It is run from one thing that it may wait
 // for to the next.
