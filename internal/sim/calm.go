@@ -336,6 +336,7 @@ func (w *world) clear() {
 
 func (w *world) drain(at *replica) {
 	out := at.table.Drain()
+	w.areInOrder(out)
 	if want := w.total(at); len(out) != want {
 		w.fail("I26", "%d sessions are drained of %d", len(out), want)
 	}

@@ -368,6 +368,7 @@ func (t *sweeper) ready(w *world) bool { return !w.now.Before(t.at) }
 
 func (t *sweeper) run(w *world) bool {
 	ended, next := t.home.table.Sweep(w.now)
+	w.areInOrder(ended)
 	for _, real := range ended {
 		s := w.sessOf(real)
 		if s == nil || !s.listed || s.home != t.home {
@@ -392,6 +393,22 @@ func (t *sweeper) run(w *world) bool {
 		t.at = w.now.Add(min(w.set.sessions.Fresh, w.set.sessions.Idle))
 	}
 	return true
+}
+
+// areInOrder: those that are missed least come first, the ones that were never used; in
+// each kind the longest unused. Of some it is not known when that was.
+func (w *world) areInOrder(out []*session.Session) {
+	var last *sess
+	for _, real := range out {
+		s := w.sessOf(real)
+		if s == nil || !s.since.Equal(s.until) || s.used == s.unused {
+			continue
+		}
+		if last != nil && (last.used && !s.used || last.used == s.used && s.since.Before(last.since)) {
+			w.fail("I20", "%s ends before %s, which is missed less", last, s)
+		}
+		last = s
+	}
 }
 
 // notSwept holds against the rules that a session is still there, until the next sweep

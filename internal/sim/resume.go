@@ -118,6 +118,8 @@ func (w *world) goneFor(s *sess, st *stream, gone *session.GoneError) {
 		w.fail("I13", "%s is given up, and there was time and room for it", st.name)
 	case st.of != nil && gone.Request != st.of.id:
 		w.fail("I14", "%s is given up, and that is said of request %s", st.name, gone.Request)
+	case gone.Aged && st.of != nil && st.of.cancelled:
+		w.fail("I13", "%s was cancelled, and its client is told that it is gone", st.name)
 	case gone.Shared && w.set.pool == noPool:
 		w.fail("I13", "%s is given up for the sake of other sessions, and there is room for all", st.name)
 	case gone.Aged && !st.aged, !gone.Aged && !w.set.purges:
@@ -181,11 +183,25 @@ func (t *keeper) run(w *world) bool {
 	if next.After(w.now.Add(w.set.limits.LogKeep)) {
 		w.fail("I21", "%s keeps something until %v", t.s, next)
 	}
+	w.notExpired(t.s, next)
 	t.at = next
 	if next.IsZero() {
 		t.at = w.now.Add(w.set.limits.LogKeep)
 	}
 	return !t.s.ended
+}
+
+// notExpired holds against the rules when a session looks again at what it keeps: as soon
+// as the time of some of it is over.
+func (w *world) notExpired(s *sess, next time.Time) {
+	for _, st := range w.streams {
+		if st.sess != s || s.ended || !st.kept || st.aged || !st.ended || st.live != nil || !st.real.IsAway() {
+			continue
+		}
+		if due := st.clock.Add(w.set.limits.LogKeep); next.IsZero() || next.After(due) {
+			w.fail("I28", "%s is kept until %v, and its session looks at that at %v", st.name, due, next)
+		}
+	}
 }
 
 // hostileCursor makes up an event id, or takes that of somebody else.
