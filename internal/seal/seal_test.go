@@ -182,3 +182,23 @@ func BenchmarkOpen(b *testing.B) {
 		}
 	}
 }
+
+// A seal has one spelling: the bits of its last letter that stand for nothing are
+// looked at, too.
+func TestOneSpelling(t *testing.T) {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	b := newBox(t)
+	for n := range 3 { // how many bits those are depends on the length
+		text := b.Seal("p", make([]byte, n))
+		cut := len(text) - 1
+		opened := 0
+		for _, last := range letters {
+			if _, err := b.Open("p", text[:cut]+string(last)); err == nil {
+				opened++
+			}
+		}
+		if opened != 1 {
+			t.Errorf("%d bytes: %d spellings open, want 1", n, opened)
+		}
+	}
+}

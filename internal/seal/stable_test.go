@@ -26,8 +26,8 @@ func TestSealStable(t *testing.T) {
 		"none bound": one.SealStable("task", []byte("a\x00t1")),
 		"secret":     other.SealStable("task", []byte("a\x00t1"), "ann"),
 	} {
-		if differs == text {
-			t.Errorf("another %s has the same text", what)
+		if differs[:20] == text[:20] {
+			t.Errorf("another %s has a text with the same beginning: %q and %q", what, differs, text)
 		}
 	}
 }

@@ -92,3 +92,34 @@ func TestAQuestionThatIsNotWrittenTheSecondTimeEnds(t *testing.T) {
 		t.Error("the question is on no wire, and who asked waits")
 	}
 }
+
+// Who comes back gets what was taken and not written from what is kept, and it is not
+// told a second time: neither when it was given back after that, nor to who begins
+// anew later.
+func TestWhatWasComeBackForIsToldOnce(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		s := newSession(keeping())
+		s.Initialized()
+		old := attach(s.Standalone())
+		old.Keep()
+		id := old.Prime()
+		mustAppend(t, s.Standalone(), msg(session.Change, "tools", "changed"))
+		taken, _ := old.Take(nil)
+		if !late {
+			old.Return(taken)
+			old.Detach()
+		}
+		c, err := s.Resume(id, make(chan struct{}, 1), at(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late {
+			old.Return(taken)
+			old.Detach()
+		}
+		wantTake(t, c, session.Open, "changed")
+		wantTake(t, c, session.Open)
+		c.Detach()
+		wantTake(t, attach(s.Standalone()), session.Open)
+	}
+}
