@@ -95,6 +95,7 @@ func TestTaskStatesOfClient(t *testing.T) {
 			t.Errorf("the client has waited %v", waited)
 		}
 		time.Sleep(2 * most * time.Second)
+		synctest.Wait()
 		if !slices.Equal(got, want) {
 			t.Errorf("told %q, want %q", got, want)
 		}
