@@ -82,7 +82,7 @@ func documentedAsFixed(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := regexp.MustCompile("changes what only a new start can change \\(([^)]*)\\)").FindSubmatch(text)
+	list := regexp.MustCompile(`changes what only a new start can change \(([^)]*)\)`).FindSubmatch(text)
 	if list == nil {
 		t.Fatal("docs/operations.md has no such list any more")
 	}

@@ -110,6 +110,23 @@ func TestListenIsAskedForAgain(t *testing.T) {
 	})
 }
 
+// Who has refused is not asked again: the client knows that it will hear nothing.
+func TestListenLeavesWhoRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		_, end := watch(t, func(context.Context, mcp.Caller) (*mcp.Result, error) {
+			asked++
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "no")
+		})
+		defer end()
+		time.Sleep(10 * lastRelink)
+		synctest.Wait()
+		if asked != 1 {
+			t.Errorf("asked %d times, want once", asked)
+		}
+	})
+}
+
 // watch listens for the resource of a backend until the test ends it.
 func watch(t *testing.T, b watched) (*heard, func()) {
 	t.Helper()
