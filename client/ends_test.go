@@ -133,3 +133,27 @@ func TestCloseOfAClientWhoseServerHasChanged(t *testing.T) {
 		}
 	})
 }
+
+// A session that the server has forgotten ends after what it says to the other calls.
+// A client that is closed meanwhile waits for that end, and not for them (I26).
+func TestCloseOfAClientWhoseSessionIsForgotten(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSlowToEnd()
+		s.On["tools/call"] = func(x *zoo.Exchange) { x.Hold() }
+		s.On["prompts/list"] = func(x *zoo.Exchange) { x.Status(http.StatusNotFound, "", "") }
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		held := launch(t, c, in(scope, echo(t)), &recorder{})
+		synctest.Wait()
+		launch(t, c, in(scope, request(t, "prompts/list", "{}")), &recorder{})
+		synctest.Wait()
+		if isDone(held) {
+			t.Fatalf("the other call has ended: %v", held.err)
+		}
+		scope.End() // puts the forgotten session away, once its calls are answered
+		if d := <-timed(func() { c.Close() }); d != goodbye {
+			t.Errorf("closed after %v, want %v", d, goodbye)
+		}
+		<-held.done
+	})
+}

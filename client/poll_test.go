@@ -160,6 +160,7 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 			time.Sleep(time.Hour)
 			l.cancel()
 			<-l.done
+			synctest.Wait()
 			h.wantCalm(t, 0, word)
 			h.wantCalm(t, word-1, 2*word)
 			if d := h.gets[word].Sub(h.gets[word-1]); d > time.Second {
@@ -192,6 +193,7 @@ func TestServerThatIsAwayIsNotHurried(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if n < 100 || n > 140 {
 			t.Errorf("asked %d times in an hour, want twice a minute", n)
 		}
@@ -240,6 +242,7 @@ func TestHeldPollsAreNotSlowedDown(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Hour)
+				synctest.Wait()
 				if least := int(time.Hour / (tt.held + 1100*time.Millisecond)); n < least {
 					t.Errorf("polled %d times in an hour, want %d or more", n, least)
 				}
