@@ -166,7 +166,7 @@ func acknowledged(n *mcp.Notification, asked filter) filter {
 // news is what a listen has not been told yet.
 type news struct {
 	lists   changes
-	updated []*mcp.Notification // of resources, in the order in which they changed first
+	updated []*mcp.Notification // of resources, in the order in which they changed first, and of tasks
 }
 
 // tell tells a listen's caller of the news.
@@ -209,15 +209,17 @@ type listener struct {
 
 	// Below: guarded by feed.mu.
 	uris    map[string]bool
+	tasks   map[string]bool
 	lists   changes
 	updated map[string]*mcp.Notification // by URI, the newest of each
 	order   []string                     // of updated
+	states  map[string]*mcp.Notification // by task, the newest of each
 }
 
 // add registers a listen. It is done before the listen is acknowledged: what
 // changes in between is told, rather than lost in a gap that nobody knows of.
-func (f *feed) add(want changes, uris []string) *listener {
-	l := &listener{want: want, uris: setOf(uris), wake: make(chan struct{}, 1)}
+func (f *feed) add(want filter) *listener {
+	l := &listener{want: want.lists(), uris: setOf(want.URIs), tasks: setOf(want.TaskIDs), wake: make(chan struct{}, 1)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.out == nil {
@@ -248,11 +250,12 @@ func (f *feed) dropLocked(uri string) {
 	}
 }
 
-// keep leaves the listen those resources that were agreed on.
-func (f *feed) keep(l *listener, uris []string) {
+// keep leaves the listen those resources and tasks that were agreed on.
+func (f *feed) keep(l *listener, agreed filter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	kept := setOf(uris)
+	l.tasks = setOf(agreed.TaskIDs)
+	kept := setOf(agreed.URIs)
 	for uri := range l.uris {
 		if !kept[uri] {
 			delete(l.uris, uri)
@@ -292,6 +295,28 @@ func (f *feed) update(n *mcp.Notification) bool {
 		}
 	}
 	return found
+}
+
+// task notes the state of a task, for those listens that ask for it. It waits for
+// nobody. What waits for a listener is the newest state alone, as a resource's is: it
+// is bounded by the tasks that were asked for.
+func (f *feed) task(n *mcp.Notification) {
+	id, ok := n.Params.Text(mcp.FieldTaskID)
+	if !ok {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for l := range f.out {
+		if !l.tasks[id] {
+			continue
+		}
+		if l.states == nil {
+			l.states = make(map[string]*mcp.Notification)
+		}
+		l.states[id] = n
+		l.wakeLocked()
+	}
 }
 
 // subscribedLocked returns the URIs that an update of uri belongs to: itself, and
@@ -392,6 +417,9 @@ func (f *feed) take(l *listener) news {
 	for _, uri := range l.order {
 		n.updated = append(n.updated, l.updated[uri])
 	}
-	l.lists, l.order, l.updated = 0, nil, nil
+	for _, id := range slices.Sorted(maps.Keys(l.states)) {
+		n.updated = append(n.updated, l.states[id])
+	}
+	l.lists, l.order, l.updated, l.states = 0, nil, nil, nil
 	return n
 }

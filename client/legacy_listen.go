@@ -165,7 +165,7 @@ func (s *legacySession) listen(ctx context.Context, want filter, sink mcp.Caller
 		promised = filter{}
 	}
 	// Before the server is asked: it may tell of a change before it has answered.
-	ear := s.feed.add(promised.lists(), promised.URIs)
+	ear := s.feed.add(promised)
 	defer s.feed.remove(ear)
 	agreed, undo, err := s.subscribe(ctx, promised.URIs)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *legacySession) listen(ctx context.Context, want filter, sink mcp.Caller
 	}
 	defer undo()
 	promised.URIs = agreed
-	s.feed.keep(ear, agreed)
+	s.feed.keep(ear, promised)
 	if promised.lists() == 0 && len(agreed) == 0 {
 		deafness = nil // nothing that could be missed
 	}

@@ -396,35 +396,37 @@ func TestListenThatIsRefused(t *testing.T) {
 	})
 }
 
-// On a shared pipe the listens are told apart by their subscription, and sent
-// again to a server that was started anew (requirement U8).
+// On a shared pipe the listens share one, each is told of what it asked for, and all
+// are asked for again of a server that was started anew (requirement U8).
 func TestU8ModernListensOverLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		lines := make(chan *zoo.Line, 10)
 		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){}}
 		s.On["subscriptions/listen"] = func(x *zoo.Line) {
-			x.Send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + x.Msg.ID.String() + `},"notifications":{"toolsListChanged":true}}}`)
+			x.Send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + x.Msg.ID.String() + `},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:1"]}}}`)
 			lines <- x
 		}
 		c, opened := dialLines(t, s, client.Config{})
 		one, two := &recorder{}, &recorder{}
 		launch(t, c, listen(t), one)
-		first := <-lines
-		launch(t, c, listen(t), two)
+		<-lines
+		launch(t, c, watching(t, "x:1"), two)
 		second := <-lines
+		synctest.Wait()
+		before := [2]int{len(one.notifications()), len(two.notifications())}
 		second.Send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + second.Msg.ID.String() + `}}}`)
 		synctest.Wait()
-		if len(one.notifications()) != 1 || len(two.notifications()) != 2 {
+		if len(one.notifications()) != before[0]+1 || len(two.notifications()) != before[1] {
 			t.Errorf("the change reached the wrong listen: %q, %q", one.notifications(), two.notifications())
 		}
-		first.Close()
+		second.Close()
 		<-lines
-		<-lines
-		synctest.Wait()
-		for _, r := range []*recorder{one, two} {
-			if got := r.notifications(); got[len(got)-2] != "tools/list_changed" || got[len(got)-1] != "resources/list_changed" {
-				t.Errorf("no invalidation after the restart: %q", got)
-			}
+		time.Sleep(10 * time.Second)
+		if got := one.notifications()[before[0]+1:]; !slices.Contains(got, "tools/list_changed") || !slices.Contains(got, "resources/list_changed") {
+			t.Errorf("no invalidation after the restart: %q", got)
+		}
+		if got := two.notifications()[before[1]:]; !slices.Contains(got, told("x:1")) {
+			t.Errorf("no invalidation after the restart: %q", got)
 		}
 		if opened() != 2 {
 			t.Errorf("opened %d pipes, want 2", opened())

@@ -39,6 +39,9 @@ type modernWire interface {
 	// came with it. It reports whether another attempt is worth it.
 	relearn(ctx context.Context, p *modern, req *mcp.Request) bool
 
+	// onePipe returns the pipe, if all requests go over one, and nil over HTTP.
+	onePipe() *modernPipe
+
 	// stats and close: see Client.
 	stats() session.CallStats
 	close(ctx context.Context)
@@ -93,6 +96,11 @@ func (p *modern) call(ctx context.Context, req *mcp.Request, params *mcp.Object,
 	if err != nil {
 		return nil, err
 	}
+	return p.carry(ctx, call, req, params, caller)
+}
+
+// carry sends the request of an open call and returns its terminal.
+func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
 	full, err := p.describe(req, params, call)
 	if err != nil {
 		call.Finish(session.Terminal{Err: err})

@@ -34,6 +34,8 @@ func (w *modernHTTP) begin(call *session.Call, out *outgoing) (release func()) {
 // release closes it.
 func (w *modernHTTP) abandon(*session.Call) {}
 
+func (w *modernHTTP) onePipe() *modernPipe { return nil }
+
 // carry POSTs the request and brings what its body holds. A modern stream cannot be
 // resumed: one that ends without a response has lost the call, and nobody can say
 // whether it ran.

@@ -6,7 +6,6 @@ package client
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +25,9 @@ func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 	}
 	own := *req
 	own.LogLevel = mcp.LogNone // log messages belong to requests that do something
+	if w := p.wire.onePipe(); w != nil {
+		return p.listenShared(ctx, w, &own, want, sink)
+	}
 	if req.Scope == nil || len(want.URIs) == 0 {
 		_, err := p.call(ctx, &own, &own.Params, sink)
 		return err
@@ -35,7 +37,8 @@ func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 	if !ok || !isHub {
 		return p.fault(mcp.CodeSessionEnded, mcp.NotDispatched, nil, "the client's session has ended")
 	}
-	return h.listen(ctx, p, &own, want, sink)
+	k := &hubKeeper{hub: h, p: p, req: own}
+	return h.listen(ctx, p, k.run, want, sink)
 }
 
 // hub is the one stream of changes that the listens of a scope share: opened for
@@ -52,6 +55,7 @@ type hub struct {
 	wide    bool          // the stream may tell of what nobody wants
 	kick    chan struct{} // capacity 1: there is something to look at
 	past    past
+	shared  sharedEars // of a pipe
 }
 
 // hubEar is one listen.
@@ -61,16 +65,18 @@ type hubEar struct {
 	said chan filter // capacity 1: what was agreed
 	over chan error  // capacity 1: the stream is no more, or was refused
 
-	granted bool // guarded by hub.mu: said was sent
+	// Guarded by hub.mu.
+	granted bool // said was sent
+	sharedEar
 }
 
-// listen is one listen of the scope.
-func (h *hub) listen(ctx context.Context, p *modern, req *mcp.Request, want filter, sink mcp.Caller) error {
+// listen is one listen of the hub. keep keeps the stream, if nobody does.
+func (h *hub) listen(ctx context.Context, p *modern, keep func(context.Context), want filter, sink mcp.Caller) error {
 	ear := &hubEar{want: want, said: make(chan filter, 1), over: make(chan error, 1)}
-	ear.news = h.feed.add(want.lists(), want.URIs)
+	ear.news = h.feed.add(want)
 	defer h.feed.remove(ear.news)
 	defer h.leave(ear)
-	h.join(p, req, ear)
+	h.join(p, keep, ear)
 	var wake <-chan struct{} // nil until the acknowledgement is told
 	for {
 		select {
@@ -79,7 +85,9 @@ func (h *hub) listen(ctx context.Context, p *modern, req *mcp.Request, want filt
 		case err := <-ear.over:
 			return err
 		case agreed := <-ear.said:
-			h.feed.keep(ear.news, agreed.URIs)
+			if wake == nil { // what is told of later was promised
+				h.feed.keep(ear.news, agreed)
+			}
 			if err := acknowledge(ctx, agreed, sink); err != nil {
 				return err
 			}
@@ -93,13 +101,12 @@ func (h *hub) listen(ctx context.Context, p *modern, req *mcp.Request, want filt
 }
 
 // join adds a listen and has somebody keep the stream.
-func (h *hub) join(p *modern, req *mcp.Request, ear *hubEar) {
+func (h *hub) join(p *modern, keep func(context.Context), ear *hubEar) {
 	if !h.add(ear) {
 		return
 	}
-	k := &hubKeeper{hub: h, p: p, req: *req}
 	// Ends with the last listen, or with the protocol, whose close waits for it.
-	if _, ok := p.tasks.start(k.run); !ok {
+	if _, ok := p.tasks.start(keep); !ok {
 		h.abandon(p.closed())
 	}
 }
@@ -112,6 +119,8 @@ func (h *hub) add(ear *hubEar) (start bool) {
 		h.ears, h.kick = make(map[*hubEar]struct{}), make(chan struct{}, 1)
 	}
 	h.ears[ear] = struct{}{}
+	h.shared.serial++
+	ear.serial = h.shared.serial
 	h.kickLocked()
 	start = !h.running
 	h.running = true
@@ -158,26 +167,20 @@ func (h *hub) plan(cur *hubStream, busy bool) (next plan, ok bool) {
 		return plan{}, false
 	}
 	next.open = cur == nil
-	var lists changes
-	uris := make(map[string]bool)
+	all := newInterest()
 	for ear := range h.ears {
-		lists |= ear.want.lists()
-		for _, uri := range ear.want.URIs {
-			uris[uri] = true
-		}
-		// What the server did not agree to for somebody else it is asked again.
-		if cur != nil && !ear.granted && !ear.grantLocked(cur, cur.agreed) {
+		all.add(ear.want)
+		if cur != nil && !ear.granted && !ear.grantLocked(cur, cur.certain()) {
 			next.open = true
 		}
 	}
-	if cur != nil && h.wide && cur.exceeds(lists, uris) {
+	if cur != nil && h.wide && !all.covers(cur.agreed) {
 		next.open = true
 	}
 	// Once for each reason: a server that refuses to tell of less is not asked again
 	// and again.
 	h.wide = h.wide && busy
-	next.want = lists.filter()
-	next.want.URIs = sorted(uris) // for the same request to be the same bytes
+	next.want = all.filter()
 	return next, true
 }
 
@@ -194,25 +197,36 @@ func (h *hub) grant(st *hubStream) {
 
 // grantLocked tells a listen what was agreed, if all that it wants is among it. It
 // reports whether that is so.
-func (ear *hubEar) grantLocked(st *hubStream, among map[string]bool) bool {
-	if !ear.isAmong(st.lists, among) {
+func (ear *hubEar) grantLocked(st *hubStream, among interest) bool {
+	if !among.has(ear.want) {
 		return false
 	}
-	ear.granted = true
-	agreed := (ear.want.lists() & st.agreedLists).filter()
-	for _, uri := range ear.want.URIs {
-		if st.agreed[uri] {
-			agreed.URIs = append(agreed.URIs, uri)
-		}
-	}
-	ear.said <- agreed
+	ear.sayLocked(st)
 	return true
 }
 
-// isAmong reports whether there is all that the listen wants.
-func (ear *hubEar) isAmong(lists changes, uris map[string]bool) bool {
-	missing := func(uri string) bool { return !uris[uri] }
-	return ear.want.lists()&^lists == 0 && !slices.ContainsFunc(ear.want.URIs, missing)
+// sayLocked tells a listen what was agreed. What was agreed before and is not looked
+// at yet has been overtaken.
+func (ear *hubEar) sayLocked(st *hubStream) {
+	ear.granted = true
+	select {
+	case <-ear.said:
+	default: // it was looked at
+	}
+	ear.said <- st.agreed.of(ear.want) // has room: nobody else puts anything in
+}
+
+// grantAgain tells those who were promised something that another stream serves
+// after a gap: whoever hears of a second acknowledgement knows that anything may have
+// happened in between.
+func (h *hub) grantAgain(st *hubStream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ear := range h.ears {
+		if ear.granted {
+			ear.sayLocked(st)
+		}
+	}
 }
 
 // serves reports whether the stream was opened for all who were promised something.
@@ -222,7 +236,7 @@ func (h *hub) serves(st *hubStream) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ear := range h.ears {
-		if ear.granted && !ear.isAmong(st.lists, st.asked) {
+		if ear.granted && !st.asked.has(ear.want) {
 			return false
 		}
 	}
@@ -241,7 +255,7 @@ func (h *hub) end(err error) {
 func (h *hub) refuse(st *hubStream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.endLocked(st.err, func(ear *hubEar) bool { return !ear.granted && ear.isAmong(st.lists, st.asked) })
+	h.endLocked(st.err, func(ear *hubEar) bool { return !ear.granted && st.asked.has(ear.want) })
 }
 
 func (h *hub) endLocked(err error, ends func(*hubEar) bool) {
@@ -264,18 +278,21 @@ func (h *hub) abandon(err error) {
 // hubStream is one subscriptions/listen at the server.
 type hubStream struct {
 	hub    *hub
-	lists  changes         // asked for
-	asked  map[string]bool // resources
+	asked  interest
 	cancel context.CancelFunc
-	acked  chan struct{} // closed when what was agreed is set
+	acked  chan struct{} // closed when agreed is set
 	done   chan struct{} // closed when err is set
 
-	agreedLists changes
-	agreed      map[string]bool
-	err         error
+	agreed interest
+	err    error
 
 	replaced bool      // guarded by hub.mu: another one has taken its place
 	until    time.Time // when it is no longer read, once it was replaced
+
+	// On a pipe.
+	id     mcp.ID
+	opened time.Time
+	left   time.Time // guarded by hub.mu: when it was given up
 }
 
 // Notify takes what the server tells.
@@ -286,7 +303,7 @@ func (st *hubStream) Notify(_ context.Context, n *mcp.Notification) error {
 			st.agree(n)
 			close(st.acked)
 		}
-	case methodTools, methodPrompts, methodResources, methodUpdated:
+	case methodTools, methodPrompts, methodResources, methodUpdated, methodTaskNotice:
 		if st.hub.isNews(st, n) {
 			st.hub.tell(n)
 		}
@@ -307,29 +324,22 @@ func (h *hub) tell(n *mcp.Notification) {
 		if !h.feed.update(n) {
 			h.narrow()
 		}
+	case methodTaskNotice:
+		h.feed.task(n)
 	}
-}
-
-// exceeds reports whether the server tells of more than what is wanted.
-func (st *hubStream) exceeds(lists changes, uris map[string]bool) bool {
-	if st.agreedLists&^lists != 0 {
-		return true
-	}
-	for uri := range st.agreed {
-		if !uris[uri] {
-			return true
-		}
-	}
-	return false
 }
 
 // agree notes what the server will tell of. An acknowledgement that does not say
 // agrees to all.
 func (st *hubStream) agree(n *mcp.Notification) {
-	asked := st.lists.filter()
-	asked.URIs = sorted(st.asked)
-	agreed := acknowledged(n, asked)
-	st.agreedLists, st.agreed = agreed.lists(), setOf(agreed.URIs)
+	st.agreed = interestOf(acknowledged(n, st.asked.filter()))
+}
+
+// certain is what need not be asked for again: a resource or task that the server did
+// not agree to for one it may agree to for the next, while a list that it does not
+// tell of it has for nobody.
+func (st *hubStream) certain() interest {
+	return interest{lists: st.asked.lists, uris: st.agreed.uris, tasks: st.agreed.tasks}
 }
 
 // Ask refuses: a listen asks nothing.
@@ -400,7 +410,7 @@ func (k *hubKeeper) run(ctx context.Context) {
 // open opens the stream that is to serve next.
 func (k *hubKeeper) open(want filter) {
 	st := &hubStream{
-		hub: k.hub, lists: want.lists(), asked: setOf(want.URIs),
+		hub: k.hub, asked: interestOf(want),
 		acked: make(chan struct{}), done: make(chan struct{}),
 	}
 	req := k.req
@@ -450,7 +460,7 @@ func (k *hubKeeper) swap() {
 	k.failures = 0
 	if k.gap {
 		k.gap = false
-		k.feed.invalidate()
+		k.grantAgain(k.cur)
 	}
 	k.grant(k.cur)
 }

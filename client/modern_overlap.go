@@ -33,7 +33,8 @@ type past struct {
 // changeKey says which changes are the same.
 func changeKey(n *mcp.Notification) string {
 	uri, _ := n.Params.Text(mcp.FieldURI)
-	return n.Method + " " + uri
+	id, _ := n.Params.Text(mcp.FieldTaskID)
+	return n.Method + " " + uri + " " + id
 }
 
 // isNews reports whether what a stream has told is to be told to the listens now.

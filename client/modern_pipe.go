@@ -17,11 +17,15 @@ type modernPipe struct {
 	*pipe
 	abandoned abandoned
 	hearing   hearing
+	hub       hub // of all listens
 }
 
 func newModernPipe(p *pipe) *modernPipe {
 	w := &modernPipe{pipe: p}
-	p.tell(w.hearing.answered)
+	p.tell(func(id mcp.ID) {
+		w.hearing.answered(id)
+		w.hub.noteAnswer(id)
+	})
 	p.attach(w.take)
 	return w
 }
@@ -53,6 +57,8 @@ func (w *modernPipe) abandon(call *session.Call) {
 
 // relearn: on a pipe there are no headers to be refused for.
 func (w *modernPipe) relearn(context.Context, *modern, *mcp.Request) bool { return false }
+
+func (w *modernPipe) onePipe() *modernPipe { return w }
 
 // take hands on what is no response. A message that names no call is given to
 // the only one that it can belong to, or to nobody.

@@ -1,0 +1,415 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// pot is a modern server on a pipe that has one set of subscriptions for all its
+// listens, as some have: the end of any listen empties it, and answers the listen.
+type pot struct {
+	*zoo.Lines
+
+	// Set before the first message.
+	silent  bool                                   // it does not answer a listen that was given up
+	linger  func() time.Duration                   // from the cancellation to the end of a listen
+	think   func() time.Duration                   // from the request to the acknowledgement
+	refuse  func(items []string) error             // before the acknowledgement; nil agrees
+	agree   func(item string) bool                 // nil agrees to all
+	mangled func(x *zoo.Line, items []string) bool // answers in the place of all this
+
+	mu      sync.Mutex
+	open    map[string]*potListen // by the id of the listen
+	told    map[string]string     // by item, the listen that is told of it
+	version map[string]int        // by item
+	history []string              // what was asked for, with a minus sign where it was given up
+}
+
+type potListen struct {
+	x     *zoo.Line
+	items []string
+	timer *time.Timer
+}
+
+func newPot() *pot {
+	s := &pot{Lines: &zoo.Lines{Modern: true, Capabilities: subscribable, On: map[string]func(*zoo.Line){}}}
+	s.open, s.told, s.version = map[string]*potListen{}, map[string]string{}, map[string]int{}
+	s.On["subscriptions/listen"] = s.listen
+	s.On["notifications/cancelled"] = s.cancelled
+	return s
+}
+
+// potFilter is what a listen asks for. Its items are the lists, resources and tasks by
+// the names tools, prompts, resources, their URIs, and task: and their ids.
+type potFilter struct {
+	Tools     bool     `json:"toolsListChanged,omitzero"`
+	Prompts   bool     `json:"promptsListChanged,omitzero"`
+	Resources bool     `json:"resourcesListChanged,omitzero"`
+	URIs      []string `json:"resourceSubscriptions,omitempty"`
+	TaskIDs   []string `json:"taskIds,omitempty"`
+}
+
+func filterOf(items []string) potFilter {
+	var f potFilter
+	for _, item := range items {
+		switch id, isTask := strings.CutPrefix(item, "task:"); {
+		case item == "tools":
+			f.Tools = true
+		case item == "prompts":
+			f.Prompts = true
+		case item == "resources":
+			f.Resources = true
+		case isTask:
+			f.TaskIDs = append(f.TaskIDs, id)
+		default:
+			f.URIs = append(f.URIs, item)
+		}
+	}
+	return f
+}
+
+func (f potFilter) items() []string {
+	var items []string
+	for name, wanted := range map[string]bool{"tools": f.Tools, "prompts": f.Prompts, "resources": f.Resources} {
+		if wanted {
+			items = append(items, name)
+		}
+	}
+	items = append(items, f.URIs...)
+	for _, id := range f.TaskIDs {
+		items = append(items, "task:"+id)
+	}
+	slices.Sort(items)
+	return items
+}
+
+func potItems(params *mcp.Object) []string {
+	var p struct {
+		F potFilter `json:"notifications"`
+	}
+	if err := jsonv2.Unmarshal(params.Bytes(), &p); err != nil {
+		return []string{err.Error()}
+	}
+	return p.F.items()
+}
+
+func potParams(items []string) string {
+	raw, err := jsonv2.Marshal(map[string]potFilter{"notifications": filterOf(items)})
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+func (s *pot) listen(x *zoo.Line) {
+	items := potItems(&x.Msg.Params)
+	s.note(strings.Join(items, " "))
+	if s.mangled != nil && s.mangled(x, items) {
+		return
+	}
+	if s.refuse != nil {
+		if err := s.refuse(items); err != nil {
+			x.Error(mcp.CodeInvalidParams, err.Error())
+			return
+		}
+	}
+	if s.agree != nil {
+		items = slices.DeleteFunc(items, func(item string) bool { return !s.agree(item) })
+	}
+	s.add(x, items)
+}
+
+func (s *pot) note(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.history = append(s.history, what)
+}
+
+// add begins a listen, which is acknowledged when the server has thought about it.
+func (s *pot) add(x *zoo.Line, items []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := &potListen{x: x, items: items}
+	s.open[x.Msg.ID.String()] = l
+	var wait time.Duration
+	if s.think != nil {
+		wait = s.think()
+	}
+	if wait == 0 {
+		s.beginLocked(l)
+		return
+	}
+	l.timer = time.AfterFunc(wait, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.beginLocked(l)
+	})
+}
+
+func (s *pot) beginLocked(l *potListen) {
+	id := l.x.Msg.ID.String()
+	if s.open[id] != l {
+		return
+	}
+	for _, item := range l.items {
+		s.told[item] = id
+	}
+	l.x.Send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + strings.TrimPrefix(potParams(l.items), "{")[:len(potParams(l.items))-2] + "," + subscription(id) + `}}`)
+}
+
+func subscription(id string) string {
+	return `"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}`
+}
+
+func (s *pot) cancelled(x *zoo.Line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := string(x.Msg.Params.Raw(mcp.FieldRequestID))
+	l, ok := s.open[id]
+	if !ok {
+		return
+	}
+	s.history = append(s.history, "-"+strings.Join(l.items, " "))
+	var wait time.Duration
+	if s.linger != nil {
+		wait = s.linger()
+	}
+	if wait == 0 {
+		s.endLocked(id)
+		return
+	}
+	time.AfterFunc(wait, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.endLocked(id)
+	})
+}
+
+// endLocked is the end of a listen, which empties the pot.
+func (s *pot) endLocked(id string) {
+	l, ok := s.open[id]
+	if !ok {
+		return
+	}
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	delete(s.open, id)
+	clear(s.told)
+	if !s.silent {
+		l.x.Result(`{"resultType":"complete",` + subscription(id) + `}`)
+	}
+}
+
+// tearDown ends all listens on the server's side.
+func (s *pot) tearDown() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(s.open)) {
+		s.open[id].x.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+		delete(s.open, id)
+	}
+	clear(s.told)
+}
+
+// change has an item be another one, and tells who has subscribed.
+func (s *pot) change(item string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version[item]++
+	id, ok := s.told[item]
+	if !ok {
+		return
+	}
+	method, params := "resources/updated", `"uri":"`+item+`",`
+	switch task, isTask := strings.CutPrefix(item, "task:"); {
+	case isTask:
+		method, params = "tasks", fmt.Sprintf(`"taskId":%q,"status":"working","statusMessage":"%d",`, task, s.version[item])
+	case !strings.Contains(item, ":"):
+		method, params = item+"/list_changed", ""
+	}
+	s.open[id].x.Send(`{"jsonrpc":"2.0","method":"notifications/` + method + `","params":{` + params + subscription(id) + `}}`)
+}
+
+func (s *pot) now(item string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version[item]
+}
+
+// asked returns what was asked for so far, and what was given up.
+func (s *pot) asked() []string {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.history)
+}
+
+// subscribed returns the items of the one listen that is open.
+func (s *pot) subscribed(t *testing.T) []string {
+	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) > 1 {
+		t.Errorf("%d listens are open, want one at a time", len(s.open))
+	}
+	return slices.Sorted(maps.Keys(s.told))
+}
+
+// member is one listen at a pot: it looks at what it is told of, as a client does.
+type member struct {
+	*running
+	pot   *pot
+	wants []string
+
+	mu     sync.Mutex
+	agreed []string
+	acks   int
+	seen   map[string]int // by item, the newest version that it knows
+	heard  []string       // since the acknowledgement
+	wrong  []string
+}
+
+// joins has a client listen for the items.
+func (s *pot) joins(t *testing.T, c *client.Client, scope *mcp.Scope, items ...string) *member {
+	t.Helper()
+	m := &member{pot: s, wants: items, seen: map[string]int{}}
+	req := in(scope, modernTask(t, "subscriptions/listen", potParams(items)))
+	m.running = launch(t, c, req, m)
+	return m
+}
+
+func (m *member) leave() {
+	m.cancel()
+	<-m.done
+}
+
+func (m *member) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "not here")
+}
+
+func (m *member) Notify(_ context.Context, n *mcp.Notification) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n.Method == "notifications/subscriptions/acknowledged" {
+		m.acks++
+		m.agreed = potItems(&n.Params)
+		for _, item := range m.agreed {
+			m.lookLocked(item)
+		}
+		return nil
+	}
+	item := itemOf(n)
+	m.heard = append(m.heard, item)
+	m.lookLocked(item)
+	return nil
+}
+
+// lookLocked looks at an item that the member was told of.
+func (m *member) lookLocked(item string) {
+	if !slices.Contains(m.wants, item) {
+		m.wrong = append(m.wrong, "told of "+item)
+	}
+	if m.acks != 1 {
+		m.wrong = append(m.wrong, fmt.Sprintf("told of %s after %d acknowledgements", item, m.acks))
+	}
+	m.seen[item] = m.pot.now(item)
+}
+
+// itemOf names what a notice is about.
+func itemOf(n *mcp.Notification) string {
+	if uri, ok := n.Params.Text(mcp.FieldURI); ok {
+		return uri
+	}
+	if id, ok := n.Params.Text(mcp.FieldTaskID); ok {
+		return "task:" + id
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(n.Method, "notifications/"), "/list_changed")
+}
+
+// wantHeard checks what was told since the last time. What is told twice counts once.
+func (m *member) wantHeard(t *testing.T, who string, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	slices.Sort(m.heard)
+	wantStrings(t, who+" was told", slices.Compact(m.heard), want)
+	m.heard = nil
+}
+
+// wantUpToDate checks that the member missed nothing, and heard of nothing that is not
+// its own.
+func (m *member) wantUpToDate(t *testing.T, who string) {
+	t.Helper()
+	synctest.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, item := range m.agreed {
+		if got, want := m.seen[item], m.pot.now(item); got != want {
+			t.Errorf("%s knows version %d of %s, and it is %d", who, got, item, want)
+		}
+	}
+	if len(m.wrong) > 0 {
+		t.Errorf("%s: %q", who, m.wrong)
+	}
+}
+
+// Clients that share a pipe share one listen. One that leaves silences nobody, and one
+// that joins has the others told that anything may have happened.
+func TestOneListenOnAPipe(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newPot()
+		c, _ := dialLines(t, s.Lines, client.Config{})
+		a, b := mcp.NewScope("a", nil), mcp.NewScope("b", nil)
+		defer a.End()
+		defer b.End()
+		lists := s.joins(t, c, nil, "tools", "resources")
+		wantStrings(t, "listens", s.asked(), []string{"resources tools"})
+		one := s.joins(t, c, a, "x:1")
+		synctest.Wait()
+		two := s.joins(t, c, b, "x:1", "x:2")
+		synctest.Wait()
+		lists.wantHeard(t, "who listens for lists", "resources", "tools")
+		one.wantHeard(t, "one", "x:1")
+		two.wantHeard(t, "two")
+
+		two.leave()
+		for _, item := range []string{"x:1", "x:2", "tools"} {
+			s.change(item)
+		}
+		one.wantHeard(t, "one", "x:1")
+		lists.wantHeard(t, "who listens for lists", "tools")
+		again := s.joins(t, c, b, "x:2")
+		again.wantHeard(t, "two")
+		s.change("x:2")
+		again.wantHeard(t, "two", "x:2")
+		one.wantHeard(t, "one")
+		if got := s.subscribed(t); !slices.Equal(got, []string{"resources", "tools", "x:1", "x:2"}) {
+			t.Errorf("the server tells of %q", got)
+		}
+		one.leave()
+		again.leave()
+		lists.leave()
+		if got := s.subscribed(t); len(got) != 0 {
+			t.Errorf("nobody listens, and the server tells of %q", got)
+		}
+	})
+}
