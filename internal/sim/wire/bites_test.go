@@ -43,7 +43,7 @@ var bites = []bite{
 		"	p.left.Store(true)\n", ""},
 	{"a cancelled call is cancelled at a legacy backend (I23)", "went on for .* after it was cancelled", "client/legacy_session.go",
 		"{ _ = s.send(ctx, cancelNotice(call)) }", "{ _ = cancelNotice(call) }"},
-	{"an answer that is lost is sent again (I37)", "got no answer on a connection that stayed up", "client/asks.go",
+	{"an answer that is lost is sent again (I37)", "the answer to .* did not arrive", "client/asks.go",
 		"const maxDeliver = 6", "const maxDeliver = 1"},
 	{"a backend that is away has not said that it has no stream (I33)", "was not told of", "client/legacy_stream.go",
 		"			away++\n", "			patience.misses++\n"},
@@ -62,11 +62,11 @@ var bites = []bite{
 	{"what was agreed to once is asked for again (I33)", "was not told of", "client/listen.go",
 		"	time.AfterFunc(wait, l.cut)", "	_ = wait"},
 	{"who serves a stream listens again (I33)", "was not told of", "server/standalone.go",
-		"	return !ok\n", "	return ok\n"},
+		"		return f.Code != mcp.CodeUnsupported\n", "		return f.Code == mcp.CodeUnsupported\n"},
 	{"a session is its principal's (I18, I22)", "in what is another's", "internal/session/table.go",
 		"	case e.session.Principal != principal:\n", "	case false:\n"},
-	{"DELETE ends what runs in the session (I20)", "after its session was deleted", "server/server.go",
-		"	if sess.End(why) {\n", "	if why == nil && sess.End(why) {\n"},
+	{"DELETE ends what runs in the session (I20)", "after its session was deleted", "server/legacy_http.go",
+		"	s.end(sess, sessionEnded())\n	p.w.WriteHeader(http.StatusNoContent)\n", "	_ = sess\n	p.w.WriteHeader(http.StatusNoContent)\n"},
 }
 
 // TestBitesAreWhereTheyWere keeps the list of bites up to date with the code.

@@ -108,7 +108,7 @@ func newLegacyClient(w *world, name, token string) *legacyClient {
 
 // act does one thing of those that such a client does.
 func (c *legacyClient) act(s *choice.Source) {
-	switch s.Intn(21) {
+	switch s.Intn(22) {
 	default:
 		c.call(c.newCall(s, mcp.EraLegacy), bearing(s.Intn(int(bearings))))
 	case 6:
@@ -147,6 +147,10 @@ func (c *legacyClient) act(s *choice.Source) {
 		c.trespass(s)
 	case 20:
 		c.wander(s)
+	case 21:
+		if len(c.w.openRecords(c.name)) > 0 {
+			c.delete()
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ package wire_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,10 +35,21 @@ func play(t *testing.T, s *choice.Source) (out outcome) {
 	}()
 	synctest.Test(t, func(*testing.T) {
 		w = newWorld(s)
+		defer time.AfterFunc(longest, w.giveUp).Stop()
 		w.play()
 		out = w.outcome()
 	})
 	return out
+}
+
+// longest is more than the steps of any schedule, and all that follows, take.
+const longest = 48 * time.Hour
+
+// giveUp ends everything, because the schedule never would: somebody waits in vain,
+// and a timer goes on beside that. Where they all are is said by the stacks.
+func (w *world) giveUp() {
+	trace := w.outcome().trace
+	panic("the schedule does not come to rest:\n" + strings.Join(trace[max(0, len(trace)-40):], "\n"))
 }
 
 func (w *world) outcome() outcome {
