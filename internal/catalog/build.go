@@ -82,6 +82,8 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	}
 	most := limit(b.opt.MaxItems, DefaultMaxItems)
 	seen := make(map[string]bool, min(len(list.Items), most))
+	// Read once and not for each tool.
+	areTasks := k == Tools && leavesTasksToTools(in.Capabilities)
 	var kept []*Entry
 	for i, raw := range list.Items {
 		if len(kept) == most {
@@ -100,6 +102,9 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 		case reason != "":
 			b.report.item(in.Name, k, name, "left out: "+reason)
 		default:
+			if areTasks {
+				e.showTaskSupport()
+			}
 			kept = append(kept, e)
 		}
 		// Also what was left out: the second of that name is no better.

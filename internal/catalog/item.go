@@ -55,7 +55,6 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	}
 	if k == Tools {
 		reason = e.readTool(limit(b.opt.MaxSchema, DefaultMaxSchema))
-		e.showTaskSupport(in.Capabilities)
 	}
 	return e, own, reason
 }

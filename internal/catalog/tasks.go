@@ -26,15 +26,17 @@ func offersTasks(backends []Backend) bool {
 	})
 }
 
-// showTaskSupport marks the tools of a backend that has the extension as tools that
-// may be called as tasks. Where the extension leaves that to the server, a client of
-// 2025-11-25 asks for tasks of no tool that does not say so (basic/utilities/tasks,
-// "Tool-Level Negotiation").
-func (e *Entry) showTaskSupport(capabilities []byte) {
+// leavesTasksToTools reports whether a backend has the extension, which leaves it to
+// the server which tools may be called as tasks, and no other way to say so.
+func leavesTasksToTools(capabilities []byte) bool {
 	offer := tasks.OfferOf(capabilities)
-	if !offer.Extension || offer.Calls {
-		return
-	}
+	return offer.Extension && !offer.Calls
+}
+
+// showTaskSupport marks a tool of such a backend as one that may be called as a task:
+// a client of 2025-11-25 asks for tasks of no tool that does not say so
+// (basic/utilities/tasks, "Tool-Level Negotiation").
+func (e *Entry) showTaskSupport() {
 	if member(e.item, "execution") == nil {
 		e.item = mcp.WithMember(e.item, "execution", []byte(`{"taskSupport":"optional"}`))
 	}
