@@ -83,11 +83,6 @@ func throughGaps() []gap {
 			}},
 		{mark: "i", reason: "not tried: the change is seen by one session of the server alone, and the gateway's lists are the same for all",
 			applies: func(c cell, s server) bool { return s.private && c.feature == featureChanges }},
-		{mark: "k", reason: "the server keeps one subscription for its pipe and not one for each listen: the end of any of them ends what the others wanted",
-			mayWork: true,
-			applies: func(c cell, s server) bool {
-				return s.name == "go-stdio" && (c.feature == featureChanges || c.feature == featureUpdates)
-			}},
 	}...)
 }
 
