@@ -46,9 +46,13 @@ func childMain(kind string) int {
 		fmt.Fprintln(os.Stderr, "cannot open the database")
 		return 3
 	case strings.Contains(kind, "stubborn"):
-		signal.Ignore(syscall.SIGTERM)
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGTERM)
 		s.Serve(stdio{})
-		select {} // neither the end of input nor TERM ends it
+		// Neither the end of input nor TERM ends it. Where nothing could ever wake it,
+		// the runtime would: without cgo it ends a process that can only sleep.
+		for range asked {
+		}
 	case strings.Contains(kind, "gateway"):
 		return childGateway(strings.TrimPrefix(kind, "gateway-"))
 	}
@@ -389,7 +393,8 @@ func TestM157StderrFlood(t *testing.T) {
 // go with it (M138, M139, fault 79).
 func TestM138StubbornChild(t *testing.T) {
 	t.Parallel()
-	c := startChild(t, "modern-stubborn", client.Config{Stop: 100 * time.Millisecond})
+	const stop = 100 * time.Millisecond
+	c := startChild(t, "modern-stubborn", client.Config{Stop: stop})
 	res, err := within(t, c, tool(t, "grandchild"), &recorder{})
 	grandchild := pidIn(t, res, err)
 	res, err = within(t, c, tool(t, "pid"), &recorder{})
@@ -397,8 +402,12 @@ func TestM138StubbornChild(t *testing.T) {
 	if !isRunning(grandchild) || !isRunning(child) {
 		t.Fatal("not running")
 	}
+	began := time.Now()
 	if err := c.Close(); err != nil {
 		t.Error(err)
+	}
+	if took := time.Since(began); took < 2*stop {
+		t.Errorf("it was ended within %v, want not before both steps were over", took)
 	}
 	awaitGone(t, child)
 	awaitGone(t, grandchild)
