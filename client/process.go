@@ -195,9 +195,10 @@ func (c *child) drainStderr() {
 	c.tail.drain(c.err, c.MaxLogLine, c.redact, c.log)
 }
 
-// fateTime is how long it may take until the end of a process is known whose output
-// has ended.
-const fateTime = 250 * time.Millisecond
+// fateTime is how long each of the two may take that are to be known of a process
+// whose output has ended: its end, and its last words. On a busy machine the kernel
+// lets somebody else have its turn in between, more than once.
+const fateTime = 2 * time.Second
 
 // fate waits a moment for the process to end, and says how it did. The end of its
 // output is seen before its end is: without the moment an error would say that the
@@ -207,17 +208,10 @@ const fateTime = 250 * time.Millisecond
 // about a request, with its arguments. Those of a child that has served none yet are
 // for whoever asks while it is not started again.
 func (c *child) fate(served reach) string {
-	timer := time.NewTimer(fateTime)
-	defer timer.Stop()
-	select {
-	case <-c.exited:
-	case <-timer.C:
+	if !within(c.exited, fateTime) {
 		return "it closed its output"
 	}
-	select {
-	case <-c.drained:
-	case <-timer.C:
-	}
+	within(c.drained, fateTime)
 	open, closed := c.obituary()
 	if served == severalClients {
 		open = closed

@@ -1,0 +1,61 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"os/exec"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// How a child ended is told although it is learned late, and what it said although it
+// is read later still; who keeps running is not waited for without a bound (M159).
+func TestFateIsWaitedFor(t *testing.T) {
+	const (
+		ended  = "its process ended: exit status 7"
+		silent = -1 // it never happens
+		late   = fateTime - 1
+	)
+	tests := []struct {
+		name        string
+		exit, words time.Duration // after what was before it
+		want        string
+		took        time.Duration
+	}{
+		{"at once", 0, 0, ended + "; its last words: why", 0},
+		{"busy machine", late, late, ended + "; its last words: why", 2 * late},
+		{"somebody else holds its standard error", late, silent, ended, late + fateTime},
+		{"keeps running", silent, silent, "it closed its output", fateTime},
+	}
+	cmd := exec.Command("/bin/sh", "-c", "exit 7")
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &child{launcher: &launcher{circuit: newCircuit()}, cmd: cmd, exited: make(chan struct{}), drained: make(chan struct{})}
+				go func() { // ends with what it has to tell; the bubble waits for it
+					if tt.exit == silent {
+						return
+					}
+					time.Sleep(tt.exit)
+					close(c.exited)
+					if tt.words == silent {
+						return
+					}
+					time.Sleep(tt.words)
+					c.tail.add("why")
+					close(c.drained)
+				}()
+				began := time.Now()
+				got := c.fate(oneClient)
+				if took := time.Since(began); got != tt.want || took != tt.took {
+					t.Errorf("%q after %v, want %q after %v", got, took, tt.want, tt.took)
+				}
+			})
+		})
+	}
+}
