@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -155,34 +157,68 @@ func TestProbedProcessCounts(t *testing.T) {
 	})
 }
 
-// Where a process takes its time to end the next one does not start beside it,
-// and who does not want to wait for that can go.
+// Where a process takes its time to end the next one does not start beside it.
 func TestNewProcessWaitsForTheOldOne(t *testing.T) {
 	t.Parallel()
 	c := startChild(t, "legacy-stubborn", client.Config{MaxProcesses: 1, Stop: 200 * time.Millisecond})
-	first := newTenant("first")
-	res, err := within(t, c, in(first.Scope, tool(t, "pid")), &recorder{})
+	res, err := within(t, c, in(newTenant("first").Scope, tool(t, "pid")), &recorder{})
 	old := pidIn(t, res, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	first.OnYield(func() bool {
-		first.End()
-		cancel() // who asked for room waits for it from now on, and goes
-		return true
-	})
-	second := newTenant("second")
-	_, err = c.Serve(ctx, in(second.Scope, tool(t, "pid")), &recorder{})
-	if f, ok := errors.AsType[*mcp.Fault](err); !ok || f.Outcome != mcp.NotDispatched || !errors.Is(err, context.Canceled) {
-		t.Errorf("who does not wait: %v, want that it was given up, not dispatched", err)
-	}
-	if !first.hasEnded() || !isRunning(old) {
-		t.Fatalf("the first session has ended: %v; its process is running: %v", first.hasEnded(), isRunning(old))
-	}
-	res, err = within(t, c, in(second.Scope, tool(t, "pid")), &recorder{})
+	res, err = within(t, c, in(newTenant("second").Scope, tool(t, "pid")), &recorder{})
 	pid := pidIn(t, res, err)
 	if isRunning(old) || pid == old {
 		t.Errorf("process %d was started beside %d", pid, old)
 	}
+}
+
+// slowClose is a stream that takes its time to be closed.
+type slowClose struct {
+	io.ReadWriteCloser
+	gate <-chan struct{}
+}
+
+func (s slowClose) Close() error {
+	<-s.gate
+	return s.ReadWriteCloser.Close()
+}
+
+// Nothing is opened while what has to make room for it has not gone, and who does not
+// want to wait for that can go.
+func TestWaitForRoomIsGivenUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var opened atomic.Int32
+		s := new(zoo.Lines)
+		c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
+			opened.Add(1)
+			a, b := memnet.Pipe(1 << 20)
+			go s.Serve(b) // ends when the client closes its end, which Close below sees to
+			return slowClose{a, gate}, nil
+		}, client.Config{Name: "b", MaxProcesses: 1})
+		first, second := newTenant("first"), newTenant("second")
+		if _, err := within(t, c, in(first.Scope, echo(t)), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		hasty := launch(t, c, in(second.Scope, echo(t)), &recorder{})
+		synctest.Wait()
+		if !first.hasEnded() || isDone(hasty) || opened.Load() != 1 {
+			t.Fatalf("the first session has ended: %v; the second one waits: %v; %d streams were opened, want 1", first.hasEnded(), !isDone(hasty), opened.Load())
+		}
+		hasty.cancel()
+		<-hasty.done
+		if f, ok := errors.AsType[*mcp.Fault](hasty.err); !ok || f.Outcome != mcp.NotDispatched || !errors.Is(hasty.err, context.Canceled) {
+			t.Errorf("who does not wait: %v, want that it was given up, not dispatched", hasty.err)
+		}
+		patient := launch(t, c, in(second.Scope, echo(t)), &recorder{})
+		synctest.Wait()
+		if isDone(patient) || opened.Load() != 1 {
+			t.Errorf("%d streams are open beside one that has not gone", opened.Load())
+		}
+		close(gate)
+		patient.wantResult(t, `{"content":[]}`)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Many sessions that come and go over real processes keep the bound all the time.
