@@ -4,6 +4,7 @@
 package client
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,5 +111,43 @@ func TestPoolFindsTheDead(t *testing.T) {
 	p.shut()
 	if _, _, err := p.take(l, ann); err == nil {
 		t.Error("lent after the end")
+	}
+}
+
+// parting is a wire that says when it is closed.
+type parting struct {
+	*stillWire
+	closed chan struct{}
+}
+
+func (w *parting) close(ctx context.Context) {
+	close(w.closed)
+	w.stillWire.close(ctx)
+}
+
+// A session is on the list until its end has begun: who closes all and finds it there
+// no more has that end to wait for. So the end begins while the list is held, and the
+// list is left after it.
+func TestRetiredSessionIsListedUntilItEnds(t *testing.T) {
+	l := closedLegacy(t, Config{Name: "b"})
+	w := &parting{&stillWire{deaf: make(chan struct{})}, make(chan struct{})}
+	s := newLegacySession(l.setup, w, address{})
+	if !l.note(s) {
+		t.Fatal("it was not taken in")
+	}
+	retired := make(chan struct{})
+	l.mu.Lock()
+	go func() { // ends when the list is free again; waited for below
+		defer close(retired)
+		l.retire(s)
+	}()
+	ended := within(w.closed, 10*time.Second)
+	l.mu.Unlock()
+	<-retired
+	if !ended {
+		t.Error("it was to be struck from the list before it had begun to end")
+	}
+	if n := len(l.sessions()); n != 0 {
+		t.Errorf("%d sessions are on the list, want none", n)
 	}
 }

@@ -1,0 +1,53 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// What is opened for a client that closes meanwhile is closed with it, although
+// nothing of it was there when Close looked for what there is to be closed.
+func TestCloseEndsWhatIsOpenedMeanwhile(t *testing.T) {
+	for name, version := range map[string]mcp.Version{"modern": mcp.LatestModern, "probed": ""} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				gate := make(chan struct{})
+				var closed atomic.Int32
+				s := &zoo.Lines{Modern: true}
+				c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
+					<-gate // whatever its context says
+					a, b := memnet.Pipe(1 << 20)
+					go s.Serve(b) // ends when the client closes its end
+					return countedClose{a, &closed}, nil
+				}, client.Config{Name: "b", Version: version})
+				call := launch(t, c, echo(t), &recorder{})
+				synctest.Wait()
+				ended := make(chan error, 1)
+				go func() { ended <- c.Close() }() // ends when the stream was opened and closed
+				synctest.Wait()
+				close(gate)
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				if n := closed.Load(); n != 1 {
+					t.Errorf("the stream was closed %d times, want once", n)
+				}
+				<-call.done
+				if call.err == nil {
+					t.Error("a call has a result of a client that was closed before it was sent")
+				}
+			})
+		})
+	}
+}
