@@ -24,6 +24,7 @@ type Client struct {
 	tasks  tasks
 	budget budget
 	hello  helloCache
+	news   announcer
 
 	// One lock for who is served and by what, because a shutdown asks both: whether
 	// a request has begun, and which protocol it would have to wait for.
@@ -82,6 +83,9 @@ func NewHTTP(url string, cfg Config) *Client {
 func newClient(s *setup, l link) *Client {
 	c := &Client{setup: s, link: l}
 	s.again = c.again
+	if s.Announced != nil {
+		s.announce = func() { c.news.note(&c.tasks, s.Announced) }
+	}
 	return c
 }
 

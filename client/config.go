@@ -74,7 +74,10 @@ type Config struct {
 
 	// Announced is called when a legacy server tells a session that it has with one
 	// client alone that a list has changed. Many servers tell only the session in
-	// which something was done, and mean all. It must not block. May be nil.
+	// which something was done, and mean all. It is called by one goroutine at a
+	// time, which nothing waits for: it may block, and may close the Client. What
+	// comes meanwhile is one change more. A call that is under way, or just about to
+	// be, when the Client is closed outlasts it. May be nil.
 	Announced func()
 
 	// Logger may be nil.
@@ -91,10 +94,14 @@ type setup struct {
 	// time, and reports false when it may not. It is the Client's, who has one
 	// budget for all of them.
 	again func(ctx context.Context, n int) bool
+
+	// announce has Announced called, without waiting. It is the Client's too, whose
+	// sessions may all tell of the same change.
+	announce func()
 }
 
 func newSetup(cfg Config) *setup {
-	s := &setup{Config: cfg, log: cfg.Logger}
+	s := &setup{Config: cfg, log: cfg.Logger, announce: func() {}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -109,8 +109,8 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 // told.
 func (s *legacySession) noteChange(c changes) {
 	s.feed.mark(c)
-	if s.addr.private && s.Announced != nil {
-		s.Announced()
+	if s.addr.private {
+		s.announce()
 	}
 }
 
