@@ -5,6 +5,7 @@ package sim
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -172,6 +173,12 @@ func (c *client) actsLegacy(w *world, n int) {
 	case n < 15:
 		t.what = get
 		t.event, t.pipe = c.pickCursor(w)
+		if at := t.pipe.at; at != nil && at.of == nil && w.set.allows(Takeover) && w.src.OneIn(3) {
+			// It does not wait for what becomes of that, and begins anew too: what the
+			// first fetches is still on its way when the second takes the stream over.
+			w.send(t)
+			t.event, t.pipe = "", c.newPipe(w)
+		}
 	case n < 16 && !w.src.OneIn(2):
 		t.what, t.id = cancelled, w.src.Intn(noID+1)
 	case n < 17:
@@ -277,6 +284,9 @@ func (c *client) readsSome(w *world) {
 	for range min(len(p.flow), 1+w.src.Intn(4)) {
 		w.clientReads(p)
 	}
+	if p.at != nil && p.at.of != nil && p.at.of.state != nil && p.at.of.got > 0 {
+		c.hangsUp(w, p)
+	}
 	c.letGo(at)
 }
 
@@ -300,6 +310,23 @@ func (c *client) letGo(at int) {
 			c.cursors = append(c.cursors, cursor{at: p.at, event: p.event})
 		}
 		c.pipes = append(c.pipes[:at], c.pipes[at+1:]...)
+	}
+}
+
+// hangsUp: a client that knows with what to come back has no use for the connection on
+// which it learned that. It is mostly back with its answers before the gateway notices:
+// the request, which may be parked again by then, must be no worse off for the end of an
+// exchange that it has left.
+func (c *client) hangsUp(w *world, p *pipe) {
+	if w.calm || p.ended || p.left || !w.set.allows(HalfOpen) || w.src.OneIn(4) {
+		return
+	}
+	w.fault(HalfOpen)
+	p.left = true
+	after := [...]time.Duration{2 * askWindow, time.Second, 5 * time.Second}[w.src.Intn(3)]
+	w.spawn(&notice{p: p, at: w.now.Add(after)})
+	if len(c.states) > 0 && w.src.OneIn(2) {
+		w.send(c.retry(w))
 	}
 }
 

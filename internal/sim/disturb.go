@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 )
 
@@ -88,6 +89,27 @@ func (w *world) resetOne(c *client, f Fault) {
 		return
 	}
 	w.spawn(&notice{p: p, at: w.now.Add(time.Duration(w.src.Intn(4)) * 10 * time.Second)})
+}
+
+// tookOver: another connection carries the stream of an older one. A client rarely opens
+// a second one for nothing: often the older has broken, and the gateway learns of that
+// only now, when the older carrier has taken what it cannot write any more. What it
+// gives back then goes to a stream that is another's.
+func (w *world) tookOver(old *writer) {
+	if old == nil {
+		return
+	}
+	w.fault(Takeover)
+	p := old.pipe
+	if w.calm || p.left || p.ended || !w.set.allows(Reset) || !w.src.OneIn(2) {
+		return
+	}
+	w.fault(Reset)
+	w.breakPipe(p, 0)
+	p.known = true
+	if at := slices.Index(p.client.pipes, p); at >= 0 {
+		p.client.letGo(at)
+	}
 }
 
 // notice is the moment at which the gateway learns that a client has gone.

@@ -201,6 +201,11 @@ func (t *putter) run(w *world) bool {
 	return false
 }
 
+// soonPuts reports whether the questions of some request wait for their time.
+func (w *world) soonPuts() bool {
+	return slices.ContainsFunc(w.journeys, func(j *journey) bool { return j.putAt.After(w.now) })
+}
+
 // park takes a request out of its exchange, if it can be parked.
 func (w *world) park(t *putter) (left *request) {
 	j := t.j

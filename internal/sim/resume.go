@@ -74,14 +74,13 @@ func (w *world) want(t *visit, err, want error) {
 
 func (w *world) resumed(t *writer, c *session.Carrier) {
 	s := t.at
-	if s.live != nil {
-		w.fault(Takeover)
-	}
 	if s.of != nil {
 		s.of.again = true
 	}
 	s.back = nil
+	old := s.live
 	w.attach(t, c)
+	w.tookOver(old)
 	w.resumes++
 	if w.tell() {
 		w.say("%s is resumed behind %d", s.name, t.pos)

@@ -351,10 +351,9 @@ func (w *world) openStandalone(t *visit) {
 		t.turnAway()
 		return
 	}
-	if s.standalone.live != nil {
-		w.fault(Takeover)
-	}
+	old := s.standalone.live
 	w.attach(out, c)
+	w.tookOver(old)
 }
 
 // noID is what a cancellation names that names nothing.

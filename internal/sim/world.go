@@ -115,6 +115,11 @@ func (w *world) step() {
 		acted = w.arriveOne()
 	case n < 65 && w.set.lossy:
 		acted = w.loses()
+	case n < 72 && w.soonPuts():
+		// A question waits for others for a moment only. Were that as rare as any other
+		// time, hardly a request would be parked twice before the run is over.
+		w.advance(askWindow)
+		acted = true
 	case n < 74:
 	case n < 86:
 		acted = w.backendActs()
