@@ -142,9 +142,9 @@ func (t *Table) Remove(s *Session) {
 }
 
 // Sweep ends the sessions whose time is over and returns them for their scopes
-// to be ended, in the order of their last use. A session that is busy counts as
-// used now. next is when it is worth sweeping again, and zero when no session is
-// left.
+// to be ended: first those that were never used, then the others, and in each
+// kind the longest unused first. A session that is busy counts as used now. next
+// is when it is worth sweeping again, and zero when no session is left.
 func (t *Table) Sweep(now time.Time) (ended []*Session, next time.Time) {
 	for _, s := range t.due(now) {
 		if s.EndIdle() {
@@ -190,7 +190,7 @@ func (t *Table) nextDue() time.Time {
 	return next
 }
 
-// Drain takes all sessions out and returns them, longest unused first. They are
+// Drain takes all sessions out and returns them in the order of Sweep. They are
 // the caller's to end.
 func (t *Table) Drain() []*Session {
 	t.mu.Lock()

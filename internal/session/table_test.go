@@ -116,6 +116,21 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// Who was never used is missed least, and comes first however much longer others
+// have not been used.
+func TestSweepOrder(t *testing.T) {
+	r := newRegistry(t, 10, 10)
+	for i, id := range []string{"used 1", "used 2", "fresh 1", "fresh 2"} {
+		r.mustAdd(id, "", epoch.Add(time.Duration(i)*time.Second))
+	}
+	r.mustGet("used 2", "", epoch.Add(4*time.Second))
+	r.mustGet("used 1", "", epoch.Add(5*time.Second))
+	ended, next := r.table.Sweep(epoch.Add(2 * hour))
+	if got, want := ids(ended), "fresh 1 fresh 2 used 2 used 1"; got != want || !next.IsZero() {
+		t.Errorf("Sweep ended %q, next %v; want %q and never", got, next, want)
+	}
+}
+
 // M101: whether an arrival or the expiry comes first, the session's own lock
 // decides, and there is nothing between.
 func TestArrivalAfterExpiryIsRefused(t *testing.T) {
