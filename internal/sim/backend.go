@@ -11,6 +11,11 @@ import (
 )
 
 // backendActs has one of the backends do something.
+//
+// What a backend does is drawn for a call that it has been given, also for one that
+// is over: a server that goes on talking after its answer, or after a cancellation,
+// is what published races of gateways begin with (M005, M007). It never draws a
+// call that was not sent, because nobody can answer what he has not heard.
 func (w *world) backendActs() bool {
 	b := w.backends[w.src.Intn(len(w.backends))]
 	k := b.conn
@@ -20,18 +25,26 @@ func (w *world) backendActs() bool {
 	}
 	c := k.jobs[w.src.Intn(len(k.jobs))]
 	switch {
+	// Half of it is talk. An answer ends the call, and what is to go wrong between
+	// the two needs something that is still under way then.
 	case n < 10:
 		w.backendSays(c)
 	case n < 15:
 		w.backendAnswers(c)
 	case n < 16 && w.set.allows(StrangeID):
+		// An id below the first and one beyond the last, the text that looks like
+		// the first, and one that does not fit where small numbers are kept (M018).
 		id := [...]mcp.ID{mcp.NumberID(0), mcp.NumberID(uint64(k.given) + 1), mcp.StringID("1"), mcp.NumberID(1 << 62)}[w.src.Intn(4)]
 		w.respond(k, id, nil, session.Terminal{Result: &mcp.Result{}})
+	// More than an inbox holds, whatever its messages are: what is dropped must be
+	// counted, and what must not be dropped must have its sender wait (I21, I30).
 	case n < 17 && w.set.allows(Storm) && w.src.OneIn(8):
 		w.fault(Storm)
 		for range 300 {
 			w.backendSays(c)
 		}
+	// Only a stream of its own can break for one call. A shared pipe breaks for
+	// all, which is the crash below.
 	case n < 18 && w.set.allows(Reset) && !k.shared:
 		w.fault(Reset)
 		c.broken = true
@@ -68,6 +81,7 @@ func (w *world) backendSays(c *ocall) {
 	size := 10 + w.src.Intn(100)
 	if w.set.large {
 		size = w.src.Intn(len(w.props.padding))
+		// Bounds go wrong by one, and a random size hardly ever meets one.
 		if rest := c.rest(); rest > 0 && rest < len(w.props.padding) && w.src.OneIn(2) {
 			size = rest + w.src.Intn(2) // it just fits, or just does not
 		}
@@ -80,6 +94,9 @@ func (w *world) backendSays(c *ocall) {
 		it.m.Params = w.props.tasks[it.key]
 	default:
 	}
+	// A shared pipe has one reader for all calls, which must never wait for one of
+	// them (M187): what it brings is pushed and may be dropped. A stream of its own
+	// may wait: it is read by the call that it is for.
 	if c.conn.shared {
 		w.push(c, it)
 		return
@@ -107,6 +124,10 @@ var spoken = map[sort]string{ //nolint:gochecknoglobals // it is never changed
 }
 
 // backendAnswers answers a call: on its own stream, on another, twice.
+//
+// The answer may come by another way than the question went. Where a client waited
+// for it on one stream only, the call hung for ever (M001, M008): so the other
+// stream overtakes here what is still unread on the call's own.
 func (w *world) backendAnswers(c *ocall) {
 	end := session.Terminal{Result: &mcp.Result{}}
 	if c.finished {
@@ -128,6 +149,11 @@ func (w *world) backendAnswers(c *ocall) {
 }
 
 // crash is the end of a backend, with all its calls. It is back at once.
+//
+// The connection is asked for its word at this very moment: a call that is opened
+// after the end would wait for somebody who is not there (I3), and a second end
+// with another reason must not change what those were told who have heard of the
+// first.
 func (w *world) crash(b *backend) {
 	k := b.conn
 	w.fault(BackendCrash)
@@ -150,6 +176,13 @@ func (w *world) crash(b *backend) {
 }
 
 // probe asks a connection for what it knows.
+//
+// A question on a shared pipe does not say which call it belongs to. It is given to
+// a call only where there is just one that it can be of; with two it is refused,
+// because a guess would put it to a client that has nothing to do with it (M055,
+// M185). So what is asked here is the only call, and the only one but those of a
+// method, with a method that is the beginning of the other to see that names are
+// compared as a whole.
 func (w *world) probe(k *conn) {
 	var only *session.Call
 	if len(k.open) == 1 {
@@ -181,6 +214,8 @@ func (w *world) probe(k *conn) {
 	w.checkStats(k)
 }
 
+// Numbers are held exactly. A counter that is off by one shows a path on which a
+// message went without a word, which nothing else may show.
 func (w *world) checkStats(k *conn) {
 	got := k.calls.Stats()
 	want := session.CallStats{Open: len(k.open), Late: k.late, Unknown: k.unknown, Dropped: k.dropped, Merged: k.merged}

@@ -11,6 +11,10 @@ import (
 )
 
 // client is one client of the gateway, and what it has seen.
+//
+// It knows what a client can know, from what it has read: questions that reached
+// it, ids of events, states to come back with. That it answers and resumes by these
+// alone is what makes a message that went astray visible: nobody would act on it.
 type client struct {
 	no        int
 	modern    bool
@@ -29,6 +33,10 @@ type client struct {
 }
 
 // newClient makes a client: an anonymous one, a modern one, or one of a principal.
+//
+// Few principals, addresses and places, each shared by several clients: what is to
+// be kept apart has to meet first. The modern client without a principal has the
+// place of its connection as its only name.
 func newClient(no, kind, resumes int) *client {
 	c := &client{no: no, resumes: resumes < 3, primed: resumes == 1 || resumes == 2}
 	switch kind {
@@ -66,6 +74,10 @@ func (c *client) opens(w *world) {
 
 // learns is the answer to initialize. The session that the client had before is
 // left to itself.
+//
+// Most real clients do just that: they open a session, forget it without a word,
+// and open the next (M095, M102). The sessions of which nobody thinks any more are
+// what eviction and sweeping are for.
 func (c *client) learns(w *world, s *sess) {
 	c.sess, c.opening = s, false
 	c.questions = nil
@@ -100,6 +112,10 @@ func (w *world) clientActs() {
 }
 
 // churns opens a session, or ends one of those that the client has ever had.
+//
+// Sessions come and go as fast as they can, from several addresses, in a table for
+// a few: counts by owner go wrong here, where an owner disappears and comes back,
+// and not where clients work.
 func (c *client) churns(w *world) {
 	own := make([]*sess, 0, len(w.sessions))
 	for _, s := range w.sessions {
@@ -114,6 +130,8 @@ func (c *client) churns(w *world) {
 	w.send(travel{what: remove, from: c, principal: c.principal, sessID: own[w.src.Intn(len(own))].real.ID})
 }
 
+// To come back goes before all else: a parked request has a time, and the states
+// that pile up are worth nothing behind it.
 func (c *client) actsModern(w *world, n int) {
 	what := modernCall
 	if n > 16 {
@@ -136,6 +154,11 @@ func (c *client) actsModern(w *world, n int) {
 
 // retry comes back with what a request was parked as: sometimes again, or with what
 // is not the client's own.
+//
+// A state that is kept is brought a second time, as by a client that has timed out
+// and tries again, or by somebody who has read it on the way. Each part of what it
+// is bound to is then changed by itself, so that no other check can be what refuses
+// it (I22).
 func (c *client) retry(w *world) travel {
 	at := w.src.Intn(len(c.states))
 	s := c.states[at]
@@ -160,6 +183,9 @@ func (c *client) retry(w *world) travel {
 	return t
 }
 
+// Ids are drawn from six, and cancellations and answers name them at random: that
+// what they name has ended, was never begun, or is another request of the same id
+// by now is common (M011, M017).
 func (c *client) actsLegacy(w *world, n int) {
 	t := travel{from: c, principal: c.principal, sessID: c.sess.real.ID}
 	if len(c.cursors) > 0 && n < 12 {
@@ -204,6 +230,10 @@ func (c *client) actsLegacy(w *world, n int) {
 }
 
 // drops has the client close one of its connections, which is no cancellation.
+//
+// In the older era a connection that breaks says nothing about the request: it goes
+// on, and its answer is kept. In the newer one it is the cancellation (I25). The
+// client does the same in both.
 func (c *client) drops(w *world) {
 	if w.set.allows(Reset) {
 		w.resetOne(c, Reset)
@@ -211,6 +241,9 @@ func (c *client) drops(w *world) {
 }
 
 // pickQuestion returns a question to answer: mostly one that is open.
+//
+// A small number that was not asked may be the question of another session, which
+// counts its own from the same beginning (M015, M018).
 func (c *client) pickQuestion(w *world) int {
 	if n := len(c.questions); n > 0 && (!w.set.allows(DeadAnswer) || !w.src.OneIn(4)) {
 		at := w.src.Intn(n)
@@ -225,6 +258,9 @@ func (c *client) pickQuestion(w *world) int {
 
 // follows reports whether the client has another connection to the same stream, or
 // means to have one.
+//
+// A client has one place on a stream. Had it two, a rest would be fetched twice,
+// and the model could not say which of the two was owed.
 func (c *client) follows(p *pipe) bool {
 	for _, o := range c.pipes {
 		if o != p && o.at == p.at && !o.stray {
@@ -246,6 +282,9 @@ type cursor struct {
 }
 
 // pickCursor returns an event id to come back with, or "", and the connection for it.
+//
+// A client that names no event begins anew though it could have come back: what was
+// given back for it is then settled for good, which happens nowhere else.
 func (c *client) pickCursor(w *world) (string, *pipe) {
 	p := c.newPipe(w)
 	n := len(c.cursors)
@@ -304,6 +343,11 @@ func (c *client) pickPipe(w *world, wanted func(*pipe) bool) int {
 
 // letGo forgets a connection that has nothing more to say. If there may be more
 // elsewhere, the client remembers where it was.
+//
+// A position is worth keeping only while something may be owed on it. Cursors of
+// answered requests would crowd out those that lead somewhere; that coming back to
+// an answered one is harmless is what older cursors and made-up ones try (M007,
+// M065).
 func (c *client) letGo(at int) {
 	if p := c.pipes[at]; p.left || p.ended && len(p.flow) == 0 {
 		if p.event != "" && p.at != nil && !p.stray && !c.follows(p) && (p.at.of == nil || p.at.of.got == 0 && !p.at.of.cancelled) {
@@ -340,6 +384,9 @@ func (w *world) clientReads(p *pipe) {
 		p.event = pk.event
 		return
 	}
+	// This is the rule that the project is there for, held at the only place that
+	// counts: what a client reads on a connection was put on that stream, and on no
+	// other (M033, M034, M036).
 	if o := w.marks[pk.mark]; o.at != s {
 		w.fail("I8", "%s reads m%d on %s, where it does not belong", c, pk.mark, s.name)
 		return
@@ -347,6 +394,8 @@ func (w *world) clientReads(p *pipe) {
 	if w.tell() {
 		w.say("%s reads m%d at %d of %s", c, pk.mark, pk.pos, s.name)
 	}
+	// Where there are no ids a gap is no loss: what was not written there has gone
+	// back, and is counted.
 	if pk.pos != p.pos+1 && (pk.event != "" || pk.pos <= p.pos) {
 		w.fail("I13", "%s gets position %d of %s behind %d", c, pk.pos, s.name, p.pos)
 	}

@@ -9,6 +9,11 @@ import (
 )
 
 // disturb injects a fault that is not a matter of how something else is done.
+//
+// Those that break connections stand several times, because most orders that go
+// wrong need a stream that was interrupted. What ends everything is held back by a
+// second draw: after a crash of the gateway a schedule begins from nothing, and
+// what came before is not looked at any more.
 func (w *world) disturb() bool {
 	f := [...]Fault{
 		Reset, HalfOpen, Poll, Cancel, Foreign, ClientCrash, BackendCrash, GatewayCrash, Drain,
@@ -113,6 +118,10 @@ func (w *world) tookOver(old *writer) {
 }
 
 // notice is the moment at which the gateway learns that a client has gone.
+//
+// Between the break and the notice the gateway writes into nothing and takes it for
+// read. What it took in that time is the rest that a client asks for when it is
+// back (M056, M065).
 type notice struct {
 	p  *pipe
 	at time.Time
@@ -126,6 +135,9 @@ func (t *notice) run(*world) bool {
 }
 
 // pauseOne has the gateway end a connection whose client can come back for the rest.
+//
+// A pause for a stream that nobody carries, or that has ended, must do nothing: it
+// would hold up the next carrier, which has come to read.
 func (w *world) pauseOne() {
 	for _, s := range w.streams {
 		if !s.kept || s.since > uint64(len(s.seen)) { // whoever has no id cannot come back
@@ -181,6 +193,10 @@ func (w *world) trespass(c *client) {
 
 // crash is the end of a client, with all its connections. It is back at once, and
 // has forgotten everything.
+//
+// Without a word to anybody: its sessions stay until nobody misses them, and what
+// was parked for its place ends at once, because no other client can have that
+// place (M097).
 func (c *client) crash(w *world) {
 	w.fault(ClientCrash)
 	for _, p := range c.pipes {
@@ -200,6 +216,10 @@ func (c *client) crash(w *world) {
 
 // restart is the end of the gateway, and its next beginning: nothing is known any
 // more, and clients find that out.
+//
+// Messages that are on their way still arrive, with names of sessions that nobody
+// has given out. They must be unknown, however alike the names are that the gateway
+// gives now (M074).
 func (w *world) restart() {
 	w.fault(GatewayCrash)
 	if w.tell() {

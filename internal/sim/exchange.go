@@ -16,6 +16,10 @@ import (
 
 // request is one request of a client, from the side of the gateway, with what is
 // known of it.
+//
+// What a client has of it (got) and what the gateway has done (over, cancelled) are
+// kept apart: between the two lies the way, on which a terminal can be lost, be
+// fetched again, or arrive after a cancellation that was too late.
 type request struct {
 	no     int
 	client *client
@@ -53,6 +57,10 @@ type ask struct {
 
 // spent is what was used of a pace: how much time must pass before all of it can
 // be had again.
+//
+// The machine counts what may still be had, and refills it. Here it is counted the
+// other way round, as a debt that time pays, so that a mistake in the rounding of
+// the one is not made in the other.
 type spent struct {
 	debt time.Duration
 	at   time.Time
@@ -73,6 +81,9 @@ func (r *request) String() string {
 }
 
 // stop is what ends the context of whoever serves the request.
+//
+// It is called by the machine, under whatever lock: all that it does here is to
+// take a note. That it comes once, and to those who run only, is I26.
 func (w *world) stop(r *request) func(error) {
 	return func(error) {
 		r.stops++
@@ -106,6 +117,10 @@ func (w *world) drawSize() int {
 
 // give appends a message to a stream, as the goroutine of a Handler does, and holds
 // the answer against what the stream has room for.
+//
+// Each message has a mark of its own in its text. What comes out anywhere can be
+// told from all else for that, and a message that comes out twice from two that say
+// the same.
 func (w *world) give(s *stream, e entry) (full <-chan struct{}) {
 	e.mark = w.mint()
 	m := w.message(e.mark, e.size)
@@ -161,6 +176,9 @@ func (w *world) report(s *stream, e entry, m session.Message) <-chan struct{} {
 }
 
 // beyondPace: log messages go, and of the progress the latest is kept.
+//
+// The latest progress must come in the end, because a bar that stands at nine of
+// ten for ever is wrong, and not merely old.
 func (w *world) beyondPace(r *request, e entry, wait time.Duration, due time.Time, full <-chan struct{}, err error) {
 	if full != nil || err != nil {
 		w.fail("I21", "%s: m%d beyond the pace is not taken: %v", r, e.mark, err)
@@ -193,6 +211,10 @@ func (w *world) supersedeLate(r *request) {
 }
 
 // given notes what became of a message.
+//
+// The order of the cases is the order in which a message can come to nothing. After
+// the end it is refused, and never kept for the next stream (M038); without a
+// receiver it is dropped and counted; and only then is it a question of room.
 func (w *world) given(s *stream, e entry, full <-chan struct{}, err error) {
 	most, sure := s.loads()
 	switch {
@@ -224,6 +246,9 @@ func (w *world) given(s *stream, e entry, full <-chan struct{}, err error) {
 	w.accepted(s, e, most, sure)
 }
 
+// Nobody may be made to wait for a client that is away: it may never come, and who
+// speaks would stand still for as long as its stream is kept. Nor for room on an
+// empty stream, where nothing will ever be taken.
 func (w *world) refused(s *stream, e entry, full <-chan struct{}, most load) {
 	l := &w.set.limits
 	if s.isAway() || e.sort == opening || most.count == 0 || most.count < l.Messages && most.bytes+e.size <= l.Bytes {
@@ -236,6 +261,8 @@ func (w *world) refused(s *stream, e entry, full <-chan struct{}, most load) {
 	}
 }
 
+// An opening goes before all that waits already, whatever the limit is: without it
+// nothing on the stream may be said, and nothing would ever make room (M171).
 func (w *world) accepted(s *stream, e entry, most, sure load) {
 	l := &w.set.limits
 	switch e.sort {
@@ -284,6 +311,10 @@ func (s *stream) outdate(key int) {
 }
 
 // release is the timer of progress that was kept back.
+//
+// The timer may go off when there is nothing to release any more: newer progress
+// has gone out within the pace, or the request is over. It must then do nothing,
+// and must not be set again (M043).
 func (w *world) release(r *request) {
 	r.lateAt = time.Time{}
 	wait := r.progress.wait(w.set.limits.Progress, w.now)
@@ -328,6 +359,10 @@ func (w *world) place(r *request) {
 }
 
 // putAsk puts a question to the client of a stream.
+//
+// A question to which no answer can come is refused at once (I37): its stream is
+// over, or has nobody who could read it. One that waits for a client that may come
+// back is neither.
 func (w *world) putAsk(s *stream, owner *sess) *ask {
 	w.reap(owner)
 	real, err := s.real.Ask("ask", nil)
@@ -411,6 +446,10 @@ func (w *world) askEnded(owner *sess, a *ask, want session.Terminal) {
 }
 
 // finish ends a request with a terminal, as the goroutine that served it does.
+//
+// It is called for requests that are over, too. The second terminal must be refused
+// and must leave nothing, whoever is first: the Handler, a deadline, the end of the
+// session.
 func (w *world) finish(r *request, abort bool) {
 	e := entry{sort: terminal, mark: w.mint()}
 	m := w.message(e.mark, w.drawSize())
@@ -494,6 +533,10 @@ func (w *world) ended(r *request, end *entry) {
 }
 
 // lastWords are what the client must hear before the terminal.
+//
+// A client that shows a question to a person must learn that nobody waits for the
+// answer, and it can learn that before the terminal only: behind that the stream is
+// over.
 func (w *world) lastWords(r *request, seen []*ask) {
 	if r.late >= 0 {
 		if most, _ := r.st.loads(); w.isSlow(most) {

@@ -14,6 +14,10 @@ import (
 
 // backend is a server behind the gateway. All its calls share a pipe, or each has a
 // stream of its own.
+//
+// Those that have ended are kept: a late answer to one of their calls must be
+// counted there, and not with its successor, whose ids begin anew and are the same
+// numbers.
 type backend struct {
 	no      int
 	shared  bool
@@ -50,6 +54,12 @@ func (b *backend) connect() {
 }
 
 // ocall is what is known of one call to a backend.
+//
+// It has two ends of a queue, because a message can be lost at both: what the
+// backend has sent and nobody has read (flow), and what was accepted and nobody has
+// taken (inbox). takes, tired and gaveUp are where the goroutine that waits for the
+// call is between two of its waits: each of them is a moment at which the call can
+// end under it.
 type ocall struct {
 	conn   *conn
 	no     int
@@ -102,6 +112,8 @@ func (t *task) open(w *world) {
 	}
 	k.given++
 	c.no, c.real = k.given, real
+	// Ids are never used again on a connection: a late answer to the first user of
+	// one would complete the second (M005, M012).
 	if want := mcp.NumberID(uint64(k.given)); real.ID() != want {
 		w.fail("I4", "%s gives a call the id %s, want %s", k.name, real.ID(), want)
 	}
@@ -120,6 +132,10 @@ func (t *task) open(w *world) {
 var methods = [...]string{"tools/call", "tools/callers"} //nolint:gochecknoglobals // it is never changed
 
 // carry is the goroutine that sends a call's request and reads its stream.
+//
+// It is a thread of its own because the product has it so: that a call is complete
+// must not depend on whether its sending is (M001), and only with two threads can
+// the answer come between the opening and the sending.
 type carry struct {
 	c    *ocall
 	sent bool
@@ -140,6 +156,9 @@ func (t *carry) ready(*world) bool {
 
 func (t *carry) run(w *world) bool {
 	c := t.c
+	// It is looked at before anything else is done. A thread that is told of an end
+	// that nobody has caused would hide a call that was completed by another one's
+	// answer.
 	over := isClosed(c.real.Done())
 	if over && !c.ended {
 		w.fail("I1", "%s is done, and nothing ended it", c)
@@ -184,6 +203,10 @@ func (t *carry) read(w *world) bool {
 }
 
 // send dispatches the request, if the call has not ended meanwhile.
+//
+// A call that was given up before it was sent must not be sent any more: the
+// backend would work for nobody, and a tool would run of which its client believes
+// that it did not (M027).
 func (t *carry) send(w *world) bool {
 	c := t.c
 	t.sent = true
@@ -214,6 +237,10 @@ func (w *world) cut(c *ocall, ok bool, end session.Terminal) {
 }
 
 // callEnded notes that a call has its terminal, and that all who wait hear of it.
+//
+// All three kinds of waiters are looked at: whoever waits for the end, for a
+// message, and for room to hand one in. A published hang is that the last of them
+// was forgotten, and the reader of a pipe stood still with it (M149).
 func (w *world) callEnded(c *ocall, end session.Terminal) {
 	if c.ended {
 		return
@@ -234,6 +261,10 @@ func (w *world) callEnded(c *ocall, end session.Terminal) {
 }
 
 // respond brings a response, on whatever stream.
+//
+// A response is one of three things, and which of them is known here without the
+// machine: of nothing, of what has ended, or the end of a call. Only the last may
+// have an effect, and each of the others is counted as itself.
 func (w *world) respond(k *conn, id mcp.ID, c *ocall, end session.Terminal) {
 	ok := k.calls.Respond(id, end)
 	switch {
@@ -264,12 +295,18 @@ func (c *ocall) weight() (count, size int) {
 	return len(c.inbox), size
 }
 
+// The first message always fits, however large it is: a bound that refused it would
+// stop the call for good, because nothing that is taken would ever make room.
 func (c *ocall) fits(it *item) bool {
 	n, size := c.weight()
 	return n == 0 || n < inboxMessages && size+len(it.m.Raw) <= inboxBytes
 }
 
 // says reports whether a change that says the same waits in the call.
+//
+// To say twice that something has changed says no more than to say it once, as long
+// as nobody has heard the first (I33). The older keeps its place, so that nothing
+// that was said between the two is overtaken by the change that it followed.
 func (c *ocall) says(it *item) bool {
 	for _, old := range c.inbox {
 		if it.sort == change && old.sort == change && old.key == it.key {
@@ -294,6 +331,10 @@ func (c *ocall) replaces(it *item) bool {
 
 // offer hands a message to a call from its own stream. It reports whether that has
 // to wait.
+//
+// What the machine is to say is worked out before it is asked. The order is part of
+// that: a merge needs no room, so that a full inbox must not have a change wait
+// that is there already.
 func (w *world) offer(c *ocall, it *item) (full bool) {
 	want := session.Taken
 	switch {
@@ -342,6 +383,10 @@ func (w *world) push(c *ocall, it *item) {
 }
 
 // shed gives up the oldest progress, or else the oldest log message.
+//
+// Progress goes first, because the next report makes up for it, and then the log.
+// Nothing else is ever given up for another message: a question would hang, and a
+// change would leave a client with what is stale.
 func (c *ocall) shed() bool {
 	for _, s := range [...]sort{progress, log} {
 		for i, it := range c.inbox {
@@ -355,6 +400,11 @@ func (c *ocall) shed() bool {
 }
 
 // relay takes what has arrived for a call and gives it to the client.
+//
+// The wake-up is taken before the queue is looked at, and the queue is looked at
+// until it is empty. In the other order a message that comes between the two is
+// never heard of: that a lost wake-up is found depends on this thread to sleep only
+// when the machine has nothing.
 func (t *task) relay(w *world) bool {
 	c := t.call
 	if !c.takes && len(c.real.Wake()) > 0 {
@@ -386,6 +436,11 @@ func (t *task) relay(w *world) bool {
 
 // giveUp ends a call whose client does not wait any more. One that never left is
 // taken back.
+//
+// A call that is still here is taken back, and the backend never hears of it. One
+// that was sent is ended on our side, and its answer will be late. Which of the two
+// it is, is decided under the lock of the call: a decision that was made before
+// that would be wrong when the call is sent meanwhile.
 func (t *task) giveUp(w *world) {
 	c := t.call
 	want := c.held && !c.ended
@@ -398,6 +453,9 @@ func (t *task) giveUp(w *world) {
 	w.cut(c, c.real.Finish(session.Terminal{Err: errCancel}), session.Terminal{Err: errCancel})
 }
 
+// The terminal comes after all that was accepted before it. A result that overtakes
+// the last progress is not wrong by itself, but what comes behind it then speaks
+// for a request that is over (M039, M044).
 func (t *task) conclude(w *world, end *session.Terminal) bool {
 	c := t.call
 	if len(c.inbox) > 0 {
@@ -423,6 +481,8 @@ func (t *task) hand(w *world, m *mcp.Message) {
 	case it.sort == question && t.r.sess != nil:
 		c.asked++
 		t.ask(w, t.r.st, c)
+	// A question without a session is answered elsewhere, changes and news go to
+	// those who listen, and who has stopped relays nothing.
 	case it.sort == question, it.sort == change, it.sort == news, t.r.stopped:
 	default:
 		t.say(w, entry{sort: it.sort, key: it.key, size: 1 + len(m.Raw)%64})

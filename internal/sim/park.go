@@ -15,6 +15,12 @@ import (
 
 // journey is a request of a modern client that may be parked, and the goroutine in
 // which it is served: in one exchange after another, and in none between them.
+//
+// What is kept here is what the rules need and the machine has in another form:
+// where the request is served, where it was served last, under which name it waits,
+// and which of its questions are open. That the two agree is compared after each
+// step that changes one of them. "last" outlives "at", because the end of an
+// exchange is heard of after the request has left it.
 type journey struct {
 	no        int
 	principal string
@@ -57,6 +63,10 @@ func (j *journey) owner() session.Owner {
 const askedIn = "tools/call"
 
 // startJourney serves a request during which its client may be asked.
+//
+// The digest is one of three, so that two requests may have the same, as two calls
+// of one tool with the same arguments have: what tells them apart is then the name
+// alone under which they are parked.
 func (w *world) startJourney(r *request, home *replica) {
 	w.journeyed++
 	j := &journey{no: w.journeyed, principal: r.client.principal, place: r.client.place, home: home, at: r, last: r, left: 2 + w.src.Intn(8)}
@@ -78,6 +88,9 @@ func (j *journey) ready(*world) bool {
 	}
 }
 
+// A Handler does what it wants while its request goes from one exchange to the
+// next: it speaks into none, asks while it is parked, or ends. None of that waits
+// for the client to be back.
 func (j *journey) run(w *world) bool {
 	j.blocked, j.waits = nil, nil
 	if j.left == 0 || j.stopped && w.src.Intn(2) == 0 { // a Handler may not stop at once
@@ -97,6 +110,10 @@ func (j *journey) run(w *world) bool {
 }
 
 // say sends something that belongs to the request, to whatever exchange it is on.
+//
+// It asks where the request is just before it speaks, as a Handler's context does.
+// A reference that was kept from before would speak into the exchange that was
+// left, after its terminal (M043).
 func (j *journey) say(w *world) {
 	at, err := j.real.At()
 	if last := j.real.Last(); last != j.last {
@@ -114,8 +131,14 @@ func (j *journey) say(w *world) {
 }
 
 // askWindow is how long a question waits for others.
+//
+// What is asked within it is put together: each round costs the client a request,
+// and the number of rounds is bounded.
 const askWindow = 10 * time.Millisecond
 
+// It asks also while it is parked. Such a question is not among those that the
+// client was sent, and must neither be lost nor be taken for answered when the
+// client comes back: it is put in the next round.
 func (j *journey) ask(w *world) {
 	q, err := j.real.Ask("elicitation/create", nil)
 	var want error
@@ -153,6 +176,10 @@ func (j *journey) ask(w *world) {
 }
 
 // pondered notes what ended a question.
+//
+// That whoever asked can go on is looked at where the question ends, and not at the
+// end of the run: by then another event may have woken him, and the lost wake-up
+// would not show.
 func (w *world) pondered(j *journey, p *ponder, want session.Terminal) {
 	p.over = true
 	j.open = slices.DeleteFunc(j.open, func(o *ponder) bool { return o == p })
@@ -178,6 +205,12 @@ func (w *world) takeQuestionBack(j *journey, p *ponder) {
 }
 
 // putter is the timer that has the questions of a request be put.
+//
+// It runs in two parts, as the product does: the request leaves its exchange under
+// a lock, and the exchange is ended without it. Between the two the client may go
+// away, the Handler may end, or the time of the request may be over. The questions
+// are remembered from the first part, because a slice that the machine goes on
+// writing would put others than those that were parked.
 type putter struct {
 	j    *journey
 	left *request // that is to end with them
@@ -210,6 +243,8 @@ func (w *world) soonPuts() bool {
 func (w *world) park(t *putter) (left *request) {
 	j := t.j
 	w.parkID++
+	// Names that rise with time would hide an order by name where one by time is
+	// meant.
 	id := fmt.Sprintf("%c-parked-%d", 'z'-w.parkID%26, w.parkID) // in another order than they come
 	round, ok := j.real.Park(id, j.owner(), w.now)
 	if j.at == nil || len(j.open) == 0 {
@@ -259,6 +294,10 @@ func (w *world) nextParked(at *replica) (next time.Time) {
 }
 
 // noParking says why a request cannot be parked.
+//
+// It is worked out from what is parked at this replica alone: the bounds are those
+// of a process, and there is nothing that the replicas could count together. An
+// anonymous client has no bound of its own, because all of them are one principal.
 func (w *world) noParking(j *journey) error {
 	all, own := 0, 0
 	for _, o := range w.journeys {
@@ -284,6 +323,10 @@ func (w *world) noParking(j *journey) error {
 
 // put ends the exchange that a request has left with its questions. Where that is
 // over already nobody will have them.
+//
+// The exchange may have ended while its request was leaving it: its client has
+// gone, and would never know what to come back with. The request must not wait its
+// whole time for an answer that nobody can give (M151).
 func (w *world) put(j *journey, left *request) {
 	was := left.over
 	w.finish(left, false)
@@ -293,6 +336,12 @@ func (w *world) put(j *journey, left *request) {
 }
 
 // loseParked: the client of an exchange is gone, and nobody has the questions.
+//
+// Only the end of the exchange that was left last says that nobody has the
+// questions. The end of an earlier one may be noticed much later, when its client
+// has come back, has answered, and is asked again: that client has the new
+// questions, and a request that was dropped then would be lost to somebody who did
+// all that he was asked.
 func (w *world) loseParked(j *journey, left *request) {
 	want := j.id != "" && j.last == left
 	if got := j.real.Lose(left); got != want {
@@ -329,6 +378,12 @@ func (w *world) conclude(j *journey) {
 }
 
 // comesBackTo serves the retry of a request that was parked.
+//
+// It looks first and claims later, because the answers are checked against the
+// questions in between, without a lock. Two clients that bring the same state can
+// both have looked: only one may claim, and the other is refused as one who comes
+// too late is (I36). What was seen in the first part must be what the second relies
+// on, so that the list is compared again.
 func (t *visit) comesBackTo(w *world, id string) bool {
 	j := w.parkedAs(t.to, id)
 	owner := session.Owner{Place: t.place, Principal: t.principal, Method: t.method, Digest: t.event}
@@ -367,6 +422,11 @@ func (t *visit) comesBackTo(w *world, id string) bool {
 }
 
 // isFound holds an error against who may come back, and reports whether there is none.
+//
+// A foreign principal and an unknown name are one answer on the wire. Here they are
+// told apart, because a table that mixes them up may serve the one as well. All
+// else that does not agree, the method, the arguments, the connection, makes it
+// another request, which has nothing to claim.
 func (w *world) isFound(j *journey, owner session.Owner, err error) bool {
 	var want error
 	switch {
@@ -385,6 +445,10 @@ func (w *world) isFound(j *journey, owner session.Owner, err error) bool {
 }
 
 // claimed notes that a request goes on in another exchange.
+//
+// A Handler may have ended while its request was parked: the result waits, and is
+// the answer to whoever comes back. What was not answered stays open, and is put
+// again when its moment has passed.
 func (w *world) claimed(j *journey, r *request, found session.Claimed, answers map[string]session.Terminal) {
 	w.claims++
 	j.id, j.last = "", r
@@ -419,6 +483,9 @@ func (w *world) claimed(j *journey, r *request, found session.Claimed, answers m
 
 // answers are those that a client gives: to most questions, and to some that nobody
 // has asked.
+//
+// One more than were asked: an answer to a question that is not there yet must not
+// be kept for it.
 func (t *visit) answers(w *world, j *journey) map[string]session.Terminal {
 	n := 3
 	if j != nil {
@@ -443,6 +510,10 @@ func (w *world) parkedAs(at *replica, id string) *journey {
 }
 
 // warden is the timer that ends what is parked for too long.
+//
+// It is held to the moment. A request that expires late is a Handler that runs for
+// nobody, and one that expires early is a client that comes back in time and is
+// told that it did not.
 type warden struct{ at *replica }
 
 func (t *warden) ready(w *world) bool {
@@ -461,6 +532,9 @@ func (t *warden) run(w *world) bool {
 
 // leave has the Handlers of requests stop that nobody will come back for: of all
 // those that are chosen, and no others.
+//
+// They come in the order in which they expire. Where that is broken, the timer was
+// set for one that is not the next, and the one that is waits longer than its time.
 func (w *world) leave(due []*session.Parking[journey, request], chosen func(*journey) bool) {
 	n := 0
 	for _, j := range w.journeys {

@@ -17,6 +17,11 @@ const (
 
 // keepsLittle: a session keeps no more than so much, what is carried not counted,
 // and where there is room for all the stream that ended last.
+//
+// The bound cannot be exact. What a carrier has not taken is not the log's to give
+// up, and a stream that alone is larger than the bound is kept while it is the
+// last: a client that has lost its connection right behind a large result would
+// else never have it, however soon it came back.
 func (w *world) keepsLittle(s *sess, limit int, spares bool) {
 	kept := s.real.Kept()
 	if kept <= limit {
@@ -43,6 +48,10 @@ func (w *world) keepsLittle(s *sess, limit int, spares bool) {
 // keepsExactly: what a session keeps counts once, all of it, and nothing else does. What
 // was given up for want of room counts no more, and the model does not know what that
 // was.
+//
+// Sums that are kept beside what they are of go wrong without anything else being
+// wrong, and then they refuse everybody after a week (M170). So they are worked out
+// anew after each step: by session, over all of them, and by owner.
 func (w *world) keepsExactly() {
 	all := int64(0)
 	var owners []string
@@ -66,6 +75,9 @@ func (w *world) keepsExactly() {
 }
 
 // weight is what a session keeps, at least and at most.
+//
+// The two differ by messages of which it is not certain that they wait still. Where
+// nothing is given up for want of room they are all that is uncertain.
 func (w *world) weight(s *sess) (least, most int) {
 	if s.ended {
 		return 0, 0
@@ -95,6 +107,9 @@ func (w *world) weight(s *sess) (least, most int) {
 
 // goesInOrder: of the streams that have ended and wait for their clients the one that
 // ended first is given up first.
+//
+// Who has ended last has most probably not been read: its client may be on its way
+// back at this moment, while the one of an older stream has had its time to come.
 func (w *world) goesInOrder() {
 	if !w.set.purges {
 		return
@@ -116,6 +131,10 @@ func (w *world) goesInOrder() {
 
 // noteTight notes of which streams something may have been given up for want of
 // room: there may have been more than their session may keep, or all together.
+//
+// It is the one "may" of the model that excuses a loss, and so it is kept narrow: a
+// stream is excused only if at some step there really was more than its session or
+// all of them may keep. What went without that is lost, and I13 is broken.
 func (w *world) noteTight() {
 	if !w.set.purges {
 		return
@@ -144,6 +163,10 @@ func (w *world) noteTight() {
 }
 
 // shedder has every session keep its part, where all together keep too much.
+//
+// It is a thread, because no carrier may hold its own lock and ask all other
+// sessions for theirs: whoever finds the pool full says so, and somebody else
+// clears up. In between there is more than the bound, for a moment.
 type shedder struct{ due bool }
 
 func (t *shedder) ready(*world) bool { return t.due }
@@ -165,6 +188,9 @@ func (t *shedder) run(w *world) bool {
 
 // part returns how much of a full pool a session may keep: each owner has an equal
 // part, and each of its sessions an equal part of that.
+//
+// By owner first: whoever opens many sessions has no larger part of the pool for
+// that, and a flood of them takes nothing from others.
 func (w *world) part(s *sess) int {
 	owners := make(map[string]int)
 	for _, o := range w.sessions {

@@ -12,6 +12,10 @@ import (
 )
 
 // travel is a message of a client on its way to the gateway.
+//
+// It is on its way for as long as it is not drawn: that two requests of a client
+// arrive in another order than they were sent is usual over HTTP, where each has a
+// connection of its own.
 type travel struct {
 	what      errand
 	from      *client
@@ -56,6 +60,10 @@ func (w *world) send(t travel) {
 }
 
 // arriveOne has one of the messages arrive that are under way.
+//
+// What is dropped ends the connection that it came by, and its client sees that. An
+// initialize or a request with a stream is not doubled: a client that sends it
+// again gives it another id, or another connection.
 func (w *world) arriveOne() bool {
 	n := len(w.travels)
 	if n == 0 {
@@ -156,6 +164,10 @@ func (t *visit) turnAway() {
 }
 
 // open serves initialize: a session is published when it is complete.
+//
+// There is a step between making a session and publishing it. Whatever finds it in
+// between finds it half made, and a request that is served by it runs before its
+// handshake has an answer (M086).
 func (t *visit) open(w *world) bool {
 	if t.sess == nil {
 		t.sess = w.newSess(t.from, t.to)
@@ -182,6 +194,9 @@ func (w *world) initialized(s *sess) {
 }
 
 // begin serves a request of a session.
+//
+// The session may have ended since it was looked up. That is the race of M101: the
+// table has said yes, and the session itself must say no.
 func (w *world) begin(t *visit) {
 	s := t.sess
 	r := &request{no: len(w.requests), client: t.from, sess: s, id: idOf(t.id), late: -1, pipe: t.pipe, isNote: t.what == note}
@@ -260,6 +275,10 @@ const handsOn = 6
 
 // leaves: a client that goes away has cancelled its request, also where it was about
 // to be asked.
+//
+// The answer may be on its way when its client goes. The request is over then, and
+// nothing is left to cancel, but where the answer was a question the request waits
+// elsewhere, and would wait for nobody.
 func (w *world) leaves(r *request) {
 	was := r.over
 	w.cancel(r, r.x.Cancel(errCancel))
@@ -315,6 +334,9 @@ func (w *world) cancelByID(s *sess, n int) {
 }
 
 // answered serves the answer to a question.
+//
+// Only a question that a carrier has had can be answered. An answer to one that is
+// still in the queue was guessed, and must not be taken (M018).
 func (w *world) answered(s *sess, no int) {
 	var open *ask
 	for _, a := range s.asks {
