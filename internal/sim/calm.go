@@ -89,6 +89,10 @@ func (w *world) parkedNow(at *replica) (n int) {
 }
 
 // isAwake: a carrier that waits will be woken, or there is nothing for it.
+//
+// A lost wake-up shows itself only when nothing else happens, which in a busy
+// schedule is never. So it is not waited for: after each step, whoever sleeps with
+// something to do and nothing in his channel will sleep for ever.
 func (w *world) isAwake(t *writer) {
 	if len(t.wake) > 0 || t.pipe.known {
 		return
@@ -108,6 +112,10 @@ func (w *world) isAwake(t *writer) {
 const mostRounds = 5000
 
 // settle lets everything come to its end without a further fault.
+//
+// Liveness has to be asked for where it can be promised: nothing breaks any more,
+// everybody reads, answers and comes back, and after that all that is owed must be
+// there. What hangs now hangs for good.
 func (w *world) settle() {
 	w.calm = true
 	w.say("from now on all goes well")
@@ -182,6 +190,10 @@ func (w *world) allComeBack() (any bool) {
 
 // isOwed reports whether the client of a request must have its terminal by now: it
 // has not lost its connection, or it could come back, and it has.
+//
+// A client that broke its connection off and cannot come back is owed nothing, and
+// neither is one of a stream that it was told is gone. All others are, however much
+// has gone wrong on the way.
 func (w *world) isOwed(r *request) bool {
 	switch {
 	case r.cancelled || r.isNote:
@@ -347,6 +359,8 @@ func (w *world) drain(at *replica) {
 	}
 }
 
+// What stays behind after one request is a leak of a day, and no test of behaviour
+// sees it: so it is looked for in the machines themselves (M006, M095, M131, M143).
 func (w *world) nothingLeft() {
 	for _, t := range w.threads {
 		switch t.(type) {

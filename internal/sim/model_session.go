@@ -15,6 +15,11 @@ import (
 )
 
 // sess is what is known of one session of a client.
+//
+// since and until are two, because a sweep and an eviction look at some sessions
+// and not at others, in an order that is the machine's own. Where the model
+// followed that order it would be the same code twice; so it knows the earliest and
+// the latest that can be true, and a rule is broken only if it is for both.
 type sess struct {
 	no         int
 	real       *session.Session
@@ -107,6 +112,10 @@ func (w *world) sessOf(real *session.Session) *sess {
 }
 
 // evicted holds against the rules that one session gave way to another.
+//
+// A flood of sessions has to be paid for by whoever sends it. Each case is a way in
+// which somebody else could be made to pay: one that works, one with fewer, one
+// that has not come to rest (M099, M102).
 func (w *world) evicted(by, s *sess, before map[string]int) {
 	if s == nil || !s.listed || s.home != by.home {
 		w.fail("I20", "a session is evicted that is not there")
@@ -171,6 +180,10 @@ func (w *world) rests(s *sess) bool {
 }
 
 // refusedSess holds against the rules that there was no room.
+//
+// A refusal is right only if there was nobody who could have given way. And the
+// time that it names has to be one that helps: a client that comes back then and is
+// refused again would come for ever.
 func (w *world) refusedSess(s *sess, err error) {
 	full := new(session.FullError)
 	if !errors.As(err, &full) {
@@ -252,6 +265,9 @@ func (w *world) noteTouched(at *replica) {
 func (s *sess) busy() bool { return len(s.running) > 0 || s.carriers > 0 }
 
 // lookUp finds the session of an id for a principal, as each request does first.
+//
+// A session of somebody else is looked up without a trace. Were it a use, anybody
+// who knows an id could keep the session from ever ending (M087).
 func (w *world) lookUp(at *replica, id string, principal string) *sess {
 	var want *sess
 	for _, s := range w.sessions {
@@ -300,6 +316,9 @@ func (w *world) end(s *sess) {
 
 // sessEnded notes the end of a session: its requests end with an error, its
 // questions without an answer, its streams for good.
+//
+// Without a terminal to give, the session has ended by itself, and then nothing may
+// have been running in it: expiry and arrival are one decision (I20, M101).
 func (w *world) sessEnded(s *sess, end *entry) {
 	if w.tell() {
 		w.say("%s has ended", s)
@@ -328,6 +347,9 @@ func (w *world) sessEnded(s *sess, end *entry) {
 
 // forget notes that nobody can come back to anything of a session. What somebody
 // carries still comes to its end.
+//
+// A client that is reading at this moment has a connection of its own, and gets the
+// rest that was promised to it. Only coming back is over.
 func (w *world) forget(s *sess) {
 	for _, st := range w.streams {
 		if st.sess != s || !st.kept {

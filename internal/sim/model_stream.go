@@ -65,6 +65,11 @@ const (
 )
 
 // entry is a message that a stream has accepted.
+//
+// late, front and may are the only ways in which the order of a stream differs from
+// that in which it was given things. Each is set at the one place where the rule
+// for it is, and an entry without any of them must come out, once, behind those
+// before it.
 type entry struct {
 	mark  mark
 	sort  sort
@@ -137,6 +142,10 @@ func (w *world) mint() mark {
 type load struct{ count, bytes int }
 
 // most is how much can be waiting at most, sure is what waits for certain.
+//
+// There are two, because some entries may have been given up: to take a message is
+// wrong only beyond what waits for certain, and to refuse one only below what may
+// wait.
 func (s *stream) loads() (most, sure load) {
 	for i := s.first; i < len(s.entries); i++ {
 		e := &s.entries[i]
@@ -159,6 +168,9 @@ func (w *world) isSlow(l load) bool {
 }
 
 // find returns the entry that a message is, or nil.
+//
+// A message is known by what stands in it, never by its place in the queue: the
+// place is what is to be checked.
 func (w *world) find(s *stream, m *session.Message) *entry {
 	if n := readMark(m.Head); n != 0 {
 		if int(n) >= len(w.marks) || w.marks[n].at != s {
@@ -211,6 +223,10 @@ func numberAfter(text []byte, label string) int {
 const mostTaken = 64 << 10
 
 // took holds what a carrier took against what the stream was given.
+//
+// Behind what was taken before comes what is new, without a gap: a carrier that
+// comes back gets the same at the same position, and then goes on as the only one
+// (M056, M065).
 func (w *world) took(t *writer, batch []session.Message, state session.State) {
 	s := t.at
 	if len(batch) > 0 && s.held {
@@ -328,6 +344,9 @@ func (w *world) tookOne(s *stream, m *session.Message) {
 }
 
 // overtaken looks at what was accepted before e and did not come before it.
+//
+// What was passed over will never come, or it would come out of order. So either it
+// may be missing, or this is where a message was lost.
 func (w *world) overtaken(s *stream, e *entry) {
 	for i := s.first; &s.entries[i] != e; i++ {
 		old := &s.entries[i]
@@ -355,6 +374,10 @@ func (s *stream) hasNewer(i int) bool {
 }
 
 // tookState holds what a carrier was told of the stream against what it is.
+//
+// Ended must not be said early, when something is left to take, nor late, when the
+// carrier would sleep on a stream that is over and keep a connection open for
+// nothing (M066).
 func (w *world) tookState(t *writer, state session.State) {
 	s := t.at
 	rest, unsure := t.pos < uint64(len(s.seen)), false

@@ -91,6 +91,9 @@ type state struct {
 }
 
 // park seals the state of a request that is parked.
+//
+// All replicas can open it, and only one has what it names. That another can read
+// it is what lets it say so, in place of serving the request a second time (I36).
 func (at *replica) park(j *journey) *state {
 	return &state{text: at.box.Seal(parkedKind, []byte(j.id)), digest: j.digest, asked: j.asked, home: at, of: j}
 }

@@ -21,6 +21,9 @@ func (w *world) noResidue(name string, machine any) {
 }
 
 // residue returns where something is kept, or "".
+//
+// It reads what is not exported. A machine that had to say for itself what it keeps
+// would forget just what it has forgotten to clear.
 func residue(v reflect.Value, seen map[uintptr]bool) string {
 	switch v.Kind() {
 	case reflect.Map, reflect.Slice:

@@ -11,6 +11,11 @@ import (
 )
 
 // resume serves a GET with Last-Event-ID.
+//
+// An id is text from outside. It is held against three things: whether it is one,
+// whether this session has such a stream, and whether that place was ever given
+// out. What does not agree is refused, without an effect on the stream that it
+// happens to name (M059, M063, M068).
 func (w *world) resume(t *visit) {
 	s := t.sess
 	id, ok := session.ParseEventID(t.event)
@@ -26,6 +31,9 @@ func (w *world) resume(t *visit) {
 		w.fail("I8", "%s is the standalone stream of %s: %v", st.name, s, st != s.standalone)
 	}
 	out := &writer{at: st, pipe: t.pipe, wake: make(chan struct{}, 1), resumed: true, pos: id.Pos}
+	// It is asked for its opinion before it is asked to do it, as the product does
+	// before it writes a header. A look that changes something, or another answer
+	// to the second question, is a response that has begun and has nothing to say.
 	can := s.real.CanResume(id, w.now)
 	if st != nil && st.real.IsLost() != st.lost {
 		w.fail("I25", "%s was only looked at, and is lost: %v", st.name, !st.lost)
@@ -111,6 +119,10 @@ func (w *world) isReal(text string) bool {
 
 // goneFor notes that a client was told that what it wants is kept no more: that is
 // the last word on its request.
+//
+// A client that is told so stops waiting, and calls again or gives up. So it must
+// be true, must be said of the request that it is about, and is final: a stream
+// that was told to be gone and is there again later would give a second answer.
 func (w *world) goneFor(s *sess, st *stream, gone *session.GoneError) {
 	switch {
 	case !w.mayBeGone(st):
@@ -166,6 +178,9 @@ func (w *world) agedBy(s *sess) {
 }
 
 // keeper is the timer that has a session give up what was kept for its time.
+//
+// It looks on its own at what was kept for its time: a session that nobody uses any
+// more is asked by nobody, and would keep everything to its end (M095).
 type keeper struct {
 	s  *sess
 	at time.Time
@@ -204,6 +219,9 @@ func (w *world) notExpired(s *sess, next time.Time) {
 }
 
 // hostileCursor makes up an event id, or takes that of somebody else.
+//
+// Texts that other readers of numbers accept, places beyond the end, and true ids
+// of whoever has some.
 func (w *world) hostileCursor() string {
 	switch n := w.src.Intn(6); n {
 	case 0:

@@ -153,6 +153,11 @@ func (t *asking) run(w *world) bool {
 }
 
 // withdraw takes a question back, and tells the client if it has it.
+//
+// A question that is on no wire is taken out of the queue, and the client never
+// sees it. One that it may have seen is followed by a notice. To know which it is
+// and to act on it is one step of the machine: a carrier may take the question
+// between two.
 func (w *world) withdraw(owner *sess, a *ask) {
 	s := a.at
 	want := !a.over && w.isTaken(a) && !s.ended && !s.lost
@@ -181,6 +186,9 @@ func (w *world) slowNow(s *stream) bool {
 }
 
 // withdrawUntaken gives up a question that is on no wire.
+//
+// A client that does not listen is told from a person who thinks: the first has a
+// short time, the second as long as it takes.
 func (w *world) withdrawUntaken(owner *sess, a *ask) {
 	want := !a.over && !w.isTaken(a)
 	if got := a.at.real.WithdrawUntaken(a.real, session.ErrNoReceiver); got != want {

@@ -106,6 +106,10 @@ func (w *world) spawn(t thread) { w.threads = append(w.threads, t) }
 
 // step is one choice of who acts next: a client, where the one that was chosen has
 // nothing to do.
+//
+// Half of all steps run what waits, so that most things go on. The rest is what
+// goes on around them. A share that falls to somebody who has nothing to do goes to
+// the clients, because without new requests a schedule runs dry.
 func (w *world) step() {
 	acted := false
 	switch n := w.src.Intn(100); {
@@ -162,6 +166,9 @@ func (w *world) runAt(at int, t thread) {
 }
 
 // timePasses moves the clock, by a little or far.
+//
+// To the next timer as often as by a long way: most races of timers are at the very
+// moment in which they go off.
 func (w *world) timePasses() {
 	spans := [...]time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, time.Hour}
 	n := w.src.Intn(len(spans) + 2)

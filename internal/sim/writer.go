@@ -11,6 +11,11 @@ import (
 
 // pipe is the response of one HTTP request: what the gateway writes into it, the
 // client reads after a while, unless it breaks.
+//
+// left and known are two facts: the client has gone, and the gateway has noticed.
+// All that is written between them is gone without an error, as with a connection
+// whose other end was switched off. room is small, so that writers wait in the
+// middle of what they took.
 type pipe struct {
 	client *client
 	at     *stream
@@ -76,6 +81,11 @@ func (w *world) breakPipe(p *pipe, arrives int) {
 }
 
 // writer is the goroutine of an HTTP response: it carries a stream.
+//
+// Its phases are the waits of the real one. What must not happen between them is
+// most of what this package looks for: a carrier that was superseded while it
+// wrote, a stream that ended while its form was open, a client that went while the
+// last bytes were in a buffer.
 type writer struct {
 	at      *stream
 	c       *session.Carrier
@@ -146,6 +156,9 @@ func (t *writer) run(w *world) bool {
 }
 
 // attach makes the writer the carrier of its stream.
+//
+// The older carrier must be woken by it. It may sleep on a connection of which it
+// does not know that it is dead, and hold it for ever else (M062, M131).
 func (w *world) attach(t *writer, c *session.Carrier) {
 	if old := t.at.live; old != nil && old != t && len(old.wake) == 0 {
 		w.fail("I12", "%s was taken over, and its old carrier is not woken", t.at.name)
@@ -189,6 +202,11 @@ func (t *writer) decide(w *world) bool {
 }
 
 // settle asks for the form of the answer, and holds it against what was appended.
+//
+// The form is chosen once, from what this exchange has said by now, and never from
+// what the session did before (M033, M035). It is asked for again right after that
+// and at the end, because an answer that begins as one and goes on as the other can
+// be read by nobody.
 func (t *writer) settle(w *world, force bool) {
 	r := t.at.of
 	form := r.x.Form(force)
@@ -225,6 +243,10 @@ func (t *writer) settle(w *world, force bool) {
 }
 
 // keep makes the stream one to which the client can come back, if it knows how to.
+//
+// Whether there is something to come back to is decided while another connection
+// may take the stream over: who was superseded must not make it one that is kept,
+// nor give out an id for it.
 func (t *writer) keep(w *world) {
 	s := t.at
 	if s.sess == nil || !s.sess.client.resumes {
@@ -385,6 +407,10 @@ func eventOf(m *session.Message) string {
 
 // leave is the end of the goroutine: what it took and did not write goes back, and
 // with it the right to carry.
+//
+// First what was not written goes back, then the right to carry. The other way
+// round somebody could carry the stream in between, and what goes back would come
+// behind what he took.
 func (t *writer) leave(w *world, cut bool) bool {
 	s := t.at
 	if t.form != session.Undecided && s.of.x.Form(true) != t.form {
@@ -406,6 +432,10 @@ func (t *writer) leave(w *world, cut bool) bool {
 
 // returned notes what was given back. Where a client can come back nothing is lost
 // by it; of the standalone stream only who comes back gets it as it was.
+//
+// All of the batch goes back, also what was written of it: how much of that has
+// arrived, nobody on this side knows. That is why nothing but changes may be told
+// again to a client that cannot name its place.
 func (w *world) returned(t *writer, batch []session.Message) {
 	s := t.at
 	var back []packet
@@ -488,6 +518,9 @@ func (w *world) detached(s *stream, t *writer) {
 }
 
 // lose notes that nobody will ever take what a stream has.
+//
+// Whoever waits, for room or for an answer, waits for a client that will not come:
+// all of them are to hear of it at once (M151).
 func (w *world) lose(s *stream) {
 	s.lost = true
 	for i := s.first; i < len(s.entries); i++ {
