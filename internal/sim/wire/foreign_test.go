@@ -79,15 +79,15 @@ func (c *legacyClient) trespass(s *choice.Source) {
 			if own == "" {
 				return
 			}
-			c.intrude(c.w.homeOf(own), http.MethodGet, "", h, http.StatusBadRequest, http.StatusNotFound)
+			c.intrude(c.w.homeOf(own), foreign, http.MethodGet, "", h, http.StatusBadRequest, http.StatusNotFound)
 		case session == "":
 			return
 		case how == 0:
-			c.intrude(to, http.MethodPost, call, c.headers(session), http.StatusNotFound)
+			c.intrude(to, foreign, http.MethodPost, call, c.headers(session), http.StatusNotFound)
 		case how == 1:
-			c.intrude(to, http.MethodGet, "", c.headers(session), http.StatusNotFound)
+			c.intrude(to, foreign, http.MethodGet, "", c.headers(session), http.StatusNotFound)
 		default:
-			c.intrude(to, http.MethodDelete, "", c.headers(session), http.StatusNotFound)
+			c.intrude(to, foreign, http.MethodDelete, "", c.headers(session), http.StatusNotFound)
 		}
 	})
 }
@@ -117,21 +117,27 @@ func (c *legacyClient) foreignCall() string {
 		c.n, c.w.tool, c.name, foreignMark, c.n)
 }
 
+// What nobody may use who is not who and where it belongs.
+const (
+	foreign   = "is another's"
+	elsewhere = "lives elsewhere"
+)
+
 // intrude sends what has to be refused with one of the statuses, unless the server
 // does not look at it at all, and reports whether it was.
-func (c *legacyClient) intrude(to *gateway, method, body string, h http.Header, wanted ...int) bool {
+func (c *legacyClient) intrude(to *gateway, what, method, body string, h http.Header, wanted ...int) bool {
 	res, err := c.raw.send(c.w.ctx, to, nil, method, body, h)
 	if err != nil {
 		return false
 	}
 	defer res.Body.Close()
 	status := res.StatusCode
-	c.w.note("%s: %s in what is another's: %d", c.name, method, status)
+	c.w.note("%s: %s in what %s: %d", c.name, method, what, status)
 	if slices.Contains(wanted, status) {
 		return true
 	}
 	if !isBusy(status) {
-		c.w.wrong("%s: %s in what is another's: %d, want %v", c.name, method, status, wanted)
+		c.w.wrong("%s: %s in what %s: %d, want %v", c.name, method, what, status, wanted)
 	}
 	return false
 }

@@ -39,6 +39,7 @@ type legacyClient struct {
 // ear is a stream of changes.
 type ear struct {
 	cancel   context.CancelFunc
+	session  string // that it is of, where it is a legacy one; guarded by its client
 	open     atomic.Bool
 	promised [things]atomic.Bool // of a modern one
 	told     [things]atomic.Int64
@@ -520,6 +521,7 @@ func (c *legacyClient) listen() *ear {
 	c.spawn(func() {
 		defer cancel()
 		session := c.ensure() //nolint:contextcheck // what a client says outlives the response that made it
+		c.belongs(e, session)
 		end := ending{last: anywhere}
 		for n := 0; session != "" && session == c.current() && ctx.Err() == nil; n++ {
 			var more bool
@@ -530,6 +532,14 @@ func (c *legacyClient) listen() *ear {
 		}
 	})
 	return e
+}
+
+// belongs notes which session a stream is of. A client that has left a session without
+// a word is still told there, and that is not to count in the one that it has now.
+func (c *legacyClient) belongs(e *ear, session string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.session = session
 }
 
 // listenOnce reads the standalone stream as long as one response carries it, and
@@ -571,7 +581,9 @@ func (c *legacyClient) hear(session string, m *mcp.Message) {
 	defer c.mu.Unlock()
 	switch {
 	case m.Kind == mcp.KindNotification && ok && (t == tools || c.ever[t]):
-		c.told[t]++
+		if session == c.session {
+			c.told[t]++
+		}
 	case m.Kind == mcp.KindNotification && strings.HasSuffix(m.Method, "/list_changed"):
 		// After a gap every list may have changed, be it one that is empty.
 	default:
@@ -623,7 +635,7 @@ func (c *legacyClient) heard() []heard {
 	defer c.mu.Unlock()
 	h := heard{told: c.told, promised: wish{tools: true}, life: fmt.Sprintf("%s %d", c.session, c.closed)}
 	for _, e := range c.ears {
-		h.open = h.open || e.open.Load()
+		h.open = h.open || e.session == c.session && e.open.Load()
 	}
 	for t := one; t < things; t++ {
 		h.promised[t] = c.session != "" && c.subs[t] == c.session

@@ -141,9 +141,19 @@ func (r *record) returned(res *mcp.Result, err error) {
 		return
 	}
 	r.take("Serve", &m)
-	// Whoever gave up knows why there is no answer.
 	if errors.Is(err, context.Canceled) {
-		r.excuse("it was cancelled")
+		r.waited()
+	}
+}
+
+// waited judges a call that its caller has ended. Whoever gave it up knows why there is
+// no answer; who waited until the world ended has waited in vain, long after everything
+// was mended.
+func (r *record) waited() {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	if r.cancelled.IsZero() {
+		r.wrongLocked("got no answer, and nothing was broken any more")
 	}
 }
 

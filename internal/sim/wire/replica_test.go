@@ -147,12 +147,15 @@ func (r *record) goesTo(round int) *gateway {
 // goes to the right one.
 func (r *record) insists(round int) bool { return r.route>>(rounds+round)&1 == 0 }
 
+// ownState begins what names a request that the gateway itself has parked.
+const ownState = `"requestState":"sbp1.`
+
 // isParked reports whether what a request comes back with names one that is parked,
 // here or in a process of the backend that is the gateway's own. Any other state holds
 // everything, and can be taken back by anybody.
 func (r *record) isParked(input string) bool {
 	b := r.w.backend
-	return strings.Contains(input, `"requestState":"sbp1.`) || b.piped && !b.legacy && strings.Contains(r.script, "a")
+	return strings.Contains(input, ownState) || b.piped && !b.legacy && strings.Contains(r.script, "a")
 }
 
 // stray comes back to a replica where the request is not parked. That has to turn it
@@ -163,9 +166,21 @@ func (c *modernClient) stray(ctx context.Context, r *record, at *gateway, input 
 	defer cancel()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"astray","method":"tools/call","params":{%s%s,"_meta":{%s}}}`, r.callParams(), input, modernMeta)
 	said, status := c.aside(ctx, at, body, r.mark)
-	if status != 0 && !strings.Contains(said, "requestState is unknown") && !isBusy(status) {
+	if status != 0 && !strings.Contains(said, "requestState is unknown") && !isBusy(status) && !at.couldNotAsk(input, said) {
 		c.w.wrong("%s: a state of the other replica was not unknown: %d %s", c.name, status, said)
 	}
+}
+
+// couldNotAsk reports whether a gateway has said that it could not ask the one who
+// knows about a state: a process of its own, which was gone. What it has parked itself
+// it knows itself, and nothing excuses it.
+func (g *gateway) couldNotAsk(input, said string) bool {
+	if strings.Contains(input, ownState) || !strings.Contains(said, `"source":"gateway"`) {
+		return false
+	}
+	g.back.mu.Lock()
+	defer g.back.mu.Unlock()
+	return strings.Contains(said, `"outcome":"not_dispatched"`) || g.back.harmed > 0
 }
 
 // isBusy reports whether a status says that the request was not looked at.
@@ -197,7 +212,7 @@ func (c *legacyClient) wander(s *choice.Source) {
 		h.Set("Last-Event-Id", event)
 	}
 	c.spawn(func() {
-		if c.intrude(to, method, body, h, http.StatusNotFound) && moves {
+		if c.intrude(to, elsewhere, method, body, h, http.StatusNotFound) && moves {
 			c.move(session, to)
 		}
 	})
