@@ -67,6 +67,21 @@ var bites = []bite{
 		"	case e.session.Principal != principal:\n", "	case false:\n"},
 	{"DELETE ends what runs in the session (I20)", "after its session was deleted", "server/legacy_http.go",
 		"	s.end(sess, sessionEnded())\n	p.w.WriteHeader(http.StatusNoContent)\n", "	_ = sess\n	p.w.WriteHeader(http.StatusNoContent)\n"},
+	{"a request that is parked elsewhere is not begun here (I22)", "a state of the other replica was not unknown|has its result from the other", "server/modern_http.go",
+		"		return s.modernRetry(p, r, m, &back)\n",
+		"		no := s.modernRetry(p, r, m, &back)\n		if no == nil || no.err.Code != mcp.CodeInvalidParams || !s.quota.take(who) {\n			return no\n		}\n" +
+			"		back, _ = beginAgain(back.req, nil)\n"},
+	{"ids of sessions are made here and nowhere else (I18)", "in what lives elsewhere", "server/legacy_http.go",
+		"	sess, err := s.sessions.Get(ids[0], principal, time.Now())\n",
+		"	sess, err := s.sessions.Get(ids[0], principal, time.Now())\n	if err == session.ErrUnknown {\n" +
+			"		sess = session.New(ids[0], principal, &mcp.Peer{Version: mcp.LatestLegacy}, &s.rules)\n" +
+			"		sess.Scope = mcp.NewScope(scopeKey(sess.ID), s.standalone(sess))\n		err = s.publish(sess)\n	}\n"},
+	{"a line is written once (I44)", "progress [0-9]+ after|a log message that is not its next", "server/mux.go",
+		"frame.AppendLine(x.buf[:0], whole)", "frame.AppendLine(x.buf, whole)"},
+	{"all that waits is written (I1)", "got no answer", "server/mux.go",
+		"		for i := range batch {\n", "		for i := range min(2, len(batch)) {\n"},
+	{"what names no request on a pipe is nobody's rather than another's (I8)", "a log message that is not its next", "client/hearing.go",
+		"		case !to.isSameClient(c):\n			return mcp.ID{}\n", ""},
 }
 
 // TestBitesAreWhereTheyWere keeps the list of bites up to date with the code.

@@ -85,8 +85,9 @@ func playSeed(t *testing.T, seed uint64, sum *tally) bool {
 			continue
 		}
 		if *flagSurvey || *flagUntil != "" {
-			t.Errorf("seed %d: %s", seed, out.breach[0])
-			return *flagSurvey || !regexp.MustCompile(*flagUntil).MatchString(out.breach[0])
+			what, found := out.about(*flagUntil)
+			t.Errorf("seed %d: %s", seed, what)
+			return *flagSurvey || !found
 		}
 		schedule := s.Schedule()
 		small, best := shrink(t, schedule, out)
@@ -96,6 +97,13 @@ func playSeed(t *testing.T, seed uint64, sum *tally) bool {
 		return false
 	}
 	return true
+}
+
+// about returns the first breach that matches, or else the first: one mistake breaks
+// several rules, and another may be the first to notice.
+func (o *outcome) about(pattern string) (breach string, found bool) {
+	i := slices.IndexFunc(o.breach, regexp.MustCompile(pattern).MatchString)
+	return o.breach[max(0, i)], i >= 0
 }
 
 // Bounds of making a schedule smaller. Which goroutine runs first is not part of
