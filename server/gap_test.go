@@ -106,3 +106,57 @@ func TestChangesThatWereGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// Who leaves before the Handler has agreed to tell of changes has been told of none:
+// what it had missed is told to the next, its lists and its resources.
+func TestGapIsOwedUntilItIsTold(t *testing.T) {
+	lib := newLibrary()
+	var agree chan struct{}
+	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		if !strings.Contains(string(req.Params.Raw(mcp.FieldNotifications)), "toolsListChanged") {
+			return lib.Serve(ctx, req, c)
+		}
+		select {
+		case <-agree:
+			return (&loan{filter: `{"toolsListChanged":true}`, caller: c}).keep(ctx)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+	bubble(t, h, server.Config{Remembers: true, Limits: server.Limits{EventLog: 2 << 10}}, func(s *site) {
+		agree = make(chan struct{})
+		sess := s.session()
+		equal(t, "subscribe", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
+		const told = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`
+		st := s.open(s.ctx(), http.MethodGet, "", sess)
+		before := ""
+		for range 40 { // more than there is room for
+			if err := lib.at(0).say(s.ctx(), "resources/updated", `{"uri":"x:1"}`); err != nil {
+				t.Error(err)
+			}
+			equal(t, "update", st.next(), told)
+			before = cmp.Or(before, st.last)
+		}
+		s.drop(st)
+		if got := s.refusedBack(sess, before); got.status != 400 {
+			t.Fatalf("coming back for what was given up: %d %s; want 400", got.status, got.body)
+		}
+		for range 2 {
+			early := s.open(s.ctx(), http.MethodGet, "", sess)
+			equal(t, "the resource", early.next(), told)
+			s.drop(early)
+		}
+		close(agree)
+		next := s.open(s.ctx(), http.MethodGet, "", sess)
+		equal(t, "the resource", next.next(), told)
+		equal(t, "the list", next.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`"}`)
+		s.drop(next)
+		another := s.open(s.ctx(), http.MethodGet, "", sess)
+		s.pass(time.Second)
+		if err := lib.at(0).say(s.ctx(), "resources/updated", `{"uri":"x:1","last":true}`); err != nil {
+			t.Error(err)
+		}
+		equal(t, "once", another.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1","last":true}}`)
+		s.drop(another)
+	})
+}

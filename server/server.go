@@ -114,9 +114,9 @@ func (s *Server) Quiesce() { s.quiet.Store(true) }
 // their result and standalone streams end, spread as the Config says, and
 // requests in flight are waited for; they may go on to ask their legacy clients. A
 // modern client would have to come back with its answer, so that what waits for
-// one is cancelled. When ctx ends first, those that are left get an error which says that their outcome
-// is unknown, and Shutdown returns ctx's error. It returns after the last
-// goroutine, which is when the last Handler has returned, and may be called
+// one is cancelled. When ctx ends first, those that are left get an error which says
+// that their outcome is unknown, and Shutdown returns ctx's error. It returns after
+// the last goroutine, which is when the last Handler has returned, and may be called
 // again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.flights.drain()

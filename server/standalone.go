@@ -64,7 +64,7 @@ func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Se
 		return s.refuseResume(sess, sent, err)
 	}
 	defer c.Detach()
-	if !s.listenFor(ctx, sess, s.gapBefore(c, sent), nil) {
+	if !s.listenFor(ctx, sess, s.gapBefore(c, sent), c, nil) {
 		return refuseDraining(mcp.ID{})
 	}
 	p.beginStream()
@@ -103,10 +103,11 @@ func (s *Server) gapBefore(c *session.Carrier, sent string) gap {
 }
 
 // listenFor has the Handler tell what changes in the session's view, until ctx
-// ends, and first what may have changed in the gap. It returns at once. The goroutine ends when the Handler returns;
-// Shutdown and Close wait for it, and so does the group if there is one. It
-// reports false when the server is draining.
-func (s *Server) listenFor(ctx context.Context, sess *session.Session, missed gap, group *sync.WaitGroup) bool {
+// ends, and first what may have changed in the gap, of which by is told when all of
+// it was said; nil where there is none. It returns at once. The goroutine ends when
+// the Handler returns; Shutdown and Close wait for it, and so does the group if there
+// is one. It reports false when the server is draining.
+func (s *Server) listenFor(ctx context.Context, sess *session.Session, missed gap, by *session.Carrier, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
 	fl := &flight{kind: inner, cancel: cancel}
 	if !s.flights.enter(fl) {
@@ -122,7 +123,7 @@ func (s *Server) listenFor(ctx context.Context, sess *session.Session, missed ga
 		}
 		defer s.flights.leave(fl)
 		defer cancel(nil)
-		s.keepTelling(ctx, sess, missed)
+		s.keepTelling(ctx, sess, missed, by)
 	}()
 	return true
 }
@@ -130,8 +131,8 @@ func (s *Server) listenFor(ctx context.Context, sess *session.Session, missed ga
 // keepTelling listens for a session, and again where that has ended for a reason
 // that may pass: the client cannot see that nobody listens, and waits on a stream
 // that is open.
-func (s *Server) keepTelling(ctx context.Context, sess *session.Session, missed gap) {
-	c := &changes{outlet: outlet{server: s, stream: sess.Standalone()}}
+func (s *Server) keepTelling(ctx context.Context, sess *session.Session, missed gap, by *session.Carrier) {
+	c := &changes{outlet: outlet{server: s, stream: sess.Standalone()}, by: by}
 	c.agreed.Store(missed != noGap)
 	if missed == wholeGap && !s.tellAllUpdates(ctx, sess, c) {
 		return
@@ -142,7 +143,11 @@ func (s *Server) keepTelling(ctx context.Context, sess *session.Session, missed 
 			return false
 		}
 		s.log.DebugContext(ctx, "no changes to listen to", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
-		return mayPass(err)
+		again := mayPass(err)
+		if !again {
+			c.madeGood() // nobody will ever tell of lists
+		}
+		return again
 	})
 }
 
@@ -188,8 +193,10 @@ func (s *Server) tellAllUpdates(ctx context.Context, sess *session.Session, c *c
 	if !ok {
 		return false
 	}
-	for _, uri := range all.agreed() {
-		if err := c.Notify(ctx, updateOf(uri)); err != nil {
+	for _, sub := range all.agreed() {
+		u := updates{outlet: c.outlet, all: all, sub: sub}
+		// One that has ended meanwhile has nothing to tell.
+		if err := u.Notify(ctx, updateOf(sub.uri)); err != nil && sub.life.Err() == nil {
 			return false
 		}
 	}
@@ -232,7 +239,16 @@ func listenRequest(sess *session.Session) *mcp.Request {
 // first says that there was a gap, in which everything may have changed.
 type changes struct {
 	outlet
-	agreed atomic.Bool // there was an acknowledgement
+	agreed atomic.Bool      // there was an acknowledgement
+	by     *session.Carrier // whose client may have missed something, or nil
+}
+
+// madeGood notes that the client was told of all that it may have missed. Before, it
+// is still owed to whoever carries the stream next.
+func (c *changes) madeGood() {
+	if c.by != nil {
+		c.by.MadeGood()
+	}
 }
 
 // Notify puts a change on the standalone stream.
@@ -275,6 +291,7 @@ func (c *changes) acknowledge(ctx context.Context, n *mcp.Notification) error {
 			return err
 		}
 	}
+	c.madeGood()
 	return nil
 }
 

@@ -421,5 +421,5 @@ func (c *stdio) ignored(ctx context.Context, m *mcp.Message) {
 func (c *stdio) listen(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	c.unlisten = cancel
-	c.server.listenFor(ctx, c.legacy, noGap, &c.tasks)
+	c.server.listenFor(ctx, c.legacy, noGap, nil, &c.tasks)
 }

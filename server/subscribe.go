@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -90,9 +91,8 @@ func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, uri str
 	}
 	all.settle(sub, nil) // whoever waits to hear that it is there, and no longer is
 	sub.cancel(errUnsubscribed)
-	// Last, because it may still be telling: what waits on the stream now is of no
-	// interest any more.
-	defer func() { sess.Standalone().Retract(updated + " " + uri) }()
+	// After the end of its life: what is appended later is taken back by who does it.
+	sess.Standalone().Retract(sub.prefix)
 	late := time.NewTimer(lastWords)
 	defer late.Stop()
 	select {
@@ -225,7 +225,12 @@ func (u *updates) update(ctx context.Context, n *mcp.Notification) error {
 		e.Delete(mcp.MetaSubscriptionID)
 	}
 	m.Head = mcp.AppendNotification(nil, n.Method, legacyParams(n, &e))
-	return u.put(ctx, m)
+	m.Key = u.sub.prefix + m.Key
+	err := u.put(ctx, m)
+	if errors.Is(context.Cause(u.sub.life), errUnsubscribed) {
+		u.stream.Retract(u.sub.prefix) // unsubscribe may have looked before it was there
+	}
+	return err
 }
 
 // agrees reads an acknowledgement. One that does not say agrees to what was asked.

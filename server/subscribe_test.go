@@ -403,3 +403,41 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		t.Errorf("events %+v, want that the limit was met", seen)
 	}
 }
+
+// A Handler that does not end when it is told to holds up nobody: what a later
+// subscription to the same resource is told meanwhile is not taken back with what
+// belonged to the first. What belonged to the first is, a part of the resource that
+// it told of included.
+func TestUnsubscribeTakesBackItsOwn(t *testing.T) {
+	lib := newLibrary()
+	var leave chan struct{}
+	lib.serve = func(ctx context.Context, l *loan) (*mcp.Result, error) {
+		_, err := l.keep(ctx)
+		<-leave
+		return nil, err
+	}
+	bubble(t, lib, server.Config{}, func(s *site) {
+		leave = make(chan struct{})
+		defer close(leave)
+		sess := s.session()
+		equal(t, "subscribe", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
+		say := func(i int, uri string) {
+			t.Helper()
+			if err := lib.at(i).say(s.ctx(), "resources/updated", `{"uri":"`+uri+`"}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		say(0, "x:1")
+		say(0, "x:1/part")
+		gone := s.async(s.request(s.ctx(), http.MethodPost, unsubscribe("1", "x:1"), sess))
+		synctest.Wait()
+		equal(t, "a new one", s.post(subscribe("2", "x:1"), sess).body, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+		say(1, "x:1")
+		equal(t, "unsubscribe", (<-gone).body, emptyOne)
+		get := s.open(s.ctx(), http.MethodGet, "", sess)
+		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`)
+		say(1, "x:1/other")
+		equal(t, "and nothing else before", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1/other"}}`)
+		get.close()
+	})
+}

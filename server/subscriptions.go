@@ -6,6 +6,8 @@ package server
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -32,6 +34,7 @@ func subscriptionsOf(sess *session.Session) (*subscriptions, bool) {
 // They end with its scope.
 type subscriptions struct {
 	mu    sync.Mutex
+	last  uint64 // how many there have been
 	by    map[string]*subscription
 	tied  bool
 	ended bool
@@ -40,6 +43,7 @@ type subscriptions struct {
 // subscription is one resource.
 type subscription struct {
 	uri     string
+	prefix  string          // of the keys of its updates, and of no other subscription's
 	life    context.Context //nolint:containedctx // of the inner listen, which outlives the request that began it
 	cancel  context.CancelCauseFunc
 	settled chan struct{} // closed when it is known whether it was agreed
@@ -68,7 +72,8 @@ func (a *subscriptions) join(uri string, most int) (sub *subscription, first boo
 		return nil, false
 	}
 	if !ok {
-		sub = newSubscription(uri)
+		a.last++
+		sub = newSubscription(uri, a.last)
 		a.by[uri] = sub
 	}
 	if a.ended {
@@ -78,9 +83,12 @@ func (a *subscriptions) join(uri string, most int) (sub *subscription, first boo
 	return sub, !ok
 }
 
-func newSubscription(uri string) *subscription {
+func newSubscription(uri string, number uint64) *subscription {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &subscription{uri: uri, life: ctx, cancel: cancel, settled: make(chan struct{}), over: make(chan struct{})}
+	return &subscription{
+		uri: uri, prefix: strconv.FormatUint(number, 10) + " ",
+		life: ctx, cancel: cancel, settled: make(chan struct{}), over: make(chan struct{}),
+	}
 }
 
 // settle says what became of it, the first time. One that was not agreed is none.
@@ -134,18 +142,18 @@ func (a *subscriptions) remove(uri string) *subscription {
 	return sub
 }
 
-// agreed returns the resources of which the session is told, in order.
-func (a *subscriptions) agreed() []string {
+// agreed returns those of which the session is told, in the order of their URIs.
+func (a *subscriptions) agreed() []*subscription {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var uris []string
-	for uri, sub := range a.by {
+	var all []*subscription
+	for _, sub := range a.by {
 		if isClosed(sub.settled) && sub.err == nil {
-			uris = append(uris, uri)
+			all = append(all, sub)
 		}
 	}
-	slices.Sort(uris)
-	return uris
+	slices.SortFunc(all, func(s, t *subscription) int { return strings.Compare(s.uri, t.uri) })
+	return all
 }
 
 // end ends all of them, for good.

@@ -99,8 +99,9 @@ func (t *Calls) Find(id mcp.ID) *Call {
 }
 
 // Only returns the open call if there is exactly one besides those of the given
-// method, or of all methods that begin with it if it ends in a slash, or nil. Where several calls share a pipe, a message that names none of
-// them belongs to the only one or to nobody.
+// method, or of all methods that begin with it if it ends in a slash, or nil. Where
+// several calls share a pipe, a message that names none of them belongs to the only
+// one or to nobody.
 func (t *Calls) Only(except string) *Call {
 	t.mu.Lock()
 	defer t.mu.Unlock()

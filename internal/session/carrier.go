@@ -29,7 +29,7 @@ type Carrier struct {
 	// Below: guarded by the core's lock.
 	at       uint64 // the position that was taken last
 	resumed  bool   // what an older carrier could not write is among what it takes
-	missed   bool   // see Missed
+	missed   uint64 // the refusal that its client may not know of; see Missed
 	detached bool
 }
 

@@ -87,7 +87,9 @@ func (h *history) isSpared() bool {
 	}
 }
 
-// trim gives up the oldest message that isSpared does not protect.
+// trim gives up the oldest message that isSpared does not protect. It is never a
+// terminal that nobody has taken: a stream that has one is given up as a whole, or
+// spared.
 func (h *history) trim(counts *Counters) {
 	counts.Purged.Add(1)
 	if len(h.events) > 0 {
@@ -133,6 +135,10 @@ type LogPool struct {
 	most int64
 	used atomic.Int64
 
+	// mu is taken while a session's lock is held: what a session keeps changes only
+	// there, and an account that were kept behind its back would be wrong while it
+	// decides what to give up. It is a leaf: nothing is called under it, neither a
+	// session nor anybody else's, so that no order of locks can be got wrong.
 	mu     sync.Mutex
 	owners map[owner]int // how many sessions of each keep something
 }
@@ -256,14 +262,20 @@ func (s *Stream) retireLocked() {
 // the pool: the one result that is larger than the bound would be lost to whoever
 // blinks.
 func (c *core) purgeLocked() {
-	for c.isOverfullLocked() {
+	for {
+		// Looked at once for each round: other sessions fill the pool and empty it, and what
+		// is the latest to one half of a round must not be the largest to the other.
 		full := c.rules.Logs.IsFull()
-		if h := c.oldestLocked(); h != nil {
+		latest := c.latestLocked(full)
+		if !c.isOverfullLocked(latest) {
+			return
+		}
+		if h := c.oldestLocked(latest); h != nil {
 			h.shared = h.shared || full
 			c.buryLocked(h, false)
 			continue
 		}
-		h := c.largestLocked()
+		h := c.largestLocked(latest)
 		if h == nil {
 			return
 		}
@@ -273,26 +285,25 @@ func (c *core) purgeLocked() {
 	}
 }
 
-func (c *core) isOverfullLocked() bool {
+func (c *core) isOverfullLocked(latest *history) bool {
 	most := c.rules.Logs.share(c.past.owner, c.rules.Limits.LogBytes)
 	kept := c.past.bytes
-	if h := c.latestLocked(); h != nil && h.cost > most {
-		kept -= h.cost
+	if latest != nil && latest.cost > most {
+		kept -= latest.cost
 	}
 	return kept > most
 }
 
 // latestLocked returns the history that is kept besides all others, if there is
-// one.
-func (c *core) latestLocked() *history {
-	if n := len(c.past.over); n > 0 && !c.rules.Logs.IsFull() {
+// one: none where the pool is full.
+func (c *core) latestLocked(full bool) *history {
+	if n := len(c.past.over); n > 0 && !full {
 		return c.past.over[n-1]
 	}
 	return nil
 }
 
-func (c *core) oldestLocked() *history {
-	latest := c.latestLocked()
+func (c *core) oldestLocked(latest *history) *history {
 	for _, h := range c.past.over {
 		if h.stream.carrier == nil && h != latest {
 			return h
@@ -301,9 +312,8 @@ func (c *core) oldestLocked() *history {
 	return nil
 }
 
-func (c *core) largestLocked() *history {
+func (c *core) largestLocked(latest *history) *history {
 	var largest *history
-	latest := c.latestLocked()
 	for _, all := range [][]*history{c.past.over, c.past.open} {
 		for _, h := range all {
 			if h != latest && !h.isSpared() && (largest == nil || h.cost > largest.cost) {

@@ -73,8 +73,21 @@ func (s *Stream) Pause(retry time.Duration) bool {
 
 // Missed reports whether the client that begins the standalone stream anew was
 // refused what had followed an event of it, which was given up: there may have been
-// changes in it that nobody knows of any more.
-func (c *Carrier) Missed() bool { return c.missed }
+// changes in it that nobody knows of any more. It is so for each that begins anew,
+// until one of them is told of all that may have changed: see MadeGood.
+func (c *Carrier) Missed() bool { return c.missed != 0 }
+
+// MadeGood notes that all which may have changed was appended to the stream, on
+// account of what Missed said. It does not say so of what another client was refused
+// since the carrier was made: that one may not get what this one was told.
+func (c *Carrier) MadeGood() {
+	s := c.stream
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.missed == c.missed {
+		s.missed = 0
+	}
+}
 
 // Retry returns what Pause was given last for the carrier's stream.
 func (c *Carrier) Retry() time.Duration { return c.stream.Retry() }
@@ -185,10 +198,14 @@ func (p *past) missing(id EventID) error {
 
 // giveUpLocked ends a stream of which something is missing: a client that went on
 // without it would not know. The standalone stream goes on for those who begin
-// anew, and the first of them has missed something.
+// anew, and those have missed something until that is made good.
 func (s *Session) giveUpLocked(h *history) {
-	h.stream.missed = h.stream.standing
-	if h.stream.standing || h.stream.ended {
+	if h.stream.standing {
+		h.stream.refused++
+		h.stream.missed = h.stream.refused
+		return
+	}
+	if h.stream.ended {
 		return
 	}
 	h.stream.revokeLocked()

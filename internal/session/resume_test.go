@@ -641,8 +641,47 @@ func TestStandaloneIsResumed(t *testing.T) {
 		if began := attach(s.Standalone()); !began.Missed() || c.Missed() {
 			t.Errorf("who began anew has missed something: %v, who was there: %v", began.Missed(), c.Missed())
 		}
-		if attach(s.Standalone()).Missed() {
-			t.Error("what was missed is missed again by the next")
-		}
 	})
+}
+
+// What was missed is owed until it was told: whoever begins anew and leaves before
+// that leaves it to the next.
+func TestMissedIsOwedUntilItIsTold(t *testing.T) {
+	s := newSession(keeping())
+	s.Initialized()
+	c := attach(s.Standalone())
+	c.Keep()
+	id := c.Prime()
+	for range 5 {
+		mustAppend(t, s.Standalone(), plain(strings.Repeat("x", 1000)))
+		take(c)
+	}
+	refused := func() {
+		t.Helper()
+		if _, err := s.Resume(id, make(chan struct{}, 1), at(0)); err == nil {
+			t.Fatal("what was given up is there")
+		}
+	}
+	begin := func(want bool) *session.Carrier {
+		t.Helper()
+		c := attach(s.Standalone())
+		if c.Missed() != want {
+			t.Errorf("who begins anew has missed something: %v, want %v", c.Missed(), want)
+		}
+		return c
+	}
+	refused()
+	begin(true).Detach()
+	first := begin(true)
+	refused() // another, which has not seen what first is told
+	first.MadeGood()
+	second := begin(true)
+	first.MadeGood()
+	begin(true)
+	second.MadeGood() // whoever carries the stream now gets it
+	begin(false)
+	refused()
+	second.MadeGood()
+	begin(true).MadeGood()
+	begin(false).MadeGood()
 }

@@ -69,3 +69,51 @@ func TestRetractAfterTheEnd(t *testing.T) {
 	}
 	wantTake(t, c, session.Ended)
 }
+
+// What was given back, and waits for who begins anew, is taken back with the rest;
+// who comes back for it gets what stood there.
+func TestRetractWhatWasGivenBack(t *testing.T) {
+	s := newSession(keeping())
+	s.Initialized()
+	c := attach(s.Standalone())
+	c.Keep()
+	id := c.Prime()
+	mustAppend(t, s.Standalone(), msg(session.Change, "a", "1"), msg(session.Change, "b", "2"), msg(session.Plain, "a", "3"))
+	taken, _ := c.Take(nil)
+	c.Return(taken)
+	c.Detach()
+	if !s.Standalone().Retract("a") || s.Standalone().Retract("a") {
+		t.Error("want the change to be found, once")
+	}
+	c, err := s.Resume(id, make(chan struct{}, 1), at(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, _ = c.Take(nil)
+	if len(taken) != 3 {
+		t.Errorf("who comes back gets %d messages, want all 3", len(taken))
+	}
+}
+
+func TestRetractBeforeWhoBeginsAnew(t *testing.T) {
+	s := newSession(keeping())
+	s.Initialized()
+	c := attach(s.Standalone())
+	c.Keep()
+	mustAppend(t, s.Standalone(), msg(session.Change, "a", "1"), msg(session.Change, "b", "2"))
+	taken, _ := c.Take(nil)
+	c.Return(taken)
+	c.Detach()
+	s.Standalone().Retract("a")
+	wantTake(t, attach(s.Standalone()), session.Open, "2")
+}
+
+// One word takes back all changes whose keys begin with it.
+func TestRetractByPrefix(t *testing.T) {
+	s := alone(t, rules()).Stream()
+	mustAppend(t, s, msg(session.Change, "s1 x", "1"), msg(session.Change, "s10 x", "2"), msg(session.Change, "s1 y", "3"), msg(session.Change, "", "4"))
+	if !s.Retract("s1 ") {
+		t.Error("nothing was found")
+	}
+	wantTake(t, attach(s), session.Open, "2", "4")
+}

@@ -26,7 +26,8 @@ type Stream struct {
 	answered bool   // it ended with a terminal
 	lost     bool   // its carrier is gone and none will follow
 	pausing  bool   // its carrier is to end
-	missed   bool   // a client was refused what it had missed, and has not begun anew
+	refused  uint64 // how often a client was refused what it had missed
+	missed   uint64 // the refusal that nobody has made good yet; 0 where there is none
 	retry    time.Duration
 
 	queue   []Message
@@ -64,7 +65,7 @@ func (s *Stream) TryAttach(wake chan struct{}) (*Carrier, error) {
 func (s *Stream) attachLocked(wake chan struct{}) *Carrier {
 	s.settleLocked()
 	c := s.attachAtLocked(wake, s.taken)
-	c.missed, s.missed = s.missed, false
+	c.missed = s.missed
 	return c
 }
 

@@ -285,12 +285,17 @@ func (w *world) standaloneSays() bool {
 
 // retract takes back a change that nobody wants to hear of any more.
 func (w *world) retract(s *stream, key int) {
-	want := s.hasChange(key)
+	unwanted := func(pk packet) bool {
+		return w.marks[pk.mark].at == s && w.entryOf(pk.mark).sort == change && w.entryOf(pk.mark).key == key
+	}
+	waiting, given := s.hasChange(key), slices.ContainsFunc(s.back, unwanted)
+	want := waiting || given
 	if got := s.real.Retract(keys[key]); got != want {
 		w.fail("I9", "%s: a change is taken back: %v, want %v", s.name, got, want)
 	}
 	s.drop(func(e *entry) bool { return e.sort == change && e.key == key })
-	if want {
+	s.back = slices.DeleteFunc(s.back, unwanted)
+	if waiting {
 		w.expectRoom(s)
 	}
 }

@@ -107,7 +107,8 @@ type stream struct {
 	open      int      // carriers that have not detached, superseded ones included
 	pausing   bool
 	clock     time.Time // when its retention began; zero while it has not
-	missed    bool      // a client was told so, and nobody has begun anew since
+	refused   int       // how often a client was told that something is gone
+	missed    int       // which of these times nobody has made good; 0 for none
 	buried    bool      // a client was told that it is gone
 	forgotten bool      // it went with its session
 

@@ -141,7 +141,10 @@ func (w *world) goneFor(s *sess, st *stream, gone *session.GoneError) {
 		w.fail("I13", "%s is given up, and has ended: %v, and its client is told: %v", st.name, st.ended, gone.Over)
 	}
 	w.gones++
-	st.missed = st.of == nil
+	if st.of == nil {
+		st.refused++
+		st.missed = st.refused
+	}
 	if st.of == nil || st.buried {
 		return
 	}

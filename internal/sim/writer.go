@@ -94,6 +94,7 @@ type writer struct {
 	pos     uint64  // that it has taken last
 	prime   *packet // to be written before everything else
 	resumed bool    // it carries the rest of what another has begun
+	missed  int     // what its client is to be told of first; see stream.missed
 	batch   []session.Message
 	i       int
 	state   session.State
@@ -167,11 +168,11 @@ func (w *world) attach(t *writer, c *session.Carrier) {
 		t.at.sess.carriers++
 	}
 	s := t.at
-	if c.Missed() != (s.missed && !t.resumed) {
-		w.fail("I33", "%s is carried, something was missed: %v, and that is said to be %v", s.name, s.missed, c.Missed())
+	if c.Missed() != (s.missed != 0 && !t.resumed) {
+		w.fail("I33", "%s is carried, something was missed: %d, and that is said to be %v", s.name, s.missed, c.Missed())
 	}
 	if !t.resumed {
-		s.missed = false
+		t.missed = s.missed
 		w.settleBack(s)
 		t.pos = uint64(len(s.seen))
 	}
@@ -310,6 +311,7 @@ func (s *stream) content() (sure, most int, end bool) {
 
 func (t *writer) take(w *world) {
 	s := t.at
+	t.makeGood()
 	t.batch, t.state = t.c.Take(t.batch[:0])
 	t.i = 0
 	t.phase = writes
@@ -330,6 +332,19 @@ func (t *writer) take(w *world) {
 	if t.state == session.Paused && t.c.Retry() != time.Second {
 		w.fail("I12", "%s is paused for %v, want a second", s.name, t.c.Retry())
 	}
+}
+
+// makeGood tells the client what may have changed in what it missed. One that leaves
+// before has not been told.
+func (t *writer) makeGood() {
+	if t.missed == 0 {
+		return
+	}
+	if t.at.missed == t.missed {
+		t.at.missed = 0
+	}
+	t.missed = 0
+	t.c.MadeGood()
 }
 
 // write writes the next message of the batch.
