@@ -87,7 +87,7 @@ func documentedAsFixed(t *testing.T) []string {
 		t.Fatal("docs/operations.md has no such list any more")
 	}
 	var keys []string
-	for _, word := range regexp.MustCompile("`([^`]+)`").FindAllSubmatch(list[1], -1) {
+	for _, word := range regexp.MustCompile(`\x60([^\x60]+)\x60`).FindAllSubmatch(list[1], -1) {
 		keys = append(keys, string(word[1]))
 	}
 	return keys
