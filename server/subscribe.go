@@ -227,7 +227,7 @@ func (u *updates) update(ctx context.Context, n *mcp.Notification) error {
 	m.Head = mcp.AppendNotification(nil, n.Method, legacyParams(n, &e))
 	m.Key = u.sub.prefix + m.Key
 	err := u.put(ctx, m)
-	if errors.Is(context.Cause(u.sub.life), errUnsubscribed) {
+	if errors.Is(context.Cause(u.sub.life), errUnsubscribed) { //nolint:contextcheck // whether the subscription is over, and not the request
 		u.stream.Retract(u.sub.prefix) // unsubscribe may have looked before it was there
 	}
 	return err
