@@ -123,7 +123,7 @@ func (s *subscribed) shares(v *view) []share {
 	at := make(map[*unit]int)
 	for _, t := range s.topics {
 		u, ok := v.unit(t.of(v))
-		if !ok || u.life.Err() != nil {
+		if !ok {
 			continue
 		}
 		i, known := at[u]
@@ -145,10 +145,9 @@ func (s *subscribed) link(ctx context.Context, sh share) {
 		l.late = true
 	default:
 	}
-	// Waited for by the listen; ends with its context, or with the backend.
+	// Waited for by the listen; ends with its context, or when a catalog without the
+	// backend has the listen look again.
 	s.links.Go(func() {
-		stop := context.AfterFunc(l.unit.life, cancel) //nolint:contextcheck // the backend may end before the listen
-		defer stop()
 		defer cancel()
 		l.run(ctx)
 	})

@@ -30,8 +30,6 @@ type unit struct {
 	client *client.Client // nil for a backend in this process
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the backend is no longer followed
-
-	life context.Context //nolint:containedctx // what cancel ends: nothing is begun at the backend afterwards
 }
 
 // start makes a unit of a configured server and follows it.
@@ -88,7 +86,7 @@ func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
 		Logger:   g.log,
 	})
 	ctx, cancel := context.WithCancel(g.ctx)
-	u.life, u.cancel, u.done = ctx, cancel, make(chan struct{})
+	u.cancel, u.done = cancel, make(chan struct{})
 	// Ends with the unit's context; unit.stop waits for done, Gateway.stop for wg.
 	g.wg.Go(func() {
 		defer close(u.done)
