@@ -271,7 +271,7 @@ func (w *world) accepted(s *stream, e entry, most, sure load) {
 		s.held = false
 	case log:
 		e.may = w.isSlow(most)
-		if w.isSlow(sure) {
+		if w.isSlow(sure) && !w.mayLack(s) {
 			e.fate = gone
 		}
 	default:

@@ -162,6 +162,11 @@ func (w *world) noteTight() {
 	}
 }
 
+// mayLack reports whether what waits on a stream may have been given up for want of
+// room: nobody carries it, and so the log may take it from the front. What was slow by
+// the model is then not slow for certain, and a log message may have found room.
+func (w *world) mayLack(s *stream) bool { return w.set.purges && s.kept && s.live == nil }
+
 // shedder has every session keep its part, where all together keep too much.
 //
 // It is a thread, because no carrier may hold its own lock and ask all other
