@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
 // gateway is the built binary, with one configuration that has every server.
@@ -33,7 +35,7 @@ func newGateway(t *testing.T, servers []server) gateway {
 	t.Helper()
 	dir := t.TempDir()
 	gw := gateway{
-		bin:    buildGo(t, filepath.Join("..", ".."), "./cmd/signalbox"),
+		bin:    foreign.BuildGo(t, filepath.Join("..", ".."), "./cmd/signalbox"),
 		config: filepath.Join(dir, "servers.json"),
 		mark:   dir,
 
@@ -86,16 +88,16 @@ func (gw gateway) stdio() target {
 }
 
 // start serves all clients on one endpoint.
-func (gw gateway) start(t *testing.T) *process {
+func (gw gateway) start(t *testing.T) *foreign.Process {
 	t.Helper()
-	return startListening(t, gw.bin, "serve", "--config", gw.config, "--listen", "127.0.0.1:0")
+	return foreign.Start(t, gw.bin, "serve", "--config", gw.config, "--listen", "127.0.0.1:0")
 }
 
 // occupy opens a session that nobody closes, with a child of every server that
 // has one, so that there is something to end when the gateway ends.
-func (gw gateway) occupy(t *testing.T, p *process, say answers) {
+func (gw gateway) occupy(t *testing.T, p *foreign.Process, say answers) {
 	t.Helper()
-	s := &goSession{job: newPlan(gw.occupant, target{URL: p.url}, say).job, inbox: newInbox()}
+	s := &goSession{job: newPlan(gw.occupant, target{URL: p.URL}, say).job, inbox: newInbox()}
 	ctx, cancel := context.WithTimeout(t.Context(), inspectorLimit)
 	defer cancel()
 	if err := s.connect(ctx); err != nil {
@@ -114,21 +116,21 @@ func (gw gateway) occupy(t *testing.T, p *process, say answers) {
 
 // checkEnd asks the gateway to end while it has children and a session, and
 // looks for what is left.
-func (gw gateway) checkEnd(t *testing.T, p *process) {
+func (gw gateway) checkEnd(t *testing.T, p *foreign.Process) {
 	t.Helper()
 	before := gw.processes(t)
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	asked := time.Now()
 	select {
-	case <-p.done:
-	case <-time.After(2 * stopGrace):
-		t.Fatalf("the gateway runs %v after SIGTERM", 2*stopGrace)
+	case <-p.Done:
+	case <-time.After(2 * foreign.StopGrace):
+		t.Fatalf("the gateway runs %v after SIGTERM", 2*foreign.StopGrace)
 	}
 	t.Logf("the gateway and %d children ended %v after SIGTERM", len(before)-1, time.Since(asked).Round(time.Millisecond))
-	if p.err != nil {
-		t.Errorf("after SIGTERM the gateway ended with %v", p.err)
+	if p.Err != nil {
+		t.Errorf("after SIGTERM the gateway ended with %v", p.Err)
 	}
 	if len(before) < 2 {
 		t.Errorf("before SIGTERM there were no children but the gateway: %q", before)

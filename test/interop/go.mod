@@ -6,6 +6,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/google/jsonschema-go v0.4.3
 	github.com/modelcontextprotocol/go-sdk v1.8.0
+	github.com/signalbox-mcp/signalbox/test/foreign v0.0.0
 	go.uber.org/goleak v1.3.0
 )
 
@@ -18,3 +19,5 @@ require (
 	golang.org/x/sys v0.41.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 )
+
+replace github.com/signalbox-mcp/signalbox/test/foreign => ../foreign

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
 const (
@@ -124,7 +125,7 @@ func (s *goSession) transport(standalone *standalone) mcp.Transport {
 	}
 	// The SDK ends the command when the session is closed.
 	cmd := exec.Command(s.job.Target.Command, s.job.Target.Args...)
-	return &mcp.CommandTransport{Command: cmd, TerminateDuration: stopGrace / 10}
+	return &mcp.CommandTransport{Command: cmd, TerminateDuration: foreign.StopGrace / 10}
 }
 
 func (s *goSession) options() *mcp.ClientOptions {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
 const (
@@ -29,7 +31,7 @@ const refusalLimit = 4 * time.Second
 // inspector is the command line of the MCP inspector: one process connects,
 // makes one request, and prints its result.
 type inspector struct {
-	node   nodeTools
+	node   foreign.Node
 	job    job
 	config string
 	slots  chan struct{}
@@ -55,7 +57,7 @@ func (r *onces) first(key string, try func() (reply, error)) (reply, error) {
 }
 
 // inspectorRunner does the jobs with the command line of the inspector.
-func inspectorRunner(node nodeTools) func(context.Context, []job) ([]outcome, error) {
+func inspectorRunner(node foreign.Node) func(context.Context, []job) ([]outcome, error) {
 	return func(ctx context.Context, jobs []job) ([]outcome, error) {
 		dir, err := os.MkdirTemp("", "inspector")
 		if err != nil {
@@ -144,13 +146,13 @@ type reply struct {
 // request runs the command line once.
 func (in *inspector) request(ctx context.Context, method string, args ...string) (reply, error) {
 	args = append([]string{
-		in.node.module("@modelcontextprotocol/inspector/clients/launcher/build/index.js"), "--cli",
+		in.node.Module("@modelcontextprotocol/inspector/clients/launcher/build/index.js"), "--cli",
 		"--config", in.config, "--server", "target", "--protocol-era", in.job.Era,
 		"--format", "json", "--quiet", "--stored-auth-only", "--method", method,
 	}, args...)
 	// It keeps nothing, and nothing that the user keeps is touched.
-	env := append([]string{"HOME=" + filepath.Dir(in.config), "MCP_INSPECTOR_SECRET_STORE=memory"}, in.node.env...)
-	stdout, stderr, err := output(ctx, nil, env, in.node.bin, args...)
+	env := append([]string{"HOME=" + filepath.Dir(in.config), "MCP_INSPECTOR_SECRET_STORE=memory"}, in.node.Env...)
+	stdout, stderr, err := foreign.Output(ctx, nil, env, in.node.Bin, args...)
 	if err != nil {
 		return reply{}, fmt.Errorf("%w: %s%s", err, stderr, stdout)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/test/foreign"
 	"go.uber.org/goleak"
 )
 
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestInterop lets every client use every server, on every route, and prints the
 // table.
 func TestInterop(t *testing.T) {
-	node := installNode(t)
+	node := foreign.InstallNode(t)
 	space := newWorkspace(t)
 	all := clients(node)
 	servers := startServers(t, node, space)
@@ -34,7 +35,7 @@ func TestInterop(t *testing.T) {
 	gw.occupy(t, endpoint, say)
 	ways := []way{
 		{route{name: "direct", rows: rows(all), gaps: directGaps()}, direct(servers)},
-		{route{name: "through http", rows: rows(all), gaps: sharedGaps()}, through(servers, target{URL: endpoint.url})},
+		{route{name: "through http", rows: rows(all), gaps: sharedGaps()}, through(servers, target{URL: endpoint.URL})},
 		{route{name: "through stdio", rows: spawning(all), gaps: throughGaps()}, through(servers, gw.stdio())},
 	}
 	tab := table{rows: rows(all), servers: servers}

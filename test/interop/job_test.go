@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
 const (
@@ -67,7 +69,7 @@ type client struct {
 	run func(ctx context.Context, jobs []job) ([]outcome, error)
 }
 
-func clients(node nodeTools) []client {
+func clients(node foreign.Node) []client {
 	legacy := []string{"2025-03-26", "2025-06-18", "2025-11-25"}
 	all := append(legacy, modernVersion)
 	return []client{
@@ -84,7 +86,7 @@ func clients(node nodeTools) []client {
 const batchTimeout = 5 * time.Minute
 
 // nodeRunner does all jobs in one process.
-func nodeRunner(node nodeTools, script string) func(context.Context, []job) ([]outcome, error) {
+func nodeRunner(node foreign.Node, script string) func(context.Context, []job) ([]outcome, error) {
 	return func(ctx context.Context, jobs []job) ([]outcome, error) {
 		stdin, err := json.Marshal(jobs)
 		if err != nil {
@@ -92,7 +94,7 @@ func nodeRunner(node nodeTools, script string) func(context.Context, []job) ([]o
 		}
 		ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 		defer cancel()
-		stdout, stderr, err := output(ctx, stdin, node.env, node.bin, script)
+		stdout, stderr, err := foreign.Output(ctx, stdin, node.Env, node.Bin, script)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w\n%s", script, err, stderr)
 		}

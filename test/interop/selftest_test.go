@@ -8,13 +8,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
 // sampleTable has two rows and two servers, the second without sessions.
@@ -249,25 +248,6 @@ func TestQueueKeepsWhatDoesNotMatch(t *testing.T) {
 	}
 }
 
-func TestDrain(t *testing.T) {
-	var said strings.Builder
-	said.WriteString("starting\nlistening on http://one\nlistening on http://two\n")
-	for i := range 2 * maxLog {
-		fmt.Fprintf(&said, "line %d\n", i)
-	}
-	url := make(chan string, 1)
-	last := drain(strings.NewReader(said.String()), url)
-	if got := <-url; got != "http://one" {
-		t.Errorf("got %q, want the first address", got)
-	}
-	if got, more := <-url; more {
-		t.Errorf("got %q as well", got)
-	}
-	if len(last) != maxLog || last[maxLog-1] != fmt.Sprintf("line %d", 2*maxLog-1) {
-		t.Errorf("got %d lines, the last of them %q", len(last), last[len(last)-1])
-	}
-}
-
 // TestBehind looks for what is left out of the probes behind the gateway.
 func TestBehind(t *testing.T) {
 	s := server{name: "one", private: true, probes: func(tag string) probes { return probeEverything(tag, "file:///root") }}
@@ -307,27 +287,4 @@ func TestOncesTryOnce(t *testing.T) {
 	}
 }
 
-// TestLockFile keeps the place that packages were once fetched from out of the
-// lock file, and wants a hash for each.
-func TestLockFile(t *testing.T) {
-	data, err := os.ReadFile("package-lock.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lock struct {
-		Packages map[string]struct {
-			Resolved, Integrity string
-		}
-	}
-	if err := json.Unmarshal(data, &lock); err != nil {
-		t.Fatal(err)
-	}
-	for name, p := range lock.Packages {
-		if p.Resolved != "" {
-			t.Errorf("%s names its address %s", name, p.Resolved)
-		}
-		if name != "" && p.Integrity == "" {
-			t.Errorf("%s has no hash", name)
-		}
-	}
-}
+func TestLockFile(t *testing.T) { foreign.CheckLock(t) }

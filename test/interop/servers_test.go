@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
 // target is how to reach a server: by URL, or by starting a command.
@@ -65,13 +67,13 @@ func (w workspace) rootURI() string {
 }
 
 // startServers starts those that are reached by URL and returns all of them.
-func startServers(t *testing.T, node nodeTools, w workspace) []server {
+func startServers(t *testing.T, node foreign.Node, w workspace) []server {
 	t.Helper()
-	goserver := buildGo(t, ".", "./goserver")
-	everything := node.module("@modelcontextprotocol/server-everything/dist/index.js")
-	filesystem := node.module("@modelcontextprotocol/server-filesystem/dist/index.js")
-	everythingURL := startListening(t, node.bin, "clients/loopback.mjs", everything, "streamableHttp").url
-	goURL := startListening(t, goserver, "-listen", "127.0.0.1:0").url
+	goserver := foreign.BuildGo(t, ".", "./goserver")
+	everything := node.Module("@modelcontextprotocol/server-everything/dist/index.js")
+	filesystem := node.Module("@modelcontextprotocol/server-filesystem/dist/index.js")
+	everythingURL := foreign.Start(t, node.Bin, "clients/loopback.mjs", everything, "streamableHttp").URL
+	goURL := foreign.Start(t, goserver, "-listen", "127.0.0.1:0").URL
 	statelessURL := goURL[:len(goURL)-len("mcp")] + "stateless"
 	roots := w.rootURI()
 	everythingProbes := func(tag string) probes { return probeEverything(tag, roots) }
@@ -80,11 +82,11 @@ func startServers(t *testing.T, node nodeTools, w workspace) []server {
 	}
 	return []server{
 		{name: "everything", legacyOnly: true, private: true, probes: everythingProbes,
-			target: target{Command: node.bin, Args: []string{everything, "stdio"}}},
+			target: target{Command: node.Bin, Args: []string{everything, "stdio"}}},
 		{name: "everything-http", legacyOnly: true, private: true, probes: everythingProbes,
 			target: target{URL: everythingURL}},
 		{name: "filesystem", legacyOnly: true, asksAtStart: true, probes: func(string) probes { return probeFilesystem(w) },
-			target: target{Command: node.bin, Args: []string{filesystem, w.allowed}}},
+			target: target{Command: node.Bin, Args: []string{filesystem, w.allowed}}},
 		{name: "go", legacyOnly: true, probes: goProbes("sessions"), target: target{URL: goURL}},
 		{name: "go-stateless", sessionless: true, probes: goProbes("stateless"), target: target{URL: statelessURL}},
 		{name: "go-stdio", probes: goProbes("stdio"), target: target{Command: goserver}},

@@ -1,0 +1,94 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foreign
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestDrain(t *testing.T) {
+	var out strings.Builder
+	out.WriteString("starting\nlistening on http://one\nlistening on http://two\n")
+	for i := range 2 * maxLog {
+		fmt.Fprintf(&out, "line %d\n", i)
+	}
+	said := make(chan string, 1)
+	last := drain(strings.NewReader(out.String()), "listening on ", said)
+	if got := <-said; got != "http://one" {
+		t.Errorf("got %q, want the first address", got)
+	}
+	if got, more := <-said; more {
+		t.Errorf("got %q as well", got)
+	}
+	if len(last) != maxLog || last[maxLog-1] != fmt.Sprintf("line %d", 2*maxLog-1) {
+		t.Errorf("got %d lines, the last of them %q", len(last), last[len(last)-1])
+	}
+}
+
+// TestDrainReadsOn wants everything read, whatever the length of a line: who
+// writes would wait for ever.
+func TestDrainReadsOn(t *testing.T) {
+	in := strings.NewReader("one\n" + strings.Repeat("x", 1<<20) + "\nmore\n")
+	drain(in, "", make(chan string, 1))
+	if left := in.Len(); left != 0 {
+		t.Errorf("%d bytes were left unread", left)
+	}
+}
+
+func TestLockBreaches(t *testing.T) {
+	lock := `{"packages":{"":{},"good":{"integrity":"sha512-x"},"bare":{},"placed":{"integrity":"sha512-y","resolved":"https://host/"}}}`
+	want := []string{"bare has no hash", "placed names its address https://host/"}
+	if got := lockBreaches([]byte(lock)); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := lockBreaches([]byte("[")); len(got) != 1 {
+		t.Errorf("of what is no lock file: got %q", got)
+	}
+}
+
+// TestStart has a server end with its test: by the end of its input.
+func TestStart(t *testing.T) {
+	var p *Process
+	mark := filepath.Join(t.TempDir(), "ended")
+	t.Run("while it runs", func(t *testing.T) {
+		p = Start(t, "sh", "-c", `echo warming up >&2; echo listening on http://here; cat; echo done >"$0"`, mark)
+		if p.URL != "http://here" {
+			t.Errorf("got %q", p.URL)
+		}
+	})
+	<-p.Done
+	if p.Err != nil || !slices.Equal(p.Log, []string{"warming up", "listening on http://here"}) {
+		t.Errorf("it ended with %v and said %q", p.Err, p.Log)
+	}
+	if _, err := os.Stat(mark); err != nil {
+		t.Errorf("it did not end by itself: %v", err)
+	}
+}
+
+// TestStartAt reaches a server that does not say where it is.
+func TestStartAt(t *testing.T) {
+	l := listen(t) // stands in for what the process would open
+	defer l.Close()
+	p := StartAt(t, l.Addr().String(), "sleep", "60")
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done
+	if p.Err == nil {
+		t.Error("a signal ended it, and nothing tells")
+	}
+}
+
+func TestOutput(t *testing.T) {
+	stdout, stderr, err := Output(t.Context(), []byte("in"), []string{"GREETING=hello"}, "sh", "-c", `cat; echo "$GREETING" >&2; exit 3`)
+	if string(stdout) != "in" || string(stderr) != "hello\n" || err == nil {
+		t.Errorf("got %q, %q and %v", stdout, stderr, err)
+	}
+}
