@@ -193,6 +193,9 @@ func pidIn(t *testing.T, res *mcp.Result, err error) int {
 // A child that is killed in the middle of a call fails it at once, with how it
 // ended and what it said, and the next call has a new one (faults 48 and 58,
 // M159; D5).
+//
+// D5+ 2026-07-28 basic/transports/stdio: "If the server process exits unexpectedly,
+// the client SHOULD restart it."
 func TestM159ChildDies(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"modern", "legacy"} {
@@ -347,6 +350,9 @@ func TestM201ChildClosesItsOutput(t *testing.T) {
 }
 
 // A child that cannot start says why, and is not started for ever (faults 48, 49).
+//
+// D5- 2026-07-28 basic/transports/stdio: "If the server process exits unexpectedly,
+// the client SHOULD restart it."
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	c := startChild(t, "crash", client.Config{})
@@ -377,6 +383,9 @@ func TestProgramThatDoesNotExist(t *testing.T) {
 
 // The child gets a few variables of ours and the configured ones (requirement
 // D8).
+//
+// D8+ 2026-07-28 basic/authorization/index: "instead retrieve credentials from the
+// environment."
 func TestD8ChildEnvironment(t *testing.T) {
 	t.Setenv("SIGNALBOX_SECRET", "s3cr3t")
 	t.Setenv("LANG", "C.UTF-8")
@@ -393,6 +402,9 @@ func TestD8ChildEnvironment(t *testing.T) {
 
 // A flood on standard error does not hold up the answer, is logged within bounds,
 // and its end is kept (M157, fault 78).
+//
+// D2- 2026-07-28 basic/transports/stdio: "SHOULD NOT assume `stderr` output indicates
+// error conditions."
 func TestM157StderrFlood(t *testing.T) {
 	var text strings.Builder
 	logger := slog.New(slog.NewTextHandler(&text, nil))
@@ -412,6 +424,10 @@ func TestM157StderrFlood(t *testing.T) {
 
 // A child that ignores the end of its input and TERM is killed; its own children
 // go with it (M138, M139, fault 79).
+//
+// D3- 2026-07-28 basic/transports/stdio: "If the server does not exit within a
+// reasonable time, forcibly terminating the process using the mechanism appropriate
+// for the operating system."
 func TestM138StubbornChild(t *testing.T) {
 	t.Parallel()
 	const stop = 100 * time.Millisecond

@@ -37,6 +37,12 @@ func TestM026ImmediateAnswer(t *testing.T) {
 
 // Two clients with the same ids and progress tokens share a modern process; each
 // gets its own (M014, M186).
+//
+// U2- 2026-07-28 basic/transports/streamable-http: "These notifications MUST relate to
+// the originating client request."
+//
+// D6+ 2026-07-28 basic/index: "clients may interleave unrelated requests on the same
+// transport"
 func TestM186SharedModernPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		lines := make(chan *zoo.Line, 2)
@@ -101,6 +107,12 @@ func TestLegacySessionsOverLines(t *testing.T) {
 
 // Cancelling one of two calls on a pipe sends the notice and leaves the other
 // (M129, requirement C2).
+//
+// C2+ 2026-07-28 basic/transports/stdio: "To cancel an in-flight request, the client
+// MUST send a `notifications/cancelled` notification referencing the request's ID."
+//
+// C6+ 2026-07-28 basic/patterns/cancellation: "The client SHOULD ignore any response
+// to the cancelled request that arrives afterward"
 func TestM129CancelOnAPipe(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -174,6 +186,9 @@ func TestM201ReaderEnds(t *testing.T) {
 
 // Lines that are no messages are skipped, long ones end the pipe with the reason,
 // CRLF and a last line without a newline are read (M200, faults 50 and 62).
+//
+// D1- 2026-07-28 basic/transports/stdio: "The server MUST NOT write anything to its
+// `stdout` that is not a valid MCP message."
 func TestM200Lines(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -254,6 +269,9 @@ func TestUnreachablePipe(t *testing.T) {
 
 // A flood of messages for a slow caller on a shared pipe is bounded, keeps the
 // latest progress and never the reader (I30, DELIVERY 5.2).
+//
+// C9- 2026-07-28 basic/patterns/progress: "Both parties SHOULD implement rate limiting
+// to prevent flooding"
 func TestI30FloodOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
@@ -284,6 +302,9 @@ func TestI30FloodOnAPipe(t *testing.T) {
 
 // A server that asks although its revision has no requests of servers is refused
 // at once, and its call goes on (fault 70, I37, U1).
+//
+// U1- 2026-07-28 basic/patterns/mrtr: "The previous pattern of server-initiated
+// requests is no longer supported."
 func TestModernPipeThatAsks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var call *zoo.Line

@@ -398,6 +398,10 @@ func TestListenThatIsRefused(t *testing.T) {
 
 // On a shared pipe the listens share one, each is told of what it asked for, and all
 // are asked for again of a server that was started anew (requirement U8).
+//
+// U8+ 2026-07-28 basic/patterns/subscriptions: "if the connection is terminated and
+// then re-established, the client MUST re-send `subscriptions/listen` to re-establish
+// its subscriptions"
 func TestU8ModernListensOverLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		lines := make(chan *zoo.Line, 10)

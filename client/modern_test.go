@@ -142,6 +142,9 @@ func TestH10ParamHeaders(t *testing.T) {
 
 // input_required: the questions are put to the caller, the answers and the state
 // go back with the original parameters (2026-07-28, basic/patterns/mrtr).
+//
+// Q4+ 2026-07-28 basic/patterns/mrtr: "the client MUST echo back the exact value of
+// that field when retrying the original request."
 func TestMRTR(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){}}
@@ -183,6 +186,8 @@ func TestMRTR(t *testing.T) {
 
 // What cannot be answered ends the request with the reason; a server that asks
 // without end is stopped.
+//
+// Q9- 2026-07-28 own: "a request has ten rounds at most"
 func TestMRTREnds(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -215,6 +220,9 @@ func TestMRTREnds(t *testing.T) {
 
 // Cancelling a modern request over HTTP closes its stream and sends nothing
 // (basic/patterns/cancellation).
+//
+// C2- 2026-07-28 basic/patterns/cancellation: "No `notifications/cancelled` message is
+// required or expected."
 func TestModernCancelClosesTheStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gone, arrived := make(chan struct{}), make(chan struct{})

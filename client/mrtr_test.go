@@ -146,6 +146,9 @@ func TestLaterRoundThatAGatewayDidNotSendOn(t *testing.T) {
 // A server that answers with input_required and names no input has broken the
 // rules, and one whose questions are no questions too: the request ends, and the
 // client is not asked nonsense.
+//
+// Q5- 2026-07-28 basic/patterns/mrtr: "Servers MUST include at least one of
+// `inputRequests` or `requestState` in every `InputRequiredResult` response."
 func TestInputRequiredThatIsNone(t *testing.T) {
 	many := `{"resultType":"input_required","inputRequests":{` + strings.TrimSuffix(strings.Repeat(`"%":{"method":"roots/list"},`, 17), ",") + `}}`
 	for i := range 17 {

@@ -172,6 +172,9 @@ func TestM123CloseEndsListens(t *testing.T) {
 
 // A child that says nothing and reads nothing does not keep the end of its client
 // waiting (M135, M137).
+//
+// D3+ 2026-07-28 basic/transports/stdio: "Closing the input stream to the child
+// process (the server)."
 func TestM135CloseWithAnIdleChild(t *testing.T) {
 	c := startChild(t, "legacy", client.Config{})
 	scope := newTenant("s")

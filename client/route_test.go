@@ -18,6 +18,9 @@ import (
 
 // What a modern server on a pipe says without naming a call of ours is the only
 // call's or nobody's, and never a wrong one's (I8, M186).
+//
+// C3- 2026-07-28 basic/patterns/cancellation: "Servers MUST NOT send
+// `notifications/cancelled` for any other purpose."
 func TestStrayMessagesOnAModernPipe(t *testing.T) {
 	for _, tt := range []struct {
 		name, message string

@@ -491,6 +491,9 @@ func TestM115CancelDoesNotWait(t *testing.T) {
 }
 
 // A handshake is never cancelled on the wire (M117, requirement C4).
+//
+// C4- 2025-11-25 basic/utilities/cancellation: "The `initialize` request MUST NOT be
+// cancelled by clients"
 func TestM117HandshakeIsNotCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()

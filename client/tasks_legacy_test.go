@@ -450,6 +450,8 @@ func (p *pulsing) beats() int {
 	return p.n
 }
 
+// C4+ 2025-11-25 basic/utilities/cancellation: "the `tasks/cancel` request MUST be
+// used instead of the `notifications/cancelled` notification."
 func TestTaskAwaitedGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()

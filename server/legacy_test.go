@@ -488,6 +488,9 @@ func TestInFlightLimit(t *testing.T) {
 }
 
 // Cancelling ends the one request and its stream, without an answer. I24, C6.
+//
+// C6- 2026-07-28 basic/patterns/cancellation: "Invalid cancellation notifications
+// SHOULD be ignored"
 func TestCancel(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()

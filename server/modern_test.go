@@ -223,6 +223,13 @@ func TestModernRequestWithoutParamHeaders(t *testing.T) {
 }
 
 // U2, U9, C8: only what the request asked for is sent, and only its own.
+//
+// U2+ 2026-07-28 basic/transports/streamable-http: "These notifications MUST relate to
+// the originating client request."
+//
+// U9+ 2026-07-28 server/utilities/logging: "When the field is present, the server MAY
+// send `notifications/message` notifications at or above the requested level on the
+// response stream of that request, before the final response."
 func TestModernNotifications(t *testing.T) {
 	say := func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		for _, n := range []struct{ method, params string }{
@@ -281,6 +288,9 @@ func TestModernNotificationIsAccepted(t *testing.T) {
 // U1: a modern client is never sent a request, and there are requests that have no
 // way to ask it otherwise ("Servers MUST NOT send InputRequiredResult responses on
 // any other client requests", basic/patterns/mrtr).
+//
+// U1- 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT send `InputRequiredResult`
+// responses on any other client requests."
 func TestModernClientIsNotAskedDuringAList(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		return c.Ask(ctx, &mcp.Request{Method: "roots/list"})

@@ -78,6 +78,9 @@ func TestM096ActivityKeepsASession(t *testing.T) {
 
 // M121, C1: a modern client that goes away has cancelled; R5: a legacy one has
 // not.
+//
+// C1+ 2026-07-28 basic/transports/streamable-http: "Closing the SSE response stream
+// MUST be treated by the server as cancellation of that request."
 func TestM121Disconnect(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		ctx, cancel := context.WithCancel(s.ctx())

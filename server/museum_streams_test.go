@@ -109,6 +109,18 @@ func TestM054WriteTimeoutOfTheHTTPServer(t *testing.T) {
 
 // M171, U3, U5: the acknowledgement comes first, whatever was said before it,
 // and everything on the stream names the subscription by the client's id.
+//
+// U3+ 2026-07-28 basic/patterns/subscriptions: "The server MUST send
+// `notifications/subscriptions/acknowledged` as the first message carrying the
+// subscription's ID"
+//
+// U5+ 2026-07-28 basic/patterns/subscriptions: "All notifications delivered on the
+// stream carry `io.modelcontextprotocol/subscriptionId` in `_meta`, identifying the
+// `subscriptions/listen` request that opened the stream."
+//
+// U6- 2026-07-28 basic/transports/streamable-http: "Request-scoped notifications like
+// `notifications/progress` and `notifications/message` are not delivered on the listen
+// stream"
 func TestM171AcknowledgementComesFirst(t *testing.T) {
 	h := mcp.HandlerFunc(func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if err := c.Notify(ctx, &mcp.Notification{Method: toolsChanged}); err != nil {

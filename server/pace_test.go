@@ -21,6 +21,9 @@ func progressed(i int) string {
 
 // DELIVERY 5.7, I21: of a flood of progress the client gets a burst and the
 // latest, however fast it reads; the result does not wait.
+//
+// C9- 2026-07-28 basic/patterns/progress: "Both parties SHOULD implement rate limiting
+// to prevent flooding"
 func TestFloodOfProgress(t *testing.T) {
 	const flood = 100_000
 	h := tools(map[string]mcp.HandlerFunc{"flood": burst(t, flood)})
@@ -44,6 +47,9 @@ func TestFloodOfProgress(t *testing.T) {
 
 // A flood that goes on gets its ten in a second, and what was kept back when it
 // stops is delivered in its turn, not with the result an hour later.
+//
+// C9+ 2026-07-28 basic/patterns/progress: "Both parties SHOULD implement rate limiting
+// to prevent flooding"
 func TestProgressHasAPaceOfItsOwn(t *testing.T) {
 	release := make(chan struct{})
 	h := tools(map[string]mcp.HandlerFunc{"flood": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {

@@ -153,6 +153,12 @@ func (s *site) parked(want int) {
 	}
 }
 
+// U1+ 2026-07-28 basic/patterns/mrtr: "Servers MUST send server-to-client requests
+// (such as `roots/list`, `sampling/createMessage`, or `elicitation/create`) using the
+// MRTR pattern."
+//
+// Q1+ 2026-07-28 basic/patterns/mrtr: "servers MUST protect its integrity (e.g. HMAC
+// or AEAD)"
 func TestParkedCallGoesOn(t *testing.T) {
 	d := new(served)
 	bubble(t, d.asksOnce(), server.Config{}, func(s *site) {
@@ -175,6 +181,11 @@ func TestParkedCallGoesOn(t *testing.T) {
 // logic, servers MUST protect its integrity ... and MUST reject state that fails
 // verification" (basic/patterns/mrtr). Every state that is not good has one answer,
 // and nothing runs for it.
+//
+// Q1- 2026-07-28 basic/patterns/mrtr: "MUST reject state that fails verification."
+//
+// Q2- 2026-07-28 basic/patterns/mrtr: "a short expiry (TTL), rejecting state presented
+// after it lapses;"
 func TestStateIsRefused(t *testing.T) {
 	const nothing = `{"code":-32602,"message":"requestState is unknown, used or expired, or it belongs to another request"}`
 	flip := func(state string, i int) string {
@@ -238,6 +249,10 @@ func TestStateIsRefused(t *testing.T) {
 }
 
 // A retry may be written anew by its client, as long as it says the same.
+//
+// Q2+ 2026-07-28 basic/patterns/mrtr: "an identifier for the originating request, e.g.
+// the method name and a digest of its salient parameters, rejecting state presented on
+// a request that does not match."
 func TestRetryMayBeWrittenAnew(t *testing.T) {
 	tests := []struct {
 		name, first, retry string
@@ -264,6 +279,9 @@ func TestRetryMayBeWrittenAnew(t *testing.T) {
 }
 
 // Who does not come back is told to nobody but to the Handler, whose context ends.
+//
+// Q6+ 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT assume that clients will
+// fulfill the `inputRequests` or retry the original request."
 func TestParkedCallExpires(t *testing.T) {
 	d := new(served)
 	bubble(t, d.asksOnce(), server.Config{Limits: server.Limits{InputWait: time.Minute}}, func(s *site) {
@@ -280,6 +298,9 @@ func TestParkedCallExpires(t *testing.T) {
 }
 
 // Questions that come together are put together, and each gets its own answer.
+//
+// Q5+ 2026-07-28 basic/patterns/mrtr: "`inputRequests` keys are server assigned
+// identifiers and MUST be unique within the scope of the request."
 func TestQuestionsArePutTogether(t *testing.T) {
 	h := new(served).handler(func(ctx context.Context, c mcp.Caller) (string, error) {
 		texts := make([]string, 3)
@@ -388,6 +409,10 @@ func TestInputResponsesAreAnObject(t *testing.T) {
 }
 
 // Two retries at once: one of them goes on with the call, and the call is one.
+//
+// Q3+ 2026-07-28 basic/patterns/mrtr: "Servers for which a given `requestState` must
+// be consumed at most once (e.g., one-time redemptions) MUST enforce that invariant
+// server-side."
 func TestOneRetryWins(t *testing.T) {
 	d := new(served)
 	bubble(t, d.asksOnce(), server.Config{}, func(s *site) {
@@ -514,6 +539,9 @@ func TestProgressFollowsTheRequest(t *testing.T) {
 }
 
 // The bounds have errors that name them, for whoever asked; the request goes on.
+//
+// Q6- 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT assume that clients will
+// fulfill the `inputRequests` or retry the original request."
 func TestParkingBounds(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -224,6 +224,10 @@ func TestOversizedHeader(t *testing.T) {
 // establish context (e.g., capabilities, protocol version, client identity)"
 // (2026-07-28, basic, "Statelessness"): what one request says of its client holds
 // for that request alone, and decides nothing.
+//
+// D6- 2026-07-28 basic/index: "Servers MUST NOT rely on prior requests over the same
+// connection to establish context (e.g., capabilities, protocol version, client
+// identity)."
 func TestRequestsStandAlone(t *testing.T) {
 	var seen []string
 	h := tools(map[string]mcp.HandlerFunc{"who": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -368,6 +372,12 @@ func TestStreamsCarryWhatBelongsToThem(t *testing.T) {
 // notifications/message for a request that does not include this field"
 // (2026-07-28, server/utilities/logging, "Per-request log level"); C8: "Progress notifications MUST only reference
 // tokens that were provided in an active request" (basic/patterns/progress).
+//
+// U1- 2026-07-28 basic/patterns/mrtr: "The previous pattern of server-initiated
+// requests is no longer supported."
+//
+// U9- 2026-07-28 server/utilities/logging: "The server MUST NOT emit
+// `notifications/message` for a request that does not include this field."
 func TestNothingThatWasNotAskedFor(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"chatty": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if _, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"}); err == nil {

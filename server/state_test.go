@@ -31,6 +31,9 @@ func named(r *http.Request) (string, error) { return r.Header.Get("Who"), nil }
 // Where nobody is told apart a state passes as it is, byte for byte, so that any
 // replica can serve the retry; but one that looks like ours is marked, so that a
 // gateway behind this one gets back what it gave.
+//
+// Q4+ 2026-07-28 basic/patterns/mrtr: "Clients MUST NOT inspect, parse, modify, or
+// make any assumptions about the `requestState` contents."
 func TestStateOfABackendPasses(t *testing.T) {
 	tests := []struct{ name, state, sent string }{
 		{"plain", `"state"`, `"state"`},
@@ -65,6 +68,9 @@ func TestMarkInEscapes(t *testing.T) {
 // Where clients are told apart the state of a backend is of one of them, and of one
 // request: nobody else can use it, also where the backend cannot tell them apart
 // (Q8).
+//
+// Q8+ 2026-07-28 own: "a backend's state comes back to that backend, from the
+// principal and for the request that it was given to"
 func TestStateOfABackendIsSealed(t *testing.T) {
 	ann, bob := headers{"Who": "ann"}, headers{"Who": "bob"}
 	bubble(t, echoing(`"st\u0061te"`), server.Config{Authenticate: named}, func(s *site) {
@@ -127,6 +133,9 @@ func TestShortStateKeyIsAMistake(t *testing.T) {
 }
 
 // What a backend asks for is checked before it is asked: it is we who ask.
+//
+// Q5- 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT send an `inputRequests` that
+// the client has not declared support for in its capabilities."
 func TestQuestionsOfABackendAreChecked(t *testing.T) {
 	const ask = `{"resultType":"input_required","inputRequests":`
 	tests := []struct{ name, method, result, want string }{

@@ -36,6 +36,9 @@ func (standardStream) Close() error { return nil }
 // I26: the end of a pipe is bounded although neither reading nor writing can be
 // interrupted. A process that a signal asks to end must not wait for its parent
 // to say or take one more thing.
+//
+// D4- 2026-07-28 basic/transports/stdio: "This is the primary graceful-shutdown signal
+// and the only portable one, so honoring it reduces the need for forced termination."
 func TestStdioEndsOnStandardStreams(t *testing.T) {
 	const ask = `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"
 	tests := []struct {

@@ -186,6 +186,9 @@ func TestStdioDuplicateID(t *testing.T) {
 }
 
 // C2: on a pipe both eras cancel by a notification, and get no answer.
+//
+// C2+ 2026-07-28 basic/transports/stdio: "Servers SHOULD stop work on a cancelled
+// request as soon as practical and MUST NOT send any further messages for it."
 func TestStdioCancel(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, g *gate) {
 		c.handshake()
@@ -226,6 +229,9 @@ func TestStdioLastWords(t *testing.T) {
 
 // D4: with nothing in flight the end comes at once; a request that does not end
 // is cut after a moment.
+//
+// D4+ 2026-07-28 basic/transports/stdio: "Servers SHOULD exit promptly when their
+// standard input is closed or reads return end-of-file."
 func TestStdioEnd(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, g *gate) {
 		c.handshake()
@@ -279,6 +285,14 @@ func TestStdioScopeEnds(t *testing.T) {
 // A legacy client on a pipe hears of changes from initialized on; U3: a modern
 // one from its listen on, which U7 ends with its result and, on a pipe, a
 // notification.
+//
+// U7+ 2026-07-28 basic/patterns/cancellation: "A server MUST send
+// `notifications/cancelled` referencing a `subscriptions/listen` request ID when it
+// tears down that subscription stream"
+//
+// C3+ 2026-07-28 basic/patterns/cancellation: "Server-sent cancellation notifications
+// MUST reference a `subscriptions/listen` request, to terminate that subscription
+// stream"
 func TestStdioListen(t *testing.T) {
 	h := &changing{Handler: tools(nil)}
 	pipes(t, h, server.Config{}, func(c *console) {
@@ -360,6 +374,9 @@ func TestStdioClientThatDoesNotRead(t *testing.T) {
 }
 
 // D1: one message is one line, whatever white space its maker used.
+//
+// D1+ 2026-07-28 basic/transports/stdio: "Messages are delimited by newlines, and MUST
+// NOT contain embedded newlines."
 func TestStdioPrettyResult(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"pretty": quick("{\n\"a\":\r\n1}"), "large": quick("{\"x\":\"" + strings.Repeat("x", 50_000) + "\"\n}")})
 	pipes(t, h, server.Config{}, func(c *console) {

@@ -35,6 +35,12 @@ func progress(ctx context.Context, t *testing.T, c mcp.Caller) {
 	}
 }
 
+// C7+ 2026-07-28 basic/patterns/cancellation: "Implementations SHOULD establish
+// timeouts for all sent requests, to prevent hung connections and resource
+// exhaustion."
+//
+// C7- 2026-07-28 basic/patterns/cancellation: "implementations SHOULD always enforce a
+// maximum timeout, regardless of progress notifications"
 func TestDeadlines(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -121,6 +127,9 @@ func TestDeadlines(t *testing.T) {
 }
 
 // The error of a call that took too long names what decides how long it may take.
+//
+// C7+ 2026-07-28 basic/patterns/cancellation: "SDKs and other middleware SHOULD allow
+// these timeouts to be configured on a per-request basis."
 func TestDeadlineNamesItsKey(t *testing.T) {
 	for key, want := range map[string]string{"": "no answer within 1s (limits.callMax)", "timeout": "no answer within 1s (timeout)"} {
 		t.Run(key, func(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 )
 
 // DESIGN: an item is forwarded as the bytes that arrived, but for its name.
+//
+// K5+ 2026-07-28 server/tools: "MUST be a valid JSON Schema object (not `null`)"
 func TestItemsAreBytes(t *testing.T) {
 	empty := ""
 	tests := []struct {
@@ -84,6 +86,11 @@ func TestItemsAreBytes(t *testing.T) {
 
 // FAULTS 61, 66; REQUIREMENTS K2, K5: each of these is left out alone, with a
 // reason that names it.
+//
+// K2- 2026-07-28 basic/index: "Schemas that fail to validate due to an unresolved
+// external `$ref` SHOULD be rejected rather than silently treated as permissive."
+//
+// K5- 2026-07-28 server/tools: "MUST be a valid JSON Schema object (not `null`)"
 func TestItemsLeftOut(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 1022) + "1" + strings.Repeat("}", 1022)
 	tests := []struct {

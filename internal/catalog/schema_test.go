@@ -9,6 +9,12 @@ import "testing"
 // a network URI. ... Schemas that fail to validate due to an unresolved external
 // $ref SHOULD be rejected rather than silently treated as permissive."
 // (2026-07-28, basic, "$ref Resolution")
+//
+// K1+ 2026-07-28 basic/index: "JSON Schema 2020-12 permits `$ref` to point at an
+// absolute URI."
+//
+// K2+ 2026-07-28 basic/index: "Schemas that fail to validate due to an unresolved
+// external `$ref` SHOULD be rejected rather than silently treated as permissive."
 func TestExternalRef(t *testing.T) {
 	tests := []struct{ name, schema, want string }{
 		{"no references", `{"type":"object","properties":{"a":{"type":"string"}}}`, ""},

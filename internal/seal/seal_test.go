@@ -24,6 +24,8 @@ func newBox(t testing.TB, secrets ...[]byte) *seal.Box {
 	return b
 }
 
+// Q1+ 2026-07-28 basic/patterns/mrtr: "servers MUST protect its integrity (e.g. HMAC
+// or AEAD)"
 func TestOpensWhatItSealed(t *testing.T) {
 	tests := map[string]struct {
 		plain []byte
@@ -89,6 +91,8 @@ func TestOpensForNothingElse(t *testing.T) {
 
 // No character of a text can be changed, none taken away, and none put another
 // way: there is one spelling of each seal.
+//
+// Q1- 2026-07-28 basic/patterns/mrtr: "MUST reject state that fails verification."
 func TestAnyChangeIsSeen(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	b := newBox(t, secret(1))

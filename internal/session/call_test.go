@@ -263,6 +263,9 @@ func TestOnly(t *testing.T) {
 
 // Carriers, a canceller and the end of the connection race: one terminal, which
 // everybody sees (I1, C5).
+//
+// C5+ 2026-07-28 basic/patterns/cancellation: "Both parties MUST handle these race
+// conditions gracefully"
 func TestC5TerminalsRace(t *testing.T) {
 	for range 2000 {
 		var calls session.Calls

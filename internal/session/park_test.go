@@ -124,6 +124,9 @@ func TestParkingGoesOnWithTheRetry(t *testing.T) {
 // "rejecting state presented by a different principal ... that does not match"
 // (basic/patterns/mrtr): whoever differs in anything finds nothing, and changes
 // nothing.
+//
+// Q2- 2026-07-28 basic/patterns/mrtr: "the authenticated principal, rejecting state
+// presented by a different principal."
 func TestParkingIsItsOwners(t *testing.T) {
 	now := someTime()
 	own := session.Owner{Place: 1, Principal: "ann", Method: "tools/call", Digest: "d"}

@@ -322,6 +322,8 @@ func TestHeldStreamBeginsWithItsOpening(t *testing.T) {
 	wantTake(t, c, session.Open, "ack", "changed")
 }
 
+// U3- 2026-07-28 basic/patterns/subscriptions: "MUST NOT send any notification on the
+// subscription before it."
 func TestHeldStreamThatNeverOpensHasOnlyItsTerminal(t *testing.T) {
 	x := alone(t, rules())
 	x.Hold()
