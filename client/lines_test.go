@@ -43,6 +43,9 @@ func TestM026ImmediateAnswer(t *testing.T) {
 //
 // D6+ 2026-07-28 basic/index: "clients may interleave unrelated requests on the same
 // transport"
+//
+// C8+ 2026-07-28 basic/patterns/progress: "Progress tokens can be chosen by the client
+// using any means, but MUST be unique across all active requests."
 func TestM186SharedModernPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		lines := make(chan *zoo.Line, 2)

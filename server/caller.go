@@ -72,9 +72,21 @@ func newLeg(s *Server, t *task, x *session.Exchange, from *mcp.Request, late *al
 		x:      x,
 		from:   from,
 		late:   late,
-		token:  from.Params.Raw(mcp.MetaProgressToken),
+		token:  progressToken(from),
 		level:  from.LogLevel,
 	}
+}
+
+// progressToken returns the token under which a request wants to hear of its
+// progress, nil if it does not. "Progress tokens MUST be a string or integer value"
+// (2026-07-28, basic/patterns/progress): like an id it is matched, and what is of
+// another type is matched by nobody.
+func progressToken(req *mcp.Request) []byte {
+	token := req.Params.Raw(mcp.MetaProgressToken)
+	if _, err := mcp.ParseID(token); err != nil {
+		return nil
+	}
+	return token
 }
 
 // Notify sends what belongs to the request. Progress without its token, and log
@@ -89,7 +101,7 @@ func (c *related) Notify(ctx context.Context, n *mcp.Notification) error {
 		if c.token == nil || !bytes.Equal(token, c.token) {
 			return c.drop()
 		}
-		m.Class, m.Key = session.Progress, string(token)
+		m.Class, m.Key, m.Value = session.Progress, string(token), n.Params.Raw(mcp.FieldProgress)
 	case "notifications/message":
 		if !wants(c.level, n) {
 			return c.drop()

@@ -119,6 +119,9 @@ func TestM043WhatIsKeptOfARequest(t *testing.T) {
 // M044, I9: the policy for what a request has to say after its answer is one and
 // the same in both eras, whatever else is open: it is refused to who says it, and
 // written nowhere.
+//
+// C8- 2026-07-28 basic/patterns/progress: "Progress notifications MUST stop after
+// completion"
 func TestM044ProgressAfterTheResult(t *testing.T) {
 	var leave chan struct{}
 	var said chan error

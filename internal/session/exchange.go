@@ -34,6 +34,7 @@ type Exchange struct {
 	late   *Message // progress beyond the pace, or nil
 
 	progress, logs meter
+	reached        advance
 
 	own core // of an exchange without a session
 }

@@ -71,7 +71,7 @@ func DefaultLimits() Limits {
 // Counters count what was lost or answered to nobody. They may be shared by any
 // number of machines and read at any time.
 type Counters struct {
-	Dropped     atomic.Uint64 // messages that a slow or absent receiver did not get
+	Dropped     atomic.Uint64 // messages that a slow or absent receiver did not get, and progress that did not advance
 	Merged      atomic.Uint64 // messages that a newer one of the same meaning replaced
 	Undelivered atomic.Uint64 // terminals for a client that was gone
 	Strays      atomic.Uint64 // answers to no ask of ours

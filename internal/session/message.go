@@ -35,6 +35,10 @@ type Message struct {
 	// or the resource of a Change.
 	Key string
 
+	// Value is how far a Progress is, as its number is spelled. What has none, or
+	// something that is no number, is not compared with others.
+	Value []byte
+
 	// Head, Body and Tail are the message, in this order. A small one is all in
 	// Head; a large result is a Body that nobody copied. They must not be
 	// changed.

@@ -32,12 +32,17 @@ func (m *meter) use(p Pace, now time.Time) {
 // Report appends a message of class Progress or Log, at the pace that the limits
 // allow to one exchange. Beyond it a log message is dropped, and of the progress
 // the latest is kept: due says then when Release is worth calling. What is kept
-// when the terminal comes goes before that, whenever that is. Otherwise Report
-// is as [Stream.Append].
+// when the terminal comes goes before that, whenever that is. Progress that is not
+// further than what was reported before goes nowhere. Otherwise Report is as
+// [Stream.Append].
 func (x *Exchange) Report(m Message, now time.Time) (due time.Time, full <-chan struct{}, err error) {
 	s := &x.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
+	if m.Class == Progress && x.reached.stalls(m.Value) && !s.ended && !s.lost {
+		s.core.rules.Counts.Dropped.Add(1)
+		return time.Time{}, nil, nil
+	}
 	used, pace := x.meterLocked(m.Class)
 	if at := used.due(pace); at.After(now) && !s.ended && !s.lost {
 		return x.keepLocked(m, at), nil, nil
@@ -50,6 +55,7 @@ func (x *Exchange) Report(m Message, now time.Time) (due time.Time, full <-chan 
 	if m.Class == Progress {
 		x.forgetLateLocked()
 	}
+	x.reached.reach(m.Value)
 	return time.Time{}, nil, nil
 }
 
@@ -69,6 +75,7 @@ func (x *Exchange) keepLocked(m Message, due time.Time) time.Time {
 	}
 	x.forgetLateLocked()
 	x.late = &m
+	x.reached.reach(m.Value)
 	return due
 }
 
