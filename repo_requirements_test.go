@@ -1,0 +1,245 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+//go:generate go test -run ^TestRequirementsPageIsCurrent$ . -update
+
+const (
+	// requirementsList are the requirements, and requirementsPage says which tests
+	// prove them.
+	requirementsList = "testdata/requirements.txt"
+	requirementsPage = "docs/requirements.md"
+)
+
+const requirementsIntroduction = `# What the specification asks, and what proves it
+
+The sentences of the specification of MCP that bear on who stands between clients and servers, of every revision, and some
+rules of our own beside them. Each has a test which shows that what is right works, and one which shows that what is wrong
+is refused or cannot be brought about. A test says so itself, with the number, a sign (+ right, - wrong) and the sentence,
+and this page is generated from that and from [the list](../testdata/requirements.txt), by ` + "`make generate`" + `. Authorization
+is not among them yet.
+`
+
+// requirement is one entry of the list.
+type requirement struct {
+	id, level string
+	places    []passage
+	text      string
+}
+
+// chapter is a part of the list under one title.
+type chapter struct {
+	title string
+	rows  []requirement
+}
+
+var (
+	rowForm   = regexp.MustCompile(`^([A-Z][0-9]+) \| (own|info|(?:(?:MUST|SHOULD|MAY)(?: NOT)?(?:, )?)+) \| (.*)$`)
+	placeForm = regexp.MustCompile(`^(?:(\d{4}-\d{2}-\d{2}|seps) ([a-z0-9][\w./-]*)|own)$`)
+)
+
+// parseRequirements reads the list. What stands before the first title is about the
+// list itself.
+func parseRequirements(text string) ([]chapter, error) {
+	var all []chapter
+	var errs []error
+	seen := make(map[string]bool)
+	for block := range strings.SplitSeq(text, "\n\n") {
+		if title, ok := strings.CutPrefix(block, "# "); ok {
+			all = append(all, chapter{title: title})
+			continue
+		}
+		if len(all) == 0 {
+			continue
+		}
+		row, err := parseRequirement(block)
+		if err == nil && seen[row.id] {
+			err = fmt.Errorf("%s is there twice", row.id)
+		}
+		errs = append(errs, err)
+		seen[row.id] = true
+		last := &all[len(all)-1]
+		last.rows = append(last.rows, row)
+	}
+	return all, errors.Join(errs...)
+}
+
+func parseRequirement(block string) (requirement, error) {
+	head, text, _ := strings.Cut(block, "\n")
+	m := rowForm.FindStringSubmatch(head)
+	if text = strings.Join(strings.Fields(text), " "); m == nil || text == "" {
+		return requirement{}, fmt.Errorf("%q has not the form: ID | LEVEL | PLACE, PLACE; and a text below", head)
+	}
+	row := requirement{id: m[1], level: m[2], text: text}
+	for where := range strings.SplitSeq(m[3], ", ") {
+		p := placeForm.FindStringSubmatch(where)
+		if p == nil {
+			return row, fmt.Errorf("%s: %q is no place", row.id, where)
+		}
+		if where == "own" {
+			p[1], p[2] = "own", "own"
+		}
+		row.places = append(row.places, passage{p[1], p[2]})
+	}
+	return row, nil
+}
+
+// strangeProofs finds proofs of what is not on the list, and those that quote a rule
+// of ours which does not say that.
+func strangeProofs(list []chapter, found []proof) []string {
+	texts := make(map[string]string)
+	for _, c := range list {
+		for _, row := range c.rows {
+			texts[row.id] = row.text
+		}
+	}
+	var breaches []string
+	for _, p := range found {
+		switch text, ok := texts[p.id]; {
+		case !ok:
+			breaches = append(breaches, fmt.Sprintf("%s: %s proves %s, which is not in %s", p.path, p.name, p.id, requirementsList))
+		case p.place.revision == "own" && !strings.Contains(text, p.quote):
+			breaches = append(breaches, fmt.Sprintf("%s: %s quotes as our own rule %s: %q, which says: %q", p.path, p.name, p.id, p.quote, text))
+		}
+	}
+	return breaches
+}
+
+// link is the place as a link to the published page; what is our own is only said to
+// be.
+func (p passage) link() string {
+	const site = "https://modelcontextprotocol.io/"
+	page := strings.TrimSuffix(p.page, "/index")
+	switch {
+	case p.revision == "own":
+		return "our own"
+	case p.revision == "seps":
+		number, _, _ := strings.Cut(page, "-")
+		return fmt.Sprintf("[SEP-%s](%sseps/%s)", number, site, page)
+	case strings.HasPrefix(page, "tutorials/"):
+		return fmt.Sprintf("[%s %s](%sdocs/%s/%s)", p.revision, page, site, p.revision, page)
+	default:
+		return fmt.Sprintf("[%s %s](%sspecification/%s/%s)", p.revision, page, site, p.revision, page)
+	}
+}
+
+// links are the tests of one side of a requirement, each once.
+func links(found []proof, right bool) string {
+	var out []string
+	for _, p := range found {
+		link := fmt.Sprintf("[%s](../%s)", p.name, p.path)
+		if p.right == right && !slices.Contains(out, link) {
+			out = append(out, link)
+		}
+	}
+	if len(out) == 0 {
+		return "**nothing yet**"
+	}
+	return strings.Join(out, ", ")
+}
+
+// requirementsWithProofs is the page.
+func requirementsWithProofs(list []chapter, found []proof) string {
+	var out strings.Builder
+	out.WriteString(requirementsIntroduction)
+	for _, c := range list {
+		fmt.Fprintf(&out, "\n## %s\n", c.title)
+		for _, row := range c.rows {
+			row.write(&out, slices.DeleteFunc(slices.Clone(found), func(p proof) bool { return p.id != row.id }))
+		}
+	}
+	return out.String()
+}
+
+// write adds the requirement to the page: what it asks, where, the sentences that its
+// tests quote, and the tests.
+func (r requirement) write(out *strings.Builder, found []proof) {
+	var where, quotes []string
+	for _, p := range r.places {
+		where = append(where, p.link())
+	}
+	for _, p := range found {
+		quote := "> \"" + p.quote + "\" (" + p.place.link() + ")\n"
+		if p.place.revision != "own" && !slices.Contains(quotes, quote) {
+			quotes = append(quotes, quote)
+		}
+	}
+	fmt.Fprintf(out, "\n### %s\n\n%s (%s: %s)\n", r.id, r.text, r.level, strings.Join(where, ", "))
+	if len(quotes) > 0 {
+		fmt.Fprintf(out, "\n%s", strings.Join(quotes, ">\n"))
+	}
+	fmt.Fprintf(out, "\n- right: %s\n- wrong: %s\n", links(found, true), links(found, false))
+}
+
+func TestRequirementsPageIsCurrent(t *testing.T) {
+	list, err := parseRequirements(readFile(t, requirementsList))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := repoProofs(t)
+	reportBreaches(t, strangeProofs(list, found))
+	want := requirementsWithProofs(list, found)
+	if *update {
+		if err := os.WriteFile(requirementsPage, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if readFile(t, requirementsPage) != want {
+		t.Errorf("%s does not say what the tests prove; run make generate", requirementsPage)
+	}
+}
+
+// The rule bites: on a made-up list and made-up proofs.
+func TestRequirementsRule(t *testing.T) {
+	const made = "About.\n\nT9 | is about too\n\n# One\n\nT1 | MUST, SHOULD NOT | 2026-07-28 basic/index, seps 12-x\n  Be\n  kind.\n\n# Two\n\nJ1 | own | own\n  Be ours.\n"
+	list, err := parseRequirements(made)
+	want := []chapter{
+		{"One", []requirement{{"T1", "MUST, SHOULD NOT", []passage{{"2026-07-28", "basic/index"}, {"seps", "12-x"}}, "Be kind."}}},
+		{"Two", []requirement{{"J1", "own", []passage{{"own", "own"}}, "Be ours."}}},
+	}
+	if diff := cmp.Diff(list, want, cmp.AllowUnexported(chapter{}, requirement{}, passage{})); diff != "" || err != nil {
+		t.Fatalf("error %v, list (-got +want):\n%s", err, diff)
+	}
+	for _, wrong := range []string{"T1 | MUST | own", "T1 | must | own\n  x", "T1 | MUST | nowhere\n  x", "T | MUST | own\n  x", "T1 | MUST | own\n  x\n\nT1 | MUST | own\n  x"} {
+		if got, err := parseRequirements("# One\n\n" + wrong); err == nil {
+			t.Errorf("%q is taken for %v", wrong, got)
+		}
+	}
+	mine := passage{"own", "own"}
+	found := []proof{
+		{"T1", true, passage{"2026-07-28", "basic/index"}, `You "MUST".`, "TestA", "a_test.go"},
+		{"T1", true, passage{"2026-07-28", "basic/index"}, `You "MUST".`, "TestB", "a_test.go"},
+		{"J1", false, mine, "Be", "TestC", "c_test.go"},
+	}
+	if got := strangeProofs(list, found); len(got) > 0 {
+		t.Errorf("breaches %q", got)
+	}
+	strange := []proof{{"T2", true, mine, "x", "TestA", "a_test.go"}, {"J1", true, mine, "Be mine.", "TestB", "b_test.go"}}
+	if got := strangeProofs(list, strange); len(got) != 2 || !strings.Contains(got[0], "T2, which is not in") || !strings.Contains(got[1], `which says: "Be ours."`) {
+		t.Errorf("breaches %q; want one of an unknown entry and one of a rule that is not ours", got)
+	}
+	page := requirementsWithProofs(list, found)
+	for _, part := range []string{
+		"## One\n\n### T1\n\nBe kind. (MUST, SHOULD NOT: [2026-07-28 basic](https://modelcontextprotocol.io/specification/2026-07-28/basic), [SEP-12](https://modelcontextprotocol.io/seps/12-x))\n\n" +
+			"> \"You \"MUST\".\" ([2026-07-28 basic](https://modelcontextprotocol.io/specification/2026-07-28/basic))\n\n- right: [TestA](../a_test.go), [TestB](../a_test.go)\n- wrong: **nothing yet**\n",
+		"### J1\n\nBe ours. (own: our own)\n\n- right: **nothing yet**\n- wrong: [TestC](../c_test.go)\n",
+	} {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page is\n%s\nwithout\n%s", page, part)
+		}
+	}
+}
