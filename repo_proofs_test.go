@@ -49,7 +49,7 @@ var (
 // parseProof reads one proof from its text, with its lines folded.
 func parseProof(text string) (proof, error) {
 	m := proofForm.FindStringSubmatch(text)
-	if m == nil {
+	if m == nil || m[4] == "own" {
 		return proof{}, fmt.Errorf(`%.60q has not the form: T1+ REVISION PAGE: "sentence", or T1+ own: "sentence", and a blank line behind it`, text)
 	}
 	if m[3] == "" {
@@ -219,7 +219,7 @@ func TestProofForm(t *testing.T) {
 	}
 	for _, wrong := range []string{
 		"requires: nothing", "requires: T1 2026-07-28 basic/index: \"x\"", `T1+ own "x"`, `T1+ 2026-07-28: "x"`, `T1+ 2026-07 basic: "x"`,
-		`T1+ 2026-07-28 basic: x`, `T1+ 2026-07-28 basic: ""`, `T1+ 2026-07-28 basic: "x`, "T1+ 2026-07-28 basic: \"x\"\nmore", "T1+", "T1+- own: \"x\"",
+		`T1+ 2026-07-28 basic: x`, `T1+ 2026-07-28 basic: ""`, `T1+ 2026-07-28 basic: "x`, "T1+ 2026-07-28 basic: \"x\"\nmore", "T1+", "T1+- own: \"x\"", `T1+ 2026-07-28 own: "x"`,
 	} {
 		if got, breaches := dialogProofs("d/one.txtar", wrong); len(got) > 0 || len(breaches) != 1 {
 			t.Errorf("%q is taken for %v, breaches %q", wrong, got, breaches)

@@ -187,7 +187,7 @@ func TestMRTR(t *testing.T) {
 // What cannot be answered ends the request with the reason; a server that asks
 // without end is stopped.
 //
-// Q9- 2026-07-28 own: "a request has ten rounds at most"
+// Q9- own: "How often one request may ask for more has a bound."
 func TestMRTREnds(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -51,8 +51,8 @@ func TestCircuit(t *testing.T) {
 	}
 }
 
-// D8- 2026-07-28 own: "what a child inherits of our environment is a short list;
-// secrets come from its own configuration alone"
+// D8- own: "A process gets from our environment what it was given by name, and none
+// of our secrets."
 func TestEnvironment(t *testing.T) {
 	got := environment([]string{"PATH=/bin", "SECRET=x", "HOME=/h", "LANG=() { evil; }", "path=/other", "NOVALUE"}, []string{"SECRET=mine"})
 	if want := []string{"PATH=/bin", "HOME=/h", "path=/other", "SECRET=mine"}; !slices.Equal(got, want) {

@@ -69,8 +69,8 @@ func TestMarkInEscapes(t *testing.T) {
 // request: nobody else can use it, also where the backend cannot tell them apart
 // (Q8).
 //
-// Q8+ 2026-07-28 own: "a backend's state comes back to that backend, from the
-// principal and for the request that it was given to"
+// Q8+ own: "The state of a backend goes back to that backend alone, and only from
+// the user whom it was given to."
 func TestStateOfABackendIsSealed(t *testing.T) {
 	ann, bob := headers{"Who": "ann"}, headers{"Who": "bob"}
 	bubble(t, echoing(`"st\u0061te"`), server.Config{Authenticate: named}, func(s *site) {
