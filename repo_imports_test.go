@@ -21,7 +21,9 @@ var repoLayers = [][]string{
 	{"."},
 	{"internal/auth", "internal/backend", "internal/config", "internal/console", "internal/policy"},
 	{"server", "client"},
-	{"internal/session", "internal/catalog", "internal/demo", "internal/frame", "internal/observe", "internal/revision", "internal/seal", "internal/store"},
+	{"internal/demo"},
+	{"mux"},
+	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
 	{"internal/tasks"},
 	{"mcp"},
 }

@@ -6,11 +6,11 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/question"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
@@ -133,59 +133,22 @@ func askFault(err error) error {
 	}
 }
 
-// clientCapabilities is what of a client's capabilities decides what it can be
-// asked. Pointers, because a capability is declared by being there: {} says all
-// that can be said of most.
-type clientCapabilities struct {
-	Roots    *struct{} `json:"roots"`
-	Sampling *struct {
-		Tools *struct{} `json:"tools"`
-	} `json:"sampling"`
-	Elicitation *struct {
-		Form *struct{} `json:"form"`
-		URL  *struct{} `json:"url"`
-	} `json:"elicitation"`
-}
-
-// capabilitiesOf reads what a client has declared. What its revision does not define
-// is not among it: a handshake keeps none of that (legacyPeer).
-func capabilitiesOf(client *mcp.Peer) clientCapabilities {
-	var caps clientCapabilities
-	if len(client.Capabilities) > 0 {
-		if err := json.Unmarshal(client.Capabilities, &caps); err != nil {
-			caps = clientCapabilities{} // declared in a way that says nothing
-		}
-	}
-	return caps
-}
-
 // checkDeclared refuses a question that the client did not say it can answer
 // (2025-11-25, basic/lifecycle, "Operation"; 2026-07-28, basic/patterns/mrtr,
 // "Server Requirements").
 func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
-	caps := capabilitiesOf(client)
-	missing := ""
+	missing, known := question.Missing(client.Capabilities, req)
+	switch {
+	case missing != "":
+		return question.Undeclared(req.Method, missing)
+	case known:
+		return nil
+	}
 	switch req.Method {
-	case "roots/list":
-		if caps.Roots == nil {
-			missing = `{"roots":{}}`
-		}
-	case "sampling/createMessage":
-		missing = missingSampling(&caps, req)
-	case "elicitation/create":
-		missing = missingElicitation(&caps, req)
 	case "tasks/get", "tasks/result", "tasks/list", "tasks/cancel":
 		return checkRunsTasks(client, req.Method)
 	default:
 		return mcp.Errorf(mcp.CodeMethodNotFound, "a client cannot be asked for %s", escape(req.Method))
-	}
-	if missing == "" {
-		return nil
-	}
-	return &mcp.Error{
-		Code:    mcp.CodeMissingCapability,
-		Message: "the client did not declare what " + req.Method + " needs: " + missing,
-		Data:    json.RawMessage(`{"requiredCapabilities":` + missing + `}`),
 	}
 }
 
@@ -196,33 +159,4 @@ func checkRunsTasks(client *mcp.Peer, method string) error {
 		return nil
 	}
 	return mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare %s", method)
-}
-
-// missingSampling: tools in a sampling request are a capability of their own,
-// and a client that does not know of them would leave them out silently
-// (2025-11-25, client/sampling, "Capabilities").
-func missingSampling(caps *clientCapabilities, req *mcp.Request) string {
-	switch {
-	case caps.Sampling == nil:
-		return `{"sampling":{}}`
-	case caps.Sampling.Tools == nil && req.Params.Has(mcp.FieldTools):
-		return `{"sampling":{"tools":{}}}`
-	default:
-		return ""
-	}
-}
-
-// missingElicitation: an empty declaration means forms (2025-11-25,
-// client/elicitation, "Capabilities").
-func missingElicitation(caps *clientCapabilities, req *mcp.Request) string {
-	mode, _ := req.Params.Text(mcp.FieldMode)
-	e := caps.Elicitation
-	switch {
-	case mode == "url" && (e == nil || e.URL == nil):
-		return `{"elicitation":{"url":{}}}`
-	case mode != "url" && (e == nil || e.Form == nil && e.URL != nil):
-		return `{"elicitation":{"form":{}}}`
-	default:
-		return ""
-	}
 }

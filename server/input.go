@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/question"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -130,7 +131,7 @@ func beginAgain(req *mcp.Request, count []byte) (returned, error) {
 		return returned{}, err
 	}
 	for _, raw := range answers {
-		if action := actionOf(raw); action == "decline" || action == "cancel" {
+		if action := question.Action(raw); action == "decline" || action == "cancel" {
 			return returned{}, mcp.Errorf(mcp.CodeInvalidParams, "a URL that the request needs to have visited was not: %s", action)
 		}
 	}
@@ -171,63 +172,10 @@ func readAnswers(questions []*session.Question, params *mcp.Object) (map[string]
 			continue
 		}
 		res, err := mcp.NewResult(raw)
-		if err != nil || !isAnswer(q.Method, raw) {
+		if err != nil || !question.IsAnswer(q.Method, raw) {
 			return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.inputResponses.%s is no answer to %s", q.Key, q.Method)
 		}
 		answers[q.Key] = session.Terminal{Result: res}
 	}
 	return answers, nil
-}
-
-// isAnswer reports whether a JSON text has the form of the result of a question:
-// the members that its schema requires, with their types.
-func isAnswer(method string, raw []byte) bool {
-	switch method {
-	case "elicitation/create":
-		var a struct {
-			Content map[string]jsontext.Value `json:"content"`
-		}
-		action := actionOf(raw)
-		return json.Unmarshal(raw, &a) == nil && (action == "accept" || action == "decline" || action == "cancel")
-	case "sampling/createMessage":
-		var a struct {
-			Role    string         `json:"role"`
-			Model   *string        `json:"model"`
-			Content jsontext.Value `json:"content"`
-		}
-		return json.Unmarshal(raw, &a) == nil && a.Model != nil && (a.Role == "assistant" || a.Role == "user") && isContent(a.Content)
-	case "roots/list":
-		var a struct {
-			Roots []struct {
-				URI *string `json:"uri"`
-			} `json:"roots"`
-		}
-		if json.Unmarshal(raw, &a) != nil || a.Roots == nil {
-			return false
-		}
-		for _, root := range a.Roots {
-			if root.URI == nil {
-				return false
-			}
-		}
-		return true
-	default:
-		return false // nothing else is asked
-	}
-}
-
-// actionOf returns what somebody has done who was asked, "" where that is no word.
-func actionOf(raw []byte) string {
-	var a struct {
-		Action string `json:"action"`
-	}
-	if json.Unmarshal(raw, &a) != nil {
-		return ""
-	}
-	return a.Action
-}
-
-// isContent reports whether a JSON text is one block of content or a list of them.
-func isContent(raw []byte) bool {
-	return len(raw) > 0 && (raw[0] == '{' || raw[0] == '[')
 }
