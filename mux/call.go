@@ -1,0 +1,85 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mux
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Call is one request for a tool, a prompt or a resource while it is served. Its
+// methods may be called concurrently until the function has returned.
+type Call struct {
+	// Request is what was asked. It must not be changed.
+	Request *mcp.Request
+	// Caller is the way back to who asked. What a Call has no method for is said by it.
+	Caller mcp.Caller
+
+	mux   *Mux
+	tasks bool // it may go on in the background
+	vars  map[string]string
+
+	reading    sync.Once // of the answers that came with the request
+	given      *given
+	unreadable error
+}
+
+// Bind decodes the arguments into a pointer to what holds their defaults. Its error is
+// for the function to return: it says which argument does not fit, to whoever wrote
+// it.
+func (c *Call) Bind(into any) error {
+	if err := decode(c.Request.Params.Raw(mcp.FieldArguments), into); err != nil {
+		return misfit(err)
+	}
+	return nil
+}
+
+// Var returns what stands for a variable of the template in the URI that is read.
+func (c *Call) Var(name string) string { return c.vars[name] }
+
+// Progress says how far the call is, if its client wants to know. A total of 0 is not
+// known. An error says that nobody listens any more, and is for the function to return.
+func (c *Call) Progress(ctx context.Context, done, total float64, message string) error {
+	token := c.Request.Params.Raw(mcp.MetaProgressToken)
+	if token == nil {
+		return nil
+	}
+	params := append(append([]byte(`{"progressToken":`), token...), `,"progress":`...)
+	params = strconv.AppendFloat(params, done, 'f', -1, 64)
+	if total > 0 {
+		params = strconv.AppendFloat(append(params, `,"total":`...), total, 'f', -1, 64)
+	}
+	if message != "" {
+		params = mcp.AppendString(append(params, `,"message":`...), message)
+	}
+	return c.notify(ctx, "notifications/progress", append(params, '}'))
+}
+
+// Log tells the client something, if it wants messages of that level. The logger may
+// be "". Data is anything that encodes as JSON. An error is that of Progress, or of
+// the data.
+func (c *Call) Log(ctx context.Context, level mcp.LogLevel, logger string, data any) error {
+	if !c.Request.LogLevel.Wants(level) {
+		return nil
+	}
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	params := mcp.AppendString([]byte(`{"level":`), level.String())
+	if logger != "" {
+		params = mcp.AppendString(append(params, `,"logger":`...), logger)
+	}
+	params = append(append(params, `,"data":`...), raw...)
+	return c.notify(ctx, "notifications/message", append(params, '}'))
+}
+
+func (c *Call) notify(ctx context.Context, method string, params []byte) error {
+	return notify(ctx, c.Caller, method, params)
+}

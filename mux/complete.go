@@ -1,0 +1,95 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mux
+
+import (
+	"context"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Completer proposes values that go on with what was typed. Others are the arguments
+// that are filled in already.
+type Completer func(ctx context.Context, typed string, others map[string]string) ([]string, error)
+
+// maxValues is how many values a client is shown (2026-07-28,
+// server/utilities/completion, "Completion Results").
+const maxValues = 100
+
+// completion is what a client is shown.
+type completion struct {
+	HasMore bool     `json:"hasMore"`
+	Total   int      `json:"total"`
+	Values  []string `json:"values"`
+}
+
+// complete serves completion/complete. An argument that has no proposals is answered
+// with none; a reference to something that does not exist is an error (2026-07-28,
+// server/utilities/completion, "Error Handling").
+func (m *Mux) complete(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+	of, ok := m.completers(req)
+	if !ok {
+		return nil, invalid("there is nothing of this reference to complete")
+	}
+	var arg struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}
+	if err := decode(req.Params.Raw(mcp.FieldArgument), &arg); err != nil {
+		return nil, invalid("the argument does not fit: %v", err)
+	}
+	c := completion{Values: []string{}} // the list has to be there, also when nothing fits
+	if f := of(arg.Name); f != nil {
+		values, err := f(ctx, arg.Value, filledIn(req))
+		if err != nil {
+			return nil, err
+		}
+		c.Total, c.HasMore = len(values), len(values) > maxValues
+		c.Values = append(c.Values, values[:min(len(values), maxValues)]...)
+	}
+	return result(map[string]completion{"completion": c})
+}
+
+// completers returns what completes the arguments of what the request refers to.
+func (m *Mux) completers(req *mcp.Request) (func(argument string) Completer, bool) {
+	c := m.current()
+	kind, _ := req.Params.Text(mcp.FieldRefType)
+	// By the kind first: a prompt and a template may have one name.
+	switch kind {
+	case "ref/prompt":
+		name, _ := req.Params.Text(mcp.FieldRefName)
+		p, ok := c.prompts.get(name)
+		return func(argument string) Completer {
+			for _, a := range p.Arguments {
+				if a.Name == argument {
+					return a.Complete
+				}
+			}
+			return nil
+		}, ok
+	case "ref/resource":
+		uri, _ := req.Params.Text(mcp.FieldRefURI)
+		t, ok := c.templates.get(uri)
+		return func(argument string) Completer { return t.Complete[argument] }, ok
+	default:
+		return nil, false
+	}
+}
+
+// filledIn returns the arguments that the client says are there; what cannot be read
+// helps nobody.
+func filledIn(req *mcp.Request) map[string]string {
+	for name, value := range mcp.Members(req.Params.Bytes()) {
+		if name != "context" {
+			continue
+		}
+		var given struct {
+			Arguments map[string]string `json:"arguments"`
+		}
+		if decode(value, &given) == nil {
+			return given.Arguments
+		}
+	}
+	return nil
+}

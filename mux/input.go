@@ -1,0 +1,208 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mux
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/internal/question"
+	"github.com/signalbox-mcp/signalbox/internal/seal"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// stateLife is how long a client may take over one round of questions: a person may
+// have lunch.
+const stateLife = 2 * time.Hour
+
+// given are the answers that came with a request, and those that the function has
+// asked for.
+type given struct {
+	mu   sync.Mutex
+	came map[string]Answer
+	used map[string]Answer
+}
+
+// inputRequired is the error of a function that is to be called again with the
+// answers (2026-07-28, basic/patterns/mrtr).
+type inputRequired struct{ questions []Question }
+
+func (*inputRequired) Error() string { return "input is required" }
+
+// Input puts questions to the client, all at once, and returns the answers by their
+// keys. Where the client has to come back with them, there is an error instead, which
+// is for the function to return: it is called again, and gets all answers that there
+// were so far. So what it does before is done again, and ought to be nothing that
+// cannot be; and the keys of two rounds differ.
+//
+// An answer has the form that the method has for it. What is in it is for the function
+// to check. Answers that nobody has asked for are ignored.
+func (c *Call) Input(ctx context.Context, questions ...Question) (map[string]Answer, error) {
+	for _, q := range questions {
+		if err := c.checkDeclared(q); err != nil {
+			return nil, err
+		}
+	}
+	if !c.Request.TakesInputRequired || c.isTask() {
+		return c.askAll(ctx, questions)
+	}
+	g, err := c.answers()
+	if err != nil {
+		return nil, err
+	}
+	return g.take(questions)
+}
+
+// take returns the answers to the questions, or the error for those that have none.
+func (g *given) take(questions []Question) (map[string]Answer, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var missing []Question
+	answers := make(map[string]Answer, len(questions))
+	for _, q := range questions {
+		a, ok := g.came[q.Key]
+		if !ok {
+			missing = append(missing, q)
+			continue
+		}
+		if !question.IsAnswer(q.Method, []byte(a)) {
+			return nil, invalid("params.inputResponses.%s is no answer to %s", q.Key, q.Method)
+		}
+		answers[q.Key], g.used[q.Key] = a, a
+	}
+	if missing != nil {
+		return nil, &inputRequired{missing}
+	}
+	return answers, nil
+}
+
+// answers returns what came with the request: what its state holds, and what the
+// client says to the last questions. It is read when it is asked for first.
+func (c *Call) answers() (*given, error) {
+	c.reading.Do(func() { c.given, c.unreadable = c.readAnswers() })
+	return c.given, c.unreadable
+}
+
+func (c *Call) readAnswers() (*given, error) {
+	came, err := c.openState()
+	if err != nil {
+		return nil, err
+	}
+	if raw := c.Request.Params.Raw(mcp.FieldInputResponses); raw != nil {
+		var fresh map[string]jsontext.Value
+		if err := json.Unmarshal(raw, &fresh); err != nil || fresh == nil {
+			return nil, invalid("params.inputResponses must be an object")
+		}
+		for key, value := range fresh {
+			came[key] = Answer(value)
+		}
+	}
+	return &given{came: came, used: make(map[string]Answer)}, nil
+}
+
+// result is what the client is told. The answers so far go with it, sealed, so that
+// the client brings them again.
+func (i *inputRequired) result(c *Call) (*mcp.Result, error) {
+	requests := make(map[string]map[string]jsontext.Value, len(i.questions))
+	for _, q := range i.questions {
+		requests[q.Key] = map[string]jsontext.Value{"method": mcp.AppendString(nil, q.Method), "params": jsontext.Value(q.Params)}
+	}
+	state, err := c.sealState()
+	if err != nil {
+		return nil, err
+	}
+	return result(map[string]any{"resultType": mcp.ResultInputRequired, "inputRequests": requests, "requestState": state})
+}
+
+// lazyBox seals what clients keep.
+type lazyBox struct {
+	once sync.Once
+	box  *seal.Box
+	err  error
+}
+
+func (m *Mux) seals() (*seal.Box, error) {
+	m.box.once.Do(func() { m.box.box, m.box.err = seal.New(m.StateKeys...) })
+	return m.box.box, m.box.err
+}
+
+// statePurpose is what the seal of a state is for.
+const statePurpose = "mux: answers so far"
+
+// sealState returns the answers that the function has asked for until now, and until
+// when they hold.
+func (c *Call) sealState() (string, error) {
+	box, err := c.mux.seals()
+	if err != nil {
+		return "", err
+	}
+	answers, err := c.used()
+	if err != nil {
+		return "", err
+	}
+	plain := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(stateLife).Unix()))
+	return box.Seal(statePurpose, append(plain, answers...), c.Request.Principal, c.Request.Method, c.digest()), nil
+}
+
+// used encodes the answers that the function has asked for.
+func (c *Call) used() ([]byte, error) {
+	c.given.mu.Lock()
+	defer c.given.mu.Unlock()
+	values := make(map[string]jsontext.Value, len(c.given.used))
+	for key, a := range c.given.used {
+		values[key] = jsontext.Value(a)
+	}
+	return json.Marshal(values, json.Deterministic(true))
+}
+
+// openState returns the answers of earlier rounds. A state is the client's to bring,
+// and so it is nobody's to believe: it opens for the principal and the request that it
+// was made for, as long as it holds (2026-07-28, basic/patterns/mrtr, "Server
+// Requirements").
+func (c *Call) openState() (map[string]Answer, error) {
+	came := make(map[string]Answer)
+	if !c.Request.Params.Has(mcp.FieldRequestState) {
+		return came, nil
+	}
+	box, err := c.mux.seals()
+	if err != nil {
+		return nil, err
+	}
+	text, _ := c.Request.Params.Text(mcp.FieldRequestState)
+	plain, err := box.Open(statePurpose, text, c.Request.Principal, c.Request.Method, c.digest())
+	if err != nil || len(plain) < 8 || time.Now().Unix() > int64(binary.BigEndian.Uint64(plain)) {
+		return nil, invalid("requestState is unknown or expired, or it belongs to another request")
+	}
+	values := make(map[string]jsontext.Value)
+	if err := json.Unmarshal(plain[8:], &values); err != nil {
+		return nil, err
+	}
+	for key, value := range values {
+		came[key] = Answer(value)
+	}
+	return came, nil
+}
+
+// digest is what a request and its retries have in common besides the method: the
+// parameters but for what differs between them. A client may write them anew.
+func (c *Call) digest() string {
+	var e mcp.Edit
+	for _, f := range []mcp.Field{mcp.FieldInputResponses, mcp.FieldRequestState, mcp.FieldMeta} {
+		if c.Request.Params.Has(f) {
+			e.Delete(f)
+		}
+	}
+	params := jsontext.Value(e.AppendTo(nil, &c.Request.Params))
+	// What has a name twice stays as it is written, and is compared like that.
+	_ = params.Format(jsontext.ReorderRawObjects(true), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	sum := sha256.Sum256(params)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}

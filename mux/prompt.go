@@ -1,0 +1,113 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Prompt is a text for a model that a user picks, and fills.
+type Prompt struct {
+	Name        string         `json:"name"`
+	Title       string         `json:"title,omitempty"`
+	Description string         `json:"description,omitempty"`
+	Arguments   []Argument     `json:"arguments,omitempty"`
+	Icons       jsontext.Value `json:"icons,omitempty"` // JSON text, or nothing
+	Meta        jsontext.Value `json:"_meta,omitempty"` // likewise
+
+	// Get fills the prompt. It is called concurrently, with all arguments that are
+	// required.
+	Get func(ctx context.Context, call *Call) ([]Message, error) `json:"-"`
+}
+
+// Argument is what the user fills in.
+type Argument struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	Required    bool   `json:"required,omitzero"`
+
+	// Complete may be nil.
+	Complete Completer `json:"-"`
+}
+
+// Message is one message of a prompt.
+type Message struct {
+	Role    string  `json:"role"`
+	Content Content `json:"content"`
+}
+
+// User is a message of the user's.
+func User(c Content) Message { return Message{"user", c} }
+
+// Assistant is a message of the model's.
+func Assistant(c Content) Message { return Message{"assistant", c} }
+
+func (p Prompt) put(c *catalog) error {
+	if p.Get == nil {
+		return fmt.Errorf("mux: prompt %q has no Get", p.Name)
+	}
+	c.changed.prompts = true
+	return c.prompts.put("prompt", p.Name, p)
+}
+
+func (p Prompt) drop(c *catalog) {
+	c.changed.prompts = c.prompts.drop(p.Name) || c.changed.prompts
+}
+
+func (m *Mux) servePrompts(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	c := m.current()
+	if req.Method == "prompts/list" {
+		return page(m, req, "prompts", &c.prompts)
+	}
+	name, _ := req.Params.Text(mcp.FieldName)
+	p, ok := c.prompts.get(name)
+	if !ok {
+		return nil, invalid("unknown prompt: %q", name)
+	}
+	call := &Call{Request: req, Caller: caller, mux: m}
+	messages, err := p.fill(ctx, call)
+	switch more, wrong := asInput(err), asComplaint(err); {
+	case more != nil:
+		return more.result(call)
+	case wrong != nil:
+		return nil, invalid("prompt %s: %s", name, wrong.text)
+	case err != nil:
+		return nil, err
+	}
+	return result(struct {
+		Messages []Message `json:"messages"`
+	}{messages})
+}
+
+// fill calls Get with what it was promised: "Missing required arguments" are an
+// invalid parameter (2026-07-28, server/prompts, "Error Handling").
+func (p *Prompt) fill(ctx context.Context, call *Call) ([]Message, error) {
+	given := make(map[string]string)
+	if err := call.Bind(&given); err != nil {
+		return nil, err
+	}
+	for _, a := range p.Arguments {
+		if _, ok := given[a.Name]; a.Required && !ok {
+			return nil, Errorf("the argument %q is missing", a.Name)
+		}
+	}
+	return p.Get(ctx, call)
+}
+
+func asInput(err error) *inputRequired {
+	more, _ := errors.AsType[*inputRequired](err)
+	return more
+}
+
+func asComplaint(err error) *complaint {
+	wrong, _ := errors.AsType[*complaint](err)
+	return wrong
+}

@@ -1,0 +1,142 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mux
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/internal/question"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Question is something to ask a client.
+type Question struct {
+	// Key tells it from the others of the call.
+	Key string
+	// Method is elicitation/create, sampling/createMessage or roots/list.
+	Method string
+	// Params are JSON text.
+	Params string
+}
+
+// Elicit asks the user for what the schema describes, which is one of a flat object
+// and given as JSON text.
+func Elicit(key, message, schema string) Question {
+	params := object("mode", "form", "message", message)
+	return Question{key, "elicitation/create", string(mcp.WithMember(params, "requestedSchema", []byte(schema)))}
+}
+
+// Visit asks the user to go to a URL, and says nothing of what happens there.
+func Visit(key, message, url string) Question {
+	return Question{key, "elicitation/create", string(object("mode", "url", "message", message, "url", url))}
+}
+
+// Sample asks the client's model to go on with a conversation. The params are those of
+// sampling/createMessage, as JSON text.
+func Sample(key, params string) Question { return Question{key, "sampling/createMessage", params} }
+
+// Roots asks for the folders that the client works in.
+func Roots(key string) Question { return Question{key, "roots/list", `{}`} }
+
+func (q Question) request() (*mcp.Request, error) { return mcp.NewRequest(q.Method, []byte(q.Params)) }
+
+// Answer is what came back, as JSON text.
+type Answer jsontext.Value
+
+// Decode reads the answer.
+func (a Answer) Decode(into any) error { return json.Unmarshal([]byte(a), into) }
+
+// Action is what a user has done with an elicitation: accept, decline or cancel.
+func (a Answer) Action() string { return question.Action([]byte(a)) }
+
+// Content decodes what a user has filled in into a pointer, and reports whether it is
+// there: who has declined has filled in nothing.
+func (a Answer) Content(into any) bool {
+	var in struct {
+		Content jsontext.Value `json:"content"`
+	}
+	return a.Action() == "accept" && a.Decode(&in) == nil && len(in.Content) > 0 && json.Unmarshal(in.Content, into) == nil
+}
+
+// Text returns what the model has said to a Sample, as far as that is text.
+func (a Answer) Text() string {
+	var one struct {
+		Content struct {
+			Text string `json:"text"`
+		} `json:"content"`
+	}
+	if a.Decode(&one) == nil {
+		return one.Content.Text
+	}
+	var several struct {
+		Content []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+	}
+	if a.Decode(&several) != nil {
+		return ""
+	}
+	text := ""
+	for _, block := range several.Content {
+		text += block.Text
+	}
+	return text
+}
+
+// CanAsk reports whether the client has declared that it can answer the question.
+func (c *Call) CanAsk(q Question) bool { return c.checkDeclared(q) == nil }
+
+// checkDeclared is why a question cannot be put to the client.
+func (c *Call) checkDeclared(q Question) error {
+	req, err := q.request()
+	if err != nil {
+		return err
+	}
+	missing, known := question.Missing(c.Request.Client.Capabilities, req)
+	switch {
+	case !known:
+		return mcp.Errorf(mcp.CodeInternalError, "a client cannot be asked for %s", q.Method)
+	case missing != "":
+		return question.Undeclared(q.Method, missing)
+	default:
+		return nil
+	}
+}
+
+// Ask puts a question to the client and waits for the answer where it stands. See the
+// package documentation for how it differs from Input. It fails at once where the
+// client cannot be asked, with an error that is for the function to return, or to do
+// without.
+func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
+	all, err := c.askAll(ctx, []Question{q})
+	return all[q.Key], err
+}
+
+// askAll puts questions all at once, in their order.
+func (c *Call) askAll(ctx context.Context, questions []Question) (map[string]Answer, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // one that fails takes the others back
+	waits := make([]func() (*mcp.Result, error), len(questions))
+	for i, q := range questions {
+		req, err := q.request()
+		if err != nil {
+			return nil, err
+		}
+		if waits[i], err = mcp.Start(ctx, c.Caller, req); err != nil {
+			return nil, err
+		}
+	}
+	answers := make(map[string]Answer, len(questions))
+	for i, q := range questions {
+		res, err := waits[i]()
+		if err != nil {
+			return nil, err
+		}
+		answers[q.Key] = Answer(res.Bytes())
+	}
+	return answers, nil
+}

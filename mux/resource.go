@@ -1,0 +1,174 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mux
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Resource is something that can be read, at one URI.
+type Resource struct {
+	URI         string         `json:"uri"`
+	Name        string         `json:"name"`
+	Title       string         `json:"title,omitempty"`
+	MIMEType    string         `json:"mimeType,omitempty"`
+	Description string         `json:"description,omitempty"`
+	Size        int64          `json:"size,omitzero"` // in bytes, where it is known
+	Annotations jsontext.Value `json:"annotations,omitempty"`
+	Icons       jsontext.Value `json:"icons,omitempty"`
+	Meta        jsontext.Value `json:"_meta,omitempty"`
+
+	// TTL is how long the client may keep what it has read. Zero is not at all.
+	TTL time.Duration `json:"-"`
+
+	// Read returns what it holds, which is not nothing. It is called concurrently.
+	Read func(ctx context.Context, call *Call) ([]Contents, error) `json:"-"`
+}
+
+// Template is any number of resources: one for each URI that it makes.
+type Template struct {
+	// URI is a template (RFC 6570) of plain text, {name}, which stands for one
+	// segment, and {+name}, which may hold slashes. One that makes a URI of a Resource
+	// is not asked for that.
+	URI         string         `json:"uriTemplate"`
+	Name        string         `json:"name"`
+	Title       string         `json:"title,omitempty"`
+	MIMEType    string         `json:"mimeType,omitempty"`
+	Description string         `json:"description,omitempty"`
+	Annotations jsontext.Value `json:"annotations,omitempty"`
+	Icons       jsontext.Value `json:"icons,omitempty"`
+	Meta        jsontext.Value `json:"_meta,omitempty"`
+
+	// TTL is how long the client may keep what it has read. Zero is not at all.
+	TTL time.Duration `json:"-"`
+
+	// Read returns what the resource holds, or NotFound. Call.Var has what stands in
+	// the URI. It is called concurrently.
+	Read func(ctx context.Context, call *Call) ([]Contents, error) `json:"-"`
+
+	// Complete has a function for each variable that is completed.
+	Complete map[string]Completer `json:"-"`
+
+	match pattern
+}
+
+func (r Resource) put(c *catalog) error {
+	if r.Read == nil {
+		return fmt.Errorf("mux: resource %q has no Read", r.URI)
+	}
+	c.changed.resources = true
+	return c.resources.put("resource", r.URI, r)
+}
+
+func (r Resource) drop(c *catalog) {
+	c.changed.resources = c.resources.drop(r.URI) || c.changed.resources
+}
+
+func (t Template) put(c *catalog) error {
+	if t.Read == nil {
+		return fmt.Errorf("mux: template %q has no Read", t.URI)
+	}
+	var err error
+	if t.match, err = parsePattern(t.URI); err != nil {
+		return fmt.Errorf("mux: template %q: %w", t.URI, err)
+	}
+	c.changed.resources = true
+	return c.templates.put("template", t.URI, t)
+}
+
+func (t Template) drop(c *catalog) {
+	c.changed.resources = c.templates.drop(t.URI) || c.changed.resources
+}
+
+// Updated tells those who are subscribed to the resource that it holds something else
+// now.
+func (m *Mux) Updated(uri string) error {
+	if m.Fixed && m.current().served {
+		return errFixed
+	}
+	m.ears.tell(news{uris: []string{uri}})
+	return nil
+}
+
+// NotFound is the error for a URI that is no resource (2026-07-28, server/resources,
+// "Error Handling"). It names the resource in its data, for a client that reads
+// several at once.
+func NotFound(uri string) error {
+	return &mcp.Error{
+		Code: mcp.CodeInvalidParams, Message: "resource not found",
+		Data: []byte(object("uri", uri)),
+	}
+}
+
+func (m *Mux) serveResources(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	c := m.current()
+	switch req.Method {
+	case "resources/list":
+		return page(m, req, "resources", &c.resources)
+	case "resources/templates/list":
+		return page(m, req, "resourceTemplates", &c.templates)
+	}
+	uri, _ := req.Params.Text(mcp.FieldURI)
+	found, ok := c.find(uri)
+	if !ok {
+		return nil, NotFound(uri)
+	}
+	call := &Call{Request: req, Caller: caller, mux: m, vars: found.vars}
+	contents, err := found.read(ctx, call)
+	switch more, wrong := asInput(err), asComplaint(err); {
+	case more != nil:
+		return more.result(call)
+	case wrong != nil:
+		return nil, invalid("resource %s: %s", uri, wrong.text)
+	case err != nil:
+		return nil, err
+	case len(contents) == 0:
+		return nil, NotFound(uri) // which is what nothing would be taken for
+	}
+	return readResult(contents, found.ttl)
+}
+
+// readable is what was found at a URI.
+type readable struct {
+	read func(ctx context.Context, call *Call) ([]Contents, error)
+	ttl  time.Duration
+	vars map[string]string
+}
+
+// find looks a resource up. URIs are compared as they are: a locator has one spelling.
+func (c *catalog) find(uri string) (readable, bool) {
+	if r, ok := c.resources.get(uri); ok {
+		return readable{read: r.Read, ttl: r.TTL}, true
+	}
+	for i := range c.templates.slots {
+		t := &c.templates.slots[i].item
+		if vars, ok := t.match.vars(uri); ok {
+			return readable{t.Read, t.TTL, vars}, true
+		}
+	}
+	return readable{}, false
+}
+
+// readResult says how long the contents hold, and of a kept one that it is this
+// client's: whether another may see the same is not known here.
+func readResult(contents []Contents, ttl time.Duration) (*mcp.Result, error) {
+	raw, err := json.Marshal(contents)
+	if err != nil {
+		return nil, err
+	}
+	out := append([]byte(`{"contents":`), raw...)
+	if ttl > 0 {
+		out = strconv.AppendInt(append(out, `,"ttlMs":`...), ttl.Milliseconds(), 10)
+		out = append(out, `,"cacheScope":"private"`...)
+	}
+	return mcp.NewResult(append(out, '}'))
+}

@@ -1,0 +1,144 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mux
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// maxTasks bounds the tasks that are there at once, running or ended.
+const maxTasks = 10_000
+
+// taskBook are the tasks of a Mux.
+type taskBook struct {
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	all    map[string]*task
+}
+
+// begin runs the rest of a call as a task, which is there when begin returns.
+func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Call) (*Result, error)) (*task, error) {
+	ttl := m.TaskTTL
+	if ttl <= 0 {
+		ttl = DefaultTaskTTL
+	}
+	now := time.Now()
+	// The values are the request's, and the end is the task's own.
+	ctx, stop := context.WithDeadline(context.WithoutCancel(ctx), now.Add(ttl))
+	ctx, cancel := context.WithCancelCause(ctx)
+	t := &task{
+		id: rand.Text(), principal: call.Request.Principal, client: call.Request.Client,
+		created: now, updated: now, ttl: ttl, status: tasks.Working,
+		cancel:  func(cause error) { cancel(cause); stop() },
+		changed: func(t *task) { m.ears.tell(news{tasks: []string{t.id}}) },
+	}
+	if err := m.tasks.add(t, now); err != nil {
+		t.cancel(err)
+		return nil, err
+	}
+	go func() { // ends with f, which is told by ctx; Close waits
+		defer m.tasks.running.Done()
+		t.run(ctx, call, f)
+	}()
+	return t, nil
+}
+
+// add keeps the task, and counts it as running.
+func (b *taskBook) add(t *task, now time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forgetLocked(now)
+	switch {
+	case b.closed:
+		return &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.NotDispatched, Message: "the server is shutting down"}
+	case len(b.all) >= maxTasks:
+		return &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: "there are too many tasks"}
+	}
+	if b.all == nil {
+		b.all = make(map[string]*task)
+	}
+	b.all[t.id] = t
+	b.running.Add(1)
+	return nil
+}
+
+// forgetLocked drops the tasks whose time is up. Nothing but a new one makes the book
+// grow, so that it is looked through then.
+func (b *taskBook) forgetLocked(now time.Time) {
+	for id, t := range b.all {
+		if t.isOver(now) {
+			delete(b.all, id)
+		}
+	}
+}
+
+func (t *task) isOver(now time.Time) bool { return now.Sub(t.created) >= t.ttl }
+
+// find returns the task, if it is there and the principal's.
+func (b *taskBook) find(id, principal string) *task {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.all[id]
+	if t == nil || t.principal != principal || t.isOver(time.Now()) {
+		return nil
+	}
+	return t
+}
+
+func (b *taskBook) close() {
+	for _, t := range b.forget() {
+		t.stop()
+	}
+	b.running.Wait()
+}
+
+// forget takes all tasks out for good.
+func (b *taskBook) forget() map[string]*task {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.all
+	b.all, b.closed = nil, true
+	return all
+}
+
+// serveTasks serves the methods of the extension. That the client has declared it is
+// for its edge to check. An id that is unknown and one that is another principal's are
+// one.
+func (m *Mux) serveTasks(req *mcp.Request) (*mcp.Result, error) {
+	id, _ := req.Params.Text(mcp.FieldTaskID)
+	t := m.tasks.find(id, req.Principal)
+	if t == nil {
+		return nil, invalid("unknown task")
+	}
+	switch req.Method {
+	case "tasks/get":
+		return mcp.NewResult(t.describe())
+	case "tasks/cancel":
+		t.stop()
+	default:
+		if err := update(t, req); err != nil {
+			return nil, err
+		}
+	}
+	return mcp.NewResult([]byte("{}"))
+}
+
+func update(t *task, req *mcp.Request) error {
+	var values map[string]jsontext.Value
+	if err := json.Unmarshal(req.Params.Raw(mcp.FieldInputResponses), &values); err != nil || values == nil {
+		return invalid("params.inputResponses must be an object")
+	}
+	return t.answer(values)
+}
