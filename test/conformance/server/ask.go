@@ -1,0 +1,108 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/mux"
+)
+
+// askingTools ask, and wait for the answer where they stand.
+func askingTools() []mux.Item {
+	one := func(name string) []byte {
+		return []byte(`{"type":"object","properties":{"` + name + `":{"type":"string"}},"required":["` + name + `"]}`)
+	}
+	return []mux.Item{
+		mux.Tool{
+			Name: "test_sampling", Description: "Has the client's model answer a prompt.",
+			InputSchema: one("prompt"), Call: sample,
+		},
+		mux.Tool{
+			Name: "test_missing_capability", Description: "Needs a client that has a model.",
+			Call: func(ctx context.Context, call *mux.Call) (*mux.Result, error) {
+				return sampleText(ctx, call, "Say something.")
+			},
+		},
+		mux.Tool{
+			Name: "test_elicitation", Description: "Asks the user who they are.",
+			InputSchema: one("message"), Call: elicit,
+		},
+		mux.Tool{
+			Name: "test_elicitation_sep1034_defaults", Description: "Asks with a default for each type of field.",
+			Call: form("Please have a look at this.", defaultsForm),
+		},
+		mux.Tool{
+			Name: "test_elicitation_sep1330_enums", Description: "Asks with each kind of choice.",
+			Call: form("Please choose.", choicesForm),
+		},
+	}
+}
+
+func sample(ctx context.Context, call *mux.Call) (*mux.Result, error) {
+	var in struct {
+		Prompt string `json:"prompt"`
+	}
+	if err := call.Bind(&in); err != nil {
+		return nil, err
+	}
+	return sampleText(ctx, call, in.Prompt)
+}
+
+func sampleText(ctx context.Context, call *mux.Call, prompt string) (*mux.Result, error) {
+	answer, err := call.Ask(ctx, mux.Sample("answer", prompted(prompt, "100")))
+	if err != nil {
+		return nil, err
+	}
+	return mux.Say("LLM response: %s", answer.Text()), nil
+}
+
+// prompted is a conversation of one text.
+func prompted(text, maxTokens string) string {
+	return string(mcp.AppendString([]byte(`{"messages":[{"role":"user","content":{"type":"text","text":`), text)) +
+		`}}],"maxTokens":` + maxTokens + `}`
+}
+
+func elicit(ctx context.Context, call *mux.Call) (*mux.Result, error) {
+	var in struct {
+		Message string `json:"message"`
+	}
+	if err := call.Bind(&in); err != nil {
+		return nil, err
+	}
+	return form(in.Message, userForm)(ctx, call)
+}
+
+// form returns a function that asks for what the schema describes.
+func form(message, schema string) function {
+	return func(ctx context.Context, call *mux.Call) (*mux.Result, error) {
+		answer, err := call.Ask(ctx, mux.Elicit("form", message, schema))
+		if err != nil {
+			return nil, err
+		}
+		return mux.Say("User response: %s", answer), nil
+	}
+}
+
+const userForm = `{"type":"object","properties":{
+	"username":{"type":"string","description":"User's response"},
+	"email":{"type":"string","description":"User's email address"}},
+	"required":["username","email"]}`
+
+const defaultsForm = `{"type":"object","properties":{
+	"name":{"type":"string","default":"John Doe"},
+	"age":{"type":"integer","default":30},
+	"score":{"type":"number","default":95.5},
+	"status":{"type":"string","enum":["active","inactive","pending"],"default":"active"},
+	"verified":{"type":"boolean","default":true}}}`
+
+const choicesForm = `{"type":"object","properties":{
+	"untitledSingle":{"type":"string","enum":["option1","option2","option3"]},
+	"titledSingle":{"type":"string","oneOf":[
+		{"const":"value1","title":"First Option"},{"const":"value2","title":"Second Option"},{"const":"value3","title":"Third Option"}]},
+	"legacyEnum":{"type":"string","enum":["opt1","opt2","opt3"],"enumNames":["Option One","Option Two","Option Three"]},
+	"untitledMulti":{"type":"array","items":{"type":"string","enum":["option1","option2","option3"]}},
+	"titledMulti":{"type":"array","items":{"anyOf":[
+		{"const":"value1","title":"First Choice"},{"const":"value2","title":"Second Choice"},{"const":"value3","title":"Third Choice"}]}}}}`

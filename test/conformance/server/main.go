@@ -1,0 +1,86 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command server is the fixture of the official conformance suite: a server, made with
+// this library, that has everything which the suite asks of one, for clients of every
+// revision at one URL. It is an example of how a server is written besides.
+//
+//	go run ./server -addr 127.0.0.1:0
+//
+// It says on standard output where it listens, in one line, and ends when its standard
+// input does, or by SIGTERM.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mux"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+func main() {
+	addr := flag.String("addr", "127.0.0.1:0", "where to listen")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	go func() { // ends with standard input, or with the process
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if err := run(ctx, *addr, log); err != nil {
+		log.ErrorContext(ctx, "the server has failed", slog.Any("error", err))
+		os.Exit(1)
+	}
+}
+
+// run serves until the context ends.
+func run(ctx context.Context, addr string, log *slog.Logger) error {
+	m := &mux.Mux{Name: "signalbox-conformance", Version: "1", Instructions: "What the conformance suite asks for, and nothing of use."}
+	defer func() { _ = m.Close() }() // returns when the last task has ended
+	if err := m.Add(items(m)...); err != nil {
+		return err
+	}
+	s := server.New(m, server.Config{Logger: log})
+	defer func() { _ = s.Close() }() // likewise, of requests
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	h := http.NewServeMux()
+	h.Handle("/mcp", s)
+	hs := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { _ = hs.Close() })()
+	go watch(ctx, m) // ends with ctx
+	if _, err := fmt.Fprintf(os.Stdout, "listening on http://%s/mcp\n", ln.Addr()); err != nil {
+		return err
+	}
+	if err := hs.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// items are all that the suite asks for.
+func items(m *mux.Mux) []mux.Item {
+	var all []mux.Item
+	for _, some := range [][]mux.Item{
+		contentTools(), reportingTools(), askingTools(), inputTools(), changingTools(m), taskTools(),
+		resources(), prompts(),
+	} {
+		all = append(all, some...)
+	}
+	return all
+}
