@@ -5,6 +5,7 @@ package client_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -78,6 +79,46 @@ func TestV4ModernErrorsDoNotFallBack(t *testing.T) {
 			if err != nil || s.Count("initialize") != 0 {
 				t.Errorf("code %s: error %v, %d handshakes; want a modern call", code, err, s.Count("initialize"))
 			}
+		})
+	}
+}
+
+// "The client SHOULD select a mutually supported version from the supported list and
+// retry the request, or surface an error to the user if no compatible version exists."
+// (2026-07-28, basic/versioning, "Protocol Version Negotiation") One that goes on
+// refusing what it says it supports is not asked for ever.
+func TestRefusedRevisionThatIsSupported(t *testing.T) {
+	tests := []struct {
+		name     string
+		refusals int64
+		ok       bool
+	}{
+		{"once", 1, true},
+		{"for ever", 1 << 20, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var asked atomic.Int64
+				s := &zoo.HTTP{Modern: true}
+				h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if asked.Add(1) > tt.refusals {
+						s.ServeHTTP(w, r)
+						return
+					}
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(http.StatusBadRequest)
+					io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`)
+				})
+				c := dialHTTP(t, h, client.Config{})
+				_, err := c.Serve(t.Context(), echo(t), &recorder{})
+				if (err == nil) != tt.ok {
+					t.Errorf("got error %v, want none: %v", err, tt.ok)
+				}
+				if n := asked.Load(); !tt.ok && n > 6 {
+					t.Errorf("it was asked %d times", n)
+				}
+			})
 		})
 	}
 }

@@ -173,6 +173,11 @@ func (s *setup) concludeVersions(vs []mcp.Version, err error) (finding, error) {
 		return isModern, nil
 	case commonVersion(vs, mcp.EraLegacy) != "", len(vs) == 0:
 		return isLegacy, nil
+	// It has refused the revision that it names. It is taken at its word, once: the
+	// next request is the attempt that the specification asks for, and if that is
+	// refused too, its error is the answer (2026-07-28, basic/versioning).
+	case commonVersion(vs, mcp.EraModern) != "":
+		return isModern, nil
 	default:
 		return isNeither, s.unavailable(errors.Join(errNotAgain, err), "it supports no revision that is known here (%.200q)", vs)
 	}
