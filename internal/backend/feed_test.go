@@ -6,6 +6,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -61,6 +62,44 @@ func TestEveryPageIsFetched(t *testing.T) {
 		wantTools(t, b, "a", "b", "c", "d", "e")
 		wantState(t, b, Live)
 		<-b.Settled()
+	})
+}
+
+// The cursors are the server's own, of whatever form: each is sent back as it came,
+// and only the absence of one, or a null, is the end.
+//
+// G7+ 2026-07-28 server/utilities/pagination: "an empty string is a valid cursor and
+// thus MUST NOT be treated as the end of results"
+//
+// G7+ 2026-07-28 server/utilities/pagination: "Treat a missing `nextCursor` as the end
+// of results"
+//
+// G7+ 2025-11-25 server/utilities/pagination: "Clients MUST treat cursors as opaque
+// tokens"
+func TestCursorsAreTheServersOwn(t *testing.T) {
+	cursors := []string{"", "0", "null", "\u0000", `" \ ä 日本`, strings.Repeat("x", 5000)}
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		page := 0
+		h := mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+			if req.Method != "tools/list" {
+				return mcp.NewResult([]byte(`{"capabilities":{"tools":{}}}`))
+			}
+			if cursor, ok := req.Params.Text(mcp.FieldCursor); ok || page > 0 {
+				got = append(got, cursor)
+			}
+			page++
+			next := []byte(`null`)
+			if page <= len(cursors) {
+				next = mcp.AppendString(nil, cursors[page-1])
+			}
+			return mcp.NewResult(fmt.Appendf(nil, `{"tools":[{"name":"t%d"}],"nextCursor":%s}`, page, next))
+		})
+		b, _ := follow(t, h, Config{})
+		wantTools(t, b, "t1", "t2", "t3", "t4", "t5", "t6", "t7")
+		if !slices.Equal(got, cursors) || b.Offer().Lists[catalog.Tools].Problem != "" {
+			t.Errorf("asked with %.20q, want %.20q; problem %q", got, cursors, b.Offer().Lists[catalog.Tools].Problem)
+		}
 	})
 }
 

@@ -4,6 +4,7 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -154,20 +155,24 @@ func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 	maxPages := count(f.cfg.MaxPages, DefaultMaxPages)
 	seen := map[string]bool{}
 	var params []byte
+	var last *mcp.Result
 	for range maxPages {
 		res, err := f.serve(ctx, k.Method(), params)
-		if errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
+		switch {
+		case errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
 			return l, nil
-		}
-		if err != nil {
+		case string(params) == emptyCursor && isNoPage(res, err, last, k.Field()):
+			return cut(l, k, maxItems, false), nil
+		case err != nil:
 			return catalog.List{}, err
 		}
+		last = res
 		if err := add(&l, res, k); err != nil {
 			return catalog.List{}, fmt.Errorf("%s: %w", k.Method(), err)
 		}
 		next, more := res.Text(mcp.FieldNextCursor)
 		switch {
-		case !more, next == "": // which some servers send for none
+		case !more:
 			return cut(l, k, maxItems, false), nil
 		case len(l.Items) >= maxItems, size(&l) > maxListBytes:
 			return cut(l, k, maxItems, true), nil
@@ -183,12 +188,26 @@ func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 	return l, nil
 }
 
+// emptyCursor are the parameters with the cursor that is the empty text, which is one
+// (2026-07-28, server/utilities/pagination, "Implementation Guidelines").
+const emptyCursor = `{"cursor":""}`
+
+// isNoPage reports whether the answer to an empty cursor says that it was meant for
+// none, as some servers mean it: they refuse it, or begin anew with the page that it
+// came with.
+func isNoPage(res *mcp.Result, err error, last *mcp.Result, f mcp.Field) bool {
+	if err != nil {
+		return errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams})
+	}
+	return bytes.Equal(res.Raw(f), last.Raw(f))
+}
+
 // cut leaves as much of a list as the bounds allow. more says that there are
 // items beyond those.
 func cut(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.List {
-	n, bytes := 0, 0
-	for n < len(l.Items) && n < maxItems && bytes+len(l.Items[n]) <= maxListBytes {
-		bytes += len(l.Items[n])
+	n, total := 0, 0
+	for n < len(l.Items) && n < maxItems && total+len(l.Items[n]) <= maxListBytes {
+		total += len(l.Items[n])
 		n++
 	}
 	switch {

@@ -162,16 +162,23 @@ func TestOddCapabilities(t *testing.T) {
 }
 
 // Lists without an end, in a circle, or too large are cut, and it is said why
-// (fault 64).
+// (fault 64). An empty cursor is one; the page that it leads to is not taken twice
+// where the server takes it for none.
+//
+// G7- own: "a list that never ends is cut"
 func TestEndlessLists(t *testing.T) {
 	page := 0
 	fat := `{"name":"` + strings.Repeat("x", 1<<20) + `"}`
 	tests := []struct {
 		name, problem string
 		items, pages  int
-		list          func() string
+		list          func() string // nothing is a refusal
 	}{
-		{"no cursor, but a member", "", 1, 1, func() string { return `{"tools":[{"name":"a"}],"nextCursor":""}` }},
+		{"an empty cursor that means none", "", 1, 2, func() string { return `{"tools":[{"name":"a"}],"nextCursor":""}` }},
+		{"an empty cursor that is refused", "", 1, 2, func() string {
+			return []string{`{"tools":[{"name":"a"}],"nextCursor":""}`, ""}[page-1]
+		}},
+		{"an empty cursor for ever", "circle", 2, 2, func() string { return fmt.Sprintf(`{"tools":[{"name":"%d"}],"nextCursor":""}`, page) }},
 		{"null for a cursor", "", 1, 1, func() string { return `{"tools":[{"name":"a"}],"nextCursor":null}` }},
 		{"the same page for ever", "circle", 2, 2, func() string { return `{"tools":[{"name":"a"}],"nextCursor":"x"}` }},
 		{"a circle of two", "circle", 3, 3, func() string { return fmt.Sprintf(`{"tools":[{"name":"%d"}],"nextCursor":"%d"}`, page, page%2) }},
@@ -190,7 +197,10 @@ func TestEndlessLists(t *testing.T) {
 				o := &odd{shelf: newShelf(false), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 					"tools/list": func(context.Context, mcp.Caller) (*mcp.Result, error) {
 						page++
-						return mcp.NewResult([]byte(tt.list()))
+						if list := tt.list(); list != "" {
+							return mcp.NewResult([]byte(list))
+						}
+						return nil, mcp.Errorf(mcp.CodeInvalidParams, "no such cursor")
 					},
 				}}
 				b, _ := follow(t, o, Config{})
