@@ -1,0 +1,137 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command behind runs a client behind a gateway:
+//
+//	behind SIGNALBOX CLIENT [ARG...] URL
+//
+// It serves the server at the URL, alone and under its own names, with the
+// command signalbox, and runs the client with the gateway's address in the place
+// of the URL. So the conformance suite, which knows only a client that is started
+// with the address of its server, judges what a gateway says to servers.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "behind:", err)
+		os.Exit(1)
+	}
+}
+
+// run returns when the client has ended, and then the gateway.
+func run(args []string) error {
+	if len(args) < 3 {
+		return errors.New("usage: behind SIGNALBOX CLIENT [ARG...] URL")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := os.MkdirTemp("", "behind")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	command, url := args[1:len(args)-1], args[len(args)-1]
+	gw, err := serve(ctx, args[0], dir, url)
+	if err != nil {
+		return err
+	}
+	// A list waits until the gateway has heard of its server. A client that says no more
+	// than hello would be gone before.
+	list := exec.CommandContext(ctx, args[0], "tools", "--url", gw.url) //nolint:gosec // whoever runs this has chosen it
+	list.Stderr = os.Stderr
+	client := exec.CommandContext(ctx, command[0], append(command[1:], gw.url)...) //nolint:gosec // whoever runs this has chosen it
+	client.Stdout, client.Stderr = os.Stdout, os.Stderr
+	return errors.Join(list.Run(), client.Run(), gw.end())
+}
+
+// patience is how long each of the two processes may take to end once it was asked
+// to, and how long the first list waits for the server: a list without it would be
+// a right answer of the gateway, but not what is judged here.
+const patience = 10 * time.Second
+
+// configure writes the configuration of a gateway with one server, whose names it
+// does not change.
+func configure(dir, url string) (file string, err error) {
+	text, err := json.Marshal(map[string]any{
+		"mcpServers": map[string]any{"suite": map[string]any{"url": url, "prefix": ""}},
+		"limits":     map[string]any{"firstList": patience.String()},
+	})
+	if err != nil {
+		return "", err
+	}
+	file = filepath.Join(dir, "signalbox.json")
+	return file, os.WriteFile(file, text, 0o600)
+}
+
+// gateway is a running gateway.
+type gateway struct {
+	url  string
+	cmd  *exec.Cmd
+	read chan struct{} // closed when all that it has said was passed on
+}
+
+// listening is what the gateway says before its address.
+const listening = "listening on "
+
+// serve starts a gateway and returns when it listens.
+func serve(ctx context.Context, signalbox, dir, url string) (*gateway, error) {
+	file, err := configure(dir, url)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, signalbox, "serve", "--config", file, "--listen", "127.0.0.1:0") //nolint:gosec // whoever runs this has chosen it
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = patience
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	gw := &gateway{cmd: cmd, read: make(chan struct{})}
+	lines := bufio.NewReader(said)
+	for gw.url == "" {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return nil, fmt.Errorf("the gateway does not listen: %w", errors.Join(err, cmd.Wait()))
+		}
+		fmt.Fprint(os.Stderr, line)
+		if at, ok := strings.CutPrefix(line, listening); ok {
+			gw.url = strings.TrimSpace(at)
+		}
+	}
+	// Waited for by end; ends when the gateway has.
+	go func() {
+		defer close(gw.read)
+		_, _ = io.Copy(os.Stderr, lines) // what it says last is lost with us
+	}()
+	return gw, nil
+}
+
+// end asks the gateway to end, and waits until it has.
+func (gw *gateway) end() error {
+	if err := gw.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	kill := time.AfterFunc(patience, func() { _ = gw.cmd.Process.Kill() }) // it may have ended
+	defer kill.Stop()
+	<-gw.read
+	return gw.cmd.Wait()
+}
