@@ -229,6 +229,7 @@ func legacyParams(params *mcp.Object, call *session.Call) []byte {
 		return params.Bytes()
 	}
 	var e mcp.Edit
+	leaveTraces(&e, params)
 	for _, f := range [...]mcp.Field{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel} {
 		if params.Has(f) {
 			e.Delete(f)

@@ -122,6 +122,7 @@ func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request
 // several clients share it.
 func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Call) (mcp.Object, error) {
 	var e mcp.Edit
+	leaveTraces(&e, params)
 	e.SetText(mcp.MetaVersion, string(p.version))
 	e.Set(mcp.MetaClientInfo, p.infoOf(req.Client))
 	e.Set(mcp.MetaClientCapabilities, capabilitiesOf(req.Client, p.version))
