@@ -31,6 +31,7 @@ func (w *modernHTTP) headers(out *outgoing) http.Header {
 	if out.method == methodToolsCall {
 		w.params.mirror(h, out.params)
 	}
+	w.relay(h, out)
 	return h
 }
 
@@ -133,6 +134,7 @@ func (w *modernHTTP) relearn(ctx context.Context, p *modern, req *mcp.Request) b
 	list := *req
 	list.Method = methodToolsList
 	list.LogLevel = mcp.LogNone
+	list.ParamHeaders = nil // of the call
 	var params mcp.Object
 	for range maxRelearnPages {
 		res, err := p.call(ctx, &list, &params, nobody{})

@@ -169,12 +169,19 @@ func mismatch(format string, args ...any) *mcp.Error {
 }
 
 // paramHeaders returns the headers that mirror arguments of a tool, for the
-// Handler, which knows the tool. It is never nil.
+// Handler, which knows the tool. It is never nil. What the client has said is for
+// this connection alone is not among them, since a Handler passes on what it does
+// not know (RFC 9110, section 7.6.1).
 func paramHeaders(h http.Header) map[string][]string {
 	found := make(map[string][]string)
 	for key, values := range h {
 		if strings.HasPrefix(key, paramPrefix) {
 			found[key] = values
+		}
+	}
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			delete(found, http.CanonicalHeaderKey(strings.TrimSpace(name)))
 		}
 	}
 	return found

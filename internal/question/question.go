@@ -74,10 +74,11 @@ func Undeclared(method, missing string) *mcp.Error {
 // (2025-11-25, client/sampling, "Capabilities").
 func missingSampling(caps *clientCapabilities, req *mcp.Request) string {
 	switch {
+	// All that is missing at once, so that a client need not be told twice.
+	case req.Params.Has(mcp.FieldTools) && (caps.Sampling == nil || caps.Sampling.Tools == nil):
+		return `{"sampling":{"tools":{}}}`
 	case caps.Sampling == nil:
 		return `{"sampling":{}}`
-	case caps.Sampling.Tools == nil && req.Params.Has(mcp.FieldTools):
-		return `{"sampling":{"tools":{}}}`
 	default:
 		return ""
 	}

@@ -1,0 +1,46 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// relay adds the Mcp-Param headers that a request came with and that mirror nothing
+// of it here: "Intermediate servers that do not recognize an Mcp-Param-{Name} header
+// MUST forward it and otherwise ignore it" (2026-07-28,
+// basic/transports/streamable-http, "Server Behavior for Custom Headers").
+//
+// What the tool's list says is recognized, and was made anew from the arguments as
+// they are sent: where these have no value there is no header, whatever came. And
+// what the operator has configured is not a client's to replace.
+func (w *modernHTTP) relay(h http.Header, out *outgoing) {
+	if len(out.from.ParamHeaders) == 0 {
+		return
+	}
+	var known []mcp.ParamHeader
+	if out.method == methodToolsCall {
+		name, _ := out.params.Text(mcp.FieldName)
+		known = w.params.of(name)
+	}
+	for key, values := range out.from.ParamHeaders {
+		isKnown := slices.ContainsFunc(known, func(p mcp.ParamHeader) bool { return p.Header() == key })
+		if !isKnown && !w.configures(key) {
+			h[key] = values
+		}
+	}
+}
+
+// configures reports whether the operator has set a header of that canonical name.
+func (e *endpoint) configures(key string) bool {
+	for k := range e.Header {
+		if http.CanonicalHeaderKey(k) == key {
+			return true
+		}
+	}
+	return false
+}
