@@ -185,6 +185,9 @@ func TestM179ChangesBehindAGatewayAreTold(t *testing.T) {
 
 // M180, I35: what a session is told at its beginning, before the backends are known,
 // holds for all that comes later; and nothing is offered that was not advertised.
+//
+// V9+ 2025-11-25 basic/lifecycle: "Only use capabilities that were successfully
+// negotiated"
 func TestM180CapabilitiesHoldForTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ready := make(chan struct{})

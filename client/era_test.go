@@ -19,6 +19,15 @@ import (
 
 // A dual-era client probes with server/discover; whatever is no modern answer is
 // answered by initialize (2026-07-28, basic/versioning; requirement V3).
+//
+// V3+ 2026-07-28 basic/versioning: "attempt a modern request and inspect the body of a
+// 400 Bad Request before falling back."
+//
+// V3- 2026-07-28 basic/versioning: "Anything else identifies a legacy server."
+//
+// V4+ 2026-07-28 basic/transports/streamable-http: "If the body is empty or is not a
+// recognized modern JSON-RPC error, fall back to initialize and continue with the
+// legacy version for subsequent requests."
 func TestV3ProbeOverHTTP(t *testing.T) {
 	html := func(x *zoo.Exchange) { x.Status(200, "text/html", "<html>") }
 	tests := []struct {
@@ -68,6 +77,9 @@ func TestV3ProbeOverHTTP(t *testing.T) {
 }
 
 // A recognised modern error keeps the client modern (requirement V4).
+//
+// V4- 2026-07-28 basic/transports/streamable-http: "On 400 Bad Request, the client
+// SHOULD inspect the response body before falling back"
 func TestV4ModernErrorsDoNotFallBack(t *testing.T) {
 	for _, code := range []string{"-32020", "-32021"} {
 		inBubble(t, func(t *testing.T) {
@@ -173,6 +185,10 @@ func TestNoCommonRevision(t *testing.T) {
 
 // The probe over lines: an error, silence and an exit all mean legacy
 // (2026-07-28, basic/transports/stdio, "Backward Compatibility").
+//
+// V3- 2026-07-28 basic/transports/stdio: "The fallback MUST NOT be keyed to one
+// specific error code: legacy servers respond to unknown pre-initialize requests with
+// implementation-defined errors (commonly -32601 or -32602) or not at all."
 func TestV3ProbeOverLines(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -207,6 +223,9 @@ func TestV3ProbeOverLines(t *testing.T) {
 
 // A modern server that is slow to start is not taken for a legacy one: its late
 // answer to the probe counts, and its process is kept.
+//
+// V3+ 2026-07-28 basic/transports/stdio: "The server returns a DiscoverResult: the
+// server is modern."
 func TestSlowModernServerOverLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var late *zoo.Line
@@ -227,6 +246,8 @@ func TestSlowModernServerOverLines(t *testing.T) {
 
 // A backend that was upgraded under traffic is probed again, and the call that
 // found out is made in the new era (requirement V5, fault 73).
+//
+// V5- 2026-07-28 basic/versioning: "re-probing if the cached assumption later fails."
 func TestV5BackendChangesItsEra(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -279,6 +300,9 @@ func TestV5BackendChangesItsEra(t *testing.T) {
 }
 
 // Many first requests make one probe and, in one scope, one handshake (M105).
+//
+// V5+ 2026-07-28 basic/versioning: "Clients SHOULD cache the result for the lifetime
+// of the server process (stdio) or origin (HTTP)"
 func TestM105OneHandshakeForManyFirstCalls(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})

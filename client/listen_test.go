@@ -282,6 +282,9 @@ func TestEventIDThatCannotBeSent(t *testing.T) {
 
 // A server that closes its stream early and has the client poll is followed as
 // long as it says something new, with its own reconnection time.
+//
+// R7+ 2025-11-25 basic/transports: "The client MUST respect the retry field, waiting
+// the given number of milliseconds before attempting to reconnect."
 func TestR7PollingServer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()

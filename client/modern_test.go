@@ -24,6 +24,12 @@ import (
 
 // The request metadata of the modern era, in headers and in _meta
 // (2026-07-28, basic/transports/streamable-http, "Request Metadata").
+//
+// H2+ 2026-07-28 basic/transports/streamable-http: "Every POST request to the MCP
+// endpoint MUST include an MCP-Protocol-Version header."
+//
+// H3+ 2026-07-28 basic/transports/streamable-http: "Append the Mcp-Method header and,
+// if applicable, Mcp-Name header to the request."
 func TestH2H3ModernMetadata(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -105,6 +111,10 @@ func TestH2H3ModernMetadata(t *testing.T) {
 
 // Arguments that a tool wants to see in headers go there, and a list that is out
 // of date is read again when the server says so (requirement H10).
+//
+// H10+ 2026-07-28 basic/transports/streamable-http: "the client SHOULD call tools/list
+// to check for changes to the tool's inputSchema, then retry the original request with
+// the appropriate headers."
 func TestH10ParamHeaders(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		header := "Region"

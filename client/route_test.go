@@ -234,6 +234,10 @@ func TestBusyHandshake(t *testing.T) {
 
 // A list of tools that is read again for a call's headers may have many pages, and
 // may fail: then the call ends with what the server said of its headers.
+//
+// H10- 2026-07-28 basic/transports/streamable-http: "the client SHOULD call tools/list
+// to check for changes to the tool's inputSchema, then retry the original request with
+// the appropriate headers."
 func TestRelearningHeaders(t *testing.T) {
 	page := func(n, last int) string {
 		next := fmt.Sprintf(`,"nextCursor":"%d"`, n+1)

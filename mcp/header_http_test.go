@@ -12,6 +12,10 @@ import (
 // What is encoded survives real HTTP, which trims, folds and refuses: the headers
 // of a call arrive as what CheckParamHeaders expects, under the names by which it
 // looks.
+//
+// H6+ 2026-07-28 basic/transports/streamable-http: "servers MUST decode an encoded
+// Mcp-Name or Mcp-Param-{Name} value before comparing it to the corresponding request
+// body value"
 func TestHeadersSurviveHTTP(t *testing.T) {
 	schema := `{"properties":{"region":{"type":"string","x-mcp-header":"my-REGION"},"n":{"type":"integer","x-mcp-header":"N_1"}}}`
 	headers, err := ParamHeaders([]byte(schema))

@@ -15,6 +15,10 @@ import (
 // representation"; "clients MUST also Base64-encode any plain-ASCII value that
 // matches the sentinel pattern" (2026-07-28, basic/transports/streamable-http,
 // "Value Encoding"): H6. The first five are the specification's own examples.
+//
+// H6+ 2026-07-28 basic/transports/streamable-http: "Clients MUST encode parameter
+// values before including them in HTTP headers to ensure safe transmission and prevent
+// injection attacks."
 func TestEncodeHeaderValue(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"us-west1", "us-west1"},
@@ -44,6 +48,9 @@ func TestEncodeHeaderValue(t *testing.T) {
 
 // "These markers are case-sensitive and MUST appear exactly as shown
 // (lowercase)" (same section): H5, H6.
+//
+// H6- 2026-07-28 basic/transports/streamable-http: "These markers are case-sensitive
+// and MUST appear exactly as shown (lowercase)."
 func TestDecodeHeaderValue(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"  foo ", "foo"},

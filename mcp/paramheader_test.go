@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// H11+ 2026-07-28 basic/transports/streamable-http: "Nested object properties are
+// permitted as long as every step in the chain is a properties key."
 func TestParamHeaders(t *testing.T) {
 	for _, tt := range []struct {
 		name, schema string
@@ -52,6 +54,9 @@ func TestParamHeaders(t *testing.T) {
 // (if/then/else), or $ref. [...] An x-mcp-header annotation anywhere else makes
 // the annotation - and thus the tool definition - invalid" (2026-07-28,
 // basic/transports/streamable-http, "Schema Extension"): H11.
+//
+// H11- 2026-07-28 basic/transports/streamable-http: "An x-mcp-header annotation
+// anywhere else makes the annotation — and thus the tool definition — invalid."
 func TestParamHeadersUnreachable(t *testing.T) {
 	const annotated = `{"type":"string","x-mcp-header":"A"}`
 	for _, schema := range []string{
@@ -84,6 +89,12 @@ func TestParamHeadersUnreachable(t *testing.T) {
 }
 
 // The other constraints of the same section: H11.
+//
+// H11- 2026-07-28 basic/transports/streamable-http: "MUST be case-insensitively unique
+// among all x-mcp-header values in the inputSchema"
+//
+// H11- 2026-07-28 basic/transports/streamable-http: "Parameters with type number are
+// not permitted."
 func TestParamHeadersRefuses(t *testing.T) {
 	property := func(p string) string { return `{"properties":{"a":{"b":{}},"p":` + p + `}}` }
 	for _, tt := range []struct{ schema, want string }{
@@ -220,6 +231,13 @@ func TestParamHeaderValue(t *testing.T) {
 // basic/transports/streamable-http), and "servers SHOULD compare the header value
 // and the body value numerically rather than as strings (e.g., 42.0 and 42 are
 // considered equal)" ("Server Validation"): H8.
+//
+// H8+ 2026-07-28 basic/transports/streamable-http: "servers SHOULD compare the header
+// value and the body value numerically rather than as strings (e.g., 42.0 and 42 are
+// considered equal)."
+//
+// H8- 2026-07-28 basic/transports/streamable-http: "Servers MUST reject requests with
+// a recognized Mcp-Param-{Name} header that contains invalid characters"
 func TestCheckParamHeaders(t *testing.T) {
 	schema := `{"properties":{"s":{"type":"string","x-mcp-header":"S"},"i":{"type":"integer","x-mcp-header":"I"},"b":{"type":"boolean","x-mcp-header":"B"}}}`
 	want, err := ParamHeaders([]byte(schema))
@@ -289,6 +307,9 @@ func TestCheckParamHeaders(t *testing.T) {
 
 // "Integer values MUST be within the safe range for JavaScript (-2^53+1 to
 // 2^53-1)" (same page, "Schema Extension").
+//
+// H11- 2026-07-28 basic/transports/streamable-http: "Integer values MUST be within the
+// safe range for JavaScript"
 func TestSafeInteger(t *testing.T) {
 	for in, want := range map[string]string{
 		"0": "0", "-0": "0", "0.0": "0", "0e999999": "0", "-0.000e5": "0", "7": "7", "-7": "-7",

@@ -23,6 +23,10 @@ func opening(version string) string {
 
 // V8: the revision that was asked for where we have it, else the latest legacy
 // one; M128: a modern one is never the outcome of a handshake.
+//
+// V8+ 2025-11-25 basic/lifecycle: "If the server supports the requested protocol
+// version, it MUST respond with the same version. Otherwise, the server MUST respond
+// with another protocol version it supports."
 func TestNegotiation(t *testing.T) {
 	tests := []struct{ asked, want string }{
 		{"2025-11-25", "2025-11-25"},
@@ -48,6 +52,9 @@ func TestNegotiation(t *testing.T) {
 }
 
 // V9, I35: a revision is offered the capabilities that it has.
+//
+// V9- 2025-11-25 basic/lifecycle: "Only use capabilities that were successfully
+// negotiated"
 func TestCapabilitiesByRevision(t *testing.T) {
 	const all = `{"capabilities":{"tools":{"listChanged":true},"completions":{},"tasks":{"list":{},"requests":{"tools":{"call":{}}}},"extensions":{"a/b":{}},"logging":{},"unknown":{}}}`
 	h := mcp.HandlerFunc(func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(all) })
@@ -219,6 +226,9 @@ func TestTwoSessionsInOneRequest(t *testing.T) {
 }
 
 // FAULTS 18, 19, 20, 22; S5, S6, V8, V10.
+//
+// V8- 2025-11-25 basic/lifecycle: "The initialization phase MUST be the first
+// interaction between client and server."
 func TestLegacyRefusals(t *testing.T) {
 	const noSession = "Mcp-Session-Id header is missing; open a session with initialize"
 	const notFound = "session not found; open a new one with initialize"
@@ -317,6 +327,9 @@ func TestAsk(t *testing.T) {
 }
 
 // I35: a client is asked only what it has declared.
+//
+// H16+ 2026-07-28 basic/index: "A server MUST NOT rely on capabilities the client has
+// not declared."
 func TestAskNeedsItsCapability(t *testing.T) {
 	const nothing = ""
 	tests := []struct{ caps, method, params, missing string }{

@@ -26,6 +26,26 @@ func raw(id, method, params string) string {
 // The metadata that each request carries, and the headers that mirror it.
 // FAULTS 30, 31, 32; H1 to H7; V1. In this order: what is missing in the body,
 // what differs from it, what is not served.
+//
+// H1- 2026-07-28 basic/index: "A request missing any required field is malformed; the
+// server MUST reject it with JSON-RPC error code -32602 (Invalid params). On HTTP, the
+// response status MUST be 400 Bad Request."
+//
+// H2- 2026-07-28 basic/transports/streamable-http: "The header value MUST match the
+// io.modelcontextprotocol/protocolVersion field carried in the request body's _meta.
+// If the values do not match, the server MUST reject the request with 400 Bad Request
+// and a HeaderMismatch JSON-RPC error"
+//
+// H7- 2026-07-28 basic/transports/streamable-http: "Servers that process the request
+// body MUST reject requests where the values specified in the headers do not match the
+// corresponding values in the request body."
+//
+// H15- 2026-07-28 basic/transports/streamable-http: "If the server does not implement
+// the requested RPC method, it MUST respond with 404 Not Found and a JSON-RPC error
+// with code -32601 (Method not found)."
+//
+// V1- 2026-07-28 basic/transports/streamable-http: "it MUST respond with 400 Bad
+// Request and an UnsupportedProtocolVersionError listing its supported versions."
 func TestModernRefusals(t *testing.T) {
 	const lacks = "params._meta lacks %q; each request names it"
 	version, caps := mcp.MetaVersion.Key(), mcp.MetaClientCapabilities.Key()
@@ -132,6 +152,9 @@ func TestModernResults(t *testing.T) {
 }
 
 // The edge knows which revisions the endpoint serves; the Handler does not.
+//
+// V1+ 2026-07-28 basic/versioning: "it MUST respond with an
+// UnsupportedProtocolVersionError listing the versions it does support"
 func TestDiscoverNamesAllVersions(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
 		got := s.post(modern("1", "server/discover", ""), modernHeaders("server/discover", ""))
@@ -187,6 +210,10 @@ func TestModernErrors(t *testing.T) {
 }
 
 // What a Handler gets of a modern request.
+//
+// H1+ 2026-07-28 basic/index: "Client requests carry the following
+// io.modelcontextprotocol/* fields in _meta; fields marked as required MUST be
+// included on every request."
 func TestModernRequest(t *testing.T) {
 	var got mcp.Request
 	h := tools(map[string]mcp.HandlerFunc{"f": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {

@@ -82,6 +82,9 @@ func TestM009AskWithTheIDOfItsRequest(t *testing.T) {
 }
 
 // M031: a second initialize changes nothing.
+//
+// V8- 2025-11-25 basic/lifecycle: "The initialization phase MUST be the first
+// interaction between client and server."
 func TestM031SecondInitialize(t *testing.T) {
 	var seen mcp.Peer
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {

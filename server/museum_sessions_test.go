@@ -81,6 +81,9 @@ func TestM096ActivityKeepsASession(t *testing.T) {
 //
 // C1+ 2026-07-28 basic/transports/streamable-http: "Closing the SSE response stream
 // MUST be treated by the server as cancellation of that request."
+//
+// R5- 2025-11-25 basic/transports: "Disconnection SHOULD NOT be interpreted as the
+// client cancelling its request."
 func TestM121Disconnect(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		ctx, cancel := context.WithCancel(s.ctx())

@@ -26,6 +26,9 @@ func (k *talk) poller(t *testing.T) mcp.Poller {
 // "The server MAY close the connection (without terminating the SSE stream) ... it
 // SHOULD send an SSE event with a standard retry field before closing the
 // connection" (2025-11-25, basic/transports, "Sending Messages to the Server").
+//
+// R8+ 2025-11-25 basic/transports: "it SHOULD send an SSE event with a standard retry
+// field before closing the connection."
 func TestPollEndsTheConnectionAndNotTheCall(t *testing.T) {
 	talking(t, server.Config{}, func(s *site, k *talk) {
 		sess := s.session()
@@ -119,6 +122,10 @@ func TestPollBeforeTheFirstMessage(t *testing.T) {
 
 // Where a client does not come back for what it was sent away from, it is not sent
 // away: revisions before 2025-11-25, the modern era, and pipes.
+//
+// R8- 2025-11-25 basic/transports: "the server MAY close the connection (without
+// terminating the SSE stream) at any time in order to avoid holding a long-lived
+// connection."
 func TestPollIsRefusedWhereNobodyComesBack(t *testing.T) {
 	for _, v := range []mcp.Version{mcp.V20241105, mcp.V20250326, mcp.V20250618} {
 		talking(t, server.Config{}, func(s *site, k *talk) {
@@ -145,6 +152,9 @@ func TestPollIsRefusedWhereNobodyComesBack(t *testing.T) {
 
 // A response lives as long as the configuration says, the stream as long as its
 // request, and a client that comes back when it is told to misses nothing.
+//
+// R8+ 2025-11-25 basic/transports: "sending a retry field and allowing the client to
+// reconnect."
 func TestStreamLife(t *testing.T) {
 	talking(t, server.Config{StreamLife: 10 * time.Second}, func(s *site, k *talk) {
 		sess := s.session()

@@ -158,6 +158,12 @@ func TestMembersOfTheEnvelope(t *testing.T) {
 // case-insensitive comparisons for header names. Header values (such as method
 // names) are case-sensitive" (2026-07-28, basic/transports/streamable-http,
 // "Case Sensitivity").
+//
+// H5+ 2026-07-28 basic/transports/streamable-http: "Clients and servers MUST use
+// case-insensitive comparisons for header names."
+//
+// H5- 2026-07-28 basic/transports/streamable-http: "Header values (such as method
+// names) are case-sensitive."
 func TestCaseOfHeaders(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -210,6 +216,11 @@ func (s *site) exchange(head, body string) string {
 
 // H13: a header that is larger than any name is refused by the HTTP server, and
 // never gets as far as being decoded.
+//
+// H13- seps 2243-http-standardization: "Deployments SHOULD reject requests with
+// oversized or excessive headers early in the pipeline — before performing Base64
+// decoding or body parsing — to mitigate denial-of-service risks from crafted
+// payloads."
 func TestOversizedHeader(t *testing.T) {
 	bubble(t, never(t), server.Config{}, func(s *site) {
 		s.http.MaxHeaderBytes = 16 << 10
@@ -228,6 +239,9 @@ func TestOversizedHeader(t *testing.T) {
 // D6- 2026-07-28 basic/index: "Servers MUST NOT rely on prior requests over the same
 // connection to establish context (e.g., capabilities, protocol version, client
 // identity)."
+//
+// H17+ 2026-07-28 basic/index: "They are intended for display, logging, and
+// debugging."
 func TestRequestsStandAlone(t *testing.T) {
 	var seen []string
 	h := tools(map[string]mcp.HandlerFunc{"who": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -345,6 +359,15 @@ func TestPingIsPrompt(t *testing.T) {
 // resuming" and "After the JSON-RPC response has been sent, the server SHOULD
 // terminate the SSE stream" (2025-11-25, basic/transports); R1: "it MUST NOT
 // broadcast the same message across multiple streams".
+//
+// R1+ 2025-11-25 basic/transports: "The server MUST send each of its JSON-RPC messages
+// on only one of the connected streams"
+//
+// R2+ 2025-11-25 basic/transports: "These messages SHOULD be unrelated to any
+// concurrently-running JSON-RPC request from the client."
+//
+// R10+ 2025-11-25 basic/transports: "After the JSON-RPC response has been sent, the
+// server SHOULD terminate the SSE stream."
 func TestStreamsCarryWhatBelongsToThem(t *testing.T) {
 	m := map[string]mcp.HandlerFunc{"burst": burst(t, 3)}
 	withChanges(t, m, func(s *site, h *changing) {
@@ -410,6 +433,9 @@ func TestNothingThatWasNotAskedFor(t *testing.T) {
 // V7: "A dual-era server MAY serve both eras concurrently on the same endpoint"
 // (2026-07-28, basic/versioning): each message is of the era that it says, in
 // whatever order they come on one connection.
+//
+// V7+ 2026-07-28 basic/versioning: "A dual-era server MAY serve both eras concurrently
+// on the same endpoint or process."
 func TestErasInterleaved(t *testing.T) {
 	var versions []string
 	h := tools(map[string]mcp.HandlerFunc{"who": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -437,6 +463,12 @@ func TestErasInterleaved(t *testing.T) {
 // MCP-Protocol-Version, it MUST respond with 400 Bad Request" (2025-11-25,
 // basic/transports, "Protocol Version Header"), on each verb; where there is no
 // header the session knows.
+//
+// V10+ 2025-11-25 basic/transports: "the server SHOULD assume protocol version
+// 2025-03-26."
+//
+// V10- 2025-11-25 basic/transports: "If the server receives a request with an invalid
+// or unsupported MCP-Protocol-Version, it MUST respond with 400 Bad Request."
 func TestVersionHeaderOnEveryVerb(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
 		sess := s.handshake(opening("2025-06-18"))

@@ -109,6 +109,13 @@ func (s *site) refusedBack(sess headers, last string) reply {
 
 // DELIVERY 5.2, M065, S-resumability: after a break comes exactly the rest, in each
 // revision that has event ids, whatever happened meanwhile.
+//
+// R4+ 2025-11-25 basic/transports: "The server MAY use this header to replay messages
+// that would have been sent after the last event ID, on the stream that was
+// disconnected, and to resume the stream from that point."
+//
+// R9+ 2025-11-25 basic/transports: "Resumption is always via HTTP GET with
+// Last-Event-ID."
 func TestM065TheRestOfAnAnswer(t *testing.T) {
 	for _, v := range []mcp.Version{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
 		t.Run(string(v), func(t *testing.T) {
@@ -143,6 +150,10 @@ func TestM065TheRestOfAnAnswer(t *testing.T) {
 // "Servers SHOULD immediately send an SSE event consisting of an event ID and an
 // empty data field" (2025-11-25, basic/transports, "Sending Messages to the
 // Server"). Before that revision no client expects one.
+//
+// R6+ 2025-11-25 basic/transports: "The server SHOULD immediately send an SSE event
+// consisting of an event ID and an empty data field in order to prime the client to
+// reconnect"
 func TestPrimingEvent(t *testing.T) {
 	for v, want := range map[mcp.Version]bool{mcp.V20241105: false, mcp.V20250326: false, mcp.V20250618: false, mcp.V20251125: true} {
 		talking(t, server.Config{Grace: time.Second}, func(s *site, _ *talk) {
@@ -163,6 +174,10 @@ func TestPrimingEvent(t *testing.T) {
 
 // A revision without event ids has none, and its streams are lost with their
 // connections.
+//
+// R6- 2025-11-25 basic/transports: "The server SHOULD immediately send an SSE event
+// consisting of an event ID and an empty data field in order to prime the client to
+// reconnect"
 func TestNoEventIDsBeforeThereWereAny(t *testing.T) {
 	talking(t, server.Config{}, func(s *site, k *talk) {
 		st := s.start(s.ctx(), k, s.sessionIn(mcp.V20241105), "1", "one")
@@ -193,6 +208,9 @@ func TestJSONAnswersAreNotKept(t *testing.T) {
 
 // M066, M063: nothing follows the end, and a client that asks is told so in a way
 // that it does not take for a success.
+//
+// R10- 2025-11-25 basic/transports: "After the JSON-RPC response has been sent, the
+// server SHOULD terminate the SSE stream."
 func TestM066NothingFollowsTheEnd(t *testing.T) {
 	talking(t, server.Config{}, func(s *site, k *talk) {
 		sess := s.session()
@@ -209,6 +227,9 @@ func TestM066NothingFollowsTheEnd(t *testing.T) {
 }
 
 // M059, FAULTS 22: garbage, the future, another stream, another session, too late.
+//
+// R9- 2025-11-25 basic/transports: "Resumption is always via HTTP GET with
+// Last-Event-ID."
 func TestM059EventIDsAreHostile(t *testing.T) {
 	talking(t, server.Config{}, func(s *site, k *talk) {
 		victim, sess := s.session(), s.session()

@@ -102,6 +102,9 @@ func (c *console) handshake() {
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
+// H1+ 2026-07-28 basic/index: "Client requests carry the following
+// io.modelcontextprotocol/* fields in _meta; fields marked as required MUST be
+// included on every request."
 func TestStdioBothEras(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[],"resultType":"complete"}`)})
 	pipes(t, h, server.Config{}, func(c *console) {

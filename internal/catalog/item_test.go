@@ -150,6 +150,12 @@ func TestItemsLeftOut(t *testing.T) {
 // definition, including the tool name and the reason for rejection. This ensures
 // that a single malformed tool definition does not prevent other valid tools from
 // being used." (2026-07-28, server/tools, "x-mcp-header")
+//
+// H12+ 2026-07-28 basic/transports/streamable-http: "This ensures that a single
+// malformed tool definition does not prevent other valid tools from being used."
+//
+// H12- 2026-07-28 basic/transports/streamable-http: "Rejection means the client MUST
+// exclude the invalid tool from the result of tools/list."
 func TestH12OneBadAnnotationAmongHundred(t *testing.T) {
 	items := numbered(100, tool)
 	items[41] = `{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"a b"}}}}`
