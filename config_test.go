@@ -79,7 +79,7 @@ func TestNoLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(*cfg, Options{InProcess: []InProcess{{Name: "demo", Handler: demo.Backend{}}}})
+	g, err := New(*cfg, Options{InProcess: []InProcess{{Name: "demo", Handler: demo.New()}}})
 	if err != nil {
 		t.Fatal(err)
 	}

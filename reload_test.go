@@ -101,7 +101,7 @@ func TestReloadAtTheEndLeavesNoFile(t *testing.T) {
 // Two backends of one name could not be told apart: the first reload would give
 // one of them the place of the other.
 func TestBackendsHaveNamesOfTheirOwn(t *testing.T) {
-	one, two := InProcess{Name: "one", Handler: demo.Backend{}}, InProcess{Name: "two", Handler: demo.Backend{}}
+	one, two := InProcess{Name: "one", Handler: demo.New()}, InProcess{Name: "two", Handler: demo.New()}
 	entry := Backend{Name: "one", URL: "http://127.0.0.1:1/mcp"}
 	for _, tt := range []struct {
 		name    string
@@ -139,7 +139,7 @@ func wantMeeting(t *testing.T, err error, refused bool) {
 // A reload cannot bring a name that a Handler in this process has; what was there
 // goes on.
 func TestReloadKeepsNamesApart(t *testing.T) {
-	g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "one", Handler: demo.Backend{}}}})
+	g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "one", Handler: demo.New()}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestServeWhileItEnds(t *testing.T) {
 	}
 	req.Scope = mcp.NewScope("s", nil)
 	for range 100 {
-		g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "one", Handler: demo.Backend{}}}})
+		g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "one", Handler: demo.New()}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func TestLogThatNobodyTakes(t *testing.T) {
 		defer close(log.open)
 		none := ""
 		g, err := New(Config{}, Options{Logger: slog.New(log), InProcess: []InProcess{
-			{Name: "a", Prefix: &none, Handler: demo.Backend{}}, {Name: "b", Prefix: &none, Handler: demo.Backend{}},
+			{Name: "a", Prefix: &none, Handler: demo.New()}, {Name: "b", Prefix: &none, Handler: demo.New()},
 		}})
 		if err != nil {
 			t.Fatal(err)

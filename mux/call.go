@@ -43,6 +43,12 @@ func (c *Call) Bind(into any) error {
 // Var returns what stands for a variable of the template in the URI that is read.
 func (c *Call) Var(name string) string { return c.vars[name] }
 
+// URI returns the URI that is read.
+func (c *Call) URI() string {
+	uri, _ := c.Request.Params.Text(mcp.FieldURI)
+	return uri
+}
+
 // Progress says how far the call is, if its client wants to know. A total of 0 is not
 // known. An error says that nobody listens any more, and is for the function to return.
 func (c *Call) Progress(ctx context.Context, done, total float64, message string) error {

@@ -58,6 +58,22 @@ type Mux struct {
 // DefaultTaskTTL is longer than a person is away from a question, and an end.
 const DefaultTaskTTL = time.Hour
 
+// New returns a Mux of items. It panics where one of them is not right, which is a
+// mistake of the program.
+func New(items ...Item) *Mux {
+	m := new(Mux)
+	m.MustAdd(items...)
+	return m
+}
+
+// MustAdd is Add for items that the program itself has written: it panics where one of
+// them is not right.
+func (m *Mux) MustAdd(items ...Item) {
+	if err := m.Add(items...); err != nil {
+		panic(err) //nolint:forbidigo // a mistake of the program, as the comment says
+	}
+}
+
 // Serve answers one request.
 func (m *Mux) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	c := m.serving()

@@ -56,7 +56,7 @@ func (s source) options(log *slog.Logger) signalbox.Options {
 	opt := signalbox.Options{Logger: log}
 	if s.isDemo() {
 		none := "" // alone, its names need no prefix
-		opt.InProcess = []signalbox.InProcess{{Name: "demo", Prefix: &none, Handler: demo.Backend{}}}
+		opt.InProcess = []signalbox.InProcess{{Name: "demo", Prefix: &none, Handler: demo.New()}}
 	}
 	return opt
 }

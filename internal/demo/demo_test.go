@@ -50,7 +50,7 @@ func serve(t testing.TB, a *audience, level mcp.LogLevel, method, params string)
 	t.Helper()
 	req := request(t, method, params)
 	req.LogLevel = level
-	res, err := Backend{}.Serve(t.Context(), req, a)
+	res, err := New().Serve(t.Context(), req, a)
 	if err != nil {
 		return "", err
 	}
@@ -69,7 +69,7 @@ func answer(t testing.TB, method, params string) string {
 
 func TestAnswers(t *testing.T) {
 	for _, tt := range []struct{ name, method, params, want string }{
-		{"discover", "server/discover", ``, `"name": "signalbox-demo"`},
+		{"discover", "server/discover", ``, `"name":"signalbox-demo"`},
 		{"tools", "tools/list", ``, `{"tools":[{"name":"echo"`},
 		{"resources", "resources/list", ``, `"uri":"demo://about"`},
 		{"templates", "resources/templates/list", ``, `"uriTemplate":"demo://greeting/{language}"`},
@@ -130,7 +130,7 @@ func TestRefusals(t *testing.T) {
 		code                 int64
 		want                 string
 	}{
-		{"method", "tasks/get", ``, mcp.CodeMethodNotFound, `the demo has no method "tasks/get"`},
+		{"method", "tasks/get", ``, mcp.CodeMethodNotFound, `unknown method "tasks/get"`},
 		{"tool", "tools/call", `{"name":"nothing"}`, mcp.CodeInvalidParams, `unknown tool: "nothing"`},
 		{"no tool", "tools/call", `{}`, mcp.CodeInvalidParams, `unknown tool: ""`},
 		{"tool that is none", "tools/call", `{"name":7}`, mcp.CodeInvalidParams, `unknown tool: ""`},
@@ -140,6 +140,7 @@ func TestRefusals(t *testing.T) {
 		{"another spelling", "resources/read", `{"uri":"DEMO://about"}`, mcp.CodeInvalidParams, `resource not found`},
 		{"prompt", "prompts/get", `{"name":"nothing"}`, mcp.CodeInvalidParams, `unknown prompt: "nothing"`},
 		{"argument of a prompt", "prompts/get", `{"name":"greet"}`, mcp.CodeInvalidParams, `prompt greet: the argument "language" is missing`},
+		{"argument of a prompt that is empty", "prompts/get", `{"name":"greet","arguments":{"language":""}}`, mcp.CodeInvalidParams, `prompt greet: the argument "language" is missing`},
 		{"argument of another type", "prompts/get", `{"name":"greet","arguments":{"language":7}}`, mcp.CodeInvalidParams,
 			`prompt greet: the arguments do not fit: /language is not of the type that the schema asks for`},
 		{"arguments that are none", "prompts/get", `{"name":"greet","arguments":[]}`, mcp.CodeInvalidParams,

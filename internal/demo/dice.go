@@ -11,20 +11,25 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/mux"
 )
 
 // diceTool is the one tool with an output schema. Its dice differ from call to
 // call, and it says nothing of being idempotent: whoever answers it from a cache
 // is found out.
-const diceTool = `{"name":"roll_dice","title":"Roll dice","description":"Rolls dice of six sides; answers with structured content.",
-	"inputSchema":{"type":"object","properties":{"count":{"type":"integer","minimum":1,"maximum":10,"default":2,"description":"How many dice."}}},
-	"outputSchema":{"type":"object","properties":{"dice":{"type":"array","items":{"type":"integer","minimum":1,"maximum":6}},"sum":{"type":"integer"}},"required":["dice","sum"]},
-	"annotations":{"readOnlyHint":true,"openWorldHint":false}}`
+func diceTool() mux.Tool {
+	return mux.Tool{
+		Name: "roll_dice", Title: "Roll dice", Description: "Rolls dice of six sides; answers with structured content.",
+		InputSchema:  []byte(`{"type":"object","properties":{"count":{"type":"integer","minimum":1,"maximum":10,"default":2,"description":"How many dice."}}}`),
+		OutputSchema: []byte(`{"type":"object","properties":{"dice":{"type":"array","items":{"type":"integer","minimum":1,"maximum":6}},"sum":{"type":"integer"}},"required":["dice","sum"]}`),
+		Annotations:  []byte(`{"readOnlyHint":true,"openWorldHint":false}`),
+		Call:         rollDice,
+	}
+}
 
 // roll is the structured content. It has exactly the members of the output
 // schema above: "Servers MUST provide structured results that conform to this
-// schema" (same page, "Output Schema").
+// schema" (2026-07-28, server/tools, "Output Schema").
 type roll struct {
 	Dice []int `json:"dice"`
 	Sum  int   `json:"sum"`
@@ -34,15 +39,15 @@ type roll struct {
 // returns structured content SHOULD also return the serialized JSON in a
 // TextContent block" for clients that read nothing else (2025-06-18 and later,
 // server/tools, "Structured Content").
-func rollDice(_ context.Context, req *mcp.Request, _ mcp.Caller) (toolResult, error) {
+func rollDice(_ context.Context, call *mux.Call) (*mux.Result, error) {
 	in := struct {
 		Count int `json:"count"`
 	}{Count: 2}
-	if err := arguments(req, &in); err != nil {
-		return toolResult{}, err
+	if err := call.Bind(&in); err != nil {
+		return nil, err
 	}
 	if err := within("count", in.Count, 1, 10); err != nil {
-		return toolResult{}, err
+		return nil, err
 	}
 	r := roll{Dice: make([]int, in.Count)}
 	for i := range r.Dice {
@@ -51,9 +56,11 @@ func rollDice(_ context.Context, req *mcp.Request, _ mcp.Caller) (toolResult, er
 	}
 	serialized, err := json.Marshal(r)
 	if err != nil {
-		return toolResult{}, err
+		return nil, err
 	}
-	return toolResult{Content: []text{newText(r.String()), newText(string(serialized))}, Structured: r}, nil
+	result := mux.Show(mux.Text(r.String()), mux.Text(string(serialized)))
+	result.Structured = r
+	return result, nil
 }
 
 // String returns the roll as a player would say it: "2 + 5 = 7".

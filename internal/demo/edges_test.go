@@ -50,7 +50,7 @@ func everyWay(t *testing.T, f func(t *testing.T, w way, h mcp.Handler)) {
 
 // open returns the demo at the end of the way. All of it ends with the test.
 func (w way) open(t *testing.T) mcp.Handler {
-	s := server.New(demo.Backend{}, server.Config{})
+	s := server.New(demo.New(), server.Config{})
 	cfg := client.Config{Name: "demo", Version: w.version}
 	if w.stdio {
 		return openPipe(t, s, cfg)
@@ -167,7 +167,7 @@ func TestEveryWayCarriesTheSameBytes(t *testing.T) {
 			{"tools/call", `{"name":"echo","arguments":{"text":7}}`},
 			{"tools/call", `{"name":"roll_dice","arguments":{"count":99}}`},
 		} {
-			want, err := demo.Backend{}.Serve(t.Context(), request(t, r[0], r[1]), &person{})
+			want, err := demo.New().Serve(t.Context(), request(t, r[0], r[1]), &person{})
 			if err != nil {
 				t.Fatal(err)
 			}

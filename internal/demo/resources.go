@@ -4,11 +4,11 @@
 package demo
 
 import (
+	"context"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/mux"
 )
 
 const (
@@ -17,16 +17,38 @@ const (
 
 	// greetingBase is what the template begins with. One expression in one path
 	// segment is what every client can fill.
-	greetingBase     = "demo://greeting/"
-	greetingTemplate = greetingBase + "{language}"
+	greetingBase = "demo://greeting/"
 )
 
-const resourceList = `{"resources":[
-	{"uri":"` + aboutURI + `","name":"about","title":"About this demo","mimeType":"text/markdown","description":"What this endpoint is, and what to try."},
-	{"uri":"` + languagesURI + `","name":"languages","title":"Languages","mimeType":"application/json","description":"The languages that there is a greeting in."}]}`
+func aboutDemo() mux.Resource {
+	return mux.Resource{
+		URI: aboutURI, Name: "about", Title: "About this demo", MIMEType: "text/markdown",
+		Description: "What this endpoint is, and what to try.",
+		Read:        hold(mux.TextContents(aboutURI, "text/markdown", about)),
+	}
+}
 
-const templateList = `{"resourceTemplates":[
-	{"uriTemplate":"` + greetingTemplate + `","name":"greeting","title":"A greeting","mimeType":"text/plain","description":"Hello in a language. The argument is completed."}]}`
+func languageList() mux.Resource {
+	return mux.Resource{
+		URI: languagesURI, Name: "languages", Title: "Languages", MIMEType: "application/json",
+		Description: "The languages that there is a greeting in.",
+		Read:        hold(mux.TextContents(languagesURI, "application/json", languages())),
+	}
+}
+
+func greetingTemplate() mux.Template {
+	return mux.Template{
+		URI: greetingBase + "{language}", Name: "greeting", Title: "A greeting", MIMEType: "text/plain",
+		Description: "Hello in a language. The argument is completed.",
+		Read:        readGreeting,
+		Complete:    map[string]mux.Completer{"language": completeLanguage},
+	}
+}
+
+// hold returns a function that always returns the same.
+func hold(c mux.Contents) func(context.Context, *mux.Call) ([]mux.Contents, error) {
+	return func(context.Context, *mux.Call) ([]mux.Contents, error) { return []mux.Contents{c}, nil }
+}
 
 // about is what somebody reads who has just started the command and wonders what
 // to do next.
@@ -77,40 +99,31 @@ func greetingIn(language string) (words string, ok bool) {
 	return "", false
 }
 
-// contents is one item of a resources/read result, and what an embedded
-// resource embeds.
-type contents struct {
-	URI      string `json:"uri"`
-	MIMEType string `json:"mimeType"`
-	Text     string `json:"text"`
-}
-
-// readResource answers for the resources that are listed and for whatever the
-// template makes, which is in no list.
-func readResource(req *mcp.Request) (*mcp.Result, error) {
-	uri, _ := req.Params.Text(mcp.FieldURI)
-	found, ok := contentsOf(uri)
-	if !ok {
-		return nil, notFound(uri)
-	}
-	return list("contents", []contents{found})
-}
-
-// contentsOf looks a resource up. URIs are compared as they are: a locator has
-// one spelling, and a gateway forwards it without touching it.
-func contentsOf(uri string) (contents, bool) {
-	switch uri {
-	case aboutURI:
-		return contents{uri, "text/markdown", about}, true
-	case languagesURI:
-		return contents{uri, "application/json", languages()}, true
-	}
-	language, ok := strings.CutPrefix(uri, greetingBase)
-	if !ok {
-		return contents{}, false
-	}
+// greetingContents is what the template makes of a language, in the spelling of the
+// list.
+func greetingContents(language string) (mux.Contents, bool) {
 	words, ok := greetingIn(language)
-	return contents{uri, "text/plain", words}, ok
+	return mux.TextContents(greetingBase+language, "text/plain", words), ok
+}
+
+func readGreeting(_ context.Context, call *mux.Call) ([]mux.Contents, error) {
+	c, ok := greetingContents(call.Var("language"))
+	if !ok {
+		return nil, mux.NotFound(call.URI())
+	}
+	return []mux.Contents{c}, nil
+}
+
+// completeLanguage proposes the languages that begin with what was typed, in either
+// letter case.
+func completeLanguage(_ context.Context, typed string, _ map[string]string) ([]string, error) {
+	var fit []string
+	for _, g := range greetings() {
+		if strings.HasPrefix(g.language, strings.ToLower(typed)) {
+			fit = append(fit, g.language)
+		}
+	}
+	return fit, nil
 }
 
 // languages is a JSON text inside of a JSON text: whoever decodes once too often
@@ -124,15 +137,4 @@ func languages() string {
 		out = mcp.AppendString(out, g.language)
 	}
 	return string(append(out, ']'))
-}
-
-// notFound names the resource in its data, for a client that reads several at
-// once. The code is that of the modern era, whose words a Handler uses
-// (2026-07-28, server/resources, "Error Handling").
-func notFound(uri string) error {
-	data, err := json.Marshal(map[string]string{"uri": uri})
-	if err != nil {
-		return err
-	}
-	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "resource not found", Data: data}
 }

@@ -115,7 +115,7 @@ func TestCountdownCanBeCancelled(t *testing.T) {
 		start := time.Now()
 		a := &audience{}
 		req := request(t, "tools/call", `{"name":"countdown","arguments":{"from":60,"stepMs":1000},"_meta":{"progressToken":1}}`)
-		_, err := Backend{}.Serve(ctx, req, a)
+		_, err := New().Serve(ctx, req, a)
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 1500*time.Millisecond {
 			t.Errorf("got %v after %v, want the context's error at its end", err, time.Since(start))
 		}
@@ -169,7 +169,7 @@ func TestIntroduce(t *testing.T) {
 func TestIntroduceCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if res, err := (Backend{}).Serve(ctx, request(t, "tools/call", `{"name":"introduce"}`), &audience{}); !errors.Is(err, context.Canceled) {
+	if res, err := New().Serve(ctx, request(t, "tools/call", `{"name":"introduce"}`), &audience{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v, want the context's error", res, err)
 	}
 }
@@ -199,9 +199,9 @@ type jsonTool struct {
 func TestToolsAreListedWhole(t *testing.T) {
 	listed := listedTools(t)
 	for _, tool := range tools() {
-		got, ok := listed[tool.name]
+		got, ok := listed[tool.Name]
 		if !ok || got.Title == "" || !strings.HasSuffix(got.Description, ".") || got.InputSchema == nil || got.InputSchema.Type != "object" {
-			t.Errorf("%s is listed as %+v", tool.name, got)
+			t.Errorf("%s is listed as %+v", tool.Name, got)
 		}
 	}
 	if len(listed) != len(tools()) {

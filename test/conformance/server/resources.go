@@ -43,5 +43,5 @@ func hold(c mux.Contents) func(context.Context, *mux.Call) ([]mux.Contents, erro
 func readTemplate(_ context.Context, call *mux.Call) ([]mux.Contents, error) {
 	id := call.Var("id")
 	data := fmt.Sprintf(`{"id":%q,"templateTest":true,"data":%q}`, id, "Data for ID: "+id)
-	return []mux.Contents{mux.TextContents("test://template/"+id+"/data", "application/json", data)}, nil
+	return []mux.Contents{mux.TextContents(call.URI(), "application/json", data)}, nil
 }
