@@ -49,6 +49,9 @@ func operate(g *signalbox.Gateway, method, target string, header ...string) *htt
 
 // Probes ask under whatever name they have and without credentials; what tells
 // more than "alive" is for those who may call the endpoint.
+//
+// T1- 2026-07-28 basic/transports/streamable-http: "Servers **MUST** validate the
+// `Origin` header on all incoming connections to prevent DNS rebinding attacks."
 func TestOperationsWhoMayAsk(t *testing.T) {
 	cfg := signalbox.Config{}
 	cfg.Auth.Tokens = []config.Token{{Principal: "ops", Value: config.NewSecret("tok-ops-0123456789")}}

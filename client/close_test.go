@@ -5,10 +5,13 @@ package client_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/memnet"
@@ -47,4 +50,40 @@ func TestCloseEndsWhatIsOpenedMeanwhile(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The goodbyes of many sessions are said side by side, and a server that does not
+// answer one does not hold up the rest (M163, M164, requirement S7).
+//
+// S7- 2025-11-25 basic/transports: "The server **MAY** respond to this request with
+// HTTP 405 Method Not Allowed, indicating that the server does not allow clients to
+// terminate sessions."
+func TestM163GoodbyesAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.On["DELETE"] = func(x *zoo.Exchange) {
+			if strings.HasSuffix(x.R.Header.Get("Mcp-Session-Id"), "-3") {
+				x.Hold()
+			}
+			x.Polite()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		for i := range 10 {
+			scope := mcp.NewScope(fmt.Sprint(i), nil)
+			if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+			defer scope.End()
+			t.Cleanup(scope.End)
+		}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 6*time.Second || s.Count("DELETE") != 10 {
+			t.Errorf("%d goodbyes in %v, want 10 within 6s", s.Count("DELETE"), took)
+		}
+	})
 }

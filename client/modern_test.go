@@ -282,6 +282,8 @@ func TestSlowCallerOverHTTP(t *testing.T) {
 }
 
 // What is no answer is reported as what it is (faults 52, 61, 62, 63; J6).
+//
+// J6- 2026-07-28 basic/index: "Result responses **MUST** include a `result` field."
 func TestHostileAnswers(t *testing.T) {
 	big := strings.Repeat("x", 1<<16)
 	tests := []struct {

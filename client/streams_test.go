@@ -89,6 +89,11 @@ func TestM051FormsOfAStream(t *testing.T) {
 
 // An answer is taken for what its headers say it is, in any spelling of them, and
 // a body that is something else is an error, never nothing (M189, M194).
+//
+// J14+ 2026-07-28 basic/transports/streamable-http: "If the body is a JSON-RPC
+// _request_, the server **MUST** return either `Content-Type: application/json` (a
+// single JSON object) or `Content-Type: text/event-stream` (an SSE response stream).
+// The client **MUST** support both."
 func TestM189TypesOfAnAnswer(t *testing.T) {
 	message := func(x *zoo.Exchange) string { return response(x.Msg.ID, `{"content":[]}`) }
 	event := func(x *zoo.Exchange) string { return "data: " + message(x) + "\n\n" }
@@ -374,6 +379,11 @@ func TestM079OneConnection(t *testing.T) {
 
 // The end of a client says goodbye to each of its sessions once, with the
 // session's own headers (M125).
+//
+// S7+ 2025-11-25 basic/transports: "Clients that no longer need a particular session
+// (e.g., because the user is leaving the client application) **SHOULD** send an HTTP
+// DELETE to the MCP endpoint with the `MCP-Session-Id` header, to explicitly terminate
+// the session."
 func TestM125Goodbye(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()

@@ -28,6 +28,9 @@ func TestError(t *testing.T) {
 	}
 }
 
+// J15+ 2026-07-28 basic/index: "Implementations surfacing local errors in
+// JSON-RPC-shaped structures should ensure they cannot be mistaken for errors received
+// from the peer."
 func TestFault(t *testing.T) {
 	for _, tt := range []struct {
 		fault *Fault
@@ -77,6 +80,10 @@ func TestToWire(t *testing.T) {
 
 // What caused a fault is never shown, be it an error that could be: a backend's
 // refusal of our handshake is not the answer to the client's call.
+//
+// J15- 2026-07-28 basic/index: "Implementations surfacing local errors in
+// JSON-RPC-shaped structures should ensure they cannot be mistaken for errors received
+// from the peer."
 func TestToWireShowsTheFaultAndNotItsCause(t *testing.T) {
 	cause := &Error{Code: CodeInternalError, Message: "secret of the backend", Raw: []byte(`{"code":-32603,"message":"secret of the backend"}`)}
 	fault := &Fault{Code: CodeBackendFailed, Outcome: NotDispatched, Backend: "b", Message: "the handshake failed", Cause: cause}
@@ -144,6 +151,13 @@ func TestOutcomesAreSaidTwice(t *testing.T) {
 // "SHOULD use codes outside the range reserved by JSON-RPC" (2026-07-28, basic,
 // "Error Codes"): J10. "MUST NOT emit any code from this sub-range that is not
 // defined by this specification": J9.
+//
+// J9+ 2026-07-28 basic/index: "**MUST** use defined codes only with their specified
+// meanings."
+//
+// J10+ 2026-07-28 basic/index: "New error codes for purposes not defined by this
+// specification **SHOULD** be allocated outside the JSON-RPC reserved range (`-32768`
+// to `-32000`)"
 func TestErrorCodes(t *testing.T) {
 	for _, code := range []int{CodeBackendUnavailable, CodeBackendFailed, CodeDeadline, CodeShuttingDown, CodeUnsupported, CodeLimit, CodeSessionEnded} {
 		if code >= -32768 && code <= -32000 {

@@ -11,6 +11,8 @@ import (
 // "Requests MUST include a string or integer ID" and "Result responses MUST
 // include the same ID as the request they correspond to" (2026-07-28, basic,
 // "Messages"): J2, J5. What comes in is what goes out, byte for byte.
+//
+// J2+ 2026-07-28 basic/index: "Requests **MUST** include a string or integer ID."
 func TestParseID(t *testing.T) {
 	for _, in := range []string{
 		"0", "1", "-1", "-0", "42", "9007199254740993", "-9007199254740993",
@@ -33,6 +35,7 @@ func TestParseID(t *testing.T) {
 	}
 }
 
+// J2- 2026-07-28 basic/index: "Unlike base JSON-RPC, the ID **MUST NOT** be `null`."
 func TestParseIDRefuses(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"", "there is no JSON text at byte 0; send one JSON object"},

@@ -11,6 +11,9 @@ import (
 
 // J16. A name in another letter case is known by the folding that readers
 // compare with which ignore case: that of strings.EqualFold and encoding/json.
+//
+// J16- own: "A name that another reader would take for one of the envelope is not
+// passed over."
 func TestFoldsTo(t *testing.T) {
 	for f := FieldName; f < endFields; f++ {
 		word := f.Key()

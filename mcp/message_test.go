@@ -40,6 +40,8 @@ func goodMessages() []goodMessage {
 	}
 }
 
+// J1- 2026-07-28 basic/index: "All messages between MCP clients and servers **MUST**
+// follow the [JSON-RPC 2.0](https://www.jsonrpc.org/specification) specification."
 func TestParse(t *testing.T) {
 	for _, tt := range goodMessages() {
 		m, err := Parse([]byte(tt.in), Limits{})

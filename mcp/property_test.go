@@ -60,6 +60,8 @@ func hex16(r *rand.Rand, c rune) string {
 
 // However a text is spelled, it is read as itself; and what is written is read
 // again.
+//
+// J1+ 2025-11-25 basic/transports: "JSON-RPC messages **MUST** be UTF-8 encoded."
 func TestTextRoundTrip(t *testing.T) {
 	r := seeded(1)
 	for range 2_000 {

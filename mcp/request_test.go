@@ -37,6 +37,10 @@ func TestNewNotification(t *testing.T) {
 // "For backward compatibility with servers implementing earlier protocol
 // versions, which do not include resultType, clients MUST treat an absent
 // resultType as "complete"" (2026-07-28, basic, "ResultType"): J8.
+//
+// J8+ 2026-07-28 basic/index: "For backward compatibility with servers implementing
+// earlier protocol versions, which do not include `resultType`, clients **MUST** treat
+// an absent `resultType` as `"complete"`."
 func TestResultType(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{}`:                              ResultComplete,

@@ -12,6 +12,11 @@ import (
 
 // "Error responses MUST include an error field with a code and message. Error
 // codes MUST be integers" (2026-07-28, basic, "Error Responses"): J6.
+//
+// J6+ 2026-07-28 basic/index: "Error responses **MUST** include an `error` field with
+// a `code` and `message`."
+//
+// J6- 2026-07-28 basic/index: "Error codes **MUST** be integers."
 func TestWireError(t *testing.T) {
 	for _, tt := range []struct {
 		raw  string

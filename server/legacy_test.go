@@ -103,6 +103,10 @@ func TestInitializeFails(t *testing.T) {
 }
 
 // What a Handler gets of a legacy request, and how long its scope lives.
+//
+// S5+ 2025-11-25 basic/transports: "clients using the Streamable HTTP transport
+// **MUST** include it in the `MCP-Session-Id` header on all of their subsequent HTTP
+// requests."
 func TestLegacyRequest(t *testing.T) {
 	var seen []*mcp.Request
 	record := func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -229,6 +233,16 @@ func TestTwoSessionsInOneRequest(t *testing.T) {
 //
 // V8- 2025-11-25 basic/lifecycle: "The initialization phase MUST be the first
 // interaction between client and server."
+//
+// J11- 2025-11-25 basic/transports: "The body of the POST request **MUST** be a single
+// JSON-RPC _request_, _notification_, or _response_."
+//
+// J13- 2025-11-25 basic/transports: "If the server cannot accept the input, it
+// **MUST** return an HTTP error status code (e.g., 400 Bad Request)."
+//
+// S5- 2025-11-25 basic/transports: "Servers that require a session ID **SHOULD**
+// respond to requests without an `MCP-Session-Id` header (other than initialization)
+// with HTTP 400 Bad Request."
 func TestLegacyRefusals(t *testing.T) {
 	const noSession = "Mcp-Session-Id header is missing; open a session with initialize"
 	const notFound = "session not found; open a new one with initialize"
@@ -271,6 +285,12 @@ func TestLegacyRefusals(t *testing.T) {
 
 // A session of one principal does not exist for another, on any verb. S4, I18;
 // FAULTS 21.
+//
+// S4+ 2025-11-25 tutorials/security/security_best_practices: "MCP servers **SHOULD**
+// bind session IDs to user-specific information."
+//
+// S4- 2025-11-25 tutorials/security/security_best_practices: "MCP servers **SHOULD**
+// bind session IDs to user-specific information."
 func TestForeignSession(t *testing.T) {
 	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil }}
 	bubble(t, tools(nil), cfg, func(s *site) {
@@ -530,6 +550,12 @@ func TestCancel(t *testing.T) {
 }
 
 // J11: only 2025-03-26 has batches, and each message in one counts by itself.
+//
+// J11+ 2025-03-26 basic/index: "MCP implementations **MAY** support sending JSON-RPC
+// batches, but **MUST** support receiving JSON-RPC batches."
+//
+// J11- 2025-03-26 basic/lifecycle: "The `initialize` request **MUST NOT** be part of a
+// JSON-RPC"
 func TestBatch(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
 	bubble(t, h, server.Config{Limits: server.Limits{Batch: 9}}, func(s *site) {

@@ -46,6 +46,9 @@ func raw(id, method, params string) string {
 //
 // V1- 2026-07-28 basic/transports/streamable-http: "it MUST respond with 400 Bad
 // Request and an UnsupportedProtocolVersionError listing its supported versions."
+//
+// J12- 2026-07-28 basic/transports/streamable-http: "The client **MUST NOT** send
+// JSON-RPC _responses_."
 func TestModernRefusals(t *testing.T) {
 	const lacks = "params._meta lacks %q; each request names it"
 	version, caps := mcp.MetaVersion.Key(), mcp.MetaClientCapabilities.Key()
@@ -125,6 +128,9 @@ func TestModernHeaderTwice(t *testing.T) {
 }
 
 // What a modern result says that its maker did not, and what stays as it came.
+//
+// J8+ 2026-07-28 basic/index: "The `result` **MUST** include a `resultType` field to
+// indicate the type of the result."
 func TestModernResults(t *testing.T) {
 	const list = `"tools":[ {"name" : "a"} ]`
 	tests := []struct{ name, method, result, want string }{
@@ -257,6 +263,10 @@ func TestModernRequestWithoutParamHeaders(t *testing.T) {
 // U9+ 2026-07-28 server/utilities/logging: "When the field is present, the server MAY
 // send `notifications/message` notifications at or above the requested level on the
 // response stream of that request, before the final response."
+//
+// J14+ 2026-07-28 basic/transports/streamable-http: "If the body is a JSON-RPC
+// _request_, the server **MUST** return either `Content-Type: application/json` (a
+// single JSON object) or `Content-Type: text/event-stream` (an SSE response stream)."
 func TestModernNotifications(t *testing.T) {
 	say := func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		for _, n := range []struct{ method, params string }{
@@ -302,6 +312,8 @@ func TestModernNotifications(t *testing.T) {
 	}
 }
 
+// J13+ 2026-07-28 basic/transports/streamable-http: "If the server accepts it, the
+// server **MUST** return HTTP status code `202 Accepted` with no body."
 func TestModernNotificationIsAccepted(t *testing.T) {
 	bubble(t, never(t), server.Config{}, func(s *site) {
 		got := s.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, headers{"MCP-Protocol-Version": "2026-07-28"})

@@ -206,6 +206,9 @@ func TestM048HeaderWithinGrace(t *testing.T) {
 }
 
 // M050: what is accepted and has no answer is 202 without a body.
+//
+// J13+ 2025-11-25 basic/transports: "If the server accepts the input, the server
+// **MUST** return HTTP status code 202 Accepted with no body."
 func TestM050AcceptedHasNoBody(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
 		sess := s.session()

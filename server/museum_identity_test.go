@@ -20,6 +20,9 @@ import (
 
 // M087, I18, I22: nobody can choose the session that another will be in. A GET
 // makes none, and what is chosen is not taken by whoever is made to use it.
+//
+// S1- 2025-11-25 tutorials/security/security_best_practices: "MCP servers **MUST** use
+// secure, non-deterministic session IDs."
 func TestM087ChosenSession(t *testing.T) {
 	const chosen = "AAAAAAAAAAAAAAAAAAAAAAAAAA"
 	withChanges(t, nil, func(s *site, h *changing) {
@@ -123,6 +126,10 @@ func TestM090SessionOfAnotherRoute(t *testing.T) {
 
 // M092, I19: a session that is gone, for whatever reason, is 404 with an error
 // that has the id of the request, in JSON, and nothing else is 404.
+//
+// S6- 2025-11-25 basic/transports: "The server **MAY** terminate the session at any
+// time, after which it **MUST** respond to requests containing that session ID with
+// HTTP 404 Not Found."
 func TestM092GoneSession(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": quick(`{"tools":[]}`)})
 	bubble(t, h, server.Config{Authenticate: byHeader}, func(s *site) {

@@ -20,6 +20,11 @@ import (
 // Each says what must be seen. This file: whose answer is whose.
 
 // M017: the id comes back byte for byte, and 1 is not "1".
+//
+// J2- 2025-11-25 basic/index: "Requests **MUST** include a string or integer ID."
+//
+// J5+ 2026-07-28 basic/index: "Result responses **MUST** include the same ID as the
+// request they correspond to."
 func TestM017IDsAreTokens(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -39,6 +44,9 @@ func TestM017IDsAreTokens(t *testing.T) {
 }
 
 // M011: the second request with an id in flight is refused on its own response.
+//
+// J3- 2025-11-25 basic/index: "The request ID **MUST NOT** have been previously used
+// by the requestor within the same session."
 func TestM011DuplicateID(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()
@@ -52,6 +60,9 @@ func TestM011DuplicateID(t *testing.T) {
 }
 
 // M017, I4: "1" and 1 are in flight at the same time, and each has its own answer.
+//
+// J5- 2025-11-25 basic/index: "Result responses **MUST** include the same ID as the
+// request they correspond to."
 func TestM017StringAndNumberAtOnce(t *testing.T) {
 	crossed(t, []string{"A", "B"}, func(s *site, c *crossing) {
 		sess := s.sessionOf(headers{"Authorization": "ann"})
@@ -169,6 +180,9 @@ func crossed(t *testing.T, names []string, f func(*site, *crossing)) {
 
 // M012: requests of two clients with one id each get their own answer, in
 // whatever order these come; J4.
+//
+// J4+ 2026-07-28 basic/index: "The request ID **MUST NOT** match the ID of any other
+// request the sender has issued and not yet received a response for."
 func TestM012SameIDFromTwoClients(t *testing.T) {
 	crossed(t, []string{"A", "B"}, func(s *site, c *crossing) {
 		call := func(name string) <-chan reply {
@@ -233,6 +247,10 @@ func TestM015TwoAsksAtOnce(t *testing.T) {
 
 // M018: a response whose id looks like one of ours and is not changes nothing,
 // whatever it is made of.
+//
+// J5- 2026-07-28 basic/index: "Error responses **MUST** include the same ID as the
+// request they correspond to (except in error cases where the ID could not be read due
+// a malformed request)."
 func TestM018ForgedAnswers(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"ask": ask("roots/list", "{}")})
 	bubble(t, h, server.Config{}, func(s *site) {

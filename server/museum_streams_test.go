@@ -65,6 +65,10 @@ const toolsChanged = "notifications/tools/list_changed"
 
 // M041: the header of a GET, and something behind it that is no message, are there
 // at once.
+//
+// T6+ 2025-11-25 basic/transports: "The server **MUST** either return `Content-Type:
+// text/event-stream` in response to this HTTP GET, or else return HTTP 405 Method Not
+// Allowed, indicating that the server does not offer an SSE stream at this endpoint."
 func TestM041GetAnswersAtOnce(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
 		start := time.Now()

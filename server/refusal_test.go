@@ -63,6 +63,25 @@ func never(t *testing.T) mcp.Handler {
 
 // Refusals of the HTTP request itself, in the order in which they are made.
 // FAULTS 1, 2, 14, 15, 16; T1, T2, T11, T12; A6.
+//
+// T2- 2026-07-28 basic/transports/streamable-http: "If the `Origin` header is present
+// and invalid, servers **MUST** respond with HTTP 403 Forbidden. The HTTP response
+// body **MAY** comprise a JSON-RPC _error response_ that has no `id`."
+//
+// T5- 2026-07-28 basic/transports/streamable-http: "The server **MUST** provide a
+// single HTTP endpoint path (hereafter referred to as the **MCP endpoint**) that
+// supports POST."
+//
+// T6- 2025-11-25 basic/transports: "The client **MUST** include an `Accept` header,
+// listing `text/event-stream` as a supported content type."
+//
+// T11- own: "The Host of every request is one that is served here"
+//
+// T12- own: "A message is sent as application/json and nothing else"
+//
+// J14- 2026-07-28 basic/transports/streamable-http: "The client **MUST** include an
+// `Accept` header listing both `application/json` and `text/event-stream` as supported
+// content types."
 func TestHTTPRefusals(t *testing.T) {
 	echo := modern("1", "tools/call", `"name":"echo"`)
 	h := modernHeaders("tools/call", "echo")
@@ -123,6 +142,8 @@ func TestHTTPRefusals(t *testing.T) {
 	})
 }
 
+// T2- 2025-11-25 basic/transports: "If the `Origin` header is present and invalid,
+// servers **MUST** respond with HTTP 403 Forbidden."
 func TestTwoOriginsAreRefused(t *testing.T) {
 	bubble(t, never(t), server.Config{AllowedOrigins: []string{"https://app.example"}}, func(s *site) {
 		r := s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"))
@@ -144,6 +165,16 @@ func TestSecondEncodingIsRefused(t *testing.T) {
 
 // What passes the checks: spellings of loopback, configured hosts and origins,
 // one's own page, types with parameters.
+//
+// T2+ 2026-07-28 basic/transports/streamable-http: "If the `Origin` header is present
+// and invalid, servers **MUST** respond with HTTP 403 Forbidden."
+//
+// T11+ own: "The Host of every request is one that is served here"
+//
+// T12+ own: "A message is sent as application/json and nothing else"
+//
+// J12+ 2026-07-28 basic/transports/streamable-http: "The body of the HTTP POST
+// **MUST** be a single JSON-RPC _request_ or _notification_."
 func TestWhatIsAccepted(t *testing.T) {
 	cfg := server.Config{AllowedHosts: []string{"mcp.example", "other.example:8443"}, AllowedOrigins: []string{"https://app.example"}}
 	tests := []headers{
@@ -184,6 +215,9 @@ func TestWhatIsAccepted(t *testing.T) {
 
 // FAULTS 6, 7, 8, 9, 10, 12: what is no message. The text is the parser's; here
 // it matters that it gets out, with the id where that could be read.
+//
+// J12- 2026-07-28 basic/transports/streamable-http: "The body of the HTTP POST
+// **MUST** be a single JSON-RPC _request_ or _notification_."
 func TestMessageRefusals(t *testing.T) {
 	h := modernHeaders("ping", "")
 	tests := []refusalCase{
@@ -257,6 +291,8 @@ func TestSteadyBody(t *testing.T) {
 	})
 }
 
+// T4+ 2026-07-28 basic/transports/streamable-http: "Servers **SHOULD** implement
+// proper authentication for all connections."
 func TestAuthentication(t *testing.T) {
 	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) {
 		switch r.Header.Get("Authorization") {

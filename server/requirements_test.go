@@ -25,6 +25,12 @@ import (
 // HTTP 403 Forbidden. The HTTP response body MAY comprise a JSON-RPC error
 // response that has no id" (2026-07-28, basic/transports/streamable-http,
 // "Security & Endpoint").
+//
+// T1+ 2026-07-28 basic/transports/streamable-http: "Servers **MUST** validate the
+// `Origin` header on all incoming connections to prevent DNS rebinding attacks."
+//
+// T1- 2025-11-25 basic/transports: "Servers **MUST** validate the `Origin` header on
+// all incoming connections to prevent DNS rebinding attacks"
 func TestOriginOnEveryMethod(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
 		sess := s.session()
@@ -48,6 +54,13 @@ func TestOriginOnEveryMethod(t *testing.T) {
 // X-Accel-Buffering: no header in the HTTP response" (2026-07-28,
 // basic/transports/streamable-http, "Receiving Messages"), in each place where a
 // stream begins, and nowhere else.
+//
+// T8+ 2026-07-28 basic/transports/streamable-http: "When initiating an SSE stream,
+// servers **SHOULD** include the `X-Accel-Buffering: no` header in the HTTP response."
+//
+// T8- 2026-07-28 basic/transports/streamable-http: "This instructs reverse proxies
+// (such as nginx) to disable response buffering, ensuring that SSE events are
+// delivered to clients immediately rather than being held in a buffer."
 func TestStreamsAreNotBuffered(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, 1), "echo": quick(`{}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -76,6 +89,13 @@ func TestStreamsAreNotBuffered(t *testing.T) {
 // J7, J13: "Notifications MUST NOT include an ID", "The receiver MUST NOT send a
 // response" (2025-11-25, basic, "Notifications"). What has an id is a request,
 // whatever its method is called.
+//
+// J7+ 2026-07-28 basic/index: "The receiver **MUST NOT** send a response."
+//
+// J7- 2025-11-25 basic/index: "Notifications **MUST NOT** include an ID."
+//
+// J13- 2026-07-28 basic/transports/streamable-http: "If the server cannot accept it,
+// it **MUST** return an HTTP error status code (e.g., `400 Bad Request`)."
 func TestNotificationsAreNotAnswered(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
 		sess := s.session()
@@ -99,6 +119,12 @@ func TestNotificationsAreNotAnswered(t *testing.T) {
 // specification" (2026-07-28, basic, "Error Codes"): not even those of a server
 // behind. A legacy client gets them as they are, but for those that its revision
 // does not know.
+//
+// J9- 2026-07-28 basic/index: "Implementations **MUST NOT** emit any code from this
+// sub-range that is not defined by this specification"
+//
+// J9- 2026-07-28 basic/index: "Implementations of this protocol version **MUST NOT**
+// emit these codes:"
 func TestCodesByEra(t *testing.T) {
 	code := 0
 	h := tools(map[string]mcp.HandlerFunc{"fail": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
@@ -132,6 +158,14 @@ func TestCodesByEra(t *testing.T) {
 
 // J16, J17: member names are case-sensitive, and no message may mean two things
 // to two readers.
+//
+// J16+ own: "The names of members are compared letter by letter."
+//
+// J16- own: "A name that another reader would take for one of the envelope is not
+// passed over."
+//
+// J17- own: "A member that occurs twice, in the envelope or in the parameters that we
+// act upon, makes the message invalid."
 func TestMembersOfTheEnvelope(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
 		sess := s.session()
@@ -262,6 +296,13 @@ func TestRequestsStandAlone(t *testing.T) {
 // S1, S2: "The session ID SHOULD be globally unique and cryptographically secure",
 // "The session ID MUST only contain visible ASCII characters (ranging from 0x21 to
 // 0x7E)" (2025-11-25, basic/transports, "Session Management").
+//
+// S1+ 2025-11-25 basic/transports: "The session ID **SHOULD** be globally unique and
+// cryptographically secure (e.g., a securely generated UUID, a JWT, or a cryptographic
+// hash)."
+//
+// S2+ 2025-11-25 basic/transports: "The session ID **MUST** only contain visible ASCII
+// characters (ranging from 0x21 to 0x7E)."
 func TestSessionIDs(t *testing.T) {
 	const n = 500
 	seen := map[string]bool{}
@@ -293,6 +334,12 @@ func TestSessionIDs(t *testing.T) {
 
 // S3: sessions are not authentication, and each request is verified by itself
 // (2025-11-25, security best practices, "Session Hijacking").
+//
+// S3+ 2025-11-25 tutorials/security/security_best_practices: "MCP servers that
+// implement authorization **MUST** verify all inbound requests."
+//
+// S3- 2025-11-25 tutorials/security/security_best_practices: "MCP Servers **MUST NOT**
+// use sessions for authentication."
 func TestSessionIsNoCredential(t *testing.T) {
 	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) {
 		if who := r.Header.Get("Authorization"); who != "" {
@@ -318,6 +365,12 @@ func TestSessionIsNoCredential(t *testing.T) {
 // S9: "An Mcp-Session-Id header on a request: ignore it, and do not mint or echo
 // session IDs. A Last-Event-ID header: ignore it" (2026-07-28,
 // basic/transports/streamable-http, "Earlier Streamable HTTP Revisions").
+//
+// S9+ 2026-07-28 basic/transports/streamable-http: "An `Mcp-Session-Id` header on a
+// request: ignore it, and do not mint or echo session IDs."
+//
+// S9- 2026-07-28 basic/transports/streamable-http: "A `Last-Event-ID` header: ignore
+// it; streams are not resumable."
 func TestModernRequestsHaveNoSession(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -333,6 +386,9 @@ func TestModernRequestsHaveNoSession(t *testing.T) {
 
 // S12: "The receiver MUST respond promptly with an empty response" (2025-11-25,
 // basic/utilities/ping), also when nothing else can be served.
+//
+// S12+ 2025-11-25 basic/utilities/ping: "The receiver **MUST** respond promptly with
+// an empty response:"
 func TestPingIsPrompt(t *testing.T) {
 	gated(t, server.Config{Limits: server.Limits{InFlightPerSession: 1}}, func(s *site, g *gate) {
 		sess := s.session()

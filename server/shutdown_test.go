@@ -151,6 +151,10 @@ func TestSecondGetSupersedes(t *testing.T) {
 }
 
 // T9: a quiet stream gets a comment now and then.
+//
+// T9+ 2026-07-28 basic/transports/streamable-http: "servers are encouraged to
+// periodically emit an SSE comment line (a line beginning with a colon, e.g. `:\r\n`)
+// as a keep-alive."
 func TestKeepAlive(t *testing.T) {
 	bubble(t, tools(nil), server.Config{KeepAlive: 7 * time.Second}, func(s *site) {
 		st := s.open(s.ctx(), http.MethodGet, "", s.session())

@@ -135,6 +135,8 @@ func pipesGated(t *testing.T, cfg server.Config, f func(*console, *gate)) {
 }
 
 // FAULTS 6, 7, 10, 12, 19; M200: bad lines are answered, and the next is read.
+//
+// J1- 2025-11-25 basic/transports: "JSON-RPC messages **MUST** be UTF-8 encoded."
 func TestStdioRefusals(t *testing.T) {
 	tests := []struct{ name, line, want string }{
 		{"junk", `hello`, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"unexpected 'h' at byte 0; expected a value"}}`},
@@ -169,6 +171,9 @@ func TestStdioRefusals(t *testing.T) {
 }
 
 // The ids of both eras share one pipe.
+//
+// J4- 2026-07-28 basic/index: "The request ID **MUST NOT** match the ID of any other
+// request the sender has issued and not yet received a response for."
 func TestStdioDuplicateID(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, g *gate) {
 		c.handshake()

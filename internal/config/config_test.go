@@ -87,6 +87,9 @@ func TestByteOrderMark(t *testing.T) {
 }
 
 // TestValidateAfterAFlag is a flag that changes what the file was judged for.
+//
+// T4- 2026-07-28 basic/transports/streamable-http: "Servers **SHOULD** implement
+// proper authentication for all connections."
 func TestValidateAfterAFlag(t *testing.T) {
 	c, err := config.Parse("x.yaml", []byte("mcpServers: {}\n"), noEnv)
 	if err != nil {
@@ -104,6 +107,10 @@ func TestValidateAfterAFlag(t *testing.T) {
 }
 
 // TestValidateLoopback tells the addresses of this machine from others.
+//
+// T3- 2026-07-28 basic/transports/streamable-http: "When running locally, servers
+// **SHOULD** bind only to localhost (127.0.0.1) rather than all network interfaces
+// (0.0.0.0)."
 func TestValidateLoopback(t *testing.T) {
 	tests := map[string]bool{
 		"": true, "127.0.0.1:0": true, "127.9.9.9:80": true, "localhost:80": true, "LOCALHOST:80": true, "[::1]:80": true,

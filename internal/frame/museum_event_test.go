@@ -14,6 +14,10 @@ import (
 // M199: event streams in every form that the grammar allows, ended by each
 // terminator, and cut at every byte: the events are those of the reference, and
 // the one that is not complete at the end is none.
+//
+// T9- 2026-07-28 basic/transports/streamable-http: "any line beginning with a colon is
+// a comment that carries no event data; clients must ignore such lines and must not
+// treat them as malformed input."
 func TestM199EventStreamGrammar(t *testing.T) {
 	const message = `{"jsonrpc":"2.0","id":1,"result":{}}`
 	streams := map[string]struct {
