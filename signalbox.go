@@ -139,6 +139,10 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 // ServeHTTP serves the MCP endpoint, whatever the path of the request is.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.server.ServeHTTP(w, r) }
 
+// SSE returns the endpoint of HTTP with SSE for clients of 2024-11-05, whatever the
+// path of the request is. It stands beside the MCP endpoint, at a path of its own.
+func (g *Gateway) SSE() http.Handler { return g.server.SSE() }
+
 // ServeStdio serves one client on a pair of pipes. It returns when the client
 // has closed r, when ctx ends, or when the Gateway does.
 func (g *Gateway) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -84,7 +85,10 @@ func (x *mux) close() {
 
 // run writes until close. When writing fails it goes on taking, so that nobody
 // waits for a client that is gone.
-func (x *mux) run() {
+func (x *mux) run() { x.runWith(nil, nil) }
+
+// runWith is run with a sign of life at each beat.
+func (x *mux) runWith(beat <-chan time.Time, live func() error) {
 	for {
 		taps, closing := x.snapshot()
 		for _, t := range taps {
@@ -94,7 +98,11 @@ func (x *mux) run() {
 			x.detach()
 			return
 		}
-		<-x.wake
+		select {
+		case <-x.wake:
+		case <-beat:
+			x.note(live())
+		}
 	}
 }
 
@@ -161,10 +169,17 @@ func (x *mux) write(b []byte) {
 	if x.hasFailed() || len(b) == 0 {
 		return
 	}
-	if _, err := x.w.Write(b); err != nil {
-		x.fail()
-		x.gone(fmt.Errorf("the client no longer reads: %w", err))
+	_, err := x.w.Write(b)
+	x.note(err)
+}
+
+// note has nothing written any more once writing has failed.
+func (x *mux) note(err error) {
+	if err == nil || x.hasFailed() {
+		return
 	}
+	x.fail()
+	x.gone(fmt.Errorf("the client no longer reads: %w", err))
 }
 
 func (x *mux) hasFailed() bool {

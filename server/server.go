@@ -35,6 +35,7 @@ type Server struct {
 	warden   alarm     // the time of one of them is up
 	box      *seal.Box // of the states that clients keep
 	pipes    atomic.Uint64
+	lines    sseConns
 
 	quiet atomic.Bool // takes no new sessions
 

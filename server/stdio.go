@@ -33,10 +33,7 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 		return errDraining
 	}
 	defer s.flights.leave(fl)
-	c := &stdio{server: s, mux: newMux(w, cancel), own: session.New("", "", &mcp.Peer{}, &s.rules), opened: make(chan opening, 1)}
-	c.own.Initialized()
-	c.place = s.pipes.Add(1)
-	c.mux.stand(c.own.Standalone())
+	c := s.newStdio(newMux(w, cancel), "")
 
 	written := make(chan struct{})
 	go func() { // ends with mux.close or with a write that takes too long; await waits for it
@@ -60,6 +57,16 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 		abandon(r, read)
 	}
 	return err
+}
+
+// newStdio returns what serves one connection of lines, for whoever is at its other
+// end. The mux is the caller's to run.
+func (s *Server) newStdio(out *mux, principal string) *stdio {
+	c := &stdio{server: s, mux: out, principal: principal, own: session.New("", principal, &mcp.Peer{}, &s.rules), opened: make(chan opening, 1)}
+	c.own.Initialized()
+	c.place = s.pipes.Add(1)
+	c.mux.stand(c.own.Standalone())
+	return c
 }
 
 // letGo is how long a read or write is given to end whose pipe was closed. Those
@@ -138,6 +145,10 @@ type stdio struct {
 	tasks  sync.WaitGroup   // requests and the inner listen
 
 	unlisten context.CancelFunc // ends the inner listen; nil before it
+
+	// Of a connection over HTTP with SSE, which only the legacy era has; zero on a pipe.
+	sse               bool
+	principal, remote string
 }
 
 // loop handles lines until there are no more. Handlers run elsewhere: it waits
@@ -218,6 +229,7 @@ func (c *stdio) fail(ctx context.Context, id mcp.ID, err *mcp.Error) {
 // refuse is fail for what may be an event.
 func (c *stdio) refuse(ctx context.Context, no *refusal) {
 	if no.event.Kind != "" {
+		no.event.Principal, no.event.Remote = c.principal, c.remote
 		c.server.observe(ctx, no.event)
 	}
 	c.fail(ctx, no.id, no.err)
@@ -269,10 +281,10 @@ func (c *stdio) message(ctx context.Context, data []byte) {
 	default:
 		if c.legacy == nil {
 			c.server.counts.Strays.Add(1)
-			c.server.observe(ctx, Event{Kind: Stray, Detail: m.ID.String()})
+			c.server.observe(ctx, Event{Kind: Stray, Principal: c.principal, Remote: c.remote, Detail: m.ID.String()})
 			return
 		}
-		c.server.legacyAnswered(ctx, c.legacy, &m, "")
+		c.server.legacyAnswered(ctx, c.legacy, &m, c.remote)
 	}
 }
 
@@ -294,7 +306,7 @@ func (c *stdio) request(ctx context.Context, m *mcp.Message) {
 	switch {
 	case c.inFlight(m.ID):
 		c.fail(ctx, m.ID, c.server.refuseBegin(m.ID, session.ErrDuplicate).err)
-	case isModernLine(m):
+	case isModernLine(m) && !c.sse:
 		c.modernRequest(ctx, m)
 	case m.Method == "ping":
 		c.say(ctx, pong(m.ID))
@@ -370,7 +382,7 @@ func (c *stdio) modernRetry(ctx context.Context, m *mcp.Message, back *returned)
 func (c *stdio) legacyRequest(ctx context.Context, m *mcp.Message) {
 	taskCtx, t, err := c.server.legacyTask(ctx, c.legacy, m)
 	if err != nil {
-		c.say(ctx, c.server.taskRefusal(ctx, c.legacy, m.ID, err, ""))
+		c.say(ctx, c.server.taskRefusal(ctx, c.legacy, m.ID, err, c.remote))
 		return
 	}
 	c.start(taskCtx, t)
@@ -402,7 +414,7 @@ func (c *stdio) notified(ctx context.Context, m *mcp.Message) {
 		c.ignored(ctx, m)
 		return
 	}
-	c.server.legacyNotified(ctx, c.legacy, m, "")
+	c.server.legacyNotified(ctx, c.legacy, m, c.remote)
 	if m.Method == "notifications/initialized" && c.unlisten == nil {
 		c.listen(ctx)
 	}
@@ -412,7 +424,7 @@ func (c *stdio) notified(ctx context.Context, m *mcp.Message) {
 // something without one there are only cancels, and this one hit nothing.
 func (c *stdio) ignored(ctx context.Context, m *mcp.Message) {
 	if m.Method == "notifications/cancelled" {
-		c.server.cancelledNothing(ctx, Event{}, m.Params.Raw(mcp.FieldRequestID))
+		c.server.cancelledNothing(ctx, Event{Principal: c.principal, Remote: c.remote}, m.Params.Raw(mcp.FieldRequestID))
 	}
 }
 

@@ -30,7 +30,7 @@ func (c *stdio) initialize(ctx context.Context, m *mcp.Message) {
 	c.tasks.Go(func() { // ends when the Handler answers; finish waits for it
 		defer c.server.flights.leave(fl)
 		defer cancel(nil)
-		sess, answer, err := c.server.initialize(ctx, m, "")
+		sess, answer, err := c.server.initialize(ctx, m, c.principal)
 		if err != nil && ctx.Err() != nil {
 			err = sessionEnded() // whatever the Handler makes of the end of its context
 		}

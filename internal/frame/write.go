@@ -24,6 +24,14 @@ func AppendEvent(dst []byte, id string, data []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
+// AppendEndpoint appends the event that a connection of HTTP with SSE begins with: the
+// URI to which its messages are POSTed (2024-11-05, basic/transports, "HTTP with SSE").
+func AppendEndpoint(dst []byte, uri string) []byte {
+	dst = append(dst, "event: endpoint\ndata: "...)
+	dst = appendFlat(dst, uri)
+	return append(dst, "\n\n"...)
+}
+
 // AppendPriming appends the event that a stream begins with so that a client can
 // resume it before any message came: an id and empty data (2025-11-25,
 // basic/transports, "Sending Messages to the Server").

@@ -23,6 +23,7 @@ func TestAppend(t *testing.T) {
 		{"id with NUL", string(AppendEvent(nil, "1\x00", []byte("[]"))), "event: message\ndata: []\n\n"},
 		{"after something", string(AppendEvent([]byte("x\n"), "", []byte("{}"))), "x\nevent: message\ndata: {}\n\n"},
 		{"priming", string(AppendPriming(nil, "a/0")), "id: a/0\ndata:\n\n"},
+		{"endpoint", string(AppendEndpoint(nil, "/m?id=1\nx")), "event: endpoint\ndata: /m?id=1 x\n\n"},
 		{"retry", string(AppendRetry(nil, 3*time.Second)), "retry: 3000\n\n"},
 		{"retry, rounded up", string(AppendRetry(nil, 1)), "retry: 1\n\n"},
 		{"retry, at once", string(AppendRetry(nil, 0)), "retry: 0\n\n"},

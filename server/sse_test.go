@@ -1,0 +1,311 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// oldSite is a site whose endpoint is that of HTTP with SSE.
+func oldSite(t *testing.T, h mcp.Handler, cfg server.Config, f func(*site)) {
+	t.Helper()
+	bubble(t, h, cfg, func(s *site) {
+		s.http.Handler = s.server.SSE()
+		f(s)
+	})
+}
+
+// sseConnection is an open stream, and where its messages go.
+type sseConnection struct {
+	*stream
+	to     string
+	cancel context.CancelFunc
+}
+
+// connect opens a connection.
+func (s *site) connect(hs ...headers) *sseConnection {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.ctx())
+	st := s.open(ctx, http.MethodGet, "", append([]headers{{"Accept": "text/event-stream"}}, hs...)...)
+	e, err := st.er.Next()
+	if err != nil || e.Name != "endpoint" {
+		s.t.Fatalf("the first event is %+v, %v; want an endpoint", e, err)
+	}
+	return &sseConnection{st, string(e.Data), cancel}
+}
+
+// send POSTs a message of a connection. An ordinary client of that transport names the
+// type of what it sends and no other.
+func (s *site) send(to, body string, hs ...headers) reply {
+	s.t.Helper()
+	r := s.request(s.ctx(), http.MethodPost, body, append([]headers{{"Accept": "-"}}, hs...)...)
+	u, err := r.URL.Parse(to)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.URL = u
+	return s.do(r)
+}
+
+const oldest = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}`
+
+// greet shakes hands.
+func (s *site) greet(c *sseConnection, hs ...headers) {
+	s.t.Helper()
+	if got := s.send(c.to, oldest, hs...); got.status != 202 || got.body != "" {
+		s.t.Fatalf("initialize: %d %q, want 202 and nothing", got.status, got.body)
+	}
+	if got := c.next(); !strings.Contains(got, `"protocolVersion":"2024-11-05"`) {
+		s.t.Fatalf("the answer is %s", got)
+	}
+	s.send(c.to, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, hs...)
+}
+
+// "When a client connects, the server MUST send an `endpoint` event containing a URI for
+// the client to use for sending messages. All subsequent client messages MUST be sent as
+// HTTP POST requests to this endpoint. Server messages are sent as SSE `message` events"
+// (2024-11-05, basic/transports, "HTTP with SSE")
+func TestSSE(t *testing.T) {
+	ask := func(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		q, err := mcp.NewRequest("roots/list", nil)
+		if err != nil {
+			return nil, err
+		}
+		return c.Ask(ctx, q)
+	}
+	large := `{"content":[{"type":"text","text":"` + strings.Repeat("x", 100_000) + `"}]}`
+	lines := "{\n\"content\":[],\r\n\"y\":\"" + strings.Repeat("y", 100_000) + "\"}"
+	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[],"n":1.0}`), "ask": ask, "large": quick(large), "lines": quick(lines)})
+	oldSite(t, h, server.Config{}, func(s *site) {
+		c := s.connect()
+		if !strings.HasPrefix(c.to, "/mcp?sessionId=") {
+			t.Errorf("messages go to %q", c.to)
+		}
+		s.greet(c)
+		call := func(id, tool string) {
+			if got := s.send(c.to, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"`+tool+`"}}`); got.status != 202 {
+				t.Errorf("%s: %d %s", tool, got.status, got.body)
+			}
+		}
+		call("1", "echo")
+		equal(t, "result", c.next(), `{"jsonrpc":"2.0","id":1,"result":{"content":[],"n":1.0}}`)
+		call(`"a"`, "large")
+		equal(t, "large result", c.next(), `{"jsonrpc":"2.0","id":"a","result":`+large+`}`)
+		call("2", "lines")
+		equal(t, "result with line breaks", c.next(), `{"jsonrpc":"2.0","id":2,"result":`+strings.NewReplacer("\r", " ", "\n", " ").Replace(lines)+`}`)
+		call("3", "ask")
+		question := c.next()
+		if !strings.Contains(question, `"method":"roots/list"`) {
+			t.Fatalf("the question is %s", question)
+		}
+		m, err := mcp.Parse([]byte(question), mcp.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.send(c.to, string(mcp.AppendResult(nil, m.ID, []byte(`{"roots":[]}`))))
+		equal(t, "result of the one that asked", c.next(), `{"jsonrpc":"2.0","id":3,"result":{"roots":[]}}`)
+		s.send(c.to, `{"jsonrpc":"2.0","id":4,"method":"ping"}`)
+		equal(t, "pong", c.next(), `{"jsonrpc":"2.0","id":4,"result":{}}`)
+		s.send(c.to, `{`)
+		if got := c.next(); !strings.Contains(got, `"code":-32700`) {
+			t.Errorf("half a message is answered with %s", got)
+		}
+		c.cancel()
+	})
+}
+
+// What the modern era has is not served there.
+func TestSSEIsLegacy(t *testing.T) {
+	oldSite(t, tools(nil), server.Config{}, func(s *site) {
+		c := s.connect()
+		defer c.cancel()
+		s.send(c.to, modern("1", "server/discover", ""))
+		equal(t, "before the handshake", c.next(), `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"session not initialized; send initialize first, or name \"io.modelcontextprotocol/protocolVersion\" in _meta"}}`)
+		s.greet(c)
+		s.send(c.to, modern("2", "server/discover", ""))
+		equal(t, "after it", c.next(), `{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"method \"server/discover\" does not exist in 2024-11-05"}}`)
+	})
+}
+
+// Each request is looked at by itself: where it comes from, what it is, who sends it. The
+// id in the URL is no credential.
+func TestSSERefusals(t *testing.T) {
+	var events []server.EventKind
+	cfg := server.Config{
+		Authenticate: func(r *http.Request) (string, error) {
+			who := r.Header.Get("Authorization")
+			if who == "" {
+				return "", errors.New("nobody")
+			}
+			return who, nil
+		},
+		Limits:  server.Limits{RequestBody: 1000},
+		Observe: func(_ context.Context, e server.Event) { events = append(events, e.Kind) },
+	}
+	oldSite(t, tools(nil), cfg, func(s *site) {
+		alice := headers{"Authorization": "alice"}
+		c := s.connect(alice)
+		defer c.cancel()
+		s.greet(c, alice)
+		const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+		for _, tt := range []struct {
+			name, method, to, body string
+			headers                headers
+			status                 int
+		}{
+			{"stream, no credentials", "GET", "/mcp", "", headers{"Authorization": "-"}, 401},
+			{"stream, foreign page", "GET", "/mcp", "", headers{"Origin": "http://evil.example"}, 403},
+			{"stream, foreign host", "GET", "/mcp", "", headers{"Host": "evil.example"}, 403},
+			{"stream, not as a stream", "GET", "/mcp", "", headers{"Accept": "application/json"}, 406},
+			{"message, no credentials", "POST", c.to, ping, headers{"Authorization": "-"}, 401},
+			{"message, of another", "POST", c.to, ping, headers{"Authorization": "bob"}, 404},
+			{"message, foreign page", "POST", c.to, ping, headers{"Origin": "http://evil.example"}, 403},
+			{"message, foreign host", "POST", c.to, ping, headers{"Host": "evil.example"}, 403},
+			{"message, made up", "POST", "/mcp?sessionId=x", ping, nil, 404},
+			{"message, to nobody", "POST", "/mcp", ping, nil, 400},
+			{"message, as text", "POST", c.to, ping, headers{"Content-Type": "text/plain"}, 415},
+			{"message, compressed", "POST", c.to, ping, headers{"Content-Encoding": "gzip"}, 415},
+			{"message, too long", "POST", c.to, strings.Repeat(" ", 1001), nil, 413},
+			{"token in the URL", "POST", c.to + "&access_token=x", ping, nil, 401},
+			{"end", "DELETE", c.to, "", nil, 405},
+			{"other method", "PUT", c.to, "", nil, 405},
+		} {
+			r := s.request(s.ctx(), tt.method, tt.body, headers{"Authorization": "alice"}, tt.headers)
+			u, err := r.URL.Parse(tt.to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.URL = u
+			if got := s.do(r); got.status != tt.status {
+				t.Errorf("%s: %d %s, want %d", tt.name, got.status, got.body, tt.status)
+			}
+		}
+		s.send(c.to, ping, alice)
+		equal(t, "of all these only this is answered", c.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		foreign := 0
+		for _, k := range events {
+			if k == server.ForeignSession {
+				foreign++
+			}
+		}
+		if foreign != 1 {
+			t.Errorf("%d foreign sessions in %q", foreign, events)
+		}
+	})
+}
+
+// A connection is a session, by its limits: how many there are, and how long one stays
+// that nobody uses. One that has ended makes room.
+func TestSSELimits(t *testing.T) {
+	cfg := server.Config{
+		Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil },
+		Limits:       server.Limits{Sessions: 3, SessionsPerPrincipal: 2, SessionUninitialized: time.Minute},
+	}
+	oldSite(t, tools(nil), cfg, func(s *site) {
+		alice, bob := headers{"Authorization": "alice"}, headers{"Authorization": "bob"}
+		try := func(who headers) int {
+			return s.do(s.request(s.ctx(), http.MethodGet, "", headers{"Accept": "text/event-stream"}, who)).status
+		}
+		a, _ := s.connect(alice), s.connect(alice)
+		if got := try(alice); got != 429 {
+			t.Errorf("a third connection of one principal: %d, want 429", got)
+		}
+		b := s.connect(bob)
+		if got := try(bob); got != 429 {
+			t.Errorf("a fourth connection: %d, want 429", got)
+		}
+		s.greet(a, alice)
+		a.cancel()
+		s.pass(time.Second)
+		c := s.connect(bob)
+		s.greet(c, bob)
+		s.pass(2 * time.Minute)
+		b.end() // nobody has said anything
+		s.send(c.to, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, bob)
+		equal(t, "the one that is used", c.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		c.cancel()
+	})
+}
+
+// The connection is the session: with it everything ends that runs in it.
+func TestSSEEnd(t *testing.T) {
+	var g *gate
+	wait := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		return g.serve(ctx, req, c)
+	}
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`
+	t.Run("by the client", func(t *testing.T) {
+		oldSite(t, tools(map[string]mcp.HandlerFunc{"wait": wait}), server.Config{}, func(s *site) {
+			g = newGate()
+			c := s.connect()
+			s.greet(c)
+			s.send(c.to, call)
+			<-g.entered
+			c.cancel()
+			<-g.cause
+			s.pass(time.Second)
+			if got := s.send(c.to, call).status; got != 404 {
+				t.Errorf("a message of a connection that has ended: %d, want 404", got)
+			}
+		})
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		oldSite(t, tools(map[string]mcp.HandlerFunc{"wait": wait}), server.Config{}, func(s *site) {
+			g = newGate()
+			c := s.connect()
+			defer c.cancel()
+			s.greet(c)
+			s.send(c.to, call)
+			<-g.entered
+			s.send(c.to, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+			<-g.cause
+		})
+	})
+	t.Run("by the server", func(t *testing.T) {
+		oldSite(t, tools(map[string]mcp.HandlerFunc{"wait": wait}), server.Config{}, func(s *site) {
+			g = newGate()
+			c := s.connect()
+			s.greet(c)
+			s.send(c.to, call)
+			<-g.entered
+			stopped := make(chan error, 1)
+			go func() { stopped <- s.server.Shutdown(s.ctx()) }() // ends with the call
+			synctest.Wait()
+			close(g.release)
+			equal(t, "the call that was under way", c.next(), `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
+			c.end()
+			if err := <-stopped; err != nil {
+				t.Error(err)
+			}
+			if got := s.do(s.request(s.ctx(), http.MethodGet, "")).status; got != 503 {
+				t.Errorf("a connection after the end: %d, want 503", got)
+			}
+		})
+	})
+}
+
+// A quiet connection has signs of life, for what is between the two and would close it.
+func TestSSEKeepAlive(t *testing.T) {
+	oldSite(t, tools(nil), server.Config{KeepAlive: 20 * time.Second}, func(s *site) {
+		c := s.connect()
+		s.greet(c)
+		began := time.Now()
+		buf := make([]byte, 100)
+		n, err := c.res.Body.Read(buf)
+		if got := string(buf[:n]); err != nil || got != string(frame.AppendComment(nil, "")) || time.Since(began) > 21*time.Second {
+			t.Errorf("read %q, %v after %v; want a comment within 21 s", got, err, time.Since(began))
+		}
+		c.cancel()
+	})
+}
