@@ -159,6 +159,9 @@ func dial(srv *config.Server, cfg client.Config) *client.Client {
 		cmd := client.Command{Path: srv.Command, Args: srv.Args, Env: environ(srv.Env), Dir: srv.Cwd}
 		return client.NewCommand(cmd, cfg)
 	}
+	if srv.Transport() == config.TypeSSE {
+		return client.NewSSE(srv.URL, cfg)
+	}
 	return client.NewHTTP(srv.URL, cfg)
 }
 

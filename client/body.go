@@ -100,7 +100,11 @@ func (e *endpoint) parse(data []byte, take taker) (more bool) {
 // and one without data says only how far the stream is (2025-11-25, basic/transports,
 // "Resumability and Redelivery"); a last event that is cut off is none.
 func (e *endpoint) readEvents(body io.Reader, pos *position, take taker) error {
-	events := frame.NewEventReader(body, e.MaxMessage)
+	return e.takeEvents(frame.NewEventReader(body, e.MaxMessage), pos, take)
+}
+
+// takeEvents is readEvents where the stream has begun.
+func (e *endpoint) takeEvents(events *frame.EventReader, pos *position, take taker) error {
 	for {
 		ev, err := events.Next()
 		switch {

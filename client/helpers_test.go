@@ -54,6 +54,19 @@ func dialHTTP(t *testing.T, h http.Handler, cfg client.Config) *client.Client {
 // dialHTTPThrough is dialHTTP with something around its transport.
 func dialHTTPThrough(t *testing.T, h http.Handler, cfg client.Config, around func(http.RoundTripper) http.RoundTripper) *client.Client {
 	t.Helper()
+	return dialThrough(t, h, cfg, around, client.NewHTTP)
+}
+
+// dialSSE is dialHTTP for the transport of 2024-11-05.
+func dialSSE(t *testing.T, h http.Handler, cfg client.Config) *client.Client {
+	t.Helper()
+	return dialThrough(t, h, cfg, func(rt http.RoundTripper) http.RoundTripper { return rt }, client.NewSSE)
+}
+
+func dialThrough(t *testing.T, h http.Handler, cfg client.Config, around func(http.RoundTripper) http.RoundTripper,
+	dial func(string, client.Config) *client.Client,
+) *client.Client {
+	t.Helper()
 	ln := memnet.Listen()
 	srv := &http.Server{Handler: h, ErrorLog: discardLog()}
 	done := make(chan error, 1)
@@ -65,7 +78,7 @@ func dialHTTPThrough(t *testing.T, h http.Handler, cfg client.Config, around fun
 	if cfg.Name == "" {
 		cfg.Name = "b"
 	}
-	c := client.NewHTTP("http://backend.test/mcp", cfg)
+	c := dial("http://backend.test/mcp", cfg)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("Close: %v", err)

@@ -59,6 +59,11 @@ type dialer interface {
 	// other era, and is kept for that.
 	failed(wire legacyWire) (keep bool)
 
+	// older returns another wire to the same server, opened, where the way in which
+	// it has refused the handshake may mean that it has an older transport, and it
+	// does; else nil.
+	older(ctx context.Context, wire legacyWire) legacyWire
+
 	// sharesStream reports whether all messages of a session come on one stream.
 	sharesStream() bool
 }
@@ -177,7 +182,14 @@ func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address, n nee
 		return nil, err
 	}
 	s := newLegacySession(l.setup, wire, addr)
-	if err := s.initialize(ctx, client, l.want); err != nil {
+	err = s.initialize(ctx, client, l.want)
+	if older := l.olderWire(ctx, wire, err); older != nil {
+		l.discard(s)
+		addr.onlyCall = true // its messages come on one stream
+		s = newLegacySession(l.setup, older, addr)
+		err = s.initialize(ctx, client, l.want)
+	}
+	if err != nil {
 		if l.dial.failed(wire) {
 			return nil, &rejected{why: wrongEra, err: plain(err)}
 		}
@@ -191,6 +203,13 @@ func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address, n nee
 		return nil, l.closed()
 	}
 	return s, nil
+}
+
+func (l *legacy) olderWire(ctx context.Context, wire legacyWire, err error) legacyWire {
+	if err == nil {
+		return nil
+	}
+	return l.dial.older(ctx, wire)
 }
 
 // patience is how long a handshake may take. One that follows a probe has what the

@@ -5,28 +5,60 @@ package client
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// httpDialer opens legacy sessions over Streamable HTTP.
-type httpDialer struct{ *endpoint }
-
-func (d httpDialer) dial(context.Context, need) (legacyWire, error) {
-	return &legacyHTTP{endpoint: d.endpoint, deaf: make(chan struct{})}, nil
+// httpDialer opens legacy sessions over Streamable HTTP, and over the transport that was
+// before it where the server has no other.
+type httpDialer struct {
+	*endpoint
+	isOlder atomic.Bool // the server has shown that it has the older one
 }
 
-func (d httpDialer) failed(legacyWire) (keep bool) {
+func (d *httpDialer) dial(ctx context.Context, n need) (legacyWire, error) {
+	if !d.isOlder.Load() {
+		return &legacyHTTP{endpoint: d.endpoint, deaf: make(chan struct{})}, nil
+	}
+	w, err := sseDialer{d.endpoint}.dial(ctx, n)
+	if f, ok := plain(err).(*mcp.Fault); err != nil && !(ok && isUnreachable(f)) { //nolint:errorlint // only what is a Fault itself
+		d.isOlder.Store(false) // it may have become another
+		return &legacyHTTP{endpoint: d.endpoint, deaf: make(chan struct{})}, nil
+	}
+	return w, err
+}
+
+func (d *httpDialer) failed(legacyWire) (keep bool) {
+	d.isOlder.Store(false)
 	d.forgetConnections()
 	return false
 }
 
+// older asks a server for the older transport that has refused an initialize in one of
+// the ways of a server which has no other. Only a stream that begins as one of that
+// transport does is an answer.
+func (d *httpDialer) older(ctx context.Context, wire legacyWire) legacyWire {
+	w, ok := wire.(*legacyHTTP)
+	if !ok || !mayBeOlder(w.refusedWith) {
+		return nil
+	}
+	old, err := d.openSSE(ctx)
+	if err != nil {
+		d.log.DebugContext(ctx, "backend has no older transport", slog.Any("cause", err))
+		return nil
+	}
+	d.isOlder.Store(true)
+	return old
+}
+
 // sharesStream: each call has a stream of its own.
-func (d httpDialer) sharesStream() bool { return false }
+func (d *httpDialer) sharesStream() bool { return d.isOlder.Load() }
 
 // legacyHTTP carries one legacy session over Streamable HTTP
 // (2025-11-25, basic/transports).
@@ -37,9 +69,10 @@ type legacyHTTP struct {
 	s     *legacySession
 	deaf  chan struct{} // closed when there is no listening stream, or none any more
 
-	// Both are set by the handshake, before the session is given to anybody.
-	id      string
-	version mcp.Version
+	// Set by the handshake, before the session is given to anybody.
+	id          string
+	version     mcp.Version
+	refusedWith int // HTTP status; 0 where it was not
 }
 
 func (w *legacyHTTP) table() *session.Calls { return &w.calls }
@@ -109,6 +142,9 @@ func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier, msg []byte, hear
 		return true, nil
 	}
 	if !hasMessages(resp) {
+		if c.call.Method() == methodInitialize {
+			w.refusedWith = resp.StatusCode
+		}
 		return false, w.refusal(ctx, w.readRefusal(resp), c)
 	}
 	if mediaType(resp) == "text/event-stream" {

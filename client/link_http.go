@@ -23,7 +23,7 @@ const probeHTTP = 10 * time.Second
 func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 	switch h.Version.Era() {
 	case mcp.EraLegacy:
-		return newLegacy(h.setup, httpDialer{h.endpoint}, h.Version), nil
+		return newLegacy(h.setup, &httpDialer{endpoint: h.endpoint}, h.Version), nil
 	case mcp.EraModern:
 		return &modern{setup: h.setup, wire: &modernHTTP{endpoint: h.endpoint}, version: h.Version}, nil
 	default:
@@ -52,7 +52,7 @@ func (h *httpLink) probe(ctx context.Context) (protocol, error) {
 	if found == isNeither {
 		return nil, err
 	}
-	l := newLegacy(h.setup, httpDialer{h.endpoint}, mcp.LatestLegacy)
+	l := newLegacy(h.setup, &httpDialer{endpoint: h.endpoint}, mcp.LatestLegacy)
 	l.spent = time.Since(began)
 	return l, nil
 }

@@ -203,6 +203,9 @@ func (l *pipeLink) failed(wire legacyWire) (keep bool) {
 	return true
 }
 
+// older: there is one way to speak over a pipe.
+func (l *pipeLink) older(context.Context, legacyWire) legacyWire { return nil }
+
 // sharesStream: on a pipe a message that names no call can belong to any.
 func (l *pipeLink) sharesStream() bool { return true }
 

@@ -119,7 +119,7 @@ func notify(ctx context.Context, caller mcp.Caller, method, params string) error
 // modes are the ways from our client to our server.
 func modes() map[string]func(t *testing.T, p *peer) *client.Client {
 	all := map[string]func(t *testing.T, p *peer) *client.Client{}
-	for _, v := range []mcp.Version{"", mcp.V20260728, mcp.V20251125, mcp.V20250618, mcp.V20250326} {
+	for _, v := range []mcp.Version{"", mcp.V20260728, mcp.V20251125, mcp.V20250618, mcp.V20250326, mcp.V20241105} {
 		all["http/"+string(v)] = func(t *testing.T, p *peer) *client.Client {
 			s := server.New(p, server.Config{AllowedHosts: []string{"*"}})
 			c := dialHTTP(t, s, client.Config{Version: v})
@@ -130,6 +130,19 @@ func modes() map[string]func(t *testing.T, p *peer) *client.Client {
 				}
 			})
 			return c
+		}
+		if v.Era() != mcp.EraModern {
+			all["sse/"+string(v)] = func(t *testing.T, p *peer) *client.Client {
+				s := server.New(p, server.Config{AllowedHosts: []string{"*"}})
+				c := dialSSE(t, s.SSE(), client.Config{Version: v})
+				t.Cleanup(func() {
+					c.Close()
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+				return c
+			}
 		}
 		all["lines/"+string(v)] = func(t *testing.T, p *peer) *client.Client {
 			s := server.New(p, server.Config{AllowedHosts: []string{"*"}})
