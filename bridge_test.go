@@ -70,7 +70,7 @@ func bridgeTransports() []string {
 // revision, which gets what that has instead: the fields are those of the last of its era.
 func (p pair) field(feature string) (f bridgeField, ok bool) {
 	out := map[string]string{"http": "http", "pipe": "stdio"}[p.out.transport]
-	return bridgeField{feature, p.cell(), p.in.transport + "/" + out}, out != "" && !p.in.older()
+	return bridgeField{feature, p.cell(), p.in.transport + "/" + out}, out != "" && !p.in.rare()
 }
 
 // claim is a line of a dialogue that names a feature:

@@ -93,9 +93,12 @@ func newDialogClient(w *world, name string) *dialogClient {
 		w: w, name: name, in: w.pair.in, lastID: 1000,
 		caps: `{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true}}`,
 	}
-	if c.in.transport == "stdio" {
+	switch c.in.transport {
+	case "stdio":
 		c.wire = &stdioWire{c: c}
-	} else {
+	case "sse":
+		c.wire = newSSEWire(c)
+	default:
 		c.wire = newHTTPWire(c)
 	}
 	return c

@@ -167,6 +167,9 @@ func readMessages(res *http.Response, at *place, take func(msg []byte)) {
 		if text, ok := strings.CutPrefix(line, "data:"); ok {
 			data = append(data, strings.TrimPrefix(text, " "))
 		}
+		if name, ok := strings.CutPrefix(line, "event:"); ok {
+			at.name = strings.TrimPrefix(name, " ")
+		}
 		if id, ok := strings.CutPrefix(line, "id:"); ok {
 			at.id = strings.TrimPrefix(id, " ")
 		}
@@ -185,6 +188,7 @@ func readMessages(res *http.Response, at *place, take func(msg []byte)) {
 // place is how far a client has read a stream of events.
 type place struct {
 	id    string // of the event that is being read
+	name  string // likewise
 	last  string // of the last whole event
 	retry string // in milliseconds, as it was said last
 }

@@ -86,8 +86,8 @@ func TestDialogRestrictions(t *testing.T) {
 		}
 		return len(r.pairs())
 	}
-	const older = 2 // revisions, each with one backend of each era
-	all := (len(inbounds())-older)*len(outbounds()) + older*2
+	const rare = 3 // two older revisions and the first transport, each with one backend of each era
+	all := (len(inbounds())-rare)*len(outbounds()) + rare*2
 	for _, tt := range []struct {
 		prose string
 		want  int
@@ -96,12 +96,14 @@ func TestDialogRestrictions(t *testing.T) {
 		{"inbound: modern http, stdio - why", 3 * len(outbounds())},
 		{"backend: process - why", len(inbounds())},
 		{"inbound: 2025-03-26 - why\nbackend: legacy pipe - why", 1},
-		{"cells: modern/legacy - why", 2 * 2},
+		{"cells: modern/legacy - why", 2 * 3},
 		{"inbound: 2025-06-18 - why", 2},
 		{"inbound: 2025-06-18 - why\nbackend: pipe - why", 2},
 		{"inbound: 2025-06-18 - why\nbackend: modern, process - why", 1},
-		{"inbound: sse - why", 0},
-		{"inbound: 2024-11-05 - why", 2 * len(outbounds())},
+		{"inbound: pigeon - why", 0},
+		{"inbound: sse - why", 2},
+		{"inbound: sse - why\nbackend: sse - why", 1},
+		{"inbound: 2024-11-05 - why", 3 * len(outbounds())},
 		{"inbound: 2024-11-05 stdio, 2025-03-26 - why", len(outbounds()) + 2},
 	} {
 		if got := count(tt.prose); got != tt.want {

@@ -16,10 +16,14 @@ import (
 // inbound is how the client of a dialogue speaks to the gateway.
 type inbound struct {
 	version   mcp.Version
-	transport string // "http" or "stdio"
+	transport string // "http", "stdio" or "sse"
 }
 
 func (m inbound) modern() bool { return m.version.Era() == mcp.EraModern }
+
+// rare reports whether the mode differs from another one of its era in little but what
+// the client's edge says: it meets one backend of each era.
+func (m inbound) rare() bool { return m.older() || m.transport == "sse" }
 
 // older reports whether there is a newer revision of the same era.
 func (m inbound) older() bool { return !m.modern() && m.version != mcp.LatestLegacy }
@@ -30,11 +34,11 @@ func (m inbound) tags() []string {
 	return []string{m.version.Era().String(), m.transport, string(m.version)}
 }
 
-// outbound is how the gateway speaks to the backends of a dialogue: "http",
+// outbound is how the gateway speaks to the backends of a dialogue: "http", "sse",
 // "pipe", or straight to the Handler in this process.
 type outbound struct {
 	era       string // "modern", "legacy" or "process"
-	transport string // "http", "pipe" or "process"
+	transport string // "http", "sse", "pipe" or "process"
 }
 
 func (m outbound) String() string {
@@ -50,17 +54,19 @@ func (m outbound) tags() []string { return []string{m.era, m.transport} }
 func inbounds() []inbound {
 	return []inbound{
 		{mcp.V20251125, "http"}, {mcp.V20260728, "http"}, {mcp.V20250618, "http"}, {mcp.V20250326, "http"},
-		{mcp.V20251125, "stdio"}, {mcp.V20260728, "stdio"},
+		{mcp.V20251125, "stdio"}, {mcp.V20260728, "stdio"}, {mcp.V20251125, "sse"},
 	}
 }
 
 // named are the modes of a client that few are left of: only the files that name the
 // revision are played in them, and these with every backend.
-func named() []inbound { return []inbound{{mcp.V20241105, "http"}, {mcp.V20241105, "stdio"}} }
+func named() []inbound {
+	return []inbound{{mcp.V20241105, "http"}, {mcp.V20241105, "stdio"}, {mcp.V20241105, "sse"}}
+}
 
 // outbounds are all modes of a backend.
 func outbounds() []outbound {
-	return []outbound{{"modern", "http"}, {"legacy", "http"}, {"modern", "pipe"}, {"legacy", "pipe"}, {"process", "process"}}
+	return []outbound{{"modern", "http"}, {"legacy", "http"}, {"modern", "pipe"}, {"legacy", "pipe"}, {"legacy", "sse"}, {"process", "process"}}
 }
 
 type pair struct {
@@ -135,9 +141,9 @@ func (r restrictions) inbounds() []inbound {
 
 // pairs returns what a file is played in: each transport and era of a client with
 // each transport and era of a backend that the file applies to. What is special to
-// one of these is what nobody thinks of. The older revisions of the legacy era,
-// which differ from its last in what the client's edge says, meet one backend of
-// each era.
+// one of these is what nobody thinks of. The older revisions of the legacy era, and its
+// first transport, which differ from its last in what the client's edge says, meet one
+// backend of each era.
 func (r restrictions) pairs() []pair {
 	var out []pair
 	for _, in := range r.inbounds() {
@@ -148,7 +154,7 @@ func (r restrictions) pairs() []pair {
 				continue
 			}
 			enough := met[o.era] || o.era == "process" && len(met) > 0
-			if in.older() && enough && !slices.Contains(named(), in) {
+			if in.rare() && enough && !slices.Contains(named(), in) {
 				continue
 			}
 			met[o.era] = true

@@ -42,7 +42,7 @@ func (b *backend) start() {
 
 func (b *backend) newPeer(life *incarnation) *peer {
 	p := &peer{server: server.New(b.serveIn(life), server.Config{AllowedHosts: []string{"*"}}), net: memnet.Listen()}
-	if b.w.pair.out.transport == "http" {
+	if kind := b.w.pair.out.transport; kind == "http" || kind == "sse" {
 		p.http = &http.Server{Handler: b.front(p.server), ErrorLog: log.New(io.Discard, "", 0)}
 		p.connect(func() { _ = p.net.Close() }, func() { _ = p.http.Serve(p.net) })
 	}
@@ -51,16 +51,32 @@ func (b *backend) newPeer(life *incarnation) *peer {
 
 // front is what an HTTP client meets first: a server of the legacy era knows
 // nothing of the later revision and says so.
-func (b *backend) front(h http.Handler) http.Handler {
-	if b.w.pair.out.era == "modern" {
-		return h
+func (b *backend) front(s *server.Server) http.Handler {
+	switch {
+	case b.w.pair.out.era == "modern":
+		return s
+	case b.w.pair.out.transport == "sse":
+		return oldest(s)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := mcp.Version(r.Header.Get("Mcp-Protocol-Version")); v.Era() == mcp.EraModern {
 			http.Error(w, "Bad Request: Unsupported protocol version", http.StatusBadRequest)
 			return
 		}
-		h.ServeHTTP(w, r)
+		s.ServeHTTP(w, r)
+	})
+}
+
+// oldest is a server that has no other transport than HTTP with SSE, at the path that a
+// client asks first: it knows no POST there but those to where its stream says.
+func oldest(s *server.Server) http.Handler {
+	sse := s.SSE()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.URL.RawQuery == "" {
+			http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
+			return
+		}
+		sse.ServeHTTP(w, r)
 	})
 }
 
@@ -156,7 +172,7 @@ func (b *backend) handler() mcp.Handler {
 	switch out := b.w.pair.out; out.transport {
 	case "process":
 		return b.serveIn(b.life())
-	case "http":
+	case "http", "sse": // what it is the client finds out
 		c = client.NewHTTP("http://"+b.name+"/mcp", cfg)
 	default:
 		if out.era == "legacy" {

@@ -97,13 +97,16 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	w.gateway = g
-	operations := g.Operations()
+	operations, sse := g.Operations(), g.SSE()
 	srv := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == endpointPath {
+		switch r.URL.Path {
+		case endpointPath:
 			g.ServeHTTP(rw, r)
-			return
+		case ssePath:
+			sse.ServeHTTP(rw, r)
+		default:
+			operations.ServeHTTP(rw, r)
 		}
-		operations.ServeHTTP(rw, r)
 	})}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(w.front) }() // ends with the Close below
