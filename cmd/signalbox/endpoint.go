@@ -100,21 +100,27 @@ func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
 	if p == nil {
 		return
 	}
-	p.server.Handler = p.routes(gw, gw.Operations())
+	p.server.Handler = p.routes(gw, gw.SSE(), gw.Operations())
 	p.server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
 	// Ends when close has closed the server, which waits for it.
 	go func() { p.ended <- p.server.Serve(p.listener) }()
 }
 
+// ssePath is where clients connect that have the transport of 2024-11-05 only, as most
+// servers of that revision had it.
+const ssePath = "/sse"
+
 // routes are the paths that there are. They are compared as they came: a clean
 // form of another path is another path, and a redirect is no answer to a POST.
 // Whoever took a wrong one is told the right one, as nearly always it is that
 // which is missing in a client's URL.
-func (p *endpoint) routes(mcp, operations http.Handler) http.Handler {
+func (p *endpoint) routes(mcp, sse, operations http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case p.path:
 			mcp.ServeHTTP(w, r)
+		case ssePath:
+			sse.ServeHTTP(w, r)
 		case "/healthz", "/readyz", "/metrics", statusPath:
 			operations.ServeHTTP(w, r)
 		default:

@@ -23,7 +23,7 @@ func TestRoutes(t *testing.T) {
 	answers := func(status int) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 	}
-	routes := (&endpoint{path: "/mcp"}).routes(answers(http.StatusTeapot), answers(http.StatusAccepted))
+	routes := (&endpoint{path: "/mcp"}).routes(answers(http.StatusTeapot), answers(http.StatusNoContent), answers(http.StatusAccepted))
 	for _, tt := range []struct {
 		name, method, path string
 		status             int
@@ -31,6 +31,8 @@ func TestRoutes(t *testing.T) {
 	}{
 		{"endpoint", "POST", "/mcp", http.StatusTeapot, ""},
 		{"endpoint's stream", "GET", "/mcp", http.StatusTeapot, ""},
+		{"transport of 2024-11-05", "GET", "/sse", http.StatusNoContent, ""},
+		{"its messages", "POST", "/sse", http.StatusNoContent, ""},
 		{"alive", "GET", "/healthz", http.StatusAccepted, ""},
 		{"ready", "GET", "/readyz", http.StatusAccepted, ""},
 		{"status", "GET", "/status", http.StatusAccepted, ""},

@@ -48,7 +48,7 @@ func TestEndpointPaths(t *testing.T) {
 		"": true, "/": true, "/mcp": true, "/a/b/c": true, "/mcp.json": true, "/.well": true, "/größe": true, "/healthz/x": true, "/STATUS": true,
 		"mcp": false, "/mcp/": false, "//mcp": false, "/a//b": false, "/./a": false, "/a/..": false, "/a/../b": false, "/a?b": false, "/a#b": false,
 		"/a%20b": false, "/{id}": false, "/a b": false, "http://h/mcp": false, "?": false,
-		"/healthz": false, "/readyz": false, "/status": false, "/metrics": false,
+		"/healthz": false, "/readyz": false, "/status": false, "/metrics": false, "/sse": false,
 	}
 	for path, want := range tests {
 		if got := judged(t, Config{Path: path}, "path"); got != want {

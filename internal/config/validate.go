@@ -109,12 +109,17 @@ func checkPath(c *Config, j *judge) {
 		j.complain(p, `such as "/mcp"`, "%q wants a plain URL path that begins with /", p.name)
 	case slices.Contains(operations(), c.Path):
 		j.complain(p, "", "%q is %s, where the gateway says how it is", p.name, c.Path)
+	case c.Path == oldTransport:
+		j.complain(p, "", "%q is %s, where clients of 2024-11-05 connect", p.name, c.Path)
 	}
 }
 
 // operations are the paths that are not free for the endpoint, because the
 // listener serves them itself.
 func operations() []string { return []string{"/healthz", "/readyz", "/status", "/metrics"} }
+
+// oldTransport is not free either: clients of 2024-11-05 connect there.
+const oldTransport = "/sse"
 
 func checkHosts(c *Config, j *judge) {
 	list := place{}.key("allowedHosts")
