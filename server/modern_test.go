@@ -131,6 +131,13 @@ func TestModernHeaderTwice(t *testing.T) {
 //
 // J8+ 2026-07-28 basic/index: "The `result` **MUST** include a `resultType` field to
 // indicate the type of the result."
+//
+// G1+ 2026-07-28 server/utilities/caching: "Servers MUST include caching hints on
+// results with `resultType: "complete"` returned by the following operations"
+//
+// G1- 2026-07-28 server/utilities/caching: "Interim results with `resultType:
+// "input_required"` (see multi round-trip requests) are not cacheable and carry no
+// caching hints."
 func TestModernResults(t *testing.T) {
 	const list = `"tools":[ {"name" : "a"} ]`
 	tests := []struct{ name, method, result, want string }{

@@ -151,6 +151,9 @@ func TestStormOfNoticesIsOneFetchASecond(t *testing.T) {
 }
 
 // M174: a list whose answer began before a notice is not stored.
+//
+// G6+ 2026-07-28 server/utilities/caching: "the notification invalidates the cached
+// response and it should be considered immediately stale."
 func TestM174AnswerOlderThanANoticeIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(true, "a")
@@ -241,6 +244,8 @@ func TestBackendThatNeverAnsweredIsDown(t *testing.T) {
 	})
 }
 
+// G6- 2026-07-28 server/utilities/caching: "Clients SHOULD NOT treat TTL as a polling
+// interval that triggers automatic background refetches."
 func TestOldListIsFetchedAgainOnlyWhenWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(false, "a")

@@ -20,7 +20,13 @@ import (
 
 // A list is as private and as short-lived as the most private and the shortest-
 // lived of its pages: what is offered to others is never more than the server
-// allows (requirement of 2026-07-28, server/utilities/caching; I32, M175).
+// allows (I32, M175).
+//
+// G1- 2026-07-28 server/utilities/caching: "If `ttlMs` is negative, clients SHOULD
+// ignore it and treat it as `0`."
+//
+// G5- 2026-07-28 server/utilities/caching: "all subsequent pages for that request
+// MUST also be `"private"`."
 func TestPagesAreMergedHonestly(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -185,6 +191,9 @@ func TestScopeOfTheLists(t *testing.T) {
 
 // A server that stays away is tried less and less often, but for ever; once it was
 // well for long the next failure is a first one again.
+//
+// G6- 2026-07-28 server/utilities/caching: "Implementations that do choose to poll
+// MUST apply jitter and backoff."
 func TestAttemptsToReachAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool

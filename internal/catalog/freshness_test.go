@@ -10,7 +10,10 @@ import (
 
 // The caching hints of a merged list are the shortest time and the most private
 // scope, and a list in which something may be missing says so by being stale at
-// once (REQUIREMENTS G1, G5; INVARIANTS I32).
+// once (INVARIANTS I32).
+//
+// G1- 2026-07-28 server/utilities/caching: "Servers MUST provide a `ttlMs` value that
+// is `>= 0`."
 func TestFreshness(t *testing.T) {
 	list := func(name string, ttl time.Duration, public bool) Backend {
 		b := backend(name).with(Tools, tool("x"))

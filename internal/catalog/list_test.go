@@ -18,6 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// G1+ 2026-07-28 server/utilities/caching: "Servers MUST include caching hints on
+// results with `resultType: "complete"` returned by the following operations"
 func TestListBytes(t *testing.T) {
 	c := Build([]Backend{
 		backend("a").with(Tools, tool("x")).with(Resources, resource("r:1")),
@@ -40,8 +42,9 @@ func TestListBytes(t *testing.T) {
 	}
 }
 
-// REQUIREMENTS G10: a declared capability answers its list, with whatever there
-// is, and be it nothing.
+// A declared capability answers its list, with whatever there is, and be it nothing.
+//
+// G10- 2026-07-28 server/tools: "This set MAY be empty"
 func TestListOfNothing(t *testing.T) {
 	for name, c := range map[string]*Catalog{
 		"no backends":      Build(nil, Options{}),
@@ -67,7 +70,9 @@ func TestZeroCatalog(t *testing.T) {
 	}
 }
 
-// REQUIREMENTS G8: the same input, the same bytes, whatever the order of maps.
+// The same input, the same bytes, whatever the order of maps.
+//
+// G8+ 2026-07-28 server/tools: "Servers SHOULD return tools in a deterministic order"
 func TestG8ListsAreDeterministic(t *testing.T) {
 	build := func() *Catalog {
 		var in []Backend
@@ -207,8 +212,8 @@ func TestCursorOfTheLastItem(t *testing.T) {
 	}
 }
 
-// "Invalid cursors SHOULD result in an error with code -32602 (Invalid params)."
-// (2026-07-28, server/utilities/pagination, "Error Handling")
+// G7- 2026-07-28 server/utilities/pagination: "Invalid cursors SHOULD result in an
+// error with code -32602 (Invalid params)."
 func TestG7UnknownCursor(t *testing.T) {
 	c := Build([]Backend{backend("a").with(Tools, numbered(30, tool)...).with(Prompts, numbered(30, prompt)...)}, Options{PageItems: 10})
 	cursor := *readPage(t, c, Tools, "").NextCursor
@@ -241,8 +246,8 @@ func TestG7UnknownCursor(t *testing.T) {
 	}
 }
 
-// "For a given list request, all pages carry the same cacheScope" (2026-07-28,
-// server/utilities/caching, "Interaction with Pagination").
+// G5+ 2026-07-28 server/utilities/caching: "Servers MUST apply the same `cacheScope`
+// to all response pages for a given list request."
 func TestG5AllPagesHaveTheSameScope(t *testing.T) {
 	private := backend("b").with(Tools, numbered(5, tool)...)
 	private.Lists[Tools].Public = false

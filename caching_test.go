@@ -1,0 +1,178 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// What is kept of what servers say, and for whom.
+
+// spellings are URIs that somebody might take for one, or for two that they are not.
+func spellings() []string {
+	return []string{
+		"r:a", "r:%61", "R:a", "r:a/", "r:a?", "r:a#", "r:./a", "r:a%20", "r:a+", "r:1", "r:1.0", "r:01", "r:1e0",
+		"r:\u00e4", "r:a\u0308", "r:%C3%A4", "r:%c3%a4",
+	}
+}
+
+// What is read is not kept, whatever its server allows: who asks, asks the server, in
+// the very words, and has that answer and no other.
+//
+// G2+ 2026-07-28 server/utilities/caching: "Cached responses MAY be reused for the
+// same authorization context."
+//
+// G2- 2026-07-28 server/utilities/caching: "Caches MUST NOT be shared across
+// authorization contexts"
+//
+// G3+ 2026-07-28 server/utilities/caching: "A cached response is identified by the
+// request method together with the request parameters that affect the result"
+//
+// G3- 2026-07-28 server/utilities/caching: "Clients MUST NOT serve a cached response
+// for a request whose method or parameters differ from the request that produced it."
+func TestReadsAreNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int64
+		s := &zoo.HTTP{Modern: true, Capabilities: `{"resources":{}}`, On: map[string]func(*zoo.Exchange){}}
+		s.On["resources/list"] = answers(`{"resources":[]}`)
+		s.On["resources/templates/list"] = answers(`{"resourceTemplates":[]}`)
+		s.On["resources/read"] = func(x *zoo.Exchange) {
+			uri, _ := x.Msg.Params.Text(mcp.FieldURI)
+			text := mcp.AppendString(nil, fmt.Sprint("reading ", reads.Add(1), " of ", uri))
+			x.Result(fmt.Sprintf(`{"contents":[{"uri":"r:x","text":%s}],"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`, text))
+		}
+		h := behind{"a": s}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
+		sessions := []said{h.legacy(as("ann")), h.legacy(as("bob")), h.legacy(as("ann"))}
+		n := 0
+		for _, uri := range spellings() {
+			for _, sess := range sessions {
+				n++
+				got := h.post(asks("1", "resources/read", `{"uri":"`+uri+`"}`), sess).body
+				if want := fmt.Sprintf(`"reading %d of %s"`, n, uri); !strings.Contains(got, want) {
+					t.Errorf("read %q: got %s, want %s", uri, got, want)
+				}
+			}
+		}
+	})
+}
+
+// That all may keep a list does not say who may have it: who may not call is told
+// nothing of it, and what is hidden is not called.
+//
+// G4+ 2026-07-28 server/utilities/caching: "MUST apply appropriate per-primitive
+// access controls"
+//
+// G4- 2026-07-28 server/utilities/caching: "MUST NOT rely on `cacheScope` alone to
+// prevent unauthorized access to primitives."
+func TestPublicIsNoPermission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := stocked(true, "open", "hidden")
+		s.On["tools/list"] = answers(strings.TrimSuffix(toolList("open", "hidden"), "}") + `,"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`)
+		h := behind{"a": s}.open(t, func(c *signalbox.Config) {
+			c.Servers[0].Exclude = []string{"hidden"}
+			withPrincipals(c, "ann", "bob")
+		})
+		list := func(headers ...said) string { return h.postModern("1", "tools/list", "", "", headers...).body }
+		for _, who := range []string{"ann", "bob"} {
+			if got := list(as(who)); !strings.Contains(got, `"a__open"`) || !strings.Contains(got, `"public"`) || strings.Contains(got, "hidden") {
+				t.Errorf("%s was told %s, want the tool that is not hidden, for all", who, got)
+			}
+		}
+		got := h.postModern("2", "tools/call", "a__hidden", "", as("ann")).body
+		if !strings.Contains(got, "-32602") || s.Count("tools/call") != 0 {
+			t.Errorf("the call of a hidden tool: %s, %d calls at the server", got, s.Count("tools/call"))
+		}
+		for _, headers := range [][]said{{as("eve")}, nil} {
+			if got := h.postModern("3", "tools/list", "", "", headers...); got.status != http.StatusUnauthorized || strings.Contains(got.body, "open") {
+				t.Errorf("who may not call (%v) got %d %s", headers, got.status, got.body)
+			}
+		}
+	})
+}
+
+// Servers that call themselves the same and offer the same are told apart by what the
+// configuration calls them, in its order, whichever of them answers first.
+//
+// G8- 2026-07-28 server/tools: "the same ordering across requests when the underlying
+// set of tools has not changed"
+//
+// G9+ 2026-07-28 server/tools: "SHOULD implement a disambiguation strategy such as
+// prefixing tool names with a server identifier."
+//
+// G9- 2026-07-28 server/tools: "SHOULD NOT be relied upon for disambiguation."
+func TestOrderIsThatOfTheConfiguration(t *testing.T) {
+	const want = `[{"name":"a__x","inputSchema":{"type":"object"}},{"name":"b__x","inputSchema":{"type":"object"}},{"name":"c__x","inputSchema":{"type":"object"}}]`
+	for _, order := range []string{"abc", "acb", "bac", "bca", "cab", "cba"} {
+		synctest.Test(t, func(t *testing.T) {
+			servers := behind{}
+			for i, name := range strings.Split(order, "") {
+				s := stocked(true)
+				s.On["server/discover"] = answers(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},` +
+					`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"twin","version":"1"}}}`)
+				s.On["tools/list"] = func(x *zoo.Exchange) {
+					time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+					x.Result(toolList("x"))
+				}
+				servers[name] = s
+			}
+			h := servers.open(t, nil)
+			for range 3 {
+				if got := h.postModern("1", "tools/list", "", "").body; !strings.Contains(got, want) {
+					t.Errorf("%s: got %s, want %s", order, got, want)
+				}
+				time.Sleep(time.Minute) // each is asked again meanwhile
+			}
+		})
+	}
+}
+
+// Of a backend that is not there the list says nothing, and the status its name: what
+// was declared is answered all the same.
+//
+// G10+ 2026-07-28 server/tools: "Servers that declare the `tools` capability MUST
+// respond to `tools/list` requests"
+//
+// G10+ 2026-07-28 server/resources: "Servers that declare the `resources` capability
+// MUST respond to `resources/list`"
+//
+// G10+ 2026-07-28 server/prompts: "Servers that declare the `prompts` capability MUST
+// respond to `prompts/list` requests"
+//
+// G10- 2026-07-28 server/tools: "with the set of tools currently available to the
+// requesting client. This set MAY be empty"
+func TestDeclaredListsAreAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		for name, servers := range map[string]behind{"all are gone": {"b": gone}, "one is gone": {"a": stocked(true, "x"), "b": gone}} {
+			h := servers.open(t, nil)
+			for method, declared := range map[string]string{"tools/list": `"tools":{`, "prompts/list": `"prompts":{`, "resources/list": `"resources":{`} {
+				if got := h.postModern("1", "server/discover", "", "").body; !strings.Contains(got, declared) {
+					t.Errorf("%s: it declares %s, want %s", name, got, declared)
+				}
+				got := h.postModern("2", method, "", "")
+				if got.status != http.StatusOK || !strings.Contains(got.body, `"resultType":"complete"`) {
+					t.Errorf("%s: %s: %d %s", name, method, got.status, got.body)
+				}
+				if hasTool := strings.Contains(got.body, "a__x"); hasTool != (servers["a"] != nil && method == "tools/list") {
+					t.Errorf("%s: %s: %s", name, method, got.body)
+				}
+			}
+			isNamed := func(b signalbox.BackendStatus) bool { return b.Name == "b" && b.State == "down" && b.Reason != "" }
+			if s := h.g.Status(); !slices.ContainsFunc(s.Backends, isNamed) {
+				t.Errorf("%s: the status does not name it: %+v", name, s.Backends)
+			}
+		}
+	})
+}
