@@ -76,7 +76,7 @@ func (g *Gateway) serverInstruments() []observe.Instrument {
 		count("requests", "Requests of clients that were not refused at the edge.", func(s server.Stats) uint64 { return s.Requests }),
 		count("refused", "Requests of clients that were refused at the edge.", func(s server.Stats) uint64 { return s.Refused }),
 		count("panics", "Requests that ended with an internal error because of a mistake in the gateway.", func(s server.Stats) uint64 { return s.Panics }),
-		count("messages_dropped", "Messages that a slow or absent client did not get.", func(s server.Stats) uint64 { return s.Dropped }),
+		count("messages_dropped", "Messages that a slow or absent client did not get, or had not asked for.", func(s server.Stats) uint64 { return s.Dropped }),
 		count("messages_merged", "Messages that a newer one of the same meaning replaced before a client took them.", func(s server.Stats) uint64 { return s.Merged }),
 		count("results_undelivered", "Results and errors for clients that were gone.", func(s server.Stats) uint64 { return s.Undelivered }),
 		count("messages_replayed", "Messages that were sent again to clients that had lost a connection.", func(s server.Stats) uint64 { return s.Replayed }),

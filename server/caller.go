@@ -171,7 +171,7 @@ func (c *related) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Res
 func (s *Server) modernCaller(t *task) mcp.Caller {
 	if t.kind == listen {
 		t.x.Hold()
-		return &listener{outlet: outlet{server: s, stream: t.x.Stream()}, id: t.x.ID()}
+		return &listener{outlet: outlet{server: s, stream: t.x.Stream()}, id: t.x.ID(), want: wishOf(t.req)}
 	}
 	if mayAsk(t.req.Method) {
 		return s.park(t)
@@ -188,13 +188,16 @@ func (s *Server) modernCaller(t *task) mcp.Caller {
 // basic/patterns/subscriptions, "Acknowledgment").
 type listener struct {
 	outlet
-	id mcp.ID
+	id   mcp.ID
+	want wish
 }
 
-// Notify sends a change, marked with the subscription that it belongs to.
+// Notify sends a change, marked with the subscription that it belongs to. "The server
+// MUST NOT send notification types the client has not explicitly requested": whoever
+// is behind may not have read the filter.
 func (c *listener) Notify(ctx context.Context, n *mcp.Notification) error {
 	m, ok := changeMessage(n)
-	if !ok {
+	if !ok || !c.want.takes(n.Method) {
 		return c.drop()
 	}
 	var e mcp.Edit

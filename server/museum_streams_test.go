@@ -144,7 +144,7 @@ func TestM171AcknowledgementComesFirst(t *testing.T) {
 		return nil, ctx.Err()
 	})
 	bubble(t, h, server.Config{}, func(s *site) {
-		st := s.open(s.ctx(), http.MethodPost, modern(`"sub"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`), modernHeaders("subscriptions/listen", ""))
+		st := s.open(s.ctx(), http.MethodPost, modern(`"sub"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:"]}`), modernHeaders("subscriptions/listen", ""))
 		const id = `"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"}`
 		equal(t, "ack", st.next(), `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},`+id+`}}`)
 		equal(t, "change", st.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`","params":{`+id+`}}`)
