@@ -200,6 +200,14 @@ func TestM200Lines(t *testing.T) {
 	}{
 		{"a banner first", func(x *zoo.Line) { x.Raw("Server running!\n\n{\"log\":1}\n[]\n"); x.Polite() }, ""},
 		{"CRLF", func(x *zoo.Line) { x.Raw(response(x.Msg.ID, `{"content":[]}`) + "\r\n") }, ""},
+		{"several in one write", func(x *zoo.Line) {
+			note := `{"jsonrpc":"2.0","method":"notifications/x","params":{}}` + "\n"
+			x.Raw(note + response(x.Msg.ID, `{"content":[]}`) + "\n" + note)
+		}, ""},
+		{"separators that are none", func(x *zoo.Line) {
+			x.Raw("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\",\"params\":{\"a\":\"\u2028\u2029\u0085\"}}\n")
+			x.Polite()
+		}, ""},
 		{"in pieces", func(x *zoo.Line) {
 			for _, b := range []byte(response(x.Msg.ID, `{"content":[]}`) + "\n") {
 				x.Raw(string(b))

@@ -89,6 +89,61 @@ func TestTailKeepsTheLastLinesAndEscapes(t *testing.T) {
 	}
 }
 
+// severities counts records by their level.
+type severities map[slog.Level]int
+
+func (s severities) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s severities) Handle(_ context.Context, r slog.Record) error {
+	s[r.Level]++
+	return nil
+}
+
+func (s severities) WithAttrs([]slog.Attr) slog.Handler { return s }
+func (s severities) WithGroup(string) slog.Handler      { return s }
+
+// chatter is a standard error that never ends.
+type chatter struct{}
+
+func (chatter) Read(p []byte) (int, error) {
+	const line = "ERROR: something that a program says of itself, at some length, and again\n"
+	n := 0
+	for n+len(line) <= len(p) {
+		n += copy(p[n:], line)
+	}
+	if n == 0 {
+		n = copy(p, "\n")
+	}
+	return n, nil
+}
+
+// A gibibyte of it is read to its end, whatever it says: it is logged at its pace, and
+// not as an error.
+//
+// D2+ 2026-07-28 basic/transports/stdio: "The client MAY capture, forward, or ignore the
+// server's `stderr` output and SHOULD NOT assume `stderr` output indicates error
+// conditions."
+func TestStderrIsReadWhateverItSays(t *testing.T) {
+	flood := &io.LimitedReader{R: chatter{}, N: 4 << 20}
+	if os.Getenv("DIALOGS") == "all" {
+		flood.N = 1 << 30
+	}
+	synctest.Test(t, func(t *testing.T) { // in no time
+		var tl tail
+		logged := severities{}
+		tl.drain(flood, 8<<10, nil, slog.New(logged))
+		if flood.N != 0 {
+			t.Errorf("%d bytes were not read", flood.N)
+		}
+		if len(logged) != 1 || logged[slog.LevelInfo] != stderrPerSec {
+			t.Errorf("logged %v, want %d at the level of information", logged, stderrPerSec)
+		}
+		if got := tl.lines(); len(got) != stderrKept {
+			t.Errorf("%d lines are kept, want %d", len(got), stderrKept)
+		}
+	})
+}
+
 // A line is logged up to the limit, and what is missing of it is counted.
 func TestTailLogsUpToTheLimit(t *testing.T) {
 	const limit = 8 << 10

@@ -22,7 +22,10 @@ func checkSchema(member string, raw []byte, most int) string {
 	case len(raw) > most:
 		return fmt.Sprintf("its %s has %d bytes, more than the limit of %d (limits.schema)", member, len(raw), most)
 	}
-	if ref := externalRef(raw); ref != "" {
+	switch ref, ok := externalRef(raw); {
+	case !ok:
+		return fmt.Sprintf("its %s has references, and nests deeper than the %d levels that are looked through for them", member, maxSchemaDepth)
+	case ref != "":
 		return fmt.Sprintf("its %s refers to %s, which is not inside of it", member, quote(ref))
 	}
 	return ""
@@ -38,21 +41,43 @@ func checkType(member string, raw []byte) string {
 	return ""
 }
 
+// maxSchemaDepth bounds how deep a schema with references may nest, as JSON: each
+// level is looked through once more than the one around it ("Implementations SHOULD
+// apply reasonable bounds, such as a maximum schema depth": 2026-07-28, basic,
+// "Composition-Keyword Resource Use"). What people write has a tenth of it.
+const maxSchemaDepth = 128
+
 // externalRef returns a reference of the schema that leads out of it, or "".
 // One that leads to an $id inside of it does not, nor one to a schema of JSON
-// Schema itself, which every validator has.
-func externalRef(raw []byte) string {
+// Schema itself, which every validator has. It reports false where the schema is too
+// deep to tell.
+func externalRef(raw []byte) (ref string, ok bool) {
 	if !mayRefer(raw) {
-		return ""
+		return "", true
 	}
-	w := refWalk{ids: map[string]bool{"": true}}
-	w.schema(raw, &url.URL{})
+	w := refWalk{ids: map[string]bool{"": true}, id: idKeyword(raw)}
+	w.schema(raw, &url.URL{}, 0)
 	for _, ref := range w.refs {
 		if !w.ids[ref] && !isMetaSchema(ref) {
-			return ref
+			return ref, true
 		}
 	}
-	return ""
+	return "", !w.isCut
+}
+
+// idKeyword returns how the schema's dialect names what is an id: draft-03 and draft-04
+// did without the dollar.
+func idKeyword(raw []byte) string {
+	for name, value := range mcp.Members(raw) {
+		if name != "$schema" || !isString(value) {
+			continue
+		}
+		switch dialect, _, _ := strings.Cut(text(value), "#"); dialect {
+		case "http://json-schema.org/draft-03/schema", "http://json-schema.org/draft-04/schema":
+			return "id"
+		}
+	}
+	return "$id"
 }
 
 // mayRefer rules out in one glance that there are references: their keywords do
@@ -69,30 +94,36 @@ func isMetaSchema(ref string) bool {
 // refWalk collects, as absolute as they get, the schemas that a schema contains
 // and those that it refers to.
 type refWalk struct {
-	ids  map[string]bool
-	refs []string
+	id    string // the keyword
+	ids   map[string]bool
+	refs  []string
+	isCut bool // there is more, too deep
 }
 
 // schema looks for the id first: it holds for its siblings, wherever it stands
 // among them.
-func (w *refWalk) schema(raw []byte, base *url.URL) {
+func (w *refWalk) schema(raw []byte, base *url.URL, depth int) {
+	if depth > maxSchemaDepth {
+		w.isCut = true
+		return
+	}
 	for name, value := range mcp.Members(raw) {
-		if name == "$id" && isString(value) {
+		if name == w.id && isString(value) {
 			base = w.identify(text(value), base)
 		}
 	}
 	for name, value := range mcp.Members(raw) {
-		w.keyword(name, value, base)
+		w.keyword(name, value, base, depth)
 	}
 	for value := range mcp.Elements(raw) {
-		w.schema(value, base)
+		w.schema(value, base, depth+1)
 	}
 }
 
 // keyword looks into one member of a schema. Where the names of the member's own
 // members are data (a property may be called $ref) or all of it is, they are no
 // keywords.
-func (w *refWalk) keyword(name string, value []byte, base *url.URL) {
+func (w *refWalk) keyword(name string, value []byte, base *url.URL, depth int) {
 	switch name {
 	case "$ref", "$dynamicRef", "$recursiveRef":
 		if isString(value) {
@@ -102,10 +133,10 @@ func (w *refWalk) keyword(name string, value []byte, base *url.URL) {
 		// Data.
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
 		for _, sub := range mcp.Members(value) {
-			w.schema(sub, base)
+			w.schema(sub, base, depth+2)
 		}
 	default:
-		w.schema(value, base)
+		w.schema(value, base, depth+1)
 	}
 }
 

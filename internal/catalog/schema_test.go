@@ -53,7 +53,7 @@ func TestExternalRef(t *testing.T) {
 		{"the second of two", `{"$ref":"#","items":{"$ref":"http://a/"}}`, "http://a/"},
 	}
 	for _, tt := range tests {
-		if got := externalRef([]byte(tt.schema)); got != tt.want {
+		if got, ok := externalRef([]byte(tt.schema)); got != tt.want || !ok {
 			t.Errorf("%s: %s leads to %q, want %q", tt.name, tt.schema, got, tt.want)
 		}
 	}

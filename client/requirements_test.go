@@ -1,0 +1,227 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// What is subscribed to again on a new pipe is what somebody still wants, and where
+// nobody wants anything there is no new pipe.
+//
+// U8- 2026-07-28 basic/patterns/subscriptions: "the server holds no subscription state
+// across reconnections"
+func TestListenThatWasGivenUpIsNotSentAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		lines := make(chan *zoo.Line, 10)
+		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){}}
+		s.On["subscriptions/listen"] = func(x *zoo.Line) {
+			x.Send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + x.Msg.ID.String() +
+				`},"notifications":` + string(x.Msg.Params.Raw(mcp.FieldNotifications)) + `}}`)
+			lines <- x
+		}
+		c, opened := dialLines(t, s, client.Config{})
+		one, two := launch(t, c, listen(t), &recorder{}), launch(t, c, watching(t, "x:1"), &recorder{})
+		latest := func() (x *zoo.Line) {
+			time.Sleep(10 * time.Minute) // what nobody wants is kept for a while
+			synctest.Wait()
+			for {
+				select {
+				case x = <-lines:
+				default:
+					return x
+				}
+			}
+		}
+		x := latest()
+		one.cancel()
+		<-one.done
+		if later := latest(); later != nil {
+			x = later
+		}
+		x.Close()
+		x = latest()
+		if x == nil || !strings.Contains(string(x.Msg.Params.Bytes()), "x:1") || strings.Contains(string(x.Msg.Params.Bytes()), "toolsListChanged") {
+			t.Fatalf("on the second pipe %+v is subscribed to; want x:1 alone", x)
+		}
+		two.cancel()
+		<-two.done
+		if later := latest(); later != nil {
+			x = later
+		}
+		x.Close()
+		if x := latest(); x != nil || opened() != 2 {
+			t.Errorf("nobody wants anything: %v is subscribed to, on %d pipes", x, opened())
+		}
+	})
+}
+
+// While a request is asked something, its state and its answers go with no other; its
+// retry is a request with another id, and where there was no state it brings none.
+//
+// Q4- 2026-07-28 basic/patterns/mrtr: "If the `InputRequiredResult` does not contain a
+// `requestState` field, the client MUST NOT include one in the retry."
+//
+// Q4+ 2026-07-28 basic/patterns/mrtr: "The JSON-RPC `id` MUST be different between the
+// initial request and the retry, as they are independent requests."
+func TestStateStaysWithItsRequest(t *testing.T) {
+	for _, state := range []string{"", `,"requestState":"s\u0031"`} {
+		inBubble(t, func(t *testing.T) {
+			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+				if string(x.Msg.Params.Raw(mcp.FieldName)) == `"plain"` || x.Msg.Params.Has(mcp.FieldInputResponses) {
+					x.Polite()
+					return
+				}
+				x.Result(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}` + state + `}`)
+			}}}
+			c := dialHTTP(t, s, client.Config{})
+			asked, answer := make(chan struct{}), make(chan struct{})
+			call := launch(t, c, request(t, "tools/call", `{"name":"asks"}`), &recorder{answer: func(context.Context, *mcp.Request) (*mcp.Result, error) {
+				close(asked)
+				<-answer
+				return mcp.NewResult([]byte(`{"roots":[]}`))
+			}})
+			<-asked
+			res, err := within(t, c, request(t, "tools/call", `{"name":"plain"}`), &recorder{})
+			wantResult(t, res, err, `{"content":[]}`)
+			close(answer)
+			call.wantResult(t, `{"content":[]}`)
+			var calls []zoo.Seen
+			for _, seen := range s.Seen() {
+				if seen.Method == "tools/call" {
+					calls = append(calls, seen)
+				}
+			}
+			first, other, retry := calls[0], calls[1], calls[2]
+			if strings.Contains(other.Body, "requestState") || strings.Contains(other.Body, "inputResponses") {
+				t.Errorf("the other request: %s", other.Body)
+			}
+			if first.ID == retry.ID || !strings.Contains(retry.Body, `"inputResponses":{"a":{"roots":[]}}`) {
+				t.Errorf("the retry of %s: %s %s", first.ID, retry.ID, retry.Body)
+			}
+			if strings.Contains(retry.Body, "requestState") != (state != "") || !strings.Contains(retry.Body, state) {
+				t.Errorf("the retry: %s; want the state %q", retry.Body, state)
+			}
+		})
+	}
+}
+
+// A server may ask ten times, and is answered.
+//
+// Q9+ own: "How often one request may ask for more has a bound."
+func TestRoundsWithinTheirBound(t *testing.T) {
+	for _, rounds := range []int{1, 2, 10} {
+		inBubble(t, func(t *testing.T) {
+			n := 0
+			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+				if n++; n > rounds {
+					x.Polite()
+					return
+				}
+				x.Result(fmt.Sprintf(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"%d"}`, n))
+			}}}
+			caller := &recorder{answer: says(`{"roots":[]}`)}
+			res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), caller)
+			wantResult(t, res, err, `{"content":[]}`)
+			if got := len(caller.asked()); got != rounds {
+				t.Errorf("asked %d times, want %d", got, rounds)
+			}
+		})
+	}
+}
+
+// What a server lets be kept is kept by whoever asked, and not here: neither a result
+// nor what came of answers is given to anybody else.
+//
+// Q7- 2026-07-28 server/utilities/caching: "MUST NOT be cached, as they depend on inputs
+// that are not part of the cache key."
+func TestRetriedResultsAreNotKept(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := 0
+		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"resources/read": func(x *zoo.Exchange) {
+			if !x.Msg.Params.Has(mcp.FieldInputResponses) {
+				x.Result(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"s"}`)
+				return
+			}
+			n++
+			x.Result(fmt.Sprintf(`{"resultType":"complete","contents":[],"n":%d,"ttlMs":3600000,"cacheScope":"public"}`, n))
+		}}}
+		c := dialHTTP(t, s, client.Config{})
+		for i := range 3 {
+			caller := &recorder{answer: says(`{"roots":[]}`)}
+			res, err := within(t, c, request(t, "resources/read", `{"uri":"x:y"}`), caller)
+			wantResult(t, res, err, fmt.Sprintf(`{"resultType":"complete","contents":[],"n":%d,"ttlMs":3600000,"cacheScope":"public"}`, i+1))
+			if len(caller.asked()) != 1 {
+				t.Errorf("read %d asked %d times, want once", i, len(caller.asked()))
+			}
+		}
+	})
+}
+
+// Twenty calls at once whose messages are larger than what the pipe holds: the server
+// reads each as it was written, and so does the client.
+//
+// D7+ own: "Each message to a process is written whole before the next one begins."
+func TestMessagesOnAPipeAreWhole(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+			x.Result(`{"content":[` + string(x.Msg.Params.Raw(mcp.FieldArguments)) + `]}`)
+		}}}
+		var serving sync.WaitGroup
+		c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
+			ours, theirs := memnet.Pipe(4096)
+			serving.Go(func() { s.Serve(theirs) }) // ends with the client; waited for below
+			return ours, nil
+		}, client.Config{Name: "b"})
+		const size = 16 << 10
+		var calls []*running
+		for i := range 20 {
+			arguments := fmt.Sprintf(`{"i":%d,"pad":"%s"}`, i, strings.Repeat(string(rune('a'+i)), size))
+			calls = append(calls, launch(t, c, request(t, "tools/call", `{"name":"x","arguments":`+arguments+`}`), &recorder{}))
+		}
+		for i, call := range calls {
+			call.wantResult(t, fmt.Sprintf(`{"content":[{"i":%d,"pad":"%s"}]}`, i, strings.Repeat(string(rune('a'+i)), size)))
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		serving.Wait()
+	})
+}
+
+// A message of 8 MiB is one line as any other.
+//
+// D1+ 2026-07-28 basic/transports/stdio: "Messages are delimited by newlines, and MUST
+// NOT contain embedded newlines."
+func TestLargeMessageOnAPipe(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		large := `{"content":["` + strings.Repeat("x", 8<<20) + `"]}`
+		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { x.Result(large) }}}
+		c, opened := dialLines(t, s, client.Config{})
+		for range 2 {
+			res, err := within(t, c, request(t, "tools/call", "{\"name\":\"x\",\n\"arguments\":{\r\n}}"), &recorder{})
+			wantResult(t, res, err, large)
+		}
+		for _, seen := range s.Seen() {
+			if strings.ContainsAny(seen.Body, "\r\n") {
+				t.Errorf("the server got %q", seen.Body)
+			}
+		}
+		if opened() != 1 {
+			t.Errorf("%d pipes, want one", opened())
+		}
+	})
+}

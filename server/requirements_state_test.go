@@ -1,0 +1,94 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// beside returns a replica: another server for the same, in the same bubble, and how it
+// ends.
+func (s *site) beside(h mcp.Handler, cfg server.Config) (o *site, end func()) {
+	s.t.Helper()
+	o = &site{t: s.t, server: server.New(h, cfg), net: memnet.Listen()}
+	o.http = &http.Server{Handler: o.server}
+	o.tr = o.net.Transport()
+	o.client = &http.Client{Transport: o.tr}
+	served := make(chan error, 1)
+	go func() { served <- o.http.Serve(o.net) }() // ends with end, which waits for it
+	return o, func() {
+		if err := o.server.Close(); err != nil {
+			s.t.Errorf("Close: %v", err)
+		}
+		o.tr.CloseIdleConnections()
+		_ = o.http.Close()
+		<-served
+	}
+}
+
+// A state that stands for what has begun is redeemed once, wherever it comes and how
+// often: a replica with the same keys does not have the request, and begins nothing in
+// its place.
+//
+// Q3- 2026-07-28 basic/patterns/mrtr: "Servers for which a given `requestState` must be
+// consumed at most once (e.g., one-time redemptions) MUST enforce that invariant
+// server-side."
+func TestStateIsRedeemedOnceAmongReplicas(t *testing.T) {
+	d := new(served)
+	cfg := server.Config{StateKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}, Authenticate: named}
+	ann := headers{"Who": "ann"}
+	bubble(t, d.asksOnce(), cfg, func(s *site) {
+		other, end := s.beside(d.asksOnce(), cfg)
+		defer end()
+		retry := with(s.tool("", ann), `"q1":`+roots)
+		var replies []<-chan reply
+		for range 4 {
+			replies = append(replies, other.async(other.toolRequest(s.ctx(), retry, ann)), s.async(s.toolRequest(s.ctx(), retry, ann)))
+		}
+		won := 0
+		for _, r := range replies {
+			if got := readRound(t, (<-r).body); got.Result.Text == "done" {
+				won++
+			} else if got.Error == nil || got.Error.Code != -32602 {
+				t.Errorf("a retry got %+v", got)
+			}
+		}
+		if won != 1 || d.runs.Load() != 1 {
+			t.Errorf("%d retries won, and the tool ran %d times; want once", won, d.runs.Load())
+		}
+	})
+}
+
+// What asks for input is nobody's to keep, and says nothing of keeping it, also where
+// its kind of request has such hints.
+//
+// Q7+ 2026-07-28 server/utilities/caching: "are not cacheable and carry no caching
+// hints."
+func TestQuestionsCarryNoHints(t *testing.T) {
+	h := tools(map[string]mcp.HandlerFunc{"resources/read": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		if err := question(ctx, c); err != nil {
+			return nil, err
+		}
+		return result(`{"contents":[]}`)
+	}})
+	bubble(t, h, server.Config{}, func(s *site) {
+		read := func(more string) string {
+			body := strings.Replace(asking("1", `"uri":"x:y"`+more), "tools/call", "resources/read", 1)
+			return s.post(body, modernHeaders("resources/read", "x:y")).body
+		}
+		first := read("")
+		if !strings.Contains(first, `"resultType":"input_required"`) || strings.Contains(first, "ttlMs") || strings.Contains(first, "cacheScope") {
+			t.Errorf("the question: %s; want no hints", first)
+		}
+		equal(t, "the answer", read(with(readRound(t, first), `"q1":`+roots)),
+			`{"jsonrpc":"2.0","id":1,"result":{"contents":[],"resultType":"complete","ttlMs":0,"cacheScope":"private"}}`)
+	})
+}
