@@ -120,6 +120,9 @@ func (h *hasty) wantCalm(t *testing.T, from, to int) {
 // A server that says something new and brings nothing is asked less and less often,
 // until it brings something; and it is not given up, because it may mean it (2025-11-25,
 // basic/transports, "Sending Messages to the Server").
+//
+// R7- 2025-11-25 basic/transports: "The client MUST respect the retry field, waiting
+// the given number of milliseconds before attempting to reconnect."
 func TestPollsThatBringNothingSlowDown(t *testing.T) {
 	const word = 40 // the attempt that brings a message
 	logged := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`

@@ -95,6 +95,9 @@ func TestModernTaskRelayed(t *testing.T) {
 
 // A server that answers with a task where its client takes none has broken the
 // protocol, and the client does not get it (W3).
+//
+// V11- 2026-07-28 basic/versioning: "the supporting party MUST either revert to core
+// protocol behavior or reject the request with an appropriate error."
 func TestModernTaskNotTaken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newModernTaskServer(`"status":"working"`)
@@ -111,6 +114,9 @@ func TestModernTaskNotTaken(t *testing.T) {
 
 // For a client that takes no tasks the call waits: each question is put once, however
 // often the server shows it, and said again where the answer was lost.
+//
+// V11+ 2026-07-28 basic/versioning: "the supporting party MUST either revert to core
+// protocol behavior or reject the request with an appropriate error."
 func TestModernTaskAwaited(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const asks = `"status":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":{"message":"?"}}}`

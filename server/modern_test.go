@@ -49,6 +49,9 @@ func raw(id, method, params string) string {
 //
 // J12- 2026-07-28 basic/transports/streamable-http: "The client **MUST NOT** send
 // JSON-RPC _responses_."
+//
+// V6+ 2026-07-28 basic/versioning: "SHOULD name the protocol versions it supports in
+// any error it returns to an initialize request, on any transport"
 func TestModernRefusals(t *testing.T) {
 	const lacks = "params._meta lacks %q; each request names it"
 	version, caps := mcp.MetaVersion.Key(), mcp.MetaClientCapabilities.Key()

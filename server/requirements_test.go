@@ -371,6 +371,9 @@ func TestSessionIsNoCredential(t *testing.T) {
 //
 // S9- 2026-07-28 basic/transports/streamable-http: "A `Last-Event-ID` header: ignore
 // it; streams are not resumable."
+//
+// V7- 2026-07-28 basic/versioning: "A request carrying modern per-request _meta is
+// served statelessly according to this revision."
 func TestModernRequestsHaveNoSession(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
