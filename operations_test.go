@@ -6,6 +6,7 @@ package signalbox_test
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -239,5 +240,28 @@ func TestReloadAfterTheEndIsNoRefusal(t *testing.T) {
 	}
 	if got := g.Status().ReloadRefused; got != nil {
 		t.Errorf("refused: %q", got.Problems)
+	}
+}
+
+// A path at which nothing is answers in plain words, whatever is asked of it: a client
+// that reads the body of a 404 does not take it for the word of an MCP server about a
+// method.
+//
+// H15+ 2026-07-28 basic/transports/streamable-http: "The JSON-RPC error body distinguishes
+// this case from a 404 returned by a legacy HTTP+SSE server that does not host the modern
+// MCP endpoint"
+func TestUnknownPathIsNoUnknownMethod(t *testing.T) {
+	g := newGateway(t, signalbox.Config{}, signalbox.Options{})
+	for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
+		for _, path := range []string{"/", "/mcp/", "/sse", "/.well-known/oauth-protected-resource", "/mcp/tools"} {
+			res := operate(g, method, "http://localhost"+path, "Mcp-Method", "tools/list", "MCP-Protocol-Version", "2026-07-28")
+			body, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.StatusCode != 404 || strings.Contains(string(body), "jsonrpc") || strings.Contains(res.Header.Get("Content-Type"), "json") {
+				t.Errorf("%s %s: %d %s %s; want 404 in plain words", method, path, res.StatusCode, res.Header.Get("Content-Type"), body)
+			}
+		}
 	}
 }
