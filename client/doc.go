@@ -14,4 +14,9 @@
 //
 // Each request is one call of internal/session: a cell in which the answer
 // arrives, whichever stream brings it. Whatever carries the call ends with it.
+//
+// What a server says is given as it came. So who shows a list of tools leaves out
+// those whose annotations [mcp.ParamHeaders] refuses, as a client that speaks
+// Streamable HTTP has to (2026-07-28, server/tools, "x-mcp-header"). A whole program
+// is test/conformance/client.
 package client
