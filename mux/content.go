@@ -88,11 +88,11 @@ func object(members ...string) jsontext.Value {
 type Result struct {
 	Content []Content `json:"content"`
 	// Structured is a value that the tool's output schema describes.
-	Structured any `json:"structuredContent,omitempty"`
+	Structured any `json:"structuredContent,omitzero"`
 	// IsError says that Content is a complaint, which the model can read.
 	IsError bool `json:"isError,omitzero"`
 	// Meta is a JSON object, or nothing.
-	Meta jsontext.Value `json:"_meta,omitempty"`
+	Meta jsontext.Value `json:"_meta,omitzero"`
 
 	raw *mcp.Result // the result itself, where it is of another form
 }

@@ -38,7 +38,18 @@ func filterOf(req *mcp.Request) (filter, error) {
 	if n := len(want.URIs) + len(want.TaskIDs); n > maxTopics {
 		return want, invalid("%d resources and tasks in one subscription, and %d are allowed", n, maxTopics)
 	}
+	want.URIs, want.TaskIDs = distinct(want.URIs), distinct(want.TaskIDs)
 	return want, nil
+}
+
+// distinct returns the names once each, in their order.
+func distinct(names []string) []string {
+	seen := make(map[string]bool, len(names))
+	return slices.DeleteFunc(names, func(name string) bool {
+		again := seen[name]
+		seen[name] = true
+		return again
+	})
 }
 
 // agreed returns what of a filter will be told: what the client sees in the

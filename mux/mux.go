@@ -5,6 +5,7 @@ package mux
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,9 @@ type Mux struct {
 	// Call.Input. Each has at least 32 bytes. The first one seals and all of them
 	// open; servers that share them serve each other's. None is a random one.
 	StateKeys [][]byte
+
+	// Logger is told of tasks whose function has panicked. It may be nil.
+	Logger *slog.Logger
 
 	catalog atomic.Pointer[catalog] // replaced whole, by whoever holds mu
 	box     lazyBox

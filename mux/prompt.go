@@ -19,8 +19,8 @@ type Prompt struct {
 	Title       string         `json:"title,omitempty"`
 	Description string         `json:"description,omitempty"`
 	Arguments   []Argument     `json:"arguments,omitempty"`
-	Icons       jsontext.Value `json:"icons,omitempty"` // JSON text, or nothing
-	Meta        jsontext.Value `json:"_meta,omitempty"` // likewise
+	Icons       jsontext.Value `json:"icons,omitzero"` // JSON text, or nothing
+	Meta        jsontext.Value `json:"_meta,omitzero"` // likewise
 
 	// Get fills the prompt. It is called concurrently, with all arguments that are
 	// required.

@@ -23,9 +23,9 @@ type Resource struct {
 	MIMEType    string         `json:"mimeType,omitempty"`
 	Description string         `json:"description,omitempty"`
 	Size        int64          `json:"size,omitzero"` // in bytes, where it is known
-	Annotations jsontext.Value `json:"annotations,omitempty"`
-	Icons       jsontext.Value `json:"icons,omitempty"`
-	Meta        jsontext.Value `json:"_meta,omitempty"`
+	Annotations jsontext.Value `json:"annotations,omitzero"`
+	Icons       jsontext.Value `json:"icons,omitzero"`
+	Meta        jsontext.Value `json:"_meta,omitzero"`
 
 	// TTL is how long the client may keep what it has read. Zero is not at all.
 	TTL time.Duration `json:"-"`
@@ -44,9 +44,9 @@ type Template struct {
 	Title       string         `json:"title,omitempty"`
 	MIMEType    string         `json:"mimeType,omitempty"`
 	Description string         `json:"description,omitempty"`
-	Annotations jsontext.Value `json:"annotations,omitempty"`
-	Icons       jsontext.Value `json:"icons,omitempty"`
-	Meta        jsontext.Value `json:"_meta,omitempty"`
+	Annotations jsontext.Value `json:"annotations,omitzero"`
+	Icons       jsontext.Value `json:"icons,omitzero"`
+	Meta        jsontext.Value `json:"_meta,omitzero"`
 
 	// TTL is how long the client may keep what it has read. Zero is not at all.
 	TTL time.Duration `json:"-"`

@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -197,11 +199,12 @@ func (t *task) take(values map[string]jsontext.Value) (taken bool, err error) {
 	return taken, nil
 }
 
-// run is the task. Its function may panic like one that is served.
+// run is the task. Its function may panic, and costs nobody else their task.
 func (t *task) run(ctx context.Context, call *Call, f func(context.Context, *Call) (*Result, error)) {
 	status, detail := tasks.Failed, jsontext.Value(nil)
 	defer func() {
-		if recover() != nil {
+		if p := recover(); p != nil {
+			call.mux.notePanic(ctx, t, p)
 			status, detail = tasks.Failed, failure(errPanic)
 		}
 		t.end(status, detail)
@@ -215,6 +218,13 @@ func (t *task) run(ctx context.Context, call *Call, f func(context.Context, *Cal
 		status = tasks.Cancelled
 	default:
 		detail = failure(err)
+	}
+}
+
+// notePanic logs what nobody else would hear of.
+func (m *Mux) notePanic(ctx context.Context, t *task, p any) {
+	if m.Logger != nil {
+		m.Logger.ErrorContext(ctx, "a task has panicked", slog.String("task", t.id), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 	}
 }
 

@@ -27,11 +27,11 @@ type Tool struct {
 	// x-mcp-header are held against the headers of the request.
 	InputSchema jsontext.Value `json:"inputSchema"`
 	// OutputSchema describes Result.Structured, likewise.
-	OutputSchema jsontext.Value `json:"outputSchema,omitempty"`
+	OutputSchema jsontext.Value `json:"outputSchema,omitzero"`
 	// Annotations, Icons and Meta are JSON text, or nothing.
-	Annotations jsontext.Value `json:"annotations,omitempty"`
-	Icons       jsontext.Value `json:"icons,omitempty"`
-	Meta        jsontext.Value `json:"_meta,omitempty"`
+	Annotations jsontext.Value `json:"annotations,omitzero"`
+	Icons       jsontext.Value `json:"icons,omitzero"`
+	Meta        jsontext.Value `json:"_meta,omitzero"`
 
 	// Task says whether Call goes on in the background, by Call.Background.
 	Task TaskSupport `json:"execution,omitzero"`

@@ -1,0 +1,158 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mux_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/mux"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// everyEra runs a test of a Mux behind the edges of a server and a client, in each
+// revision.
+func everyEra(t *testing.T, build func() *mux.Mux, f func(t *testing.T, v mcp.Version, m *mux.Mux, h mcp.Handler)) {
+	for _, v := range append(mcp.ModernVersions(), mcp.LegacyVersions()...) {
+		if v == mcp.V20241105 {
+			continue // which has another transport
+		}
+		t.Run(string(v), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := build()
+				f(t, v, m, open(t, v, m))
+			})
+		})
+	}
+}
+
+// open returns what a client of that revision makes of the Mux.
+func open(t *testing.T, v mcp.Version, m *mux.Mux) mcp.Handler {
+	s := server.New(m, server.Config{})
+	ln := memnet.Listen()
+	hs := &http.Server{Handler: s}
+	served := make(chan error, 1)
+	go func() { served <- hs.Serve(ln) }() // ends with hs.Close below
+	tr := ln.Transport()
+	c := client.NewHTTP("http://127.0.0.1/mcp", client.Config{Version: v, Transport: tr})
+	t.Cleanup(func() {
+		if err := errors.Join(c.Close(), s.Close(), m.Close(), hs.Close()); err != nil {
+			t.Error(err)
+		}
+		tr.CloseIdleConnections()
+		<-served
+	})
+	return c
+}
+
+// person answers each question of a form, and hears what changes.
+type person struct{ heard chan string }
+
+func (p person) Notify(_ context.Context, n *mcp.Notification) error {
+	p.heard <- strings.TrimPrefix(n.Method, "notifications/")
+	return nil
+}
+
+func (person) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	if !strings.Contains(string(req.Params.Bytes()), `"message":"Who?"`) {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "what?")
+	}
+	return mcp.NewResult([]byte(`{"action":"accept","content":{"name":"Ada"}}`))
+}
+
+func ask(t *testing.T, h mcp.Handler, p person, method, params string) (*mcp.Result, error) {
+	t.Helper()
+	req, err := mcp.NewRequest(method, []byte(params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Client = &mcp.Peer{Capabilities: []byte(`{"elicitation":{"form":{}}}`)}
+	req.Scope = mcp.NewScope("s", nil)
+	t.Cleanup(req.Scope.End)
+	return h.Serve(t.Context(), req, p)
+}
+
+const nameForm = `{"type":"object","properties":{"name":{"type":"string"}}}`
+
+// greeter has two tools that greet whom they have asked for a name, each in its way,
+// and one that does so in the background.
+func greeter() *mux.Mux {
+	who := mux.Elicit("who", "Who?", nameForm)
+	hello := func(a mux.Answer) *mux.Result {
+		var in struct {
+			Name string `json:"name"`
+		}
+		a.Content(&in)
+		return mux.Say("Hello, %s.", in.Name)
+	}
+	asks := func(ctx context.Context, call *mux.Call) (*mux.Result, error) {
+		a, err := call.Ask(ctx, who)
+		return hello(a), err
+	}
+	return mux.New(
+		mux.Tool{Name: "ask", Call: asks},
+		mux.Tool{Name: "input", Call: func(ctx context.Context, call *mux.Call) (*mux.Result, error) {
+			all, err := call.Input(ctx, who)
+			return hello(all["who"]), err
+		}},
+		mux.Tool{Name: "background", Task: mux.TaskOptional, Call: func(ctx context.Context, call *mux.Call) (*mux.Result, error) {
+			return call.Background(ctx, asks)
+		}})
+}
+
+// One function asks clients of every revision, each as it can be asked.
+func TestEveryEraIsAsked(t *testing.T) {
+	everyEra(t, greeter, func(t *testing.T, v mcp.Version, _ *mux.Mux, h mcp.Handler) {
+		for _, tool := range []string{"ask", "input", "background"} {
+			res, err := ask(t, h, person{}, "tools/call", `{"name":"`+tool+`"}`)
+			if v == mcp.V20250326 {
+				if !errors.Is(err, &mcp.Error{Code: mcp.CodeMissingCapability}) && !errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidRequest}) {
+					t.Errorf("%s: %v, %v; want that the client cannot be asked", tool, res, err)
+				}
+				continue
+			}
+			if err != nil || string(res.Raw(mcp.FieldContent)) != `[{"type":"text","text":"Hello, Ada."}]` {
+				t.Errorf("%s: %v, %v", tool, res, err)
+			}
+		}
+	})
+}
+
+// What changes is heard in every revision.
+func TestEveryEraHears(t *testing.T) {
+	everyEra(t, greeter, func(t *testing.T, _ mcp.Version, m *mux.Mux, h mcp.Handler) {
+		p := person{heard: make(chan string, 10)}
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		req, err := mcp.NewRequest("subscriptions/listen", []byte(`{"notifications":{"toolsListChanged":true}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { // ends with ctx, below
+			_, _ = h.Serve(ctx, req, p)
+			close(over)
+		}()
+		if got := <-p.heard; got != "subscriptions/acknowledged" {
+			t.Errorf("first: %s", got)
+		}
+		time.Sleep(time.Second) // until the streams of all revisions are open
+		for len(p.heard) > 0 {
+			<-p.heard
+		}
+		m.MustAdd(mux.Tool{Name: "new", Call: func(context.Context, *mux.Call) (*mux.Result, error) { return nil, nil }})
+		if got := <-p.heard; got != "tools/list_changed" {
+			t.Errorf("then: %s", got)
+		}
+		cancel()
+		<-over
+	})
+}
