@@ -82,7 +82,8 @@ func (l *legacy) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if req.Method == methodSetLevel || strings.HasPrefix(req.Method, "notifications/") {
 		return l.serveOpened(ctx, req)
 	}
-	if err := checkNoInput(req); err != nil {
+	req, err := withoutInput(req)
+	if err != nil {
 		return nil, err
 	}
 	res, err := l.serveOnce(ctx, req, caller)

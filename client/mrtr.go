@@ -48,21 +48,32 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 }
 
-// checkNoInput refuses a request that brings input or a state to a server of the
-// legacy era, which has asked for none and given none: the one is meant for
-// another server, or for a call that is over, and the server would only do again
-// what it has done.
-func checkNoInput(req *mcp.Request) error {
+// withoutInput is a request as a server of the legacy era gets it, which asks while
+// it serves a request and gives no states. One that brings a state is refused: it
+// is meant for another server, or for a call that is over, and the server would only
+// do again what it has done. Input without a state answers nothing that was asked
+// here, and is left out, so that the server asks for what it needs: "If additional,
+// unexpected parameters are provided in the InputResponses object, the server SHOULD
+// ignore any information it does not recognize or need" (2026-07-28,
+// basic/patterns/mrtr, "Error Handling").
+func withoutInput(req *mcp.Request) (*mcp.Request, error) {
 	switch {
 	case !req.TakesInputRequired || !canAsk(req.Method):
-		return nil
+		return req, nil
 	case req.Params.Has(mcp.FieldRequestState):
-		return mcp.Errorf(mcp.CodeInvalidParams, "requestState is unknown, used or expired, or it belongs to another request")
-	case req.Params.Has(mcp.FieldInputResponses):
-		return mcp.Errorf(mcp.CodeInvalidParams, "inputResponses answers nothing: the request was not asked for input")
-	default:
-		return nil
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "requestState is unknown, used or expired, or it belongs to another request")
+	case !req.Params.Has(mcp.FieldInputResponses):
+		return req, nil
 	}
+	var e mcp.Edit
+	e.Delete(mcp.FieldInputResponses)
+	params, err := e.Apply(&req.Params)
+	if err != nil {
+		return nil, err
+	}
+	first := *req
+	first.Params = params
+	return &first, nil
 }
 
 // canAsk lists the requests during which a modern client can be asked (2026-07-28,

@@ -112,29 +112,40 @@ func TestVisitKeepsItsID(t *testing.T) {
 	}
 }
 
-// A legacy server has given no state and asked for no input: what brings either is
-// not for it, and must not have it do again what it has done.
+// A legacy server has given no state: what brings one is not for it, and must not
+// have it do again what it has done. Input that comes without was asked for by
+// somebody else, if at all: the server is called as if there were none, and asks.
 func TestLegacyServerTakesNoInput(t *testing.T) {
+	const refused = ""
 	tests := []struct {
 		method, params string
 		modern         bool
 		want           string
 	}{
-		{"tools/call", `{"name":"x","requestState":"s"}`, true, "requestState"},
-		{"tools/call", `{"name":"x","requestState":null}`, true, "requestState"},
-		{"tools/call", `{"name":"x","inputResponses":{}}`, true, "inputResponses"},
-		{"prompts/get", `{"name":"x","requestState":"s"}`, true, "requestState"},
-		{"resources/read", `{"uri":"x:","requestState":"s"}`, true, "requestState"},
-		{"tools/call", `{"name":"x","arguments":{"requestState":"s"}}`, true, ""},
-		{"tools/call", `{"name":"x","requestState":"s"}`, false, ""},
-		{"tasks/update", `{"taskId":"x","inputResponses":{}}`, true, ""},
+		{"tools/call", `{"name":"x","requestState":"s"}`, true, refused},
+		{"tools/call", `{"name":"x","requestState":null}`, true, refused},
+		{"tools/call", `{"name":"x","requestState":"s","inputResponses":{}}`, true, refused},
+		{"prompts/get", `{"name":"x","requestState":"s"}`, true, refused},
+		{"resources/read", `{"uri":"x:","requestState":"s"}`, true, refused},
+		{"tools/call", `{"name":"x","inputResponses":{"a":1},"arguments":{"inputResponses":1}}`, true,
+			`{"name":"x","arguments":{"inputResponses":1}}`},
+		{"tools/call", `{"name":"x","inputResponses":null}`, true, `{"name":"x"}`},
+		{"tools/call", `{"name":"x","arguments":{"requestState":"s"}}`, true, `{"name":"x","arguments":{"requestState":"s"}}`},
+		{"tools/call", `{"name":"x","requestState":"s"}`, false, `{"name":"x","requestState":"s"}`},
+		{"tasks/update", `{"taskId":"x","inputResponses":{}}`, true, `{"taskId":"x","inputResponses":{}}`},
 	}
 	for _, tt := range tests {
 		req := requestOf(t, tt.method, tt.params)
 		req.TakesInputRequired = tt.modern
-		err := checkNoInput(req)
-		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s %s of a modern client %t: %v, want %q", tt.method, tt.params, tt.modern, err, tt.want)
+		got, err := withoutInput(req)
+		switch {
+		case tt.want == refused && (err == nil || !strings.Contains(err.Error(), "requestState")):
+			t.Errorf("%s %s of a modern client %t: %v, want an error that names requestState", tt.method, tt.params, tt.modern, err)
+		case tt.want != refused && (err != nil || string(got.Params.Bytes()) != tt.want):
+			t.Errorf("%s %s of a modern client %t: %v, %v, want %s", tt.method, tt.params, tt.modern, got, err, tt.want)
+		}
+		if string(req.Params.Bytes()) != tt.params {
+			t.Errorf("the request of the caller has become %s", req.Params.Bytes())
 		}
 	}
 }
