@@ -17,8 +17,9 @@ import (
 // bench is a server that notes what is called. It lists two tools on two pages, and
 // one that cannot be called.
 type bench struct {
-	mu     sync.Mutex
-	called []string
+	mu       sync.Mutex
+	called   []string
+	revision mcp.Version // of the last who asked for the list
 }
 
 func (b *bench) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -26,6 +27,7 @@ func (b *bench) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) 
 	case "server/discover":
 		return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`))
 	case "tools/list":
+		b.revision = req.Client.Version
 		if _, ok := req.Params.Text(mcp.FieldCursor); ok {
 			return mcp.NewResult([]byte(`{"tools":[{"name":"test_reconnection","inputSchema":{"type":"object"}}]}`))
 		}
@@ -93,9 +95,22 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestArguments refuses to begin without one URL.
+// TestRevision speaks as it is told, to a server that speaks all of them.
+func TestRevision(t *testing.T) {
+	for _, revision := range []string{"2025-03-26", "2025-11-25", "2026-07-28"} {
+		b := &bench{}
+		if err := run(t.Context(), []string{"-revision", revision, shown(t, b)}, scene("initialize")); err != nil {
+			t.Errorf("%s: %v", revision, err)
+		}
+		if string(b.revision) != revision {
+			t.Errorf("it speaks %q, want %q", b.revision, revision)
+		}
+	}
+}
+
+// TestArguments refuses to begin without one URL, or in a revision that there is not.
 func TestArguments(t *testing.T) {
-	for _, args := range [][]string{nil, {"a", "b"}} {
+	for _, args := range [][]string{nil, {"a", "b"}, {"-revision", "2000-01-01", "a"}, {"-x", "a"}} {
 		if err := run(t.Context(), args, scene("initialize")); err == nil {
 			t.Errorf("%q were taken", args)
 		}

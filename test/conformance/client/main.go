@@ -7,12 +7,15 @@
 // judges what arrives there.
 //
 // It is the same program for servers of every revision: that a server wants a
-// session, or none, package client finds out by itself.
+// session, or none, package client finds out by itself. With -revision it is told,
+// which the suite does not need: behind a gateway that serves all revisions it makes
+// a client of an earlier one.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -20,6 +23,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // What the suite says in the environment.
@@ -39,16 +44,23 @@ func main() {
 
 // run plays the scenario of the environment with the server at the URL.
 func run(ctx context.Context, args []string, getenv func(string) string) error {
+	flags := flag.NewFlagSet("client", flag.ContinueOnError)
+	revision := flags.String("revision", "", "speak this `revision` of the protocol, instead of finding out")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
 	all := scenarios()
 	play, ok := all[getenv(envScenario)]
 	switch {
-	case len(args) != 1:
+	case flags.NArg() != 1:
 		return errors.New("the one argument is the URL of the server")
+	case *revision != "" && mcp.Version(*revision).Era() == mcp.EraUnknown:
+		return fmt.Errorf("-revision %q is none that is known", *revision)
 	case !ok:
 		return fmt.Errorf("%s=%q is none of %s", envScenario, getenv(envScenario),
 			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
-	s := connect(args[0], getenv(envContext))
+	s := connect(flags.Arg(0), mcp.Version(*revision), getenv(envContext))
 	defer s.close()
 	return play(ctx, s)
 }

@@ -28,12 +28,14 @@ type session struct {
 	given string
 }
 
-// connect returns a session. Nothing is sent before the first request.
-func connect(url, given string) *session {
+// connect returns a session in the revision, or, where none is named, in whatever the
+// server speaks. Nothing is sent before the first request.
+func connect(url string, revision mcp.Version, given string) *session {
 	return &session{
 		server: client.NewHTTP(url, client.Config{
-			Name:   "conformance",
-			Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+			Name:    "conformance",
+			Version: revision,
+			Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		}),
 		self: &mcp.Peer{
 			Version:      mcp.LatestModern,
