@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -34,6 +35,9 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		if err != nil {
 			return nil, err
 		}
+		if err := checkType(req, res); err != nil {
+			return nil, p.malformed(err)
+		}
 		open.tell(ctx, res, caller)
 		switch {
 		case res.Type() != mcp.ResultInputRequired || req.TakesInputRequired:
@@ -45,6 +49,21 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		if params, err = p.nextRound(ctx, &req.Params, res, &open, caller); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// checkType refuses a result of a type that nobody has agreed on: "A resultType of
+// any value unrecognized by the client MUST be considered invalid" (2026-07-28,
+// basic, "ResultType"). Passed on, it would be taken for complete where types are not
+// known. What a client's own extensions may answer with is for that client to know.
+func checkType(req *mcp.Request, res *mcp.Result) error {
+	switch t := res.Type(); {
+	case t == mcp.ResultComplete, t == mcp.ResultInputRequired, t == mcp.ResultTask:
+		return nil
+	case req.TakesInputRequired && req.Client != nil && taskform.DeclaredOthers(req.Client.Capabilities):
+		return nil
+	default:
+		return mcp.Errorf(mcp.CodeInternalError, "its result is of the unknown type %q", t)
 	}
 }
 

@@ -5,6 +5,7 @@ package tasks
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -19,6 +20,12 @@ const Extension = "io.modelcontextprotocol/tasks"
 func Declared(capabilities []byte) bool {
 	value := find(find(capabilities, "extensions"), Extension)
 	return len(value) > 0 && value[0] == '{'
+}
+
+// DeclaredOthers reports whether a capabilities object has any other extension.
+func DeclaredOthers(capabilities []byte) bool {
+	all, err := read(find(capabilities, "extensions"))
+	return err == nil && slices.ContainsFunc(all, func(m member) bool { return m.name != Extension })
 }
 
 // Declare returns the capabilities object with the extension declared. What cannot
