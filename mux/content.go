@@ -74,12 +74,14 @@ func BlobContents(uri, mimeType string, data []byte) Contents {
 // object returns an object of texts, given as names and values by turns.
 func object(members ...string) jsontext.Value {
 	out := []byte{'{'}
-	for i := 0; i < len(members); i += 2 {
-		if i > 0 {
+	for i, text := range members {
+		switch {
+		case i%2 != 0:
+			out = append(out, ':')
+		case i > 0:
 			out = append(out, ',')
 		}
-		out = append(mcp.AppendString(out, members[i]), ':')
-		out = mcp.AppendString(out, members[i+1])
+		out = mcp.AppendString(out, text)
 	}
 	return append(out, '}')
 }

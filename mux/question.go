@@ -5,6 +5,7 @@ package mux
 
 import (
 	"context"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -80,11 +81,11 @@ func (a Answer) Text() string {
 	if a.Decode(&several) != nil {
 		return ""
 	}
-	text := ""
+	var text strings.Builder
 	for _, block := range several.Content {
-		text += block.Text
+		text.WriteString(block.Text)
 	}
-	return text
+	return text.String()
 }
 
 // CanAsk reports whether the client has declared that it can answer the question.

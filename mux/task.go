@@ -270,7 +270,8 @@ func (t *task) stop() { t.end(tasks.Cancelled, nil) }
 func (t *task) describe() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	member, value := "", t.detail
+	var member string
+	value := t.detail
 	switch t.status {
 	case tasks.Completed:
 		member = "result"
@@ -278,8 +279,7 @@ func (t *task) describe() []byte {
 		member = "error"
 	case tasks.InputRequired:
 		member, value = "inputRequests", t.inputsLocked()
-	}
-	if member == "" {
+	default:
 		return t.describeLocked(t.status, "", nil)
 	}
 	return t.describeLocked(t.status, "", append([]byte(`,"`+member+`":`), value...))
