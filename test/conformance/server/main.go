@@ -40,14 +40,14 @@ func main() {
 		cancel()
 	}()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if err := run(ctx, *addr, log); err != nil {
+	if err := run(ctx, *addr, os.Stdout, log); err != nil {
 		log.ErrorContext(ctx, "the server has failed", slog.Any("error", err))
 		os.Exit(1)
 	}
 }
 
-// run serves until the context ends.
-func run(ctx context.Context, addr string, log *slog.Logger) error {
+// run serves until the context ends, and says on out where.
+func run(ctx context.Context, addr string, out io.Writer, log *slog.Logger) error {
 	m := &mux.Mux{Name: "signalbox-conformance", Version: "1", Instructions: "What the conformance suite asks for, and nothing of use."}
 	defer func() { _ = m.Close() }() // returns when the last task has ended
 	if err := m.Add(items(m)...); err != nil {
@@ -64,7 +64,7 @@ func run(ctx context.Context, addr string, log *slog.Logger) error {
 	hs := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = hs.Close() })()
 	go watch(ctx, m) // ends with ctx
-	if _, err := fmt.Fprintf(os.Stdout, "listening on http://%s/mcp\n", ln.Addr()); err != nil {
+	if _, err := fmt.Fprintf(out, "listening on http://%s/mcp\n", ln.Addr()); err != nil {
 		return err
 	}
 	if err := hs.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

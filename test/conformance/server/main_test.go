@@ -1,0 +1,55 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// The fixture says where it listens, serves clients of both eras there, and ends when
+// it is told to.
+func TestRun(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	said, out := io.Pipe()
+	over := make(chan error, 1)
+	go func() { // ends with ctx, below
+		err := run(ctx, "127.0.0.1:0", out, slog.New(slog.DiscardHandler))
+		_ = out.CloseWithError(err) // nobody is left waiting for what it would have said
+		over <- err
+	}()
+	line, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "listening on ")
+	if !ok || !strings.HasPrefix(url, "http://127.0.0.1:") || !strings.HasSuffix(url, "/mcp") {
+		t.Fatalf("it says %q", line)
+	}
+	for _, v := range []mcp.Version{mcp.LatestLegacy, mcp.LatestModern} {
+		c := client.NewHTTP(url, client.Config{Version: v})
+		req, err := mcp.NewRequest("tools/call", []byte(`{"name":"greet","arguments":{"name":"Ada"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := c.Serve(t.Context(), req, nil)
+		if err != nil || string(res.Raw(mcp.FieldContent)) != `[{"type":"text","text":"Hello, Ada!"}]` {
+			t.Errorf("%s: %v, %v", v, res, err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+}
