@@ -129,7 +129,7 @@ func TestAuditOfAHiddenTool(t *testing.T) {
 	cfg.Audit.File = path
 	none := ""
 	both := []signalbox.InProcess{
-		{Name: "a", Prefix: &none, Handler: mcp.HandlerFunc(clock)}, {Name: "b", Prefix: &none, Handler: mcp.HandlerFunc(clock)},
+		{Name: "a", Prefix: &none, Handler: clock()}, {Name: "b", Prefix: &none, Handler: clock()},
 	}
 	g := newGateway(t, cfg, signalbox.Options{InProcess: both})
 	list, err := mcp.NewRequest("tools/list", nil)

@@ -10,6 +10,9 @@
 //	...
 //	http.Handle("/mcp", gateway)
 //
+// A program's own tools are an [mcp.Handler] made by package mux; they stand in the
+// gateway as [Options].InProcess, or are a server of their own by package server.
+//
 // A [Gateway] is an [net/http.Handler] and composes with everything that takes
 // one. It is an [mcp.Handler] too, made of the Handlers of its backends:
 //

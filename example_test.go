@@ -11,21 +11,16 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/mux"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
 // clock is a backend in this process: one tool.
-func clock(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-	switch req.Method {
-	case "server/discover":
-		return mcp.NewResult([]byte(`{"capabilities":{"tools":{}}}`))
-	case "tools/list":
-		return mcp.NewResult([]byte(`{"tools":[{"name":"now","inputSchema":{"type":"object"}}]}`))
-	case "tools/call":
-		return mcp.NewResult([]byte(`{"content":[{"type":"text","text":"high noon"}]}`))
-	default:
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", req.Method)
-	}
+func clock() mcp.Handler {
+	return mux.New(mux.Tool{
+		Name: "now",
+		Call: func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("high noon"), nil },
+	})
 }
 
 // ask sends one request to a Handler and prints the result.
@@ -47,7 +42,7 @@ func ask(h mcp.Handler, method, params string) {
 // a configuration, and Handlers of the program itself.
 func ExampleNew() {
 	gateway, err := signalbox.New(signalbox.Config{}, signalbox.Options{
-		InProcess: []signalbox.InProcess{{Name: "clock", Handler: mcp.HandlerFunc(clock)}},
+		InProcess: []signalbox.InProcess{{Name: "clock", Handler: clock()}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -69,7 +64,7 @@ func ExampleConfig() {
 	inner, err := signalbox.New(signalbox.Config{
 		Auth: signalbox.Auth{Tokens: []signalbox.Token{{Principal: "edge", Value: signalbox.NewSecret("a-token-of-some-length")}}},
 	}, signalbox.Options{
-		InProcess: []signalbox.InProcess{{Name: "clock", Handler: mcp.HandlerFunc(clock)}},
+		InProcess: []signalbox.InProcess{{Name: "clock", Handler: clock()}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -100,7 +95,7 @@ func ExampleConfig() {
 // A server around a client is a proxy, and a bridge between the eras: here a
 // client that is pinned to sessions uses a server that is pinned to none.
 func Example_bridge() {
-	modern := httptest.NewServer(server.New(mcp.HandlerFunc(clock), server.Config{}))
+	modern := httptest.NewServer(server.New(clock(), server.Config{}))
 	defer modern.Close()
 	backend := client.NewHTTP(modern.URL, client.Config{Version: mcp.V20260728})
 	defer backend.Close()
