@@ -112,6 +112,7 @@ type rawHTTP struct {
 	tasks   sync.WaitGroup
 	stops   map[string]context.CancelFunc
 	session string          // the last Mcp-Session-Id
+	to      string          // the id of the last connection of HTTP with SSE
 	state   string          // the last requestState that was sealed
 	all     context.Context // ends everything
 }
@@ -140,8 +141,9 @@ func (w *world) rawHTTP() *rawHTTP {
 //
 // A line of the body that is no header is the content. Accept and Content-Type
 // are those of an ordinary client unless they are given; "-" leaves one out. The
-// word $session stands for the session that the gateway named last, and $state for
-// the requestState, of which only the beginning is shown.
+// word $session stands for the session that the gateway named last, $state for
+// the requestState, of which only the beginning is shown, and $connection for what
+// names the last connection of HTTP with SSE.
 //
 // Behind the method may stand another path than that of the endpoint, and the
 // members that are shown of the object which it answers (http> 1 GET /status
@@ -166,7 +168,7 @@ func (h *rawHTTP) do(args, body []string) bool {
 			return h.flood(label, times, r)
 		}
 		if strings.HasPrefix(arg, "/") {
-			r.URL.Path = arg
+			r.URL.Path, r.URL.RawQuery, _ = strings.Cut(strings.ReplaceAll(arg, "$connection", h.to), "?")
 		} else {
 			members = append(members, arg)
 		}
@@ -263,6 +265,10 @@ func (h *rawHTTP) exchange(label string, r *http.Request, members []string) {
 		}
 	}
 	readMessages(res, &place{}, func(msg []byte) {
+		if id, ok := strings.CutPrefix(string(msg), ssePath+"?sessionId="); ok {
+			h.to = id
+			msg = []byte(ssePath + "?sessionId=$connection")
+		}
 		if o, err := parseObject(msg); err == nil && members != nil {
 			msg = []byte(o.only(members...).String())
 		}

@@ -33,6 +33,12 @@ func namesOf(t testing.TB, keys ...string) *taskNames {
 
 // W2, W7: a name leads to its backend in every process with the key, is the same each
 // time, and is nobody's but its principal's.
+//
+// W7+ own: "The id of a task that we give out stands for a user, a backend and the id that
+// this has given it, and for nothing else."
+//
+// W2- seps 2663-tasks-extension: "Servers MUST generate them with sufficient entropy that
+// a third party cannot enumerate or guess them."
 func TestTaskNames(t *testing.T) {
 	here, there := namesOf(t, "k"), namesOf(t, "k")
 	for _, own := range []string{"t1", "", "a\x00b", `"`, strings.Repeat("x", maxTaskID)} {
@@ -213,6 +219,9 @@ func TestTaskIsNamedEverywhere(t *testing.T) {
 
 // What only looks like a task's id stays as it is, and a mark that is not the caller's
 // does not reach the backend.
+//
+// W7- own: "The id of a task that we give out stands for a user, a backend and the id that
+// this has given it, and for nothing else."
 func TestTaskNamesAreOfTasksAlone(t *testing.T) {
 	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
 		var got string

@@ -247,6 +247,12 @@ func taskAsk(id, message string) string {
 // What a task asks for is held for a client that polls: each question under one key
 // for as long as it is open, until its answer, and no question is put twice. Answers
 // that are none are refused, and those to nothing are ignored (W5).
+//
+// W5+ seps 2663-tasks-extension: "Each request key in `inputRequests` MUST be unique over
+// the lifetime of a single task."
+//
+// W5- seps 2663-tasks-extension: "A server SHOULD ignore any `inputResponses` responses
+// mapped to a key that is not currently outstanding for the task"
 func TestTaskHeldOpen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := holding(taskAsk("q1", "one?"), taskAsk("q2", "two?"))

@@ -22,6 +22,10 @@ func overQuota(id, what string) string {
 
 // I21: what has no session is bounded for each principal, and whoever is beyond
 // is told when to come back. Nobody else notices.
+//
+// X1+ 2026-07-28 server/tools: "Rate limit tool invocations"
+//
+// X1- 2026-07-28 server/tools: "Rate limit tool invocations"
 func TestRequestsOfAPrincipalAreBounded(t *testing.T) {
 	cfg := server.Config{Authenticate: byHeader, Limits: server.Limits{InFlightPerPrincipal: 2}}
 	gated(t, cfg, func(s *site, g *gate) {
