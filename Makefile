@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help check run build test race sim lint fmt interop fuzz generate vuln
+.PHONY: help check build test race sim lint fmt interop conformance fuzz generate vuln
 
 # golangci-lint and govulncheck, in the versions of tools/go.mod.
 TOOL = go tool -modfile=$(CURDIR)/tools/go.mod
@@ -19,7 +19,7 @@ needs-%:
 	@.ci/needs $(subst -, ,$*)
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 # One after the other: what is missing is said first, and nothing competes with
 # tests that have deadlines.
@@ -28,9 +28,6 @@ help: ## this list
 check: MACHINES = 50000
 check: WIRE = 1000
 check: needs-cc-npm lint race sim interop ## what CI runs: everything that must be green before a merge
-
-run: ## serve on loopback with the built-in demo backend, nothing configured
-	go run ./cmd/signalbox serve
 
 build: ## bin/signalbox
 	go build -trimpath -o bin/signalbox ./cmd/signalbox
@@ -54,6 +51,9 @@ fmt: ## format all Go code
 
 interop: needs-npm ## real clients against real servers, direct and through signalbox
 	cd test/interop && go test -v -count=1 -timeout 15m ./...
+
+conformance: needs-npm ## the official suite: against our server, our client, and through signalbox
+	cd test/conformance && go test -v -count=1 -timeout 20m ./...
 
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	.ci/fuzz $(FUZZTIME)

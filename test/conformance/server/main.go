@@ -31,6 +31,7 @@ import (
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:0", "where to listen")
+	era := flag.String("era", "", "the only `era` to serve: legacy or modern; both without")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -40,14 +41,14 @@ func main() {
 		cancel()
 	}()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if err := run(ctx, *addr, os.Stdout, log); err != nil {
+	if err := run(ctx, *addr, *era, os.Stdout, log); err != nil {
 		log.ErrorContext(ctx, "the server has failed", slog.Any("error", err))
 		os.Exit(1)
 	}
 }
 
 // run serves until the context ends, and says on out where.
-func run(ctx context.Context, addr string, out io.Writer, log *slog.Logger) error {
+func run(ctx context.Context, addr, era string, out io.Writer, log *slog.Logger) error {
 	m := &mux.Mux{Name: "signalbox-conformance", Version: "1", Instructions: "What the conformance suite asks for, and nothing of use."}
 	defer func() { _ = m.Close() }() // returns when the last task has ended
 	if err := m.Add(items(m)...); err != nil {
@@ -55,12 +56,16 @@ func run(ctx context.Context, addr string, out io.Writer, log *slog.Logger) erro
 	}
 	s := server.New(m, server.Config{Logger: log})
 	defer func() { _ = s.Close() }() // likewise, of requests
+	endpoint, err := only(era, s)
+	if err != nil {
+		return err
+	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
 	h := http.NewServeMux()
-	h.Handle("/mcp", s)
+	h.Handle("/mcp", endpoint)
 	hs := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = hs.Close() })()
 	go watch(ctx, m) // ends with ctx

@@ -22,7 +22,7 @@ func TestRun(t *testing.T) {
 	said, out := io.Pipe()
 	over := make(chan error, 1)
 	go func() { // ends with ctx, below
-		err := run(ctx, "127.0.0.1:0", out, slog.New(slog.DiscardHandler))
+		err := run(ctx, "127.0.0.1:0", "", out, slog.New(slog.DiscardHandler))
 		_ = out.CloseWithError(err) // nobody is left waiting for what it would have said
 		over <- err
 	}()

@@ -1,0 +1,42 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// only is h for the clients of one era, "legacy" or "modern". Others get what they
+// get from a server that has never heard of the other era: a library that serves
+// both has no use for this, but a gateway before such a server has to be tried.
+func only(era string, h http.Handler) (http.Handler, error) {
+	var other mcp.Era
+	switch era {
+	case "":
+		return h, nil
+	case "legacy":
+		other = mcp.EraModern
+	case "modern":
+		other = mcp.EraLegacy
+	default:
+		return nil, fmt.Errorf("-era %q is neither legacy nor modern", era)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A client that shakes hands names no version yet.
+		asked := mcp.EraLegacy
+		if v := mcp.Version(r.Header.Get("Mcp-Protocol-Version")); v != "" {
+			asked = v.Era()
+		}
+		if asked != other {
+			h.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"unsupported protocol version"}}`)
+	}), nil
+}
