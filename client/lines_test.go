@@ -246,6 +246,8 @@ func TestM200Lines(t *testing.T) {
 
 // A server that does not read its input is given up after the write deadline,
 // and does not keep a caller that has gone on (M115).
+//
+// D7- own: "Each message to a process is written whole before the next one begins."
 func TestServerThatDoesNotRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		stuck := make(chan struct{})

@@ -92,3 +92,42 @@ func TestQuestionsCarryNoHints(t *testing.T) {
 			`{"jsonrpc":"2.0","id":1,"result":{"contents":[],"resultType":"complete","ttlMs":0,"cacheScope":"private"}}`)
 	})
 }
+
+// What one backend has given out is taken to no other, nor to another thing of the same
+// one, although all of them are called with one credential.
+//
+// Q8- own: "The state of a backend goes back to that backend alone, and only from the
+// user whom it was given to."
+func TestStateGoesToNoOtherBackend(t *testing.T) {
+	var reached []string
+	h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		name, _ := req.Params.Text(mcp.FieldName)
+		reached = append(reached, req.Method+" "+name)
+		return result(`{"resultType":"input_required","requestState":"theirs"}`)
+	})
+	ann, bob := headers{"Who": "ann"}, headers{"Who": "bob"}
+	bubble(t, h, server.Config{Authenticate: named}, func(s *site) {
+		send := func(method, name, more string, who headers) string {
+			body := strings.Replace(asking("1", `"name":"`+name+`"`+more), "tools/call", method, 1)
+			return s.post(body, modernHeaders(method, name), who).body
+		}
+		state := with(readRound(t, send("tools/call", "a__x", "", ann)), "")
+		reached = nil
+		for _, to := range []struct {
+			method, name string
+			who          headers
+		}{
+			{"tools/call", "b__x", ann}, {"tools/call", "a__y", ann}, {"prompts/get", "a__x", ann}, {"tools/call", "a__x", bob}, {"tools/call", "b__x", bob},
+		} {
+			if got := readRound(t, send(to.method, to.name, state, to.who)); got.Error == nil || got.Error.Code != -32602 {
+				t.Errorf("%s %s of %s: %+v", to.method, to.name, to.who["Who"], got)
+			}
+		}
+		if len(reached) != 0 {
+			t.Errorf("%q were reached with the state of another", reached)
+		}
+		if send("tools/call", "a__x", state, ann); len(reached) != 1 {
+			t.Errorf("with its own state %q was reached", reached)
+		}
+	})
+}

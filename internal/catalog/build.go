@@ -105,6 +105,9 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 			if areTasks {
 				e.showTaskSupport()
 			}
+			if dialect := e.foreignDialect(); dialect != "" {
+				b.report.item(in.Name, k, name, "offered as it is: "+dialect)
+			}
 			kept = append(kept, e)
 		}
 		// Also what was left out: the second of that name is no better.

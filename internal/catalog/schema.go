@@ -44,8 +44,8 @@ func checkType(member string, raw []byte) string {
 // maxSchemaDepth bounds how deep a schema with references may nest, as JSON: each
 // level is looked through once more than the one around it ("Implementations SHOULD
 // apply reasonable bounds, such as a maximum schema depth": 2026-07-28, basic,
-// "Composition-Keyword Resource Use"). What people write has a tenth of it.
-const maxSchemaDepth = 128
+// "Composition-Keyword Resource Use"). What people write has a part of it.
+const maxSchemaDepth = 64
 
 // externalRef returns a reference of the schema that leads out of it, or "".
 // One that leads to an $id inside of it does not, nor one to a schema of JSON
@@ -78,6 +78,35 @@ func idKeyword(raw []byte) string {
 		}
 	}
 	return "$id"
+}
+
+// foreignDialect says of which dialect a tool's schemas are, if it is none of JSON
+// Schema's own, or "". What it means is for whoever validates by it; but whoever runs
+// the gateway can be told, as each of its readers would have to be ("handle unsupported
+// dialects gracefully by returning an appropriate error": 2026-07-28, basic, "JSON
+// Schema Usage").
+func (e *Entry) foreignDialect() string {
+	if e.Kind != Tools {
+		return ""
+	}
+	for member, schema := range mcp.Members(e.item) {
+		if member != "inputSchema" && member != "outputSchema" {
+			continue
+		}
+		for name, value := range mcp.Members(schema) {
+			if name != "$schema" {
+				continue
+			}
+			dialect := string(value)
+			if isString(value) {
+				dialect = text(value)
+			}
+			if !isMetaSchema(dialect) {
+				return fmt.Sprintf("its %s is of the dialect %s, which is not supported here", member, quote(dialect))
+			}
+		}
+	}
+	return ""
 }
 
 // mayRefer rules out in one glance that there are references: their keywords do

@@ -6,6 +6,7 @@ package revision
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -37,6 +38,9 @@ func listItem(v mcp.Version, item []byte) []byte {
 				return nil
 			}
 		case "inputSchema":
+			if isForeign(value) {
+				return value
+			}
 			return objectSchema(value)
 		case "outputSchema":
 			return outputSchema(value)
@@ -50,6 +54,8 @@ func listItem(v mcp.Version, item []byte) []byte {
 func outputSchema(raw []byte) []byte {
 	types := schemaTypes(raw)
 	switch {
+	case isForeign(raw):
+		return nil // whatever it says
 	case len(types) == 1 && types[0] == "object":
 		return objectSchema(raw)
 	case len(types) == 0 || slices.Contains(types, "object") || refers(raw):
@@ -59,6 +65,18 @@ func outputSchema(raw []byte) []byte {
 	default:
 		return wrapSchema(raw)
 	}
+}
+
+// isForeign reports whether a schema is of a dialect that is none of JSON Schema's own:
+// what its members mean is not known here, and nothing can be made of them.
+func isForeign(raw []byte) bool {
+	for name, value := range mcp.Members(raw) {
+		if name == "$schema" {
+			dialect := textOf(value)
+			return !strings.HasPrefix(dialect, "https://json-schema.org/") && !strings.HasPrefix(dialect, "http://json-schema.org/")
+		}
+	}
+	return false
 }
 
 // schemaTypes returns what the schema's own type member names, if it has one.

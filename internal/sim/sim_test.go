@@ -17,6 +17,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // quick is how many schedules the unit tests run; the Makefile runs many more.
 const quick = 300
 
+// C5- 2026-07-28 basic/patterns/cancellation: "Both parties MUST handle these race
+// conditions gracefully"
 func TestSchedulesGoWell(t *testing.T) {
 	stats, failure := sim.Many(1, quick, 2, true)
 	if failure != nil {
