@@ -196,6 +196,9 @@ func TestV3ProbeOverLines(t *testing.T) {
 		opened   int
 	}{
 		{"error", func(x *zoo.Line) { x.Error(-32601, "no") }, 1},
+		{"invalid params", func(x *zoo.Line) { x.Error(-32602, "no") }, 1},
+		{"server error", func(x *zoo.Line) { x.Error(-32000, "not initialized") }, 1},
+		{"an error of its own", func(x *zoo.Line) { x.Error(7, "what?") }, 1},
 		{"silence", func(*zoo.Line) {}, 1},
 		{"exit", func(x *zoo.Line) { x.Close() }, 2},
 		{"junk", func(x *zoo.Line) { x.Send("what?") }, 1},

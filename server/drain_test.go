@@ -98,6 +98,9 @@ func spread(t *testing.T, n int, f func(*site, *ends)) {
 // DELIVERY 5.5: streams end one after another, each somewhere in its own part of
 // the time, so that their clients do not come back at once; and each ends in
 // order, a listen with its result and a GET with the time to come back.
+//
+// R8+ 2025-11-25 basic/transports: "it SHOULD send an SSE event with a standard retry
+// field before closing the connection."
 func TestShutdownSpreadsTheEndsOfStreams(t *testing.T) {
 	retry := regexp.MustCompile(`\nretry: ([0-9]+)\n\n$`)
 	spread(t, 3, func(s *site, e *ends) {

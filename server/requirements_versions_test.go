@@ -92,3 +92,40 @@ func TestThousandClientsOfBothEras(t *testing.T) {
 		}
 	})
 }
+
+// Whatever else is asked for, from the past, the future, or out of thin air: the answer
+// names what is spoken here, the same revisions that server/discover names, and what was
+// asked for; over HTTP with 400, and on a pipe too. A version that is no text is none.
+//
+// V1- 2026-07-28 basic/versioning: "it MUST respond with an
+// UnsupportedProtocolVersionError listing the versions it does support"
+func TestVersionsThatAreNotSpoken(t *testing.T) {
+	const supported = `"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
+	body := func(version string) string {
+		return raw("1", "tools/call", `{"name":"echo","_meta":{"io.modelcontextprotocol/protocolVersion":`+version+`,"io.modelcontextprotocol/clientCapabilities":{}}}`)
+	}
+	versions := []string{"", "1900-01-01", "2026-07-27", "2027-01-01", "DRAFT-2026-v1", "latest", "*", "2026-07-28, 2025-11-25", "2026-7-28", strings.Repeat("9", 500)}
+	bubble(t, never(t), server.Config{}, func(s *site) {
+		for _, v := range versions {
+			got := s.post(body(`"`+v+`"`), modernHeaders("tools/call", "echo"), headers{"MCP-Protocol-Version": v})
+			if got.status != 400 || !strings.Contains(got.body, `"code":-32022,`) || !strings.Contains(got.body, supported+`,"requested":"`+v+`"`) {
+				t.Errorf("%.40q: %d %s; want 400, -32022 and what is spoken", v, got.status, got.body)
+			}
+		}
+		for _, v := range []string{`["2026-07-28"]`, `20260728`, `null`, `{}`} {
+			if got := s.post(body(v), modernHeaders("tools/call", "echo")); got.status != 400 || !strings.Contains(got.body, `"code":-32602,`) {
+				t.Errorf("%s: %d %s; want 400 and -32602", v, got.status, got.body)
+			}
+		}
+	})
+	pipes(t, never(t), server.Config{}, func(c *console) {
+		for _, v := range versions[:len(versions)-1] {
+			c.send(body(`"` + v + `"`))
+			if got := c.next(); !strings.Contains(got, `"code":-32022,`) || !strings.Contains(got, supported+`,"requested":"`+v+`"`) {
+				t.Errorf("%q on a pipe: %s; want -32022 and what is spoken", v, got)
+			}
+		}
+		c.closeInput()
+		c.ended()
+	})
+}
