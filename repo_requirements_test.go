@@ -33,6 +33,10 @@ and this page is generated from that and from [the list](../testdata/requirement
 is not among them yet.
 `
 
+// markdownLink is a link in a sentence of the specification, which leads to a place
+// below its own site.
+var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+
 // requirement is one entry of the list.
 type requirement struct {
 	id, level string
@@ -172,7 +176,7 @@ func (r requirement) write(out *strings.Builder, found []proof) {
 		where = append(where, p.link())
 	}
 	for _, p := range found {
-		quote := "> \"" + p.quote + "\" (" + p.place.link() + ")\n"
+		quote := "> \"" + markdownLink.ReplaceAllString(p.quote, "$1") + "\" (" + p.place.link() + ")\n"
 		if p.place.revision != "own" && !slices.Contains(quotes, quote) {
 			quotes = append(quotes, quote)
 		}
@@ -221,8 +225,8 @@ func TestRequirementsRule(t *testing.T) {
 	}
 	mine := passage{"own", "own"}
 	found := []proof{
-		{"T1", true, passage{"2026-07-28", "basic/index"}, `You "MUST".`, "TestA", "a_test.go"},
-		{"T1", true, passage{"2026-07-28", "basic/index"}, `You "MUST".`, "TestB", "a_test.go"},
+		{"T1", true, passage{"2026-07-28", "basic/index"}, `You "MUST" [be](/specification/kind).`, "TestA", "a_test.go"},
+		{"T1", true, passage{"2026-07-28", "basic/index"}, `You "MUST" [be](/specification/kind).`, "TestB", "a_test.go"},
 		{"J1", false, mine, "Be", "TestC", "c_test.go"},
 	}
 	if got := strangeProofs(list, found); len(got) > 0 {
@@ -235,7 +239,7 @@ func TestRequirementsRule(t *testing.T) {
 	page := requirementsWithProofs(list, found)
 	for _, part := range []string{
 		"## One\n\n### T1\n\nBe kind. (MUST, SHOULD NOT: [2026-07-28 basic](https://modelcontextprotocol.io/specification/2026-07-28/basic), [SEP-12](https://modelcontextprotocol.io/seps/12-x))\n\n" +
-			"> \"You \"MUST\".\" ([2026-07-28 basic](https://modelcontextprotocol.io/specification/2026-07-28/basic))\n\n- right: [TestA](../a_test.go), [TestB](../a_test.go)\n- wrong: **nothing yet**\n",
+			"> \"You \"MUST\" be.\" ([2026-07-28 basic](https://modelcontextprotocol.io/specification/2026-07-28/basic))\n\n- right: [TestA](../a_test.go), [TestB](../a_test.go)\n- wrong: **nothing yet**\n",
 		"### J1\n\nBe ours. (own: our own)\n\n- right: **nothing yet**\n- wrong: [TestC](../c_test.go)\n",
 	} {
 		if !strings.Contains(page, part) {

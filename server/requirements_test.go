@@ -41,6 +41,12 @@ func TestOriginOnEveryMethod(t *testing.T) {
 				t.Errorf("%s: %d %s %v; want 403 without an id", method, got.status, got.body, got.header)
 			}
 		}
+		for method, status := range map[string]int{"OPTIONS": 405, "HEAD": 405, "PUT": 405} {
+			got := s.do(s.request(s.ctx(), method, "", sess, headers{"Origin": "http://localhost"}))
+			if got.status != status {
+				t.Errorf("our own page, %s: %d %s; want %d", method, got.status, got.body, status)
+			}
+		}
 		if got := s.post(raw("1", "ping", ""), sess, headers{"Origin": "http://localhost"}); got.status != 200 {
 			t.Errorf("our own page: %d %s", got.status, got.body)
 		}
@@ -166,8 +172,11 @@ func TestCodesByEra(t *testing.T) {
 //
 // J17- own: "A member that occurs twice, in the envelope or in the parameters that we
 // act upon, makes the message invalid."
+//
+// J17+ own: "A member that occurs twice, in the envelope or in the parameters that we
+// act upon, makes the message invalid."
 func TestMembersOfTheEnvelope(t *testing.T) {
-	bubble(t, tools(nil), server.Config{}, func(s *site) {
+	bubble(t, tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)}), server.Config{}, func(s *site) {
 		sess := s.session()
 		tests := []struct{ name, body, want string }{
 			{"unknown member", `{"jsonrpc":"2.0","id":1,"method":"ping","extra":{}}`, `"result":{}`},
@@ -178,6 +187,7 @@ func TestMembersOfTheEnvelope(t *testing.T) {
 			{"an escaped spelling", `{"jsonrpc":"2.0","id":1,"method":"ping","\u006dethod":"tools/call"}`, `"code":-32600`},
 			{"params twice", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{},"params":{}}`, `"code":-32600`},
 			{"a name twice", raw("1", "tools/call", `{"name":"a","name":"b"}`), `"code":-32600`},
+			{"what we pass on twice", raw("1", "tools/call", `{"name":"echo","arguments":{"a":1,"a":2,"A":3}}`), `"result":{"content":[]}`},
 			{"_meta twice", raw("1", "tools/call", `{"_meta":{},"name":"b","_meta":{}}`), `"code":-32600`},
 		}
 		for _, tt := range tests {

@@ -258,6 +258,9 @@ func TestM059EventIDsAreHostile(t *testing.T) {
 }
 
 // M068, I22: another principal's session is unknown, and so are its events.
+//
+// S11- 2026-07-28 tutorials/security/security_best_practices: "MCP servers **MUST
+// NOT** treat possession of a state handle as authentication."
 func TestM068EventsOfAnotherSession(t *testing.T) {
 	talking(t, server.Config{Authenticate: byToken}, func(s *site, k *talk) {
 		ann, bob := headers{"Authorization": "Bearer ann"}, headers{"Authorization": "Bearer bob"}

@@ -71,6 +71,12 @@ func TestMarkInEscapes(t *testing.T) {
 //
 // Q8+ own: "The state of a backend goes back to that backend alone, and only from
 // the user whom it was given to."
+//
+// S11+ 2026-07-28 tutorials/security/security_best_practices: "MCP servers **SHOULD**
+// bind handles server-side to the authenticated user"
+//
+// S11- 2026-07-28 tutorials/security/security_best_practices: "MCP servers **MUST
+// NOT** treat possession of a state handle as authentication."
 func TestStateOfABackendIsSealed(t *testing.T) {
 	ann, bob := headers{"Who": "ann"}, headers{"Who": "bob"}
 	bubble(t, echoing(`"st\u0061te"`), server.Config{Authenticate: named}, func(s *site) {

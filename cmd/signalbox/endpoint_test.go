@@ -18,6 +18,9 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 )
 
+// T5+ 2026-07-28 basic/transports/streamable-http: "The server **MUST** provide a
+// single HTTP endpoint path (hereafter referred to as the **MCP endpoint**) that
+// supports POST."
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	answers := func(status int) http.Handler {

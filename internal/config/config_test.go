@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,6 +104,25 @@ func TestValidateAfterAFlag(t *testing.T) {
 	c.AllowUnauthenticated = true
 	if err := c.Validate(); err != nil {
 		t.Errorf("allowed deliberately: %v", err)
+	}
+}
+
+// Who says nothing of where to listen is reached from this machine alone, whatever
+// else the file says.
+//
+// T3+ 2026-07-28 basic/transports/streamable-http: "When running locally, servers
+// **SHOULD** bind only to localhost (127.0.0.1) rather than all network interfaces
+// (0.0.0.0)."
+func TestListenByDefault(t *testing.T) {
+	for _, text := range []string{"mcpServers: {}\n", "allowUnauthenticated: true\nallowedHosts: [mcp.example.com]\nmcpServers: {}\n"} {
+		c, err := config.Parse("x.yaml", []byte(text), noEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := netip.ParseAddrPort(c.Effective().Listen)
+		if err != nil || !at.Addr().IsLoopback() {
+			t.Errorf("%q listens on %q, %v; want an address of loopback", text, c.Effective().Listen, err)
+		}
 	}
 }
 
