@@ -192,6 +192,9 @@ func TestOlderTransportIsRemembered(t *testing.T) {
 
 // Where messages go is the server's to say, within its own origin: what goes there has
 // our credentials in it.
+//
+// T7- 2024-11-05 basic/transports: "When a client connects, the server **MUST** send
+// an `endpoint` event containing a URI for the client to use for sending messages."
 func TestEndpointEvent(t *testing.T) {
 	const elsewhere = "messages go to another origin"
 	for _, tt := range []struct{ name, event, fault string }{

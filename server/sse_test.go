@@ -76,6 +76,10 @@ func (s *site) greet(c *sseConnection, hs ...headers) {
 // the client to use for sending messages. All subsequent client messages MUST be sent as
 // HTTP POST requests to this endpoint. Server messages are sent as SSE `message` events"
 // (2024-11-05, basic/transports, "HTTP with SSE")
+//
+// T7+ 2024-11-05 basic/transports: "When a client connects, the server **MUST** send
+// an `endpoint` event containing a URI for the client to use for sending messages. All
+// subsequent client messages **MUST** be sent as HTTP POST requests to this endpoint."
 func TestSSE(t *testing.T) {
 	ask := func(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		q, err := mcp.NewRequest("roots/list", nil)
@@ -140,6 +144,12 @@ func TestSSEIsLegacy(t *testing.T) {
 
 // Each request is looked at by itself: where it comes from, what it is, who sends it. The
 // id in the URL is no credential.
+//
+// T7- 2024-11-05 basic/transports: "All subsequent client messages **MUST** be sent as
+// HTTP POST requests to this endpoint."
+//
+// T1- 2024-11-05 basic/transports: "Servers **MUST** validate the `Origin` header on
+// all incoming connections to prevent DNS rebinding attacks"
 func TestSSERefusals(t *testing.T) {
 	var events []server.EventKind
 	cfg := server.Config{
