@@ -337,14 +337,16 @@ func (l *legacy) running(s *legacySession, req *mcp.Request, res *mcp.Result, qu
 }
 
 // endTask cancels a task. A server that cannot cancel is not asked to: the
-// extension lets it go on (tasks, "Task Cancellation").
+// extension lets it go on, and has the request acknowledged all the same (tasks,
+// "Task Cancellation"). So it is where the task has ended, which a legacy server
+// refuses to cancel.
 func (l *legacy) endTask(ctx context.Context, s *legacySession, req *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	if !s.taskOffer.Cancel && !isLegacyClient(req.Client) {
 		l.holds.drop(req.Principal, id)
 		return emptyResult()
 	}
 	res, err := s.call(ctx, req, caller)
-	if err != nil {
+	if err != nil && (isLegacyClient(req.Client) || !answered(err) || !s.hasEnded(ctx, req)) {
 		return nil, err
 	}
 	l.holds.drop(req.Principal, id)
@@ -352,6 +354,15 @@ func (l *legacy) endTask(ctx context.Context, s *legacySession, req *mcp.Request
 		return emptyResult()
 	}
 	return l.told(s, req, res, statusOf(res), "", nil)
+}
+
+// hasEnded reports whether the task that a request is about is over, by the server's
+// own word.
+func (s *legacySession) hasEnded(ctx context.Context, req *mcp.Request) bool {
+	get := *req
+	get.Method = methodTaskGet
+	res, err := s.call(ctx, &get, nobody{})
+	return err == nil && statusOf(res).IsTerminal()
 }
 
 // discovered are the server's capabilities as the inside has them: tools that can be

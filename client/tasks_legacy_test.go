@@ -475,6 +475,43 @@ func TestTaskAwaitedGivenUp(t *testing.T) {
 	})
 }
 
+// A legacy server refuses to cancel what has ended, and the extension has it
+// acknowledged: "A server is not obligated to actually stop the work; it is only
+// obligated to acknowledge the request" (tasks, "Task Cancellation"). What the server
+// does not know, and whatever a legacy client asks for, it refuses as ever.
+func TestTaskCancelAfterItsEnd(t *testing.T) {
+	for _, tt := range []struct {
+		name, status, id string
+		version          mcp.Version
+		acknowledged     bool
+	}{
+		{"completed", "completed", "t1", mcp.V20260728, true},
+		{"failed", "failed", "t1", mcp.V20260728, true},
+		{"cancelled", "cancelled", "t1", mcp.V20260728, true},
+		{"still running", "working", "t1", mcp.V20260728, false},
+		{"unknown", "completed", "t2", mcp.V20260728, false},
+		{"of a legacy client", "completed", "t1", mcp.V20251125, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newTaskServer()
+				s.On["tasks/cancel"] = func(x *zoo.Exchange) { x.Error(-32602, "it cannot be cancelled") }
+				c := listed(t, s)
+				s.become(tt.status)
+				req := modernTask(t, "tasks/cancel", `{"taskId":"`+tt.id+`"}`)
+				req.Client.Version = tt.version
+				res, err := within(t, c, req, &recorder{})
+				if (err == nil) != tt.acknowledged || err != nil && !strings.Contains(err.Error(), "it cannot be cancelled") {
+					t.Errorf("got %v, %v", res, err)
+				}
+				if err == nil && string(res.Bytes()) != `{}` {
+					t.Errorf("got %s, want an empty result", res.Bytes())
+				}
+			})
+		})
+	}
+}
+
 // A session in which a task runs stays open and is the one that is asked about it,
 // however long it is idle; when the task's time is over it goes.
 func TestTaskKeepsItsSession(t *testing.T) {
