@@ -247,6 +247,55 @@ func TestSlowModernServerOverLines(t *testing.T) {
 	})
 }
 
+// A server of both eras that is slow to start shakes hands as well as it answers the
+// probe, each time it is started. It is modern all the same: how it is spoken to does
+// not depend on how busy a machine is.
+func TestSlowServerOfBothErasOverLines(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){}}
+		s.On["server/discover"] = func(x *zoo.Line) {
+			time.Sleep(5 * time.Second)
+			x.Polite()
+		}
+		s.On["initialize"] = func(x *zoo.Line) {
+			x.Result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"zoo","version":"1"}}`)
+		}
+		c, opened := dialLines(t, s, client.Config{})
+		began := time.Now()
+		res, err := within(t, c, echo(t), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
+		if got := c.Stats().Era; got != mcp.EraModern || opened() != 2 || s.Count("initialize") != 1 {
+			t.Errorf("era %v over %d pipes with %d handshakes, want modern over the second, with one", got, opened(), s.Count("initialize"))
+		}
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("took %v, want two starts of 5s", took)
+		}
+	})
+}
+
+// One that answers the probe of its first process alone is spoken to as it shakes
+// hands, and is not started over and over.
+func TestSlowOnceOverLines(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){}}
+		s.On["server/discover"] = func(x *zoo.Line) {
+			if s.Count("server/discover") == 1 {
+				time.Sleep(5 * time.Second)
+				x.Polite()
+			}
+		}
+		s.On["initialize"] = func(x *zoo.Line) {
+			x.Result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"zoo","version":"1"}}`)
+		}
+		c, opened := dialLines(t, s, client.Config{})
+		res, err := within(t, c, echo(t), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
+		if got := c.Stats().Era; got != mcp.EraLegacy || opened() != 2 {
+			t.Errorf("era %v over %d pipes, want legacy over the second", got, opened())
+		}
+	})
+}
+
 // A backend that was upgraded under traffic is probed again, and the call that
 // found out is made in the new era (requirement V5, fault 73).
 //

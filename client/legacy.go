@@ -64,6 +64,12 @@ type dialer interface {
 	// does; else nil.
 	older(ctx context.Context, wire legacyWire) legacyWire
 
+	// mistaken is called when the handshake over the wire has succeeded. It reports
+	// true when the server has turned out to be of both eras: it is spoken to in the
+	// other one, and over another wire, for this one is bound by the handshake. It
+	// does so once.
+	mistaken(wire legacyWire) bool
+
 	// sharesStream reports whether all messages of a session come on one stream.
 	sharesStream() bool
 }
@@ -196,6 +202,11 @@ func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address, n nee
 		}
 		l.discard(s)
 		return nil, l.handshakeFailed(ctx, err)
+	}
+	if l.dial.mistaken(wire) {
+		l.discard(s)
+		err := l.fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, nil, "it is modern, and was too slow to say so before its handshake")
+		return nil, &rejected{why: wrongEra, err: err}
 	}
 	// Noted last: a session that stats and close can see is a complete one.
 	l.spoke.Store(true)

@@ -57,6 +57,9 @@ func (d *httpDialer) older(ctx context.Context, wire legacyWire) legacyWire {
 	return old
 }
 
+// mistaken: over HTTP the probe has been answered before there is a handshake.
+func (d *httpDialer) mistaken(legacyWire) bool { return false }
+
 // sharesStream: each call has a stream of its own.
 func (d *httpDialer) sharesStream() bool { return d.isOlder.Load() }
 

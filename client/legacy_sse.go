@@ -55,6 +55,9 @@ func (d sseDialer) failed(legacyWire) (keep bool) {
 
 func (d sseDialer) older(context.Context, legacyWire) legacyWire { return nil }
 
+// mistaken: nothing is probed over it.
+func (d sseDialer) mistaken(legacyWire) bool { return false }
+
 // sharesStream: all that the server says comes on the one stream of the connection.
 func (d sseDialer) sharesStream() bool { return true }
 

@@ -26,6 +26,7 @@ type pipeLink struct {
 	mu    sync.Mutex
 	spare *pipe   // probed, and not used yet
 	found *modern // on a pipe whose probe was answered late
+	late  bool    // a server of both eras has answered after it was asked to shake hands
 	done  bool
 }
 
@@ -123,7 +124,7 @@ func (l *pipeLink) sendProbe(ctx context.Context, m *modern, p *pipe) (*session.
 	}
 	p.discover = call
 	p.begin(call, mcp.AppendRequest(nil, call.ID(), methodDiscover, params.Bytes()))
-	timer := time.NewTimer(l.probeTime(probePipe))
+	timer := time.NewTimer(l.silence())
 	defer timer.Stop()
 	select {
 	case <-call.Done():
@@ -191,12 +192,8 @@ func (l *pipeLink) failed(wire legacyWire) (keep bool) {
 	if !ok || w.discover == nil || isClosed(w.dead) {
 		return false
 	}
-	// Not waited for: the handshake had its time, and so had this.
-	end := terminalOf(w.discover)
+	end := l.answered(w)
 	if end == nil {
-		return false
-	}
-	if found, _ := l.conclude(end.Result, end.Err); found != isModern {
 		return false
 	}
 	l.keepFound(&modern{setup: l.setup, wire: newModernPipe(w.pipe), version: mcp.LatestModern, hello: end.Result})
@@ -205,6 +202,46 @@ func (l *pipeLink) failed(wire legacyWire) (keep bool) {
 
 // older: there is one way to speak over a pipe.
 func (l *pipeLink) older(context.Context, legacyWire) legacyWire { return nil }
+
+// answered returns the answer to the probe, if there is one by now and it says that
+// the server is modern. It is not waited for: the handshake had its time, and so had
+// this.
+func (l *pipeLink) answered(w *legacyPipe) *session.Terminal {
+	end := terminalOf(w.discover)
+	if end == nil {
+		return nil
+	}
+	if found, _ := l.conclude(end.Result, end.Err); found != isModern {
+		return nil
+	}
+	return end
+}
+
+// mistaken: a server of both eras that was slow to start has answered the probe, and
+// shaken hands as well. Its next process is not asked to before it has answered.
+func (l *pipeLink) mistaken(wire legacyWire) bool {
+	w, ok := wire.(*legacyPipe)
+	if !ok || w.discover == nil || l.answered(w) == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.late
+	l.late = true
+	return !before
+}
+
+// silence is how long a probe may be unanswered before the server is asked to shake
+// hands. One that is known to be of both eras, and slow, has more of the time for its
+// first answer, but leaves some for a handshake.
+func (l *pipeLink) silence() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.late {
+		return l.Handshake * 2 / 3
+	}
+	return l.probeTime(probePipe)
+}
 
 // sharesStream: on a pipe a message that names no call can belong to any.
 func (l *pipeLink) sharesStream() bool { return true }
