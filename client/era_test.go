@@ -120,7 +120,7 @@ func TestRefusedRevisionThatIsSupported(t *testing.T) {
 					}
 					w.Header().Set("Content-Type", "application/json")
 					w.WriteHeader(http.StatusBadRequest)
-					io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`)
+					_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`)
 				})
 				c := dialHTTP(t, h, client.Config{})
 				_, err := c.Serve(t.Context(), echo(t), &recorder{})

@@ -27,7 +27,7 @@ func (d *httpDialer) dial(ctx context.Context, n need) (legacyWire, error) {
 		return &legacyHTTP{endpoint: d.endpoint, deaf: make(chan struct{})}, nil
 	}
 	w, err := sseDialer{d.endpoint}.dial(ctx, n)
-	if f, ok := plain(err).(*mcp.Fault); err != nil && !(ok && isUnreachable(f)) { //nolint:errorlint // only what is a Fault itself
+	if f, ok := plain(err).(*mcp.Fault); err != nil && (!ok || !isUnreachable(f)) { //nolint:errorlint // only what is a Fault itself
 		d.isOlder.Store(false) // it may have become another
 		return &legacyHTTP{endpoint: d.endpoint, deaf: make(chan struct{})}, nil
 	}
