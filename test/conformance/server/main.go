@@ -40,22 +40,24 @@ func main() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if err := run(ctx, *addr, *era, os.Stdout, log); err != nil {
-		log.ErrorContext(ctx, "the server has failed", slog.Any("error", err))
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if err := run(ctx, *addr, *era, os.Stdout, logger); err != nil {
+		logger.ErrorContext(ctx, "the server has failed", slog.Any("error", err))
 		os.Exit(1)
 	}
 }
 
 // run serves until the context ends, and says on out where.
-func run(ctx context.Context, addr, era string, out io.Writer, log *slog.Logger) error {
+func run(ctx context.Context, addr, era string, out io.Writer, logger *slog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	m := &mux.Mux{Name: "signalbox-conformance", Version: "1", Instructions: "What the conformance suite asks for, and nothing of use."}
 	defer func() { _ = m.Close() }() // returns when the last task has ended
 	if err := m.Add(items(m)...); err != nil {
 		return err
 	}
-	s := server.New(m, server.Config{Logger: log})
-	defer func() { _ = s.Close() }() // likewise, of requests
+	s := server.New(m, server.Config{Logger: logger})
+	defer func() { _ = s.Shutdown(ctx) }() // likewise, of requests: ctx has ended, or nobody has come
 	endpoint, err := only(era, s)
 	if err != nil {
 		return err
