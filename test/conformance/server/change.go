@@ -5,7 +5,7 @@ package main
 
 import (
 	"context"
-	"errors"
+	"sync"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/mux"
@@ -16,18 +16,27 @@ func changingTools(m *mux.Mux) []mux.Item {
 	tool := mux.Tool{Name: "test_dynamic_tool", Description: "Was not there before.", Call: show(mux.Text("Here I am."))}
 	prompt := mux.Prompt{Name: "test_dynamic_prompt", Description: "Was not there before.", Get: fill(mux.User(mux.Text("Here I am.")))}
 	return []mux.Item{
-		mux.Tool{Name: "test_trigger_tool_change", Description: "Adds a tool for a moment.", Call: flash(m, tool)},
-		mux.Tool{Name: "test_trigger_prompt_change", Description: "Adds a prompt for a moment.", Call: flash(m, prompt)},
+		mux.Tool{Name: "test_trigger_tool_change", Description: "Adds a tool, or takes it away again.", Call: toggle(m, tool)},
+		mux.Tool{Name: "test_trigger_prompt_change", Description: "Adds a prompt, or takes it away again.", Call: toggle(m, prompt)},
 	}
 }
 
-// flash returns a function that adds an item and takes it away again: the list has
-// changed, and is as before for whoever comes next.
-func flash(m *mux.Mux, item mux.Item) function {
+// toggle returns a function that adds an item, and the next time takes it away: who
+// looks for a change in the list finds one, which a gateway does before it tells.
+func toggle(m *mux.Mux, item mux.Item) function {
+	var mu sync.Mutex
+	there := false
 	return func(context.Context, *mux.Call) (*mux.Result, error) {
-		if err := errors.Join(m.Add(item), m.Remove(item)); err != nil {
+		mu.Lock()
+		defer mu.Unlock()
+		change := m.Add
+		if there {
+			change = m.Remove
+		}
+		if err := change(item); err != nil {
 			return nil, err
 		}
+		there = !there
 		return mux.Say("The list has changed."), nil
 	}
 }
