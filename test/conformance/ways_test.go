@@ -67,6 +67,8 @@ func (p programs) clients() []way {
 		{name: direct + "Go SDK", note: "the conformance client of the Go SDK, nothing between",
 			open: started(p.goClient), foreign: true},
 		{name: through + "ours", note: "the gateway, and our client at it", open: started(p.behind, p.gateway, p.client)},
+		{name: through + "ours, legacy", note: "the same, with a client that speaks 2025-11-25 to the gateway",
+			open: started(p.behind, p.gateway, p.client, "-revision", "2025-11-25")},
 		{name: through + "Go SDK", note: "the gateway, and the Go SDK's client at it",
 			open: started(p.behind, p.gateway, p.goClient), like: direct + "Go SDK"},
 	}
