@@ -27,7 +27,7 @@ help: ## this list
 
 check: MACHINES = 50000
 check: WIRE = 1000
-check: needs-cc-npm lint race sim interop ## what CI runs: everything that must be green before a merge
+check: needs-cc-npm-interop lint race sim interop ## what CI runs: everything that must be green before a merge
 
 build: ## bin/signalbox
 	go build -trimpath -o bin/signalbox ./cmd/signalbox
@@ -49,7 +49,7 @@ lint: ## format, vet, linters, tidy go.mod; changes nothing
 fmt: ## format all Go code
 	$(TOOL) golangci-lint fmt
 
-interop: needs-npm ## real clients against real servers, direct and through signalbox
+interop: needs-interop ## real clients against real servers, direct and through signalbox
 	cd test/interop && go test -v -count=1 -timeout 15m ./...
 
 conformance: needs-npm ## the official suite: against our server, our client, and through signalbox

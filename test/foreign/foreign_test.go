@@ -92,3 +92,25 @@ func TestOutput(t *testing.T) {
 		t.Errorf("got %q, %q and %v", stdout, stderr, err)
 	}
 }
+
+func TestTooOld(t *testing.T) {
+	for npm, want := range map[string]string{
+		"11.19.1": "", "7.0.0": "",
+		"6.14.18": "npm 6.14.18 is too old", "": "npm  is too old", "next": "npm next is too old",
+	} {
+		if got := tooOld(npm); got != want {
+			t.Errorf("%q: got %q, want %q", npm, got, want)
+		}
+	}
+}
+
+// TestLacks has no programs at all.
+func TestLacks(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if got, want := LacksNode(t), "there is no npm that works"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := LacksPython(t), "there is no python3"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -14,6 +14,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -39,6 +41,28 @@ type Node struct {
 // Module is the absolute path of a file of an installed package, whose path
 // below node_modules is given with slashes.
 func (n Node) Module(path string) string { return filepath.Join(n.dir, filepath.FromSlash(path)) }
+
+// oldestNpm is the first that reads our lock files.
+const oldestNpm = 7
+
+// LacksNode says why nothing that needs Node.js can run on this machine, or nothing
+// when it can.
+func LacksNode(t testing.TB) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "npm", "--version").Output()
+	if err != nil {
+		return "there is no npm that works"
+	}
+	return tooOld(strings.TrimSpace(string(out)))
+}
+
+func tooOld(npm string) string {
+	major, _, _ := strings.Cut(npm, ".")
+	if n, err := strconv.Atoi(major); err != nil || n < oldestNpm {
+		return "npm " + npm + " is too old"
+	}
+	return ""
+}
 
 // InstallNode makes node_modules of the working directory what the lock file
 // there says, unless it is already.

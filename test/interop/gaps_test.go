@@ -28,10 +28,12 @@ func clientGaps() []gap {
 	oneShot := []feature{featureProgress, featureCancel, featureLog, featureComplete, featureChanges, featureUpdates}
 	return []gap{
 		{mark: "c", reason: "the inspector's command line refuses this method; it makes one request and prints the result",
-			applies: func(c cell, _ server) bool { return c.row.client == "inspector" && slices.Contains(oneShot, c.feature) }},
+			applies: func(c cell, _ server) bool {
+				return c.row.client == inspectorName && slices.Contains(oneShot, c.feature)
+			}},
 		{mark: "d", reason: "the inspector's command line declares neither elicitation nor sampling",
 			applies: func(c cell, _ server) bool {
-				return c.row.client == "inspector" && isAsk(c.feature) && c.feature != featureRoots
+				return c.row.client == inspectorName && isAsk(c.feature) && c.feature != featureRoots
 			}},
 	}
 }
@@ -74,7 +76,7 @@ func throughGaps() []gap {
 			applies: func(c cell, s server) bool { return c.row.era() == eraModern && asksBefore(c, s) }},
 		{mark: "g", reason: "the client is gone before the server knows what it asked for after its handshake, which the first call brings about",
 			applies: func(c cell, s server) bool {
-				return c.row.client == "inspector" && c.row.era() == eraLegacy && asksBefore(c, s)
+				return c.row.client == inspectorName && c.row.era() == eraLegacy && asksBefore(c, s)
 			}},
 		{mark: "h", reason: "the server logs beside the request, on another connection; the modern era has no place for what comes after the answer",
 			mayWork: true,

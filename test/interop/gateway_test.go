@@ -48,6 +48,9 @@ func newGateway(t *testing.T, servers []server) gateway {
 		if s.target.URL != "" {
 			entry = map[string]any{"type": "http", "url": s.target.URL}
 		}
+		if s.pinned != "" {
+			entry["era"] = s.pinned
+		}
 		entries[s.name] = entry
 		gw.probes = append(gw.probes, s.behind(gw.occupant, "end"))
 	}
@@ -66,6 +69,14 @@ func newGateway(t *testing.T, servers []server) gateway {
 	return gw
 }
 
+// tried reports whether a client tries it on a route.
+func (s server) tried(r row, way route) bool {
+	if way.direct && s.pinned != "" {
+		return false
+	}
+	return s.inspected || r.client != inspectorName
+}
+
 // behind returns the probes of a server by the names that it has behind the
 // gateway. What only the session sees that did it is not tried: the gateway
 // would have to tell one session of a list that is the same for all. And who
@@ -76,7 +87,7 @@ func (s server) behind(r row, tag string) probes {
 	if s.private {
 		p.Changes = nil
 	}
-	if p.Roots != nil && (r.era() == eraModern || r.client == "inspector") {
+	if p.Roots != nil && (r.era() == eraModern || r.client == inspectorName) {
 		p.Roots.Eventually = false
 	}
 	return p

@@ -17,6 +17,7 @@ import (
 )
 
 const (
+	inspectorName = "inspector"
 	// inspectorRuns is how many processes of the inspector run at once. Each is
 	// short, and waits for its server most of the time.
 	inspectorRuns = 6

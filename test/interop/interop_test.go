@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/test/foreign"
 	"go.uber.org/goleak"
 )
 
@@ -23,10 +22,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestInterop lets every client use every server, on every route, and prints the
 // table.
 func TestInterop(t *testing.T) {
-	node := foreign.InstallNode(t)
+	on := languages(t)
 	space := newWorkspace(t)
-	all := clients(node)
-	servers := startServers(t, node, space)
+	all := clients(on)
+	servers := startServers(t, on, space)
 	say := answers{Name: answerName, Sample: answerSample, Root: space.rootURI()}
 	checkOffers(t, servers, say)
 
@@ -34,7 +33,7 @@ func TestInterop(t *testing.T) {
 	endpoint := gw.start(t)
 	gw.occupy(t, endpoint, say)
 	ways := []way{
-		{route{name: "direct", rows: rows(all), gaps: directGaps()}, direct(servers)},
+		{route{name: "direct", direct: true, rows: rows(all), gaps: directGaps()}, direct(servers)},
 		{route{name: "through http", rows: rows(all), gaps: sharedGaps()}, through(servers, target{URL: endpoint.URL})},
 		{route{name: "through stdio", rows: spawning(all), gaps: throughGaps()}, through(servers, gw.stdio())},
 	}
@@ -50,6 +49,7 @@ func TestInterop(t *testing.T) {
 	if err := tab.print(os.Stdout); err != nil {
 		t.Error(err)
 	}
+	on.tell(os.Stdout)
 	for _, r := range tab.routes {
 		for _, line := range tab.judge(r) {
 			t.Error(line)
@@ -77,7 +77,7 @@ func rows(all []client) []row {
 // each SDK, the newest version of each era.
 func spawning(all []client) []row {
 	return slices.DeleteFunc(rows(all), func(r row) bool {
-		return r.client == "inspector" || r.version < "2025-11-25"
+		return r.client == inspectorName || r.version < "2025-11-25"
 	})
 }
 
@@ -93,6 +93,9 @@ func direct(servers []server) func(route, answers) []plan {
 		var plans []plan
 		for _, row := range r.rows {
 			for _, s := range servers {
+				if !s.tried(row, r) {
+					continue
+				}
 				p := s.probes(tag(r, row, s))
 				p.Name = s.name
 				plans = append(plans, newPlan(row, s.target, say, p))
@@ -109,7 +112,9 @@ func through(servers []server, at target) func(route, answers) []plan {
 		for _, row := range r.rows {
 			var all []probes
 			for _, s := range servers {
-				all = append(all, s.behind(row, tag(r, row, s)))
+				if s.tried(row, r) {
+					all = append(all, s.behind(row, tag(r, row, s)))
+				}
 			}
 			plans = append(plans, newPlan(row, at, say, all...))
 		}

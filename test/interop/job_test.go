@@ -69,24 +69,34 @@ type client struct {
 	run func(ctx context.Context, jobs []job) ([]outcome, error)
 }
 
-func clients(node foreign.Node) []client {
+// clients returns those whose language is there.
+func clients(on machine) []client {
 	legacy := []string{"2025-03-26", "2025-06-18", "2025-11-25"}
+	newest := []string{"2025-11-25", modernVersion}
 	all := append(legacy, modernVersion)
-	return []client{
-		// This SDK offers its newest version, and no option changes that.
-		{name: "ts1", versions: []string{"2025-11-25"}, run: nodeRunner(node, "clients/ts1.mjs")},
-		{name: "ts2", versions: all, run: nodeRunner(node, "clients/ts2.mjs")},
-		// The command line chooses the era, and the newest version in it.
-		{name: "inspector", versions: []string{"2025-11-25", modernVersion}, run: inspectorRunner(node)},
-		{name: "go-sdk", versions: all, run: runGoSDK},
+	found := []client{{name: "go-sdk", versions: all, run: runGoSDK}}
+	if n := on.node; n != nil {
+		found = append(found,
+			// This SDK offers its newest version, and no option changes that.
+			client{name: "ts1", versions: newest[:1], run: scriptRunner(n.Bin, "clients/ts1.mjs", n.Env)},
+			client{name: "ts2", versions: all, run: scriptRunner(n.Bin, "clients/ts2.mjs", n.Env)},
+			// The command line chooses the era, and the newest version in it.
+			client{name: inspectorName, versions: newest, run: inspectorRunner(*n)})
 	}
+	if p := on.python; p != nil {
+		// Both choose the era, and the newest version in it.
+		found = append(found,
+			client{name: "py-mcp", versions: newest, run: scriptRunner(p.Bin, "python/client_mcp.py", nil)},
+			client{name: "fastmcp", versions: newest, run: scriptRunner(p.Bin, "python/client_fastmcp.py", nil)})
+	}
+	return found
 }
 
 // batchTimeout bounds all jobs of one client; each feature has its own limit.
 const batchTimeout = 5 * time.Minute
 
-// nodeRunner does all jobs in one process.
-func nodeRunner(node foreign.Node, script string) func(context.Context, []job) ([]outcome, error) {
+// scriptRunner does all jobs in one process, which runs a script.
+func scriptRunner(bin, script string, env []string) func(context.Context, []job) ([]outcome, error) {
 	return func(ctx context.Context, jobs []job) ([]outcome, error) {
 		stdin, err := json.Marshal(jobs)
 		if err != nil {
@@ -94,7 +104,7 @@ func nodeRunner(node foreign.Node, script string) func(context.Context, []job) (
 		}
 		ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 		defer cancel()
-		stdout, stderr, err := foreign.Output(ctx, stdin, node.Env, node.Bin, script)
+		stdout, stderr, err := foreign.Output(ctx, stdin, env, bin, script)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w\n%s", script, err, stderr)
 		}

@@ -24,8 +24,8 @@ func sampleTable() table {
 	return table{
 		rows: []row{{"ts1", "2025-11-25"}, {"inspector", "2025-11-25"}},
 		servers: []server{
-			{name: "one", probes: small},
-			{name: "two", probes: small, sessionless: true},
+			{name: "one", inspected: true, probes: small},
+			{name: "two", inspected: true, probes: small, sessionless: true},
 		},
 	}
 }
@@ -139,7 +139,7 @@ func TestPrintTable(t *testing.T) {
 		"client version connect tools resources templates prompts call progress cancel log complete read get elicit sample roots several changes updates",
 		"ts1 2025-11-25 2|2|2 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 1b|1|1 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0",
 		"inspector 2025-11-25 2|2| 2|1| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| -db|-d| 0|0| 0|0| 0|0| 0|0| 0|0|",
-		"servers that offer it 2 2 0 0 0 0 0 0 0 0 0 0 2 0 0 0 0 0",
+		"servers that offer it 2|2 2|2 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 2|2 0|0 0|0 0|0 0|0 0|0",
 		`At how many servers it worked: direct|through http|through stdio. A letter: not at the others, because`,
 	}
 	spaces := regexp.MustCompile(` +`)
@@ -155,7 +155,7 @@ func TestPrefixed(t *testing.T) {
 	const prefix = "backend__"
 	for name, p := range map[string]probes{
 		"everything": probeEverything("tag", "file:///root"),
-		"go":         probeGo("tag", "file:///root", "stdio"),
+		"go":         probeOwn("tag", "file:///root", "stdio"),
 		"filesystem": probeFilesystem(workspace{}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -267,6 +267,38 @@ func TestBehind(t *testing.T) {
 	s.private = false
 	if s.behind(row{"ts1", "2025-11-25"}, "tag").Changes == nil {
 		t.Error("changes that all sessions see are left out")
+	}
+}
+
+func TestTried(t *testing.T) {
+	inspector, other := row{inspectorName, "2025-11-25"}, row{"ts1", "2025-11-25"}
+	straight, through := route{direct: true}, route{}
+	for _, tt := range []struct {
+		name   string
+		server server
+		row    row
+		way    route
+		want   bool
+	}{
+		{"by any client", server{}, other, straight, true},
+		{"by the inspector", server{}, inspector, straight, false},
+		{"by the inspector, with leave", server{inspected: true}, inspector, through, true},
+		{"in the era that the gateway is told, with nothing between", server{pinned: eraLegacy}, other, straight, false},
+		{"in the era that the gateway is told", server{pinned: eraLegacy}, other, through, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.server.tried(tt.row, tt.way); got != tt.want {
+				t.Errorf("got %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTellOfLanguages(t *testing.T) {
+	var b bytes.Buffer
+	machine{lacks: []string{"there is no a", "there is no b"}}.tell(&b)
+	if got, want := b.String(), "there is no a\nthere is no b\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/test/foreign"
@@ -31,6 +32,12 @@ type server struct {
 	// and comes from no request; asksAtStart, that it asks for the roots after its
 	// handshake, waits for them with no request, and never asks again.
 	legacyOnly, sessionless, private, asksAtStart bool
+	// inspected says that the inspector tries it, which takes a process for each
+	// request; it does not try every server.
+	inspected bool
+	// pinned is the era in which the gateway speaks to it, whatever it speaks besides;
+	// it is tried through the gateway alone.
+	pinned string
 	// probes returns what to do with it. The tag makes names unique where
 	// clients that run at once would meet.
 	probes func(tag string) probes
@@ -66,31 +73,97 @@ func (w workspace) rootURI() string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(w.root)}).String()
 }
 
-// startServers starts those that are reached by URL and returns all of them.
-func startServers(t *testing.T, node foreign.Node, w workspace) []server {
+// startServers starts those that are reached by URL and returns all of them whose
+// language is there.
+func startServers(t *testing.T, on machine, w workspace) []server {
+	t.Helper()
+	all := goServers(t, w)
+	if on.node != nil {
+		all = append(all, packagedServers(t, *on.node, w)...)
+		all = append(all, scriptServers(t, w, made{name: "ts1", legacyOnly: true, bin: on.node.Bin, script: "servers/ts1.mjs"})...)
+		all = append(all, scriptServers(t, w, made{name: "ts2", bin: on.node.Bin, script: "servers/ts2.mjs"})...)
+	}
+	if on.python != nil {
+		all = append(all, scriptServers(t, w, made{name: "py-mcp", bin: on.python.Bin, script: "python/server_mcp.py"})...)
+		all = append(all, scriptServers(t, w, made{name: "fastmcp", unchanging: true, bin: on.python.Bin, script: "python/server_fastmcp.py"})...)
+	}
+	return all
+}
+
+// goServers are made with the Go SDK.
+func goServers(t *testing.T, w workspace) []server {
 	t.Helper()
 	goserver := foreign.BuildGo(t, ".", "./goserver")
+	goURL := foreign.Start(t, goserver, "-listen", "127.0.0.1:0").URL
+	statelessURL := goURL[:len(goURL)-len("mcp")] + "stateless"
+	probesOf := func(board string) func(string) probes {
+		return func(tag string) probes { return probeOwn(tag, w.rootURI(), board) }
+	}
+	return []server{
+		{name: "go", legacyOnly: true, inspected: true, probes: probesOf("sessions"), target: target{URL: goURL}},
+		{name: "go-stateless", sessionless: true, inspected: true, probes: probesOf("stateless"), target: target{URL: statelessURL}},
+		{name: "go-stdio", inspected: true, probes: probesOf("stdio"), target: target{Command: goserver}},
+	}
+}
+
+// packagedServers are those that npm installs.
+func packagedServers(t *testing.T, node foreign.Node, w workspace) []server {
+	t.Helper()
 	everything := node.Module("@modelcontextprotocol/server-everything/dist/index.js")
 	filesystem := node.Module("@modelcontextprotocol/server-filesystem/dist/index.js")
 	everythingURL := foreign.Start(t, node.Bin, "clients/loopback.mjs", everything, "streamableHttp").URL
-	goURL := foreign.Start(t, goserver, "-listen", "127.0.0.1:0").URL
-	statelessURL := goURL[:len(goURL)-len("mcp")] + "stateless"
-	roots := w.rootURI()
-	everythingProbes := func(tag string) probes { return probeEverything(tag, roots) }
-	goProbes := func(board string) func(string) probes {
-		return func(tag string) probes { return probeGo(tag, roots, board) }
-	}
+	everythingProbes := func(tag string) probes { return probeEverything(tag, w.rootURI()) }
 	return []server{
-		{name: "everything", legacyOnly: true, private: true, probes: everythingProbes,
+		{name: "everything", legacyOnly: true, private: true, inspected: true, probes: everythingProbes,
 			target: target{Command: node.Bin, Args: []string{everything, "stdio"}}},
-		{name: "everything-http", legacyOnly: true, private: true, probes: everythingProbes,
+		{name: "everything-http", legacyOnly: true, private: true, inspected: true, probes: everythingProbes,
 			target: target{URL: everythingURL}},
-		{name: "filesystem", legacyOnly: true, asksAtStart: true, probes: func(string) probes { return probeFilesystem(w) },
+		{name: "filesystem", legacyOnly: true, asksAtStart: true, inspected: true, probes: func(string) probes { return probeFilesystem(w) },
 			target: target{Command: node.Bin, Args: []string{filesystem, w.allowed}}},
-		{name: "go", legacyOnly: true, probes: goProbes("sessions"), target: target{URL: goURL}},
-		{name: "go-stateless", sessionless: true, probes: goProbes("stateless"), target: target{URL: statelessURL}},
-		{name: "go-stdio", probes: goProbes("stdio"), target: target{Command: goserver}},
 	}
+}
+
+// made is a server of ours, made with an SDK of somebody else's.
+type made struct {
+	name, bin, script string
+	// legacyOnly says that the SDK speaks no other era; unchanging, that it has no
+	// way to tell of changes.
+	legacyOnly, unchanging bool
+}
+
+// scriptServers returns a server over stdio and over HTTP; and where the SDK speaks
+// both eras, the second once more behind a gateway that is told to use the legacy one.
+func scriptServers(t *testing.T, w workspace, m made) []server {
+	t.Helper()
+	script, err := filepath.Abs(m.script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	probesOf := func(board string) func(string) probes {
+		return func(tag string) probes {
+			p := probeOwn(tag, w.rootURI(), board)
+			if m.unchanging {
+				p.Tools = slices.DeleteFunc(p.Tools, func(name string) bool { return name == "change" || name == "touch" })
+				p.Changes, p.Updates = nil, nil
+			}
+			return p
+		}
+	}
+	start := func(board string) target {
+		return target{URL: foreign.Start(t, m.bin, script, board, "--listen").URL}
+	}
+	web := m.name + "-http"
+	all := []server{
+		// A child that speaks this era serves one client alone, and so are its changes.
+		{name: m.name, legacyOnly: m.legacyOnly, private: m.legacyOnly, probes: probesOf(m.name),
+			target: target{Command: m.bin, Args: []string{script, m.name}}},
+		{name: web, legacyOnly: m.legacyOnly, probes: probesOf(web), target: start(web)},
+	}
+	if !m.legacyOnly {
+		pinned := m.name + "-legacy"
+		all = append(all, server{name: pinned, legacyOnly: true, pinned: eraLegacy, probes: probesOf(pinned), target: start(pinned)})
+	}
+	return all
 }
 
 // What the clients answer when they are asked.
@@ -142,9 +215,10 @@ func probeFilesystem(w workspace) probes {
 	}
 }
 
-// probeGo has the probes of a goserver; board is the one of its resource templates
-// that the others do not have, for a gateway asks one server about a URI.
-func probeGo(tag, root, board string) probes {
+// probeOwn has the probes of goserver, and of the servers that say the same in other
+// languages; board is the one of its resource templates that the others do not have,
+// for a gateway asks one server about a URI.
+func probeOwn(tag, root, board string) probes {
 	block := map[string]any{"key": tag}
 	witness := func(state string) callProbe {
 		return callProbe{Name: "witness", Arguments: map[string]any{"key": tag, "state": state}, Want: state}
@@ -154,7 +228,7 @@ func probeGo(tag, root, board string) probes {
 	return probes{
 		Tools:     []string{"block", "change", "echo", "elicit", "log", "roots", "sample", "several", "steps", "touch", "witness"},
 		Resources: []string{"interop://greeting"},
-		Templates: []string{"interop://item/{id}"},
+		Templates: []string{"interop://item/{id}", "interop://" + board + "/{id}"},
 		Prompts:   []string{"welcome"},
 		Call:      &callProbe{Name: "echo", Arguments: map[string]any{"text": "hello"}, Want: "echo: hello"},
 		Progress:  &callProbe{Name: "steps", Steps: 3, Arguments: map[string]any{"steps": 3}, Want: "3 steps"},
@@ -164,12 +238,12 @@ func probeGo(tag, root, board string) probes {
 		Complete: []completeProbe{
 			{Ref: map[string]string{"type": "ref/prompt", "name": "welcome"},
 				Argument: map[string]string{"name": "language", "value": "n"}, Value: "nynorsk"},
-			{Ref: map[string]string{"type": "ref/resource", "uri": "interop://item/{id}"},
+			{Ref: map[string]string{"type": "ref/resource", "uri": "interop://" + board + "/{id}"},
 				Argument: map[string]string{"name": "id", "value": "4"}, Value: "42"},
 		},
 		Read: []readProbe{
 			{URI: "interop://greeting", Text: "hello"},
-			{URI: "interop://item/42", Text: "item 42"},
+			{URI: "interop://" + board + "/42", Text: board + " 42"},
 		},
 		Get:    &callProbe{Name: "welcome", Arguments: map[string]any{"language": "suomi"}, Want: "in suomi"},
 		Elicit: &callProbe{Name: "elicit", Want: "accept: " + answerName},

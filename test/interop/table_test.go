@@ -35,6 +35,7 @@ type route struct {
 	name    string
 	rows    []row // which go this way
 	gaps    []gap // what cannot work on it
+	direct  bool  // nothing stands between
 	results results
 }
 
@@ -45,11 +46,12 @@ type table struct {
 	routes  []route
 }
 
-// cells returns all cells of a row and a feature, one per server that offers it.
-func (t table) cells(r row, f feature) []cell {
+// cells returns all cells of a row and a feature on a route, one per server that
+// offers it.
+func (t table) cells(r row, f feature, way route) []cell {
 	var all []cell
 	for _, s := range t.servers {
-		if s.probes("").offers(f) {
+		if s.probes("").offers(f) && s.tried(r, way) {
 			all = append(all, cell{r, s.name, f})
 		}
 	}
@@ -61,7 +63,7 @@ func (t table) each(way route) iter.Seq[cell] {
 	return func(yield func(cell) bool) {
 		for _, r := range way.rows {
 			for _, f := range features() {
-				for _, c := range t.cells(r, f) {
+				for _, c := range t.cells(r, f, way) {
 					if !yield(c) {
 						return
 					}
@@ -90,7 +92,11 @@ func (t table) print(w io.Writer) error {
 	}
 	fmt.Fprint(tw, "servers that offer it\t")
 	for _, f := range features() {
-		fmt.Fprintf(tw, "\t%d", len(t.cells(row{}, f)))
+		var offers []string
+		for _, way := range t.routes[:2] {
+			offers = append(offers, fmt.Sprint(len(t.cells(row{}, f, way))))
+		}
+		fmt.Fprintf(tw, "\t%s", strings.Join(offers, "|"))
 	}
 	fmt.Fprintln(tw)
 	if err := tw.Flush(); err != nil {
@@ -115,7 +121,7 @@ func (t table) count(r row, f feature, way route) string {
 		return ""
 	}
 	n, marks := 0, ""
-	for _, c := range t.cells(r, f) {
+	for _, c := range t.cells(r, f, way) {
 		if way.results.works(c) {
 			n++
 		} else if g, ok := t.gapOf(c, way); ok && !strings.Contains(marks, g.mark) {

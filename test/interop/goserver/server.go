@@ -51,12 +51,12 @@ func addContent(s *mcp.Server) {
 	}, prompt)
 }
 
-// read serves the resource and the template: what the URI asks for is in the
+// read serves the resource and the templates: what the URI asks for is in the
 // text, so that a client can tell the answers apart.
 func read(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	text := "hello"
-	if id, ok := strings.CutPrefix(req.Params.URI, "interop://item/"); ok {
-		text = "item " + id
+	if kind, id, ok := strings.Cut(strings.TrimPrefix(req.Params.URI, "interop://"), "/"); ok {
+		text = kind + " " + id
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{
 		{URI: req.Params.URI, MIMEType: "text/plain", Text: text},
