@@ -83,6 +83,10 @@ func throughGaps() []gap {
 			applies: func(c cell, s server) bool {
 				return c.row.era() == eraModern && s.private && s.target.URL != "" && c.feature == featureLog
 			}},
+		{mark: "l", reason: "not tried: each call of a modern client may have a legacy process of its own, and what one does no other sees",
+			applies: func(c cell, s server) bool {
+				return s.apart(c.row) && (c.feature == featureCancel || c.feature == featureUpdates)
+			}},
 		{mark: "i", reason: "not tried: the change is seen by one session of the server alone, and the gateway's lists are the same for all",
 			applies: func(c cell, s server) bool { return s.private && c.feature == featureChanges }},
 	}...)

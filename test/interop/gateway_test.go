@@ -77,6 +77,12 @@ func (s server) tried(r row, way route) bool {
 	return s.inspected || r.client != inspectorName
 }
 
+// apart reports whether each call of a client may have a process of its own, so that
+// no call can see what another one does.
+func (s server) apart(r row) bool {
+	return s.private && s.target.Command != "" && r.era() == eraModern
+}
+
 // behind returns the probes of a server by the names that it has behind the
 // gateway. What only the session sees that did it is not tried: the gateway
 // would have to tell one session of a list that is the same for all. And who
@@ -86,6 +92,9 @@ func (s server) behind(r row, tag string) probes {
 	p.Name = s.name
 	if s.private {
 		p.Changes = nil
+	}
+	if s.apart(r) {
+		p.Cancel, p.Updates = nil, nil
 	}
 	if p.Roots != nil && (r.era() == eraModern || r.client == inspectorName) {
 		p.Roots.Eventually = false

@@ -264,6 +264,17 @@ func TestBehind(t *testing.T) {
 			t.Errorf("%v: got %s, %s, changes %v, roots %t, want roots %t", tt.row, p.Name, p.Call.Name, p.Changes, p.Roots.Eventually, tt.want)
 		}
 	}
+	s.target.Command = "one"
+	s.probes = func(tag string) probes { return probeOwn(tag, "file:///root", "one") }
+	for _, tt := range []struct {
+		row  row
+		want bool // what one call does, another sees
+	}{{row{"ts1", "2025-11-25"}, true}, {row{"ts2", modernVersion}, false}} {
+		p := s.behind(tt.row, "tag")
+		if got := p.Cancel != nil && p.Updates != nil; got != tt.want {
+			t.Errorf("%v: cancel and updates are tried: %t, want %t", tt.row, got, tt.want)
+		}
+	}
 	s.private = false
 	if s.behind(row{"ts1", "2025-11-25"}, "tag").Changes == nil {
 		t.Error("changes that all sessions see are left out")
