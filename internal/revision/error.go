@@ -23,7 +23,7 @@ const (
 func Error(era mcp.Era, req *mcp.Request, err *mcp.Error) *mcp.Error {
 	code := err.Code
 	if era == mcp.EraModern {
-		code = modernCode(code)
+		code = modernCode(err)
 	} else {
 		code = legacyCode(req, err)
 	}
@@ -33,10 +33,15 @@ func Error(era mcp.Era, req *mcp.Request, err *mcp.Error) *mcp.Error {
 	return recode(err, code)
 }
 
-func modernCode(code int64) int64 {
+func modernCode(err *mcp.Error) int64 {
+	code := err.Code
 	switch code {
 	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
 		return code
+	case mcp.CodeInvalidRequest:
+		if namesCapabilities(err) {
+			return mcp.CodeMissingCapability
+		}
 	case mcp.CodeResourceNotFound:
 		return mcp.CodeInvalidParams
 	case mcp.CodeURLElicitationRequired:
@@ -74,6 +79,18 @@ func isMissingResource(req *mcp.Request, err *mcp.Error) bool {
 	for name, value := range mcp.Members(err.Data) {
 		if name == "uri" && len(value) > 0 && value[0] == '"' {
 			return ok && textOf(value) == uri
+		}
+	}
+	return false
+}
+
+// namesCapabilities reports whether the error says what its client would have had to
+// declare (2026-07-28, basic, "Error Codes"). The legacy era has no code for that, and
+// so a server of that era that knows more says it in the data alone, as legacyCode does.
+func namesCapabilities(err *mcp.Error) bool {
+	for name, value := range mcp.Members(err.Data) {
+		if name == "requiredCapabilities" {
+			return len(value) > 0 && value[0] == '{'
 		}
 	}
 	return false
