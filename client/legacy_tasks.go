@@ -30,6 +30,7 @@ const (
 	direct  way = iota // for its result
 	asTask             // as a task, which the client takes
 	awaited            // as a task that the client does not hear of, for its result
+	refused            // not at all: its client has to declare first that it takes tasks
 )
 
 // callTool makes a call of a tool, as a task where the tool and the client want
@@ -39,15 +40,22 @@ const (
 func (l *legacy) callTool(ctx context.Context, s *legacySession, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	name, _ := req.Params.Text(mcp.FieldName)
 	how := l.wayOf(s, req, name)
+	if how == refused {
+		return nil, taskform.Missing(methodToolsCall)
+	}
 	res, err := l.callBy(ctx, s, req, caller, how)
 	if how != direct || !s.taskOffer.Calls || !isMethodNotFound(err) || l.support.knows(name) {
 		return res, err
 	}
 	l.support.ask(ctx, s)
-	if how = l.wayOf(s, req, name); how == direct {
+	switch how = l.wayOf(s, req, name); how {
+	case direct:
 		return res, err
+	case refused:
+		return nil, taskform.Missing(methodToolsCall)
+	default:
+		return l.callBy(ctx, s, req, caller, how)
 	}
-	return l.callBy(ctx, s, req, caller, how)
 }
 
 func isMethodNotFound(err error) bool {
@@ -57,8 +65,10 @@ func isMethodNotFound(err error) bool {
 
 // wayOf decides how a tool is called. A client of the extension leaves it to the
 // server, whose tools say that they may be tasks because they take their time. One of
-// 2025-11-25 decides by itself, and is told where it decides wrongly; any other
-// client that takes no tasks gets what it has asked for, however long that takes.
+// 2025-11-25 decides by itself, and is told where it decides wrongly. So is one of the
+// modern era, as by a server of its own: it can declare the extension with its next
+// request (tasks, "Capability Negotiation"). Any other client that takes no tasks gets
+// what it has asked for, however long that takes.
 func (l *legacy) wayOf(s *legacySession, req *mcp.Request, tool string) way {
 	support, client := l.support.of(tool), req.Client
 	if client == nil {
@@ -68,10 +78,7 @@ func (l *legacy) wayOf(s *legacySession, req *mcp.Request, tool string) way {
 	case !s.taskOffer.Calls:
 		return direct
 	case !taskform.Declared(client.Capabilities):
-		if support == taskRequired && client.Version != mcp.V20251125 {
-			return awaited
-		}
-		return direct
+		return undeclaredWay(req, support, client.Version)
 	case isLegacyClient(client):
 		if req.Params.Has(mcp.FieldTask) {
 			return asTask
@@ -81,6 +88,19 @@ func (l *legacy) wayOf(s *legacySession, req *mcp.Request, tool string) way {
 		return asTask
 	default:
 		return direct
+	}
+}
+
+// undeclaredWay is how a tool is called for a client that has not declared that it
+// takes tasks.
+func undeclaredWay(req *mcp.Request, support string, v mcp.Version) way {
+	switch {
+	case support != taskRequired || v == mcp.V20251125:
+		return direct
+	case req.TakesInputRequired:
+		return refused
+	default:
+		return awaited
 	}
 }
 

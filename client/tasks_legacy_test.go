@@ -156,6 +156,33 @@ func TestTaskCallUnlisted(t *testing.T) {
 	})
 }
 
+// A modern client that has not declared that it takes tasks is told to, and the server
+// has nothing to do: where its list is known, it does not even hear of the call.
+func TestTaskUndeclared(t *testing.T) {
+	for name, heard := range map[string]int{"listed": 0, "not listed": 1} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newTaskServer()
+				c := dialHTTP(t, s, client.Config{})
+				if heard == 0 {
+					c = listed(t, s)
+				}
+				req := modernTask(t, "tools/call", `{"name":"must"}`)
+				req.Client.Capabilities = []byte(`{"elicitation":{}}`)
+				_, err := within(t, c, req, &recorder{})
+				var said *mcp.Error
+				if !errors.As(err, &said) || said.Code != mcp.CodeMissingCapability ||
+					string(said.Data) != `{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}` {
+					t.Errorf("got %v", err)
+				}
+				if n := s.Count("tools/call"); n != heard {
+					t.Errorf("the server has heard of %d calls, want %d", n, heard)
+				}
+			})
+		})
+	}
+}
+
 // A client of 2025-11-25 asks for its tasks itself; what it has written goes to the
 // server as it is.
 func TestTaskCallOfLegacyClient(t *testing.T) {
@@ -423,7 +450,7 @@ func TestTaskAwaited(t *testing.T) {
 		}
 		c := listed(t, s)
 		req := modernTask(t, "tools/call", `{"name":"must","_meta":{"progressToken":"mine"}}`)
-		req.Client.Capabilities = []byte(`{"elicitation":{}}`)
+		req.Client.Version, req.Client.Capabilities, req.TakesInputRequired = mcp.V20250618, []byte(`{"elicitation":{}}`), false
 		caller := &pulsing{recorder: recorder{answer: says(`{"action":"accept"}`)}}
 		call := launch(t, c, req, caller)
 		time.Sleep(10 * time.Second)
@@ -463,7 +490,7 @@ func TestTaskAwaitedGivenUp(t *testing.T) {
 		s := newTaskServer()
 		c := listed(t, s)
 		req := modernTask(t, "tools/call", `{"name":"must"}`)
-		req.Client.Capabilities = nil
+		req.Client.Version, req.Client.Capabilities, req.TakesInputRequired = mcp.V20250618, nil, false
 		call := launch(t, c, req, &recorder{})
 		time.Sleep(time.Second)
 		call.cancel()
