@@ -48,10 +48,10 @@ func (s *Server) legacyBatch(p *response, r *http.Request, principal string, bod
 	return nil
 }
 
-// refuseBatch names the revision, so that whoever reads the error knows which
-// half of the two is too old.
+// refuseBatch names the revision, so that whoever reads the error knows what the other
+// half would have to speak: those before it have no batches either.
 func refuseBatch() *refusal {
-	return refuse(http.StatusBadRequest, "batches were removed in %s", mcp.V20250618)
+	return refuse(http.StatusBadRequest, "only %s has batches", mcp.V20250326)
 }
 
 // batch admits the messages of one batch. The answers of its requests share one

@@ -276,7 +276,7 @@ func TestLegacyRefusals(t *testing.T) {
 			{name: "log level", body: raw("1", "logging/setLevel", `{"level":"loud"}`), header: h, status: 200, want: wireError("1", "-32602", `unknown log level "loud"`)},
 			{name: "log level that is no text", body: raw("1", "logging/setLevel", `{"level":7}`), header: h, status: 200, want: wireError("1", "-32602", `params.level must be a string`)},
 			{name: "log level the handler knows nothing of", body: raw("1", "logging/setLevel", `{"level":"info"}`), header: h, status: 200, want: `{"jsonrpc":"2.0","id":1,"result":{}}`},
-			{name: "batch", body: `[]`, header: h, status: 400, want: invalid("batches were removed in 2025-06-18")},
+			{name: "batch", body: `[]`, header: h, status: 400, want: invalid("only 2025-03-26 has batches")},
 		} {
 			s.refuses(tt)
 		}

@@ -249,7 +249,7 @@ func TestMessageRefusals(t *testing.T) {
 		if !strings.HasPrefix(deep.body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32600,`) {
 			t.Errorf("M197: %s; want an error with id 7", deep.body)
 		}
-		equal(t, "batch", s.post(`[]`, h).body, invalid("batches were removed in 2025-06-18"))
+		equal(t, "batch", s.post(`[]`, h).body, invalid("only 2025-03-26 has batches"))
 	})
 }
 
