@@ -79,20 +79,24 @@ func (w *world) servePipe(take func([]byte), ended func()) *memnet.Conn {
 	return near
 }
 
-// rawPipe is a client whose lines stand in the dialogue as they are.
+// rawPipe is a client whose lines stand in the dialogue as they are. Each name is a
+// pipe of its own: stdio>, stdio b>.
 type rawPipe struct {
 	w    *world
 	conn *memnet.Conn
 }
 
-func (w *world) rawPipe() *rawPipe {
-	if w.pipe == nil {
-		w.pipe = &rawPipe{w: w}
-		w.pipe.conn = w.servePipe(
-			func(line []byte) { w.say(2, "stdio", "", tidy(string(line))) },
-			func() { w.say(2, "stdio", "", "end") })
+func (w *world) rawPipe(name string) *rawPipe {
+	if p, ok := w.pipes[name]; ok {
+		return p
 	}
-	return w.pipe
+	source := strings.TrimSpace("stdio " + name)
+	p := &rawPipe{w: w}
+	p.conn = w.servePipe(
+		func(line []byte) { w.say(2, source, "", tidy(string(line))) },
+		func() { w.say(2, source, "", "end") })
+	w.pipes[name] = p
+	return p
 }
 
 // do writes a line: stdio> {"jsonrpc":"2.0","id":1,"method":"ping"}. The line

@@ -35,7 +35,7 @@ type world struct {
 	backends map[string]*backend
 	clients  map[string]*dialogClient
 	raw      *rawHTTP
-	pipe     *rawPipe
+	pipes    map[string]*rawPipe
 	log      *dialogLog
 
 	mu     sync.Mutex
@@ -51,7 +51,7 @@ type event struct {
 }
 
 func newWorld(t *testing.T, d *dialog, p pair) *world {
-	w := &world{t: t, d: d, pair: p, front: memnet.Listen(), backends: make(map[string]*backend), clients: make(map[string]*dialogClient)}
+	w := &world{t: t, d: d, pair: p, front: memnet.Listen(), backends: make(map[string]*backend), clients: make(map[string]*dialogClient), pipes: make(map[string]*rawPipe)}
 	t.Cleanup(func() { time.Sleep(time.Second) }) // net/http closes some connections late
 	w.log = &dialogLog{w: w, shown: make(map[string][]string), seen: make(map[string]int)}
 	w.outside = &http.Transport{DialContext: w.dialBackend, DisableCompression: true}
@@ -191,7 +191,7 @@ func (w *world) do(c *command) {
 	case "http":
 		ok = w.rawHTTP().do(args, c.body)
 	case "stdio":
-		ok = w.rawPipe().do(c.rest)
+		ok = w.rawPipe(c.name).do(c.rest)
 	}
 	if !ok {
 		w.t.Fatalf("%s:%d: not understood: %s", w.d.file, c.line, c.text())
