@@ -5,6 +5,7 @@ package mux
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 
@@ -14,9 +15,11 @@ import (
 )
 
 // Call is one request for a tool, a prompt or a resource while it is served. Its
-// methods may be called concurrently until the function has returned.
+// methods may be called concurrently until the function has returned: then its client
+// has the answer, and hears no more.
 type Call struct {
-	// Request is what was asked. It must not be changed.
+	// Request is what was asked, and by whom: Request.Principal, Request.Client. It must
+	// not be changed.
 	Request *mcp.Request
 	// Caller is the way back to who asked. What a Call has no method for is said by it.
 	Caller mcp.Caller
@@ -30,9 +33,37 @@ type Call struct {
 	unreadable error
 }
 
-// Bind decodes the arguments into a pointer to what holds their defaults. Its error is
-// for the function to return: it says which argument does not fit, to whoever wrote
-// it.
+// Arguments are what the call was made with: a JSON object, or whatever else a client
+// has sent. It is {} where that is nothing.
+func (c *Call) Arguments() JSON {
+	if raw := c.Request.Params.Raw(mcp.FieldArguments); raw != nil {
+		return JSON(raw)
+	}
+	return "{}"
+}
+
+// checkRequired is the complaint about an argument that is not there. What is no
+// object is for whoever reads it.
+func (c *Call) checkRequired(names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	given := make(map[string]bool)
+	for name := range mcp.Members(c.Request.Params.Raw(mcp.FieldArguments)) {
+		given[name] = true
+	}
+	for _, name := range names {
+		if !given[name] {
+			return &complaint{err: fmt.Errorf("the argument %q is missing", name)}
+		}
+	}
+	return nil
+}
+
+// Bind decodes the arguments into a pointer to what holds their defaults: a struct, or
+// a map. The letter case of names counts, and arguments that it has no place for are
+// ignored. Its error is for the function to return: it says which argument does not
+// fit, to whoever wrote it.
 func (c *Call) Bind(into any) error {
 	if err := decode(c.Request.Params.Raw(mcp.FieldArguments), into); err != nil {
 		return misfit(err)

@@ -11,9 +11,9 @@ import (
 
 func TestAddRefusesWhatIsNotRight(t *testing.T) {
 	twice := hello("a")
-	twice.InputSchema = []byte(`{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"X"},"b":{"type":"string","x-mcp-header":"x"}}}`)
+	twice.InputSchema = `{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"X"},"b":{"type":"string","x-mcp-header":"x"}}}`
 	broken := hello("a")
-	broken.InputSchema = []byte(`{`)
+	broken.InputSchema = `{`
 	badTemplate := func(uri string) Template { return Template{URI: uri, Name: "t", Read: note("x:y").Read} }
 	for name, item := range map[string]Item{
 		"a tool without a name":          hello(""),
@@ -70,7 +70,7 @@ func TestReplace(t *testing.T) {
 func TestKinds(t *testing.T) {
 	tool := hello("same")
 	tool.Title, tool.Description, tool.Task = "T", "D.", TaskRequired
-	tool.OutputSchema, tool.Annotations, tool.Icons, tool.Meta = []byte(`{"type":"array"}`), []byte(`{"readOnlyHint":true}`), []byte(`[]`), []byte(`{"a/b":1.0}`)
+	tool.OutputSchema, tool.Annotations, tool.Icons, tool.Meta = `{"type":"array"}`, `{"readOnlyHint":true}`, `[]`, `{"a/b":1.0}`
 	resource := note("same")
 	resource.MIMEType, resource.Size = "text/plain", 5
 	m := New(tool, resource, Template{URI: "same:{x}", Name: "same", Read: resource.Read}, verse("same", Argument{Name: "a", Required: true}))

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -19,9 +20,8 @@ type Content struct{ raw jsontext.Value }
 // MarshalJSON returns the block as it stands on the wire.
 func (c Content) MarshalJSON() ([]byte, error) { return c.raw, nil }
 
-// With returns the block with one more member, such as its annotations or its _meta,
-// whose value is given as JSON text.
-func (c Content) With(member, value string) Content {
+// With returns the block with one more member, such as its annotations or its _meta.
+func (c Content) With(member string, value JSON) Content {
 	return Content{mcp.WithMember(c.raw, member, []byte(value))}
 }
 
@@ -57,7 +57,7 @@ type Contents struct{ raw jsontext.Value }
 func (c Contents) MarshalJSON() ([]byte, error) { return c.raw, nil }
 
 // With is Content.With.
-func (c Contents) With(member, value string) Contents {
+func (c Contents) With(member string, value JSON) Contents {
 	return Contents{mcp.WithMember(c.raw, member, []byte(value))}
 }
 
@@ -86,15 +86,19 @@ func object(members ...string) jsontext.Value {
 	return append(out, '}')
 }
 
-// Result is what a tool answers with.
+// Result is what a tool answers with. The zero value says nothing.
 type Result struct {
+	// Content is what the model reads. Where it is nil and there is a Structured, that is
+	// a text besides, for clients that read nothing else (2026-07-28, server/tools,
+	// "Structured Content").
 	Content []Content `json:"content"`
-	// Structured is a value that the tool's output schema describes.
+	// Structured is a value that the tool's output schema describes. It is encoded when
+	// the function has returned.
 	Structured any `json:"structuredContent,omitzero"`
 	// IsError says that Content is a complaint, which the model can read.
 	IsError bool `json:"isError,omitzero"`
-	// Meta is a JSON object, or nothing.
-	Meta jsontext.Value `json:"_meta,omitzero"`
+	// Meta is an object, or nothing.
+	Meta JSON `json:"_meta,omitzero"`
 
 	raw *mcp.Result // the result itself, where it is of another form
 }
@@ -105,6 +109,9 @@ func Say(format string, args ...any) *Result { return Show(Text(fmt.Sprintf(form
 // Show is a result of blocks.
 func Show(content ...Content) *Result { return &Result{Content: content} }
 
+// Structured is a result of a value, which the tool's output schema describes.
+func Structured(value any) *Result { return &Result{Structured: value} }
+
 // wire is the result as it is sent.
 func (r *Result) wire() (*mcp.Result, error) {
 	if r == nil {
@@ -113,5 +120,14 @@ func (r *Result) wire() (*mcp.Result, error) {
 	if r.raw != nil {
 		return r.raw, nil
 	}
-	return result(r)
+	if r.Content != nil || r.Structured == nil {
+		return result(r)
+	}
+	value, err := json.Marshal(r.Structured, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	own := *r // which is the function's, and may be answered again
+	own.Content, own.Structured = []Content{Text(string(value))}, JSON(value)
+	return result(own)
 }

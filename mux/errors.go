@@ -15,26 +15,29 @@ import (
 // complaint is an error of who called.
 type complaint struct {
 	sentence bool // it is one
-	text     string
+	err      error
 }
 
-func (c *complaint) Error() string { return c.text }
+func (c *complaint) Error() string { return c.err.Error() }
+
+func (c *complaint) Unwrap() error { return c.err }
 
 // Errorf is an error of whoever made the call: of a tool it goes to the model, as a
 // result with isError, so that it can call again with better arguments; of a prompt or
-// a resource it is an invalid parameter. Its text is shown as it is.
+// a resource it is an invalid parameter. Its text is shown as it is, and no more of
+// an error that wraps it. It formats and wraps as [fmt.Errorf] does.
 func Errorf(format string, args ...any) error {
-	return &complaint{sentence: true, text: fmt.Sprintf(format, args...)}
+	return &complaint{sentence: true, err: fmt.Errorf(format, args...)}
 }
 
 // misfit is the complaint about arguments that cannot be read.
-func misfit(err error) error { return &complaint{text: "the arguments do not fit: " + err.Error()} }
+func misfit(err error) error { return &complaint{err: fmt.Errorf("the arguments do not fit: %w", err)} }
 
 // asResult makes a complaint the result of a tool.
 func (c *complaint) asResult() *Result {
-	text := c.text
+	text := c.Error()
 	if !c.sentence {
-		text = "T" + text[1:] + "." // of misfit
+		text = "T" + text[1:] + "." // each of ours begins with "the"
 	}
 	r := Say("%s", text)
 	r.IsError = true

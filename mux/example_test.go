@@ -6,6 +6,7 @@ package mux_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 
 	"github.com/signalbox-mcp/signalbox/client"
@@ -14,41 +15,48 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// greet has an argument with a default, and complains of a name that is none.
-func greet(_ context.Context, call *mux.Call) (*mux.Result, error) {
-	in := struct {
-		Name string `json:"name"`
-	}{Name: "stranger"}
-	if err := call.Bind(&in); err != nil {
-		return nil, err
-	}
-	if in.Name == "" {
-		return nil, mux.Errorf("Nobody has no name.")
-	}
-	return mux.Say("Hello, %s!", in.Name), nil
+type order struct {
+	Dish string `json:"dish"`
 }
 
-// A server of one tool, and a client of another revision than the last.
+// takeOrder asks before it does what cannot be taken back.
+func takeOrder(ctx context.Context, call *mux.Call, in order) (*mux.Result, error) {
+	if in.Dish == "" {
+		return nil, mux.Errorf("A dish has a name.") // for the model, which calls again
+	}
+	answer, err := call.Ask(ctx, mux.Elicit("sure", "One "+in.Dish+"?", `{"type":"object","properties":{}}`))
+	if err != nil {
+		return nil, err
+	}
+	if answer.Action() != "accept" {
+		return mux.Say("No %s, then.", in.Dish), nil
+	}
+	return mux.Say("One %s is on its way.", in.Dish), nil
+}
+
+// A server of one tool, and a client of an older revision that uses it.
 func Example() {
 	m := mux.New(mux.Tool{
-		Name:        "greet",
-		InputSchema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`),
-		Call:        greet,
+		Name: "order", Description: "Orders a dish.",
+		InputSchema: `{"type":"object","properties":{"dish":{"type":"string"}},"required":["dish"]}`,
+		Call:        mux.Bound(takeOrder),
 	})
-	s := server.New(m, server.Config{})
-	defer func() { _ = s.Close() }()
-	endpoint := httptest.NewServer(s)
-	defer endpoint.Close()
+	m.Name, m.Version = "kitchen", "1"
+	routes := http.NewServeMux()
+	routes.Handle("/mcp", server.New(m, server.Config{}))
 
-	c := client.NewHTTP(endpoint.URL, client.Config{Version: mcp.V20250618})
+	endpoint := httptest.NewServer(routes)
+	defer endpoint.Close()
+	c := client.NewHTTP(endpoint.URL+"/mcp", client.Config{Version: mcp.V20250618})
 	defer func() { _ = c.Close() }()
-	for _, arguments := range []string{`{}`, `{"name":"Ada"}`, `{"name":""}`, `{"name":7}`} {
-		req, err := mcp.NewRequest("tools/call", []byte(`{"name":"greet","arguments":`+arguments+`}`))
+	for _, arguments := range []string{`{"dish":"soup"}`, `{"dish":""}`, `{"dish":7}`, `{}`} {
+		req, err := mcp.NewRequest("tools/call", []byte(`{"name":"order","arguments":`+arguments+`}`))
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		res, err := c.Serve(context.Background(), req, nil)
+		req.Client = &mcp.Peer{Capabilities: []byte(`{"elicitation":{}}`)}
+		res, err := c.Serve(context.Background(), req, yes{})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -56,8 +64,17 @@ func Example() {
 		fmt.Printf("%s\n", res.Raw(mcp.FieldContent))
 	}
 	// Output:
-	// [{"type":"text","text":"Hello, stranger!"}]
-	// [{"type":"text","text":"Hello, Ada!"}]
-	// [{"type":"text","text":"Nobody has no name."}]
-	// [{"type":"text","text":"The arguments do not fit: /name is not of the type that the schema asks for."}]
+	// [{"type":"text","text":"One soup is on its way."}]
+	// [{"type":"text","text":"A dish has a name."}]
+	// [{"type":"text","text":"The arguments do not fit: /dish is not of the type that the schema asks for."}]
+	// [{"type":"text","text":"The argument \"dish\" is missing."}]
+}
+
+// yes is a user who accepts everything.
+type yes struct{}
+
+func (yes) Notify(context.Context, *mcp.Notification) error { return nil }
+
+func (yes) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+	return mcp.NewResult([]byte(`{"action":"accept","content":{}}`))
 }

@@ -38,7 +38,7 @@ func interview(ctx context.Context, call *Call) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	second, err := call.Input(ctx, Sample("color", `{"messages":[],"maxTokens":1}`), Roots("where"))
+	second, err := call.Input(ctx, Sample("color", 1), Roots("where"))
 	if err != nil {
 		return nil, err
 	}
@@ -169,9 +169,9 @@ func TestAskOnlyWhatIsDeclared(t *testing.T) {
 		q            Question
 		missing      string
 	}{
-		{everything, Elicit("k", "m", `{}`), ``}, {everything, Visit("k", "m", "https://x.example"), ``}, {everything, Roots("k"), ``}, {everything, Sample("k", `{}`), ``},
+		{everything, Elicit("k", "m", `{}`), ``}, {everything, Visit("k", "m", "https://x.example"), ``}, {everything, Roots("k"), ``}, {everything, Sample("k", 1), ``},
 		{`{}`, Elicit("k", "m", `{}`), `{"elicitation":{"form":{}}}`}, {`{"elicitation":{}}`, Visit("k", "m", "u"), `{"elicitation":{"url":{}}}`},
-		{`{}`, Roots("k"), `{"roots":{}}`}, {``, Sample("k", `{}`), `{"sampling":{}}`}, {`{"sampling":{}}`, Sample("k", `{"tools":[]}`), `{"sampling":{"tools":{}}}`},
+		{`{}`, Roots("k"), `{"roots":{}}`}, {``, Sample("k", 1), `{"sampling":{}}`}, {`{"sampling":{}}`, Sample("k", 1).With("tools", `[]`), `{"sampling":{"tools":{}}}`},
 	} {
 		var can bool
 		m := doing(func(ctx context.Context, call *Call) (*Result, error) {

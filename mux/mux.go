@@ -48,7 +48,9 @@ type Mux struct {
 	// open; servers that share them serve each other's. None is a random one.
 	StateKeys [][]byte
 
-	// Logger is told of tasks whose function has panicked. It may be nil.
+	// Logger is told of tasks whose function has panicked, or failed by an error that
+	// nobody foresaw. It may be nil. Of calls that are no tasks, whoever serves the Mux is
+	// told.
 	Logger *slog.Logger
 
 	catalog atomic.Pointer[catalog] // replaced whole, by whoever holds mu

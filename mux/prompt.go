@@ -8,19 +8,17 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // Prompt is a text for a model that a user picks, and fills.
 type Prompt struct {
-	Name        string         `json:"name"`
-	Title       string         `json:"title,omitempty"`
-	Description string         `json:"description,omitempty"`
-	Arguments   []Argument     `json:"arguments,omitempty"`
-	Icons       jsontext.Value `json:"icons,omitzero"` // JSON text, or nothing
-	Meta        jsontext.Value `json:"_meta,omitzero"` // likewise
+	Name        string     `json:"name"`
+	Title       string     `json:"title,omitempty"`
+	Description string     `json:"description,omitempty"`
+	Arguments   []Argument `json:"arguments,omitempty"`
+	Icons       JSON       `json:"icons,omitzero"` // an array, or nothing
+	Meta        JSON       `json:"_meta,omitzero"` // an object, or nothing
 
 	// Get fills the prompt. It is called concurrently, with all arguments that are
 	// required.
@@ -54,6 +52,9 @@ func (p Prompt) put(c *catalog) error {
 	if p.Get == nil {
 		return fmt.Errorf("mux: prompt %q has no Get", p.Name)
 	}
+	if err := check(must{"icons", p.Icons, anArray}, must{"_meta", p.Meta, anObject}); err != nil {
+		return fmt.Errorf("mux: prompt %q: %w", p.Name, err)
+	}
 	c.changed.prompts = true
 	return c.prompts.put("prompt", p.Name, p)
 }
@@ -78,7 +79,7 @@ func (m *Mux) servePrompts(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	case more != nil:
 		return more.result(call)
 	case wrong != nil:
-		return nil, invalid("prompt %s: %s", name, wrong.text)
+		return nil, invalid("prompt %s: %s", name, wrong)
 	case err != nil:
 		return nil, err
 	}
@@ -90,14 +91,17 @@ func (m *Mux) servePrompts(ctx context.Context, req *mcp.Request, caller mcp.Cal
 // fill calls Get with what it was promised: "Missing required arguments" are an
 // invalid parameter (2026-07-28, server/prompts, "Error Handling").
 func (p *Prompt) fill(ctx context.Context, call *Call) ([]Message, error) {
-	given := make(map[string]string)
-	if err := call.Bind(&given); err != nil {
-		return nil, err
+	if err := call.Bind(&map[string]string{}); err != nil {
+		return nil, err // the arguments of a prompt are texts
 	}
+	var needed []string
 	for _, a := range p.Arguments {
-		if _, ok := given[a.Name]; a.Required && !ok {
-			return nil, Errorf("the argument %q is missing", a.Name)
+		if a.Required {
+			needed = append(needed, a.Name)
 		}
+	}
+	if err := call.checkRequired(needed); err != nil {
+		return nil, err
 	}
 	return p.Get(ctx, call)
 }

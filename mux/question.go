@@ -5,6 +5,7 @@ package mux
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -20,33 +21,45 @@ type Question struct {
 	Key string
 	// Method is elicitation/create, sampling/createMessage or roots/list.
 	Method string
-	// Params are JSON text.
-	Params string
+	// Params are an object, as the method has it.
+	Params JSON
 }
 
-// Elicit asks the user for what the schema describes, which is one of a flat object
-// and given as JSON text.
-func Elicit(key, message, schema string) Question {
-	params := object("mode", "form", "message", message)
-	return Question{key, "elicitation/create", string(mcp.WithMember(params, "requestedSchema", []byte(schema)))}
+// With returns the question with one more parameter.
+func (q Question) With(member string, value JSON) Question {
+	q.Params = JSON(mcp.WithMember([]byte(q.Params), member, []byte(value)))
+	return q
+}
+
+// Elicit asks the user for what the schema describes, which is one of a flat object.
+// The answer has an Action, and where that is accept, a Content.
+func Elicit(key, message string, schema JSON) Question {
+	return Question{key, "elicitation/create", JSON(object("mode", "form", "message", message))}.With("requestedSchema", schema)
 }
 
 // Visit asks the user to go to a URL, and says nothing of what happens there.
 func Visit(key, message, url string) Question {
-	return Question{key, "elicitation/create", string(object("mode", "url", "message", message, "url", url))}
+	return Question{key, "elicitation/create", JSON(object("mode", "url", "message", message, "url", url))}
 }
 
-// Sample asks the client's model to go on with a conversation. The params are those of
-// sampling/createMessage, as JSON text.
-func Sample(key, params string) Question { return Question{key, "sampling/createMessage", params} }
+// Sample asks the client's model to go on with a conversation, in so many tokens at
+// most. Other parameters, such as systemPrompt, are added by With. The answer has a
+// Text.
+func Sample(key string, maxTokens int, messages ...Message) Question {
+	if messages == nil {
+		messages = []Message{}
+	}
+	return Question{Key: key, Method: "sampling/createMessage"}.
+		With("messages", MustJSON(messages)).With("maxTokens", JSON(strconv.Itoa(maxTokens)))
+}
 
-// Roots asks for the folders that the client works in.
+// Roots asks for the folders that the client works in, which the answer has as Roots.
 func Roots(key string) Question { return Question{key, "roots/list", `{}`} }
 
 func (q Question) request() (*mcp.Request, error) { return mcp.NewRequest(q.Method, []byte(q.Params)) }
 
-// Answer is what came back, as JSON text.
-type Answer jsontext.Value
+// Answer is what came back: a JSON object.
+type Answer JSON
 
 // Decode reads the answer.
 func (a Answer) Decode(into any) error { return json.Unmarshal([]byte(a), into) }
@@ -61,6 +74,23 @@ func (a Answer) Content(into any) bool {
 		Content jsontext.Value `json:"content"`
 	}
 	return a.Action() == "accept" && a.Decode(&in) == nil && len(in.Content) > 0 && json.Unmarshal(in.Content, into) == nil
+}
+
+// Root is a folder that a client works in.
+type Root struct {
+	URI  string `json:"uri"`
+	Name string `json:"name"`
+}
+
+// Roots returns the folders that the client has named, in its order.
+func (a Answer) Roots() []Root {
+	var in struct {
+		Roots []Root `json:"roots"`
+	}
+	if a.Decode(&in) != nil {
+		return nil
+	}
+	return in.Roots
 }
 
 // Text returns what the model has said to a Sample, as far as that is text.

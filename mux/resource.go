@@ -10,22 +10,21 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // Resource is something that can be read, at one URI.
 type Resource struct {
-	URI         string         `json:"uri"`
-	Name        string         `json:"name"`
-	Title       string         `json:"title,omitempty"`
-	MIMEType    string         `json:"mimeType,omitempty"`
-	Description string         `json:"description,omitempty"`
-	Size        int64          `json:"size,omitzero"` // in bytes, where it is known
-	Annotations jsontext.Value `json:"annotations,omitzero"`
-	Icons       jsontext.Value `json:"icons,omitzero"`
-	Meta        jsontext.Value `json:"_meta,omitzero"`
+	URI         string `json:"uri"`
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	MIMEType    string `json:"mimeType,omitempty"`
+	Description string `json:"description,omitempty"`
+	Size        int64  `json:"size,omitzero"`        // in bytes, where it is known
+	Annotations JSON   `json:"annotations,omitzero"` // an object, or nothing
+	Icons       JSON   `json:"icons,omitzero"`       // an array, or nothing
+	Meta        JSON   `json:"_meta,omitzero"`       // an object, or nothing
 
 	// TTL is how long the client may keep what it has read. Zero is not at all.
 	TTL time.Duration `json:"-"`
@@ -39,14 +38,14 @@ type Template struct {
 	// URI is a template (RFC 6570) of plain text, {name}, which stands for one
 	// segment, and {+name}, which may hold slashes. One that makes a URI of a Resource
 	// is not asked for that.
-	URI         string         `json:"uriTemplate"`
-	Name        string         `json:"name"`
-	Title       string         `json:"title,omitempty"`
-	MIMEType    string         `json:"mimeType,omitempty"`
-	Description string         `json:"description,omitempty"`
-	Annotations jsontext.Value `json:"annotations,omitzero"`
-	Icons       jsontext.Value `json:"icons,omitzero"`
-	Meta        jsontext.Value `json:"_meta,omitzero"`
+	URI         string `json:"uriTemplate"`
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	MIMEType    string `json:"mimeType,omitempty"`
+	Description string `json:"description,omitempty"`
+	Annotations JSON   `json:"annotations,omitzero"` // an object, or nothing
+	Icons       JSON   `json:"icons,omitzero"`       // an array, or nothing
+	Meta        JSON   `json:"_meta,omitzero"`       // an object, or nothing
 
 	// TTL is how long the client may keep what it has read. Zero is not at all.
 	TTL time.Duration `json:"-"`
@@ -65,6 +64,9 @@ func (r Resource) put(c *catalog) error {
 	if r.Read == nil {
 		return fmt.Errorf("mux: resource %q has no Read", r.URI)
 	}
+	if err := checkShown(r.Annotations, r.Icons, r.Meta); err != nil {
+		return fmt.Errorf("mux: resource %q: %w", r.URI, err)
+	}
 	c.changed.resources = true
 	return c.resources.put("resource", r.URI, r)
 }
@@ -77,12 +79,19 @@ func (t Template) put(c *catalog) error {
 	if t.Read == nil {
 		return fmt.Errorf("mux: template %q has no Read", t.URI)
 	}
-	var err error
-	if t.match, err = parsePattern(t.URI); err != nil {
+	err := checkShown(t.Annotations, t.Icons, t.Meta)
+	if err == nil {
+		t.match, err = parsePattern(t.URI)
+	}
+	if err != nil {
 		return fmt.Errorf("mux: template %q: %w", t.URI, err)
 	}
 	c.changed.resources = true
 	return c.templates.put("template", t.URI, t)
+}
+
+func checkShown(annotations, icons, meta JSON) error {
+	return check(must{"annotations", annotations, anObject}, must{"icons", icons, anArray}, must{"_meta", meta, anObject})
 }
 
 func (t Template) drop(c *catalog) {
@@ -128,7 +137,7 @@ func (m *Mux) serveResources(ctx context.Context, req *mcp.Request, caller mcp.C
 	case more != nil:
 		return more.result(call)
 	case wrong != nil:
-		return nil, invalid("resource %s: %s", uri, wrong.text)
+		return nil, invalid("resource %s: %s", uri, wrong)
 	case err != nil:
 		return nil, err
 	case len(contents) == 0:

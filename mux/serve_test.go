@@ -17,7 +17,7 @@ import (
 // What a tool returns is what its client is told.
 func TestToolResults(t *testing.T) {
 	structured := Say("x")
-	structured.Structured, structured.Meta = map[string]int{"b": 2, "a": 1}, []byte(`{"k":1e3}`)
+	structured.Structured, structured.Meta = map[string]int{"b": 2, "a": 1}, JSON(`{"k":1e3}`)
 	for _, tt := range []struct {
 		name string
 		res  *Result
@@ -31,7 +31,8 @@ func TestToolResults(t *testing.T) {
 		{"resources", Show(Embed(TextContents("x:y", "text/plain", "")), Embed(BlobContents("x:z", "a/b", nil)).With("annotations", `{"priority":1.0}`)),
 			`{"content":[{"type":"resource","resource":{"uri":"x:y","mimeType":"text/plain","text":""}},` +
 				`{"type":"resource","resource":{"uri":"x:z","mimeType":"a/b","blob":""},"annotations":{"priority":1.0}}]}`},
-		{"a structure that is empty", &Result{Structured: []int{}}, `{"content":[],"structuredContent":[]}`},
+		{"a structure that is empty", Structured([]int{}), `{"content":[{"type":"text","text":"[]"}],"structuredContent":[]}`},
+		{"a structure with nothing beside it", &Result{Structured: 7, Content: []Content{}}, `{"content":[],"structuredContent":7}`},
 		{"a structure", structured, `{"content":[{"type":"text","text":"x"}],"structuredContent":{"a":1,"b":2},"_meta":{"k":1e3}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -82,7 +83,7 @@ func TestBind(t *testing.T) {
 // Arguments that stand in headers as well are the same there, or the call is refused.
 func TestParamHeaders(t *testing.T) {
 	tool := hello("x")
-	tool.InputSchema = []byte(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)
+	tool.InputSchema = `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`
 	m := New(tool)
 	with := func(headers map[string][]string) *mcp.Request {
 		req := request(t, "tools/call", `{"name":"x","arguments":{"region":"eu"}}`)

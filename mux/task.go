@@ -217,7 +217,18 @@ func (t *task) run(ctx context.Context, call *Call, f func(context.Context, *Cal
 	case ctx.Err() != nil:
 		status = tasks.Cancelled
 	default:
+		call.mux.noteFailure(ctx, t, err)
 		detail = failure(err)
+	}
+}
+
+// noteFailure logs what the client is not told of an error, and nobody else would
+// hear of.
+func (m *Mux) noteFailure(ctx context.Context, t *task, err error) {
+	_, ours := errors.AsType[*mcp.Fault](err)
+	_, wire := errors.AsType[*mcp.Error](err)
+	if m.Logger != nil && !ours && !wire {
+		m.Logger.ErrorContext(ctx, "a task has failed", slog.String("task", t.id), slog.Any("error", err))
 	}
 }
 

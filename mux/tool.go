@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -21,25 +20,28 @@ type Tool struct {
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
 
-	// InputSchema describes the arguments, as JSON text; a value of a library for
-	// schemas encodes itself. None is an object of anything. It is shown and not
-	// enforced: Call checks what it relies on. Arguments that it annotates by
-	// x-mcp-header are held against the headers of the request.
-	InputSchema jsontext.Value `json:"inputSchema"`
-	// OutputSchema describes Result.Structured, likewise.
-	OutputSchema jsontext.Value `json:"outputSchema,omitzero"`
-	// Annotations, Icons and Meta are JSON text, or nothing.
-	Annotations jsontext.Value `json:"annotations,omitzero"`
-	Icons       jsontext.Value `json:"icons,omitzero"`
-	Meta        jsontext.Value `json:"_meta,omitzero"`
+	// InputSchema describes the arguments, which are an object; none is one of
+	// anything. A call without an argument that it requires does not reach Call, whose
+	// model is told. The rest of it is shown and not enforced: Bind holds the arguments
+	// against the types of Go, and Call checks what it relies on beyond that. Arguments
+	// that it annotates by x-mcp-header are held against the headers of the request.
+	InputSchema JSON `json:"inputSchema"`
+	// OutputSchema describes Result.Structured. It is for Call to keep to it.
+	OutputSchema JSON `json:"outputSchema,omitzero"`
+	Annotations  JSON `json:"annotations,omitzero"` // an object, or nothing
+	Icons        JSON `json:"icons,omitzero"`       // an array, or nothing
+	Meta         JSON `json:"_meta,omitzero"`       // an object, or nothing
 
 	// Task says whether Call goes on in the background, by Call.Background.
 	Task TaskSupport `json:"execution,omitzero"`
 
-	// Call does it. It is called concurrently.
+	// Call does it. It is called concurrently. Its context ends when the client takes
+	// the call back or has gone for good. Result nil is one without content; see the
+	// package documentation for errors, and for a panic.
 	Call func(ctx context.Context, call *Call) (*Result, error) `json:"-"`
 
-	headers []mcp.ParamHeader
+	headers  []mcp.ParamHeader
+	required []string
 }
 
 // TaskSupport says whether a tool runs as a task.
@@ -61,15 +63,28 @@ func (t Tool) put(c *catalog) error {
 	if t.Call == nil {
 		return fmt.Errorf("mux: tool %q has no Call", t.Name)
 	}
-	if t.InputSchema == nil {
-		t.InputSchema = jsontext.Value(`{"type":"object"}`)
+	if t.InputSchema == "" {
+		t.InputSchema = `{"type":"object"}`
 	}
-	var err error
-	if t.headers, err = mcp.ParamHeaders(t.InputSchema); err != nil {
+	if err := t.read(); err != nil {
 		return fmt.Errorf("mux: tool %q: %w", t.Name, err)
 	}
 	c.changed.tools = true
 	return c.tools.put("tool", t.Name, t)
+}
+
+// read checks what the tool shows, and keeps what is enforced of it.
+func (t *Tool) read() error {
+	err := check(must{"input schema", t.InputSchema, anObject}, must{"output schema", t.OutputSchema, anObject},
+		must{"annotations", t.Annotations, anObject}, must{"icons", t.Icons, anArray}, must{"_meta", t.Meta, anObject})
+	if err != nil {
+		return err
+	}
+	if t.required, err = required(t.InputSchema); err != nil {
+		return err
+	}
+	t.headers, err = mcp.ParamHeaders([]byte(t.InputSchema))
+	return err
 }
 
 func (t Tool) drop(c *catalog) {
@@ -93,6 +108,9 @@ func (m *Mux) serveTools(ctx context.Context, req *mcp.Request, caller mcp.Calle
 		return nil, tasks.Missing(fmt.Sprintf("%s of %q", req.Method, name))
 	}
 	call := &Call{Request: req, Caller: caller, mux: m, tasks: t.Task != TaskNever}
+	if err := call.checkRequired(t.required); err != nil {
+		return call.conclude(nil, err)
+	}
 	return call.conclude(t.Call(ctx, call))
 }
 

@@ -18,10 +18,10 @@ func countdownTool() mux.Tool {
 	return mux.Tool{
 		Name: "countdown", Title: "Countdown",
 		Description: "Counts down to zero, with a progress notification and a log message at each step. Cancel it, and it stops.",
-		InputSchema: []byte(`{"type":"object","properties":{
+		InputSchema: `{"type":"object","properties":{
 			"from":{"type":"integer","minimum":1,"maximum":60,"default":3,"description":"Where to begin."},
-			"stepMs":{"type":"integer","minimum":0,"maximum":1000,"default":300,"description":"Milliseconds between two steps."}}}`),
-		Annotations: []byte(`{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}`),
+			"stepMs":{"type":"integer","minimum":0,"maximum":1000,"default":300,"description":"Milliseconds between two steps."}}}`,
+		Annotations: `{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}`,
 		Call:        countdown,
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
@@ -20,9 +18,9 @@ import (
 func diceTool() mux.Tool {
 	return mux.Tool{
 		Name: "roll_dice", Title: "Roll dice", Description: "Rolls dice of six sides; answers with structured content.",
-		InputSchema:  []byte(`{"type":"object","properties":{"count":{"type":"integer","minimum":1,"maximum":10,"default":2,"description":"How many dice."}}}`),
-		OutputSchema: []byte(`{"type":"object","properties":{"dice":{"type":"array","items":{"type":"integer","minimum":1,"maximum":6}},"sum":{"type":"integer"}},"required":["dice","sum"]}`),
-		Annotations:  []byte(`{"readOnlyHint":true,"openWorldHint":false}`),
+		InputSchema:  `{"type":"object","properties":{"count":{"type":"integer","minimum":1,"maximum":10,"default":2,"description":"How many dice."}}}`,
+		OutputSchema: `{"type":"object","properties":{"dice":{"type":"array","items":{"type":"integer","minimum":1,"maximum":6}},"sum":{"type":"integer"}},"required":["dice","sum"]}`,
+		Annotations:  `{"readOnlyHint":true,"openWorldHint":false}`,
 		Call:         rollDice,
 	}
 }
@@ -54,13 +52,10 @@ func rollDice(_ context.Context, call *mux.Call) (*mux.Result, error) {
 		r.Dice[i] = 1 + rand.N(6) //nolint:gosec // dice of a demo
 		r.Sum += r.Dice[i]
 	}
-	serialized, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	result := mux.Show(mux.Text(r.String()), mux.Text(string(serialized)))
-	result.Structured = r
-	return result, nil
+	return &mux.Result{
+		Content:    []mux.Content{mux.Text(r.String()), mux.Text(string(mux.MustJSON(r)))},
+		Structured: r,
+	}, nil
 }
 
 // String returns the roll as a player would say it: "2 + 5 = 7".

@@ -12,22 +12,24 @@ import (
 func introduceTool() mux.Tool {
 	return mux.Tool{
 		Name: "introduce", Title: "Introduce", Description: "Asks the user for a name (elicitation) and greets.",
-		InputSchema: []byte(`{"type":"object","properties":{}}`),
-		Annotations: []byte(`{"readOnlyHint":true,"openWorldHint":false}`),
+		InputSchema: `{"type":"object","properties":{}}`,
+		Annotations: `{"readOnlyHint":true,"openWorldHint":false}`,
 		Call:        introduce,
 	}
 }
 
 // askName asks for one text, because a form of one field is what every client
 // that can ask at all can show.
-const askName = `{"mode":"form","message":"What is your name?",
-	"requestedSchema":{"type":"object","properties":{"name":{"type":"string","title":"Name","minLength":1,"maxLength":80}},"required":["name"]}}`
+func askName() mux.Question {
+	return mux.Elicit("name", "What is your name?",
+		`{"type":"object","properties":{"name":{"type":"string","title":"Name","minLength":1,"maxLength":80}},"required":["name"]}`)
+}
 
 // introduce puts a question to the user in the middle of a call. How it reaches
 // them (a request on the stream of the call, or a result that asks for input and
 // a retry) is the edges' business: here it is one call that returns the answer.
 func introduce(ctx context.Context, call *mux.Call) (*mux.Result, error) {
-	answer, err := call.Ask(ctx, mux.Question{Key: "name", Method: "elicitation/create", Params: askName})
+	answer, err := call.Ask(ctx, askName())
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err() // not the user's fault, and nobody is left to tell

@@ -18,21 +18,14 @@ func greetPrompt() mux.Prompt {
 			{Name: "language", Title: "Language", Description: "The language of the greeting. It is completed.", Required: true, Complete: completeLanguage},
 			{Name: "name", Title: "Name", Description: "Who is to be greeted."},
 		},
-		Get: getGreet,
+		Get: mux.Bound(getGreet),
 	}
 }
 
 // getGreet takes any language, of which the model may know more than the demo; where
 // the demo has the words itself, it hands them over as an embedded resource, so that
 // the client need not read it (2026-07-28, server/prompts, "Embedded Resources").
-func getGreet(_ context.Context, call *mux.Call) ([]mux.Message, error) {
-	var in struct {
-		Language string `json:"language"`
-		Name     string `json:"name"`
-	}
-	if err := call.Bind(&in); err != nil {
-		return nil, err
-	}
+func getGreet(_ context.Context, _ *mux.Call, in greetee) ([]mux.Message, error) {
 	if in.Language == "" {
 		return nil, mux.Errorf("the argument %q is missing", "language") // a form that was left empty
 	}
@@ -44,4 +37,10 @@ func getGreet(_ context.Context, call *mux.Call) ([]mux.Message, error) {
 		all = append(all, mux.User(mux.Embed(c)))
 	}
 	return all, nil
+}
+
+// greetee is who is greeted, and how.
+type greetee struct {
+	Language string `json:"language"`
+	Name     string `json:"name"`
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
@@ -24,7 +23,7 @@ func aboutDemo() mux.Resource {
 	return mux.Resource{
 		URI: aboutURI, Name: "about", Title: "About this demo", MIMEType: "text/markdown",
 		Description: "What this endpoint is, and what to try.",
-		Read:        hold(mux.TextContents(aboutURI, "text/markdown", about)),
+		Read:        mux.Always([]mux.Contents{mux.TextContents(aboutURI, "text/markdown", about)}),
 	}
 }
 
@@ -32,7 +31,7 @@ func languageList() mux.Resource {
 	return mux.Resource{
 		URI: languagesURI, Name: "languages", Title: "Languages", MIMEType: "application/json",
 		Description: "The languages that there is a greeting in.",
-		Read:        hold(mux.TextContents(languagesURI, "application/json", languages())),
+		Read:        mux.Always([]mux.Contents{mux.TextContents(languagesURI, "application/json", languages())}),
 	}
 }
 
@@ -43,11 +42,6 @@ func greetingTemplate() mux.Template {
 		Read:        readGreeting,
 		Complete:    map[string]mux.Completer{"language": completeLanguage},
 	}
-}
-
-// hold returns a function that always returns the same.
-func hold(c mux.Contents) func(context.Context, *mux.Call) ([]mux.Contents, error) {
-	return func(context.Context, *mux.Call) ([]mux.Contents, error) { return []mux.Contents{c}, nil }
 }
 
 // about is what somebody reads who has just started the command and wonders what
@@ -129,12 +123,9 @@ func completeLanguage(_ context.Context, typed string, _ map[string]string) ([]s
 // languages is a JSON text inside of a JSON text: whoever decodes once too often
 // on the way shows it as something else.
 func languages() string {
-	out := []byte{'['}
-	for i, g := range greetings() {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = mcp.AppendString(out, g.language)
+	var all []string
+	for _, g := range greetings() {
+		all = append(all, g.language)
 	}
-	return string(append(out, ']'))
+	return string(mux.MustJSON(all))
 }

@@ -28,20 +28,19 @@ func within(name string, n, least, most int) error {
 func echoTool() mux.Tool {
 	return mux.Tool{
 		Name: "echo", Title: "Echo", Description: "Says what it was told.",
-		InputSchema: []byte(`{"type":"object","properties":{"text":{"type":"string","default":"","description":"What to say, in any script."}}}`),
-		Annotations: []byte(`{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}`),
-		Call:        echo,
+		InputSchema: `{"type":"object","properties":{"text":{"type":"string","default":"","description":"What to say, in any script."}}}`,
+		Annotations: `{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}`,
+		Call:        mux.Bound(echo),
 	}
 }
 
 // echo is for looking at the way rather than at the answer: what comes back
 // differs from what was sent only if somebody between changed it.
-func echo(_ context.Context, call *mux.Call) (*mux.Result, error) {
-	var in struct {
-		Text string `json:"text"`
-	}
-	if err := call.Bind(&in); err != nil {
-		return nil, err
-	}
+func echo(_ context.Context, _ *mux.Call, in said) (*mux.Result, error) {
 	return mux.Say("%s", in.Text), nil
+}
+
+// said are the arguments of echo.
+type said struct {
+	Text string `json:"text"`
 }

@@ -157,7 +157,7 @@ func TestIntroduce(t *testing.T) {
 			if err != nil || !strings.Contains(got, tt.want) {
 				t.Errorf("got %s, %v; want it to contain %s", got, err, tt.want)
 			}
-			if want := []string{"elicitation/create " + askName}; !slices.Equal(a.asked, want) {
+			if want := []string{"elicitation/create " + string(askName().Params)}; !slices.Equal(a.asked, want) {
 				t.Errorf("asked %q, want %q", a.asked, want)
 			}
 		})

@@ -6,29 +6,25 @@ package main
 import (
 	"context"
 
-	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
 // askingTools ask, and wait for the answer where they stand.
 func askingTools() []mux.Item {
-	one := func(name string) []byte {
-		return []byte(`{"type":"object","properties":{"` + name + `":{"type":"string"}},"required":["` + name + `"]}`)
-	}
 	return []mux.Item{
 		mux.Tool{
 			Name: "test_sampling", Description: "Has the client's model answer a prompt.",
-			InputSchema: one("prompt"), Call: sample,
+			InputSchema: one("prompt"), Call: mux.Bound(sample),
 		},
 		mux.Tool{
 			Name: "test_missing_capability", Description: "Needs a client that has a model.",
 			Call: func(ctx context.Context, call *mux.Call) (*mux.Result, error) {
-				return sampleText(ctx, call, "Say something.")
+				return sample(ctx, call, subject{Prompt: "Say something."})
 			},
 		},
 		mux.Tool{
 			Name: "test_elicitation", Description: "Asks the user who they are.",
-			InputSchema: one("message"), Call: elicit,
+			InputSchema: one("message"), Call: mux.Bound(elicit),
 		},
 		mux.Tool{
 			Name: "test_elicitation_sep1034_defaults", Description: "Asks with a default for each type of field.",
@@ -41,42 +37,31 @@ func askingTools() []mux.Item {
 	}
 }
 
-func sample(ctx context.Context, call *mux.Call) (*mux.Result, error) {
-	var in struct {
-		Prompt string `json:"prompt"`
-	}
-	if err := call.Bind(&in); err != nil {
-		return nil, err
-	}
-	return sampleText(ctx, call, in.Prompt)
+// one is the schema of one text, for arguments and for forms.
+func one(name string) mux.JSON {
+	return mux.JSON(`{"type":"object","properties":{"` + name + `":{"type":"string"}},"required":["` + name + `"]}`)
 }
 
-func sampleText(ctx context.Context, call *mux.Call, prompt string) (*mux.Result, error) {
-	answer, err := call.Ask(ctx, mux.Sample("answer", prompted(prompt, "100")))
+// subject are the arguments of the tools that have one or the other.
+type subject struct {
+	Prompt  string `json:"prompt"`
+	Message string `json:"message"`
+}
+
+func sample(ctx context.Context, call *mux.Call, in subject) (*mux.Result, error) {
+	answer, err := call.Ask(ctx, mux.Sample("answer", 100, mux.User(mux.Text(in.Prompt))))
 	if err != nil {
 		return nil, err
 	}
 	return mux.Say("LLM response: %s", answer.Text()), nil
 }
 
-// prompted is a conversation of one text.
-func prompted(text, maxTokens string) string {
-	return string(mcp.AppendString([]byte(`{"messages":[{"role":"user","content":{"type":"text","text":`), text)) +
-		`}}],"maxTokens":` + maxTokens + `}`
-}
-
-func elicit(ctx context.Context, call *mux.Call) (*mux.Result, error) {
-	var in struct {
-		Message string `json:"message"`
-	}
-	if err := call.Bind(&in); err != nil {
-		return nil, err
-	}
+func elicit(ctx context.Context, call *mux.Call, in subject) (*mux.Result, error) {
 	return form(in.Message, userForm)(ctx, call)
 }
 
 // form returns a function that asks for what the schema describes.
-func form(message, schema string) function {
+func form(message string, schema mux.JSON) function {
 	return func(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 		answer, err := call.Ask(ctx, mux.Elicit("form", message, schema))
 		if err != nil {

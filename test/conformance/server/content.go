@@ -13,10 +13,8 @@ import (
 // function is what a tool does.
 type function = func(ctx context.Context, call *mux.Call) (*mux.Result, error)
 
-// show returns a function that always answers the same.
-func show(content ...mux.Content) function {
-	return func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Show(content...), nil }
-}
+// show is a function that always answers the same.
+func show(content ...mux.Content) function { return mux.Always(mux.Show(content...)) }
 
 // redDot and silence are the smallest files of their kind.
 func redDot() []byte {
@@ -68,24 +66,22 @@ func contentTools() []mux.Item {
 		},
 		mux.Tool{
 			Name: "json_schema_2020_12_tool", Description: "Tool with JSON Schema 2020-12 features",
-			InputSchema: []byte(schema2020), Call: show(mux.Text("The arguments were taken.")),
+			InputSchema: schema2020, Call: show(mux.Text("The arguments were taken.")),
 		},
 		mux.Tool{
 			Name: "test_x_mcp_header", Description: "Has an argument that stands in a header as well.",
-			InputSchema: []byte(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}},"required":["region"]}`),
-			Call:        sayRegion,
+			InputSchema: `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}},"required":["region"]}`,
+			Call:        mux.Bound(sayRegion),
 		},
 	}
 }
 
+type place struct {
+	Region string `json:"region"`
+}
+
 // sayRegion is called where the header and the argument are the same.
-func sayRegion(_ context.Context, call *mux.Call) (*mux.Result, error) {
-	var in struct {
-		Region string `json:"region"`
-	}
-	if err := call.Bind(&in); err != nil {
-		return nil, err
-	}
+func sayRegion(_ context.Context, _ *mux.Call, in place) (*mux.Result, error) {
 	return mux.Say("The region is %q.", in.Region), nil
 }
 

@@ -31,7 +31,7 @@ func inputTools() []mux.Item {
 
 // text asks the user for one text.
 func text(key, message, field string) mux.Question {
-	return mux.Elicit(key, message, `{"type":"object","properties":{"`+field+`":{"type":"string"}},"required":["`+field+`"]}`)
+	return mux.Elicit(key, message, one(field))
 }
 
 // said is what the user has filled in there, or what they have done instead.
@@ -53,7 +53,7 @@ func greetByName(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 }
 
 func askCapital(ctx context.Context, call *mux.Call) (*mux.Result, error) {
-	answers, err := call.Input(ctx, mux.Sample("capital_question", prompted("What is the capital of France?", "100")))
+	answers, err := call.Input(ctx, mux.Sample("capital_question", 100, mux.User(mux.Text("What is the capital of France?"))))
 	if err != nil {
 		return nil, err
 	}
@@ -69,16 +69,8 @@ func listRoots(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 }
 
 func rootsOf(a mux.Answer) string {
-	var in struct {
-		Roots []struct {
-			URI string `json:"uri"`
-		} `json:"roots"`
-	}
-	if err := a.Decode(&in); err != nil {
-		return "(" + err.Error() + ")"
-	}
 	var all []string
-	for _, root := range in.Roots {
+	for _, root := range a.Roots() {
 		all = append(all, root.URI)
 	}
 	return strings.Join(all, ", ")
@@ -98,7 +90,7 @@ func confirm(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 func askAtOnce(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	answers, err := call.Input(ctx,
 		text("user_name", "What is your name?", "name"),
-		mux.Sample("greeting", prompted("Generate a greeting", "50")),
+		mux.Sample("greeting", 50, mux.User(mux.Text("Generate a greeting"))),
 		mux.Roots("client_roots"))
 	if err != nil {
 		return nil, err
@@ -122,7 +114,7 @@ func askWhatItCan(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	var can []mux.Question
 	for _, q := range []mux.Question{
 		text("user_name", "What is your name?", "name"),
-		mux.Sample("greeting", prompted("Generate a greeting", "50")),
+		mux.Sample("greeting", 50, mux.User(mux.Text("Generate a greeting"))),
 		mux.Roots("client_roots"),
 	} {
 		if call.CanAsk(q) {

@@ -19,21 +19,21 @@ func prompts() []mux.Item {
 	return []mux.Item{
 		mux.Prompt{
 			Name: "test_simple_prompt", Description: "A text.",
-			Get: fill(mux.User(mux.Text("This is a simple prompt for testing."))),
+			Get: say(mux.User(mux.Text("This is a simple prompt for testing."))),
 		},
 		mux.Prompt{
 			Name: "test_prompt_with_arguments", Description: "A text with two arguments.",
 			Arguments: []mux.Argument{required("arg1", "First test argument"), required("arg2", "Second test argument")},
-			Get:       fillArguments,
+			Get:       mux.Bound(fillArguments),
 		},
 		mux.Prompt{
 			Name: "test_prompt_with_embedded_resource", Description: "A resource.",
 			Arguments: []mux.Argument{required("resourceUri", "URI of the resource to embed")},
-			Get:       fillResource,
+			Get:       mux.Bound(fillResource),
 		},
 		mux.Prompt{
 			Name: "test_prompt_with_image", Description: "An image.",
-			Get: fill(mux.User(mux.Image("image/png", redDot())), mux.User(mux.Text("Please analyze the image above."))),
+			Get: say(mux.User(mux.Image("image/png", redDot())), mux.User(mux.Text("Please analyze the image above."))),
 		},
 		mux.Prompt{
 			Name: "test_input_required_result_prompt", Description: "Asks for what it is to be about.",
@@ -42,29 +42,23 @@ func prompts() []mux.Item {
 	}
 }
 
-// fill returns a function that always returns the same.
-func fill(messages ...mux.Message) func(context.Context, *mux.Call) ([]mux.Message, error) {
-	return func(context.Context, *mux.Call) ([]mux.Message, error) { return messages, nil }
+// say is a function that always says the same.
+func say(messages ...mux.Message) func(context.Context, *mux.Call) ([]mux.Message, error) {
+	return mux.Always(messages)
 }
 
-func fillArguments(_ context.Context, call *mux.Call) ([]mux.Message, error) {
-	var in struct {
-		Arg1 string `json:"arg1"`
-		Arg2 string `json:"arg2"`
-	}
-	if err := call.Bind(&in); err != nil {
-		return nil, err
-	}
+// arguments are those of all prompts.
+type arguments struct {
+	Arg1 string `json:"arg1"`
+	Arg2 string `json:"arg2"`
+	URI  string `json:"resourceUri"`
+}
+
+func fillArguments(_ context.Context, _ *mux.Call, in arguments) ([]mux.Message, error) {
 	return []mux.Message{mux.User(mux.Text("Prompt with arguments: arg1='" + in.Arg1 + "', arg2='" + in.Arg2 + "'"))}, nil
 }
 
-func fillResource(_ context.Context, call *mux.Call) ([]mux.Message, error) {
-	var in struct {
-		URI string `json:"resourceUri"`
-	}
-	if err := call.Bind(&in); err != nil {
-		return nil, err
-	}
+func fillResource(_ context.Context, _ *mux.Call, in arguments) ([]mux.Message, error) {
 	return []mux.Message{
 		mux.User(mux.Embed(mux.TextContents(in.URI, "text/plain", "Embedded resource content for testing."))),
 		mux.User(mux.Text("Please process the embedded resource above.")),

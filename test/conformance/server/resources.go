@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/mux"
@@ -35,13 +34,13 @@ func resources() []mux.Item {
 	}
 }
 
-// hold returns a function that always returns the same.
+// hold is a function that always returns the same.
 func hold(c mux.Contents) func(context.Context, *mux.Call) ([]mux.Contents, error) {
-	return func(context.Context, *mux.Call) ([]mux.Contents, error) { return []mux.Contents{c}, nil }
+	return mux.Always([]mux.Contents{c})
 }
 
 func readTemplate(_ context.Context, call *mux.Call) ([]mux.Contents, error) {
 	id := call.Var("id")
-	data := fmt.Sprintf(`{"id":%q,"templateTest":true,"data":%q}`, id, "Data for ID: "+id)
-	return []mux.Contents{mux.TextContents(call.URI(), "application/json", data)}, nil
+	data := mux.MustJSON(map[string]any{"id": id, "templateTest": true, "data": "Data for ID: " + id})
+	return []mux.Contents{mux.TextContents(call.URI(), "application/json", string(data))}, nil
 }

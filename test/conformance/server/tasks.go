@@ -16,19 +16,19 @@ func taskTools() []mux.Item {
 	return []mux.Item{
 		mux.Tool{
 			Name: "greet", Description: "Greets at once.",
-			InputSchema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`),
-			Call:        greet,
+			InputSchema: `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`,
+			Call:        mux.Bound(greet),
 		},
 		mux.Tool{
 			Name: "slow_compute", Description: "Takes its time.", Task: mux.TaskOptional,
-			InputSchema: []byte(`{"type":"object","properties":{"seconds":{"type":"number"},"label":{"type":"string"}},"required":["seconds"]}`),
-			Call:        slowCompute,
+			InputSchema: `{"type":"object","properties":{"seconds":{"type":"number"},"label":{"type":"string"}},"required":["seconds"]}`,
+			Call:        mux.Bound(slowCompute),
 		},
 		mux.Tool{Name: "failing_job", Description: "Fails after a while.", Task: mux.TaskRequired, Call: inBackground(failingJob)},
 		mux.Tool{Name: "protocol_error_job", Description: "Ends with an error of the protocol.", Task: mux.TaskOptional, Call: inBackground(protocolErrorJob)},
 		mux.Tool{
 			Name: "confirm_delete", Description: "Asks before it does nothing.", Task: mux.TaskOptional,
-			InputSchema: []byte(`{"type":"object","properties":{"filename":{"type":"string"}}}`),
+			InputSchema: `{"type":"object","properties":{"filename":{"type":"string"}}}`,
 			Call:        inBackground(confirmDelete),
 		},
 		mux.Tool{Name: "multi_input", Description: "Asks two things at once.", Task: mux.TaskOptional, Call: inBackground(multiInput)},
@@ -36,13 +36,11 @@ func taskTools() []mux.Item {
 	}
 }
 
-func greet(_ context.Context, call *mux.Call) (*mux.Result, error) {
-	in := struct {
-		Name string `json:"name"`
-	}{Name: "you"}
-	if err := call.Bind(&in); err != nil {
-		return nil, err
-	}
+type person struct {
+	Name string `json:"name"`
+}
+
+func greet(_ context.Context, _ *mux.Call, in person) (*mux.Result, error) {
 	return mux.Say("Hello, %s!", in.Name), nil
 }
 
@@ -51,14 +49,12 @@ func inBackground(f function) function {
 	return func(ctx context.Context, call *mux.Call) (*mux.Result, error) { return call.Background(ctx, f) }
 }
 
-func slowCompute(ctx context.Context, call *mux.Call) (*mux.Result, error) {
-	var in struct {
-		Seconds float64 `json:"seconds"`
-		Label   string  `json:"label"`
-	}
-	if err := call.Bind(&in); err != nil {
-		return nil, err
-	}
+type computation struct {
+	Seconds float64 `json:"seconds"`
+	Label   string  `json:"label"`
+}
+
+func slowCompute(ctx context.Context, call *mux.Call, in computation) (*mux.Result, error) {
 	return call.Background(ctx, func(ctx context.Context, _ *mux.Call) (*mux.Result, error) {
 		if err := pause(ctx, time.Duration(in.Seconds*float64(time.Second))); err != nil {
 			return nil, err
