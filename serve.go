@@ -21,11 +21,11 @@ import (
 func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	switch req.Method {
 	case "tools/call":
-		return g.call(ctx, req, caller)
+		return g.recorded(ctx, req, caller, g.call)
 	case "prompts/get":
-		return g.prompt(ctx, req, caller)
+		return g.recorded(ctx, req, caller, g.prompt)
 	case "resources/read":
-		return g.read(ctx, req, caller)
+		return g.recorded(ctx, req, caller, g.read)
 	case "completion/complete":
 		return g.complete(ctx, req, caller)
 	case "tools/list":
@@ -53,54 +53,56 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 }
 
-// call serves tools/call. A tool that is hidden and one that does not exist
-// answer alike.
-func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+// call serves tools/call, and says which backend it was given to. A tool that is
+// hidden and one that does not exist answer alike.
+func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error) {
 	name, err := textOf(req, mcp.FieldName)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	f := g.find(ctx, req, wanted{kind: catalog.Tools, name: name})
 	if f.entry == nil {
-		return nil, f.unknown(catalog.Tools, name)
+		return "", nil, f.unknown(catalog.Tools, name)
 	}
 	if req.ParamHeaders != nil {
 		if err := mcp.CheckParamHeaders(f.entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
-			return nil, err
+			return "", nil, err // the backend was not asked
 		}
 	}
-	res, err := f.forward(ctx, f.entry, mcp.FieldName, req, caller)
+	res, err = f.forward(ctx, f.entry, mcp.FieldName, req, caller)
 	if err == nil {
 		g.noteTask(req, res)
 	}
-	return res, err
+	return f.entry.BackendName, res, err
 }
 
 // prompt serves prompts/get, by the same rules.
-func (g *Gateway) prompt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (g *Gateway) prompt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error) {
 	name, err := textOf(req, mcp.FieldName)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	f := g.find(ctx, req, wanted{kind: catalog.Prompts, name: name})
 	if f.entry == nil {
-		return nil, f.unknown(catalog.Prompts, name)
+		return "", nil, f.unknown(catalog.Prompts, name)
 	}
-	return f.forward(ctx, f.entry, mcp.FieldName, req, caller)
+	res, err = f.forward(ctx, f.entry, mcp.FieldName, req, caller)
+	return f.entry.BackendName, res, err
 }
 
 // read serves resources/read. A URI is a locator that means the same to client and
 // backend, and so nothing of the request is changed (FieldNone).
-func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error) {
 	uri, err := textOf(req, mcp.FieldURI)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	f := g.find(ctx, req, wanted{kind: catalog.Resources, name: uri})
 	if f.entry == nil {
-		return nil, unknownResource(uri)
+		return "", nil, unknownResource(uri)
 	}
-	return f.forward(ctx, f.entry, mcp.FieldNone, req, caller)
+	res, err = f.forward(ctx, f.entry, mcp.FieldNone, req, caller)
+	return f.entry.BackendName, res, err
 }
 
 // complete serves completion/complete. The one to ask is whoever has the prompt or

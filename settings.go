@@ -34,7 +34,7 @@ type (
 	// Log is what the command logs, and how; a program gives [Options] a Logger.
 	Log = config.Log
 
-	// Audit is where the record of security events goes.
+	// Audit is where the record of calls and security events goes.
 	Audit = config.Audit
 
 	// Conflict is who gets a name that several backends offer.

@@ -177,11 +177,11 @@ type Log struct {
 	Format string `json:"format"`
 }
 
-// Audit is the record of security events: what somebody tried that is not theirs.
-// Unlike the log it is kept, and so it has a file of its own.
+// Audit is the record of calls, and of security events: what somebody tried that is
+// not theirs. Unlike the log it is kept, and so it has a file of its own.
 type Audit struct {
 	// File is the path of the file that the record is appended to; empty to have
-	// its entries in the log. A relative path has been joined to the folder of the
+	// the events in the log, and no record of calls. A relative path has been joined to the folder of the
 	// config.
 	File string `json:"file"`
 }

@@ -61,7 +61,7 @@ func configKeys() []key[Config] {
 		field("log", object(logKeys(), nil), func(c *Config) *Log { return &c.Log }, "",
 			"What is logged, on standard error."),
 		field("audit", auditRecord(), func(c *Config) *Audit { return &c.Audit }, "",
-			"The record of what somebody tried that is not theirs. Without it these entries stand in the log."),
+			"The record of calls, and of what somebody tried that is not theirs. Without it the latter stands in the log, and calls are not recorded."),
 	}
 }
 

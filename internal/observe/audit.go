@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -26,15 +27,54 @@ type Entry struct {
 	Remote    string    `json:"remote"`
 	Session   string    `json:"session"`
 	Detail    string    `json:"detail"`
+
+	// Where the line is about a call, what it says besides; else nil.
+	*Call
 }
+
+// Call is how a call went: who asked, through whom, for what, and how that ended.
+// It has no arguments and no results. Its texts are escaped and shortened like a
+// Detail.
+type Call struct {
+	Client   string  `json:"client"`             // what it calls itself
+	Method   string  `json:"method"`             // tools/call, prompts/get, resources/read
+	Name     string  `json:"name"`               // as clients know the item, or its URI
+	Backend  string  `json:"backend"`            // "" where nobody was asked
+	Outcome  Outcome `json:"outcome"`            // as the client was told
+	Code     int64   `json:"code,omitzero"`      // of the error
+	Delivery string  `json:"delivery,omitempty"` // whether a call that failed here may have run
+	Millis   float64 `json:"durationMs"`         // from when it was taken until its end
+	Trace    string  `json:"trace,omitempty"`    // the id of the trace that the client has it in
+}
+
+// Outcome is how a call ended.
+type Outcome string
+
+// The outcomes of calls.
+const (
+	OK            Outcome = "ok"
+	ToolError     Outcome = "tool_error"     // the tool's own failure, which is a result
+	InputRequired Outcome = "input_required" // the client is asked, and calls again
+	TaskBegun     Outcome = "task"           // it goes on as a task
+	Refused       Outcome = "error"          // an error of the backend, or of ours for what is not offered
+	Cancelled     Outcome = "cancelled"      // by its client, or by the end of the gateway
+	Failed        Outcome = "failed"         // the backend did not answer as it should
+)
 
 const (
 	// entriesPerSecond of one event are recorded. What is behind them is a
 	// program that tries its luck; the count is recorded with the next report.
 	entriesPerSecond = 100
 
+	// maxCalls is how many may wait for a disk that is stuck: some seconds of a
+	// lively gateway, and a few megabytes. They take no room from events.
+	maxCalls = 1 << 14
+
 	// kindsOfEntry bounds what is remembered; events are constants of the code.
 	kindsOfEntry = 32
+
+	// callEvent is what an entry about a call is of.
+	callEvent = "call"
 
 	// eventDropped is an entry that stands for others.
 	eventDropped = "dropped"
@@ -48,13 +88,20 @@ const (
 // What cannot be written to the file goes to the log instead, with the reason,
 // and is counted: the gateway goes on. Events of one kind that are too many in
 // one second are counted by an entry "dropped": a record that anybody can have
-// grow until the disk is full would be one that anybody can end.
+// grow until the disk is full would be one that anybody can end. Calls are not
+// among them: they come from who may call, and each is recorded, unless the file is
+// so slow that there is no room for more to wait. Without a file there is no record
+// of calls.
 type Audit struct {
 	log    *slog.Logger
 	failed func() // an entry did not reach the file
 	meter  *meter[string]
 	asked  output // what may be an entry
 	out    output
+
+	keeps   atomic.Bool  // a file is, or is about to be, there for calls
+	waiting atomic.Int64 // calls that are not written yet
+	missing atomic.Int64 // calls that will not be, because too many were waiting
 
 	file io.WriteCloser // nil is the log; belongs to who writes (output)
 	torn bool           // it ends within a line; likewise
@@ -94,6 +141,7 @@ func (a *Audit) Use(ctx context.Context, file *os.File) {
 }
 
 func (a *Audit) use(ctx context.Context, next io.WriteCloser) {
+	a.keeps.Store(next != nil)
 	ctx = context.WithoutCancel(ctx) // it is done whatever happens to who wants it
 	a.asked.behind(0, func() { a.out.must(func() { a.change(ctx, next) }) })
 }
@@ -101,6 +149,7 @@ func (a *Audit) use(ctx context.Context, next io.WriteCloser) {
 // change is a job of the output, and so is alone with the file.
 func (a *Audit) change(ctx context.Context, next io.WriteCloser) {
 	if a.file != nil {
+		a.tellMissing(ctx)
 		a.complain(ctx, a.file.Close())
 	}
 	a.file, a.torn = next, endsTorn(next)
@@ -141,6 +190,44 @@ func (a *Audit) Record(ctx context.Context, e Entry) {
 func (a *Audit) record(ctx context.Context, e Entry) {
 	if a.meter.admit(e.Event, time.Now()) {
 		a.out.put(func() { a.write(ctx, e) })
+	}
+}
+
+// HasCalls reports whether calls are recorded. It costs nothing.
+func (a *Audit) HasCalls() bool { return a.keeps.Load() }
+
+// RecordCall adds an entry about a call, as event "call" and with the time of now,
+// at which it ended.
+// It is made a moment later and elsewhere: the caller is held up by no encoding and
+// no disk, and meets others only to leave it here.
+func (a *Audit) RecordCall(ctx context.Context, entry func() Entry) {
+	if a.waiting.Add(1) > maxCalls {
+		a.missing.Add(1) // before it is no longer waited for: who writes the last one tells
+		a.waiting.Add(-1)
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	now := time.Now()
+	a.out.mustBeside(func() {
+		a.waiting.Add(-1)
+		a.writeCall(ctx, now, entry)
+	})
+}
+
+func (a *Audit) writeCall(ctx context.Context, ended time.Time, entry func() Entry) {
+	a.tellMissing(ctx)
+	if a.file == nil { // a reload has just ended the record
+		return
+	}
+	e := entry()
+	e.Time, e.Event = ended, callEvent
+	a.write(ctx, e)
+}
+
+// tellMissing is a job of the output, or part of one.
+func (a *Audit) tellMissing(ctx context.Context) {
+	if n := a.missing.Swap(0); n > 0 {
+		a.write(ctx, dropped(callEvent, int(n)))
 	}
 }
 
@@ -212,9 +299,22 @@ func (a *Audit) append(line []byte) error {
 }
 
 func (a *Audit) logEntry(ctx context.Context, e Entry) {
-	a.log.LogAttrs(ctx, slog.LevelWarn, "audit",
+	attrs := []slog.Attr{
 		slog.String("event", e.Event), slog.String("principal", e.Principal), slog.String("remote", e.Remote),
-		slog.String("session", e.Session), slog.String("detail", e.Detail))
+		slog.String("session", e.Session), slog.String("detail", e.Detail),
+	}
+	if e.Call != nil {
+		attrs = append(attrs, e.attrs()...)
+	}
+	a.log.LogAttrs(ctx, slog.LevelWarn, "audit", attrs...)
+}
+
+func (c *Call) attrs() []slog.Attr {
+	return []slog.Attr{
+		slog.String("client", c.Client), slog.String("method", c.Method), slog.String("name", c.Name),
+		slog.String("backend", c.Backend), slog.String("outcome", string(c.Outcome)), slog.Int64("code", c.Code),
+		slog.String("delivery", c.Delivery), slog.Float64("durationMs", c.Millis), slog.String("trace", c.Trace),
+	}
 }
 
 // complain tells that an entry did not get to where it belongs. It is a warning

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -476,4 +477,91 @@ type stuckDisk struct {
 func (d *stuckDisk) Write(p []byte) (int, error) {
 	<-d.free
 	return d.sink.Write(p)
+}
+
+// aCall is an entry about a call, with each member that one can have.
+func aCall() Entry {
+	return Entry{Principal: "ann", Session: "s1", Call: &Call{
+		Client: "inspector 1", Method: "tools/call", Name: "a__now", Backend: "a", Outcome: Failed, Code: 1002, Delivery: "unknown",
+		Millis: 1.5, Trace: "0af7651916cd43dd8448eb211c80319c",
+	}}
+}
+
+// A call is a line with more members, in the file and nowhere else; what has no value
+// of those that few calls have is left out.
+func TestAuditOfACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, log, failed := newAudit()
+		a.RecordCall(t.Context(), aCall) // there is no file
+		a.Close(t.Context())
+		var out sink
+		if a.HasCalls() || log.count("audit") > 0 {
+			t.Errorf("without a file there are calls (%v): %q", a.HasCalls(), log.lines())
+		}
+		a.use(t.Context(), &out)
+		if !a.HasCalls() {
+			t.Error("with a file there are none")
+		}
+		a.RecordCall(t.Context(), aCall)
+		a.RecordCall(t.Context(), func() Entry { return Entry{Call: &Call{Outcome: OK}} })
+		a.Close(t.Context())
+		at := time.Now().Format(time.RFC3339Nano)
+		want := `{"time":"` + at + `","event":"call","principal":"ann","remote":"","session":"s1","detail":"","client":"inspector 1","method":"tools/call",` +
+			`"name":"a__now","backend":"a","outcome":"failed","code":1002,"delivery":"unknown","durationMs":1.5,"trace":"0af7651916cd43dd8448eb211c80319c"}` + "\n" +
+			`{"time":"` + at + `","event":"call","principal":"","remote":"","session":"","detail":"","client":"","method":"","name":"","backend":"","outcome":"ok","durationMs":0}` + "\n"
+		if diff := cmp.Diff(string(out.bytes()), want); diff != "" || failed.Load() > 0 {
+			t.Errorf("%d failed; file (-got +want):\n%s", failed.Load(), diff)
+		}
+	})
+}
+
+// Calls are not thinned out as events are, and one that the disk does not take is in
+// the log with all that it says, and with the reason.
+//
+// X3- 2026-07-28 server/tools: "Log tool usage for audit purposes"
+func TestAuditLosesNoCall(t *testing.T) {
+	a, log, failed := newAudit()
+	var disk sink
+	a.use(t.Context(), &disk)
+	const n = 10 * entriesPerSecond
+	for range n {
+		a.RecordCall(t.Context(), aCall)
+	}
+	a.out.wait(t.Context())
+	if got := len(entries(t, disk.bytes())); got != n {
+		t.Errorf("%d of %d calls are recorded", got, n)
+	}
+	disk.limit(0)
+	a.RecordCall(t.Context(), aCall)
+	a.Close(t.Context())
+	const line = `level=WARN msg=audit event=call principal=ann remote="" session=s1 detail="" client="inspector 1" method=tools/call name=a__now ` +
+		`backend=a outcome=failed code=1002 delivery=unknown durationMs=1.5 trace=0af7651916cd43dd8448eb211c80319c`
+	if !slices.Contains(log.lines(), line) || log.count("no space left on device") != 1 || failed.Load() != 1 {
+		t.Errorf("%d failed, the log has %q", failed.Load(), log.lines())
+	}
+}
+
+// A disk that takes nothing holds up no call. What there is no room for is counted,
+// and the record says so as soon as it can.
+func TestCallsOnAStuckDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _, _ := newAudit()
+		disk := &stuckDisk{free: make(chan struct{})}
+		a.use(t.Context(), disk)
+		const more = 7
+		for range 1 + maxCalls + more {
+			a.RecordCall(t.Context(), aCall)
+			synctest.Wait()
+			if len(disk.bytes()) > 0 {
+				t.Fatal("the disk is not stuck")
+			}
+		}
+		close(disk.free)
+		a.Close(t.Context())
+		all := entries(t, disk.bytes())
+		lost := fmt.Sprintf(`%d entries "call", too many at once`, more)
+		if len(all) != 1+maxCalls+1 || !slices.ContainsFunc(all, func(e Entry) bool { return e.Event == eventDropped && e.Detail == lost }) {
+			t.Errorf("%d entries, want %d and %q", len(all), 1+maxCalls+1, lost)
+		}
+	})
 }

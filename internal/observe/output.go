@@ -21,10 +21,23 @@ type output struct {
 	lost func(n int)
 
 	mu      sync.Mutex
-	queue   []func()
+	queue   []waiting
+	apart   int // of the queue: those that have room of their own
 	dropped int
 	busy    chan struct{} // closed when the goroutine ends; nil while there is none
 }
+
+// waiting is a job in the queue.
+type waiting struct {
+	job   func()
+	worth int
+}
+
+// What a job may be worth besides the number of things that are lost with it.
+const (
+	neverLost = 0
+	ownRoom   = -1 // never lost either, and it takes no room from those that may be
+)
 
 // maxQueue is how many jobs may wait for a writer that is stuck: some seconds of
 // a lively log, and a few hundred kilobytes.
@@ -38,10 +51,14 @@ func (o *output) putFor(n int, job func()) { o.enter(job, n) }
 
 // must is put for a job that is never dropped. Nothing here bounds how many wait;
 // whoever brings them does.
-func (o *output) must(job func()) { o.enter(job, 0) }
+func (o *output) must(job func()) { o.enter(job, neverLost) }
+
+// mustBeside is must for jobs that leave as much room for all others as if they were
+// not there.
+func (o *output) mustBeside(job func()) { o.enter(job, ownRoom) }
 
 // behind runs a job here and now where nobody writes, and else has it run as put
-// or, where it is worth nothing, as must does: so that what was brought before it
+// or, where it is never lost, as must does: so that what was brought before it
 // comes before it.
 func (o *output) behind(worth int, job func()) {
 	if !o.joins(job, worth) {
@@ -61,11 +78,14 @@ func (o *output) joins(job func(), worth int) bool {
 
 // waitLocked has a job wait for its turn, or counts what it is worth.
 func (o *output) waitLocked(job func(), worth int) {
-	if worth > 0 && len(o.queue) >= maxQueue {
+	if worth > 0 && len(o.queue)-o.apart >= maxQueue {
 		o.dropped += worth
 		return
 	}
-	o.queue = append(o.queue, job)
+	o.queue = append(o.queue, waiting{job, worth})
+	if worth == ownRoom {
+		o.apart++
+	}
 }
 
 func (o *output) enter(job func(), worth int) {
@@ -107,9 +127,13 @@ func (o *output) next() func() {
 		o.busy, o.queue = nil, nil // what has grown is let go
 		return nil
 	}
-	job := o.queue[0]
+	first := o.queue[0]
+	o.queue[0] = waiting{} // what it holds is let go with it
 	o.queue = o.queue[1:]
-	return job
+	if first.worth == ownRoom {
+		o.apart--
+	}
+	return first.job
 }
 
 // wait returns when nobody writes, or when ctx ends.
