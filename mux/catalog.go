@@ -149,7 +149,7 @@ func (c *catalog) summarize() {
 }
 
 // capabilities says what there is, and nothing else.
-func (c *catalog) capabilities(fixed bool) jsontext.Value {
+func (c *catalog) capabilities(has lists, fixed bool) jsontext.Value {
 	changes, updates := `{"listChanged":true}`, `{"listChanged":true,"subscribe":true}`
 	if fixed {
 		changes, updates = `{}`, `{}`
@@ -160,9 +160,9 @@ func (c *catalog) capabilities(fixed bool) jsontext.Value {
 			all = append(all, `"`+name+`":`+value)
 		}
 	}
-	add(c.tools.known, "tools", changes)
-	add(c.resources.known || c.templates.known, "resources", updates)
-	add(c.prompts.known, "prompts", changes)
+	add(has.tools, "tools", changes)
+	add(has.resources, "resources", updates)
+	add(has.prompts, "prompts", changes)
 	add(c.completes, "completions", `{}`)
 	add(len(all) > 0, "logging", `{}`) // each function has Call.Log
 	add(c.runsTasks, "extensions", `{"io.modelcontextprotocol/tasks":{}}`)

@@ -35,11 +35,20 @@ func everyEra(t *testing.T, build func() *mux.Mux, f func(t *testing.T, v mcp.Ve
 	}
 }
 
+type userKey struct{}
+
+// signed has each request say who has made it, as middleware does.
+func signed(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, "Ada")))
+	})
+}
+
 // open returns what a client of that revision makes of the Mux.
 func open(t *testing.T, v mcp.Version, m *mux.Mux) mcp.Handler {
 	s := server.New(m, server.Config{})
 	ln := memnet.Listen()
-	hs := &http.Server{Handler: s}
+	hs := &http.Server{Handler: signed(s)}
 	served := make(chan error, 1)
 	go func() { served <- hs.Serve(ln) }() // ends with hs.Close below
 	tr := ln.Transport()
@@ -127,32 +136,84 @@ func TestEveryEraIsAsked(t *testing.T) {
 	})
 }
 
+// listens has a person hear what changes, until the test's end.
+func listens(t *testing.T, h mcp.Handler, filter string) person {
+	t.Helper()
+	p := person{heard: make(chan string, 10)}
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := mcp.NewRequest("subscriptions/listen", []byte(`{"notifications":`+filter+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() { // ends with ctx; the cleanup waits
+		_, _ = h.Serve(ctx, req, p)
+		close(over)
+	}()
+	t.Cleanup(func() { cancel(); <-over })
+	if got := <-p.heard; got != "subscriptions/acknowledged" {
+		t.Errorf("first: %s", got)
+	}
+	time.Sleep(time.Second) // until the streams of all revisions are open
+	for len(p.heard) > 0 {
+		<-p.heard
+	}
+	return p
+}
+
 // What changes is heard in every revision.
 func TestEveryEraHears(t *testing.T) {
 	everyEra(t, greeter, func(t *testing.T, _ mcp.Version, m *mux.Mux, h mcp.Handler) {
-		p := person{heard: make(chan string, 10)}
-		ctx, cancel := context.WithCancel(t.Context())
-		over := make(chan struct{})
-		req, err := mcp.NewRequest("subscriptions/listen", []byte(`{"notifications":{"toolsListChanged":true}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() { // ends with ctx, below
-			_, _ = h.Serve(ctx, req, p)
-			close(over)
-		}()
-		if got := <-p.heard; got != "subscriptions/acknowledged" {
-			t.Errorf("first: %s", got)
-		}
-		time.Sleep(time.Second) // until the streams of all revisions are open
-		for len(p.heard) > 0 {
-			<-p.heard
-		}
-		m.MustAdd(mux.Tool{Name: "new", Call: func(context.Context, *mux.Call) (*mux.Result, error) { return nil, nil }})
+		p := listens(t, h, `{"toolsListChanged":true}`)
+		m.MustAdd(mux.Tool{Name: "new", Call: mux.Always(mux.Say("new"))})
 		if got := <-p.heard; got != "tools/list_changed" {
 			t.Errorf("then: %s", got)
 		}
-		cancel()
-		<-over
+	})
+}
+
+// A resource that holds something else is told of in every revision, one of a template
+// too, and no other.
+func TestEveryEraHearsOfResources(t *testing.T) {
+	build := func() *mux.Mux {
+		read := mux.Always([]mux.Contents{mux.TextContents("x:y", "text/plain", "")})
+		return mux.New(mux.Resource{URI: "x:y", Name: "y", Read: read}, mux.Template{URI: "t:{a}", Name: "t", Read: read})
+	}
+	everyEra(t, build, func(t *testing.T, _ mcp.Version, m *mux.Mux, h mcp.Handler) {
+		p := listens(t, h, `{"resourceSubscriptions":["x:y","t:1"]}`)
+		for _, uri := range []string{"t:2", "x:y", "t:1"} {
+			if err := m.Updated(uri); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		for _, want := range []string{"x:y", "t:1"} {
+			if got := <-p.heard; got != "resources/updated" {
+				t.Errorf("of %s: %s", want, got)
+			}
+		}
+		time.Sleep(time.Minute)
+		if len(p.heard) > 0 {
+			t.Errorf("and then %s", <-p.heard)
+		}
+	})
+}
+
+// A server that says that it will have tools is asked for them when they come.
+func TestEveryEraGrows(t *testing.T) {
+	build := func() *mux.Mux { return &mux.Mux{HasTools: true} }
+	everyEra(t, build, func(t *testing.T, _ mcp.Version, m *mux.Mux, h mcp.Handler) {
+		res, err := ask(t, h, person{}, "tools/list", `{}`)
+		if err != nil || !strings.HasPrefix(string(res.Bytes()), `{"tools":[]`) {
+			t.Fatalf("got %v, %v; want that there are none yet", res, err)
+		}
+		p := listens(t, h, `{"toolsListChanged":true}`)
+		m.MustAdd(mux.Tool{Name: "new", Call: mux.Always(mux.Say("new"))})
+		if got := <-p.heard; got != "tools/list_changed" {
+			t.Errorf("heard %s", got)
+		}
+		if res, err := ask(t, h, person{}, "tools/call", `{"name":"new"}`); err != nil {
+			t.Errorf("the new tool: %v, %v", res, err)
+		}
 	})
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // JSON is a JSON text, such as a schema: a constant is one as it is written, and "" is
-// none. It is checked where it is added or sent, and keeps its members in their order.
+// none. It is checked where it is added or sent, and keeps the order of its members and
+// the texts of its numbers.
 type JSON string
 
 // MustJSON is the JSON text of a value, such as a schema of a library for schemas. It

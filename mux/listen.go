@@ -59,9 +59,10 @@ func (m *Mux) agreed(want filter, principal string) filter {
 	if m.Fixed {
 		want = filter{TaskIDs: want.TaskIDs}
 	}
-	want.Tools = want.Tools && c.tools.known
-	want.Prompts = want.Prompts && c.prompts.known
-	want.Resources = want.Resources && (c.resources.known || c.templates.known)
+	has := m.has(c)
+	want.Tools = want.Tools && has.tools
+	want.Prompts = want.Prompts && has.prompts
+	want.Resources = want.Resources && has.resources
 	want.URIs = slices.DeleteFunc(want.URIs, func(uri string) bool {
 		_, ok := c.find(uri)
 		return !ok

@@ -28,6 +28,11 @@ type Mux struct {
 	// Instructions are for the model, on how to use what there is.
 	Instructions string
 
+	// HasTools, HasResources and HasPrompts say that there will be some, where there are
+	// none yet: clients are told when they come of what kinds there is something, and many
+	// never ask again. What is there, or was there once, needs no word.
+	HasTools, HasResources, HasPrompts bool
+
 	// Fixed says that nothing changes once the Mux serves: clients are not told to
 	// listen for changes, and Add, Remove and Updated fail from then on.
 	Fixed bool
@@ -83,21 +88,22 @@ func (m *Mux) MustAdd(items ...Item) {
 // Serve answers one request.
 func (m *Mux) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	c := m.serving()
+	has := m.has(c)
 	switch req.Method {
 	case "server/discover":
 		return m.discover(c)
 	case "subscriptions/listen":
 		return m.listen(ctx, req, caller)
 	case "tools/list", "tools/call":
-		if c.tools.known {
+		if has.tools {
 			return m.serveTools(ctx, req, caller)
 		}
 	case "resources/list", "resources/templates/list", "resources/read":
-		if c.resources.known || c.templates.known {
+		if has.resources {
 			return m.serveResources(ctx, req, caller)
 		}
 	case "prompts/list", "prompts/get":
-		if c.prompts.known {
+		if has.prompts {
 			return m.servePrompts(ctx, req, caller)
 		}
 	case "completion/complete":
@@ -122,6 +128,15 @@ func (m *Mux) Close() error {
 	return nil
 }
 
+// has returns the lists that there are.
+func (m *Mux) has(c *catalog) lists {
+	return lists{
+		tools:     c.tools.known || m.HasTools,
+		resources: c.resources.known || c.templates.known || m.HasResources,
+		prompts:   c.prompts.known || m.HasPrompts,
+	}
+}
+
 // implementation is how the server names itself.
 type implementation struct {
 	Name    string `json:"name"`
@@ -143,7 +158,7 @@ type discoveredBy struct {
 }
 
 func (m *Mux) discover(c *catalog) (*mcp.Result, error) {
-	d := discovered{Versions: mcp.ModernVersions(), Capabilities: c.capabilities(m.Fixed), Instructions: m.Instructions}
+	d := discovered{Versions: mcp.ModernVersions(), Capabilities: c.capabilities(m.has(c), m.Fixed), Instructions: m.Instructions}
 	if m.Name != "" {
 		d.Meta = &discoveredBy{implementation{m.Name, m.Title, m.Version}}
 	}

@@ -147,27 +147,45 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	return all[q.Key], err
 }
 
-// askAll puts questions all at once, in their order.
+// askAll puts questions all at once, in their order. Where one fails, the others are
+// taken back, and have been when it returns.
 func (c *Call) askAll(ctx context.Context, questions []Question) (map[string]Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // one that fails takes the others back
-	waits := make([]func() (*mcp.Result, error), len(questions))
-	for i, q := range questions {
-		req, err := q.request()
+	defer cancel()
+	waits, err := c.startAll(ctx, questions)
+	answers := make(map[string]Answer, len(questions))
+	for i, wait := range waits { // each of them, as mcp.Start has it
 		if err != nil {
-			return nil, err
+			cancel()
 		}
-		if waits[i], err = mcp.Start(ctx, c.Caller, req); err != nil {
-			return nil, err
+		res, failed := wait()
+		switch {
+		case err != nil: // the first one counts
+		case failed != nil:
+			err = failed
+		default:
+			answers[questions[i].Key] = Answer(res.Bytes())
 		}
 	}
-	answers := make(map[string]Answer, len(questions))
-	for i, q := range questions {
-		res, err := waits[i]()
-		if err != nil {
-			return nil, err
-		}
-		answers[q.Key] = Answer(res.Bytes())
+	if err != nil {
+		return nil, err
 	}
 	return answers, nil
+}
+
+// startAll puts questions until one cannot be put, and returns what waits for those
+// that were.
+func (c *Call) startAll(ctx context.Context, questions []Question) (waits []func() (*mcp.Result, error), err error) {
+	for _, q := range questions {
+		req, err := q.request()
+		if err != nil {
+			return waits, err
+		}
+		wait, err := mcp.Start(ctx, c.Caller, req)
+		if err != nil {
+			return waits, err
+		}
+		waits = append(waits, wait)
+	}
+	return waits, nil
 }

@@ -26,6 +26,7 @@ type taskBook struct {
 	mu     sync.Mutex
 	closed bool
 	all    map[string]*task
+	order  []*task // of all, the oldest first
 }
 
 // begin runs the rest of a call as a task, which is there when begin returns.
@@ -70,17 +71,18 @@ func (b *taskBook) add(t *task, now time.Time) error {
 		b.all = make(map[string]*task)
 	}
 	b.all[t.id] = t
+	b.order = append(b.order, t)
 	b.running.Add(1)
 	return nil
 }
 
-// forgetLocked drops the tasks whose time is up. Nothing but a new one makes the book
-// grow, so that it is looked through then.
+// forgetLocked drops the tasks whose time is up: those that were begun first, because
+// all have the same time. Nothing but a new one makes the book grow, so that it is
+// looked through then.
 func (b *taskBook) forgetLocked(now time.Time) {
-	for id, t := range b.all {
-		if t.isOver(now) {
-			delete(b.all, id)
-		}
+	for len(b.order) > 0 && b.order[0].isOver(now) {
+		delete(b.all, b.order[0].id)
+		b.order[0], b.order = nil, b.order[1:]
 	}
 }
 
@@ -109,7 +111,7 @@ func (b *taskBook) forget() map[string]*task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := b.all
-	b.all, b.closed = nil, true
+	b.all, b.order, b.closed = nil, nil, true
 	return all
 }
 
