@@ -56,6 +56,7 @@ func TestDecodeHeaderValue(t *testing.T) {
 		{"  foo ", "foo"},
 		{"TOOLS/CALL", "TOOLS/CALL"},
 		{"=?Base64?Zm9v?=", "=?Base64?Zm9v?="},
+		{"=?BASE64?Zm9v?=", "=?BASE64?Zm9v?="},
 		{"=?base64?Zm9v", "=?base64?Zm9v"},
 		{"=?base64?=", "=?base64?="},
 		{"=?base64??=", ""},

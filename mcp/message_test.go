@@ -40,7 +40,7 @@ func goodMessages() []goodMessage {
 	}
 }
 
-// J1- 2026-07-28 basic/index: "All messages between MCP clients and servers **MUST**
+// J1+ 2026-07-28 basic/index: "All messages between MCP clients and servers **MUST**
 // follow the [JSON-RPC 2.0](https://www.jsonrpc.org/specification) specification."
 func TestParse(t *testing.T) {
 	for _, tt := range goodMessages() {
@@ -170,6 +170,23 @@ func badMessages() []badMessage {
 	}
 }
 
+// Each rule that a message can break, what is said of it, and what could be read of
+// the id, to which nothing is added.
+//
+// J1- 2026-07-28 basic/index: "All messages between MCP clients and servers **MUST**
+// follow the [JSON-RPC 2.0](https://www.jsonrpc.org/specification) specification."
+//
+// J1- 2025-11-25 basic/transports: "JSON-RPC messages **MUST** be UTF-8 encoded."
+//
+// J2- 2026-07-28 basic/index: "Requests **MUST** include a string or integer ID."
+//
+// J6- 2026-07-28 basic/index: "Result responses **MUST** include a `result` field."
+//
+// J16- own: "A name that another reader would take for one of the envelope is not
+// passed over."
+//
+// J17- own: "A member that occurs twice, in the envelope or in the parameters that we
+// act upon, makes the message invalid."
 func TestParseRefuses(t *testing.T) {
 	for _, tt := range badMessages() {
 		m, err := Parse([]byte(tt.in), Limits{})

@@ -75,9 +75,12 @@ type reply struct {
 	body   string
 }
 
-// events returns the data of the messages of an event stream.
+// events returns the data of the messages of an event stream, if there are any.
 func (r reply) events(t *testing.T) []string {
 	t.Helper()
+	if got := r.header.Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("events come as %q", got)
+	}
 	var all []string
 	er := frame.NewEventReader(strings.NewReader(r.body), 4<<20)
 	for {

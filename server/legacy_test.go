@@ -277,8 +277,12 @@ func TestLegacyRefusals(t *testing.T) {
 			{name: "log level that is no text", body: raw("1", "logging/setLevel", `{"level":7}`), header: h, status: 200, want: wireError("1", "-32602", `params.level must be a string`)},
 			{name: "log level the handler knows nothing of", body: raw("1", "logging/setLevel", `{"level":"info"}`), header: h, status: 200, want: `{"jsonrpc":"2.0","id":1,"result":{}}`},
 			{name: "batch", body: `[]`, header: h, status: 400, want: invalid("only 2025-03-26 has batches")},
+			{name: "batch that begins a session", body: `[` + opening("2025-03-26") + `]`, status: 400, want: invalid("only 2025-03-26 has batches")},
 		} {
 			s.refuses(tt)
+		}
+		if got := s.server.Stats().Sessions; got != 1 {
+			t.Errorf("%d sessions, want the first one alone", got)
 		}
 	})
 }

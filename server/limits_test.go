@@ -110,6 +110,11 @@ func TestOtherErrorsNameNoLimit(t *testing.T) {
 
 // DELIVERY 5.7: what is beyond a limit is told with its key, to the client and to
 // whoever watches. A credential that nobody has is no header that is too long.
+//
+// H13- seps 2243-http-standardization: "Deployments SHOULD reject requests with
+// oversized or excessive headers early in the pipeline — before performing Base64
+// decoding or body parsing — to mitigate denial-of-service risks from crafted
+// payloads."
 func TestLimitsOfRequests(t *testing.T) {
 	w := &watcher{}
 	cfg := server.Config{Observe: w.observe, Limits: server.Limits{RequestBody: 2000, RequestHeaders: 1000, Depth: 10, Members: 30}}
@@ -124,6 +129,7 @@ func TestLimitsOfRequests(t *testing.T) {
 	}{
 		{"body", strings.Repeat(" ", 2001), nil, 413, "limits.requestBody", server.Limited},
 		{"header", raw("1", "ping", ""), headers{"X-Mine": strings.Repeat("x", 1000)}, 431, "limits.requestHeaders", server.Limited},
+		{"encoded header", "no message", headers{"Mcp-Name": "=?base64?" + strings.Repeat("!", 1000) + "?="}, 431, "limits.requestHeaders", server.Limited},
 		{"many headers", raw("1", "ping", ""), headers{"X-A": strings.Repeat("x", 400), "X-B": strings.Repeat("x", 400), "X-C": strings.Repeat("x", 400)}, 431, "limits.requestHeaders", server.Limited},
 		{"token", raw("1", "ping", ""), headers{"Authorization": "Bearer " + strings.Repeat("x", 1000)}, 401, "limits.requestHeaders", server.Unauthenticated},
 		{"depth", deep, nil, 400, "limits.depth", server.Limited},

@@ -322,6 +322,9 @@ func TestModernNotifications(t *testing.T) {
 	}
 }
 
+// J12+ 2026-07-28 basic/transports/streamable-http: "The body of the HTTP POST
+// **MUST** be a single JSON-RPC _request_ or _notification_."
+//
 // J13+ 2026-07-28 basic/transports/streamable-http: "If the server accepts it, the
 // server **MUST** return HTTP status code `202 Accepted` with no body."
 func TestModernNotificationIsAccepted(t *testing.T) {

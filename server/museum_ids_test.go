@@ -19,7 +19,8 @@ import (
 // servers and gateways, by their numbers in the project's collection of them.
 // Each says what must be seen. This file: whose answer is whose.
 
-// M017: the id comes back byte for byte, and 1 is not "1".
+// M017: the id comes back byte for byte, and 1 is not "1"; what is no id does not
+// come back, nor anything in its place.
 //
 // J2- 2025-11-25 basic/index: "Requests **MUST** include a string or integer ID."
 //
@@ -36,8 +37,13 @@ func TestM017IDsAreTokens(t *testing.T) {
 			equal(t, "modern", got.body, `{"jsonrpc":"2.0","id":`+id+`,"result":{"resultType":"complete"}}`)
 		}
 		for _, id := range []string{"1.5", "null", "true", "{}", "1e3"} {
-			if got := s.post(raw(id, "tools/call", `{"name":"echo"}`), sess); got.status != 400 || !strings.Contains(got.body, `"code":-32600`) {
-				t.Errorf("id %s: %d %s; want 400 and -32600", id, got.status, got.body)
+			for era, got := range map[string]reply{
+				"legacy": s.post(raw(id, "tools/call", `{"name":"echo"}`), sess),
+				"modern": s.post(modern(id, "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo")),
+			} {
+				if got.status != 400 || !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","error":{"code":-32600,`) {
+					t.Errorf("%s, id %s: %d %s; want 400 and -32600, without an id", era, id, got.status, got.body)
+				}
 			}
 		}
 	})

@@ -127,6 +127,8 @@ func TestHTTPRefusals(t *testing.T) {
 			want: invalid("accept must list both application/json and text/event-stream")},
 		refusalCase{name: "half an accept", body: echo, header: with("Accept", "application/json"), status: 406,
 			want: invalid("accept must list both application/json and text/event-stream")},
+		refusalCase{name: "the other half", body: echo, header: with("Accept", "text/event-stream"), status: 406,
+			want: invalid("accept must list both application/json and text/event-stream")},
 		refusalCase{name: "length over the limit", body: strings.Repeat(" ", 4<<20+1), header: h, status: 413,
 			want: invalid("body exceeds 4 MiB (limits.requestBody)")},
 		refusalCase{name: "GET without accept", method: "GET", header: headers{"Accept": "application/json"}, status: 406,
@@ -168,6 +170,10 @@ func TestSecondEncodingIsRefused(t *testing.T) {
 //
 // T2+ 2026-07-28 basic/transports/streamable-http: "If the `Origin` header is present
 // and invalid, servers **MUST** respond with HTTP 403 Forbidden."
+//
+// H6+ 2026-07-28 basic/transports/streamable-http: "servers **MUST** decode an encoded
+// `Mcp-Name` or `Mcp-Param-{Name}` value before comparing it to the corresponding
+// request body value"
 //
 // T11+ own: "The Host of every request is one that is served here"
 //

@@ -229,7 +229,12 @@ func TestNameOfAClientDecidesNothing(t *testing.T) {
 		"", `{"name":"admin","version":"1"}`, `{"name":"signalbox","version":"999"}`, `{"name":"Claude Code","version":"2"}`,
 		`{"name":"","version":""}`, `{"name":"../../etc","version":"\u001b[0m","trusted":true,"capabilities":{"roots":{}}}`, `{}`, `7`,
 	}
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`), "ask": ask("roots/list", `{}`)})
+	h := tools(map[string]mcp.HandlerFunc{
+		"echo": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+			return result(fmt.Sprintf(`{"content":[],"who":%q,"can":%s,"level":%d}`, req.Principal, req.Client.Capabilities, req.LogLevel))
+		},
+		"ask": ask("roots/list", `{}`),
+	})
 	bubble(t, h, server.Config{Authenticate: func(r *http.Request) (string, error) {
 		if r.Header.Get("Authorization") == "" {
 			return "", errors.New("nobody")
@@ -271,7 +276,8 @@ func TestNameOfAClientDecidesNothing(t *testing.T) {
 				same("legacy "+name, info, fmt.Sprint(got.status, got.body))
 			}
 		}
-		equal(t, "echo", first["echo"], `200{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
+		equal(t, "echo", first["echo"], `200{"jsonrpc":"2.0","id":1,"result":{"content":[],"who":"ann","can":{},"level":0,"resultType":"complete"}}`)
+		equal(t, "legacy echo", first["legacy echo"], `200{"jsonrpc":"2.0","id":1,"result":{"content":[],"who":"ann","can":{},"level":1}}`)
 	})
 }
 

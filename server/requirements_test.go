@@ -385,13 +385,21 @@ func TestSessionIsNoCredential(t *testing.T) {
 // V7- 2026-07-28 basic/versioning: "A request carrying modern per-request _meta is
 // served statelessly according to this revision."
 func TestModernRequestsHaveNoSession(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+	var seen []*mcp.Request
+	h := tools(map[string]mcp.HandlerFunc{"echo": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		seen = append(seen, req)
+		return result(`{}`)
+	}})
 	bubble(t, h, server.Config{}, func(s *site) {
 		live := s.session()
 		for name, h := range map[string]headers{"none": {}, "live": live, "dead": {"Mcp-Session-Id": "x"}, "event": {"Last-Event-Id": "7"}} {
+			seen = nil
 			got := s.post(modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"), h)
 			if got.status != 200 || got.header.Get("Mcp-Session-Id") != "" {
 				t.Errorf("%s: %d %s, session %q; want 200 and none", name, got.status, got.body, got.header.Get("Mcp-Session-Id"))
+			}
+			if len(seen) != 1 || seen[0].Scope != nil || seen[0].Client.Version != mcp.LatestModern {
+				t.Errorf("%s: %d calls; want one, of no session", name, len(seen))
 			}
 		}
 	})

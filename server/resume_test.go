@@ -154,6 +154,10 @@ func TestM065TheRestOfAnAnswer(t *testing.T) {
 // R6+ 2025-11-25 basic/transports: "The server SHOULD immediately send an SSE event
 // consisting of an event ID and an empty data field in order to prime the client to
 // reconnect"
+//
+// R6- 2025-11-25 basic/transports: "The server SHOULD immediately send an SSE event
+// consisting of an event ID and an empty data field in order to prime the client to
+// reconnect"
 func TestPrimingEvent(t *testing.T) {
 	for v, want := range map[mcp.Version]bool{mcp.V20241105: false, mcp.V20250326: false, mcp.V20250618: false, mcp.V20251125: true} {
 		talking(t, server.Config{Grace: time.Second}, func(s *site, _ *talk) {

@@ -139,6 +139,7 @@ func pipesGated(t *testing.T, cfg server.Config, f func(*console, *gate)) {
 // J1- 2025-11-25 basic/transports: "JSON-RPC messages **MUST** be UTF-8 encoded."
 func TestStdioRefusals(t *testing.T) {
 	tests := []struct{ name, line, want string }{
+		{"no UTF-8", `{"jsonrpc":"2.0","id":7,"method":"` + "\xff" + `"}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32700,"message":"invalid UTF-8 at byte 34; JSON text is UTF-8, without overlong forms and surrogates"}}`},
 		{"junk", `hello`, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"unexpected 'h' at byte 0; expected a value"}}`},
 		{"null id", raw("null", "ping", ""), ``},
 		{"too long", raw("5", "ping", `{"x":"`+strings.Repeat("x", 3000)+`"}`), wireError("5", "-32600", "line exceeds 2 KiB (limits.requestBody)")},
