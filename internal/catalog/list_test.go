@@ -232,7 +232,7 @@ func TestG7UnknownCursor(t *testing.T) {
 		{"longer", c, Tools, cursor + "AA"},
 		{"of another list", c, Prompts, cursor},
 		{"of a list without items", c, Resources, cursor},
-		{"of nothing", c, Tools, encodeCursor(Tools, "")},
+		{"of nothing", c, Tools, encodeCursor(Tools, true, "")},
 		{"of an item that is gone", gone, Tools, cursor},
 		{"of an item that is hidden", hidden, Tools, cursor},
 		{"a name", c, Tools, "a__n0009"},
@@ -252,9 +252,44 @@ func TestG5AllPagesHaveTheSameScope(t *testing.T) {
 	private := backend("b").with(Tools, numbered(5, tool)...)
 	private.Lists[Tools].Public = false
 	c := Build([]Backend{backend("a").with(Tools, numbered(20, tool)...), private}, Options{PageItems: 3})
-	for i, p := range readAll(t, c, Tools) {
-		if p.CacheScope != "private" || p.ResultType != "complete" {
-			t.Errorf("page %d is %q, %q", i, p.CacheScope, p.ResultType)
+	all := Build([]Backend{backend("a").with(Tools, numbered(20, tool)...)}, Options{PageItems: 3})
+	for want, c := range map[string]*Catalog{"private": c, "public": all} {
+		pages := readAll(t, c, Tools)
+		if len(pages) < 7 {
+			t.Errorf("%d pages, want more", len(pages))
+		}
+		for i, p := range pages {
+			if p.CacheScope != want || p.ResultType != "complete" {
+				t.Errorf("page %d is %q, %q, want %q", i, p.CacheScope, p.ResultType, want)
+			}
+		}
+	}
+}
+
+// A list that began as private goes on like that, whatever has become of it meanwhile.
+//
+// G5- 2026-07-28 server/utilities/caching: "if the first page of a `tools/list` response has
+// `cacheScope: "private"`, all subsequent pages for that request **MUST** also be
+// `"private"`."
+func TestPrivateListStaysPrivate(t *testing.T) {
+	one := backend("a").with(Tools, numbered(20, tool)...)
+	public := Build([]Backend{one}, Options{PageItems: 3})
+	for name, before := range map[string]*Catalog{
+		"a backend was missing":         Build([]Backend{one, {Name: "b"}}, Options{PageItems: 3}),
+		"and its pages were cut anew":   Build([]Backend{one, {Name: "b"}}, Options{PageItems: 4}),
+		"it was not all that there was": public.View(func(e *Entry) bool { return e.Own != "n0001" }),
+	} {
+		first := readPage(t, before, Tools, "")
+		pages := 0
+		for next := first.NextCursor; next != nil; pages++ {
+			p := readPage(t, public, Tools, *next)
+			if first.CacheScope != "private" || p.CacheScope != "private" {
+				t.Errorf("%s: the first page is %q, and a later one is %q", name, first.CacheScope, p.CacheScope)
+			}
+			next = p.NextCursor
+		}
+		if pages < 5 {
+			t.Errorf("%s: %d more pages", name, pages)
 		}
 	}
 }
@@ -265,18 +300,21 @@ func FuzzCursor(f *testing.F) {
 		f.Add(cursor, uint8(Tools))
 	}
 	for i, name := range []string{"x", "a__n0003", "a__n0029", "\x00", "日本"} {
-		f.Add(encodeCursor(Tools, name), uint8(i))
+		f.Add(encodeCursor(Tools, i%2 == 0, name), uint8(i))
 	}
 	f.Add("", uint8(0))
 	f.Add("MA==", uint8(0))
 	f.Fuzz(func(t *testing.T, cursor string, kind uint8) {
 		k := Kind(kind) % NumKinds
-		after, ok := decodeCursor(k, cursor)
-		if ok && encodeCursor(k, after) != cursor {
+		after, public, ok := decodeCursor(k, cursor)
+		if ok && encodeCursor(k, public, after) != cursor {
 			t.Errorf("%q is a second form of the cursor after %q", cursor, after)
 		}
-		if back, ok := decodeCursor(k, encodeCursor(k, cursor)); cursor != "" && (!ok || back != cursor) {
-			t.Errorf("the cursor after %q leads on after %q", cursor, back)
+		for _, public := range []bool{false, true} {
+			back, same, ok := decodeCursor(k, encodeCursor(k, public, cursor))
+			if cursor != "" && (!ok || back != cursor || same != public) {
+				t.Errorf("the cursor after %q leads on after %q", cursor, back)
+			}
 		}
 		res, err := c.List(k, cursor)
 		_, known := c.sections[k].find(after)

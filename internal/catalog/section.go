@@ -81,32 +81,33 @@ func newSection(k Kind, entries []*Entry, fresh freshnessOf, opt Options) sectio
 	for i, e := range entries {
 		s.at[e.Name] = i
 	}
-	page, end := s.encode(0)
+	page, end := s.encode(0, fresh.public)
 	s.pages = append(s.pages, page)
 	// At least one page, also of nothing: an empty list is an answer.
 	for end < len(entries) {
-		s.cursor[s.cursorAfter(end-1)] = len(s.pages)
-		page, end = s.encode(end)
+		s.cursor[s.cursorAfter(end-1, fresh.public)] = len(s.pages)
+		page, end = s.encode(end, fresh.public)
 		s.pages = append(s.pages, page)
 	}
 	return s
 }
 
-// encode returns the page that begins with an entry, and where the next begins.
-func (s *section) encode(start int) (*mcp.Result, int) {
+// encode returns the page that begins with an entry, for all or for its client alone,
+// and where the next begins.
+func (s *section) encode(start int, public bool) (*mcp.Result, int) {
 	end, size := s.pageEnd(start)
 	dst := make([]byte, 0, size+len(s.kind.Field().Key())+512)
 	dst = append(dst, `{"resultType":"complete","ttlMs":`...)
 	dst = strconv.AppendInt(dst, s.fresh.ttl.Milliseconds(), 10)
 	// Written by hand and not by an encoder: the items are megabytes, and stay as they are.
-	if s.fresh.public {
+	if public {
 		dst = append(dst, `,"cacheScope":"public"`...)
 	} else {
 		dst = append(dst, `,"cacheScope":"private"`...)
 	}
 	if end < len(s.entries) {
 		dst = append(dst, `,"nextCursor":"`...)
-		dst = append(dst, s.cursorAfter(end-1)...)
+		dst = append(dst, s.cursorAfter(end-1, public)...)
 		dst = append(dst, '"')
 	}
 	dst = append(dst, `,"`...)
@@ -144,23 +145,32 @@ func (s *section) pageEnd(start int) (end, size int) {
 // name and nothing of its place, so that it leads on from there in every Catalog
 // that has the entry: after a change, and in another process with the same
 // configuration.
-func (s *section) cursorAfter(i int) string {
-	return encodeCursor(s.kind, s.entries[i].Name)
+func (s *section) cursorAfter(i int, public bool) string {
+	return encodeCursor(s.kind, public, s.entries[i].Name)
 }
 
 // encodeCursor writes the kind as well, so that a cursor of another list is
-// refused and not mistaken for an item of the same name.
-func encodeCursor(k Kind, after string) string {
-	return base64.RawURLEncoding.EncodeToString(append([]byte{'0' + byte(k)}, after...))
+// refused and not mistaken for an item of the same name; and whether the page before
+// was for all, so that what began as private goes on like that.
+func encodeCursor(k Kind, public bool, after string) string {
+	return base64.RawURLEncoding.EncodeToString(append([]byte{cursorMark(k, public)}, after...))
+}
+
+func cursorMark(k Kind, public bool) byte {
+	if public {
+		return '0' + byte(k)
+	}
+	return '0' + byte(NumKinds+k)
 }
 
 // decodeCursor reverses encodeCursor, and takes nothing else.
-func decodeCursor(k Kind, cursor string) (after string, ok bool) {
+func decodeCursor(k Kind, cursor string) (after string, public, ok bool) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil || len(b) < 2 || b[0] != '0'+byte(k) || encodeCursor(k, string(b[1:])) != cursor {
-		return "", false
+	if err != nil || len(b) < 2 {
+		return "", false, false
 	}
-	return string(b[1:]), true
+	after, public = string(b[1:]), b[0] == cursorMark(k, true)
+	return after, public, encodeCursor(k, public, after) == cursor
 }
 
 // list returns the page that a cursor asks for.
@@ -172,7 +182,7 @@ func (s *section) list(cursor string) (*mcp.Result, bool) {
 	if page, ok := s.cursor[cursor]; ok {
 		return s.pages[page], true
 	}
-	after, ok := decodeCursor(s.kind, cursor)
+	after, public, ok := decodeCursor(s.kind, cursor)
 	if !ok {
 		return nil, false
 	}
@@ -182,7 +192,10 @@ func (s *section) list(cursor string) (*mcp.Result, bool) {
 	if !ok {
 		return nil, false
 	}
-	page, _ := s.encode(i + 1) // the pages were cut elsewhere when it was given out
+	// The pages were cut elsewhere when it was given out, or were for somebody else: "all
+	// subsequent pages for that request MUST also be private" (2026-07-28,
+	// server/utilities/caching). Of a list that was public until now, this is not.
+	page, _ := s.encode(i+1, public && s.fresh.public)
 	return page, true
 }
 
