@@ -54,6 +54,12 @@ func childMain(kind string) int {
 		// the runtime would: without cgo it ends a process that can only sleep.
 		for range asked {
 		}
+	case strings.Contains(kind, "willing"):
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGTERM)
+		s.Serve(stdio{})
+		<-asked // the end of its input does not end it, and TERM does
+		return 5
 	case strings.Contains(kind, "gateway"):
 		return childGateway(strings.TrimPrefix(kind, "gateway-"))
 	}
@@ -448,6 +454,36 @@ func TestM138StubbornChild(t *testing.T) {
 	}
 	awaitGone(t, child)
 	awaitGone(t, grandchild)
+}
+
+// What ends with its input is not asked to, and what ends when it is asked to is not
+// killed.
+//
+// D3+ 2026-07-28 basic/transports/stdio: "Closing the input stream to the child
+// process (the server)."
+//
+// D3- 2026-07-28 basic/transports/stdio: "On POSIX systems, forced termination
+// typically escalates from SIGTERM to SIGKILL."
+func TestHowAChildEnds(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ kind, status string }{
+		{"modern", "exit status 0"}, {"legacy", "exit status 0"}, {"modern-willing", "exit status 5"},
+	} {
+		t.Run(tt.kind, func(t *testing.T) {
+			t.Parallel()
+			var text strings.Builder
+			c := startChild(t, tt.kind, client.Config{Stop: time.Second, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+			if _, err := within(t, c, tool(t, "x"), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			if want := `status="` + tt.status + `"`; !strings.Contains(text.String(), want) {
+				t.Errorf("the log is %s; want %s", text.String(), want)
+			}
+		})
+	}
 }
 
 // Neither a child nor what it has started outlives a parent that is killed (M139,

@@ -81,10 +81,10 @@ func TestV3ProbeOverHTTP(t *testing.T) {
 // V4- 2026-07-28 basic/transports/streamable-http: "On 400 Bad Request, the client
 // SHOULD inspect the response body before falling back"
 func TestV4ModernErrorsDoNotFallBack(t *testing.T) {
-	for _, code := range []string{"-32020", "-32021"} {
+	for _, code := range []string{"-32020", "-32021", "-32022"} {
 		inBubble(t, func(t *testing.T) {
 			s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){"server/discover": func(x *zoo.Exchange) {
-				x.Status(400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":`+code+`,"message":"no"}}`)
+				x.Status(400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":`+code+`,"message":"no","data":{"supported":["2026-07-28"]}}}`)
 			}}}
 			c := dialHTTP(t, s, client.Config{})
 			_, err := c.Serve(t.Context(), echo(t), &recorder{})

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -119,6 +120,33 @@ func TestStateStaysWithItsRequest(t *testing.T) {
 	}
 }
 
+// What a round was given is for the next one alone: neither a state nor an answer of an
+// earlier round comes back with a later one.
+//
+// Q4- 2026-07-28 basic/patterns/mrtr: "If the `InputRequiredResult` does not contain a
+// `requestState` field, the client MUST NOT include one in the retry."
+func TestStateIsOfOneRound(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const asks = `"inputRequests":{"%s":{"method":"roots/list"}}`
+		rounds := []string{
+			`{"resultType":"input_required",` + fmt.Sprintf(asks, "a") + `,"requestState":"one"}`,
+			`{"resultType":"input_required",` + fmt.Sprintf(asks, "b") + `}`,
+			`{"resultType":"input_required","requestState":"two"}`,
+			`{"content":[]}`,
+		}
+		var params []string
+		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			params = append(params, string(x.Msg.Params.Raw(mcp.FieldRequestState))+string(x.Msg.Params.Raw(mcp.FieldInputResponses)))
+			x.Result(rounds[len(params)-1])
+		}}}
+		res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{answer: says(`{"roots":[]}`)})
+		wantResult(t, res, err, `{"content":[]}`)
+		if want := []string{"", `"one"{"a":{"roots":[]}}`, `{"b":{"roots":[]}}`, `"two"`}; !slices.Equal(params, want) {
+			t.Errorf("the rounds brought %q, want %q", params, want)
+		}
+	})
+}
+
 // A server may ask ten times, and is answered.
 //
 // Q9+ own: "How often one request may ask for more has a bound."
@@ -209,19 +237,20 @@ func TestMessagesOnAPipeAreWhole(t *testing.T) {
 func TestLargeMessageOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		large := `{"content":["` + strings.Repeat("x", 8<<20) + `"]}`
+		asked := "{\"name\":\"x\",\n\"arguments\":{\r\n\"pad\":\"" + strings.Repeat("y", 1<<20) + "\"}}"
 		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { x.Result(large) }}}
 		c, opened := dialLines(t, s, client.Config{})
 		for range 2 {
-			res, err := within(t, c, request(t, "tools/call", "{\"name\":\"x\",\n\"arguments\":{\r\n}}"), &recorder{})
+			res, err := within(t, c, request(t, "tools/call", asked), &recorder{})
 			wantResult(t, res, err, large)
 		}
 		for _, seen := range s.Seen() {
 			if strings.ContainsAny(seen.Body, "\r\n") {
-				t.Errorf("the server got %q", seen.Body)
+				t.Errorf("the server got %.200q", seen.Body)
 			}
 		}
-		if opened() != 1 {
-			t.Errorf("%d pipes, want one", opened())
+		if n := s.Count("tools/call"); n != 2 || opened() != 1 {
+			t.Errorf("the server got %d calls on %d pipes, want two on one", n, opened())
 		}
 	})
 }

@@ -506,24 +506,48 @@ func TestM115CancelDoesNotWait(t *testing.T) {
 // C4- 2025-11-25 basic/utilities/cancellation: "The `initialize` request MUST NOT be
 // cancelled by clients"
 func TestM117HandshakeIsNotCancelled(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		s := newStation()
-		gate := make(chan struct{})
-		s.On["initialize"] = func(x *zoo.Exchange) {
-			<-gate
-			x.Initialize()
-		}
-		c := dialHTTP(t, s, client.Config{})
-		call := launch(t, c, echo(t), &recorder{})
-		synctest.Wait()
-		call.cancel()
-		<-call.done
-		close(gate)
-		synctest.Wait()
-		if n := s.Count("notifications/cancelled"); n != 0 {
-			t.Errorf("%d cancel notices", n)
-		}
-	})
+	for name, end := range map[string]func(c *client.Client, call *running){
+		"its request is given up": func(_ *client.Client, call *running) { call.cancel() },
+		"it takes too long":       func(*client.Client, *running) { time.Sleep(time.Hour) },
+		"its client is closed":    func(c *client.Client, _ *running) { _ = c.Close() },
+	} {
+		t.Run("HTTP/"+name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s, gate := newStation(), make(chan struct{})
+				s.On["initialize"] = func(x *zoo.Exchange) {
+					<-gate
+					x.Initialize()
+				}
+				c := dialHTTP(t, s, client.Config{})
+				call := launch(t, c, echo(t), &recorder{})
+				synctest.Wait()
+				end(c, call)
+				<-call.done
+				close(gate)
+				synctest.Wait()
+				if n := s.Count("notifications/cancelled"); n != 0 || s.Count("initialize") == 0 {
+					t.Errorf("%d cancel notices for %d handshakes", n, s.Count("initialize"))
+				}
+			})
+		})
+		t.Run("pipe/"+name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &zoo.Lines{On: map[string]func(*zoo.Line){"initialize": func(*zoo.Line) {}}} // it goes on reading
+				c, _ := dialLines(t, s, client.Config{})
+				call := launch(t, c, echo(t), &recorder{})
+				synctest.Wait()
+				end(c, call)
+				<-call.done
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+				if n := s.Count("notifications/cancelled"); n != 0 || s.Count("initialize") == 0 {
+					t.Errorf("%d cancel notices for %d handshakes", n, s.Count("initialize"))
+				}
+			})
+		})
+	}
 }
 
 // One call that fails does not end the others, nor the session (M127, M128).

@@ -335,6 +335,55 @@ func TestTaskHeldOpen(t *testing.T) {
 	})
 }
 
+// A question that is put when another one has been answered, or when nobody has come back
+// for so long that the wait for the task began anew, has a key of its own (W5).
+//
+// W5+ seps 2663-tasks-extension: "Each request key in `inputRequests` MUST be unique over
+// the lifetime of a single task."
+func TestTaskKeysNeverComeAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s, asks := holding(), make(chan string)
+		s.On["tasks/result"] = func(x *zoo.Exchange) {
+			for {
+				select {
+				case ask := <-asks:
+					x.Event("", ask)
+				case <-x.R.Context().Done():
+					return
+				}
+			}
+		}
+		c := dialHTTP(t, s, client.Config{})
+		serve := func(method, more string) string {
+			res, err := within(t, c, modernTask(t, method, `{"taskId":"t1"`+more+`}`), &recorder{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return string(res.Bytes())
+		}
+		seen := make(map[string]bool)
+		for i := range 4 {
+			serve("tasks/get", "") // has the server asked for the result, if nobody does
+			asks <- taskAsk(fmt.Sprint("q", i), "?")
+			synctest.Wait()
+			keys := inputKeys(t, serve("tasks/get", ""))
+			if len(keys) != 1 || seen[keys[0]] {
+				t.Fatalf("question %d has the keys %q; those before had %v", i, keys, seen)
+			}
+			seen[keys[0]] = true
+			if i%2 == 0 {
+				serve("tasks/update", `,"inputResponses":{"`+keys[0]+`":{"action":"decline"}}`)
+				continue
+			}
+			time.Sleep(time.Hour)
+		}
+		if n := s.Count("tasks/result"); n != 2 {
+			t.Errorf("%d tasks/result were sent, want 2", n)
+		}
+	})
+}
+
 // inputKeys returns the keys of what a task asks for, in their order.
 func inputKeys(t *testing.T, task string) []string {
 	t.Helper()

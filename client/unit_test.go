@@ -24,6 +24,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// What dies again and again is started ever more slowly, and then not for a while.
+//
+// D5- 2026-07-28 basic/transports/stdio: "If the server process exits unexpectedly,
+// the client SHOULD restart it."
 func TestCircuit(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := newCircuit()
@@ -124,7 +128,8 @@ func (chatter) Read(p []byte) (int, error) {
 // server's `stderr` output and SHOULD NOT assume `stderr` output indicates error
 // conditions."
 func TestStderrIsReadWhateverItSays(t *testing.T) {
-	flood := &io.LimitedReader{R: chatter{}, N: 4 << 20}
+	endless := strings.NewReader(strings.Repeat("x", 64<<10) + "\n") // beyond what is logged of a line
+	flood := &io.LimitedReader{R: io.MultiReader(endless, chatter{}), N: 4 << 20}
 	if os.Getenv("DIALOGS") == "all" {
 		flood.N = 1 << 30
 	}

@@ -345,12 +345,14 @@ func TestModernNotificationIsAccepted(t *testing.T) {
 // responses on any other client requests."
 func TestModernClientIsNotAskedDuringAList(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		return c.Ask(ctx, &mcp.Request{Method: "roots/list"})
+		res, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"})
+		sleep(time.Second) // what was put to the client would be on its way by then
+		return res, err
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
 		got := s.post(modern("1", "tools/list", ""), modernHeaders("tools/list", ""))
-		if !strings.Contains(got.body, `"code":1005,"message":"roots/list cannot be put to a client of 2026-07-28 during tools/list`) {
-			t.Errorf("%s; want an error that names what is missing", got.body)
+		if !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":1,"error":{"code":1005,"message":"roots/list cannot be put to a client of 2026-07-28 during tools/list`) {
+			t.Errorf("%s; want nothing but an error that names what is missing", got.body)
 		}
 	})
 }

@@ -478,6 +478,9 @@ func TestStreamsCarryWhatBelongsToThem(t *testing.T) {
 //
 // U9- 2026-07-28 server/utilities/logging: "The server MUST NOT emit
 // `notifications/message` for a request that does not include this field."
+//
+// Q5- 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT send an `inputRequests` that
+// the client has not declared support for in its capabilities."
 func TestNothingThatWasNotAskedFor(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"chatty": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if _, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"}); err == nil {

@@ -72,6 +72,12 @@ func TestMarkInEscapes(t *testing.T) {
 // Q8+ own: "The state of a backend goes back to that backend alone, and only from
 // the user whom it was given to."
 //
+// Q2- 2026-07-28 basic/patterns/mrtr: "the authenticated principal, rejecting state
+// presented by a different principal."
+//
+// Q2- 2026-07-28 basic/patterns/mrtr: "a short expiry (TTL), rejecting state presented
+// after it lapses;"
+//
 // S11+ 2026-07-28 tutorials/security/security_best_practices: "MCP servers **SHOULD**
 // bind handles server-side to the authenticated user"
 //

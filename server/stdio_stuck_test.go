@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
@@ -36,9 +37,6 @@ func (standardStream) Close() error { return nil }
 // I26: the end of a pipe is bounded although neither reading nor writing can be
 // interrupted. A process that a signal asks to end must not wait for its parent
 // to say or take one more thing.
-//
-// D4- 2026-07-28 basic/transports/stdio: "This is the primary graceful-shutdown signal
-// and the only portable one, so honoring it reduces the need for forced termination."
 func TestStdioEndsOnStandardStreams(t *testing.T) {
 	const ask = `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"
 	tests := []struct {
@@ -77,6 +75,40 @@ func TestStdioEndsOnStandardStreams(t *testing.T) {
 				}
 				close(stuck.released)
 			})
+		})
+	}
+}
+
+// The end of its input is the end of a server, also where a Handler does not end and
+// nobody takes what is left to say.
+//
+// D4- 2026-07-28 basic/transports/stdio: "This is the primary graceful-shutdown signal
+// and the only portable one, so honoring it reduces the need for forced termination."
+func TestStdioEndsWithItsInput(t *testing.T) {
+	for _, ask := range []string{`{"jsonrpc":"2.0","id":1,"method":"ping"}`, modern("1", "tools/call", `"name":"wait"`)} {
+		synctest.Test(t, func(t *testing.T) {
+			stuck := standardStream{make(chan struct{})}
+			s := server.New(tools(map[string]mcp.HandlerFunc{"wait": func(ctx ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}}), server.Config{})
+			done := make(chan error, 1)
+			begun := time.Now()
+			go func() { done <- s.ServeStdio(t.Context(), strings.NewReader(ask+"\n"), stuck) }() // ends by itself, or with what is stuck
+			select {
+			case err := <-done:
+				if took := time.Since(begun); err != nil || took > 5*time.Second {
+					t.Errorf("%s: ServeStdio = %v after %v, want nil within 5s", ask, err, took)
+				}
+				close(stuck.released)
+			case <-time.After(time.Hour):
+				t.Errorf("%s: ServeStdio goes on an hour after the end of its input", ask)
+				close(stuck.released)
+				<-done
+			}
+			if err := s.Close(); err != nil {
+				t.Errorf("Close = %v", err)
+			}
 		})
 	}
 }

@@ -110,7 +110,9 @@ func TestDeadlines(t *testing.T) {
 				s.onCall = func(ctx context.Context, c mcp.Caller) { tt.work(ctx, t, c) }
 				b := New(Config{Name: "shelf", Handler: s, Idle: 10 * time.Second, Max: 100 * time.Second})
 				start := time.Now()
-				_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // where nothing else ends it
+				defer cancel()
+				_, err := b.Serve(ctx, &mcp.Request{Method: "tools/call"}, patient{})
 				fault, ok := errors.AsType[*mcp.Fault](err)
 				if !ok || fault.Code != mcp.CodeDeadline || fault.Outcome != mcp.Unknown || fault.Backend != "shelf" {
 					t.Fatalf("got %#v, want a deadline fault that names the backend, outcome unknown", err)
