@@ -4,10 +4,12 @@
 package signalbox
 
 import (
+	"log/slog"
 	"runtime/debug"
 
 	"github.com/signalbox-mcp/signalbox/internal/auth"
 	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -46,7 +48,7 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 		Remembers:    true, // see told
 		Spread:       cfg.Drain.Spread,
 		Observe:      g.noteEvent,
-		Logger:       g.log,
+		Logger:       slog.New(redact.Around(g.log.Handler(), g.secrets.Load)),
 	}
 	// Without tokens everybody is the one anonymous principal. The configuration is
 	// valid then only where nobody but this machine can reach the listener, or where

@@ -134,6 +134,7 @@ func fixed(old, next *config.Config) string {
 // waits for a backend.
 func (g *Gateway) apply(cfg *config.Config) {
 	old := g.view.Load()
+	g.secrets.Store(secretsOf(cfg))
 	kept := make(map[*backend.Backend]bool)
 	next := &view{cfg: cfg} // it has heard of nobody until its own catalog is built
 	for _, srv := range cfg.Servers {

@@ -23,7 +23,7 @@ var repoLayers = [][]string{
 	{"server", "client"},
 	{"internal/demo"},
 	{"mux"},
-	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
+	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/redact", "internal/revision", "internal/seal", "internal/store"},
 	{"internal/tasks"},
 	{"mcp"},
 }
@@ -48,6 +48,7 @@ var repoPure = map[string][]string{
 	"mcp":               nil,
 	"internal/revision": {"mcp"},
 	"internal/session":  {"mcp"},
+	"internal/redact":   nil,
 	"internal/seal":     nil,
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/internal/observe"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -63,6 +64,7 @@ type Gateway struct {
 	metrics *observe.Metrics
 	audit   *observe.Audit
 	names   *taskNames
+	secrets atomic.Pointer[redact.Redactor] // of all backends
 
 	refusal  atomic.Pointer[Refusal] // of the last reload
 	view     atomic.Pointer[view]

@@ -6,6 +6,7 @@ package signalbox
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"maps"
 	"net/http"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -73,6 +75,7 @@ func apart(cfg *config.Config, inProcess []InProcess) error {
 // backend does: a gateway with a hundred of them starts as fast as one with one.
 func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
 	u.tasks = g.names
+	secrets := redact.New(header(u.srv.Headers), environ(u.srv.Env), u.srv.URL)
 	u.Backend = backend.New(backend.Config{
 		Name:     u.srv.Name,
 		Handler:  h,
@@ -83,7 +86,7 @@ func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
 		MaxItems: u.limits.ToolsPerBackend,
 		MaxPages: u.limits.Pages,
 		Changed:  g.wantRebuild,
-		Logger:   g.log,
+		Logger:   slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
 	})
 	ctx, cancel := context.WithCancel(g.ctx)
 	u.cancel, u.done = cancel, make(chan struct{})

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -87,8 +88,8 @@ type Config struct {
 // setup is a Config with the defaults applied.
 type setup struct {
 	Config
-	log    *slog.Logger
-	redact *redactor
+	log     *slog.Logger
+	secrets *redact.Redactor // what no log may hold; set before the first request
 
 	// again waits until a request that never left may be sent again, for the n-th
 	// time, and reports false when it may not. It is the Client's, who has one
@@ -105,9 +106,9 @@ func newSetup(cfg Config) *setup {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.log = s.log.With(slog.String("backend", cfg.Name))
+	s.secrets = redact.New(cfg.Header, nil)
+	s.log = slog.New(redact.Around(s.log.Handler(), func() *redact.Redactor { return s.secrets })).With(slog.String("backend", cfg.Name))
 	s.Header = cfg.Header.Clone()
-	s.redact = newRedactor(cfg.Header, nil)
 	if s.Info == nil {
 		s.Info = []byte(`{"name":"signalbox","version":"dev"}`)
 	}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -26,6 +27,7 @@ type endpoint struct {
 
 func newEndpoint(s *setup, url string) *endpoint {
 	e := &endpoint{setup: s, url: url}
+	s.secrets = redact.New(s.Header, nil, url)
 	rt := s.Transport
 	if rt == nil {
 		e.own = newTransport(s)

@@ -72,6 +72,9 @@ func (f *flight) hand(ctx context.Context, m *mcp.Message) {
 		return
 	}
 	n, ok := f.translate(m)
+	if ok {
+		n, ok = f.discreet(n)
+	}
 	if !ok {
 		return
 	}

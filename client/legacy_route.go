@@ -120,7 +120,8 @@ func (s *legacySession) routeOther(m *mcp.Message) {
 	if call := s.onlyCall(); call != nil && call.Push(m) == session.Taken {
 		return
 	}
-	if s.addr.unrelated != nil {
-		s.stray.put(&s.tasks, s.addr.unrelated, &mcp.Notification{Method: m.Method, Params: m.Params})
+	n, ok := s.discreet(&mcp.Notification{Method: m.Method, Params: m.Params})
+	if ok && s.addr.unrelated != nil {
+		s.stray.put(&s.tasks, s.addr.unrelated, n)
 	}
 }

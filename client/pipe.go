@@ -224,7 +224,7 @@ func (p *pipe) readAll(ctx context.Context) {
 func (p *pipe) noteJunk(ctx context.Context, n int, line []byte) {
 	if n == 1 {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line that is no message to its output",
-			slog.String("line", visible(p.redact.text(string(line[:min(len(line), 200)])))))
+			slog.String("line", p.shown(line)))
 	}
 }
 

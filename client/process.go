@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -43,7 +44,7 @@ type Command struct {
 // process group of its own and ends with this process.
 func NewCommand(cmd Command, cfg Config) *Client {
 	s := newSetup(cfg)
-	s.redact = newRedactor(nil, cmd.Env)
+	s.secrets = redact.New(nil, cmd.Env)
 	l := &launcher{setup: s, cmd: cmd, circuit: newCircuit()}
 	connect := func(ctx context.Context) (conduit, error) { return l.start(ctx) }
 	return newClient(s, newPipeLink(s, connect, l.quit))
@@ -192,7 +193,7 @@ func (c *child) reap() {
 
 func (c *child) drainStderr() {
 	defer close(c.drained)
-	c.tail.drain(c.err, c.MaxLogLine, c.redact, c.log)
+	c.tail.drain(c.err, c.MaxLogLine, c.secrets, c.log)
 }
 
 // fateTime is how long each of the two may take that are to be known of a process

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
 // The bounds of what is kept and logged of a child's standard error.
@@ -34,7 +35,7 @@ type tail struct {
 // logged and kept is a text without control characters and without the secrets that
 // the configuration gave to the child. A line that is longer than maxLine is logged so
 // far, with how many bytes were cut off.
-func (t *tail) drain(r io.Reader, maxLine int, redact *redactor, logger *slog.Logger) {
+func (t *tail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, logger *slog.Logger) {
 	lines := frame.NewLineReader(r, maxLine)
 	var quota quota
 	for {
@@ -42,7 +43,11 @@ func (t *tail) drain(r io.Reader, maxLine int, redact *redactor, logger *slog.Lo
 		if err != nil {
 			return
 		}
-		text := visible(redact.text(string(line)))
+		text := string(line)
+		if cut > 0 {
+			text = secrets.CutText(text)
+		}
+		text = visible(secrets.Text(text))
 		t.add(text)
 		skipped, ok := quota.take(time.Now())
 		if skipped > 0 {

@@ -21,6 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -199,9 +200,9 @@ func TestTailIsTextWithoutSecrets(t *testing.T) {
 		tl  tail
 		log strings.Builder
 	)
-	redact := newRedactor(http.Header{"Authorization": {"Bearer swordfish-1"}, "X": {"short"}}, []string{"KEY=open sesame", "MODE=prod", "EMPTY="})
+	secrets := redact.New(http.Header{"Authorization": {"Bearer swordfish-1"}, "X": {"short"}}, []string{"KEY=open sesame", "MODE=prod", "EMPTY="})
 	text := "keys open sesame, swordfish-1, prod, short\n" + strings.Repeat("\u20ac", 100) + "\n"
-	tl.drain(strings.NewReader(text), 8<<10, redact, slog.New(slog.NewTextHandler(&log, nil)))
+	tl.drain(strings.NewReader(text), 8<<10, secrets, slog.New(slog.NewTextHandler(&log, nil)))
 	got := tl.lines()
 	if got[0] != "keys [redacted], [redacted], prod, short" || strings.Contains(log.String(), "sesame") {
 		t.Errorf("%q, logged %s", got[0], log.String())

@@ -1,0 +1,69 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redact
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+)
+
+// Handler is a [slog.Handler] around another that takes secrets out of what records
+// say, errors and other values included. What a logger has of attributes of its own
+// is the code's, and stays, as does the name of a backend. Its methods may be called
+// concurrently.
+type Handler struct {
+	inner slog.Handler
+	by    func() *Redactor
+}
+
+// Around returns a Handler around h. by is asked for each record; it must not block.
+func Around(h slog.Handler, by func() *Redactor) *Handler { return &Handler{h, by} }
+
+// Enabled asks the handler below.
+func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.inner.Enabled(ctx, level)
+}
+
+// WithAttrs returns a handler whose records have the attributes.
+func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &Handler{h.inner.WithAttrs(attrs), h.by}
+}
+
+// WithGroup returns a handler that puts attributes into a group.
+func (h *Handler) WithGroup(name string) slog.Handler {
+	return &Handler{h.inner.WithGroup(name), h.by}
+}
+
+// Handle has the handler below write the record without secrets.
+func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
+	by := h.by()
+	if by == nil || r.NumAttrs() == 0 { // messages are constants of the code
+		return h.inner.Handle(ctx, r)
+	}
+	clean := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		clean.AddAttrs(by.attr(a))
+		return true
+	})
+	return h.inner.Handle(ctx, clean)
+}
+
+func (r *Redactor) attr(a slog.Attr) slog.Attr {
+	a.Value = a.Value.Resolve()
+	switch a.Value.Kind() {
+	case slog.KindGroup:
+		var clean []slog.Attr
+		for _, member := range a.Value.Group() {
+			clean = append(clean, r.attr(member))
+		}
+		return slog.Attr{Key: a.Key, Value: slog.GroupValue(clean...)}
+	case slog.KindString, slog.KindAny:
+		if text := fmt.Sprint(a.Value.Any()); a.Key != "backend" && r.Text(text) != text {
+			return slog.String(a.Key, r.Text(text))
+		}
+	default: // numbers and times are ours
+	}
+	return a
+}

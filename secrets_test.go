@@ -1,0 +1,62 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// parrot is a server that knows nobody, and says so with what it got.
+type parrot struct{}
+
+func (parrot) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	m, err := mcp.Parse(body, mcp.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	id := m.ID
+	answer := mcp.AppendError(nil, id, mcp.Errorf(-32000, "unknown: %s", r.Header.Get("Authorization")))
+	return &http.Response{
+		StatusCode: http.StatusUnauthorized, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(string(answer))), Request: r,
+	}, nil
+}
+
+// Of what the gateway gives a backend nothing stands in its log, whoever repeats it:
+// the credentials that a backend refuses stand in the error, which is told.
+//
+// X9- 2026-07-28 server/utilities/logging: "Credentials or secrets"
+func TestLogHasNoCredentialsOfBackends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		cfg := signalbox.Config{Servers: []signalbox.Backend{{
+			Name: "p", URL: "http://p.example/mcp", Headers: map[string]signalbox.Secret{"Authorization": config.NewSecret("Bearer swordfish-1")},
+		}}}
+		g := newGateway(t, cfg, signalbox.Options{
+			Transport: parrot{}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		})
+		post(g, strings.Replace(initializeMessage, "initialize", "tools/list", 1))
+		time.Sleep(time.Minute)
+		if err := g.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if text := log.String(); !strings.Contains(text, "[redacted]") || strings.Contains(text, "swordfish") {
+			t.Errorf("logged %s", text)
+		}
+	})
+}
