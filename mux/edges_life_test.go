@@ -170,3 +170,30 @@ func TestEveryEraReadsStructures(t *testing.T) {
 		}
 	})
 }
+
+// A call that is over has no way to its client any more.
+func TestEveryEraIsSilentAfterwards(t *testing.T) {
+	everyEra(t, func() *mux.Mux { return new(mux.Mux) }, func(t *testing.T, _ mcp.Version, m *mux.Mux, h mcp.Handler) {
+		kept := make(chan *mux.Call, 1)
+		m.MustAdd(mux.Tool{Name: "leave", Call: func(_ context.Context, call *mux.Call) (*mux.Result, error) {
+			kept <- call
+			return mux.Say("done"), nil
+		}})
+		p := person{heard: make(chan string, 10)}
+		if _, err := ask(t, h, p, "tools/call", `{"name":"leave","_meta":{"progressToken":"p"}}`); err != nil {
+			t.Fatal(err)
+		}
+		call := <-kept
+		time.Sleep(time.Second)
+		if err := call.Progress(t.Context(), 1, 1, ""); !errors.Is(err, mcp.ErrRequestEnded) {
+			t.Errorf("progress: %v", err)
+		}
+		if a, err := call.Ask(t.Context(), mux.Elicit("k", "Who?", nameForm)); err == nil {
+			t.Errorf("the client was asked, and said %s", a)
+		}
+		time.Sleep(time.Minute)
+		if len(p.heard) > 0 {
+			t.Errorf("the client has heard %s", <-p.heard)
+		}
+	})
+}

@@ -152,19 +152,19 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 func (c *Call) askAll(ctx context.Context, questions []Question) (map[string]Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	waits, err := c.startAll(ctx, questions)
-	answers := make(map[string]Answer, len(questions))
-	for i, wait := range waits { // each of them, as mcp.Start has it
+	all, err := c.startAll(ctx, questions)
+	answers := make(map[string]Answer, len(all))
+	for _, a := range all { // each of them, as mcp.Start has it
 		if err != nil {
 			cancel()
 		}
-		res, failed := wait()
+		res, failed := a.wait()
 		switch {
 		case err != nil: // the first one counts
 		case failed != nil:
 			err = failed
 		default:
-			answers[questions[i].Key] = Answer(res.Bytes())
+			answers[a.key] = Answer(res.Bytes())
 		}
 	}
 	if err != nil {
@@ -173,19 +173,24 @@ func (c *Call) askAll(ctx context.Context, questions []Question) (map[string]Ans
 	return answers, nil
 }
 
-// startAll puts questions until one cannot be put, and returns what waits for those
-// that were.
-func (c *Call) startAll(ctx context.Context, questions []Question) (waits []func() (*mcp.Result, error), err error) {
+// asked is a question that was put, and what waits for its answer.
+type asked struct {
+	key  string
+	wait func() (*mcp.Result, error)
+}
+
+// startAll puts questions until one cannot be put, and returns those that were.
+func (c *Call) startAll(ctx context.Context, questions []Question) (all []asked, err error) {
 	for _, q := range questions {
 		req, err := q.request()
 		if err != nil {
-			return waits, err
+			return all, err
 		}
 		wait, err := mcp.Start(ctx, c.Caller, req)
 		if err != nil {
-			return waits, err
+			return all, err
 		}
-		waits = append(waits, wait)
+		all = append(all, asked{q.Key, wait})
 	}
-	return waits, nil
+	return all, nil
 }
