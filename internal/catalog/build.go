@@ -105,8 +105,10 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 			if areTasks {
 				e.showTaskSupport()
 			}
-			if dialect := e.foreignDialect(); dialect != "" {
-				b.report.item(in.Name, k, name, "offered as it is: "+dialect)
+			for _, oddity := range []string{e.foreignDialect(), e.exposed()} {
+				if oddity != "" {
+					b.report.item(in.Name, k, name, "offered as it is: "+oddity)
+				}
 			}
 			kept = append(kept, e)
 		}
