@@ -122,6 +122,22 @@ func strangeProofs(list []chapter, found []proof) []string {
 	return breaches
 }
 
+// unproved finds the sides of requirements that no test holds.
+func unproved(list []chapter, found []proof) []string {
+	var breaches []string
+	for _, c := range list {
+		for _, row := range c.rows {
+			for sign, right := range map[string]bool{"+": true, "-": false} {
+				if !slices.ContainsFunc(found, func(p proof) bool { return p.id == row.id && p.right == right }) {
+					breaches = append(breaches, fmt.Sprintf("no test proves %s%s: %s", row.id, sign, row.text))
+				}
+			}
+		}
+	}
+	slices.Sort(breaches)
+	return breaches
+}
+
 // link is the place as a link to the published page; what is our own is only said to
 // be.
 func (p passage) link() string {
@@ -195,6 +211,7 @@ func TestRequirementsPageIsCurrent(t *testing.T) {
 	}
 	found := repoProofs(t)
 	reportBreaches(t, strangeProofs(list, found))
+	reportBreaches(t, unproved(list, found))
 	want := requirementsWithProofs(list, found)
 	if *update {
 		if err := os.WriteFile(requirementsPage, []byte(want), 0o644); err != nil {
@@ -235,6 +252,10 @@ func TestRequirementsRule(t *testing.T) {
 	strange := []proof{{"T2", true, mine, "x", "TestA", "a_test.go"}, {"J1", true, mine, "Be mine.", "TestB", "b_test.go"}}
 	if got := strangeProofs(list, strange); len(got) != 2 || !strings.Contains(got[0], "T2, which is not in") || !strings.Contains(got[1], `which says: "Be ours."`) {
 		t.Errorf("breaches %q; want one of an unknown entry and one of a rule that is not ours", got)
+	}
+	missing := []string{"no test proves J1+: Be ours.", "no test proves T1-: Be kind."}
+	if got := unproved(list, found); !slices.Equal(got, missing) {
+		t.Errorf("unproved %q, want %q", got, missing)
 	}
 	page := requirementsWithProofs(list, found)
 	for _, part := range []string{
