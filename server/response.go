@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
@@ -27,7 +28,7 @@ const (
 )
 
 // response writes one HTTP response. It belongs to the goroutine that net/http
-// gave it. After an error nothing more is written.
+// gave it, but for hurry. After an error nothing more is written.
 type response struct {
 	w       http.ResponseWriter
 	rc      *http.ResponseController
@@ -36,6 +37,8 @@ type response struct {
 	err     error
 	cut     bool // the answer is not complete and never will be
 	primed  bool // the client has had something of the stream
+
+	last atomic.Pointer[time.Time] // when it is to be over; nil while nobody is in a hurry
 }
 
 func (s *Server) newResponse(w http.ResponseWriter) *response {
@@ -164,6 +167,16 @@ func (p *response) flush() {
 func (p *response) extend() {
 	// A writer that knows no deadlines has no slow client either.
 	_ = p.rc.SetWriteDeadline(time.Now().Add(p.timeout))
+	if last := p.last.Load(); last != nil { // looked at after the deadline was moved, which hurry may have set
+		_ = p.rc.SetWriteDeadline(*last)
+	}
+}
+
+// hurry has all that is still to be written be written by then, or not at all. Unlike
+// all else of a response it may be called by another goroutine.
+func (p *response) hurry(by time.Time) {
+	p.last.Store(&by)
+	_ = p.rc.SetWriteDeadline(by)
 }
 
 // end sends what net/http still holds, while there is a deadline, and then takes

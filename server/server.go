@@ -60,7 +60,7 @@ func New(h mcp.Handler, cfg Config) *Server {
 
 // Stats are counters of a [Server] since it began, and what is open now.
 type Stats struct {
-	Sessions    int    // legacy sessions on HTTP
+	Sessions    int    // legacy sessions on HTTP, and connections of HTTP with SSE
 	InFlight    int    // requests, listens and standalone streams
 	Parked      int    // requests that wait for their clients to come back with input
 	Requests    uint64 // handed to the Handler
@@ -80,7 +80,7 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	open, _ := s.flights.left(call, listen, standing)
 	return Stats{
-		Sessions:    s.sessions.Len(),
+		Sessions:    s.sessions.Len() + s.lines.len(),
 		InFlight:    open,
 		Parked:      s.lot.Len(),
 		Requests:    s.requests.Load(),

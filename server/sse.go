@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -81,7 +82,7 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	defer unused.Stop()
 
 	p.beginStream()
-	p.write(frame.AppendEndpoint(nil, r.URL.EscapedPath()+"?"+sseMessages+"="+id))
+	p.write(frame.AppendEndpoint(nil, endpointPath(r)+"?"+sseMessages+"="+id))
 	p.flush()
 	out := &sseWriter{p: p}
 	c := s.newStdio(newMux(out, cancel), principal)
@@ -91,6 +92,7 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 		defer close(served)
 		_ = c.loop(ctx, conn.lines) // there is nobody to tell why
 		c.finish(ctx)
+		p.hurry(time.Now().Add(lastWords)) // as on a pipe: what is slow must not keep a server from ending
 		c.mux.close()
 	}()
 	beat := time.NewTicker(s.cfg.KeepAlive)
@@ -98,6 +100,12 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	c.mux.runWith(beat.C, out.comment)
 	<-served
 	return nil
+}
+
+// endpointPath is where messages go. With more than one slash at its beginning it would
+// name a host.
+func endpointPath(r *http.Request) string {
+	return "/" + strings.TrimLeft(r.URL.EscapedPath(), "/")
 }
 
 // ssePost takes one message of a connection. What answers it goes out on that.
@@ -122,6 +130,10 @@ func (s *Server) ssePost(p *response, r *http.Request, principal string) *refusa
 		return no
 	}
 	conn.used.Store(true)
+	defer conn.waiting.Add(-1)
+	if most := s.cfg.Limits.InFlightPerSession; conn.waiting.Add(1) > int64(most) {
+		return refuseTooMany(mcp.ID{}, most, "messages of a connection that wait for its client to read", "inFlightPerSession")
+	}
 	select {
 	case conn.lines <- line{data: body}:
 		p.accepted()
@@ -139,7 +151,8 @@ type sseConn struct {
 	principal string
 	lines     chan line // taken by the connection's loop
 	done      <-chan struct{}
-	used      atomic.Bool // something was POSTed
+	used      atomic.Bool  // something was POSTed
+	waiting   atomic.Int64 // messages that were read and are not taken
 }
 
 // sseWriter makes events of the lines that a mux writes.

@@ -46,6 +46,12 @@ func (l *sseConns) remove(id string) {
 	}
 }
 
+func (l *sseConns) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.open)
+}
+
 // find returns the connection of that id, if it is the principal's. That it is
 // another's is for the operator alone to know.
 func (l *sseConns) find(id, principal string) (*sseConn, EventKind) {
