@@ -211,7 +211,7 @@ func (h *rawHTTP) request(ctx context.Context, method string, body []string) *ht
 	var content []string
 	given := make(map[string]bool)
 	for _, line := range body {
-		line = strings.NewReplacer("$session", h.session, "$state", h.state).Replace(expand(line))
+		line = strings.NewReplacer("$session", h.session, "$state", h.state, "$connection", h.to).Replace(expand(line))
 		key, value, ok := strings.Cut(line, ": ")
 		switch {
 		case !ok || strings.ContainsAny(key, `{["`):
