@@ -70,21 +70,31 @@ func (e *endpoint) readJSON(body io.Reader, take taker) error {
 		return e.tooLong(nil)
 	case len(bytes.TrimSpace(data)) == 0:
 		return nil
-	case !mcp.IsBatch(data):
-		e.parse(data, take)
-		return nil
 	}
-	// 2025-03-26 has batches; each element stands for itself.
-	parts, err := mcp.SplitBatch(data, maxBatch, backendLimits())
+	_, err = e.takeText(data, take)
 	if err != nil {
 		return e.lost(err, "its answer is no JSON")
 	}
+	return nil
+}
+
+// takeText takes what stands where a message does: one, or a batch, which 2025-03-26
+// has in documents and events alike; each of its elements stands for itself. The error
+// is that of a batch that is none.
+func (e *endpoint) takeText(data []byte, take taker) (more bool, err error) {
+	if !mcp.IsBatch(data) {
+		return e.parse(data, take), nil
+	}
+	parts, err := mcp.SplitBatch(data, maxBatch, backendLimits())
+	if err != nil {
+		return true, err
+	}
 	for _, part := range parts {
 		if !e.parse(part, take) {
-			return nil
+			return false, nil
 		}
 	}
-	return nil
+	return true, nil
 }
 
 func (e *endpoint) tooLong(cause error) *mcp.Fault {
@@ -123,7 +133,8 @@ func (e *endpoint) takeEvents(events *frame.EventReader, pos *position, take tak
 			continue
 		}
 		pos.messages++
-		if !e.parse(ev.Data, take) {
+		// A batch that is none is told to nobody, like any event that is no message.
+		if more, _ := e.takeText(ev.Data, take); !more {
 			return nil
 		}
 	}

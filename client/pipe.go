@@ -267,19 +267,21 @@ func (p *pipe) take(line []byte) bool {
 	return true
 }
 
-// takeBatch takes a batch of 2025-03-26 apart.
+// takeBatch takes a batch of 2025-03-26 apart. What in it is no message spoils nothing
+// besides, and has the line count as one that is none.
 func (p *pipe) takeBatch(line []byte) bool {
 	parts, err := mcp.SplitBatch(line, maxBatch, backendLimits())
 	if err != nil {
 		return false
 	}
+	all := true
 	for _, part := range parts {
 		// Batches do not nest; one that does would be taken apart without a bound.
 		if mcp.IsBatch(part) || !p.take(part) {
-			return false
+			all = false
 		}
 	}
-	return true
+	return all
 }
 
 // fail ends the pipe: its calls at once, the far end in the background. The first
