@@ -42,6 +42,8 @@ type backend struct {
 	refused      []string       // of these it tells no updates
 	current      *incarnation
 	lastScope    *mcp.Scope // of the last call
+
+	wire *wire // what it says stands in the dialogue to the byte; nil where a server of ours speaks for it
 }
 
 // incarnation is one life of a backend: what a dead one sees is not told.
@@ -60,10 +62,13 @@ type puppet struct {
 // returns a result or an error.
 type step func(ctx context.Context, p *puppet, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
 
-func newBackend(w *world, name string) *backend {
+func newBackend(w *world, name string, isWire bool) *backend {
 	b := &backend{
 		w: w, name: name, lists: make(map[string][]json.RawMessage), shown: make(map[string]bool),
 		calls: make(map[string]*puppet), ears: make(map[*hearer]bool), watchers: make(map[string]int),
+	}
+	if isWire {
+		b.wire = &wire{b: b}
 	}
 	b.start()
 	w.t.Cleanup(b.die)

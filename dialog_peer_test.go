@@ -53,6 +53,8 @@ func (b *backend) newPeer(life *incarnation) *peer {
 // nothing of the later revision and says so.
 func (b *backend) front(s *server.Server) http.Handler {
 	switch {
+	case b.wire != nil:
+		return b.wire
 	case b.w.pair.out.era == "modern":
 		return s
 	case b.w.pair.out.transport == "sse":
@@ -155,7 +157,11 @@ func (b *backend) openPipe(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	alive := peer.connect(kill, func() {
 		defer cancel()
-		_ = peer.server.ServeStdio(ctx, far, far)
+		if b.wire != nil {
+			b.wire.servePipe(far)
+		} else {
+			_ = peer.server.ServeStdio(ctx, far, far)
+		}
 		_ = far.Close()
 	})
 	if !alive {
@@ -175,7 +181,7 @@ func (b *backend) handler() mcp.Handler {
 	case "http", "sse": // what it is the client finds out
 		c = client.NewHTTP("http://"+b.name+"/mcp", cfg)
 	default:
-		if out.era == "legacy" {
+		if out.era == "legacy" && b.wire == nil {
 			cfg.Version = mcp.LatestLegacy
 		}
 		c = client.NewPipe(b.openPipe, cfg)

@@ -57,8 +57,8 @@ func newWorld(t *testing.T, d *dialog, p pair) *world {
 	w.outside = &http.Transport{DialContext: w.dialBackend, DisableCompression: true}
 	t.Cleanup(w.outside.CloseIdleConnections)
 	for i := range d.script {
-		if cmd := &d.script[i]; cmd.actor == "backend" {
-			w.backend(cmd.name)
+		if cmd := &d.script[i]; cmd.actor == "backend" || cmd.actor == "wire" {
+			w.backend(cmd.name, cmd.actor == "wire")
 		}
 	}
 	return w
@@ -137,10 +137,10 @@ func (w *world) names() []string {
 	return names
 }
 
-func (w *world) backend(name string) *backend {
+func (w *world) backend(name string, isWire bool) *backend {
 	b, ok := w.backends[name]
 	if !ok {
-		b = newBackend(w, name)
+		b = newBackend(w, name, isWire)
 		w.backends[name] = b
 	}
 	return b
@@ -172,7 +172,7 @@ func (w *world) do(c *command) {
 	w.t.Helper()
 	w.begin(c)
 	args, err := tokens(expand(c.rest))
-	if c.actor == "stdio" {
+	if c.actor == "stdio" || c.actor == "wire" {
 		args, err = []string{c.rest}, nil // need not be JSON
 	}
 	if err != nil || len(args) == 0 {
@@ -188,6 +188,8 @@ func (w *world) do(c *command) {
 		ok = w.client(c.name).do(args)
 	case "backend":
 		ok = w.backends[c.name].do(args)
+	case "wire":
+		ok = w.backends[c.name].wire.do(c.rest)
 	case "http":
 		ok = w.rawHTTP().do(args, c.body)
 	case "stdio":
