@@ -6,6 +6,7 @@ package signalbox_test
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,7 +18,7 @@ import (
 
 // A legacy server that tells of a new tool only in the session in which it came about
 // is believed: the lists are fetched anew, and everybody is told. What nobody can see
-// a difference in is told to nobody, however often the server says it.
+// a difference in is told to nobody, however often the server says it there.
 func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 	for name, listening := range map[string]bool{"it tells no other session": true, "it has no other way to tell": false} {
 		t.Run(name, func(t *testing.T) {
@@ -27,10 +28,23 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 				s.Capabilities = `{"tools":{"listChanged":true}}`
 				var tools atomic.Value
 				tools.Store(toolList("x"))
-				s.On["tools/list"] = func(x *zoo.Exchange) { x.Result(tools.Load().(string)) }
+				var own sync.Map // of sessions, by what is asked there, that they are the gateway's own
+				session := func(x *zoo.Exchange) string { return x.R.Header.Get("Mcp-Session-Id") }
+				s.On["tools/list"] = func(x *zoo.Exchange) {
+					own.Store(session(x), true)
+					x.Result(tools.Load().(string))
+				}
+				s.On["tools/call"] = func(x *zoo.Exchange) {
+					own.Store(session(x), false)
+					x.Result(`{"content":[]}`)
+				}
 				first := true
 				s.On["GET"] = func(x *zoo.Exchange) {
-					if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID { // the gateway's own
+					isOwn, known := own.Load(session(x))
+					for ; !known; isOwn, known = own.Load(session(x)) {
+						time.Sleep(time.Millisecond)
+					}
+					if isOwn.(bool) {
 						if first = first && listening; !first {
 							x.Status(http.StatusMethodNotAllowed, "", "")
 							return
@@ -50,6 +64,7 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 					}
 				}
 				h := behind{"b": s}.open(t, func(cfg *signalbox.Config) { cfg.Limits.CallIdle = -1 })
+				time.Sleep(time.Second) // until the first list is there, which is no change
 				ann, bob := h.legacy(), h.legacy()
 				get := h.listen(bob)
 				if got := h.post(asks("1", "tools/call", `{"name":"b__x"}`), ann).body; !strings.Contains(got, `"result"`) {

@@ -101,7 +101,7 @@ func distinct(names []string) []string {
 // lists reports whether the filter wants to hear of a list.
 func (f filter) lists() bool { return f.Tools || f.Prompts || f.Resources }
 
-// notices returns the notifications due for the difference of two catalogs. They
+// notices returns the notifications due for the difference of two versions. They
 // have no parameters: which items have changed is not the client's to know, and
 // what it lists next may be newer still.
 func (f filter) notices(d catalog.Changes) []string {
@@ -160,7 +160,7 @@ func (g *Gateway) tell(ctx context.Context, caller mcp.Caller, want filter, told
 		return nil // what was told of lists is another listen's to note
 	}
 	// Before what is told: what changes in between is in the next notice.
-	now := g.view.Load().catalog.Version()
+	now := g.view.Load().version()
 	for _, method := range want.notices(told.behind(now)) {
 		if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
 			return err
@@ -191,19 +191,19 @@ func acknowledge(ctx context.Context, caller mcp.Caller, agreed filter) error {
 // the second.
 type told struct {
 	mu sync.Mutex
-	at catalog.Version
+	at version
 }
 
 // behind returns what differs from now.
-func (t *told) behind(now catalog.Version) catalog.Changes {
+func (t *told) behind(now version) catalog.Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.at.Diff(now)
+	return t.at.diff(now)
 }
 
 // set notes what has been told. It is called after that has been delivered and not
 // before: what a broken stream did not carry stays due for the next one.
-func (t *told) set(now catalog.Version) {
+func (t *told) set(now version) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.at = now
@@ -215,7 +215,7 @@ type toldKey struct{}
 // baseline returns what a listener was told last: for a session, since its
 // beginning; for a modern listen, since now.
 func (g *Gateway) baseline(scope *mcp.Scope) *told {
-	now := &told{at: g.view.Load().catalog.Version()}
+	now := &told{at: g.view.Load().version()}
 	if scope == nil {
 		return now
 	}

@@ -136,7 +136,9 @@ func (g *Gateway) apply(cfg *config.Config) {
 	old := g.view.Load()
 	g.secrets.Store(secretsOf(cfg))
 	kept := make(map[*backend.Backend]bool)
-	next := &view{cfg: cfg} // it has heard of nobody until its own catalog is built
+	// It knows what was told until now, so that nothing of it is told again, and has
+	// heard of nobody until its own catalog is built.
+	next := &view{cfg: cfg, said: old.said, counted: old.counted}
 	for _, srv := range cfg.Servers {
 		if srv.Disabled {
 			continue
@@ -153,7 +155,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	// many changes at once. At the start nothing is known, and any backend may
 	// come to offer anything.
 	if next.catalog = old.catalog; next.catalog == nil {
-		next.catalog = next.build()
+		next.catalog = next.build(next.offers())
 	}
 	g.view.Store(next)
 	for _, u := range old.units {

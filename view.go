@@ -22,7 +22,15 @@ type view struct {
 	units   []*unit
 	heard   []bool // of the units, that they were heard of before the catalog was built
 	catalog *catalog.Catalog
+
+	// said counts how often a backend has said that a list of a kind changed, and
+	// counted is what of it is in there, by backend. Neither is changed.
+	said    [catalog.NumKinds]uint64
+	counted map[*backend.Backend]notices
 }
+
+// notices are how often a backend has said of each of its lists that it changed.
+type notices = [catalog.NumKinds]uint64
 
 // unit returns the backend of that name. An entry of a catalog that is a moment
 // older than the configuration may name one that is gone.
@@ -58,13 +66,60 @@ func (v *view) hear() []bool {
 	return heard
 }
 
+// offers returns what each backend offers now.
+func (v *view) offers() []*backend.Offer {
+	offers := make([]*backend.Offer, len(v.units))
+	for i, u := range v.units {
+		offers[i] = u.Offer()
+	}
+	return offers
+}
+
+// count adds to said what the backends have said since. However many they are, a kind
+// of list has changed once: it is told once.
+func (v *view) count(before *view, offers []*backend.Offer) {
+	v.said = before.said
+	v.counted = make(map[*backend.Backend]notices, len(v.units))
+	var news [catalog.NumKinds]bool
+	for i, u := range v.units {
+		v.counted[u.Backend] = offers[i].Notices
+		for k, n := range offers[i].Notices {
+			news[k] = news[k] || n != before.counted[u.Backend][k]
+		}
+	}
+	for k, isNew := range news {
+		if isNew {
+			v.said[k]++
+		}
+	}
+}
+
+// version is what who listens has to know: what the lists say, and that they were said
+// to have changed, which need not be seen in them.
+type version struct {
+	lists catalog.Version
+	said  [catalog.NumKinds]uint64
+}
+
+func (v *view) version() version { return version{v.catalog.Version(), v.said} }
+
+// diff returns what somebody who knows v has to be told so that they know next.
+func (v version) diff(next version) catalog.Changes {
+	d := v.lists.Diff(next.lists)
+	said := func(k catalog.Kind) bool { return v.said[k] != next.said[k] }
+	d.Tools = d.Tools || said(catalog.Tools)
+	d.Prompts = d.Prompts || said(catalog.Prompts)
+	d.Resources = d.Resources || said(catalog.Resources) || said(catalog.Templates)
+	return d
+}
+
 // build makes the catalog of what the backends offer now. It is a function of the
 // configuration and the offers alone: in which order the backends have answered
 // can be seen nowhere in it.
-func (v *view) build() *catalog.Catalog {
+func (v *view) build(offers []*backend.Offer) *catalog.Catalog {
 	backends := make([]catalog.Backend, 0, len(v.units))
-	for _, u := range v.units {
-		o := u.Offer()
+	for i, u := range v.units {
+		o := offers[i]
 		backends = append(backends, catalog.Backend{
 			Name:         u.Name(),
 			Rules:        catalog.Rules{Prefix: u.srv.Prefix, Rename: u.srv.Rename, Include: u.srv.Include, Exclude: u.srv.Exclude},
@@ -140,12 +195,14 @@ func within(d time.Duration) (over <-chan time.Time, stop func() bool) {
 	return t.C, t.Stop
 }
 
-// swapCatalog builds the catalog and announces it. It reports whether a client
-// can see a difference.
+// swapCatalog builds the catalog and announces it. It reports whether there is anything
+// to tell a client.
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
 	heard := old.hear() // before build: who settles meanwhile is not in it yet
-	next := &view{cfg: old.cfg, units: old.units, heard: heard, catalog: old.build()}
+	offers := old.offers()
+	next := &view{cfg: old.cfg, units: old.units, heard: heard, catalog: old.build(offers)}
+	next.count(old, offers)
 	// A lock would be held while the catalog is built, which takes its time with
 	// thousands of items; a lost race costs building it once more.
 	if !g.view.CompareAndSwap(old, next) {
@@ -160,7 +217,7 @@ func (g *Gateway) swapCatalog() bool {
 	if !slices.Contains(heard, false) {
 		g.openLists()
 	}
-	return catalog.Diff(old.catalog, next.catalog).Any()
+	return old.version().diff(next.version()).Any()
 }
 
 // logProblems tells the operator what is newly not offered, and why.

@@ -166,13 +166,16 @@ func acknowledged(n *mcp.Notification, asked filter) filter {
 // news is what a listen has not been told yet.
 type news struct {
 	lists   changes
+	said    changes             // of lists, those that the server has told of; the rest is presumed
 	updated []*mcp.Notification // of resources, in the order in which they changed first, and of tasks
 }
 
 // tell tells a listen's caller of the news.
 func (n news) tell(ctx context.Context, sink mcp.Caller) error {
+	said := n.said.notices()
 	for _, method := range n.lists.notices() {
-		if err := sink.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
+		n := &mcp.Notification{Method: method, Presumed: !slices.Contains(said, method)}
+		if err := sink.Notify(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -211,6 +214,7 @@ type listener struct {
 	uris    map[string]bool
 	tasks   map[string]bool
 	lists   changes
+	said    changes                      // of lists
 	updated map[string]*mcp.Notification // by URI, the newest of each
 	order   []string                     // of updated
 	states  map[string]*mcp.Notification // by task, the newest of each
@@ -273,6 +277,7 @@ func (f *feed) mark(c changes) {
 			continue
 		}
 		l.lists |= l.want & c
+		l.said |= l.want & c
 		l.wakeLocked()
 	}
 }
@@ -413,13 +418,13 @@ func (l *listener) wakeLocked() {
 func (f *feed) take(l *listener) news {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := news{lists: l.lists}
+	n := news{lists: l.lists, said: l.said}
 	for _, uri := range l.order {
 		n.updated = append(n.updated, l.updated[uri])
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.states)) {
 		n.updated = append(n.updated, l.states[id])
 	}
-	l.lists, l.order, l.updated, l.states = 0, nil, nil, nil
+	l.lists, l.said, l.order, l.updated, l.states = 0, 0, nil, nil, nil
 	return n
 }

@@ -62,6 +62,7 @@ func (b *Backend) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	offer.Notices = b.Offer().Notices
 	b.publish(offer)
 	if f.announced != 0 {
 		if err := b.listen(ctx, f); !errors.Is(err, errSilent) {
@@ -159,10 +160,17 @@ func (b *Backend) keepCurrent(ctx context.Context, f *fetcher, e *ear, ended <-c
 // before a notice is never stored.
 func (b *Backend) refetch(ctx context.Context, f *fetcher, old *Offer, e *ear) (*Offer, error) {
 	next := *old
-	for dirty := e.take(); dirty != 0; dirty = e.take() {
+	var counted kinds
+	for dirty, said := e.take(); dirty != 0; dirty, said = e.take() {
 		for k := range catalog.NumKinds {
 			if !dirty.has(k) {
 				continue
+			}
+			// Once, however often the list has to be fetched here: those who are told
+			// are told once.
+			if said.has(k) && !counted.has(k) {
+				counted |= 1 << k
+				next.Notices[k]++
 			}
 			list, err := f.list(ctx, k)
 			if err != nil {
@@ -240,6 +248,7 @@ type ear struct {
 
 	mu     sync.Mutex
 	dirty  kinds
+	said   kinds // of dirty, what the server has told of
 	acked  bool
 	agreed kinds // once acked
 }
@@ -272,11 +281,11 @@ func newEar() *ear { return &ear{wake: make(chan struct{}, 1)} }
 func (e *ear) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case "notifications/tools/list_changed":
-		e.mark(1 << catalog.Tools)
+		e.hear(n, 1<<catalog.Tools)
 	case "notifications/resources/list_changed":
-		e.mark(1<<catalog.Resources | 1<<catalog.Templates)
+		e.hear(n, 1<<catalog.Resources|1<<catalog.Templates)
 	case "notifications/prompts/list_changed":
-		e.mark(1 << catalog.Prompts)
+		e.hear(n, 1<<catalog.Prompts)
 	case "notifications/subscriptions/acknowledged":
 		e.agree(agreed(&n.Params))
 		e.mark(1<<catalog.NumKinds - 1)
@@ -315,24 +324,37 @@ func (e *ear) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody can be asked outside a request of a client")
 }
 
-func (e *ear) mark(s kinds) {
+// hear marks the lists that a notice is about.
+func (e *ear) hear(n *mcp.Notification, s kinds) {
+	if n.Presumed {
+		e.note(s, 0)
+		return
+	}
+	e.note(s, s)
+}
+
+// mark marks lists that nobody has told of, and that may have changed.
+func (e *ear) mark(s kinds) { e.note(s, 0) }
+
+func (e *ear) note(s, said kinds) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.dirty |= s
+	e.said |= said
 	select {
 	case e.wake <- struct{}{}:
 	default: // woken already
 	}
 }
 
-// take empties the set before the fetch and not after it: what changes meanwhile is
+// take empties the sets before the fetch and not after it: what changes meanwhile is
 // marked anew and fetched once more.
-func (e *ear) take() kinds {
+func (e *ear) take() (dirty, said kinds) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := e.dirty
-	e.dirty = 0
-	return s
+	dirty, said = e.dirty, e.said
+	e.dirty, e.said = 0, 0
+	return dirty, said
 }
 
 // quiet reports whether nothing has changed since the last take.

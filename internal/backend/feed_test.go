@@ -150,6 +150,33 @@ func TestStormOfNoticesIsOneFetchASecond(t *testing.T) {
 	})
 }
 
+// What the server says is counted, also where its list reads as before, and goes on
+// being counted behind a gap; what may have happened in the gap is not.
+func TestNoticesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(true, "a")
+		b, _ := follow(t, s, Config{})
+		want := func(n uint64) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			if got := b.Offer().Notices; got != [catalog.NumKinds]uint64{catalog.Tools: n} {
+				t.Errorf("counted %v, want %d of tools", got, n)
+			}
+		}
+		want(0)
+		s.set("a")
+		want(1)
+		s.fail(errors.New("down"))
+		want(1)
+		s.fail(nil)
+		b.Refresh()
+		want(1)
+		s.set("a")
+		s.set("a")
+		want(2)
+	})
+}
+
 // M174: a list whose answer began before a notice is not stored.
 //
 // G6+ 2026-07-28 server/utilities/caching: "the notification invalidates the cached

@@ -36,6 +36,10 @@ type Offer struct {
 	Lists        [catalog.NumKinds]catalog.List
 	At           time.Time
 
+	// Notices counts, for each list, how often it was fetched because the server has
+	// said that it changed. It goes on counting while the Backend lives.
+	Notices [catalog.NumKinds]uint64
+
 	offered kinds // the lists that there are
 	told    kinds // those whose changes the server tells
 }

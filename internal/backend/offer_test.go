@@ -134,12 +134,17 @@ func TestEar(t *testing.T) {
 		"notifications/resources/updated":      0,
 		"notifications/message":                0,
 	} {
-		e := newEar()
-		if err := e.Notify(t.Context(), &mcp.Notification{Method: method}); err != nil {
-			t.Fatal(err)
-		}
-		if got := e.take(); got != want || !e.quiet() {
-			t.Errorf("%s: changed %b, want %b", method, got, want)
+		for presumed, told := range map[bool]kinds{false: want, true: 0} {
+			e := newEar()
+			if err := e.Notify(t.Context(), &mcp.Notification{Method: method, Presumed: presumed}); err != nil {
+				t.Fatal(err)
+			}
+			if got, said := e.take(); got != want || said != told || !e.quiet() {
+				t.Errorf("%s, presumed %t: changed %b, want %b; said %b, want %b", method, presumed, got, want, said, told)
+			}
+			if dirty, said := e.take(); dirty != 0 || said != 0 {
+				t.Errorf("%s: changed twice", method)
+			}
 		}
 	}
 	if _, err := newEar().Ask(t.Context(), &mcp.Request{Method: "roots/list"}); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
