@@ -166,3 +166,41 @@ func TestHas(t *testing.T) {
 	refused(t, m, request(t, "resources/read", `{"uri":"x:y"}`), mcp.CodeInvalidParams, "not found")
 	refused(t, m, request(t, "prompts/get", `{"name":"x"}`), mcp.CodeInvalidParams, "unknown prompt")
 }
+
+// What has no JSON text is an error that nobody foresaw, and never half a result.
+func TestAnswersThatHaveNoText(t *testing.T) {
+	m := New(
+		Tool{Name: "content", Call: Always(Show(Text("a"), Content{}))},
+		Tool{Name: "meta", Call: Always(&Result{Meta: `{"a":`})},
+		Tool{Name: "member", Call: Always(Show(Text("a").With("_meta", `{`)))},
+		Prompt{Name: "p", Get: Always([]Message{User(Content{})})},
+		Resource{URI: "x:y", Name: "r", Read: Always([]Contents{{}})},
+	)
+	for params, method := range map[string]string{
+		`{"name":"content"}`: "tools/call", `{"name":"meta"}`: "tools/call", `{"name":"member"}`: "tools/call",
+		`{"name":"p"}`: "prompts/get", `{"uri":"x:y"}`: "resources/read",
+	} {
+		got, err := serve(t, m, request(t, method, params))
+		if _, wire := errors.AsType[*mcp.Error](err); err == nil || wire {
+			t.Errorf("%s %s: got %s, %v", method, params, got, err)
+		}
+	}
+}
+
+// Errors that nobody foresaw are the request's own, of prompts and resources and
+// completions as of tools.
+func TestErrorsThatNobodyForesaw(t *testing.T) {
+	secret := errors.New("secret")
+	m := New(
+		Prompt{Name: "p", Arguments: []Argument{{Name: "a", Complete: func(context.Context, string, map[string]string) ([]string, error) { return nil, secret }}},
+			Get: func(context.Context, *Call) ([]Message, error) { return nil, secret }},
+		Resource{URI: "x:y", Name: "r", Read: func(context.Context, *Call) ([]Contents, error) { return nil, secret }})
+	for method, params := range map[string]string{
+		"prompts/get": `{"name":"p"}`, "resources/read": `{"uri":"x:y"}`,
+		"completion/complete": `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}`,
+	} {
+		if got, err := serve(t, m, request(t, method, params)); !errors.Is(err, secret) {
+			t.Errorf("%s: got %s, %v", method, got, err)
+		}
+	}
+}

@@ -19,7 +19,7 @@ func askingTools() []mux.Item {
 		mux.Tool{
 			Name: "test_missing_capability", Description: "Needs a client that has a model.",
 			Call: func(ctx context.Context, call *mux.Call) (*mux.Result, error) {
-				return sample(ctx, call, subject{Prompt: "Say something."})
+				return sample(ctx, call, conversation{Prompt: "Say something."})
 			},
 		},
 		mux.Tool{
@@ -42,13 +42,11 @@ func one(name string) mux.JSON {
 	return mux.JSON(`{"type":"object","properties":{"` + name + `":{"type":"string"}},"required":["` + name + `"]}`)
 }
 
-// subject are the arguments of the tools that have one or the other.
-type subject struct {
-	Prompt  string `json:"prompt"`
-	Message string `json:"message"`
+type conversation struct {
+	Prompt string `json:"prompt"`
 }
 
-func sample(ctx context.Context, call *mux.Call, in subject) (*mux.Result, error) {
+func sample(ctx context.Context, call *mux.Call, in conversation) (*mux.Result, error) {
 	answer, err := call.Ask(ctx, mux.Sample("answer", 100, mux.User(mux.Text(in.Prompt))))
 	if err != nil {
 		return nil, err
@@ -56,7 +54,11 @@ func sample(ctx context.Context, call *mux.Call, in subject) (*mux.Result, error
 	return mux.Say("LLM response: %s", answer.Text()), nil
 }
 
-func elicit(ctx context.Context, call *mux.Call, in subject) (*mux.Result, error) {
+type inquiry struct {
+	Message string `json:"message"`
+}
+
+func elicit(ctx context.Context, call *mux.Call, in inquiry) (*mux.Result, error) {
 	return form(in.Message, userForm)(ctx, call)
 }
 

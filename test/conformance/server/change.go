@@ -27,7 +27,7 @@ func toggle(m *mux.Mux, item mux.Item) function {
 	var mu sync.Mutex
 	there := false
 	return func(context.Context, *mux.Call) (*mux.Result, error) {
-		mu.Lock()
+		mu.Lock() // one change after the other: Add and Remove call nobody
 		defer mu.Unlock()
 		change := m.Add
 		if there {

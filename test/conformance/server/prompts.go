@@ -47,18 +47,20 @@ func say(messages ...mux.Message) func(context.Context, *mux.Call) ([]mux.Messag
 	return mux.Always(messages)
 }
 
-// arguments are those of all prompts.
-type arguments struct {
-	Arg1 string `json:"arg1"`
-	Arg2 string `json:"arg2"`
-	URI  string `json:"resourceUri"`
+type pair struct {
+	First  string `json:"arg1"`
+	Second string `json:"arg2"`
 }
 
-func fillArguments(_ context.Context, _ *mux.Call, in arguments) ([]mux.Message, error) {
-	return []mux.Message{mux.User(mux.Text("Prompt with arguments: arg1='" + in.Arg1 + "', arg2='" + in.Arg2 + "'"))}, nil
+func fillArguments(_ context.Context, _ *mux.Call, in pair) ([]mux.Message, error) {
+	return []mux.Message{mux.User(mux.Text("Prompt with arguments: arg1='" + in.First + "', arg2='" + in.Second + "'"))}, nil
 }
 
-func fillResource(_ context.Context, _ *mux.Call, in arguments) ([]mux.Message, error) {
+type embedded struct {
+	URI string `json:"resourceUri"`
+}
+
+func fillResource(_ context.Context, _ *mux.Call, in embedded) ([]mux.Message, error) {
 	return []mux.Message{
 		mux.User(mux.Embed(mux.TextContents(in.URI, "text/plain", "Embedded resource content for testing."))),
 		mux.User(mux.Text("Please process the embedded resource above.")),
