@@ -188,8 +188,14 @@ type stream struct {
 	retry time.Duration // that was said last
 }
 
+// patience is how long, by the time of the bubble, a message is waited for that may
+// never come: comments keep a stream open for ever, and so its test.
+const patience = 24 * time.Hour
+
 // read returns the next event that has a message, or the error behind the last.
 func (st *stream) read() (string, error) {
+	late := time.AfterFunc(patience, func() { st.res.Body.Close() })
+	defer late.Stop()
 	for {
 		e, err := st.er.Next()
 		if err != nil {

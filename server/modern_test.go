@@ -47,6 +47,9 @@ func raw(id, method, params string) string {
 // V1- 2026-07-28 basic/transports/streamable-http: "it MUST respond with 400 Bad
 // Request and an UnsupportedProtocolVersionError listing its supported versions."
 //
+// J9+ 2026-07-28 basic/index: "**MUST** use defined codes only with their specified
+// meanings."
+//
 // J12- 2026-07-28 basic/transports/streamable-http: "The client **MUST NOT** send
 // JSON-RPC _responses_."
 //

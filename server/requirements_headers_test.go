@@ -179,6 +179,9 @@ func TestHeadersOfEarlierRevisionsDecideNothing(t *testing.T) {
 // did not declare is told what is missing; one whose client did is asked, and only in
 // the ways that were declared. What another request declares is nothing to it.
 //
+// J9+ 2026-07-28 basic/index: "**MUST** use defined codes only with their specified
+// meanings."
+//
 // H16+ 2026-07-28 basic/index: "whose data.requiredCapabilities lists the missing
 // capabilities"
 //

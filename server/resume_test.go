@@ -219,9 +219,13 @@ func TestM066NothingFollowsTheEnd(t *testing.T) {
 	talking(t, server.Config{}, func(s *site, k *talk) {
 		sess := s.session()
 		st := s.start(s.ctx(), k, sess, "1", "one")
+		caller := <-k.caller
 		k.words <- `result {}`
 		st.next()
 		st.end()
+		if err := caller.Notify(s.ctx(), note(t, "notifications/x", `{}`)); !errors.Is(err, mcp.ErrRequestEnded) {
+			t.Errorf("a word behind the result: %v; want %v", err, mcp.ErrRequestEnded)
+		}
 		got := s.refusedBack(sess, st.last)
 		equal(t, "body", got.body, invalid(fmt.Sprintf("nothing follows event id %q; its stream has ended", st.last)))
 		if got.status != 400 {

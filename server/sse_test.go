@@ -77,6 +77,9 @@ func (s *site) greet(c *sseConnection, hs ...headers) {
 // HTTP POST requests to this endpoint. Server messages are sent as SSE `message` events"
 // (2024-11-05, basic/transports, "HTTP with SSE")
 //
+// S1+ 2025-11-25 tutorials/security/security_best_practices: "MCP servers **MUST** use
+// secure, non-deterministic session IDs."
+//
 // T7+ 2024-11-05 basic/transports: "When a client connects, the server **MUST** send
 // an `endpoint` event containing a URI for the client to use for sending messages. All
 // subsequent client messages **MUST** be sent as HTTP POST requests to this endpoint."
@@ -96,6 +99,11 @@ func TestSSE(t *testing.T) {
 		if !strings.HasPrefix(c.to, "/mcp?sessionId=") {
 			t.Errorf("messages go to %q", c.to)
 		}
+		other := s.connect()
+		if other.to == c.to || len(other.to) < len("/mcp?sessionId=")+26 {
+			t.Errorf("messages go to %q and to %q; want what nobody guesses", c.to, other.to)
+		}
+		other.cancel()
 		s.greet(c)
 		call := func(id, tool string) {
 			if got := s.send(c.to, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"`+tool+`"}}`); got.status != 202 {
