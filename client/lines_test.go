@@ -265,6 +265,10 @@ func TestServerThatDoesNotRead(t *testing.T) {
 		<-two.done
 		wantFault(t, two.err, mcp.CodeBackendFailed, mcp.Unknown, "did not read its input for 10s")
 		close(stuck)
+		synctest.Wait()
+		if n := s.Count("tools/call"); n != 1 || s.Count("notifications/cancelled") != 0 {
+			t.Errorf("it read %d calls, want the first; what follows a message that was cut off is none", n)
+		}
 	})
 }
 

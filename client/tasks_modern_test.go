@@ -98,6 +98,10 @@ func TestModernTaskRelayed(t *testing.T) {
 //
 // V11- 2026-07-28 basic/versioning: "the supporting party MUST either revert to core
 // protocol behavior or reject the request with an appropriate error."
+//
+// W3- seps 2663-tasks-extension: "A server MUST NOT return `CreateTaskResult` to a client
+// that did not include the extension capability on its request, regardless of prior
+// declarations."
 func TestModernTaskNotTaken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newModernTaskServer(`"status":"working"`)

@@ -78,6 +78,10 @@ func (h *taskHandler) count(method string) int {
 
 // W4: tasks/cancel is answered with what the task has become, and refused where it
 // has ended before; what never ends is shown as it is.
+//
+// W4- 2025-11-25 basic/utilities/tasks: "Receivers MUST reject cancellation requests for
+// tasks already in a terminal status (`completed`, `failed`, or `cancelled`) with error
+// code `-32602` (Invalid params)."
 func TestTaskCancelled(t *testing.T) {
 	const shown = `{"jsonrpc":"2.0","id":1,"result":{"taskId":"t","createdAt":"2026-07-28T10:00:00Z","lastUpdatedAt":"2026-07-28T10:00:00Z","ttl":60000,"pollInterval":500,"status":%q}}`
 	for _, tt := range []struct{ name, before, after, want string }{
@@ -180,6 +184,14 @@ func taskIDIn(body string) string {
 
 // W3: a client that did not declare the extension gets no task, and cannot ask about
 // any; one that did gets what the Handler has said, byte for byte.
+//
+// W3- seps 2663-tasks-extension: "A server MUST NOT return `CreateTaskResult` to a client
+// that did not include the extension capability on its request, regardless of prior
+// declarations."
+//
+// W3+ seps 2663-tasks-extension: "A client that has negotiated this extension MUST be
+// prepared to handle either `CallToolResult` or `CreateTaskResult` in response to any
+// supported request it issues."
 func TestModernTasks(t *testing.T) {
 	h := &taskHandler{task: `"status":"working"`}
 	bubble(t, h, server.Config{}, func(s *site) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -220,13 +221,18 @@ func TestAttemptsToReachAServer(t *testing.T) {
 		if n < 20 || n > 60 {
 			t.Errorf("%d attempts in ten minutes", n)
 		}
-		last := <-tries
+		last, gaps := <-tries, make(map[time.Duration]bool)
 		for i := 1; i < n; i++ {
 			next := <-tries
-			if gap := next.Sub(last); gap < firstRetry/2 || gap > lastRetry {
+			gap := next.Sub(last)
+			if gap < firstRetry/2 || gap > lastRetry {
 				t.Errorf("%v between attempts %d and %d", gap, i-1, i)
 			}
+			gaps[gap] = true
 			last = next
+		}
+		if len(gaps) < n/2 {
+			t.Errorf("%d attempts at intervals of %v alone, which those of others may have too", n, slices.Collect(maps.Keys(gaps)))
 		}
 		down.Store(false)
 		time.Sleep(5 * time.Minute)
