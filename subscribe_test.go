@@ -38,6 +38,12 @@ func (w watched) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 // A backend that says no, in words or by leaving, is believed at once. Of one that has
 // failed or says nothing, nothing is known: its resources count as agreed, because they
 // are asked for again, and the client is told when that has worked.
+//
+// U4+ 2026-07-28 basic/patterns/subscriptions: "The `notifications` field in the
+// acknowledgment reflects the subset the server agreed to honor."
+//
+// U4- 2026-07-28 basic/patterns/subscriptions: "Notification types the server does not
+// support are omitted."
 func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
 	const agreed, refused = `{"notifications":{"resourceSubscriptions":["x:1"]}}`, `{"notifications":{}}`
 	for name, tt := range map[string]struct {
