@@ -9,8 +9,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Completer proposes values that go on with what was typed. Others are the arguments
-// that are filled in already.
+// Completer proposes values that go on with what was typed, the best first: a client is
+// shown a hundred of them. Others are the arguments that are filled in already, as far
+// as the client says; it may be nil. A Completer is called concurrently, and often: with
+// each letter, perhaps.
 type Completer func(ctx context.Context, typed string, others map[string]string) ([]string, error)
 
 // maxValues is how many values a client is shown (2026-07-28,

@@ -20,7 +20,8 @@ type Content struct{ raw jsontext.Value }
 // MarshalJSON returns the block as it stands on the wire.
 func (c Content) MarshalJSON() ([]byte, error) { return c.raw, nil }
 
-// With returns the block with one more member, such as its annotations or its _meta.
+// With returns the block with one more member, such as its annotations or its _meta,
+// which it does not have yet.
 func (c Content) With(member string, value JSON) Content {
 	return Content{mcp.WithMember(c.raw, member, []byte(value))}
 }

@@ -28,9 +28,9 @@ type Mux struct {
 	// Instructions are for the model, on how to use what there is.
 	Instructions string
 
-	// HasTools, HasResources and HasPrompts say that there will be some, where there are
-	// none yet: clients are told when they come of what kinds there is something, and many
-	// never ask again. What is there, or was there once, needs no word.
+	// HasTools, HasResources and HasPrompts say of what kinds there will be something
+	// later: a client learns at its beginning what kinds there are, and does not ask for
+	// others. What is there by then, or was there once, needs no word.
 	HasTools, HasResources, HasPrompts bool
 
 	// Fixed says that nothing changes once the Mux serves: clients are not told to
@@ -85,7 +85,9 @@ func (m *Mux) MustAdd(items ...Item) {
 	}
 }
 
-// Serve answers one request.
+// Serve answers one request, and makes a Mux an [mcp.Handler]. It calls the function
+// that the request is for, and no other, in this goroutine. A caller may be nil where
+// the function says and asks nothing.
 func (m *Mux) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	c := m.serving()
 	has := m.has(c)

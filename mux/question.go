@@ -25,7 +25,7 @@ type Question struct {
 	Params JSON
 }
 
-// With returns the question with one more parameter.
+// With returns the question with one more parameter, which it does not have yet.
 func (q Question) With(member string, value JSON) Question {
 	q.Params = JSON(mcp.WithMember([]byte(q.Params), member, []byte(value)))
 	return q
