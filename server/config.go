@@ -41,7 +41,8 @@ type Config struct {
 	// StateKeys seal what a modern client keeps while its request waits for input,
 	// so that nobody else can use it, and for nothing else. Each has at least 32
 	// bytes. The first one seals and all of them open; servers that share them
-	// understand each other's. None is a random one.
+	// understand each other's. None is a random one. What a Handler gives such a client
+	// to keep is sealed, too, where there are keys, or Authenticate.
 	StateKeys [][]byte
 
 	// KeepAlive is how long an open stream stays silent before it gets a

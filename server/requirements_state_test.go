@@ -94,7 +94,8 @@ func TestQuestionsCarryNoHints(t *testing.T) {
 }
 
 // What one backend has given out is taken to no other, nor to another thing of the same
-// one, although all of them are called with one credential.
+// one, although all of them are called with one credential: where clients are told
+// apart, and where they are not and there are keys to seal with.
 //
 // Q8- own: "The state of a backend goes back to that backend alone, and only from the
 // user whom it was given to."
@@ -106,7 +107,7 @@ func TestStateGoesToNoOtherBackend(t *testing.T) {
 		return result(`{"resultType":"input_required","requestState":"theirs"}`)
 	})
 	ann, bob := headers{"Who": "ann"}, headers{"Who": "bob"}
-	bubble(t, h, server.Config{Authenticate: named}, func(s *site) {
+	foreign := func(s *site, anonymous bool) {
 		send := func(method, name, more string, who headers) string {
 			body := strings.Replace(asking("1", `"name":"`+name+`"`+more), "tools/call", method, 1)
 			return s.post(body, modernHeaders(method, name), who).body
@@ -119,6 +120,9 @@ func TestStateGoesToNoOtherBackend(t *testing.T) {
 		}{
 			{"tools/call", "b__x", ann}, {"tools/call", "a__y", ann}, {"prompts/get", "a__x", ann}, {"tools/call", "a__x", bob}, {"tools/call", "b__x", bob},
 		} {
+			if anonymous && to.name == "a__x" && to.who["Who"] == "bob" {
+				continue // there all are one
+			}
 			if got := readRound(t, send(to.method, to.name, state, to.who)); got.Error == nil || got.Error.Code != -32602 {
 				t.Errorf("%s %s of %s: %+v", to.method, to.name, to.who["Who"], got)
 			}
@@ -129,5 +133,7 @@ func TestStateGoesToNoOtherBackend(t *testing.T) {
 		if send("tools/call", "a__x", state, ann); len(reached) != 1 {
 			t.Errorf("with its own state %q was reached", reached)
 		}
-	})
+	}
+	bubble(t, h, server.Config{Authenticate: named}, func(s *site) { foreign(s, false) })
+	bubble(t, h, server.Config{StateKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}}, func(s *site) { foreign(s, true) })
 }

@@ -62,9 +62,10 @@ func newBox(keys [][]byte) *seal.Box {
 
 // sealsStates reports whether the states of backends go out sealed. Where clients
 // are told apart, backends are called for all of them with one credential, so that
-// nobody but us can tell whose state it is. Where they are not, a state passes as
-// it is, and any replica can serve the retry.
-func (s *Server) sealsStates() bool { return s.cfg.Authenticate != nil }
+// nobody but us can tell whose state it is. Where there are keys, nobody but us can tell
+// to which request, and so to which backend, it belongs, and all who have them can serve
+// the retry. Without either a state passes as it is, and any replica can.
+func (s *Server) sealsStates() bool { return s.cfg.Authenticate != nil || len(s.cfg.StateKeys) > 0 }
 
 // ticket is what stands in a sealed state, besides what it is for: until when it
 // holds, and of which principal and request. Its form is fixed: 8 bytes, two
