@@ -67,7 +67,11 @@ type batch struct {
 // others, with its id where that could be read, and does not spoil them.
 func (b *batch) admit(ctx context.Context, part []byte) {
 	m, err := mcp.Parse(part, b.server.cfg.Limits.message())
-	if err != nil {
+	switch {
+	case isSenselessCancel(&m, err):
+		b.server.cancelledNothing(ctx, Event{Principal: b.sess.Principal, Remote: b.remote, Session: b.sess.Scope.Key()}, nil)
+		return
+	case err != nil:
 		b.out.say(session.Message{Head: mcp.AppendError(nil, m.ID, parseError(err))})
 		return
 	}

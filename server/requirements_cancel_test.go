@@ -137,6 +137,7 @@ func TestSenselessCancelsAreIgnored(t *testing.T) {
 			for _, params := range []string{
 				``, `,"params":{}`, `,"params":{"requestId":null}`, `,"params":{"requestId":{}}`, `,"params":{"requestId":1.5}`, `,"params":{"requestId":"1"}`,
 				`,"params":{"requestId":7}`, `,"params":{"requestId":[1]}`, `,"params":{"reason":"1"}`,
+				`,"params":{"reason":"1","x":{"requestId":1}}`, `,"params":{"requestid":1}`, `,"params":{"RequestId":1}`, `,"params":{"requestId":7,"requestId":1}`,
 			} {
 				c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled"` + params + `}`)
 			}

@@ -269,7 +269,11 @@ func (c *stdio) handle(ctx context.Context, l line) {
 // message serves one message of a line, which may be one of a batch.
 func (c *stdio) message(ctx context.Context, data []byte) {
 	m, err := mcp.Parse(data, c.server.cfg.Limits.message())
-	if err != nil {
+	switch {
+	case isSenselessCancel(&m, err):
+		c.ignored(ctx, &m)
+		return
+	case err != nil:
 		c.fail(ctx, m.ID, parseError(err))
 		return
 	}
@@ -426,6 +430,15 @@ func (c *stdio) ignored(ctx context.Context, m *mcp.Message) {
 	if m.Method == "notifications/cancelled" {
 		c.server.cancelledNothing(ctx, Event{Principal: c.principal, Remote: c.remote}, m.Params.Raw(mcp.FieldRequestID))
 	}
+}
+
+// isSenselessCancel reports whether a message that was refused is a cancellation all
+// the same: "Invalid cancellation notifications SHOULD be ignored" (2026-07-28,
+// basic/patterns/cancellation). It cancels nothing, and where no status of HTTP has to
+// say something, nothing is said.
+func isSenselessCancel(m *mcp.Message, err error) bool {
+	refused, ok := errors.AsType[*mcp.ParseError](err)
+	return ok && refused.Code == mcp.CodeInvalidRequest && m.ID.IsZero() && m.Method == "notifications/cancelled"
 }
 
 // listen tells the client of changes for as long as the pipe lives. Finish waits
