@@ -219,7 +219,11 @@ func (s *legacySession) callNoting(ctx context.Context, req *mcp.Request, caller
 		ask:     func(ctx context.Context, m *mcp.Message) { s.askThem(ctx, m, caller, s.isAtHome(req)) },
 		abandon: s.abandon,
 	}
-	return f.run(ctx, call)
+	res, err := f.run(ctx, call)
+	if err == nil && res.Type() != mcp.ResultComplete {
+		return nil, s.malformed(errUnagreed(res))
+	}
+	return res, err
 }
 
 // legacyParams returns the parameters without what only the modern era says in

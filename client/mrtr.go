@@ -63,8 +63,15 @@ func checkType(req *mcp.Request, res *mcp.Result) error {
 	case req.TakesInputRequired && req.Client != nil && taskform.DeclaredOthers(req.Client.Capabilities):
 		return nil
 	default:
-		return mcp.Errorf(mcp.CodeInternalError, "its result is of the unknown type %q", t)
+		return errUnagreed(res)
 	}
+}
+
+// errUnagreed is the error of a result of a type that was not agreed on. Of the legacy
+// era there is none: a server that names one there would be believed by a modern client,
+// and by nobody else.
+func errUnagreed(res *mcp.Result) error {
+	return mcp.Errorf(mcp.CodeInternalError, "its result is of the unknown type %q", res.Type())
 }
 
 // withoutInput is a request as a server of the legacy era gets it, which asks while

@@ -94,6 +94,40 @@ func TestUnknownResultType(t *testing.T) {
 	}
 }
 
+// Nor is it from a legacy server, whose results have no types: what it says has come to
+// a modern client as the type of the result, and asked it for input that nobody waits for.
+// One that says in so many words what is meant anyway says nothing new.
+//
+// J8+ 2026-07-28 basic/index: "For backward compatibility with servers implementing
+// earlier protocol versions, which do not include `resultType`, clients **MUST** treat an
+// absent `resultType` as `"complete"`."
+//
+// J8- 2026-07-28 basic/index: "A `resultType` of any value unrecognized by the client
+// **MUST** be considered invalid."
+func TestResultTypeOfALegacyServer(t *testing.T) {
+	for kind, ok := range map[string]bool{
+		``: true, `,"resultType":"complete"`: true, `,"resultType":"partial"`: false, `,"resultType":null`: false,
+		`,"resultType":"input_required","requestState":"s"`: false, `,"resultType":"task","taskId":"t","status":"working"`: false,
+	} {
+		for _, modern := range []bool{false, true} {
+			inBubble(t, func(t *testing.T) {
+				s := newStation()
+				s.On["tools/call"] = func(x *zoo.Exchange) { x.Result(`{"content":[]` + kind + `}`) }
+				req := echo(t)
+				req.TakesInputRequired = modern
+				scope := mcp.NewScope("s", nil)
+				defer scope.End()
+				res, err := within(t, dialHTTP(t, s, client.Config{}), in(scope, req), &recorder{})
+				if ok {
+					wantResult(t, res, err, `{"content":[]`+kind+`}`)
+					return
+				}
+				wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "unknown type")
+			})
+		}
+	}
+}
+
 // A ping of ours that is not answered is waited for only so long, and is no reason to
 // throw the session away, of which nobody has said that it is over.
 //
