@@ -64,7 +64,7 @@ func TestEveryEraOutlivesAPanic(t *testing.T) {
 		return mux.New(say("x"),
 			mux.Tool{Name: "panic", Call: func(context.Context, *mux.Call) (*mux.Result, error) { panic("secret") }},
 			mux.Tool{Name: "wait", Call: func(context.Context, *mux.Call) (*mux.Result, error) {
-				time.Sleep(time.Minute)
+				pass(time.Minute)
 				return mux.Say("still here"), nil
 			}})
 	}
@@ -184,14 +184,14 @@ func TestEveryEraIsSilentAfterwards(t *testing.T) {
 			t.Fatal(err)
 		}
 		call := <-kept
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if err := call.Progress(t.Context(), 1, 1, ""); !errors.Is(err, mcp.ErrRequestEnded) {
 			t.Errorf("progress: %v", err)
 		}
 		if a, err := call.Ask(t.Context(), mux.Elicit("k", "Who?", nameForm)); err == nil {
 			t.Errorf("the client was asked, and said %s", a)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if len(p.heard) > 0 {
 			t.Errorf("the client has heard %s", <-p.heard)
 		}
