@@ -18,14 +18,16 @@ type gap struct {
 }
 
 func isAsk(f feature) bool {
-	return slices.Contains([]feature{featureElicit, featureSample, featureRoots, featureSeveral}, f)
+	return slices.Contains([]feature{
+		featureElicit, featureSample, featureRoots, featureSeveral, featureURL, featureUse, featureState,
+	}, f)
 }
 
 func asksBefore(c cell, s server) bool { return s.asksAtStart && c.feature == featureRoots }
 
 // clientGaps are what a client cannot do at all.
 func clientGaps() []gap {
-	oneShot := []feature{featureProgress, featureCancel, featureLog, featureComplete, featureChanges, featureUpdates}
+	oneShot := []feature{featureProgress, featureCancel, featureLog, featureComplete, featureTasks, featureChanges, featureUpdates}
 	return []gap{
 		{mark: "c", reason: "the inspector's command line refuses this method; it makes one request and prints the result",
 			applies: func(c cell, _ server) bool {
@@ -35,6 +37,13 @@ func clientGaps() []gap {
 			applies: func(c cell, _ server) bool {
 				return c.row.client == inspectorName && isAsk(c.feature) && c.feature != featureRoots
 			}},
+		{mark: "s", reason: "the inspector's command line prints the message of an error, and not its code",
+			applies: func(c cell, _ server) bool { return c.row.client == inspectorName && c.feature == featureErrors }},
+		{mark: "p", reason: "the client's SDK has no tasks in this era",
+			applies: func(c cell, _ server) bool {
+				has := []row{{"ts1", newestLegacy}, {"fastmcp", modernVersion}}
+				return c.feature == featureTasks && !slices.Contains(has, c.row)
+			}},
 	}
 }
 
@@ -42,20 +51,41 @@ func clientGaps() []gap {
 // nothing stands between them. The gateway bridges those of them that are not
 // the client's.
 func directGaps() []gap {
-	fromServer := []feature{featureCancel, featureElicit, featureSample, featureRoots, featureSeveral, featureChanges, featureUpdates}
+	fromServer := []feature{featureCancel, featureChanges, featureUpdates}
 	return append([]gap{
 		{mark: "a", reason: "the server speaks only the legacy era",
 			applies: func(c cell, s server) bool { return c.row.era() == eraModern && s.legacyOnly }},
 		{mark: "b", reason: "the server keeps no session, which the legacy era needs for this",
 			applies: func(c cell, s server) bool {
-				return c.row.era() == eraLegacy && s.sessionless && slices.Contains(fromServer, c.feature)
+				return c.row.era() == eraLegacy && s.sessionless && (isAsk(c.feature) || slices.Contains(fromServer, c.feature))
 			}},
-	}, clientGaps()...)
+		{mark: "q", reason: "the server has tasks only in the modern era",
+			applies: func(c cell, s server) bool {
+				return c.row.era() == eraLegacy && c.feature == featureTasks && !s.legacyOnly
+			}},
+		{mark: "k", reason: "the legacy era has no headers for arguments",
+			applies: func(c cell, _ server) bool { return c.row.era() == eraLegacy && c.feature == featureHeader }},
+	}, slices.Concat(clientGaps(), readerGaps())...)
+}
+
+// readerGaps are what a client cannot read, whoever relays it.
+func readerGaps() []gap {
+	return []gap{
+		{mark: "o", reason: "the client cannot read a question without params, as this server asks for the roots",
+			applies: func(c cell, s server) bool {
+				return c.row == row{"go-sdk", modernVersion} && s.bareRoots && (c.feature == featureRoots || c.feature == featureSeveral)
+			}},
+	}
 }
 
 // sharedGaps are what does not work through a gateway that serves many clients.
 func sharedGaps() []gap {
 	return append(throughGaps(), gap{
+		mark: "r", reason: "the client sends no Mcp-Name with tasks/get, as the extension says it must, and the gateway refuses that",
+		applies: func(c cell, _ server) bool {
+			return c.row == row{"fastmcp", modernVersion} && c.feature == featureTasks
+		},
+	}, gap{
 		mark: "j", reason: "a modern server on a pipe that all clients share logs without naming the request; where several are served, nobody gets it",
 		mayWork: true,
 		applies: func(c cell, s server) bool {
@@ -66,10 +96,18 @@ func sharedGaps() []gap {
 
 // throughGaps are what does not work through the gateway.
 func throughGaps() []gap {
-	return append(clientGaps(), []gap{
+	return append(slices.Concat(clientGaps(), readerGaps()), []gap{
 		{mark: "e", reason: "the revision has no elicitation, and who speaks it is not asked, whatever it declares",
 			applies: func(c cell, _ server) bool {
-				return c.row.version < "2025-06-18" && (c.feature == featureElicit || c.feature == featureSeveral)
+				return c.row.version < "2025-06-18" && slices.Contains([]feature{featureElicit, featureSeveral, featureState}, c.feature)
+			}},
+		{mark: "m", reason: "the revision has it not, and who speaks it is not asked, whatever it declares",
+			applies: func(c cell, _ server) bool {
+				return c.row.version < "2025-11-25" && (c.feature == featureURL || c.feature == featureUse)
+			}},
+		{mark: "n", reason: "the revision has no links to resources; what they say stands in a text",
+			applies: func(c cell, _ server) bool {
+				return c.row.version < "2025-06-18" && c.feature == featureKinds
 			}},
 		{mark: "f", reason: "the server asks once, after its handshake, and answers without waiting; a modern client can be asked only while a request is served",
 			mayWork: true,
@@ -90,6 +128,18 @@ func throughGaps() []gap {
 		{mark: "i", reason: "not tried: the change is seen by one session of the server alone, and the gateway's lists are the same for all",
 			applies: func(c cell, s server) bool { return s.private && c.feature == featureChanges }},
 	}...)
+}
+
+// known are the features of a server that do not work for a row, or cannot be counted
+// on.
+func (r route) known(row row, s server) []feature {
+	var all []feature
+	for _, f := range features() {
+		if slices.ContainsFunc(r.gaps, func(g gap) bool { return g.applies(cell{row, s.name, f}, s) }) {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // judge compares what worked on a route with what is known: everything but its

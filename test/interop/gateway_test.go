@@ -18,9 +18,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
-// gateway is the built binary, with one configuration that has every server.
+// gateway is the built binary, with a configuration that has every server, and one
+// for those gateways that clients start themselves.
 type gateway struct {
-	bin, config string
+	bin, config, small string
 	// mark is an argument of every child that a gateway starts, and of nothing
 	// else but the gateways.
 	mark string
@@ -30,17 +31,33 @@ type gateway struct {
 	probes   []probes
 }
 
-// newGateway builds the binary and writes its configuration.
+// newGateway builds the binary and writes its configurations.
 func newGateway(t *testing.T, servers []server) gateway {
 	t.Helper()
 	dir := t.TempDir()
 	gw := gateway{
 		bin:    foreign.BuildGo(t, filepath.Join("..", ".."), "./cmd/signalbox"),
 		config: filepath.Join(dir, "servers.json"),
+		small:  filepath.Join(dir, "piped.json"),
 		mark:   dir,
 
 		occupant: row{"go-sdk", "2025-11-25"},
 	}
+	var piped []server
+	for _, s := range servers {
+		gw.probes = append(gw.probes, s.behind(gw.occupant, "end"))
+		if s.piped {
+			piped = append(piped, s)
+		}
+	}
+	gw.write(t, gw.config, servers)
+	gw.write(t, gw.small, piped)
+	return gw
+}
+
+// write writes the configuration of a gateway that has the servers.
+func (gw gateway) write(t *testing.T, path string, servers []server) {
+	t.Helper()
 	// The keys of an encoded map are sorted, as the servers are.
 	entries := make(map[string]any)
 	for _, s := range servers {
@@ -51,30 +68,36 @@ func newGateway(t *testing.T, servers []server) gateway {
 		if s.pinned != "" {
 			entry["era"] = s.pinned
 		}
+		if s.shared {
+			entry["share"] = true
+		}
 		entries[s.name] = entry
-		gw.probes = append(gw.probes, s.behind(gw.occupant, "end"))
 	}
 	data, err := json.Marshal(map[string]any{
 		"mcpServers": entries,
-		// On a busy machine Node is slow to start, and a list without a server
-		// would be a right answer, but not the one that is compared here.
-		"limits": map[string]any{"firstList": featureLimit.String()},
+		// On a busy machine all is slow to start, and a list without a server would be a
+		// right answer, but not the one that is compared here.
+		"limits": map[string]any{
+			"firstList": featureLimit.String(), "connect": featureLimit.String(), "headerRead": featureLimit.String(),
+			"sessionUninitialized": featureLimit.String(), "callIdle": (2 * featureLimit).String(), "write": featureLimit.String(),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(gw.config, data, 0o600); err != nil {
+	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return gw
 }
 
 // tried reports whether a client tries it on a route.
 func (s server) tried(r row, way route) bool {
-	if way.direct && s.pinned != "" {
+	switch {
+	case way.direct && (s.shared || s.pinned != ""), way.piped && !s.piped:
 		return false
+	default:
+		return s.core || r.client != inspectorName && r.version >= newestLegacy
 	}
-	return s.inspected || r.client != inspectorName
 }
 
 // apart reports whether each call of a client may have a process of its own, so that
@@ -104,7 +127,7 @@ func (s server) behind(r row, tag string) probes {
 
 // stdio is the target of clients that start a gateway of their own.
 func (gw gateway) stdio() target {
-	return target{Command: gw.bin, Args: []string{"serve", "--stdio", "--config", gw.config}}
+	return target{Command: gw.bin, Args: []string{"serve", "--stdio", "--config", gw.small}}
 }
 
 // start serves all clients on one endpoint.

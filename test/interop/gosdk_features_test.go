@@ -78,8 +78,6 @@ func (s *goSession) tryLog(ctx context.Context, p *callProbe) error {
 	if _, err := s.call(ctx, *p, nil); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, logLimit)
-	defer cancel()
 	_, err := s.inbox.logs.take(ctx, func(data string) bool { return strings.Contains(data, p.Want) })
 	if err != nil || p.Stop == nil {
 		return err

@@ -20,25 +20,28 @@ import (
 )
 
 const (
-	// featureLimit is when a feature has not worked, on a machine that does other
-	// things besides; logLimit is shorter, because some logs never come;
-	// pollInterval is how often a server is asked again that says nothing when it
-	// is ready.
-	featureLimit = 30 * time.Second
-	logLimit     = 10 * time.Second
+	// featureLimit is when a feature has not worked, on a machine that does much else
+	// besides; briefLimit is for what is known not to work, and is tried to see that it
+	// still does not; pollInterval is how often a server is asked again that says
+	// nothing when it is ready.
+	featureLimit = 2 * time.Minute
+	briefLimit   = 5 * time.Second
 	pollInterval = 100 * time.Millisecond
 )
 
 // runGoSDK does the jobs with the client of the Go SDK.
 func runGoSDK(ctx context.Context, jobs []job) ([]outcome, error) {
 	var (
-		mu  sync.Mutex
-		all []outcome
-		wg  sync.WaitGroup
+		mu    sync.Mutex
+		all   []outcome
+		wg    sync.WaitGroup
+		slots = make(chan struct{}, sessions)
 	)
 	for _, j := range jobs {
 		// Waited for below; each feature of the job has a limit.
 		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			found := runGoJob(ctx, j)
 			mu.Lock()
 			defer mu.Unlock()
@@ -62,7 +65,7 @@ func runGoJob(ctx context.Context, j job) []outcome {
 	for _, p := range j.Servers {
 		for _, f := range features()[1:] {
 			if p.offers(f) {
-				all = append(all, limited(ctx, featureLimit, j.ID, p.Name, f, func(ctx context.Context) error { return s.try(ctx, f, p) }))
+				all = append(all, limited(ctx, p.limit(f), j.ID, p.Name, f, func(ctx context.Context) error { return s.try(ctx, f, p) }))
 			}
 		}
 	}
@@ -131,11 +134,26 @@ func (s *goSession) transport(standalone *standalone) mcp.Transport {
 func (s *goSession) options() *mcp.ClientOptions {
 	a, in := s.job.Answers, s.inbox
 	return &mcp.ClientOptions{
-		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		Capabilities: &mcp.ClientCapabilities{
+			RootsV2:  &mcp.RootCapabilities{ListChanged: true},
+			Sampling: &mcp.SamplingCapabilities{Tools: &mcp.SamplingToolsCapabilities{}},
+			Elicitation: &mcp.ElicitationCapabilities{
+				Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{},
+			},
+		},
+		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			if req.Params.Mode == "url" {
+				return &mcp.ElicitResult{Action: "accept"}, nil
+			}
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": a.Name}}, nil
 		},
-		CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-			return &mcp.CreateMessageResult{Model: "none", Role: "assistant", Content: &mcp.TextContent{Text: a.Sample}}, nil
+		CreateMessageWithToolsHandler: func(_ context.Context, req *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
+			said := &mcp.CreateMessageWithToolsResult{Model: "none", Role: "assistant", Content: []mcp.Content{&mcp.TextContent{Text: a.Sample}}}
+			if tools := req.Params.Tools; len(tools) > 0 {
+				said.StopReason = "toolUse"
+				said.Content = []mcp.Content{&mcp.ToolUseContent{ID: "use-1", Name: tools[0].Name, Input: map[string]any{}}}
+			}
+			return said, nil
 		},
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
 			in.logs.put(fmt.Sprint(r.Params.Data))
@@ -186,6 +204,24 @@ func (s *goSession) try(ctx context.Context, f feature, p probes) error {
 		return s.wantCall(ctx, p.Roots)
 	case featureSeveral:
 		return s.wantCall(ctx, p.Several)
+	case featureURL:
+		return s.wantCall(ctx, p.URL)
+	case featureUse:
+		return s.wantCall(ctx, p.Use)
+	case featureState:
+		return s.wantCall(ctx, p.State)
+	case featureHeader:
+		return s.tryHeader(ctx, p.Header)
+	case featureKinds:
+		return s.tryKinds(ctx, p.Kinds)
+	case featureStructure:
+		return s.tryStructure(ctx, p.Structure)
+	case featureErrors:
+		return s.tryErrors(ctx, p.Errors)
+	case featureCaps:
+		return s.tryCaps(p.Caps)
+	case featureTasks:
+		return errors.New("the SDK has no tasks")
 	case featureUpdates:
 		return s.tryUpdates(ctx, p.Updates)
 	case featureChanges:
@@ -256,15 +292,7 @@ func includes(got, want string) error {
 
 // call returns the text of a tool's result.
 func (s *goSession) call(ctx context.Context, p callProbe, token any) (string, error) {
-	params := &mcp.CallToolParams{Name: p.Name, Meta: mcp.Meta{}}
-	if p.Arguments != nil { // a nil map would be sent as null
-		params.Arguments = p.Arguments
-	}
-	maps.Copy(params.Meta, s.meta)
-	if token != nil {
-		params.SetProgressToken(token)
-	}
-	res, err := s.cs.CallTool(ctx, params)
+	res, err := s.callTool(ctx, p, token)
 	if err != nil {
 		return "", err
 	}
@@ -278,6 +306,18 @@ func (s *goSession) call(ctx context.Context, p callProbe, token any) (string, e
 		return "", fmt.Errorf("tool error: %s", text.String())
 	}
 	return text.String(), nil
+}
+
+func (s *goSession) callTool(ctx context.Context, p callProbe, token any) (*mcp.CallToolResult, error) {
+	params := &mcp.CallToolParams{Name: p.Name, Meta: mcp.Meta{}}
+	if p.Arguments != nil { // a nil map would be sent as null
+		params.Arguments = p.Arguments
+	}
+	maps.Copy(params.Meta, s.meta)
+	if token != nil {
+		params.SetProgressToken(token)
+	}
+	return s.cs.CallTool(ctx, params)
 }
 
 func (s *goSession) wantCall(ctx context.Context, p *callProbe) error {

@@ -8,8 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +27,7 @@ const (
 	inspectorRuns = 6
 	// inspectorLimit is longer than featureLimit, because each request starts a
 	// process, and often a server.
-	inspectorLimit = 60 * time.Second
+	inspectorLimit = 2 * featureLimit
 )
 
 // refusalLimit is when the command line has not answered what it cannot answer.
@@ -137,10 +141,12 @@ func (in *inspector) limited(ctx context.Context, server string, f feature, run 
 // reply is the union of the results that are looked into.
 type reply struct {
 	ProtocolVersion   string
+	Capabilities      map[string]any
+	StructuredContent map[string]any
 	Tools, Prompts    []struct{ Name string }
 	Resources         []struct{ URI string }
 	ResourceTemplates []struct{ URITemplate string }
-	Content, Contents []struct{ Text string }
+	Content, Contents []struct{ Type, Text string }
 	Messages          []struct{ Content struct{ Text string } }
 }
 
@@ -165,7 +171,7 @@ func (in *inspector) request(ctx context.Context, method string, args ...string)
 }
 
 func (in *inspector) connect(ctx context.Context) error {
-	res, err := in.request(ctx, "initialize")
+	res, err := in.once.first(fmt.Sprint(in.job.ID, " initialize"), func() (reply, error) { return in.request(ctx, "initialize") })
 	if err != nil {
 		return err
 	}
@@ -197,8 +203,24 @@ func (in *inspector) try(ctx context.Context, f feature, p probes) error {
 		return in.tryAsk(ctx, f, p.Sample)
 	case featureSeveral:
 		return in.tryAsk(ctx, f, p.Several)
+	case featureURL:
+		return in.tryAsk(ctx, f, p.URL)
+	case featureUse:
+		return in.tryAsk(ctx, f, p.Use)
+	case featureState:
+		return in.tryAsk(ctx, f, p.State)
 	case featureRoots:
 		return in.wantCall(ctx, p.Roots)
+	case featureHeader:
+		return in.wantCall(ctx, p.Header)
+	case featureKinds:
+		return in.tryKinds(ctx, p.Kinds)
+	case featureStructure:
+		return in.tryStructure(ctx, p.Structure)
+	case featureErrors:
+		return in.tryErrors(ctx, p.Errors)
+	case featureCaps:
+		return in.tryCaps(ctx, p.Caps)
 	default:
 		return in.tryUnsupported(ctx, f)
 	}
@@ -212,6 +234,7 @@ func (in *inspector) tryUnsupported(ctx context.Context, f feature) error {
 		featureCancel:   "notifications/cancelled",
 		featureLog:      "logging/tail",
 		featureComplete: "completion/complete",
+		featureTasks:    "tasks/list",
 		featureChanges:  "subscriptions/listen",
 		featureUpdates:  "resources/subscribe",
 	}[f]
@@ -254,15 +277,8 @@ func (in *inspector) wantListed(ctx context.Context, method string, want []strin
 // wantCall tries until the limit where the server needs time: each process is a
 // session of its own, in which the server may not have asked for the roots yet.
 func (in *inspector) wantCall(ctx context.Context, p *callProbe) error {
-	args, err := json.Marshal(p.Arguments)
-	if err != nil {
-		return err
-	}
-	if p.Arguments == nil {
-		args = []byte("{}")
-	}
 	for {
-		res, err := in.request(ctx, "tools/call", "--tool-name", p.Name, "--tool-args-json", string(args))
+		res, err := in.call(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -276,6 +292,17 @@ func (in *inspector) wantCall(ctx context.Context, p *callProbe) error {
 			return err
 		}
 	}
+}
+
+func (in *inspector) call(ctx context.Context, p *callProbe) (reply, error) {
+	args, err := json.Marshal(p.Arguments)
+	if err != nil {
+		return reply{}, err
+	}
+	if p.Arguments == nil {
+		args = []byte("{}")
+	}
+	return in.request(ctx, "tools/call", "--tool-name", p.Name, "--tool-args-json", string(args))
 }
 
 func (in *inspector) tryRead(ctx context.Context, all []readProbe) error {
@@ -292,6 +319,52 @@ func (in *inspector) tryRead(ctx context.Context, all []readProbe) error {
 		}
 	}
 	return nil
+}
+
+func (in *inspector) tryKinds(ctx context.Context, p *callProbe) error {
+	res, err := in.call(ctx, p)
+	if err != nil {
+		return err
+	}
+	var kinds []string
+	for _, c := range res.Content {
+		kinds = append(kinds, c.Type)
+	}
+	return includes(strings.Join(kinds, " "), p.Want)
+}
+
+func (in *inspector) tryStructure(ctx context.Context, p *callProbe) error {
+	res, err := in.call(ctx, p)
+	if err != nil {
+		return err
+	}
+	got, err := json.Marshal(res.StructuredContent)
+	if err != nil {
+		return err
+	}
+	return includes(string(got), p.Want)
+}
+
+// tryErrors looks for the code in what the command line prints when it fails.
+func (in *inspector) tryErrors(ctx context.Context, p *errorProbe) error {
+	_, err := in.request(ctx, "resources/read", "--uri", p.URI)
+	if err == nil {
+		return fmt.Errorf("read %s, which is not there", p.URI)
+	}
+	for _, code := range p.Codes {
+		if strings.Contains(err.Error(), strconv.Itoa(code)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("none of %v is in %w", p.Codes, err)
+}
+
+func (in *inspector) tryCaps(ctx context.Context, want []string) error {
+	res, err := in.once.first(fmt.Sprint(in.job.ID, " initialize"), func() (reply, error) { return in.request(ctx, "initialize") })
+	if err != nil {
+		return err
+	}
+	return includesAll(slices.Collect(maps.Keys(res.Capabilities)), want)
 }
 
 func (in *inspector) tryGet(ctx context.Context, p *callProbe) error {

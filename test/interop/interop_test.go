@@ -5,6 +5,7 @@ package interop
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -17,6 +18,12 @@ import (
 	"go.uber.org/goleak"
 )
 
+var (
+	update      = flag.Bool("update", false, "write the table to docs/interop.md")
+	onlyClients = flag.String("clients", "", "run only the `clients` that are named, between commas")
+	onlyServers = flag.String("servers", "", "try only the `servers` that are named, between commas")
+)
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestInterop lets every client use every server, on every route, and prints the
@@ -24,8 +31,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestInterop(t *testing.T) {
 	on := languages(t)
 	space := newWorkspace(t)
-	all := clients(on)
-	servers := startServers(t, on, space)
+	all := chosen(*onlyClients, clients(on), func(c client) string { return c.name })
+	servers := chosen(*onlyServers, startServers(t, on, space), func(s server) string { return s.name })
 	say := answers{Name: answerName, Sample: answerSample, Root: space.rootURI()}
 	checkOffers(t, servers, say)
 
@@ -35,7 +42,7 @@ func TestInterop(t *testing.T) {
 	ways := []way{
 		{route{name: "direct", direct: true, rows: rows(all), gaps: directGaps()}, direct(servers)},
 		{route{name: "through http", rows: rows(all), gaps: sharedGaps()}, through(servers, target{URL: endpoint.URL})},
-		{route{name: "through stdio", rows: spawning(all), gaps: throughGaps()}, through(servers, gw.stdio())},
+		{route{name: "through stdio", piped: true, rows: spawning(all), gaps: throughGaps()}, through(servers, gw.stdio())},
 	}
 	tab := table{rows: rows(all), servers: servers}
 	for _, w := range ways {
@@ -46,15 +53,28 @@ func TestInterop(t *testing.T) {
 	}
 	gw.checkEnd(t, endpoint)
 
-	if err := tab.print(os.Stdout); err != nil {
+	var text strings.Builder
+	if err := tab.print(&text); err != nil {
 		t.Error(err)
 	}
+	fmt.Print(text.String())
 	on.tell(os.Stdout)
+	if *update {
+		writePage(t, text.String())
+	}
 	for _, r := range tab.routes {
 		for _, line := range tab.judge(r) {
 			t.Error(line)
 		}
 	}
+}
+
+// chosen returns those that are named, and all where none is.
+func chosen[T any](names string, all []T, nameOf func(T) string) []T {
+	if names == "" {
+		return all
+	}
+	return slices.DeleteFunc(all, func(one T) bool { return !slices.Contains(strings.Split(names, ","), nameOf(one)) })
 }
 
 // way is a route, and how it is tried.
@@ -77,7 +97,7 @@ func rows(all []client) []row {
 // each SDK, the newest version of each era.
 func spawning(all []client) []row {
 	return slices.DeleteFunc(rows(all), func(r row) bool {
-		return r.client == inspectorName || r.version < "2025-11-25"
+		return r.client == inspectorName || r.version < newestLegacy
 	})
 }
 
@@ -97,7 +117,7 @@ func direct(servers []server) func(route, answers) []plan {
 					continue
 				}
 				p := s.probes(tag(r, row, s))
-				p.Name = s.name
+				p.Name, p.Brief = s.name, r.known(row, s)
 				plans = append(plans, newPlan(row, s.target, say, p))
 			}
 		}
@@ -113,10 +133,14 @@ func through(servers []server, at target) func(route, answers) []plan {
 			var all []probes
 			for _, s := range servers {
 				if s.tried(row, r) {
-					all = append(all, s.behind(row, tag(r, row, s)))
+					p := s.behind(row, tag(r, row, s))
+					p.Brief = r.known(row, s)
+					all = append(all, p)
 				}
 			}
-			plans = append(plans, newPlan(row, at, say, all...))
+			if len(all) > 0 {
+				plans = append(plans, newPlan(row, at, say, all...))
+			}
 		}
 		return plans
 	}
@@ -128,20 +152,26 @@ func tag(way route, r row, s server) string {
 }
 
 func newPlan(r row, at target, say answers, servers ...probes) plan {
+	for i, p := range servers {
+		servers[i].Errors = p.Errors.inEra(r.era())
+	}
 	return plan{row: r, job: job{Version: r.version, Era: r.era(), Target: at, Answers: say, Servers: servers}}
 }
 
-// runAll does all plans, all clients at once.
+// runAll does all plans, some clients at once.
 func runAll(t *testing.T, all []client, plans []plan) results {
 	t.Helper()
 	var (
 		mu    sync.Mutex
 		found = make(results)
 		wg    sync.WaitGroup
+		slots = make(chan struct{}, busy)
 	)
 	for _, c := range all {
 		// Waited for below; a client's batch has a limit.
 		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			got, err := runClient(t.Context(), c, plans)
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
@@ -165,6 +195,9 @@ func runClient(ctx context.Context, c client, plans []plan) (results, error) {
 			jobs = append(jobs, p.job)
 			mine = append(mine, p)
 		}
+	}
+	if len(jobs) == 0 {
+		return nil, nil
 	}
 	outcomes, err := c.run(ctx, jobs)
 	found := make(results)

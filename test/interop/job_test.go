@@ -15,6 +15,7 @@ import (
 )
 
 const (
+	newestLegacy  = "2025-11-25"
 	modernVersion = "2026-07-28"
 
 	eraLegacy = "legacy"
@@ -92,8 +93,14 @@ func clients(on machine) []client {
 	return found
 }
 
-// batchTimeout bounds all jobs of one client; each feature has its own limit.
-const batchTimeout = 5 * time.Minute
+const (
+	// batchTimeout bounds all jobs of one client; each feature has its own limit.
+	batchTimeout = 10 * time.Minute
+	// sessions is how many a client has at once, and busy, how many clients there are
+	// at once: a machine has few cores, and who starts first ends first.
+	sessions = 4
+	busy     = 3
+)
 
 // scriptRunner does all jobs in one process, which runs a script.
 func scriptRunner(bin, script string, env []string) func(context.Context, []job) ([]outcome, error) {

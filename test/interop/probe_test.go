@@ -3,7 +3,10 @@
 
 package interop
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // feature is a column of the table. The clients in clients/ use the same words.
 type feature string
@@ -25,6 +28,15 @@ const (
 	featureSample    feature = "sample"
 	featureRoots     feature = "roots"
 	featureSeveral   feature = "several"
+	featureURL       feature = "url"        // an elicitation that sends the user to a page
+	featureUse       feature = "use"        // sampling with tools
+	featureState     feature = "state"      // what a server asks with comes back with the answer
+	featureHeader    feature = "header"     // an argument that is in a header, too
+	featureKinds     feature = "kinds"      // each kind of content
+	featureStructure feature = "structured" // structured content
+	featureErrors    feature = "errors"     // an error has the code of the era
+	featureCaps      feature = "caps"       // the server says what it can do
+	featureTasks     feature = "tasks"      // a call that runs as a task
 	featureChanges   feature = "changes"
 	featureUpdates   feature = "updates"
 )
@@ -34,7 +46,8 @@ func features() []feature {
 	return []feature{
 		featureConnect, featureTools, featureResources, featureTemplates, featurePrompts, featureCall, featureProgress, featureCancel, featureLog,
 		featureComplete, featureRead, featureGet, featureElicit, featureSample, featureRoots, featureSeveral,
-		featureChanges, featureUpdates,
+		featureURL, featureUse, featureState, featureHeader, featureKinds, featureStructure, featureErrors, featureCaps,
+		featureTasks, featureChanges, featureUpdates,
 	}
 }
 
@@ -42,7 +55,10 @@ func features() []feature {
 // come of it. What is missing the server does not offer. It is plain data, and
 // the same for every client, whatever language that is written in.
 type probes struct {
-	Name      string          `json:"name"`
+	Name string `json:"name"`
+	// Brief are the features of which it is known that they do not work, or cannot be
+	// counted on: nobody waits long for them.
+	Brief     []feature       `json:"brief,omitempty"`
 	Tools     []string        `json:"tools,omitempty"`
 	Resources []string        `json:"resources,omitempty"`
 	Templates []string        `json:"templates,omitempty"`
@@ -58,8 +74,18 @@ type probes struct {
 	Sample    *callProbe      `json:"sample,omitempty"`
 	Roots     *callProbe      `json:"roots,omitempty"`
 	Several   *callProbe      `json:"several,omitempty"`
-	Changes   *changeProbe    `json:"changes,omitempty"`
-	Updates   *updateProbe    `json:"updates,omitempty"`
+	URL       *callProbe      `json:"url,omitempty"`
+	Use       *callProbe      `json:"use,omitempty"`
+	State     *callProbe      `json:"state,omitempty"`
+	Header    *callProbe      `json:"header,omitempty"`
+	// Kinds wants the kinds of content, and Structure the structured content as JSON.
+	Kinds     *callProbe   `json:"kinds,omitempty"`
+	Structure *callProbe   `json:"structured,omitempty"`
+	Errors    *errorProbe  `json:"errors,omitempty"`
+	Caps      []string     `json:"caps,omitempty"`
+	Tasks     *callProbe   `json:"tasks,omitempty"`
+	Changes   *changeProbe `json:"changes,omitempty"`
+	Updates   *updateProbe `json:"updates,omitempty"`
 }
 
 // callProbe calls a tool, or gets a prompt, and looks for Want in the text.
@@ -98,6 +124,31 @@ type readProbe struct {
 	Text string `json:"text"`
 }
 
+// errorProbe reads a resource that is not there, and wants one of the codes.
+type errorProbe struct {
+	URI   string `json:"uri"`
+	Codes []int  `json:"codes"`
+}
+
+// missing reads what is not there. The modern era has one code for it; the legacy
+// era has its own, and servers that serve both often say the other.
+func missing(uri string) *errorProbe {
+	return &errorProbe{URI: uri, Codes: []int{codeNotFound, codeInvalidParams}}
+}
+
+const (
+	codeNotFound      = -32002
+	codeInvalidParams = -32602
+)
+
+// inEra returns the probe as it is for clients of an era.
+func (e *errorProbe) inEra(era string) *errorProbe {
+	if e == nil || era == eraLegacy {
+		return e
+	}
+	return &errorProbe{URI: e.URI, Codes: []int{codeInvalidParams}}
+}
+
 // changeProbe calls Add, wants a notice, and then Item in the list of Kind; and
 // the same backwards with Remove, where the server can.
 type changeProbe struct {
@@ -114,6 +165,14 @@ type updateProbe struct {
 	Touch callProbe `json:"touch"`
 }
 
+// limit is how long a client may try a feature.
+func (p probes) limit(f feature) time.Duration {
+	if slices.Contains(p.Brief, f) {
+		return briefLimit
+	}
+	return featureLimit
+}
+
 // offers reports whether there is something to try.
 func (p probes) offers(f feature) bool {
 	has := map[feature]bool{
@@ -122,7 +181,10 @@ func (p probes) offers(f feature) bool {
 		featureProgress: p.Progress != nil, featureCancel: p.Cancel != nil, featureLog: p.Log != nil,
 		featureComplete: p.Complete != nil, featureRead: p.Read != nil, featureGet: p.Get != nil,
 		featureElicit: p.Elicit != nil, featureSample: p.Sample != nil, featureRoots: p.Roots != nil,
-		featureSeveral: p.Several != nil, featureChanges: p.Changes != nil, featureUpdates: p.Updates != nil,
+		featureSeveral: p.Several != nil, featureURL: p.URL != nil, featureUse: p.Use != nil, featureState: p.State != nil,
+		featureHeader: p.Header != nil, featureKinds: p.Kinds != nil, featureStructure: p.Structure != nil,
+		featureErrors: p.Errors != nil, featureCaps: p.Caps != nil,
+		featureTasks: p.Tasks != nil, featureChanges: p.Changes != nil, featureUpdates: p.Updates != nil,
 	}
 	return has[f]
 }
@@ -132,7 +194,10 @@ func (p probes) offers(f feature) bool {
 func (p probes) prefixed(prefix string) probes {
 	p.Tools = prefixAll(p.Tools, prefix)
 	p.Prompts = prefixAll(p.Prompts, prefix)
-	for _, c := range []**callProbe{&p.Call, &p.Progress, &p.Log, &p.Get, &p.Elicit, &p.Sample, &p.Roots, &p.Several} {
+	for _, c := range []**callProbe{
+		&p.Call, &p.Progress, &p.Log, &p.Get, &p.Elicit, &p.Sample, &p.Roots, &p.Several,
+		&p.URL, &p.Use, &p.State, &p.Header, &p.Kinds, &p.Structure, &p.Tasks,
+	} {
 		*c = (*c).prefixed(prefix)
 	}
 	if p.Cancel != nil {

@@ -24,8 +24,8 @@ func sampleTable() table {
 	return table{
 		rows: []row{{"ts1", "2025-11-25"}, {"inspector", "2025-11-25"}},
 		servers: []server{
-			{name: "one", inspected: true, probes: small},
-			{name: "two", inspected: true, probes: small, sessionless: true},
+			{name: "one", core: true, probes: small},
+			{name: "two", core: true, probes: small, sessionless: true},
 		},
 	}
 }
@@ -136,10 +136,10 @@ func TestPrintTable(t *testing.T) {
 	}
 	lines := strings.Split(b.String(), "\n")
 	want := []string{
-		"client version connect tools resources templates prompts call progress cancel log complete read get elicit sample roots several changes updates",
-		"ts1 2025-11-25 2|2|2 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 1b|1|1 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0",
-		"inspector 2025-11-25 2|2| 2|1| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| -db|-d| 0|0| 0|0| 0|0| 0|0| 0|0|",
-		"servers that offer it 2|2 2|2 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 0|0 2|2 0|0 0|0 0|0 0|0 0|0",
+		"client version connect tools resources templates prompts call progress cancel log complete read get elicit sample roots several url use state header kinds structured errors caps tasks changes updates",
+		"ts1 2025-11-25 2|2|2 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 1b|1|1 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0",
+		"inspector 2025-11-25 2|2| 2|1| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| -db|-d| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0|",
+		"servers that offer it 2|2|2 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0",
 		`At how many servers it worked: direct|through http|through stdio. A letter: not at the others, because`,
 	}
 	spaces := regexp.MustCompile(` +`)
@@ -155,7 +155,7 @@ func TestPrefixed(t *testing.T) {
 	const prefix = "backend__"
 	for name, p := range map[string]probes{
 		"everything": probeEverything("tag", "file:///root"),
-		"go":         probeOwn("tag", "file:///root", "stdio"),
+		"go":         probeOwn("tag", "file:///root", "stdio", able{state: true, header: true, tasks: true}),
 		"filesystem": probeFilesystem(workspace{}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestBehind(t *testing.T) {
 		}
 	}
 	s.target.Command = "one"
-	s.probes = func(tag string) probes { return probeOwn(tag, "file:///root", "one") }
+	s.probes = func(tag string) probes { return probeOwn(tag, "file:///root", "one", able{}) }
 	for _, tt := range []struct {
 		row  row
 		want bool // what one call does, another sees
@@ -293,8 +293,14 @@ func TestTried(t *testing.T) {
 	}{
 		{"by any client", server{}, other, straight, true},
 		{"by the inspector", server{}, inspector, straight, false},
-		{"by the inspector, with leave", server{inspected: true}, inspector, through, true},
+		{"of the core, by the inspector", server{core: true}, inspector, through, true},
+		{"by an old revision", server{}, row{"ts2", "2025-06-18"}, through, false},
+		{"of the core, by an old revision", server{core: true}, row{"ts2", "2025-06-18"}, through, true},
+		{"through a gateway of the client's", server{core: true}, other, route{piped: true}, false},
+		{"through a gateway of the client's, for it", server{piped: true}, other, route{piped: true}, true},
 		{"in the era that the gateway is told, with nothing between", server{pinned: eraLegacy}, other, straight, false},
+		{"as the gateway is told to share it, with nothing between", server{shared: true}, other, straight, false},
+		{"as the gateway is told to share it", server{shared: true}, other, through, true},
 		{"in the era that the gateway is told", server{pinned: eraLegacy}, other, through, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -302,6 +308,27 @@ func TestTried(t *testing.T) {
 				t.Errorf("got %t, want %t", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestInPage(t *testing.T) {
+	got, err := inPage("above\n"+pageBegin+"old\n"+pageEnd+"below\n", "a  \nb\n")
+	if want := "above\n" + pageBegin + "```\na\nb\n```\n" + pageEnd + "below\n"; err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	for _, without := range []string{"", pageBegin, pageEnd + pageBegin} {
+		if got, err := inPage(without, "a\n"); err == nil {
+			t.Errorf("in %q: got %q, want an error", without, got)
+		}
+	}
+}
+
+func TestChosen(t *testing.T) {
+	self := func(s string) string { return s }
+	for names, want := range map[string][]string{"": {"a", "b", "c"}, "b": {"b"}, "c,a": {"a", "c"}, "d": {}} {
+		if diff := cmp.Diff(chosen(names, []string{"a", "b", "c"}, self), want); diff != "" {
+			t.Errorf("%q (-got +want)\n%s", names, diff)
+		}
 	}
 }
 

@@ -32,12 +32,22 @@ type server struct {
 	// and comes from no request; asksAtStart, that it asks for the roots after its
 	// handshake, waits for them with no request, and never asks again.
 	legacyOnly, sessionless, private, asksAtStart bool
-	// inspected says that the inspector tries it, which takes a process for each
-	// request; it does not try every server.
-	inspected bool
+	// bareRoots says that it asks for the roots, in the modern era, without params.
+	bareRoots bool
+	// core says that every row tries it. Of the others, which are the same things made
+	// with other SDKs, the newest revision of each era is enough; and the inspector,
+	// which takes a process for each request, tries none of them.
+	core bool
+	// piped says that clients try it through a gateway that they start themselves: one
+	// server of each era and transport and those with tasks, for such a gateway differs
+	// in how the client reaches it, and each of them starts servers of its own.
+	piped bool
 	// pinned is the era in which the gateway speaks to it, whatever it speaks besides;
 	// it is tried through the gateway alone.
 	pinned string
+	// shared says that the gateway is told that it keeps no state of clients; it is tried
+	// through the gateway alone.
+	shared bool
 	// probes returns what to do with it. The tag makes names unique where
 	// clients that run at once would meet.
 	probes func(tag string) probes
@@ -80,12 +90,13 @@ func startServers(t *testing.T, on machine, w workspace) []server {
 	all := goServers(t, w)
 	if on.node != nil {
 		all = append(all, packagedServers(t, *on.node, w)...)
-		all = append(all, scriptServers(t, w, made{name: "ts1", legacyOnly: true, bin: on.node.Bin, script: "servers/ts1.mjs"})...)
+		all = append(all, scriptServers(t, w, made{name: "ts1", legacyOnly: true, tasks: true, bin: on.node.Bin, script: "servers/ts1.mjs"})...)
+		all = append(all, sharedServer(t, *on.node))
 		all = append(all, scriptServers(t, w, made{name: "ts2", bin: on.node.Bin, script: "servers/ts2.mjs"})...)
 	}
 	if on.python != nil {
 		all = append(all, scriptServers(t, w, made{name: "py-mcp", bin: on.python.Bin, script: "python/server_mcp.py"})...)
-		all = append(all, scriptServers(t, w, made{name: "fastmcp", unchanging: true, bin: on.python.Bin, script: "python/server_fastmcp.py"})...)
+		all = append(all, scriptServers(t, w, made{name: "fastmcp", unchanging: true, tasks: true, bin: on.python.Bin, script: "python/server_fastmcp.py"})...)
 	}
 	return all
 }
@@ -96,13 +107,14 @@ func goServers(t *testing.T, w workspace) []server {
 	goserver := foreign.BuildGo(t, ".", "./goserver")
 	goURL := foreign.Start(t, goserver, "-listen", "127.0.0.1:0").URL
 	statelessURL := goURL[:len(goURL)-len("mcp")] + "stateless"
-	probesOf := func(board string) func(string) probes {
-		return func(tag string) probes { return probeOwn(tag, w.rootURI(), board) }
+	probesOf := func(board string, can able) func(string) probes {
+		return func(tag string) probes { return probeOwn(tag, w.rootURI(), board, can) }
 	}
 	return []server{
-		{name: "go", legacyOnly: true, inspected: true, probes: probesOf("sessions"), target: target{URL: goURL}},
-		{name: "go-stateless", sessionless: true, inspected: true, probes: probesOf("stateless"), target: target{URL: statelessURL}},
-		{name: "go-stdio", inspected: true, probes: probesOf("stdio"), target: target{Command: goserver}},
+		{name: "go", legacyOnly: true, core: true, piped: true, probes: probesOf("sessions", able{}), target: target{URL: goURL}},
+		{name: "go-stateless", sessionless: true, core: true, piped: true, probes: probesOf("stateless", able{state: true, header: true}),
+			target: target{URL: statelessURL}},
+		{name: "go-stdio", core: true, piped: true, probes: probesOf("stdio", able{state: true}), target: target{Command: goserver}},
 	}
 }
 
@@ -114,11 +126,11 @@ func packagedServers(t *testing.T, node foreign.Node, w workspace) []server {
 	everythingURL := foreign.Start(t, node.Bin, "clients/loopback.mjs", everything, "streamableHttp").URL
 	everythingProbes := func(tag string) probes { return probeEverything(tag, w.rootURI()) }
 	return []server{
-		{name: "everything", legacyOnly: true, private: true, inspected: true, probes: everythingProbes,
+		{name: "everything", legacyOnly: true, private: true, core: true, piped: true, probes: everythingProbes,
 			target: target{Command: node.Bin, Args: []string{everything, "stdio"}}},
-		{name: "everything-http", legacyOnly: true, private: true, inspected: true, probes: everythingProbes,
+		{name: "everything-http", legacyOnly: true, private: true, core: true, probes: everythingProbes,
 			target: target{URL: everythingURL}},
-		{name: "filesystem", legacyOnly: true, asksAtStart: true, inspected: true, probes: func(string) probes { return probeFilesystem(w) },
+		{name: "filesystem", legacyOnly: true, asksAtStart: true, core: true, probes: func(string) probes { return probeFilesystem(w) },
 			target: target{Command: node.Bin, Args: []string{filesystem, w.allowed}}},
 	}
 }
@@ -128,7 +140,8 @@ type made struct {
 	name, bin, script string
 	// legacyOnly says that the SDK speaks no other era; unchanging, that it has no
 	// way to tell of changes.
-	legacyOnly, unchanging bool
+	// tasks, that it has them, in its newest era.
+	legacyOnly, unchanging, tasks bool
 }
 
 // scriptServers returns a server over stdio and over HTTP; and where the SDK speaks
@@ -139,9 +152,9 @@ func scriptServers(t *testing.T, w workspace, m made) []server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	probesOf := func(board string) func(string) probes {
+	probesOf := func(board string, can able) func(string) probes {
 		return func(tag string) probes {
-			p := probeOwn(tag, w.rootURI(), board)
+			p := probeOwn(tag, w.rootURI(), board, can)
 			if m.unchanging {
 				p.Tools = slices.DeleteFunc(p.Tools, func(name string) bool { return name == "change" || name == "touch" })
 				p.Changes, p.Updates = nil, nil
@@ -152,18 +165,36 @@ func scriptServers(t *testing.T, w workspace, m made) []server {
 	start := func(board string) target {
 		return target{URL: foreign.Start(t, m.bin, script, board, "--listen").URL}
 	}
-	web := m.name + "-http"
+	web, modern := m.name+"-http", !m.legacyOnly
 	all := []server{
 		// A child that speaks this era serves one client alone, and so are its changes.
-		{name: m.name, legacyOnly: m.legacyOnly, private: m.legacyOnly, probes: probesOf(m.name),
+		{name: m.name, legacyOnly: m.legacyOnly, private: m.legacyOnly, bareRoots: modern, probes: probesOf(m.name, able{state: modern, tasks: m.tasks}),
 			target: target{Command: m.bin, Args: []string{script, m.name}}},
-		{name: web, legacyOnly: m.legacyOnly, probes: probesOf(web), target: start(web)},
+		{name: web, legacyOnly: m.legacyOnly, piped: m.tasks, bareRoots: modern, probes: probesOf(web, able{state: modern, header: modern, tasks: m.tasks}), target: start(web)},
 	}
-	if !m.legacyOnly {
+	if modern {
 		pinned := m.name + "-legacy"
-		all = append(all, server{name: pinned, legacyOnly: true, pinned: eraLegacy, probes: probesOf(pinned), target: start(pinned)})
+		all = append(all, server{name: pinned, legacyOnly: true, pinned: eraLegacy, probes: probesOf(pinned, able{}), target: start(pinned)})
 	}
 	return all
+}
+
+// sharedServer is a legacy process that all clients share, for what a modern client
+// cannot see in processes of its own: what one of its calls does to another. Nobody
+// can be asked there, so nothing else is tried.
+func sharedServer(t *testing.T, node foreign.Node) server {
+	t.Helper()
+	script, err := filepath.Abs("servers/ts1.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "ts1-shared"
+	return server{name: name, legacyOnly: true, shared: true,
+		target: target{Command: node.Bin, Args: []string{script, name}},
+		probes: func(tag string) probes {
+			p := probeOwn(tag, "", name, able{})
+			return probes{Tools: p.Tools, Call: p.Call, Cancel: p.Cancel, Changes: p.Changes, Updates: p.Updates}
+		}}
 }
 
 // What the clients answer when they are asked.
@@ -201,6 +232,9 @@ func probeEverything(tag, root string) probes {
 		Sample: &callProbe{Name: "trigger-sampling-request",
 			Arguments: map[string]any{"prompt": "Name a number."}, Want: answerSample},
 		Roots: &callProbe{Name: "get-roots-list", Want: root, Eventually: true},
+		Structure: &callProbe{Name: "get-structured-content",
+			Arguments: map[string]any{"location": "New York"}, Want: "humidity"},
+		Caps: []string{"tools", "resources", "prompts", "completions", "logging"},
 		Changes: &changeProbe{Kind: "resources", Item: "demo://resource/session/" + resource,
 			Add: callProbe{Name: "gzip-file-as-resource", Want: "",
 				Arguments: map[string]any{"name": resource, "data": "data:text/plain,hello"}}},
@@ -218,15 +252,18 @@ func probeFilesystem(w workspace) probes {
 // probeOwn has the probes of goserver, and of the servers that say the same in other
 // languages; board is the one of its resource templates that the others do not have,
 // for a gateway asks one server about a URI.
-func probeOwn(tag, root, board string) probes {
+func probeOwn(tag, root, board string, can able) probes {
 	block := map[string]any{"key": tag}
 	witness := func(state string) callProbe {
 		return callProbe{Name: "witness", Arguments: map[string]any{"key": tag, "state": state}, Want: state}
 	}
 	item := "added-" + tag
 	touched := "interop://" + board + "/" + tag
-	return probes{
-		Tools:     []string{"block", "change", "echo", "elicit", "log", "roots", "sample", "several", "steps", "touch", "witness"},
+	p := probes{
+		Tools: []string{
+			"block", "change", "echo", "elicit", "header", "kinds", "log", "measure", "roots", "sample", "several", "steps", "touch",
+			"use", "visit", "witness",
+		},
 		Resources: []string{"interop://greeting"},
 		Templates: []string{"interop://item/{id}", "interop://" + board + "/{id}"},
 		Prompts:   []string{"welcome"},
@@ -251,10 +288,31 @@ func probeOwn(tag, root, board string) probes {
 		Roots:  &callProbe{Name: "roots", Want: root},
 		Several: &callProbe{Name: "several",
 			Want: fmt.Sprintf("accept: %s\nfirst root: %s\n%s", answerName, root, answerSample)},
+		URL:       &callProbe{Name: "visit", Want: "accept"},
+		Use:       &callProbe{Name: "use", Want: "use: compass"},
+		Kinds:     &callProbe{Name: "kinds", Want: "text image audio resource resource_link"},
+		Structure: &callProbe{Name: "measure", Want: "nine fathoms"},
+		Errors:    missing("interop://" + board + "/missing"),
+		Caps:      []string{"tools", "resources", "prompts", "completions", "logging"},
 		Changes: &changeProbe{Kind: "tools", Item: item,
 			Add:    callProbe{Name: "change", Arguments: map[string]any{"name": item}, Want: "added"},
 			Remove: &callProbe{Name: "change", Arguments: map[string]any{"name": item, "remove": true}, Want: "removed"}},
 		Updates: &updateProbe{URI: touched,
 			Touch: callProbe{Name: "touch", Arguments: map[string]any{"uri": touched}, Want: "touched"}},
 	}
+	if can.state {
+		p.State = &callProbe{Name: "keep", Arguments: map[string]any{"key": tag}, Want: "state of " + tag}
+	}
+	if can.tasks {
+		p.Tasks = &callProbe{Name: "brew", Arguments: map[string]any{"text": "tea"}, Want: "brewed tea"}
+	}
+	if can.header {
+		p.Header = &callProbe{Name: "header", Arguments: map[string]any{"region": "north"}, Want: "header: north"}
+	}
+	return p
 }
+
+// able is what a server of ours can do only in the modern era: keep its state with
+// the client and, over HTTP, read an argument from a header.
+// Tasks say that its SDK has them, in the one era that it has them in.
+type able struct{ state, header, tasks bool }

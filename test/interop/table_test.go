@@ -36,6 +36,7 @@ type route struct {
 	rows    []row // which go this way
 	gaps    []gap // what cannot work on it
 	direct  bool  // nothing stands between
+	piped   bool  // the client starts a gateway itself
 	results results
 }
 
@@ -93,8 +94,8 @@ func (t table) print(w io.Writer) error {
 	fmt.Fprint(tw, "servers that offer it\t")
 	for _, f := range features() {
 		var offers []string
-		for _, way := range t.routes[:2] {
-			offers = append(offers, fmt.Sprint(len(t.cells(row{}, f, way))))
+		for _, way := range t.routes {
+			offers = append(offers, fmt.Sprint(len(t.cells(row{version: modernVersion}, f, way))))
 		}
 		fmt.Fprintf(tw, "\t%s", strings.Join(offers, "|"))
 	}

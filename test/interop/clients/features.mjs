@@ -9,15 +9,16 @@
 import { text as readAll } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 
-// A feature that has not worked after this time does not work; logs have less
-// time, because some never come.
-const LIMIT_MS = 30_000;
-const LOG_LIMIT_MS = 10_000;
+// A feature that has not worked after this time does not work; what is known not to
+// has less.
+export const LIMIT_MS = 120_000;
+const BRIEF_MS = 5_000;
 // How often a server is asked again that says nothing when it is ready.
 const POLL_MS = 100;
 // How many sessions there are at once.
-const SESSIONS = 6;
+const SESSIONS = 4;
 const PROGRESS_ATTEMPTS = 5;
+const HEADER_ATTEMPTS = 5;
 
 // Inbox keeps what a server sends unasked until a feature looks for it.
 export class Inbox {
@@ -95,6 +96,31 @@ const features = {
   sample: callAndCompare,
   roots: callAndCompare,
   several: callAndCompare,
+  url: callAndCompare,
+  use: callAndCompare,
+  state: callAndCompare,
+  header,
+  kinds: async ({ session, want, signal }) => {
+    const { content } = await callTool(session, want, { signal });
+    contains(content.map((c) => c.type).join(' '), want.want);
+  },
+  structured: async ({ session, want, signal }) => {
+    const { structuredContent } = await callTool(session, want, { signal });
+    contains(JSON.stringify(structuredContent ?? null), want.want);
+  },
+  errors: async ({ session, want }) => {
+    const error = await session.read({ uri: want.uri }).then(
+      () => Promise.reject(new Error(`read ${want.uri}, which is not there`)),
+      (refused) => refused,
+    );
+    if (!want.codes.includes(error.code)) throw new Error(`got code ${error.code} of ${error.message}, want one of ${want.codes}`);
+  },
+  caps: async ({ session, want }) => includesAll(Object.keys(session.capabilities()), want),
+  tasks: async ({ session, want, signal }) => {
+    if (!session.task) throw new Error('the SDK has no tasks');
+    const { content } = await session.task({ name: want.name, arguments: want.arguments }, { signal });
+    contains(content.map((c) => c.text).join('\n'), want.want);
+  },
   changes,
   updates,
 };
@@ -138,6 +164,18 @@ async function cancel({ session, want }) {
   contains(await callText(session, want.cancelled), want.cancelled.want);
 }
 
+// header lists the tools first: of a tool that it has not listed, or whose list has
+// changed since, a client does not know that an argument goes into a header. Others
+// change the list at the same time.
+async function header({ session, want, signal }) {
+  for (let attempt = 1; ; attempt++) {
+    await session.tools();
+    const said = await callText(session, want, { signal }).catch((error) => String(error));
+    if (said.includes(want.want)) return;
+    if (attempt === HEADER_ATTEMPTS) throw new Error(`got ${said}, want ${want.want}`);
+  }
+}
+
 async function log({ session, inbox, want, signal }) {
   await session.setLevel('debug');
   await callText(session, want, { signal });
@@ -173,8 +211,10 @@ async function updates({ session, inbox, want, signal }) {
   await unsubscribe();
 }
 
-async function callText(session, { name, arguments: args }, options) {
-  const result = await session.call({ name, arguments: args }, options);
+const callTool = (session, { name, arguments: args }, options) => session.call({ name, arguments: args }, options);
+
+async function callText(session, want, options) {
+  const result = await callTool(session, want, options);
   const text = (result.content ?? []).map((c) => c.text ?? '').join('\n');
   if (result.isError) throw new Error(`tool error: ${text}`);
   return text;
@@ -190,9 +230,8 @@ function includesAll(got, wanted) {
 }
 
 // within runs one feature with its limit and prints what came of it.
-async function within(job, server, feature, run) {
+async function within(job, server, feature, limit, run) {
   const started = performance.now();
-  const limit = feature === 'log' ? LOG_LIMIT_MS : LIMIT_MS;
   const signal = AbortSignal.timeout(limit);
   const expired = new Promise((_, reject) => {
     signal.addEventListener('abort', () => reject(new Error(`nothing after ${limit} ms`)));
@@ -211,7 +250,7 @@ async function within(job, server, feature, run) {
 async function runJob(job, connect) {
   const inbox = new Inbox();
   let session;
-  const connected = await within(job, '', 'connect', async () => {
+  const connected = await within(job, '', 'connect', LIMIT_MS, async () => {
     session = await connect(job, inbox);
     if (session.version !== job.version) throw new Error(`negotiated ${session.version}, want ${job.version}`);
   });
@@ -219,7 +258,8 @@ async function runJob(job, connect) {
     for (const server of job.servers) {
       for (const [feature, run] of Object.entries(features)) {
         const want = server[feature];
-        if (want) await within(job, server.name, feature, (signal) => run({ session, inbox, want, signal }));
+        const limit = server.brief?.includes(feature) ? BRIEF_MS : LIMIT_MS;
+        if (want) await within(job, server.name, feature, limit, (signal) => run({ session, inbox, want, signal }));
       }
     }
   }
@@ -254,10 +294,18 @@ export function standaloneOpened() {
   return { opened, fetch: watchedFetch };
 }
 
+const assistant = { model: 'none', role: 'assistant' };
+
+// capabilities are what the clients declare.
+export const capabilities = { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: {} };
+
 // answers are what the client says when a server asks; the test looks for them.
 export const answers = (job) => ({
-  elicit: { action: 'accept', content: { name: job.answers.name } },
-  sample: { model: 'none', role: 'assistant', content: { type: 'text', text: job.answers.sample } },
+  elicit: ({ mode }) => ({ action: 'accept', content: mode === 'url' ? undefined : { name: job.answers.name } }),
+  sample: ({ tools }) =>
+    tools
+      ? { ...assistant, stopReason: 'toolUse', content: { type: 'tool_use', id: 'use-1', name: tools[0].name, input: {} } }
+      : { ...assistant, content: { type: 'text', text: job.answers.sample } },
   roots: { roots: [{ uri: job.answers.root, name: 'root' }] },
 });
 

@@ -16,12 +16,12 @@ import {
   ResourceUpdatedNotificationSchema,
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
-import { allPages, answers, main, standaloneOpened } from './features.mjs';
+import { allPages, answers, capabilities, main, standaloneOpened } from './features.mjs';
 
 async function connect(job, inbox) {
   const client = new Client(
     { name: 'ts1', version: '1.0.0' },
-    { capabilities: { elicitation: {}, sampling: {}, roots: {} } },
+    { capabilities },
   );
   listenFor(client, job, inbox);
   const standalone = standaloneOpened();
@@ -42,8 +42,8 @@ async function connect(job, inbox) {
 
 function listenFor(client, job, inbox) {
   const answer = answers(job);
-  client.setRequestHandler(ElicitRequestSchema, () => answer.elicit);
-  client.setRequestHandler(CreateMessageRequestSchema, () => answer.sample);
+  client.setRequestHandler(ElicitRequestSchema, ({ params }) => answer.elicit(params));
+  client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => answer.sample(params));
   client.setRequestHandler(ListRootsRequestSchema, () => answer.roots);
   client.setNotificationHandler(LoggingMessageNotificationSchema, (n) => inbox.log(n.params));
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => inbox.changed('tools'));
@@ -60,6 +60,17 @@ function session(client, transport, version) {
     templates: () => allPages((p) => client.listResourceTemplates(p), (r) => r.resourceTemplates.map((t) => t.uriTemplate)),
     prompts: () => allPages((p) => client.listPrompts(p), (r) => r.prompts.map((t) => t.name)),
     call: (params, options) => client.callTool(params, undefined, options),
+    capabilities: () => client.getServerCapabilities(),
+    // A task is begun, polled until it has ended, and then asked for its result.
+    task: async (params, options) => {
+      let began = false;
+      for await (const said of client.experimental.tasks.callToolStream(params, undefined, { ...options, task: {} })) {
+        if (said.type === 'taskCreated') began = true;
+        if (said.type === 'error') throw said.error;
+        if (said.type === 'result' && began) return said.result;
+      }
+      throw new Error('there was no task');
+    },
     complete: (params) => client.complete(params),
     read: (params) => client.readResource(params),
     get: (params) => client.getPrompt(params),

@@ -5,7 +5,7 @@
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { answers, main, standaloneOpened } from './features.mjs';
+import { answers, capabilities, LIMIT_MS, main, standaloneOpened } from './features.mjs';
 
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 
@@ -14,8 +14,8 @@ async function connect(job, inbox) {
   const client = new Client(
     { name: 'ts2', version: '1.0.0' },
     {
-      capabilities: { elicitation: { form: {} }, sampling: {}, roots: {} },
-      ...(modern ? { versionNegotiation: { mode: { pin: job.version } } } : { supportedProtocolVersions: [job.version] }),
+      capabilities,
+      ...(modern ? { versionNegotiation: { mode: { pin: job.version }, probe: { timeoutMs: LIMIT_MS } } } : { supportedProtocolVersions: [job.version] }),
     },
   );
   listenFor(client, job, inbox);
@@ -30,8 +30,8 @@ async function connect(job, inbox) {
 
 function listenFor(client, job, inbox) {
   const answer = answers(job);
-  client.setRequestHandler('elicitation/create', () => answer.elicit);
-  client.setRequestHandler('sampling/createMessage', () => answer.sample);
+  client.setRequestHandler('elicitation/create', ({ params }) => answer.elicit(params));
+  client.setRequestHandler('sampling/createMessage', ({ params }) => answer.sample(params));
   client.setRequestHandler('roots/list', () => answer.roots);
   client.setNotificationHandler('notifications/message', (n) => inbox.log(n.params));
   client.setNotificationHandler('notifications/resources/updated', (n) => inbox.updated(n.params));
@@ -52,6 +52,7 @@ function session(client, transport, modern) {
     templates: async () => (await client.listResourceTemplates(undefined, fresh)).resourceTemplates.map((t) => t.uriTemplate),
     prompts: async () => (await client.listPrompts(undefined, fresh)).prompts.map((t) => t.name),
     call: (params, options) => client.callTool(meta ? { ...params, _meta: meta } : params, options),
+    capabilities: () => client.getServerCapabilities(),
     complete: (params) => client.complete(params),
     read: (params) => client.readResource(params, fresh),
     get: (params) => client.getPrompt(params),

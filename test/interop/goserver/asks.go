@@ -29,6 +29,15 @@ func addAsks(s *mcp.Server) {
 	}
 	roots := &mcp.ListRootsParams{}
 	addAsk(s, "elicit", elicit)
+	addAsk(s, "visit", &mcp.ElicitParams{
+		Mode: "url", Message: "Sign here.", URL: "https://example.com/sign", ElicitationID: "sign-here",
+	})
+	addAsk(s, "use", &mcp.CreateMessageWithToolsParams{
+		MaxTokens: 100,
+		Messages:  []*mcp.SamplingMessageV2{{Role: "user", Content: []mcp.Content{&mcp.TextContent{Text: "Where is north?"}}}},
+		Tools:     []*mcp.Tool{{Name: "compass", InputSchema: map[string]any{"type": "object"}}},
+	})
+	addKeep(s, elicit)
 	addAsk(s, "sample", sample)
 	addAsk(s, "roots", roots)
 	addAsk(s, "several", elicit, roots, sample)
@@ -55,6 +64,26 @@ func addAsk(s *mcp.Server, name string, asks ...mcp.InputRequest) {
 		})
 }
 
+// keepArgs are the arguments of keep.
+type keepArgs struct {
+	Key string `json:"key"`
+}
+
+// addKeep adds a tool that forgets its argument when it asks: what it returns with
+// the answer is from the state that the client brought back.
+func addKeep(s *mcp.Server, ask mcp.InputRequest) {
+	mcp.AddTool(s, &mcp.Tool{Name: "keep", Description: "Returns the state that it asked with."},
+		func(_ context.Context, req *mcp.CallToolRequest, in keepArgs) (*mcp.CallToolResult, any, error) {
+			if _, ok := req.Params.InputResponses[inputKey(0)]; ok {
+				return text("%s", req.Params.RequestState), nil, nil
+			}
+			return &mcp.CallToolResult{
+				InputRequests: mcp.InputRequestMap{inputKey(0): ask},
+				RequestState:  "state of " + in.Key,
+			}, nil, nil
+		})
+}
+
 // inputKey names one of the inputs that a tool asks for.
 func inputKey(i int) string { return fmt.Sprintf("input%d", i) }
 
@@ -65,11 +94,22 @@ func describe(answer mcp.InputResponse) *mcp.CallToolResult {
 	case *mcp.ElicitResult:
 		return text("%s: %v", a.Action, a.Content["name"])
 	case *mcp.CreateMessageWithToolsResult:
-		return &mcp.CallToolResult{Content: a.Content}
+		return describeMessage(a.Content)
 	case *mcp.ListRootsResult:
 		return describeRoots(a.Roots)
 	}
 	return text("unexpected answer %T", answer)
+}
+
+// describeMessage names the tool that the model wants to use, where it does.
+func describeMessage(content []mcp.Content) *mcp.CallToolResult {
+	if len(content) == 0 {
+		return text("nothing said")
+	}
+	if use, ok := content[0].(*mcp.ToolUseContent); ok {
+		return text("use: %s", use.Name)
+	}
+	return &mcp.CallToolResult{Content: content}
 }
 
 // describeRoots names the first root: the clients offer only one.

@@ -30,6 +30,7 @@ func newServer(board string) *mcp.Server {
 	})
 	addTools(s)
 	addAsks(s)
+	addShapes(s)
 	addContent(s)
 	s.AddResourceTemplate(&mcp.ResourceTemplate{
 		URITemplate: "interop://" + board + "/{id}", Name: board, MIMEType: "text/plain",
@@ -52,8 +53,11 @@ func addContent(s *mcp.Server) {
 }
 
 // read serves the resource and the templates: what the URI asks for is in the
-// text, so that a client can tell the answers apart.
+// text, so that a client can tell the answers apart. One thing is never there.
 func read(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	if strings.HasSuffix(req.Params.URI, "/missing") {
+		return nil, mcp.ResourceNotFoundError(req.Params.URI)
+	}
 	text := "hello"
 	if kind, id, ok := strings.Cut(strings.TrimPrefix(req.Params.URI, "interop://"), "/"); ok {
 		text = kind + " " + id

@@ -13,7 +13,7 @@ import (
 )
 
 // witnessTimeout is how long the tool witness waits for what it is asked about.
-const witnessTimeout = 5 * time.Second
+const witnessTimeout = time.Minute
 
 // stepPause parts the notices of progress from each other and from the result.
 // Some clients drop a notice that they read together with the result.

@@ -9,6 +9,7 @@ import os
 
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
+from fastmcp_tasks import call_tool_task
 
 import features
 
@@ -18,6 +19,9 @@ class Session:
         self._client, self._modern = client, modern
         self.version = client.protocol_version
         self.subscriptions = features.Subscriptions(client.session, inbox, modern)
+
+    def capabilities(self):
+        return self._client.server_capabilities
 
     async def tools(self):
         return [x.name for x in await self._client.list_tools()]
@@ -33,6 +37,10 @@ class Session:
 
     async def call(self, name, arguments, progress):
         return await self._client.call_tool_mcp(name, arguments or {}, progress_handler=progress)
+
+    async def task(self, name, arguments):
+        task = await call_tool_task(self._client, name, arguments)
+        return (await task.result()).content
 
     async def set_level(self, level):
         # In the modern era this client asks for every message with each request.
@@ -55,10 +63,10 @@ async def connect(job, inbox):
     standalone = features.Standalone(modern)
 
     async def elicit(message, response_type, params, context):
-        return answers.elicit()
+        return answers.elicit(params)
 
     async def sample(messages, params, context):
-        return answers.sample()
+        return answers.sample(params)
 
     async def log(message):
         inbox.log(message.data)
@@ -68,6 +76,7 @@ async def connect(job, inbox):
         mode="auto" if modern else "legacy",
         elicitation_handler=elicit,
         sampling_handler=sample,
+        sampling_capabilities=features.SAMPLING,
         roots=answers.roots(),
         log_handler=log,
         message_handler=inbox.message,

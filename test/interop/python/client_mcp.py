@@ -20,6 +20,9 @@ class Session:
         self.version = client.protocol_version
         self.subscriptions = features.Subscriptions(client.session, inbox, modern)
 
+    def capabilities(self):
+        return self._client.server_capabilities
+
     async def tools(self):
         return await self._all(self._client.list_tools, lambda page: [x.name for x in page.tools])
 
@@ -64,10 +67,10 @@ async def connect(job, inbox):
     standalone = features.Standalone(modern)
 
     async def elicit(context, params):
-        return answers.elicit()
+        return answers.elicit(params)
 
     async def sample(context, params):
-        return answers.sample()
+        return answers.sample(params)
 
     async def roots(context):
         return t.ListRootsResult(roots=answers.roots())
@@ -81,6 +84,7 @@ async def connect(job, inbox):
             mode="auto" if modern else "legacy",
             elicitation_callback=elicit,
             sampling_callback=sample,
+            sampling_capabilities=features.SAMPLING,
             list_roots_callback=roots,
             logging_callback=log,
             message_handler=inbox.message,

@@ -15,18 +15,21 @@ from contextlib import AsyncExitStack
 import httpx2
 import mcp_types as t
 from mcp.client.subscriptions import listen
+from mcp.shared.exceptions import MCPError
 
-# A feature that has not worked after this time does not work; logs have less time,
-# because some never come.
-LIMIT_SECONDS = 30
-LOG_LIMIT_SECONDS = 10
+# A feature that has not worked after this time does not work; what is known not to
+# has less.
+LIMIT_SECONDS = 120
+BRIEF_SECONDS = 5
+CLOSE_SECONDS = 30
 # How often a server is asked again that says nothing when it is ready.
 POLL_SECONDS = 0.1
 # How long a step of progress may be behind the result.
-STEP_SECONDS = 1
+STEP_SECONDS = 5
 # How many sessions there are at once.
-SESSIONS = 6
+SESSIONS = 4
 PROGRESS_ATTEMPTS = 5
+HEADER_ATTEMPTS = 5
 
 
 class Inbox:
@@ -79,16 +82,25 @@ class Inbox:
             await self._news.wait()
 
 
+# What the clients declare beyond what their SDK does by itself.
+SAMPLING = t.SamplingCapability(tools=t.SamplingToolsCapability())
+
+
 class Answers:
     """What the client says when a server asks; the test looks for it."""
 
     def __init__(self, job):
         self._said = job["answers"]
 
-    def elicit(self):
+    def elicit(self, params):
+        if isinstance(params, t.ElicitRequestURLParams):
+            return t.ElicitResult(action="accept")
         return t.ElicitResult(action="accept", content={"name": self._said["name"]})
 
-    def sample(self):
+    def sample(self, params):
+        if params.tools:
+            use = t.ToolUseContent(id="use-1", name=params.tools[0].name, input={})
+            return t.CreateMessageResultWithTools(role="assistant", model="none", content=use, stop_reason="toolUse")
         return t.CreateMessageResult(role="assistant", model="none", content=t.TextContent(text=self._said["sample"]))
 
     def roots(self):
@@ -207,6 +219,60 @@ async def call(session, inbox, want):
         await asyncio.sleep(POLL_SECONDS)
 
 
+async def header(session, inbox, want):
+    """Lists the tools first: of a tool that it has not listed, or whose list has
+    changed since, a client does not know that an argument goes into a header. Others
+    change the list at the same time."""
+    for attempt in range(1, HEADER_ATTEMPTS + 1):
+        await session.tools()
+        try:
+            return contains(await call_text(session, want), want["want"])
+        except Exception:
+            if attempt == HEADER_ATTEMPTS:
+                raise
+
+
+async def kinds(session, inbox, want):
+    result = await session.call(want["name"], want.get("arguments"), None)
+    contains(" ".join(block.type for block in result.content), want["want"])
+
+
+async def structured(session, inbox, want):
+    result = await session.call(want["name"], want.get("arguments"), None)
+    contains(json.dumps(result.structured_content), want["want"])
+
+
+async def errors(session, inbox, want):
+    """Wants an error with one of the codes, whatever exception the SDK makes of it."""
+    try:
+        await session.read(want["uri"])
+    except Exception as error:
+        if (code := code_of(error)) not in want["codes"]:
+            raise AssertionError(f"got code {code} of {reason(error)}, want one of {want['codes']}") from None
+    else:
+        raise AssertionError(f"read {want['uri']}, which is not there")
+
+
+def code_of(error):
+    while error is not None:
+        if isinstance(error, MCPError):
+            return error.error.code
+        error = error.__cause__
+    return None
+
+
+async def caps(session, inbox, want):
+    declared = session.capabilities()
+    includes_all([name for name in want if getattr(declared, name) is not None], want)
+
+
+async def tasks(session, inbox, want):
+    if not hasattr(session, "task"):
+        raise AssertionError("the SDK has no tasks")
+    content = await session.task(want["name"], want.get("arguments"))
+    contains("\n".join(block.text for block in content), want["want"])
+
+
 async def progress(session, inbox, want):
     """Wants every step, in order. It tries again when some are missing: those of a
     request that is parked, because the server has asked something, nobody hears."""
@@ -313,6 +379,15 @@ FEATURES = {
     "sample": call,
     "roots": call,
     "several": call,
+    "url": call,
+    "use": call,
+    "state": call,
+    "header": header,
+    "kinds": kinds,
+    "structured": structured,
+    "errors": errors,
+    "caps": caps,
+    "tasks": tasks,
     "changes": changes,
     "updates": updates,
 }
@@ -325,10 +400,9 @@ def reason(error) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-async def within(job, server, feature, run):
+async def within(job, server, feature, limit, run):
     """Runs one feature with its limit and prints what came of it."""
     started = time.monotonic()
-    limit = LOG_LIMIT_SECONDS if feature == "log" else LIMIT_SECONDS
     line = {"job": job["id"], "server": server, "feature": feature, "ok": True}
     try:
         await asyncio.wait_for(run(), limit)
@@ -345,7 +419,8 @@ async def try_all(job, session, inbox):
     for server in job["servers"]:
         for feature, run in FEATURES.items():
             if want := server.get(feature):
-                await within(job, server["name"], feature, lambda: run(session, inbox, want))
+                limit = BRIEF_SECONDS if feature in server.get("brief", []) else LIMIT_SECONDS
+                await within(job, server["name"], feature, limit, lambda: run(session, inbox, want))
 
 
 async def run_job(job, connect):
@@ -369,13 +444,13 @@ async def run_job(job, connect):
     async def wait():
         outcome["session"] = await asyncio.shield(opened)
 
-    if await within(job, "", "connect", wait):
+    if await within(job, "", "connect", LIMIT_SECONDS, wait):
         await try_all(job, outcome["session"], inbox)
         done.set()
     else:
         task.cancel()
     # What a connection says while it is closed, nobody asked.
-    await asyncio.wait([task], timeout=LIMIT_SECONDS)
+    await asyncio.wait([task], timeout=CLOSE_SECONDS)
 
 
 def failure(task):

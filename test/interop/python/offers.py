@@ -5,6 +5,7 @@
 the words of goserver, said with the types that both SDKs share."""
 
 import asyncio
+import base64
 import os
 import socket
 import sys
@@ -13,6 +14,7 @@ import threading
 import mcp_types as t
 import uvicorn
 from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.subscriptions import ResourceUpdated, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -20,11 +22,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 # Less than the number of tools: whoever lists them must follow a cursor.
 PAGE_SIZE = 4
 # How long the tool witness waits for what it is asked about.
-WITNESS_SECONDS = 5
+WITNESS_SECONDS = 60
 # Parts the notices of progress from each other and from the result.
 STEP_PAUSE_SECONDS = 0.05
 # How long a session may take to be told of a change; one that is gone never is.
-TELL_SECONDS = 1
+TELL_SECONDS = 5
 
 LANGUAGES = ["norsk", "nynorsk", "suomi"]
 ITEMS = ["41", "42"]
@@ -40,12 +42,48 @@ QUESTIONS = {
             messages=[t.SamplingMessage(role="user", content=t.TextContent(text="Name a number."))],
         )
     ),
+    "use": t.CreateMessageRequest(
+        params=t.CreateMessageRequestParams(
+            max_tokens=100,
+            messages=[t.SamplingMessage(role="user", content=t.TextContent(text="Where is north?"))],
+            tools=[t.Tool(name="compass", input_schema={"type": "object"})],
+        )
+    ),
+    "visit": t.ElicitRequest(
+        params=t.ElicitRequestURLParams(
+            message="Sign here.", url="https://example.com/sign", elicitation_id="sign-here"
+        )
+    ),
 }
 
 # The tools that ask, and what: each question by itself, and all at once.
-ASKS = {"elicit": ["elicit"], "roots": ["roots"], "sample": ["sample"], "several": ["elicit", "roots", "sample"]}
+ASKS = {
+    "elicit": ["elicit"],
+    "roots": ["roots"],
+    "sample": ["sample"],
+    "several": ["elicit", "roots", "sample"],
+    "use": ["use"],
+    "visit": ["visit"],
+}
 
-RESULT_TYPES = {"elicit": t.ElicitResult, "roots": t.ListRootsResult, "sample": t.CreateMessageResult}
+RESULT_TYPES = {
+    "elicit": t.ElicitResult,
+    "roots": t.ListRootsResult,
+    "sample": t.CreateMessageResult,
+    "use": t.CreateMessageResultWithTools,
+    "visit": t.ElicitResult,
+}
+
+GREETING = "interop://greeting"
+# One of each kind of content.
+KINDS = [
+    t.TextContent(text="text"),
+    t.ImageContent(data=base64.b64encode(b"image").decode(), mime_type="image/png"),
+    t.AudioContent(data=base64.b64encode(b"audio").decode(), mime_type="audio/wav"),
+    t.EmbeddedResource(resource=t.TextResourceContents(uri=GREETING, mime_type="text/plain", text="hello")),
+    t.ResourceLink(uri=GREETING, name="greeting"),
+]
+DEPTH_SCHEMA = {"type": "object", "properties": {"depth": {"type": "string"}}, "required": ["depth"]}
 
 
 def text(said: str) -> t.CallToolResult:
@@ -59,8 +97,9 @@ def describe(answer) -> str:
             return f"{answer.action}: {(answer.content or {}).get('name')}"
         case t.ListRootsResult(roots=[first, *_]):
             return f"first root: {first.uri}"
-        case t.CreateMessageResult(content=t.TextContent(text=said)):
-            return said
+        case t.CreateMessageResult() | t.CreateMessageResultWithTools():
+            said = answer.content_as_list[0] if hasattr(answer, "content_as_list") else answer.content
+            return f"use: {said.name}" if isinstance(said, t.ToolUseContent) else said.text
     return f"unexpected answer {answer!r}"
 
 
@@ -84,6 +123,25 @@ async def ask(session: ServerSession, request_id, answers, kinds):
     if not all(kind in (answers or {}) for kind in kinds):
         return t.InputRequiredResult(input_requests={kind: QUESTIONS[kind] for kind in kinds})
     return text("\n".join(describe(answers[kind]) for kind in kinds))
+
+
+async def keep(session: ServerSession, request_id, answers, state, key) -> t.CallToolResult | t.InputRequiredResult:
+    """Forgets the key when it asks: what it returns with the answer is from the
+    state that the client brought back. A legacy client is asked as ever."""
+    if not is_modern(session):
+        await ask(session, request_id, answers, ["elicit"])
+        return text(f"state of {key}")
+    if "elicit" in (answers or {}):
+        return text(state or "no state")
+    return t.InputRequiredResult(input_requests={"elicit": QUESTIONS["elicit"]}, request_state=f"state of {key}")
+
+
+def measured() -> t.CallToolResult:
+    """Beside the structured content is something else, so that neither is taken for
+    the other."""
+    return t.CallToolResult(
+        content=[t.TextContent(text="measured")], structured_content={"depth": "nine fathoms"}
+    )
 
 
 class Watch:
@@ -164,8 +222,10 @@ async def steps(session: ServerSession, meta, count: int) -> str:
 
 
 def read(uri: str) -> str:
-    """The text of a resource: what the URI asks for is in it."""
+    """The text of a resource: what the URI asks for is in it. One thing is never there."""
     kind, _, item = uri.removeprefix("interop://").partition("/")
+    if item == "missing":
+        raise MCPError(code=t.INVALID_PARAMS, message="Resource not found", data={"uri": uri})
     return f"{kind} {item}" if item else "hello"
 
 

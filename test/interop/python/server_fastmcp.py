@@ -7,10 +7,15 @@ its alone. FastMCP serves no subscriptions, in neither era, so nothing here chan
 
 import sys
 import warnings
+from typing import Annotated
 
 import anyio
 import mcp_types as t
 from fastmcp import Context, FastMCP
+from fastmcp.server.dependencies import get_http_headers
+from fastmcp.tools import ToolResult
+from fastmcp_tasks import TasksExtension
+from pydantic import Field
 
 import offers
 
@@ -19,6 +24,8 @@ def new_server(board: str) -> FastMCP:
     server = FastMCP("server-fastmcp", version="1.0.0", list_page_size=offers.PAGE_SIZE)
     add_tools(server)
     add_asks(server)
+    add_shapes(server)
+    add_tasks(server)
     add_content(server, board)
     return server
 
@@ -60,6 +67,38 @@ def add_asks(server: FastMCP):
 
     for name, kinds in offers.ASKS.items():
         add(name, kinds)
+
+
+def add_tasks(server: FastMCP):
+    # In the legacy era, and for clients that know no tasks, it is a tool like others.
+    server.add_extension(TasksExtension())
+
+    @server.tool(output_schema=None, task=True)
+    async def brew(text: str) -> str:
+        await anyio.sleep(offers.STEP_PAUSE_SECONDS)
+        return "brewed " + text
+
+
+def add_shapes(server: FastMCP):
+    """What is about the shape of a call and of its result."""
+
+    @server.tool(output_schema=None)
+    async def header(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
+        return "header: " + get_http_headers(include_all=True).get("mcp-param-region", "none")
+
+    @server.tool(output_schema=None)
+    async def kinds() -> ToolResult:
+        return ToolResult(content=offers.KINDS)
+
+    @server.tool(output_schema=offers.DEPTH_SCHEMA)
+    async def measure() -> ToolResult:
+        said = offers.measured()
+        return ToolResult(content=said.content, structured_content=said.structured_content)
+
+    @server.tool(output_schema=None)
+    async def keep(key: str, ctx: Context) -> t.CallToolResult | t.InputRequiredResult:
+        answer = await offers.keep(ctx.session, ctx.request_id, ctx.input_responses, ctx.request_state, key)
+        return answer if isinstance(answer, t.InputRequiredResult) else answer.content[0].text
 
 
 def add_content(server: FastMCP, board: str):

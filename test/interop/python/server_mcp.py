@@ -32,14 +32,27 @@ INPUTS = {
     "change": takes(name=STRING, remove=OPTIONAL),
     "echo": takes(text=STRING),
     "elicit": takes(),
+    "header": takes(region={"type": "string", "x-mcp-header": "Region"}),
+    "keep": takes(key=STRING),
+    "kinds": takes(),
     "log": takes(text=STRING),
+    "measure": takes(),
     "roots": takes(),
     "sample": takes(),
     "several": takes(),
     "steps": takes(steps={"type": "integer"}),
     "touch": takes(uri=STRING),
+    "use": takes(),
+    "visit": takes(),
     "witness": takes(key=STRING, state=STRING),
 }
+
+
+OUTPUTS = {"measure": offers.DEPTH_SCHEMA}
+
+
+def described(name: str) -> t.Tool:
+    return t.Tool(name=name, input_schema=INPUTS.get(name, INPUTS["echo"]), output_schema=OUTPUTS.get(name))
 
 
 class Tools:
@@ -54,7 +67,7 @@ class Tools:
         self._audience.note(ctx.session)
         start = int(params.cursor) if params and params.cursor else 0
         end = start + offers.PAGE_SIZE
-        page = [t.Tool(name=name, input_schema=INPUTS.get(name, INPUTS["echo"])) for name in self.names[start:end]]
+        page = [described(name) for name in self.names[start:end]]
         return t.ListToolsResult(tools=page, next_cursor=str(end) if end < len(self.names) else None)
 
     async def call(self, ctx, params):
@@ -75,6 +88,16 @@ class Tools:
             case "log":
                 await ctx.session.send_log_message("info", args["text"], related_request_id=ctx.request_id)
                 return text("logged")
+            case "header":
+                return text("header: " + ctx.request.headers.get("mcp-param-region", "none"))
+            case "kinds":
+                return t.CallToolResult(content=offers.KINDS)
+            case "measure":
+                return offers.measured()
+            case "keep":
+                return await offers.keep(
+                    ctx.session, ctx.request_id, params.input_responses, params.request_state, args["key"]
+                )
             case name if name in offers.ASKS:
                 return await offers.ask(ctx.session, ctx.request_id, params.input_responses, offers.ASKS[name])
         return text("echo: " + args["text"])

@@ -11,7 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 // Less than the number of tools: whoever lists them must follow a cursor.
 const PAGE_SIZE = 4;
 // How long the tool witness waits for what it is asked about.
-const WITNESS_MS = 5_000;
+const WITNESS_MS = 60_000;
 // Parts the notices of progress from each other and from the result.
 const STEP_PAUSE_MS = 50;
 
@@ -22,18 +22,39 @@ const string = { type: 'string' };
 const takes = (properties, required = Object.keys(properties)) => ({ type: 'object', properties, required });
 
 const INPUTS = {
+  brew: takes({ text: string }),
   block: takes({ key: string }),
   change: takes({ name: string, remove: { type: 'boolean' } }, ['name']),
   echo: takes({ text: string }),
   elicit: takes({}),
+  header: takes({ region: { type: 'string', 'x-mcp-header': 'Region' } }),
+  keep: takes({ key: string }),
+  kinds: takes({}),
   log: takes({ text: string }),
+  measure: takes({}),
   roots: takes({}),
   sample: takes({}),
   several: takes({}),
   steps: takes({ steps: { type: 'integer' } }),
   touch: takes({ uri: string }),
+  use: takes({}),
+  visit: takes({}),
   witness: takes({ key: string, state: string }),
 };
+
+const OUTPUTS = { measure: takes({ depth: string }) };
+
+const GREETING = 'interop://greeting';
+// One of each kind of content.
+const KINDS = [
+  { type: 'text', text: 'text' },
+  { type: 'image', mimeType: 'image/png', data: btoa('image') },
+  { type: 'audio', mimeType: 'audio/wav', data: btoa('audio') },
+  { type: 'resource', resource: { uri: GREETING, mimeType: 'text/plain', text: 'hello' } },
+  { type: 'resource_link', uri: GREETING, name: 'greeting' },
+];
+
+const userSays = (said) => [{ role: 'user', content: { type: 'text', text: said } }];
 
 export const questions = {
   elicit: {
@@ -43,12 +64,31 @@ export const questions = {
   roots: { method: 'roots/list' },
   sample: {
     method: 'sampling/createMessage',
-    params: { maxTokens: 100, messages: [{ role: 'user', content: { type: 'text', text: 'Name a number.' } }] },
+    params: { maxTokens: 100, messages: userSays('Name a number.') },
+  },
+  use: {
+    method: 'sampling/createMessage',
+    params: {
+      maxTokens: 100,
+      messages: userSays('Where is north?'),
+      tools: [{ name: 'compass', inputSchema: takes({}) }],
+    },
+  },
+  visit: {
+    method: 'elicitation/create',
+    params: { mode: 'url', message: 'Sign here.', url: 'https://example.com/sign', elicitationId: 'sign-here' },
   },
 };
 
 // The tools that ask, and what: each question by itself, and all at once.
-export const asks = { elicit: ['elicit'], roots: ['roots'], sample: ['sample'], several: ['elicit', 'roots', 'sample'] };
+export const asks = {
+  elicit: ['elicit'],
+  roots: ['roots'],
+  sample: ['sample'],
+  several: ['elicit', 'roots', 'sample'],
+  use: ['use'],
+  visit: ['visit'],
+};
 
 export const text = (said) => ({ content: [{ type: 'text', text: said }] });
 
@@ -57,9 +97,10 @@ export const text = (said) => ({ content: [{ type: 'text', text: said }] });
 export const describe = (kinds, answers) => text(kinds.map((kind) => describeOne(kind, answers[kind])).join('\n'));
 
 function describeOne(kind, answer) {
-  if (kind === 'elicit') return `${answer.action}: ${answer.content?.name}`;
+  if (kind === 'elicit' || kind === 'visit') return `${answer.action}: ${answer.content?.name}`;
   if (kind === 'roots') return `first root: ${answer.roots[0]?.uri}`;
-  return answer.content.text;
+  const [said] = [answer.content].flat();
+  return said.type === 'tool_use' ? `use: ${said.name}` : said.text;
 }
 
 // Watch remembers of each call of the tool block that it started, and that its
@@ -89,23 +130,29 @@ class Watch {
 
 // House is what all sessions of a server share: its tools, and who wants to hear
 // that they change. Of a call it is given what differs between the SDKs: signal,
-// log, progress, and ask, which returns the result of the call.
+// header, log, progress, ask, which returns the result of the call, keep, which does
+// so with a state, and brew, which returns a task.
 export class House {
   #names = Object.keys(INPUTS);
   #watch = new Watch();
   #board;
+  // makes the error of the SDK for a resource that is not there
+  #notFound;
   // onChange and onUpdate are functions that tell one session, or all listeners.
   onChange = new Set();
   onUpdate = new Set();
 
-  constructor(board) {
+  // Without are the tools that the SDK has no way to offer.
+  constructor(board, notFound, without = []) {
     this.#board = board;
+    this.#notFound = notFound;
+    this.#names = this.#names.filter((name) => !without.includes(name));
   }
 
   listTools(cursor) {
     const start = Number(cursor ?? 0);
     const end = start + PAGE_SIZE;
-    const tools = this.#names.slice(start, end).map((name) => ({ name, inputSchema: INPUTS[name] ?? INPUTS.echo }));
+    const tools = this.#names.slice(start, end).map((name) => describeTool(name));
     return end < this.#names.length ? { tools, nextCursor: String(end) } : { tools };
   }
 
@@ -125,6 +172,17 @@ export class House {
         return text('logged');
       case 'steps':
         return steps(args.steps, request);
+      case 'header':
+        return text(`header: ${request.header('mcp-param-region')}`);
+      case 'keep':
+        return request.keep(args.key);
+      case 'brew':
+        return request.brew(args.text);
+      case 'kinds':
+        return { content: KINDS };
+      case 'measure':
+        // Beside the structured content is something else, so that neither is taken for the other.
+        return { ...text('measured'), structuredContent: { depth: 'nine fathoms' } };
     }
     return asks[name] ? request.ask(asks[name]) : text(`echo: ${args.text}`);
   }
@@ -148,9 +206,10 @@ export class House {
     };
   }
 
-  // read puts what the URI asks for into the text.
+  // read puts what the URI asks for into the text. One thing is never there.
   read(uri) {
     const [kind, item] = uri.slice('interop://'.length).split('/');
+    if (item === 'missing') throw this.#notFound(uri);
     return { contents: [{ uri, mimeType: 'text/plain', text: item ? `${kind} ${item}` : 'hello' }] };
   }
 
@@ -167,6 +226,13 @@ export class House {
     return { completion: { values, total: values.length } };
   }
 }
+
+const describeTool = (name) => ({
+  name,
+  inputSchema: INPUTS[name] ?? INPUTS.echo,
+  outputSchema: OUTPUTS[name],
+  execution: name === 'brew' ? { taskSupport: 'optional' } : undefined,
+});
 
 // steps reports progress. A call without a token is an error, which is how a lost
 // token shows.

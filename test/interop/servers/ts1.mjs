@@ -6,6 +6,7 @@
 // and output. The first argument is the one resource template that is its alone.
 
 import { randomUUID } from 'node:crypto';
+import { InMemoryTaskStore } from '@modelcontextprotocol/sdk/experimental/tasks';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
@@ -13,6 +14,7 @@ import {
   CallToolRequestSchema,
   CompleteRequestSchema,
   CreateMessageResultSchema,
+  CreateMessageResultWithToolsSchema,
   ElicitResultSchema,
   GetPromptRequestSchema,
   ListPromptsRequestSchema,
@@ -20,21 +22,37 @@ import {
   ListResourceTemplatesRequestSchema,
   ListRootsResultSchema,
   ListToolsRequestSchema,
+  McpError,
   ReadResourceRequestSchema,
   SubscribeRequestSchema,
   UnsubscribeRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js';
-import { capabilities, describe, House, questions, serve } from './offers.mjs';
+import { capabilities, describe, House, questions, serve, text } from './offers.mjs';
 
 const board = process.argv[2];
 const listen = process.argv.includes('--listen');
-const house = new House(board);
+// What the revisions of this SDK have for it; it has no name for it.
+const NOT_FOUND = -32002;
+const house = new House(board, (uri) => new McpError(NOT_FOUND, 'Resource not found', { uri }), ['keep']);
+// Tasks outlive the session of whoever began them.
+const taskStore = new InMemoryTaskStore();
+const tasks = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
+// How often a client shall ask for a task, and how long it is kept.
+const TASK_POLL_MS = 100;
+const TASK_TTL_MS = 600_000;
 
-const answerSchemas = { elicit: ElicitResultSchema, roots: ListRootsResultSchema, sample: CreateMessageResultSchema };
+
+const answerSchemas = {
+  elicit: ElicitResultSchema,
+  roots: ListRootsResultSchema,
+  sample: CreateMessageResultSchema,
+  use: CreateMessageResultWithToolsSchema,
+  visit: ElicitResultSchema,
+};
 
 // newServer returns a server for one session.
 function newServer() {
-  const server = new Server({ name: 'server-ts1', version: '1.0.0' }, { capabilities });
+  const server = new Server({ name: 'server-ts1', version: '1.0.0' }, { capabilities: { ...capabilities, tasks }, taskStore });
   server.setRequestHandler(ListToolsRequestSchema, ({ params }) => house.listTools(params?.cursor));
   server.setRequestHandler(CallToolRequestSchema, ({ params }, extra) => house.call(params.name, params.arguments, callOf(params, extra)));
   server.setRequestHandler(ListResourcesRequestSchema, () => house.listResources());
@@ -71,9 +89,18 @@ function tellOfChanges(server) {
 function callOf(params, extra) {
   return {
     signal: extra.signal,
+    header: (name) => extra.requestInfo?.headers[name],
     progressToken: params._meta?.progressToken,
     progress: (progress) => extra.sendNotification({ method: 'notifications/progress', params: progress }),
     log: (data) => extra.sendNotification({ method: 'notifications/message', params: { level: 'info', data } }),
+    // The work is done beside the call where the client wants a task, and else in it.
+    brew: async (what) => {
+      if (!params.task) return text(`brewed ${what}`);
+      const task = await extra.taskStore.createTask({ ttl: TASK_TTL_MS, pollInterval: TASK_POLL_MS });
+      const done = () => extra.taskStore.storeTaskResult(task.taskId, 'completed', text(`brewed ${what}`));
+      setTimeout(() => done().catch(console.error), TASK_POLL_MS);
+      return { task };
+    },
     ask: async (kinds) => {
       const asked = kinds.map(async (kind) => [kind, await extra.sendRequest(questions[kind], answerSchemas[kind])]);
       return describe(kinds, Object.fromEntries(await Promise.all(asked)));

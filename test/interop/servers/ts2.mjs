@@ -7,20 +7,20 @@
 
 import { randomUUID } from 'node:crypto';
 import { NodeStreamableHTTPServerTransport, toNodeHandler, toWebRequest } from '@modelcontextprotocol/node';
-import { createMcpHandler, inputRequired, isLegacyRequest, Server } from '@modelcontextprotocol/server';
+import { createMcpHandler, inputRequired, isLegacyRequest, ResourceNotFoundError, Server } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
-import { capabilities, describe, House, questions, serve } from './offers.mjs';
+import { capabilities, describe, House, questions, serve, text } from './offers.mjs';
 
 const board = process.argv[2];
 const listen = process.argv.includes('--listen');
-const house = new House(board);
+const house = new House(board, (uri) => new ResourceNotFoundError(uri), ['brew']);
 
 // newServer returns a server for one session or, in the modern era, for one
 // request.
 function newServer({ era }) {
   const server = new Server({ name: 'server-ts2', version: '1.0.0' }, { capabilities });
   server.setRequestHandler('tools/list', ({ params }) => house.listTools(params?.cursor));
-  server.setRequestHandler('tools/call', ({ params }, ctx) => house.call(params.name, params.arguments, callOf(ctx.mcpReq)));
+  server.setRequestHandler('tools/call', ({ params }, ctx) => house.call(params.name, params.arguments, callOf(ctx)));
   server.setRequestHandler('resources/list', () => house.listResources());
   server.setRequestHandler('resources/templates/list', () => house.listTemplates());
   server.setRequestHandler('resources/read', ({ params }) => house.read(params.uri));
@@ -56,18 +56,22 @@ function tellOfChanges(server, era) {
 }
 
 // callOf returns what the tools need of a call.
-function callOf(request) {
+function callOf({ mcpReq: request, http }) {
+  const answers = request.inputResponses ?? {};
+  const askFor = (kinds, requestState) =>
+    inputRequired({ requestState, inputRequests: Object.fromEntries(kinds.map((kind) => [kind, questions[kind]])) });
   return {
+    header: (name) => http?.req?.headers.get(name),
     signal: request.signal,
     progressToken: request._meta?.progressToken,
     progress: (params) => request.notify({ method: 'notifications/progress', params }),
     log: (data) => request.log('info', data),
     // A legacy client is asked by requests of the SDK's, which then calls again.
     ask: (kinds) => {
-      const answers = request.inputResponses ?? {};
-      if (kinds.every((kind) => answers[kind])) return describe(kinds, answers);
-      return inputRequired({ inputRequests: Object.fromEntries(kinds.map((kind) => [kind, questions[kind]])) });
+      return kinds.every((kind) => answers[kind]) ? describe(kinds, answers) : askFor(kinds);
     },
+    // What it asked with comes back with the answer.
+    keep: (key) => (answers.elicit ? text(request.requestState()) : askFor(['elicit'], `state of ${key}`)),
   };
 }
 

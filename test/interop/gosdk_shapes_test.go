@@ -1,0 +1,109 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// headerAttempts is how often a header is tried: others change the list meanwhile.
+const headerAttempts = 5
+
+// tryHeader lists the tools first: of a tool that it has not listed, or whose list has
+// changed since, a client does not know that an argument goes into a header.
+func (s *goSession) tryHeader(ctx context.Context, p *callProbe) error {
+	var err error
+	for range headerAttempts {
+		if _, err = s.listed(ctx, "tools"); err != nil {
+			return err
+		}
+		if err = s.wantCall(ctx, p); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// tryKinds wants each kind of content, in order.
+func (s *goSession) tryKinds(ctx context.Context, p *callProbe) error {
+	res, err := s.callTool(ctx, *p, nil)
+	if err != nil {
+		return err
+	}
+	var kinds []string
+	for _, c := range res.Content {
+		kinds = append(kinds, kindOf(c))
+	}
+	return includes(strings.Join(kinds, " "), p.Want)
+}
+
+// kindOf returns the word that the protocol has for a kind of content.
+func kindOf(c mcp.Content) string {
+	switch c.(type) {
+	case *mcp.TextContent:
+		return "text"
+	case *mcp.ImageContent:
+		return "image"
+	case *mcp.AudioContent:
+		return "audio"
+	case *mcp.EmbeddedResource:
+		return "resource"
+	case *mcp.ResourceLink:
+		return "resource_link"
+	default:
+		return fmt.Sprintf("%T", c)
+	}
+}
+
+// tryStructure looks into the structured content, and not into what is beside it.
+func (s *goSession) tryStructure(ctx context.Context, p *callProbe) error {
+	res, err := s.callTool(ctx, *p, nil)
+	if err != nil {
+		return err
+	}
+	got, err := json.Marshal(res.StructuredContent)
+	if err != nil {
+		return err
+	}
+	return includes(string(got), p.Want)
+}
+
+// tryErrors wants an error that says by its code what is wrong.
+func (s *goSession) tryErrors(ctx context.Context, p *errorProbe) error {
+	_, err := s.cs.ReadResource(ctx, &mcp.ReadResourceParams{URI: p.URI})
+	var refused *jsonrpc.Error
+	if !errors.As(err, &refused) {
+		return fmt.Errorf("read %s: got %w, want an error with a code", p.URI, err)
+	}
+	if !slices.Contains(p.Codes, int(refused.Code)) {
+		return fmt.Errorf("got code %d of %w, want one of %v", refused.Code, err, p.Codes)
+	}
+	return nil
+}
+
+// tryCaps looks for what the server declares, by the words of the protocol.
+func (s *goSession) tryCaps(want []string) error {
+	declared, err := json.Marshal(s.cs.InitializeResult().Capabilities)
+	if err != nil {
+		return err
+	}
+	var got map[string]json.RawMessage
+	if err := json.Unmarshal(declared, &got); err != nil {
+		return err
+	}
+	for _, w := range want {
+		if _, ok := got[w]; !ok {
+			return fmt.Errorf("%s is not in %s", w, declared)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// page is where the table stands, between two lines.
+const (
+	page      = "../../docs/interop.md"
+	pageBegin = "<!-- the table of make interop -->\n"
+	pageEnd   = "<!-- end -->\n"
+)
+
+// writePage puts a new table into the page. It is not compared: how often what
+// depends on the moment works differs from run to run.
+func writePage(t *testing.T, table string) {
+	t.Helper()
+	old, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := inPage(string(old), table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inPage returns the page with the table in its place.
+func inPage(old, table string) (string, error) {
+	before, rest, begins := strings.Cut(old, pageBegin)
+	_, after, ends := strings.Cut(rest, pageEnd)
+	if !begins || !ends {
+		return "", fmt.Errorf("there is no %q and %q behind it", pageBegin, pageEnd)
+	}
+	var lines strings.Builder
+	for line := range strings.Lines(table) {
+		lines.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	return before + pageBegin + "```\n" + lines.String() + "```\n" + pageEnd + after, nil
+}
