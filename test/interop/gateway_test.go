@@ -141,18 +141,38 @@ func (gw gateway) start(t *testing.T) *foreign.Process {
 func (gw gateway) occupy(t *testing.T, p *foreign.Process, say answers) {
 	t.Helper()
 	s := &goSession{job: newPlan(gw.occupant, target{URL: p.URL}, say).job, inbox: newInbox()}
-	ctx, cancel := context.WithTimeout(t.Context(), inspectorLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), upLimit)
 	defer cancel()
 	if err := s.connect(ctx); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.cs.Close() })
 	for _, p := range gw.probes {
-		if err := s.try(ctx, featureTools, p); err != nil {
+		if err := s.waitFor(ctx, p); err != nil {
 			t.Fatalf("%s: %v", p.Name, err)
 		}
 		if err := s.try(ctx, featureCall, p); err != nil {
 			t.Fatalf("%s: %v", p.Name, err)
+		}
+	}
+}
+
+// upLimit is when the servers of the gateway have started. A gateway gives each a
+// time of its own to begin, ends it and starts it anew, and on a busy machine the first
+// start of all at once may take longer than that.
+const upLimit = 5 * featureLimit
+
+// waitFor returns when the tools of a server are listed.
+func (s *goSession) waitFor(ctx context.Context, p probes) error {
+	for {
+		err := s.try(ctx, featureTools, p)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(pollInterval):
+		case <-ctx.Done():
+			return err
 		}
 	}
 }
