@@ -220,7 +220,14 @@ func TestMRTREnds(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) { x.Result(tt.result) }}}
+				n := 0
+				s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+					if n++; n > 100 { // where nothing else ends it
+						x.Polite()
+						return
+					}
+					x.Result(tt.result)
+				}}}
 				_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
 				tt.check(t, err)
 			})
