@@ -19,6 +19,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
+// pass lets the time of a bubble go by.
+func pass(d time.Duration) { time.Sleep(d) }
+
 // everyEra runs a test of a Mux behind the edges of a server and a client, in each
 // revision.
 func everyEra(t *testing.T, build func() *mux.Mux, f func(t *testing.T, v mcp.Version, m *mux.Mux, h mcp.Handler)) {
