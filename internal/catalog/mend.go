@@ -3,12 +3,18 @@
 
 package catalog
 
-import "github.com/signalbox-mcp/signalbox/mcp"
+import (
+	"slices"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
 
 // mend takes from an item what would cost a client more than this item. Strict clients
 // refuse a whole list for one item in it that is not of the schema, which directly
 // harms the one server that wrote it, and through a gateway everybody else's: so two
-// mistakes that are known in the field, and can mean only one thing, are put right.
+// mistakes that are known in the field, and can mean only one thing, are put right. And
+// it takes the icons that nobody may open.
 func mend(obj mcp.Object) mcp.Object {
 	raw := mcp.RewriteMembers(obj.Bytes(), func(name string, value []byte) []byte {
 		switch {
@@ -16,6 +22,8 @@ func mend(obj mcp.Object) mcp.Object {
 			return nil // there is none
 		case name == "inputSchema" && isObject(value) && member(value, "type") == nil:
 			return mcp.WithMember(value, "type", []byte(`"object"`)) // as arguments are in any case
+		case name == "icons":
+			return mcp.RewriteElements(value, safeIcon)
 		default:
 			return value
 		}
@@ -28,6 +36,25 @@ func mend(obj mcp.Object) mcp.Object {
 		return obj // cannot be: nothing of it stands deeper than before
 	}
 	return mended
+}
+
+// safeIcon leaves out an icon with an address that no client may open: "Clients MUST
+// reject icon URIs that use unsafe schemes and redirects, such as javascript:, file:,
+// ftp:, ws:, or local app URI schemes" (2026-07-28, basic, "icons"). Those that the
+// specification has icons at pass.
+func safeIcon(icon []byte) []byte {
+	if !isObject(icon) {
+		return icon
+	}
+	src := member(icon, "src")
+	if !isString(src) {
+		return icon // it has no address
+	}
+	scheme, _, _ := strings.Cut(text(src), ":")
+	if !slices.Contains([]string{"https", "http", "data"}, strings.ToLower(scheme)) {
+		return nil
+	}
+	return icon
 }
 
 // isOptional reports whether a member of some kind of item need not be there; none of

@@ -74,3 +74,33 @@ func TestBuildMends(t *testing.T) {
 		}
 	}
 }
+
+// Icons at addresses that a client may not open reach none, however they are spelled; all
+// others arrive as they were sent.
+//
+// X10+ 2026-07-28 basic/index: "Ensure that the icon URI is either a HTTPS or `data:` URI."
+//
+// X10- 2026-07-28 basic/index: "Clients **MUST** reject icon URIs that use unsafe schemes
+// and redirects, such as `javascript:`, `file:`, `ftp:`, `ws:`, or local app URI schemes."
+func TestUnsafeIconsAreLeftOut(t *testing.T) {
+	for icons, want := range map[string]string{
+		`[{"src":"https://x.example/1.png", "sizes":["any"]} ,{"src":"data:image/png;base64,AA=="}]`: `[{"src":"https://x.example/1.png", "sizes":["any"]} ,{"src":"data:image/png;base64,AA=="}]`,
+		`[{"src":"http://x.example/1.png"},{"src":"HTTPS://x.example"},{"x":1},2]`:                   `[{"src":"http://x.example/1.png"},{"src":"HTTPS://x.example"},{"x":1},2]`,
+		`[{"src":"javascript:alert(1)"},{"src":"https://x.example"}]`:                                `[{"src":"https://x.example"}]`,
+		`[{"src":"\u006aavascript:alert(1)"}]`:                                                       `[]`,
+		`[{"src":"JavaScript:alert(1)"}]`:                                                            `[]`,
+		`[{"src":" \tjavascript:alert(1)"}]`:                                                         `[]`,
+		`[{"src":"file:///etc/passwd"}]`:                                                             `[]`,
+		`[{"src":"ftp://x"},{"src":"ws://x"}]`:                                                       `[]`,
+		`[{"src":"vscode://x"},{"src":"/1.png"}]`:                                                    `[]`,
+	} {
+		c := Build([]Backend{backend("a").with(Tools, `{"name":"x","inputSchema":{"type":"object"},"icons":`+icons+`}`)}, Options{})
+		res, err := c.List(Tools, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(res.Bytes()); !strings.Contains(got, `"icons":`+want+`}`) {
+			t.Errorf("%s is listed in %s, want %s", icons, got, want)
+		}
+	}
+}
