@@ -43,6 +43,7 @@ func bridgeFeatures() []bridgeFeature {
 		{"headers", "`Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` are checked, and made anew for the names of the next hop"},
 		{"tasks", "a task of a backend is polled, given input, ended and cancelled by the client that began it, and one that a client of 2025-11-25 runs by its backend"},
 		{"capabilities", "what is advertised to this client is what works for it, and nothing more"},
+		{"keys of questions", "a question has the key that the backend has given it, by which it can be answered before it is asked"},
 		{"request state", "what asks for input is continued by the retry that brings it, and by no other request"},
 	}
 }

@@ -44,17 +44,18 @@ const (
 	// notOffered is why the scenarios of an extension have nothing to look at.
 	notOffered = "the server does not offer the extension"
 	// notPassedOn is why a client asks for nothing of an extension behind the gateway.
-	notPassedOn = "the gateway does not know the extension, and so offers it to no client"
-	// noState is a reason of docs/bridge.md.
-	noState = "the legacy era has none: a question is a request on the stream of the call, and its answer a response with its id"
+	notPassedOn = "an extension is agreed to by the two ends of a connection, and the gateway does not know this one " +
+		"([0026](adr/0026-extensions-are-agreed-to-hop-by-hop.md)); the suite asks nothing of a client that is not offered it"
+	// noKeys is a reason of docs/bridge.md.
+	noKeys = "the legacy era has none: a question is a request, and known by its id when it is asked, so that no answer can come before it"
 )
 
 func knownExceptions(t *testing.T) exceptions {
 	t.Helper()
 	reasons := bridgeReasons(t)
-	b, ok := reasons[noState]
+	keys, ok := reasons[noKeys]
 	if !ok {
-		t.Fatalf("%s does not say: %s", bridgePage, noState)
+		t.Fatalf("%s does not say: %s", bridgePage, noKeys)
 	}
 	return exceptions{
 		unchecked: map[string]string{
@@ -64,17 +65,18 @@ func knownExceptions(t *testing.T) exceptions {
 			"tasks-status-notifications":  "the suite itself always skips it",
 		},
 		hops: map[string]string{
-			"server-sse-polling": "a server closes the stream of a call, and its client comes back: that is between the backend and the gateway, " +
-				"whose own answer has nothing to stream before the result",
+			"server-sse-polling": "a server ends the response of a call, and its client comes back for the rest: whose connection that frees is " +
+				"each hop's own, and a server of the modern era has no such thing; the gateway ends the responses of its own by `streamLife`",
 			"sep-2640-client-no-prefetch":        notPassedOn,
 			"sep-2640-client-verify-digest":      notPassedOn,
 			"sep-2640-client-verify-size":        notPassedOn,
 			"sep-2640-client-verify-frontmatter": notPassedOn,
 		},
 		gaps: map[gapKey]string{
-			// A question has a key, by which it is answered before it is asked.
-			{modern, "input-required-result-basic-elicitation"}:   b,
-			{modern, "input-required-result-ignore-extra-params"}: b,
+			// The one wants to see the key that it knows, and the other answers by it before
+			// it is asked.
+			{modern, "input-required-result-basic-elicitation"}:   keys,
+			{modern, "input-required-result-ignore-extra-params"}: keys,
 		},
 	}
 }
