@@ -28,8 +28,15 @@ func TestConformance(t *testing.T) {
 	servers := newTable("server", serverSets(), p.servers())
 	clients := newTable("client", clientSets(), p.clients())
 	known := knownExceptions(t)
-	for _, tab := range []*table{servers, clients} {
-		tab.play(t, s)
+	tables := []*table{servers, clients}
+	// It returns when all ways have been played, however many of them at once.
+	t.Run("ways", func(t *testing.T) {
+		for _, tab := range tables {
+			tab.play(t, s)
+		}
+	})
+	for _, tab := range tables {
+		tab.collect()
 		tab.print(os.Stdout, known)
 		for _, line := range tab.breaches(known) {
 			t.Error(line)
@@ -37,26 +44,41 @@ func TestConformance(t *testing.T) {
 	}
 	if *only == "" {
 		var text strings.Builder
-		writePage(&text, known, servers, clients)
+		writePage(&text, known, tables...)
 		checkPage(t, text.String())
 	}
 }
 
-// play runs all ways, one after the other: some scenarios look at the time.
+// play has all ways run, as many at once as -parallel says: they wait far more than
+// they work. Each has processes of its own, and runs its sets one after the other.
 func (tab *table) play(t *testing.T, s suite) {
 	t.Helper()
-	for _, w := range tab.ways {
+	tab.found = make([][][]scenario, len(tab.ways))
+	for i, w := range tab.ways {
 		if !strings.HasPrefix(w.name, *only) {
 			continue
 		}
 		t.Run(tab.title+"/"+w.name, func(t *testing.T) {
+			t.Parallel()
 			start := time.Now()
 			run := w.open(t, s)
+			found := make([][]scenario, 0, len(tab.sets))
 			for _, what := range tab.sets {
-				tab.add(what, w, run(what))
+				found = append(found, run(what))
 			}
+			tab.found[i] = found // this way's own
 			t.Logf("%v", time.Since(start).Round(time.Millisecond))
 		})
+	}
+}
+
+// collect enters what was found, in the order of the ways: the table is the same
+// whoever was first.
+func (tab *table) collect() {
+	for i, of := range tab.found {
+		for j, found := range of {
+			tab.add(tab.sets[j], tab.ways[i], found)
+		}
 	}
 }
 

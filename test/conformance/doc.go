@@ -14,7 +14,7 @@
 //
 // The table stands in docs/conformance.md, and this writes it there:
 //
-//	go test -count=1 -timeout 15m -run TestConformance -update
+//	go test -count=1 -timeout 20m -parallel 2 -run TestConformance -update
 //
 // The system needs Go and npm; npm brings the newer Node that the suite asks for.
 package conformance

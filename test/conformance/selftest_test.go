@@ -21,6 +21,8 @@ func TestJudgeIsStrict(t *testing.T) {
 		{"nothing", nil, skipped, ""},
 		{"nothing to check", []check{{Status: "SKIPPED"}, {Status: "INFO"}}, skipped, ""},
 		{"good", []check{{Status: "INFO"}, {Status: statusSuccess}}, passed, ""},
+		{"only its messages", []check{{Status: "SKIPPED"}, {ID: wireValid, Status: statusSuccess}}, skipped, ""},
+		{"bad messages", []check{{Status: "SKIPPED"}, {ID: wireValid, Status: statusFailure, ErrorMessage: "no"}}, failed, "FAILURE wire-schema-valid: no"},
 		{"bad", []check{{Status: statusSuccess}, {ID: "a", Status: statusFailure, ErrorMessage: "no"}}, failed, "FAILURE a: no"},
 		{"only a warning", []check{{Status: statusSuccess}, {ID: "a", Status: statusWarning, Description: "well"}}, failed, "WARNING a: well"},
 	}

@@ -22,6 +22,7 @@ type table struct {
 	// rows are the scenarios of each set, by its name and in the suite's order.
 	rows    map[string][]string
 	results map[cell]outcome
+	found   [][][]scenario // by way and set, until they are collected
 }
 
 func newTable(title string, sets []set, ways []way) *table {
