@@ -27,7 +27,7 @@ help: ## this list
 
 check: MACHINES = 50000
 check: WIRE = 1000
-check: needs-cc-npm-interop lint race sim interop ## what CI runs: everything that must be green before a merge
+check: needs-cc-npm-interop lint race sim interop conformance ## what CI runs: everything that must be green before a merge
 
 build: ## bin/signalbox
 	go build -trimpath -o bin/signalbox ./cmd/signalbox
@@ -53,7 +53,7 @@ interop: needs-interop ## real clients against real servers, direct and through 
 	cd test/interop && go test -v -count=1 -timeout 30m ./...
 
 conformance: needs-npm ## the official suite: against our server, our client, and through signalbox
-	cd test/conformance && go test -v -count=1 -timeout 20m ./...
+	cd test/conformance && go test -v -count=1 -timeout 20m -parallel 2 ./...
 
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	.ci/fuzz $(FUZZTIME)
