@@ -144,6 +144,29 @@ func TestHTTPRefusals(t *testing.T) {
 	})
 }
 
+// Whatever else a message says to be is not read, near as it may come, in either era.
+//
+// T12- own: "What says to be something else is never read, so that no rule about
+// messages can miss it."
+func TestOtherContentTypes(t *testing.T) {
+	bubble(t, never(t), server.Config{}, func(s *site) {
+		for _, kind := range []string{
+			"text/json", "application/jsonx", "application/json-rpc", "application/problem+json", "application/ld+json", "application/json5",
+			"application/*", "*/*", "application", "json", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded",
+			"text/plain; application/json", "application/json text/plain", "application/json; a=b; a=c",
+		} {
+			for era, got := range map[string]reply{
+				"modern": s.post(modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"), headers{"Content-Type": kind}),
+				"legacy": s.post(raw("1", "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`), headers{"Content-Type": kind}),
+			} {
+				if got.status != http.StatusUnsupportedMediaType {
+					t.Errorf("%s, %q: %d %s", era, kind, got.status, got.body)
+				}
+			}
+		}
+	})
+}
+
 // T2- 2025-11-25 basic/transports: "If the `Origin` header is present and invalid,
 // servers **MUST** respond with HTTP 403 Forbidden."
 func TestTwoOriginsAreRefused(t *testing.T) {
