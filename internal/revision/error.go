@@ -21,11 +21,9 @@ const (
 // of our own; the message and the data say what it is in any case. Everything else is the
 // backend's own word, and stays. The request may be nil.
 func Error(era mcp.Era, req *mcp.Request, err *mcp.Error) *mcp.Error {
-	code := err.Code
+	code := legacyCode(req, err)
 	if era == mcp.EraModern {
 		code = modernCode(err)
-	} else {
-		code = legacyCode(req, err)
 	}
 	if code == err.Code {
 		return err
