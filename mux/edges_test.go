@@ -230,6 +230,3 @@ func TestEveryEraGrows(t *testing.T) {
 		}
 	})
 }
-
-// pass lets time pass in the bubble of a test.
-func pass(d time.Duration) { time.Sleep(d) }
