@@ -23,8 +23,8 @@ var repoLayers = [][]string{
 	{"server", "client"},
 	{"internal/demo"},
 	{"mux"},
-	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/redact", "internal/revision", "internal/seal", "internal/store"},
-	{"internal/tasks"},
+	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
+	{"internal/redact", "internal/tasks"},
 	{"mcp"},
 }
 

@@ -24,7 +24,7 @@ func secretsOf(cfg *config.Config) *redact.Redactor {
 		urls = append(urls, srv.URL)
 	}
 	for _, t := range cfg.Auth.Tokens {
-		env = append(env, "="+t.Value.Reveal())
+		env = append(env, "TOKEN="+t.Value.Reveal())
 	}
 	return redact.New(headers, env, urls...)
 }

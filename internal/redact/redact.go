@@ -36,7 +36,7 @@ type Redactor struct {
 }
 
 // New returns a Redactor of the values of header fields, of variables in the form
-// "KEY=value", and of what a URL has of credentials: a password, and the values of
+// "KEY=value" that look like secrets, and of what a URL has of credentials: a password, and the values of
 // its query. Of credentials in a header it is also what stands in them behind the
 // name of a scheme, and what that encodes.
 func New(header http.Header, env []string, urls ...string) *Redactor {
@@ -47,8 +47,9 @@ func New(header http.Header, env []string, urls ...string) *Redactor {
 		}
 	}
 	for _, kv := range env {
-		_, v, _ := strings.Cut(kv, "=")
-		secrets = append(secrets, v)
+		if name, v, _ := strings.Cut(kv, "="); !isOrdinary(name, v) {
+			secrets = append(secrets, v)
+		}
 	}
 	for _, u := range urls {
 		secrets = append(secrets, inURL(u)...)

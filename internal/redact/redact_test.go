@@ -24,7 +24,7 @@ func given() *redact.Redactor {
 			"Cookie":        {"theme=dark; sid=0123456789"},
 			"X-Short":       {"word"},
 		},
-		[]string{"TOKEN=swordfish", "LONGER=swordfish-1", "PIN=31415926", "MODE=prod", "EMPTY="},
+		[]string{"TOKEN=swordfish", "LONGER=swordfish-1", "PIN=31415926", "MODE=prod", "ROOT=/srv/files", "EMPTY="},
 		"https://me:hunter22@x.example/mcp?key=a%2Fkey%20of%20mine", "://",
 	)
 }
@@ -32,6 +32,7 @@ func given() *redact.Redactor {
 func TestText(t *testing.T) {
 	for text, want := range map[string]string{
 		"nothing of it, prod, word, dark":           "nothing of it, prod, word, dark",
+		"/srv/files/x is no file":                   "/srv/files/x is no file",
 		"Authorization: Basic YW5uOm9wZW4gc2VzYW1l": "Authorization: [redacted]",
 		"bad YW5uOm9wZW4gc2VzYW1l":                  "bad [redacted]",
 		"ann:open sesame, or open sesame alone":     "[redacted], or [redacted] alone",

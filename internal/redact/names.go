@@ -1,0 +1,74 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redact
+
+import (
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// IsSecretName reports whether a name is one of those that secrets have, whichever way
+// its words are put together.
+func IsSecretName(name string) bool {
+	words := wordsOf(name)
+	whole := strings.Join(words, "")
+	for _, w := range [...]string{"password", "passwd", "passphrase", "passcode", "secret", "credential", "apikey", "accesskey", "privatekey", "accesstoken", "authtoken"} {
+		if strings.Contains(whole, w) {
+			return true
+		}
+	}
+	for i, w := range words {
+		switch w {
+		case "pwd", "jwt", "otp", "bearer", "authorization", "cookie", "ssn", "iban", "cvv":
+			return true
+		case "token":
+			// A place in a list is called so, too.
+			places := []string{"page", "next", "continuation", "sync"}
+			return i == 0 || !slices.Contains(places, words[i-1])
+		}
+	}
+	return false
+}
+
+// wordsOf takes a name apart where its case changes and where there is no letter.
+func wordsOf(name string) []string {
+	var spaced strings.Builder
+	before := ' '
+	for _, r := range name {
+		if unicode.IsUpper(r) && unicode.IsLower(before) {
+			spaced.WriteByte(' ')
+		}
+		if !unicode.IsLetter(r) {
+			r = ' '
+		}
+		spaced.WriteRune(unicode.ToLower(r))
+		before = r
+	}
+	return strings.Fields(spaced.String())
+}
+
+// isOrdinary reports whether a variable is one of those that say how a server is to
+// work: a path, a word or an address without credentials, under a name that promises
+// no more. They turn up in texts that have nothing to hide.
+func isOrdinary(name, value string) bool {
+	if IsSecretName(name) || slices.ContainsFunc(wordsOf(name), isOfSecret) {
+		return false
+	}
+	if filepath.IsAbs(value) || strings.HasPrefix(value, "~/") || strings.HasPrefix(value, "./") {
+		return true
+	}
+	if u, err := url.Parse(value); err == nil && u.Host != "" {
+		return u.User == nil && u.RawQuery == ""
+	}
+	return !strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsLetter(r) && !strings.ContainsRune("-_.,: ", r) })
+}
+
+// isOfSecret reports whether a word is one that names of variables which hold secrets
+// have in them, and other names as well.
+func isOfSecret(word string) bool {
+	return slices.Contains([]string{"key", "pass", "auth", "pat", "pin", "dsn", "private", "salt", "seed", "license"}, word)
+}
