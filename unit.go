@@ -184,6 +184,7 @@ func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.
 		MaxRounds:    limits.Rounds,
 		MaxLogLine:   int(limits.LogLine),
 		Connect:      limits.Connect,
+		Handshake:    limits.Handshake,
 		Write:        limits.Write,
 		Stop:         g.opt.Grace,
 		Logger:       g.log,

@@ -244,7 +244,7 @@ func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		err = l.unavailable(errors.Join(errNotAgain, err), "it did not answer initialize within %v", l.patience())
+		err = l.unavailable(errors.Join(errNotAgain, err), "it did not answer initialize within %v (limits.handshake)", l.patience())
 	case isRejected(err, busy) && isFault:
 		return &rejected{why: busy, err: notYet(f)} // which says nothing about the era
 	case isFault && isUnreachable(f):

@@ -610,7 +610,7 @@ func TestSilentHandshake(t *testing.T) {
 		c := dialHTTP(t, s, client.Config{})
 		began := time.Now()
 		_, err := within(t, c, echo(t), &recorder{})
-		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "did not answer initialize within 30s")
+		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "did not answer initialize within 30s (limits.handshake)")
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("took %v", took)
 		}

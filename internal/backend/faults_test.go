@@ -133,9 +133,9 @@ func TestFaultsInWords(t *testing.T) {
 		{"50 banners without end", onLines("tools/call", func(x *zoo.Line) { x.Raw(strings.Repeat("Listening...\n", 100)) }),
 			"it wrote 100 lines that are no messages to its output" + mayHaveRun, 0},
 		{"51 never answers the handshake", onLegacyHTTP(map[string]func(*zoo.Exchange){"initialize": hold}),
-			"it did not answer initialize within 30s" + notSent, 30 * time.Second},
+			"it did not answer initialize within 30s (limits.handshake)" + notSent, 30 * time.Second},
 		{"51 never answers anything", onLegacyHTTP(map[string]func(*zoo.Exchange){"server/discover": hold, "initialize": hold}),
-			"it did not answer initialize within 20s" + notSent, 30 * time.Second},
+			"it did not answer initialize within 20s (limits.handshake)" + notSent, 30 * time.Second},
 		{"51 refuses the handshake", onLegacyHTTP(map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) { x.Status(500, "text/plain", "") }}),
 			"initialize failed: it answered with HTTP status 500 with text/plain" + notSent, 0},
 		{"52 HTML", onHTTP("tools/call", func(x *zoo.Exchange) { x.Status(200, "text/html", "<html>") }),
@@ -226,7 +226,7 @@ func TestFaultsInStatus(t *testing.T) {
 		server *faulty
 		want   string
 	}{
-		{"51", onLegacyHTTP(map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) { x.Hold() }}), "it did not answer initialize within 30s"},
+		{"51", onLegacyHTTP(map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) { x.Hold() }}), "it did not answer initialize within 30s (limits.handshake)"},
 		{"52", onLegacyHTTP(map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) { x.Status(502, "text/html", "<html>") }}), "initialize failed: it answered with HTTP status 502"},
 		{"55", &faulty{via: failing{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}}, "connection refused"},
 		{"61", onHTTP("tools/list", func(x *zoo.Exchange) { x.Result(`{"tools":7}`) }), "tools/list: tools"},

@@ -154,6 +154,7 @@ type Limits struct {
 	InputWait            time.Duration `json:"inputWait"`
 	FirstList            time.Duration `json:"firstList"`
 	Connect              time.Duration `json:"connect"`
+	Handshake            time.Duration `json:"handshake"`
 	Write                time.Duration `json:"write"`
 	HeaderRead           time.Duration `json:"headerRead"`
 }

@@ -125,6 +125,10 @@ func timeKeys() []key[Limits] {
 		// Longer than a name service and a handshake take on a bad line.
 		field("connect", duration(), func(l *Limits) *time.Duration { return &l.Connect }, "10s",
 			"How long reaching a backend may take."),
+		// A server that is fetched and installed when it is first started does that before
+		// it says anything.
+		field("handshake", duration(), func(l *Limits) *time.Duration { return &l.Handshake }, "1m",
+			"How long a backend that was reached, or started, may take to say what it is. A process that has not by then is ended, and started anew for the next call."),
 		// A client that reads nothing holds the memory of what it was sent.
 		field("write", duration(), func(l *Limits) *time.Duration { return &l.Write }, "10s",
 			"How long writing one piece of an answer may take before its client counts as gone."),

@@ -1,0 +1,55 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+)
+
+// A server that takes long to start, as one does that is installed by then, is waited
+// for, and no longer than the operator wants it to be.
+func TestServerThatStartsSlowly(t *testing.T) {
+	for within, want := range map[time.Duration]string{
+		0:                `"content":[]`, // a minute
+		2 * time.Minute:  `"content":[]`,
+		40 * time.Second: "(limits.handshake)",
+	} {
+		t.Run(within.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := stocked(false, "x")
+				s.On["tools/call"] = answers(`{"content":[]}`)
+				slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					body, _ := io.ReadAll(r.Body) // or the server would not see its client leave
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					if r.Header.Get("Mcp-Session-Id") == "" {
+						select {
+						case <-time.After(50 * time.Second):
+						case <-r.Context().Done():
+							return
+						}
+					}
+					s.ServeHTTP(w, r)
+				})
+				h := behind{"b": slow}.open(t, func(cfg *signalbox.Config) {
+					cfg.Servers[0].Era = "legacy"
+					cfg.Limits.Handshake = within
+					cfg.Limits.CallIdle = -1
+				})
+				time.Sleep(10 * time.Minute) // and attempts
+				got := h.post(asks("1", "tools/call", `{"name":"b__x"}`), h.legacy())
+				if !strings.Contains(got.body, want) {
+					t.Errorf("with %v: %s, want %s in it", within, got.body, want)
+				}
+			})
+		})
+	}
+}
