@@ -44,7 +44,7 @@ sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its 
 	go run ./internal/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./internal/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS)
 
 lint: ## format, vet, linters, tidy go.mod; changes nothing
-	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt --diff; go vet ./...; $(TOOL) golangci-lint run; go mod tidy -diff); done
+	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt --diff; go vet ./...; $(TOOL) golangci-lint run --allow-parallel-runners; go mod tidy -diff); done
 
 fmt: ## format all Go code
 	$(TOOL) golangci-lint fmt
