@@ -68,7 +68,7 @@ func InstallPython(t testing.TB, dir string) Python {
 		return p
 	}
 	pipInstall(t, p, venv)
-	if err := os.WriteFile(stamp, want, 0o600); err != nil {
+	if err := os.WriteFile(stamp, want, 0o600); err != nil { //nolint:gosec // in a folder that a test names
 		t.Fatal(err)
 	}
 	return p
