@@ -163,7 +163,10 @@ func (b *Backend) refetch(ctx context.Context, f *fetcher, old *Offer, e *ear) (
 	var counted kinds
 	for dirty, said := e.take(); dirty != 0; dirty, said = e.take() {
 		for k := range catalog.NumKinds {
-			if !dirty.has(k) {
+			// What the server has not declared is not used, whatever it tells of: "Only use
+			// capabilities that were successfully negotiated" (2025-11-25, basic/lifecycle,
+			// "Operation").
+			if !dirty.has(k) || !old.offered.has(k) {
 				continue
 			}
 			// Once, however often the list has to be fetched here: those who are told
