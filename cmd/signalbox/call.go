@@ -114,7 +114,16 @@ func (e *env) callTool(ctx context.Context, t *target, name string, arguments []
 		return nil, err
 	}
 	req.LogLevel = level
-	return t.Serve(ctx, req, newConsole(e))
+	return t.Serve(ctx, req, newConsole(e, t.whose(name)))
+}
+
+// whose says which server a tool is of. That of a gateway is told by the tool's name,
+// which begins with what the configuration calls the server.
+func (t *target) whose(tool string) string {
+	if t.gateway != nil {
+		return "the server of " + tool
+	}
+	return "the server at " + t.host
 }
 
 // ready waits until a gateway that was just made has heard of its backends. It

@@ -18,15 +18,18 @@ import (
 // written to standard error, what it asks is asked there.
 type console struct {
 	*env
+	server string        // who asks, in words that are not the server's own
 	asking chan struct{} // capacity 1: held by the question that is being asked
 
 	mu sync.Mutex // one line at a time
 }
 
-// newConsole returns a console for one call. It asks one question at a time, as
+// newConsole returns a console for one call to a server, of which it is said who it is
+// when that asks: "Clients MUST provide clear indication of which server is requesting
+// information" (2026-07-28, client/elicitation, "Security Considerations"). It asks one question at a time, as
 // there is one person; the others wait, or end with their call.
-func newConsole(e *env) *console {
-	return &console{env: e, asking: make(chan struct{}, 1)}
+func newConsole(e *env, server string) *console {
+	return &console{env: e, server: server, asking: make(chan struct{}, 1)}
 }
 
 // Notify shows progress and log messages.
@@ -121,10 +124,10 @@ func (c *console) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error
 // fill has a form filled in, and returns the result of elicitation/create.
 func (c *console) fill(ctx context.Context, f *form) ([]byte, error) {
 	if !c.Terminal(c.Stdin) {
-		c.line("declined to answer, because standard input is no terminal: " + f.message)
+		c.line("declined to answer " + c.server + ", because standard input is no terminal: " + f.message)
 		return []byte(`{"action":"decline"}`), nil
 	}
-	c.line("the server asks: " + f.message + " (end of input, Ctrl-D, declines)")
+	c.line(c.server + " asks: " + f.message + " (end of input, Ctrl-D, declines)")
 	return f.ask(ctx, c.prompt)
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -32,7 +33,7 @@ func TestConsoleShowsWhatIsSaid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := newConsole(e.env).Notify(t.Context(), n); err != nil {
+			if err := newConsole(e.env, "the server of a__x").Notify(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
 			if got := e.err.String(); got != tt.want {
@@ -42,6 +43,10 @@ func TestConsoleShowsWhatIsSaid(t *testing.T) {
 	}
 }
 
+// Who asks is said in front of each question, in words that are not the server's.
+//
+// X6+ 2026-07-28 client/elicitation: "Clients **MUST** provide clear indication of which
+// server is requesting information"
 func TestConsoleAnswers(t *testing.T) {
 	t.Parallel()
 	const form = `{"message":"Who?\u001b","requestedSchema":{"properties":{"name":{"type":"string"}}}}`
@@ -55,11 +60,11 @@ func TestConsoleAnswers(t *testing.T) {
 		said           string
 	}{
 		{name: "on a terminal", terminal: true, stdin: "Ada\r\nrest", method: "elicitation/create", params: form,
-			want: `{"action":"accept","content":{"name":"Ada"}}`, said: `the server asks: Who?\x1b (end of input, Ctrl-D, declines)` + "\nname (optional): "},
+			want: `{"action":"accept","content":{"name":"Ada"}}`, said: `the server of a__x asks: Who?\x1b (end of input, Ctrl-D, declines)` + "\nname (optional): "},
 		{name: "end of input", terminal: true, method: "elicitation/create", params: form,
-			want: `{"action":"decline"}`, said: `the server asks: `},
+			want: `{"action":"decline"}`, said: `the server of a__x asks: `},
 		{name: "no terminal", stdin: "Ada\n", method: "elicitation/create", params: form,
-			want: `{"action":"decline"}`, said: `declined to answer, because standard input is no terminal: Who?\x1b` + "\n"},
+			want: `{"action":"decline"}`, said: `declined to answer the server of a__x, because standard input is no terminal: Who?\x1b` + "\n"},
 		{name: "address", terminal: true, method: "elicitation/create", params: `{"mode":"url"}`, code: mcp.CodeInvalidParams},
 		{name: "sampling", terminal: true, method: "sampling/createMessage", params: `{}`, code: mcp.CodeMethodNotFound},
 	} {
@@ -71,7 +76,7 @@ func TestConsoleAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			res, err := newConsole(e.env).Ask(t.Context(), req)
+			res, err := newConsole(e.env, "the server of a__x").Ask(t.Context(), req)
 			if tt.code != 0 {
 				if !errors.Is(err, &mcp.Error{Code: tt.code}) {
 					t.Errorf("got %v, want code %d", err, tt.code)
@@ -85,6 +90,32 @@ func TestConsoleAnswers(t *testing.T) {
 				t.Errorf("said %q, want %q", got, tt.said)
 			}
 		})
+	}
+}
+
+// A server that is called directly has no name but its address.
+//
+// X6+ 2026-07-28 client/elicitation: "Clients **MUST** provide clear indication of which
+// server is requesting information"
+func TestWhoseAToolIs(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t, "")
+	f := targetFlags{url: "http://tools.example:7777/mcp"}
+	there, err := f.open(e.env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.close()
+	for _, tt := range []struct {
+		at   *target
+		want string
+	}{
+		{&target{gateway: new(signalbox.Gateway)}, "the server of a__x"},
+		{there, "the server at tools.example:7777"},
+	} {
+		if got := tt.at.whose("a__x"); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
 	}
 }
 

@@ -282,7 +282,7 @@ func TestInterruptedCommands(t *testing.T) {
 func TestQuestionEndsWithItsCall(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
-	c := newConsole(e.env)
+	c := newConsole(e.env, "the server of x")
 	c.asking <- struct{}{} // somebody is being asked
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -44,6 +44,7 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 type target struct {
 	mcp.Handler
 	gateway *signalbox.Gateway // nil for a server
+	host    string             // of a server
 	close   func() error
 	hint    func(error) error // adds to an error what to do about it
 }
@@ -104,7 +105,7 @@ func (f *targetFlags) dial(e *env) (*target, error) {
 		Logger: f.logger(e, &signalbox.Config{}),
 	})
 	hasToken := header.Get("Authorization") != ""
-	return &target{Handler: c, close: c.Close, hint: func(err error) error { return hint(err, u, hasToken) }}, nil
+	return &target{Handler: c, host: u.Host, close: c.Close, hint: func(err error) error { return hint(err, u, hasToken) }}, nil
 }
 
 // parseTarget reads the URL of --url.
