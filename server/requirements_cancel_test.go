@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -151,4 +152,40 @@ func TestSenselessCancelsAreIgnored(t *testing.T) {
 	if n := strings.Count(log.String(), "\n"); n > 5 {
 		t.Errorf("%d lines were logged: %.500s", n, log.String())
 	}
+}
+
+// In a batch they are ignored as well: each counts for itself, as a cancel that hit
+// nothing, and neither has an answer nor keeps the requests beside it from theirs.
+//
+// C6- 2025-11-25 basic/utilities/cancellation: "Invalid cancellation notifications
+// **SHOULD** be ignored:"
+func TestSenselessCancelsInABatch(t *testing.T) {
+	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled"`
+	w := &watcher{}
+	gated(t, server.Config{Observe: w.observe}, func(s *site, g *gate) {
+		sess := s.handshake(opening("2025-03-26"))
+		first := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess))
+		<-g.entered
+		senseless := []string{
+			cancel + `,"params":{"requestId":{}}}`, cancel + `,"params":[1]}`, cancel + `,"params":1}`, cancel + `,"params":null}`,
+			cancel + `,"params":{"requestId":1,"requestId":1}}`,
+		}
+		alone := s.post("["+strings.Join(senseless, ",")+"]", sess)
+		if alone.status != http.StatusAccepted || alone.body != "" {
+			t.Errorf("senseless cancels alone: %d %s; want 202 and nothing", alone.status, alone.body)
+		}
+		beside := s.post("["+strings.Join(senseless, ",")+","+raw("2", "ping", "")+"]", sess)
+		equal(t, "senseless cancels beside a ping", strings.Join(beside.events(t), "\n"), `{"jsonrpc":"2.0","id":2,"result":{}}`)
+		told := w.take()
+		for _, e := range told {
+			if want := (server.Event{Kind: server.IdleCancel, Remote: connection, Session: key(sess), Detail: e.Detail}); e != want {
+				t.Errorf("told of %+v; want %+v", e, want)
+			}
+		}
+		if got := s.server.Stats().IdleCancels; len(told) != 2*len(senseless) || got != uint64(len(told)) {
+			t.Errorf("told of %d cancels that hit nothing, and counted %d; want %d", len(told), got, 2*len(senseless))
+		}
+		close(g.release)
+		equal(t, "what was in flight", (<-first).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
+	})
 }

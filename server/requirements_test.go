@@ -432,6 +432,31 @@ func TestPingIsPrompt(t *testing.T) {
 	})
 }
 
+// The same on a pipe, where whatever else there is shares the way out.
+//
+// S12+ 2025-11-25 basic/utilities/ping: "The receiver **MUST** respond promptly with
+// an empty response:"
+func TestPingIsPromptOnAPipe(t *testing.T) {
+	pipesGated(t, server.Config{Limits: server.Limits{InFlightPerSession: 1}}, func(c *console, g *gate) {
+		prompt := func(when string) {
+			t.Helper()
+			start := time.Now()
+			c.send(raw("2", "ping", ""))
+			equal(t, when, c.next(), `{"jsonrpc":"2.0","id":2,"result":{}}`)
+			if d := time.Since(start); d != 0 {
+				t.Errorf("%s it took %v", when, d)
+			}
+		}
+		prompt("before there is a session")
+		c.handshake()
+		c.send(raw("1", "tools/call", `{"name":"wait"}`))
+		<-g.entered
+		prompt("with as much in flight as may be")
+		close(g.release)
+		c.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
+	})
+}
+
 // R2, R10: "The server MUST NOT send a JSON-RPC response on the stream unless
 // resuming" and "After the JSON-RPC response has been sent, the server SHOULD
 // terminate the SSE stream" (2025-11-25, basic/transports); R1: "it MUST NOT
@@ -554,10 +579,16 @@ func TestVersionHeaderOnEveryVerb(t *testing.T) {
 		sess := s.handshake(opening("2025-06-18"))
 		for _, method := range []string{"POST", "GET", "DELETE"} {
 			for _, version := range []string{"2025-11-25", "2024-11-05", "x", "2025-06-18 x", "2025-06-18, 2025-06-18"} {
-				got := s.do(s.request(s.ctx(), method, raw("1", "ping", ""), sess, headers{"Mcp-Protocol-Version": version}))
-				if got.status != 400 || !strings.Contains(got.body, "the session speaks 2025-06-18") {
-					t.Errorf("%s %q: %d %s; want 400", method, version, got.status, got.body)
+				res, err := s.client.Do(s.request(s.ctx(), method, raw("1", "ping", ""), sess, headers{"Mcp-Protocol-Version": version}))
+				if err != nil {
+					t.Fatal(err)
 				}
+				body := make([]byte, 500) // and not to its end, which a stream does not have
+				n, _ := res.Body.Read(body)
+				if got := string(body[:n]); res.StatusCode != 400 || !strings.Contains(got, "the session speaks 2025-06-18") {
+					t.Errorf("%s %q: %d %s; want 400", method, version, res.StatusCode, got)
+				}
+				_ = res.Body.Close()
 			}
 		}
 		for _, h := range []headers{{}, {"Mcp-Protocol-Version": "2025-06-18"}} {

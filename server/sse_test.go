@@ -137,6 +137,31 @@ func TestSSE(t *testing.T) {
 	})
 }
 
+// What does not say that it is a message is not read, and the connection hears nothing
+// of it, whether or not the connection is there.
+//
+// T12- own: "What says to be something else is never read, so that no rule about
+// messages can miss it."
+//
+// T12+ own: "A message is sent as application/json and nothing else"
+func TestSSEOtherContentTypes(t *testing.T) {
+	oldSite(t, tools(nil), server.Config{}, func(s *site) {
+		c := s.connect()
+		defer c.cancel()
+		for _, kind := range []string{"-", "text/plain", "text/event-stream", "application/json, text/plain", "application/x-www-form-urlencoded", "application/*"} {
+			for _, to := range []string{c.to, c.to + "x", "/mcp"} {
+				got := s.send(to, oldest, headers{"Content-Type": kind})
+				if got.status != http.StatusUnsupportedMediaType || !strings.Contains(got.body, "content type must be application/json") {
+					t.Errorf("%q to %s: %d %s; want 415", kind, to, got.status, got.body)
+				}
+			}
+		}
+		// The first message of the connection is the first that was read: a second
+		// initialize would be refused.
+		s.greet(c, headers{"Content-Type": "Application/JSON; charset=utf-8"})
+	})
+}
+
 // What the modern era has is not served there.
 func TestSSEIsLegacy(t *testing.T) {
 	oldSite(t, tools(nil), server.Config{}, func(s *site) {
