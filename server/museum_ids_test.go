@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,35 @@ func TestM011DuplicateID(t *testing.T) {
 		equal(t, "second", second.body, wireError("1", "-32600", "a request with id 1 is in flight"))
 		close(g.release)
 		equal(t, "first", (<-first).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
+	})
+}
+
+// Nor do we use an id twice, of all that a session is asked, whether or not the question
+// with it is answered.
+//
+// J3+ 2025-11-25 basic/index: "The request ID **MUST NOT** have been previously used
+// by the requestor within the same session."
+func TestIDsOfQuestionsAreUsedOnce(t *testing.T) {
+	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
+		c.handshake()
+		asked := map[mcp.ID]bool{}
+		for i := range 9 {
+			c.send(raw(strconv.Itoa(i), "tools/call", `{"name":"ask"}`))
+			q, err := mcp.Parse([]byte(c.next()), mcp.Limits{})
+			if err != nil || q.Method != "roots/list" {
+				t.Fatalf("call %d: the question is %s %v, %v", i, q.Method, q.ID, err)
+			}
+			if asked[q.ID] {
+				t.Errorf("question %d has the id %s, which one before it had", i, q.ID)
+			}
+			asked[q.ID] = true
+			if i%3 == 0 { // nobody answers
+				c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + strconv.Itoa(i) + `}}`)
+				continue
+			}
+			c.send(string(mcp.AppendResult(nil, q.ID, []byte(`{"roots":[]}`))))
+			c.next()
+		}
 	})
 }
 
