@@ -105,7 +105,7 @@ func TestWhoseAToolIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer there.close()
+	t.Cleanup(func() { _ = there.close() })
 	for _, tt := range []struct {
 		at   *target
 		want string
