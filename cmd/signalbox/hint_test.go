@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -102,16 +101,12 @@ func TestServerWithABadCertificate(t *testing.T) {
 
 func TestServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
+	at := addressOfNobody(t)
 	e := newTestEnv(t, "")
-	if code := e.run(t.Context(), "call", "--url", "http://"+l.Addr().String()+"/mcp", "echo"); code != exitFailed {
+	if code := e.run(t.Context(), "call", "--url", "http://"+at+"/mcp", "echo"); code != exitFailed {
 		t.Errorf("exit code %d", code)
 	}
-	want := fmt.Sprintf("signalbox: nothing listens at %s; start a gateway with 'signalbox serve', or check the URL\n", l.Addr())
+	want := fmt.Sprintf("signalbox: nothing listens at %s; start a gateway with 'signalbox serve', or check the URL\n", at)
 	if said := e.err.String(); !strings.Contains(said, "the request was not sent\n") || !strings.HasSuffix(said, want) {
 		t.Errorf("said %q, want %q", said, want)
 	}

@@ -160,20 +160,34 @@ func TestStatusThatCannotBeHad(t *testing.T) {
 
 func TestStatusOfNobody(t *testing.T) {
 	t.Parallel()
+	at := addressOfNobody(t)
+	e := newTestEnv(t, "")
+	write(t, filepath.Join(e.Dir, "signalbox.yaml"), "listen: "+at+"\nmcpServers: {}\n")
+	if code := e.run(t.Context(), "status"); code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	want := "signalbox: status of " + at + ": nothing listens there; start a gateway with 'signalbox serve', or name the one that is meant with --url\n"
+	if got := e.err.String(); got != want {
+		t.Errorf("said %q, want %q", got, want)
+	}
+}
+
+// addressOfNobody returns an address at which nobody listens as long as the test runs:
+// it is that of the far end of a connection. One that was free a moment ago another
+// test may have by now.
+func addressOfNobody(t *testing.T) string {
+	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close()
-	e := newTestEnv(t, "")
-	write(t, filepath.Join(e.Dir, "signalbox.yaml"), "listen: "+l.Addr().String()+"\nmcpServers: {}\n")
-	if code := e.run(t.Context(), "status"); code != exitFailed {
-		t.Errorf("exit code %d", code)
+	t.Cleanup(func() { l.Close() })
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := "signalbox: status of " + l.Addr().String() + ": nothing listens there; start a gateway with 'signalbox serve', or name the one that is meant with --url\n"
-	if got := e.err.String(); got != want {
-		t.Errorf("said %q, want %q", got, want)
-	}
+	t.Cleanup(func() { c.Close() })
+	return c.LocalAddr().String()
 }
 
 // A gateway answers at once, so that one which does not has a problem that is
