@@ -6,12 +6,12 @@ package signalbox
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/listenfilter"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -56,29 +56,15 @@ func (c *changes) announce() {
 
 // filter is what a listener wants to hear (2026-07-28, basic/patterns/
 // subscriptions, "Notification Filter"), and what was agreed.
-type filter struct {
-	Tools     bool `json:"toolsListChanged,omitzero"`
-	Prompts   bool `json:"promptsListChanged,omitzero"`
-	Resources bool `json:"resourcesListChanged,omitzero"`
+type filter listenfilter.Filter
 
-	URIs    []string `json:"resourceSubscriptions,omitempty"`
-	TaskIDs []string `json:"taskIds,omitempty"` // of the extension io.modelcontextprotocol/tasks
-}
-
-// filterOf reads the filter of a listen. What it names twice counts
-// once.
+// filterOf reads the filter of a listen, and bounds it.
 func (g *Gateway) filterOf(req *mcp.Request) (filter, error) {
-	var want filter
-	raw := req.Params.Raw(mcp.FieldNotifications)
-	if raw == nil {
-		return want, nil
+	f, err := listenfilter.Read(&req.Params)
+	want := filter(f)
+	if err != nil {
+		return want, err
 	}
-	// What the filter has besides is another's, or of a later revision: it is not agreed,
-	// which the client sees in the acknowledgement.
-	if json.Unmarshal(raw, &want) != nil {
-		return want, mcp.Errorf(mcp.CodeInvalidParams, "params.notifications is no filter of notifications")
-	}
-	want.URIs, want.TaskIDs = distinct(want.URIs), distinct(want.TaskIDs)
 	if most := g.view.Load().cfg.Limits.Subscriptions; most >= 0 && len(want.URIs)+len(want.TaskIDs) > most {
 		return want, &mcp.Fault{
 			Code: mcp.CodeLimit, Outcome: mcp.NotDispatched,
@@ -86,16 +72,6 @@ func (g *Gateway) filterOf(req *mcp.Request) (filter, error) {
 		}
 	}
 	return want, nil
-}
-
-func distinct(names []string) []string {
-	// In their order, in which they are acknowledged.
-	seen := make(map[string]bool, len(names))
-	return slices.DeleteFunc(names, func(name string) bool {
-		again := seen[name]
-		seen[name] = true
-		return again
-	})
 }
 
 // lists reports whether the filter wants to hear of a list.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/listenfilter"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -96,7 +97,7 @@ func owned(topics []topic) filter {
 			f.URIs = append(f.URIs, t.own)
 		}
 	}
-	f.TaskIDs = distinct(f.TaskIDs)
+	f.TaskIDs = listenfilter.Distinct(f.TaskIDs)
 	return f
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/signalbox-mcp/signalbox/internal/listenfilter"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -41,37 +42,11 @@ func (c changes) notices() []string {
 }
 
 // filter is what a listen wants to hear of (2026-07-28, basic/patterns/subscriptions).
-type filter struct {
-	Tools     bool     `json:"toolsListChanged,omitzero"`
-	Prompts   bool     `json:"promptsListChanged,omitzero"`
-	Resources bool     `json:"resourcesListChanged,omitzero"`
-	URIs      []string `json:"resourceSubscriptions,omitempty"`
-	TaskIDs   []string `json:"taskIds,omitempty"` // of the extension of tasks
-}
+type filter listenfilter.Filter
 
-// parseFilter reads what a listen asks for. It is read leniently in what is there
-// and strictly in its kind: a list of a later revision is not ours to refuse.
 func parseFilter(params *mcp.Object) (filter, error) {
-	var f filter
-	raw := params.Raw(mcp.FieldNotifications)
-	if raw == nil {
-		return f, nil
-	}
-	if err := json.Unmarshal(raw, &f); err != nil {
-		return f, mcp.Errorf(mcp.CodeInvalidParams, "notifications: not a filter")
-	}
-	f.URIs, f.TaskIDs = distinct(f.URIs), distinct(f.TaskIDs)
-	return f, nil
-}
-
-// distinct leaves the first of those that are the same: twice is once.
-func distinct(uris []string) []string {
-	seen := make(map[string]bool, len(uris))
-	return slices.DeleteFunc(uris, func(uri string) bool {
-		again := seen[uri]
-		seen[uri] = true
-		return again
-	})
+	f, err := listenfilter.Read(params)
+	return filter(f), err
 }
 
 // lists returns the lists that the filter names; URIs are not lists, and a legacy

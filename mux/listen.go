@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/signalbox-mcp/signalbox/internal/listenfilter"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -18,38 +19,18 @@ const maxTopics = 1000
 
 // filter is what a listener wants to hear, and what was agreed (2026-07-28,
 // basic/patterns/subscriptions, "Notification Filter").
-type filter struct {
-	Tools     bool     `json:"toolsListChanged,omitzero"`
-	Prompts   bool     `json:"promptsListChanged,omitzero"`
-	Resources bool     `json:"resourcesListChanged,omitzero"`
-	URIs      []string `json:"resourceSubscriptions,omitempty"`
-	TaskIDs   []string `json:"taskIds,omitempty"` // of the extension io.modelcontextprotocol/tasks
-}
+type filter listenfilter.Filter
 
 func filterOf(req *mcp.Request) (filter, error) {
-	var want filter
-	raw := req.Params.Raw(mcp.FieldNotifications)
-	if raw == nil {
-		return want, nil
-	}
-	if json.Unmarshal(raw, &want) != nil {
-		return want, invalid("params.notifications is no filter of notifications")
+	f, err := listenfilter.Read(&req.Params)
+	want := filter(f)
+	if err != nil {
+		return want, err
 	}
 	if n := len(want.URIs) + len(want.TaskIDs); n > maxTopics {
 		return want, invalid("%d resources and tasks in one subscription, and %d are allowed", n, maxTopics)
 	}
-	want.URIs, want.TaskIDs = distinct(want.URIs), distinct(want.TaskIDs)
 	return want, nil
-}
-
-// distinct returns the names once each, in their order.
-func distinct(names []string) []string {
-	seen := make(map[string]bool, len(names))
-	return slices.DeleteFunc(names, func(name string) bool {
-		again := seen[name]
-		seen[name] = true
-		return again
-	})
 }
 
 // agreed returns what of a filter will be told: what the client sees in the

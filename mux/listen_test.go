@@ -6,6 +6,7 @@ package mux
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -85,8 +86,13 @@ func TestListenToNothing(t *testing.T) {
 			heard(t, listening(t, m, all).says(), acknowledged+`{}}`)
 		}
 		refused(t, new(Mux), request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":1}}`), mcp.CodeInvalidParams, "no filter")
-		many := strings.Repeat(`"x:y",`, maxTopics)
-		refused(t, fixed, request(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":[`+many+`"x:y"]}}`), mcp.CodeInvalidParams, "1001 resources and tasks")
+		var many strings.Builder
+		for i := range maxTopics {
+			fmt.Fprintf(&many, `"x:%d",`, i)
+		}
+		refused(t, fixed, request(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":[`+many.String()+`"x:y"]}}`), mcp.CodeInvalidParams, "1001 resources and tasks")
+		twice := `{"resourceSubscriptions":[` + many.String() + `"x:0"]}` // which is once
+		heard(t, listening(t, fixed, twice).says(), acknowledged+`{}}`)
 	})
 }
 
