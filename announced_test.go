@@ -16,6 +16,39 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/zoo"
 )
 
+// firstUses are what sessions of a server are used for first, by their ids.
+type firstUses struct{ all sync.Map }
+
+type firstUse struct {
+	once   sync.Once
+	known  chan struct{} // closed when method is there
+	method string
+}
+
+func (u *firstUses) in(x *zoo.Exchange) *firstUse {
+	use, _ := u.all.LoadOrStore(x.R.Header.Get("Mcp-Session-Id"), &firstUse{known: make(chan struct{})})
+	return use.(*firstUse)
+}
+
+func (u *firstUses) note(x *zoo.Exchange, method string) {
+	use := u.in(x)
+	use.once.Do(func() {
+		use.method = method
+		close(use.known)
+	})
+}
+
+// of waits until the session is used.
+func (u *firstUses) of(x *zoo.Exchange) string {
+	use := u.in(x)
+	select {
+	case <-use.known:
+		return use.method
+	case <-x.R.Context().Done():
+		return ""
+	}
+}
+
 // A legacy server that tells of a new tool only in the session in which it came about
 // is believed: the lists are fetched anew, and everybody is told. What nobody can see
 // a difference in is told to nobody, however often the server says it there.
@@ -28,23 +61,18 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 				s.Capabilities = `{"tools":{"listChanged":true}}`
 				var tools atomic.Value
 				tools.Store(toolList("x"))
-				var own sync.Map // of sessions, by what is asked there, that they are the gateway's own
-				session := func(x *zoo.Exchange) string { return x.R.Header.Get("Mcp-Session-Id") }
+				var uses firstUses
 				s.On["tools/list"] = func(x *zoo.Exchange) {
-					own.Store(session(x), true)
+					uses.note(x, "tools/list")
 					x.Result(tools.Load().(string))
 				}
 				s.On["tools/call"] = func(x *zoo.Exchange) {
-					own.Store(session(x), false)
+					uses.note(x, "tools/call")
 					x.Result(`{"content":[]}`)
 				}
 				first := true
 				s.On["GET"] = func(x *zoo.Exchange) {
-					isOwn, known := own.Load(session(x))
-					for ; !known; isOwn, known = own.Load(session(x)) {
-						time.Sleep(time.Millisecond)
-					}
-					if isOwn.(bool) {
+					if uses.of(x) == "tools/list" { // the gateway's own
 						if first = first && listening; !first {
 							x.Status(http.StatusMethodNotAllowed, "", "")
 							return
