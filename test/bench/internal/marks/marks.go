@@ -1,0 +1,172 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package marks says what has been measured, what it has to be, and whether it is.
+package marks
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
+)
+
+// Findings is what was measured, by keys such as
+// "calls/100 B/legacy to modern/cpu": a group, a thing, who, and which of its values.
+// It may be used concurrently. The zero value is empty.
+type Findings struct {
+	mu     sync.Mutex
+	values map[string]stats.Summary
+}
+
+// Set puts down a value; one that was there before is replaced.
+func (f *Findings) Set(key string, s stats.Summary) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.values == nil {
+		f.values = make(map[string]stats.Summary)
+	}
+	f.values[key] = s
+}
+
+// Get is a value, and whether it was measured.
+func (f *Findings) Get(key string) (stats.Summary, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, ok := f.values[key]
+	return s, ok && s.Rounds > 0
+}
+
+// All are the values by their keys.
+func (f *Findings) All() map[string]stats.Summary {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.values)
+}
+
+// Mark is what a value has to be.
+type Mark struct {
+	Name string
+	// Keys is the pattern, in the form of [path.Match], of the keys that it is for.
+	Keys string
+	// Limit is the mark: the value has to be at most that, or at least if Least.
+	Limit float64
+	Least bool
+	// Unit stands behind the values.
+	Unit string
+	// Short says that the short form judges it: it is a ratio within one run, or a
+	// count. A time, or a rate by itself, says more about the machine.
+	Short bool
+}
+
+// Verdict is a mark and one value that it is for.
+type Verdict struct {
+	Mark
+	Key   string
+	Value stats.Summary
+}
+
+// OK reports whether the value is on the right side of the mark.
+func (v Verdict) OK() bool {
+	if v.Least {
+		return v.Value.Median >= v.Limit
+	}
+	return v.Value.Median <= v.Limit
+}
+
+// String says what was measured and what was wanted.
+func (v Verdict) String() string {
+	word, sign := "ok ", "<="
+	if !v.OK() {
+		word = "RED"
+	}
+	if v.Least {
+		sign = ">="
+	}
+	return fmt.Sprintf("%s %s: %s = %s%s (%s to %s in %d rounds), mark %s %s%s", word, v.Name, v.Key,
+		Number(v.Value.Median), v.Unit, Number(v.Value.Least), Number(v.Value.Most), v.Value.Rounds, sign, Number(v.Limit), v.Unit)
+}
+
+// Judge holds the findings against marks. Only those of the short form are judged if
+// short is true. A mark that nothing was measured for has no verdict.
+func Judge(all []Mark, f *Findings, short bool) []Verdict {
+	values := f.All()
+	var verdicts []Verdict
+	for _, m := range all {
+		if short && !m.Short {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			if matches(m.Keys, key) && values[key].Rounds > 0 {
+				verdicts = append(verdicts, Verdict{Mark: m, Key: key, Value: values[key]})
+			}
+		}
+	}
+	return verdicts
+}
+
+func matches(pattern, key string) bool {
+	ok, err := path.Match(pattern, key)
+	return ok && err == nil
+}
+
+// Missed are the verdicts that are not as they have to be.
+func Missed(verdicts []Verdict) []Verdict {
+	return slices.DeleteFunc(slices.Clone(verdicts), Verdict.OK)
+}
+
+// Print writes each verdict that is not as it has to be on a line of its own, and of
+// each mark that all values keep one line, with the value that is nearest to it.
+func Print(w io.Writer, verdicts []Verdict) error {
+	for len(verdicts) > 0 {
+		n := 1
+		for n < len(verdicts) && verdicts[n].Name == verdicts[0].Name {
+			n++
+		}
+		if err := printMark(w, verdicts[:n]); err != nil {
+			return err
+		}
+		verdicts = verdicts[n:]
+	}
+	return nil
+}
+
+func printMark(w io.Writer, verdicts []Verdict) error {
+	missed := Missed(verdicts)
+	if len(missed) == 0 {
+		_, err := fmt.Fprintf(w, "%s (of %d, the nearest)\n", nearest(verdicts), len(verdicts))
+		return err
+	}
+	for _, v := range missed {
+		if _, err := fmt.Fprintln(w, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nearest is the verdict whose value is nearest to its mark, from the right side.
+func nearest(verdicts []Verdict) Verdict {
+	return slices.MinFunc(verdicts, func(a, b Verdict) int {
+		return cmp.Compare(math.Abs(a.Value.Median-a.Limit), math.Abs(b.Value.Median-b.Limit))
+	})
+}
+
+// Number writes a value with three digits that count, and larger ones whole.
+func Number(v float64) string {
+	switch {
+	case v >= 100 || v <= -100 || v == float64(int64(v)):
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10 || v <= -10:
+		return fmt.Sprintf("%.1f", v)
+	case v >= 1 || v <= -1:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.3f", v)
+}

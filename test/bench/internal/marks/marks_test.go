@@ -1,0 +1,87 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package marks
+
+import (
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
+)
+
+func found(values map[string]float64) *Findings {
+	f := new(Findings)
+	for key, v := range values {
+		f.Set(key, stats.Of(v))
+	}
+	return f
+}
+
+func TestJudge(t *testing.T) {
+	all := []Mark{
+		{Name: "at most", Keys: "calls/*/*/cpu", Limit: 2, Short: true},
+		{Name: "at least", Keys: "calls/*/*/rate", Limit: 2, Least: true},
+	}
+	f := found(map[string]float64{
+		"calls/a/x/cpu": 2, "calls/b/x/cpu": 2.1, "calls/a/x/rate": 2, "calls/b/x/rate": 1.9,
+		"lists/a/x/cpu": 9, "calls/a/x/y/cpu": 9,
+	})
+	var missed []string
+	for _, v := range Missed(Judge(all, f, false)) {
+		missed = append(missed, v.Key)
+	}
+	if got := strings.Join(missed, " "); got != "calls/b/x/cpu calls/b/x/rate" {
+		t.Errorf("missed %s", got)
+	}
+	if got := Judge(all, f, true); len(got) != 2 || got[0].Name != "at most" {
+		t.Errorf("the short form judges %v, want its mark alone", got)
+	}
+}
+
+func TestRedSaysMarkValueAndKey(t *testing.T) {
+	var b strings.Builder
+	all := []Mark{{Name: "cost", Keys: "*/*/*/cpu", Limit: 1.3, Unit: " s"}, {Name: "speed", Keys: "*/*/*/rate", Limit: 5, Least: true}}
+	f := found(map[string]float64{"g/a/x/cpu": 1.5, "g/b/x/cpu": 1, "g/a/x/rate": 7, "g/b/x/rate": 6})
+	if err := Print(&b, Judge(all, f, false)); err != nil {
+		t.Fatal(err)
+	}
+	want := "RED cost: g/a/x/cpu = 1.50 s (1.50 to 1.50 in 1 rounds), mark <= 1.30 s\n" +
+		"ok  speed: g/b/x/rate = 6 (6 to 6 in 1 rounds), mark >= 5 (of 2, the nearest)\n"
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+}
+
+func TestFindingsOfNoRoundsAreNone(t *testing.T) {
+	f := new(Findings)
+	f.Set("a", stats.Summary{})
+	if _, ok := f.Get("a"); ok {
+		t.Error("a value of no rounds was found")
+	}
+	if got := Judge([]Mark{{Keys: "a"}}, f, false); len(got) != 0 {
+		t.Errorf("judged %v of nothing", got)
+	}
+}
+
+// TestTable holds what is easily broken in the table: patterns that do not compile
+// match nothing, and a time in the short form makes it fail on a slow machine.
+func TestTable(t *testing.T) {
+	for _, m := range All() {
+		if _, err := path.Match(m.Keys, "a/b/c/d"); err != nil || strings.Count(m.Keys, "/") != 3 {
+			t.Errorf("%s: the pattern %q", m.Name, m.Keys)
+		}
+		if m.Short && (strings.HasSuffix(m.Unit, "s") || strings.Contains(m.Keys, "p50") || strings.Contains(m.Keys, "p99")) {
+			t.Errorf("%s: the short form judges a time", m.Name)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 3: "3", 0.0371: "0.037", 1.256: "1.26", 12.34: "12.3", 1234.5: "1234", -2.5: "-2.50"} {
+		if got := Number(v); got != want {
+			t.Errorf("Number(%v) = %s, want %s", v, got, want)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package marks
+
+// The eras of client and backend stand in the keys as "legacy to modern".
+
+// All are the marks of the gateway, in its default configuration. What each has to
+// be is an argument about what a gateway may cost: a hop that of a plain reverse
+// proxy, a list less than fetching it, a session less than the connection under it.
+func All() []Mark {
+	return []Mark{
+		{Name: "tools/call, CPU x RP, 100 B", Keys: "calls/100 B/*/cpu-rp", Limit: 1.3, Short: true},
+		{Name: "tools/call, CPU x RP, 10 KiB", Keys: "calls/10 KiB/*/cpu-rp", Limit: 1.2, Short: true},
+		{Name: "tools/call, CPU x RP, 1 MiB", Keys: "calls/1 MiB/*/cpu-rp", Limit: 1.1, Short: true},
+		{Name: "tools/call, calls/s against RP", Keys: "calls/*/*/rate-rp", Limit: 0.85, Least: true},
+		{Name: "tools/call, added p50 against RP", Keys: "calls/*/*/added-p50-rp", Limit: 1.2},
+		{Name: "tools/call, added p99 against RP", Keys: "calls/*/*/added-p99-rp", Limit: 1.5},
+		{Name: "tools/call, allocations beyond net/http's", Keys: "calls/100 B/*/allocs-ours", Limit: 25, Short: true},
+		{Name: "tools/call over stdio, added p50", Keys: "stdio/100 B/*/added-p50", Limit: 100, Unit: " us"},
+		{Name: "tools/call, CPU with 200 backends against 1", Keys: "backends/200/*/cpu-1", Limit: 1.1, Short: true},
+		{Name: "tools/call, CPU with 1000 tools against 10", Keys: "tools/1000/*/cpu-10", Limit: 1.1, Short: true},
+		{Name: "tools/call, CPU beside idle sessions against none", Keys: "beside/*/*/cpu-0", Limit: 1.1, Short: true},
+		{Name: "tools/list, CPU x RP, 10 over 1", Keys: "lists/10 over 1/*/cpu-rp", Limit: 0.5, Short: true},
+		{Name: "tools/list, CPU x RP, 1000 over 20", Keys: "lists/1000 over 20/*/cpu-rp", Limit: 0.6, Short: true},
+		{Name: "initialize/s against a bare handler", Keys: "sessions/*/initialize/rate-mint", Limit: 0.6, Least: true, Short: true},
+		{Name: "initialize, CPU with 20 backends against 1", Keys: "sessions/20 backends/initialize/cpu-1", Limit: 1.1, Short: true},
+		{Name: "memory of an idle session without a stream", Keys: "idle/*/without a stream/live", Limit: 2, Unit: " KiB", Short: true},
+		{Name: "memory of an idle session with its stream", Keys: "idle/*/with its stream/live", Limit: 32, Unit: " KiB", Short: true},
+		{Name: "resident memory of an idle session without a stream", Keys: "idle/*/without a stream/rss", Limit: 2, Unit: " KiB"},
+		{Name: "resident memory of an idle session with its stream", Keys: "idle/*/with its stream/rss", Limit: 32, Unit: " KiB"},
+		{Name: "idle sessions that still serve", Keys: "idle/*/*/serves", Limit: 1, Least: true, Short: true},
+		{Name: "memory of an 8 MiB result in flight", Keys: "flight/8 MiB/*/live", Limit: 256, Unit: " KiB", Short: true},
+		{Name: "ready with 20 backends", Keys: "ready/*/*/ready", Limit: 50, Unit: " ms"},
+		{Name: "resident memory when idle with 20 backends", Keys: "ready/*/*/rss", Limit: 20, Unit: " MiB"},
+		{Name: "size of the program", Keys: "ready/program/size/bytes", Limit: 30, Unit: " MiB", Short: true},
+		{Name: "growth, goroutines", Keys: "growth/*/*/goroutines", Limit: 0, Short: true},
+		{Name: "growth, descriptors", Keys: "growth/*/*/descriptors", Limit: 0, Short: true},
+		{Name: "growth, resident memory against the start", Keys: "growth/*/*/rss", Limit: 1.1},
+		{Name: "errors", Keys: "*/*/*/errors", Limit: 0, Short: true},
+	}
+}

@@ -1,0 +1,29 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package peer has servers that are made with other projects' libraries and answer
+// themselves: the tools of the canned backend, as users of each library would write
+// them, and with its defaults.
+package peer
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// Names are the peers that there are.
+func Names() []string { return []string{"gosdk", "mcpgo"} }
+
+// New makes a peer with so many tools.
+func New(name string, tools int) (http.Handler, error) {
+	switch name {
+	case "gosdk":
+		return goSDK(tools), nil
+	case "mcpgo":
+		return mcpGo(tools), nil
+	}
+	return nil, fmt.Errorf("peer %q is none of %q", name, Names())
+}
+
+// description is that of every tool, as long as the canned backend's.
+const description = "Searches the files below a folder for a pattern and returns what it found, one match on each line with the file and its number."

@@ -1,0 +1,15 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proc
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// tie makes a program end with this one, however this one ends, and keeps signals of
+// the terminal from it: they are for this one, which ends the program in order.
+func tie(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
