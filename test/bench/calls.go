@@ -1,0 +1,283 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/load"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/marks"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/plot"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/proc"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/report"
+)
+
+// clients is how many clients there are where not one alone is measured.
+const clients = 8
+
+// eras are both.
+func eras() []canned.Era { return []canned.Era{canned.Legacy, canned.Modern} }
+
+// payload is a tool that answers with so much.
+type payload struct {
+	name, tool string
+	size       int
+	amount     amount
+	plotted    bool // it is there for the plot only
+}
+
+// payloads are the sizes of answers, each with as many calls as make up a second.
+func payloads() []payload {
+	return []payload{
+		{name: "100 B", tool: "text_100", size: 100, amount: amount{16000, 4000}},
+		{name: "1 KiB", tool: "text_1024", size: 1 << 10, amount: amount{12000, 3000}, plotted: true},
+		{name: "10 KiB", tool: "text_10240", size: 10 << 10, amount: amount{8000, 2000}},
+		{name: "100 KiB", tool: "text_102400", size: 100 << 10, amount: amount{2000, 500}, plotted: true},
+		{name: "1 MiB", tool: "text_1048576", size: 1 << 20, amount: amount{320, 100}},
+	}
+}
+
+// amount is how much of it is measured, as the options want it.
+func (b *bench) amount(a amount) amount {
+	if a.one > 0 {
+		a.one = b.calls(a.one)
+	}
+	a.many = max(clients, b.calls(a.many))
+	return a
+}
+
+// street is a backend with everything that stands in front of it.
+type street struct {
+	backend, proxy, hop *proc.Process
+	gateways            map[canned.Era]*proc.Process // by the era of the backend behind
+}
+
+// openStreet starts one. All of its backends are one process.
+func openStreet(ctx context.Context, g *rig, setup canned.Setup) (*street, error) {
+	s := &street{gateways: make(map[canned.Era]*proc.Process)}
+	var err error
+	if s.backend, err = g.start(ctx, "backend"); err != nil {
+		return nil, err
+	}
+	behind := s.backend.Address + "/mcp?" + setup.Query()
+	if s.proxy, err = g.start(ctx, "proxy", "-to", behind); err != nil {
+		return nil, err
+	}
+	if s.hop, err = g.start(ctx, "hop", "-to", behind); err != nil {
+		return nil, err
+	}
+	for _, era := range eras() {
+		setup.Era = era
+		if s.gateways[era], err = g.gateway(ctx, overHTTP(s.backend.Address, 1, setup), setup.Tools); err != nil {
+			return nil, fmt.Errorf("gateway to a %s backend: %w", era, err)
+		}
+	}
+	return s, nil
+}
+
+// target is where a call goes: to a process, in an era.
+func target(p *proc.Process, era canned.Era, query string) load.Target {
+	t := load.Target{URL: p.Address, Era: era}
+	if query != "" {
+		t.URL += "/mcp?" + query
+	}
+	return t
+}
+
+// enter makes an entrant of clients that all make one call to a target.
+func enter(ctx context.Context, name string, p *proc.Process, t load.Target, call load.Call, judge load.Judge) (*entrant, error) {
+	return newEntrant(ctx, name, p, func(int) (*load.Client, error) { return load.NewClient(ctx, t, call, judge) })
+}
+
+// cellName names a pair of eras.
+func cellName(client, backend canned.Era) string { return string(client) + " to " + string(backend) }
+
+// enterStreet makes entrants of all that stand in a street, for clients of an era.
+func enterStreet(ctx context.Context, s *street, era canned.Era, setup canned.Setup, tool string, progress bool) ([]*entrant, error) {
+	direct, behind := load.ToolCall(tool, progress), load.ToolCall(toolAt(0, tool), progress)
+	judge := judgeText(tool)
+	type way struct {
+		name string
+		p    *proc.Process
+		t    load.Target
+		call load.Call
+	}
+	ways := []way{
+		{"direct", s.backend, target(s.backend, era, setup.Query()), direct},
+		{"RP", s.proxy, target(s.proxy, era, "x"), direct},
+		{"hop", s.hop, target(s.hop, era, "x"), direct},
+	}
+	for _, backend := range eras() {
+		p := s.gateways[backend]
+		ways = append(ways, way{cellName(era, backend), p, target(p, era, ""), behind})
+	}
+	var entrants []*entrant
+	for _, w := range ways {
+		e, err := enter(ctx, w.name, w.p, w.t, w.call, judge)
+		if err != nil {
+			leave(entrants)
+			return nil, err
+		}
+		entrants = append(entrants, e)
+	}
+	return entrants, nil
+}
+
+// leave closes what entrants have open.
+func leave(entrants []*entrant) {
+	for _, e := range entrants {
+		e.close()
+	}
+}
+
+// alongStreet measures one call on all ways, by clients of an era, and puts it down.
+func (b *bench) alongStreet(ctx context.Context, s *street, era canned.Era, group, thing, tool string, a amount, progress bool) error {
+	setup := canned.Setup{Tools: defaultTools}
+	entrants, err := enterStreet(ctx, s, era, setup, tool, progress)
+	if err != nil {
+		return err
+	}
+	defer leave(entrants)
+	return b.attempt(group+"/"+thing+"/"+cellName(era, "*")+"/*", func(n int) error {
+		got, err := rounds(ctx, entrants, n, a)
+		if err != nil {
+			return err
+		}
+		for _, e := range entrants {
+			prefix := group + "/" + thing + "/" + e.name
+			if e.process == s.gateways[canned.Legacy] || e.process == s.gateways[canned.Modern] {
+				b.put(prefix, got[e.name])
+				b.compare(prefix, got[e.name], got["RP"], got["direct"])
+				b.found.Set(prefix+"/allocs-ours", beyond(got[e.name], got["hop"]))
+				continue
+			}
+			b.put(prefix+" "+string(era), got[e.name])
+		}
+		return nil
+	})
+}
+
+// defaultTools is how many tools the backends of most groups list.
+const defaultTools = 10
+
+// measureCalls measures calls of growing answers, in all four cells.
+func (b *bench) measureCalls(ctx context.Context, g *rig) error {
+	s, err := openStreet(ctx, g, canned.Setup{Tools: defaultTools})
+	if err != nil {
+		return err
+	}
+	t := b.callTable("calls", "tools/call through one backend, JSON")
+	for _, p := range payloads() {
+		if p.plotted && b.short {
+			continue
+		}
+		for _, era := range eras() {
+			if err := b.alongStreet(ctx, s, era, "calls", p.name, p.tool, b.amount(p.amount), false); err != nil {
+				return err
+			}
+		}
+		if !p.plotted {
+			b.callRows(t, "calls", p.name)
+		}
+	}
+	b.plotPayload()
+	return nil
+}
+
+// callTable begins a table of calls.
+func (b *bench) callTable(group, title string) *report.Table {
+	return b.table(group, title,
+		fmt.Sprintf("CPU and calls/s with %d clients in a closed loop, times with one. RP is `httputil.ReverseProxy`; added is what comes on top of "+
+			"the same call made directly. Allocations: all, and those beyond the least that net/http makes for a hop.", clients),
+		"answer, cell", "CPU s per 1000", "CPU x RP", "calls/s", "x RP", "p50 us", "p99 us", "p99.9 us", "added p50 x RP", "added p99 x RP", "allocations", "ours", "peak MiB", "errors")
+}
+
+// callRows adds the rows of one thing: the four cells, then what they are compared with.
+func (b *bench) callRows(t *report.Table, group, thing string) {
+	var names []string
+	for _, client := range eras() {
+		for _, backend := range eras() {
+			names = append(names, cellName(client, backend))
+		}
+	}
+	for _, era := range eras() {
+		for _, way := range []string{"RP", "direct"} {
+			names = append(names, way+" "+string(era))
+		}
+	}
+	for _, name := range names {
+		b.row(t, thing+", "+name, group+"/"+thing+"/"+name, "cpu", "cpu-rp", "rate", "rate-rp", "p50", "p99", "p999", "added-p50-rp", "added-p99-rp", "allocs", "allocs-ours", "peak", "errors")
+	}
+}
+
+// row adds a row of values; what was not measured is empty.
+func (b *bench) row(t *report.Table, title, prefix string, values ...string) {
+	cells := []string{title}
+	for _, v := range values {
+		cell := ""
+		if s, ok := b.found.Get(prefix + "/" + v); ok {
+			cell = marks.Number(s.Median)
+		}
+		cells = append(cells, cell)
+	}
+	t.Add(cells...)
+}
+
+// plotPayload plots what a call costs against the size of its answer.
+func (b *bench) plotPayload() {
+	p := plot.Plot{Title: "CPU of a tools/call against the size of its answer", X: "answer", Y: "CPU s per 1000 calls", Label: byteLabel}
+	for _, name := range []string{"RP legacy", "legacy to legacy", "legacy to modern", "modern to legacy", "modern to modern"} {
+		l := plot.Line{Name: name}
+		for _, size := range payloads() {
+			b.point(&l, float64(size.size), "calls/"+size.name+"/"+name+"/cpu")
+		}
+		p.Lines = append(p.Lines, l)
+	}
+	b.plots["payload"] = p
+}
+
+// point adds a point, if it was measured.
+func (b *bench) point(l *plot.Line, x float64, key string) {
+	if s, ok := b.found.Get(key); ok && s.Median > 0 {
+		l.Points = append(l.Points, plot.Point{X: x, Y: s.Median})
+	}
+}
+
+func byteLabel(x float64) string {
+	switch {
+	case x >= 1<<20:
+		return fmt.Sprintf("%.0f MiB", x/(1<<20))
+	case x >= 1<<10:
+		return fmt.Sprintf("%.0f KiB", x/(1<<10))
+	}
+	return fmt.Sprintf("%.0f B", x)
+}
+
+// measureStreams measures calls whose answers are event streams.
+func (b *bench) measureStreams(ctx context.Context, g *rig) error {
+	s, err := openStreet(ctx, g, canned.Setup{Tools: defaultTools})
+	if err != nil {
+		return err
+	}
+	t := b.table("streams", "tools/call, answers of 100 B as event streams behind progress notifications",
+		"As above. Delivered is how many notifications a client got for a call: of those that come faster than they can be written, a newer one takes the place of an older.",
+		"notifications, cell", "CPU s per 1000", "CPU x RP", "calls/s", "x RP", "p50 us", "p99 us", "allocations", "delivered", "errors")
+	for _, m := range []struct {
+		events int
+		amount
+	}{{0, amount{12000, 3000}}, {5, amount{6000, 1500}}, {100, amount{600, 200}}} {
+		thing := fmt.Sprintf("%d events", m.events)
+		for _, era := range eras() {
+			if err := b.alongStreet(ctx, s, era, "streams", thing, fmt.Sprintf("sse_%d", m.events), b.amount(m.amount), m.events > 0); err != nil {
+				return err
+			}
+		}
+		for _, name := range []string{"legacy to legacy", "legacy to modern", "modern to legacy", "modern to modern", "RP legacy", "RP modern", "direct legacy", "direct modern"} {
+			b.row(t, thing+", "+name, "streams/"+thing+"/"+name, "cpu", "cpu-rp", "rate", "rate-rp", "p50", "p99", "allocs", "progress", "errors")
+		}
+	}
+	return nil
+}

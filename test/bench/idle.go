@@ -1,0 +1,300 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/load"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/marks"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/plot"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/proc"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/report"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
+)
+
+// crowd is so many sessions in which nothing happens.
+type crowd struct {
+	sessions int
+	streams  bool
+
+	process *proc.Process
+	ids     []string
+	open    []*load.Stream
+	before  reading
+	live    float64
+}
+
+func (c *crowd) who() string {
+	if c.streams {
+		return "with its stream"
+	}
+	return "without a stream"
+}
+
+func (c *crowd) prefix() string { return fmt.Sprintf("idle/%d sessions/%s", c.sessions, c.who()) }
+
+// descriptors is how many the crowd needs in the gateway, and as many in this process.
+func (c *crowd) descriptors() int {
+	if c.streams {
+		return c.sessions
+	}
+	return 0
+}
+
+// spare is how many descriptors a process has besides those of streams.
+const spare = 500
+
+// crowds are those that are measured. Streams that the machine has no descriptors for
+// are as many as it has some for.
+func (b *bench) crowds(t *report.Table) []*crowd {
+	sizes := []int{1000, 10_000, 100_000}
+	if b.short {
+		sizes = []int{2000}
+	}
+	var all []*crowd
+	for _, streams := range []bool{false, true} {
+		for _, n := range sizes {
+			c := &crowd{sessions: n, streams: streams}
+			if most := b.descriptors - spare; c.descriptors() > most {
+				t.Remark("%d sessions with their streams need as many descriptors and %d more in the gateway and in the load generator; this machine allows %d, so there are %d.",
+					n, spare, b.descriptors, most)
+				c.sessions = most
+			}
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// measureIdle measures what sessions cost in which nothing happens.
+func (b *bench) measureIdle(ctx context.Context, g *rig) error {
+	backend, err := g.start(ctx, "backend")
+	if err != nil {
+		return err
+	}
+	t := b.table("idle", "Idle sessions",
+		"What the gateway has more than before, for each session. Live is heap and stacks after a collection, resident what the system counts once the process is cool. "+
+			"Serves is 1 if the oldest and the newest session answered a call after that.",
+		"sessions", "live KiB", "resident KiB", "goroutines", "descriptors", "serves")
+	all := b.crowds(t)
+	for left := all; len(left) > 0; {
+		var wave []*crowd
+		wave, left = b.wave(left)
+		if err := b.measureWave(ctx, g, backend, wave); err != nil {
+			return err
+		}
+	}
+	for _, c := range all {
+		b.row(t, fmt.Sprintf("%d, each %s", c.sessions, c.who()), c.prefix(), "live", "rss", "goroutines", "descriptors", "serves")
+	}
+	b.plotIdle(all)
+	t.Remark("More sessions than limits.sessions allows (20,000) are measured with that limit raised; everything else is as shipped.")
+	return nil
+}
+
+// wave takes as many crowds as this process has descriptors for at a time: they get
+// cool side by side.
+func (b *bench) wave(left []*crowd) (wave, rest []*crowd) {
+	need := 0
+	for i, c := range left {
+		if need += c.descriptors(); i > 0 && need > b.descriptors-spare {
+			return left[:i], left[i:]
+		}
+	}
+	return left, nil
+}
+
+func (b *bench) measureWave(ctx context.Context, g *rig, backend *proc.Process, wave []*crowd) error {
+	for _, step := range []func(*crowd) error{
+		func(c *crowd) error { return c.start(ctx, g, backend) },
+		func(c *crowd) (err error) { c.before, err = b.cooled(ctx, c.process); return err },
+		func(c *crowd) error { return c.fill(ctx) },
+		func(c *crowd) error { return b.count(ctx, c) },
+	} {
+		if err := sideBySide(wave, step); err != nil {
+			return err
+		}
+	}
+	for _, c := range wave {
+		if err := b.weigh(ctx, c); err != nil {
+			return err
+		}
+		for _, s := range c.open {
+			s.Close()
+		}
+		if err := g.end(c.process); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start starts the crowd's gateway.
+func (c *crowd) start(ctx context.Context, g *rig, backend *proc.Process) error {
+	cfg := overHTTP(backend.Address, 1, canned.Setup{Era: canned.Modern, Tools: defaultTools})
+	if c.sessions > 15_000 {
+		cfg.Limits = map[string]int{"sessions": c.sessions + 1000}
+	}
+	var err error
+	if c.process, err = g.gateway(ctx, cfg, defaultTools); err != nil {
+		return err
+	}
+	// What is made once, by the first sessions, is not theirs.
+	t := target(c.process, canned.Legacy, "")
+	warm, err := enter(ctx, "warm", c.process, t, load.ToolCall(toolAt(0, "text_100"), false), judgeText("text_100"))
+	if err != nil {
+		return err
+	}
+	load.Run(ctx, warm.callers, 2000)
+	warm.close()
+	c.live, err = live(ctx, c.process, canned.Legacy)
+	return err
+}
+
+// perAddress is how many connections come from one address of loopback: it has some
+// 28,000 ports.
+const perAddress = 20_000
+
+// fill opens the sessions and their streams.
+func (c *crowd) fill(ctx context.Context) error {
+	t := target(c.process, canned.Legacy, "")
+	var err error
+	if c.ids, err = openSessions(ctx, t, c.sessions); err != nil || !c.streams {
+		return err
+	}
+	for i, id := range c.ids {
+		t.Local = fmt.Sprintf("127.0.0.%d", 2+i/perAddress)
+		s, err := load.OpenStream(ctx, t, id)
+		if err != nil {
+			return fmt.Errorf("stream %d: %w", i+1, err)
+		}
+		c.open = append(c.open, s)
+	}
+	return nil
+}
+
+// count counts what the crowd has made of its gateway, once that is cool.
+func (b *bench) count(ctx context.Context, c *crowd) error {
+	after, err := b.cooled(ctx, c.process)
+	if err != nil {
+		return err
+	}
+	n := float64(c.sessions)
+	// Before they are weighed, which takes calls.
+	b.found.Set(c.prefix()+"/rss", stats.Of((float64(after.RSS)-float64(c.before.RSS))/n/1024))
+	b.found.Set(c.prefix()+"/goroutines", stats.Of(float64(after.Goroutines-c.before.Goroutines)/n))
+	b.found.Set(c.prefix()+"/descriptors", stats.Of(float64(after.Descriptors-c.before.Descriptors)/n))
+	return nil
+}
+
+// weigh finds out what is live, and whether the oldest and the newest session serve.
+func (b *bench) weigh(ctx context.Context, c *crowd) error {
+	serves := 1.0
+	for _, id := range []string{c.ids[0], c.ids[len(c.ids)-1]} {
+		t := target(c.process, canned.Legacy, "")
+		client, err := load.Resume(ctx, t, id, load.ToolCall(toolAt(0, "text_100"), false), judgeText("text_100"))
+		if err != nil {
+			b.say("%s: a session does not serve: %v", c.prefix(), err)
+			serves = 0
+			continue
+		}
+		client.Leave()
+	}
+	b.found.Set(c.prefix()+"/serves", stats.Of(serves))
+	now, err := live(ctx, c.process, canned.Legacy)
+	if err != nil {
+		return err
+	}
+	b.found.Set(c.prefix()+"/live", stats.Of((now-c.live)/float64(c.sessions)/1024))
+	return nil
+}
+
+func (b *bench) plotIdle(all []*crowd) {
+	p := plot.Plot{Title: "Memory of an idle session against the number of sessions", X: "sessions", Y: "KiB of a session"}
+	for _, who := range []string{"without a stream", "with its stream"} {
+		for _, what := range []string{"live", "rss"} {
+			l := plot.Line{Name: who + ", " + what}
+			for _, c := range all {
+				if c.who() == who {
+					b.point(&l, float64(c.sessions), c.prefix()+"/"+what)
+				}
+			}
+			p.Lines = append(p.Lines, l)
+		}
+	}
+	b.plots["idle"] = p
+}
+
+// sideBySide does something to all at a time and returns the first error.
+func sideBySide[T any](all []T, do func(T) error) error {
+	errs := make(chan error, len(all))
+	for _, one := range all {
+		// Ends with what it does; the receives below wait for it.
+		go func() { errs <- do(one) }()
+	}
+	var first error
+	for range all {
+		first = firstOf(first, <-errs)
+	}
+	return first
+}
+
+// measureFlight measures what results cost that are on their way to clients who do
+// not take them yet.
+func (b *bench) measureFlight(ctx context.Context, g *rig) error {
+	s, err := openStreet(ctx, g, canned.Setup{Tools: defaultTools})
+	if err != nil {
+		return err
+	}
+	t := b.table("flight", "Results in flight", fmt.Sprintf("%d results of 8 MiB each, of which the clients have read the header alone: what the gateway's heap has more than before, for each. "+
+		"What the system's buffers hold is in no process.", flights), "cell", "live KiB")
+	for _, client := range eras() {
+		for _, backend := range eras() {
+			cell := cellName(client, backend)
+			each, err := inFlight(ctx, s.gateways[backend], client)
+			if err != nil {
+				return fmt.Errorf("%s: %w", cell, err)
+			}
+			b.found.Set("flight/8 MiB/"+cell+"/live", stats.Of(each/1024))
+			t.Add(cell, marks.Number(each/1024))
+		}
+	}
+	return nil
+}
+
+// flights is how many results are in flight.
+const flights = 8
+
+// inFlight is how many bytes a result in flight costs.
+func inFlight(ctx context.Context, p *proc.Process, era canned.Era) (float64, error) {
+	const tool = "text_8388608"
+	var all []*load.Client
+	defer func() {
+		for _, c := range all {
+			c.Close(ctx)
+		}
+	}()
+	for range flights {
+		c, err := load.NewClient(ctx, target(p, era, ""), load.ToolCall(toolAt(0, tool), false), judgeText(tool))
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, c)
+	}
+	before, err := live(ctx, p, era)
+	if err != nil {
+		return 0, err
+	}
+	if err := sideBySide(all, func(c *load.Client) error { return c.Begin(ctx) }); err != nil {
+		return 0, err
+	}
+	during, err := live(ctx, p, era)
+	if err != nil {
+		return 0, err
+	}
+	return (during - before) / flights, sideBySide(all, (*load.Client).Finish)
+}

@@ -1,0 +1,322 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/load"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/marks"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/plot"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/report"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
+)
+
+// TestMain has the test's own binary be the programs that it starts.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && isProgram(os.Args[1]) {
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// bench1 is a run that writes into b.
+func bench1(b *strings.Builder, o options) *bench {
+	return &bench{options: o, out: b, tables: make(map[string][]*report.Table), plots: make(map[string]plot.Plot), descriptors: 20000}
+}
+
+func openRig(t *testing.T) *rig {
+	t.Helper()
+	g, err := newRig("none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// TestProgramsInRounds starts real programs and measures them as a run does: what a
+// proxy in front of a backend costs is more than nothing and comes on top.
+func TestProgramsInRounds(t *testing.T) {
+	ctx := t.Context()
+	g := openRig(t)
+	backend, err := g.start(ctx, "backend")
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := canned.Setup{}.Query()
+	proxy, err := g.start(ctx, "proxy", "-to", backend.Address+"/mcp?"+query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, era := range eras() {
+		var entrants []*entrant
+		direct, err := enter(ctx, "direct", backend, target(backend, era, query), load.ToolCall("sse_5", true), judgeText("sse_5"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		through, err := enter(ctx, "RP", proxy, target(proxy, era, "x"), load.ToolCall("sse_5", true), judgeText("sse_5"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entrants = append(entrants, direct, through)
+		got, err := rounds(ctx, entrants, 2, amount{many: 200, one: 20})
+		leave(entrants)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"direct", "RP"} {
+			for _, s := range got[name] {
+				if s.rate <= 0 || s.cpu <= 0 || s.p50 <= 0 || s.p50 > s.p99 || s.p99 > s.p999 || s.allocs <= 1 || s.peak <= 1 || s.errors != 0 || s.progress != 5 {
+					t.Errorf("%s, %s: %+v", era, name, s)
+				}
+			}
+		}
+		if len(got["RP"]) != 2 || len(got["direct"]) != 2 {
+			t.Errorf("%d and %d rounds, want 2", len(got["RP"]), len(got["direct"]))
+		}
+	}
+}
+
+func TestErrorsAreCounted(t *testing.T) {
+	fail := errors.New("an odd call")
+	n := 0
+	e := &entrant{name: "e", callers: []load.Caller{load.CallerFunc(func(context.Context) error {
+		if n++; n%2 == 1 {
+			return fail
+		}
+		return nil
+	})}}
+	s, err := e.measure(t.Context(), amount{many: 10})
+	if err != nil || s.errors == 0 || !errors.Is(s.first, fail) {
+		t.Errorf("got %+v and %v, want the errors counted and the first of them", s, err)
+	}
+	if _, err := rounds(t.Context(), []*entrant{e}, 1, amount{many: 10}); !errors.Is(err, fail) {
+		t.Errorf("got %v, want an error where not even the first calls work", err)
+	}
+}
+
+func TestSessionsOpenAndEnd(t *testing.T) {
+	ctx := t.Context()
+	g := openRig(t)
+	mint, err := g.start(ctx, "mint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, end, err := opening{"mint", mint, target(mint, canned.Legacy, "x")}.round(ctx, 100)
+	if err != nil || open.rate <= 0 || end.rate <= 0 || open.errors+end.errors != 0 {
+		t.Errorf("opening %+v, ending %+v, %v", open, end, err)
+	}
+	ids, err := openSessions(ctx, target(mint, canned.Legacy, "x"), 50)
+	slices.Sort(ids)
+	if n := len(slices.Compact(ids)); err != nil || n != 50 {
+		t.Errorf("%d sessions, %v", n, err)
+	}
+}
+
+func TestPipeIsMeasuredToo(t *testing.T) {
+	g := openRig(t)
+	for _, era := range eras() {
+		e, err := enterPipe(t.Context(), g, era, "text_10240")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := e.measure(t.Context(), amount{many: 50})
+		e.close()
+		if err != nil || s.rate <= 0 || s.errors != 0 {
+			t.Errorf("%s: %+v, %v", era, s, err)
+		}
+	}
+}
+
+func TestCompareIsAgainstTheSameRounds(t *testing.T) {
+	var out strings.Builder
+	b := bench1(&out, options{})
+	direct := []sample{{p50: 10, p99: 20}, {p50: 20, p99: 40}}
+	proxy := []sample{{cpu: 1, rate: 100, p50: 20, p99: 40}, {cpu: 2, rate: 50, p50: 40, p99: 80}}
+	ours := []sample{{cpu: 1.5, rate: 90, p50: 25, p99: 60, allocs: 30}, {cpu: 3, rate: 45, p50: 50, p99: 120, allocs: 34}}
+	b.put("g/t/w", ours)
+	b.compare("g/t/w", ours, proxy, direct)
+	for key, want := range map[string]float64{
+		"cpu": 2.25, "cpu-rp": 1.5, "rate-rp": 0.9, "added-p50": 22.5, "added-p50-rp": 1.5, "added-p99-rp": 2, "allocs": 32,
+	} {
+		if got, ok := b.found.Get("g/t/w/" + key); !ok || got.Median != want {
+			t.Errorf("%s = %v, want %v", key, got.Median, want)
+		}
+	}
+}
+
+func TestAttemptMeasuresOnceMore(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		values []float64 // of each attempt
+		rounds []int
+		missed int
+	}{
+		{"kept at once", []float64{1}, []int{3}, 0},
+		{"kept the second time", []float64{9, 1}, []int{3, 6}, 0},
+		{"missed twice", []float64{9, 9}, []int{3, 6}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out strings.Builder
+			b := bench1(&out, options{short: true, rounds: 3})
+			var asked []int
+			const key = "calls/100 B/legacy to modern/cpu-rp"
+			// What another measurement missed is no reason to repeat this one.
+			b.found.Set("calls/100 B/modern to modern/cpu-rp", stats.Of(9))
+			err := b.attempt("calls/100 B/legacy to */*", func(n int) error {
+				b.found.Set(key, stats.Of(tt.values[len(asked)]))
+				asked = append(asked, n)
+				return nil
+			})
+			if err != nil || !slices.Equal(asked, tt.rounds) {
+				t.Errorf("asked for %v rounds, %v; want %v", asked, err, tt.rounds)
+			}
+			if got := len(b.missed("calls/100 B/legacy to */*")); got != tt.missed {
+				t.Errorf("%d missed in the end, want %d", got, tt.missed)
+			}
+			if said := strings.Contains(out.String(), "measured once more"); said != (len(tt.rounds) > 1) {
+				t.Errorf("said so: %v", said)
+			}
+		})
+	}
+}
+
+func TestRedIsAnErrorWithItsCommand(t *testing.T) {
+	var out strings.Builder
+	b := bench1(&out, options{short: true, groups: "calls"})
+	b.found.Set("calls/100 B/legacy to modern/cpu-rp", stats.Of(1))
+	if err := b.judge(); err != nil {
+		t.Errorf("got %v where the mark is kept", err)
+	}
+	b.found.Set("calls/100 B/legacy to modern/cpu-rp", stats.Of(5))
+	err := b.judge()
+	if err == nil || !strings.Contains(err.Error(), "1 of 1") || !strings.Contains(err.Error(), "-group calls") {
+		t.Errorf("got %v", err)
+	}
+	if !strings.Contains(out.String(), "RED tools/call, CPU x RP, 100 B: calls/100 B/legacy to modern/cpu-rp = 5") {
+		t.Errorf("said %s", out.String())
+	}
+}
+
+func TestOptions(t *testing.T) {
+	o, err := parseOptions([]string{"-short", "-group", "idle,calls"}, io.Discard)
+	if err != nil || o.rounds != 3 {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	some, err := o.chosen()
+	if err != nil || len(some) != 2 || some[0].name != "idle" {
+		t.Errorf("%d groups, %v", len(some), err)
+	}
+	o.groups = ""
+	short, err := o.chosen()
+	if err != nil || len(short) >= len(groups()) {
+		t.Errorf("the short form has %d of %d groups", len(short), len(groups()))
+	}
+	o.groups = "nothing"
+	if _, err := o.chosen(); err == nil {
+		t.Error("no error for a group that is not there")
+	}
+	for _, args := range [][]string{{"extra"}, {"-rounds", "x"}} {
+		if _, err := parseOptions(args, io.Discard); err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+}
+
+func TestCrowdsFitTheMachine(t *testing.T) {
+	var out strings.Builder
+	b := bench1(&out, options{})
+	table := &report.Table{}
+	all := b.crowds(table)
+	if n := all[len(all)-1].sessions; n != 20000-spare {
+		t.Errorf("%d sessions with streams where 20000 descriptors are allowed", n)
+	}
+	if len(table.After) != 1 || !strings.Contains(table.After[0], "this machine allows 20000") {
+		t.Errorf("said %q", table.After)
+	}
+	for left := all; len(left) > 0; {
+		var wave []*crowd
+		wave, left = b.wave(left)
+		need := 0
+		for _, c := range wave {
+			need += c.descriptors()
+		}
+		if len(wave) == 0 || need > b.descriptors-spare {
+			t.Fatalf("a wave of %d with %d descriptors", len(wave), need)
+		}
+	}
+}
+
+func TestPage(t *testing.T) {
+	dir := t.TempDir()
+	page := filepath.Join(dir, "performance.md")
+	text := "# P\n<!-- begin calls -->\n<!-- end -->\n<!-- begin marks -->\nold\n<!-- end -->\n"
+	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	b := bench1(&out, options{update: page, rounds: 5, json: filepath.Join(dir, "all.json")})
+	b.found.Set("calls/100 B/legacy to modern/cpu", stats.Of(0.1))
+	b.found.Set("calls/100 B/legacy to modern/cpu-rp", stats.Of(1.5))
+	b.callRows(b.callTable("calls", "Calls"), "calls", "100 B")
+	b.plotPayload()
+	if err := b.write(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| 100 B, legacy to modern | 0.100 | 1.50 |", "make bench GROUP=calls", "5 rounds", " cores of ",
+		"calls, 100 B, legacy to modern, cpu-rp | 1.50 (missed) | <= 1.30 |",
+	} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("the page has no %q:\n%s", want, got)
+		}
+	}
+	for _, name := range []string{"performance/payload.svg", "all.json"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestConfigNamesItsBackends(t *testing.T) {
+	c := overHTTP("http://127.0.0.1:1", 3, canned.Setup{Era: canned.Legacy, Tools: 7})
+	if len(c.Servers) != 3 || toolAt(2, "text_100") != "b002__text_100" {
+		t.Errorf("%+v", c)
+	}
+	_, query, _ := strings.Cut(c.Servers["b002"].URL, "?")
+	if s, err := canned.ParseSetup(query); err != nil || s != (canned.Setup{Era: canned.Legacy, Tools: 7, Name: "b002"}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestMarksAreMeasured holds the table of marks against what the groups measure: a
+// mark for a group that is not there would be kept for ever.
+func TestMarksAreMeasured(t *testing.T) {
+	for _, m := range marks.All() {
+		name, _, _ := strings.Cut(m.Keys, "/")
+		if name != "*" && !slices.ContainsFunc(groups(), func(g group) bool { return g.name == name }) {
+			t.Errorf("%s is for the group %q, which there is not", m.Name, name)
+		}
+	}
+}

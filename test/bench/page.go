@@ -1,0 +1,91 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/marks"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/report"
+)
+
+// writePage puts the tables into the page, and the plots beside it. Of groups that were
+// not measured the page keeps what it has.
+func (b *bench) writePage() error {
+	text, err := os.ReadFile(b.update)
+	if err != nil {
+		return err
+	}
+	page := string(text)
+	for name, tables := range b.tables {
+		if page, err = report.Put(page, name, b.section(name, tables)); err != nil {
+			return err
+		}
+	}
+	if b.groups == "" {
+		if page, err = report.Put(page, "marks", b.verdicts()); err != nil {
+			return err
+		}
+	}
+	return errors.Join(os.WriteFile(b.update, []byte(page), 0o644), b.writePlots()) //nolint:gosec // it is for everybody to read
+}
+
+// section is what the page says of a group: with what was measured, where and when.
+func (b *bench) section(name string, tables []*report.Table) string {
+	var s strings.Builder
+	for _, t := range tables {
+		fmt.Fprintf(&s, "%s\n", t)
+	}
+	fmt.Fprintf(&s, "`make bench GROUP=%s`, %d rounds; %s; %s.\n", name, b.rounds, machine(), time.Now().UTC().Format(time.DateOnly))
+	return s.String()
+}
+
+// verdicts are all marks and what was measured of each, as a table.
+func (b *bench) verdicts() string {
+	t := report.Table{Title: "Marks", Header: []string{"what", "where", "measured", "mark"}}
+	for _, v := range marks.Judge(marks.All(), &b.found, false) {
+		sign, word := "<=", ""
+		if v.Least {
+			sign = ">="
+		}
+		if !v.OK() {
+			word = " (missed)"
+		}
+		t.Add(v.Name, strings.ReplaceAll(v.Key, "/", ", "), marks.Number(v.Value.Median)+v.Unit+word, sign+" "+marks.Number(v.Limit)+v.Unit)
+	}
+	return t.String()
+}
+
+// writePlots writes the plots into the folder that has the page's name.
+func (b *bench) writePlots() error {
+	dir := strings.TrimSuffix(b.update, filepath.Ext(b.update))
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // it is for everybody to read
+		return err
+	}
+	for name, p := range b.plots {
+		if err := os.WriteFile(filepath.Join(dir, name+".svg"), []byte(p.SVG()), 0o644); err != nil { //nolint:gosec // as above
+			return err
+		}
+	}
+	return nil
+}
+
+// machine says what was measured on.
+func machine() string {
+	model := "unknown processor"
+	if fs, err := procfs.NewDefaultFS(); err == nil {
+		if cpus, err := fs.CPUInfo(); err == nil && len(cpus) > 0 {
+			model = strings.Join(strings.Fields(cpus[0].ModelName), " ")
+		}
+	}
+	return fmt.Sprintf("%d cores of %s, %s/%s, %s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, runtime.Version())
+}

@@ -1,0 +1,120 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/counts"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/peer"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/yardstick"
+)
+
+// isProgram reports whether a word is the subcommand of a program to be measured.
+func isProgram(word string) bool {
+	return slices.Contains([]string{"backend", "proxy", "hop", "mint", "peer"}, word)
+}
+
+// programFlags are what a program to be measured is told.
+type programFlags struct {
+	to    string
+	name  string
+	tools int
+	idle  time.Duration
+	stdio bool
+	setup string
+}
+
+// runProgram is one of the programs to be measured, until ctx is done.
+func runProgram(ctx context.Context, word string, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	var p programFlags
+	f := flag.NewFlagSet(word, flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&p.to, "to", "", "the `URL` of what stands behind it")
+	f.StringVar(&p.name, "name", "", "which peer")
+	f.IntVar(&p.tools, "tools", 0, "how many tools it has")
+	f.DurationVar(&p.idle, "idle", 0, "how long it keeps a connection without requests; 0 is without end")
+	f.BoolVar(&p.stdio, "stdio", false, "serve standard input and output")
+	f.StringVar(&p.setup, "setup", "", "what a backend on stdio is like, as in the query of a URL")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if p.stdio {
+		setup, err := canned.ParseSetup(p.setup)
+		if err != nil {
+			return err
+		}
+		return canned.ServeStdio(stdin, stdout, setup)
+	}
+	h, err := handler(word, p, slog.New(slog.NewTextHandler(stderr, nil)))
+	if err != nil {
+		return err
+	}
+	return serve(ctx, h, p.idle, stdout)
+}
+
+// handler makes what a program serves.
+func handler(word string, p programFlags, log *slog.Logger) (http.Handler, error) {
+	to, err := url.Parse(p.to)
+	if err != nil {
+		return nil, err
+	}
+	switch word {
+	case "backend":
+		return canned.NewServer(log), nil
+	case "proxy":
+		return yardstick.Proxy(to, log), nil
+	case "hop":
+		return yardstick.Hop(to), nil
+	case "mint":
+		return yardstick.Mint(), nil
+	case "peer":
+		return peer.New(p.name, p.tools)
+	}
+	return nil, fmt.Errorf("unknown program %q", word)
+}
+
+// serve serves a handler on a free port of loopback, and says on which.
+func serve(ctx context.Context, h http.Handler, idle time.Duration, stdout io.Writer) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	shown := counts.Handler()
+	s := &http.Server{
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       idle,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == counts.Path {
+				shown.ServeHTTP(w, r)
+				return
+			}
+			h.ServeHTTP(w, r)
+		}),
+	}
+	if idle == 0 {
+		// Without this an idle connection has as long as a header.
+		s.IdleTimeout = time.Hour
+	}
+	if _, err := fmt.Fprintf(stdout, "listening on http://%s\n", l.Addr()); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	defer stop()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/counts"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/load"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/proc"
+)
+
+// rig has the processes of a group of measurements. They are started for it and end
+// with it, so that no group sees what another left behind.
+type rig struct {
+	self    string // this program
+	program string // the gateway's
+	dir     string // for configurations
+	running []*proc.Process
+	configs int
+}
+
+func newRig(program string) (*rig, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "bench")
+	return &rig{self: self, program: program, dir: dir}, err
+}
+
+// close ends all processes, the last one first.
+func (g *rig) close() error {
+	var errs []error
+	for _, p := range slices.Backward(g.running) {
+		errs = append(errs, p.Stop())
+	}
+	return errors.Join(append(errs, os.RemoveAll(g.dir))...)
+}
+
+// start starts one of the programs of this one.
+func (g *rig) start(ctx context.Context, args ...string) (*proc.Process, error) {
+	return g.keep(proc.Start(ctx, g.self, args...))
+}
+
+func (g *rig) keep(p *proc.Process, err error) (*proc.Process, error) {
+	if err == nil {
+		g.running = append(g.running, p)
+	}
+	return p, err
+}
+
+// end ends one process before the others.
+func (g *rig) end(p *proc.Process) error {
+	for i, have := range g.running {
+		if have == p {
+			g.running = append(g.running[:i], g.running[i+1:]...)
+			return p.Stop()
+		}
+	}
+	return nil
+}
+
+// server is a backend in the gateway's configuration.
+type server struct {
+	URL     string   `json:"url,omitempty"`
+	Command string   `json:"command,omitempty"`
+	Args    []string `json:"args,omitempty"`
+}
+
+// config is a configuration of the gateway: its backends and, where the subject is
+// beyond a default limit, that limit. Everything else is as shipped.
+type config struct {
+	Listen  string            `json:"listen"`
+	Limits  map[string]int    `json:"limits,omitempty"`
+	Servers map[string]server `json:"mcpServers"`
+}
+
+// overHTTP configures backends of the canned one, each with the setup.
+func overHTTP(address string, n int, setup canned.Setup) config {
+	c := config{Servers: make(map[string]server)}
+	for i := range n {
+		setup.Name = backendName(i)
+		c.Servers[setup.Name] = server{URL: address + "/mcp?" + setup.Query()}
+	}
+	return c
+}
+
+// overStdio configures one backend that the gateway starts.
+func (g *rig) overStdio(setup canned.Setup) config {
+	return config{Servers: map[string]server{
+		backendName(0): {Command: g.self, Args: []string{"backend", "-stdio", "-setup", setup.Query()}},
+	}}
+}
+
+// backendName is the name of a backend; they sort in the order of their numbers.
+func backendName(i int) string { return fmt.Sprintf("b%03d", i) }
+
+// toolAt is the name under which the gateway offers a tool of a backend.
+func toolAt(backend int, tool string) string { return backendName(backend) + "__" + tool }
+
+// gateway starts a gateway and returns when it lists so many tools.
+func (g *rig) gateway(ctx context.Context, c config, tools int) (*proc.Process, error) {
+	p, err := g.launch(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	err = firstList(ctx, load.Target{URL: p.Address, Era: canned.Modern}, tools)
+	return p, err
+}
+
+// launch starts a gateway.
+func (g *rig) launch(ctx context.Context, c config) (*proc.Process, error) {
+	c.Listen = "127.0.0.1:0"
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	g.configs++
+	file := filepath.Join(g.dir, fmt.Sprintf("signalbox%d.json", g.configs))
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, err
+	}
+	return g.keep(proc.Start(ctx, g.program, "serve", "--config", file))
+}
+
+// firstList lists the tools until there are so many. The first list of a gateway
+// waits for its backends, so once is usual; a busy machine may need more.
+func firstList(ctx context.Context, t load.Target, tools int) error {
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	ticker := time.NewTicker(listPause)
+	defer ticker.Stop()
+	for {
+		c, err := load.NewClient(ctx, t, load.Call{Method: "tools/list"}, judgeTools(min(tools, pageItems), nil))
+		if err == nil {
+			c.Close(ctx)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-ticker.C:
+		}
+	}
+}
+
+const (
+	// listPatience is how long a gateway may take to have heard of its backends.
+	listPatience = 30 * time.Second
+	listPause    = 20 * time.Millisecond
+)
+
+// pageItems is how many tools the gateway puts on a page at most.
+const pageItems = 1000
+
+// metricsOf is the URL under which a process shows what its runtime counts.
+func metricsOf(p *proc.Process) (string, error) {
+	u, err := url.Parse(p.Address)
+	if err != nil {
+		return "", err
+	}
+	return "http://" + u.Host + counts.Path, nil
+}
+
+// judgeTools says whether a list has so many tools, all different; next, unless nil,
+// is given its cursor.
+func judgeTools(want int, next *string) load.Judge {
+	return func(result []byte) error {
+		var list struct {
+			Tools []struct {
+				Name string `json:"name"`
+			} `json:"tools"`
+			NextCursor string `json:"nextCursor"`
+		}
+		if err := json.Unmarshal(result, &list); err != nil {
+			return err
+		}
+		names := make(map[string]bool)
+		for _, t := range list.Tools {
+			names[t.Name] = true
+		}
+		if len(list.Tools) != want || len(names) != want {
+			return fmt.Errorf("a list of %d tools with %d names, want %d", len(list.Tools), len(names), want)
+		}
+		if next != nil {
+			*next = list.NextCursor
+		}
+		return nil
+	}
+}
+
+// judgeText says whether a result is the text of a tool.
+func judgeText(tool string) load.Judge {
+	want := canned.PlainText(canned.TextSize(tool))
+	return func(result []byte) error {
+		var r struct {
+			Content []struct {
+				Text string `json:"text"`
+			} `json:"content"`
+		}
+		if err := json.Unmarshal(result, &r); err != nil {
+			return err
+		}
+		if len(r.Content) != 1 || r.Content[0].Text != want {
+			return fmt.Errorf("%s: another text: %.200s", tool, strings.TrimSpace(string(result)))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,203 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/load"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/proc"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
+)
+
+// entrant takes part in rounds: who is called, and by whom.
+type entrant struct {
+	name    string
+	process *proc.Process // whose use is counted; nil for nobody's
+	callers []load.Caller
+	close   func()
+}
+
+// newEntrant makes an entrant of clients that open makes, given their numbers.
+func newEntrant(ctx context.Context, name string, p *proc.Process, open func(i int) (*load.Client, error)) (*entrant, error) {
+	e := &entrant{name: name, process: p}
+	var made []*load.Client
+	e.close = func() {
+		for _, c := range made {
+			c.Close(context.WithoutCancel(ctx))
+		}
+	}
+	for i := range clients {
+		c, err := open(i)
+		if err != nil {
+			e.close()
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		made = append(made, c)
+		e.callers = append(e.callers, c)
+	}
+	return e, nil
+}
+
+// sample is what one round gave of one entrant.
+type sample struct {
+	rate           float64 // calls in a second, of all clients
+	cpu            float64 // CPU seconds of the process for 1000 calls
+	p50, p99, p999 float64 // microseconds, of one client
+	allocs, bytes  float64 // allocated for a call
+	peak           float64 // most memory that was resident, MiB
+	progress       float64 // notifications for a call
+	errors         float64
+	first          error // the first of them
+}
+
+// amount is how much is measured in a round: so many calls of all clients, for what
+// a call costs, and of one client alone, for how long it takes.
+type amount struct{ many, one int }
+
+// rounds measures entrants in turns. The first of a round is another each time.
+func rounds(ctx context.Context, entrants []*entrant, n int, a amount) (map[string][]sample, error) {
+	for _, e := range entrants {
+		if r := load.Run(ctx, e.callers, a.many/5+len(e.callers)); r.Errors > 0 {
+			return nil, fmt.Errorf("%s: %d of the first %d calls: %w", e.name, r.Errors, r.Errors+r.Calls, r.First)
+		}
+	}
+	samples := make(map[string][]sample)
+	for i := range n {
+		for j := range entrants {
+			e := entrants[(i+j)%len(entrants)]
+			s, err := e.measure(ctx, a)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", e.name, err)
+			}
+			samples[e.name] = append(samples[e.name], s)
+		}
+	}
+	return samples, ctx.Err()
+}
+
+// measure is one round of one entrant.
+func (e *entrant) measure(ctx context.Context, a amount) (sample, error) {
+	before, err := e.read(ctx, true)
+	if err != nil {
+		return sample{}, err
+	}
+	many := load.Run(ctx, e.callers, a.many)
+	after, err := e.read(ctx, false)
+	if err != nil {
+		return sample{}, err
+	}
+	var one load.Result
+	if a.one > 0 {
+		one = load.Run(ctx, e.callers[:1], a.one)
+	} else {
+		one = many
+	}
+	if many.Calls == 0 || one.Calls == 0 {
+		return sample{}, firstOf(many.First, one.First, ctx.Err())
+	}
+	calls := float64(many.Calls)
+	return sample{
+		rate: many.PerSecond(),
+		cpu:  (after.CPU - before.CPU).Seconds() * 1000 / calls,
+		p50:  micros(one, 0.5), p99: micros(one, 0.99), p999: micros(one, 0.999),
+		allocs:   (after.Mallocs - before.Mallocs) / calls,
+		bytes:    (after.Bytes - before.Bytes) / calls,
+		peak:     float64(after.Peak) / (1 << 20),
+		progress: float64(many.Progress) / calls,
+		errors:   float64(many.Errors + one.Errors),
+		first:    firstOf(many.First, one.First),
+	}, nil
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func micros(r load.Result, q float64) float64 { return float64(r.Quantile(q).Nanoseconds()) / 1e3 }
+
+// reading is what a process has used and allocated so far.
+type reading struct {
+	proc.Usage
+	proc.Runtime
+}
+
+// read reads what the process has used; first begins a peak anew. What it costs to
+// ask the process itself is taken off what it allocated: before a run it is asked
+// twice, and the second time tells the cost of the first.
+func (e *entrant) read(ctx context.Context, first bool) (reading, error) {
+	var r reading
+	if e.process == nil {
+		return r, nil
+	}
+	at, err := metricsOf(e.process)
+	if err != nil {
+		return r, err
+	}
+	if r.Runtime, err = proc.ReadRuntime(ctx, at); err != nil {
+		return r, err
+	}
+	if first {
+		again, err := proc.ReadRuntime(ctx, at)
+		if err != nil {
+			return r, err
+		}
+		again.Mallocs += again.Mallocs - r.Mallocs
+		again.Bytes += again.Bytes - r.Bytes
+		r.Runtime = again
+		if err := e.process.ResetPeak(); err != nil {
+			return r, err
+		}
+	}
+	r.Usage, err = e.process.Usage()
+	return r, err
+}
+
+// put puts down the values of an entrant, and those against others in the same rounds.
+func (b *bench) put(prefix string, samples []sample) {
+	for name, value := range map[string]func(sample) float64{
+		"rate": func(s sample) float64 { return s.rate }, "cpu": cpuOf,
+		"p50": func(s sample) float64 { return s.p50 }, "p99": func(s sample) float64 { return s.p99 },
+		"p999": func(s sample) float64 { return s.p999 }, "allocs": func(s sample) float64 { return s.allocs },
+		"bytes": func(s sample) float64 { return s.bytes }, "peak": func(s sample) float64 { return s.peak },
+		"errors": func(s sample) float64 { return s.errors }, "progress": func(s sample) float64 { return s.progress },
+	} {
+		b.found.Set(prefix+"/"+name, stats.Each(samples, value))
+	}
+}
+
+func cpuOf(s sample) float64 { return s.cpu }
+
+// compare puts down what an entrant is against the yardstick and the direct way.
+func (b *bench) compare(prefix string, samples, proxy, direct []sample) {
+	b.found.Set(prefix+"/cpu-rp", stats.Ratio(samples, proxy, cpuOf))
+	b.found.Set(prefix+"/rate-rp", stats.Ratio(samples, proxy, func(s sample) float64 { return s.rate }))
+	b.found.Set(prefix+"/added-p50", stats.Each(added(samples, direct), func(s sample) float64 { return s.p50 }))
+	b.found.Set(prefix+"/added-p50-rp", stats.Ratio(added(samples, direct), added(proxy, direct), func(s sample) float64 { return s.p50 }))
+	b.found.Set(prefix+"/added-p99-rp", stats.Ratio(added(samples, direct), added(proxy, direct), func(s sample) float64 { return s.p99 }))
+}
+
+// added is what was added to the direct way, in each round.
+func added(samples, direct []sample) []sample {
+	out := make([]sample, min(len(samples), len(direct)))
+	for i := range out {
+		out[i] = sample{p50: samples[i].p50 - direct[i].p50, p99: samples[i].p99 - direct[i].p99}
+	}
+	return out
+}
+
+// beyond is what an entrant allocated for a call beyond another, in the same rounds.
+func beyond(samples, other []sample) stats.Summary {
+	values := make([]float64, min(len(samples), len(other)))
+	for i := range values {
+		values[i] = samples[i].allocs - other[i].allocs
+	}
+	return stats.Of(values...)
+}
