@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help check build test race sim lint fmt interop conformance fuzz generate vuln
+.PHONY: help check build test race sim lint interop conformance fuzz bench bench-check generate
 
 # golangci-lint and govulncheck, in the versions of tools/go.mod.
 TOOL = go tool -modfile=$(CURDIR)/tools/go.mod
@@ -19,7 +19,7 @@ needs-%:
 	@.ci/needs $(subst -, ,$*)
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 # One after the other: what is missing is said first, and nothing competes with
 # tests that have deadlines.
@@ -46,9 +46,6 @@ sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its 
 lint: ## format, vet, linters, tidy go.mod; changes nothing
 	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt --diff; go vet ./...; $(TOOL) golangci-lint run --allow-parallel-runners; go mod tidy -diff); done
 
-fmt: ## format all Go code
-	$(TOOL) golangci-lint fmt
-
 interop: needs-interop ## real clients against real servers, direct and through signalbox
 	cd test/interop && go test -v -count=1 -timeout 30m ./...
 
@@ -58,8 +55,11 @@ conformance: needs-npm ## the official suite: against our server, our client, an
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	.ci/fuzz $(FUZZTIME)
 
-generate: ## everything that is generated and committed
-	go generate ./...
+bench: build ## what the gateway costs, into docs/performance.md: an hour; GROUP=calls,lists measures these alone
+	cd test/bench && go run . -program $(CURDIR)/bin/signalbox -update $(CURDIR)/docs/performance.md $(if $(GROUP),-group $(GROUP))
 
-vuln: ## known vulnerabilities in what we import; needs the network
-	$(TOOL) govulncheck ./...
+bench-check: build ## the short form of bench: whether ratios and counts keep their marks, in minutes
+	cd test/bench && go run . -program $(CURDIR)/bin/signalbox -short $(if $(GROUP),-group $(GROUP))
+
+generate: ## everything that is generated and committed; formats all Go code
+	go generate ./... && $(TOOL) golangci-lint fmt

@@ -236,7 +236,7 @@ func (b *bench) plotPayload() {
 		}
 		p.Lines = append(p.Lines, l)
 	}
-	b.plots["payload"] = p
+	b.plots["calls"] = p
 }
 
 // point adds a point, if it was measured.

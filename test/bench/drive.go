@@ -27,7 +27,7 @@ type bench struct {
 	out         io.Writer
 	found       marks.Findings
 	tables      map[string][]*report.Table // by group
-	plots       map[string]plot.Plot       // by the name of their file
+	plots       map[string]plot.Plot       // by group, which is the name of their file
 	descriptors int                        // that a process may have here
 }
 
@@ -178,15 +178,14 @@ func (b *bench) judge() error {
 
 // command is how to measure this again.
 func (b *bench) command() string {
-	switch {
-	case b.short && b.groups == "":
-		return "make bench-check"
-	case b.groups == "":
-		return "make bench"
-	case b.short:
-		return "go run ./test/bench -short -group " + b.groups
+	c := "make bench"
+	if b.short {
+		c = "make bench-check"
 	}
-	return "make bench GROUP=" + b.groups
+	if b.groups != "" {
+		c += " GROUP=" + b.groups
+	}
+	return c
 }
 
 // write writes what the options want written.

@@ -207,7 +207,7 @@ func TestRedIsAnErrorWithItsCommand(t *testing.T) {
 	}
 	b.found.Set("calls/100 B/legacy to modern/cpu-rp", stats.Of(5))
 	err := b.judge()
-	if err == nil || !strings.Contains(err.Error(), "1 of 1") || !strings.Contains(err.Error(), "-group calls") {
+	if err == nil || !strings.Contains(err.Error(), "1 of 1") || !strings.Contains(err.Error(), "make bench-check GROUP=calls") {
 		t.Errorf("got %v", err)
 	}
 	if !strings.Contains(out.String(), "RED tools/call, CPU x RP, 100 B: calls/100 B/legacy to modern/cpu-rp = 5") {
@@ -285,14 +285,14 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| 100 B, legacy to modern | 0.100 | 1.50 |", "make bench GROUP=calls", "5 rounds", " cores of ",
+		"| 100 B, legacy to modern | 0.100 | 1.50 |", "make bench GROUP=calls", "5 rounds", "](performance/calls.svg)", " cores of ",
 		"calls, 100 B, legacy to modern, cpu-rp | 1.50 (missed) | <= 1.30 |",
 	} {
 		if !strings.Contains(string(got), want) {
 			t.Errorf("the page has no %q:\n%s", want, got)
 		}
 	}
-	for _, name := range []string{"performance/payload.svg", "all.json"} {
+	for _, name := range []string{"performance/calls.svg", "all.json"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -45,6 +45,9 @@ func (b *bench) section(name string, tables []*report.Table) string {
 	for _, t := range tables {
 		fmt.Fprintf(&s, "%s\n", t)
 	}
+	if p, ok := b.plots[name]; ok {
+		fmt.Fprintf(&s, "![%s](%s/%s.svg)\n\n", p.Title, filepath.Base(b.plotFolder()), name)
+	}
 	fmt.Fprintf(&s, "`make bench GROUP=%s`, %d rounds; %s; %s.\n", name, b.rounds, machine(), time.Now().UTC().Format(time.DateOnly))
 	return s.String()
 }
@@ -65,9 +68,12 @@ func (b *bench) verdicts() string {
 	return t.String()
 }
 
-// writePlots writes the plots into the folder that has the page's name.
+// plotFolder is the folder beside the page that has its name.
+func (b *bench) plotFolder() string { return strings.TrimSuffix(b.update, filepath.Ext(b.update)) }
+
+// writePlots writes the plots into their folder.
 func (b *bench) writePlots() error {
-	dir := strings.TrimSuffix(b.update, filepath.Ext(b.update))
+	dir := b.plotFolder()
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // it is for everybody to read
 		return err
 	}
