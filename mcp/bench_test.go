@@ -115,3 +115,44 @@ func BenchmarkText(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSplice renames the tool of a call, as a gateway does with each.
+func BenchmarkSplice(b *testing.B) {
+	for _, bm := range []struct{ name, message string }{{"call 100 B", smallCall}, {"call modern", modernCall}} {
+		b.Run(bm.name, func(b *testing.B) {
+			splice := spliced(b, bm.message)
+			b.SetBytes(int64(len(bm.message)))
+			b.ReportAllocs()
+			for b.Loop() {
+				splice()
+			}
+		})
+	}
+}
+
+// spliced returns what parses a message and renames its tool, into a buffer that is
+// there.
+func spliced(tb testing.TB, message string) func() {
+	data, dst := []byte(message), make([]byte, 0, 2*len(message))
+	return func() {
+		m, err := Parse(data, Limits{})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		var e Edit
+		e.SetText(FieldName, "add")
+		if dst = e.AppendTo(dst[:0], &m.Params); len(dst) == 0 {
+			tb.Fatal("nothing was written")
+		}
+	}
+}
+
+// A rename costs what the edit keeps, whatever the message has besides.
+func TestSpliceAllocatesLittle(t *testing.T) {
+	large := strings.Replace(smallCall, `"a":1`, `"a":"`+strings.Repeat("x", 100<<10)+`"`, 1)
+	for name, message := range map[string]string{"100 B": smallCall, "modern": modernCall, "100 KiB": large} {
+		if got := testing.AllocsPerRun(50, spliced(t, message)); got > 3 {
+			t.Errorf("%s: %v allocations, want at most 3", name, got)
+		}
+	}
+}

@@ -60,3 +60,15 @@ func BenchmarkView(b *testing.B) {
 		c.View(func(e *Entry) bool { return e.Backend%2 == 0 })
 	}
 }
+
+// What a catalog costs to build is so much for each item, however many there are.
+func TestBuildAllocatesByItem(t *testing.T) {
+	const most = 50
+	for _, size := range [][2]int{{10, 1}, {1000, 20}} {
+		in := benchBackends(size[0], size[1])
+		got := testing.AllocsPerRun(1, func() { Build(in, Options{}) }) / float64(size[0])
+		if got > most {
+			t.Errorf("%d tools over %d backends: %v allocations for each, want at most %v", size[0], size[1], got, most)
+		}
+	}
+}

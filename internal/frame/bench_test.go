@@ -96,3 +96,26 @@ func BenchmarkAppendLine(b *testing.B) {
 		})
 	}
 }
+
+// An event, or a line, is one allocation: the bytes that the caller keeps. A large one
+// is a few more, by which its room grows.
+func TestReadersAllocateWhatTheyGiveAway(t *testing.T) {
+	for size, most := range map[int]float64{100: 1, 10 << 10: 1, 256 << 10: 4} {
+		data := bytes.Repeat([]byte("x"), size)
+		events := NewEventReader(&loop{one: AppendEvent(nil, "", data)}, size)
+		lines := NewLineReader(&loop{one: AppendLine(nil, data)}, size)
+		for name, next := range map[string]func() (int, error){
+			"event": func() (int, error) { e, err := events.Next(); return len(e.Data), err },
+			"line":  func() (int, error) { line, err := lines.Next(); return len(line), err },
+		} {
+			got := testing.AllocsPerRun(10, func() {
+				if n, err := next(); n != size || err != nil {
+					t.Fatalf("%s of %d bytes: %d, %v", name, size, n, err)
+				}
+			})
+			if got > most {
+				t.Errorf("%s of %d bytes: %v allocations, want at most %v", name, size, got, most)
+			}
+		}
+	}
+}
