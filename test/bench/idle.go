@@ -53,7 +53,7 @@ const spare = 500
 func (b *bench) crowds(t *report.Table) []*crowd {
 	sizes := []int{1000, 10_000, 100_000}
 	if b.short {
-		sizes = []int{2000}
+		sizes = []int{5000}
 	}
 	var all []*crowd
 	for _, streams := range []bool{false, true} {

@@ -58,6 +58,8 @@ type options struct {
 	scale   float64
 	update  string
 	json    string
+	source  string
+	keep    string
 }
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
@@ -71,6 +73,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.Float64Var(&o.scale, "scale", 1, "how many calls, as a share of the usual number")
 	f.StringVar(&o.update, "update", "", "write the tables and plots into this `PAGE`")
 	f.StringVar(&o.json, "json", "", "write all that was measured into this `FILE`")
+	f.StringVar(&o.source, "source", "../..", "the `FOLDER` of the gateway's source, which is built anew to be profiled")
+	f.StringVar(&o.keep, "keep", "", "write the profiles into this `FOLDER`")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

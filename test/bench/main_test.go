@@ -19,7 +19,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/load"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/marks"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/plot"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/proc"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/report"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/shares"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
@@ -317,6 +319,61 @@ func TestMarksAreMeasured(t *testing.T) {
 		name, _, _ := strings.Cut(m.Keys, "/")
 		if name != "*" && !slices.ContainsFunc(groups(), func(g group) bool { return g.name == name }) {
 			t.Errorf("%s is for the group %q, which there is not", m.Name, name)
+		}
+	}
+}
+
+func TestLowIsWhatIsLive(t *testing.T) {
+	var l low
+	for _, r := range []proc.Runtime{
+		{Heap: 10, Stacks: 1, Collections: 4}, // nobody knows how much of it is garbage
+		{Heap: 30, Stacks: 1, Collections: 4},
+		{Heap: 15, Stacks: 1, Collections: 5},
+		{Heap: 12, Stacks: 2, Collections: 6},
+		{Heap: 40, Stacks: 2, Collections: 6},
+	} {
+		l.add(r)
+	}
+	if l.bytes != 14 || l.enough() {
+		t.Errorf("%v, enough %v; want 14, and not yet", l.bytes, l.enough())
+	}
+	l.add(proc.Runtime{Heap: 20, Collections: 7})
+	if l.bytes != 14 || !l.enough() {
+		t.Errorf("%v, enough %v after the third", l.bytes, l.enough())
+	}
+}
+
+func TestSharesStandInATable(t *testing.T) {
+	var out strings.Builder
+	b := bench1(&out, options{})
+	b.shareTable([]string{"a", "b"}, map[string][]shares.Share{
+		"a": {{Part: "allocation", Of: 0.2345}, {Part: "dust", Of: 0.001}}, "b": {{Part: "mcp", Of: 1}},
+	})
+	got := b.tables["profile"][0].String()
+	for _, want := range []string{"| allocation | 23.5 |  |\n", "| mcp |  | 100 |\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "dust") {
+		t.Errorf("less than a hundredth stands in\n%s", got)
+	}
+}
+
+// TestPageHasAPlaceForEachGroup holds the page of the repository against the groups: a
+// measurement of an hour is not to fail for want of a line.
+func TestPageHasAPlaceForEachGroup(t *testing.T) {
+	text, err := os.ReadFile("../../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"marks"}
+	for _, g := range groups() {
+		names = append(names, g.name)
+	}
+	for _, name := range names {
+		if _, err := report.Put(string(text), name, "x"); err != nil {
+			t.Error(err)
 		}
 	}
 }

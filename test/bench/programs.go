@@ -86,9 +86,14 @@ func handler(word string, p programFlags, log *slog.Logger) (http.Handler, error
 	return nil, fmt.Errorf("unknown program %q", word)
 }
 
+// listenLocal listens on a free port of loopback.
+func listenLocal(ctx context.Context) (net.Listener, error) {
+	return (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+}
+
 // serve serves a handler on a free port of loopback, and says on which.
 func serve(ctx context.Context, h http.Handler, idle time.Duration, stdout io.Writer) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	l, err := listenLocal(ctx)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
@@ -77,41 +77,66 @@ func (b *bench) cooled(ctx context.Context, p *proc.Process) (reading, error) {
 }
 
 // live is how much memory a process really uses, in bytes: its heap, as it is just
-// after a collection, and its stacks. The process is made to collect by calls with
-// large answers, and the least that is seen on the way is what counts.
+// after a collection, and its stacks. Calls with large answers bring a collection about;
+// where there is so much memory that they would take long, the runtime's own is waited
+// for, which comes every other minute.
 func live(ctx context.Context, p *proc.Process, era canned.Era) (float64, error) {
-	const tool, collections, tries = "text_1048576", 3, 400
+	const tool = "text_1048576"
 	c, err := load.NewClient(ctx, target(p, era, ""), load.ToolCall(toolAt(0, tool), false), judgeText(tool))
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close(ctx)
-	at, err := metricsOf(p)
-	if err != nil {
-		return 0, err
-	}
-	var least float64
-	first := -1
-	for range tries {
+	var seen low
+	begun := time.Now()
+	for time.Since(begun) < callingFor && !seen.enough() {
 		if _, err := c.Call(ctx); err != nil {
 			return 0, err
 		}
-		r, err := proc.ReadRuntime(ctx, at)
+		r, err := look(ctx, p)
 		if err != nil {
 			return 0, err
 		}
-		if first < 0 {
-			first = r.Collections
-		}
-		if now := r.Heap + r.Stacks; r.Collections > first && (least == 0 || now < least) {
-			least = now
-		}
-		if r.Collections >= first+collections {
-			return least, nil
-		}
+		seen.add(r.Runtime)
 	}
-	if least == 0 {
-		return 0, fmt.Errorf("no garbage was collected in %d calls", tries)
+	_, err = until(ctx, p, ownCollection, func(r reading) bool {
+		seen.add(r.Runtime)
+		return seen.bytes > 0
+	})
+	if err == nil && seen.bytes == 0 {
+		err = errors.New("no garbage was collected")
 	}
-	return least, nil
+	return seen.bytes, err
 }
+
+const (
+	// callingFor is how long calls are made to bring a collection about.
+	callingFor = 5 * time.Second
+
+	// ownCollection is longer than the two minutes after which the runtime collects
+	// in any case.
+	ownCollection = 150 * time.Second
+)
+
+// low is the least memory that was seen after a collection. The zero value has seen
+// nothing.
+type low struct {
+	begun       bool
+	first, last int // collections
+	bytes       float64
+}
+
+// add adds what was seen.
+func (l *low) add(r proc.Runtime) {
+	if !l.begun {
+		l.begun, l.first = true, r.Collections
+	}
+	l.last = r.Collections
+	if now := r.Heap + r.Stacks; l.last > l.first && (l.bytes == 0 || now < l.bytes) {
+		l.bytes = now
+	}
+}
+
+// enough reports whether there were several collections, so that the least is near
+// what is live.
+func (l *low) enough() bool { return l.last >= l.first+3 }
