@@ -53,6 +53,7 @@ func groups() []group {
 		{name: "flight", measure: (*bench).measureFlight},
 		{name: "ready", measure: (*bench).measureReady},
 		{name: "growth", measure: (*bench).measureGrowth},
+		{name: "parts", long: true, measure: (*bench).measureParts},
 		{name: "profile", long: true, measure: (*bench).measureProfile},
 		{name: "peers", long: true, measure: (*bench).measurePeers},
 	}

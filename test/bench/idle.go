@@ -77,9 +77,9 @@ func (b *bench) measureIdle(ctx context.Context, g *rig) error {
 		return err
 	}
 	t := b.table("idle", "Idle sessions",
-		"What the gateway has more than before, for each session. Live is heap and stacks after a collection, resident what the system counts once the process is cool. "+
+		"What the gateway has more than before, for each session; all resident is what it has with them. Live is heap and stacks after a collection, resident what the system counts once the process is cool. "+
 			"Serves is 1 if the oldest and the newest session answered a call after that.",
-		"sessions", "live KiB", "resident KiB", "goroutines", "descriptors", "serves")
+		"sessions", "live KiB", "resident KiB", "goroutines", "descriptors", "all resident, MiB", "serves")
 	all := b.crowds(t)
 	for left := all; len(left) > 0; {
 		var wave []*crowd
@@ -89,7 +89,7 @@ func (b *bench) measureIdle(ctx context.Context, g *rig) error {
 		}
 	}
 	for _, c := range all {
-		b.row(t, fmt.Sprintf("%d, each %s", c.sessions, c.who()), c.prefix(), "live", "rss", "goroutines", "descriptors", "serves")
+		b.row(t, fmt.Sprintf("%d, each %s", c.sessions, c.who()), c.prefix(), "live", "rss", "goroutines", "descriptors", "total", "serves")
 	}
 	b.plotIdle(all)
 	t.Remark("More sessions than limits.sessions allows (20,000) are measured with that limit raised; everything else is as shipped.")
@@ -186,6 +186,7 @@ func (b *bench) count(ctx context.Context, c *crowd) error {
 	n := float64(c.sessions)
 	// Before they are weighed, which takes calls.
 	b.found.Set(c.prefix()+"/rss", stats.Of((float64(after.RSS)-float64(c.before.RSS))/n/1024))
+	b.found.Set(c.prefix()+"/total", stats.Of(float64(after.RSS)/(1<<20)))
 	b.found.Set(c.prefix()+"/goroutines", stats.Of(float64(after.Goroutines-c.before.Goroutines)/n))
 	b.found.Set(c.prefix()+"/descriptors", stats.Of(float64(after.Descriptors-c.before.Descriptors)/n))
 	return nil

@@ -52,18 +52,16 @@ func (b *bench) section(name string, tables []*report.Table) string {
 	return s.String()
 }
 
-// verdicts are all marks and what was measured of each, as a table.
+// verdicts are all marks, and of what was measured for each the worst, as a table.
 func (b *bench) verdicts() string {
-	t := report.Table{Title: "Marks", Header: []string{"what", "where", "measured", "mark"}}
-	for _, v := range marks.Judge(marks.All(), &b.found, false) {
-		sign, word := "<=", ""
-		if v.Least {
+	t := report.Table{Title: "Marks", Header: []string{"what", "mark", "worst", "where", "kept"}}
+	for _, of := range marks.ByMark(marks.Judge(marks.All(), &b.found, false)) {
+		worst, sign := marks.Worst(of), "<="
+		if worst.Least {
 			sign = ">="
 		}
-		if !v.OK() {
-			word = " (missed)"
-		}
-		t.Add(v.Name, strings.ReplaceAll(v.Key, "/", ", "), marks.Number(v.Value.Median)+v.Unit+word, sign+" "+marks.Number(v.Limit)+v.Unit)
+		t.Add(worst.Name, sign+" "+marks.Number(worst.Limit)+worst.Unit, marks.Number(worst.Value.Median)+worst.Unit,
+			strings.ReplaceAll(worst.Key, "/", ", "), fmt.Sprintf("%d of %d", len(of)-len(marks.Missed(of)), len(of)))
 	}
 	return t.String()
 }

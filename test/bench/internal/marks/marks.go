@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"path"
 	"slices"
 	"sync"
@@ -73,12 +72,7 @@ type Verdict struct {
 }
 
 // OK reports whether the value is on the right side of the mark.
-func (v Verdict) OK() bool {
-	if v.Least {
-		return v.Value.Median >= v.Limit
-	}
-	return v.Value.Median <= v.Limit
-}
+func (v Verdict) OK() bool { return v.margin() >= 0 }
 
 // String says what was measured and what was wanted.
 func (v Verdict) String() string {
@@ -122,40 +116,47 @@ func Missed(verdicts []Verdict) []Verdict {
 }
 
 // Print writes each verdict that is not as it has to be on a line of its own, and of
-// each mark that all values keep one line, with the value that is nearest to it.
+// each mark that all values keep one line, with the one that is worst.
 func Print(w io.Writer, verdicts []Verdict) error {
-	for len(verdicts) > 0 {
-		n := 1
-		for n < len(verdicts) && verdicts[n].Name == verdicts[0].Name {
-			n++
+	for _, of := range ByMark(verdicts) {
+		lines := Missed(of)
+		rest := ""
+		if len(lines) == 0 {
+			lines, rest = []Verdict{Worst(of)}, fmt.Sprintf(" (the worst of %d)", len(of))
 		}
-		if err := printMark(w, verdicts[:n]); err != nil {
-			return err
-		}
-		verdicts = verdicts[n:]
-	}
-	return nil
-}
-
-func printMark(w io.Writer, verdicts []Verdict) error {
-	missed := Missed(verdicts)
-	if len(missed) == 0 {
-		_, err := fmt.Fprintf(w, "%s (of %d, the nearest)\n", nearest(verdicts), len(verdicts))
-		return err
-	}
-	for _, v := range missed {
-		if _, err := fmt.Fprintln(w, v); err != nil {
-			return err
+		for _, v := range lines {
+			if _, err := fmt.Fprintf(w, "%s%s\n", v, rest); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// nearest is the verdict whose value is nearest to its mark, from the right side.
-func nearest(verdicts []Verdict) Verdict {
-	return slices.MinFunc(verdicts, func(a, b Verdict) int {
-		return cmp.Compare(math.Abs(a.Value.Median-a.Limit), math.Abs(b.Value.Median-b.Limit))
-	})
+// ByMark divides verdicts, as Judge returns them, into those of each mark.
+func ByMark(verdicts []Verdict) [][]Verdict {
+	var all [][]Verdict
+	for _, v := range verdicts {
+		if n := len(all); n > 0 && all[n-1][0].Name == v.Name {
+			all[n-1] = append(all[n-1], v)
+			continue
+		}
+		all = append(all, []Verdict{v})
+	}
+	return all
+}
+
+// Worst is the verdict whose value is farthest beyond its mark, or nearest to it.
+func Worst(verdicts []Verdict) Verdict { return slices.MinFunc(verdicts, compareMargins) }
+
+func compareMargins(a, b Verdict) int { return cmp.Compare(a.margin(), b.margin()) }
+
+// margin is how far the value is on the right side of the mark.
+func (v Verdict) margin() float64 {
+	if v.Least {
+		return v.Value.Median - v.Limit
+	}
+	return v.Limit - v.Value.Median
 }
 
 // Number writes a value with three digits that count, and larger ones whole.

@@ -48,7 +48,7 @@ func TestRedSaysMarkValueAndKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "RED cost: g/a/x/cpu = 1.50 s (1.50 to 1.50 in 1 rounds), mark <= 1.30 s\n" +
-		"ok  speed: g/b/x/rate = 6 (6 to 6 in 1 rounds), mark >= 5 (of 2, the nearest)\n"
+		"ok  speed: g/b/x/rate = 6 (6 to 6 in 1 rounds), mark >= 5 (the worst of 2)\n"
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}

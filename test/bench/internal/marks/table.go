@@ -29,6 +29,7 @@ func All() []Mark {
 		{Name: "memory of an idle session with its stream", Keys: "idle/*/with its stream/live", Limit: 32, Unit: " KiB", Short: true},
 		{Name: "resident memory of an idle session without a stream", Keys: "idle/*/without a stream/rss", Limit: 2, Unit: " KiB"},
 		{Name: "resident memory of an idle session with its stream", Keys: "idle/*/with its stream/rss", Limit: 32, Unit: " KiB"},
+		{Name: "resident memory of 100,000 sessions with their streams", Keys: "idle/100000 sessions/with its stream/total", Limit: 4096, Unit: " MiB"},
 		{Name: "idle sessions that still serve", Keys: "idle/*/*/serves", Limit: 1, Least: true, Short: true},
 		{Name: "memory of an 8 MiB result in flight", Keys: "flight/8 MiB/*/live", Limit: 256, Unit: " KiB", Short: true},
 		{Name: "ready with 20 backends", Keys: "ready/*/*/ready", Limit: 50, Unit: " ms"},
@@ -37,6 +38,8 @@ func All() []Mark {
 		{Name: "growth, goroutines", Keys: "growth/*/*/goroutines", Limit: 0, Short: true},
 		{Name: "growth, descriptors", Keys: "growth/*/*/descriptors", Limit: 0, Short: true},
 		{Name: "growth, resident memory against the start", Keys: "growth/*/*/rss", Limit: 1.1},
+		{Name: "scanner, 10 KiB of typical JSON", Keys: "parts/mcp/Parse, text 10 KiB/rate", Limit: 1000, Least: true, Unit: " MB/s"},
+		{Name: "scanner, allocations", Keys: "parts/mcp/Parse, */allocs", Limit: 1},
 		{Name: "errors", Keys: "*/*/*/errors", Limit: 0, Short: true},
 	}
 }

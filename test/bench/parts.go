@@ -1,0 +1,123 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/marks"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
+)
+
+// part is what one benchmark of the gateway's packages gave, once.
+type part struct {
+	pkg, name                 string
+	nanos, rate, bytes, count float64
+}
+
+// measureParts runs the benchmarks of the gateway's own packages.
+func (b *bench) measureParts(ctx context.Context, _ *rig) error {
+	packages := []string{"./mcp", "./internal/frame", "./internal/catalog", "./internal/session"}
+	args := append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-count", strconv.Itoa(b.rounds)}, packages...)
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // our own packages
+	cmd.Dir = b.source
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	t := b.table("parts", "Parts", "`go test -bench`, of one core.", "package, benchmark", "ns", "MB/s", "bytes", "allocations")
+	order, found := byName(parseParts(string(out)))
+	for _, key := range order {
+		of := found[key]
+		b.found.Set("parts/"+key+"/rate", rated(of))
+		b.found.Set("parts/"+key+"/allocs", stats.Each(of, func(p part) float64 { return p.count }))
+		rate := ""
+		if s := rated(of); s.Rounds > 0 {
+			rate = marks.Number(s.Median)
+		}
+		median := func(f func(part) float64) string { return marks.Number(stats.Each(of, f).Median) }
+		t.Add(strings.Replace(key, "/", ", ", 1), median(func(p part) float64 { return p.nanos }), rate,
+			median(func(p part) float64 { return p.bytes }), median(func(p part) float64 { return p.count }))
+	}
+	return nil
+}
+
+// rated sums up the rates of a benchmark that has one.
+func rated(of []part) stats.Summary {
+	var rates []float64
+	for _, p := range of {
+		if p.rate > 0 {
+			rates = append(rates, p.rate)
+		}
+	}
+	return stats.Of(rates...)
+}
+
+// byName puts together what the rounds gave, by package and benchmark, in the order in
+// which they came.
+func byName(all []part) (order []string, found map[string][]part) {
+	found = make(map[string][]part)
+	for _, p := range all {
+		key := p.pkg + "/" + p.name
+		if found[key] == nil {
+			order = append(order, key)
+		}
+		found[key] = append(found[key], p)
+	}
+	return order, found
+}
+
+// parseParts reads what go test prints (golang.org/design/14313-benchmark-format).
+func parseParts(out string) []part {
+	var all []part
+	pkg := ""
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		if len(fields) == 2 && fields[0] == "pkg:" {
+			pkg = path.Base(fields[1])
+		}
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
+			continue
+		}
+		p := part{pkg: pkg, name: benchmarkName(fields[0])}
+		for i := 2; i+1 < len(fields); i += 2 {
+			p.take(fields[i], fields[i+1])
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// take takes in a value by its unit.
+func (p *part) take(value, unit string) {
+	v, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		return // a remark of the benchmark's own
+	}
+	switch unit {
+	case "ns/op":
+		p.nanos = v
+	case "MB/s":
+		p.rate = v
+	case "B/op":
+		p.bytes = v
+	case "allocs/op":
+		p.count = v
+	}
+}
+
+// benchmarkName writes a name as people would: without the number of processors, and
+// with one comma before the case. A slash would divide a key.
+func benchmarkName(name string) string {
+	name = strings.TrimPrefix(name, "Benchmark")
+	if i := strings.LastIndexByte(name, '-'); i > 0 {
+		name = name[:i]
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(name, "/", ", "), "_", " ")
+}
