@@ -173,8 +173,9 @@ func TestAttemptMeasuresOnceMore(t *testing.T) {
 		missed int
 	}{
 		{"kept at once", []float64{1}, []int{3}, 0},
-		{"kept the second time", []float64{9, 1}, []int{3, 6}, 0},
-		{"missed twice", []float64{9, 9}, []int{3, 6}, 1},
+		{"kept the second time", []float64{1.4, 1}, []int{3, 6}, 0},
+		{"missed twice", []float64{1.4, 1.4}, []int{3, 6}, 1},
+		{"missed by far", []float64{9}, []int{3}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out strings.Builder

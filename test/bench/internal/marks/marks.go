@@ -110,6 +110,19 @@ func matches(pattern, key string) bool {
 	return ok && err == nil
 }
 
+// near is how far the best round may be beyond the mark for another measurement to
+// have a chance.
+const near = 0.2
+
+// IsNear reports whether a value that misses its mark might keep it another time: the
+// best of its rounds does, or nearly.
+func (v Verdict) IsNear() bool {
+	if v.Least {
+		return v.Value.Most >= v.Limit*(1-near)
+	}
+	return v.Value.Least <= v.Limit*(1+near)
+}
+
 // Missed are the verdicts that are not as they have to be.
 func Missed(verdicts []Verdict) []Verdict {
 	return slices.DeleteFunc(slices.Clone(verdicts), Verdict.OK)

@@ -65,6 +65,26 @@ func TestFindingsOfNoRoundsAreNone(t *testing.T) {
 	}
 }
 
+func TestNearIsByTheBestRound(t *testing.T) {
+	for _, tt := range []struct {
+		limit  float64
+		least  bool
+		values []float64
+		want   bool
+	}{
+		{limit: 1, values: []float64{1.1, 3, 3}, want: true},
+		{limit: 1, values: []float64{1.3, 3, 3}},
+		{limit: 1, least: true, values: []float64{0.1, 0.1, 0.9}, want: true},
+		{limit: 1, least: true, values: []float64{0.1, 0.1, 0.7}},
+		{limit: 0, values: []float64{1}},
+	} {
+		v := Verdict{Mark: Mark{Limit: tt.limit, Least: tt.least}, Value: stats.Of(tt.values...)}
+		if v.OK() || v.IsNear() != tt.want {
+			t.Errorf("%+v: kept %v, near %v", tt, v.OK(), v.IsNear())
+		}
+	}
+}
+
 // TestTable holds what is easily broken in the table: patterns that do not compile
 // match nothing, and a time in the short form makes it fail on a slow machine.
 func TestTable(t *testing.T) {
