@@ -59,7 +59,7 @@ bench: build ## what the gateway costs, into docs/performance.md: an hour; GROUP
 	cd test/bench && go run . -program $(CURDIR)/bin/signalbox -update $(CURDIR)/docs/performance.md $(if $(GROUP),-group $(GROUP))
 
 bench-check: build ## the short form of bench: whether ratios and counts keep their marks, in minutes
-	cd test/bench && go run . -program $(CURDIR)/bin/signalbox -short $(if $(GROUP),-group $(GROUP))
+	cd test/bench && go test -timeout 2m ./... && go run . -program $(CURDIR)/bin/signalbox -short $(if $(GROUP),-group $(GROUP))
 
 generate: ## everything that is generated and committed; formats all Go code
 	go generate ./... && $(TOOL) golangci-lint fmt
