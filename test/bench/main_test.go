@@ -411,3 +411,12 @@ BenchmarkStep/a_call-2         	    1000	      5273 ns/op	     504 B/op	       5
 		}
 	}
 }
+
+func TestProcessor(t *testing.T) {
+	if got := processor("processor\t: 0\nmodel name\t: A  Processor\nmodel name\t: Another\n"); got != "A Processor" {
+		t.Errorf("got %q", got)
+	}
+	if got := processor(""); got != "an unknown processor" {
+		t.Errorf("got %q of nothing", got)
+	}
+}

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/marks"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/report"
 )
@@ -85,11 +83,20 @@ func (b *bench) writePlots() error {
 
 // machine says what was measured on.
 func machine() string {
-	model := "unknown processor"
-	if fs, err := procfs.NewDefaultFS(); err == nil {
-		if cpus, err := fs.CPUInfo(); err == nil && len(cpus) > 0 {
-			model = strings.Join(strings.Fields(cpus[0].ModelName), " ")
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		text = nil // another system
+	}
+	return fmt.Sprintf("%d cores of %s, %s/%s, %s", runtime.NumCPU(), processor(string(text)), runtime.GOOS, runtime.GOARCH, runtime.Version())
+}
+
+// processor is the model of the first processor that Linux lists.
+func processor(cpuinfo string) string {
+	for line := range strings.Lines(cpuinfo) {
+		name, value, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(name) == "model name" {
+			return strings.Join(strings.Fields(value), " ")
 		}
 	}
-	return fmt.Sprintf("%d cores of %s, %s/%s, %s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	return "an unknown processor"
 }
