@@ -25,12 +25,14 @@ type ParseError struct {
 // Limit names one of the bounds that a reader sets for what it reads.
 type Limit uint8
 
-// The limits: those of [Limits], and the number of messages of [SplitBatch].
+// The limits: those of [Limits], the number of messages of [SplitBatch], and the
+// length of what [Arrival] reads.
 const (
 	LimitNone Limit = iota
 	LimitDepth
 	LimitMembers
 	LimitBatch
+	LimitBytes
 )
 
 // Error returns the reason, the offset and the cure.
