@@ -65,6 +65,7 @@ const (
 type Backend struct {
 	cfg     Config
 	log     *slog.Logger
+	limits  *limits
 	offer   atomic.Pointer[Offer]
 	nudge   chan struct{} // capacity 1: the lists are wanted afresh
 	settled chan struct{} // closed after the first attempt to learn the lists
@@ -79,6 +80,7 @@ func New(cfg Config) *Backend {
 	b := &Backend{
 		cfg:     cfg,
 		log:     logger.With(slog.String("backend", cfg.Name)),
+		limits:  newLimits(&cfg),
 		nudge:   make(chan struct{}, 1),
 		settled: make(chan struct{}),
 	}
@@ -121,7 +123,7 @@ func (b *Backend) RefreshIfOld(now time.Time) {
 // passed. It lists and probes nothing. A request that could not be sent has the
 // backend looked at again.
 func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	ctx, watch := newDeadline(ctx, caller, orDefault(b.cfg.Idle, DefaultIdle), orDefault(b.cfg.Max, DefaultMax))
+	ctx, watch := b.limits.begin(ctx, caller)
 	defer watch.stop()
 	res, err := b.cfg.Handler.Serve(ctx, req, watch)
 	if err == nil {

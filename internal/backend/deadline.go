@@ -20,17 +20,35 @@ import (
 type deadline struct {
 	mcp.Caller
 
-	idle   time.Duration // <= 0: none
-	max    time.Duration
+	limits *limits
 	cancel context.CancelCauseFunc
+	began  time.Time
+
+	// Guarded by limits.young.mu: the neighbours while it is one of those.
+	before, behind *deadline
+	isYoung        bool
 
 	mu    sync.Mutex
-	timer *time.Timer   // fires at the end of the idle time
-	total *time.Timer   // fires at the maximum
-	left  time.Duration // of the maximum, when since was
-	since time.Time     // when total began to count, which it does while no ask is open
-	asks  int           // asks that wait for an answer
-	cause error         // set once, when a timer fired
+	grown bool          // it is young no more: the timer is its own to set
+	timer *time.Timer   // calls ring
+	ended bool          // it is never set any more
+	alive time.Time     // the last sign of life
+	stood time.Duration // how long the maximum stood still, up to halt
+	halt  time.Time     // since when asks wait for an answer; where there are any
+	asks  int           // that do
+	cause error         // set once, when a limit had passed
+}
+
+// limits are what the calls of a backend share.
+type limits struct {
+	idle, max time.Duration // <= 0: none
+	young     young
+}
+
+func newLimits(cfg *Config) *limits {
+	l := &limits{idle: orDefault(cfg.Idle, DefaultIdle), max: orDefault(cfg.Max, DefaultMax)}
+	l.young.span = youthOf(l.idle, l.max)
+	return l
 }
 
 var (
@@ -38,17 +56,15 @@ var (
 	errMax  = errors.New("took too long")
 )
 
-// newDeadline starts both clocks. They are timers and not deadlines of the context,
-// because one of them stands still at times, and because the error has to name the
-// one that ended the call.
-func newDeadline(ctx context.Context, caller mcp.Caller, idle, maximum time.Duration) (context.Context, *deadline) {
+// begin starts both clocks of a call. They are no deadlines of the context, because
+// one of them stands still at times, and because the error has to name the one that
+// ended the call.
+func (l *limits) begin(ctx context.Context, caller mcp.Caller) (context.Context, *deadline) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	d := &deadline{Caller: caller, idle: idle, max: maximum, cancel: cancel, left: maximum, since: time.Now()}
-	if idle > 0 {
-		d.timer = time.AfterFunc(idle, func() { d.expire(errIdle) })
-	}
-	if maximum > 0 {
-		d.total = time.AfterFunc(maximum, func() { d.expire(errMax) })
+	now := time.Now()
+	d := &deadline{Caller: caller, limits: l, cancel: cancel, began: now, alive: now}
+	if l.idle > 0 || l.max > 0 {
+		l.young.enter(d)
 	}
 	return ctx, d
 }
@@ -85,61 +101,76 @@ func (d *deadline) Pulse() {
 	mcp.Pulse(d.Caller)
 }
 
-// moved notes a sign of life; delta counts the asks that are open.
+// moved notes a sign of life; delta counts the asks that are open. A timer that is set
+// stays as it is where the limit is only further away than it was: it finds out.
 func (d *deadline) moved(delta int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	before := d.asks
+	now, halted := time.Now(), d.asks > 0
 	d.asks += delta
 	switch {
-	case d.cause != nil:
-	case d.asks > 0 && before == 0:
-		d.haltLocked()
+	case d.asks > 0 && !halted:
+		d.halt = now
 	case d.asks == 0:
-		d.goOnLocked(before > 0)
+		d.alive = now
+		if halted {
+			d.stood += now.Sub(d.halt)
+			d.resumeLocked(now)
+		}
 	}
 }
 
-// haltLocked stops both clocks.
-func (d *deadline) haltLocked() {
-	if d.timer != nil {
-		d.timer.Stop()
+// resumeLocked sets the timer, which may have fired while the clocks stood still.
+func (d *deadline) resumeLocked(now time.Time) {
+	if !d.grown || d.ended || d.cause != nil {
+		return
 	}
-	if d.total != nil {
-		d.total.Stop()
-		d.left -= time.Since(d.since)
-	}
+	due, _ := d.dueLocked()
+	d.setLocked(due.Sub(now))
 }
 
-// goOnLocked starts the idle time anew, and the maximum where it was halted, with
-// what is left of it.
-func (d *deadline) goOnLocked(halted bool) {
-	if d.timer != nil {
-		d.timer.Reset(d.idle)
+func (d *deadline) setLocked(wait time.Duration) {
+	if d.timer == nil {
+		d.timer = time.AfterFunc(wait, d.ring) // it looks, and returns; stop stops it
+		return
 	}
-	if d.total != nil && halted {
-		d.since = time.Now()
-		d.total.Reset(d.left)
-	}
+	d.timer.Reset(wait)
 }
 
-// expire cancels outside the lock: what a context's end sets off is not ours.
-func (d *deadline) expire(cause error) {
-	if d.fire(cause) {
+// dueLocked returns when the first of the limits has passed if nothing happens until
+// then, and which one that is. There is one at least.
+func (d *deadline) dueLocked() (time.Time, error) {
+	idle, most := d.alive.Add(d.limits.idle), d.began.Add(d.limits.max+d.stood)
+	if d.limits.max <= 0 || d.limits.idle > 0 && !most.Before(idle) {
+		return idle, errIdle
+	}
+	return most, errMax
+}
+
+// ring is called when a limit may have passed. It cancels outside the lock: what a
+// context's end sets off is not ours.
+func (d *deadline) ring() {
+	if cause := d.look(); cause != nil {
 		d.cancel(cause)
 	}
 }
 
-// fire decides once. A timer that was stopped may have fired already and wait for
-// the lock while a question is put; it does not count then.
-func (d *deadline) fire(cause error) bool {
+// look decides once, and otherwise sets the timer to when it is worth another look.
+// While questions wait for their answers that is when they have got them.
+func (d *deadline) look() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.cause != nil || d.asks > 0 {
-		return false
+	d.grown = true
+	if d.ended || d.cause != nil || d.asks > 0 {
+		return nil
+	}
+	due, cause := d.dueLocked()
+	if wait := time.Until(due); wait > 0 {
+		d.setLocked(wait)
+		return nil
 	}
 	d.cause = cause
-	return true
+	return cause
 }
 
 // expired says in words which limit ended the call, or "". maxKey names the
@@ -151,21 +182,22 @@ func (d *deadline) expired(maxKey string) string {
 	case d.cause == nil:
 		return ""
 	case errors.Is(d.cause, errIdle):
-		return fmt.Sprintf("no answer and no sign of life for %v (limits.callIdle)", d.idle)
+		return fmt.Sprintf("no answer and no sign of life for %v (limits.callIdle)", d.limits.idle)
 	default:
-		return fmt.Sprintf("no answer within %v (%s)", d.max, maxKey)
+		return fmt.Sprintf("no answer within %v (%s)", d.limits.max, maxKey)
 	}
 }
 
 // stop is called when the call has its terminal: no timer of it is left behind.
 func (d *deadline) stop() {
 	d.cancel(nil)
+	if d.limits.young.leave(d) {
+		return // it never had one
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.ended = true
 	if d.timer != nil {
 		d.timer.Stop()
-	}
-	if d.total != nil {
-		d.total.Stop()
 	}
 }

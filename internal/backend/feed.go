@@ -57,7 +57,7 @@ func (b *Backend) follow(ctx context.Context) error {
 	// that announces nothing is let go at once.
 	scope := mcp.NewScope("lists of "+b.cfg.Name, nil)
 	defer scope.End()
-	f := &fetcher{cfg: b.cfg, scope: scope}
+	f := &fetcher{cfg: b.cfg, limits: b.limits, scope: scope}
 	offer, err := f.all(ctx)
 	if err != nil {
 		return err

@@ -22,8 +22,9 @@ import (
 
 // fetcher asks a server for its lists on the gateway's own behalf.
 type fetcher struct {
-	cfg   Config
-	scope *mcp.Scope
+	cfg    Config
+	limits *limits
+	scope  *mcp.Scope
 
 	announced kinds // set by all: the lists whose changes the server will tell
 }
@@ -57,7 +58,7 @@ func (f *fetcher) request(method string, params []byte) *mcp.Request {
 
 // serve sends one request, within the backend's own limits.
 func (f *fetcher) serve(ctx context.Context, method string, params []byte) (*mcp.Result, error) {
-	ctx, watch := newDeadline(ctx, newEar(), orDefault(f.cfg.Idle, DefaultIdle), orDefault(f.cfg.Max, DefaultMax))
+	ctx, watch := f.limits.begin(ctx, newEar())
 	defer watch.stop()
 	res, err := f.cfg.Handler.Serve(ctx, f.request(method, params), watch)
 	if err != nil {
