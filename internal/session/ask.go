@@ -56,7 +56,7 @@ func (s *Stream) Ask(method string, params []byte) (*Ask, error) {
 	switch {
 	case s.ended:
 		return nil, s.endedErrLocked()
-	case s.lost:
+	case s.isDeafLocked():
 		return nil, ErrNoReceiver
 	case len(c.asks) >= c.rules.Limits.Asks:
 		return nil, ErrTooMany

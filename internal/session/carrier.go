@@ -31,6 +31,7 @@ type Carrier struct {
 	resumed  bool   // what an older carrier could not write is among what it takes
 	missed   uint64 // the refusal that its client may not know of; see Missed
 	detached bool
+	flows    bool // it takes a Flow
 }
 
 // Wake returns the channel that receives when Take is worth calling again.

@@ -48,6 +48,10 @@ type Message struct {
 	// 0 is nothing special.
 	Status int
 
+	// Rest says that the message is a terminal of which the client has had the beginning:
+	// what is left of a Flow.
+	Rest bool
+
 	// Pos is the message's position on its stream, counted from 1, once a
 	// carrier has taken it.
 	Pos uint64

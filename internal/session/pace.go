@@ -39,12 +39,12 @@ func (x *Exchange) Report(m Message, now time.Time) (due time.Time, full <-chan 
 	s := &x.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	if m.Class == Progress && x.reached.stalls(m.Value) && !s.ended && !s.lost {
+	if m.Class == Progress && x.reached.stalls(m.Value) && !s.ended && !s.isDeafLocked() {
 		s.core.rules.Counts.Dropped.Add(1)
 		return time.Time{}, nil, nil
 	}
 	used, pace := x.meterLocked(m.Class)
-	if at := used.due(pace); at.After(now) && !s.ended && !s.lost {
+	if at := used.due(pace); at.After(now) && !s.ended && !s.isDeafLocked() {
 		return x.keepLocked(m, at), nil, nil
 	}
 	full, err = s.appendLocked(m)

@@ -27,6 +27,7 @@ type Parking[T, X any] struct {
 	rounds  int
 	asked   int
 	asks    []*Question // without an answer, in their order
+	landed  bool        // its terminal is on its way to where it is; it is not parked again
 	over    bool        // whoever serves it is done
 	dropped bool        // nobody will come back for it
 }
@@ -82,7 +83,7 @@ func (p *Parking[T, X]) Ask(method string, params []byte) (*Question, error) {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
 	switch {
-	case p.over || p.dropped:
+	case p.over || p.dropped || p.landed:
 		return nil, mcp.ErrRequestEnded
 	case p.lot.closed:
 		return nil, ErrClosed
@@ -93,6 +94,20 @@ func (p *Parking[T, X]) Ask(method string, params []byte) (*Question, error) {
 	q := &Question{Key: QuestionKey(p.asked), Method: method, Params: params, done: make(chan struct{})}
 	p.asks = append(p.asks, q)
 	return q, nil
+}
+
+// Land says that the terminal is on its way to the exchange that the request is served
+// in, which it returns: the questions that are open end, and none is put any more. It
+// returns nil, and does nothing, where there is no such exchange.
+func (p *Parking[T, X]) Land() *X {
+	p.lot.mu.Lock()
+	defer p.lot.mu.Unlock()
+	if p.over || p.dropped || p.at == nil {
+		return nil
+	}
+	p.landed = true
+	p.failLocked(mcp.ErrRequestEnded)
+	return p.at
 }
 
 // QuestionKey names the n-th question of a request. Keys are unique in all rounds

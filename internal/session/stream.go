@@ -35,6 +35,7 @@ type Stream struct {
 	taken   uint64   // how many messages carriers have taken: the last position
 	log     *history // of what they took; nil where nobody can come back
 	carrier *Carrier
+	flow    *Flow         // that the receiver gets instead of messages, or nil
 	open    int           // carriers that have not detached, superseded ones included
 	room    chan struct{} // closed when there is room again; nil while nobody waits
 }
@@ -87,6 +88,7 @@ func (s *Stream) revokeLocked() {
 		signal(s.carrier.wake)
 		s.carrier = nil
 		s.core.carriers--
+		s.dropFlowLocked()
 	}
 }
 
@@ -103,7 +105,7 @@ func (s *Stream) appendLocked(m Message) (<-chan struct{}, error) {
 	if s.ended {
 		return nil, s.endedErrLocked()
 	}
-	if s.lost {
+	if s.isDeafLocked() {
 		s.core.rules.Counts.Dropped.Add(1)
 		return nil, nil
 	}
@@ -198,6 +200,7 @@ func (s *Stream) loseLocked() {
 		s.core.rules.Counts.Dropped.Add(uint64(len(s.queue)))
 	}
 	s.clearLocked()
+	s.dropFlowLocked()
 	s.roomLocked()
 }
 

@@ -1,0 +1,244 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// flowing returns an exchange whose carrier takes a Flow.
+func flowing(t *testing.T, r *session.Rules) (*session.Exchange, *session.Carrier) {
+	t.Helper()
+	x := session.Alone(mcp.NumberID(7), r, func(error) {})
+	c := attach(x.Stream())
+	c.Flows()
+	isWoken(c)
+	return x, c
+}
+
+// wantFlowEnd holds how a Flow ended against what is wanted; nil is that it has not.
+func wantFlowEnd(t *testing.T, f *session.Flow, want error) {
+	t.Helper()
+	select {
+	case <-f.Done():
+		if !errors.Is(f.Err(), want) || want == nil {
+			t.Errorf("the flow ended with %v, want %v", f.Err(), want)
+		}
+	default:
+		if want != nil {
+			t.Errorf("the flow goes on, want %v", want)
+		}
+	}
+}
+
+// A Flow decides the form, wakes the carrier, is taken once, and what is written last is
+// the terminal.
+func TestFlow(t *testing.T) {
+	r := rules()
+	x, c := flowing(t, r)
+	f := session.NewFlow("source")
+	if !x.Offer(f) || !isWoken(c) {
+		t.Fatal("the flow was refused, or nobody was woken for it")
+	}
+	if got := x.Form(true); got != session.JSON {
+		t.Errorf("Form = %v, want JSON", got)
+	}
+	if x.Offer(session.NewFlow(nil)) {
+		t.Error("a second flow was taken")
+	}
+	if got := c.TakeFlow(); got != f || got.Source != "source" {
+		t.Fatalf("TakeFlow = %v, want the one that was offered", got)
+	}
+	if c.TakeFlow() != nil {
+		t.Error("the flow was taken twice")
+	}
+	if x.Withdraw(f, errors.New("late")) {
+		t.Error("a flow that was taken was withdrawn")
+	}
+	wantFlowEnd(t, f, nil)
+	c.EndFlow(f, nil)
+	if <-f.Done(); f.Err() != nil {
+		t.Errorf("a flow that was written ended with %v", f.Err())
+	}
+	x.Finish(session.Message{Head: []byte("}"), Rest: true})
+	if ms, state := c.Take(nil); len(ms) != 1 || !ms[0].Rest || !ms[0].IsTerminal() || state != session.Ended {
+		t.Errorf("took %v, %v; want the rest, and the end", ms, state)
+	}
+}
+
+// Where the client has had the beginning of one object, nothing else is for it.
+func TestFlowLeavesNoRoomForOthers(t *testing.T) {
+	r := rules()
+	r.Limits.Progress = session.Pace{Burst: 1, Every: time.Hour}
+	x, c := flowing(t, r)
+	x.Offer(session.NewFlow(nil))
+	mustAppend(t, x.Stream(), plain("a"))
+	for i := range 2 {
+		if due, full, err := x.Report(progress(i+1), someTime()); !due.IsZero() || full != nil || err != nil {
+			t.Errorf("Report %d: due %v, full %v, %v; want it dropped", i, due, full != nil, err)
+		}
+	}
+	if _, err := x.Stream().Ask("ping", nil); !errors.Is(err, session.ErrNoReceiver) {
+		t.Errorf("Ask: %v, want ErrNoReceiver", err)
+	}
+	if got := r.Counts.Dropped.Load(); got != 3 {
+		t.Errorf("dropped %d, want 3", got)
+	}
+	x.Finish(plain("end"))
+	wantTake(t, c, session.Ended, "end")
+}
+
+func progress(n int) session.Message {
+	return session.Message{Class: session.Progress, Key: "t", Value: []byte{byte('0' + n)}, Head: []byte("p")}
+}
+
+// A Flow is refused where the answer has begun in another way, or nobody would take it;
+// then nothing has changed.
+func TestFlowRefused(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(x *session.Exchange, c *session.Carrier)
+		want  session.Form
+	}{
+		{"a message waits", func(x *session.Exchange, _ *session.Carrier) { _, _ = x.Stream().Append(plain("a")) }, session.SSE},
+		{"a message was taken", func(x *session.Exchange, c *session.Carrier) { _, _ = x.Stream().Append(plain("a")); take(c) }, session.Undecided},
+		{"patience is over", func(x *session.Exchange, _ *session.Carrier) { x.Form(true) }, session.SSE},
+		{"the client is gone", func(_ *session.Exchange, c *session.Carrier) { c.Detach() }, session.Undecided},
+		{"another carrier, that takes none", func(x *session.Exchange, _ *session.Carrier) { attach(x.Stream()) }, session.Undecided},
+		{"it is held", func(x *session.Exchange, _ *session.Carrier) { x.Hold() }, session.Undecided},
+		{"the terminal is there", func(x *session.Exchange, _ *session.Carrier) { x.Finish(plain("end")) }, session.JSON},
+		{"cancelled", func(x *session.Exchange, _ *session.Carrier) { x.Cancel(errors.New("why")) }, session.SSE},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x, c := flowing(t, rules())
+			tt.spoil(x, c)
+			f := session.NewFlow(nil)
+			if x.Offer(f) {
+				t.Error("the flow was taken")
+			}
+			wantFlowEnd(t, f, nil)
+			if c.TakeFlow() != nil {
+				t.Error("the carrier has a flow")
+			}
+			if got := x.Form(false); got != tt.want {
+				t.Errorf("Form = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// Whoever waits for a Flow that nobody will take is told so, in every way in which that
+// comes about (I3).
+func TestFlowThatNobodyTakes(t *testing.T) {
+	why := errors.New("why")
+	tests := []struct {
+		name string
+		end  func(x *session.Exchange, c *session.Carrier, f *session.Flow)
+		want error
+	}{
+		{"the client goes", func(_ *session.Exchange, c *session.Carrier, _ *session.Flow) { c.Detach() }, session.ErrNoReceiver},
+		{"another carrier", func(x *session.Exchange, _ *session.Carrier, _ *session.Flow) { attach(x.Stream()) }, session.ErrNoReceiver},
+		{"withdrawn", func(x *session.Exchange, _ *session.Carrier, f *session.Flow) { x.Withdraw(f, why) }, why},
+		{"withdrawn twice", func(x *session.Exchange, _ *session.Carrier, f *session.Flow) {
+			x.Withdraw(f, why)
+			x.Withdraw(f, errors.New("again"))
+		}, why},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x, c := flowing(t, rules())
+			f := session.NewFlow(nil)
+			x.Offer(f)
+			tt.end(x, c, f)
+			wantFlowEnd(t, f, tt.want)
+			if c.TakeFlow() != nil {
+				t.Error("the flow can still be taken")
+			}
+		})
+	}
+}
+
+// One that was taken is its taker's to end: that the client goes, or the exchange ends,
+// does not say that nobody writes any more.
+func TestFlowThatWasTaken(t *testing.T) {
+	for name, end := range map[string]func(*session.Exchange, *session.Carrier){
+		"the client goes":       func(_ *session.Exchange, c *session.Carrier) { c.Detach() },
+		"cancelled":             func(x *session.Exchange, _ *session.Carrier) { x.Cancel(errors.New("why")) },
+		"the session has ended": func(x *session.Exchange, _ *session.Carrier) { x.Abort(plain("sorry"), errors.New("why")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, c := flowing(t, rules())
+			f := session.NewFlow(nil)
+			x.Offer(f)
+			c.TakeFlow()
+			end(x, c)
+			wantFlowEnd(t, f, nil)
+			broken := errors.New("broken")
+			c.EndFlow(f, broken)
+			wantFlowEnd(t, f, broken)
+		})
+	}
+}
+
+// An exchange that has ended has its terminal, and a Flow that was not taken by then is
+// not begun.
+func TestFlowOfAnExchangeThatEnded(t *testing.T) {
+	x, c := flowing(t, rules())
+	f := session.NewFlow(nil)
+	x.Offer(f)
+	x.Abort(plain("sorry"), errors.New("why"))
+	if c.TakeFlow() != nil {
+		t.Error("the flow was taken")
+	}
+	wantTake(t, c, session.Ended, "sorry")
+	if !x.Withdraw(f, errors.New("why")) {
+		t.Error("the flow cannot be withdrawn, and nobody else ends it")
+	}
+}
+
+// A request whose terminal is on its way asks nothing more, and stays where it is until
+// it ends.
+func TestLand(t *testing.T) {
+	l := lotOf()
+	p := l.New(new("a"), new(1))
+	q := ask(t, p)
+	if at := p.Land(); at == nil || *at != 1 {
+		t.Fatalf("Land = %v, want the first exchange", at)
+	}
+	if end, ok := ended(q); !ok || !errors.Is(end.Err, mcp.ErrRequestEnded) {
+		t.Errorf("the open question: %v, %v; want ErrRequestEnded", end.Err, ok)
+	}
+	if _, err := p.Ask("roots/list", nil); !errors.Is(err, mcp.ErrRequestEnded) {
+		t.Errorf("Ask: %v, want ErrRequestEnded", err)
+	}
+	if _, ok := p.Park("id", owner("p"), someTime()); ok {
+		t.Error("it was parked")
+	}
+	if at, err := p.At(); at == nil || err != nil {
+		t.Errorf("At = %v, %v; want where it landed", at, err)
+	}
+	if at, kept := p.End(); at == nil || *at != 1 || kept {
+		t.Errorf("End = %v, %v; want the first exchange", at, kept)
+	}
+	if p.Land() != nil {
+		t.Error("it landed after its end")
+	}
+}
+
+// What is parked has nowhere to land.
+func TestLandWhileParked(t *testing.T) {
+	p, q := parkedOf(t, lotOf(), "a", owner("p"), someTime())
+	if at := p.Land(); at != nil {
+		t.Errorf("Land = %v, want none", *at)
+	}
+	if _, ok := ended(q); ok {
+		t.Error("the question has ended")
+	}
+}
