@@ -93,7 +93,7 @@ func mirrored(token []byte) (string, bool) {
 //
 // The error is an [*Error] of [CodeHeaderMismatch].
 func CheckParamHeaders(want []ParamHeader, got map[string][]string, arguments []byte) error {
-	if got == nil {
+	if got == nil || len(want) == 0 {
 		return nil
 	}
 	for i, body := range ParamValues(want, arguments) {

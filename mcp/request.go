@@ -123,11 +123,13 @@ const (
 // Type returns the result's resultType; an absent one is [ResultComplete]. One
 // that is no string is returned as its JSON text, which no type is.
 func (r *Result) Type() string {
-	if !r.Has(FieldResultType) {
+	raw := r.Raw(FieldResultType)
+	switch string(raw) {
+	case "", `"complete"`: // nearly all, and so no text is made
 		return ResultComplete
 	}
-	if t, ok := r.Text(FieldResultType); ok {
+	if t, ok := decodeText(raw); ok {
 		return t
 	}
-	return string(r.Raw(FieldResultType))
+	return string(raw)
 }

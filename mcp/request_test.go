@@ -63,3 +63,23 @@ func TestResultType(t *testing.T) {
 		t.Error("a result with something behind it is taken")
 	}
 }
+
+// What is looked at on the way of each call makes nothing where there is nothing to be
+// told apart.
+func TestOrdinaryResultsAndHeadersCostNothing(t *testing.T) {
+	r, err := NewResult([]byte(`{"content":[],"resultType":"complete"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := testing.AllocsPerRun(100, func() {
+		if r.Type() != ResultComplete {
+			t.Fatal(r.Type())
+		}
+		if err := CheckParamHeaders(nil, map[string][]string{}, []byte(`{"a":1}`)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got != 0 {
+		t.Errorf("%v allocations, want none", got)
+	}
+}
