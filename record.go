@@ -14,8 +14,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// deed serves a call, and says which backend it was given to.
-type deed func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error)
+// deed serves a call, and says which backend it was given to. It is one of Gateway's
+// own: bound to one it would be made anew for each call.
+type deed func(g *Gateway, ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error)
 
 // recorded serves a call and has it in the audit record when it has ended, however
 // it did: "Log tool usage for audit purposes" (2026-07-28, server/tools). One that
@@ -23,7 +24,7 @@ type deed func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (by str
 // calls again with them, each is a call.
 func (g *Gateway) recorded(ctx context.Context, req *mcp.Request, caller mcp.Caller, serve deed) (res *mcp.Result, err error) {
 	if !g.audit.HasCalls() {
-		_, res, err = serve(ctx, req, caller)
+		_, res, err = serve(g, ctx, req, caller)
 		return res, err
 	}
 	var by string
@@ -34,7 +35,7 @@ func (g *Gateway) recorded(ctx context.Context, req *mcp.Request, caller mcp.Cal
 		c.Outcome, c.Code, c.Delivery = howEnded(ctx, res, err)
 		g.recordCall(ctx, req, c)
 	}()
-	by, res, err = serve(ctx, req, caller)
+	by, res, err = serve(g, ctx, req, caller)
 	return res, err
 }
 

@@ -21,11 +21,11 @@ import (
 func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	switch req.Method {
 	case "tools/call":
-		return g.recorded(ctx, req, caller, g.call)
+		return g.recorded(ctx, req, caller, (*Gateway).call)
 	case "prompts/get":
-		return g.recorded(ctx, req, caller, g.prompt)
+		return g.recorded(ctx, req, caller, (*Gateway).prompt)
 	case "resources/read":
-		return g.recorded(ctx, req, caller, g.read)
+		return g.recorded(ctx, req, caller, (*Gateway).read)
 	case "completion/complete":
 		return g.complete(ctx, req, caller)
 	case "tools/list":
@@ -119,7 +119,7 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 // name of its own: that is what field is set to. All other bytes of the
 // parameters stay as they came.
 func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Field, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	u, ok := v.unit(entry.BackendName)
+	u, ok := v.unitOf(entry)
 	if !ok {
 		return nil, v.unknown(entry.Kind, entry.Name)
 	}
@@ -132,9 +132,7 @@ func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Fiel
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
-	own := *req // the request itself belongs to who has sent it
-	own.Params = params
-	return u.Serve(ctx, &own, caller)
+	return u.serveNamed(ctx, req, &params, caller, nil)
 }
 
 // list answers from the catalog. Only the first lists of all may wait, for

@@ -36,18 +36,26 @@ func (n *naming) inside(name string) (own string, ok bool) {
 	return own, ok && of == n.unit.Name()
 }
 
-// request returns the request as the backend gets it: in a scope of its own, and
-// with its own name of the task that the request is marked with. A mark that means
-// nothing to it is left out.
-func (n *naming) request(req *mcp.Request) (*mcp.Request, error) {
-	own := *req
-	own.Scope = n.unit.scopeOf(req.Scope, req.Principal)
-	if !own.Params.Has(mcp.MetaRelatedTask) {
-		return &own, nil
+// errand is a request as one backend gets it, and its Caller there.
+type errand struct {
+	naming
+
+	req mcp.Request
+}
+
+// errand returns a request with these parameters as the backend gets it: in a scope of
+// its own, and with its own name of the task that the request is marked with. A mark
+// that means nothing to it is left out.
+func (u *unit) errand(req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*errand, error) {
+	e := &errand{naming{Caller: caller, unit: u, principal: req.Principal, known: known}, *req}
+	e.req.Params = *params
+	e.req.Scope = u.scopeOf(req.Scope, req.Principal)
+	if !params.Has(mcp.MetaRelatedTask) {
+		return e, nil
 	}
-	params, err := n.unmarked(&own.Params)
-	own.Params = params
-	return &own, err
+	var err error
+	e.req.Params, err = e.unmarked(params)
+	return e, err
 }
 
 func (n *naming) unmarked(o *mcp.Object) (mcp.Object, error) {
@@ -64,10 +72,17 @@ func related(id string) []byte {
 	return append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
-// result returns a result with the names outside.
+// result returns a result with the names outside. Nearly every result has none, and is
+// the one that came.
 func (n *naming) result(method string, res *mcp.Result) (*mcp.Result, error) {
-	isTask := isAboutTask(method) || res.Type() == mcp.ResultTask
-	obj, err := n.marked(&res.Object, isTask)
+	marks, err := n.marks(&res.Object, isAboutTask(method) || res.Type() == mcp.ResultTask)
+	if err != nil {
+		return nil, err
+	}
+	if marks.IsZero() {
+		return res, nil
+	}
+	obj, err := marks.Apply(&res.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -77,10 +92,18 @@ func (n *naming) result(method string, res *mcp.Result) (*mcp.Result, error) {
 // marked puts the names outside into an object; isTask says that the object is a
 // task itself.
 func (n *naming) marked(o *mcp.Object, isTask bool) (mcp.Object, error) {
-	var e mcp.Edit
+	marks, err := n.marks(o, isTask)
+	if err != nil {
+		return mcp.Object{}, err
+	}
+	return marks.Apply(o)
+}
+
+// marks is what marked changes.
+func (n *naming) marks(o *mcp.Object, isTask bool) (e mcp.Edit, err error) {
 	if own, ok := o.Text(mcp.FieldTaskID); ok && isTask {
 		if len(own) > maxTaskID {
-			return mcp.Object{}, n.unit.tooLong()
+			return e, n.unit.tooLong()
 		}
 		e.SetText(mcp.FieldTaskID, n.outside(own))
 	}
@@ -89,7 +112,7 @@ func (n *naming) marked(o *mcp.Object, isTask bool) (mcp.Object, error) {
 			e.Set(mcp.MetaRelatedTask, related(n.outside(own)))
 		}
 	}
-	return e.Apply(o)
+	return e, nil
 }
 
 func (u *unit) tooLong() error {

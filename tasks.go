@@ -92,9 +92,7 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
-	inner := *req // the request itself belongs to who has sent it
-	inner.Params = params
-	return u.serveNamed(ctx, &inner, caller, aliases{own: name})
+	return u.serveNamed(ctx, req, &params, caller, aliases{own: name})
 }
 
 func (g *Gateway) noteForeignTask(ctx context.Context, req *mcp.Request) {
@@ -125,7 +123,7 @@ type aliases map[string]string
 // the request, and in what belongs to the client's session (2025-11-25,
 // basic/utilities/tasks, "Associating Task-Related Messages").
 func (u *unit) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return u.serveNamed(ctx, req, caller, nil)
+	return u.serveNamed(ctx, req, &req.Params, caller, nil)
 }
 
 // Listen is Backend.Listen, likewise.
@@ -134,29 +132,25 @@ func (u *unit) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) 
 }
 
 func (u *unit) listenNamed(ctx context.Context, req *mcp.Request, caller mcp.Caller, known aliases) (*mcp.Result, error) {
-	n := u.naming(req, caller, known)
-	own, err := n.request(req)
+	e, err := u.errand(req, &req.Params, caller, known)
 	if err != nil {
 		return nil, err
 	}
-	return u.Backend.Listen(ctx, own, n)
+	return u.Backend.Listen(ctx, &e.req, &e.naming)
 }
 
-func (u *unit) serveNamed(ctx context.Context, req *mcp.Request, caller mcp.Caller, known aliases) (*mcp.Result, error) {
-	n := u.naming(req, caller, known)
-	own, err := n.request(req)
+// serveNamed is Serve with other parameters than those of the request, which belongs
+// to who has sent it.
+func (u *unit) serveNamed(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*mcp.Result, error) {
+	e, err := u.errand(req, params, caller, known)
 	if err != nil {
 		return nil, err
 	}
-	res, err := u.Backend.Serve(ctx, own, n)
+	res, err := u.Backend.Serve(ctx, &e.req, &e.naming)
 	if err != nil || res == nil {
 		return res, err
 	}
-	return n.result(own.Method, res)
-}
-
-func (u *unit) naming(req *mcp.Request, caller mcp.Caller, known aliases) *naming {
-	return &naming{Caller: caller, unit: u, principal: req.Principal, known: known}
+	return e.result(req.Method, res)
 }
 
 // isAboutTask reports whether a method is about one task.

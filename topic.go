@@ -184,7 +184,7 @@ func (t topic) look(ctx context.Context, l *link) (*mcp.Notification, error) {
 	}
 	from := l.of.req
 	req.Client, req.Principal, req.Scope = from.Client, from.Principal, from.Scope
-	res, err := l.unit.serveNamed(ctx, req, nobody{}, aliases{t.own: t.name})
+	res, err := l.unit.serveNamed(ctx, req, &req.Params, nobody{}, aliases{t.own: t.name})
 	switch {
 	case errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}), errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
 		return nil, nil //nolint:nilnil // as the comment says

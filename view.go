@@ -32,8 +32,16 @@ type view struct {
 // notices are how often a backend has said of each of its lists that it changed.
 type notices = [catalog.NumKinds]uint64
 
-// unit returns the backend of that name. An entry of a catalog that is a moment
-// older than the configuration may name one that is gone.
+// unitOf returns the backend of an entry. An entry of a catalog that is a moment older
+// than the configuration may stand for one that is elsewhere now, or gone.
+func (v *view) unitOf(entry *catalog.Entry) (*unit, bool) {
+	if i := entry.Backend; i < len(v.units) && v.units[i].Name() == entry.BackendName {
+		return v.units[i], true
+	}
+	return v.unit(entry.BackendName)
+}
+
+// unit returns the backend of that name.
 func (v *view) unit(name string) (*unit, bool) {
 	i := slices.IndexFunc(v.units, func(u *unit) bool { return u.Name() == name })
 	// Not known is no error here: the caller answers as for a name that nobody has.
