@@ -30,7 +30,7 @@ type breadth struct {
 // measure measures all sizes in turns, cell by cell.
 func (m breadth) measure(ctx context.Context, b *bench, a amount) error {
 	t := b.table(m.group, "tools/call of 100 B beside many "+m.what, "With 8 clients, whose calls are spread over what there is.",
-		m.what+", cell", "CPU s per 1000", "against the first", "calls/s", "p50 us", "p99 us", "allocations", "errors")
+		m.what+", cell", "CPU s per 1000", "against the first", "calls/s", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	for _, client := range eras() {
 		for _, backend := range eras() {
 			if err := m.cell(ctx, b, a, client, backend); err != nil {
@@ -76,7 +76,7 @@ func (m breadth) cell(ctx context.Context, b *bench, a amount, client, backend c
 func (m breadth) rows(b *bench, t *report.Table, cell string) {
 	for _, size := range m.sizes {
 		b.row(t, fmt.Sprintf("%d, %s", size, cell), fmt.Sprintf("%s/%d/%s", m.group, size, cell),
-			"cpu", m.base, "rate", "p50", "p99", "allocs", "errors")
+			"cpu", m.base, "rate", "p50", "p99", "p999", "allocs", "peak", "errors")
 	}
 }
 

@@ -34,7 +34,7 @@ type bench struct {
 // group is a group of measurements, with processes of its own.
 type group struct {
 	name    string
-	long    bool // left out of the short form
+	long    bool // left out of the short form unless it is asked for
 	measure func(b *bench, ctx context.Context, g *rig) error
 }
 
@@ -42,13 +42,13 @@ type group struct {
 func groups() []group {
 	return []group{
 		{name: "calls", measure: (*bench).measureCalls},
-		{name: "streams", measure: (*bench).measureStreams},
-		{name: "stdio", measure: (*bench).measureStdio},
-		{name: "backends", measure: (*bench).measureBackends},
-		{name: "tools", measure: (*bench).measureTools},
+		{name: "streams", long: true, measure: (*bench).measureStreams},
+		{name: "stdio", long: true, measure: (*bench).measureStdio},
+		{name: "backends", long: true, measure: (*bench).measureBackends},
+		{name: "tools", long: true, measure: (*bench).measureTools},
 		{name: "lists", measure: (*bench).measureLists},
 		{name: "sessions", measure: (*bench).measureSessions},
-		{name: "beside", measure: (*bench).measureBeside},
+		{name: "beside", long: true, measure: (*bench).measureBeside},
 		{name: "idle", measure: (*bench).measureIdle},
 		{name: "flight", measure: (*bench).measureFlight},
 		{name: "ready", measure: (*bench).measureReady},
@@ -136,8 +136,11 @@ func (b *bench) calls(n int) int {
 	if b.short {
 		n /= 4
 	}
-	return max(1, int(float64(n)*b.scale))
+	return b.share(n)
 }
+
+// share is a number, scaled as the options want it.
+func (b *bench) share(n int) int { return max(1, int(float64(n)*b.scale)) }
 
 // attempt measures, and does so once more with twice the rounds if something of what
 // was measured, by a pattern of its keys, misses its mark: what a machine does besides
@@ -166,17 +169,31 @@ func (b *bench) missed(keys string) []marks.Verdict {
 	})
 }
 
-// judge prints what was judged, and fails where a mark is missed.
+// judge prints what was judged, and fails where a mark is missed, or nothing was
+// measured for it.
 func (b *bench) judge() error {
 	verdicts := marks.Judge(marks.All(), &b.found, b.short)
 	if err := marks.Print(b.out, verdicts); err != nil {
 		return err
 	}
+	some, err := b.chosen()
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, g := range some {
+		names = append(names, g.name)
+	}
+	unmeasured := marks.Unmeasured(marks.All(), &b.found, b.short, names)
+	for _, m := range unmeasured {
+		b.say("RED %s: nothing was measured", m.Name)
+	}
 	missed := marks.Missed(verdicts)
-	if len(missed) == 0 {
+	if len(missed)+len(unmeasured) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d values miss their mark; again: %s", len(missed), len(verdicts), b.command())
+	return fmt.Errorf("%d of %d values miss their mark, %d marks have none; again: %s",
+		len(missed), len(verdicts), len(unmeasured), b.command())
 }
 
 // command is how to measure this again.

@@ -28,57 +28,70 @@ func (b *bench) measureGrowth(ctx context.Context, g *rig) error {
 	t := b.table("growth", "Growth", "Before, and after: once it is at rest and, for its memory, once it has given that back. "+
 		"Each session calls a tool of a legacy and one of a modern backend before it is ended.",
 		"what", "RSS before, MiB", "after", "ratio", "goroutines before", "after", "descriptors before", "after")
-	sessions, calls := 100_000, 1_000_000
+	sessions, calls := b.share(100_000), b.share(1_000_000)
 	if b.short {
-		sessions, calls = 2000, 20_000
+		sessions, calls = b.share(2000), b.share(10_000)
 	}
-	for _, era := range eras() {
-		what, n := "sessions", sessions
-		if era == canned.Modern {
-			what, n = "calls", calls/2
-		}
-		if err := b.grow(ctx, g, backend, t, fmt.Sprintf("%d %s", n, what), era, n); err != nil {
+	all := []*growth{
+		{what: fmt.Sprintf("%d sessions", sessions), era: canned.Legacy, visits: sessions},
+		{what: fmt.Sprintf("%d calls", calls), era: canned.Modern, visits: calls / callsOfVisit},
+	}
+	for _, w := range all {
+		if w.process, err = g.gateway(ctx, bothEras(backend), 2*defaultTools); err != nil {
 			return err
 		}
+	}
+	// Nothing here is a time, and most of the time is spent waiting for memory.
+	if err := sideBySide(all, func(w *growth) error { return b.grow(ctx, w) }); err != nil {
+		return err
+	}
+	for _, w := range all {
+		b.putGrowth(t, w)
 	}
 	return nil
 }
 
+// growth is what a gateway has before and after very many visits.
+type growth struct {
+	what          string
+	era           canned.Era
+	visits        int
+	process       *proc.Process
+	before, after reading
+}
+
 // grow makes so many visits and compares before with after.
-func (b *bench) grow(ctx context.Context, g *rig, backend *proc.Process, t *report.Table, thing string, era canned.Era, n int) error {
-	p, err := g.gateway(ctx, bothEras(backend), 2*defaultTools)
+func (b *bench) grow(ctx context.Context, w *growth) error {
+	if err := visit(ctx, w.process, w.era, max(500, w.visits/100)); err != nil {
+		return err
+	}
+	_, err := atRest(ctx, w.process)
 	if err != nil {
 		return err
 	}
-	if err := visit(ctx, p, era, max(500, n/100)); err != nil {
+	if w.before, err = b.cooled(ctx, w.process); err != nil {
 		return err
 	}
-	before, err := atRest(ctx, p)
-	if err != nil {
+	if err := visit(ctx, w.process, w.era, w.visits); err != nil {
 		return err
 	}
-	if before, err = b.cooled(ctx, p); err != nil {
-		return err
-	}
-	if err := visit(ctx, p, era, n); err != nil {
-		return err
-	}
-	after, err := until(ctx, p, b.patience(), func(r reading) bool {
-		return r.Goroutines == before.Goroutines && r.Descriptors == before.Descriptors &&
-			(b.short || float64(r.RSS) <= 1.1*float64(before.RSS))
+	w.after, err = until(ctx, w.process, b.patience(), func(r reading) bool {
+		return r.Goroutines == w.before.Goroutines && r.Descriptors == w.before.Descriptors &&
+			(b.short || float64(r.RSS) <= 1.1*float64(w.before.RSS))
 	})
-	if err != nil {
-		return err
-	}
-	prefix := "growth/" + thing + "/" + string(era) + "/"
-	ratio := stats.Of(float64(after.RSS) / float64(before.RSS))
+	return err
+}
+
+// putGrowth puts down what has grown.
+func (b *bench) putGrowth(t *report.Table, w *growth) {
+	prefix := "growth/" + w.what + "/" + string(w.era) + "/"
+	ratio := stats.Of(float64(w.after.RSS) / float64(w.before.RSS))
 	b.found.Set(prefix+"rss", ratio)
-	b.found.Set(prefix+"goroutines", stats.Of(float64(after.Goroutines-before.Goroutines)))
-	b.found.Set(prefix+"descriptors", stats.Of(float64(after.Descriptors-before.Descriptors)))
+	b.found.Set(prefix+"goroutines", stats.Of(float64(w.after.Goroutines-w.before.Goroutines)))
+	b.found.Set(prefix+"descriptors", stats.Of(float64(w.after.Descriptors-w.before.Descriptors)))
 	mib := func(bytes uint64) string { return marks.Number(float64(bytes) / (1 << 20)) }
-	t.Add(thing, mib(before.RSS), mib(after.RSS), marks.Number(ratio.Median),
-		fmt.Sprint(before.Goroutines), fmt.Sprint(after.Goroutines), fmt.Sprint(before.Descriptors), fmt.Sprint(after.Descriptors))
-	return g.end(p)
+	t.Add(w.what, mib(w.before.RSS), mib(w.after.RSS), marks.Number(ratio.Median),
+		fmt.Sprint(w.before.Goroutines), fmt.Sprint(w.after.Goroutines), fmt.Sprint(w.before.Descriptors), fmt.Sprint(w.after.Descriptors))
 }
 
 // patience is how long a process may take to get back to what it was.
@@ -97,7 +110,10 @@ func bothEras(backend *proc.Process) config {
 	return c
 }
 
-// visit makes so many visits with two calls each: in the legacy era each in a session of
+// callsOfVisit is how many calls each visit makes.
+const callsOfVisit = 2
+
+// visit makes so many visits: in the legacy era each in a session of
 // its own.
 func visit(ctx context.Context, p *proc.Process, era canned.Era, n int) error {
 	t := target(p, era, "")

@@ -19,6 +19,7 @@ import (
 // crowd is so many sessions in which nothing happens.
 type crowd struct {
 	sessions int
+	wanted   int // more than sessions where the machine does not allow them
 	streams  bool
 
 	process *proc.Process
@@ -36,6 +37,11 @@ func (c *crowd) who() string {
 }
 
 func (c *crowd) prefix() string { return fmt.Sprintf("idle/%d sessions/%s", c.sessions, c.who()) }
+
+// projection begins the keys of what as many as were wanted would take.
+func (c *crowd) projection() string {
+	return fmt.Sprintf("idle/%d sessions projected/%s", c.wanted, c.who())
+}
 
 // descriptors is how many the crowd needs in the gateway, and as many in this process.
 func (c *crowd) descriptors() int {
@@ -58,9 +64,11 @@ func (b *bench) crowds(t *report.Table) []*crowd {
 	var all []*crowd
 	for _, streams := range []bool{false, true} {
 		for _, n := range sizes {
-			c := &crowd{sessions: n, streams: streams}
+			n = b.share(n)
+			c := &crowd{sessions: n, wanted: n, streams: streams}
 			if most := b.descriptors - spare; c.descriptors() > most {
-				t.Remark("%d sessions with their streams need as many descriptors and %d more in the gateway and in the load generator; this machine allows %d, so there are %d.",
+				t.Remark("%d sessions with their streams need as many descriptors and %d more in the gateway and in the load generator; this machine allows %d, so there are %d. "+
+					"What would be resident with %[1]d is projected: it is what there was before, and each of them as dear as one of these.",
 					n, spare, b.descriptors, most)
 				c.sessions = most
 			}
@@ -89,7 +97,11 @@ func (b *bench) measureIdle(ctx context.Context, g *rig) error {
 		}
 	}
 	for _, c := range all {
-		b.row(t, fmt.Sprintf("%d, each %s", c.sessions, c.who()), c.prefix(), "live", "rss", "goroutines", "descriptors", "total", "serves")
+		values := []string{"live", "rss", "goroutines", "descriptors", "total", "serves"}
+		b.row(t, fmt.Sprintf("%d, each %s", c.sessions, c.who()), c.prefix(), values...)
+		if c.wanted > c.sessions {
+			b.row(t, fmt.Sprintf("%d, each %s, projected", c.wanted, c.who()), c.projection(), values...)
+		}
 	}
 	b.plotIdle(all)
 	t.Remark("More sessions than limits.sessions allows (20,000) are measured with that limit raised; everything else is as shipped.")
@@ -185,8 +197,12 @@ func (b *bench) count(ctx context.Context, c *crowd) error {
 	}
 	n := float64(c.sessions)
 	// Before they are weighed, which takes calls.
-	b.found.Set(c.prefix()+"/rss", stats.Of((float64(after.RSS)-float64(c.before.RSS))/n/1024))
+	each := (float64(after.RSS) - float64(c.before.RSS)) / n
+	b.found.Set(c.prefix()+"/rss", stats.Of(each/1024))
 	b.found.Set(c.prefix()+"/total", stats.Of(float64(after.RSS)/(1<<20)))
+	if c.wanted > c.sessions {
+		b.found.Set(c.projection()+"/total", stats.Of((float64(c.before.RSS)+each*float64(c.wanted))/(1<<20)))
+	}
 	b.found.Set(c.prefix()+"/goroutines", stats.Of(float64(after.Goroutines-c.before.Goroutines)/n))
 	b.found.Set(c.prefix()+"/descriptors", stats.Of(float64(after.Descriptors-c.before.Descriptors)/n))
 	return nil

@@ -11,20 +11,32 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/load"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/plot"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/proc"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
-// shelf is so many tools over so many backends.
+// shelf is so many tools, over few backends and over many.
 type shelf struct {
-	tools, backends int
-	amount          amount
+	tools  int
+	over   []int // numbers of backends
+	amount amount
 }
 
-func (s shelf) name() string { return fmt.Sprintf("%d over %d", s.tools, s.backends) }
+// name names the shelf over so many backends.
+func (s shelf) name(backends int) string { return fmt.Sprintf("%d over %d", s.tools, backends) }
+
+// most is what the most backends have.
+func (s shelf) most() int { return s.over[len(s.over)-1] }
 
 // shelves are what is listed. The last does not fit onto one page.
-func shelves() []shelf {
+func (b *bench) shelves() []shelf {
+	if b.short {
+		return []shelf{{10, []int{1}, amount{12000, 3000}}, {1000, []int{1, 20}, amount{600, 200}}}
+	}
 	return []shelf{
-		{10, 1, amount{12000, 3000}}, {100, 5, amount{4000, 1000}}, {1000, 20, amount{600, 200}}, {2500, 20, amount{200, 60}},
+		{10, []int{1, 5}, amount{12000, 3000}},
+		{100, []int{1, 5, 20}, amount{4000, 1000}},
+		{1000, []int{1, 5, 20}, amount{600, 400}},
+		{2500, []int{20}, amount{200, 60}},
 	}
 }
 
@@ -36,30 +48,45 @@ func (b *bench) measureLists(ctx context.Context, g *rig) error {
 	}
 	t := b.table("lists", "tools/list",
 		"As for calls. RP and direct have all tools at one backend, with pages as long as the gateway's. Where there are several pages, first is the first of them and all is all, one after the other.",
-		"tools, backends, client", "CPU s per 1000", "CPU x RP", "lists/s", "x RP", "p50 us", "p99 us", "allocations", "errors")
-	for _, s := range shelves() {
-		if b.short && s.tools > pageItems {
-			continue
-		}
+		"tools, client", "CPU s per 1000", "CPU x RP", "against 1 backend", "lists/s", "x RP", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
+	for _, s := range b.shelves() {
 		if err := b.list(ctx, g, backend, s); err != nil {
 			return err
 		}
-		for _, thing := range s.things() {
-			for _, name := range []string{"legacy", "modern", "RP legacy", "RP modern", "direct legacy", "direct modern"} {
-				b.row(t, thing+", "+name, "lists/"+thing+"/"+name, "cpu", "cpu-rp", "rate", "rate-rp", "p50", "p99", "allocs", "errors")
+		for _, page := range s.pages() {
+			for _, name := range s.ways() {
+				for _, era := range eras() {
+					b.row(t, name+page+", "+string(era), listPrefix(name, page, era),
+						"cpu", "cpu-rp", "cpu-1", "rate", "rate-rp", "p50", "p99", "p999", "allocs", "peak", "errors")
+				}
 			}
 		}
 	}
+	b.perTool()
 	b.plotLists()
 	return nil
 }
 
-// things are what is measured of a shelf.
-func (s shelf) things() []string {
+// pages are what is measured of a shelf: behind its name.
+func (s shelf) pages() []string {
 	if s.tools <= pageItems {
-		return []string{s.name()}
+		return []string{""}
 	}
-	return []string{s.name() + " first", s.name() + " all"}
+	return []string{" first", " all"}
+}
+
+// ways are the names of all who list a shelf.
+func (s shelf) ways() []string {
+	var names []string
+	for _, n := range s.over {
+		names = append(names, s.name(n))
+	}
+	return append(names, fmt.Sprintf("%d by RP", s.tools), fmt.Sprintf("%d direct", s.tools))
+}
+
+// listPrefix begins the keys of a list.
+func listPrefix(name, page string, era canned.Era) string {
+	return "lists/" + name + page + "/" + string(era)
 }
 
 // list measures one shelf, with processes that end with it.
@@ -69,48 +96,76 @@ func (b *bench) list(ctx context.Context, g *rig, backend *proc.Process, s shelf
 	if err != nil {
 		return err
 	}
-	each := canned.Setup{Era: canned.Modern, Tools: s.tools / s.backends}
-	gateway, err := g.gateway(ctx, overHTTP(backend.Address, s.backends, each), s.tools)
-	if err != nil {
-		return err
+	names := s.ways()
+	ways := map[string]*proc.Process{names[len(s.over)]: proxy, names[len(s.over)+1]: backend}
+	for i, n := range s.over {
+		each := canned.Setup{Era: canned.Modern, Tools: s.tools / n}
+		if ways[names[i]], err = g.gateway(ctx, overHTTP(backend.Address, n, each), s.tools); err != nil {
+			return err
+		}
 	}
 	for _, era := range eras() {
-		for i, thing := range s.things() {
-			if err := b.listBy(ctx, era, thing, s, i > 0, map[string]*proc.Process{"direct": backend, "RP": proxy, "": gateway}); err != nil {
+		for i, page := range s.pages() {
+			if err := b.listBy(ctx, era, page, s, i > 0, ways); err != nil {
 				return err
 			}
 		}
 	}
-	return firstOf(g.end(gateway), g.end(proxy))
+	for _, name := range names[:len(s.over)+1] {
+		err = firstOf(err, g.end(ways[name]))
+	}
+	return err
 }
 
-// listBy measures one thing of a shelf, by clients of an era.
-func (b *bench) listBy(ctx context.Context, era canned.Era, thing string, s shelf, all bool, ways map[string]*proc.Process) error {
+// listBy measures one page or all of a shelf, by clients of an era, on all ways in
+// turns.
+func (b *bench) listBy(ctx context.Context, era canned.Era, page string, s shelf, all bool, ways map[string]*proc.Process) error {
 	var entrants []*entrant
 	defer func() { leave(entrants) }()
-	for _, way := range []string{"direct", "RP", ""} {
-		t := target(ways[way], era, "")
-		if way != "" {
-			t = target(ways[way], era, canned.Setup{Tools: s.tools, Page: pageItems}.Query())
+	names := s.ways()
+	proxy, direct := names[len(s.over)], names[len(s.over)+1]
+	for i, name := range names {
+		if b.short && name == direct {
+			continue // it is there for times
 		}
-		e, err := enterList(ctx, way, ways[way], t, s.tools, all)
+		t := target(ways[name], era, "")
+		if i >= len(s.over) {
+			t = target(ways[name], era, canned.Setup{Tools: s.tools, Page: pageItems}.Query())
+		}
+		e, err := enterList(ctx, name, ways[name], t, s.tools, all)
 		if err != nil {
-			return fmt.Errorf("%s: %w", thing, err)
+			return fmt.Errorf("%s%s: %w", name, page, err)
 		}
 		entrants = append(entrants, e)
 	}
-	return b.attempt("lists/"+thing+"/"+string(era)+"/*", func(n int) error {
+	return b.attempt(fmt.Sprintf("lists/%d*%s/%s/*", s.tools, page, era), func(n int) error {
 		got, err := rounds(ctx, entrants, n, b.amount(s.amount))
 		if err != nil {
 			return err
 		}
-		prefix := "lists/" + thing + "/"
-		b.put(prefix+"direct "+string(era), got["direct"])
-		b.put(prefix+"RP "+string(era), got["RP"])
-		b.put(prefix+string(era), got[""])
-		b.compare(prefix+string(era), got[""], got["RP"], got["direct"])
+		for _, name := range names {
+			b.put(listPrefix(name, page, era), got[name])
+		}
+		for _, name := range names[:len(s.over)] {
+			b.compare(listPrefix(name, page, era), got[name], got[proxy], got[direct])
+			b.found.Set(listPrefix(name, page, era)+"/cpu-1", stats.Ratio(got[name], got[names[0]], cpuOf))
+		}
 		return nil
 	})
+}
+
+// perTool puts down what a tool costs in a list of 1000 against one of 100: a list is
+// bytes, and ten times as many cost ten times as much at most.
+func (b *bench) perTool() {
+	for _, backends := range []int{1, 5, 20} {
+		for _, era := range eras() {
+			few, ok := b.found.Get(listPrefix(shelf{tools: 100}.name(backends), "", era) + "/cpu")
+			many := listPrefix(shelf{tools: 1000}.name(backends), "", era)
+			if all, also := b.found.Get(many + "/cpu"); ok && also {
+				b.found.Set(many+"/cpu-tool", stats.Of(all.Median/10/few.Median))
+			}
+		}
+	}
 }
 
 // enterList makes an entrant whose clients list the first page of so many tools, or
@@ -135,14 +190,17 @@ func enterList(ctx context.Context, name string, p *proc.Process, t load.Target,
 
 func (b *bench) plotLists() {
 	p := plot.Plot{Title: "CPU of a tools/list against the number of tools", X: "tools", Y: "CPU s per 1000 lists"}
-	for _, name := range []string{"RP legacy", "RP modern", "legacy", "modern"} {
-		l := plot.Line{Name: name}
-		for _, s := range shelves() {
-			if s.tools <= pageItems {
-				b.point(&l, float64(s.tools), "lists/"+s.name()+"/"+name+"/cpu")
+	for _, era := range eras() {
+		through, proxy := plot.Line{Name: string(era)}, plot.Line{Name: "RP " + string(era)}
+		for _, s := range b.shelves() {
+			if s.tools > pageItems {
+				continue
 			}
+			names := s.ways()
+			b.point(&through, float64(s.tools), listPrefix(s.name(s.most()), "", era)+"/cpu")
+			b.point(&proxy, float64(s.tools), listPrefix(names[len(s.over)], "", era)+"/cpu")
 		}
-		p.Lines = append(p.Lines, l)
+		p.Lines = append(p.Lines, proxy, through)
 	}
 	b.plots["lists"] = p
 }

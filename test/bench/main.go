@@ -70,7 +70,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.groups, "group", "", "the groups to measure, separated by commas; without it all of them: "+groupNames())
 	f.BoolVar(&o.short, "short", false, "measure little, and judge ratios and counts only")
 	f.IntVar(&o.rounds, "rounds", 0, "how many rounds; 0 is five, and three in the short form")
-	f.Float64Var(&o.scale, "scale", 1, "how many calls, as a share of the usual number")
+	f.Float64Var(&o.scale, "scale", 1, "how much of everything, as a share of what is usual: with less than 1 it is a try, not a measurement")
 	f.StringVar(&o.update, "update", "", "write the tables and plots into this `PAGE`")
 	f.StringVar(&o.json, "json", "", "write all that was measured into this `FILE`")
 	f.StringVar(&o.source, "source", "../..", "the `FOLDER` of the gateway's source, which is built anew to be profiled")

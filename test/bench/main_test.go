@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 
 // bench1 is a run that writes into b.
 func bench1(b *strings.Builder, o options) *bench {
+	o.scale = 1
 	return &bench{options: o, out: b, tables: make(map[string][]*report.Table), plots: make(map[string]plot.Plot), descriptors: 20000}
 }
 
@@ -205,13 +206,21 @@ func TestAttemptMeasuresOnceMore(t *testing.T) {
 func TestRedIsAnErrorWithItsCommand(t *testing.T) {
 	var out strings.Builder
 	b := bench1(&out, options{short: true, groups: "calls"})
-	b.found.Set("calls/100 B/legacy to modern/cpu-rp", stats.Of(1))
-	if err := b.judge(); err != nil {
-		t.Errorf("got %v where the mark is kept", err)
+	kept := map[string]float64{"100 B/X/cpu-rp": 1, "10 KiB/X/cpu-rp": 1, "1 MiB/X/cpu-rp": 1, "100 B/X/rate-rp": 1, "100 B/X/allocs-ours": 1}
+	for key, v := range kept {
+		b.found.Set("calls/"+strings.Replace(key, "X", "legacy to modern", 1), stats.Of(v))
 	}
+	if err := b.judge(); err != nil {
+		t.Errorf("got %v where the marks are kept", err)
+	}
+	b.found.Set("calls/1 MiB/legacy to modern/cpu-rp", stats.Summary{})
+	if err := b.judge(); err == nil || !strings.Contains(out.String(), "RED tools/call, CPU x RP, 1 MiB: nothing was measured") {
+		t.Errorf("got %v where nothing was measured for a mark; said %s", err, out.String())
+	}
+	b.found.Set("calls/1 MiB/legacy to modern/cpu-rp", stats.Of(1))
 	b.found.Set("calls/100 B/legacy to modern/cpu-rp", stats.Of(5))
 	err := b.judge()
-	if err == nil || !strings.Contains(err.Error(), "1 of 1") || !strings.Contains(err.Error(), "make bench-check GROUP=calls") {
+	if err == nil || !strings.Contains(err.Error(), "1 of 5") || !strings.Contains(err.Error(), "make bench-check GROUP=calls") {
 		t.Errorf("got %v", err)
 	}
 	if !strings.Contains(out.String(), "RED tools/call, CPU x RP, 100 B: calls/100 B/legacy to modern/cpu-rp = 5") {
@@ -264,6 +273,48 @@ func TestCrowdsFitTheMachine(t *testing.T) {
 		}
 		if len(wave) == 0 || need > b.descriptors-spare {
 			t.Fatalf("a wave of %d with %d descriptors", len(wave), need)
+		}
+	}
+}
+
+// TestShortFormHasNoTimes holds that no time is as much as measured where it is not
+// judged.
+func TestShortFormHasNoTimes(t *testing.T) {
+	var out strings.Builder
+	b := bench1(&out, options{short: true})
+	if a := b.amount(amount{many: 400, one: 100}); a != (amount{many: 100}) {
+		t.Errorf("measures %+v", a)
+	}
+	b.put("g/t/w", []sample{{cpu: 1, p50: 1, p99: 2, p999: 3}})
+	b.compare("g/t/w", []sample{{cpu: 1, p50: 1}}, []sample{{cpu: 1, p50: 1}}, nil)
+	for key := range b.found.All() {
+		if _, ok := b.found.Get(key); ok && strings.Contains(key, "/p") && !strings.HasSuffix(key, "/peak") && !strings.HasSuffix(key, "/progress") {
+			t.Errorf("%s was put down", key)
+		}
+	}
+	if _, ok := b.found.Get("g/t/w/cpu-rp"); !ok {
+		t.Error("no ratio was put down")
+	}
+}
+
+// TestListsAreLinear holds the names that the marks of lists are for.
+func TestListsAreLinear(t *testing.T) {
+	var out strings.Builder
+	b := bench1(&out, options{})
+	b.found.Set("lists/100 over 5/legacy/cpu", stats.Of(0.25))
+	b.found.Set("lists/1000 over 5/legacy/cpu", stats.Of(5))
+	b.perTool()
+	if got, ok := b.found.Get("lists/1000 over 5/legacy/cpu-tool"); !ok || got.Median != 2 {
+		t.Errorf("a tool of many costs %v as much as one of few, want 2", got.Median)
+	}
+	if n := len(b.missed("lists/*/*/cpu-tool")); n != 1 {
+		t.Errorf("%d marks are missed by that, want 1", n)
+	}
+	for _, short := range []bool{true, false} {
+		b.short = short
+		i := slices.IndexFunc(b.shelves(), func(s shelf) bool { return s.tools == 1000 })
+		if s := b.shelves()[i]; s.over[0] != 1 || s.name(s.most()) != "1000 over 20" {
+			t.Errorf("short %v: %+v", short, s)
 		}
 	}
 }

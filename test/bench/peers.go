@@ -20,7 +20,7 @@ import (
 func (b *bench) measurePeers(ctx context.Context, g *rig) error {
 	t := b.table("peers", "Servers that answer themselves",
 		"The same calls, made directly to servers made with other projects' libraries, with their defaults; canned is the backend of this bench, and x RP the CPU against that of a hop through `httputil.ReverseProxy`.",
-		"what, server", "CPU s per 1000", "CPU x RP", "calls/s", "p50 us", "p99 us", "allocations", "peak MiB", "errors")
+		"what, server", "CPU s per 1000", "CPU x RP", "calls/s", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	backend, err := g.start(ctx, "backend")
 	if err != nil {
 		return err
@@ -30,12 +30,12 @@ func (b *bench) measurePeers(ctx context.Context, g *rig) error {
 			continue
 		}
 		call := load.ToolCall(p.tool, false)
-		if err := b.against(ctx, g, backend, p.name, defaultTools, call, judgeText(p.tool), b.amount(p.amount)); err != nil {
+		if err := b.against(ctx, g, backend, p.name, defaultTools, call, judgeText(p.tool), b.amount(p.amount.fewer())); err != nil {
 			return err
 		}
 		b.peerRows(t, p.name)
 	}
-	for _, s := range shelves() {
+	for _, s := range b.shelves() {
 		if s.tools > pageItems {
 			continue
 		}
@@ -54,7 +54,7 @@ func (b *bench) peerRows(t *report.Table, thing string) {
 	for _, name := range append([]string{"canned", "RP"}, peer.Names()...) {
 		for _, era := range eras() {
 			who := name + " " + string(era)
-			b.row(t, thing+", "+who, "peers/"+thing+"/"+who, "cpu", "cpu-rp", "rate", "p50", "p99", "allocs", "peak", "errors")
+			b.row(t, thing+", "+who, "peers/"+thing+"/"+who, "cpu", "cpu-rp", "rate", "p50", "p99", "p999", "allocs", "peak", "errors")
 		}
 	}
 }

@@ -69,7 +69,7 @@ func atRest(ctx context.Context, p *proc.Process) (reading, error) {
 // latest every other minute the Go runtime collects its garbage, and returns the memory
 // thereafter. In the short form, which judges no resident memory, nobody waits.
 func (b *bench) cooled(ctx context.Context, p *proc.Process) (reading, error) {
-	limit := 150 * time.Second
+	limit := time.Duration(min(1, b.scale) * float64(ownCollection))
 	if b.short {
 		limit = 0
 	}

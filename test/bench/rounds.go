@@ -160,22 +160,28 @@ func (e *entrant) read(ctx context.Context, first bool) (reading, error) {
 	return r, err
 }
 
-// put puts down the values of an entrant, and those against others in the same rounds.
+// put puts down the values of an entrant; in the short form without times.
 func (b *bench) put(prefix string, samples []sample) {
-	for name, value := range map[string]func(sample) float64{
+	values := map[string]func(sample) float64{
 		"rate": func(s sample) float64 { return s.rate }, "cpu": cpuOf,
-		"p50": func(s sample) float64 { return s.p50 }, "p99": func(s sample) float64 { return s.p99 },
-		"p999": func(s sample) float64 { return s.p999 }, "allocs": func(s sample) float64 { return s.allocs },
-		"bytes": func(s sample) float64 { return s.bytes }, "peak": func(s sample) float64 { return s.peak },
+		"allocs": func(s sample) float64 { return s.allocs },
+		"bytes":  func(s sample) float64 { return s.bytes }, "peak": func(s sample) float64 { return s.peak },
 		"errors": func(s sample) float64 { return s.errors }, "progress": func(s sample) float64 { return s.progress },
-	} {
+	}
+	if !b.short {
+		values["p50"] = func(s sample) float64 { return s.p50 }
+		values["p99"] = func(s sample) float64 { return s.p99 }
+		values["p999"] = func(s sample) float64 { return s.p999 }
+	}
+	for name, value := range values {
 		b.found.Set(prefix+"/"+name, stats.Each(samples, value))
 	}
 }
 
 func cpuOf(s sample) float64 { return s.cpu }
 
-// compare puts down what an entrant is against the yardstick and the direct way.
+// compare puts down what an entrant is against the yardstick and the direct way, in the
+// same rounds.
 func (b *bench) compare(prefix string, samples, proxy, direct []sample) {
 	b.found.Set(prefix+"/cpu-rp", stats.Ratio(samples, proxy, cpuOf))
 	b.found.Set(prefix+"/rate-rp", stats.Ratio(samples, proxy, func(s sample) float64 { return s.rate }))

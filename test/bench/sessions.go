@@ -117,17 +117,17 @@ func (b *bench) measureSessions(ctx context.Context, g *rig) error {
 		return err
 	}
 	// Less than limits.sessions, at which the oldest would make room.
-	n := b.calls(8000)
+	n := b.calls(16_000)
 	err = b.attempt("sessions/*/*/*", func(times int) error { return b.openAndEnd(ctx, ways, n, times) })
 	if err != nil {
 		return err
 	}
 	t := b.table("sessions", "Opening and ending sessions",
 		"initialize with 8 clients, then DELETE. mint is a bare handler on net/http that makes an id and keeps nothing; RP passes both to the canned backend.",
-		"backends, request", "CPU s per 1000", "against 1 backend", "requests/s", "x mint", "p50 us", "p99 us", "allocations", "errors")
+		"backends, request", "CPU s per 1000", "against 1 backend", "requests/s", "x mint", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	for _, what := range []string{"initialize", "DELETE"} {
 		for _, w := range ways {
-			b.row(t, w.name+", "+what, "sessions/"+w.name+"/"+what, "cpu", "cpu-1", "rate", "rate-mint", "p50", "p99", "allocs", "errors")
+			b.row(t, w.name+", "+what, "sessions/"+w.name+"/"+what, "cpu", "cpu-1", "rate", "rate-mint", "p50", "p99", "p999", "allocs", "peak", "errors")
 		}
 	}
 	return nil

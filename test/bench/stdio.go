@@ -19,7 +19,7 @@ import (
 func (b *bench) measureStdio(ctx context.Context, g *rig) error {
 	t := b.table("stdio", "tools/call to a backend on stdio",
 		"CPU and calls/s with 8 clients, times with one; added is what comes on top of the same call on the pipes of a program that the client started itself.",
-		"answer, cell", "CPU s per 1000", "calls/s", "p50 us", "p99 us", "added p50 us", "allocations", "errors")
+		"answer, cell", "CPU s per 1000", "calls/s", "p50 us", "p99 us", "p99.9 us", "added p50 us", "allocations", "peak MiB", "errors")
 	for _, backend := range eras() {
 		gateway, err := g.gateway(ctx, g.overStdio(canned.Setup{Era: backend, Tools: defaultTools}), defaultTools)
 		if err != nil {
@@ -41,7 +41,7 @@ func (b *bench) measureStdio(ctx context.Context, g *rig) error {
 					return err
 				}
 				err = b.attempt("stdio/"+p.name+"/"+through.name+"/*", func(n int) error {
-					got, err := rounds(ctx, []*entrant{pipe, through}, n, b.amount(p.amount))
+					got, err := rounds(ctx, []*entrant{pipe, through}, n, b.amount(p.amount.fewer()))
 					if err != nil {
 						return err
 					}
@@ -62,7 +62,7 @@ func (b *bench) measureStdio(ctx context.Context, g *rig) error {
 			continue
 		}
 		for _, name := range []string{"legacy to legacy", "legacy to modern", "modern to legacy", "modern to modern", "pipe legacy", "pipe modern"} {
-			b.row(t, p.name+", "+name, "stdio/"+p.name+"/"+name, "cpu", "rate", "p50", "p99", "added-p50", "allocs", "errors")
+			b.row(t, p.name+", "+name, "stdio/"+p.name+"/"+name, "cpu", "rate", "p50", "p99", "p999", "added-p50", "allocs", "peak", "errors")
 		}
 	}
 	return nil

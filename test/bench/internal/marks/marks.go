@@ -11,6 +11,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
@@ -103,6 +104,15 @@ func Judge(all []Mark, f *Findings, short bool) []Verdict {
 		}
 	}
 	return verdicts
+}
+
+// Unmeasured are the marks of groups, those of the short form if short is true, that
+// nothing was measured for: a mark whose values are gone would be kept for ever.
+func Unmeasured(all []Mark, f *Findings, short bool, groups []string) []Mark {
+	return slices.DeleteFunc(slices.Clone(all), func(m Mark) bool {
+		group, _, _ := strings.Cut(m.Keys, "/")
+		return short && !m.Short || !slices.Contains(groups, group) || len(Judge([]Mark{m}, f, short)) > 0
+	})
 }
 
 func matches(pattern, key string) bool {

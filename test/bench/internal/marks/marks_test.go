@@ -40,6 +40,26 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestUnmeasuredAreOfWhatWasToBeMeasured(t *testing.T) {
+	all := []Mark{
+		{Name: "measured", Keys: "calls/*/*/cpu", Short: true},
+		{Name: "renamed", Keys: "calls/*/*/cost", Short: true},
+		{Name: "long", Keys: "calls/*/*/p50"},
+		{Name: "of another group", Keys: "lists/*/*/cpu", Short: true},
+		{Name: "of all", Keys: "*/*/*/errors", Short: true},
+	}
+	f := found(map[string]float64{"calls/a/x/cpu": 2})
+	for short, want := range map[bool]string{true: "renamed", false: "renamed long"} {
+		var names []string
+		for _, m := range Unmeasured(all, f, short, []string{"calls"}) {
+			names = append(names, m.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("short %v: got %s, want %s", short, got, want)
+		}
+	}
+}
+
 func TestRedSaysMarkValueAndKey(t *testing.T) {
 	var b strings.Builder
 	all := []Mark{{Name: "cost", Keys: "*/*/*/cpu", Limit: 1.3, Unit: " s"}, {Name: "speed", Keys: "*/*/*/rate", Limit: 5, Least: true}}
