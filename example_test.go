@@ -95,7 +95,9 @@ func ExampleConfig() {
 // A server around a client is a proxy, and a bridge between the eras: here a
 // client that is pinned to sessions uses a server that is pinned to none.
 func Example_bridge() {
-	modern := httptest.NewServer(server.New(clock(), server.Config{}))
+	inner := server.New(clock(), server.Config{})
+	defer inner.Close()
+	modern := httptest.NewServer(inner)
 	defer modern.Close()
 	backend := client.NewHTTP(modern.URL, client.Config{Version: mcp.V20260728})
 	defer backend.Close()

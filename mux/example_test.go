@@ -43,7 +43,9 @@ func Example() {
 	})
 	m.Name, m.Version = "kitchen", "1"
 	routes := http.NewServeMux()
-	routes.Handle("/mcp", server.New(m, server.Config{}))
+	s := server.New(m, server.Config{})
+	defer s.Close()
+	routes.Handle("/mcp", s)
 
 	endpoint := httptest.NewServer(routes)
 	defer endpoint.Close()

@@ -58,9 +58,9 @@ func newTask(ctx context.Context, req *mcp.Request, d dialect) (context.Context,
 	return ctx, t
 }
 
-// start runs the task in a goroutine of its own. It ends when the Handler
-// returns; Shutdown and Close wait for it. It reports false, and starts nothing,
-// when the server is draining.
+// start runs the task on another goroutine. It ends when the Handler returns;
+// Shutdown and Close wait for it. It reports false, and starts nothing, when the
+// server is draining.
 func (s *Server) start(ctx context.Context, t *task) bool {
 	if !s.flights.enter(&t.flight) {
 		s.giveBack(t)
@@ -71,7 +71,7 @@ func (s *Server) start(ctx context.Context, t *task) bool {
 	if t.group != nil {
 		t.group.Add(1)
 	}
-	go s.run(ctx, t) // ends when the Handler returns; Shutdown and Close wait for its flight
+	s.crew.do(ctx, t)
 	return true
 }
 

@@ -27,6 +27,7 @@ type Server struct {
 	counts   session.Counters
 	sessions *session.Table
 	flights  flights
+	crew     crew
 	quota    quota // of what has no session
 	lists    lists // as legacy clients get them
 	sweeper  alarm
@@ -53,6 +54,7 @@ func New(h mcp.Handler, cfg Config) *Server {
 		sessions: session.NewTable(cfg.Limits.table()),
 		quota:    quota{most: cfg.Limits.InFlightPerPrincipal},
 	}
+	s.crew.run = s.run
 	s.lot, s.box = newLot(&cfg), newBox(cfg.StateKeys)
 	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts, Logs: session.NewLogPool(cfg.Limits.EventLogs)}
 	return s
@@ -152,6 +154,7 @@ func (s *Server) cut(ctx context.Context) {
 	}
 	s.flights.tearDown(ctx, 0, errDraining, pipe)
 	_ = s.flights.wait(ctx, pipe, inner)
+	s.crew.close() // nothing that could begin is left
 	s.sweeper.stop()
 	s.kept.stop()
 	s.warden.stop()
