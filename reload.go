@@ -157,6 +157,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	if next.catalog = old.catalog; next.catalog == nil {
 		next.catalog = next.build(next.offers())
 	}
+	next.discovery = g.discoveryOf(next.catalog)
 	g.view.Store(next)
 	for _, u := range old.units {
 		if !kept[u.Backend] {

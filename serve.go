@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -19,6 +20,9 @@ import (
 // Serve answers one request of one client. It makes a Gateway a [mcp.Handler],
 // so that a gateway can stand behind another.
 func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	if kind, ok := catalog.KindOf(req.Method); ok {
+		return g.list(ctx, req, kind)
+	}
 	switch req.Method {
 	case "tools/call":
 		return g.recorded(ctx, req, caller, (*Gateway).call)
@@ -28,14 +32,6 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		return g.recorded(ctx, req, caller, (*Gateway).read)
 	case "completion/complete":
 		return g.complete(ctx, req, caller)
-	case "tools/list":
-		return g.list(ctx, req, catalog.Tools)
-	case "resources/list":
-		return g.list(ctx, req, catalog.Resources)
-	case "resources/templates/list":
-		return g.list(ctx, req, catalog.Templates)
-	case "prompts/list":
-		return g.list(ctx, req, catalog.Prompts)
 	case "server/discover":
 		return g.discover(req)
 	case "tasks/get", "tasks/update", "tasks/cancel", "tasks/result":
@@ -141,6 +137,22 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 	if err := g.awaitLists(ctx); err != nil {
 		return nil, err
 	}
+	return g.listNow(req, kind)
+}
+
+// ServeNow returns a list that is known: each but the first of all. It makes a Gateway
+// an [mcp.Instant].
+func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
+	kind, ok := catalog.KindOf(req.Method)
+	if !ok || !g.listsOpen() || g.ctx.Err() != nil {
+		return nil, false
+	}
+	res, err := g.listNow(req, kind)
+	return res, err == nil
+}
+
+// listNow answers from the catalog as it is.
+func (g *Gateway) listNow(req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
 	v := g.view.Load()
 	// Nobody waits for the lists that this asks for: they are the next client's.
 	now := time.Now()
@@ -149,7 +161,7 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 	}
 	cursor, ok := req.Params.Text(mcp.FieldCursor)
 	if !ok && req.Params.Has(mcp.FieldCursor) {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: cursor is not a string", kind.Method())
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: cursor is not a string", req.Method)
 	}
 	return v.catalog.List(kind, cursor)
 }
@@ -170,19 +182,27 @@ type discovery struct {
 // discover answers at once from what is known. For a session it also sets the
 // state of the lists from which on changes are told.
 func (g *Gateway) discover(req *mcp.Request) (*mcp.Result, error) {
-	c := g.view.Load().catalog
+	v := g.view.Load()
 	g.baseline(req.Scope)
-	raw, err := json.Marshal(discovery{
-		SupportedVersions: mcp.ModernVersions(),
-		Capabilities:      c.Capabilities(),
-		Instructions:      c.Instructions(),
-		CacheScope:        "private",
-		Meta:              map[string]jsontext.Value{"io.modelcontextprotocol/serverInfo": g.info},
+	return v.discovery()
+}
+
+// discoveryOf returns what says what a catalog offers. It is written once, when
+// somebody asks for the first time.
+func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
+	return sync.OnceValues(func() (*mcp.Result, error) {
+		raw, err := json.Marshal(discovery{
+			SupportedVersions: mcp.ModernVersions(),
+			Capabilities:      c.Capabilities(),
+			Instructions:      c.Instructions(),
+			CacheScope:        "private",
+			Meta:              map[string]jsontext.Value{"io.modelcontextprotocol/serverInfo": g.info},
+		})
+		if err != nil {
+			return nil, err
+		}
+		return mcp.NewResult(raw)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return mcp.NewResult(raw)
 }
 
 // tellBackends passes on what a client says to all: that its level of logging or

@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // view is a configuration at work: its backends in file order, and the catalog
@@ -22,6 +23,8 @@ type view struct {
 	units   []*unit
 	heard   []bool // of the units, that they were heard of before the catalog was built
 	catalog *catalog.Catalog
+
+	discovery func() (*mcp.Result, error) // what server/discover says of the catalog
 
 	// said counts how often a backend has said that a list of a kind changed, and
 	// counted is what of it is in there, by backend. Neither is changed.
@@ -210,6 +213,7 @@ func (g *Gateway) swapCatalog() bool {
 	heard := old.hear() // before build: who settles meanwhile is not in it yet
 	offers := old.offers()
 	next := &view{cfg: old.cfg, units: old.units, heard: heard, catalog: old.build(offers)}
+	next.discovery = g.discoveryOf(next.catalog)
 	next.count(old, offers)
 	// A lock would be held while the catalog is built, which takes its time with
 	// thousands of items; a lost race costs building it once more.

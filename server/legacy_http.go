@@ -190,6 +190,10 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 		p.json(&answer)
 		return nil
 	}
+	// An id that is in flight already is refused on the usual way.
+	if isList(m.Method) && !sess.InFlight(m.ID) && s.answerNow(r.Context(), p, m.ID, legacyRequest(sess, m), legacy{&s.lists}) {
+		return nil
+	}
 	ctx, t, err := s.legacyTask(r.Context(), sess, m)
 	if e, ok := asWire(err); ok {
 		return refuseMessage(legacyStatus(e), m.ID, e)

@@ -39,6 +39,9 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	if stateErr != nil {
 		return s.refuseState(m.ID, stateErr)
 	}
+	if back.parked == "" && s.answerNow(r.Context(), p, m.ID, back.req, modern{}) {
+		return nil
+	}
 	who := partyOf(req)
 	if !s.quota.take(who) {
 		return s.quota.refuse(m.ID, who)

@@ -22,6 +22,16 @@ func (k Kind) Method() string {
 	return [NumKinds]string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"}[k]
 }
 
+// KindOf returns the kind whose items the method lists.
+func KindOf(method string) (Kind, bool) {
+	for k := range NumKinds {
+		if k.Method() == method {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
 // Field returns the member of the list's result that holds the items.
 func (k Kind) Field() mcp.Field {
 	return [NumKinds]mcp.Field{mcp.FieldTools, mcp.FieldResources, mcp.FieldResourceTemplates, mcp.FieldPrompts}[k]
