@@ -64,9 +64,23 @@ func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error)
 	if res == nil {
 		return nil, errNoResult
 	}
-	caps := res.Raw(mcp.FieldCapabilities)
-	noteTasks(req.Scope, req.Client.Version >= mcp.V20251125 && tasks.OfferOf(caps).Any())
-	return initializeResult(res, req.Client.Version)
+	v := req.Client.Version
+	g := s.greetings.of(v, res, func() greeting { return greet(res, v) })
+	noteTasks(req.Scope, g.tasks)
+	return g.result, g.err
+}
+
+// greeting is what a result of server/discover is to the clients of a revision.
+type greeting struct {
+	result []byte // of initialize
+	tasks  bool   // that they may have calls run as
+	err    error  // there is no result
+}
+
+func greet(res *mcp.Result, v mcp.Version) greeting {
+	g := greeting{tasks: v >= mcp.V20251125 && tasks.OfferOf(res.Raw(mcp.FieldCapabilities)).Any()}
+	g.result, g.err = initializeResult(res, v)
+	return g
 }
 
 // silent is the Caller of an initialize: nothing can be said before its answer.

@@ -50,9 +50,12 @@ type keptTask struct {
 
 type keptTasksKey struct{}
 
-// noteTasks keeps whether the client of a session is told of tasks.
+// noteTasks keeps that the client of a session is told of tasks, where that is so.
 func noteTasks(scope *mcp.Scope, offered bool) {
-	own := &keptTasks{offered: offered, mark: rand.Text()}
+	if !offered {
+		return
+	}
+	own := &keptTasks{offered: true, mark: rand.Text()}
 	if kept, ok := scope.Value(keptTasksKey{}, func() any { return own }); ok && kept == own && !scope.OnEnd(own.told.end) {
 		own.told.end()
 	}

@@ -26,7 +26,8 @@ func (d legacy) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Mes
 		return session.Message{Head: mcp.AppendError(nil, id, err)}
 	}
 	if isList(req.Method) {
-		whole := d.lists.translate(req.Client.Version, req.Method, res)
+		v := req.Client.Version
+		whole := d.lists.of(v, res, func() mcp.Object { return legacyObject(v, req.Method, res) })
 		return resultMessage(id, &mcp.Edit{}, &whole)
 	}
 	res = revision.Result(req.Client.Version, req.Method, res)

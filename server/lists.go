@@ -13,42 +13,43 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// lists remembers what lists have become for the revisions of the legacy era: a
-// Handler that answers everybody with one and the same result, as a catalog does, has
+// translations remember what results have become for the revisions of the legacy era:
+// a Handler that answers everybody with one and the same result, as a catalog does, has
 // it translated once and not for each client. A result that is new each time leaves
 // nothing behind but the place where it was seen. The zero value is empty.
-type lists struct {
-	seen atomic.Pointer[[]translation]
+type translations[T any] struct {
+	seen atomic.Pointer[[]translation[T]]
 }
 
 // translation is what a result has become for a revision.
-type translation struct {
+type translation[T any] struct {
 	from    weak.Pointer[mcp.Result]
 	version mcp.Version
-	to      *mcp.Object // nil while it was seen only once
+	to      *T // nil while it was seen only once
 }
 
 // maxTranslations bounds what is remembered: some pages of some lists for each
 // revision.
 const maxTranslations = 32
 
-// translate returns the result of a list as a client of the revision gets it.
-func (l *lists) translate(v mcp.Version, method string, res *mcp.Result) mcp.Object {
+// of returns what the result is for a client of the revision, and has it made where
+// that is not remembered.
+func (l *translations[T]) of(v mcp.Version, res *mcp.Result, translate func() T) T {
 	if l == nil {
-		return legacyObject(v, method, res)
+		return translate()
 	}
-	key := translation{from: weak.Make(res), version: v}
+	key := translation[T]{from: weak.Make(res), version: v}
 	old := l.load()
-	i := slices.IndexFunc(old, func(t translation) bool { return t.from == key.from && t.version == v })
+	i := slices.IndexFunc(old, func(t translation[T]) bool { return t.from == key.from && t.version == v })
 	if i >= 0 && old[i].to != nil {
 		return *old[i].to
 	}
-	out := legacyObject(v, method, res)
+	out := translate()
 	if i >= 0 {
 		key.to = &out
 	}
 	// A race loses what one of two has remembered, and nothing else.
-	next := append(make([]translation, 0, len(old)+1), key)
+	next := append(make([]translation[T], 0, len(old)+1), key)
 	for j, t := range old {
 		if j != i && len(next) < maxTranslations && t.from.Value() != nil {
 			next = append(next, t)
@@ -58,12 +59,15 @@ func (l *lists) translate(v mcp.Version, method string, res *mcp.Result) mcp.Obj
 	return out
 }
 
-func (l *lists) load() []translation {
+func (l *translations[T]) load() []translation[T] {
 	if p := l.seen.Load(); p != nil {
 		return *p
 	}
 	return nil
 }
+
+// lists are the lists that were given out.
+type lists = translations[mcp.Object]
 
 // legacyObject is the result without what only modern results have, and with what the
 // revision cannot carry said in what it can.

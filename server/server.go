@@ -20,23 +20,24 @@ import (
 // endpoint, whatever the URL's path is, and serves pipes. Its methods may be
 // called concurrently. It must be ended by Shutdown or Close.
 type Server struct {
-	handler  mcp.Handler
-	cfg      Config
-	log      *slog.Logger
-	rules    session.Rules
-	counts   session.Counters
-	sessions *session.Table
-	flights  flights
-	crew     crew
-	quota    quota // of what has no session
-	lists    lists // as legacy clients get them
-	sweeper  alarm
-	kept     retention
-	lot      *lot      // requests that wait for input
-	warden   alarm     // the time of one of them is up
-	box      *seal.Box // of the states that clients keep
-	pipes    atomic.Uint64
-	lines    sseConns
+	handler   mcp.Handler
+	cfg       Config
+	log       *slog.Logger
+	rules     session.Rules
+	counts    session.Counters
+	sessions  *session.Table
+	flights   flights
+	crew      crew
+	quota     quota                  // of what has no session
+	lists     lists                  // as legacy clients get them
+	greetings translations[greeting] // likewise, of what the Handler is
+	sweeper   alarm
+	kept      retention
+	lot       *lot      // requests that wait for input
+	warden    alarm     // the time of one of them is up
+	box       *seal.Box // of the states that clients keep
+	pipes     atomic.Uint64
+	lines     sseConns
 
 	quiet atomic.Bool // takes no new sessions
 
