@@ -5,20 +5,265 @@ package mcp
 
 import (
 	"errors"
+	"io"
+	"runtime"
 	"strings"
 	"testing"
 )
 
+// cutReader gives a text in pieces whose lengths are those of cuts, again and again,
+// and its end with the last piece or after it. The first piece is as long as
+// is asked for.
+type cutReader struct {
+	text     string
+	cuts     []byte
+	n        int
+	end      error
+	together bool // the end comes with the last piece
+}
+
+func (r *cutReader) Read(p []byte) (int, error) {
+	if len(r.text) == 0 {
+		return 0, r.end
+	}
+	size := len(r.text)
+	if len(r.cuts) > 0 && r.n > 0 {
+		size = 1 + int(r.cuts[r.n%len(r.cuts)])
+	}
+	r.n++
+	n := copy(p, r.text[:min(size, len(r.text))])
+	if r.text = r.text[n:]; r.text == "" && r.together {
+		return n, r.end
+	}
+	return n, nil
+}
+
+// long returns a text that is the given one behind so much white space that of it only
+// the first so many bytes stand in the window.
+func long(text string, inWindow int) string {
+	return strings.Repeat(" ", max(0, windowSize-inWindow)) + text
+}
+
+func arriving(text string, lim Limits, cuts ...byte) *Arrival {
+	return NewArrival(&cutReader{text: text, cuts: cuts, end: io.EOF}, -1, lim, 1<<30)
+}
+
 // A short message is had whole, and one beyond the bound is refused.
 func TestArrivalWhole(t *testing.T) {
-	for _, in := range []string{smallCall, "", textResult(10 << 10), `{"jsonrpc`} {
-		whole, err := NewArrival(strings.NewReader(in), -1, Limits{}, 1<<20).Begin()
+	for _, in := range []string{smallCall, "", textResult(10 << 10), `{"jsonrpc`, strings.Repeat(" ", windowSize-1)} {
+		whole, err := arriving(in, Limits{}).Begin()
 		if err != nil || whole == nil || string(whole) != in {
 			t.Errorf("%.40s: %.40s, %v", in, whole, err)
 		}
 	}
 	_, err := NewArrival(strings.NewReader(smallCall), -1, Limits{}, 50).Begin()
-	if pe, ok := errors.AsType[*ParseError](err); !ok || pe.Exceeded != LimitBytes {
+	if pe, ok := errors.AsType[*ParseError](err); !ok || pe.Exceeded != LimitBytes || pe.Offset != 50 {
 		t.Errorf("a message that is too long: %v", err)
 	}
+}
+
+// What was announced is used, and not relied upon.
+func TestArrivalGathers(t *testing.T) {
+	for _, length := range []int{windowSize, windowSize + 1, 100_000, 3 << 20} {
+		in := textResult(length)
+		for _, size := range []int64{-1, 0, 10, int64(len(in)) - 1, int64(len(in)), int64(len(in)) + 1, 1 << 40} {
+			a := NewArrival(&cutReader{text: in, cuts: []byte{255, 3}, end: io.EOF, together: size%2 == 0}, size, Limits{}, 4<<20)
+			whole, err := a.Begin()
+			if err == nil && whole == nil {
+				whole, err = a.Gather()
+			}
+			if err != nil || string(whole) != in {
+				t.Errorf("%d bytes, %d announced: %d, %v", len(in), size, len(whole), err)
+			}
+		}
+	}
+}
+
+// One buffer is made where the length was announced, and a few where it was not.
+func TestGatherAllocatesLittle(t *testing.T) {
+	in := textResult(1 << 20)
+	for size, most := range map[int64]float64{int64(len(in)): 5, -1: 9} {
+		got := testing.AllocsPerRun(10, func() {
+			a := NewArrival(strings.NewReader(in), size, Limits{}, 1<<30)
+			if whole, err := a.Begin(); whole != nil || err != nil {
+				t.Fatal(err)
+			}
+			if whole, err := a.Gather(); err != nil || len(whole) != len(in) {
+				t.Fatal(err)
+			}
+		})
+		if got > most {
+			t.Errorf("%d announced: %v allocations, want at most %v", size, got, most)
+		}
+	}
+}
+
+// A sender who promises much and sends little is not lent much.
+func TestGatherBelievesLittle(t *testing.T) {
+	a := NewArrival(strings.NewReader(textResult(windowSize+100)), 1<<30, Limits{}, 1<<30)
+	if _, err := a.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := a.Gather()
+	if err != nil || cap(whole) > 4<<20 {
+		t.Errorf("%d bytes of room for %d bytes that came, %v", cap(whole), len(whole), err)
+	}
+}
+
+// The bound holds for what is gathered and for what flows, to the byte.
+func TestArrivalBound(t *testing.T) {
+	in := textResult(100_000)
+	for _, most := range []int{windowSize - 1, windowSize, windowSize + 1, len(in) - 1, len(in)} {
+		for _, flows := range []bool{false, true} {
+			a := NewArrival(strings.NewReader(in), -1, Limits{}, most)
+			_, err := a.Begin()
+			switch {
+			case err != nil:
+			case flows:
+				_, err = a.Flow(io.Discard, Passage{})
+			default:
+				_, err = a.Gather()
+			}
+			pe, ok := errors.AsType[*ParseError](err)
+			if most >= len(in) && err != nil || most < len(in) && (!ok || pe.Exceeded != LimitBytes) {
+				t.Errorf("%d bytes of %d, flowing %v: %v", len(in), most, flows, err)
+			}
+		}
+	}
+}
+
+// A connection that breaks is no end of a message, wherever it does.
+func TestArrivalBreaks(t *testing.T) {
+	in := textResult(100_000)
+	for _, at := range []int{0, 10, windowSize - 1, windowSize, windowSize + 1, len(in) - 1, len(in)} {
+		for _, flows := range []bool{false, true} {
+			a := NewArrival(&cutReader{text: in[:at], end: io.ErrUnexpectedEOF, together: true}, -1, Limits{}, 1<<30)
+			whole, err := a.Begin()
+			switch {
+			case err != nil:
+			case flows:
+				_, err = a.Flow(io.Discard, Passage{})
+			default:
+				whole, err = a.Gather()
+			}
+			if !errors.Is(err, io.ErrUnexpectedEOF) || whole != nil {
+				t.Errorf("broken at %d, flowing %v: %d bytes, %v", at, flows, len(whole), err)
+			}
+		}
+	}
+}
+
+// The front tells what stands in it whole, and nothing of what may still change.
+func TestArrivalFront(t *testing.T) {
+	const head = `{"jsonrpc":"2.0","id":42,"result":{"resultType":"complete","ttlMs":12,"_meta":{"progressToken":7,"`
+	has := func(o *Result, fields ...Field) (got []bool) {
+		for _, f := range fields {
+			got = append(got, o.Has(f))
+		}
+		return got
+	}
+	for at := range len(head) {
+		in := long(head[:at], at) + head[at:] + strings.Repeat("x", windowSize) + `":1}}}`
+		a := arriving(in, Limits{})
+		if whole, err := a.Begin(); whole != nil || err != nil {
+			t.Fatal(err)
+		}
+		ends := func(upTo string) bool { return at >= strings.Index(head, upTo)+len(upTo) }
+		wantID := ""
+		if ends(`42,`) {
+			wantID = "42"
+		}
+		if got := a.ID().String(); got != wantID {
+			t.Errorf("%s: id %q, want %q", head[:at], got, wantID)
+		}
+		if got, want := a.Result() != nil, ends(`"result":{`); got != want {
+			t.Fatalf("%s: is a result: %v, want %v", head[:at], got, want)
+		}
+		if a.Result() == nil {
+			continue
+		}
+		got := has(a.Result(), FieldResultType, FieldTTL, MetaProgressToken, FieldMeta)
+		want := []bool{ends(`"complete",`), ends(`12,`), ends(`7,`), false}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("%s: members shown: %v, want %v", head[:at], got, want)
+				break
+			}
+		}
+	}
+}
+
+// Of what is no result for sure nothing is told: it is gathered, and judged whole.
+func TestArrivalTellsNothing(t *testing.T) {
+	big := strings.Repeat("x", windowSize)
+	for _, in := range []string{
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"` + big + `"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"` + big + `"}}`,
+		`{"jsonrpc":"2.0","method":"m","id":1,"result":{"a":"` + big + `"}}`,
+		`{"jsonrpc":"2.0","id":1,"result":["` + big + `"]}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":2,"b":"` + big + `"}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":tru,"b":"` + big + `"}}`,
+		`{"Result":1,"result":{"b":"` + big + `"}}`,
+		`[{"jsonrpc":"2.0","id":1,"result":{"a":"` + big + `"}}]`,
+		`"` + big + `"`, "\ufeff" + textResult(windowSize), strings.Repeat(" ", 2*windowSize),
+	} {
+		a := arriving(in, Limits{})
+		if whole, err := a.Begin(); whole != nil || err != nil {
+			t.Fatal(err)
+		}
+		if a.Result() != nil {
+			t.Errorf("%.60s: taken for a result", in)
+		}
+		if whole, err := a.Gather(); err != nil || string(whole) != in {
+			t.Errorf("%.60s: %v", in, err)
+		}
+	}
+}
+
+// endless gives so many bytes, all the same.
+type endless struct{ left int }
+
+func (r *endless) Read(p []byte) (int, error) {
+	if r.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), r.left)
+	for i := range p[:n] {
+		p[i] = 'x'
+	}
+	r.left -= n
+	return n, nil
+}
+
+// However long a result is, no more than a window of it is held.
+func TestFlowHoldsAWindow(t *testing.T) {
+	const size = 100 << 20
+	r := io.MultiReader(
+		strings.NewReader(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`),
+		&endless{left: size}, strings.NewReader(`"}]}}`))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	a := NewArrival(r, -1, Limits{}, 2*size)
+	if whole, err := a.Begin(); whole != nil || err != nil {
+		t.Fatal(err)
+	}
+	var written counter
+	if _, err := a.Flow(&written, Passage{ID: NumberID(1)}); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if written.bytes < size || written.longest > windowSize {
+		t.Errorf("%d bytes in pieces of at most %d", written.bytes, written.longest)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 4*windowSize {
+		t.Errorf("%d bytes of memory for %d bytes that went by", used, size)
+	}
+}
+
+type counter struct{ bytes, longest int }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.bytes += len(p)
+	c.longest = max(c.longest, len(p))
+	return len(p), nil
 }

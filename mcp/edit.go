@@ -30,7 +30,7 @@ type change struct {
 // empty value deletes.
 func (e *Edit) Set(f Field, value []byte) {
 	e.changes = slices.DeleteFunc(e.changes, func(c change) bool {
-		return c.field == f || c.field.parent() == f
+		return c.field == f || f != FieldNone && c.field.parent() == f
 	})
 	e.changes = append(e.changes, change{f, bytes.Trim(value, " \t\r\n")})
 }

@@ -72,6 +72,7 @@ func TestEdit(t *testing.T) {
 		{"meta set to no object, nothing to delete", `{}`, `{"_meta":7}`, []op{{FieldMeta, "7"}, {MetaProgressToken, ""}}},
 		{"ref and meta", `{"ref":{"type":"ref/prompt","name":"p"}}`, `{"ref":{"type":"ref/prompt","name":"q"},"_meta":{"progressToken":5}}`, []op{{MetaProgressToken, "5"}, {FieldRefName, `"q"`}}},
 		{"ref insert and delete", `{"ref":{ "type":"ref/prompt","name":"p"}}`, `{"ref":{ "name":"p","uri":"u"}}`, []op{{FieldRefType, ""}, {FieldRefURI, `"u"`}}},
+		{"no field undoes nothing", `{"name":1}`, `{"uri":2}`, []op{{FieldName, ""}, {FieldURI, "2"}, {FieldNone, ""}}},
 		{"no field", `{"x":1}`, `{"x":1}`, []op{{FieldNone, "1"}, {fieldMethod, "1"}, {200, "1"}}},
 	} {
 		o := parsed(t, tt.in)

@@ -86,6 +86,17 @@ func (o *Object) find(f Field) (member, bool) {
 	return member{}, false
 }
 
+// forget leaves out the members that end at an offset.
+func (o *Object) forget(end int) {
+	for _, members := range [][]member{o.few[:o.n], o.many} {
+		for _, m := range members {
+			if int(m.end) == end {
+				o.has &^= 1 << m.field
+			}
+		}
+	}
+}
+
 // Bytes returns the object's JSON text, or nil for the zero Object. It must not
 // be changed.
 func (o *Object) Bytes() []byte { return o.raw }

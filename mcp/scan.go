@@ -42,6 +42,10 @@ type scanner struct {
 
 	behind int // where the object ends over whose members next went
 
+	// Of the string that inside failed in.
+	cut  int    // up to where it may be one
+	high uint64 // all bytes before that, or-ed
+
 	// One bit for each open container of value: set for an object.
 	open [maxDepth / 64]uint64
 }

@@ -4,6 +4,7 @@
 package mcp
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -125,6 +126,31 @@ func TestStops(t *testing.T) {
 			}
 			if got != want {
 				t.Fatalf("bytes %#x %#x: %d, want %d", a, b, got, want)
+			}
+		}
+	}
+}
+
+// What skips plain text by the block skips no byte that ends it, nor any beyond ASCII.
+func TestPlain(t *testing.T) {
+	stop := func(c byte) bool { return c < ' ' || c == '"' || c == '\\' }
+	for a := range 256 {
+		for b := range 256 {
+			at := (a + b) % 9 * 8
+			data := bytes.Repeat([]byte("x"), 80)
+			data[at], data[at+1] = byte(a), byte(b)
+			want := len(data)
+			switch {
+			case stop(byte(a)):
+				want = at
+			case stop(byte(b)):
+				want = at + 1
+			}
+			if a >= 0x80 || b >= 0x80 && want > at {
+				want = at // it is not skipped what is beyond ASCII
+			}
+			if got := plain(data, 0); got != want/32*32 {
+				t.Fatalf("bytes %#x %#x at %d: %d are skipped, want %d", a, b, at, got, want/32*32)
 			}
 		}
 	}

@@ -25,19 +25,55 @@ func stops(x uint64) uint64 {
 	return (quote | slash) &^ x & highs
 }
 
+// passes has the highest bit set in each byte that does not end a run of plain text.
+// It is for words that are ASCII throughout: in others a carry spoils the bytes behind.
+func passes(x uint64) uint64 {
+	return ((x ^ 0x02*ones) + 0x5F*ones) & ((x ^ '\\'*ones) + 0x7F*ones)
+}
+
+// plain skips plain text that is ASCII, in steps of 32 bytes with one branch.
+func plain(data []byte, i int) int {
+	for i+32 <= len(data) {
+		d := data[i : i+32]
+		a, b := binary.LittleEndian.Uint64(d), binary.LittleEndian.Uint64(d[8:])
+		x, y := binary.LittleEndian.Uint64(d[16:]), binary.LittleEndian.Uint64(d[24:])
+		free := passes(a) & passes(b) & passes(x) & passes(y)
+		if free&^(a|b|x|y)&highs != highs {
+			break
+		}
+		i += 32
+	}
+	return i
+}
+
 // text checks the string whose opening quote is at i. It returns the offset
 // behind the closing quote, and whether the string has escapes.
 func (s *scanner) text(i int) (end int, escaped bool) {
+	end, escaped = s.inside(i + 1)
+	if end < 0 && s.err == nil {
+		s.syntax(s.cut, "the closing quote of a string")
+	}
+	return end, escaped
+}
+
+// inside does so from behind the opening quote on. It fails without an error where the
+// text ends before the string. Where it fails, cut says how far the string was checked
+// but for being UTF-8, and high what it has beyond ASCII.
+func (s *scanner) inside(i int) (end int, escaped bool) {
 	data := s.data
-	i++
 	start := i
 	high := uint64(0) // all bytes or-ed: is there anything beyond ASCII
+	words := 0        // that were plain, one after another
 	for i+8 <= len(data) {
 		x := binary.LittleEndian.Uint64(data[i:])
 		m := stops(x)
 		if m == 0 {
 			high |= x
 			i += 8
+			// Most runs end within a few words, and those that do not are long.
+			if words++; words == 4 {
+				i, words = plain(data, i), 0
+			}
 			continue
 		}
 		n := bits.TrailingZeros64(m) &^ 7
@@ -47,9 +83,12 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 			return s.closeText(start, i, high), escaped
 		}
 		escaped = true
-		if i = s.escape(i); i < 0 {
+		next := s.escape(i)
+		if next < 0 {
+			s.cut, s.high = i, high
 			return failed, escaped
 		}
+		i, words = next, 0
 	}
 	// Fewer than eight bytes are left, and no quote yet.
 	return s.textEnd(start, i, high, escaped)
@@ -73,15 +112,19 @@ func (s *scanner) textEnd(start, i int, high uint64, escaped bool) (int, bool) {
 			return s.closeText(start, i, high), escaped
 		case c == '\\' || c < ' ':
 			escaped = true
-			if i = s.escape(i); i < 0 {
+			next := s.escape(i)
+			if next < 0 {
+				s.cut, s.high = i, high
 				return failed, escaped
 			}
+			i = next
 		default:
 			high |= uint64(c)
 			i++
 		}
 	}
-	return s.syntax(i, "the closing quote of a string"), escaped
+	s.cut, s.high = i, high
+	return failed, escaped
 }
 
 // escape checks the escape at i, or fails at the control character that is there
@@ -137,5 +180,6 @@ func (s *scanner) badUTF8(i, end int) int {
 		}
 		i += n
 	}
+	s.cut, s.high = i, 0
 	return s.fail(CodeParseError, i, "invalid UTF-8", "JSON text is UTF-8, without overlong forms and surrogates")
 }

@@ -3,6 +3,11 @@
 
 package mcp
 
+import (
+	"bytes"
+	"crypto/sha256"
+)
+
 // object checks the object at i, whose members are interpreted, and records in o
 // where the known ones stand. o may be nil for an object of which nothing is
 // asked later. base is what offsets in o count from.
@@ -98,6 +103,8 @@ type names struct {
 	n      int
 	few    [8][]byte
 	many   map[string]struct{} // takes over where few is full
+
+	fleeting bool // the bytes of names will not stay, so that they are copied
 }
 
 // add adds a name and reports whether it is new. It keeps the name's bytes.
@@ -106,6 +113,9 @@ func (s *names) add(f Field, name []byte) bool {
 		old := s.fields
 		s.fields |= 1 << f
 		return s.fields != old
+	}
+	if s.fleeting {
+		name = keepsake(name)
 	}
 	if s.many != nil {
 		_, had := s.many[string(name)]
@@ -129,4 +139,14 @@ func (s *names) add(f Field, name []byte) bool {
 	}
 	s.many[string(name)] = struct{}{}
 	return true
+}
+
+// keepsake returns a copy of a name, or what stands for it if it is long: whoever
+// makes a name that is another's hash is told that it stands twice.
+func keepsake(name []byte) []byte {
+	if len(name) <= sha256.Size {
+		return bytes.Clone(name)
+	}
+	sum := sha256.Sum256(name)
+	return sum[:]
 }

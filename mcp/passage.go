@@ -1,0 +1,186 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+// message lets the whole message pass, and writes of it what is the result.
+func (f *flow) message() {
+	var i int
+	if isSpace(f.s.at(0)) {
+		i = f.skip(0)
+	} else {
+		i = f.s.begin()
+	}
+	if i >= 0 && f.s.at(i) != '{' {
+		i = f.s.syntax(i, "an object")
+	}
+	if i >= 0 {
+		i = f.object(i, 0, levelEnvelope)
+	}
+	if i >= 0 {
+		i = f.skip(i)
+	}
+	if i < 0 || f.s.end(i) < 0 {
+		return
+	}
+	for _, field := range [...]Field{fieldJSONRPC, fieldID, fieldResult} {
+		if f.seen>>field&1 == 0 {
+			f.s.invalid(i, `member "`+field.Key()+`" is missing`, "send it")
+		}
+	}
+}
+
+// object lets an object pass whose members are interpreted, and leaves out those that
+// are to be dropped. A member is written with the comma before it, so that whether
+// one is needed is known when it is; and until its name is known, that comma stays.
+func (f *flow) object(i, depth int, l level) int {
+	if depth >= f.s.depth {
+		return f.s.tooDeep(i)
+	}
+	i++
+	live, some := f.live, false // some: a member has been written, or is about to be
+	if live && l == levelResult && len(f.front) > 0 {
+		f.write(i)
+		f.put(f.front)
+		some = true
+	}
+	seen := names{fleeting: true}
+	for first := true; ; first = false {
+		f.hold = i
+		if !first {
+			i++
+		}
+		if i = f.skip(i); i < 0 {
+			return failed
+		}
+		if first && f.s.at(i) == '}' {
+			f.hold = none
+			return i + 1
+		}
+		start, value := f.key(i)
+		if value < 0 {
+			return failed
+		}
+		field := f.s.name(start, l, &seen)
+		if f.refuses(start, field); f.s.err != nil {
+			return failed
+		}
+		dropped := f.drop>>field&1 != 0
+		switch {
+		case !live:
+		case dropped:
+			f.write(f.hold)
+			f.live = false
+		case first == some:
+			f.write(f.hold)
+			f.mendComma(first)
+			some = true
+		default:
+			some = true
+		}
+		f.hold = none
+		if i = f.member(value, depth+1, l, field); i >= 0 {
+			i = f.skip(i)
+		}
+		if i < 0 {
+			return failed
+		}
+		if dropped && live {
+			f.live, f.from = true, i
+		}
+		switch f.s.at(i) {
+		case ',':
+		case '}':
+			return i + 1
+		default:
+			return f.s.syntax(i, "',' or '}' after a member")
+		}
+	}
+}
+
+// refuses fails at a member that may not stand here.
+func (f *flow) refuses(start int, field Field) {
+	switch {
+	case field == fieldMethod, field == fieldParams, field == fieldError:
+		f.s.invalid(start, `the message has a result and the member "`+field.Key()+`"`, "send one of both")
+	case f.refuse>>field&1 != 0:
+		f.s.invalid(start, `the member "`+field.Key()+`" stands behind so much else`, "send it in front")
+	}
+	f.seen |= 1 << field
+}
+
+// mendComma sees to the comma before a member that is the first to be written, where
+// it was not the first that came, and the other way round.
+func (f *flow) mendComma(first bool) {
+	if first {
+		f.put([]byte{','})
+		return
+	}
+	f.from++
+}
+
+// member lets the value of a member pass, whose own members may be interpreted.
+func (f *flow) member(i, depth int, l level, field Field) int {
+	c := f.s.at(i)
+	sub, ok := l.sub(field)
+	switch {
+	case field == fieldResult && c == '{':
+		f.live, f.from = true, i
+		if i = f.object(i, depth, sub); i >= 0 {
+			f.write(i)
+			f.live = false
+		}
+		return i
+	case ok && c == '{':
+		return f.object(i, depth, sub)
+	case field == fieldResult:
+		return f.s.invalid(i, `member "result" is no object`, "send an object")
+	case f.asks(field, c):
+		start, end := f.token(i, c)
+		if end < 0 || !f.fact(field, start, end) {
+			return failed
+		}
+		return end
+	case field == fieldID, field == fieldJSONRPC, field == FieldResultType && f.complete:
+		return f.s.invalid(i, "member "+quoted([]byte(field.Key()))+" is "+kindOf(f.data[i:]), "send a string")
+	default:
+		return f.value(i, depth)
+	}
+}
+
+// asks reports whether the value of a member is judged, whose first byte is c.
+func (f *flow) asks(field Field, c byte) bool {
+	switch field {
+	case fieldID, fieldJSONRPC:
+		return c != '{' && c != '['
+	case FieldResultType:
+		return f.complete && c != '{' && c != '['
+	case FieldIsError:
+		return c == 't' || c == 'f'
+	default:
+		return false
+	}
+}
+
+// fact judges the value of a member, which stands from start to end, and reports
+// whether it may be that.
+func (f *flow) fact(field Field, start, end int) bool {
+	value := f.data[start:end]
+	switch field {
+	case fieldID:
+		if id := f.s.id(start, end); !f.id.IsZero() && id != f.id && f.s.err == nil {
+			f.s.invalid(start, "the id is not that of the request", "send that")
+		}
+	case fieldJSONRPC:
+		if !is20(value) {
+			f.s.invalid(start, `member "jsonrpc" is not "2.0"`, `send "jsonrpc":"2.0"`)
+		}
+	case FieldResultType:
+		if text, ok := decodeText(value); !ok || text != ResultComplete {
+			f.s.invalid(start, `member "resultType" is not "complete"`, "send it in front")
+		}
+	default:
+		f.digest = append(append([]byte(`{"isError":`), value...), '}')
+	}
+	return f.s.err == nil
+}
