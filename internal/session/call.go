@@ -59,15 +59,7 @@ func (t *Calls) Open(method string) (*Call, error) {
 		return nil, t.ended
 	}
 	t.last++
-	c := &Call{
-		id:     mcp.NumberID(t.last),
-		serial: t.last,
-		method: method,
-		table:  t,
-		wake:   make(chan struct{}, 1),
-		room:   make(chan struct{}, 1),
-		done:   make(chan struct{}),
-	}
+	c := &Call{id: mcp.NumberID(t.last), serial: t.last, method: method, table: t}
 	if t.open == nil {
 		t.open = make(map[mcp.ID]*Call)
 	}
@@ -80,15 +72,20 @@ func (t *Calls) Open(method string) (*Call, error) {
 // a call that was given up, and one to an id that is not ours are counted and
 // change nothing.
 func (t *Calls) Respond(id mcp.ID, end Terminal) bool {
+	ended, ok := t.respond(id, end)
+	tell(ended)
+	return ok
+}
+
+func (t *Calls) respond(id mcp.ID, end Terminal) (ended func(), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, ok := t.open[id]
 	if !ok {
 		t.noteStray(id)
-		return false
+		return nil, false
 	}
-	t.endLocked(c, end)
-	return true
+	return t.endLocked(c, end), true
 }
 
 // Find returns the open call of the given id, or nil.
@@ -121,15 +118,23 @@ func (t *Calls) Only(except string) *Call {
 // End ends every open call with the error, and makes Open return it from now
 // on. Only the first call does anything.
 func (t *Calls) End(err error) {
+	for _, ended := range t.endAll(err) {
+		tell(ended)
+	}
+}
+
+// endAll returns whom to tell.
+func (t *Calls) endAll(err error) (all []func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended != nil {
-		return
+		return nil
 	}
 	t.ended = err
 	for _, c := range t.inOrderLocked() {
-		t.endLocked(c, Terminal{Err: err})
+		all = append(all, t.endLocked(c, Terminal{Err: err}))
 	}
+	return all
 }
 
 // Err returns what End was given, or nil.
@@ -160,13 +165,23 @@ func (t *Calls) inOrderLocked() []*Call {
 }
 
 // endLocked is the one place where a call ends. The terminal stands behind the
-// messages that are still to be taken.
-func (t *Calls) endLocked(c *Call, end Terminal) {
+// messages that are still to be taken. What it returns is to be told, if it is not nil.
+func (t *Calls) endLocked(c *Call, end Terminal) (ended func()) {
 	delete(t.open, c.id)
-	c.end = &end
-	close(c.done)
+	c.end, c.over = end, true
+	if c.done != nil {
+		close(c.done)
+	}
 	signal(c.wake)
 	signal(c.room)
+	return c.ended
+}
+
+// tell calls whoever is to hear of something, and is called without the lock.
+func tell(of func()) {
+	if of != nil {
+		of()
+	}
 }
 
 // noteStray counts a response that nobody waits for.
@@ -179,7 +194,8 @@ func (t *Calls) noteStray(id mcp.ID) {
 	t.stats.Late++
 }
 
-// signal wakes whoever waits on a channel of capacity 1, or will.
+// signal wakes whoever waits on a channel of capacity 1, or will. Where there is no
+// channel, nobody has asked for it yet, and finds out when he does.
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:

@@ -16,109 +16,32 @@ const (
 	inboxBytes    = 1 << 20
 )
 
-// Call is one outbound request and the cell in which its answer arrives: the
-// messages that belong to it, in the order of their arrival, and behind them its
-// one terminal. Any carrier may bring them; whoever made the call takes them.
-//
-// When the terminal is there the call is over: Done is closed, and whatever
-// still carries the call (bodies, reconnects, timers) ends on that. What comes
-// later is counted and dropped.
-type Call struct {
-	id     mcp.ID
-	serial uint64
-	method string
-	table  *Calls
-	wake   chan struct{} // capacity 1: there is something to take
-	room   chan struct{} // capacity 1: something was taken
-	done   chan struct{}
-
-	// Below: guarded by table.mu.
-	inbox []*mcp.Message
-	size  int
-	end   *Terminal
-	held  bool // nothing of the request has left yet
-}
-
-// ID returns the id of the call on its connection, which serves as its progress
-// token as well.
-func (c *Call) ID() mcp.ID { return c.id }
-
-// Method returns the method that is called.
-func (c *Call) Method() string { return c.method }
-
-// Wake returns a channel that receives when Next is worth calling again. It has
-// one reader.
-func (c *Call) Wake() <-chan struct{} { return c.wake }
-
-// Room returns a channel that receives when Offer is worth calling again, and
-// when the call has ended. It has one reader.
-func (c *Call) Room() <-chan struct{} { return c.room }
-
-// Done returns a channel that is closed when the call has its terminal.
-func (c *Call) Done() <-chan struct{} { return c.done }
-
-// Finish ends the call from our own side: cancelled, late, without a carrier. It
-// reports false when the call has ended already; then its terminal stands.
-func (c *Call) Finish(end Terminal) bool {
-	c.table.mu.Lock()
-	defer c.table.mu.Unlock()
-	if c.end != nil {
-		return false
-	}
-	c.table.endLocked(c, end)
-	return true
-}
-
-// Hold promises that nothing of the request leaves before Dispatch is called. A
-// carrier that can keep that promise makes it before anybody waits for the call;
-// without it, a call counts as dispatched from the beginning, which is what is
-// safe to believe.
-func (c *Call) Hold() {
-	c.table.mu.Lock()
-	defer c.table.mu.Unlock()
-	c.held = true
-}
-
-// Dispatch is called before the first byte of the request leaves. It reports false
-// when the call has ended: then none may, because whoever made the call may have
-// been told that none did.
-func (c *Call) Dispatch() bool {
-	c.table.mu.Lock()
-	defer c.table.mu.Unlock()
-	if c.end != nil {
-		return false
-	}
-	c.held = false
-	return true
-}
-
-// Withdraw ends the call if nothing of its request has left, and sees to it that
-// nothing will. It reports false when something may have, or when the call has
-// ended already.
-func (c *Call) Withdraw(end Terminal) bool {
-	c.table.mu.Lock()
-	defer c.table.mu.Unlock()
-	if c.end != nil || !c.held {
-		return false
-	}
-	c.table.endLocked(c, end)
-	return true
-}
-
 // Next takes the next message, or the terminal when no message is left. Both
-// are nil when there is nothing to take yet.
+// are nil when there is nothing to take yet, or as long as somebody else takes what
+// has arrived while the caller was away; he is back now.
 func (c *Call) Next() (*mcp.Message, *Terminal) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
-	if len(c.inbox) == 0 {
-		return nil, c.end
+	c.away = false
+	switch {
+	case c.taken:
+		return nil, nil
+	case len(c.inbox) > 0:
+		return c.takeLocked(), nil
+	case c.over:
+		return nil, &c.end
+	default:
+		return nil, nil
 	}
+}
+
+func (c *Call) takeLocked() *mcp.Message {
 	m := c.inbox[0]
 	c.inbox[0] = nil
 	c.inbox = c.inbox[1:]
 	c.size -= len(m.Raw)
 	signal(c.room)
-	return m, nil
+	return m
 }
 
 // Delivery is what became of a message for a call.
@@ -129,20 +52,29 @@ const (
 	Taken Delivery = iota // it will be taken, or a newer one in its stead
 	Full                  // no room: to be offered again
 	Lost                  // the call has ended, or there was no room and no way to wait
+	Yours                 // of Offer: nothing is before it, and nobody takes what comes
 )
 
 // Offer hands over a message from a carrier that serves this call alone, and so
 // may wait: where there is no room it returns Full and keeps nothing.
+//
+// To whoever is away from the call to carry it, it may return Yours, and keep
+// nothing either: he is the one to take the message, and then what Take returns
+// until that is nil.
 func (c *Call) Offer(m *mcp.Message) Delivery {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	switch {
-	case c.end != nil:
+	case c.over:
 		c.table.stats.Late++
 		return Lost
+	case c.away && !c.taken:
+		c.taken = true
+		return Yours
 	case c.mergeLocked(m):
 		return Taken
 	case !c.fitsLocked(m):
+		c.makeRoomLocked()
 		return Full
 	}
 	c.appendLocked(m)
@@ -153,23 +85,36 @@ func (c *Call) Offer(m *mcp.Message) Delivery {
 // not wait. Where there is no room, the older of two progress reports goes
 // first, then log messages; what finds no room after that is lost.
 func (c *Call) Push(m *mcp.Message) Delivery {
+	d, comes := c.push(m)
+	if comes != nil {
+		comes()
+	}
+	return d
+}
+
+// push returns whom to tell that there is something to take.
+func (c *Call) push(m *mcp.Message) (d Delivery, comes func()) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	switch {
-	case c.end != nil:
+	case c.over:
 		c.table.stats.Late++
-		return Lost
+		return Lost, nil
 	case c.mergeLocked(m):
-		return Taken
+		return Taken, nil
 	}
 	for !c.fitsLocked(m) {
 		if !c.shedLocked() {
 			c.table.stats.Dropped++
-			return Lost
+			return Lost, nil
 		}
 	}
 	c.appendLocked(m)
-	return Taken
+	if c.away && !c.taken {
+		c.taken = true
+		return Taken, c.comes
+	}
+	return Taken, nil
 }
 
 func (c *Call) fitsLocked(m *mcp.Message) bool {
