@@ -23,14 +23,26 @@ type answersDue struct {
 	none    chan struct{} // closed when none is awaited; nil before the session is forgotten
 }
 
-// await notes a call whose answer is awaited. The returned function is called when
-// it has begun, or when the call has ended for want of one; more than once does no
-// harm.
-func (l *answersDue) await() (heard func()) {
+// dueAnswer is one of them. It belongs to one goroutine.
+type dueAnswer struct {
+	among *answersDue // nil once it has been heard
+}
+
+// await notes a call whose answer is awaited.
+func (l *answersDue) await() dueAnswer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.awaited++
-	return sync.OnceFunc(l.heard)
+	return dueAnswer{among: l}
+}
+
+// heard is called when the answer has begun, or when the call has ended for want of
+// one; more than once does no harm.
+func (a *dueAnswer) heard() {
+	if a.among != nil {
+		a.among.heard()
+		a.among = nil
+	}
 }
 
 func (l *answersDue) heard() {

@@ -315,6 +315,6 @@ func (s *legacySession) refuse(id mcp.ID, err *mcp.Error) {
 }
 
 // refuseAsk refuses what the server asks during a call of the session's own.
-func (s *legacySession) refuseAsk(_ context.Context, m *mcp.Message) {
+func (s *legacySession) refuseAsk(m *mcp.Message) {
 	s.refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: there is nobody to ask", m.Method))
 }

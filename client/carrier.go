@@ -7,22 +7,30 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// carrier is the POST of one call, and whatever continues it.
+// carrier is the POST of one call, and whatever continues it, on the goroutine that
+// waits for the call. What the call's own stream brings is handed on as it is read, so
+// that a caller who is slow to take it slows down the server. What comes for the call
+// by other ways does not wait for that stream: a message is handed on by a goroutine of
+// its own, and the terminal breaks off whatever the carrier is about.
 type carrier struct {
 	*endpoint
-	call *session.Call
-	pos  position
+	flight *flight
+	call   *session.Call
+	owner  *tasks
+	out    parcel
+	pos    position
+	due    dueAnswer // in a session
 
-	// brought is set before the call gets its terminal from this carrier: then
-	// the rest of the body is read, so that the connection can be used again.
-	brought atomic.Bool
+	cancel  context.CancelFunc // breaks off all that is done for the call
+	inside  bool               // the owner's close waits for the goroutine
+	brought bool               // the call got its terminal from its own stream
+	kept    bool               // the rest of that stream is read, and cancel is for who reads it
 
 	// doubt is set when the server has said something that may mean that it does
 	// not know the session.
@@ -37,42 +45,70 @@ type doubt struct {
 
 // newCarrier returns the carrier of a call that nobody waits for yet. The call is
 // held until its parcel departs.
-func newCarrier(e *endpoint, call *session.Call) *carrier {
-	call.Hold()
-	return &carrier{endpoint: e, call: call, pos: position{retry: -1}}
+func newCarrier(e *endpoint, f *flight, owner *tasks, msg []byte) *carrier {
+	f.call.Hold()
+	c := &carrier{endpoint: e, flight: f, call: f.call, owner: owner, pos: position{retry: -1}}
+	c.out.msg, c.out.call = msg, f.call
+	return c
 }
 
-// launch runs the carrier in a goroutine of the owner's. The returned function
-// is called when the call is over: it ends a carrier that is still waiting for
-// something.
-func (c *carrier) launch(owner *tasks, carry func(ctx context.Context)) (release func()) {
-	cancel, ok := owner.start(carry)
-	if !ok {
-		c.call.Finish(session.Terminal{Err: c.closed()})
+// travel has carry do all that the call needs, and returns the call's terminal. The
+// context that carry is given ends with ctx, and with the call: from wherever its
+// terminal comes, nobody waits for a stream that does not bring it.
+func (c *carrier) travel(ctx context.Context, carry func(life context.Context)) (*mcp.Result, error) {
+	c.depart(ctx, carry)
+	return c.flight.run(ctx)
+}
+
+// depart leaves to run what has no terminal yet, because ctx has ended.
+//
+//nolint:contextcheck,nolintlint // the rest of a stream is read when ctx has ended, so that the connection can be used again
+func (c *carrier) depart(ctx context.Context, carry func(life context.Context)) {
+	if ctx.Err() != nil {
+		return // told of that by a goroutine, carry would have begun
 	}
-	return func() {
-		if !c.brought.Load() {
-			cancel()
-		}
+	life, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	defer c.breakOff()
+	defer context.AfterFunc(ctx, cancel)()
+	// Ends when there is nothing to hand on, or when ctx does; waited for by run.
+	c.call.Away(func() { go c.flight.handAll(ctx) }, cancel)
+	if c.inside = c.owner.join(); !c.inside {
+		c.fail(c.closed())
+		return
+	}
+	defer c.leave()
+	carry(life)
+}
+
+func (c *carrier) breakOff() {
+	if !c.kept {
+		c.cancel()
+	}
+}
+
+func (c *carrier) leave() {
+	if c.inside {
+		c.inside = false
+		c.owner.leave()
 	}
 }
 
 // fail ends the call, if nothing else has.
 func (c *carrier) fail(err error) { c.call.Finish(session.Terminal{Err: err}) }
 
-// respond ends the call with a response that this carrier brought.
-func (c *carrier) respond(calls *session.Calls, id mcp.ID, m *mcp.Message) {
-	if id == c.call.ID() {
-		c.brought.Store(true)
-	}
-	c.setup.respond(calls, id, m)
+// respond ends the call with the response that its own stream brought.
+func (c *carrier) respond(m *mcp.Message) {
+	c.brought = c.call.Respond(c.terminal(m))
 }
 
-// offer hands a message to the call, and waits for room: the stream is the
-// call's alone. It reports false when the call has ended.
-func (c *carrier) offer(ctx context.Context, m *mcp.Message) bool {
+// offer hands a message of the call's own stream on. It reports false when the stream
+// need not be read on.
+func (c *carrier) offer(ctx, life context.Context, m *mcp.Message) bool {
 	for {
 		switch c.call.Offer(m) {
+		case session.Yours:
+			return c.hand(ctx, m)
 		case session.Taken:
 			return true
 		case session.Lost:
@@ -80,11 +116,21 @@ func (c *carrier) offer(ctx context.Context, m *mcp.Message) bool {
 		default:
 			select {
 			case <-c.call.Room():
-			case <-ctx.Done():
+			case <-life.Done():
 				return false
 			}
 		}
 	}
+}
+
+// hand gives the caller a message, and whatever comes by other ways meanwhile. Nobody
+// waits for the goroutine while it is the caller's, who may be what closes the client.
+func (c *carrier) hand(ctx context.Context, m *mcp.Message) bool {
+	c.leave()
+	c.flight.hand(ctx, m)
+	c.flight.handAll(ctx)
+	c.inside = c.owner.join()
+	return c.inside
 }
 
 // The bounds of what is read of a body behind its last message.
@@ -93,14 +139,48 @@ const (
 	drainTime  = 200 * time.Millisecond
 )
 
+// letGo lets go of the call's own stream. Where that has brought the terminal and goes
+// on, it is read to its end in the background, because the caller has what it waits for.
+func (c *carrier) letGo(resp *http.Response) {
+	if !c.brought || isRead(resp) {
+		resp.Body.Close()
+		return
+	}
+	// Ends with the stream, or soon; the owner's close ends it, and waits for it.
+	c.kept = c.owner.launch(c.cancel, true, func() { drain(resp, c.cancel) })
+}
+
 // drain reads a body to its end, if that is near, and closes it. A connection
 // whose answer was read to the end can carry the next request.
 func drain(resp *http.Response, cancel context.CancelFunc) {
+	defer resp.Body.Close()
+	if isRead(resp) {
+		return
+	}
 	timer := time.AfterFunc(drainTime, cancel)
 	defer timer.Stop()
-	_, err := io.CopyN(io.Discard, resp.Body, drainBytes)
-	if err == nil {
+	if _, err := io.CopyN(io.Discard, resp.Body, drainBytes); err == nil {
 		cancel() // more than is worth reading
 	}
-	resp.Body.Close()
+}
+
+// answerBody is the body of an answer, and knows whether it was read to its end.
+type answerBody struct {
+	io.ReadCloser
+	read bool
+}
+
+// Read reads on.
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.read = true
+	}
+	return n, err
+}
+
+// isRead reports whether the body was read to its end.
+func isRead(resp *http.Response) bool {
+	b, ok := resp.Body.(*answerBody)
+	return ok && b.read || resp.Body == http.NoBody
 }

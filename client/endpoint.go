@@ -128,6 +128,9 @@ func (e *endpoint) do(ctx context.Context, method string, header http.Header, ou
 	if err != nil {
 		return nil, e.failure(ctx, err, connected.Load(), left.Load())
 	}
+	if resp.Body != http.NoBody {
+		resp.Body = &answerBody{ReadCloser: resp.Body}
+	}
 	return resp, nil
 }
 

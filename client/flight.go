@@ -14,36 +14,46 @@ import (
 // takes what arrives in the call's cell and gives it to the caller, in order.
 type flight struct {
 	*setup
+	maker  maker
+	call   *session.Call
+	req    *mcp.Request // that the call is made for, nil where it is our own
 	caller mcp.Caller
 	token  []byte // the caller's own progress token, nil if it wants no progress
 
-	// ask serves a request of the backend that belongs to the call. It must not
-	// wait. The context is the call's.
-	ask func(ctx context.Context, m *mcp.Message)
+	asks    context.Context //nolint:containedctx // of the asks, made for the first one: most calls have none
+	endAsks context.CancelFunc
+}
+
+// maker is who makes a call, of a session or without one.
+type maker interface {
+	// asked serves a request of the backend that belongs to the call. It must not
+	// wait. The context ends with the call.
+	asked(ctx context.Context, f *flight, m *mcp.Message)
 
 	// abandon tells the backend that nobody waits for the call any more. It must
 	// not wait.
-	abandon func(call *session.Call)
+	abandon(call *session.Call)
 }
 
 // run returns the call's terminal, or an error as soon as ctx ends. A result
-// that is there wins over a context that has ended.
-func (f *flight) run(ctx context.Context, call *session.Call) (*mcp.Result, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the asks that nobody will answer now
+// that is there wins over a context that has ended. What has come before it is handed
+// on first, by whoever has begun to.
+func (f *flight) run(ctx context.Context) (*mcp.Result, error) {
+	defer f.leaveAsks()
+	over := ctx.Done()
 	for {
-		m, end := call.Next()
+		m, end := f.call.Next()
 		switch {
 		case end != nil:
 			return end.Result, end.Err
 		case m != nil:
 			f.hand(ctx, m)
-		case ctx.Err() != nil:
-			f.giveUp(ctx, call)
 		default:
 			select {
-			case <-call.Wake():
-			case <-ctx.Done():
+			case <-f.call.Wake():
+			case <-over:
+				f.giveUp(ctx)
+				over = nil
 			}
 		}
 	}
@@ -51,21 +61,30 @@ func (f *flight) run(ctx context.Context, call *session.Call) (*mcp.Result, erro
 
 // giveUp ends a call whose context has ended. One that never left is taken back
 // without a word to the backend, which has not heard of it.
-func (f *flight) giveUp(ctx context.Context, call *session.Call) {
-	if call.Withdraw(session.Terminal{Err: f.givenUp(ctx, mcp.NotDispatched)}) {
+func (f *flight) giveUp(ctx context.Context) {
+	if f.call.Withdraw(session.Terminal{Err: f.givenUp(ctx, mcp.NotDispatched)}) {
 		return
 	}
-	if call.Finish(session.Terminal{Err: f.givenUp(ctx, mcp.Unknown)}) {
-		f.abandon(call)
+	if f.call.Finish(session.Terminal{Err: f.givenUp(ctx, mcp.Unknown)}) {
+		f.maker.abandon(f.call)
 	}
 }
 
-// hand gives one message to the caller, on the goroutine that waits for the result:
-// so progress comes in order and before it, and a slow caller slows down
-// nobody but itself. That a caller takes no more is no failure of the call.
+// handAll hands on what has come for a call by other ways than its own stream, while
+// the goroutine that waits for it is about that.
+func (f *flight) handAll(ctx context.Context) {
+	for m := f.call.Take(); m != nil; m = f.call.Take() {
+		f.hand(ctx, m)
+	}
+}
+
+// hand gives one message to the caller. It is called by one goroutine at a time,
+// nearly always the one that waits for the result: so progress comes in order and
+// before it, and a slow caller slows down nobody but itself. That a caller takes no
+// more is no failure of the call.
 func (f *flight) hand(ctx context.Context, m *mcp.Message) {
 	if m.Kind == mcp.KindRequest {
-		f.ask(ctx, m) // who refuses it where ctx has ended: a request has an answer
+		f.maker.asked(f.asking(ctx), f, m) // who refuses it where ctx has ended: a request has an answer
 		return
 	}
 	if ctx.Err() != nil {
@@ -80,6 +99,21 @@ func (f *flight) hand(ctx context.Context, m *mcp.Message) {
 	}
 	if err := f.caller.Notify(ctx, n); err != nil {
 		return
+	}
+}
+
+// asking returns the context of the asks, which ends with the call: nobody will answer
+// them then.
+func (f *flight) asking(ctx context.Context) context.Context {
+	if f.asks == nil {
+		f.asks, f.endAsks = context.WithCancel(ctx)
+	}
+	return f.asks
+}
+
+func (f *flight) leaveAsks() {
+	if f.endAsks != nil {
+		f.endAsks()
 	}
 }
 
@@ -135,6 +169,13 @@ const (
 	methodResources    = "notifications/resources/list_changed"
 	methodUpdated      = "notifications/resources/updated"
 )
+
+// appendRequest returns the request of a call.
+func appendRequest(call *session.Call, params []byte) []byte {
+	const around = len(`{"jsonrpc":"2.0","id":18446744073709551615,"method":"","params":}`)
+	msg := make([]byte, 0, around+len(call.Method())+len(params))
+	return mcp.AppendRequest(msg, call.ID(), call.Method(), params)
+}
 
 // respond ends the call that a response names, whatever stream it came on: a server
 // may answer on another one than it was asked on, and who waits must not wait for a

@@ -95,34 +95,34 @@ func (w *legacyHTTP) headers() http.Header {
 	return h
 }
 
-func (w *legacyHTTP) begin(call *session.Call, msg []byte) (release func()) {
-	c := newCarrier(w.endpoint, call)
-	return c.launch(&w.tasks, func(ctx context.Context) { w.carry(ctx, c, msg) })
+func (w *legacyHTTP) carry(ctx context.Context, f *flight, msg []byte) (*mcp.Result, error) {
+	c := newCarrier(w.endpoint, f, &w.tasks, msg)
+	return c.travel(ctx, func(life context.Context) { w.follow(ctx, life, c) })
 }
 
 // serves: what an HTTP server says that is not for a client it says to nobody here.
 func (w *legacyHTTP) serves(*mcp.Request) {}
 
-// carry POSTs a request and follows its stream, over reconnects, to the
-// response.
-func (w *legacyHTTP) carry(ctx context.Context, c *carrier, msg []byte) {
-	heard := w.s.due.await()
-	defer heard()
-	accepted, err := w.carryPost(ctx, c, msg, heard)
+// follow POSTs a request and follows its stream, over reconnects, to the response. ctx
+// is the caller's; life ends with it, and with the call.
+func (w *legacyHTTP) follow(ctx, life context.Context, c *carrier) {
+	c.due = w.s.due.await()
+	defer c.due.heard()
+	accepted, err := w.carryPost(ctx, life, c)
 	// A doubt comes before the stream's own error, because it explains it; and what
 	// can be resumed comes before any error, because then nothing is lost yet.
 	switch {
-	case isClosed(c.call.Done()):
+	case c.call.IsOver() || life.Err() != nil:
 		return
 	case c.doubt != nil:
-		w.resolve(ctx, c)
+		w.resolve(life, c)
 	case accepted:
-		w.awaitElsewhere(ctx, c)
-	case c.pos.lastID != "" && ctx.Err() == nil:
-		w.resume(ctx, c)
+		w.awaitElsewhere(life, c)
+	case c.pos.lastID != "":
+		w.resume(ctx, life, c)
 	case err != nil:
 		c.fail(err)
-		heard() // this was one
+		c.due.heard() // this was one
 		w.noteIfGone(err)
 	default:
 		c.fail(w.lost(nil, "its answer ended without a response"))
@@ -130,35 +130,32 @@ func (w *legacyHTTP) carry(ctx context.Context, c *carrier, msg []byte) {
 }
 
 // carryPost reads the POST's own answer. accepted means that the server has the
-// request and will answer on another stream. heard is called where the answer has
-// begun and may take its time.
-func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier, msg []byte, heard func()) (accepted bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	resp, err := w.send(ctx, &parcel{msg: msg, call: c.call})
+// request and will answer on another stream.
+func (w *legacyHTTP) carryPost(ctx, life context.Context, c *carrier) (accepted bool, err error) {
+	resp, err := w.send(life, &c.out)
 	if err != nil {
 		return false, err
 	}
-	defer drain(resp, cancel)
+	defer c.letGo(resp)
 	if resp.StatusCode == http.StatusAccepted {
-		heard()
+		c.due.heard()
 		return true, nil
 	}
 	if !hasMessages(resp) {
 		if c.call.Method() == methodInitialize {
 			w.refusedWith = resp.StatusCode
 		}
-		return false, w.refusal(ctx, w.readRefusal(resp), c)
+		return false, w.refusal(life, w.readRefusal(resp), c)
 	}
 	if mediaType(resp) == "text/event-stream" {
-		heard()
+		c.due.heard() // and may take its time from here on
 	}
 	// Before the body is read: with the answer the handshake goes on, and its next
 	// message has to name the session.
 	if c.call.Method() == methodInitialize {
 		w.id = resp.Header.Get("Mcp-Session-Id")
 	}
-	return false, w.read(resp, &c.pos, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
+	return false, w.read(resp, &c.pos, func(m *mcp.Message, bad error) bool { return w.take(ctx, life, c, m, bad) })
 }
 
 // send POSTs a message with the session's headers.
@@ -168,7 +165,7 @@ func (w *legacyHTTP) send(ctx context.Context, out *parcel) (*http.Response, err
 
 // take hands on one message of a call's stream. A response ends the call that it
 // names, whichever stream brings it.
-func (w *legacyHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad error) (more bool) {
+func (w *legacyHTTP) take(ctx, life context.Context, c *carrier, m *mcp.Message, bad error) (more bool) {
 	switch {
 	case bad != nil && m.ID == c.call.ID():
 		c.fail(w.malformed(bad))
@@ -177,20 +174,30 @@ func (w *legacyHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad e
 		w.log.WarnContext(ctx, "backend sent a message that is none")
 		return true
 	case m.Kind == mcp.KindError && m.ID.IsZero():
-		c.respond(&w.calls, c.call.ID(), m)
+		c.respond(m)
 		return false
 	case m.Kind == mcp.KindError && m.ID == c.call.ID() && w.doubts(c, m):
 		return false
 	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
-		c.respond(&w.calls, m.ID, m)
-		return m.ID != c.call.ID()
+		return w.answer(c, m)
 	case concernsSession(m):
 		w.s.route(m)
 		return true
 	default:
 		w.s.noteTask(m) // the call is told as well: the server has put it there
-		return c.offer(ctx, m)
+		return c.offer(ctx, life, m)
 	}
+}
+
+// answer ends the call that a response names, and reports false where that is the
+// stream's own.
+func (w *legacyHTTP) answer(c *carrier, m *mcp.Message) (more bool) {
+	if m.ID == c.call.ID() {
+		c.respond(m)
+		return false
+	}
+	w.respond(&w.calls, m.ID, m)
+	return true
 }
 
 // doubts reports whether an error may mean that the server does not know the
@@ -203,7 +210,6 @@ func (w *legacyHTTP) doubts(c *carrier, m *mcp.Message) bool {
 	if err != nil || !isSessionError(e) {
 		return false
 	}
-	c.brought.Store(true)
 	c.doubt = &doubt{said: e, looked: !readsOnly(c.call.Method())}
 	return true
 }

@@ -19,9 +19,11 @@ type stillWire struct {
 	deaf  chan struct{}
 }
 
-func (w *stillWire) table() *session.Calls              { return &w.calls }
-func (w *stillWire) attach(*legacySession)              {}
-func (w *stillWire) begin(*session.Call, []byte) func() { return func() {} }
+func (w *stillWire) table() *session.Calls { return &w.calls }
+func (w *stillWire) attach(*legacySession) {}
+func (w *stillWire) carry(ctx context.Context, f *flight, _ []byte) (*mcp.Result, error) {
+	return f.run(ctx)
+}
 func (w *stillWire) serves(*mcp.Request)                {}
 func (w *stillWire) post(context.Context, []byte) error { return nil }
 func (w *stillWire) ready(mcp.Version)                  {}

@@ -31,11 +31,11 @@ func (w *legacyPipe) attach(s *legacySession) {
 	})
 }
 
-// begin: the answer comes on the pipe that the session has anyway, so that nothing of
+// carry: the answer comes on the pipe that the session has anyway, so that nothing of
 // a call is to be let go.
-func (w *legacyPipe) begin(call *session.Call, msg []byte) (release func()) {
-	w.pipe.begin(call, msg)
-	return func() {}
+func (w *legacyPipe) carry(ctx context.Context, f *flight, msg []byte) (*mcp.Result, error) {
+	w.begin(f.call, msg)
+	return f.run(ctx)
 }
 
 func (w *legacyPipe) serves(req *mcp.Request) { w.served.note(req) }

@@ -26,9 +26,9 @@ type legacyWire interface {
 	// attach names the session that the wire carries, before anything is sent.
 	attach(s *legacySession)
 
-	// begin sends a call's request, without waiting. release is called when the
-	// call is over.
-	begin(call *session.Call, msg []byte) (release func())
+	// carry sends a call's request and returns the call's terminal, or an error as
+	// soon as ctx ends.
+	carry(ctx context.Context, f *flight, msg []byte) (*mcp.Result, error)
 
 	// serves notes for whom the session makes a call.
 	serves(req *mcp.Request)
@@ -188,11 +188,17 @@ func (s *legacySession) roundTrip(ctx context.Context, method string, params []b
 	if err != nil {
 		return nil, err
 	}
-	release := s.wire.begin(call, mcp.AppendRequest(nil, call.ID(), method, params))
-	defer release()
-	f := &flight{setup: s.setup, caller: nobody{}, ask: s.refuseAsk, abandon: func(*session.Call) {}}
-	return f.run(ctx, call)
+	f := &flight{setup: s.setup, maker: ownCalls{s}, call: call, caller: nobody{}}
+	return s.wire.carry(ctx, f, appendRequest(call, params))
 }
+
+// ownCalls is a session as the maker of a call of its own.
+type ownCalls struct{ *legacySession }
+
+func (o ownCalls) asked(_ context.Context, _ *flight, m *mcp.Message) { o.refuseAsk(m) }
+
+// abandon tells nobody: the session ends, or its next word replaces this one.
+func (o ownCalls) abandon(*session.Call) {}
 
 // call makes a call for a client.
 func (s *legacySession) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -211,19 +217,16 @@ func (s *legacySession) callNoting(ctx context.Context, req *mcp.Request, caller
 	}
 	s.wire.serves(req)
 	note(call.ID())
-	params := legacyParams(&req.Params, call)
-	release := s.wire.begin(call, mcp.AppendRequest(nil, call.ID(), req.Method, params))
-	defer release()
-	f := &flight{
-		setup: s.setup, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken),
-		ask:     func(ctx context.Context, m *mcp.Message) { s.askThem(ctx, m, caller, s.isAtHome(req)) },
-		abandon: s.abandon,
-	}
-	res, err := f.run(ctx, call)
+	f := &flight{setup: s.setup, maker: s, call: call, req: req, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken)}
+	res, err := s.wire.carry(ctx, f, appendRequest(call, legacyParams(&req.Params, call)))
 	if err == nil && res.Type() != mcp.ResultComplete {
 		return nil, s.malformed(errUnagreed(res))
 	}
 	return res, err
+}
+
+func (s *legacySession) asked(ctx context.Context, f *flight, m *mcp.Message) {
+	s.askThem(ctx, m, f.caller, s.isAtHome(f.req))
 }
 
 // legacyParams returns the parameters without what only the modern era says in

@@ -211,29 +211,39 @@ func (w *legacySSE) takeAny(m *mcp.Message, bad error) (more bool) {
 	return true
 }
 
-func (w *legacySSE) begin(call *session.Call, msg []byte) (release func()) {
-	c, out := newCarrier(w.endpoint, call), &parcel{msg: msg, call: call}
-	cancel := c.launch(&w.tasks, func(ctx context.Context) { w.carry(ctx, c, out) })
-	return func() {
-		if !out.left.Load() {
-			cancel()
-			return
-		}
-		// The answer may come before that of the POST. To break that off just as it comes
-		// is to break the connection, on which the next message may be by then.
-		time.AfterFunc(w.Write, cancel)
+// carry POSTs a request in the background. There are servers that answer a POST when
+// they have answered what is in it, so that nobody waits for it.
+func (w *legacySSE) carry(ctx context.Context, f *flight, msg []byte) (*mcp.Result, error) {
+	f.call.Hold()
+	out := &parcel{msg: msg, call: f.call}
+	// Ends with the answer to the POST, or soon after the call; waited for by close.
+	cancel, ok := w.tasks.start(func(ctx context.Context) { w.request(ctx, out) })
+	if !ok {
+		f.call.Finish(session.Terminal{Err: w.closed()})
 	}
+	defer w.leaveSoon(out, cancel)
+	return f.run(ctx)
 }
 
-// carry POSTs a request. There are servers that answer a POST when they have answered
-// what is in it, so that nothing waits for it but this.
-func (w *legacySSE) carry(ctx context.Context, c *carrier, out *parcel) {
+// leaveSoon ends the POST of a call that is over.
+func (w *legacySSE) leaveSoon(out *parcel, cancel context.CancelFunc) {
+	if !out.left.Load() {
+		cancel()
+		return
+	}
+	// The answer may come before that of the POST. To break that off just as it comes
+	// is to break the connection, on which the next message may be by then.
+	time.AfterFunc(w.Write, cancel)
+}
+
+// request POSTs a request.
+func (w *legacySSE) request(ctx context.Context, out *parcel) {
 	err := w.send(ctx, out)
 	if err == nil {
 		return // the answer comes on the stream
 	}
 	// The call's own error first: it may be that it can be made again.
-	c.fail(err)
+	out.call.Finish(session.Terminal{Err: err})
 	if isRejected(err, sessionGone) {
 		w.s.lose(w.lost(plain(err), "it has ended the session"))
 	}

@@ -61,18 +61,19 @@ func (p *patience) note(before, after *position, inOrder bool, lasted time.Durat
 // resume reads on in the stream of a call that broke off, from the last event
 // that had an id, until the response, or until there is no hope
 // (2025-11-25, basic/transports, "Resumability and Redelivery").
-func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
+func (w *legacyHTTP) resume(ctx, life context.Context, c *carrier) {
+	take := func(m *mcp.Message, bad error) bool { return w.take(ctx, life, c, m, bad) }
 	for patience := (patience{}); !patience.isOver(); {
-		if !pause(ctx, c.pos.wait(patience.hasty)) {
+		if !pause(life, c.pos.wait(patience.hasty)) {
 			return
 		}
 		began, before := time.Now(), c.pos
-		status, err := w.get(ctx, &c.pos, func() {}, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
+		status, err := w.get(life, &c.pos, func() {}, take)
 		switch {
-		case isClosed(c.call.Done()) || ctx.Err() != nil:
+		case c.call.IsOver() || life.Err() != nil:
 			return
 		case c.doubt != nil:
-			w.resolve(ctx, c)
+			w.resolve(life, c)
 			return
 		// No hope: the server has understood what was asked, and has no such stream.
 		// 5xx, 429 and a connection that breaks may pass.

@@ -27,10 +27,9 @@ type modernWire interface {
 	// open makes the cell of a call.
 	open(method string) (*session.Call, error)
 
-	// begin sends the call's request. It does not wait: the call ends with the
-	// answer, or with the failure to send. release is called when the call is
-	// over.
-	begin(call *session.Call, out *outgoing) (release func())
+	// carry sends the call's request and returns the call's terminal, or an error as
+	// soon as ctx ends.
+	carry(ctx context.Context, f *flight, out *outgoing) (*mcp.Result, error)
 
 	// abandon tells the server that a call is given up, without waiting.
 	abandon(call *session.Call)
@@ -107,14 +106,9 @@ func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request
 		return nil, err
 	}
 	out := &outgoing{method: req.Method, version: p.version, params: &full, logs: asksFor(req.LogLevel), from: req}
-	out.msg = mcp.AppendRequest(nil, call.ID(), req.Method, full.Bytes())
-	release := p.wire.begin(call, out)
-	defer release()
-	f := &flight{
-		setup: p.setup, caller: caller, token: params.Raw(mcp.MetaProgressToken),
-		ask: p.ignoreAsk, abandon: p.wire.abandon,
-	}
-	return f.run(ctx, call)
+	out.msg = appendRequest(call, full.Bytes())
+	f := &flight{setup: p.setup, maker: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken)}
+	return p.wire.carry(ctx, f, out)
 }
 
 // describe puts into the parameters what the server may know of the client
@@ -150,11 +144,13 @@ func asksFor(level mcp.LogLevel) mcp.LogLevel {
 	return level
 }
 
-// ignoreAsk drops a request of the server. A modern server has no way to ask but
+// asked drops a request of the server. A modern server has no way to ask but
 // by a result (basic/patterns/mrtr), and a client must not answer.
-func (p *modern) ignoreAsk(ctx context.Context, m *mcp.Message) {
+func (p *modern) asked(ctx context.Context, _ *flight, _ *mcp.Message) {
 	p.log.DebugContext(ctx, "backend sent a request, which its revision forbids")
 }
+
+func (p *modern) abandon(call *session.Call) { p.wire.abandon(call) }
 
 func (p *modern) stats() session.CallStats { return p.wire.stats() }
 

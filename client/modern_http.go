@@ -22,47 +22,48 @@ type modernHTTP struct {
 
 func (w *modernHTTP) open(method string) (*session.Call, error) { return w.calls.Open(method) }
 
-// begin takes the headers before anything runs, so that what they say is what the
-// table of tools said when the call was made, whatever is learned meanwhile.
-func (w *modernHTTP) begin(call *session.Call, out *outgoing) (release func()) {
+func (w *modernHTTP) carry(ctx context.Context, f *flight, out *outgoing) (*mcp.Result, error) {
 	header := w.headers(out)
-	c := newCarrier(w.endpoint, call)
-	return c.launch(&w.tasks, func(ctx context.Context) { w.carry(ctx, c, header, out) })
+	c := newCarrier(w.endpoint, f, &w.tasks, out.msg)
+	return c.travel(ctx, func(life context.Context) { w.follow(ctx, life, c, header) })
 }
 
-// abandon does nothing: that the stream is closed is the cancellation, and
-// release closes it.
+// abandon does nothing: that the stream is closed is the cancellation, and its
+// context closes it.
 func (w *modernHTTP) abandon(*session.Call) {}
 
 func (w *modernHTTP) onePipe() *modernPipe { return nil }
 
-// carry POSTs the request and brings what its body holds. A modern stream cannot be
+// follow POSTs the request and brings what its body holds. A modern stream cannot be
 // resumed: one that ends without a response has lost the call, and nobody can say
-// whether it ran.
-func (w *modernHTTP) carry(ctx context.Context, c *carrier, header http.Header, out *outgoing) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	resp, err := w.post(ctx, header, &parcel{msg: out.msg, call: c.call})
-	if err != nil {
+// whether it ran. ctx is the caller's; life ends with it, and with the call.
+func (w *modernHTTP) follow(ctx, life context.Context, c *carrier, header http.Header) {
+	err := w.carryPost(ctx, life, c, header)
+	switch {
+	case c.call.IsOver() || life.Err() != nil:
+	case err == nil:
+		c.fail(w.lost(nil, "its answer ended without a response"))
+	default:
 		c.fail(err)
-		return
 	}
-	defer drain(resp, cancel)
+}
+
+func (w *modernHTTP) carryPost(ctx, life context.Context, c *carrier, header http.Header) error {
+	resp, err := w.post(life, header, &c.out)
+	if err != nil {
+		return err
+	}
+	defer c.letGo(resp)
 	if !hasMessages(resp) {
-		c.fail(w.refusal(ctx, w.readRefusal(resp)))
-		return
+		return w.refusal(life, w.readRefusal(resp))
 	}
-	err = w.read(resp, &c.pos, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad, out) })
-	if err == nil {
-		err = w.lost(nil, "its answer ended without a response")
-	}
-	c.fail(err)
+	return w.read(resp, &c.pos, func(m *mcp.Message, bad error) bool { return w.take(ctx, life, c, m, bad) })
 }
 
 // take hands on one message of a call's answer. The body is that call's alone: an
 // answer to another one is a mistake of the server, and is not looked for elsewhere.
 // An error without an id can only be about the one request that was sent.
-func (w *modernHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad error, out *outgoing) (more bool) {
+func (w *modernHTTP) take(ctx, life context.Context, c *carrier, m *mcp.Message, bad error) (more bool) {
 	switch {
 	case bad != nil && m.ID == c.call.ID():
 		c.fail(w.malformed(bad))
@@ -71,18 +72,18 @@ func (w *modernHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad e
 		w.log.WarnContext(ctx, "backend sent a message that is none")
 		return true
 	case m.Kind == mcp.KindNotification || m.Kind == mcp.KindRequest:
-		return c.offer(ctx, m)
+		return c.offer(ctx, life, m)
 	case m.Kind == mcp.KindError && m.ID.IsZero():
-		c.respond(&w.calls, c.call.ID(), m)
+		c.respond(m)
 		return false
 	case m.ID != c.call.ID():
 		w.log.WarnContext(ctx, "backend answered a request that was not asked")
 		return true
 	}
-	if out.method == methodToolsList && m.Kind == mcp.KindResult {
+	if c.call.Method() == methodToolsList && m.Kind == mcp.KindResult {
 		w.params.learn(&m.Result)
 	}
-	c.respond(&w.calls, m.ID, m)
+	c.respond(m)
 	return false
 }
 

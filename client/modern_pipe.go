@@ -39,14 +39,15 @@ func (w *modernPipe) open(method string) (*session.Call, error) {
 	return call, nil
 }
 
-func (w *modernPipe) begin(call *session.Call, out *outgoing) (release func()) {
+func (w *modernPipe) carry(ctx context.Context, f *flight, out *outgoing) (*mcp.Result, error) {
 	// Before it is sent: the first log message may be faster than we are.
 	if out.logs != mcp.LogNone {
-		w.hearing.begin(call.ID(), out.logs, out.from.Scope)
+		w.hearing.begin(f.call.ID(), out.logs, out.from.Scope)
+		defer w.hearing.end(f.call.ID())
 	}
 	w.served.note(out.from)
-	w.pipe.begin(call, out.msg)
-	return func() { w.hearing.end(call.ID()) }
+	w.begin(f.call, out.msg)
+	return f.run(ctx)
 }
 
 func (w *modernPipe) abandon(call *session.Call) {

@@ -18,9 +18,10 @@ import (
 // waited on, for a stream of HTTP/2 or for a server that does not read, and a
 // backend cannot execute what it has seen only the headers of.
 type parcel struct {
-	msg  []byte
-	call *session.Call // that the message begins; nil where it begins none
-	left atomic.Bool
+	msg   []byte
+	call  *session.Call // that the message begins; nil where it begins none
+	left  atomic.Bool
+	first parcelReader // of which one is enough, nearly always
 }
 
 // errTakenBack is why a POST breaks off whose call was over before it began. It is
@@ -31,12 +32,14 @@ var errTakenBack = errors.New("the call ended before its request was sent")
 // again that a server has refused to look at, and then wants the body anew.
 func (p *parcel) putInto(req *http.Request) {
 	req.ContentLength = int64(len(p.msg))
-	req.Body = p.open()
-	req.GetBody = func() (io.ReadCloser, error) { return p.open(), nil }
+	req.Body = p.open(&p.first)
+	req.GetBody = func() (io.ReadCloser, error) { return p.open(new(parcelReader)), nil }
 }
 
-func (p *parcel) open() io.ReadCloser {
-	return &parcelReader{parcel: p, rest: bytes.NewReader(p.msg)}
+func (p *parcel) open(r *parcelReader) io.ReadCloser {
+	r.parcel = p
+	r.rest.Reset(p.msg)
+	return r
 }
 
 // depart reports whether the message may leave, and notes that it does.
@@ -52,7 +55,7 @@ func (p *parcel) depart() bool {
 // that can write itself would go out without being asked.
 type parcelReader struct {
 	*parcel
-	rest  *bytes.Reader
+	rest  bytes.Reader
 	begun bool
 }
 

@@ -42,18 +42,44 @@ func (t *tasks) lend(f func(ctx context.Context)) (ok bool) {
 
 func (t *tasks) run(f func(ctx context.Context), owned bool) (cancel context.CancelFunc, ok bool) {
 	ctx, cancel := context.WithCancel(context.Background())
+	return cancel, t.launch(cancel, owned, func() { f(ctx) })
+}
+
+// launch runs f, which ends when cancel is called, and calls that behind it, or
+// instead of it when the owner is closing.
+func (t *tasks) launch(cancel context.CancelFunc, owned bool, f func()) bool {
 	if !t.add(&cancel, owned) {
 		cancel()
-		return cancel, false
+		return false
 	}
 	// Waited for by close where it is owned; ended by f's return, which the
 	// context bounds.
 	go func() {
 		defer t.remove(&cancel)
 		defer cancel()
-		f(ctx)
+		f()
 	}()
-	return cancel, true
+	return true
+}
+
+// join has the owner's close wait for the calling goroutine too, until that leaves. It
+// reports false when the owner is closing. What the goroutine waits for meanwhile has
+// to be something that ends before the owner closes: a call, whose terminal breaks off
+// all that is done for it.
+func (t *tasks) join() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closing {
+		t.owned++
+	}
+	return !t.closing
+}
+
+func (t *tasks) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.owned--
+	t.noteIdleLocked()
 }
 
 // cancel ends the contexts of all and refuses new ones. It does not wait.

@@ -47,7 +47,7 @@ func steps(tb testing.TB) []step {
 				tb.Fatalf("took %d messages", len(batch))
 			}
 		}},
-		{"a call", 5, func() {
+		{"a call", 1, func() {
 			c := openCall(tb, calls, "tools/call")
 			calls.Respond(c.ID(), result)
 			if _, end := c.Next(); end == nil {

@@ -1,0 +1,323 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// tripper is a function that is a RoundTripper.
+type tripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip calls f.
+func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// served serves a request under a name that is found in the stack of who does.
+//
+//go:noinline
+func served(t *testing.T, c *client.Client, caller mcp.Caller) (*mcp.Result, error) {
+	return within(t, c, request(t, "tools/call", `{"name":"x","_meta":{"progressToken":"p"}}`), caller)
+}
+
+func isServed() bool { return strings.Contains(string(debug.Stack()), "client_test.served(") }
+
+// noting is a caller that looks at the stack on which it is told.
+type noting struct {
+	recorder
+	elsewhere int
+}
+
+// Notify notes where it is called.
+func (n *noting) Notify(ctx context.Context, note *mcp.Notification) error {
+	if !isServed() {
+		n.elsewhere++
+	}
+	return n.recorder.Notify(ctx, note)
+}
+
+// A call is sent, its answer is read, and what that brings is handed on, by the
+// goroutine that waits for it: nothing is handed over, and none is started.
+func TestCallIsCarriedByWhoWaits(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		for name, answer := range map[string]func(x *zoo.Exchange){
+			"document": func(x *zoo.Exchange) { x.Result(`{"content":[]}`) },
+			"stream": func(x *zoo.Exchange) {
+				x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`,
+					x.Msg.Params.Raw(mcp.MetaProgressToken)))
+				x.Response(`{"content":[]}`)
+			},
+		} {
+			t.Run(fmt.Sprint(name, modern), func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){"tools/call": answer}}
+					own, calls := 0, 0
+					c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
+						return tripper(func(r *http.Request) (*http.Response, error) {
+							if r.ContentLength > 0 && isServed() {
+								own++
+							}
+							return rt.RoundTrip(r)
+						})
+					})
+					caller := &noting{}
+					for range 3 {
+						calls++
+						res, err := served(t, c, caller)
+						wantResult(t, res, err, `{"content":[]}`)
+					}
+					if own != calls {
+						t.Errorf("%d of %d calls were sent by who waits for them", own, calls)
+					}
+					if name == "stream" && len(caller.notifications()) != calls || caller.elsewhere > 0 {
+						t.Errorf("told %q, %d times by another goroutine", caller.notifications(), caller.elsewhere)
+					}
+				})
+			})
+		}
+	}
+}
+
+// However the terminal of a call comes while its own stream is silent, before its
+// headers or behind them, it ends the call at once, and breaks that stream off.
+func TestTerminalFromElsewhereEndsTheStream(t *testing.T) {
+	for name, end := range map[string]struct {
+		by   func(s *station, c *client.Client, scope *mcp.Scope, run *running, id mcp.ID)
+		want string // "" for a result
+	}{
+		"the listening stream": {func(s *station, _ *client.Client, _ *mcp.Scope, _ *running, id mcp.ID) {
+			s.listen <- response(id, `{"content":[]}`)
+		}, ""},
+		"the end of the session": {func(_ *station, _ *client.Client, scope *mcp.Scope, _ *running, _ mcp.ID) { scope.End() }, "shutting down"},
+		"the end of the client": {func(_ *station, c *client.Client, _ *mcp.Scope, _ *running, _ mcp.ID) {
+			_ = c.Close() // closed again by the test, which says what is wrong
+		}, "shutting down"},
+		"the caller": {func(_ *station, _ *client.Client, _ *mcp.Scope, run *running, _ mcp.ID) { run.cancel() }, "the request was cancelled"},
+	} {
+		for _, begun := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, begun), func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					s := newStation()
+					got, left := make(chan mcp.ID, 1), make(chan struct{})
+					s.On["tools/call"] = func(x *zoo.Exchange) {
+						if begun {
+							x.Begin()
+						}
+						got <- x.Msg.ID
+						x.Hold()
+						close(left)
+					}
+					c := dialHTTP(t, s, client.Config{})
+					scope := mcp.NewScope("s", nil)
+					defer scope.End()
+					run := launch(t, c, in(scope, echo(t)), &recorder{})
+					<-s.open
+					id := <-got
+					synctest.Wait()
+					end.by(s, c, scope, run, id)
+					synctest.Wait()
+					if !isDone(run) {
+						t.Fatal("the caller waits for a stream that does not bring the terminal")
+					}
+					<-left
+					if end.want == "" {
+						run.wantResult(t, `{"content":[]}`)
+						return
+					}
+					if run.err == nil || !strings.Contains(run.err.Error(), end.want) {
+						t.Errorf("error %v, want one that says %q", run.err, end.want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The answer to a call on the stream of another ends it at once, too.
+func TestTerminalOnTheStreamOfAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		ids, gate := make(chan mcp.ID, 2), make(chan struct{})
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			x.Begin()
+			ids <- x.Msg.ID
+			if name, _ := x.Msg.Params.Text(mcp.FieldName); name == "silent" {
+				x.Hold()
+				return
+			}
+			<-gate
+			x.Event("", response(<-ids, `{"content":[]}`))
+			x.Hold()
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		silent := launch(t, c, in(scope, tool(t, "silent")), &recorder{})
+		synctest.Wait()
+		other := launch(t, c, in(scope, tool(t, "other")), &recorder{})
+		synctest.Wait()
+		close(gate)
+		silent.wantResult(t, `{"content":[]}`)
+		synctest.Wait()
+		if isDone(other) {
+			t.Error("the call that brought another's answer has ended")
+		}
+	})
+}
+
+// What comes for a call on the listening stream while its own is silent is handed on at
+// once, in order, and by one goroutine at a time; and all of it before the terminal,
+// though the caller takes his time.
+func TestMessagesFromElsewhereWhileTheStreamIsSilent(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		gate := make(chan struct{})
+		var token string
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			token = string(x.Msg.Params.Raw(mcp.MetaProgressToken))
+			x.Begin()
+			<-gate
+			x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":4}}`, token))
+			x.Response(`{"content":[]}`)
+		}
+		c := dialHTTP(t, s, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		caller := &recorder{block: make(chan struct{})}
+		run := launch(t, c, in(scope, request(t, "tools/call", `{"name":"x","_meta":{"progressToken":"p"}}`)), caller)
+		<-s.open
+		synctest.Wait()
+		say := func(n int) {
+			s.listen <- fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, n)
+			synctest.Wait()
+		}
+		say(1)
+		caller.block <- struct{}{}
+		synctest.Wait()
+		wantStrings(t, "told while the stream is silent", caller.notifications(), []string{`progress {"progressToken":"p","progress":1}`})
+		say(2)
+		say(3)
+		close(gate)
+		synctest.Wait()
+		if isDone(run) {
+			t.Error("the terminal has overtaken what came before it")
+		}
+		close(caller.block)
+		run.wantResult(t, `{"content":[]}`)
+		want := []string{}
+		for n := range 4 {
+			want = append(want, fmt.Sprintf(`progress {"progressToken":"p","progress":%d}`, n+1))
+		}
+		wantStrings(t, "told", caller.notifications(), want)
+	})
+}
+
+// closer is a caller that closes the client when it is told something.
+type closer struct {
+	recorder
+	c    *client.Client
+	once sync.Once
+}
+
+// Notify closes the client.
+func (c *closer) Notify(ctx context.Context, n *mcp.Notification) error {
+	c.once.Do(func() { _ = c.c.Close() }) // closed again by the test, which says what is wrong
+	return c.recorder.Notify(ctx, n)
+}
+
+// Who is told something by his call's own stream may close the client meanwhile, and
+// who closes it does not wait for a caller that takes its time.
+func TestCloseWhileACallerIsTold(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+				x.Event("", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
+				x.Hold()
+			}}}
+			caller := &closer{}
+			caller.c = dialHTTP(t, s, client.Config{})
+			req := echo(t)
+			req.LogLevel = mcp.LogUnset
+			_, err := within(t, caller.c, req, caller)
+			wantFault(t, err, mcp.CodeShuttingDown, mcp.Unknown, "shutting down")
+		})
+	}
+}
+
+// A stream that goes on behind the response keeps nobody waiting. It is read on for a
+// moment, so that a server that ends it soon is called over the same connection again.
+func TestStreamThatGoesOnBehindTheResponse(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			gate := make(chan struct{})
+			s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+				x.Response(`{"content":[]}`)
+				<-gate
+			}}}
+			made := 0
+			trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+				if !info.Reused {
+					made++
+				}
+			}}
+			c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
+				return tripper(func(r *http.Request) (*http.Response, error) {
+					return rt.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+				})
+			})
+			_, err := within(t, c, request(t, "prompts/list", ""), &recorder{})
+			wantError(t, err, mcp.CodeMethodNotFound)
+			synctest.Wait()
+			before := made
+			ctx, cancel := context.WithCancel(t.Context())
+			res, err := c.Serve(ctx, echo(t), &recorder{})
+			wantResult(t, res, err, `{"content":[]}`)
+			cancel() // which is what becomes of a context when its request is answered
+			synctest.Wait()
+			close(gate)
+			synctest.Wait()
+			res, err = within(t, c, echo(t), &recorder{})
+			wantResult(t, res, err, `{"content":[]}`)
+			if made != before {
+				t.Errorf("%d connections were made for two calls beside that of the request before, want none", made-before)
+			}
+		})
+	}
+}
+
+// Many calls leave no goroutine behind, whatever becomes of their streams.
+func TestCallsLeaveNoGoroutine(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			x.Response(`{"content":[]}`)
+			x.Hold() // never ends its stream
+		}}}
+		c := dialHTTP(t, s, client.Config{})
+		before := 0
+		for i := range 20 {
+			res, err := within(t, c, echo(t), &recorder{})
+			wantResult(t, res, err, `{"content":[]}`)
+			time.Sleep(time.Second)
+			if i == 0 {
+				before = runtime.NumGoroutine()
+			}
+		}
+		if after := runtime.NumGoroutine(); after > before {
+			t.Errorf("%d goroutines after 20 calls, %d after one", after, before)
+		}
+	})
+}
