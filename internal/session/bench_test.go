@@ -29,14 +29,14 @@ func steps(tb testing.TB) []step {
 	wake := make(chan struct{}, 1)
 	table, serial := session.NewTable(session.DefaultTableLimits()), 0
 	return []step{
-		{"a request in a session", 5, func() {
+		{"a request in a session", 2, func() {
 			x, err := s.Begin(mcp.NumberID(1), func(error) {})
 			if err != nil {
 				tb.Fatal(err)
 			}
 			batch = answered(x, wake, answer, batch)
 		}},
-		{"a request without one", 3, func() {
+		{"a request without one", 2, func() {
 			batch = answered(session.Alone(mcp.NumberID(1), r, func(error) {}), wake, answer, batch)
 		}},
 		{"a change, told", 1, func() {

@@ -21,10 +21,8 @@ const (
 // one terminal that ends it. It is over when it has its terminal, or when it is
 // cancelled and will never have one.
 type Exchange struct {
-	id     mcp.ID
-	key    exchangeKey // in the session
-	serial uint64
-	owner  *Session // nil in the modern era
+	id    mcp.ID
+	owner *Session // nil in the modern era
 
 	// Below: guarded by stream.core.mu.
 	stop   func(error) // ends the context of whoever serves; called without the lock; nil when over
@@ -36,15 +34,29 @@ type Exchange struct {
 	progress, logs meter
 	reached        advance
 
-	own core // of an exchange without a session
+	next, prev *Exchange // in the session
+
+	room [1]Message // of the stream: most answers are one
+	own  core       // of an exchange without a session
+}
+
+// newExchange returns the exchange of a request, which that machine guards, or its own
+// where that is nil.
+func newExchange(id mcp.ID, guard *core, stop func(error)) *Exchange {
+	x := &Exchange{id: id, stop: stop}
+	if guard == nil {
+		guard = &x.own
+	}
+	x.stream.core = guard
+	x.stream.queue = x.room[:0]
+	return x
 }
 
 // Alone returns the exchange of a request that belongs to no session. stop is
 // called at most once, when the exchange is cancelled.
 func Alone(id mcp.ID, rules *Rules, stop func(error)) *Exchange {
-	x := &Exchange{id: id, stop: stop}
+	x := newExchange(id, nil, stop)
 	x.own.rules = rules
-	x.stream.core = &x.own
 	return x
 }
 
@@ -123,7 +135,7 @@ func (x *Exchange) endLocked(asks error, terminal ...Message) bool {
 	x.over = true
 	x.stop = nil
 	if x.owner != nil {
-		x.owner.forgetLocked(x)
+		x.owner.exchanges.remove(x)
 	}
 	if x.id.IsZero() && x.owner != nil {
 		terminal = nil // a notification has no answer

@@ -378,7 +378,9 @@ func (h *history) leave() {
 			rest[i].stream = 0
 			s.bytes += rest[i].Len()
 		}
-		s.queue = append(rest, s.queue...)
+		old := s.queue
+		s.queue = append(rest, old...)
+		clear(old)
 		c.at = s.taken
 	}
 	s.log = nil

@@ -65,7 +65,14 @@ func NewLot[T, X any](limits LotLimits) *Lot[T, X] { return &Lot[T, X]{limits: l
 // New returns a request that is served in an exchange. It takes no room before
 // it is parked.
 func (l *Lot[T, X]) New(value *T, at *X) *Parking[T, X] {
-	return &Parking[T, X]{value: value, lot: l, at: at, last: at}
+	p := new(Parking[T, X])
+	l.Enroll(p, value, at)
+	return p
+}
+
+// Enroll is New with a Parking of the caller's, which is a new one.
+func (l *Lot[T, X]) Enroll(p *Parking[T, X], value *T, at *X) {
+	*p = Parking[T, X]{value: value, lot: l, at: at, last: at}
 }
 
 // Len returns how many requests are parked.

@@ -137,7 +137,8 @@ func (s *Session) Resume(id EventID, wake chan struct{}, now time.Time) (*Carrie
 		return nil, err
 	}
 	h.unwritten = nil // it is asked for, or was seen
-	c := h.stream.attachAtLocked(wake, id.Pos)
+	c := new(Carrier)
+	h.stream.attachAtLocked(c, wake, id.Pos)
 	c.resumed = true
 	return c, nil
 }

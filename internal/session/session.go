@@ -4,9 +4,6 @@
 package session
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -24,7 +21,7 @@ type Session struct {
 
 	// Below: guarded by core.mu.
 	standalone  Stream
-	exchanges   map[exchangeKey]*Exchange // nil while there are none
+	exchanges   flying
 	begun       uint64
 	initialized bool
 	level       mcp.LogLevel
@@ -79,42 +76,21 @@ func (s *Session) Level() mcp.LogLevel {
 func (s *Session) Begin(id mcp.ID, stop func(error)) (*Exchange, error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	key := exchangeKey{id: id}
-	if id.IsZero() {
-		key.serial = s.begun + 1
-	}
-	switch _, dup := s.exchanges[key]; {
+	switch {
 	case s.core.ended:
 		return nil, ErrEnded
-	case dup:
+	case s.exchanges.find(id) != nil:
 		return nil, ErrDuplicate
-	case len(s.exchanges) >= s.core.rules.Limits.Exchanges:
+	case s.exchanges.count >= s.core.rules.Limits.Exchanges:
 		return nil, ErrTooMany
 	}
 	s.begun++
-	x := &Exchange{id: id, key: key, serial: s.begun, stop: stop, owner: s}
-	x.stream.core = &s.core
+	x := newExchange(id, &s.core, stop)
+	x.owner = s
 	x.stream.number, x.stream.request = s.first+s.begun, id
 	x.stream.lost = id.IsZero()
-	if s.exchanges == nil {
-		s.exchanges = make(map[exchangeKey]*Exchange, 1)
-	}
-	s.exchanges[key] = x
+	s.exchanges.add(x)
 	return x, nil
-}
-
-// exchangeKey tells the exchanges of a session apart: requests by their ids,
-// notifications by their order.
-type exchangeKey struct {
-	id     mcp.ID
-	serial uint64
-}
-
-func (s *Session) forgetLocked(x *Exchange) {
-	delete(s.exchanges, x.key)
-	if len(s.exchanges) == 0 {
-		s.exchanges = nil // a map keeps its room
-	}
 }
 
 // Cancel ends the exchange of that id without a terminal, and reports whether
@@ -131,7 +107,7 @@ func (s *Session) InFlight(id mcp.ID) bool { return s.find(id) != nil }
 func (s *Session) find(id mcp.ID) *Exchange {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	return s.exchanges[exchangeKey{id: id}]
+	return s.exchanges.find(id)
 }
 
 // Answer completes the ask of that id, if it was asked in this session and the
@@ -160,7 +136,7 @@ func (s *Session) Idle() bool {
 }
 
 func (s *Session) idleLocked() bool {
-	return len(s.exchanges) == 0 && s.core.carriers == 0
+	return s.exchanges.count == 0 && s.core.carriers == 0
 }
 
 func (s *Session) endIf(terminal *mcp.Error, ok func() bool) bool {
@@ -179,15 +155,12 @@ func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]func(error), bool)
 		return nil, false
 	}
 	s.core.ended = true
-	open := make([]*Exchange, 0, len(s.exchanges))
-	for _, x := range s.exchanges {
-		open = append(open, x)
-	}
-	slices.SortFunc(open, func(a, b *Exchange) int { return cmp.Compare(a.serial, b.serial) })
-	stops := make([]func(error), len(open))
-	for i, x := range open {
-		stops[i] = x.stop
+	var stops []func(error)
+	for x := s.exchanges.first; x != nil; {
+		next := x.next // before its end takes it out
+		stops = append(stops, x.stop)
 		x.endLocked(ErrEnded, Message{Head: mcp.AppendError(nil, x.id, terminal)})
+		x = next
 	}
 	s.core.endAsksLocked(&s.standalone, ErrEnded)
 	s.standalone.abandonLocked()

@@ -44,9 +44,18 @@ type Stream struct {
 // capacity 1, and may be shared by the carriers of one goroutine. An older carrier
 // is revoked by this and is woken to see it.
 func (s *Stream) Attach(wake chan struct{}) *Carrier {
+	c := new(Carrier)
+	s.Carry(c, wake)
+	return c
+}
+
+// Carry is Attach with a Carrier of the caller's, which is a new one or one that has
+// detached. It may be used again when it has detached from this stream: nobody
+// knows of it then.
+func (s *Stream) Carry(c *Carrier, wake chan struct{}) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	return s.attachLocked(wake)
+	s.attachLocked(c, wake)
 }
 
 // TryAttach is Attach for carriers that others may make as they like. One that
@@ -58,21 +67,22 @@ func (s *Stream) TryAttach(wake chan struct{}) (*Carrier, error) {
 	if s.open >= s.core.rules.Limits.Streams {
 		return nil, ErrTooMany
 	}
-	return s.attachLocked(wake), nil
+	c := new(Carrier)
+	s.attachLocked(c, wake)
+	return c, nil
 }
 
 // attachLocked makes a carrier that begins anew: nothing that was delivered comes
 // again.
-func (s *Stream) attachLocked(wake chan struct{}) *Carrier {
+func (s *Stream) attachLocked(c *Carrier, wake chan struct{}) {
 	s.settleLocked()
-	c := s.attachAtLocked(wake, s.taken)
+	s.attachAtLocked(c, wake, s.taken)
 	c.missed = s.missed
-	return c
 }
 
 // attachAtLocked makes a carrier that takes what follows a position.
-func (s *Stream) attachAtLocked(wake chan struct{}, pos uint64) *Carrier {
-	c := &Carrier{stream: s, wake: wake, at: pos}
+func (s *Stream) attachAtLocked(c *Carrier, wake chan struct{}, pos uint64) {
+	*c = Carrier{stream: s, wake: wake, at: pos}
 	s.revokeLocked()
 	s.carrier = c
 	s.open++
@@ -80,7 +90,6 @@ func (s *Stream) attachAtLocked(wake chan struct{}, pos uint64) *Carrier {
 	s.pausing = false
 	s.weighLocked()
 	s.wakeLocked()
-	return c
 }
 
 func (s *Stream) revokeLocked() {
@@ -145,15 +154,26 @@ func (s *Stream) endedErrLocked() error {
 
 // pushLocked adds a message, whatever the limits are.
 func (s *Stream) pushLocked(m Message) {
+	s.growLocked()
 	s.queue = append(s.queue, m)
 	s.bytes += m.Len()
 	s.weighLocked()
 	s.wakeLocked()
 }
 
+// growLocked makes room for one message more. What moves leaves nothing behind: the
+// first array is a part of the exchange, which may be kept for longer.
+func (s *Stream) growLocked() {
+	if old := s.queue; len(old) == cap(old) {
+		s.queue = slices.Grow(old, 1)
+		clear(old)
+	}
+}
+
 // openLocked puts the message before all others and gives out what was held.
 func (s *Stream) openLocked(m Message) {
 	s.held = false
+	s.growLocked()
 	s.queue = slices.Insert(s.queue, 0, m)
 	s.bytes += m.Len()
 	s.wakeLocked()
@@ -205,6 +225,7 @@ func (s *Stream) loseLocked() {
 }
 
 func (s *Stream) clearLocked() {
+	clear(s.queue)
 	s.queue, s.bytes = nil, 0
 }
 

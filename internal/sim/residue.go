@@ -12,7 +12,7 @@ import (
 )
 
 // noResidue fails where a machine that is over keeps anything: an entry of a map,
-// an element of a slice, a channel that somebody may wait on.
+// an element of a slice or a list, a channel that somebody may wait on.
 func (w *world) noResidue(name string, machine any) {
 	seen := make(map[uintptr]bool)
 	if at := residue(reflect.ValueOf(machine), seen); at != "" {
@@ -45,14 +45,25 @@ func residue(v reflect.Value, seen map[uintptr]bool) string {
 			if name == "owner" || name == "lot" {
 				continue // they are looked at for themselves
 			}
+			if name == "first" && isSet(v.Field(i)) {
+				return " is a list of " + v.Field(i).Type().String()
+			}
 			if at := residue(v.Field(i), seen); at != "" {
 				return "." + name + at
+			}
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			if at := residue(v.Index(i), seen); at != "" {
+				return at
 			}
 		}
 	default:
 	}
 	return ""
 }
+
+func isSet(v reflect.Value) bool { return v.Kind() == reflect.Pointer && !v.IsNil() }
 
 // isMachine reports whether a type is one of those that keep state: not what many
 // of them share, and not what belongs to the client.
