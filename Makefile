@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help check build test race sim lint interop conformance fuzz bench bench-check generate
+.PHONY: help check build test race sim lint fmt interop conformance fuzz bench bench-check generate vuln
 
 # golangci-lint and govulncheck, in the versions of tools/go.mod.
 TOOL = go tool -modfile=$(CURDIR)/tools/go.mod
@@ -46,6 +46,9 @@ sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its 
 lint: ## format, vet, linters, tidy go.mod; changes nothing
 	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt --diff; go vet ./...; $(TOOL) golangci-lint run --allow-parallel-runners; go mod tidy -diff); done
 
+fmt: ## format all Go code
+	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt); done
+
 interop: needs-interop ## real clients against real servers, direct and through signalbox
 	cd test/interop && go test -v -count=1 -timeout 30m ./...
 
@@ -55,11 +58,14 @@ conformance: needs-npm ## the official suite: against our server, our client, an
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	.ci/fuzz $(FUZZTIME)
 
-bench: build ## what the gateway costs, into docs/performance.md: an hour; GROUP=calls,lists measures these alone
+bench: build ## what the gateway costs, into docs/performance.md: most of an hour; GROUP=calls,lists measures these alone
 	cd test/bench && go run . -program $(CURDIR)/bin/signalbox -update $(CURDIR)/docs/performance.md $(if $(GROUP),-group $(GROUP))
 
-bench-check: build ## the short form of bench: whether ratios and counts keep their marks, in minutes
+bench-check: build ## the short form of bench: whether ratios and counts keep their marks, in three minutes; GROUP as above
 	cd test/bench && go test -timeout 2m ./... && go run . -program $(CURDIR)/bin/signalbox -short $(if $(GROUP),-group $(GROUP))
 
-generate: ## everything that is generated and committed; formats all Go code
-	go generate ./... && $(TOOL) golangci-lint fmt
+generate: ## everything that is generated and committed
+	go generate ./...
+
+vuln: ## known vulnerabilities in what we import; needs the network
+	$(TOOL) govulncheck ./...

@@ -21,7 +21,7 @@ import (
 
 const (
 	maxReadmeLines = 200 // the first screens of a project, not its manual
-	maxTargets     = 13  // a Makefile that is read at a glance: a dozen, and the list of them
+	maxTargets     = 15  // a Makefile that is read at a glance: a dozen, their list, and what people look for first: fmt, vuln
 	maxADRLines    = 70  // one page
 )
 
@@ -103,7 +103,7 @@ func TestRepoMakefile(t *testing.T) {
 		t.Errorf("breaches (-got +want):\n%s", diff)
 	}
 	many := strings.Repeat("x: ## help\n", maxTargets+1)
-	if diff := cmp.Diff(crowdedTargets(parseMakefile(many)), []string{"14 targets, more than 13"}); diff != "" {
+	if diff := cmp.Diff(crowdedTargets(parseMakefile(many)), []string{"16 targets, more than 15"}); diff != "" {
 		t.Errorf("breaches of many targets (-got +want):\n%s", diff)
 	}
 	reportBreaches(t, crowdedTargets(parseMakefile(readFile(t, "Makefile"))))
