@@ -176,15 +176,7 @@ func (b *bench) judge() error {
 	if err := marks.Print(b.out, verdicts); err != nil {
 		return err
 	}
-	some, err := b.chosen()
-	if err != nil {
-		return err
-	}
-	var names []string
-	for _, g := range some {
-		names = append(names, g.name)
-	}
-	unmeasured := marks.Unmeasured(marks.All(), &b.found, b.short, names)
+	unmeasured := b.unmeasured()
 	for _, m := range unmeasured {
 		b.say("RED %s: nothing was measured", m.Name)
 	}
@@ -194,6 +186,19 @@ func (b *bench) judge() error {
 	}
 	return fmt.Errorf("%d of %d values miss their mark, %d marks have none; again: %s",
 		len(missed), len(verdicts), len(unmeasured), b.command())
+}
+
+// unmeasured are the marks that the groups are to measure something for, and did not.
+func (b *bench) unmeasured() []marks.Mark {
+	some, err := b.chosen()
+	if err != nil {
+		return nil // nothing is measured of groups that there are not
+	}
+	var names []string
+	for _, g := range some {
+		names = append(names, g.name)
+	}
+	return marks.Unmeasured(marks.All(), &b.found, b.short, names)
 }
 
 // command is how to measure this again.

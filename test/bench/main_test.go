@@ -342,6 +342,7 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{
 		"| 100 B, legacy to modern | 0.100 | 1.50 |", "make bench GROUP=calls", "5 rounds", "](performance/calls.svg)", " cores of ",
 		"| tools/call, CPU x RP, 100 B | <= 1.30 | 1.50 | calls, 100 B, legacy to modern, cpu-rp | 0 of 1 |",
+		"| tools/call, CPU x RP, 10 KiB | <= 1.20 |  | not measured | 0 of 0 |",
 	} {
 		if !strings.Contains(string(got), want) {
 			t.Errorf("the page has no %q:\n%s", want, got)
@@ -400,10 +401,10 @@ func TestSharesStandInATable(t *testing.T) {
 	var out strings.Builder
 	b := bench1(&out, options{})
 	b.shareTable([]string{"a", "b"}, map[string][]shares.Share{
-		"a": {{Part: "allocation", Of: 0.2345}, {Part: "dust", Of: 0.001}}, "b": {{Part: "mcp", Of: 1}},
+		"a": {{Part: "allocation", Of: 0.2361}, {Part: "dust", Of: 0.001}}, "b": {{Part: "mcp", Of: 1}},
 	})
 	got := b.tables["profile"][0].String()
-	for _, want := range []string{"| allocation | 23.5 |  |\n", "| mcp |  | 100 |\n"} {
+	for _, want := range []string{"| allocation | 23.6 |  |\n", "| mcp |  | 100.0 |\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

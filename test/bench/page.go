@@ -54,12 +54,12 @@ func (b *bench) section(name string, tables []*report.Table) string {
 func (b *bench) verdicts() string {
 	t := report.Table{Title: "Marks", Header: []string{"what", "mark", "worst", "where", "kept"}}
 	for _, of := range marks.ByMark(marks.Judge(marks.All(), &b.found, false)) {
-		worst, sign := marks.Worst(of), "<="
-		if worst.Least {
-			sign = ">="
-		}
-		t.Add(worst.Name, sign+" "+marks.Number(worst.Limit)+worst.Unit, marks.Number(worst.Value.Median)+worst.Unit,
+		worst := marks.Worst(of)
+		t.Add(worst.Name, worst.Bound(), marks.Number(worst.Value.Median)+worst.Unit,
 			strings.ReplaceAll(worst.Key, "/", ", "), fmt.Sprintf("%d of %d", len(of)-len(marks.Missed(of)), len(of)))
+	}
+	for _, m := range b.unmeasured() {
+		t.Add(m.Name, m.Bound(), "", "not measured", "0 of 0")
 	}
 	return t.String()
 }

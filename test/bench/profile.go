@@ -16,11 +16,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/load"
-	"github.com/signalbox-mcp/signalbox/test/bench/internal/marks"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/proc"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/shares"
 )
@@ -205,5 +203,5 @@ func percent(all []shares.Share, part string) string {
 	if i < 0 {
 		return ""
 	}
-	return strings.TrimSuffix(marks.Number(float64(int(1000*all[i].Of+0.5))/10), ".0")
+	return fmt.Sprintf("%.1f", 100*all[i].Of)
 }

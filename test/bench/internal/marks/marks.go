@@ -75,17 +75,23 @@ type Verdict struct {
 // OK reports whether the value is on the right side of the mark.
 func (v Verdict) OK() bool { return v.margin() >= 0 }
 
+// Bound says what a value has to be.
+func (m Mark) Bound() string {
+	sign := "<= "
+	if m.Least {
+		sign = ">= "
+	}
+	return sign + Number(m.Limit) + m.Unit
+}
+
 // String says what was measured and what was wanted.
 func (v Verdict) String() string {
-	word, sign := "ok ", "<="
+	word := "ok "
 	if !v.OK() {
 		word = "RED"
 	}
-	if v.Least {
-		sign = ">="
-	}
-	return fmt.Sprintf("%s %s: %s = %s%s (%s to %s in %d rounds), mark %s %s%s", word, v.Name, v.Key,
-		Number(v.Value.Median), v.Unit, Number(v.Value.Least), Number(v.Value.Most), v.Value.Rounds, sign, Number(v.Limit), v.Unit)
+	return fmt.Sprintf("%s %s: %s = %s%s (%s to %s in %d rounds), mark %s", word, v.Name, v.Key,
+		Number(v.Value.Median), v.Unit, Number(v.Value.Least), Number(v.Value.Most), v.Value.Rounds, v.Bound())
 }
 
 // Judge holds the findings against marks. Only those of the short form are judged if

@@ -41,7 +41,7 @@ func All() []Mark {
 		{Name: "growth, descriptors", Keys: "growth/*/*/descriptors", Limit: 0, Short: true},
 		{Name: "growth, resident memory against the start", Keys: "growth/*/*/rss", Limit: 1.1},
 		{Name: "scanner, 10 KiB of typical JSON", Keys: "parts/mcp/Parse, text 10 KiB/rate", Limit: 1000, Least: true, Unit: " MB/s"},
-		{Name: "scanner, allocations", Keys: "parts/mcp/Parse, */allocs", Limit: 0},
+		{Name: "scanner, 10 KiB, allocations", Keys: "parts/mcp/Parse, * 10 KiB/allocs", Limit: 0},
 		{Name: "errors", Keys: "*/*/*/errors", Limit: 0, Short: true},
 	}
 }
