@@ -6,6 +6,7 @@ package frame
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"testing"
 )
 
@@ -116,6 +117,34 @@ func TestReadersAllocateWhatTheyGiveAway(t *testing.T) {
 			if got > most {
 				t.Errorf("%s of %d bytes: %v allocations, want at most %v", name, size, got, most)
 			}
+		}
+	}
+}
+
+// The room of a large message is known from the one before: it is about as large as
+// the message, and what was read before the size was known is moved once.
+func TestLargeMessagesTakeTheirSize(t *testing.T) {
+	const size = 1 << 20
+	data := bytes.Repeat([]byte("x"), size)
+	events := NewEventReader(&loop{one: AppendEvent(nil, "", data)}, size)
+	lines := NewLineReader(&loop{one: AppendLine(nil, data)}, size)
+	for name, next := range map[string]func() (int, error){
+		"event": func() (int, error) { e, err := events.Next(); return len(e.Data), err },
+		"line":  func() (int, error) { line, err := lines.Next(); return len(line), err },
+	} {
+		var before, after runtime.MemStats
+		const messages = 8
+		for i := range messages + 2 { // the first two are the ones before
+			if i == 2 {
+				runtime.ReadMemStats(&before)
+			}
+			if n, err := next(); n != size || err != nil {
+				t.Fatalf("%s: %d, %v", name, n, err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if got := (after.TotalAlloc - before.TotalAlloc) / messages; got > size+size/8 {
+			t.Errorf("%s of %d bytes: %d bytes are allocated for it", name, size, got)
 		}
 	}
 }

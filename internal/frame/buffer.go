@@ -18,6 +18,10 @@ const (
 	// a size that needs more are given away with their buffer.
 	keptSize = 16 << 10
 
+	// around is what stands around a message in its buffer, roughly: its own frame, and
+	// the beginning of the next one.
+	around = 1 << 10
+
 	// headSize is how much of a message over the limit is shown: enough for
 	// method and id, where they stand first.
 	headSize = 1 << 10
@@ -67,8 +71,8 @@ type buffer struct {
 	// however the stream is cut and whichever of the two it uses.
 	lf, cr int
 
-	// guess is the size of the buffer that the last large message took: the next
-	// one is often as large. It is forgotten when it was wrong.
+	// guess is the size of the buffer that the last large message would have needed: the
+	// next one is often as large. It is forgotten when it was wrong.
 	guess int
 }
 
@@ -167,7 +171,7 @@ func (b *buffer) release() []byte {
 		}
 		return append(make([]byte, 0, n), data...)
 	}
-	b.guess = len(b.buf)
+	b.guess = n + n/16 + around
 	b.moveTo(make([]byte, max(firstRead, b.end-b.pos)))
 	return data
 }
