@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +38,7 @@ const (
 	maxJunk    = 100      // lines on a server's output that are no messages
 	maxQueued  = 64 << 20 // bytes that wait to be written
 	writeChunk = 64 << 10 // bytes to which one write deadline applies
+	keptQueue  = 16 << 10 // bytes of room that a pipe keeps where nothing waits
 )
 
 // pipe is a connection of lines to one server (basic/transports/stdio): one
@@ -61,8 +63,7 @@ type pipe struct {
 	// Written by one goroutine and added to by many, under a bound in bytes: a
 	// message is written whole, and nobody waits for a server that does not read.
 	mu     sync.Mutex
-	queue  [][]byte
-	queued int                  // their bytes
+	queue  []byte               // lines
 	route  func(m *mcp.Message) // nil until somebody speaks an era over the pipe
 	answer func(id mcp.ID)      // nil where nobody wants to know
 	ended  bool
@@ -110,11 +111,10 @@ func (p *pipe) router() func(m *mcp.Message) {
 func (p *pipe) enqueue(msg []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended || p.queued+len(msg) > maxQueued {
+	if p.ended || len(p.queue)+len(msg) > maxQueued {
 		return false
 	}
-	p.queue = append(p.queue, frame.AppendLine(nil, msg))
-	p.queued += len(msg)
+	p.queue = frame.AppendLine(p.queue, msg)
 	select {
 	case p.wake <- struct{}{}:
 	default: // the writer will look
@@ -122,13 +122,17 @@ func (p *pipe) enqueue(msg []byte) bool {
 	return true
 }
 
-// dequeue takes all at once: the writer holds no lock while it writes.
-func (p *pipe) dequeue() [][]byte {
+// dequeue takes all at once: the writer holds no lock while it writes. What it has
+// written by then is room for what comes next.
+func (p *pipe) dequeue(written []byte) []byte {
+	if cap(written) > keptQueue {
+		written = nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	q := p.queue
-	p.queue, p.queued = nil, 0
-	return q
+	lines := p.queue
+	p.queue = written[:0]
+	return lines
 }
 
 // begin sends a call's request. What was queued counts as dispatched: the writer
@@ -155,11 +159,18 @@ func cancelNotice(call *session.Call) []byte {
 // still: a cancellation, often.
 func (p *pipe) writeAll(ctx context.Context) {
 	defer close(p.wrote)
-	for p.flush() {
+	stuck := time.AfterFunc(never, p.endStuck) // it counts while something is being written
+	stuck.Stop()
+	var lines []byte
+	for {
+		lines = p.dequeue(lines)
+		if err := p.write(lines, stuck); err != nil {
+			return // the reader finds out how the server ended, and says so
+		}
 		select {
 		case <-p.wake:
 		case <-p.dead:
-			p.flush()
+			_ = p.write(p.dequeue(nil), stuck) // there is nobody to tell
 			return
 		case <-ctx.Done():
 			return
@@ -167,35 +178,22 @@ func (p *pipe) writeAll(ctx context.Context) {
 	}
 }
 
-// flush writes what is queued. It reports false when the server takes no more:
-// the reader finds out how the server ended, and says so.
-func (p *pipe) flush() bool {
-	for _, line := range p.dequeue() {
-		if err := p.write(line); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// write writes one line. A server that reads nothing for the write deadline is
-// stuck, and is ended.
-func (p *pipe) write(line []byte) error {
-	for len(line) > 0 {
-		n := min(len(line), writeChunk)
-		timer := time.AfterFunc(p.Write, func() {
-			p.fail(p.lost(nil, "it did not read its input for %v", p.Write))
-		})
+// write writes lines, as many at once as there are. A server that reads nothing for the
+// write deadline is stuck, and is ended.
+func (p *pipe) write(lines []byte, stuck *time.Timer) error {
+	for part := range slices.Chunk(lines, writeChunk) {
 		// A deadline for each part: a long line to a slow server is not a stuck one.
-		_, err := p.far.Write(line[:n])
-		timer.Stop()
+		stuck.Reset(p.Write)
+		_, err := p.far.Write(part)
+		stuck.Stop()
 		if err != nil {
 			return err
 		}
-		line = line[n:]
 	}
 	return nil
 }
+
+func (p *pipe) endStuck() { p.fail(p.lost(nil, "it did not read its input for %v", p.Write)) }
 
 // readAll is the one reader. It waits for nobody but the server.
 func (p *pipe) readAll(ctx context.Context) {
