@@ -47,7 +47,7 @@ func TestFateIsWaitedFor(t *testing.T) {
 						return
 					}
 					time.Sleep(tt.words)
-					c.tail.add("why")
+					c.tail.add(words{raw: "why"})
 					close(c.drained)
 				}()
 				began := time.Now()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,25 +18,42 @@ import (
 
 // The bounds of what is kept and logged of a child's standard error.
 const (
-	stderrKept   = 20  // last lines, for errors
-	stderrShown  = 200 // bytes of each of them in an error
-	stderrPerSec = 50  // lines that are logged
+	stderrKept   = 20      // last lines, for errors
+	stderrShown  = 200     // bytes of each of them in an error
+	stderrRaw    = 1 << 10 // bytes of each of them before it is made fit to be shown
+	stderrPerSec = 50      // lines that are logged
 )
 
 // tail reads a child's standard error, so that the child never waits for a
 // reader: the last lines are kept, as many as the limits allow are logged, the
 // rest is counted. The zero value is ready.
 type tail struct {
-	mu   sync.Mutex
-	last []string
+	mu      sync.Mutex
+	last    []words
+	secrets *redact.Redactor
+}
+
+// words are a line as the child wrote it, or the beginning of one.
+type words struct {
+	raw string
+	cut bool
+}
+
+// text is what may be shown of it: a text without control characters and without the
+// secrets that the configuration gave to the child.
+func (w words) text(secrets *redact.Redactor) string {
+	if w.cut {
+		return visible(secrets.CutText(w.raw))
+	}
+	return visible(secrets.Text(w.raw))
 }
 
 // drain reads until the end, whatever the line is and however long: a child that
-// cannot write its standard error stops in the middle of a call. What is
-// logged and kept is a text without control characters and without the secrets that
-// the configuration gave to the child. A line that is longer than maxLine is logged so
-// far, with how many bytes were cut off.
+// cannot write its standard error stops in the middle of a call. A line that is longer
+// than maxLine is logged so far, with how many bytes were cut off. Of lines that
+// nobody will see no text is made: some programs write without an end.
 func (t *tail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, logger *slog.Logger) {
+	t.hide(secrets)
 	lines := frame.NewLineReader(r, maxLine)
 	var quota quota
 	for {
@@ -43,20 +61,22 @@ func (t *tail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, logger 
 		if err != nil {
 			return
 		}
-		text := string(line)
-		if cut > 0 {
-			text = secrets.CutText(text)
-		}
-		text = visible(secrets.Text(text))
-		t.add(text)
+		said := words{string(line), cut > 0}
+		t.add(said)
 		skipped, ok := quota.take(time.Now())
 		if skipped > 0 {
 			logger.LogAttrs(context.Background(), slog.LevelWarn, "backend stderr lines not logged", slog.Int("count", skipped))
 		}
 		if ok {
-			logger.LogAttrs(context.Background(), slog.LevelInfo, "backend stderr", lineAttrs(text, cut)...)
+			logger.LogAttrs(context.Background(), slog.LevelInfo, "backend stderr", lineAttrs(said.text(secrets), cut)...)
 		}
 	}
+}
+
+func (t *tail) hide(secrets *redact.Redactor) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.secrets = secrets
 }
 
 func lineAttrs(text string, cut int) []slog.Attr {
@@ -67,23 +87,37 @@ func lineAttrs(text string, cut int) []slog.Attr {
 	return attrs
 }
 
-// add bounds each line here, because twenty of them stand in one error that a client
-// may show on one line.
-func (t *tail) add(line string) {
+// add keeps a line. It is bounded here, by more than is shown of it: what is hidden in
+// it may make it shorter.
+func (t *tail) add(said words) {
+	if len(said.raw) > stderrRaw {
+		said = words{strings.Clone(said.raw[:stderrRaw]), true}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// Cut between two characters: it will stand in a message.
-	t.last = append(t.last, strings.ToValidUTF8(line[:min(len(line), stderrShown)], ""))
-	if len(t.last) > stderrKept {
-		t.last = t.last[1:]
+	if len(t.last) == stderrKept {
+		t.last = append(t.last[:0], t.last[1:]...)
 	}
+	t.last = append(t.last, said)
 }
 
-// lines returns the last lines.
+// lines returns the last lines, each so short that twenty of them may stand in one
+// error that a client shows on one line.
 func (t *tail) lines() []string {
+	last, secrets := t.kept()
+	lines := make([]string, len(last))
+	for i, said := range last {
+		text := said.text(secrets)
+		// Cut between two characters: it will stand in a message.
+		lines[i] = strings.ToValidUTF8(text[:min(len(text), stderrShown)], "")
+	}
+	return lines
+}
+
+func (t *tail) kept() ([]words, *redact.Redactor) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]string(nil), t.last...)
+	return slices.Clone(t.last), t.secrets
 }
 
 // quota lets so many lines pass in each second.

@@ -212,6 +212,32 @@ func TestTailIsTextWithoutSecrets(t *testing.T) {
 	}
 }
 
+// A secret that begins before the end of what is kept of a line, and ends behind it, is
+// not shown; one that is hidden makes room for what stands behind it.
+func TestTailHidesASecretAtItsEnd(t *testing.T) {
+	secret := strings.Repeat("s3cret-", 200)[:stderrRaw-100]
+	secrets := redact.New(nil, []string{"KEY=" + secret})
+	var tl tail
+	tl.drain(strings.NewReader(secret+strings.Repeat("x", 60)+secret+"\n"), 8<<10, secrets, slog.New(slog.DiscardHandler))
+	want := "[redacted]" + strings.Repeat("x", 60) + "[redacted]"
+	if got := tl.lines(); len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A line that is not logged costs what is kept of it, and no text is made of it.
+func TestLinesThatNobodySeesCostLittle(t *testing.T) {
+	secrets := redact.New(nil, []string{"KEY=open sesame"})
+	lines := strings.Repeat(strings.Repeat("é", 500)+"\n", 1000)
+	got := testing.AllocsPerRun(1, func() {
+		var tl tail
+		tl.drain(strings.NewReader(lines), 8<<10, secrets, slog.New(slog.DiscardHandler))
+	})
+	if most := float64(2*1000 + 50*stderrPerSec); got > most { // the line, and what is kept
+		t.Errorf("%v allocations for 1000 lines, want at most %v", got, most)
+	}
+}
+
 func TestNamesLostSession(t *testing.T) {
 	tests := map[string]bool{
 		"Session not found": true, "Bad Request: No valid session ID provided": true, "invalid or expired session": true,
