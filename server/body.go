@@ -29,7 +29,7 @@ var errBodyTooLong = errors.New("body exceeds the limit")
 // begun before that. The two errors that the client can do something about are
 // told apart from all others, of which it will hardly hear.
 func (s *Server) readBody(p *response, r *http.Request) ([]byte, *refusal) {
-	pace := bodyPace{rc: p.rc, start: time.Now()}
+	pace := bodyPace{rc: &p.rc, start: time.Now()}
 	body, err := readAll(r.Body, r.ContentLength, s.cfg.Limits.RequestBody, &pace)
 	switch {
 	case err == nil:

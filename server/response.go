@@ -23,26 +23,88 @@ const (
 	joinUpTo = 32 << 10
 
 	// pieceSize is how much is written under one deadline: what a client on a
-	// slow line takes in that time.
+	// slow line takes in that time. By default that is 1.6 KiB in a second. A
+	// larger one would save system calls, and cost those their answers who have
+	// such a line.
 	pieceSize = 16 << 10
+
+	// sameMoment is the part of the time of a piece in which another needs no
+	// deadline of its own.
+	sameMoment = 100
+
+	// keptBuffer is the largest buffer that a response leaves to the next.
+	keptBuffer = 64 << 10
 )
 
 // response writes one HTTP response. It belongs to the goroutine that net/http
 // gave it, but for hurry. After an error nothing more is written.
 type response struct {
 	w       http.ResponseWriter
-	rc      *http.ResponseController
+	rc      http.ResponseController
 	timeout time.Duration
+	timed   time.Time // when the deadline was moved last
 	buf     []byte
 	err     error
 	cut     bool // the answer is not complete and never will be
 	primed  bool // the client has had something of the stream
 
 	last atomic.Pointer[time.Time] // when it is to be over; nil while nobody is in a hurry
+
+	// What carries the exchange of a request, made when it is needed first.
+	carrier session.Carrier
+	wake    chan struct{}
+	grace   *time.Timer
+	batch   [1]session.Message
 }
 
 func (s *Server) newResponse(w http.ResponseWriter) *response {
-	return &response{w: w, rc: http.NewResponseController(w), timeout: s.cfg.WriteTimeout}
+	p, ok := s.responses.Get().(*response)
+	if !ok {
+		p = new(response)
+	}
+	p.w, p.rc, p.timeout = w, *http.NewResponseController(w), s.cfg.WriteTimeout
+	return p
+}
+
+// reuse leaves what a response is made of to another. It is called where ServeHTTP
+// returns: by then the carrier has detached, after which no stream wakes anybody, and
+// the timer has stopped; and what was written has left the buffer. One that was cut,
+// or that another goroutine could hurry, is not left to anybody.
+func (s *Server) reuse(p *response) {
+	if p.cut || p.last.Load() != nil {
+		return
+	}
+	buf := p.buf[:0]
+	if cap(buf) > keptBuffer {
+		buf = nil
+	}
+	if len(p.wake) > 0 {
+		<-p.wake // from before it has detached
+	}
+	p.w, p.rc = nil, http.ResponseController{}
+	p.timed, p.buf, p.err, p.primed = time.Time{}, buf, nil, false
+	p.carrier, p.batch = session.Carrier{}, [1]session.Message{}
+	s.responses.Put(p)
+}
+
+// carry makes the response the carrier of an exchange, for which it must detach.
+func (p *response) carry(x *session.Exchange) *session.Carrier {
+	if p.wake == nil {
+		p.wake = make(chan struct{}, 1)
+	}
+	x.Stream().Carry(&p.carrier, p.wake)
+	return &p.carrier
+}
+
+// graceFor returns the timer of the response, which goes off in d unless it is
+// stopped.
+func (p *response) graceFor(d time.Duration) *time.Timer {
+	if p.grace == nil {
+		p.grace = time.NewTimer(d)
+	} else {
+		p.grace.Reset(d)
+	}
+	return p.grace
 }
 
 // refuse writes the refusal.
@@ -163,10 +225,16 @@ func (p *response) flush() {
 }
 
 // extend gives the next write its time. The deadline is one of the connection,
-// and moves with each piece, so that a long stream is never late (M054).
+// and moves with each piece, so that a long stream is never late (M054); what follows
+// at once has that of the piece before.
 func (p *response) extend() {
+	now := time.Now()
+	if !p.timed.IsZero() && now.Sub(p.timed) < p.timeout/sameMoment {
+		return
+	}
+	p.timed = now
 	// A writer that knows no deadlines has no slow client either.
-	_ = p.rc.SetWriteDeadline(time.Now().Add(p.timeout))
+	_ = p.rc.SetWriteDeadline(now.Add(p.timeout))
 	if last := p.last.Load(); last != nil { // looked at after the deadline was moved, which hurry may have set
 		_ = p.rc.SetWriteDeadline(*last)
 	}
@@ -202,7 +270,7 @@ func (p *response) stream(c *session.Carrier, r ride) session.State {
 	defer quiet.Stop()
 	life, stop := lifeTimer(r.life)
 	defer stop()
-	batch, state := c.Take(nil)
+	batch, state := c.Take(p.batch[:0])
 	if len(batch) == 0 && state == session.Open && !p.primed {
 		p.comment() // takes the header with it
 	}

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,7 @@ type Server struct {
 	box       *seal.Box // of the states that clients keep
 	pipes     atomic.Uint64
 	lines     sseConns
+	responses sync.Pool // of those that are over
 
 	quiet atomic.Bool // takes no new sessions
 

@@ -5,7 +5,6 @@ package server
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -26,6 +25,7 @@ const (
 // the response is over; what it has begun may still run, and is known to Shutdown.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := s.newResponse(w)
+	defer s.reuse(p)
 	defer p.end()
 	// A preflight of a foreign host goes on, and is refused like anything else.
 	if s.share(w.Header(), r) && isPreflight(r) && s.isOurHost(r) {
@@ -111,13 +111,13 @@ func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone 
 func (s *Server) respond(p *response, r *http.Request, x *session.Exchange, gone func(), carry func(*session.Carrier) session.State) {
 	// Attached before the form is known: what is appended wakes this goroutine, and
 	// what is in the queue is what decides.
-	c := x.Stream().Attach(make(chan struct{}, 1))
+	c := p.carry(x)
 	defer c.Detach()
-	switch s.awaitForm(x, c, r.Context().Done()) {
+	switch s.awaitForm(p, x, r.Context().Done()) {
 	case session.Undecided:
 		p.cut = true // nobody is there to be told, and net/http would say 200
 	case session.JSON:
-		batch, _ := c.Take(nil)
+		batch, _ := c.Take(p.batch[:0])
 		for i := range batch {
 			p.json(&batch[i])
 		}
@@ -136,16 +136,16 @@ func (s *Server) respond(p *response, r *http.Request, x *session.Exchange, gone
 
 // awaitForm waits until the form of the answer is clear. It returns Undecided
 // when the client is gone before that.
-func (s *Server) awaitForm(x *session.Exchange, c *session.Carrier, gone <-chan struct{}) session.Form {
+func (s *Server) awaitForm(p *response, x *session.Exchange, gone <-chan struct{}) session.Form {
 	if form := x.Form(false); form != session.Undecided {
 		return form
 	}
-	grace := time.NewTimer(s.cfg.Grace)
+	grace := p.graceFor(s.cfg.Grace)
 	defer grace.Stop()
 	for {
 		force := false
 		select {
-		case <-c.Wake():
+		case <-p.carrier.Wake():
 		case <-grace.C:
 			force = true
 		case <-gone:

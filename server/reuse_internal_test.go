@@ -1,0 +1,119 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// timedWriter is a response whose deadlines are noted.
+type timedWriter struct {
+	*httptest.ResponseRecorder
+	deadlines []time.Time
+}
+
+func (w *timedWriter) SetWriteDeadline(t time.Time) error {
+	w.deadlines = append(w.deadlines, t)
+	return nil
+}
+
+// I22: what a response was made of begins anew with another: nothing of the first
+// request is in it, and none of its streams can wake it.
+func TestResponseIsLeftClean(t *testing.T) {
+	s := New(mcp.HandlerFunc(nil), Config{})
+	defer s.Close()
+	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()})
+	x := session.Alone(mcp.NumberID(1), &s.rules, func(error) {})
+	c := p.carry(x)
+	superseding := x.Stream().Attach(make(chan struct{}, 1)) // wakes p, which does not look
+	x.Finish(session.Message{Head: []byte(`{"secret":1}`)})
+	c.Detach()
+	p.json(&session.Message{Head: []byte(`{"a":`), Body: []byte(`"secret"`), Tail: []byte(`}`)})
+	p.end()
+	grace := p.graceFor(time.Hour)
+	grace.Stop()
+	s.reuse(p)
+	superseding.Detach()
+
+	switch {
+	case p.w != nil, p.err != nil, p.primed, p.cut, !p.timed.IsZero(), p.batch[0].Head != nil:
+		t.Errorf("something is left: %+v", p)
+	case p.carrier != (session.Carrier{}):
+		t.Error("the carrier is left")
+	case len(p.wake) != 0:
+		t.Error("it is woken still")
+	case len(p.buf) != 0:
+		t.Error("the buffer is not empty")
+	}
+}
+
+// What was cut, and what another goroutine may know of, is nobody else's; and a large
+// buffer is not kept for small answers.
+func TestResponseIsNotLeft(t *testing.T) {
+	s := New(mcp.HandlerFunc(nil), Config{})
+	defer s.Close()
+	for name, spoil := range map[string]func(*response){
+		"cut":     func(p *response) { p.cut = true },
+		"hurried": func(p *response) { p.hurry(time.Now()) },
+	} {
+		p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()})
+		spoil(p)
+		s.reuse(p)
+		if p.w == nil {
+			t.Errorf("%s: it was left", name)
+		}
+	}
+	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()})
+	p.buf = make([]byte, keptBuffer+1)
+	s.reuse(p)
+	if p.buf != nil {
+		t.Errorf("a buffer of %d bytes was left", cap(p.buf))
+	}
+}
+
+// One answer of one piece has one deadline, which is taken back. What comes later has
+// one of its own, however long the response lasts (M054).
+func TestDeadlinesOfAResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(mcp.HandlerFunc(nil), Config{})
+		defer s.Close()
+		begin := time.Now()
+		at := func(d time.Duration) time.Time { return begin.Add(d).Add(DefaultWriteTimeout) }
+
+		small := &timedWriter{ResponseRecorder: httptest.NewRecorder()}
+		p := s.newResponse(small)
+		p.json(&session.Message{Head: []byte(`{}`)})
+		p.end()
+		sameTimes(t, "a small answer", small.deadlines, at(0), time.Time{})
+
+		long := &timedWriter{ResponseRecorder: httptest.NewRecorder()}
+		p = s.newResponse(long)
+		p.comment()
+		time.Sleep(DefaultWriteTimeout / sameMoment)
+		p.comment()
+		time.Sleep(time.Minute)
+		p.comment()
+		p.end()
+		sameTimes(t, "a stream", long.deadlines,
+			at(0), at(DefaultWriteTimeout/sameMoment), at(DefaultWriteTimeout/sameMoment+time.Minute), time.Time{})
+	})
+}
+
+func sameTimes(t *testing.T, what string, got []time.Time, want ...time.Time) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d deadlines, want %d: %v", what, len(got), len(want), got)
+	}
+	for i := range got {
+		if !got[i].Equal(want[i]) {
+			t.Errorf("%s: deadline %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
