@@ -51,15 +51,16 @@ func (g *Gateway) find(ctx context.Context, req *mcp.Request, w wanted) found {
 // backends are still on their way. Those backends are waited for that may bring
 // it, and no longer than lists are.
 func (g *Gateway) await(ctx context.Context, w wanted) found {
-	ear := g.changes.subscribe() // before the first look, so that no change falls between
-	defer g.changes.unsubscribe(ear)
+	changed := newBell()
+	g.changes.add(changed) // before the first look, so that no change falls between
+	defer g.changes.remove(changed)
 	for {
 		f := w.in(g.view.Load())
 		if f.certain() || !f.stillComing(w) {
 			return f
 		}
 		select {
-		case <-ear:
+		case <-changed:
 			continue
 		case <-g.listable:
 		case <-g.ctx.Done():

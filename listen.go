@@ -20,37 +20,46 @@ import (
 // what is true now, so that many changes are one notice and none is missed.
 type changes struct {
 	mu   sync.Mutex
-	ears map[chan struct{}]struct{}
+	ears map[ear]struct{}
 }
 
-// subscribe returns a channel of capacity 1 that is written to after each
-// change. It must be given back to unsubscribe.
-func (c *changes) subscribe() chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ear := make(chan struct{}, 1)
-	if c.ears == nil {
-		c.ears = make(map[chan struct{}]struct{})
+// ear is somebody who listens. wake never waits, and calls nothing of changes.
+type ear interface{ wake() }
+
+// bell is an ear that somebody waits for. It has capacity 1: once is enough.
+type bell chan struct{}
+
+func newBell() bell { return make(bell, 1) }
+
+func (b bell) wake() {
+	select {
+	case b <- struct{}{}:
+	default: // it has been woken already
 	}
-	c.ears[ear] = struct{}{}
-	return ear
 }
 
-func (c *changes) unsubscribe(ear chan struct{}) {
+// add has an ear be woken after each change, until it is removed.
+func (c *changes) add(e ear) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.ears, ear)
+	if c.ears == nil {
+		c.ears = make(map[ear]struct{})
+	}
+	c.ears[e] = struct{}{}
 }
 
-// announce wakes all. It never waits: a full ear has been woken already.
+func (c *changes) remove(e ear) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.ears, e)
+}
+
+// announce wakes all. It never waits.
 func (c *changes) announce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for ear := range c.ears {
-		select {
-		case ear <- struct{}{}:
-		default:
-		}
+	for e := range c.ears {
+		e.wake()
 	}
 }
 
@@ -104,8 +113,9 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	}
 	// In this order: a change that comes after the ear is there wakes it, and one
 	// that comes before is in the baseline or, for a session, is due since then.
-	ear := g.changes.subscribe()
-	defer g.changes.unsubscribe(ear)
+	changed := newBell()
+	g.changes.add(changed)
+	defer g.changes.remove(changed)
 	told := g.baseline(req.Scope)
 	sub := newSubscribed(g, req, caller)
 	defer sub.wait()
@@ -123,7 +133,7 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 		select {
 		case <-ctx.Done():
 			return mcp.NewResult([]byte("{}"))
-		case <-ear:
+		case <-changed:
 		}
 		sub.follow(ctx)
 	}

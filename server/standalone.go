@@ -104,9 +104,10 @@ func (s *Server) gapBefore(c *session.Carrier, sent string) gap {
 
 // listenFor has the Handler tell what changes in the session's view, until ctx
 // ends, and first what may have changed in the gap, of which by is told when all of
-// it was said; nil where there is none. It returns at once. The goroutine ends when
-// the Handler returns; Shutdown and Close wait for it, and so does the group if there
-// is one. It reports false when the server is draining.
+// it was said; nil where there is none. It returns at once. There is a goroutine for
+// it for as long as the Handler needs one; Shutdown and Close wait for what it has
+// begun, and so does the group if there is one. It reports false when the server is
+// draining.
 func (s *Server) listenFor(ctx context.Context, sess *session.Session, missed gap, by *session.Carrier, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
 	fl := &flight{kind: inner, cancel: cancel}
@@ -117,29 +118,47 @@ func (s *Server) listenFor(ctx context.Context, sess *session.Session, missed ga
 	if group != nil {
 		group.Add(1)
 	}
-	go func() { // ends when the Handler returns; Shutdown and Close wait for its flight
+	leave := func() {
+		cancel(nil)
+		s.flights.leave(fl)
 		if group != nil {
-			defer group.Done()
+			group.Done()
 		}
-		defer s.flights.leave(fl)
-		defer cancel(nil)
-		s.keepTelling(ctx, sess, missed, by)
+	}
+	// Ends when the Handler returns, which may be before the listen has ended; Shutdown
+	// and Close wait for its flight.
+	go func() {
+		var stop func()
+		// Deferred, because a Handler may end its goroutine instead of returning.
+		defer func() {
+			if stop == nil {
+				leave()
+				return
+			}
+			context.AfterFunc(ctx, func() { // which the client's leaving ends, or a shutdown
+				defer leave()
+				stop()
+			})
+		}()
+		stop = s.keepTelling(ctx, sess, missed, by)
 	}()
 	return true
 }
 
 // keepTelling listens for a session, and again where that has ended for a reason
 // that may pass: the client cannot see that nobody listens, and waits on a stream
-// that is open.
-func (s *Server) keepTelling(ctx context.Context, sess *session.Session, missed gap, by *session.Carrier) {
+// that is open. It returns when ctx or the listen has ended, or with what is to be
+// called at the end of ctx where the Handler goes on by itself.
+func (s *Server) keepTelling(ctx context.Context, sess *session.Session, missed gap, by *session.Carrier) (stop func()) {
 	c := &changes{outlet: outlet{server: s, stream: sess.Standalone()}, by: by}
 	c.agreed.Store(missed != noGap)
 	if missed == wholeGap && !s.tellAllUpdates(ctx, sess, c) {
-		return
+		return nil
 	}
 	persist(ctx, func() bool {
-		_, err := s.serve(ctx, listenRequest(sess), c)
-		if ctx.Err() != nil {
+		var err error
+		stop, err = s.listenOnce(ctx, listenRequest(sess), c)
+		if stop != nil || ctx.Err() != nil {
 			return false
 		}
 		s.log.DebugContext(ctx, "no changes to listen to", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
@@ -149,6 +168,30 @@ func (s *Server) keepTelling(ctx context.Context, sess *session.Session, missed 
 		}
 		return again
 	})
+	return stop
+}
+
+// listenOnce has the Handler serve a listen. It returns when that has ended, or what
+// ends it where the Handler goes on by itself.
+func (s *Server) listenOnce(ctx context.Context, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
+	if w, ok := s.handler.(mcp.Watcher); ok {
+		stop, err = s.watchBy(ctx, w, req, c)
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return stop, err
+		}
+	}
+	_, err = s.serve(ctx, req, c)
+	return nil, err
+}
+
+// watchBy is serveBy for a Watcher.
+func (s *Server) watchBy(ctx context.Context, w mcp.Watcher, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			stop, err = nil, s.panicked(ctx, req, p)
+		}
+	}()
+	return w.Watch(ctx, req, c)
 }
 
 // The waits between two inner listens, where the first has ended.

@@ -1,0 +1,154 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// watchman is a Handler that goes on with its listens when it has returned.
+type watchman struct {
+	mcp.Handler
+	watch func(context.Context, mcp.Caller) (func(), error)
+}
+
+func (w watchman) Watch(ctx context.Context, _ *mcp.Request, c mcp.Caller) (func(), error) {
+	return w.watch(ctx, c)
+}
+
+// greet acknowledges a listen for tools.
+func greet(ctx context.Context, c mcp.Caller) error {
+	ack, err := mcp.NewNotification("notifications/subscriptions/acknowledged", []byte(`{"notifications":{"toolsListChanged":true}}`))
+	if err != nil {
+		return err
+	}
+	return c.Notify(ctx, ack)
+}
+
+// unlistened fails where a listen comes to Serve.
+func unlistened(t *testing.T) mcp.Handler {
+	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		if req.Method == "subscriptions/listen" {
+			t.Error("Serve was asked to listen")
+		}
+		return tools(nil).Serve(ctx, req, c)
+	})
+}
+
+// What a Handler tells after it has returned reaches the client, and the listen is
+// stopped once, when the client is gone.
+func TestWatchGoesOnByItself(t *testing.T) {
+	var caller mcp.Caller
+	stopped := 0
+	h := watchman{unlistened(t), func(ctx context.Context, c mcp.Caller) (func(), error) {
+		caller = c
+		return func() {
+			stopped++
+			if ctx.Err() == nil {
+				t.Error("stopped before its context had ended")
+			}
+		}, greet(ctx, c)
+	}}
+	bubble(t, h, server.Config{}, func(s *site) {
+		st := s.open(s.ctx(), http.MethodGet, "", s.session())
+		synctest.Wait()
+		for range 3 {
+			s.pass(time.Hour)
+			if err := caller.Notify(s.ctx(), note(t, toolsChanged, `{}`)); err != nil {
+				t.Error(err)
+			}
+			equal(t, "the change", st.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`","params":{}}`)
+		}
+		if stopped != 0 {
+			t.Error("stopped while the client listens")
+		}
+		st.close()
+		s.pass(time.Second)
+		if stopped != 1 {
+			t.Errorf("stopped %d times, want once", stopped)
+		}
+	})
+}
+
+// A shutdown ends what goes on by itself, and waits for it.
+func TestShutdownWaitsForWatches(t *testing.T) {
+	var hold chan struct{}
+	stopped := false
+	h := watchman{unlistened(t), func(ctx context.Context, c mcp.Caller) (func(), error) {
+		return func() { <-hold; stopped = true }, greet(ctx, c)
+	}}
+	bubble(t, h, server.Config{}, func(s *site) {
+		hold = make(chan struct{})
+		st := s.open(s.ctx(), http.MethodGet, "", s.session())
+		defer st.close()
+		synctest.Wait()
+		over := make(chan error, 1)
+		go func() { over <- s.server.Shutdown(s.ctx()) }() // ends with the watch
+		s.pass(time.Minute)
+		select {
+		case err := <-over:
+			t.Errorf("Shutdown = %v while a watch was being stopped", err)
+		default:
+		}
+		close(hold)
+		if err := <-over; err != nil || !stopped {
+			t.Errorf("Shutdown = %v, stopped %v", err, stopped)
+		}
+	})
+}
+
+// A listen that did not begin is begun again where that may help; one that a Handler
+// serves in Serve alone is served there.
+func TestWatchThatDoesNotBegin(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		err             error
+		watched, served int
+	}{
+		{"away", &mcp.Fault{Code: mcp.CodeBackendUnavailable, Message: "away"}, 4, 0}, // at 0, 1, 3 and 7 s
+		{"a refusal", mcp.Errorf(mcp.CodeMethodNotFound, "no"), 1, 0},
+		{"unsupported", errors.ErrUnsupported, 1, 1},
+	} {
+		watched, served := 0, 0
+		serve := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+			if req.Method == "subscriptions/listen" {
+				served++
+			}
+			return tools(nil).Serve(ctx, req, c)
+		})
+		h := watchman{serve, func(context.Context, mcp.Caller) (func(), error) {
+			watched++
+			return nil, tt.err
+		}}
+		bubble(t, h, server.Config{}, func(s *site) {
+			st := s.open(s.ctx(), http.MethodGet, "", s.session())
+			defer st.close()
+			s.pass(10 * time.Second)
+			if watched != tt.watched || served != tt.served {
+				t.Errorf("%s: watched %d times, served %d; want %d, %d", tt.name, watched, served, tt.watched, tt.served)
+			}
+		})
+	}
+}
+
+// A panic is an error of its listen, which is begun no more.
+func TestPanicOfAWatch(t *testing.T) {
+	h := watchman{unlistened(t), func(context.Context, mcp.Caller) (func(), error) { panic("oops") }}
+	bubble(t, h, server.Config{}, func(s *site) {
+		st := s.open(s.ctx(), http.MethodGet, "", s.session())
+		defer st.close()
+		s.pass(time.Hour)
+		if got := s.server.Stats().Panics; got != 1 {
+			t.Errorf("%d panics, want 1", got)
+		}
+	})
+}
