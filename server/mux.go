@@ -23,7 +23,11 @@ type mux struct {
 	w    io.Writer
 	gone func(error) // called once, when writing has failed
 	wake chan struct{}
-	buf  []byte
+
+	// Of run, which uses them again.
+	buf   []byte
+	batch []session.Message
+	round []*tap
 
 	mu      sync.Mutex
 	taps    []*tap
@@ -65,8 +69,8 @@ func (x *mux) add(t *tap) {
 	x.nudge()
 }
 
-// nudge wakes run. The channel holds one, which is enough: run looks at
-// everything each time.
+// nudge wakes run. The channel holds one, which is enough: run asks each stream
+// whether it was woken.
 func (x *mux) nudge() {
 	select {
 	case x.wake <- struct{}{}:
@@ -90,11 +94,7 @@ func (x *mux) run() { x.runWith(nil, nil) }
 // runWith is run with a sign of life at each beat.
 func (x *mux) runWith(beat <-chan time.Time, live func() error) {
 	for {
-		taps, closing := x.snapshot()
-		for _, t := range taps {
-			x.serve(t)
-		}
-		if closing {
+		if x.serveAll() {
 			x.detach()
 			return
 		}
@@ -106,30 +106,46 @@ func (x *mux) runWith(beat <-chan time.Time, live func() error) {
 	}
 }
 
-// snapshot copies what is to be served, because writing may take long and the
-// reader must be able to add streams meanwhile (I29).
-func (x *mux) snapshot() ([]*tap, bool) {
+// serveAll writes what waits on all streams. Of those that have nothing new to say
+// nothing is locked: with many requests in flight each message would otherwise cost a
+// look at all of them. It reports whether that was all there will be.
+func (x *mux) serveAll() (closing bool) {
+	closing = x.look()
+	for _, t := range x.round {
+		if t.carrier.Woken() {
+			x.serve(t)
+		}
+	}
+	clear(x.round) // of what has ended nothing is kept
+	return closing
+}
+
+// look copies what is to be served, because writing may take long and the reader must
+// be able to add streams meanwhile (I29).
+func (x *mux) look() (closing bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return slices.Clone(x.taps), x.closing
+	x.round = append(x.round[:0], x.taps...)
+	return x.closing
 }
 
 // serve writes what waits on one stream.
 func (x *mux) serve(t *tap) {
-	var batch []session.Message
 	// Until it is empty, because a carrier is woken once for all that it has by then.
 	for {
-		var state session.State
-		batch, state = t.carrier.Take(batch[:0])
+		batch, state := t.carrier.Take(x.batch[:0])
 		for i := range batch {
 			x.line(&batch[i])
 		}
+		empty := len(batch) == 0
+		clear(batch)
+		x.batch = batch
 		if state != session.Open {
 			x.farewell(t)
 			x.remove(t)
 			return
 		}
-		if len(batch) == 0 {
+		if empty {
 			return
 		}
 	}
@@ -152,15 +168,14 @@ func (x *mux) line(m *session.Message) {
 	if m.Len() > joinUpTo && !bytes.ContainsAny(m.Body, "\r\n") {
 		x.write(m.Head)
 		x.write(m.Body)
-		x.write(append(bytes.Clone(m.Tail), '\n'))
+		x.write(frame.AppendLine(x.buf[:0], m.Tail))
 		return
 	}
-	whole := m.Head
-	if len(m.Body) > 0 {
-		whole = slices.Concat(m.Head, m.Body, m.Tail)
-	}
-	x.buf = frame.AppendLine(x.buf[:0], whole)
+	x.buf = frame.AppendLine(x.buf[:0], m.Head, m.Body, m.Tail)
 	x.write(x.buf)
+	if cap(x.buf) > joinUpTo {
+		x.buf = nil // one large message is no reason to keep as much
+	}
 }
 
 // write writes, or does nothing once that has failed: what a broken pipe lost in
@@ -208,10 +223,16 @@ func (x *mux) remove(t *tap) {
 
 // detach lets go of all streams, because nothing is written any more.
 func (x *mux) detach() {
-	taps, _ := x.snapshot()
-	for _, t := range taps {
+	for _, t := range x.snapshot() {
 		t.carrier.Detach()
 	}
+}
+
+// snapshot copies the streams, because nothing foreign is called under a lock (I29).
+func (x *mux) snapshot() []*tap {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.taps)
 }
 
 // settle waits until no more than most requests have something left to be
@@ -249,8 +270,7 @@ func (x *mux) busy() (int, <-chan struct{}) {
 
 // tearDown ends the subscriptions of the pipe.
 func (x *mux) tearDown(why error) {
-	taps, _ := x.snapshot()
-	for _, t := range taps {
+	for _, t := range x.snapshot() {
 		if t.flight != nil && t.flight.kind == listen {
 			t.flight.tornDown.Store(true)
 			t.flight.cancel(why)

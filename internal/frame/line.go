@@ -116,10 +116,13 @@ func (r *LineReader) tooLong() error {
 	return newTooLong(r.max, r.head, r.b.buf[r.b.pos:r.b.end])
 }
 
-// AppendLine appends a JSON text as one line. A line break in it can only stand
-// between two tokens, where a space says the same.
-func AppendLine(dst, msg []byte) []byte {
-	return append(appendFlat(dst, msg), '\n')
+// AppendLine appends a JSON text, which may come in parts, as one line. A line break in
+// it can only stand between two tokens, where a space says the same.
+func AppendLine(dst []byte, parts ...[]byte) []byte {
+	for _, part := range parts {
+		dst = appendFlat(dst, part)
+	}
+	return append(dst, '\n')
 }
 
 // appendFlat appends text with spaces for its line breaks.

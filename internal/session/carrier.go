@@ -5,6 +5,7 @@ package session
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,6 +26,7 @@ const (
 type Carrier struct {
 	stream *Stream
 	wake   chan struct{}
+	woken  atomic.Bool // since it was last asked
 
 	// Below: guarded by the core's lock.
 	at       uint64 // the position that was taken last
@@ -36,6 +38,18 @@ type Carrier struct {
 
 // Wake returns the channel that receives when Take is worth calling again.
 func (c *Carrier) Wake() <-chan struct{} { return c.wake }
+
+// Woken reports whether the carrier was woken, by whatever is to be taken or learned,
+// since it was last asked; a new one was. Whoever has one channel for many carriers
+// need not call Take of the others. It waits for nobody.
+func (c *Carrier) Woken() bool { return c.woken.Load() && c.woken.Swap(false) }
+
+// wakeUp wakes whoever takes. That it was this carrier is said first, so that who
+// wakes finds it.
+func (c *Carrier) wakeUp() {
+	c.woken.Store(true)
+	signal(c.wake)
+}
 
 // takeBytes bounds how much a carrier takes at once: what it has not taken can
 // still be merged, and need not be kept twice.

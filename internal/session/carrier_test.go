@@ -148,3 +148,43 @@ func TestCarriersAreBounded(t *testing.T) {
 		t.Error("the session is not idle after all carriers have detached")
 	}
 }
+
+// Of carriers that share a channel one says whether it was meant: once for whatever it
+// has been woken by, and each time that it is woken again.
+func TestCarrierSaysThatItWasWoken(t *testing.T) {
+	s := newSession(rules())
+	s.Initialized()
+	wake := make(chan struct{}, 1)
+	var carriers [2]*session.Carrier
+	var exchanges [2]*session.Exchange
+	for i := range carriers {
+		x, err := s.Begin(mcp.NumberID(uint64(i)+1), func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exchanges[i], carriers[i] = x, x.Stream().Attach(wake)
+	}
+	step := func(what string, want ...bool) {
+		t.Helper()
+		for i, c := range carriers {
+			if got := c.Woken(); got != want[i] || c.Woken() {
+				t.Errorf("%s: carrier %d was woken: %v, want %v, and then not again", what, i, got, want[i])
+			}
+		}
+		if got := len(wake) == 1; got != (want[0] || want[1]) {
+			t.Errorf("%s: somebody was woken: %v", what, got)
+		}
+		select {
+		case <-wake:
+		default:
+		}
+	}
+	step("new", true, true)
+	step("nothing has happened", false, false)
+	mustAppend(t, exchanges[1].Stream(), plain("a"))
+	step("a message", false, true)
+	exchanges[0].Finish(plain("the end"))
+	step("the end", true, false)
+	exchanges[1].Stream().Attach(make(chan struct{}, 1))
+	step("superseded", false, true)
+}

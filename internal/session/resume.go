@@ -67,7 +67,7 @@ func (s *Stream) Pause(retry time.Duration) bool {
 		return false
 	}
 	s.pausing, s.retry = true, retry
-	signal(s.carrier.wake) // also where nothing is given out yet
+	s.carrier.wakeUp() // also where nothing is given out yet
 	return true
 }
 

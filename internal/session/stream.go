@@ -94,7 +94,7 @@ func (s *Stream) attachAtLocked(c *Carrier, wake chan struct{}, pos uint64) {
 
 func (s *Stream) revokeLocked() {
 	if s.carrier != nil {
-		signal(s.carrier.wake)
+		s.carrier.wakeUp()
 		s.carrier = nil
 		s.core.carriers--
 		s.dropFlowLocked()
@@ -246,7 +246,7 @@ func (s *Stream) dropAsksLocked() {
 
 func (s *Stream) wakeLocked() {
 	if s.carrier != nil && !s.held {
-		signal(s.carrier.wake)
+		s.carrier.wakeUp()
 	}
 }
 

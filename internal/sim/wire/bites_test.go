@@ -77,7 +77,7 @@ var bites = []bite{
 			"		sess = session.New(ids[0], principal, &mcp.Peer{Version: mcp.LatestLegacy}, &s.rules)\n" +
 			"		sess.Scope = mcp.NewScope(scopeKey(sess.ID), s.standalone(sess))\n		err = s.publish(sess)\n	}\n"},
 	{"a line is written once (I44)", "progress [0-9]+ after|a log message that is not its next", "server/mux.go",
-		"frame.AppendLine(x.buf[:0], whole)", "frame.AppendLine(x.buf, whole)"},
+		"frame.AppendLine(x.buf[:0], m.Head, m.Body, m.Tail)", "frame.AppendLine(x.buf, m.Head, m.Body, m.Tail)"},
 	{"all that waits is written (I1)", "got no answer", "server/mux.go",
 		"		for i := range batch {\n", "		for i := range min(2, len(batch)) {\n"},
 	{"what names no request on a pipe is nobody's rather than another's (I8)", "a log message that is not its next", "client/hearing.go",
