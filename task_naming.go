@@ -182,6 +182,17 @@ func (n *naming) answer(res *mcp.Result, err error) (*mcp.Result, error) {
 // Pulse passes a sign of life on.
 func (n *naming) Pulse() { mcp.Pulse(n.Caller) }
 
+// Receive passes a result on while it arrives, with the names outside. Only our own
+// client is trusted to have done nothing to it since: what Handlers in this process give
+// is what they return.
+func (n *naming) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
+	if n.unit.client == nil || a.Shown().Has(mcp.MetaRelatedTask) {
+		return false, nil
+	}
+	a.Drop(mcp.MetaRelatedTask) // a task is had from tasks/result, whose answers are read as a whole
+	return mcp.Receive(ctx, n.Caller, a)
+}
+
 // Poll has the client come back for the rest, where it can.
 func (n *naming) Poll(retry time.Duration) bool {
 	p, ok := n.Caller.(mcp.Poller)

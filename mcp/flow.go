@@ -24,6 +24,9 @@ type Passage struct {
 	// Refuse is members of the same places that end the flow, unless Result has shown
 	// them.
 	Refuse []Field
+	// Wrap is a member of the result that is to be an object: one that is none becomes
+	// the member "result" of one.
+	Wrap Field
 	// Complete wants a resultType, wherever one stands, to be "complete".
 	Complete bool
 }
@@ -41,7 +44,7 @@ type Passage struct {
 // that had it, and nothing else.
 func (a *Arrival) Flow(w io.Writer, p Passage) (*Result, error) {
 	f := flow{
-		Arrival: a, w: w, front: p.Front, complete: p.Complete, id: p.ID,
+		Arrival: a, w: w, front: p.Front, complete: p.Complete, wrap: p.Wrap, id: p.ID,
 		drop: setOf(p.Drop), refuse: setOf(p.Refuse) &^ a.result.has,
 		s: newScanner(a.data, a.lim), hold: none, digest: []byte("{}"),
 	}
@@ -81,6 +84,7 @@ type flow struct {
 	drop     uint64
 	refuse   uint64
 	complete bool
+	wrap     Field
 	id       ID // that the response must have
 
 	s      scanner // its data is that of the Arrival

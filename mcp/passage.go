@@ -143,9 +143,27 @@ func (f *flow) member(i, depth int, l level, field Field) int {
 		return end
 	case field == fieldID, field == fieldJSONRPC, field == FieldResultType && f.complete:
 		return f.s.invalid(i, "member "+quoted([]byte(field.Key()))+" is "+kindOf(f.data[i:]), "send a string")
+	case field != FieldNone && field == f.wrap && c != '{':
+		return f.wrapped(i, depth)
 	default:
 		return f.value(i, depth)
 	}
+}
+
+// wrapped lets a value pass as the one member of an object.
+func (f *flow) wrapped(i, depth int) int {
+	f.write(i)
+	if f.live {
+		f.put([]byte(`{"result":`))
+	}
+	if i = f.value(i, depth); i < 0 {
+		return failed
+	}
+	f.write(i)
+	if f.live {
+		f.put([]byte{'}'})
+	}
+	return i
 }
 
 // asks reports whether the value of a member is judged, whose first byte is c.

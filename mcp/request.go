@@ -100,7 +100,13 @@ type Peer struct {
 // given away, because it may be answered to many at once.
 type Result struct {
 	Object
+
+	delivered bool
 }
+
+// IsDelivered reports whether the client has had the result while it arrived: then
+// there is nothing left to be given to it, and of the members only isError is known.
+func (r *Result) IsDelivered() bool { return r.delivered }
 
 // NewResult makes a result out of an object's JSON text, which it keeps. No bytes
 // are a result without members. The error is that of [ParseObject].

@@ -74,6 +74,13 @@ type Config struct {
 	// that comes back to its standalone stream is told that all may have changed.
 	Remembers bool
 
+	// PassArriving gives large results to clients over HTTP while they still arrive
+	// from the server that the Handler has asked, where nothing of them is to be
+	// changed. A Handler that wants to see the results of another, or to change them,
+	// and gives it its own caller to answer, must not set this: what it looks at then has
+	// gone by. See [mcp.Receiver].
+	PassArriving bool
+
 	// Observe is told of what happens at the edge before a Handler is reached.
 	// It is called on the goroutine that serves, concurrently, and must not
 	// block; so that nobody can tell by the time it takes whether a session is

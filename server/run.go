@@ -23,6 +23,9 @@ type dialect interface {
 	result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message
 	// failure returns the terminal of a request that failed.
 	failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message
+	// passes reports whether a result may reach the client while it arrives, and says on
+	// it what is to be changed for that.
+	passes(req *mcp.Request, a *mcp.Arriving) bool
 }
 
 // task is a request on its way through the Handler.
@@ -134,7 +137,10 @@ func (s *Server) terminal(ctx context.Context, t *task, res *mcp.Result, err err
 	case err == nil && res == nil:
 		err = errNoResult
 	}
-	if err == nil {
+	switch {
+	case err == nil && res.IsDelivered():
+		return func(mcp.ID) session.Message { return closing() }
+	case err == nil:
 		return func(id mcp.ID) session.Message { return t.dialect.result(id, t.req, res) }
 	}
 	wire := s.wireError(ctx, t.req, err)

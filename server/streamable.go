@@ -113,18 +113,12 @@ func (s *Server) respond(p *response, r *http.Request, x *session.Exchange, gone
 	// what is in the queue is what decides.
 	c := p.carry(x)
 	defer c.Detach()
+	c.Flows()
 	switch s.awaitForm(p, x, r.Context().Done()) {
 	case session.Undecided:
 		p.cut = true // nobody is there to be told, and net/http would say 200
 	case session.JSON:
-		batch, _ := c.Take(p.batch[:0])
-		for i := range batch {
-			p.json(&batch[i])
-		}
-		// Back to the stream, so that what was not delivered is counted as such.
-		if p.cut = p.err != nil; p.cut {
-			c.Return(batch)
-		}
+		p.cut = !p.object(r, c)
 	case session.SSE:
 		p.beginStream()
 		p.cut = !isInOrder(carry(c))

@@ -101,7 +101,20 @@ func (d *deadline) Pulse() {
 	mcp.Pulse(d.Caller)
 }
 
-// moved notes a sign of life; delta counts the asks that are open. A timer that is set
+// Receive passes a result on while it arrives. Each piece is a sign of life. While the
+// client takes one both clocks stand still, as while it is asked something.
+func (d *deadline) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
+	a.Around(func(taking bool) {
+		if taking {
+			d.moved(+1)
+		} else {
+			d.moved(-1)
+		}
+	})
+	return mcp.Receive(ctx, d.Caller, a)
+}
+
+// moved notes a sign of life; delta counts what the client is waited for. A timer that is set
 // stays as it is where the limit is only further away than it was: it finds out.
 func (d *deadline) moved(delta int) {
 	d.mu.Lock()

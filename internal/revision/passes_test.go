@@ -1,0 +1,59 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package revision_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/internal/revision"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// arriving returns a result that begins like this and is longer than what is shown.
+func arriving(t *testing.T, from mcp.Version, front string) *mcp.Arriving {
+	t.Helper()
+	text := `{"jsonrpc":"2.0","id":1,"result":{` + front + strings.Repeat("x", 100<<10) + `"}}`
+	a := mcp.NewArrival(strings.NewReader(text), -1, mcp.Limits{}, 1<<20)
+	if whole, err := a.Begin(); whole != nil || err != nil || a.Result() == nil {
+		t.Fatalf("%.60s shows no result (%v)", text, err)
+	}
+	return mcp.NewArriving(a, from, func() {})
+}
+
+// What a client could not read as it comes is not passed on before it is all there.
+func TestPasses(t *testing.T) {
+	const content, typed = `"content":[{"type":"text","text":"`, `"resultType":"complete",`
+	tests := []struct {
+		name   string
+		client mcp.Version
+		from   mcp.Version
+		method string
+		front  string
+		want   bool
+	}{
+		{"the same revision", mcp.V20251125, mcp.V20251125, "tools/call", content, true},
+		{"the same old revision", mcp.V20241105, mcp.V20241105, "tools/call", content, true},
+		{"a newer client", mcp.V20250326, mcp.V20241105, "tools/call", content, true},
+		{"an older client, that knows all content", mcp.V20250618, mcp.V20251125, "tools/call", content, true},
+		{"an older client, that does not", mcp.V20250326, mcp.V20250618, "tools/call", content, false},
+		{"an older client gets a prompt", mcp.V20250326, mcp.V20250618, "prompts/get", `"description":"`, false},
+		{"an older client gets a resource", mcp.V20241105, mcp.V20250618, "resources/read", `"contents":["`, true},
+		{"a modern server's tool", mcp.V20251125, mcp.V20260728, "tools/call", content, true},
+		{"of an old client", mcp.V20250326, mcp.V20260728, "tools/call", typed + content, false},
+		{"content is not there yet", mcp.V20251125, mcp.V20251125, "tools/call", `"structuredContent":{"content":"`, false},
+		{"what has begun is none", mcp.V20260728, mcp.V20260728, "tools/call", typed + `"inputRequests":{"content":"`, false},
+		{"content is not the first", mcp.V20260728, mcp.V20260728, "tools/call", `"x":[1],` + content, true},
+		{"a modern prompt without its type", mcp.V20260728, mcp.V20260728, "prompts/get", `"messages":["`, false},
+		{"a modern prompt", mcp.V20260728, mcp.V20260728, "prompts/get", typed + `"messages":["`, true},
+		{"a legacy prompt", mcp.V20260728, mcp.V20251125, "prompts/get", `"messages":["`, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := revision.Passes(tt.client, tt.method, arriving(t, tt.from, tt.front)); got != tt.want {
+				t.Errorf("Passes = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,149 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+// arrivingOf returns a result, of which the front is shown and rest follows a window
+// later.
+func arrivingOf(t *testing.T, front, rest string, end error) *Arriving {
+	t.Helper()
+	text := `{"jsonrpc":"2.0","id":1,"result":{` + front + `"filler":"` + strings.Repeat("x", 2*windowSize) + `"` + rest
+	a := NewArrival(io.MultiReader(strings.NewReader(text), failing{end}), -1, Limits{}, 1<<30)
+	if whole, err := a.Begin(); whole != nil || err != nil || a.Result() == nil {
+		t.Fatalf("%.60s shows no result (%v)", text, err)
+	}
+	return NewArriving(a, V20251125, func() {})
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// What is said on a result holds wherever the member stands, and all else is as it came.
+func TestArrivingIsChanged(t *testing.T) {
+	filler := `"filler":"` + strings.Repeat("x", 2*windowSize) + `"`
+	put := func(a *Arriving) { a.PutText(FieldResultType, "complete"); a.Put(FieldTTL, []byte("0")) }
+	drop := func(a *Arriving) { a.Drop(FieldTTL, FieldCacheScope, MetaRelatedTask) }
+	wrap := func(a *Arriving) { a.Wrap(FieldStructuredContent) }
+	const two = `"resultType":"complete","ttlMs":0,`
+	tests := []struct {
+		name        string
+		front, rest string
+		change      func(*Arriving)
+		want        string
+	}{
+		{"nothing", `"a":1,`, `,"b":2}}`, func(*Arriving) {}, `{"a":1,` + filler + `,"b":2}`},
+		{"put", ``, `,"b":2}}`, put, `{` + two + filler + `,"b":2}`},
+		{"put before what stands behind", ``, `,"ttlMs":5,"resultType":"complete","b":2}}`, put, `{` + two + filler + `,"b":2}`},
+		{"put instead of what stands in front", `"ttlMs":5,`, `}}`, put, `{` + two + filler + `}`},
+		{"drop in front", `"ttlMs":5,"_meta":{"io.modelcontextprotocol/related-task":{},"k":1},`, `}}`, drop, `{"_meta":{"k":1},` + filler + `}`},
+		{"drop behind", ``, `,"cacheScope":"private","_meta":{"io.modelcontextprotocol/related-task":{}}}}`, drop, `{` + filler + `,"_meta":{}}`},
+		{"wrap in front", `"structuredContent": [1],`, `}}`, wrap, `{"structuredContent": {"result":[1]},` + filler + `}`},
+		{"wrap behind", ``, `,"structuredContent":"s" , "b":2}}`, wrap, `{` + filler + `,"structuredContent":{"result":"s"} , "b":2}`},
+		{"wrap no object", ``, `,"structuredContent":{"s":1}}}`, wrap, `{` + filler + `,"structuredContent":{"s":1}}`},
+		{"wrap nothing below", ``, `,"b":{"structuredContent":1}}}`, wrap, `{` + filler + `,"b":{"structuredContent":1}}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := arrivingOf(t, tt.front, tt.rest, io.EOF)
+			tt.change(a)
+			var out bytes.Buffer
+			if err := a.Flow(&out); err != nil {
+				t.Fatal(err)
+			}
+			if got := out.String(); got != tt.want {
+				t.Errorf("got %.90s … %s\nwant %.90s … %s", got, got[max(0, len(got)-90):], tt.want, tt.want[max(0, len(tt.want)-90):])
+			}
+			if res := a.Result(); res == nil || !res.IsDelivered() {
+				t.Error("the result is not known to be delivered")
+			}
+		})
+	}
+}
+
+// Begun looks at the members of the result, and at no others.
+func TestArrivingBegun(t *testing.T) {
+	tests := []struct {
+		front string
+		want  bool
+	}{
+		{`"content":[],`, true},
+		{`"content":[{"text":"` + strings.Repeat("y", 2*windowSize) + `"}],`, true},
+		{`"a":{"content":1},"b":"\"content\":",`, false},
+		{`"a":{"content":"` + strings.Repeat("y", 2*windowSize) + `"},`, false},
+		{``, false},
+	}
+	for _, tt := range tests {
+		if got := arrivingOf(t, tt.front, `}}`, io.EOF).Begun(FieldContent); got != tt.want {
+			t.Errorf("%.40s: Begun = %v, want %v", tt.front, got, tt.want)
+		}
+	}
+}
+
+// Whose fault it is that a result broke off can be told from the error.
+func TestArrivingBreaksOff(t *testing.T) {
+	died, full := errors.New("died"), errors.New("full")
+	a := arrivingOf(t, "", "", died)
+	if err := a.Flow(io.Discard); !errors.Is(err, died) || errors.Is(err, ErrNotTaken) || a.Result() != nil {
+		t.Errorf("a reader that fails: %v, result %v", err, a.Result())
+	}
+	a = arrivingOf(t, "", "}}", io.EOF)
+	if err := a.Flow(refusing{full}); !errors.Is(err, full) || !errors.Is(err, ErrNotTaken) || a.Result() != nil {
+		t.Errorf("a writer that fails: %v, result %v", err, a.Result())
+	}
+	a = arrivingOf(t, "", "", context.Canceled)
+	a.Stop()
+	if err := a.Flow(io.Discard); !errors.Is(err, ErrNotTaken) || !errors.Is(err, context.Canceled) {
+		t.Errorf("one that was stopped: %v", err)
+	}
+}
+
+type refusing struct{ err error }
+
+func (r refusing) Write([]byte) (int, error) { return 0, r.err }
+
+// Each piece is told of before and after it is given out.
+func TestArrivingAround(t *testing.T) {
+	a := arrivingOf(t, "", "}}", io.EOF)
+	taking, pieces := 0, 0
+	for range 2 {
+		a.Around(func(begins bool) {
+			if begins {
+				taking++
+				return
+			}
+			taking--
+			pieces++
+		})
+	}
+	w := writerFunc(func(p []byte) (int, error) {
+		if taking != 2 {
+			t.Errorf("%d were told that a piece is taken, want 2", taking)
+		}
+		return len(p), nil
+	})
+	if err := a.Flow(w); err != nil || taking != 0 || pieces < 4 {
+		t.Errorf("Flow = %v; %d pieces are taken still, and %d were", err, taking, pieces)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// A caller that cannot take a result takes none.
+func TestReceiveByAnyCaller(t *testing.T) {
+	a := arrivingOf(t, "", "}}", io.EOF)
+	if taken, err := Receive(t.Context(), struct{ Caller }{}, a); taken || err != nil {
+		t.Errorf("Receive = %v, %v", taken, err)
+	}
+}

@@ -1,0 +1,190 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/revision"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// source is a result on its way to the client, as the Flow of an exchange has it.
+type source struct {
+	result *mcp.Arriving
+	head   []byte                   // of the response, up to the result
+	writer atomic.Pointer[response] // nil until one writes
+}
+
+// Receive gives the client a result while it arrives, where its answer can still be one
+// object, and nothing of the result is to be changed that has to be seen whole for it.
+// The goroutine of the response reads and writes it; this one waits.
+func (c *related) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
+	if !c.server.cfg.PassArriving || !c.task.dialect.passes(c.task.req, a) {
+		return false, nil
+	}
+	src := &source{result: a, head: appendResultHead(nil, c.x.ID())}
+	f := session.NewFlow(src)
+	if !c.x.Offer(f) {
+		return false, nil
+	}
+	select {
+	case <-f.Done():
+		return true, f.Err()
+	case <-ctx.Done():
+	}
+	why := context.Cause(ctx)
+	if c.x.Withdraw(f, why) {
+		return true, why
+	}
+	src.abort()
+	<-f.Done() // soon: neither its reader nor its writer waits any more
+	return true, why
+}
+
+// abort has the flow fail that is being written.
+func (s *source) abort() {
+	s.result.Stop()
+	if p := s.writer.Load(); p != nil {
+		p.hurry(time.Now())
+	}
+}
+
+// Receive gives the result to the leg that the request is on. No question is put any
+// more: the backend has answered.
+func (c *traveller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
+	at := c.task.parking.Land()
+	if at == nil {
+		return false, nil
+	}
+	return at.Receive(ctx, a)
+}
+
+// passes: what a client of the revision could not read is only found in the whole.
+func (legacy) passes(req *mcp.Request, a *mcp.Arriving) bool {
+	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
+		return false
+	}
+	a.Drop(mcp.FieldResultType, mcp.FieldTTL, mcp.FieldCacheScope)
+	return true
+}
+
+func (ackDialect) passes(*mcp.Request, *mcp.Arriving) bool { return false }
+
+// passes: what a server does not say, or has not said yet, stands at the front, where a
+// reader finds it at once. For how long a result can be kept a modern server says itself,
+// and we do not say it before.
+func (modern) passes(req *mcp.Request, a *mcp.Arriving) bool {
+	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
+		return false
+	}
+	shown := a.Shown()
+	isKept := isCacheable(req.Method) && (!shown.Has(mcp.FieldTTL) || !shown.Has(mcp.FieldCacheScope))
+	if isKept && a.From.Era() != mcp.EraLegacy {
+		return false
+	}
+	if !shown.Has(mcp.FieldResultType) {
+		a.PutText(mcp.FieldResultType, mcp.ResultComplete)
+	}
+	if isKept && !shown.Has(mcp.FieldTTL) {
+		a.Put(mcp.FieldTTL, []byte("0"))
+	}
+	if isKept && !shown.Has(mcp.FieldCacheScope) {
+		a.PutText(mcp.FieldCacheScope, "private")
+	}
+	return true
+}
+
+// closing is the end of a response whose result has gone by.
+func closing() session.Message { return session.Message{Head: []byte{'}'}, Rest: true} }
+
+// object answers with one object: the terminal, or a flow and what is left then. It
+// reports false where the client has not all of it.
+//
+// A flow that has failed is cut when the terminal says so, and not before, so that its
+// Handler does not take the end of the request for what has ended it.
+func (p *response) object(r *http.Request, c *session.Carrier) (whole bool) {
+	f := c.TakeFlow()
+	if f != nil {
+		c.EndFlow(f, p.flow(r.Context(), f))
+	}
+	last := awaitLast(c, r.Context().Done())
+	switch {
+	case last == nil:
+		return false
+	case f == nil && !last.Rest:
+		p.json(last)
+	case f != nil && f.Err() == nil && last.Rest:
+		p.write(last.Head)
+	default:
+		p.err = errNotWhole
+	}
+	if p.err != nil {
+		c.Return([]session.Message{*last}) // so that it is counted as not delivered
+	}
+	return p.err == nil
+}
+
+// awaitLast returns the terminal, nil where the exchange has ended without one, or the
+// client is gone.
+func awaitLast(c *session.Carrier, gone <-chan struct{}) *session.Message {
+	for {
+		batch, state := c.Take(nil)
+		if len(batch) > 0 {
+			return &batch[0] // of an exchange that is one object there is no other
+		}
+		if state != session.Open {
+			return nil
+		}
+		select {
+		case <-c.Wake():
+		case <-gone:
+			return nil
+		}
+	}
+}
+
+// flow writes what has arrived of a result, and what comes, each piece when it is there.
+// That the client goes ends the reading.
+func (p *response) flow(ctx context.Context, f *session.Flow) error {
+	src, ok := f.Source.(*source)
+	if !ok {
+		return errNotWhole
+	}
+	src.writer.Store(p)
+	defer context.AfterFunc(ctx, src.result.Stop)()
+	p.w.Header().Set("Content-Type", jsonType)
+	p.w.WriteHeader(http.StatusOK)
+	p.write(src.head)
+	return src.result.Flow(&pieces{response: p})
+}
+
+// errNotWhole is why an answer is cut that was begun: how it ends is not what it began
+// with.
+var errNotWhole = errors.New("the answer did not end as it began")
+
+// pieces is a response as one to whom a result is written.
+type pieces struct {
+	*response
+	more bool // the first has been written
+}
+
+// Write sends a piece, so that the client has what we have. The first is not all that is
+// there, and need not be sent for itself.
+func (p *pieces) Write(b []byte) (int, error) {
+	p.write(b)
+	if p.more {
+		p.flush()
+	}
+	p.more = true
+	if p.err != nil {
+		return 0, p.err
+	}
+	return len(b), nil
+}
