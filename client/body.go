@@ -56,13 +56,12 @@ func (e *endpoint) read(resp *http.Response, pos *position, take taker) error {
 	if mediaType(resp) == "text/event-stream" {
 		return e.readEvents(resp.Body, pos, take)
 	}
-	return e.readJSON(resp.Body, take)
+	return e.readJSON(resp, take)
 }
 
-// readJSON reads a document within the bound before it parses any of it: a length
-// that a server claims is not believed.
-func (e *endpoint) readJSON(body io.Reader, take taker) error {
-	data, err := io.ReadAll(io.LimitReader(body, int64(e.MaxMessage)+1))
+// readJSON reads a document within the bound before it parses any of it.
+func (e *endpoint) readJSON(resp *http.Response, take taker) error {
+	data, err := readAll(resp.Body, resp.ContentLength, e.MaxMessage)
 	switch {
 	case err != nil:
 		return e.lost(err, "the connection broke during its answer")
@@ -76,6 +75,50 @@ func (e *endpoint) readJSON(body io.Reader, take taker) error {
 		return e.lost(err, "its answer is no JSON")
 	}
 	return nil
+}
+
+// The first room for a document: of one whose length is not said, and of one whose is.
+const (
+	smallRoom = 512
+	firstRoom = 64 << 10
+)
+
+// readAll reads a document, and no more of it than shows that it is longer than it may
+// be. A length that a server claims saves growing; it is believed as far as so many
+// bytes have come, four times over.
+func readAll(body io.Reader, claimed int64, most int) ([]byte, error) {
+	most++ // the one that is too many
+	room := smallRoom
+	if claimed > 0 {
+		claimed++ // the end is read behind it
+		room = int(min(claimed, firstRoom))
+	}
+	data := make([]byte, 0, min(room, most))
+	for len(data) < most {
+		if len(data) == cap(data) {
+			data = grown(data, claimed, most)
+		}
+		n, err := body.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
+// grown returns the data with more room behind it: as much as is claimed to come, or
+// else four times as much as there is. The latter also where all that was claimed has
+// come, and the end has not been seen.
+func grown(data []byte, claimed int64, most int) []byte {
+	room := 4 * len(data)
+	if left := claimed - int64(len(data)); left > 0 {
+		room = min(room, len(data)+int(min(left, int64(most))))
+	}
+	return append(make([]byte, 0, min(room, most)), data...)
 }
 
 // takeText takes what stands where a message does: one, or a batch, which 2025-03-26

@@ -5,6 +5,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -17,28 +19,63 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// endpoint is the URL of a server and the way of speaking HTTP to it.
+// endpoint is the URL of a server and the way of speaking HTTP to it. What its
+// requests have in common is made once. A map of headers that was given to a request
+// is not changed any more: the transport may read it after the answer.
 type endpoint struct {
 	*setup
-	url  string
-	http *http.Client
-	own  *http.Transport // nil where the transport is the caller's
+	url     string
+	form    *http.Request // what all requests begin as
+	wrong   error         // why there is no form
+	trip    http.RoundTripper
+	foreign bool // the transport is not ours, and may do with a request what it is not to
+
+	configured http.Header // sent with every request
+	posts      http.Header // with every message
 }
 
 func newEndpoint(s *setup, url string) *endpoint {
-	e := &endpoint{setup: s, url: url}
+	e := &endpoint{setup: s, trip: s.Transport, foreign: s.Transport != nil}
 	s.secrets = redact.New(s.Header, nil, url)
-	rt := s.Transport
-	if rt == nil {
-		e.own = newTransport(s)
-		rt = e.own
+	if e.trip == nil {
+		e.trip = newTransport(s)
 	}
-	// A redirect of a POST is an answer like any other: to follow it would be to
-	// give the message, and our credentials, to somebody else.
-	e.http = &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}}
+	e.aim(url)
 	return e
+}
+
+// at returns the endpoint of another URL of the same server.
+func (e *endpoint) at(url string) *endpoint {
+	other := *e
+	other.aim(url)
+	return &other
+}
+
+// aim makes what depends on the URL, in which there may be credentials.
+func (e *endpoint) aim(url string) {
+	e.url = url
+	e.configured = http.Header{"Accept-Encoding": {"identity"}}
+	for k, v := range e.Header {
+		e.configured[http.CanonicalHeaderKey(k)] = v
+	}
+	e.form, e.wrong = http.NewRequestWithContext(context.Background(), http.MethodPost, url, nil)
+	if e.wrong == nil && e.form.URL.User != nil && e.configured.Get("Authorization") == "" {
+		password, _ := e.form.URL.User.Password()
+		e.form.SetBasicAuth(e.form.URL.User.Username(), password)
+		e.configured["Authorization"] = e.form.Header["Authorization"]
+	}
+	e.posts = with(e.configured, http.Header{
+		"Content-Type": {"application/json"},
+		"Accept":       {"application/json, text/event-stream"},
+	})
+}
+
+// with returns the headers with others laid over them.
+func with(under, over http.Header) http.Header {
+	all := make(http.Header, len(under)+len(over))
+	maps.Copy(all, under)
+	maps.Copy(all, over)
+	return all
 }
 
 // newTransport returns a transport that belongs to one client, so that the idle
@@ -96,43 +133,75 @@ func (c *deadlineConn) Write(p []byte) (int, error) {
 
 // forgetConnections closes the connections that nobody uses, because what
 // stands at their other end is not the backend any more.
-func (e *endpoint) forgetConnections() { e.http.CloseIdleConnections() }
-
-// post sends one message. Its error is a Fault.
-func (e *endpoint) post(ctx context.Context, header http.Header, out *parcel) (*http.Response, error) {
-	header.Set("Content-Type", "application/json")
-	header.Set("Accept", "application/json, text/event-stream")
-	return e.do(ctx, http.MethodPost, header, out)
+func (e *endpoint) forgetConnections() {
+	if t, ok := e.trip.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
 }
 
-// do makes one HTTP request, the configured headers below the given ones. out may
-// be nil. The outcome of its error says whether any of that has left, and where
-// there is nothing to send, whether a connection was there.
-func (e *endpoint) do(ctx context.Context, method string, header http.Header, out *parcel) (*http.Response, error) {
-	var connected atomic.Bool
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, e.url, nil)
+// post sends one message. Its error is a Fault, whose outcome says whether any of the
+// message has left.
+func (e *endpoint) post(ctx context.Context, header http.Header, out *parcel) (*http.Response, error) {
+	req, err := e.request(ctx, http.MethodPost, header)
 	if err != nil {
-		return nil, e.unavailable(err, "its URL is not usable")
+		return nil, err
 	}
-	left := &connected
-	if out != nil {
-		out.putInto(req)
-		left = &out.left
-	}
-	req.Header = e.merge(header)
+	out.putInto(req)
 	if replays(req.Header) {
 		req.GetBody = nil
 	}
-	resp, err := e.http.Do(req)
+	resp, err := e.roundTrip(req)
 	if err != nil {
-		return nil, e.failure(ctx, err, connected.Load(), left.Load())
+		return nil, e.failure(ctx, err, isOfConnection(err), out.left.Load())
 	}
-	if resp.Body != http.NoBody {
+	return resp, nil
+}
+
+// fetch makes a request without a message. The outcome of its error says whether there
+// was a connection.
+func (e *endpoint) fetch(ctx context.Context, method string, header http.Header) (*http.Response, error) {
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	req, err := e.request(httptrace.WithClientTrace(ctx, trace), method, header)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := e.roundTrip(req)
+	if err != nil {
+		return nil, e.failure(ctx, err, connected.Load(), connected.Load())
+	}
+	return resp, nil
+}
+
+func (e *endpoint) request(ctx context.Context, method string, header http.Header) (*http.Request, error) {
+	if e.wrong != nil {
+		return nil, e.unavailable(e.wrong, "its URL is not usable")
+	}
+	req := e.form.WithContext(ctx)
+	req.Method, req.Header = method, header
+	if e.foreign {
+		req = req.Clone(ctx)
+	}
+	return req, nil
+}
+
+// roundTrip makes one HTTP request. A redirect is an answer like any other: to follow
+// that of a POST would be to give the message, and our credentials, to somebody else.
+func (e *endpoint) roundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := e.trip.RoundTrip(req)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp == nil || resp.Body == nil:
+		return nil, errNoAnswer
+	case resp.Body != http.NoBody:
 		resp.Body = &answerBody{ReadCloser: resp.Body}
 	}
 	return resp, nil
 }
+
+// errNoAnswer is the error of a transport that has broken its contract.
+var errNoAnswer = errors.New("the transport returned no answer and no error")
 
 // replays reports whether net/http takes a request with these headers for one
 // that it may send again by itself. The configuration can set them; that
@@ -143,15 +212,11 @@ func replays(h http.Header) bool {
 	return one || other
 }
 
-// merge lays the protocol's headers over the configured ones.
-func (e *endpoint) merge(header http.Header) http.Header {
-	all := make(http.Header, len(e.Header)+len(header)+1)
-	all["Accept-Encoding"] = []string{"identity"}
-	for k, v := range e.Header {
-		all[http.CanonicalHeaderKey(k)] = v
-	}
-	maps.Copy(all, header)
-	return all
+// isOfConnection reports whether an error is that of a connection, rather than of
+// having none. It is asked where nothing has left, for the words alone.
+func isOfConnection(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && (op.Op == "read" || op.Op == "write") || errors.Is(err, io.EOF)
 }
 
 // failure says why there was no HTTP answer: left whether the server may have the

@@ -19,13 +19,18 @@ import (
 // headers returns what a modern request says in headers
 // (2026-07-28, basic/transports/streamable-http, "Request Metadata").
 func (w *modernHTTP) headers(out *outgoing) http.Header {
-	h := http.Header{
-		"Mcp-Protocol-Version": {string(out.version)},
-		"Mcp-Method":           {mcp.EncodeHeaderValue(out.method)},
+	const own = 3 // headers of one value each, which stand in one array
+	h, values := make(http.Header, len(w.posts)+own), make([]string, 0, own)
+	maps.Copy(h, w.posts)
+	say := func(key, value string) {
+		values = append(values, value)
+		h[key] = values[len(values)-1 : len(values) : len(values)]
 	}
+	say("Mcp-Protocol-Version", string(out.version))
+	say("Mcp-Method", mcp.EncodeHeaderValue(out.method))
 	if f := mcp.NameField(out.method); f != mcp.FieldNone {
 		if name, ok := out.params.Text(f); ok {
-			h["Mcp-Name"] = []string{mcp.EncodeHeaderValue(name)}
+			say("Mcp-Name", mcp.EncodeHeaderValue(name))
 		}
 	}
 	if out.method == methodToolsCall {

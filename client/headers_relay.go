@@ -37,10 +37,6 @@ func (w *modernHTTP) relay(h http.Header, out *outgoing) {
 
 // configures reports whether the operator has set a header of that canonical name.
 func (e *endpoint) configures(key string) bool {
-	for k := range e.Header {
-		if http.CanonicalHeaderKey(k) == key {
-			return true
-		}
-	}
-	return false
+	_, ok := e.configured[key]
+	return ok
 }

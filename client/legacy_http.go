@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -75,17 +76,18 @@ type legacyHTTP struct {
 	// Set by the handshake, before the session is given to anybody.
 	id          string
 	version     mcp.Version
-	refusedWith int // HTTP status; 0 where it was not
+	refusedWith int                         // HTTP status; 0 where it was not
+	posts       atomic.Pointer[http.Header] // of the messages of the session; nil before it has an id or a version
 }
 
 func (w *legacyHTTP) table() *session.Calls { return &w.calls }
 
 func (w *legacyHTTP) attach(s *legacySession) { w.s = s }
 
-// headers are those of every message of the session. The handshake itself has
+// headers are those of every request of the session. The handshake itself has
 // none of them.
 func (w *legacyHTTP) headers() http.Header {
-	h := make(http.Header, 4)
+	h := maps.Clone(w.configured)
 	if w.id != "" {
 		h["Mcp-Session-Id"] = []string{w.id}
 	}
@@ -93,6 +95,12 @@ func (w *legacyHTTP) headers() http.Header {
 		h["Mcp-Protocol-Version"] = []string{string(w.version)}
 	}
 	return h
+}
+
+// fixHeaders makes the headers of messages, which need not be made for each of them.
+func (w *legacyHTTP) fixHeaders() {
+	posts := with(w.endpoint.posts, w.headers())
+	w.posts.Store(&posts)
 }
 
 func (w *legacyHTTP) carry(ctx context.Context, f *flight, msg []byte) (*mcp.Result, error) {
@@ -154,13 +162,18 @@ func (w *legacyHTTP) carryPost(ctx, life context.Context, c *carrier) (accepted 
 	// message has to name the session.
 	if c.call.Method() == methodInitialize {
 		w.id = resp.Header.Get("Mcp-Session-Id")
+		w.fixHeaders()
 	}
 	return false, w.read(resp, &c.pos, func(m *mcp.Message, bad error) bool { return w.take(ctx, life, c, m, bad) })
 }
 
 // send POSTs a message with the session's headers.
 func (w *legacyHTTP) send(ctx context.Context, out *parcel) (*http.Response, error) {
-	return w.endpoint.post(ctx, w.headers(), out)
+	header := w.endpoint.posts
+	if own := w.posts.Load(); own != nil {
+		header = *own
+	}
+	return w.endpoint.post(ctx, header, out)
 }
 
 // take hands on one message of a call's stream. A response ends the call that it
@@ -352,7 +365,10 @@ func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
 	return err
 }
 
-func (w *legacyHTTP) ready(v mcp.Version) { w.version = v }
+func (w *legacyHTTP) ready(v mcp.Version) {
+	w.version = v
+	w.fixHeaders()
+}
 
 // listenGrace is how long a session waits for its listening stream before it is
 // used without. It is longer than most ways to a server and back, and what a
@@ -399,7 +415,7 @@ func (w *legacyHTTP) close(ctx context.Context) {
 	// ended by; it has its own bound.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
-	resp, err := w.do(ctx, http.MethodDelete, w.headers(), nil)
+	resp, err := w.fetch(ctx, http.MethodDelete, w.headers())
 	if err != nil {
 		return // the server will find out by itself
 	}

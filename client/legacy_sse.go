@@ -87,7 +87,7 @@ func (e *endpoint) openSSE(ctx context.Context) (*legacySSE, error) {
 }
 
 func (e *endpoint) openStream(ctx context.Context, cancel context.CancelFunc) (*legacySSE, error) {
-	resp, err := e.do(ctx, http.MethodGet, http.Header{"Accept": {"text/event-stream"}, "Cache-Control": {"no-store"}}, nil)
+	resp, err := e.fetch(ctx, http.MethodGet, with(e.configured, http.Header{"Accept": {"text/event-stream"}, "Cache-Control": {"no-store"}}))
 	if err != nil {
 		return nil, err
 	}
@@ -110,9 +110,7 @@ func (e *endpoint) openStream(ctx context.Context, cancel context.CancelFunc) (*
 	if err != nil {
 		return fail(err)
 	}
-	where := *e
-	where.url = to
-	return &legacySSE{endpoint: &where, resp: resp, events: events, hangUp: cancel}, nil
+	return &legacySSE{endpoint: e.at(to), resp: resp, events: events, hangUp: cancel}, nil
 }
 
 // announced returns where messages go by the first event of a stream. What is sent
@@ -252,9 +250,9 @@ func (w *legacySSE) request(ctx context.Context, out *parcel) {
 func (w *legacySSE) send(ctx context.Context, out *parcel) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	header := make(http.Header, 4)
+	header := w.posts
 	if v := w.version.Load(); v != nil && *v >= mcp.V20250618 {
-		header["Mcp-Protocol-Version"] = []string{string(*v)} // which nobody asks for here, and some expect
+		header = with(header, http.Header{"Mcp-Protocol-Version": {string(*v)}}) // which nobody asks for here, and some expect
 	}
 	resp, err := w.endpoint.post(ctx, header, out)
 	if err != nil {

@@ -203,7 +203,7 @@ func (w *legacyHTTP) get(ctx context.Context, pos *position, answered func(), ta
 	if pos.lastID != "" {
 		h["Last-Event-Id"] = []string{pos.lastID}
 	}
-	resp, err := w.do(ctx, http.MethodGet, h, nil)
+	resp, err := w.fetch(ctx, http.MethodGet, h)
 	if err != nil {
 		return 0, err
 	}
