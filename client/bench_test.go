@@ -177,4 +177,3 @@ func TestCallAllocatesLittle(t *testing.T) {
 		}
 	}
 }
-

@@ -44,7 +44,7 @@ func hasMessages(resp *http.Response) bool {
 		return false
 	}
 	t := mediaType(resp)
-	return t == "application/json" || t == "text/event-stream"
+	return t == typeJSON || t == typeEvents
 }
 
 // read gives the messages of a body to take, until there are no more or take
@@ -53,7 +53,7 @@ func (e *endpoint) read(resp *http.Response, pos *position, take taker) error {
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return e.lost(nil, "its answer is compressed (%s), which was not asked for", enc)
 	}
-	if mediaType(resp) == "text/event-stream" {
+	if mediaType(resp) == typeEvents {
 		return e.readEvents(resp.Body, pos, take)
 	}
 	return e.readJSON(resp, take)

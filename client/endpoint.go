@@ -150,7 +150,7 @@ func (e *endpoint) post(ctx context.Context, header http.Header, out *parcel) (*
 	if replays(req.Header) {
 		req.GetBody = nil
 	}
-	resp, err := e.roundTrip(req)
+	resp, err := e.roundTrip(req, &out.reply)
 	if err != nil {
 		return nil, e.failure(ctx, err, isOfConnection(err), out.left.Load())
 	}
@@ -166,7 +166,7 @@ func (e *endpoint) fetch(ctx context.Context, method string, header http.Header)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := e.roundTrip(req)
+	resp, err := e.roundTrip(req, new(answerBody))
 	if err != nil {
 		return nil, e.failure(ctx, err, connected.Load(), connected.Load())
 	}
@@ -187,7 +187,7 @@ func (e *endpoint) request(ctx context.Context, method string, header http.Heade
 
 // roundTrip makes one HTTP request. A redirect is an answer like any other: to follow
 // that of a POST would be to give the message, and our credentials, to somebody else.
-func (e *endpoint) roundTrip(req *http.Request) (*http.Response, error) {
+func (e *endpoint) roundTrip(req *http.Request, body *answerBody) (*http.Response, error) {
 	resp, err := e.trip.RoundTrip(req)
 	switch {
 	case err != nil:
@@ -195,7 +195,8 @@ func (e *endpoint) roundTrip(req *http.Request) (*http.Response, error) {
 	case resp == nil || resp.Body == nil:
 		return nil, errNoAnswer
 	case resp.Body != http.NoBody:
-		resp.Body = &answerBody{ReadCloser: resp.Body}
+		body.ReadCloser = resp.Body
+		resp.Body = body
 	}
 	return resp, nil
 }

@@ -18,7 +18,7 @@ import (
 
 // headers returns what a modern request says in headers
 // (2026-07-28, basic/transports/streamable-http, "Request Metadata").
-func (w *modernHTTP) headers(out *outgoing) http.Header {
+func (w *modernHTTP) headers(req *mcp.Request, out *outgoing) http.Header {
 	const own = 3 // headers of one value each, which stand in one array
 	h, values := make(http.Header, len(w.posts)+own), make([]string, 0, own)
 	maps.Copy(h, w.posts)
@@ -27,16 +27,16 @@ func (w *modernHTTP) headers(out *outgoing) http.Header {
 		h[key] = values[len(values)-1 : len(values) : len(values)]
 	}
 	say("Mcp-Protocol-Version", string(out.version))
-	say("Mcp-Method", mcp.EncodeHeaderValue(out.method))
-	if f := mcp.NameField(out.method); f != mcp.FieldNone {
+	say("Mcp-Method", mcp.EncodeHeaderValue(req.Method))
+	if f := mcp.NameField(req.Method); f != mcp.FieldNone {
 		if name, ok := out.params.Text(f); ok {
 			say("Mcp-Name", mcp.EncodeHeaderValue(name))
 		}
 	}
-	if out.method == methodToolsCall {
+	if req.Method == methodToolsCall {
 		w.params.mirror(h, out.params)
 	}
-	w.relay(h, out)
+	w.relay(h, req, out.params)
 	return h
 }
 

@@ -18,16 +18,16 @@ import (
 // What the tool's list says is recognized, and was made anew from the arguments as
 // they are sent: where these have no value there is no header, whatever came. And
 // what the operator has configured is not a client's to replace.
-func (w *modernHTTP) relay(h http.Header, out *outgoing) {
-	if len(out.from.ParamHeaders) == 0 {
+func (w *modernHTTP) relay(h http.Header, req *mcp.Request, params *mcp.Object) {
+	if len(req.ParamHeaders) == 0 {
 		return
 	}
 	var known []mcp.ParamHeader
-	if out.method == methodToolsCall {
-		name, _ := out.params.Text(mcp.FieldName)
+	if req.Method == methodToolsCall {
+		name, _ := params.Text(mcp.FieldName)
 		known = w.params.of(name)
 	}
-	for key, values := range out.from.ParamHeaders {
+	for key, values := range req.ParamHeaders {
 		isKnown := slices.ContainsFunc(known, func(p mcp.ParamHeader) bool { return p.Header() == key })
 		if !isKnown && !w.configures(key) {
 			h[key] = values

@@ -100,10 +100,11 @@ func (l *legacy) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 }
 
 func (l *legacy) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	s, release, err := l.acquire(ctx, req)
+	use, err := l.acquire(ctx, req)
 	if err != nil {
 		return nil, err
 	}
+	s := use.legacySession
 	var res *mcp.Result
 	switch {
 	case req.Method == methodDiscover:
@@ -118,7 +119,7 @@ func (l *legacy) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	if req.Method == methodToolsList && err == nil {
 		l.support.learn(res)
 	}
-	release(answered(err))
+	l.release(&use, answered(err))
 	return res, err
 }
 
@@ -151,25 +152,41 @@ func (l *legacy) serveOpened(ctx context.Context, req *mcp.Request) (*mcp.Result
 	return nil, nil //nolint:nilnil // a notification has no terminal
 }
 
-// acquire returns the session for a request. release is called when the request
-// is over; its argument says whether nothing of the request is left behind.
-func (l *legacy) acquire(ctx context.Context, req *mcp.Request) (s *legacySession, release func(clean bool), err error) {
-	keep := func(bool) {}
+// lease is a session while a request uses it.
+type lease struct {
+	*legacySession
+	slot   *slot // of a scope, which rests behind the request; nil where it is none's
+	pooled bool
+	key    poolKey // in the pool
+}
+
+// acquire returns the session for a request, to be released when that is over.
+func (l *legacy) acquire(ctx context.Context, req *mcp.Request) (lease, error) {
 	if id, ok := req.Params.Text(mcp.FieldTaskID); ok && strings.HasPrefix(req.Method, methodTasks) {
 		if s := l.anchors.find(req.Principal, id); s != nil {
-			return s, keep, nil
+			return lease{legacySession: s}, nil
 		}
 	}
 	if l.Share {
 		// Nothing is asked of anybody but the only one whose call is under way: the
 		// session is everybody's, and has no client of its own.
-		s, err = l.everybody.get(ctx, l, l.opener(l.self(), address{onlyCall: true, shared: true}, true))
-		return s, keep, err
+		s, err := l.everybody.get(ctx, l, l.opener(l.self(), address{onlyCall: true, shared: true}, true))
+		return lease{legacySession: s}, err
 	}
 	if req.Scope != nil {
 		return l.ofScope(ctx, req)
 	}
 	return l.pool.borrow(ctx, l, req)
+}
+
+// release is the end of a request. clean says that nothing of it is left behind.
+func (l *legacy) release(use *lease, clean bool) {
+	switch {
+	case use.slot != nil:
+		use.slot.rest()
+	case use.pooled:
+		l.pool.giveBack(l, use.key, use.legacySession, clean)
+	}
 }
 
 // opener returns what opens a session for the given client. ours: it is not for

@@ -155,7 +155,7 @@ func (w *legacyHTTP) carryPost(ctx, life context.Context, c *carrier) (accepted 
 		}
 		return false, w.refusal(life, w.readRefusal(resp), c)
 	}
-	if mediaType(resp) == "text/event-stream" {
+	if mediaType(resp) == typeEvents {
 		c.due.heard() // and may take its time from here on
 	}
 	// Before the body is read: with the answer the handshake goes on, and its next

@@ -53,13 +53,13 @@ func (l *legacy) listenOnce(ctx context.Context, want filter, req *mcp.Request, 
 // for them alone and no longer than they do.
 func (l *legacy) listened(ctx context.Context, want filter, req *mcp.Request) (*legacySession, func(), error) {
 	if l.Share || req.Scope != nil {
-		s, release, err := l.acquire(ctx, req)
+		use, err := l.acquire(ctx, req)
 		if err == nil {
 			// Who only listens does not keep a scope from yielding: that is its
 			// owner's to judge, who knows what the listen is for.
-			release(true)
+			l.release(&use, true)
 		}
-		return s, func() {}, err
+		return use.legacySession, func() {}, err
 	}
 	own, err := l.watch.join(l, req.Principal)
 	if err != nil {

@@ -12,28 +12,35 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// ofScope returns the session of a request's scope, and what says that the
-// request is over. Both the client's capabilities and the address for what belongs
-// to no request are those of the first request: they are the session's for as long
-// as it lives.
-func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (*legacySession, func(clean bool), error) {
+// ofScope returns the session of a request's scope.
+func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (lease, error) {
 	sl, err := l.slotOf(req.Scope)
 	if err != nil {
-		return nil, nil, err
+		return lease{}, err
 	}
 	sl.join()
+	s := sl.open()
+	if s == nil {
+		s, err = l.openFor(ctx, sl, req)
+	}
+	if err != nil {
+		sl.rest()
+		return lease{}, err
+	}
+	return lease{legacySession: s, slot: sl}, nil
+}
+
+// openFor opens the session of a scope. Both the client's capabilities and the address
+// for what belongs to no request are those of the first request: they are the
+// session's for as long as it lives.
+func (l *legacy) openFor(ctx context.Context, sl *slot, req *mcp.Request) (*legacySession, error) {
 	addr := address{onlyCall: l.dial.sharesStream(), unrelated: req.Scope.Unrelated()}
 	if addr.unrelated != nil {
 		addr.scope = req.Scope
 	}
 	// A scope that nothing can be said to is no client's session: the gateway's own
 	// requests have one, to learn what a server offers.
-	s, err := sl.get(ctx, l, l.opener(req.Client, addr, addr.unrelated == nil))
-	if err != nil {
-		sl.rest()
-		return nil, nil, err
-	}
-	return s, func(bool) { sl.rest() }, nil
+	return sl.get(ctx, l, l.opener(req.Client, addr, addr.unrelated == nil))
 }
 
 // slotOf returns the place of a scope's session, which ends with the scope. It is

@@ -98,7 +98,7 @@ func (e *endpoint) openStream(ctx context.Context, cancel context.CancelFunc) (*
 	switch {
 	case resp.StatusCode/100 != 2:
 		return fail(e.refused(ctx, e.readRefusal(resp)))
-	case mediaType(resp) != "text/event-stream":
+	case mediaType(resp) != typeEvents:
 		return fail(e.unavailable(errNoStream, "it answered with %s instead of a stream of events", orNothing(mediaType(resp))))
 	}
 	events := frame.NewEventReader(resp.Body, e.MaxMessage)

@@ -208,7 +208,7 @@ func (w *legacyHTTP) get(ctx context.Context, pos *position, answered func(), ta
 		return 0, err
 	}
 	defer drain(resp, cancel)
-	if resp.StatusCode/100 == 2 && mediaType(resp) != "text/event-stream" {
+	if resp.StatusCode/100 == 2 && mediaType(resp) != typeEvents {
 		return resp.StatusCode, errNoStream
 	}
 	if resp.StatusCode/100 != 2 {

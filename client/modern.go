@@ -29,7 +29,7 @@ type modernWire interface {
 
 	// carry sends the call's request and returns the call's terminal, or an error as
 	// soon as ctx ends.
-	carry(ctx context.Context, f *flight, out *outgoing) (*mcp.Result, error)
+	carry(ctx context.Context, f *flight, out outgoing) (*mcp.Result, error)
 
 	// abandon tells the server that a call is given up, without waiting.
 	abandon(call *session.Call)
@@ -48,13 +48,10 @@ type modernWire interface {
 
 // outgoing is a request as it goes to the server.
 type outgoing struct {
-	method  string
 	version mcp.Version
-	params  *mcp.Object
+	params  *mcp.Object // without what describes the client
 	msg     []byte
-
-	logs mcp.LogLevel // the lowest level of log messages that it asks for, LogNone if for none
-	from *mcp.Request // what it was made of
+	logs    mcp.LogLevel // the lowest level of log messages that it asks for, LogNone if for none
 }
 
 func (p *modern) era() mcp.Era { return mcp.EraModern }
@@ -105,8 +102,7 @@ func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request
 		call.Finish(session.Terminal{Err: err})
 		return nil, err
 	}
-	out := &outgoing{method: req.Method, version: p.version, params: &full, logs: asksFor(req.LogLevel), from: req}
-	out.msg = appendRequest(call, full.Bytes())
+	out := outgoing{version: p.version, params: params, msg: appendRequest(call, full.Bytes()), logs: asksFor(req.LogLevel)}
 	f := &flight{setup: p.setup, maker: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken)}
 	return p.wire.carry(ctx, f, out)
 }

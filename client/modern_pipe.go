@@ -39,13 +39,13 @@ func (w *modernPipe) open(method string) (*session.Call, error) {
 	return call, nil
 }
 
-func (w *modernPipe) carry(ctx context.Context, f *flight, out *outgoing) (*mcp.Result, error) {
+func (w *modernPipe) carry(ctx context.Context, f *flight, out outgoing) (*mcp.Result, error) {
 	// Before it is sent: the first log message may be faster than we are.
 	if out.logs != mcp.LogNone {
-		w.hearing.begin(f.call.ID(), out.logs, out.from.Scope)
+		w.hearing.begin(f.call.ID(), out.logs, f.req.Scope)
 		defer w.hearing.end(f.call.ID())
 	}
-	w.served.note(out.from)
+	w.served.note(f.req)
 	w.begin(f.call, out.msg)
 	return f.run(ctx)
 }

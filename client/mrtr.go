@@ -29,9 +29,9 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if err != nil {
 		return nil, err
 	}
-	var open visits
+	var open *visits // made for those who are asked something
 	for round := 0; ; round++ {
-		res, err := p.round(ctx, req, &params, caller, round)
+		res, err := p.round(ctx, req, params, caller, round)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +46,10 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		case round >= p.MaxRounds:
 			return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked for input more than %d times (limits.rounds)", p.MaxRounds)
 		}
-		if params, err = p.nextRound(ctx, &req.Params, res, &open, caller); err != nil {
+		if open == nil {
+			open = new(visits)
+		}
+		if params, err = p.nextRound(ctx, &req.Params, res, open, caller); err != nil {
 			return nil, err
 		}
 	}
@@ -110,14 +113,24 @@ func canAsk(method string) bool {
 
 // ownInput returns the parameters without input and state where their sender knows
 // neither: it is we who give them then, and nobody else can have been given any.
-func ownInput(req *mcp.Request) (mcp.Object, error) {
-	var e mcp.Edit
-	for _, f := range []mcp.Field{mcp.FieldInputResponses, mcp.FieldRequestState} {
-		if req.Params.Has(f) && !req.TakesInputRequired && canAsk(req.Method) {
-			e.Delete(f)
-		}
+func ownInput(req *mcp.Request) (*mcp.Object, error) {
+	given := req.Params.Has(mcp.FieldInputResponses) || req.Params.Has(mcp.FieldRequestState)
+	if !given || req.TakesInputRequired || !canAsk(req.Method) {
+		return &req.Params, nil
 	}
-	return e.Apply(&req.Params)
+	var e mcp.Edit
+	e.Delete(mcp.FieldInputResponses)
+	e.Delete(mcp.FieldRequestState)
+	return applied(&e, &req.Params)
+}
+
+// applied returns the changed object.
+func applied(e *mcp.Edit, o *mcp.Object) (*mcp.Object, error) {
+	changed, err := e.Apply(o)
+	if err != nil {
+		return nil, err
+	}
+	return &changed, nil
 }
 
 // round sends a request once. A later round that never left, or that the server
@@ -173,16 +186,16 @@ func saysNotDispatched(e *mcp.Error) bool {
 // nextRound gathers the input that a result asks for and returns the parameters
 // of the next attempt: the original ones, the answers, and the server's state as
 // it came.
-func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.Result, open *visits, caller mcp.Caller) (mcp.Object, error) {
+func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.Result, open *visits, caller mcp.Caller) (*mcp.Object, error) {
 	var e mcp.Edit
 	questions, state := res.Raw(mcp.FieldInputRequests), res.Raw(mcp.FieldRequestState)
 	if questions == nil && state == nil {
-		return mcp.Object{}, p.malformed(errNoInput)
+		return nil, p.malformed(errNoInput)
 	}
 	if questions != nil {
 		answers, err := p.gather(ctx, questions, open, caller)
 		if err != nil {
-			return mcp.Object{}, err
+			return nil, err
 		}
 		e.Set(mcp.FieldInputResponses, answers)
 	}
@@ -193,7 +206,7 @@ func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.R
 	} else {
 		e.Delete(mcp.FieldRequestState)
 	}
-	return e.Apply(original)
+	return applied(&e, original)
 }
 
 // errNoInput: such a result asks for nothing and remembers nothing, so that to send

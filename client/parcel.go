@@ -22,6 +22,7 @@ type parcel struct {
 	call  *session.Call // that the message begins; nil where it begins none
 	left  atomic.Bool
 	first parcelReader // of which one is enough, nearly always
+	reply answerBody   // what is answered to it
 }
 
 // errTakenBack is why a POST breaks off whose call was over before it began. It is

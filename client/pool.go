@@ -49,66 +49,76 @@ func keyOf(req *mcp.Request) poolKey {
 	return k
 }
 
-// borrow returns a session that nobody else uses, and what gives it back. The
+// isOf reports whether a session that was opened for the key serves the request.
+func (k *poolKey) isOf(req *mcp.Request) bool {
+	if k.principal != req.Principal {
+		return false
+	}
+	if req.Client == nil {
+		return k.info == "" && k.capabilities == ""
+	}
+	return k.info == string(req.Client.Info) && k.capabilities == string(req.Client.Capabilities)
+}
+
+// borrow returns a session that nobody else uses, to be given back. The
 // handshake of a new one is not the request's: it goes on when the request gives
 // up, and its session is then let go, because a handshake that is cut off leaves
 // some servers in a state of which nobody knows.
-func (p *pool) borrow(ctx context.Context, l *legacy, req *mcp.Request) (*legacySession, func(clean bool), error) {
-	key := keyOf(req)
-	s, dead, err := p.take(l, key)
+func (p *pool) borrow(ctx context.Context, l *legacy, req *mcp.Request) (lease, error) {
+	got, dead, err := p.take(l, req)
 	for _, d := range dead {
 		l.retire(d)
 	}
 	if err != nil {
-		return nil, nil, err
+		return lease{}, err
 	}
-	giveBack := func(s *legacySession) func(bool) {
-		return func(clean bool) {
-			dead, sweep := p.put(key, s, clean)
-			for _, d := range dead {
-				l.retire(d)
-			}
-			if sweep {
-				// Ends when nothing is idle; waited for by the protocol's close.
-				l.tasks.start(func(ctx context.Context) { p.sweep(ctx, l) })
-			}
-		}
-	}
-	if s != nil {
-		return s, giveBack(s), nil
+	if got.s != nil {
+		return lease{legacySession: got.s, pooled: true, key: got.key}, nil
 	}
 	sl := new(slot) // the handshake goes on when its request gives up
-	s, err = sl.get(ctx, l, l.opener(req.Client, address{onlyCall: true}, false))
+	s, err := sl.get(ctx, l, l.opener(req.Client, address{onlyCall: true}, false))
 	if err != nil {
 		p.forget()
 		sl.end(l)
-		return nil, nil, err
+		return lease{}, err
 	}
-	return s, giveBack(s), nil
+	return lease{legacySession: s, pooled: true, key: keyOf(req)}, nil
 }
 
-// take returns an idle session of the key, or nil when one may be opened. dead
+// giveBack takes back what was borrowed.
+func (p *pool) giveBack(l *legacy, key poolKey, s *legacySession, clean bool) {
+	dead, sweep := p.put(key, s, clean)
+	for _, d := range dead {
+		l.retire(d)
+	}
+	if sweep {
+		// Ends when nothing is idle; waited for by the protocol's close.
+		l.tasks.start(func(ctx context.Context) { p.sweep(ctx, l) })
+	}
+}
+
+// take returns an idle session for the request, or none when one may be opened. dead
 // are those that have ended meanwhile, or have to make room.
-func (p *pool) take(l *legacy, key poolKey) (s *legacySession, dead []*legacySession, err error) {
+func (p *pool) take(l *legacy, req *mcp.Request) (got idleSession, dead []*legacySession, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
-		return nil, nil, l.closed()
+		return got, nil, l.closed()
 	}
 	// From the newest on, so that the others grow old and are swept: a pool that had
 	// a busy hour shrinks to what is needed now.
-	for i := len(p.idle) - 1; i >= 0 && s == nil; i-- {
-		it := p.idle[i]
+	for i := len(p.idle) - 1; i >= 0 && got.s == nil; i-- {
+		it := &p.idle[i]
 		switch {
 		case !it.s.isAlive():
 			dead = append(dead, p.dropLocked(i))
-		case it.key == key && !it.spent:
-			s = it.s
-			p.idle = append(p.idle[:i:i], p.idle[i+1:]...)
+		case it.key.isOf(req) && !it.spent:
+			got = *it
+			p.idle = slices.Delete(p.idle, i, i+1)
 		}
 	}
-	if s != nil {
-		return s, dead, nil
+	if got.s != nil {
+		return got, dead, nil
 	}
 	// What is idle is another principal's, or was opened for other capabilities. It
 	// goes before anybody is refused.
@@ -116,16 +126,16 @@ func (p *pool) take(l *legacy, key poolKey) (s *legacySession, dead []*legacySes
 		dead = append(dead, p.dropLocked(i))
 	}
 	if p.open >= p.max {
-		return nil, dead, l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d sessions are in use (limits.backendSessions)", p.open)
+		return got, dead, l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d sessions are in use (limits.backendSessions)", p.open)
 	}
 	p.open++
-	return nil, dead, nil
+	return got, dead, nil
 }
 
 // dropLocked takes the i-th idle session out of the pool.
 func (p *pool) dropLocked(i int) *legacySession {
 	s := p.idle[i].s
-	p.idle = append(p.idle[:i:i], p.idle[i+1:]...)
+	p.idle = slices.Delete(p.idle, i, i+1)
 	p.open--
 	return s
 }

@@ -42,8 +42,8 @@ func TestM102NewcomerStays(t *testing.T) {
 			t.Errorf("%d idle, %d open; want at most 2 of both", len(p.idle), p.open)
 		}
 	}
-	if s, _, err := p.take(l, poolKey{}); s != all[3] || err != nil {
-		t.Errorf("lent %p, %v; want the newest", s, err)
+	if s, _, err := p.take(l, &mcp.Request{}); s.s != all[3] || err != nil {
+		t.Errorf("lent %p, %v; want the newest", s.s, err)
 	}
 }
 
@@ -66,8 +66,8 @@ func TestM101ExpiryAndRequest(t *testing.T) {
 		if dead, next := p.expired(time.Now()); len(dead) != 1 || dead[0] != s || next != 0 {
 			t.Errorf("in time: %d dead, next look in %v", len(dead), next)
 		}
-		if got, _, err := p.take(l, poolKey{}); got != nil || err != nil || p.open != 1 {
-			t.Errorf("lent %p, %v, %d open; want none to be lent and one to be opened", got, err, p.open)
+		if got, _, err := p.take(l, &mcp.Request{}); got.s != nil || err != nil || p.open != 1 {
+			t.Errorf("lent %p, %v, %d open; want none to be lent and one to be opened", got.s, err, p.open)
 		}
 	})
 }
@@ -104,12 +104,13 @@ func TestPoolFindsTheDead(t *testing.T) {
 		p.put(key, s, true)
 		s.markGone(errClosed)
 	}
-	s, dead, err := p.take(l, ann)
-	if s != nil || err != nil || len(dead) != 2 || p.open != 1 {
-		t.Errorf("lent %p, %v; %d dead, %d open; want none, both dead and one to be opened", s, err, len(dead), p.open)
+	of := &mcp.Request{Principal: "ann"}
+	s, dead, err := p.take(l, of)
+	if s.s != nil || err != nil || len(dead) != 2 || p.open != 1 {
+		t.Errorf("lent %p, %v; %d dead, %d open; want none, both dead and one to be opened", s.s, err, len(dead), p.open)
 	}
 	p.shut()
-	if _, _, err := p.take(l, ann); err == nil {
+	if _, _, err := p.take(l, of); err == nil {
 		t.Error("lent after the end")
 	}
 }

@@ -122,10 +122,22 @@ func (r *refusal) disowns() bool {
 	return r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status == http.StatusMisdirectedRequest
 }
 
+// The types of what may carry messages.
+const (
+	typeJSON   = "application/json"
+	typeEvents = "text/event-stream"
+)
+
 // mediaType returns the type without its parameters, also where those are
 // malformed: they change nothing about what is in the body.
 func mediaType(resp *http.Response) string {
-	t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	said := resp.Header.Get("Content-Type")
+	for _, t := range [...]string{typeJSON, typeEvents} {
+		if rest, ok := strings.CutPrefix(said, t); ok && (rest == "" || rest[0] == ';') {
+			return t
+		}
+	}
+	t, _, err := mime.ParseMediaType(said)
 	if err != nil && t == "" {
 		return ""
 	}

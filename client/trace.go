@@ -4,6 +4,7 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -28,6 +29,9 @@ const maxTrace = 8192
 // the request goes on without it, as one whose caller is not traced. All else stays
 // as it came; where nothing is to be left out that is meta itself.
 func tracedMeta(meta []byte) []byte {
+	if !mayTrace(meta) {
+		return meta
+	}
 	parent := false
 	for name, value := range mcp.Members(meta) {
 		parent = parent || name == traceParent && isTrace(value, isTraceParent)
@@ -48,6 +52,12 @@ func tracedMeta(meta []byte) []byte {
 		}
 		return value
 	})
+}
+
+// mayTrace reports whether there may be something of a trace: a name that is, or that
+// is written in an unusual way.
+func mayTrace(meta []byte) bool {
+	return bytes.Contains(meta, []byte("trace")) || bytes.Contains(meta, []byte(baggage)) || bytes.IndexByte(meta, '\\') >= 0
 }
 
 // leaveTraces has an edit leave out what tracedMeta does. It comes before all else that

@@ -23,7 +23,7 @@ const (
 // gives each such question an id, and has a notification that says when the visit
 // has led to something (client/elicitation, "Completion Notifications for URL Mode
 // Elicitation"). 2026-07-28 has neither: there the server says it by going on. The
-// zero value is ready.
+// zero value is ready, and nil has none.
 type visits struct {
 	mu   sync.Mutex
 	urls map[string]string // by id
@@ -68,8 +68,11 @@ func (v *visits) note(id, url string, answer *mcp.Result) {
 // tell says of each visit that the server does not ask for again that it is
 // complete. A client that is not told waits for its user to say so.
 func (v *visits) tell(ctx context.Context, res *mcp.Result, caller mcp.Caller) {
-	wanted := urlsOf(res)
 	urls := v.take()
+	if len(urls) == 0 {
+		return
+	}
+	wanted := urlsOf(res)
 	for _, id := range slices.Sorted(maps.Keys(urls)) {
 		if slices.Contains(wanted, urls[id]) {
 			continue
@@ -82,6 +85,9 @@ func (v *visits) tell(ctx context.Context, res *mcp.Result, caller mcp.Caller) {
 }
 
 func (v *visits) take() map[string]string {
+	if v == nil {
+		return nil
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	urls := v.urls
