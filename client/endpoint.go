@@ -45,6 +45,8 @@ func newEndpoint(s *setup, url string) *endpoint {
 }
 
 // at returns the endpoint of another URL of the same server.
+//
+//nolint:contextcheck,nolintlint // as aim
 func (e *endpoint) at(url string) *endpoint {
 	other := *e
 	other.aim(url)
@@ -52,6 +54,8 @@ func (e *endpoint) at(url string) *endpoint {
 }
 
 // aim makes what depends on the URL, in which there may be credentials.
+//
+//nolint:contextcheck,nolintlint // a form is in no request's context
 func (e *endpoint) aim(url string) {
 	e.url = url
 	e.configured = http.Header{"Accept-Encoding": {"identity"}}
