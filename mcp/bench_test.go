@@ -29,6 +29,13 @@ func textResult(n int) string {
 	return `{"jsonrpc":"2.0","id":42,"result":{"content":[{"type":"text","text":"` + text.String() + `"}],"isError":false}}`
 }
 
+// proseResult is a result of about n bytes of text that has nothing to escape but the
+// ends of its lines.
+func proseResult(n int) string {
+	const line = `The signalman sets the points, and no two trains are ever sent onto one track.\n`
+	return `{"jsonrpc":"2.0","id":42,"result":{"content":[{"type":"text","text":"` + strings.Repeat(line, n/len(line)) + `"}]}}`
+}
+
 // denseResult is a result of about n bytes that is structure for the most part:
 // what a list or a query answers.
 func denseResult(n int) string {
@@ -55,6 +62,7 @@ func BenchmarkParse(b *testing.B) {
 		{"call modern", modernCall},
 		{"text 10 KiB", textResult(10 << 10)},
 		{"text 1 MiB", textResult(1 << 20)},
+		{"prose 1 MiB", proseResult(1 << 20)},
 		{"dense 10 KiB", denseResult(10 << 10)},
 		{"dense 1 MiB", denseResult(1 << 20)},
 		{"wide 10 KiB", wideResult(10 << 10)},

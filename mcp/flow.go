@@ -211,12 +211,11 @@ func (f *flow) key(i int) (start, value int) {
 func (f *flow) text(i int) int {
 	i++
 	for {
+		f.s.partial = f.end == nil
 		end, _ := f.s.inside(i)
+		f.s.partial = false
 		if end >= 0 || f.s.err != nil && f.isDecided(end) {
 			return end
-		}
-		if f.end != nil {
-			return f.s.syntax(f.s.cut, "the closing quote of a string")
 		}
 		whole := f.s.cut - cutRune(f.data[i:f.s.cut])
 		if f.s.high&highs != 0 && !utf8.Valid(f.data[i:whole]) {

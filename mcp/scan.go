@@ -46,6 +46,8 @@ type scanner struct {
 	cut  int    // up to where it may be one
 	high uint64 // all bytes before that, or-ed
 
+	partial bool // where data ends in a string, that is no error
+
 	// One bit for each open container of value: set for an object.
 	open [maxDepth / 64]uint64
 }

@@ -25,60 +25,58 @@ func stops(x uint64) uint64 {
 	return (quote | slash) &^ x & highs
 }
 
-// passes has the highest bit set in each byte that does not end a run of plain text.
-// It is for words that are ASCII throughout: in others a carry spoils the bytes behind.
-func passes(x uint64) uint64 {
-	return ((x ^ 0x02*ones) + 0x5F*ones) & ((x ^ '\\'*ones) + 0x7F*ones)
-}
-
-// plain skips plain text that is ASCII, in steps of 32 bytes with one branch.
-func plain(data []byte, i int) int {
-	for i+32 <= len(data) {
+// plain skips plain text in steps of 32 bytes, with one branch for each. It returns
+// the word that has something else and what stops says of that, or nothing where it
+// came too near to the end, and all bytes that it saw or-ed.
+func plain(data []byte, i int) (word int, stop, high uint64) {
+	for ; i+32 <= len(data); i += 32 {
 		d := data[i : i+32]
 		a, b := binary.LittleEndian.Uint64(d), binary.LittleEndian.Uint64(d[8:])
 		x, y := binary.LittleEndian.Uint64(d[16:]), binary.LittleEndian.Uint64(d[24:])
-		free := passes(a) & passes(b) & passes(x) & passes(y)
-		if free&^(a|b|x|y)&highs != highs {
-			break
+		high |= a | b | x | y
+		a, b, x, y = stops(a), stops(b), stops(x), stops(y)
+		switch {
+		case a|b|x|y == 0:
+		case a != 0:
+			return i, a, high
+		case b != 0:
+			return i + 8, b, high
+		case x != 0:
+			return i + 16, x, high
+		default:
+			return i + 24, y, high
 		}
-		i += 32
 	}
-	return i
+	return i, 0, high
 }
 
 // text checks the string whose opening quote is at i. It returns the offset
 // behind the closing quote, and whether the string has escapes.
 func (s *scanner) text(i int) (end int, escaped bool) {
-	end, escaped = s.inside(i + 1)
-	if end < 0 && s.err == nil {
-		s.syntax(s.cut, "the closing quote of a string")
-	}
-	return end, escaped
+	return s.inside(i + 1)
 }
 
-// inside does so from behind the opening quote on. It fails without an error where the
-// text ends before the string. Where it fails, cut says how far the string was checked
-// but for being UTF-8, and high what it has beyond ASCII.
+// inside does so from behind the opening quote on. Where it fails, which it does without
+// an error where a partial text ends, cut says how far the string was checked but for
+// being UTF-8, and high whether it has anything beyond ASCII.
 func (s *scanner) inside(i int) (end int, escaped bool) {
 	data := s.data
 	start := i
 	high := uint64(0) // all bytes or-ed: is there anything beyond ASCII
-	words := 0        // that were plain, one after another
 	for i+8 <= len(data) {
 		x := binary.LittleEndian.Uint64(data[i:])
+		high |= x
 		m := stops(x)
 		if m == 0 {
-			high |= x
-			i += 8
-			// Most runs end within a few words, and those that do not are long.
-			if words++; words == 4 {
-				i, words = plain(data, i), 0
+			// Most runs of plain text end within a word. Those that do not may be long.
+			var more uint64
+			i, m, more = plain(data, i+8)
+			high |= more
+			if m == 0 {
+				continue
 			}
-			continue
 		}
-		n := bits.TrailingZeros64(m) &^ 7
-		high |= x & (1<<n - 1)
-		i += n >> 3
+		i += bits.TrailingZeros64(m) >> 3
 		if data[i] == '"' {
 			return s.closeText(start, i, high), escaped
 		}
@@ -88,7 +86,7 @@ func (s *scanner) inside(i int) (end int, escaped bool) {
 			s.cut, s.high = i, high
 			return failed, escaped
 		}
-		i, words = next, 0
+		i = next
 	}
 	// Fewer than eight bytes are left, and no quote yet.
 	return s.textEnd(start, i, high, escaped)
@@ -124,7 +122,10 @@ func (s *scanner) textEnd(start, i int, high uint64, escaped bool) (int, bool) {
 		}
 	}
 	s.cut, s.high = i, high
-	return failed, escaped
+	if s.partial {
+		return failed, escaped
+	}
+	return s.syntax(i, "the closing quote of a string"), escaped
 }
 
 // escape checks the escape at i, or fails at the control character that is there
