@@ -21,23 +21,46 @@ type Edit struct {
 
 // change is the new value of a field, or none to delete it.
 type change struct {
-	field Field
-	value []byte
+	field  Field
+	isText bool
+	value  []byte // the JSON text, unless isText
+	text   string // encoded only when the change is made
+}
+
+func (c *change) deletes() bool { return !c.isText && len(c.value) == 0 }
+
+// size is about how long the value is.
+func (c *change) size() int { return len(c.value) + len(c.text) + len(`""`) }
+
+func (c *change) appendTo(dst []byte) []byte {
+	if c.isText {
+		return AppendString(dst, c.text)
+	}
+	return append(dst, c.value...)
 }
 
 // Set replaces the member's value by a JSON text, or appends the member where
 // it is absent, making the _meta or ref that it belongs in. It keeps value. An
 // empty value deletes.
 func (e *Edit) Set(f Field, value []byte) {
-	e.changes = slices.DeleteFunc(e.changes, func(c change) bool {
-		return c.field == f || f != FieldNone && c.field.parent() == f
-	})
-	e.changes = append(e.changes, change{f, bytes.Trim(value, " \t\r\n")})
+	e.set(change{field: f, value: bytes.Trim(value, " \t\r\n")})
 }
 
 // SetText sets the member to a string.
-func (e *Edit) SetText(f Field, s string) {
-	e.Set(f, AppendString(make([]byte, 0, len(s)+2), s))
+func (e *Edit) SetText(f Field, s string) { e.set(change{field: f, isText: true, text: s}) }
+
+func (e *Edit) set(c change) {
+	const few = 4 // more are seldom
+	if e.changes == nil {
+		e.changes = make([]change, 0, few)
+	}
+	kept := e.changes[:0]
+	for _, old := range e.changes {
+		if old.field != c.field && (c.field == FieldNone || old.field.parent() != c.field) {
+			kept = append(kept, old)
+		}
+	}
+	e.changes = append(kept, c)
 }
 
 // Delete removes the member, if it is there. A _meta that becomes empty stays.
@@ -59,7 +82,7 @@ func (e *Edit) Apply(o *Object) (Object, error) {
 func (e *Edit) growth() int {
 	n := len(`{"_meta":{},"ref":{}}`)
 	for _, c := range e.changes {
-		n += len(c.field.Key()) + len(`"":,`) + len(c.value)
+		n += len(c.field.Key()) + len(`"":,`) + c.size()
 	}
 	return n
 }
@@ -95,7 +118,7 @@ func (e *Edit) nested(top []change, parent Field, o *Object) []change {
 	for _, c := range e.changes {
 		if c.field.parent() == parent {
 			inner = append(inner, c)
-			sets = sets || len(c.value) > 0
+			sets = sets || !c.deletes()
 		}
 	}
 	if len(inner) == 0 {
@@ -119,7 +142,7 @@ func (e *Edit) nested(top []change, parent Field, o *Object) []change {
 		top = slices.Delete(top, i, i+1)
 	}
 	value := make([]byte, 0, len(raw)+e.growth())
-	return append(top, change{parent, splice(value, raw, base, members, inner)})
+	return append(top, change{field: parent, value: splice(value, raw, base, members, inner)})
 }
 
 // scanNested finds the members of a _meta or ref that was itself set; nil where
@@ -142,8 +165,10 @@ func scanNested(raw []byte, parent Field) *Object {
 // cut is a piece of an object's text that is replaced.
 type cut struct {
 	from, to int
-	value    []byte
+	by       int // of the changes, the one that replaces it; or deleted
 }
+
+const deleted = -1
 
 // splice appends the object raw with the changes made. Where its members stand
 // is known from o, whose offsets are base more than those of raw: those of a
@@ -154,30 +179,32 @@ type cut struct {
 func splice(dst, raw []byte, base int, o *Object, changes []change) []byte {
 	var cutRoom [8]cut
 	cuts := cutRoom[:0]
-	var addedRoom [8]change
+	var addedRoom [8]int
 	added := addedRoom[:0]
-	for _, c := range changes {
+	for i, c := range changes {
 		m, ok := o.find(c.field)
 		switch {
-		case ok && len(c.value) > 0:
-			cuts = append(cuts, cut{int(m.value) - base, int(m.end) - base, c.value})
+		case ok && c.deletes():
+			cuts = append(cuts, cut{int(m.key) - base, int(m.end) - base, deleted})
 		case ok:
-			cuts = append(cuts, cut{int(m.key) - base, int(m.end) - base, nil})
-		case len(c.value) > 0:
-			added = append(added, c)
+			cuts = append(cuts, cut{int(m.value) - base, int(m.end) - base, i})
+		case !c.deletes():
+			added = append(added, i)
 		}
 	}
 	slices.SortFunc(cuts, func(a, b cut) int { return a.from - b.from })
 	at := 0
 	for _, c := range closeGaps(raw, cuts) {
 		dst = append(dst, raw[at:c.from]...)
-		dst = append(dst, c.value...)
+		if c.by != deleted {
+			dst = changes[c.by].appendTo(dst)
+		}
 		at = c.to
 	}
 	end := bytes.LastIndexByte(raw, '}')
 	dst = append(dst, raw[at:end]...)
-	for _, c := range added {
-		dst = appendMember(dst, c)
+	for _, i := range added {
+		dst = appendMember(dst, &changes[i])
 	}
 	return append(dst, raw[end:]...)
 }
@@ -189,12 +216,12 @@ func closeGaps(raw []byte, cuts []cut) []cut {
 	out := cuts[:0]
 	for i := 0; i < len(cuts); i++ {
 		c := cuts[i]
-		if c.value != nil {
+		if c.by != deleted {
 			out = append(out, c)
 			continue
 		}
 		next := skipSpace(raw, c.to)
-		for raw[next] == ',' && i+1 < len(cuts) && cuts[i+1].value == nil && skipSpace(raw, next+1) == cuts[i+1].from {
+		for raw[next] == ',' && i+1 < len(cuts) && cuts[i+1].by == deleted && skipSpace(raw, next+1) == cuts[i+1].from {
 			i++
 			c.to = cuts[i].to
 			next = skipSpace(raw, c.to)
@@ -226,11 +253,10 @@ func skipSpaceBack(raw []byte, i int) int {
 // appendMember appends a member to an object that is open at the end of dst. A
 // brace before it is the object's own, because no value ends with that one: then
 // the member is the first.
-func appendMember(dst []byte, c change) []byte {
+func appendMember(dst []byte, c *change) []byte {
 	if dst[skipSpaceBack(dst, len(dst))] != '{' {
 		dst = append(dst, ',')
 	}
 	dst = AppendString(dst, c.field.Key())
-	dst = append(dst, ':')
-	return append(dst, c.value...)
+	return c.appendTo(append(dst, ':'))
 }

@@ -104,6 +104,22 @@ func TestEditText(t *testing.T) {
 	}
 }
 
+// An edit is made of one piece of memory, however many texts it sets.
+func TestEditAllocatesOnce(t *testing.T) {
+	name := strings.Repeat("name", 20)
+	got := testing.AllocsPerRun(20, func() {
+		var e Edit
+		e.SetText(FieldName, name)
+		e.SetText(MetaVersion, name)
+		e.SetText(FieldName, name)
+		e.Delete(MetaLogLevel)
+		e.Delete(FieldURI)
+	})
+	if got > 1 {
+		t.Errorf("%v allocations, want 1", got)
+	}
+}
+
 func TestEditRefuses(t *testing.T) {
 	o := parsed(t, `{"name":1}`)
 	for _, ops := range [][]op{
