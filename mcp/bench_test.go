@@ -5,6 +5,8 @@ package mcp
 
 import (
 	"fmt"
+	"io"
+	"math"
 	"strings"
 	"testing"
 )
@@ -74,6 +76,31 @@ func BenchmarkParse(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := Parse(data, Limits{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkFlow reads and checks a response while it arrives, and gives away its
+// result, in the form in which most large ones come.
+func BenchmarkFlow(b *testing.B) {
+	for _, bm := range []struct{ name, message string }{
+		{"text 1 MiB", textResult(1 << 20)},
+		{"prose 1 MiB", proseResult(1 << 20)},
+		{"dense 1 MiB", denseResult(1 << 20)},
+		{"wide 1 MiB", wideResult(1 << 20)},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			b.SetBytes(int64(len(bm.message)))
+			b.ReportAllocs()
+			for b.Loop() {
+				a := NewArrival(strings.NewReader(bm.message), -1, Limits{}, math.MaxInt)
+				if whole, err := a.Begin(); whole != nil || err != nil {
+					b.Fatal(err)
+				}
+				if _, err := a.Flow(io.Discard, Passage{}); err != nil {
 					b.Fatal(err)
 				}
 			}

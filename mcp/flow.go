@@ -92,6 +92,7 @@ type flow struct {
 	live   bool    // what is scanned is written
 	from   int     // where that begins which was not written yet
 	hold   int     // from here on all is kept in the window, unwritten; or none
+	tried  bool    // of this window some was scanned in vain
 	err    error   // of w
 	seen   uint64  // members of the envelope
 	digest []byte  // what is told of the result
@@ -118,6 +119,7 @@ func (f *flow) more(at int) int {
 	rest := copy(*f.window, f.data[keep:])
 	f.data = (*f.window)[:rest]
 	f.passed += keep
+	f.tried = false
 	f.from -= keep
 	if rest == len(*f.window) {
 		return f.s.beyond(LimitBytes, 0, "a name or a number does not fit into "+strconv.Itoa(rest)+" bytes", "send a shorter one")
@@ -251,8 +253,8 @@ func (f *flow) value(i, depth int) int {
 		case '"':
 			i = f.text(i)
 		case '{', '[':
-			next, empty := f.enter(i, &depth)
-			if next >= 0 && !empty {
+			next, done := f.container(i, &depth)
+			if next >= 0 && !done {
 				i = next
 				continue
 			}
@@ -267,6 +269,20 @@ func (f *flow) value(i, depth int) int {
 			return i
 		}
 	}
+}
+
+// container passes over the container at i where all of it is in the window, which is
+// quicker, or else enters it. The outer ones, which the first window has, are longer;
+// and of each other window one attempt at most is made in vain.
+func (f *flow) container(i int, depth *int) (next int, done bool) {
+	if f.passed > 0 && !f.tried {
+		members := f.s.members
+		if end := f.s.value(i, *depth); end >= 0 {
+			return end, true
+		}
+		f.s.err, f.s.members, f.tried = nil, members, true
+	}
+	return f.enter(i, depth)
 }
 
 // enter opens the container at i, like that of scanner.
