@@ -24,7 +24,7 @@ var repoLayers = [][]string{
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
-	{"internal/redact", "internal/listenfilter", "internal/tasks"},
+	{"internal/redact", "internal/headroom", "internal/listenfilter", "internal/tasks"},
 	{"mcp"},
 }
 
@@ -35,7 +35,8 @@ var repoSideways = map[string][]string{}
 // repoOnlyFor lists packages that only these others may import, whatever their
 // layer is: what they bring along is nobody else's burden.
 var repoOnlyFor = map[string][]string{
-	"internal/observe": {"."}, // the libraries of telemetry
+	"internal/headroom": {"cmd/signalbox"}, // it sets what is the whole process's
+	"internal/observe":  {"."},             // the libraries of telemetry
 }
 
 // repoTestOnly are the packages that exist for tests: they may import
@@ -49,6 +50,7 @@ var repoPure = map[string][]string{
 	"internal/revision": {"mcp"},
 	"internal/session":  {"mcp"},
 	"internal/redact":   nil,
+	"internal/headroom": nil,
 	"internal/seal":     nil,
 }
 

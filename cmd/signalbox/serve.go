@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/headroom"
 )
 
 // serveFlags are what a command line says beside the configuration.
@@ -63,6 +64,7 @@ type service struct {
 
 // serve runs until a signal, the end of standard input, or a failure.
 func serve(ctx context.Context, e *env, f serveFlags) error {
+	defer headroom.Keep()()
 	j := newJournal(e.Stderr)
 	defer j.close()
 	// All that serving says goes there, and not the log alone: a line to paste can

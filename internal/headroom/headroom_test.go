@@ -1,0 +1,136 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package headroom
+
+import (
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"testing"
+	"time"
+)
+
+// bench is a keeper whose process the test plays.
+type bench struct {
+	*keeper
+	now  time.Time
+	live uint64
+	sets []int
+}
+
+func newBench() *bench {
+	b := &bench{}
+	b.keeper = newKeeper(func() uint64 { return b.live }, func(percent int) { b.sets = append(b.sets, percent) })
+	b.now = b.last
+	return b
+}
+
+// collect is a collection after a time, that leaves so many MiB in use.
+func (b *bench) collect(after time.Duration, mib uint64) {
+	b.now, b.live = b.now.Add(after), mib<<20
+	b.collected(b.now)
+}
+
+func (b *bench) wants(t *testing.T, what string, want ...int) {
+	t.Helper()
+	if !slices.Equal(b.sets, want) {
+		t.Errorf("%s: set to %v, want %v", what, b.sets, want)
+	}
+	b.sets = nil
+}
+
+func TestPercentage(t *testing.T) {
+	for _, tt := range []struct {
+		mib  uint64
+		want int
+	}{{0, 600}, {1, 600}, {4, 600}, {6, 400}, {12, 200}, {24, 100}, {25, 100}, {4000, 100}} {
+		if got := percentOf(tt.mib << 20); got != tt.want {
+			t.Errorf("%d MiB in use: %d %%, want %d", tt.mib, got, tt.want)
+		}
+	}
+}
+
+// A process that collects often has its room until it is calm.
+func TestBusyAndCalm(t *testing.T) {
+	b := newBench()
+	b.collect(time.Second, 6)
+	b.wants(t, "neither busy nor calm")
+	b.collect(busy-1, 6)
+	b.wants(t, "busy", 400)
+	b.collect(busy-1, 6)
+	b.collect(time.Second, 7)
+	b.wants(t, "less often, for it has its room")
+	b.collect(time.Second, 12)
+	b.wants(t, "more in use", 200)
+	b.collect(time.Second, 100)
+	b.wants(t, "much in use", 100)
+	b.collect(busy-1, 100)
+	b.wants(t, "much in use, and busy")
+	b.collect(busy-1, 6)
+	b.wants(t, "little again", 400)
+	b.collect(calm, 6)
+	b.wants(t, "calm", 100)
+	b.collect(2*time.Minute, 6)
+	b.wants(t, "calm still")
+}
+
+func TestStop(t *testing.T) {
+	b := newBench()
+	b.collect(0, 6)
+	b.wants(t, "busy", 400)
+	b.stop()
+	b.wants(t, "the end", 100)
+	b.collect(0, 6)
+	b.wants(t, "after the end")
+}
+
+// The runtime says of each collection that it was, and the percentage is its own.
+func TestKeep(t *testing.T) {
+	t.Setenv("GOGC", "")
+	t.Setenv("GOMEMLIMIT", "")
+	before := debug.SetGCPercent(usual)
+	defer debug.SetGCPercent(before)
+	seen := make(chan int, 1)
+	k := newKeeper(inUse, func(percent int) { seen <- percent })
+	k.watch()
+	deadline := time.After(10 * time.Second)
+	for found := false; !found; {
+		runtime.GC()
+		select {
+		case percent := <-seen:
+			if found = percent > usual; !found {
+				t.Fatalf("set to %d", percent)
+			}
+		case <-deadline:
+			t.Fatal("collections were not seen")
+		default:
+			runtime.Gosched() // to the finalizers
+		}
+	}
+	go k.stop() // ends when the percentage was taken below
+	if percent := <-seen; percent != usual {
+		t.Errorf("left at %d, want %d", percent, usual)
+	}
+	Keep()()
+	if got := debug.SetGCPercent(usual); got != usual {
+		t.Errorf("Keep has left %d", got)
+	}
+}
+
+// The operator's word stands.
+func TestKeepLeavesTheOperators(t *testing.T) {
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("GOGC", "")
+			t.Setenv("GOMEMLIMIT", "")
+			t.Setenv(name, "50")
+			before := debug.SetGCPercent(50)
+			defer debug.SetGCPercent(before)
+			Keep()()
+			if got := debug.SetGCPercent(50); got != 50 {
+				t.Errorf("Keep has set %d", got)
+			}
+		})
+	}
+}
