@@ -114,7 +114,7 @@ func (p *response) object(r *http.Request, c *session.Carrier) (whole bool) {
 	if f != nil {
 		c.EndFlow(f, p.flow(r.Context(), f))
 	}
-	last := awaitLast(c, r.Context().Done())
+	last := p.awaitLast(c, r.Context().Done())
 	switch {
 	case last == nil:
 		return false
@@ -133,9 +133,9 @@ func (p *response) object(r *http.Request, c *session.Carrier) (whole bool) {
 
 // awaitLast returns the terminal, nil where the exchange has ended without one, or the
 // client is gone.
-func awaitLast(c *session.Carrier, gone <-chan struct{}) *session.Message {
+func (p *response) awaitLast(c *session.Carrier, gone <-chan struct{}) *session.Message {
 	for {
-		batch, state := c.Take(nil)
+		batch, state := c.Take(p.batch[:0])
 		if len(batch) > 0 {
 			return &batch[0] // of an exchange that is one object there is no other
 		}

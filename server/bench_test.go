@@ -156,22 +156,30 @@ var edgeRequests = []struct {
 }
 
 func BenchmarkRequest(b *testing.B) {
-	b.Run("bare", func(b *testing.B) {
-		l := dialed(b, bare())
-		r := wireRequest(raw("1", "tools/call", `{"name":"echo"}`), headers{"Mcp-Session-Id": "AAAAAAAAAAAAAAAAAAAAAAAAAA"})
-		b.ReportAllocs()
-		for b.Loop() {
-			l.once(r)
-		}
-	})
 	for _, tt := range edgeRequests {
-		b.Run(tt.name, func(b *testing.B) {
-			l := dialed(b, edge(b))
-			r := tt.make(l)
-			b.ReportAllocs()
-			for b.Loop() {
-				l.once(r)
-			}
-		})
+		edge := dialed(b, edge(b))
+		request := tt.make(edge)
+		for name, l := range map[string]*wireLine{"bare": dialed(b, bare()), "edge": edge} {
+			b.Run(tt.name+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					l.once(request)
+				}
+			})
+		}
+	}
+}
+
+// What a request costs here is little more than what net/http makes of it: a task, its
+// exchange, a context that can end, and the answer.
+func TestRequestAllocatesLittle(t *testing.T) {
+	const most = 12
+	for _, tt := range edgeRequests {
+		edge := dialed(t, edge(t))
+		request := tt.make(edge)
+		allocs := func(l *wireLine) float64 { return testing.AllocsPerRun(500, func() { l.once(request) }) }
+		if got, of := allocs(edge), allocs(dialed(t, bare())); got > of+most {
+			t.Errorf("%s: %v allocations, and net/http has %v of them; want at most %d more", tt.name, got, of, most)
+		}
 	}
 }

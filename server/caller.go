@@ -55,18 +55,19 @@ type related struct {
 	late  *alarm       // progress that is kept back has its time
 	token []byte       // of progress, nil where none was asked for
 	level mcp.LogLevel
-	ask   asking
+	asks  *session.Session // whose client it can ask, nil in the modern era
 }
 
-// newRelated returns the Caller of a task whose exchange has begun.
-func newRelated(s *Server, t *task) *related {
-	return newLeg(s, t, t.x, t.req, &t.late)
+// firstLeg returns the Caller of a task whose exchange has begun.
+func (t *task) firstLeg(s *Server) *related {
+	t.leg = legOf(s, t, t.x, t.req, &t.late)
+	return &t.leg
 }
 
-// newLeg returns the Caller of a task in one of its exchanges, which that request
+// legOf returns the Caller of a task in one of its exchanges, which that request
 // of the client has begun.
-func newLeg(s *Server, t *task, x *session.Exchange, from *mcp.Request, late *alarm) *related {
-	return &related{
+func legOf(s *Server, t *task, x *session.Exchange, from *mcp.Request, late *alarm) related {
+	return related{
 		outlet: outlet{server: s, stream: x.Stream()},
 		task:   t,
 		x:      x,
@@ -83,6 +84,9 @@ func newLeg(s *Server, t *task, x *session.Exchange, from *mcp.Request, late *al
 // another type is matched by nobody.
 func progressToken(req *mcp.Request) []byte {
 	token := req.Params.Raw(mcp.MetaProgressToken)
+	if token == nil {
+		return nil
+	}
 	if _, err := mcp.ParseID(token); err != nil {
 		return nil
 	}
@@ -156,13 +160,16 @@ func wants(least mcp.LogLevel, n *mcp.Notification) bool {
 
 // Ask puts a question to the client of the request.
 func (c *related) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return c.ask.wait(ctx, req)
+	return asking(c.Start).wait(ctx, req)
 }
 
 // Start puts a question to the client of the request: the client gets them in the
 // order in which they are put.
 func (c *related) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	return c.ask(ctx, req)
+	if c.asks == nil {
+		return nil, cannotAsk(c.from, req)
+	}
+	return c.server.asker(c.asks, c.stream)(ctx, req)
 }
 
 // modernCaller returns the Caller of a modern request. A listen is held before
@@ -176,11 +183,7 @@ func (s *Server) modernCaller(t *task) mcp.Caller {
 	if mayAsk(t.req.Method) {
 		return s.park(t)
 	}
-	c := newRelated(s, t)
-	c.ask = func(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-		return nil, cannotAsk(t.req, req)
-	}
-	return c
+	return t.firstLeg(s)
 }
 
 // listener is the Caller of a modern subscriptions/listen. What its Handler says

@@ -30,10 +30,10 @@ const (
 // flight is something that runs for a client: what Shutdown waits for, and how
 // to stop it.
 type flight struct {
-	kind   kind
-	cancel context.CancelCauseFunc
-	x      *session.Exchange        // of calls and listens that have one
-	moving func() *session.Exchange // instead of x, where that changes
+	kind    kind
+	cancel  context.CancelCauseFunc
+	x       *session.Exchange // of calls and listens that have one
+	parking *parking          // says it instead of x, where that changes; else nil
 
 	// tornDown: ended by us and not by the client, which is to hear of it. Set before
 	// cancel, so that whoever wakes by that finds it.
@@ -44,10 +44,13 @@ type flight struct {
 
 // exchange returns the exchange that the flight is served in now, or nil.
 func (fl *flight) exchange() *session.Exchange {
-	if fl.moving != nil {
-		return fl.moving()
+	if fl.parking == nil {
+		return fl.x
 	}
-	return fl.x
+	if at, _ := fl.parking.At(); at != nil {
+		return at.x
+	}
+	return nil
 }
 
 // flights are all that runs for clients. There is one goroutine of ours, or one

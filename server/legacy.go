@@ -58,8 +58,8 @@ func (d ackDialect) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session
 // legacyRequest makes the request of the inside out of a message of a session:
 // what a modern client says in each request, a legacy one has said once, and the
 // session remembers it for the edge alone.
-func legacyRequest(sess *session.Session, m *mcp.Message) *mcp.Request {
-	return &mcp.Request{
+func legacyRequest(sess *session.Session, m *mcp.Message) mcp.Request {
+	return mcp.Request{
 		Method:    m.Method,
 		Params:    m.Params,
 		Client:    sess.Client,
@@ -94,8 +94,8 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, t := newTask(ctx, legacyRequest(sess, m), d)
-	t.via = via
+	t := &task{via: via, first: legacyRequest(sess, m)}
+	ctx = t.begin(ctx, &t.first, d)
 	if own := s.subscribing(sess, m); own != nil {
 		t.via = own
 	}
@@ -105,9 +105,9 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 		return nil, nil, err
 	}
 	t.x = x
-	c := newRelated(s, t)
-	c.ask = s.asker(sess, x.Stream())
-	t.caller = c
+	leg := t.firstLeg(s)
+	leg.asks = sess
+	t.caller = leg
 	return ctx, t, nil
 }
 

@@ -191,7 +191,7 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 		return nil
 	}
 	// An id that is in flight already is refused on the usual way.
-	if isList(m.Method) && !sess.InFlight(m.ID) && s.answerNow(r.Context(), p, m.ID, legacyRequest(sess, m), legacy{&s.lists}) {
+	if req := legacyRequest(sess, m); isList(m.Method) && !sess.InFlight(m.ID) && s.answerNow(r.Context(), p, m.ID, &req, legacy{&s.lists}) {
 		return nil
 	}
 	ctx, t, err := s.legacyTask(r.Context(), sess, m)

@@ -42,9 +42,9 @@ func isRemoved(method string) bool {
 	}
 }
 
-// modernRequest makes the request of the inside out of a modern one. The error
-// is what the client is told (2026-07-28, basic, "_meta").
-func modernRequest(m *mcp.Message, principal string) (*mcp.Request, *mcp.Error) {
+// modernTask makes a task of a modern request, with the request of the inside in it.
+// The error is what the client is told (2026-07-28, basic, "_meta").
+func modernTask(m *mcp.Message, principal string) (*task, *mcp.Error) {
 	// The revision before the method, so that a client of another one is told what to
 	// speak, and not that a method is missing which its own revision may have.
 	if missing := missingMeta(m); missing != "" {
@@ -65,18 +65,20 @@ func modernRequest(m *mcp.Message, principal string) (*mcp.Request, *mcp.Error) 
 	if err := checkTasks(m); err != nil {
 		return nil, err
 	}
-	return &mcp.Request{
-		Method: m.Method,
-		Params: m.Params,
-		Client: &mcp.Peer{
-			Version:      version,
-			Info:         m.Params.Raw(mcp.MetaClientInfo),
-			Capabilities: m.Params.Raw(mcp.MetaClientCapabilities),
-		},
+	t := &task{client: mcp.Peer{
+		Version:      version,
+		Info:         m.Params.Raw(mcp.MetaClientInfo),
+		Capabilities: m.Params.Raw(mcp.MetaClientCapabilities),
+	}}
+	t.first = mcp.Request{
+		Method:             m.Method,
+		Params:             m.Params,
+		Client:             &t.client,
 		LogLevel:           level,
 		Principal:          principal,
 		TakesInputRequired: true,
-	}, nil
+	}
+	return t, nil
 }
 
 // missingMeta returns the key that a request must have and has not; one of
@@ -94,6 +96,9 @@ func missingMeta(m *mcp.Message) string {
 // modernVersion: "it MUST respond with an UnsupportedProtocolVersionError"
 // (2026-07-28, basic/versioning), with the list, from which the client chooses.
 func modernVersion(m *mcp.Message) (mcp.Version, *mcp.Error) {
+	if string(m.Params.Raw(mcp.MetaVersion)) == `"`+string(mcp.V20260728)+`"` {
+		return mcp.V20260728, nil // as nearly all say it
+	}
 	text, _ := m.Params.Text(mcp.MetaVersion)
 	if v := mcp.Version(text); slices.Contains(mcp.ModernVersions(), v) {
 		return v, nil

@@ -31,25 +31,25 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	default:
 		return refuseMessage(http.StatusBadRequest, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "the body is a response; send a request"))
 	}
-	req, err := s.modernHTTPRequest(r, m, principal)
+	t, err := s.modernHTTPTask(r, m, principal)
 	if err != nil {
 		return refuseMessage(refusalStatus(err), m.ID, err)
 	}
-	back, stateErr := s.readState(req)
+	back, stateErr := s.readState(&t.first)
 	if stateErr != nil {
 		return s.refuseState(m.ID, stateErr)
 	}
 	if back.parked == "" && s.answerNow(r.Context(), p, m.ID, back.req, modern{}) {
 		return nil
 	}
-	who := partyOf(req)
+	who := partyOf(&t.first)
 	if !s.quota.take(who) {
 		return s.quota.refuse(m.ID, who)
 	}
 	if back.parked != "" {
 		return s.modernRetry(p, r, m, &back)
 	}
-	ctx, t := newTask(r.Context(), back.req, modern{})
+	ctx := t.begin(r.Context(), back.req, modern{})
 	t.counted, t.again = true, back.again
 	t.x = session.Alone(m.ID, &s.rules, t.cancel)
 	t.caller = s.modernCaller(t)
@@ -94,9 +94,9 @@ func refusalStatus(err *mcp.Error) int {
 	return http.StatusBadRequest
 }
 
-// modernHTTPRequest holds the headers against the body. What is missing in the
+// modernHTTPTask holds the headers against the body. What is missing in the
 // body comes first, then what differs, then what is not served.
-func (s *Server) modernHTTPRequest(r *http.Request, m *mcp.Message, principal string) (*mcp.Request, *mcp.Error) {
+func (s *Server) modernHTTPTask(r *http.Request, m *mcp.Message, principal string) (*task, *mcp.Error) {
 	named := r.Header.Get(versionHeader)
 	switch missing := missingMeta(m); {
 	case missing == "":
@@ -107,26 +107,28 @@ func (s *Server) modernHTTPRequest(r *http.Request, m *mcp.Message, principal st
 		// What else such a revision has in its requests is not for us to say.
 		return nil, unsupportedVersion(named)
 	}
-	req, err := modernRequest(m, principal)
+	t, err := modernTask(m, principal)
 	if err != nil {
 		return nil, err
 	}
-	req.ParamHeaders = paramHeaders(r.Header)
-	return req, nil
+	t.first.ParamHeaders = paramHeaders(r.Header, s.noHeaders)
+	return t, nil
 }
 
 // checkMirror: 2026-07-28, basic/transports/streamable-http, "Server
 // Validation".
 func checkMirror(h http.Header, m *mcp.Message) *mcp.Error {
-	version, _ := m.Params.Text(mcp.MetaVersion)
-	if err := checkHeader(h, versionHeader, version, false); err != nil {
-		return err
+	if !mirrors(h, versionHeader, m.Params.Raw(mcp.MetaVersion)) {
+		version, _ := m.Params.Text(mcp.MetaVersion)
+		if err := checkHeader(h, versionHeader, version, false); err != nil {
+			return err
+		}
 	}
 	if err := checkHeader(h, methodHeader, m.Method, false); err != nil {
 		return err
 	}
 	field := mcp.NameField(m.Method)
-	if field == mcp.FieldNone {
+	if field == mcp.FieldNone || mirrors(h, nameHeader, m.Params.Raw(field)) {
 		return nil
 	}
 	name, ok := m.Params.Text(field)
@@ -134,6 +136,36 @@ func checkMirror(h http.Header, m *mcp.Message) *mcp.Error {
 		return mcp.Errorf(mcp.CodeInvalidParams, "params.%s must be a string", field.Key())
 	}
 	return checkHeader(h, nameHeader, name, true)
+}
+
+// mirrors reports whether a header is, byte for byte, the string that the body says, and
+// plain in both: as nearly all are. Whatever is not is for checkHeader to compare.
+func mirrors(h http.Header, key string, raw []byte) bool {
+	values := h[key]
+	if len(values) != 1 || len(raw) < 2 || raw[0] != '"' {
+		return false
+	}
+	inner := raw[1 : len(raw)-1]
+	if string(inner) != values[0] || len(inner) == 0 {
+		return false
+	}
+	for _, c := range inner {
+		if !isPlain(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlain lists what stands for itself in a JSON string and in an encoded header
+// alike, and is part of no encoding in either.
+func isPlain(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	default:
+		return c == '-' || c == '_' || c == '.' || c == '/' || c == ':'
+	}
 }
 
 // checkHeader compares one header with what the body says.
@@ -175,12 +207,21 @@ func mismatch(format string, args ...any) *mcp.Error {
 // Handler, which knows the tool. It is never nil. What the client has said is for
 // this connection alone is not among them, since a Handler passes on what it does
 // not know (RFC 9110, section 7.6.1).
-func paramHeaders(h http.Header) map[string][]string {
-	found := make(map[string][]string)
+//
+// none is what is returned where there are none: it is shared, and never changed.
+func paramHeaders(h http.Header, none map[string][]string) map[string][]string {
+	var found map[string][]string
 	for key, values := range h {
-		if strings.HasPrefix(key, paramPrefix) {
-			found[key] = values
+		if !strings.HasPrefix(key, paramPrefix) {
+			continue
 		}
+		if found == nil {
+			found = make(map[string][]string)
+		}
+		found[key] = values
+	}
+	if found == nil {
+		return none
 	}
 	for _, line := range h["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {

@@ -69,14 +69,10 @@ func cannotAsk(during, ask *mcp.Request) error {
 
 // park has the task be one that can be parked, and returns its Caller.
 func (s *Server) park(t *task) mcp.Caller {
-	t.parking = s.lot.New(t, newLeg(s, t, t.x, t.req, &t.late))
-	t.moving = func() *session.Exchange {
-		if at, _ := t.parking.At(); at != nil {
-			return at.x
-		}
-		return nil
-	}
-	return &traveller{server: s, task: t}
+	t.parking = &t.berth
+	s.lot.Enroll(t.parking, t, t.firstLeg(s))
+	t.journey = traveller{server: s, task: t}
+	return &t.journey
 }
 
 // traveller is the Caller of a task that can be parked.
@@ -235,7 +231,7 @@ func (s *Server) concludeParking(t *task) {
 
 // arrive ends the last leg of a task.
 func (s *Server) arrive(t *task, at *leg) {
-	at.x.Finish(t.ending(at.x.ID()))
+	at.x.Finish(t.terminal(at.x.ID()))
 	at.late.stop()
 }
 

@@ -69,7 +69,8 @@ func (s *Server) newResponse(w http.ResponseWriter) *response {
 // reuse leaves what a response is made of to another. It is called where ServeHTTP
 // returns: by then the carrier has detached, after which no stream wakes anybody, and
 // the timer has stopped; and what was written has left the buffer. One that was cut,
-// or that another goroutine could hurry, is not left to anybody.
+// or hurried, is not left to anybody: whoever offers a result that arrives may know of
+// it still, and has returned from that where the answer is whole.
 func (s *Server) reuse(p *response) {
 	if p.cut || p.last.Load() != nil {
 		return

@@ -28,10 +28,11 @@ type dialect interface {
 	passes(req *mcp.Request, a *mcp.Arriving) bool
 }
 
-// task is a request on its way through the Handler.
+// task is a request on its way through the Handler. What each has from its beginning
+// stands in it, so that it is made in one piece.
 type task struct {
 	flight
-	req     *mcp.Request
+	req     *mcp.Request // first, or what was made of it
 	caller  mcp.Caller
 	dialect dialect
 	via     mcp.Handler      // who serves it, nil for the server's own
@@ -40,25 +41,31 @@ type task struct {
 	late    alarm            // progress that is kept back has its time
 	sess    *session.Session // whose streams a client can come back to, or nil
 
-	// Of a request during which a modern client may be asked; else nil.
-	parking *parking
-	place   uint64 // the pipe that it came on, 0 for HTTP
-	again   int    // how often it was begun again, after URLs were visited
-	asking  alarm  // questions have waited for others to come, and are to be put
-	ending  ending
+	// Of a request during which a modern client may be asked.
+	place  uint64 // the pipe that it came on, 0 for HTTP
+	again  int    // how often it was begun again, after URLs were visited
+	asking alarm  // questions have waited for others to come, and are to be put
+
+	// What came of it, when the Handler has returned: one of the two.
+	res *mcp.Result
+	err *mcp.Error
+
+	first   mcp.Request // as it came
+	client  mcp.Peer    // of a modern one
+	leg     related     // of the exchange that it began
+	berth   parking     // of one that can be parked
+	journey traveller   // its Caller then
 }
 
-// newTask makes the task of a request and the context that it runs in: the
-// values are those of ctx, the end is the task's own, because what a disconnect
-// means is decided by era.
-func newTask(ctx context.Context, req *mcp.Request, d dialect) (context.Context, *task) {
+// begin returns the context that the task of a request runs in: the values are those
+// of ctx, the end is the task's own, because what a disconnect means is decided by era.
+func (t *task) begin(ctx context.Context, req *mcp.Request, d dialect) context.Context {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	t := &task{req: req, dialect: d}
-	t.cancel = cancel
+	t.req, t.dialect, t.cancel = req, d, cancel
 	if req.Method == "subscriptions/listen" {
 		t.kind = listen
 	}
-	return ctx, t
+	return ctx
 }
 
 // start runs the task on another goroutine. It ends when the Handler returns;
@@ -93,7 +100,7 @@ func (s *Server) run(ctx context.Context, t *task) {
 	err := errNoResult
 	// Deferred, because a Handler may end its goroutine instead of returning.
 	defer func() {
-		t.ending = s.terminal(ctx, t, res, err)
+		t.res, t.err = s.outcome(ctx, t, res, err)
 		s.conclude(t)
 		if t.sess != nil {
 			s.settle(ctx, t)
@@ -109,7 +116,7 @@ func (s *Server) conclude(t *task) {
 		return
 	}
 	s.giveBack(t) // before the client can know that there is room again
-	t.x.Finish(t.ending(t.x.ID()))
+	t.x.Finish(t.terminal(t.x.ID()))
 }
 
 // giveBack gives a task's place in the quota to the next one.
@@ -119,12 +126,21 @@ func (s *Server) giveBack(t *task) {
 	}
 }
 
-// ending makes the terminal of the request whose id it is given: one that was
-// parked has another id when it ends.
-type ending func(id mcp.ID) session.Message
+// terminal returns the terminal of the request, which is done. Its id is that of the
+// exchange that it ends in: one that was parked has another than it began with.
+func (t *task) terminal(id mcp.ID) session.Message {
+	switch {
+	case t.err != nil:
+		return t.dialect.failure(id, t.req, t.err)
+	case t.res.IsDelivered():
+		return closing()
+	default:
+		return t.dialect.result(id, t.req, t.res)
+	}
+}
 
-// terminal makes the terminal out of what the Handler returned.
-func (s *Server) terminal(ctx context.Context, t *task, res *mcp.Result, err error) ending {
+// outcome makes out of what the Handler returned what the client is told.
+func (s *Server) outcome(ctx context.Context, t *task, res *mcp.Result, err error) (*mcp.Result, *mcp.Error) {
 	if t.req.TakesInputRequired {
 		res, err = s.inputRequired(t, res, err)
 	}
@@ -137,14 +153,10 @@ func (s *Server) terminal(ctx context.Context, t *task, res *mcp.Result, err err
 	case err == nil && res == nil:
 		err = errNoResult
 	}
-	switch {
-	case err == nil && res.IsDelivered():
-		return func(mcp.ID) session.Message { return closing() }
-	case err == nil:
-		return func(id mcp.ID) session.Message { return t.dialect.result(id, t.req, res) }
+	if err == nil {
+		return res, nil
 	}
-	wire := s.wireError(ctx, t.req, err)
-	return func(id mcp.ID) session.Message { return t.dialect.failure(id, t.req, wire) }
+	return nil, s.wireError(ctx, t.req, err)
 }
 
 var errNoResult = errors.New("the handler returned neither a result nor an error")

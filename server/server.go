@@ -40,6 +40,7 @@ type Server struct {
 	pipes     atomic.Uint64
 	lines     sseConns
 	responses sync.Pool // of those that are over
+	noHeaders map[string][]string
 
 	quiet atomic.Bool // takes no new sessions
 
@@ -58,6 +59,7 @@ func New(h mcp.Handler, cfg Config) *Server {
 		quota:    quota{most: cfg.Limits.InFlightPerPrincipal},
 	}
 	s.crew.run = s.run
+	s.noHeaders = make(map[string][]string)
 	s.lot, s.box = newLot(&cfg), newBox(cfg.StateKeys)
 	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts, Logs: session.NewLogPool(cfg.Limits.EventLogs)}
 	return s

@@ -261,7 +261,8 @@ func (s *Server) takeOver(m *mcp.Message, r *returned, place uint64, begin func(
 	if no != nil {
 		return nil, nil, no
 	}
-	next := newLeg(s, t, x, r.req, new(alarm))
+	leg := legOf(s, t, x, r.req, new(alarm))
+	next := &leg
 	found, err := s.lot.Claim(r.parked, owner, next, answers, now)
 	switch {
 	case err != nil:

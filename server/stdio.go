@@ -335,12 +335,12 @@ func (c *stdio) inFlight(id mcp.ID) bool {
 // one of the pipe's own session, so that ids in flight are told apart and the end
 // of the pipe ends it.
 func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
-	req, wireErr := modernRequest(m, "")
+	t, wireErr := modernTask(m, "")
 	if wireErr != nil {
 		c.fail(ctx, m.ID, wireErr)
 		return
 	}
-	back, stateErr := c.server.readState(req)
+	back, stateErr := c.server.readState(&t.first)
 	if stateErr != nil {
 		c.refuse(ctx, c.server.refuseState(m.ID, stateErr))
 		return
@@ -349,7 +349,7 @@ func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
 		c.modernRetry(ctx, m, &back)
 		return
 	}
-	ctx, t := newTask(ctx, back.req, modern{})
+	ctx = t.begin(ctx, back.req, modern{})
 	t.place, t.again = c.place, back.again
 	x, err := c.own.Begin(m.ID, t.cancel)
 	if err != nil {
