@@ -122,13 +122,23 @@ func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Fiel
 	if field == mcp.FieldNone || entry.Own == entry.Name {
 		return u.Serve(ctx, req, caller)
 	}
+	e, err := u.renamed(req, field, entry.Own, caller)
+	if err != nil {
+		return nil, err
+	}
+	return u.run(ctx, e)
+}
+
+// renamed is errand for a request that asks for an item by its name outside. It has
+// returned, and what it needs on the stack is free, before the backend is asked.
+func (u *unit) renamed(req *mcp.Request, field mcp.Field, own string, caller mcp.Caller) (*errand, error) {
 	var edit mcp.Edit
-	edit.SetText(field, entry.Own)
+	edit.SetText(field, own)
 	params, err := edit.Apply(&req.Params)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
-	return u.serveNamed(ctx, req, &params, caller, nil)
+	return u.errand(req, &params, caller, nil)
 }
 
 // list answers from the catalog. Only the first lists of all may wait, for

@@ -47,15 +47,23 @@ type errand struct {
 // its own, and with its own name of the task that the request is marked with. A mark
 // that means nothing to it is left out.
 func (u *unit) errand(req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*errand, error) {
-	e := &errand{naming{Caller: caller, unit: u, principal: req.Principal, known: known}, *req}
+	e := new(errand)
+	e.naming = naming{Caller: caller, unit: u, principal: req.Principal, known: known}
+	e.req = *req
 	e.req.Params = *params
 	e.req.Scope = u.scopeOf(req.Scope, req.Principal)
 	if !params.Has(mcp.MetaRelatedTask) {
 		return e, nil
 	}
-	var err error
-	e.req.Params, err = e.unmarked(params)
-	return e, err
+	return e, e.unmark()
+}
+
+// unmark is apart because it needs room on the stack that nearly no request does.
+//
+//go:noinline
+func (e *errand) unmark() (err error) {
+	e.req.Params, err = e.unmarked(&e.req.Params)
+	return err
 }
 
 func (n *naming) unmarked(o *mcp.Object) (mcp.Object, error) {
@@ -75,14 +83,15 @@ func related(id string) []byte {
 // result returns a result with the names outside. Nearly every result has none, and is
 // the one that came.
 func (n *naming) result(method string, res *mcp.Result) (*mcp.Result, error) {
-	marks, err := n.marks(&res.Object, isAboutTask(method) || res.Type() == mcp.ResultTask)
-	if err != nil {
-		return nil, err
-	}
-	if marks.IsZero() {
+	isTask := isAboutTask(method) || res.Type() == mcp.ResultTask
+	if !isTask && !res.Has(mcp.MetaRelatedTask) {
 		return res, nil
 	}
-	obj, err := marks.Apply(&res.Object)
+	return n.markedResult(res, isTask)
+}
+
+func (n *naming) markedResult(res *mcp.Result, isTask bool) (*mcp.Result, error) {
+	obj, err := n.marked(&res.Object, isTask)
 	if err != nil {
 		return nil, err
 	}
@@ -92,18 +101,10 @@ func (n *naming) result(method string, res *mcp.Result) (*mcp.Result, error) {
 // marked puts the names outside into an object; isTask says that the object is a
 // task itself.
 func (n *naming) marked(o *mcp.Object, isTask bool) (mcp.Object, error) {
-	marks, err := n.marks(o, isTask)
-	if err != nil {
-		return mcp.Object{}, err
-	}
-	return marks.Apply(o)
-}
-
-// marks is what marked changes.
-func (n *naming) marks(o *mcp.Object, isTask bool) (e mcp.Edit, err error) {
+	var e mcp.Edit
 	if own, ok := o.Text(mcp.FieldTaskID); ok && isTask {
 		if len(own) > maxTaskID {
-			return e, n.unit.tooLong()
+			return mcp.Object{}, n.unit.tooLong()
 		}
 		e.SetText(mcp.FieldTaskID, n.outside(own))
 	}
@@ -112,7 +113,7 @@ func (n *naming) marks(o *mcp.Object, isTask bool) (e mcp.Edit, err error) {
 			e.Set(mcp.MetaRelatedTask, related(n.outside(own)))
 		}
 	}
-	return e, nil
+	return e.Apply(o)
 }
 
 func (u *unit) tooLong() error {

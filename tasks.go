@@ -146,11 +146,15 @@ func (u *unit) serveNamed(ctx context.Context, req *mcp.Request, params *mcp.Obj
 	if err != nil {
 		return nil, err
 	}
+	return u.run(ctx, e)
+}
+
+func (u *unit) run(ctx context.Context, e *errand) (*mcp.Result, error) {
 	res, err := u.Backend.Serve(ctx, &e.req, &e.naming)
 	if err != nil || res == nil {
 		return res, err
 	}
-	return e.result(req.Method, res)
+	return e.result(e.req.Method, res)
 }
 
 // isAboutTask reports whether a method is about one task.
