@@ -259,7 +259,8 @@ func (p *pipe) take(line []byte) bool {
 		}
 	default:
 		if route := p.router(); route != nil {
-			route(&m)
+			kept := m // what is routed is kept; a response, which is most of what comes, is not
+			route(&kept)
 		}
 	}
 	return true
