@@ -79,17 +79,17 @@ func inside(tb testing.TB, backends int, method, params string) (g *signalbox.Ga
 	return g, map[string]*mcp.Request{"modern": req, "legacy": &legacy}
 }
 
-// A call costs the gateway eight allocations from end to end of its inside, however many
+// A call costs the gateway seven allocations from end to end of its inside, however many
 // backends it has: what is asked for, the parameters with the backend's own name of it
-// and two for how they are made, the request and the cell of the call at the backend,
+// and one for how they are made, the request and the cell of the call at the backend,
 // and two for the call's context.
 func TestPathAllocations(t *testing.T) {
 	for _, tt := range []struct {
 		method, params string
 		most           float64
 	}{
-		{"tools/call", `{"name":"b%03d__add","arguments":{"a":1}}`, 8},
-		{"prompts/get", `{"name":"b%03d__add"}`, 8},
+		{"tools/call", `{"name":"b%03d__add","arguments":{"a":1}}`, 7},
+		{"prompts/get", `{"name":"b%03d__add"}`, 7},
 		{"resources/read", `{"uri":"file:///a","of":%d}`, 5}, // nothing of it is renamed
 	} {
 		for _, backends := range []int{1, 100} {
