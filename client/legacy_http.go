@@ -103,7 +103,7 @@ func (w *legacyHTTP) fixHeaders() {
 	w.posts.Store(&posts)
 }
 
-func (w *legacyHTTP) carry(ctx context.Context, f *flight, msg []byte) (*mcp.Result, error) {
+func (w *legacyHTTP) carry(ctx context.Context, f flight, msg []byte) (*mcp.Result, error) {
 	c := newCarrier(w.endpoint, f, &w.tasks, msg)
 	return c.travel(ctx, func(life context.Context) { w.follow(ctx, life, c) })
 }

@@ -33,7 +33,7 @@ func (w *legacyPipe) attach(s *legacySession) {
 
 // carry: the answer comes on the pipe that the session has anyway, so that nothing of
 // a call is to be let go.
-func (w *legacyPipe) carry(ctx context.Context, f *flight, msg []byte) (*mcp.Result, error) {
+func (w *legacyPipe) carry(ctx context.Context, f flight, msg []byte) (*mcp.Result, error) {
 	w.begin(f.call, msg)
 	return f.run(ctx)
 }

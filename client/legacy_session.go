@@ -28,7 +28,7 @@ type legacyWire interface {
 
 	// carry sends a call's request and returns the call's terminal, or an error as
 	// soon as ctx ends.
-	carry(ctx context.Context, f *flight, msg []byte) (*mcp.Result, error)
+	carry(ctx context.Context, f flight, msg []byte) (*mcp.Result, error)
 
 	// serves notes for whom the session makes a call.
 	serves(req *mcp.Request)
@@ -188,7 +188,7 @@ func (s *legacySession) roundTrip(ctx context.Context, method string, params []b
 	if err != nil {
 		return nil, err
 	}
-	f := &flight{setup: s.setup, maker: ownCalls{s}, call: call, caller: nobody{}}
+	f := flight{setup: s.setup, maker: ownCalls{s}, call: call, caller: nobody{}}
 	return s.wire.carry(ctx, f, appendRequest(call, params))
 }
 
@@ -217,7 +217,7 @@ func (s *legacySession) callNoting(ctx context.Context, req *mcp.Request, caller
 	}
 	s.wire.serves(req)
 	note(call.ID())
-	f := &flight{setup: s.setup, maker: s, call: call, req: req, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken)}
+	f := flight{setup: s.setup, maker: s, call: call, req: req, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken)}
 	res, err := s.wire.carry(ctx, f, appendRequest(call, legacyParams(&req.Params, call)))
 	if err == nil && res.Type() != mcp.ResultComplete {
 		return nil, s.malformed(errUnagreed(res))

@@ -29,7 +29,7 @@ type modernWire interface {
 
 	// carry sends the call's request and returns the call's terminal, or an error as
 	// soon as ctx ends.
-	carry(ctx context.Context, f *flight, out outgoing) (*mcp.Result, error)
+	carry(ctx context.Context, f flight, out outgoing) (*mcp.Result, error)
 
 	// abandon tells the server that a call is given up, without waiting.
 	abandon(call *session.Call)
@@ -103,7 +103,7 @@ func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request
 		return nil, err
 	}
 	out := outgoing{version: p.version, params: params, msg: appendRequest(call, full.Bytes()), logs: asksFor(req.LogLevel)}
-	f := &flight{setup: p.setup, maker: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken)}
+	f := flight{setup: p.setup, maker: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken)}
 	return p.wire.carry(ctx, f, out)
 }
 

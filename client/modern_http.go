@@ -22,7 +22,7 @@ type modernHTTP struct {
 
 func (w *modernHTTP) open(method string) (*session.Call, error) { return w.calls.Open(method) }
 
-func (w *modernHTTP) carry(ctx context.Context, f *flight, out outgoing) (*mcp.Result, error) {
+func (w *modernHTTP) carry(ctx context.Context, f flight, out outgoing) (*mcp.Result, error) {
 	header := w.headers(f.req, &out)
 	c := newCarrier(w.endpoint, f, &w.tasks, out.msg)
 	return c.travel(ctx, func(life context.Context) { w.follow(ctx, life, c, header) })

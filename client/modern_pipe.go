@@ -39,7 +39,7 @@ func (w *modernPipe) open(method string) (*session.Call, error) {
 	return call, nil
 }
 
-func (w *modernPipe) carry(ctx context.Context, f *flight, out outgoing) (*mcp.Result, error) {
+func (w *modernPipe) carry(ctx context.Context, f flight, out outgoing) (*mcp.Result, error) {
 	// Before it is sent: the first log message may be faster than we are.
 	if out.logs != mcp.LogNone {
 		w.hearing.begin(f.call.ID(), out.logs, f.req.Scope)
