@@ -19,6 +19,7 @@ import (
 func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 	l := &cfg.Limits
 	out := server.Config{
+		PassArriving:   true, // what changes results says so on them: see naming
 		AllowedHosts:   cfg.AllowedHosts,
 		AllowedOrigins: cfg.AllowedOrigins,
 		Limits: server.Limits{

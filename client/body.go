@@ -4,7 +4,6 @@
 package client
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -48,77 +47,16 @@ func hasMessages(resp *http.Response) bool {
 }
 
 // read gives the messages of a body to take, until there are no more or take
-// wants no more. Its error is a failure of the body: nil is its orderly end.
-func (e *endpoint) read(resp *http.Response, pos *position, take taker) error {
+// wants no more, or the rest was passed on. Its error is a failure of the body: nil is its
+// orderly end.
+func (e *endpoint) read(resp *http.Response, pos *position, pass passer, take taker) error {
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return e.lost(nil, "its answer is compressed (%s), which was not asked for", enc)
 	}
 	if mediaType(resp) == typeEvents {
 		return e.readEvents(resp.Body, pos, take)
 	}
-	return e.readJSON(resp, take)
-}
-
-// readJSON reads a document within the bound before it parses any of it.
-func (e *endpoint) readJSON(resp *http.Response, take taker) error {
-	data, err := readAll(resp.Body, resp.ContentLength, e.MaxMessage)
-	switch {
-	case err != nil:
-		return e.lost(err, "the connection broke during its answer")
-	case len(data) > e.MaxMessage:
-		return e.tooLong(nil)
-	case len(bytes.TrimSpace(data)) == 0:
-		return nil
-	}
-	_, err = e.takeText(data, take)
-	if err != nil {
-		return e.lost(err, "its answer is no JSON")
-	}
-	return nil
-}
-
-// The first room for a document: of one whose length is not said, and of one whose is.
-const (
-	smallRoom = 512
-	firstRoom = 64 << 10
-)
-
-// readAll reads a document, and no more of it than shows that it is longer than it may
-// be. A length that a server claims saves growing; it is believed as far as so many
-// bytes have come, four times over.
-func readAll(body io.Reader, claimed int64, most int) ([]byte, error) {
-	most++ // the one that is too many
-	room := smallRoom
-	if claimed > 0 {
-		claimed++ // the end is read behind it
-		room = int(min(claimed, firstRoom))
-	}
-	data := make([]byte, 0, min(room, most))
-	for len(data) < most {
-		if len(data) == cap(data) {
-			data = grown(data, claimed, most)
-		}
-		n, err := body.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return data, nil
-}
-
-// grown returns the data with more room behind it: as much as is claimed to come, or
-// else four times as much as there is. The latter also where all that was claimed has
-// come, and the end has not been seen.
-func grown(data []byte, claimed int64, most int) []byte {
-	room := 4 * len(data)
-	if left := claimed - int64(len(data)); left > 0 {
-		room = min(room, len(data)+int(min(left, int64(most))))
-	}
-	return append(make([]byte, 0, min(room, most)), data...)
+	return e.readJSON(resp, pass, take)
 }
 
 // takeText takes what stands where a message does: one, or a batch, which 2025-03-26

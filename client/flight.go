@@ -20,6 +20,9 @@ type flight struct {
 	caller mcp.Caller
 	token  []byte // the caller's own progress token, nil if it wants no progress
 
+	version mcp.Version // of the server
+	passes  bool        // its result may go to the caller while it arrives
+
 	asks    context.Context //nolint:containedctx // of the asks, made for the first one: most calls have none
 	endAsks context.CancelFunc
 }

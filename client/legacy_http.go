@@ -164,7 +164,7 @@ func (w *legacyHTTP) carryPost(ctx, life context.Context, c *carrier) (accepted 
 		w.id = resp.Header.Get("Mcp-Session-Id")
 		w.fixHeaders()
 	}
-	return false, w.read(resp, &c.pos, func(m *mcp.Message, bad error) bool { return w.take(ctx, life, c, m, bad) })
+	return false, w.read(resp, &c.pos, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, life, c, m, bad) })
 }
 
 // send POSTs a message with the session's headers.
@@ -275,7 +275,7 @@ func (w *legacyHTTP) forgotten(ctx context.Context) bool {
 		return r.status == http.StatusNotFound || r.mayMeanSession()
 	}
 	unknown := false
-	err = w.read(resp, &position{}, func(m *mcp.Message, bad error) bool {
+	err = w.read(resp, &position{}, passNothing, func(m *mcp.Message, bad error) bool {
 		if bad == nil && m.Kind == mcp.KindError {
 			e, err := m.WireError()
 			unknown = err == nil && isSessionError(e)

@@ -217,7 +217,7 @@ func (s *legacySession) callNoting(ctx context.Context, req *mcp.Request, caller
 	}
 	s.wire.serves(req)
 	note(call.ID())
-	f := flight{setup: s.setup, maker: s, call: call, req: req, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken)}
+	f := flight{setup: s.setup, maker: s, call: call, req: req, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken), version: s.version, passes: passes(req)}
 	res, err := s.wire.carry(ctx, f, appendRequest(call, legacyParams(&req.Params, call)))
 	if err == nil && res.Type() != mcp.ResultComplete {
 		return nil, s.malformed(errUnagreed(res))

@@ -215,7 +215,7 @@ func (w *legacyHTTP) get(ctx context.Context, pos *position, answered func(), ta
 		return resp.StatusCode, w.readRefusal(resp)
 	}
 	answered()
-	return resp.StatusCode, w.read(resp, pos, take)
+	return resp.StatusCode, w.read(resp, pos, passNothing, take)
 }
 
 // pause waits, and reports false when ctx ended first.

@@ -103,7 +103,7 @@ func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request
 		return nil, err
 	}
 	out := outgoing{version: p.version, params: params, msg: appendRequest(call, full.Bytes()), logs: asksFor(req.LogLevel)}
-	f := flight{setup: p.setup, maker: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken)}
+	f := flight{setup: p.setup, maker: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken), version: p.version, passes: passes(req)}
 	return p.wire.carry(ctx, f, out)
 }
 

@@ -57,7 +57,7 @@ func (w *modernHTTP) carryPost(ctx, life context.Context, c *carrier, header htt
 	if !hasMessages(resp) {
 		return w.refusal(life, w.readRefusal(resp))
 	}
-	return w.read(resp, &c.pos, func(m *mcp.Message, bad error) bool { return w.take(ctx, life, c, m, bad) })
+	return w.read(resp, &c.pos, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, life, c, m, bad) })
 }
 
 // take hands on one message of a call's answer. The body is that call's alone: an

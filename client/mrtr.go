@@ -138,6 +138,9 @@ func applied(e *mcp.Edit, o *mcp.Object) (*mcp.Object, error) {
 // client everything anew, and to have the server do twice what it did before it
 // asked.
 func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, round int) (*mcp.Result, error) {
+	if round > 0 {
+		caller = seeing{caller} // visits that have led to something are told of before the result
+	}
 	res, err := p.call(ctx, req, params, caller)
 	if err == nil || round == 0 {
 		return res, err
