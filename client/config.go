@@ -55,7 +55,8 @@ type Config struct {
 
 	// MaxSessions bounds the legacy sessions without a scope that are open at a
 	// time (0: 64), IdleSessions how many of them are kept for the next
-	// request (0: 4), and IdleTime for how long (0: 1 min).
+	// request (0: all), and IdleTime for how long (0: 1 min). With fewer kept than
+	// requests are under way at a time, each request costs a handshake.
 	MaxSessions, IdleSessions int
 	IdleTime                  time.Duration
 
@@ -118,7 +119,7 @@ func newSetup(cfg Config) *setup {
 	s.Write = limit(cfg.Write, 10*time.Second, never)
 	s.MaxMessage = limit(cfg.MaxMessage, 16<<20, noCount)
 	s.MaxSessions = limit(cfg.MaxSessions, 64, noCount)
-	s.IdleSessions = limit(cfg.IdleSessions, 4, noCount)
+	s.IdleSessions = limit(cfg.IdleSessions, s.MaxSessions, noCount)
 	s.MaxProcesses = limit(cfg.MaxProcesses, 64, noCount)
 	s.MaxRounds = limit(cfg.MaxRounds, 10, noCount)
 	s.MaxLogLine = limit(cfg.MaxLogLine, 8<<10, noCount)

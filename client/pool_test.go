@@ -47,6 +47,24 @@ func TestM102NewcomerStays(t *testing.T) {
 	}
 }
 
+// What a burst of requests has opened is there for the next one: a bound that is less
+// than the requests under way at a time would cost each of them a handshake.
+func TestBurstIsKept(t *testing.T) {
+	l := closedLegacy(t, Config{MaxSessions: 9})
+	p := &l.pool
+	for i := range 9 {
+		p.open++
+		if dead, _ := p.put(poolKey{}, still(), true); len(dead) != 0 {
+			t.Errorf("the %d. one: %d sessions went, want none", i+1, len(dead))
+		}
+	}
+	for i := range 9 {
+		if got, dead, err := p.take(l, &mcp.Request{}); got.s == nil || len(dead) != 0 || err != nil {
+			t.Errorf("the %d. request: lent %p, %d went, %v; want one that was kept", i+1, got.s, len(dead), err)
+		}
+	}
+}
+
 // What is taken out of the pool because it was idle for too long cannot be lent
 // any more, whichever came first (M101); the time is exact (M098).
 func TestM101ExpiryAndRequest(t *testing.T) {
