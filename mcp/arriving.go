@@ -94,6 +94,24 @@ func (a *Arriving) Stop() {
 	a.stop()
 }
 
+// Longest returns how many bytes Flow writes at most, or a negative number where the
+// server did not announce how long its answer is.
+func (a *Arriving) Longest() int64 {
+	size := a.arrival.size
+	if size < 0 {
+		return -1
+	}
+	begins := len(a.arrival.data) - len(a.shown.Bytes())
+	size -= int64(begins + len("}")) // of the envelope, which ends behind the result
+	if n := len(a.passage.Front); n > 0 {
+		size += int64(n + len(","))
+	}
+	if a.passage.Wrap != FieldNone {
+		size += int64(len(wrapping) + len("}"))
+	}
+	return size
+}
+
 // Flow writes the result to w as [Arrival.Flow] does. Where w has failed, or Stop was
 // called, [ErrNotTaken] is in the error.
 func (a *Arriving) Flow(w io.Writer) error {

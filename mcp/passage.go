@@ -150,11 +150,14 @@ func (f *flow) member(i, depth int, l level, field Field) int {
 	}
 }
 
+// wrapping is what stands before a value that is to be in an object.
+const wrapping = `{"result":`
+
 // wrapped lets a value pass as the one member of an object.
 func (f *flow) wrapped(i, depth int) int {
 	f.write(i)
 	if f.live {
-		f.put([]byte(`{"result":`))
+		f.put([]byte(wrapping))
 	}
 	if i = f.value(i, depth); i < 0 {
 		return failed

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -121,7 +122,8 @@ func (p *response) object(r *http.Request, c *session.Carrier) (whole bool) {
 	case f == nil && !last.Rest:
 		p.json(last)
 	case f != nil && f.Err() == nil && last.Rest:
-		p.write(last.Head)
+		p.fill(len(last.Head))
+		p.pour(last.Head)
 	default:
 		p.err = errNotWhole
 	}
@@ -159,10 +161,26 @@ func (p *response) flow(ctx context.Context, f *session.Flow) error {
 	}
 	src.writer.Store(p)
 	defer context.AfterFunc(ctx, src.result.Stop)()
-	p.w.Header().Set("Content-Type", jsonType)
+	h := p.w.Header()
+	h.Set("Content-Type", jsonType)
+	if most := src.result.Longest(); most >= 0 {
+		p.left = most + int64(len(closing().Head))
+		h.Set("Content-Length", strconv.FormatInt(int64(len(src.head))+p.left, 10))
+	}
 	p.w.WriteHeader(http.StatusOK)
-	p.write(src.head)
+	p.pour(src.head)
 	return src.result.Flow(&pieces{response: p})
+}
+
+// fill makes up for what was announced and has not come, but for the n bytes that
+// follow, with white space, which JSON allows: how long a result is cannot be known
+// before its end, and a length that is announced costs less than one that is not, since
+// each piece goes out as it is.
+func (p *response) fill(n int) {
+	const spaces = "                                                                "
+	for more := p.left - int64(n); more > 0 && p.err == nil; more -= int64(len(spaces)) {
+		p.pour([]byte(spaces[:min(more, int64(len(spaces)))]))
+	}
 }
 
 // errNotWhole is why an answer is cut that was begun: how it ends is not what it began
@@ -178,11 +196,12 @@ type pieces struct {
 // Write sends a piece, so that the client has what we have. The first is not all that is
 // there, and need not be sent for itself.
 func (p *pieces) Write(b []byte) (int, error) {
-	p.write(b)
+	p.pour(b)
 	if p.more {
 		p.flush()
 	}
 	p.more = true
+	p.left -= int64(len(b))
 	if p.err != nil {
 		return 0, p.err
 	}

@@ -22,11 +22,15 @@ const (
 	// one write. Beyond, the copy costs more than the system call.
 	joinUpTo = 32 << 10
 
-	// pieceSize is how much is written under one deadline: what a client on a
-	// slow line takes in that time. By default that is 1.6 KiB in a second. A
-	// larger one would save system calls, and cost those their answers who have
-	// such a line.
-	pieceSize = 16 << 10
+	// slowPiece is what a client on a slow line takes in the time of a write: by
+	// default that is 1.6 KiB in a second.
+	slowPiece = 16 << 10
+
+	// largePiece is as much of a large answer as is written under one deadline, which
+	// is so much later. Smaller ones would cost system calls. A client that has stopped
+	// to read such an answer is noticed later for it, which is no loss to anybody: it
+	// is the client's last.
+	largePiece = 4 * slowPiece
 
 	// sameMoment is the part of the time of a piece in which another needs no
 	// deadline of its own.
@@ -42,11 +46,12 @@ type response struct {
 	w       http.ResponseWriter
 	rc      http.ResponseController
 	timeout time.Duration
-	timed   time.Time // when the deadline was moved last
+	until   time.Time // the deadline
 	buf     []byte
 	err     error
-	cut     bool // the answer is not complete and never will be
-	primed  bool // the client has had something of the stream
+	cut     bool  // the answer is not complete and never will be
+	primed  bool  // the client has had something of the stream
+	left    int64 // of the announced length of a body that is written piece by piece
 
 	last atomic.Pointer[time.Time] // when it is to be over; nil while nobody is in a hurry
 
@@ -83,7 +88,7 @@ func (s *Server) reuse(p *response) {
 		<-p.wake // from before it has detached
 	}
 	p.w, p.rc = nil, http.ResponseController{}
-	p.timed, p.buf, p.err, p.primed = time.Time{}, buf, nil, false
+	p.until, p.buf, p.err, p.primed, p.left = time.Time{}, buf, nil, false, 0
 	p.carrier, p.batch = session.Carrier{}, [1]session.Message{}
 	s.responses.Put(p)
 }
@@ -136,12 +141,12 @@ func (p *response) json(m *session.Message) {
 	p.w.WriteHeader(status)
 	if m.Len() <= joinUpTo && len(m.Body) > 0 {
 		p.buf = append(append(append(p.buf[:0], m.Head...), m.Body...), m.Tail...)
-		p.write(p.buf)
+		p.pour(p.buf)
 		return
 	}
-	p.write(m.Head)
-	p.write(m.Body)
-	p.write(m.Tail)
+	p.pour(m.Head)
+	p.pour(m.Body)
+	p.pour(m.Tail)
 }
 
 // beginStream writes the header of an event stream.
@@ -206,11 +211,17 @@ func (p *response) eventAs(id string, m *session.Message) {
 	p.write([]byte("\n\n"))
 }
 
-// write gives each piece its own time: a response as a whole may take any.
-func (p *response) write(b []byte) {
+// write writes what belongs to a stream. Each piece has its own time: a response as a
+// whole may take any.
+func (p *response) write(b []byte) { p.inPieces(slowPiece, b) }
+
+// pour writes what belongs to an answer that is one object.
+func (p *response) pour(b []byte) { p.inPieces(largePiece, b) }
+
+func (p *response) inPieces(size int, b []byte) {
 	for len(b) > 0 && p.err == nil {
-		n := min(len(b), pieceSize)
-		p.extend()
+		n := min(len(b), size)
+		p.extend(n)
 		_, p.err = p.w.Write(b[:n]) //nolint:gosec // the body is JSON or an event stream, by its type and by its making
 		b = b[n:]
 	}
@@ -220,22 +231,24 @@ func (p *response) write(b []byte) {
 // that is where net/http meets the network.
 func (p *response) flush() {
 	if p.err == nil {
-		p.extend()
+		p.extend(0)
 		p.err = p.rc.Flush()
 	}
 }
 
-// extend gives the next write its time. The deadline is one of the connection,
-// and moves with each piece, so that a long stream is never late (M054); what follows
-// at once has that of the piece before.
-func (p *response) extend() {
+// extend gives the next write, of n bytes, its time. The deadline is one of the
+// connection, and moves with each piece, so that a long stream is never late (M054);
+// what follows at once has that of the piece before.
+func (p *response) extend(n int) {
 	now := time.Now()
-	if !p.timed.IsZero() && now.Sub(p.timed) < p.timeout/sameMoment {
+	slow := (n + slowPiece - 1) / slowPiece
+	until := now.Add(p.timeout * time.Duration(max(slow, 1)))
+	if until.Sub(p.until) < p.timeout/sameMoment {
 		return
 	}
-	p.timed = now
+	p.until = until
 	// A writer that knows no deadlines has no slow client either.
-	_ = p.rc.SetWriteDeadline(now.Add(p.timeout))
+	_ = p.rc.SetWriteDeadline(until)
 	if last := p.last.Load(); last != nil { // looked at after the deadline was moved, which hurry may have set
 		_ = p.rc.SetWriteDeadline(*last)
 	}
