@@ -202,7 +202,9 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 		return s.refuseBegin(m.ID, err)
 	}
 	t.sess = sess
+	p.carry(t.x)
 	if !s.start(ctx, t) {
+		p.carrier.Detach()
 		t.x.Cancel(errDraining)
 		return refuseDraining(m.ID)
 	}

@@ -53,7 +53,9 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	t.counted, t.again = true, back.again
 	t.x = session.Alone(m.ID, &s.rules, t.cancel)
 	t.caller = s.modernCaller(t)
+	p.carry(t.x)
 	if !s.start(ctx, t) {
+		p.carrier.Detach()
 		return refuseDraining(m.ID)
 	}
 	s.answerLeg(p, r, t, t.x)
@@ -70,6 +72,7 @@ func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, back 
 		s.quota.give(partyOf(back.req))
 		return no
 	}
+	p.carry(x)
 	s.answerLeg(p, r, t, x)
 	return nil
 }

@@ -93,13 +93,16 @@ func (s *Server) reuse(p *response) {
 	s.responses.Put(p)
 }
 
-// carry makes the response the carrier of an exchange, for which it must detach.
-func (p *response) carry(x *session.Exchange) *session.Carrier {
+// carry makes the response the carrier of an exchange, for which it must detach. It
+// does so before the Handler begins and before the form of the answer is known: what is
+// appended wakes the response, what is in the queue is what decides, and a result that
+// arrives finds who can take it, however early it is offered.
+func (p *response) carry(x *session.Exchange) {
 	if p.wake == nil {
 		p.wake = make(chan struct{}, 1)
 	}
 	x.Stream().Carry(&p.carrier, p.wake)
-	return &p.carrier
+	p.carrier.Flows()
 }
 
 // graceFor returns the timer of the response, which goes off in d unless it is

@@ -31,7 +31,8 @@ func TestResponseIsLeftClean(t *testing.T) {
 	defer s.Close()
 	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()})
 	x := session.Alone(mcp.NumberID(1), &s.rules, func(error) {})
-	c := p.carry(x)
+	p.carry(x)
+	c := &p.carrier
 	superseding := x.Stream().Attach(make(chan struct{}, 1)) // wakes p, which does not look
 	x.Finish(session.Message{Head: []byte(`{"secret":1}`)})
 	c.Detach()

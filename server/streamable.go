@@ -107,13 +107,11 @@ func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone 
 	})
 }
 
-// respond is answer where a stream is carried in some way.
+// respond is answer where a stream is carried in some way. The response carries the
+// exchange already.
 func (s *Server) respond(p *response, r *http.Request, x *session.Exchange, gone func(), carry func(*session.Carrier) session.State) {
-	// Attached before the form is known: what is appended wakes this goroutine, and
-	// what is in the queue is what decides.
-	c := p.carry(x)
+	c := &p.carrier
 	defer c.Detach()
-	c.Flows()
 	switch s.awaitForm(p, x, r.Context().Done()) {
 	case session.Undecided:
 		p.cut = true // nobody is there to be told, and net/http would say 200
