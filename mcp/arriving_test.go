@@ -17,7 +17,7 @@ import (
 func arrivingOf(t *testing.T, front, rest string, end error) *Arriving {
 	t.Helper()
 	text := `{"jsonrpc":"2.0","id":1,"result":{` + front + `"filler":"` + strings.Repeat("x", 2*windowSize) + `"` + rest
-	a := NewArrival(io.MultiReader(strings.NewReader(text), failing{end}), -1, Limits{}, 1<<30)
+	a := NewArrival(io.MultiReader(strings.NewReader(text), failing{end}), int64(len(text)), Limits{}, 1<<30)
 	if whole, err := a.Begin(); whole != nil || err != nil || a.Result() == nil {
 		t.Fatalf("%.60s shows no result (%v)", text, err)
 	}
@@ -56,9 +56,13 @@ func TestArrivingIsChanged(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a := arrivingOf(t, tt.front, tt.rest, io.EOF)
 			tt.change(a)
+			most := a.Longest()
 			var out bytes.Buffer
 			if err := a.Flow(&out); err != nil {
 				t.Fatal(err)
+			}
+			if int64(out.Len()) > most {
+				t.Errorf("%d bytes were written, of %d at most", out.Len(), most)
 			}
 			if got := out.String(); got != tt.want {
 				t.Errorf("got %.90s … %s\nwant %.90s … %s", got, got[max(0, len(got)-90):], tt.want, tt.want[max(0, len(tt.want)-90):])
@@ -67,6 +71,38 @@ func TestArrivingIsChanged(t *testing.T) {
 				t.Error("the result is not known to be delivered")
 			}
 		})
+	}
+}
+
+// How long a result can be is what was announced without what stands around it, and with
+// what is added; what is taken away, and what stands behind it, is not known before.
+func TestArrivingLongest(t *testing.T) {
+	const filler = int64(len(`"filler":""`) + 2*windowSize)
+	tests := []struct {
+		name   string
+		rest   string
+		change func(*Arriving)
+		want   int64
+	}{
+		{"nothing", `}}`, func(*Arriving) {}, filler + int64(len(`{}`))},
+		{"put", `}}`, func(a *Arriving) { a.Put(FieldTTL, []byte("0")) }, filler + int64(len(`{"ttlMs":0,}`))},
+		{"wrap", `,"structuredContent":1}}`, func(a *Arriving) { a.Wrap(FieldStructuredContent) }, filler + int64(len(`{,"structuredContent":{"result":1}}`))},
+		{"drop", `,"ttlMs":5}}`, func(a *Arriving) { a.Drop(FieldTTL) }, filler + int64(len(`{,"ttlMs":5}`))},
+		{"more behind", `},"id":1 }`, func(*Arriving) {}, filler + int64(len(`{},"id":1 `))},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := arrivingOf(t, ``, tt.rest, io.EOF)
+			tt.change(a)
+			if got := a.Longest(); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+	a := arrivingOf(t, ``, `}}`, io.EOF)
+	a.arrival.size = -1
+	if got := a.Longest(); got >= 0 {
+		t.Errorf("got %d of what was not announced, want none", got)
 	}
 }
 

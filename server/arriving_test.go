@@ -4,6 +4,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -23,6 +24,7 @@ import (
 // front of it, which offers it to its caller. It belongs to a bubble.
 type backend struct {
 	from   mcp.Version
+	length int64 // that it announces; 0 for none
 	before func(ctx context.Context, c mcp.Caller) error         // what the Handler does first
 	after  func(res *mcp.Result, err error) (*mcp.Result, error) // and what it makes of the outcome
 	say    func(body *io.PipeWriter)                             // the answer
@@ -41,7 +43,7 @@ func (b *backend) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp
 	body, w := io.Pipe()
 	go b.say(w) // ends with the answer, or when the pipe is closed
 	defer body.Close()
-	a := mcp.NewArrival(&counted{body, &b.read}, -1, mcp.Limits{}, 1<<30)
+	a := mcp.NewArrival(&counted{body, &b.read}, cmp.Or(b.length, -1), mcp.Limits{}, 1<<30)
 	if whole, err := a.Begin(); err != nil || whole != nil {
 		return nil, errors.Join(errors.New("there is no window of the answer"), err)
 	}
@@ -190,6 +192,57 @@ func TestResultFlowsWhileItArrives(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A result of an answer whose length was announced has one, too, and is filled up to it
+// with white space: what follows the result, and what is left out, is not known before.
+func TestResultIsAsLongAsAnnounced(t *testing.T) {
+	filler := filler(96 << 10)
+	tails := map[string]string{
+		"short":                answerTail,
+		"more behind":          `"}]},"unknown":"` + strings.Repeat("x", 300) + `"}`,
+		"a member is left out": `"}],"ttlMs":1000}}`,
+	}
+	for _, tt := range arrivingCells {
+		for name, tail := range tails {
+			t.Run(tt.name+", "+name, func(t *testing.T) {
+				arrive(t, tt.from, func(s *site, b *backend) {
+					said := answerHead + tt.sent + contentTo + filler + tail
+					b.length = int64(len(said))
+					b.say = inParts(nil, said)
+					res := s.begin(s.largeCall(tt.client))
+					got, err := io.ReadAll(res.Body)
+					if err != nil || res.ContentLength != int64(len(got)) {
+						t.Fatalf("%d bytes and %v, of %d", len(got), err, res.ContentLength)
+					}
+					if taken, err := <-b.taken, <-b.result; !taken || err != nil {
+						t.Errorf("Receive = %v, %v", taken, err)
+					}
+					m, err := mcp.Parse(got, mcp.Limits{})
+					if err != nil || m.ID.String() != "5" || !strings.Contains(string(m.Result.Raw(mcp.FieldContent)), filler) {
+						t.Errorf("%.60s … %q: %v", got, got[max(0, len(got)-60):], err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A backend that says less than it has announced has broken off.
+func TestResultIsShorterThanAnnounced(t *testing.T) {
+	arrive(t, mcp.V20251125, func(s *site, b *backend) {
+		said := answerHead + contentTo + filler(96<<10)
+		b.length = int64(len(said) + len(answerTail))
+		b.say = inParts(nil, said)
+		res := s.begin(s.largeCall(mcp.EraModern))
+		if got, err := io.ReadAll(res.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%d bytes and %v, want io.ErrUnexpectedEOF", len(got), err)
+		}
+		if taken, err := <-b.taken, <-b.result; !taken || err == nil {
+			t.Errorf("Receive = %v, %v", taken, err)
+		}
+		s.pass(0)
+	})
 }
 
 // What breaks off in the middle is never taken for a whole answer, whoever is to blame:

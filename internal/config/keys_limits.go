@@ -131,7 +131,7 @@ func timeKeys() []key[Limits] {
 			"How long a backend that was reached, or started, may take to say what it is. A process that has not by then is ended, and started anew for the next call."),
 		// A client that reads nothing holds the memory of what it was sent.
 		field("write", duration(), func(l *Limits) *time.Duration { return &l.Write }, "10s",
-			"How long writing one piece of an answer may take before its client counts as gone."),
+			"How long a client may take to read 16 KiB of what it is sent before it counts as gone."),
 		// Slower than this is no network but somebody who wants to hold a connection.
 		field("headerRead", duration(), func(l *Limits) *time.Duration { return &l.HeaderRead }, "5s",
 			"How long a client may take to send the header of a request."),
