@@ -165,7 +165,7 @@ func (s *Stream) pushLocked(m Message) {
 // first array is a part of the exchange, which may be kept for longer.
 func (s *Stream) growLocked() {
 	if old := s.queue; len(old) == cap(old) {
-		s.queue = slices.Grow(old, 1)
+		s.queue = append(make([]Message, 0, max(1, 2*len(old))), old...)
 		clear(old)
 	}
 }
