@@ -24,7 +24,7 @@ import (
 // front of it, which offers it to its caller. It belongs to a bubble.
 type backend struct {
 	from   mcp.Version
-	length int64 // that it announces; 0 for none
+	length int64                                                 // that it announces; 0 for none
 	before func(ctx context.Context, c mcp.Caller) error         // what the Handler does first
 	after  func(res *mcp.Result, err error) (*mcp.Result, error) // and what it makes of the outcome
 	say    func(body *io.PipeWriter)                             // the answer
