@@ -58,10 +58,10 @@ conformance: needs-npm ## the official suite: against our server, our client, an
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	.ci/fuzz $(FUZZTIME)
 
-bench: build ## what the gateway costs, into docs/performance.md: most of an hour; GROUP=calls,lists measures these alone
+bench: build ## what the gateway costs, into docs/performance.md: more than an hour; GROUP=calls,lists measures these alone
 	cd test/bench && go run . -program $(CURDIR)/bin/signalbox -update $(CURDIR)/docs/performance.md $(if $(GROUP),-group $(GROUP))
 
-bench-check: build ## the short form of bench: whether ratios and counts keep their marks, in three minutes; GROUP as above
+bench-check: build ## the short form of bench: whether ratios and counts keep their marks, in minutes; GROUP as above
 	cd test/bench && go test -timeout 2m ./... && go run . -program $(CURDIR)/bin/signalbox -short $(if $(GROUP),-group $(GROUP))
 
 generate: ## everything that is generated and committed
