@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -178,10 +177,10 @@ func TestM006BodiesEndWithTheirCalls(t *testing.T) {
 			<-left
 			synctest.Wait()
 			if i == 0 {
-				before = runtime.NumGoroutine()
+				before = goroutinesInBubble(t)
 			}
 		}
-		if after := runtime.NumGoroutine(); after > before+2 {
+		if after := goroutinesInBubble(t); after > before+2 {
 			t.Errorf("%d goroutines after 50 calls, %d after one", after, before)
 		}
 	})

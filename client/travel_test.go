@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -313,10 +312,10 @@ func TestCallsLeaveNoGoroutine(t *testing.T) {
 			wantResult(t, res, err, `{"content":[]}`)
 			time.Sleep(time.Second)
 			if i == 0 {
-				before = runtime.NumGoroutine()
+				before = goroutinesInBubble(t)
 			}
 		}
-		if after := runtime.NumGoroutine(); after > before {
+		if after := goroutinesInBubble(t); after > before {
 			t.Errorf("%d goroutines after 20 calls, %d after one", after, before)
 		}
 	})
