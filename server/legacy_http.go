@@ -191,8 +191,11 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 		return nil
 	}
 	// An id that is in flight already is refused on the usual way.
-	if req := legacyRequest(sess, m); isList(m.Method) && !sess.InFlight(m.ID) && s.answerNow(r.Context(), p, m.ID, &req, legacy{&s.lists}) {
-		return nil
+	if isList(m.Method) && !sess.InFlight(m.ID) {
+		req := legacyRequest(sess, m)
+		if s.answerNow(r.Context(), p, m.ID, &req, legacy{&s.lists}) {
+			return nil
+		}
 	}
 	ctx, t, err := s.legacyTask(r.Context(), sess, m)
 	if e, ok := asWire(err); ok {
@@ -202,7 +205,7 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 		return s.refuseBegin(m.ID, err)
 	}
 	t.sess = sess
-	p.carry(t.x)
+	p.follow(t)
 	if !s.start(ctx, t) {
 		p.carrier.Detach()
 		t.x.Cancel(errDraining)

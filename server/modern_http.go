@@ -53,7 +53,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	t.counted, t.again = true, back.again
 	t.x = session.Alone(m.ID, &s.rules, t.cancel)
 	t.caller = s.modernCaller(t)
-	p.carry(t.x)
+	p.follow(t)
 	if !s.start(ctx, t) {
 		p.carrier.Detach()
 		return refuseDraining(m.ID)

@@ -55,6 +55,8 @@ type response struct {
 
 	last atomic.Pointer[time.Time] // when it is to be over; nil while nobody is in a hurry
 
+	fields *fields // where those of the header are to stand, or nil
+
 	// What carries the exchange of a request, made when it is needed first.
 	carrier session.Carrier
 	wake    chan struct{}
@@ -88,9 +90,20 @@ func (s *Server) reuse(p *response) {
 		<-p.wake // from before it has detached
 	}
 	p.w, p.rc = nil, http.ResponseController{}
-	p.until, p.buf, p.err, p.primed, p.left = time.Time{}, buf, nil, false, 0
+	p.until, p.buf, p.err, p.primed, p.left, p.fields = time.Time{}, buf, nil, false, 0, nil
 	p.carrier, p.batch = session.Carrier{}, [1]session.Message{}
 	s.responses.Put(p)
+}
+
+// fields are the values of the header of an answer that is one object, its type and its
+// length, in one piece. They are left to nobody: whoever has the header may look at it
+// when the response is another's already.
+type fields struct{ kind, length [1]string }
+
+// follow makes the response the carrier of the exchange that a task has begun.
+func (p *response) follow(t *task) {
+	p.fields = &t.fields
+	p.carry(t.x)
 }
 
 // carry makes the response the carrier of an exchange, for which it must detach. It
@@ -134,9 +147,7 @@ func (p *response) accepted() {
 // json writes the message as the whole body. Its length is announced, so that a
 // client sees that an answer was cut even where the connection closes in order.
 func (p *response) json(m *session.Message) {
-	h := p.w.Header()
-	h.Set("Content-Type", jsonType)
-	h.Set("Content-Length", strconv.Itoa(m.Len()))
+	p.announce(m.Len())
 	status := m.Status
 	if status == 0 {
 		status = http.StatusOK
@@ -150,6 +161,17 @@ func (p *response) json(m *session.Message) {
 	p.pour(m.Head)
 	p.pour(m.Body)
 	p.pour(m.Tail)
+}
+
+// announce says that the answer is JSON of that length.
+func (p *response) announce(length int) {
+	f := p.fields
+	if f == nil {
+		f = new(fields)
+	}
+	f.kind[0], f.length[0] = jsonType, strconv.Itoa(length)
+	h := p.w.Header()
+	h["Content-Type"], h["Content-Length"] = f.kind[:], f.length[:]
 }
 
 // beginStream writes the header of an event stream.

@@ -4,6 +4,8 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
@@ -52,6 +54,55 @@ func TestResponseIsLeftClean(t *testing.T) {
 		t.Error("it is woken still")
 	case len(p.buf) != 0:
 		t.Error("the buffer is not empty")
+	}
+}
+
+// The header of an answer is the request's, and whoever has the writer may read it when
+// the response serves another request already.
+func TestHeaderOutlivesTheResponse(t *testing.T) {
+	s := New(mcp.HandlerFunc(nil), Config{})
+	defer s.Close()
+	for _, ofTask := range []bool{false, true} {
+		old := httptest.NewRecorder()
+		p := s.newResponse(old)
+		if ofTask {
+			own := new(task)
+			own.x = session.Alone(mcp.NumberID(1), &s.rules, func(error) {})
+			p.follow(own)
+			p.carrier.Detach()
+		}
+		p.json(&session.Message{Head: []byte(`{}`)})
+		s.reuse(p)
+
+		p.w = httptest.NewRecorder()
+		p.json(&session.Message{Head: []byte(`{"a":"longer"}`)})
+		if got := old.Header(); got.Get("Content-Length") != "2" || got.Get("Content-Type") != jsonType {
+			t.Errorf("the header of the first answer has become %v", got)
+		}
+		if h := p.w.Header(); h.Get("Content-Length") != "14" {
+			t.Errorf("the header of the second is %v", h)
+		}
+	}
+}
+
+// I31, I25: a task has the values of its request's context, and not its end.
+func TestTaskHasTheValuesOfItsRequest(t *testing.T) {
+	type key struct{}
+	came, leave := context.WithCancelCause(context.WithValue(t.Context(), key{}, "v"))
+	var own task
+	ctx := own.begin(came, &mcp.Request{Method: "tools/call"}, modern{})
+	inner, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	leave(errDisconnected)
+	if got := inner.Value(key{}); got != "v" {
+		t.Errorf("got the value %v, want v", got)
+	}
+	if ctx.Err() != nil || inner.Err() != nil || context.Cause(inner) != nil {
+		t.Errorf("it ended with the request's: %v, %v", context.Cause(ctx), context.Cause(inner))
+	}
+	own.cancel(errCancelled)
+	if <-inner.Done(); !errors.Is(context.Cause(inner), errCancelled) {
+		t.Errorf("it ended for %v, want %v", context.Cause(inner), errCancelled)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -55,12 +56,24 @@ type task struct {
 	leg     related     // of the exchange that it began
 	berth   parking     // of one that can be parked
 	journey traveller   // its Caller then
+	values  values      // of its context
+	fields  fields      // of the header that its answer has over HTTP
 }
+
+// values are the values of a context and nothing else of it: what
+// [context.WithoutCancel] makes, in a place that its owner has.
+type values struct{ of context.Context } //nolint:containedctx // it is one itself
+
+func (*values) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+func (*values) Done() <-chan struct{}                   { return nil }
+func (*values) Err() error                              { return nil }
+func (v *values) Value(key any) any                     { return v.of.Value(key) }
 
 // begin returns the context that the task of a request runs in: the values are those
 // of ctx, the end is the task's own, because what a disconnect means is decided by era.
 func (t *task) begin(ctx context.Context, req *mcp.Request, d dialect) context.Context {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	t.values = values{ctx}
+	ctx, cancel := context.WithCancelCause(&t.values)
 	t.req, t.dialect, t.cancel = req, d, cancel
 	if req.Method == "subscriptions/listen" {
 		t.kind = listen
