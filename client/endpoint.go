@@ -94,7 +94,7 @@ func newTransport(s *setup) *http.Transport {
 			if err != nil {
 				return nil, err
 			}
-			return &deadlineConn{Conn: conn, write: s.Write}, nil
+			return &connection{Conn: conn, write: s.Write}, nil
 		},
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    s.Connect,
@@ -120,21 +120,6 @@ func isHeaderOverflow(err error) bool {
 	return strings.Contains(text, "server response headers exceeded") || strings.Contains(text, "response header list larger than")
 }
 
-// deadlineConn gives each write its own deadline, so that a peer that does not
-// read cannot keep a request for ever.
-type deadlineConn struct {
-	net.Conn
-	write time.Duration
-}
-
-// Write writes p within the deadline.
-func (c *deadlineConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(c.write)); err != nil {
-		return 0, err
-	}
-	return c.Conn.Write(p)
-}
-
 // forgetConnections closes the connections that nobody uses, because what
 // stands at their other end is not the backend any more.
 func (e *endpoint) forgetConnections() {
@@ -155,6 +140,10 @@ func (e *endpoint) post(ctx context.Context, header http.Header, out *parcel) (*
 		req.GetBody = nil
 	}
 	resp, err := e.roundTrip(req, &out.reply)
+	for errors.Is(err, errUnsent) && ctx.Err() == nil {
+		// As net/http does where it knows: each time one connection fewer is kept.
+		resp, err = e.roundTrip(out.anew(req), &out.reply)
+	}
 	if err != nil {
 		return nil, e.failure(ctx, err, isOfConnection(err), out.left.Load())
 	}

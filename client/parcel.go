@@ -37,6 +37,14 @@ func (p *parcel) putInto(req *http.Request) {
 	req.GetBody = func() (io.ReadCloser, error) { return p.open(new(parcelReader)), nil }
 }
 
+// anew returns the request of a parcel of which nothing was sent, to be made again.
+func (p *parcel) anew(req *http.Request) *http.Request {
+	p.left.Store(false)
+	again := *req
+	again.Body = p.open(new(parcelReader))
+	return &again
+}
+
 func (p *parcel) open(r *parcelReader) io.ReadCloser {
 	r.parcel = p
 	r.rest.Reset(p.msg)
