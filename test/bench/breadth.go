@@ -92,7 +92,7 @@ func (m breadth) plot(b *bench) {
 			p.Lines = append(p.Lines, l)
 		}
 	}
-	b.plots[m.group] = p
+	b.draw(m.group, p)
 }
 
 // measureBackends measures calls that are spread over many backends.
@@ -112,7 +112,7 @@ func (b *bench) measureBackends(ctx context.Context, g *rig) error {
 		}
 		return enterSpread(ctx, p, client, size)
 	}
-	return m.measure(ctx, b, b.amount(amount{many: 12000}))
+	return m.measure(ctx, b, b.amount(amount{many: 8000}))
 }
 
 // once makes what a map does not have yet.
@@ -163,7 +163,7 @@ func (b *bench) measureTools(ctx context.Context, g *rig) error {
 		}
 		return enterSpread(ctx, p, client, 1)
 	}
-	return m.measure(ctx, b, b.amount(amount{many: 12000}))
+	return m.measure(ctx, b, b.amount(amount{many: 8000}))
 }
 
 // measureBeside measures calls beside sessions in which nothing happens.
@@ -192,5 +192,5 @@ func (b *bench) measureBeside(ctx context.Context, g *rig) error {
 		}
 		return enterSpread(ctx, p, client, 1)
 	}
-	return m.measure(ctx, b, b.amount(amount{many: 12000}))
+	return m.measure(ctx, b, b.amount(amount{many: 8000}))
 }

@@ -13,6 +13,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/marks"
@@ -24,17 +25,23 @@ import (
 // bench is one run of the bench.
 type bench struct {
 	options
-	out         io.Writer
 	found       marks.Findings
-	tables      map[string][]*report.Table // by group
-	plots       map[string]plot.Plot       // by group, which is the name of their file
-	descriptors int                        // that a process may have here
+	descriptors int // that a process may have here
+
+	mu     sync.Mutex // guards what follows, where groups are measured side by side
+	out    io.Writer
+	tables map[string][]*report.Table // by group
+	plots  map[string]plot.Plot       // by group, which is the name of their file
+	took   map[string]time.Duration   // by group
 }
 
 // group is a group of measurements, with processes of its own.
 type group struct {
-	name    string
-	long    bool // left out of the short form unless it is asked for
+	name string
+	long bool // left out of the short form unless it is asked for
+	// waits says that nothing in it is a time, and that most of its own is spent waiting:
+	// it is measured together with the one before it that waits, too.
+	waits   bool
 	measure func(b *bench, ctx context.Context, g *rig) error
 }
 
@@ -49,10 +56,10 @@ func groups() []group {
 		{name: "lists", measure: (*bench).measureLists},
 		{name: "sessions", measure: (*bench).measureSessions},
 		{name: "beside", long: true, measure: (*bench).measureBeside},
-		{name: "idle", measure: (*bench).measureIdle},
 		{name: "flight", measure: (*bench).measureFlight},
 		{name: "ready", measure: (*bench).measureReady},
-		{name: "growth", measure: (*bench).measureGrowth},
+		{name: "idle", waits: true, measure: (*bench).measureIdle},
+		{name: "growth", waits: true, measure: (*bench).measureGrowth},
 		{name: "parts", long: true, measure: (*bench).measureParts},
 		{name: "profile", long: true, measure: (*bench).measureProfile},
 		{name: "peers", long: true, measure: (*bench).measurePeers},
@@ -83,58 +90,127 @@ func (o options) chosen() ([]group, error) {
 	return some, nil
 }
 
-// drive measures the groups, judges, and writes what it is to write. What misses its
-// mark is an error.
+// together divides groups into those that are measured at a time.
+func together(all []group) [][]group {
+	var turns [][]group
+	for i, g := range all {
+		if last := len(turns) - 1; g.waits && i > 0 && all[i-1].waits {
+			turns[last] = append(turns[last], g)
+			continue
+		}
+		turns = append(turns, []group{g})
+	}
+	return turns
+}
+
+// drive measures the groups, judges, and writes what it is to write. What has passed
+// what it must not is an error.
 func drive(ctx context.Context, o options, out io.Writer) error {
 	some, err := o.chosen()
 	if err != nil {
 		return err
 	}
-	b := &bench{options: o, out: out, tables: make(map[string][]*report.Table), plots: make(map[string]plot.Plot)}
+	b := &bench{
+		options: o, out: out, tables: make(map[string][]*report.Table), plots: make(map[string]plot.Plot), took: make(map[string]time.Duration),
+	}
 	if b.descriptors, err = proc.Descriptors(); err != nil {
 		return err
 	}
 	b.say("%s", machine())
-	for _, g := range some {
-		start := time.Now()
-		if err := b.group(ctx, g); err != nil {
-			return fmt.Errorf("%s: %w", g.name, err)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	start := time.Now()
+	for _, turn := range together(some) {
+		err := sideBySide(turn, func(g group) error {
+			err := b.group(ctx, g)
+			if err != nil {
+				stop() // nobody needs the others either
+			}
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		b.say("-- %s: %v\n", g.name, time.Since(start).Round(time.Second))
 	}
+	b.took[whole] = time.Since(start)
+	b.say("%s", b.times())
 	return errors.Join(b.write(), b.judge())
 }
 
-// group measures one group.
-func (b *bench) group(ctx context.Context, g group) (err error) {
+// whole stands among the groups for all of them.
+const whole = "all"
+
+// group measures one group, says what it found, and how long that took.
+func (b *bench) group(ctx context.Context, g group) error {
+	start := time.Now()
+	if err := b.inRig(ctx, g); err != nil {
+		return fmt.Errorf("%s: %w", g.name, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.took[g.name] = time.Since(start)
+	for _, t := range b.tables[g.name] {
+		fmt.Fprintln(b.out, t)
+	}
+	fmt.Fprintf(b.out, "-- %s: %s\n\n", g.name, b.tookFor(g.name))
+	return nil
+}
+
+// tookFor is how long a group took.
+func (b *bench) tookFor(name string) string { return b.took[name].Round(time.Second).String() }
+
+// times are how long the groups took, as a table.
+func (b *bench) times() *report.Table {
+	t := &report.Table{
+		Title: "Time", Header: []string{"group", "time"},
+		Before: "How long the measurements took. Those that wait most of the time, and measure none, are made side by side.",
+	}
+	for _, g := range groups() {
+		if _, ok := b.took[g.name]; ok {
+			t.Add(g.name, b.tookFor(g.name))
+		}
+	}
+	t.Add(whole, b.tookFor(whole))
+	return t
+}
+
+// inRig measures a group with processes of its own.
+func (b *bench) inRig(ctx context.Context, g group) (err error) {
 	r, err := newRig(b.program)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	if err := g.measure(b, ctx, r); err != nil {
-		return err
-	}
-	for _, t := range b.tables[g.name] {
-		b.say("%s", t)
-	}
-	return nil
+	return g.measure(b, ctx, r)
 }
 
 // say prints a line. Who reads no more is not waited for.
-func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.out, format+"\n", args...) }
+func (b *bench) say(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fmt.Fprintf(b.out, format+"\n", args...)
+}
 
 // table begins a table of a group.
 func (b *bench) table(group, title, before string, header ...string) *report.Table {
 	t := &report.Table{Title: title, Before: before, Header: header}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.tables[group] = append(b.tables[group], t)
 	return t
+}
+
+// draw puts down the plot of a group.
+func (b *bench) draw(group string, p plot.Plot) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.plots[group] = p
 }
 
 // calls is a number of calls, of as many as the options want.
 func (b *bench) calls(n int) int {
 	if b.short {
-		n /= 4
+		n /= 3
 	}
 	return b.share(n)
 }
@@ -142,35 +218,35 @@ func (b *bench) calls(n int) int {
 // share is a number, scaled as the options want it.
 func (b *bench) share(n int) int { return max(1, int(float64(n)*b.scale)) }
 
-// attempt measures, and does so once more with twice the rounds if something of what
-// was measured, by a pattern of its keys, misses its mark: what a machine does besides
-// can spoil one measurement, and seldom two. What is far from its mark in all rounds is
-// not measured again.
+// attempt measures. In the short form, where red is an error that stops somebody, it
+// does so once more with twice the rounds if something of what was measured, by a
+// pattern of its keys, is red: what a machine does besides can spoil one measurement, and
+// seldom two. What is far beyond its bound in all rounds is not measured again.
 func (b *bench) attempt(keys string, measure func(rounds int) error) error {
-	if err := measure(b.rounds); err != nil {
+	if err := measure(b.rounds); err != nil || !b.short {
 		return err
 	}
-	missed := slices.DeleteFunc(b.missed(keys), func(v marks.Verdict) bool { return !v.IsNear() })
-	if len(missed) == 0 {
+	again := slices.DeleteFunc(b.red(keys), func(v marks.Verdict) bool { return !v.IsNear() })
+	if len(again) == 0 {
 		return nil
 	}
 	b.say("measured once more, in %d rounds:", 2*b.rounds)
-	for _, v := range missed {
+	for _, v := range again {
 		b.say("  %s", v)
 	}
 	return measure(2 * b.rounds)
 }
 
-// missed are the verdicts about keys of a pattern that are not as they have to be.
-func (b *bench) missed(keys string) []marks.Verdict {
-	return slices.DeleteFunc(marks.Missed(marks.Judge(marks.All(), &b.found, b.short)), func(v marks.Verdict) bool {
+// red are the verdicts about keys of a pattern that are red.
+func (b *bench) red(keys string) []marks.Verdict {
+	return slices.DeleteFunc(marks.Red(marks.Judge(marks.All(), &b.found, b.short)), func(v marks.Verdict) bool {
 		ok, err := path.Match(keys, v.Key)
 		return !ok || err != nil
 	})
 }
 
-// judge prints what was judged, and fails where a mark is missed, or nothing was
-// measured for it.
+// judge prints what was judged. It fails where a value is red, or nothing was measured
+// for a mark; what misses its mark and is held is said, and is no error.
 func (b *bench) judge() error {
 	verdicts := marks.Judge(marks.All(), &b.found, b.short)
 	if err := marks.Print(b.out, verdicts); err != nil {
@@ -178,14 +254,15 @@ func (b *bench) judge() error {
 	}
 	unmeasured := b.unmeasured()
 	for _, m := range unmeasured {
-		b.say("RED %s: nothing was measured", m.Name)
+		b.say("RED    %s: nothing was measured", m.Name)
 	}
-	missed := marks.Missed(verdicts)
-	if len(missed)+len(unmeasured) == 0 {
+	red := marks.Red(verdicts)
+	b.say("%d values: %d keep their mark, %d miss it and are held, %d are red", len(verdicts),
+		len(verdicts)-len(marks.Missed(verdicts)), len(marks.Missed(verdicts))-len(red), len(red))
+	if len(red)+len(unmeasured) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d values miss their mark, %d marks have none; again: %s",
-		len(missed), len(verdicts), len(unmeasured), b.command())
+	return fmt.Errorf("%d of %d values are red, %d marks have none; again: %s", len(red), len(verdicts), len(unmeasured), b.command())
 }
 
 // unmeasured are the marks that the groups are to measure something for, and did not.

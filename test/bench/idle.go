@@ -89,10 +89,18 @@ func (b *bench) measureIdle(ctx context.Context, g *rig) error {
 			"Serves is 1 if the oldest and the newest session answered a call after that.",
 		"sessions", "live KiB", "resident KiB", "goroutines", "descriptors", "all resident, MiB", "serves")
 	all := b.crowds(t)
+	for _, c := range all {
+		if err := c.start(ctx, g, backend); err != nil {
+			return err
+		}
+	}
+	if err := sideBySide(all, func(c *crowd) error { return b.settle(ctx, c) }); err != nil {
+		return err
+	}
 	for left := all; len(left) > 0; {
 		var wave []*crowd
 		wave, left = b.wave(left)
-		if err := b.measureWave(ctx, g, backend, wave); err != nil {
+		if err := b.measureWave(ctx, g, wave); err != nil {
 			return err
 		}
 	}
@@ -120,21 +128,17 @@ func (b *bench) wave(left []*crowd) (wave, rest []*crowd) {
 	return left, nil
 }
 
-func (b *bench) measureWave(ctx context.Context, g *rig, backend *proc.Process, wave []*crowd) error {
+func (b *bench) measureWave(ctx context.Context, g *rig, wave []*crowd) error {
 	for _, step := range []func(*crowd) error{
-		func(c *crowd) error { return c.start(ctx, g, backend) },
-		func(c *crowd) (err error) { c.before, err = b.cooled(ctx, c.process); return err },
 		func(c *crowd) error { return c.fill(ctx) },
 		func(c *crowd) error { return b.count(ctx, c) },
+		func(c *crowd) error { return b.weigh(ctx, c) },
 	} {
 		if err := sideBySide(wave, step); err != nil {
 			return err
 		}
 	}
 	for _, c := range wave {
-		if err := b.weigh(ctx, c); err != nil {
-			return err
-		}
 		for _, s := range c.open {
 			s.Close()
 		}
@@ -152,9 +156,12 @@ func (c *crowd) start(ctx context.Context, g *rig, backend *proc.Process) error 
 		cfg.Limits = map[string]int{"sessions": c.sessions + 1000}
 	}
 	var err error
-	if c.process, err = g.gateway(ctx, cfg, defaultTools); err != nil {
-		return err
-	}
+	c.process, err = g.gateway(ctx, cfg, defaultTools)
+	return err
+}
+
+// settle reads what the gateway is before the crowd comes.
+func (b *bench) settle(ctx context.Context, c *crowd) error {
 	// What is made once, by the first sessions, is not theirs.
 	t := target(c.process, canned.Legacy, "")
 	warm, err := enter(ctx, "warm", c.process, t, load.ToolCall(toolAt(0, "text_100"), false), judgeText("text_100"))
@@ -163,7 +170,10 @@ func (c *crowd) start(ctx context.Context, g *rig, backend *proc.Process) error 
 	}
 	load.Run(ctx, warm.callers, 2000)
 	warm.close()
-	c.live, err = live(ctx, c.process, canned.Legacy)
+	if c.live, err = settled(ctx, c.process, canned.Legacy); err != nil {
+		return err
+	}
+	c.before, err = b.cooled(ctx, c.process)
 	return err
 }
 
@@ -243,7 +253,7 @@ func (b *bench) plotIdle(all []*crowd) {
 			p.Lines = append(p.Lines, l)
 		}
 	}
-	b.plots["idle"] = p
+	b.draw("idle", p)
 }
 
 // sideBySide does something to all at a time and returns the first error.
@@ -302,7 +312,7 @@ func inFlight(ctx context.Context, p *proc.Process, era canned.Era) (float64, er
 		}
 		all = append(all, c)
 	}
-	before, err := live(ctx, p, era)
+	before, err := settled(ctx, p, era)
 	if err != nil {
 		return 0, err
 	}

@@ -30,13 +30,13 @@ func (s shelf) most() int { return s.over[len(s.over)-1] }
 // shelves are what is listed. The last does not fit onto one page.
 func (b *bench) shelves() []shelf {
 	if b.short {
-		return []shelf{{10, []int{1}, amount{12000, 3000}}, {1000, []int{1, 20}, amount{600, 200}}}
+		return []shelf{{10, []int{1}, amount{many: 12000}}, {1000, []int{1, 20}, amount{many: 600}}}
 	}
 	return []shelf{
-		{10, []int{1, 5}, amount{12000, 3000}},
-		{100, []int{1, 5, 20}, amount{4000, 1000}},
-		{1000, []int{1, 5, 20}, amount{600, 400}},
-		{2500, []int{20}, amount{200, 60}},
+		{10, []int{1, 5}, amount{8000, 2000}},
+		{100, []int{1, 5, 20}, amount{3000, 600}},
+		{1000, []int{1, 5, 20}, amount{400, 200}},
+		{2500, []int{20}, amount{100, 40}},
 	}
 }
 
@@ -202,5 +202,5 @@ func (b *bench) plotLists() {
 		}
 		p.Lines = append(p.Lines, proxy, through)
 	}
-	b.plots["lists"] = p
+	b.draw("lists", p)
 }

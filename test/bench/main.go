@@ -3,7 +3,7 @@
 
 // The command bench measures what the gateway costs, and holds it against its marks.
 //
-//	bench -program bin/signalbox                 everything: an hour
+//	bench -program bin/signalbox                 everything: 40 minutes
 //	bench -program bin/signalbox -group calls    one group of measurements
 //	bench -program bin/signalbox -short          ratios and counts only: minutes
 //
@@ -69,7 +69,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.program, "program", "bin/signalbox", "the `PATH` of the gateway's program")
 	f.StringVar(&o.groups, "group", "", "the groups to measure, separated by commas; without it all of them: "+groupNames())
 	f.BoolVar(&o.short, "short", false, "measure little, and judge ratios and counts only")
-	f.IntVar(&o.rounds, "rounds", 0, "how many rounds; 0 is five, and three in the short form")
+	f.IntVar(&o.rounds, "rounds", 5, "how many rounds")
 	f.Float64Var(&o.scale, "scale", 1, "how much of everything, as a share of what is usual: with less than 1 it is a try, not a measurement")
 	f.StringVar(&o.update, "update", "", "write the tables and plots into this `PAGE`")
 	f.StringVar(&o.json, "json", "", "write all that was measured into this `FILE`")
@@ -80,12 +80,6 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	}
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("unknown argument %q", f.Arg(0))
-	}
-	if o.rounds == 0 {
-		o.rounds = 5
-		if o.short {
-			o.rounds = 3
-		}
 	}
 	return o, nil
 }

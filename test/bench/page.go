@@ -30,8 +30,10 @@ func (b *bench) writePage() error {
 		}
 	}
 	if b.groups == "" {
-		if page, err = report.Put(page, "marks", b.verdicts()); err != nil {
-			return err
+		for name, text := range map[string]string{"marks": b.verdicts(), "times": b.times().String() + "\n" + b.origin("", whole)} {
+			if page, err = report.Put(page, name, text); err != nil {
+				return err
+			}
 		}
 	}
 	return errors.Join(os.WriteFile(b.update, []byte(page), 0o644), b.writePlots()) //nolint:gosec // it is for everybody to read
@@ -46,22 +48,49 @@ func (b *bench) section(name string, tables []*report.Table) string {
 	if p, ok := b.plots[name]; ok {
 		fmt.Fprintf(&s, "![%s](%s/%s.svg)\n\n", p.Title, filepath.Base(b.plotFolder()), name)
 	}
-	fmt.Fprintf(&s, "`make bench GROUP=%s`, %d rounds; %s; %s.\n", name, b.rounds, machine(), time.Now().UTC().Format(time.DateOnly))
-	return s.String()
+	return s.String() + b.origin(" GROUP="+name, name)
+}
+
+// origin says by which command, where and when something was measured.
+func (b *bench) origin(argument, group string) string {
+	try := ""
+	if b.scale < 1 || b.short {
+		try = " **A try, of less than is measured usually.**"
+	}
+	return fmt.Sprintf("`make bench%s`, %d rounds in %s; %s; %s.%s\n",
+		argument, b.rounds, b.tookFor(group), machine(), time.Now().UTC().Format(time.DateOnly), try)
 }
 
 // verdicts are all marks, and of what was measured for each the worst, as a table.
 func (b *bench) verdicts() string {
-	t := report.Table{Title: "Marks", Header: []string{"what", "mark", "worst", "where", "kept"}}
+	t := report.Table{Title: "Marks", Header: []string{"what", "mark", "measured, the worst", "where", "kept by", "held at", "verdict"}}
 	for _, of := range marks.ByMark(marks.Judge(marks.All(), &b.found, false)) {
 		worst := marks.Worst(of)
-		t.Add(worst.Name, worst.Bound(), marks.Number(worst.Value.Median)+worst.Unit,
-			strings.ReplaceAll(worst.Key, "/", ", "), fmt.Sprintf("%d of %d", len(of)-len(marks.Missed(of)), len(of)))
+		t.Add(worst.Name, worst.Bound(), marks.Number(worst.Value.Median)+worst.Unit, place(worst.Key),
+			fmt.Sprintf("%d of %d", len(of)-len(marks.Missed(of)), len(of)), worst.HeldAt(), verdict(worst))
 	}
 	for _, m := range b.unmeasured() {
-		t.Add(m.Name, m.Bound(), "", "not measured", "0 of 0")
+		t.Add(m.Name, m.Bound(), "", "not measured", "", m.HeldAt(), "**missed**")
 	}
 	return t.String()
+}
+
+// verdict is what a reader is to know of a mark, by the worst value for it.
+func verdict(worst marks.Verdict) string {
+	switch {
+	case worst.Kept():
+		return "kept"
+	case worst.Red() && worst.Held != 0:
+		return "**missed**, and worse than it was"
+	}
+	return "**missed**"
+}
+
+// place is where a value was measured, which is its key without the first and the last
+// part: the group, and what is in the name of the mark.
+func place(key string) string {
+	parts := strings.Split(key, "/")
+	return strings.Join(parts[1:len(parts)-1], ", ")
 }
 
 // plotFolder is the folder beside the page that has its name.

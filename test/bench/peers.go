@@ -30,7 +30,7 @@ func (b *bench) measurePeers(ctx context.Context, g *rig) error {
 			continue
 		}
 		call := load.ToolCall(p.tool, false)
-		if err := b.against(ctx, g, backend, p.name, defaultTools, call, judgeText(p.tool), b.amount(p.amount.fewer())); err != nil {
+		if err := b.against(ctx, g, backend, p.name, defaultTools, call, judgeText(p.tool), b.amount(p.amount.few())); err != nil {
 			return err
 		}
 		b.peerRows(t, p.name)
@@ -41,7 +41,7 @@ func (b *bench) measurePeers(ctx context.Context, g *rig) error {
 		}
 		name := "list of " + strconv.Itoa(s.tools)
 		call := load.Call{Method: "tools/list"}
-		if err := b.against(ctx, g, backend, name, s.tools, call, judgeTools(s.tools, nil), b.amount(s.amount)); err != nil {
+		if err := b.against(ctx, g, backend, name, s.tools, call, judgeTools(s.tools, nil), b.amount(s.amount.few())); err != nil {
 			return err
 		}
 		b.peerRows(t, name)

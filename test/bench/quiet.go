@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
@@ -77,12 +78,13 @@ func (b *bench) cooled(ctx context.Context, p *proc.Process) (reading, error) {
 }
 
 // live is how much memory a process really uses, in bytes: its heap, as it is just
-// after a collection, and its stacks. Calls with large answers bring a collection about;
-// where there is so much memory that they would take long, the runtime's own is waited
-// for, which comes every other minute.
+// after a collection, and its stacks. Calls with large arguments, which are read whole,
+// bring a collection about; where they have not, the runtime's own is waited for, which
+// comes every other minute.
 func live(ctx context.Context, p *proc.Process, era canned.Era) (float64, error) {
-	const tool = "text_1048576"
-	c, err := load.NewClient(ctx, target(p, era, ""), load.ToolCall(toolAt(0, tool), false), judgeText(tool))
+	const tool = "text_100"
+	call := load.Call{Method: "tools/call", Name: toolAt(0, tool), Params: `"arguments":{"text":"` + strings.Repeat("x", largeArgument) + `"}`}
+	c, err := load.NewClient(ctx, target(p, era, ""), call, judgeText(tool))
 	if err != nil {
 		return 0, err
 	}
@@ -109,7 +111,20 @@ func live(ctx context.Context, p *proc.Process, era canned.Era) (float64, error)
 	return seen.bytes, err
 }
 
+// settled is what is live in a process that is young: its first collections find less
+// than it will always have.
+func settled(ctx context.Context, p *proc.Process, era canned.Era) (float64, error) {
+	if _, err := live(ctx, p, era); err != nil {
+		return 0, err
+	}
+	return live(ctx, p, era)
+}
+
 const (
+	// largeArgument makes much garbage in many calls, and is little where a collection
+	// comes in the middle of one.
+	largeArgument = 64 << 10
+
 	// callingFor is how long calls are made to bring a collection about.
 	callingFor = 5 * time.Second
 

@@ -43,15 +43,19 @@ func newEntrant(ctx context.Context, name string, p *proc.Process, open func(i i
 
 // sample is what one round gave of one entrant.
 type sample struct {
-	rate           float64 // calls in a second, of all clients
-	cpu            float64 // CPU seconds of the process for 1000 calls
-	p50, p99, p999 float64 // microseconds, of one client
-	allocs, bytes  float64 // allocated for a call
-	peak           float64 // most memory that was resident, MiB
-	progress       float64 // notifications for a call
-	errors         float64
-	first          error // the first of them
+	rate          float64     // calls in a second, of all clients
+	cpu           float64     // CPU seconds of the process for 1000 calls
+	times         load.Result // of one client alone, or of all where none was
+	alone         bool
+	allocs, bytes float64 // allocated for a call
+	peak          float64 // most memory that was resident, MiB
+	progress      float64 // notifications for a call
+	errors        float64
+	first         error // the first of them
 }
+
+// at is the time, in microseconds, that a share of the calls took at most.
+func (s sample) at(q float64) float64 { return float64(s.times.Quantile(q).Nanoseconds()) / 1e3 }
 
 // amount is how much is measured in a round: so many calls of all clients, for what
 // a call costs, and of one client alone, for how long it takes.
@@ -89,20 +93,19 @@ func (e *entrant) measure(ctx context.Context, a amount) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	var one load.Result
+	one := many
 	if a.one > 0 {
 		one = load.Run(ctx, e.callers[:1], a.one)
-	} else {
-		one = many
 	}
 	if many.Calls == 0 || one.Calls == 0 {
 		return sample{}, firstOf(many.First, one.First, ctx.Err())
 	}
 	calls := float64(many.Calls)
 	return sample{
-		rate: many.PerSecond(),
-		cpu:  (after.CPU - before.CPU).Seconds() * 1000 / calls,
-		p50:  micros(one, 0.5), p99: micros(one, 0.99), p999: micros(one, 0.999),
+		rate:     many.PerSecond(),
+		cpu:      (after.CPU - before.CPU).Seconds() * 1000 / calls,
+		times:    one,
+		alone:    a.one > 0,
 		allocs:   (after.Mallocs - before.Mallocs) / calls,
 		bytes:    (after.Bytes - before.Bytes) / calls,
 		peak:     float64(after.Peak) / (1 << 20),
@@ -120,8 +123,6 @@ func firstOf(errs ...error) error {
 	}
 	return nil
 }
-
-func micros(r load.Result, q float64) float64 { return float64(r.Quantile(q).Nanoseconds()) / 1e3 }
 
 // reading is what a process has used and allocated so far.
 type reading struct {
@@ -168,35 +169,83 @@ func (b *bench) put(prefix string, samples []sample) {
 		"bytes":  func(s sample) float64 { return s.bytes }, "peak": func(s sample) float64 { return s.peak },
 		"errors": func(s sample) float64 { return s.errors }, "progress": func(s sample) float64 { return s.progress },
 	}
-	if !b.short {
-		values["p50"] = func(s sample) float64 { return s.p50 }
-		values["p99"] = func(s sample) float64 { return s.p99 }
-		values["p999"] = func(s sample) float64 { return s.p999 }
-	}
 	for name, value := range values {
 		b.found.Set(prefix+"/"+name, stats.Each(samples, value))
 	}
+	if b.short {
+		return
+	}
+	for name, q := range map[string]float64{"p50": 0.5, "p99": 0.99, "p999": 0.999} {
+		b.found.Set(prefix+"/"+name, quantile(samples, q))
+	}
+}
+
+// quantile is the time that a share of the calls of all rounds took at most, in
+// microseconds, beside the least and the most that it was in one round: of a round
+// alone the slowest are a few calls.
+func quantile(samples []sample, q float64) stats.Summary {
+	s := stats.Each(samples, func(s sample) float64 { return s.at(q) })
+	if s.Rounds > 0 {
+		s.Median = pool(samples).at(q)
+	}
+	return s
+}
+
+// pool has the times of all samples.
+func pool(samples []sample) sample {
+	runs := make([]load.Result, len(samples))
+	for i, s := range samples {
+		runs[i] = s.times
+	}
+	return sample{times: load.Pool(runs...)}
 }
 
 func cpuOf(s sample) float64 { return s.cpu }
 
 // compare puts down what an entrant is against the yardstick and the direct way, in the
-// same rounds.
+// same rounds; times only of one client alone, and not in the short form.
 func (b *bench) compare(prefix string, samples, proxy, direct []sample) {
 	b.found.Set(prefix+"/cpu-rp", stats.Ratio(samples, proxy, cpuOf))
 	b.found.Set(prefix+"/rate-rp", stats.Ratio(samples, proxy, func(s sample) float64 { return s.rate }))
-	b.found.Set(prefix+"/added-p50", stats.Each(added(samples, direct), func(s sample) float64 { return s.p50 }))
-	b.found.Set(prefix+"/added-p50-rp", stats.Ratio(added(samples, direct), added(proxy, direct), func(s sample) float64 { return s.p50 }))
-	b.found.Set(prefix+"/added-p99-rp", stats.Ratio(added(samples, direct), added(proxy, direct), func(s sample) float64 { return s.p99 }))
+	if b.short || len(samples) == 0 || !samples[0].alone {
+		return
+	}
+	b.found.Set(prefix+"/added-p50", added(samples, direct, 0.5))
+	for name, q := range map[string]float64{"added-p50-rp": 0.5, "added-p99-rp": 0.99} {
+		b.found.Set(prefix+"/"+name, addedRatio(samples, proxy, direct, q))
+	}
 }
 
-// added is what was added to the direct way, in each round.
-func added(samples, direct []sample) []sample {
-	out := make([]sample, min(len(samples), len(direct)))
-	for i := range out {
-		out[i] = sample{p50: samples[i].p50 - direct[i].p50, p99: samples[i].p99 - direct[i].p99}
+// added is what was added to the direct way at a quantile, as [quantile] has it.
+func added(samples, direct []sample, q float64) stats.Summary {
+	n := min(len(samples), len(direct))
+	values := make([]float64, n)
+	for i := range n {
+		values[i] = samples[i].at(q) - direct[i].at(q)
 	}
-	return out
+	s := stats.Of(values...)
+	if n > 0 {
+		s.Median = pool(samples).at(q) - pool(direct).at(q)
+	}
+	return s
+}
+
+// addedRatio is what was added against what the yardstick added. It has no rounds where
+// that added nothing.
+func addedRatio(samples, proxy, direct []sample, q float64) stats.Summary {
+	ours, theirs := added(samples, direct, q), added(proxy, direct, q)
+	if ours.Rounds == 0 || theirs.Median <= 0 {
+		return stats.Summary{}
+	}
+	ratio := ours.Median / theirs.Median
+	s := stats.Summary{Median: ratio, Least: ratio, Most: ratio, Rounds: ours.Rounds}
+	for i := range min(len(samples), len(proxy), len(direct)) {
+		if above := proxy[i].at(q) - direct[i].at(q); above > 0 {
+			one := (samples[i].at(q) - direct[i].at(q)) / above
+			s.Least, s.Most = min(s.Least, one), max(s.Most, one)
+		}
+	}
+	return s
 }
 
 // beyond is what an entrant allocated for a call beyond another, in the same rounds.

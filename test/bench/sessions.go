@@ -117,7 +117,7 @@ func (b *bench) measureSessions(ctx context.Context, g *rig) error {
 		return err
 	}
 	// Less than limits.sessions, at which the oldest would make room.
-	n := b.calls(16_000)
+	n := b.calls(8000)
 	err = b.attempt("sessions/*/*/*", func(times int) error { return b.openAndEnd(ctx, ways, n, times) })
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func (r Result) Quantile(q float64) time.Duration {
 
 // newHistogram holds times of up to a minute, to a thousandth of each.
 func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(int64(time.Microsecond), int64(patience), 3)
+	return hdrhistogram.New(1, int64(patience), 3)
 }
 
 // Run has all callers make n calls together, and returns when the last has its
@@ -62,14 +62,25 @@ func Run[C Caller](ctx context.Context, callers []C, n int) Result {
 		wg.Go(func() { parts[i] = repeat(ctx, c, &left) })
 	}
 	wg.Wait()
-	all := Result{Elapsed: time.Since(start), Latency: newHistogram()}
-	for _, p := range parts {
-		all.Calls += p.Calls
-		all.Errors += p.Errors
-		all.Progress += p.Progress
-		all.Latency.Merge(p.Latency)
+	all := Pool(parts...)
+	all.Elapsed = time.Since(start)
+	return all
+}
+
+// Pool is what came of several runs together, as if they had been one: a quantile of
+// the times of all of them, say, where one has too few that are slow.
+func Pool(runs ...Result) Result {
+	all := Result{Latency: newHistogram()}
+	for _, r := range runs {
+		all.Calls += r.Calls
+		all.Errors += r.Errors
+		all.Progress += r.Progress
+		all.Elapsed += r.Elapsed
+		if r.Latency != nil {
+			all.Latency.Merge(r.Latency)
+		}
 		if all.First == nil {
-			all.First = p.First
+			all.First = r.First
 		}
 	}
 	return all

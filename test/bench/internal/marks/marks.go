@@ -58,6 +58,9 @@ type Mark struct {
 	// Limit is the mark: the value has to be at most that, or at least if Least.
 	Limit float64
 	Least bool
+	// Held, unless it is 0, says that the mark is not reached yet: it is what has been
+	// reached, with room for noise, and is not to be lost again.
+	Held float64
 	// Unit stands behind the values.
 	Unit string
 	// Short says that the short form judges it: it is a ratio within one run, or a
@@ -72,26 +75,59 @@ type Verdict struct {
 	Value stats.Summary
 }
 
-// OK reports whether the value is on the right side of the mark.
-func (v Verdict) OK() bool { return v.margin() >= 0 }
+// Kept reports whether the value is on the right side of the mark.
+func (v Verdict) Kept() bool { return v.margin() >= 0 }
+
+// Red reports whether the value has passed what it must not: what was reached, and the
+// mark where that is reached.
+func (v Verdict) Red() bool { return v.slack() < 0 }
 
 // Bound says what a value has to be.
-func (m Mark) Bound() string {
-	sign := "<= "
-	if m.Least {
-		sign = ">= "
+func (m Mark) Bound() string { return m.sign() + Number(m.Limit) + m.Unit }
+
+// HeldAt says what a value that misses its mark may be at most, and is empty where it
+// may not miss it.
+func (m Mark) HeldAt() string {
+	if m.Held == 0 {
+		return ""
 	}
-	return sign + Number(m.Limit) + m.Unit
+	return m.sign() + Number(m.Held) + m.Unit
+}
+
+func (m Mark) sign() string {
+	if m.Least {
+		return ">= "
+	}
+	return "<= "
+}
+
+// bound is what a value must not pass.
+func (m Mark) bound() float64 {
+	if m.Held != 0 {
+		return m.Held
+	}
+	return m.Limit
+}
+
+// Word is the verdict in one word.
+func (v Verdict) Word() string {
+	switch {
+	case v.Red():
+		return "RED"
+	case !v.Kept():
+		return "MISSED"
+	}
+	return "kept"
 }
 
 // String says what was measured and what was wanted.
 func (v Verdict) String() string {
-	word := "ok "
-	if !v.OK() {
-		word = "RED"
+	bound := "mark " + v.Bound()
+	if held := v.HeldAt(); held != "" && !v.Kept() {
+		bound += ", held at " + held
 	}
-	return fmt.Sprintf("%s %s: %s = %s%s (%s to %s in %d rounds), mark %s", word, v.Name, v.Key,
-		Number(v.Value.Median), v.Unit, Number(v.Value.Least), Number(v.Value.Most), v.Value.Rounds, v.Bound())
+	return fmt.Sprintf("%-6s %s: %s = %s%s (%s to %s in %d rounds), %s", v.Word(), v.Name, v.Key,
+		Number(v.Value.Median), v.Unit, Number(v.Value.Least), Number(v.Value.Most), v.Value.Rounds, bound)
 }
 
 // Judge holds the findings against marks. Only those of the short form are judged if
@@ -126,29 +162,34 @@ func matches(pattern, key string) bool {
 	return ok && err == nil
 }
 
-// near is how far the best round may be beyond the mark for another measurement to
+// near is how far the best round may be beyond the bound for another measurement to
 // have a chance.
 const near = 0.2
 
-// IsNear reports whether a value that misses its mark might keep it another time: the
-// best of its rounds does, or nearly.
+// IsNear reports whether a value that is red might not be so another time: the best of
+// its rounds is not, or hardly.
 func (v Verdict) IsNear() bool {
 	if v.Least {
-		return v.Value.Most >= v.Limit*(1-near)
+		return v.Value.Most >= v.bound()*(1-near)
 	}
-	return v.Value.Least <= v.Limit*(1+near)
+	return v.Value.Least <= v.bound()*(1+near)
 }
 
-// Missed are the verdicts that are not as they have to be.
+// Missed are the verdicts about values that miss their mark, held or not.
 func Missed(verdicts []Verdict) []Verdict {
-	return slices.DeleteFunc(slices.Clone(verdicts), Verdict.OK)
+	return slices.DeleteFunc(slices.Clone(verdicts), Verdict.Kept)
 }
 
-// Print writes each verdict that is not as it has to be on a line of its own, and of
-// each mark that all values keep one line, with the one that is worst.
+// Red are the verdicts about values that have passed what they must not.
+func Red(verdicts []Verdict) []Verdict {
+	return slices.DeleteFunc(slices.Clone(verdicts), func(v Verdict) bool { return !v.Red() })
+}
+
+// Print writes each verdict that is red on a line of its own, and of each mark that has
+// none one line, with the value that is worst.
 func Print(w io.Writer, verdicts []Verdict) error {
 	for _, of := range ByMark(verdicts) {
-		lines := Missed(of)
+		lines := Red(of)
 		rest := ""
 		if len(lines) == 0 {
 			lines, rest = []Verdict{Worst(of)}, fmt.Sprintf(" (the worst of %d)", len(of))
@@ -181,11 +222,16 @@ func Worst(verdicts []Verdict) Verdict { return slices.MinFunc(verdicts, compare
 func compareMargins(a, b Verdict) int { return cmp.Compare(a.margin(), b.margin()) }
 
 // margin is how far the value is on the right side of the mark.
-func (v Verdict) margin() float64 {
+func (v Verdict) margin() float64 { return v.within(v.Limit) }
+
+// slack is how far it is on the right side of what it must not pass.
+func (v Verdict) slack() float64 { return v.within(v.bound()) }
+
+func (v Verdict) within(limit float64) float64 {
 	if v.Least {
-		return v.Value.Median - v.Limit
+		return v.Value.Median - limit
 	}
-	return v.Limit - v.Value.Median
+	return limit - v.Value.Median
 }
 
 // Number writes a value with three digits that count, and larger ones whole.

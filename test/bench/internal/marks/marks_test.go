@@ -67,8 +67,43 @@ func TestRedSaysMarkValueAndKey(t *testing.T) {
 	if err := Print(&b, Judge(all, f, false)); err != nil {
 		t.Fatal(err)
 	}
-	want := "RED cost: g/a/x/cpu = 1.50 s (1.50 to 1.50 in 1 rounds), mark <= 1.30 s\n" +
-		"ok  speed: g/b/x/rate = 6 (6 to 6 in 1 rounds), mark >= 5 (the worst of 2)\n"
+	want := "RED    cost: g/a/x/cpu = 1.50 s (1.50 to 1.50 in 1 rounds), mark <= 1.30 s\n" +
+		"kept   speed: g/b/x/rate = 6 (6 to 6 in 1 rounds), mark >= 5 (the worst of 2)\n"
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+}
+
+// TestHeldIsMissedAndNotRed holds that a mark which is not reached is never said to be
+// kept, and that what was reached is not lost unnoticed.
+func TestHeldIsMissedAndNotRed(t *testing.T) {
+	most, least := Mark{Limit: 1.1, Held: 2.6}, Mark{Limit: 0.85, Held: 0.5, Least: true}
+	for _, tt := range []struct {
+		mark  Mark
+		value float64
+		word  string
+	}{
+		{most, 1.1, "kept"}, {most, 2.2, "MISSED"}, {most, 2.6, "MISSED"}, {most, 2.7, "RED"},
+		{least, 0.9, "kept"}, {least, 0.6, "MISSED"}, {least, 0.4, "RED"},
+		{Mark{Limit: 1.1}, 1.2, "RED"},
+	} {
+		v := Verdict{Mark: tt.mark, Value: stats.Of(tt.value)}
+		if got := v.Word(); got != tt.word {
+			t.Errorf("%v is %s, want %s: %s", tt.value, got, tt.word, v)
+		}
+		if got := len(Missed([]Verdict{v})); (got == 0) != (tt.word == "kept") {
+			t.Errorf("%v, which is %s, is %d times missed", tt.value, tt.word, got)
+		}
+		if got := len(Red([]Verdict{v})); (got == 1) != (tt.word == "RED") {
+			t.Errorf("%v, which is %s, is %d times red", tt.value, tt.word, got)
+		}
+	}
+	var b strings.Builder
+	all := []Mark{{Name: "cost", Keys: "*/*/*/cpu", Limit: 1.1, Held: 2.6}}
+	if err := Print(&b, Judge(all, found(map[string]float64{"g/a/x/cpu": 1, "g/b/x/cpu": 2.2}), false)); err != nil {
+		t.Fatal(err)
+	}
+	want := "MISSED cost: g/b/x/cpu = 2.20 (2.20 to 2.20 in 1 rounds), mark <= 1.10, held at <= 2.60 (the worst of 2)\n"
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
@@ -88,25 +123,29 @@ func TestFindingsOfNoRoundsAreNone(t *testing.T) {
 func TestNearIsByTheBestRound(t *testing.T) {
 	for _, tt := range []struct {
 		limit  float64
+		held   float64
 		least  bool
 		values []float64
 		want   bool
 	}{
+		{limit: 1, held: 2, values: []float64{2.1, 3, 3}, want: true},
+		{limit: 1, held: 2, values: []float64{2.5, 3, 3}},
 		{limit: 1, values: []float64{1.1, 3, 3}, want: true},
 		{limit: 1, values: []float64{1.3, 3, 3}},
 		{limit: 1, least: true, values: []float64{0.1, 0.1, 0.9}, want: true},
 		{limit: 1, least: true, values: []float64{0.1, 0.1, 0.7}},
 		{limit: 0, values: []float64{1}},
 	} {
-		v := Verdict{Mark: Mark{Limit: tt.limit, Least: tt.least}, Value: stats.Of(tt.values...)}
-		if v.OK() || v.IsNear() != tt.want {
-			t.Errorf("%+v: kept %v, near %v", tt, v.OK(), v.IsNear())
+		v := Verdict{Mark: Mark{Limit: tt.limit, Held: tt.held, Least: tt.least}, Value: stats.Of(tt.values...)}
+		if !v.Red() || v.IsNear() != tt.want {
+			t.Errorf("%+v: red %v, near %v", tt, v.Red(), v.IsNear())
 		}
 	}
 }
 
 // TestTable holds what is easily broken in the table: patterns that do not compile
-// match nothing, and a time in the short form makes it fail on a slow machine.
+// match nothing, a time in the short form makes it fail on a slow machine, and a bound
+// on the right side of the mark would have it missed by what keeps it.
 func TestTable(t *testing.T) {
 	for _, m := range All() {
 		if _, err := path.Match(m.Keys, "a/b/c/d"); err != nil || strings.Count(m.Keys, "/") != 3 {
@@ -114,6 +153,9 @@ func TestTable(t *testing.T) {
 		}
 		if m.Short && (strings.HasSuffix(m.Unit, "s") || strings.Contains(m.Keys, "p50") || strings.Contains(m.Keys, "p99")) {
 			t.Errorf("%s: the short form judges a time", m.Name)
+		}
+		if m.Held != 0 && (Verdict{Mark: m, Value: stats.Of(m.Held)}).Kept() {
+			t.Errorf("%s: held at %v, which keeps the mark", m.Name, m.Held)
 		}
 	}
 }
