@@ -42,7 +42,7 @@ func (s *Server) say(ctx context.Context, id mcp.ID, req *mcp.Request, d dialect
 	if err != nil {
 		return d.failure(id, req, s.wireError(ctx, req, err))
 	}
-	return d.result(id, req, res)
+	return d.result(nil, id, req, res)
 }
 
 // serveNow asks the Handler for what it has at hand. It is a flight for as long as

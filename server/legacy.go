@@ -20,7 +20,7 @@ type legacy struct {
 // result takes away what only modern results have, and says what the client's
 // revision cannot carry in what it can. A legacy client cannot be told that input is
 // required: whoever serves it must ask.
-func (d legacy) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+func (d legacy) result(room []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
 	if t := res.Type(); t == mcp.ResultInputRequired {
 		err := mcp.Errorf(mcp.CodeInternalError, "internal error: the result of %s is %q, which %s cannot say", req.Method, t, req.Client.Version)
 		return session.Message{Head: mcp.AppendError(nil, id, err)}
@@ -28,10 +28,11 @@ func (d legacy) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Mes
 	if isList(req.Method) {
 		v := req.Client.Version
 		whole := d.lists.of(v, res, func() mcp.Object { return legacyObject(v, req.Method, res) })
-		return resultMessage(id, &mcp.Edit{}, &whole)
+		return resultMessage(room, id, &mcp.Edit{}, &whole)
 	}
 	res = revision.Result(req.Client.Version, req.Method, res)
-	return resultMessage(id, unmodern(&res.Object), &res.Object)
+	e := unmodern(&res.Object)
+	return resultMessage(room, id, &e, &res.Object)
 }
 
 // failure gives the codes that only modern clients know the meaning that they have in
@@ -44,13 +45,13 @@ func (legacy) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Messa
 // the Handler only hears of: the answer is {}, whatever the Handler makes of it.
 type ackDialect struct{ legacy }
 
-func (d ackDialect) result(id mcp.ID, req *mcp.Request, _ *mcp.Result) session.Message {
-	return d.legacy.result(id, req, &mcp.Result{})
+func (d ackDialect) result(room []byte, id mcp.ID, req *mcp.Request, _ *mcp.Result) session.Message {
+	return d.legacy.result(room, id, req, &mcp.Result{})
 }
 
 func (d ackDialect) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
 	if err.Code == mcp.CodeMethodNotFound {
-		return d.legacy.result(id, req, &mcp.Result{})
+		return d.legacy.result(nil, id, req, &mcp.Result{})
 	}
 	return d.legacy.failure(id, req, err)
 }

@@ -83,14 +83,14 @@ func legacyObject(v mcp.Version, method string, res *mcp.Result) mcp.Object {
 
 // unmodern takes away what only modern results have: of what kind they are, and for
 // how long and whom they hold, which we keep to ourselves.
-func unmodern(res *mcp.Object) *mcp.Edit {
+func unmodern(res *mcp.Object) mcp.Edit {
 	var e mcp.Edit
 	for _, f := range [...]mcp.Field{mcp.FieldResultType, mcp.FieldTTL, mcp.FieldCacheScope} {
 		if res.Has(f) {
 			e.Delete(f)
 		}
 	}
-	return &e
+	return e
 }
 
 func isList(method string) bool { return strings.HasSuffix(method, "/list") }

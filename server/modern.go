@@ -42,34 +42,34 @@ func isRemoved(method string) bool {
 	}
 }
 
-// modernTask makes a task of a modern request, with the request of the inside in it.
+// modern makes a new task one of a modern request, with the request of the inside in it.
 // The error is what the client is told (2026-07-28, basic, "_meta").
-func modernTask(m *mcp.Message, principal string) (*task, *mcp.Error) {
+func (t *task) modern(m *mcp.Message, principal string) *mcp.Error {
 	// The revision before the method, so that a client of another one is told what to
 	// speak, and not that a method is missing which its own revision may have.
 	if missing := missingMeta(m); missing != "" {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params._meta lacks %q; each request names it", missing)
+		return mcp.Errorf(mcp.CodeInvalidParams, "params._meta lacks %q; each request names it", missing)
 	}
 	version, err := modernVersion(m)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	level, err := modernLevel(m)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if isRemoved(m.Method) {
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist in %s; it belongs to %s and before",
+		return mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist in %s; it belongs to %s and before",
 			m.Method, version, mcp.LatestLegacy)
 	}
 	if err := checkTasks(m); err != nil {
-		return nil, err
+		return err
 	}
-	t := &task{client: mcp.Peer{
+	t.client = mcp.Peer{
 		Version:      version,
 		Info:         m.Params.Raw(mcp.MetaClientInfo),
 		Capabilities: m.Params.Raw(mcp.MetaClientCapabilities),
-	}}
+	}
 	t.first = mcp.Request{
 		Method:             m.Method,
 		Params:             m.Params,
@@ -78,7 +78,7 @@ func modernTask(m *mcp.Message, principal string) (*task, *mcp.Error) {
 		Principal:          principal,
 		TakesInputRequired: true,
 	}
-	return t, nil
+	return nil
 }
 
 // missingMeta returns the key that a request must have and has not; one of
@@ -140,7 +140,7 @@ func modernLevel(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
 // result supplies what a legacy server does not say: the type of the result, and
 // that it must not be cached (2026-07-28, basic, "ResultType";
 // server/utilities/caching).
-func (d modern) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+func (d modern) result(room []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
 	if undeclaredTask(req, res) {
 		return d.failure(id, req, tasks.Missing(req.Method))
 	}
@@ -170,7 +170,7 @@ func (d modern) result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Mes
 		caps := tasks.ModernOffer(res.Raw(mcp.FieldCapabilities))
 		e.Set(mcp.FieldCapabilities, revision.ServerCapabilities(req.Client.Version, caps))
 	}
-	return resultMessage(id, &e, &res.Object)
+	return resultMessage(room, id, &e, &res.Object)
 }
 
 // isCacheable lists the results that say how long they hold (2026-07-28,
@@ -209,20 +209,23 @@ func modernStatus(code int64) int {
 // behind its envelope.
 const directUpTo = 4 << 10
 
-// resultMessage returns the response with the result as edited. A large result
-// to which nothing is done is not copied.
-func resultMessage(id mcp.ID, e *mcp.Edit, res *mcp.Object) session.Message {
-	const room = len(`{"jsonrpc":"2.0","id":,"result":}`) + 256
+// resultMessage returns the response with the result as edited, in the room where it is
+// small enough. A large result to which nothing is done is not copied.
+func resultMessage(room []byte, id mcp.ID, e *mcp.Edit, res *mcp.Object) session.Message {
 	raw := res.Bytes()
-	if !e.IsZero() || raw == nil || len(raw) <= directUpTo {
-		b := appendResultHead(make([]byte, 0, len(raw)+room), id)
-		return session.Message{Head: append(e.AppendTo(b, res), '}')}
+	head := appendResultHead(room, id)
+	if e.IsZero() && len(raw) > directUpTo {
+		head = append(head, '}')
+		last := len(head) - 1
+		return session.Message{Head: head[:last:last], Body: raw, Tail: head[last:]}
 	}
-	return session.Message{
-		Head: appendResultHead(make([]byte, 0, room), id),
-		Body: raw,
-		Tail: []byte{'}'},
+	if need := len(head) + len(raw) + len("{}}"); need > cap(head) {
+		if !e.IsZero() {
+			need += 256 // what is added, mostly
+		}
+		head = append(make([]byte, 0, need), head...)
 	}
+	return session.Message{Head: append(e.AppendTo(head, res), '}')}
 }
 
 // appendResultHead begins a response. The id goes out as the bytes that came

@@ -31,8 +31,9 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	default:
 		return refuseMessage(http.StatusBadRequest, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "the body is a response; send a request"))
 	}
-	t, err := s.modernHTTPTask(r, m, principal)
-	if err != nil {
+	v := new(visit)
+	t := &v.task
+	if err := s.modernHTTPTask(t, r, m, principal); err != nil {
 		return refuseMessage(refusalStatus(err), m.ID, err)
 	}
 	back, stateErr := s.readState(&t.first)
@@ -51,7 +52,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	}
 	ctx := t.begin(r.Context(), back.req, modern{})
 	t.counted, t.again = true, back.again
-	t.x = session.Alone(m.ID, &s.rules, t.cancel)
+	t.x = v.exchange.Begin(m.ID, &s.rules, t.cancel)
 	t.caller = s.modernCaller(t)
 	p.follow(t)
 	if !s.start(ctx, t) {
@@ -97,25 +98,33 @@ func refusalStatus(err *mcp.Error) int {
 	return http.StatusBadRequest
 }
 
-// modernHTTPTask holds the headers against the body. What is missing in the
-// body comes first, then what differs, then what is not served.
-func (s *Server) modernHTTPTask(r *http.Request, m *mcp.Message, principal string) (*task, *mcp.Error) {
+// visit is a task with the exchange that it begins with, of a request that belongs to no
+// session, and whose answer is kept for nobody.
+type visit struct {
+	task
+
+	exchange session.Lone
+}
+
+// modernHTTPTask makes a new task one of a modern request over HTTP, and holds the headers
+// against the body. What is missing in the body comes first, then what differs, then what
+// is not served.
+func (s *Server) modernHTTPTask(t *task, r *http.Request, m *mcp.Message, principal string) *mcp.Error {
 	named := r.Header.Get(versionHeader)
 	switch missing := missingMeta(m); {
 	case missing == "":
 		if err := checkMirror(r.Header, m); err != nil {
-			return nil, err
+			return err
 		}
 	case !m.Params.Has(mcp.MetaVersion) && named != "" && mcp.Version(named).Era() == mcp.EraUnknown:
 		// What else such a revision has in its requests is not for us to say.
-		return nil, unsupportedVersion(named)
+		return unsupportedVersion(named)
 	}
-	t, err := modernTask(m, principal)
-	if err != nil {
-		return nil, err
+	if err := t.modern(m, principal); err != nil {
+		return err
 	}
 	t.first.ParamHeaders = paramHeaders(r.Header, s.noHeaders)
-	return t, nil
+	return nil
 }
 
 // checkMirror: 2026-07-28, basic/transports/streamable-http, "Server

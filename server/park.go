@@ -181,7 +181,7 @@ func (s *Server) put(t *task) {
 	left := round.Left
 	s.giveBack(t) // before the client can know that there is room again
 	state := s.sealState(parkedState, t.req, round.Until, []byte(id))
-	if !left.x.Finish(modern{}.result(left.x.ID(), t.req, questionsResult(round.Questions, state))) {
+	if !left.x.Finish(modern{}.result(nil, left.x.ID(), t.req, questionsResult(round.Questions, state))) {
 		s.lose(t, left.x) // it was cancelled, and nobody will come back
 	}
 	left.late.stop()
@@ -231,7 +231,7 @@ func (s *Server) concludeParking(t *task) {
 
 // arrive ends the last leg of a task.
 func (s *Server) arrive(t *task, at *leg) {
-	at.x.Finish(t.terminal(at.x.ID()))
+	t.finish(at.x)
 	at.late.stop()
 }
 

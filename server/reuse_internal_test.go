@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,36 @@ func TestHeaderOutlivesTheResponse(t *testing.T) {
 		if h := p.w.Header(); h.Get("Content-Length") != "14" {
 			t.Errorf("the header of the second is %v", h)
 		}
+	}
+}
+
+// A small terminal stands in the room of its exchange, and in that of no other; a large
+// one is not copied.
+func TestResultMessage(t *testing.T) {
+	x, y := session.Alone(mcp.NumberID(1), nil, nil), session.Alone(mcp.NumberID(2), nil, nil)
+	text := func(m session.Message) string { return string(m.Head) + string(m.Body) + string(m.Tail) }
+	var e mcp.Edit
+	e.SetText(mcp.FieldResultType, mcp.ResultComplete)
+	var none mcp.Edit
+	for _, pad := range []int{0, 150, 200, 300, directUpTo, 2 * directUpTo} {
+		raw := `{"content":[],"pad":"` + strings.Repeat("x", pad) + `"}`
+		res, err := mcp.NewResult([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, edited := resultMessage(x.Room(), x.ID(), &none, &res.Object), resultMessage(y.Room(), y.ID(), &e, &res.Object)
+		if got, want := text(plain), `{"jsonrpc":"2.0","id":1,"result":`+raw+`}`; got != want {
+			t.Errorf("%d: got %s, want %s", pad, got, want)
+		}
+		if got, want := text(edited), `{"jsonrpc":"2.0","id":2,"result":`+raw[:len(raw)-1]+`,"resultType":"complete"}}`; got != want {
+			t.Errorf("%d: got %s, want %s", pad, got, want)
+		}
+		if copied := plain.Body == nil; copied != (len(raw) <= directUpTo) {
+			t.Errorf("%d: it was copied: %t", pad, copied)
+		}
+	}
+	if got, want := text(resultMessage(nil, x.ID(), &none, &mcp.Object{})), `{"jsonrpc":"2.0","id":1,"result":{}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 // answer depends on the revision of the client.
 type dialect interface {
 	// result returns the terminal of a request that succeeded, or of one whose
-	// result cannot be said in this era.
-	result(id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message
+	// result cannot be said in this era. It may take the room, which is empty, for it.
+	result(room []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message
 	// failure returns the terminal of a request that failed.
 	failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message
 	// passes reports whether a result may reach the client while it arrives, and says on
@@ -129,7 +129,7 @@ func (s *Server) conclude(t *task) {
 		return
 	}
 	s.giveBack(t) // before the client can know that there is room again
-	t.x.Finish(t.terminal(t.x.ID()))
+	t.finish(t.x)
 }
 
 // giveBack gives a task's place in the quota to the next one.
@@ -139,16 +139,18 @@ func (s *Server) giveBack(t *task) {
 	}
 }
 
-// terminal returns the terminal of the request, which is done. Its id is that of the
-// exchange that it ends in: one that was parked has another than it began with.
-func (t *task) terminal(id mcp.ID) session.Message {
+// finish ends the exchange with the terminal of the request, which is done. It is called
+// for one exchange alone: one that was parked has ended in another than it began with.
+func (t *task) finish(x *session.Exchange) { x.Finish(t.terminal(x)) }
+
+func (t *task) terminal(x *session.Exchange) session.Message {
 	switch {
 	case t.err != nil:
-		return t.dialect.failure(id, t.req, t.err)
+		return t.dialect.failure(x.ID(), t.req, t.err)
 	case t.res.IsDelivered():
 		return closing()
 	default:
-		return t.dialect.result(id, t.req, t.res)
+		return t.dialect.result(x.Room(), x.ID(), t.req, t.res)
 	}
 }
 

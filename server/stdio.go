@@ -335,8 +335,8 @@ func (c *stdio) inFlight(id mcp.ID) bool {
 // one of the pipe's own session, so that ids in flight are told apart and the end
 // of the pipe ends it.
 func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
-	t, wireErr := modernTask(m, "")
-	if wireErr != nil {
+	t := new(task)
+	if wireErr := t.modern(m, ""); wireErr != nil {
 		c.fail(ctx, m.ID, wireErr)
 		return
 	}

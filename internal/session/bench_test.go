@@ -26,6 +26,7 @@ func steps(tb testing.TB) []step {
 	result := callResult(tb, `{"content":[]}`)
 	answer, change := plain("the answer"), msg(session.Change, "tools", "changed")
 	var batch []session.Message
+	lone := new(session.Lone)
 	wake := make(chan struct{}, 1)
 	table, serial := session.NewTable(session.DefaultTableLimits()), 0
 	return []step{
@@ -38,6 +39,10 @@ func steps(tb testing.TB) []step {
 		}},
 		{"a request without one", 2, func() {
 			batch = answered(session.Alone(mcp.NumberID(1), r, func(error) {}), wake, answer, batch)
+		}},
+		{"a request in a place of its owner's", 1, func() {
+			*lone = session.Lone{}
+			batch = answered(lone.Begin(mcp.NumberID(1), r, func(error) {}), wake, answer, batch)
 		}},
 		{"a change, told", 1, func() {
 			if full, err := s.Standalone().Append(change); full != nil || err != nil {

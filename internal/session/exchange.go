@@ -37,28 +37,41 @@ type Exchange struct {
 	next, prev *Exchange // in the session
 
 	room [1]Message // of the stream: most answers are one
-	own  core       // of an exchange without a session
+	text [256]byte  // of a small terminal; see Room
 }
 
-// newExchange returns the exchange of a request, which that machine guards, or its own
-// where that is nil.
-func newExchange(id mcp.ID, guard *core, stop func(error)) *Exchange {
-	x := &Exchange{id: id, stop: stop}
-	if guard == nil {
-		guard = &x.own
-	}
+// begin makes the exchange of a request, which that machine guards, out of a zero one.
+func (x *Exchange) begin(id mcp.ID, guard *core, stop func(error)) {
+	x.id, x.stop = id, stop
 	x.stream.core = guard
 	x.stream.queue = x.room[:0]
-	return x
 }
 
-// Alone returns the exchange of a request that belongs to no session. stop is
-// called at most once, when the exchange is cancelled.
-func Alone(id mcp.ID, rules *Rules, stop func(error)) *Exchange {
-	x := newExchange(id, nil, stop)
-	x.own.rules = rules
-	return x
+// Lone is an exchange that belongs to no session, and all that it needs, in one piece.
+// The zero Lone has not begun.
+type Lone struct {
+	exchange Exchange
+	own      core
 }
+
+// Begin begins the exchange of a request, and returns it. It is called once. stop is
+// called at most once, when the exchange is cancelled.
+func (l *Lone) Begin(id mcp.ID, rules *Rules, stop func(error)) *Exchange {
+	l.own.rules = rules
+	l.exchange.begin(id, &l.own, stop)
+	return &l.exchange
+}
+
+// Alone returns the exchange of a request that belongs to no session, as [Lone.Begin]
+// makes it.
+func Alone(id mcp.ID, rules *Rules, stop func(error)) *Exchange {
+	return new(Lone).Begin(id, rules, stop)
+}
+
+// Room returns room for the text of a small terminal, or of the beginning of a large
+// one, to append to. Whoever is the one to make the terminal has it: it is the same room
+// each time.
+func (x *Exchange) Room() []byte { return x.text[:0] }
 
 // ID returns the id of the request.
 func (x *Exchange) ID() mcp.ID { return x.id }

@@ -85,7 +85,8 @@ func (s *Session) Begin(id mcp.ID, stop func(error)) (*Exchange, error) {
 		return nil, ErrTooMany
 	}
 	s.begun++
-	x := newExchange(id, &s.core, stop)
+	x := new(Exchange)
+	x.begin(id, &s.core, stop)
 	x.owner = s
 	x.stream.number, x.stream.request = s.first+s.begun, id
 	x.stream.lost = id.IsZero()
