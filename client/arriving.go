@@ -86,7 +86,7 @@ func (c *carrier) pass(ctx context.Context, a *mcp.Arrival) bool {
 		return false
 	}
 	c.due.heard() // and may take its time from here on
-	res := mcp.NewArriving(a, f.version, c.cancel)
+	res := mcp.NewArriving(a, f.version, c.breakOff)
 	c.leave()
 	taken, err := mcp.Receive(ctx, f.caller, res)
 	c.inside = c.owner.join()

@@ -5,12 +5,12 @@ package client
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -123,8 +123,8 @@ func aCall(tb testing.TB, from mcp.Version, modern, stream bool) (*Client, *mcp.
 }
 
 // cells are the pairs of eras, with the number of allocations that a call in each may
-// have beyond its transport's: the request and its headers, the message, the context
-// that breaks it off, the call and who carries it, and what it is answered with.
+// have beyond its transport's: the request and its headers, the message, the call and
+// who carries it, and what it is answered with.
 func cells() []struct {
 	from   mcp.Version
 	modern bool
@@ -135,10 +135,10 @@ func cells() []struct {
 		modern bool
 		allocs float64
 	}{
-		{mcp.LatestLegacy, false, 14},
-		{mcp.LatestLegacy, true, 21},
-		{mcp.LatestModern, false, 17},
-		{mcp.LatestModern, true, 21},
+		{mcp.LatestLegacy, false, 9},
+		{mcp.LatestLegacy, true, 16},
+		{mcp.LatestModern, false, 12},
+		{mcp.LatestModern, true, 16},
 	}
 }
 
@@ -147,11 +147,10 @@ func BenchmarkCall(b *testing.B) {
 		for _, stream := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s-modern-%v-stream-%v", cell.from, cell.modern, stream), func(b *testing.B) {
 				c, req := aCall(b, cell.from, cell.modern, stream)
-				ctx, cancel := context.WithCancel(b.Context())
-				defer cancel()
+				var ctx life.Context // as a request's is
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := c.Serve(ctx, req, nobody{}); err != nil {
+					if _, err := c.Serve(&ctx, req, nobody{}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -164,9 +163,9 @@ func TestCallAllocatesLittle(t *testing.T) {
 	for _, cell := range cells() {
 		for _, stream := range []bool{false, true} {
 			c, req := aCall(t, cell.from, cell.modern, stream)
-			ctx, cancel := context.WithCancel(t.Context())
+			var ctx life.Context // as a request's is
 			call := func() {
-				if _, err := c.Serve(ctx, req, nobody{}); err != nil {
+				if _, err := c.Serve(&ctx, req, nobody{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -178,7 +177,6 @@ func TestCallAllocatesLittle(t *testing.T) {
 			if got := testing.AllocsPerRun(100, call) - cannedOwn; got > want {
 				t.Errorf("from %s, modern %v, stream %v: %v allocations, want at most %v", cell.from, cell.modern, stream, got, want)
 			}
-			cancel()
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -23,14 +24,15 @@ type carrier struct {
 	flight flight
 	call   *session.Call
 	owner  *tasks
+	caller context.Context //nolint:containedctx // of whoever waits for the call, for what is told to the carrier
 	out    parcel
 	pos    position
 	due    dueAnswer // in a session
 
-	cancel  context.CancelFunc // breaks off all that is done for the call
-	inside  bool               // the owner's close waits for the goroutine
-	brought bool               // the call got its terminal from its own stream
-	kept    bool               // the rest of that stream is read, and cancel is for who reads it
+	life    life.Context // of all that is done for the call
+	inside  bool         // the owner's close waits for the goroutine
+	brought bool         // the call got its terminal from its own stream
+	kept    bool         // the rest of that stream is read, and the end of life is for who reads it
 
 	// doubt is set when the server has said something that may mean that it does
 	// not know the session.
@@ -53,9 +55,9 @@ func newCarrier(e *endpoint, f flight, owner *tasks, msg []byte) *carrier {
 }
 
 // travel has carry do all that the call needs, and returns the call's terminal. The
-// context that carry is given ends with ctx, and with the call: from wherever its
-// terminal comes, nobody waits for a stream that does not bring it.
-func (c *carrier) travel(ctx context.Context, carry func(life context.Context)) (*mcp.Result, error) {
+// carrier's life ends with ctx, and with the call: from wherever its terminal comes,
+// nobody waits for a stream that does not bring it.
+func (c *carrier) travel(ctx context.Context, carry func()) (*mcp.Result, error) {
 	c.depart(ctx, carry)
 	return c.flight.run(ctx)
 }
@@ -63,28 +65,42 @@ func (c *carrier) travel(ctx context.Context, carry func(life context.Context)) 
 // depart leaves to run what has no terminal yet, because ctx has ended.
 //
 //nolint:contextcheck,nolintlint // the rest of a stream is read when ctx has ended, so that the connection can be used again
-func (c *carrier) depart(ctx context.Context, carry func(life context.Context)) {
+func (c *carrier) depart(ctx context.Context, carry func()) {
 	if ctx.Err() != nil {
 		return // told of that by a goroutine, carry would have begun
 	}
-	life, cancel := context.WithCancel(context.Background())
-	c.cancel = cancel
-	defer c.breakOff()
-	defer context.AfterFunc(ctx, cancel)()
-	// Ends when there is nothing to hand on, or when ctx does; waited for by run.
-	c.call.Away(func() { go c.flight.handAll(ctx) }, cancel)
+	c.caller = ctx
+	c.life.Follow(ctx)
+	defer c.letLive()
+	c.call.Away(c)
 	if c.inside = c.owner.join(); !c.inside {
 		c.fail(c.closed())
 		return
 	}
 	defer c.leave()
-	carry(life)
+	carry()
 }
 
-func (c *carrier) breakOff() {
-	if !c.kept {
-		c.cancel()
+// Comes has what has come for the call by another way handed on.
+func (c *carrier) Comes() {
+	// Ends when there is nothing to hand on, or when the caller's context does; waited
+	// for by run.
+	go c.flight.handAll(c.caller)
+}
+
+// Ended breaks off what is done for a call whose terminal has come by another way.
+func (c *carrier) Ended() { c.breakOff() }
+
+// breakOff ends all that is done for the call.
+func (c *carrier) breakOff() { c.life.End(nil) }
+
+// letLive leaves to whoever reads the rest of the stream what needs a life still.
+func (c *carrier) letLive() {
+	if c.kept {
+		c.life.Leave()
+		return
 	}
+	c.breakOff()
 }
 
 func (c *carrier) leave() {
@@ -104,7 +120,7 @@ func (c *carrier) respond(m *mcp.Message) {
 
 // offer hands a message of the call's own stream on. It reports false when the stream
 // need not be read on.
-func (c *carrier) offer(ctx, life context.Context, m *mcp.Message) bool {
+func (c *carrier) offer(ctx context.Context, m *mcp.Message) bool {
 	for {
 		switch c.call.Offer(m) {
 		case session.Yours:
@@ -116,7 +132,7 @@ func (c *carrier) offer(ctx, life context.Context, m *mcp.Message) bool {
 		default:
 			select {
 			case <-c.call.Room():
-			case <-life.Done():
+			case <-c.life.Done():
 				return false
 			}
 		}
@@ -147,7 +163,7 @@ func (c *carrier) letGo(resp *http.Response) {
 		return
 	}
 	// Ends with the stream, or soon; the owner's close ends it, and waits for it.
-	c.kept = c.owner.launch(c.cancel, true, func() { drain(resp, c.cancel) })
+	c.kept = c.owner.launch(c.breakOff, true, func() { drain(resp, c.breakOff) })
 }
 
 // drain reads a body to its end, if that is near, and closes it. A connection

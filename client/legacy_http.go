@@ -105,29 +105,31 @@ func (w *legacyHTTP) fixHeaders() {
 
 func (w *legacyHTTP) carry(ctx context.Context, f flight, msg []byte) (*mcp.Result, error) {
 	c := newCarrier(w.endpoint, f, &w.tasks, msg)
-	return c.travel(ctx, func(life context.Context) { w.follow(ctx, life, c) })
+	return c.travel(ctx, func() { w.follow(ctx, c) })
 }
 
 // serves: what an HTTP server says that is not for a client it says to nobody here.
 func (w *legacyHTTP) serves(*mcp.Request) {}
 
 // follow POSTs a request and follows its stream, over reconnects, to the response. ctx
-// is the caller's; life ends with it, and with the call.
-func (w *legacyHTTP) follow(ctx, life context.Context, c *carrier) {
+// is the caller's; the carrier's life ends with it, and with the call.
+//
+//nolint:contextcheck,nolintlint // that life is no other context than ctx, but for how it ends
+func (w *legacyHTTP) follow(ctx context.Context, c *carrier) {
 	c.due = w.s.due.await()
 	defer c.due.heard()
-	accepted, err := w.carryPost(ctx, life, c)
+	accepted, err := w.carryPost(ctx, c)
 	// A doubt comes before the stream's own error, because it explains it; and what
 	// can be resumed comes before any error, because then nothing is lost yet.
 	switch {
-	case c.call.IsOver() || life.Err() != nil:
+	case c.call.IsOver() || c.life.Err() != nil:
 		return
 	case c.doubt != nil:
-		w.resolve(life, c)
+		w.resolve(&c.life, c)
 	case accepted:
-		w.awaitElsewhere(life, c)
+		w.awaitElsewhere(c)
 	case c.pos.lastID != "":
-		w.resume(ctx, life, c)
+		w.resume(ctx, c)
 	case err != nil:
 		c.fail(err)
 		c.due.heard() // this was one
@@ -139,8 +141,10 @@ func (w *legacyHTTP) follow(ctx, life context.Context, c *carrier) {
 
 // carryPost reads the POST's own answer. accepted means that the server has the
 // request and will answer on another stream.
-func (w *legacyHTTP) carryPost(ctx, life context.Context, c *carrier) (accepted bool, err error) {
-	resp, err := w.send(life, &c.out)
+//
+//nolint:contextcheck,nolintlint // as in follow
+func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier) (accepted bool, err error) {
+	resp, err := w.send(&c.life, &c.out)
 	if err != nil {
 		return false, err
 	}
@@ -153,7 +157,7 @@ func (w *legacyHTTP) carryPost(ctx, life context.Context, c *carrier) (accepted 
 		if c.call.Method() == methodInitialize {
 			w.refusedWith = resp.StatusCode
 		}
-		return false, w.refusal(life, w.readRefusal(resp), c)
+		return false, w.refusal(&c.life, w.readRefusal(resp), c)
 	}
 	if mediaType(resp) == typeEvents {
 		c.due.heard() // and may take its time from here on
@@ -164,7 +168,7 @@ func (w *legacyHTTP) carryPost(ctx, life context.Context, c *carrier) (accepted 
 		w.id = resp.Header.Get("Mcp-Session-Id")
 		w.fixHeaders()
 	}
-	return false, w.read(resp, &c.pos, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, life, c, m, bad) })
+	return false, w.read(resp, &c.pos, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
 }
 
 // send POSTs a message with the session's headers.
@@ -178,7 +182,7 @@ func (w *legacyHTTP) send(ctx context.Context, out *parcel) (*http.Response, err
 
 // take hands on one message of a call's stream. A response ends the call that it
 // names, whichever stream brings it.
-func (w *legacyHTTP) take(ctx, life context.Context, c *carrier, m *mcp.Message, bad error) (more bool) {
+func (w *legacyHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad error) (more bool) {
 	switch {
 	case bad != nil && m.ID == c.call.ID():
 		c.fail(w.malformed(bad))
@@ -198,7 +202,7 @@ func (w *legacyHTTP) take(ctx, life context.Context, c *carrier, m *mcp.Message,
 		return true
 	default:
 		w.s.noteTask(m) // the call is told as well: the server has put it there
-		return c.offer(ctx, life, m)
+		return c.offer(ctx, m)
 	}
 }
 
@@ -340,10 +344,10 @@ func isModernOnly(code int64) bool {
 
 // awaitElsewhere waits for the response to come on the listening stream, for as
 // long as there is one.
-func (w *legacyHTTP) awaitElsewhere(ctx context.Context, c *carrier) {
+func (w *legacyHTTP) awaitElsewhere(c *carrier) {
 	select {
 	case <-c.call.Done():
-	case <-ctx.Done():
+	case <-c.life.Done():
 	case <-w.deaf:
 		c.fail(w.lost(nil, "it took the request and has no stream to answer it on"))
 	}

@@ -25,7 +25,7 @@ func (w *modernHTTP) open(method string) (*session.Call, error) { return w.calls
 func (w *modernHTTP) carry(ctx context.Context, f flight, out outgoing) (*mcp.Result, error) {
 	header := w.headers(f.req, &out)
 	c := newCarrier(w.endpoint, f, &w.tasks, out.msg)
-	return c.travel(ctx, func(life context.Context) { w.follow(ctx, life, c, header) })
+	return c.travel(ctx, func() { w.follow(ctx, c, header) })
 }
 
 // abandon does nothing: that the stream is closed is the cancellation, and its
@@ -36,11 +36,11 @@ func (w *modernHTTP) onePipe() *modernPipe { return nil }
 
 // follow POSTs the request and brings what its body holds. A modern stream cannot be
 // resumed: one that ends without a response has lost the call, and nobody can say
-// whether it ran. ctx is the caller's; life ends with it, and with the call.
-func (w *modernHTTP) follow(ctx, life context.Context, c *carrier, header http.Header) {
-	err := w.carryPost(ctx, life, c, header)
+// whether it ran. ctx is the caller's; the carrier's life ends with it, and with the call.
+func (w *modernHTTP) follow(ctx context.Context, c *carrier, header http.Header) {
+	err := w.carryPost(ctx, c, header)
 	switch {
-	case c.call.IsOver() || life.Err() != nil:
+	case c.call.IsOver() || c.life.Err() != nil:
 	case err == nil:
 		c.fail(w.lost(nil, "its answer ended without a response"))
 	default:
@@ -48,22 +48,22 @@ func (w *modernHTTP) follow(ctx, life context.Context, c *carrier, header http.H
 	}
 }
 
-func (w *modernHTTP) carryPost(ctx, life context.Context, c *carrier, header http.Header) error {
-	resp, err := w.post(life, header, &c.out)
+func (w *modernHTTP) carryPost(ctx context.Context, c *carrier, header http.Header) error {
+	resp, err := w.post(&c.life, header, &c.out)
 	if err != nil {
 		return err
 	}
 	defer c.letGo(resp)
 	if !hasMessages(resp) {
-		return w.refusal(life, w.readRefusal(resp))
+		return w.refusal(&c.life, w.readRefusal(resp))
 	}
-	return w.read(resp, &c.pos, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, life, c, m, bad) })
+	return w.read(resp, &c.pos, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
 }
 
 // take hands on one message of a call's answer. The body is that call's alone: an
 // answer to another one is a mistake of the server, and is not looked for elsewhere.
 // An error without an id can only be about the one request that was sent.
-func (w *modernHTTP) take(ctx, life context.Context, c *carrier, m *mcp.Message, bad error) (more bool) {
+func (w *modernHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad error) (more bool) {
 	switch {
 	case bad != nil && m.ID == c.call.ID():
 		c.fail(w.malformed(bad))
@@ -72,7 +72,7 @@ func (w *modernHTTP) take(ctx, life context.Context, c *carrier, m *mcp.Message,
 		w.log.WarnContext(ctx, "backend sent a message that is none")
 		return true
 	case m.Kind == mcp.KindNotification || m.Kind == mcp.KindRequest:
-		return c.offer(ctx, life, m)
+		return c.offer(ctx, m)
 	case m.Kind == mcp.KindError && m.ID.IsZero():
 		c.respond(m)
 		return false

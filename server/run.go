@@ -10,8 +10,8 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
-	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -53,32 +53,22 @@ type task struct {
 
 	first   mcp.Request // as it came
 	client  mcp.Peer    // of a modern one
-	leg     related     // of the exchange that it began
-	berth   parking     // of one that can be parked
-	journey traveller   // its Caller then
-	values  values      // of its context
-	fields  fields      // of the header that its answer has over HTTP
+	life    life.Context
+	leg     related   // of the exchange that it began
+	berth   parking   // of one that can be parked
+	journey traveller // its Caller then
+	fields  fields    // of the header that its answer has over HTTP
 }
-
-// values are the values of a context and nothing else of it: what
-// [context.WithoutCancel] makes, in a place that its owner has.
-type values struct{ of context.Context } //nolint:containedctx // it is one itself
-
-func (*values) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
-func (*values) Done() <-chan struct{}                   { return nil }
-func (*values) Err() error                              { return nil }
-func (v *values) Value(key any) any                     { return v.of.Value(key) }
 
 // begin returns the context that the task of a request runs in: the values are those
 // of ctx, the end is the task's own, because what a disconnect means is decided by era.
 func (t *task) begin(ctx context.Context, req *mcp.Request, d dialect) context.Context {
-	t.values = values{ctx}
-	ctx, cancel := context.WithCancelCause(&t.values)
-	t.req, t.dialect, t.cancel = req, d, cancel
+	t.life.Carry(ctx)
+	t.req, t.dialect, t.cancel = req, d, t.life.End
 	if req.Method == "subscriptions/listen" {
 		t.kind = listen
 	}
-	return ctx
+	return &t.life
 }
 
 // start runs the task on another goroutine. It ends when the Handler returns;

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -21,7 +22,7 @@ type deadline struct {
 	mcp.Caller
 
 	limits *limits
-	cancel context.CancelCauseFunc
+	life   life.Context // of the call
 	began  time.Time
 
 	// Guarded by limits.young.mu: the neighbours while it is one of those.
@@ -60,13 +61,14 @@ var (
 // one of them stands still at times, and because the error has to name the one that
 // ended the call.
 func (l *limits) begin(ctx context.Context, caller mcp.Caller) (context.Context, *deadline) {
-	ctx, cancel := context.WithCancelCause(ctx)
 	now := time.Now()
-	d := &deadline{Caller: caller, limits: l, cancel: cancel, began: now, alive: now}
+	d := &deadline{Caller: caller, limits: l, began: now, alive: now}
+	d.life.Carry(ctx)
+	d.life.Follow(ctx)
 	if l.idle > 0 || l.max > 0 {
 		l.young.enter(d)
 	}
-	return ctx, d
+	return &d.life, d
 }
 
 // Notify passes the message on; the call is alive.
@@ -164,7 +166,7 @@ func (d *deadline) dueLocked() (time.Time, error) {
 // context's end sets off is not ours.
 func (d *deadline) ring() {
 	if cause := d.look(); cause != nil {
-		d.cancel(cause)
+		d.life.End(cause)
 	}
 }
 
@@ -203,7 +205,7 @@ func (d *deadline) expired(maxKey string) string {
 
 // stop is called when the call has its terminal: no timer of it is left behind.
 func (d *deadline) stop() {
-	d.cancel(nil)
+	d.life.End(nil)
 	if d.limits.young.leave(d) {
 		return // it never had one
 	}

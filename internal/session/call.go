@@ -77,7 +77,7 @@ func (t *Calls) Respond(id mcp.ID, end Terminal) bool {
 	return ok
 }
 
-func (t *Calls) respond(id mcp.ID, end Terminal) (ended func(), ok bool) {
+func (t *Calls) respond(id mcp.ID, end Terminal) (ended Absent, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, ok := t.open[id]
@@ -124,7 +124,7 @@ func (t *Calls) End(err error) {
 }
 
 // endAll returns whom to tell.
-func (t *Calls) endAll(err error) (all []func()) {
+func (t *Calls) endAll(err error) (all []Absent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended != nil {
@@ -166,7 +166,7 @@ func (t *Calls) inOrderLocked() []*Call {
 
 // endLocked is the one place where a call ends. The terminal stands behind the
 // messages that are still to be taken. What it returns is to be told, if it is not nil.
-func (t *Calls) endLocked(c *Call, end Terminal) (ended func()) {
+func (t *Calls) endLocked(c *Call, end Terminal) (ended Absent) {
 	delete(t.open, c.id)
 	c.end, c.over = end, true
 	if c.done != nil {
@@ -174,13 +174,13 @@ func (t *Calls) endLocked(c *Call, end Terminal) (ended func()) {
 	}
 	signal(c.wake)
 	signal(c.room)
-	return c.ended
+	return c.absent
 }
 
-// tell calls whoever is to hear of something, and is called without the lock.
-func tell(of func()) {
-	if of != nil {
-		of()
+// tell says to whoever is away that the call has ended. It is called without the lock.
+func tell(who Absent) {
+	if who != nil {
+		who.Ended()
 	}
 }
 

@@ -7,29 +7,34 @@ import "github.com/signalbox-mcp/signalbox/mcp"
 
 // Away says that whoever made the call does not look after what arrives, because he
 // is about something that may take its time: he sends the request, and reads the
-// answer. Until he calls Next,
-//
-//   - comes is called when there is a message that nobody takes. Whoever is called
-//     has it taken with Take, and is called again only when Take has found nothing;
-//   - ended is called when the call has its terminal, but by its own Respond: what
-//     he is about is to be broken off.
-//
-// Both are called by whoever brings that, holding no lock, and must not wait. Either
-// may be called before Away returns.
-func (c *Call) Away(comes, ended func()) {
-	waits, over := c.leave(comes, ended)
+// answer. Until he calls Next, the absent is told of what happens.
+func (c *Call) Away(who Absent) {
+	waits, over := c.leave(who)
 	if waits {
-		comes()
+		who.Comes()
 	}
 	if over {
-		ended()
+		who.Ended()
 	}
 }
 
-func (c *Call) leave(comes, ended func()) (waits, over bool) {
+// Absent is whoever is to be told of what comes for a call by other ways. Both methods
+// are called by whoever brings that, holding no lock, and must not wait. Either may be
+// called before Away returns.
+type Absent interface {
+	// Comes is called when there is a message that nobody takes. Whoever is called
+	// has it taken with Take, and is called again only when Take has found nothing.
+	Comes()
+
+	// Ended is called when the call has its terminal, but by its own Respond: what the
+	// absent is about is to be broken off.
+	Ended()
+}
+
+func (c *Call) leave(who Absent) (waits, over bool) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
-	c.away, c.comes, c.ended = true, comes, ended
+	c.away, c.absent = true, who
 	c.taken = len(c.inbox) > 0
 	return c.taken, c.over
 }

@@ -12,9 +12,15 @@ import (
 // absence counts what somebody is told who is away from his call.
 type absence struct{ comes, ended int }
 
+// Comes counts.
+func (a *absence) Comes() { a.comes++ }
+
+// Ended counts.
+func (a *absence) Ended() { a.ended++ }
+
 func away(c *session.Call) *absence {
 	a := new(absence)
-	c.Away(func() { a.comes++ }, func() { a.ended++ })
+	c.Away(a)
 	return a
 }
 
@@ -124,6 +130,22 @@ func TestBackIsWoken(t *testing.T) {
 	}
 }
 
+// witness looks at the call when it is told of its end.
+type witness struct {
+	absence
+
+	t    *testing.T
+	call *session.Call
+}
+
+// Ended looks.
+func (w *witness) Ended() {
+	w.absence.Ended()
+	if !w.call.IsOver() || !callIsDone(w.call) {
+		w.t.Error("told of the end before it is one")
+	}
+}
+
 // However a call ends, whoever is away to carry it is told at once, but of the response
 // that he has brought himself. He may look at the call then: no lock is held.
 func TestAwayIsToldOfTheEnd(t *testing.T) {
@@ -142,18 +164,11 @@ func TestAwayIsToldOfTheEnd(t *testing.T) {
 			var calls session.Calls
 			c := openCall(t, &calls, "tools/call")
 			c.Hold()
-			ended := 0
-			c.Away(func() { t.Error("told of a message") }, func() {
-				ended++
-				if !c.IsOver() || !callIsDone(c) {
-					t.Error("told of the end before it is one")
-				}
-			})
+			a := &witness{t: t, call: c}
+			c.Away(a)
 			tt.end(&calls, c)
 			tt.end(&calls, c) // of which there is only one
-			if ended != tt.ended {
-				t.Errorf("told %d times, want %d", ended, tt.ended)
-			}
+			a.want(t, "in the end", 0, tt.ended)
 			if _, end := taken(c); end != errEnd.Error() {
 				t.Errorf("terminal %q, want %q", end, errEnd)
 			}

@@ -35,10 +35,9 @@ type Call struct {
 	over  bool
 	held  bool // nothing of the request has left yet
 
-	away  bool   // whoever made the call is: comes is called
-	taken bool   // somebody takes what there is, until nothing is left
-	comes func() // see Away
-	ended func() // see Away
+	away   bool   // whoever made the call is
+	taken  bool   // somebody takes what there is, until nothing is left
+	absent Absent // see Away; nil before that
 }
 
 // ID returns the id of the call on its connection, which serves as its progress
@@ -108,7 +107,7 @@ func (c *Call) Finish(end Terminal) bool {
 	return ok
 }
 
-func (c *Call) finish(end Terminal) (ended func(), ok bool) {
+func (c *Call) finish(end Terminal) (ended Absent, ok bool) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	if c.over {
@@ -149,7 +148,7 @@ func (c *Call) Withdraw(end Terminal) bool {
 	return ok
 }
 
-func (c *Call) withdraw(end Terminal) (ended func(), ok bool) {
+func (c *Call) withdraw(end Terminal) (ended Absent, ok bool) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	if c.over || !c.held {

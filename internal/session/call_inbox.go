@@ -87,13 +87,13 @@ func (c *Call) Offer(m *mcp.Message) Delivery {
 func (c *Call) Push(m *mcp.Message) Delivery {
 	d, comes := c.push(m)
 	if comes != nil {
-		comes()
+		comes.Comes()
 	}
 	return d
 }
 
 // push returns whom to tell that there is something to take.
-func (c *Call) push(m *mcp.Message) (d Delivery, comes func()) {
+func (c *Call) push(m *mcp.Message) (d Delivery, comes Absent) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	switch {
@@ -112,7 +112,7 @@ func (c *Call) push(m *mcp.Message) (d Delivery, comes func()) {
 	c.appendLocked(m)
 	if c.away && !c.taken {
 		c.taken = true
-		return Taken, c.comes
+		return Taken, c.absent
 	}
 	return Taken, nil
 }

@@ -56,7 +56,7 @@ var bites = []bite{
 	{"a stream is kept for a client that comes back (I13)", "was not kept for its time", "server/config.go",
 		"	sl.LogKeep = l.EventRetention\n", "	sl.LogKeep = 1\n"},
 	{"a call that is over lets go of its carrier (I2, I28)", "went on for .* after it was cancelled", "client/carrier.go",
-		"	defer context.AfterFunc(ctx, cancel)()\n", "	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Minute, cancel) })()\n"},
+		"	c.life.Follow(ctx)\n", "	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Minute, c.breakOff) })()\n"},
 	{"a stream that breaks was deaf for a while (I33)", "was not told of", "client/listen.go",
 		"	return l.invalidate(ctx)\n", "	return nil\n"},
 	{"what was agreed to once is asked for again (I33)", "was not told of", "client/listen.go",
