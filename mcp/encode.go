@@ -21,6 +21,20 @@ func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
 	return appendCall(dst, method, params)
 }
 
+// EditedRequest returns a request whose params are those that an edit makes of o, in a
+// piece of memory of its own. The values that the edit sets have to be JSON texts.
+func EditedRequest(id ID, method string, e *Edit, o *Object) []byte {
+	const around = len(`{"jsonrpc":"2.0","id":18446744073709551615,"method":"","params":}`)
+	dst := make([]byte, 0, around+len(method)+len(o.raw)+e.growth())
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = id.AppendTo(dst)
+	dst = append(dst, `,"method":`...)
+	dst = AppendString(dst, method)
+	dst = append(dst, `,"params":`...)
+	dst = e.AppendTo(dst, o)
+	return append(dst, '}')
+}
+
 // AppendNotification appends a notification to dst. No params are left out.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	return appendCall(append(dst, `{"jsonrpc":"2.0",`...), method, params)

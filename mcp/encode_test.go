@@ -53,6 +53,39 @@ func TestAppend(t *testing.T) {
 	}
 }
 
+// A request whose params are edited is the one that the edited params make, in one
+// allocation besides those of the edit.
+func TestEditedRequest(t *testing.T) {
+	for _, params := range []string{``, `{}`, `{"name":"a"}`, ` { "name" : "a" , "_meta" : { "x" : 1 } } `} {
+		o := &Object{}
+		if params != "" {
+			parsed, err := ParseObject([]byte(params))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o = &parsed
+		}
+		var none, some, all Edit
+		some.Delete(FieldName)
+		all.SetText(FieldName, "b\"")
+		all.Set(MetaClientInfo, []byte(`{"name":"c"}`))
+		for _, e := range []*Edit{&none, &some, &all} {
+			want := AppendRequest(nil, StringID("i"), "tools/call", e.AppendTo(nil, o))
+			got := EditedRequest(StringID("i"), "tools/call", e, o)
+			if string(got) != string(want) {
+				t.Errorf("%s: got  %s\nwant %s", params, got, want)
+			}
+			if _, err := Parse(got, Limits{}); err != nil {
+				t.Errorf("%s: %v", got, err)
+			}
+			of := testing.AllocsPerRun(100, func() { e.AppendTo(make([]byte, 0, 1<<10), o) }) // room on the stack
+			if n := testing.AllocsPerRun(100, func() { EditedRequest(NumberID(1), "tools/call", e, o) }); n > of+1 {
+				t.Errorf("%s: %v allocations, want at most %v", params, n, of+1)
+			}
+		}
+	}
+}
+
 func TestAppendString(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                   `""`,
