@@ -19,25 +19,80 @@ import (
 // headers returns what a modern request says in headers
 // (2026-07-28, basic/transports/streamable-http, "Request Metadata").
 func (w *modernHTTP) headers(req *mcp.Request, out *outgoing) http.Header {
-	const own = 3 // headers of one value each, which stand in one array
-	h, values := make(http.Header, len(w.posts)+own), make([]string, 0, own)
-	maps.Copy(h, w.posts)
-	say := func(key, value string) {
-		values = append(values, value)
-		h[key] = values[len(values)-1 : len(values) : len(values)]
-	}
-	say("Mcp-Protocol-Version", string(out.version))
-	say("Mcp-Method", mcp.EncodeHeaderValue(req.Method))
+	about := heading{version: out.version, method: req.Method}
 	if f := mcp.NameField(req.Method); f != mcp.FieldNone {
-		if name, ok := out.params.Text(f); ok {
-			say("Mcp-Name", mcp.EncodeHeaderValue(name))
-		}
+		about.name, about.isNamed = out.params.Text(f)
 	}
+	h := w.headings.of(about, w.posts)
+	var wanted []mcp.ParamHeader
 	if req.Method == methodToolsCall {
-		w.params.mirror(h, out.params)
+		wanted = w.params.of(about.name)
 	}
-	w.relay(h, req, out.params)
+	if len(wanted) == 0 && len(req.ParamHeaders) == 0 {
+		return h // as nearly always: a tool without such headers
+	}
+	h = maps.Clone(h)
+	mirror(h, wanted, out.params)
+	w.relay(h, req, wanted)
 	return h
+}
+
+// heading is what the headers of a request differ in, but for those of parameters.
+type heading struct {
+	version      mcp.Version
+	method, name string
+	isNamed      bool
+}
+
+// headers returns them, besides those that all messages have.
+func (g heading) headers(posts http.Header) http.Header {
+	h := maps.Clone(posts)
+	h["Mcp-Protocol-Version"] = []string{string(g.version)}
+	h["Mcp-Method"] = []string{mcp.EncodeHeaderValue(g.method)}
+	if g.isNamed {
+		h["Mcp-Name"] = []string{mcp.EncodeHeaderValue(g.name)}
+	}
+	return h
+}
+
+// The bounds of the headers that are kept, and of a name with which they are: those of a
+// server's tools, as a rule, and not whatever a client may ask for.
+const (
+	maxHeadings    = 1024
+	maxHeadingName = 256
+)
+
+// headings are the headers that were made, for the next request of the same. They are
+// many requests' at once, and so changed by nobody. The zero value has none.
+type headings struct {
+	mu   sync.Mutex
+	made map[heading]http.Header
+}
+
+func (k *headings) of(about heading, posts http.Header) http.Header {
+	if h := k.find(about); h != nil {
+		return h
+	}
+	h := about.headers(posts)
+	if len(about.name)+len(about.method) <= maxHeadingName {
+		k.keep(about, h)
+	}
+	return h
+}
+
+func (k *headings) find(about heading) http.Header {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.made[about]
+}
+
+func (k *headings) keep(about heading, h http.Header) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.made == nil || len(k.made) >= maxHeadings {
+		k.made = make(map[heading]http.Header) // whatever is in use comes again
+	}
+	k.made[about] = h
 }
 
 // maxParamTools bounds the tools whose header annotations are remembered.
@@ -50,15 +105,13 @@ type paramTable struct {
 	tools map[string][]mcp.ParamHeader
 }
 
-// mirror adds a call's Mcp-Param headers, from the arguments as they are sent, so that
-// the two cannot differ. A value that cannot be read is left out: the server will
+// mirror adds the Mcp-Param headers that a tool wants, from the arguments as they are
+// sent, so that the two cannot differ. A value that cannot be read is left out: the server will
 // say what it misses.
 //
 // The arguments are read once for all headers. The schema is the server's and the
 // arguments are the client's: neither may make the other's size cost its square.
-func (t *paramTable) mirror(h http.Header, params *mcp.Object) {
-	name, _ := params.Text(mcp.FieldName)
-	wanted := t.of(name)
+func mirror(h http.Header, wanted []mcp.ParamHeader, params *mcp.Object) {
 	if len(wanted) == 0 {
 		return
 	}

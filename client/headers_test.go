@@ -35,7 +35,7 @@ func mirrored(t *testing.T, table *paramTable, name, arguments string) http.Head
 		t.Fatal(err)
 	}
 	h := http.Header{}
-	table.mirror(h, &params)
+	mirror(h, table.of(name), &params)
 	return h
 }
 
@@ -103,13 +103,75 @@ func TestHostileSchema(t *testing.T) {
 	}
 	single, many := listed(t, "q", schema(1)), listed(t, "q", schema(most))
 	h := http.Header{}
-	many.mirror(h, &params)
+	mirror(h, many.of("q"), &params)
 	if diff := cmp.Diff(http.Header{"Mcp-Param-H0": {"first"}, "Mcp-Param-H99": {"last"}}, h); diff != "" {
 		t.Fatalf("headers (-want +got):\n%s", diff)
 	}
-	one := fastest(func() { single.mirror(http.Header{}, &params) })
-	all := fastest(func() { many.mirror(http.Header{}, &params) })
+	one := fastest(func() { mirror(http.Header{}, single.of("q"), &params) })
+	all := fastest(func() { mirror(http.Header{}, many.of("q"), &params) })
 	if all > 20*one {
 		t.Errorf("%d headers took %v, one took %v; want about the same", most, all, one)
+	}
+}
+
+// Requests that differ in nothing of it have the same headers, made once; what a request
+// adds of its own is in no other's.
+func TestHeadersAreMadeOnce(t *testing.T) {
+	w := &modernHTTP{endpoint: newEndpoint(newSetup(Config{Name: "b"}), "http://backend.test/mcp")}
+	res, err := mcp.ParseObject([]byte(`{"tools":[{"name":"wants","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.params.learn(&res)
+	headers := func(method, params string, relayed map[string][]string) http.Header {
+		o, err := mcp.ParseObject([]byte(params))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.headers(&mcp.Request{Method: method, ParamHeaders: relayed}, &outgoing{version: mcp.LatestModern, params: &o})
+	}
+	for range 2 { // made, and found
+		for _, tt := range []struct {
+			method, params string
+			relayed        map[string][]string
+			want           http.Header
+		}{
+			{methodToolsCall, `{"name":"wants","arguments":{"a":"1"}}`, nil, http.Header{"Mcp-Name": {"wants"}, "Mcp-Param-A": {"1"}}},
+			{methodToolsCall, `{"name":"wants","arguments":{"a":"2"}}`, nil, http.Header{"Mcp-Name": {"wants"}, "Mcp-Param-A": {"2"}}},
+			{methodToolsCall, `{"name":"wants","arguments":{}}`, map[string][]string{"Mcp-Param-A": {"1"}}, http.Header{"Mcp-Name": {"wants"}}},
+			{methodToolsCall, `{"name":"x","arguments":{"a":"1"}}`, map[string][]string{"Mcp-Param-B": {"3"}}, http.Header{"Mcp-Name": {"x"}, "Mcp-Param-B": {"3"}}},
+			{methodToolsCall, `{"name":"x","arguments":{"a":"1"}}`, map[string][]string{}, http.Header{"Mcp-Name": {"x"}}},
+			{methodToolsCall, `{"name":""}`, nil, http.Header{"Mcp-Name": {"=?base64??="}}},
+			{methodToolsCall, `{}`, nil, http.Header{}},
+			{"prompts/get", `{"name":"x"}`, nil, http.Header{"Mcp-Name": {"x"}}},
+			{"resources/read", `{"uri":"x","name":"y"}`, nil, http.Header{"Mcp-Name": {"x"}}},
+			{methodToolsList, `{"name":"x"}`, nil, http.Header{}},
+		} {
+			want := with(w.posts, tt.want)
+			want["Mcp-Method"], want["Mcp-Protocol-Version"] = []string{tt.method}, []string{string(mcp.LatestModern)}
+			if diff := cmp.Diff(want, headers(tt.method, tt.params, tt.relayed)); diff != "" {
+				t.Errorf("%s %s with %v (-want +got):\n%s", tt.method, tt.params, tt.relayed, diff)
+			}
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { w.headings.of(heading{mcp.LatestModern, methodToolsCall, "x", true}, w.posts) }); n != 0 {
+		t.Errorf("%v allocations for headers that are there, want none", n)
+	}
+}
+
+// What is kept is bounded, whatever is asked for.
+func TestHeadersKeptAreFew(t *testing.T) {
+	var k headings
+	posts := http.Header{"Accept": {"a"}}
+	for i := range 3 * maxHeadings {
+		k.of(heading{method: methodToolsCall, name: fmt.Sprint(i), isNamed: true}, posts)
+		if len(k.made) > maxHeadings {
+			t.Fatalf("%d are kept, want at most %d", len(k.made), maxHeadings)
+		}
+	}
+	before := len(k.made)
+	long := strings.Repeat("n", maxHeadingName)
+	if h := k.of(heading{method: methodToolsCall, name: long, isNamed: true}, posts); h.Get("Mcp-Name") != long || len(k.made) != before {
+		t.Errorf("one of a long name is kept, or is not right: %v", h)
 	}
 }

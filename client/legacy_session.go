@@ -218,7 +218,7 @@ func (s *legacySession) callNoting(ctx context.Context, req *mcp.Request, caller
 	s.wire.serves(req)
 	note(call.ID())
 	f := flight{setup: s.setup, maker: s, call: call, req: req, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken), version: s.version, passes: passes(req)}
-	res, err := s.wire.carry(ctx, f, appendRequest(call, legacyParams(&req.Params, call)))
+	res, err := s.wire.carry(ctx, f, legacyRequest(call, &req.Params))
 	if err == nil && res.Type() != mcp.ResultComplete {
 		return nil, s.malformed(errUnagreed(res))
 	}
@@ -229,11 +229,11 @@ func (s *legacySession) asked(ctx context.Context, f *flight, m *mcp.Message) {
 	s.askThem(ctx, m, f.caller, s.isAtHome(f.req))
 }
 
-// legacyParams returns the parameters without what only the modern era says in
-// them.
-func legacyParams(params *mcp.Object, call *session.Call) []byte {
+// legacyRequest returns the request of a call, without what only the modern era says in
+// its parameters.
+func legacyRequest(call *session.Call, params *mcp.Object) []byte {
 	if params.IsZero() || !params.Has(mcp.FieldMeta) {
-		return params.Bytes()
+		return appendRequest(call, params.Bytes())
 	}
 	var e mcp.Edit
 	leaveTraces(&e, params)
@@ -245,7 +245,7 @@ func legacyParams(params *mcp.Object, call *session.Call) []byte {
 	if params.Has(mcp.MetaProgressToken) {
 		e.Set(mcp.MetaProgressToken, call.ID().AppendTo(nil))
 	}
-	return e.AppendTo(nil, params)
+	return mcp.EditedRequest(call.ID(), call.Method(), &e, params)
 }
 
 // abandon takes a call back, in the background: the caller has gone on.

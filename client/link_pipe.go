@@ -118,12 +118,8 @@ func (l *pipeLink) sendProbe(ctx context.Context, m *modern, p *pipe) (*session.
 	if err != nil {
 		return &session.Terminal{Err: err}, nil
 	}
-	params, err := m.describe(&mcp.Request{Client: l.self()}, new(mcp.Object), call)
-	if err != nil {
-		return nil, err
-	}
 	p.discover = call
-	p.begin(call, mcp.AppendRequest(nil, call.ID(), methodDiscover, params.Bytes()))
+	p.begin(call, m.describe(&mcp.Request{Client: l.self()}, new(mcp.Object), call))
 	timer := time.NewTimer(l.silence())
 	defer timer.Stop()
 	select {

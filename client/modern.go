@@ -97,20 +97,15 @@ func (p *modern) call(ctx context.Context, req *mcp.Request, params *mcp.Object,
 
 // carry sends the request of an open call and returns its terminal.
 func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
-	full, err := p.describe(req, params, call)
-	if err != nil {
-		call.Finish(session.Terminal{Err: err})
-		return nil, err
-	}
-	out := outgoing{version: p.version, params: params, msg: appendRequest(call, full.Bytes()), logs: asksFor(req.LogLevel)}
+	out := outgoing{version: p.version, params: params, msg: p.describe(req, params, call), logs: asksFor(req.LogLevel)}
 	f := flight{setup: p.setup, maker: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken), version: p.version, passes: passes(req)}
 	return p.wire.carry(ctx, f, out)
 }
 
-// describe puts into the parameters what the server may know of the client
+// describe returns the request of a call, with what the server may know of the client
 // (basic, "_meta"). Ids and progress tokens are ours on each connection, because
 // several clients share it.
-func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Call) (mcp.Object, error) {
+func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Call) []byte {
 	var e mcp.Edit
 	leaveTraces(&e, params)
 	e.SetText(mcp.MetaVersion, string(p.version))
@@ -124,11 +119,7 @@ func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Ca
 	if params.Has(mcp.MetaProgressToken) {
 		e.Set(mcp.MetaProgressToken, call.ID().AppendTo(nil))
 	}
-	full, err := e.Apply(params)
-	if err != nil {
-		return mcp.Object{}, p.fault(mcp.CodeInternalError, mcp.NotDispatched, err, "its request could not be written")
-	}
-	return full, nil
+	return mcp.EditedRequest(call.ID(), call.Method(), &e, params)
 }
 
 // asksFor returns the level that a modern request names. A client that left it to

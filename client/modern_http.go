@@ -15,9 +15,10 @@ import (
 // its answer is that POST's body (2026-07-28, basic/transports/streamable-http).
 type modernHTTP struct {
 	*endpoint
-	calls  session.Calls
-	tasks  tasks
-	params paramTable
+	calls    session.Calls
+	tasks    tasks
+	params   paramTable
+	headings headings
 }
 
 func (w *modernHTTP) open(method string) (*session.Call, error) { return w.calls.Open(method) }
