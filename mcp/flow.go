@@ -214,7 +214,7 @@ func (f *flow) text(i int) int {
 	i++
 	for {
 		f.s.partial = f.end == nil
-		end, _ := f.s.inside(i)
+		end := f.s.inside(i)
 		f.s.partial = false
 		if end >= 0 || f.s.err != nil && f.isDecided(end) {
 			return end

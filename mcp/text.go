@@ -9,84 +9,84 @@ import (
 	"unicode/utf8"
 )
 
-// Eight bytes at once: the lowest marked bit of stops is at the first byte that
-// ends a run of plain text: a quote, a control character or a backslash. Bits
-// above it may be wrong, because a subtraction may borrow; they are not read.
-const (
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
-)
-
-func stops(x uint64) uint64 {
-	// Exchanging 0x20..0x23 in pairs puts the quote (0x22) next to the control
-	// characters, so that one comparison finds both.
-	quote := (x ^ 0x02*ones) - 0x21*ones
-	slash := (x ^ '\\'*ones) - ones
-	return (quote | slash) &^ x & highs
-}
-
-// plain skips plain text in steps of 32 bytes, with one branch for each. It returns
-// the word that has something else and what stops says of that, or nothing where it
-// came too near to the end, and all bytes that it saw or-ed.
-func plain(data []byte, i int) (word int, stop, high uint64) {
-	for ; i+32 <= len(data); i += 32 {
-		d := data[i : i+32]
-		a, b := binary.LittleEndian.Uint64(d), binary.LittleEndian.Uint64(d[8:])
-		x, y := binary.LittleEndian.Uint64(d[16:]), binary.LittleEndian.Uint64(d[24:])
-		high |= a | b | x | y
-		a, b, x, y = stops(a), stops(b), stops(x), stops(y)
-		switch {
-		case a|b|x|y == 0:
-		case a != 0:
-			return i, a, high
-		case b != 0:
-			return i + 8, b, high
-		case x != 0:
-			return i + 16, x, high
-		default:
-			return i + 24, y, high
-		}
-	}
-	return i, 0, high
-}
+// otherText is how far prose is not tried again where it got nowhere, so that text of
+// another kind loses next to nothing by it.
+const otherText = 2 << 10
 
 // text checks the string whose opening quote is at i. It returns the offset
 // behind the closing quote, and whether the string has escapes.
 func (s *scanner) text(i int) (end int, escaped bool) {
-	return s.inside(i + 1)
+	data, start := s.data, i+1
+	if start+8 > len(data) {
+		return s.rest(start, start, 0)
+	}
+	high := binary.LittleEndian.Uint64(data[start : start+8])
+	m := stops(high)
+	if m == 0 {
+		// Most runs of plain text end within a word. Those that do not may be long.
+		var more uint64
+		i, more = plain(data, start+8)
+		high |= more
+	} else {
+		i = start + bits.TrailingZeros64(m)>>3
+	}
+	if i < len(data) && data[i] == '"' && high&highs == 0 {
+		return i + 1, false
+	}
+	return s.rest(start, i, high)
 }
 
 // inside does so from behind the opening quote on. Where it fails, which it does without
 // an error where a partial text ends, cut says how far the string was checked but for
 // being UTF-8, and high whether it has anything beyond ASCII.
-func (s *scanner) inside(i int) (end int, escaped bool) {
-	data := s.data
+func (s *scanner) inside(i int) int {
 	start := i
-	high := uint64(0) // all bytes or-ed: is there anything beyond ASCII
-	for i+8 <= len(data) {
-		x := binary.LittleEndian.Uint64(data[i:])
-		high |= x
-		m := stops(x)
-		if m == 0 {
-			// Most runs of plain text end within a word. Those that do not may be long.
-			var more uint64
-			i, m, more = plain(data, i+8)
-			high |= more
-			if m == 0 {
-				continue
-			}
-		}
-		i += bits.TrailingZeros64(m) >> 3
-		if data[i] == '"' {
+	// What needs a window is long, and then it is prose most often, or base64.
+	i, high := plain(s.data, prose(s.data, i))
+	i, _ = s.rest(start, i, high)
+	return i
+}
+
+// rest checks the string whose inside begins at start from i on, where the first run of
+// plain text ends. high is all bytes before that, or-ed.
+func (s *scanner) rest(start, i int, high uint64) (end int, escaped bool) {
+	data := s.data
+	try := i // from here on it may be prose
+	for i < len(data) {
+		c := data[i]
+		if c == '"' {
 			return s.closeText(start, i, high), escaped
 		}
+		if c != '\\' && c >= ' ' {
+			break
+		}
 		escaped = true
-		next := s.escape(i)
-		if next < 0 {
-			s.cut, s.high = i, high
-			return failed, escaped
+		next := i + 2
+		if c != '\\' || next > len(data) || !isShort(data[i+1]) {
+			if next = s.escape(i); next < 0 {
+				s.cut, s.high = i, high
+				return failed, escaped
+			}
 		}
 		i = next
+		// Behind the end of one line there are likely to be more.
+		if i >= try && data[i-1] == 'n' {
+			if i = prose(data, i); i == next {
+				try = i + otherText
+			}
+		}
+		if i+8 > len(data) {
+			break
+		}
+		x := binary.LittleEndian.Uint64(data[i : i+8])
+		high |= x
+		if m := stops(x); m != 0 {
+			i += bits.TrailingZeros64(m) >> 3
+			continue
+		}
+		var more uint64
+		i, more = plain(data, i+8)
+		high |= more
 	}
 	// Fewer than eight bytes are left, and no quote yet.
 	return s.textEnd(start, i, high, escaped)
@@ -135,11 +135,11 @@ func (s *scanner) escape(i int) int {
 	if c := s.data[i]; c < ' ' {
 		return s.fail(CodeParseError, i, "control character "+quoteByte(c)+" in a string", "escape it")
 	}
-	switch s.at(i + 1) {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	switch c := s.at(i + 1); {
+	case isShort(c):
 		return i + 2
 	// Four digits of either case; which character they stand for is decided by who decodes.
-	case 'u':
+	case c == 'u':
 		if _, ok := hex4(s.data[i+2:]); ok {
 			return i + 6
 		}
@@ -148,6 +148,16 @@ func (s *scanner) escape(i int) int {
 		return s.syntax(i+1, "an escape")
 	}
 	return s.fail(CodeParseError, i, "unknown escape in a string", "JSON has \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u with four hexadecimal digits")
+}
+
+// isShort reports whether the byte makes an escape of two with a backslash before it. It
+// has no branches: what is escaped next, nobody foresees.
+func isShort(c byte) bool {
+	const (
+		low  = 1<<'"' | 1<<'/'
+		high = 1<<('\\'-64) | 1<<('b'-64) | 1<<('f'-64) | 1<<('n'-64) | 1<<('r'-64) | 1<<('t'-64)
+	)
+	return (uint64(low)>>c|uint64(high)>>(c-64))&1 != 0
 }
 
 // hex4 returns the value of the four hexadecimal digits that b begins with.

@@ -1,0 +1,174 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mcp
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// judgeText says byte by byte where the string ends whose inside text begins with, or
+// where it fails and why.
+func judgeText(text string) (end int, reason string) {
+	for i := 0; i < len(text); {
+		switch c := text[i]; {
+		case c == '"':
+			for at, r := range text[:i] {
+				if r == utf8.RuneError && !strings.HasPrefix(text[at:], "\uFFFD") {
+					return at, "invalid UTF-8"
+				}
+			}
+			return i + 1, ""
+		case c < ' ':
+			return i, "control character " + quoteByte(c) + " in a string"
+		case c != '\\':
+			i++
+		case i+1 == len(text):
+			return i + 1, "the JSON text ends too early"
+		case strings.IndexByte(`"\/bfnrt`, text[i+1]) >= 0:
+			i += 2
+		case text[i+1] == 'u' && len(text) >= i+6 && strings.Trim(text[i+2:i+6], "0123456789abcdefABCDEF") == "":
+			i += 6
+		default:
+			return i, "unknown escape in a string"
+		}
+	}
+	return len(text), "the JSON text ends too early"
+}
+
+// judged is what a scanner has found of a string, in the form of judgeText.
+func judged(end int, err *ParseError) (int, string) {
+	if err == nil {
+		return end, ""
+	}
+	if end != failed {
+		return end, "an error beside an end: " + err.Error()
+	}
+	return err.Offset, err.Reason
+}
+
+// flowText lets a string flow that comes in two pieces, in the first of which its
+// opening quote is.
+func flowText(text string, at int) (end int, err *ParseError) {
+	window := make([]byte, 512)
+	a := &Arrival{r: &cutReader{text: text[at:], end: io.EOF, together: at%2 == 0}, most: len(text), window: &window}
+	a.data = window[:copy(window, text[:at])]
+	a.total = at
+	f := flow{Arrival: a, s: newScanner(a.data, a.lim), hold: none}
+	if end = f.text(0); end >= 0 {
+		end += f.passed
+	}
+	if f.s.err != nil {
+		f.s.err.Offset += f.passed
+	}
+	return end, f.s.err
+}
+
+// whatStops are what a string has in it that is not plain, right and wrong.
+var whatStops = []string{
+	`"`, "", `\`, `\n`, `\t`, `\"`, `\\`, `\\n`, `\n\n`, `\u004E`, `\u12g4`, `\x`, `\]`, `\N`, "\\\x00", "\\\xee", "\\é",
+	"\x00", "\x1f", "\n", "\x7f", "é", "世", "🎉n", "\x80", "\x80n", "\xa2n", "\xdc\\n", "\xc3", "\xe2\x82n", "\xf0\x9f\x8e", "\xff",
+}
+
+// Strings are read in words, in blocks of four and of eight, and in windows. Wherever in
+// these something stands, what ends or spoils a string does so as if each byte were
+// looked at; in the first of its blocks, in plain text, and in text of lines.
+func TestTextStopsAnywhere(t *testing.T) {
+	heads := []string{
+		strings.Repeat("a", 130),
+		`\n` + strings.Repeat("a", 128),
+		strings.Repeat(`a line of eighteen\n`, 7)[:130],
+	}
+	for _, head := range heads {
+		for n := range len(head) + 1 {
+			for _, stop := range whatStops {
+				for _, tail := range []string{strings.Repeat("z", 70) + `"`, `n"`} {
+					checkText(t, head[:n]+stop+tail)
+				}
+			}
+		}
+	}
+}
+
+// And wherever it is cut.
+func TestTextCutAnywhere(t *testing.T) {
+	head := `\n` + strings.Repeat(`a line of twenty-one\n`, 6)
+	for n := range len(head) + 1 {
+		for _, stop := range whatStops {
+			text := head[:n] + stop + `z"`
+			wantEnd, want := judgeText(text)
+			for at := 1; at <= len(text); at++ {
+				end, reason := judged(flowText(`"`+text, at))
+				if end != wantEnd+1 || reason != want {
+					t.Fatalf("%q cut at %d: %d %q, want %d %q", text, at, end, reason, wantEnd+1, want)
+				}
+			}
+		}
+	}
+}
+
+func checkText(t *testing.T, text string) {
+	t.Helper()
+	wantEnd, want := judgeText(text)
+	s := newScanner([]byte(`"`+text), Limits{})
+	end, escaped := s.text(0)
+	end, reason := judged(end, s.err)
+	if end != wantEnd+1 || reason != want {
+		t.Fatalf("%q: %d %q, want %d %q", text, end, reason, wantEnd+1, want)
+	}
+	if want == "" && escaped != strings.Contains(text[:wantEnd], `\`) {
+		t.Fatalf("%q: escaped %v", text, escaped)
+	}
+}
+
+// What skips lines by the block leaves each block that has anything else than plain ASCII
+// and ends of lines, for every byte beside every other, wherever the two stand in the
+// block and where it meets the next.
+func TestProse(t *testing.T) {
+	plain := func(c byte) bool { return c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' }
+	for _, at := range []int{0, 1, 6, 7, 8, 30, 55, 56, 62, 63, 64, 71, 126, 127} {
+		data := []byte(strings.Repeat("x", 140))
+		for a := range 256 {
+			for b := range 256 {
+				data[at], data[at+1] = byte(a), byte(b)
+				var want int // the block with the first of the two that is something else
+				switch {
+				case a >= utf8.RuneSelf:
+					want = max(at-1, 0) // it might have been behind a backslash
+				case !plain(byte(a)) && (a != '\\' || b != 'n'):
+					want = at
+				case b >= utf8.RuneSelf:
+					want = at
+				case !plain(byte(b)):
+					want = at + 1
+				default:
+					want = 128
+				}
+				if got := prose(data, 0); got != min(want&^63, 128) {
+					t.Fatalf("bytes %#x %#x at %d: %d, want %d", a, b, at, got, want&^63)
+				}
+			}
+		}
+	}
+}
+
+// Of plain text prose leaves less than a block and the byte that it looks at behind one.
+func TestProseToTheEnd(t *testing.T) {
+	for n := range 300 {
+		got := prose([]byte(strings.Repeat("a", n)), 0)
+		if want := max(n-1, 0) &^ 63; got != want {
+			t.Errorf("%d bytes: %d skipped, want %d", n, got, want)
+		}
+	}
+}
+
+func TestIsShort(t *testing.T) {
+	for c := range 256 {
+		if got, want := isShort(byte(c)), strings.IndexByte(`"\/bfnrt`, byte(c)) >= 0; got != want {
+			t.Errorf("%q: %v, want %v", rune(c), got, want)
+		}
+	}
+}
