@@ -5,6 +5,7 @@ package mcp
 
 import (
 	"bytes"
+	"math"
 	"slices"
 )
 
@@ -16,7 +17,17 @@ import (
 // An Edit may be applied to any number of objects, also concurrently once it is
 // complete.
 type Edit struct {
-	changes []change
+	few  [6]change // more are seldom
+	n    int       // of few
+	many []change  // all of them, where few has no room
+}
+
+// all returns the changes, for as long as no other is set.
+func (e *Edit) all() []change {
+	if e.many != nil {
+		return e.many
+	}
+	return e.few[:e.n]
 }
 
 // change is the new value of a field, or none to delete it.
@@ -50,24 +61,35 @@ func (e *Edit) Set(f Field, value []byte) {
 func (e *Edit) SetText(f Field, s string) { e.set(change{field: f, isText: true, text: s}) }
 
 func (e *Edit) set(c change) {
-	const few = 4 // more are seldom
-	if e.changes == nil {
-		e.changes = make([]change, 0, few)
+	if e.many != nil {
+		e.many = append(without(e.many, c.field), c)
+		return
 	}
-	kept := e.changes[:0]
-	for _, old := range e.changes {
-		if old.field != c.field && (c.field == FieldNone || old.field.parent() != c.field) {
-			kept = append(kept, old)
+	e.n = len(without(e.few[:e.n], c.field))
+	if e.n < len(e.few) {
+		e.few[e.n] = c
+		e.n++
+		return
+	}
+	e.many = append(append(make([]change, 0, 2*len(e.few)), e.few[:]...), c)
+}
+
+// without takes out the changes that a later one of that field undoes.
+func without(changes []change, f Field) []change {
+	kept := changes[:0]
+	for _, c := range changes {
+		if c.field != f && (f == FieldNone || c.field.parent() != f) {
+			kept = append(kept, c)
 		}
 	}
-	e.changes = append(kept, c)
+	return kept
 }
 
 // Delete removes the member, if it is there. A _meta that becomes empty stays.
 func (e *Edit) Delete(f Field) { e.Set(f, nil) }
 
 // IsZero reports whether nothing is to change.
-func (e *Edit) IsZero() bool { return len(e.changes) == 0 }
+func (e *Edit) IsZero() bool { return len(e.all()) == 0 }
 
 // Apply returns the changed object. It fails where a value that was set is no
 // JSON text.
@@ -75,14 +97,35 @@ func (e *Edit) Apply(o *Object) (Object, error) {
 	if e.IsZero() {
 		return *o, nil
 	}
-	return ParseObject(e.AppendTo(make([]byte, 0, len(o.raw)+e.growth()), o))
+	var room [8]change
+	var cutRoom [8]cut
+	changes := e.flat(room[:0], o)
+	text, cuts := splice(make([]byte, 0, len(o.raw)+e.growth()), textOf(o), o, changes, cutRoom[:0])
+	if !arePlain(changes) || uint64(len(text)) > math.MaxUint32 {
+		return ParseObject(text)
+	}
+	return moved(text, o, changes, cuts), nil
+}
+
+// arePlain reports whether no change can make an object wrong, or another one inside of
+// it than there was: what is deleted, and what is set to a text that we encode. It is
+// known then where all members stand, so that nobody has to look for them again.
+func arePlain(changes []change) bool {
+	for i := range changes {
+		c := &changes[i]
+		if !c.deletes() && (!c.isText || c.field == FieldMeta || c.field == FieldRef) {
+			return false
+		}
+	}
+	return true
 }
 
 // growth bounds how much longer an object becomes.
 func (e *Edit) growth() int {
 	n := len(`{"_meta":{},"ref":{}}`)
-	for _, c := range e.changes {
-		n += len(c.field.Key()) + len(`"":,`) + c.size()
+	changes := e.all()
+	for i := range changes {
+		n += len(changes[i].field.Key()) + len(`"":,`) + changes[i].size()
 	}
 	return n
 }
@@ -95,54 +138,67 @@ func (e *Edit) AppendTo(dst []byte, o *Object) []byte {
 		return append(dst, o.raw...)
 	}
 	var room [8]change
-	top := room[:0]
-	for _, c := range e.changes {
-		if c.field.parent() == FieldNone && c.field != FieldNone && c.field < numFields {
-			top = append(top, c)
-		}
-	}
-	top = e.nested(top, FieldRef, o)
-	top = e.nested(top, FieldMeta, o)
-	raw := o.raw
-	if raw == nil {
-		raw = []byte("{}")
-	}
-	return splice(dst, raw, 0, o, top)
+	var cuts [8]cut
+	dst, _ = splice(dst, textOf(o), o, e.flat(room[:0], o), cuts[:0])
+	return dst
 }
 
-// nested turns the changes inside of parent into one change of parent.
-func (e *Edit) nested(top []change, parent Field, o *Object) []change {
+// textOf returns an object's text; that of none is an empty one.
+func textOf(o *Object) []byte {
+	if o.IsZero() {
+		return []byte("{}")
+	}
+	return o.raw
+}
+
+// flat appends the changes to dst so that no two of them are of one part of the object:
+// those at its top, and those inside of its ref and its _meta where these are objects
+// that stay. Where one is not, what is set inside of it becomes one change of the whole.
+func (e *Edit) flat(dst []change, o *Object) []change {
+	for _, c := range e.all() {
+		if c.field.parent() == FieldNone && c.field != FieldNone && c.field < numFields {
+			dst = append(dst, c)
+		}
+	}
+	return e.nested(e.nested(dst, FieldRef, o), FieldMeta, o)
+}
+
+func (e *Edit) nested(dst []change, parent Field, o *Object) []change {
 	var room [8]change
 	inner := room[:0]
 	sets := false
-	for _, c := range e.changes {
+	for _, c := range e.all() {
 		if c.field.parent() == parent {
 			inner = append(inner, c)
 			sets = sets || !c.deletes()
 		}
 	}
 	if len(inner) == 0 {
-		return top
+		return dst
 	}
-	members, raw, base := o, o.Raw(parent), o.offset(parent)
-	i := slices.IndexFunc(top, func(c change) bool { return c.field == parent })
-	if i >= 0 {
-		members, raw, base = scanNested(top[i].value, parent), top[i].value, 0
+	members, raw := &Object{}, o.Raw(parent)
+	i := slices.IndexFunc(dst, func(c change) bool { return c.field == parent })
+	switch {
+	case i >= 0:
+		members, raw = scanNested(dst[i].value, parent), dst[i].value
+	case o.isObject(parent):
+		return append(dst, inner...)
 	}
 	switch {
 	case members == nil:
-		return top // what was set is no JSON text: Apply says so
-	case len(raw) > 0 && raw[0] == '{':
+		return dst // what was set is no JSON text: Apply says so
+	case i >= 0 && len(raw) > 0 && raw[0] == '{':
 	case !sets:
-		return top // there is nothing to delete from
+		return dst // there is nothing to delete from
 	default:
 		members, raw = &Object{}, []byte("{}")
 	}
 	if i >= 0 {
-		top = slices.Delete(top, i, i+1)
+		dst = slices.Delete(dst, i, i+1)
 	}
-	value := make([]byte, 0, len(raw)+e.growth())
-	return append(top, change{field: parent, value: splice(value, raw, base, members, inner)})
+	var cuts [8]cut
+	value, _ := splice(make([]byte, 0, len(raw)+e.growth()), raw, members, inner, cuts[:0])
+	return append(dst, change{field: parent, value: value})
 }
 
 // scanNested finds the members of a _meta or ref that was itself set; nil where
@@ -162,51 +218,128 @@ func scanNested(raw []byte, parent Field) *Object {
 	return &o
 }
 
-// cut is a piece of an object's text that is replaced.
+// cut is a piece of an object's text that is replaced; an empty one is where a new member
+// stands.
 type cut struct {
-	from, to int
-	by       int // of the changes, the one that replaces it; or deleted
+	from, to   int
+	by         int // of the changes, the one that replaces it; or deleted
+	grows      int // how much longer the text becomes by it
+	value, end int // of a new member, where its value stands in the new text
 }
 
 const deleted = -1
 
-// splice appends the object raw with the changes made. Where its members stand
-// is known from o, whose offsets are base more than those of raw: those of a
-// nested object count from the start of the object around it.
+// splice appends the object whose text is raw with the changes made, and returns what was
+// cut besides, in the room for that. Where its members stand is known from o.
 //
 // New members are appended, so that those who read from the front find what they
 // found before, and a change never moves what it does not concern.
-func splice(dst, raw []byte, base int, o *Object, changes []change) []byte {
-	var cutRoom [8]cut
-	cuts := cutRoom[:0]
-	var addedRoom [8]int
-	added := addedRoom[:0]
-	for i, c := range changes {
+func splice(dst, raw []byte, o *Object, changes []change, cuts []cut) ([]byte, []cut) {
+	for i := range changes {
+		c := &changes[i]
 		m, ok := o.find(c.field)
 		switch {
 		case ok && c.deletes():
-			cuts = append(cuts, cut{int(m.key) - base, int(m.end) - base, deleted})
+			cuts = append(cuts, cut{from: int(m.key), to: int(m.end), by: deleted})
 		case ok:
-			cuts = append(cuts, cut{int(m.value) - base, int(m.end) - base, i})
+			cuts = append(cuts, cut{from: int(m.value), to: int(m.end), by: i})
 		case !c.deletes():
-			added = append(added, i)
+			end := endOf(raw, o, c.field.parent())
+			cuts = append(cuts, cut{from: end, to: end, by: i})
 		}
 	}
-	slices.SortFunc(cuts, func(a, b cut) int { return a.from - b.from })
-	at := 0
-	for _, c := range closeGaps(raw, cuts) {
+	slices.SortStableFunc(cuts, func(a, b cut) int { return a.from - b.from })
+	cuts = closeGaps(raw, cuts)
+	start, at := len(dst), 0
+	for i := range cuts {
+		c := &cuts[i]
 		dst = append(dst, raw[at:c.from]...)
-		if c.by != deleted {
-			dst = changes[c.by].appendTo(dst)
-		}
 		at = c.to
+		before := len(dst)
+		switch {
+		case c.by == deleted:
+		case c.from < c.to:
+			dst = changes[c.by].appendTo(dst)
+		default:
+			dst = appendKey(dst, changes[c.by].field)
+			c.value = len(dst) - start
+			dst = changes[c.by].appendTo(dst)
+			c.end = len(dst) - start
+		}
+		c.grows = len(dst) - before - (c.to - c.from)
 	}
-	end := bytes.LastIndexByte(raw, '}')
-	dst = append(dst, raw[at:end]...)
-	for _, i := range added {
-		dst = appendMember(dst, &changes[i])
+	return append(dst, raw[at:]...), cuts
+}
+
+// endOf returns where the object around the members of a parent ends: the brace that
+// closes it.
+func endOf(raw []byte, o *Object, parent Field) int {
+	if parent != FieldNone && o.isObject(parent) {
+		return o.end(parent) - len("}")
 	}
-	return append(dst, raw[end:]...)
+	return bytes.LastIndexByte(raw, '}')
+}
+
+// appendKey begins a member of an object that is open at the end of dst. A brace before
+// it is the object's own, because no value ends with that one: then the member is the
+// first.
+func appendKey(dst []byte, f Field) []byte {
+	if dst[skipSpaceBack(dst, len(dst))] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(AppendString(dst, f.Key()), ':')
+}
+
+// moved returns the object that was made of o with plain changes: where its members stand
+// is told from what was cut.
+func moved(text []byte, o *Object, changes []change, cuts []cut) Object {
+	out := Object{raw: text}
+	for _, members := range [][]member{o.few[:o.n], o.many} {
+		for _, m := range members {
+			if o.present(m.field) && !isDeleted(m.field, changes) {
+				out.add(m.field, behind(cuts, int(m.key)), behind(cuts, int(m.value)), within(cuts, int(m.end)))
+			}
+		}
+	}
+	for i := range cuts {
+		if c := &cuts[i]; c.by != deleted && c.from == c.to {
+			f := changes[c.by].field
+			out.add(f, c.value-len(f.Key())-len(`"":`), c.value, c.end)
+		}
+	}
+	return out
+}
+
+func isDeleted(f Field, changes []change) bool {
+	for i := range changes {
+		if c := &changes[i]; c.deletes() && (c.field == f || c.field == f.parent()) {
+			return true
+		}
+	}
+	return false
+}
+
+// behind returns where a place of the old text, at which something begins, is in the new
+// one.
+func behind(cuts []cut, at int) int {
+	grown := 0
+	for i := range cuts {
+		if cuts[i].to <= at {
+			grown += cuts[i].grows
+		}
+	}
+	return at + grown
+}
+
+// within is behind for a place at which something ends.
+func within(cuts []cut, at int) int {
+	grown := 0
+	for i := range cuts {
+		if cuts[i].from < at {
+			grown += cuts[i].grows
+		}
+	}
+	return at + grown
 }
 
 // closeGaps widens the cuts that delete members, so that each takes a comma with
@@ -248,15 +381,4 @@ func skipSpaceBack(raw []byte, i int) int {
 	for i--; isSpace(raw[i]); i-- {
 	}
 	return i
-}
-
-// appendMember appends a member to an object that is open at the end of dst. A
-// brace before it is the object's own, because no value ends with that one: then
-// the member is the first.
-func appendMember(dst []byte, c *change) []byte {
-	if dst[skipSpaceBack(dst, len(dst))] != '{' {
-		dst = append(dst, ',')
-	}
-	dst = AppendString(dst, c.field.Key())
-	return c.appendTo(append(dst, ':'))
 }

@@ -4,6 +4,7 @@
 package mcp
 
 import (
+	"bytes"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -104,9 +105,11 @@ func TestEditText(t *testing.T) {
 	}
 }
 
-// An edit is made of one piece of memory, however many texts it sets.
-func TestEditAllocatesOnce(t *testing.T) {
+// An edit of a few changes needs no memory of its own, and the object that it makes is
+// made of one piece.
+func TestEditAllocatesLittle(t *testing.T) {
 	name := strings.Repeat("name", 20)
+	o := parsed(t, `{"name":"a","uri":"b","_meta":{"progressToken":1}}`)
 	got := testing.AllocsPerRun(20, func() {
 		var e Edit
 		e.SetText(FieldName, name)
@@ -114,9 +117,29 @@ func TestEditAllocatesOnce(t *testing.T) {
 		e.SetText(FieldName, name)
 		e.Delete(MetaLogLevel)
 		e.Delete(FieldURI)
+		if _, err := e.Apply(o); err != nil {
+			t.Fatal(err)
+		}
 	})
 	if got > 1 {
 		t.Errorf("%v allocations, want 1", got)
+	}
+}
+
+// Changes beyond a few count like those before, and undo them.
+func TestEditOfManyChanges(t *testing.T) {
+	var e Edit
+	fields := []Field{FieldName, FieldURI, FieldCursor, FieldLevel, FieldReason, FieldMode, FieldTaskID}
+	for range 2 {
+		for _, f := range fields {
+			e.SetText(f, f.Key())
+		}
+	}
+	e.Delete(FieldLevel)
+	e.Set(FieldName, []byte("1"))
+	const want = `{"uri":"uri","cursor":"cursor","reason":"reason","mode":"mode","taskId":"taskId","name":1}`
+	if got := string(e.AppendTo(nil, &Object{})); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -250,6 +273,41 @@ func checkEdit(t testing.TB, in []byte, ops []op) {
 	}
 	if !changed.IsZero() {
 		checkObject(t, &changed, got)
+	}
+	checkPlainEdit(t, &o, ops)
+}
+
+// checkPlainEdit sets texts instead, and holds what is known then of the changed object
+// against what a scan of it finds: all members stand at the same places.
+func checkPlainEdit(t testing.TB, o *Object, ops []op) {
+	t.Helper()
+	var e Edit
+	for _, op := range ops {
+		if op.value == "" {
+			e.Delete(op.field)
+		} else {
+			e.SetText(op.field, op.value)
+		}
+	}
+	got, err := e.Apply(o)
+	if err != nil {
+		t.Fatalf("%v of %q: %v", ops, o.Bytes(), err)
+	}
+	want, err := ParseObject(e.AppendTo(nil, o))
+	if err != nil {
+		t.Fatalf("%v of %q is not found to be wrong: %v", ops, o.Bytes(), err)
+	}
+	if e.IsZero() {
+		return
+	}
+	if !bytes.Equal(got.raw, want.raw) || got.has != want.has {
+		t.Fatalf("%v of %q: %q with %b, want %q with %b", ops, o.Bytes(), got.raw, got.has, want.raw, want.has)
+	}
+	for f := range numFields {
+		g, gok := got.find(f)
+		if w, ok := want.find(f); g != w || gok != ok {
+			t.Fatalf("%v of %q: %s stands at %v, want %v, in %q", ops, o.Bytes(), f.Key(), g, w, got.raw)
+		}
 	}
 }
 

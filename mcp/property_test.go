@@ -244,7 +244,7 @@ func TestEditsInSequence(t *testing.T) {
 		}
 		e := editOf(script(code)...)
 		step := o
-		for _, c := range e.changes { // of two to one member the later is left
+		for _, c := range e.all() { // of two to one member the later is left
 			if step, err = editOf(op{c.field, string(c.value)}).Apply(&step); err != nil {
 				t.Fatalf("%v of %s: %v", c, step.Bytes(), err)
 			}
@@ -253,7 +253,7 @@ func TestEditsInSequence(t *testing.T) {
 		// is not: what counts is what is left of the members.
 		once := canonical(t, e.AppendTo(nil, &o))
 		if got := canonical(t, step.Bytes()); dropEmpty(got) != dropEmpty(once) {
-			t.Fatalf("%v of %s:\none by one %s\nat once    %s", e.changes, in, got, once)
+			t.Fatalf("%v of %s:\none by one %s\nat once    %s", e.all(), in, got, once)
 		}
 	}
 }
