@@ -29,7 +29,7 @@ type breadth struct {
 
 // measure measures all sizes in turns, cell by cell.
 func (m breadth) measure(ctx context.Context, b *bench, a amount) error {
-	t := b.table(m.group, "tools/call of 100 B beside many "+m.what, "With 8 clients, whose calls are spread over what there is.",
+	t := b.table(m.group, "tools/call of 100 B beside many "+m.what, "All with 8 clients, whose calls are spread over what there is; against the first is the CPU in the same rounds.",
 		m.what+", cell", "CPU s per 1000", "against the first", "calls/s", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	for _, client := range eras() {
 		for _, backend := range eras() {
@@ -81,18 +81,26 @@ func (m breadth) rows(b *bench, t *report.Table, cell string) {
 }
 
 func (m breadth) plot(b *bench) {
-	p := plot.Plot{Title: "CPU of a tools/call of 100 B against the number of " + m.what, X: m.what, Y: "CPU s per 1000 calls"}
+	p := plot.Plot{Title: "CPU of a tools/call of 100 B against the number of " + m.what, X: m.what, Y: "CPU s per 1000 calls", Label: m.label}
 	for _, client := range eras() {
 		for _, backend := range eras() {
 			l := plot.Line{Name: cellName(client, backend)}
 			for _, size := range m.sizes {
-				// A logarithmic axis has no place for none.
+				// A logarithmic axis has no place for none, which stands where one would.
 				b.point(&l, float64(max(1, size)), fmt.Sprintf("%s/%d/%s/cpu", m.group, size, l.Name))
 			}
 			p.Lines = append(p.Lines, l)
 		}
 	}
 	b.draw(m.group, p)
+}
+
+// label writes a size below the plot.
+func (m breadth) label(x float64) string {
+	if x == 1 {
+		return strconv.Itoa(m.sizes[0])
+	}
+	return strconv.Itoa(int(x))
 }
 
 // measureBackends measures calls that are spread over many backends.

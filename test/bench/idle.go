@@ -243,11 +243,11 @@ func (b *bench) weigh(ctx context.Context, c *crowd) error {
 func (b *bench) plotIdle(all []*crowd) {
 	p := plot.Plot{Title: "Memory of an idle session against the number of sessions", X: "sessions", Y: "KiB of a session"}
 	for _, who := range []string{"without a stream", "with its stream"} {
-		for _, what := range []string{"live", "rss"} {
-			l := plot.Line{Name: who + ", " + what}
+		for _, what := range []struct{ name, value string }{{"live", "live"}, {"resident", "rss"}} {
+			l := plot.Line{Name: who + ", " + what.name}
 			for _, c := range all {
 				if c.who() == who {
-					b.point(&l, float64(c.sessions), c.prefix()+"/"+what)
+					b.point(&l, float64(c.sessions), c.prefix()+"/"+what.value)
 				}
 			}
 			p.Lines = append(p.Lines, l)

@@ -148,7 +148,7 @@ func TestPipeIsMeasuredToo(t *testing.T) {
 		}
 		s, err := e.measure(t.Context(), amount{many: 50})
 		e.close()
-		if err != nil || s.rate <= 0 || s.errors != 0 {
+		if err != nil || s.rate <= 0 || s.errors != 0 || s.counted {
 			t.Errorf("%s: %+v, %v", era, s, err)
 		}
 	}
@@ -173,7 +173,7 @@ func TestCompareIsAgainstTheSameRounds(t *testing.T) {
 	direct := []sample{{times: took(t, 10)}, {times: took(t, 10)}}
 	proxy := []sample{{cpu: 1, rate: 100, times: took(t, 20)}, {cpu: 2, rate: 50, times: took(t, 20)}}
 	ours := []sample{
-		{cpu: 1.5, rate: 90, times: took(t, 25), alone: true, allocs: 30}, {cpu: 3, rate: 45, times: took(t, 25), alone: true, allocs: 34},
+		{counted: true, cpu: 1.5, rate: 90, times: took(t, 25), alone: true, allocs: 30}, {cpu: 3, rate: 45, times: took(t, 25), alone: true, allocs: 34},
 	}
 	b.put("g/t/w", ours)
 	b.compare("g/t/w", ours, proxy, direct)
@@ -184,6 +184,10 @@ func TestCompareIsAgainstTheSameRounds(t *testing.T) {
 		if got, ok := b.found.Get("g/t/w/" + key); !ok || math.Abs(got.Median/want-1) > 0.005 || got.Rounds != 2 {
 			t.Errorf("%s = %+v, want %v in 2 rounds", key, got, want)
 		}
+	}
+	b.put("g/t/pipe", direct)
+	if got, ok := b.found.Get("g/t/pipe/cpu"); ok {
+		t.Errorf("CPU %+v of no process", got)
 	}
 	b.compare("g/t/alone", ours, nil, direct)
 	for _, key := range []string{"cpu-rp", "added-p50-rp"} {
@@ -388,7 +392,7 @@ func TestShortFormHasNoTimes(t *testing.T) {
 	if a := b.amount(amount{many: 300, one: 100}); a != (amount{many: 100}) {
 		t.Errorf("measures %+v", a)
 	}
-	some := []sample{{cpu: 1, times: took(t, 1, 2), alone: true}}
+	some := []sample{{counted: true, cpu: 1, times: took(t, 1, 2), alone: true}}
 	b.put("g/t/w", some)
 	b.compare("g/t/w", some, some, some)
 	for key := range b.found.All() {
@@ -481,6 +485,20 @@ func TestMarksAreMeasured(t *testing.T) {
 		if name != "*" && !slices.ContainsFunc(groups(), func(g group) bool { return g.name == name }) {
 			t.Errorf("%s is for the group %q, which there is not", m.Name, name)
 		}
+	}
+}
+
+func TestUnchangedForAWhile(t *testing.T) {
+	at := unchanged(func(v int) int { return v })
+	said := 0
+	for i, v := range append([]int{1, 1, 1, 2}, slices.Repeat([]int{3}, still+1)...) {
+		if at(v) {
+			said = i
+			break
+		}
+	}
+	if want := 4 + still; said != want {
+		t.Errorf("at rest at reading %d, want %d", said, want)
 	}
 }
 

@@ -63,7 +63,7 @@ func (b *bench) origin(argument, group string) string {
 
 // verdicts are all marks, and of what was measured for each the worst, as a table.
 func (b *bench) verdicts() string {
-	t := report.Table{Title: "Marks", Header: []string{"what", "mark", "measured, the worst", "where", "kept by", "held at", "verdict"}}
+	t := report.Table{Title: "Each mark, and the worst that was measured for it", Header: []string{"what", "mark", "measured, the worst", "where", "kept by", "held at", "verdict"}}
 	for _, of := range marks.ByMark(marks.Judge(marks.All(), &b.found, false)) {
 		worst := marks.Worst(of)
 		t.Add(worst.Name, worst.Bound(), marks.Number(worst.Value.Median)+worst.Unit, place(worst.Key),

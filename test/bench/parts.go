@@ -32,7 +32,7 @@ func (b *bench) measureParts(ctx context.Context, _ *rig) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	t := b.table("parts", "Parts", "`go test -bench`, of one core.", "package, benchmark", "ns", "MB/s", "bytes", "allocations")
+	t := b.table("parts", "Parts", "`go test -bench`, of one core. All but MB/s is for each operation.", "package, benchmark", "ns", "MB/s", "bytes allocated", "allocations")
 	order, found := byName(parseParts(string(out)))
 	for _, key := range order {
 		of := found[key]

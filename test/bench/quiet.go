@@ -17,28 +17,35 @@ import (
 // poll is how often a process is looked at that is to come to rest.
 const poll = 500 * time.Millisecond
 
-// look reads what a process uses, from outside and from inside.
+// look reads what a process uses, from outside and then from inside: to be asked takes
+// a connection and some memory.
 func look(ctx context.Context, p *proc.Process) (reading, error) {
 	var r reading
 	at, err := metricsOf(p)
 	if err != nil {
 		return r, err
 	}
-	if r.Runtime, err = proc.ReadRuntime(ctx, at); err != nil {
+	if r.Usage, err = p.Usage(); err != nil {
 		return r, err
 	}
-	r.Usage, err = p.Usage()
+	r.Runtime, err = proc.ReadRuntime(ctx, at)
 	return r, err
 }
 
 // until looks at a process until it is as it should be, or a time is over, and
 // returns what it saw last.
 func until(ctx context.Context, p *proc.Process, limit time.Duration, ok func(reading) bool) (reading, error) {
+	return watch(ctx, limit, func() (reading, error) { return look(ctx, p) }, ok)
+}
+
+// watch reads something over and over until it is as it should be, or a time is over,
+// and returns what it read last.
+func watch[T any](ctx context.Context, limit time.Duration, read func() (T, error), ok func(T) bool) (T, error) {
 	end := time.Now().Add(limit)
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
 	for {
-		r, err := look(ctx, p)
+		r, err := read()
 		if err != nil || ok(r) || time.Now().After(end) {
 			return r, err
 		}
@@ -50,31 +57,48 @@ func until(ctx context.Context, p *proc.Process, limit time.Duration, ok func(re
 	}
 }
 
+// still is how many readings one after the other have to be the same for a process to
+// be at rest.
+const still = 6
+
 // atRest waits until a process has had the same number of goroutines and descriptors
 // for a while: until what it has begun has ended, that is.
 func atRest(ctx context.Context, p *proc.Process) (reading, error) {
-	const still = 6
-	same, last := 0, reading{}
-	return until(ctx, p, time.Minute, func(r reading) bool {
-		if r.Goroutines == last.Goroutines && r.Descriptors == last.Descriptors {
+	return until(ctx, p, time.Minute, unchanged(func(r reading) [2]int { return [2]int{r.Goroutines, r.Descriptors} }))
+}
+
+// leftAlone waits until a process that nobody asks for anything has had the same number
+// of descriptors and the same memory for a while, as seen from outside.
+func leftAlone(ctx context.Context, p *proc.Process) (proc.Usage, error) {
+	return watch(ctx, time.Minute, p.Usage, unchanged(func(u proc.Usage) [2]int { return [2]int{u.Descriptors, int(u.RSS)} }))
+}
+
+// unchanged reports whether what matters of readings was the same for a while.
+func unchanged[T any, M comparable](what func(T) M) func(T) bool {
+	same, last := 0, *new(M)
+	return func(r T) bool {
+		if now := what(r); now == last {
 			same++
 		} else {
-			same = 0
+			same, last = 0, now
 		}
-		last = r
 		return same >= still
-	})
+	}
 }
 
 // cooled waits for a process to give back to the system what it does not use: at the
 // latest every other minute the Go runtime collects its garbage, and returns the memory
-// thereafter. In the short form, which judges no resident memory, nobody waits.
+// thereafter. Nobody asks it for anything meanwhile. In the short form, which judges no
+// resident memory, nobody waits.
 func (b *bench) cooled(ctx context.Context, p *proc.Process) (reading, error) {
 	limit := time.Duration(min(1, b.scale) * float64(ownCollection))
 	if b.short {
 		limit = 0
 	}
-	return until(ctx, p, limit, func(reading) bool { return false })
+	if _, err := watch(ctx, limit, p.Usage, func(proc.Usage) bool { return false }); err != nil {
+		return reading{}, err
+	}
+	return look(ctx, p)
 }
 
 // live is how much memory a process really uses, in bytes: its heap, as it is just

@@ -19,7 +19,7 @@ import (
 // measureReady measures how long a gateway takes from its start to the first list with
 // everything in it, and what it has in memory then.
 func (b *bench) measureReady(ctx context.Context, g *rig) error {
-	t := b.table("ready", "Start", "From the start of the process to the end of the first tools/list, with the tools of all 20 backends in it; and what is resident when nothing happens then.",
+	t := b.table("ready", "Start", "From the start of the process to the end of the first tools/list, with the tools of all 20 backends in it; and what is resident when nothing happens then. The middle one of as many starts as there are rounds.",
 		"backends", "ready ms", "resident MiB")
 	if err := b.weighProgram(t); err != nil || b.short {
 		return err // the rest are times, and memory that a system counts
@@ -41,11 +41,11 @@ func (b *bench) measureReady(ctx context.Context, g *rig) error {
 			if err != nil {
 				return err
 			}
-			r, err := atRest(ctx, p)
+			used, err := leftAlone(ctx, p)
 			if err != nil {
 				return err
 			}
-			resident = append(resident, float64(r.RSS)/(1<<20))
+			resident = append(resident, float64(used.RSS)/(1<<20))
 			if err := g.end(p); err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ func (b *bench) measureReady(ctx context.Context, g *rig) error {
 		prefix := fmt.Sprintf("ready/%d backends/%s/", backends, era)
 		b.found.Set(prefix+"ready", stats.Of(took...))
 		b.found.Set(prefix+"rss", stats.Of(resident...))
-		t.Add(string(era), marks.Number(stats.Of(took...).Median), marks.Number(stats.Of(resident...).Median))
+		t.Add(fmt.Sprintf("%d, %s", backends, era), marks.Number(stats.Of(took...).Median), marks.Number(stats.Of(resident...).Median))
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ func newEntrant(ctx context.Context, name string, p *proc.Process, open func(i i
 // sample is what one round gave of one entrant.
 type sample struct {
 	rate          float64     // calls in a second, of all clients
+	counted       bool        // that there is a process; without one there is no CPU and no memory
 	cpu           float64     // CPU seconds of the process for 1000 calls
 	times         load.Result // of one client alone, or of all where none was
 	alone         bool
@@ -103,6 +104,7 @@ func (e *entrant) measure(ctx context.Context, a amount) (sample, error) {
 	calls := float64(many.Calls)
 	return sample{
 		rate:     many.PerSecond(),
+		counted:  e.process != nil,
 		cpu:      (after.CPU - before.CPU).Seconds() * 1000 / calls,
 		times:    one,
 		alone:    a.one > 0,
@@ -164,10 +166,14 @@ func (e *entrant) read(ctx context.Context, first bool) (reading, error) {
 // put puts down the values of an entrant; in the short form without times.
 func (b *bench) put(prefix string, samples []sample) {
 	values := map[string]func(sample) float64{
-		"rate": func(s sample) float64 { return s.rate }, "cpu": cpuOf,
-		"allocs": func(s sample) float64 { return s.allocs },
-		"bytes":  func(s sample) float64 { return s.bytes }, "peak": func(s sample) float64 { return s.peak },
+		"rate":   func(s sample) float64 { return s.rate },
 		"errors": func(s sample) float64 { return s.errors }, "progress": func(s sample) float64 { return s.progress },
+	}
+	if len(samples) > 0 && samples[0].counted {
+		values["cpu"] = cpuOf
+		values["allocs"] = func(s sample) float64 { return s.allocs }
+		values["bytes"] = func(s sample) float64 { return s.bytes }
+		values["peak"] = func(s sample) float64 { return s.peak }
 	}
 	for name, value := range values {
 		b.found.Set(prefix+"/"+name, stats.Each(samples, value))

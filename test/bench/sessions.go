@@ -123,7 +123,7 @@ func (b *bench) measureSessions(ctx context.Context, g *rig) error {
 		return err
 	}
 	t := b.table("sessions", "Opening and ending sessions",
-		"initialize with 8 clients, then DELETE. mint is a bare handler on net/http that makes an id and keeps nothing; RP passes both to the canned backend.",
+		"initialize with 8 clients, then DELETE, times too. mint is a bare handler on net/http that makes an id and keeps nothing; RP passes both to the canned backend.",
 		"backends, request", "CPU s per 1000", "against 1 backend", "requests/s", "x mint", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	for _, what := range []string{"initialize", "DELETE"} {
 		for _, w := range ways {

@@ -73,7 +73,7 @@ func (p Plot) SVG() string {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, height)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", width, height)
 	text(&b, left, 22, `font-size="15"`, p.Title)
-	text(&b, (left+width-right)/2, height-10, `text-anchor="middle"`, p.X)
+	text(&b, (left+width-right)/2, height-10, `text-anchor="middle"`, p.X+" (both axes are logarithmic)")
 	text(&b, 0, 0, fmt.Sprintf(`text-anchor="middle" transform="translate(14 %d) rotate(-90)"`, (top+height-bottom)/2), p.Y)
 	p.grid(&b, x, y)
 	for i, l := range p.Lines {
@@ -92,7 +92,11 @@ func (p Plot) scales() (x, y scale) {
 			y.low, y.high = min(y.low, pt.Y), max(y.high, pt.Y)
 		}
 	}
+	// What is flat is to look so: the axis has room for ten times as much at least.
 	y.low, y.high = y.low*0.8, y.high*1.25
+	if middle := math.Sqrt(y.low * y.high); y.high < 10*y.low {
+		y.low, y.high = middle/math.Sqrt(10), middle*math.Sqrt(10)
+	}
 	if x.low >= x.high {
 		x.low, x.high = x.low*0.5, x.high*2
 	}
@@ -137,4 +141,9 @@ func text(b *strings.Builder, x, y float64, attributes, s string) {
 	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" %s>%s</text>`+"\n", x, y, attributes, html.EscapeString(s))
 }
 
-func number(v float64) string { return fmt.Sprintf("%.4g", v) }
+func number(v float64) string {
+	if v >= 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.4g", v)
+}
