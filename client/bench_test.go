@@ -135,10 +135,10 @@ func cells() []struct {
 		modern bool
 		allocs float64
 	}{
-		{mcp.LatestLegacy, false, 9},
-		{mcp.LatestLegacy, true, 11},
-		{mcp.LatestModern, false, 11},
-		{mcp.LatestModern, true, 11},
+		{mcp.LatestLegacy, false, 8},
+		{mcp.LatestLegacy, true, 10},
+		{mcp.LatestModern, false, 10},
+		{mcp.LatestModern, true, 10},
 	}
 }
 

@@ -192,7 +192,7 @@ func (s *setup) respond(calls *session.Calls, id mcp.ID, m *mcp.Message) {
 // as well, because nothing else will.
 func (s *setup) terminal(m *mcp.Message) session.Terminal {
 	if m.Kind == mcp.KindResult {
-		return session.Terminal{Result: &mcp.Result{Object: m.Result}}
+		return session.Terminal{Result: &m.Result}
 	}
 	wire, err := m.WireError()
 	if err != nil {

@@ -61,6 +61,8 @@ func (p *patience) note(before, after *position, inOrder bool, lasted time.Durat
 // resume reads on in the stream of a call that broke off, from the last event
 // that had an id, until the response, or until there is no hope
 // (2025-11-25, basic/transports, "Resumability and Redelivery").
+//
+//nolint:contextcheck,nolintlint // as in follow
 func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 	life := &c.life
 	take := func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) }

@@ -82,7 +82,7 @@ func (w *modernHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad e
 		return true
 	}
 	if c.call.Method() == methodToolsList && m.Kind == mcp.KindResult {
-		w.params.learn(&m.Result)
+		w.params.learn(&m.Result.Object)
 	}
 	c.respond(m)
 	return false

@@ -82,7 +82,7 @@ func (s *scanner) classifyResult(m *Message, env *Object, start int) {
 		s.invalid(env.offset(fieldResult), `member "result" is `+kindOf(env.Raw(fieldResult)), "send an object")
 	default:
 		m.Kind = KindResult
-		m.Result = s.body
+		m.Result.Object = s.body
 		m.Result.raw = env.Raw(fieldResult)
 	}
 }

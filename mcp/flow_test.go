@@ -49,7 +49,7 @@ func checkFlow(t testing.TB, text string, inWindow int, drop []Field, cuts []byt
 		checkFlowError(t, text, len(in), err)
 		return
 	}
-	if want := compact(t, passed(&m.Result, p)); out != want && compact(t, out) != want {
+	if want := compact(t, passed(&m.Result.Object, p)); out != want && compact(t, out) != want {
 		t.Fatalf("%q cut %v without %v: %q, want %q", text, cuts, drop, out, want)
 	}
 	if len(drop) == 0 && out != string(m.Result.Bytes()) {

@@ -45,7 +45,7 @@ type Message struct {
 	ID     ID
 	Method string // of requests and notifications
 	Params Object // of requests and notifications; zero where absent
-	Result Object // of results
+	Result Result // of results; who keeps it keeps the message
 	Error  []byte // of errors: the error object's JSON text; see WireError
 }
 

@@ -147,8 +147,8 @@ func TestResultsAreReadByTheirFields(t *testing.T) {
 			t.Errorf("%s: %v, %v", tt.name, m.Kind, err)
 			continue
 		}
-		checkFields(t, tt.name, &m.Result, tt.want)
-		if got := (&Result{Object: m.Result}).Type(); got != tt.kind {
+		checkFields(t, tt.name, &m.Result.Object, tt.want)
+		if got := m.Result.Type(); got != tt.kind {
 			t.Errorf("%s: type %q, want %q", tt.name, got, tt.kind)
 		}
 		checkAgainstOracle(t, m.Raw)

@@ -286,7 +286,7 @@ func checkParts(t testing.TB, m *Message) {
 	params, _ := lookup(env, "params")
 	checkObject(t, &m.Params, params)
 	result, _ := lookup(env, "result")
-	checkObject(t, &m.Result, result)
+	checkObject(t, &m.Result.Object, result)
 	if wireErr, _ := lookup(env, "error"); !bytes.Equal(m.Error, wireErr) {
 		t.Fatalf("error of %q: %q, want %q", m.Raw, m.Error, wireErr)
 	}

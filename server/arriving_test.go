@@ -66,7 +66,7 @@ func (b *backend) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp
 		return nil, err
 	}
 	m, err := mcp.Parse(whole, mcp.Limits{})
-	return &mcp.Result{Object: m.Result}, err
+	return &m.Result, err
 }
 
 // counted counts what is read.

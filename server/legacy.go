@@ -174,7 +174,7 @@ func (s *Server) forward(ctx context.Context, sess *session.Session, m *mcp.Mess
 func (s *Server) legacyAnswered(ctx context.Context, sess *session.Session, m *mcp.Message, remote string) {
 	end := session.Terminal{}
 	if m.Kind == mcp.KindResult {
-		end.Result = &mcp.Result{Object: m.Result}
+		end.Result = &m.Result
 	} else if e, err := m.WireError(); err == nil {
 		end.Err = e
 	} else {
