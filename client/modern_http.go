@@ -49,6 +49,9 @@ func (w *modernHTTP) follow(ctx context.Context, c *carrier, header http.Header)
 	}
 }
 
+// carryPost reads the POST's answer, to the response.
+//
+//nolint:contextcheck,nolintlint // the carrier's life is no other context than ctx, but for how it ends
 func (w *modernHTTP) carryPost(ctx context.Context, c *carrier, header http.Header) error {
 	resp, err := w.post(&c.life, header, &c.out)
 	if err != nil {
