@@ -34,6 +34,9 @@ const (
 	// calm how late where there is no need for more.
 	busy = 250 * time.Millisecond
 	calm = 4 * time.Second
+
+	// startTime is when a start is over, as a rule.
+	startTime = 2 * time.Second
 )
 
 // Keep has the process have its room until stop is called, which is to be called once.
@@ -45,7 +48,16 @@ func Keep() (stop func()) {
 	}
 	k := newKeeper(inUse, func(percent int) { debug.SetGCPercent(percent) })
 	k.watch()
-	return k.stop
+	return k.settle(debug.FreeOSMemory)
+}
+
+// settle has the memory of the start freed when that is over, and returns what stops all.
+func (k *keeper) settle(free func()) (stop func()) {
+	started := time.AfterFunc(startTime, free)
+	return func() {
+		started.Stop()
+		k.stop()
+	}
 }
 
 // inUse is what the last collection has found to be in use.

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -83,6 +84,27 @@ func TestStop(t *testing.T) {
 	b.wants(t, "the end", 100)
 	b.collect(0, 6)
 	b.wants(t, "after the end")
+}
+
+// What the start of a process has left is freed once, unless that is over before.
+func TestSettle(t *testing.T) {
+	for _, tt := range []struct {
+		lives time.Duration
+		freed int
+	}{{startTime - 1, 0}, {startTime + 1, 1}, {time.Hour, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			freed := 0
+			stop := newBench().settle(func() { freed++ })
+			time.Sleep(tt.lives)
+			synctest.Wait()
+			stop()
+			time.Sleep(2 * startTime)
+			synctest.Wait()
+			if freed != tt.freed {
+				t.Errorf("a process that lives for %v: freed %d times, want %d", tt.lives, freed, tt.freed)
+			}
+		})
+	}
 }
 
 // The runtime says of each collection that it was, and the percentage is its own.
