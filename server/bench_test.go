@@ -173,7 +173,7 @@ func BenchmarkRequest(b *testing.B) {
 // What a request costs here is little more than what net/http makes of it: a task, its
 // exchange, a context that can end, and the answer.
 func TestRequestAllocatesLittle(t *testing.T) {
-	const most = 6
+	const most = 5
 	for _, tt := range edgeRequests {
 		edge := dialed(t, edge(t))
 		request := tt.make(edge)

@@ -31,7 +31,7 @@ const (
 // to stop it.
 type flight struct {
 	kind    kind
-	cancel  context.CancelCauseFunc
+	stop    session.Stopper   // ends it
 	x       *session.Exchange // of calls and listens that have one
 	parking *parking          // says it instead of x, where that changes; else nil
 
@@ -167,7 +167,7 @@ func (f *flights) tearDown(ctx context.Context, over time.Duration, why error, o
 			return
 		}
 		fl.tornDown.Store(true)
-		fl.cancel(why)
+		fl.stop.End(why)
 	}
 }
 

@@ -49,7 +49,7 @@ func (s *Server) say(ctx context.Context, id mcp.ID, req *mcp.Request, d dialect
 // that takes, so that a Server which has ended asks nothing; one that is draining
 // refuses in the usual way.
 func (s *Server) serveNow(ctx context.Context, h mcp.Instant, req *mcp.Request) (*mcp.Result, error) {
-	fl := &flight{kind: call, cancel: func(error) {}}
+	fl := &flight{kind: call, stop: session.StopFunc(func(error) {})}
 	if !s.flights.enter(fl) {
 		return nil, errNotNow
 	}

@@ -100,9 +100,9 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 	if own := s.subscribing(sess, m); own != nil {
 		t.via = own
 	}
-	x, err := sess.Begin(m.ID, t.cancel)
+	x, err := sess.Begin(m.ID, t.stop)
 	if err != nil {
-		t.cancel(err)
+		t.stop.End(err)
 		return nil, nil, err
 	}
 	t.x = x

@@ -94,7 +94,7 @@ func (s *Server) legacyPost(p *response, r *http.Request, principal string, m *m
 func (s *Server) legacyInitialize(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
-	fl := &flight{cancel: cancel}
+	fl := &flight{stop: session.StopFunc(cancel)}
 	if s.quiet.Load() || !s.flights.enter(fl) {
 		return refuseDraining(m.ID)
 	}

@@ -52,7 +52,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	}
 	ctx := t.begin(r.Context(), back.req, modern{})
 	t.counted, t.again = true, back.again
-	t.x = v.exchange.Begin(m.ID, &s.rules, t.cancel)
+	t.x = v.exchange.Begin(m.ID, &s.rules, t.stop)
 	t.caller = s.modernCaller(t)
 	p.follow(t)
 	if !s.start(ctx, t) {
@@ -67,7 +67,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 // place in the quota by then.
 func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, back *returned) *refusal {
 	t, x, no := s.takeOver(m, back, 0, func(t *task) (*session.Exchange, *refusal) {
-		return session.Alone(m.ID, &s.rules, t.cancel), nil
+		return session.Alone(m.ID, &s.rules, t.stop), nil
 	})
 	if no != nil {
 		s.quota.give(partyOf(back.req))

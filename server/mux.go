@@ -273,7 +273,7 @@ func (x *mux) tearDown(why error) {
 	for _, t := range x.snapshot() {
 		if t.flight != nil && t.flight.kind == listen {
 			t.flight.tornDown.Store(true)
-			t.flight.cancel(why)
+			t.flight.stop.End(why)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func newMuxed(tb testing.TB, n int) (*mux, *bytes.Buffer, []*session.Exchange) {
 	x := newMux(&out, func(err error) { tb.Error(err) })
 	all := make([]*session.Exchange, n)
 	for i := range all {
-		e, err := s.Begin(mcp.NumberID(uint64(i)+1), func(error) {})
+		e, err := s.Begin(mcp.NumberID(uint64(i)+1), session.StopFunc(func(error) {}))
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -199,7 +199,7 @@ func (s *Server) lose(t *task, left *session.Exchange) {
 // told first, so that they do not take the end of their questions for an answer.
 func (s *Server) leave(gone []*parking, why error) {
 	for _, p := range gone {
-		p.Value().cancel(why)
+		p.Value().stop.End(why)
 		p.Abandon(why)
 	}
 }

@@ -33,7 +33,7 @@ func TestResponseIsLeftClean(t *testing.T) {
 	s := New(mcp.HandlerFunc(nil), Config{})
 	defer s.Close()
 	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()})
-	x := session.Alone(mcp.NumberID(1), &s.rules, func(error) {})
+	x := session.Alone(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
 	p.carry(x)
 	c := &p.carrier
 	superseding := x.Stream().Attach(make(chan struct{}, 1)) // wakes p, which does not look
@@ -68,7 +68,7 @@ func TestHeaderOutlivesTheResponse(t *testing.T) {
 		p := s.newResponse(old)
 		if ofTask {
 			own := new(task)
-			own.x = session.Alone(mcp.NumberID(1), &s.rules, func(error) {})
+			own.x = session.Alone(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
 			p.follow(own)
 			p.carrier.Detach()
 		}
@@ -131,7 +131,7 @@ func TestTaskHasTheValuesOfItsRequest(t *testing.T) {
 	if ctx.Err() != nil || inner.Err() != nil || context.Cause(inner) != nil {
 		t.Errorf("it ended with the request's: %v, %v", context.Cause(ctx), context.Cause(inner))
 	}
-	own.cancel(errCancelled)
+	own.stop.End(errCancelled)
 	if <-inner.Done(); !errors.Is(context.Cause(inner), errCancelled) {
 		t.Errorf("it ended for %v, want %v", context.Cause(inner), errCancelled)
 	}

@@ -64,7 +64,7 @@ type task struct {
 // of ctx, the end is the task's own, because what a disconnect means is decided by era.
 func (t *task) begin(ctx context.Context, req *mcp.Request, d dialect) context.Context {
 	t.life.Carry(ctx)
-	t.req, t.dialect, t.cancel = req, d, t.life.End
+	t.req, t.dialect, t.stop = req, d, &t.life
 	if req.Method == "subscriptions/listen" {
 		t.kind = listen
 	}
@@ -77,7 +77,7 @@ func (t *task) begin(ctx context.Context, req *mcp.Request, d dialect) context.C
 func (s *Server) start(ctx context.Context, t *task) bool {
 	if !s.flights.enter(&t.flight) {
 		s.giveBack(t)
-		t.cancel(errDraining)
+		t.stop.End(errDraining)
 		return false
 	}
 	s.requests.Add(1)
@@ -98,7 +98,7 @@ func (s *Server) run(ctx context.Context, t *task) {
 	defer s.flights.leave(&t.flight)
 	defer t.late.stop()
 	defer t.asking.stop()
-	defer t.cancel(nil)
+	defer t.stop.End(nil)
 	var res *mcp.Result
 	err := errNoResult
 	// Deferred, because a Handler may end its goroutine instead of returning.

@@ -170,7 +170,7 @@ func (fl *flight) cut(e *mcp.Error) {
 	if x := fl.exchange(); x != nil {
 		x.Finish(session.Message{Head: mcp.AppendError(nil, x.ID(), e)})
 	}
-	fl.cancel(errDraining)
+	fl.stop.End(errDraining)
 }
 
 // end ends a session with all that is in it and all that was kept for it.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -63,7 +64,7 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	fl := &flight{kind: pipe, cancel: cancel}
+	fl := &flight{kind: pipe, stop: session.StopFunc(cancel)}
 	if s.quiet.Load() || !s.flights.enter(fl) {
 		return refuseDraining(mcp.ID{})
 	}

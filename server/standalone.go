@@ -54,7 +54,7 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Session, sent string, attach func(chan struct{}) (*session.Carrier, error)) *refusal {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	fl := &flight{kind: standing, cancel: cancel}
+	fl := &flight{kind: standing, stop: session.StopFunc(cancel)}
 	if !s.flights.enter(fl) {
 		return refuseDraining(mcp.ID{})
 	}
@@ -110,7 +110,7 @@ func (s *Server) gapBefore(c *session.Carrier, sent string) gap {
 // draining.
 func (s *Server) listenFor(ctx context.Context, sess *session.Session, missed gap, by *session.Carrier, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
-	fl := &flight{kind: inner, cancel: cancel}
+	fl := &flight{kind: inner, stop: session.StopFunc(cancel)}
 	if !s.flights.enter(fl) {
 		cancel(errDraining)
 		return false

@@ -28,7 +28,7 @@ import (
 func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	fl := &flight{kind: pipe, cancel: cancel}
+	fl := &flight{kind: pipe, stop: session.StopFunc(cancel)}
 	if !s.flights.enter(fl) {
 		return errDraining
 	}
@@ -351,9 +351,9 @@ func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
 	}
 	ctx = t.begin(ctx, back.req, modern{})
 	t.place, t.again = c.place, back.again
-	x, err := c.own.Begin(m.ID, t.cancel)
+	x, err := c.own.Begin(m.ID, t.stop)
 	if err != nil {
-		t.cancel(err)
+		t.stop.End(err)
 		c.refuse(ctx, c.server.refuseBegin(m.ID, err))
 		return
 	}
@@ -365,7 +365,7 @@ func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
 // modernRetry has a request go on with one that is parked.
 func (c *stdio) modernRetry(ctx context.Context, m *mcp.Message, back *returned) {
 	_, x, no := c.server.takeOver(m, back, c.place, func(t *task) (*session.Exchange, *refusal) {
-		x, err := c.own.Begin(m.ID, t.cancel)
+		x, err := c.own.Begin(m.ID, t.stop)
 		if err != nil {
 			return nil, c.server.refuseBegin(m.ID, err)
 		}

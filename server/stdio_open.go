@@ -20,7 +20,7 @@ type opening struct {
 // of its own, which ends when that answers; finish waits for it.
 func (c *stdio) initialize(ctx context.Context, m *mcp.Message) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	fl := &flight{cancel: cancel}
+	fl := &flight{stop: session.StopFunc(cancel)}
 	if c.server.quiet.Load() || !c.server.flights.enter(fl) {
 		cancel(errDraining)
 		c.fail(ctx, m.ID, shuttingDown())
@@ -81,7 +81,7 @@ func (c *stdio) awaitOpen(ctx, patience context.Context) {
 		case o := <-c.opened:
 			c.open(ctx, o)
 		case <-patience.Done():
-			c.begun.cancel(errPipeClosed)
+			c.begun.stop.End(errPipeClosed)
 			c.open(ctx, <-c.opened)
 		}
 	}

@@ -107,7 +107,7 @@ func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, uri str
 // ends. It returns at once, and reports false when the server is draining.
 // Shutdown and Close wait for the goroutine.
 func (s *Server) follow(ctx context.Context, sess *session.Session, all *subscriptions, sub *subscription) bool {
-	fl := &flight{kind: inner, cancel: sub.cancel}
+	fl := &flight{kind: inner, stop: session.StopFunc(sub.cancel)}
 	if !s.flights.enter(fl) {
 		close(sub.over)
 		return false

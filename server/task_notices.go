@@ -86,7 +86,7 @@ func (s *Server) tellTask(ctx context.Context, sess *session.Session, e *taskEdg
 	if gone != nil {
 		gone.cancel(errTooManyTold)
 	}
-	fl := &flight{kind: inner, cancel: cancel}
+	fl := &flight{kind: inner, stop: session.StopFunc(cancel)}
 	if !ok || !s.flights.enter(fl) {
 		e.kept.told.remove(one)
 		cancel(errTaskOver)

@@ -31,18 +31,18 @@ func steps(tb testing.TB) []step {
 	table, serial := session.NewTable(session.DefaultTableLimits()), 0
 	return []step{
 		{"a request in a session", 2, func() {
-			x, err := s.Begin(mcp.NumberID(1), func(error) {})
+			x, err := s.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
 			if err != nil {
 				tb.Fatal(err)
 			}
 			batch = answered(x, wake, answer, batch)
 		}},
 		{"a request without one", 2, func() {
-			batch = answered(session.Alone(mcp.NumberID(1), r, func(error) {}), wake, answer, batch)
+			batch = answered(session.Alone(mcp.NumberID(1), r, session.StopFunc(func(error) {})), wake, answer, batch)
 		}},
 		{"a request in a place of its owner's", 1, func() {
 			*lone = session.Lone{}
-			batch = answered(lone.Begin(mcp.NumberID(1), r, func(error) {}), wake, answer, batch)
+			batch = answered(lone.Begin(mcp.NumberID(1), r, session.StopFunc(func(error) {})), wake, answer, batch)
 		}},
 		{"a change, told", 1, func() {
 			if full, err := s.Standalone().Append(change); full != nil || err != nil {

@@ -158,7 +158,7 @@ func TestCarrierSaysThatItWasWoken(t *testing.T) {
 	var carriers [2]*session.Carrier
 	var exchanges [2]*session.Exchange
 	for i := range carriers {
-		x, err := s.Begin(mcp.NumberID(uint64(i)+1), func(error) {})
+		x, err := s.Begin(mcp.NumberID(uint64(i)+1), session.StopFunc(func(error) {}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,16 @@ const (
 	SSE                   // a stream
 )
 
+// Stopper is the life of whoever serves an exchange. End ends it, for the reason why, and
+// is called without a lock.
+type Stopper interface{ End(why error) }
+
+// StopFunc is a function as a [Stopper].
+type StopFunc func(why error)
+
+// End calls f.
+func (f StopFunc) End(why error) { f(why) }
+
 // Exchange is one request of a client while it is served: its stream, and the
 // one terminal that ends it. It is over when it has its terminal, or when it is
 // cancelled and will never have one.
@@ -25,7 +35,7 @@ type Exchange struct {
 	owner *Session // nil in the modern era
 
 	// Below: guarded by stream.core.mu.
-	stop   func(error) // ends the context of whoever serves; called without the lock; nil when over
+	stop   Stopper // of whoever serves; called without the lock; nil when over
 	stream Stream
 	form   Form
 	over   bool
@@ -41,7 +51,7 @@ type Exchange struct {
 }
 
 // begin makes the exchange of a request, which that machine guards, out of a zero one.
-func (x *Exchange) begin(id mcp.ID, guard *core, stop func(error)) {
+func (x *Exchange) begin(id mcp.ID, guard *core, stop Stopper) {
 	x.id, x.stop = id, stop
 	x.stream.core = guard
 	x.stream.queue = x.room[:0]
@@ -56,7 +66,7 @@ type Lone struct {
 
 // Begin begins the exchange of a request, and returns it. It is called once. stop is
 // called at most once, when the exchange is cancelled.
-func (l *Lone) Begin(id mcp.ID, rules *Rules, stop func(error)) *Exchange {
+func (l *Lone) Begin(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
 	l.own.rules = rules
 	l.exchange.begin(id, &l.own, stop)
 	return &l.exchange
@@ -64,7 +74,7 @@ func (l *Lone) Begin(id mcp.ID, rules *Rules, stop func(error)) *Exchange {
 
 // Alone returns the exchange of a request that belongs to no session, as [Lone.Begin]
 // makes it.
-func Alone(id mcp.ID, rules *Rules, stop func(error)) *Exchange {
+func Alone(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
 	return new(Lone).Begin(id, rules, stop)
 }
 
@@ -101,7 +111,7 @@ func (x *Exchange) Finish(terminal Message) bool {
 func (x *Exchange) Cancel(why error) bool { return call(x.cancel(), why) }
 
 // cancel returns how to stop who serves, nil where the exchange is over.
-func (x *Exchange) cancel() func(error) {
+func (x *Exchange) cancel() Stopper {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
 	if x.over {
@@ -114,11 +124,11 @@ func (x *Exchange) cancel() func(error) {
 }
 
 // call calls what ends a context, if there is such a thing.
-func call(stop func(error), why error) bool {
+func call(stop Stopper, why error) bool {
 	if stop == nil {
 		return false
 	}
-	stop(why)
+	stop.End(why)
 	return true
 }
 
@@ -128,7 +138,7 @@ func (x *Exchange) Abort(terminal Message, why error) bool {
 	return call(x.abort(terminal), why)
 }
 
-func (x *Exchange) abort(terminal Message) func(error) {
+func (x *Exchange) abort(terminal Message) Stopper {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
 	stop := x.stop

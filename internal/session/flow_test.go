@@ -15,7 +15,7 @@ import (
 // flowing returns an exchange whose carrier takes a Flow.
 func flowing(t *testing.T, r *session.Rules) (*session.Exchange, *session.Carrier) {
 	t.Helper()
-	x := session.Alone(mcp.NumberID(7), r, func(error) {})
+	x := session.Alone(mcp.NumberID(7), r, session.StopFunc(func(error) {}))
 	c := attach(x.Stream())
 	c.Flows()
 	isWoken(c)

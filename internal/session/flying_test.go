@@ -25,7 +25,7 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 			var stopped []int
 			var begun [5]*session.Exchange
 			for i := range begun {
-				x, err := s.Begin(mcp.NumberID(uint64(i)), func(error) { stopped = append(stopped, i) })
+				x, err := s.Begin(mcp.NumberID(uint64(i)), session.StopFunc(func(error) { stopped = append(stopped, i) }))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -58,8 +58,8 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 // in it: neither its messages nor what superseded it there.
 func TestCarrierIsUsedAgain(t *testing.T) {
 	r := rules()
-	first := session.Alone(mcp.NumberID(1), r, func(error) {})
-	second := session.Alone(mcp.NumberID(2), r, func(error) {})
+	first := session.Alone(mcp.NumberID(1), r, session.StopFunc(func(error) {}))
+	second := session.Alone(mcp.NumberID(2), r, session.StopFunc(func(error) {}))
 	var c session.Carrier
 	wake := make(chan struct{}, 1)
 	first.Stream().Carry(&c, wake)

@@ -116,7 +116,7 @@ func TestKeptProgressPrecedesTheTerminal(t *testing.T) {
 		}
 	})
 	t.Run("cancel", func(t *testing.T) {
-		x := session.Alone(mcp.NumberID(1), paced(), func(error) {})
+		x := session.Alone(mcp.NumberID(1), paced(), session.StopFunc(func(error) {}))
 		c := attach(x.Stream())
 		flood(x)
 		x.Cancel(errors.New("why"))
@@ -230,7 +230,7 @@ func FuzzPace(f *testing.F) {
 	f.Add([]byte{255, 3, 3, 3, 3, 3, 3, 3, 3, 255, 9})
 	f.Fuzz(func(t *testing.T, gaps []byte) {
 		r := paced()
-		x := session.Alone(mcp.NumberID(1), r, func(error) {})
+		x := session.Alone(mcp.NumberID(1), r, session.StopFunc(func(error) {}))
 		c := attach(x.Stream())
 		start := time.Unix(1000, 0)
 		now, due := start, time.Time{}

@@ -124,7 +124,7 @@ func (p *resumePlay) open(arg int) {
 		s.c = attach(p.sess.Standalone())
 	} else {
 		p.serial++
-		x, err := p.sess.Begin(mcp.NumberID(uint64(p.serial)), func(error) {})
+		x, err := p.sess.Begin(mcp.NumberID(uint64(p.serial)), session.StopFunc(func(error) {}))
 		if err != nil {
 			p.t.Fatal(err)
 		}

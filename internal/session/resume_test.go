@@ -39,7 +39,7 @@ type resumable struct {
 
 func newResumable(t *testing.T, sess *session.Session, id uint64) *resumable {
 	t.Helper()
-	x, err := sess.Begin(mcp.NumberID(id), func(error) {})
+	x, err := sess.Begin(mcp.NumberID(id), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestStreamWithoutAnIDIsLost(t *testing.T) {
 // stays.
 func TestWhatIsNotKeptHasNoIDs(t *testing.T) {
 	sess := newSession(keeping())
-	x, err := sess.Begin(mcp.NumberID(1), func(error) {})
+	x, err := sess.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -569,7 +569,7 @@ func TestPause(t *testing.T) {
 // Who pauses before the form is decided decides it: there is no coming back to JSON.
 func TestPauseDecidesTheForm(t *testing.T) {
 	sess := newSession(keeping())
-	x, err := sess.Begin(mcp.NumberID(1), func(error) {})
+	x, err := sess.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}

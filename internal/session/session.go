@@ -73,7 +73,7 @@ func (s *Session) Level() mcp.LogLevel {
 //
 // The zero id is a notification that is served like a request: it is in flight
 // like one, is never a duplicate, and what it appends goes nowhere.
-func (s *Session) Begin(id mcp.ID, stop func(error)) (*Exchange, error) {
+func (s *Session) Begin(id mcp.ID, stop Stopper) (*Exchange, error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	switch {
@@ -143,20 +143,20 @@ func (s *Session) idleLocked() bool {
 func (s *Session) endIf(terminal *mcp.Error, ok func() bool) bool {
 	stops, ended := s.end(terminal, ok)
 	for _, stop := range stops {
-		stop(ErrEnded)
+		stop.End(ErrEnded)
 	}
 	return ended
 }
 
 // end returns how to stop what was cut, in the order in which it began.
-func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]func(error), bool) {
+func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]Stopper, bool) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	if s.core.ended || !ok() {
 		return nil, false
 	}
 	s.core.ended = true
-	var stops []func(error)
+	var stops []Stopper
 	for x := s.exchanges.first; x != nil; {
 		next := x.next // before its end takes it out
 		stops = append(stops, x.stop)

@@ -27,7 +27,7 @@ func rules() *session.Rules {
 // alone returns an exchange without a session that nobody needs to stop.
 func alone(t *testing.T, r *session.Rules) *session.Exchange {
 	t.Helper()
-	return session.Alone(mcp.NumberID(7), r, func(err error) { t.Errorf("stopped: %v", err) })
+	return session.Alone(mcp.NumberID(7), r, session.StopFunc(func(err error) { t.Errorf("stopped: %v", err) }))
 }
 
 func attach(s *session.Stream) *session.Carrier { return s.Attach(make(chan struct{}, 1)) }
@@ -114,7 +114,7 @@ func TestCarrierIsWoken(t *testing.T) {
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
-			x := session.Alone(mcp.NumberID(1), rules(), func(error) {})
+			x := session.Alone(mcp.NumberID(1), rules(), session.StopFunc(func(error) {}))
 			c := attach(x.Stream())
 			isWoken(c) // what was there before
 			step.do(x)
@@ -212,7 +212,7 @@ func TestWaitersLearnOfTheEnd(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			x := session.Alone(mcp.NumberID(1), rules(), func(error) {})
+			x := session.Alone(mcp.NumberID(1), rules(), session.StopFunc(func(error) {}))
 			c := attach(x.Stream())
 			mustAppend(t, x.Stream(), plain(strings.Repeat("x", 80)))
 			full, _ := x.Stream().Append(plain("waits"))

@@ -25,7 +25,7 @@ func TestResidueIsSeen(t *testing.T) {
 	if at := residueOf(s); at != "" {
 		t.Errorf("a new session keeps something: %s", at)
 	}
-	x, err := s.Begin(mcp.NumberID(1), func(error) {})
+	x, err := s.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}

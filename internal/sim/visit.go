@@ -203,7 +203,7 @@ func (w *world) begin(t *visit) {
 	if r.isNote {
 		r.id = mcp.ID{}
 	}
-	x, err := s.real.Begin(r.id, w.stop(r))
+	x, err := s.real.Begin(r.id, session.StopFunc(w.stop(r)))
 	var want error
 	switch {
 	case s.ended:
@@ -293,7 +293,7 @@ const formGrace = 5 * time.Second
 // beginAlone serves a request that belongs to no session.
 func (w *world) beginAlone(t *visit) {
 	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), late: -1, pipe: t.pipe}
-	r.x = session.Alone(r.id, w.rules, w.stop(r))
+	r.x = session.Alone(r.id, w.rules, session.StopFunc(w.stop(r)))
 	r.st = &stream{name: r.String(), of: r, real: r.x.Stream()}
 	if t.what == modernListen {
 		r.x.Hold()
