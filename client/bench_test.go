@@ -136,9 +136,9 @@ func cells() []struct {
 		allocs float64
 	}{
 		{mcp.LatestLegacy, false, 8},
-		{mcp.LatestLegacy, true, 10},
-		{mcp.LatestModern, false, 10},
-		{mcp.LatestModern, true, 10},
+		{mcp.LatestLegacy, true, 9},
+		{mcp.LatestModern, false, 8},
+		{mcp.LatestModern, true, 8},
 	}
 }
 
