@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -37,7 +38,7 @@ func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Ca
 	}
 	now := time.Now()
 	// The values are the request's, and the end is the task's own.
-	ctx, stop := context.WithDeadline(context.WithoutCancel(ctx), now.Add(ttl))
+	ctx, stop := context.WithDeadline(life.Apart(ctx), now.Add(ttl))
 	ctx, cancel := context.WithCancelCause(ctx)
 	t := &task{
 		id: rand.Text(), principal: call.Request.Principal, client: call.Request.Client,

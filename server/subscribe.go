@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -113,7 +114,7 @@ func (s *Server) follow(ctx context.Context, sess *session.Session, all *subscri
 		return false
 	}
 	// The values are those of the request, and the end is the subscription's own.
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancelCause(life.Apart(ctx))
 	//nolint:contextcheck // the two are meant to be different
 	stop := context.AfterFunc(sub.life, func() { cancel(context.Cause(sub.life)) })
 	go func() { // ends with sub.life; Shutdown and Close wait for its flight

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -80,7 +81,7 @@ func (t *toldTasks) shut() []*toldTask {
 // goroutine, which ends with the task, the session, or the Handler's listen.
 func (s *Server) tellTask(ctx context.Context, sess *session.Session, e *taskEdge, id string) {
 	// The values are those of the request, and the end is the task's own.
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancelCause(life.Apart(ctx))
 	one := &toldTask{id: id, cancel: cancel}
 	gone, ok := e.kept.told.add(one)
 	if gone != nil {

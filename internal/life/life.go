@@ -50,6 +50,19 @@ type follower struct {
 // Carry gives c the values of ctx, whose end is nothing to it. It is called at most once.
 func (c *Context) Carry(ctx context.Context) { c.values = ctx }
 
+// Apart returns a context with the values of ctx that never ends. It is
+// [context.WithoutCancel] for what outlives a request: nothing is kept that a Context
+// stands in.
+func Apart(ctx context.Context) context.Context {
+	for c, ours := ctx.(*Context); ours; c, ours = ctx.(*Context) {
+		if c.values == nil {
+			return context.Background()
+		}
+		ctx = c.values
+	}
+	return context.WithoutCancel(ctx)
+}
+
 // Follow has c end when ctx does, for the same reason, until it is told to Leave. It is
 // called at most once.
 func (c *Context) Follow(ctx context.Context) {

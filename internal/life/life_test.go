@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"go.uber.org/goleak"
 
@@ -138,6 +140,36 @@ func TestCarry(t *testing.T) {
 	}
 	if got := c.Value(key{}); got != 1 {
 		t.Errorf("value %v after the end, want 1", got)
+	}
+}
+
+// What is apart has the values, no end, and keeps nothing alive that a context was in.
+func TestApart(t *testing.T) {
+	type request struct {
+		body []byte
+		life life.Context
+	}
+	above := context.WithValue(t.Context(), key{}, 1)
+	for name, of := range map[string]func(r *request) context.Context{
+		"one": func(r *request) context.Context { return &r.life },
+		"two": func(r *request) context.Context { return under(&r.life) },
+	} {
+		r := &request{body: []byte(name)}
+		r.life.Carry(above)
+		kept := weak.Make(r)
+		apart := life.Apart(of(r))
+		r.life.End(errWhy)
+		if got := end(apart); got != "open <nil>, <nil>" || apart.Value(key{}) != 1 {
+			t.Errorf("%s: %s with %v", name, got, apart.Value(key{}))
+		}
+		runtime.GC() // nothing of r is used below
+		if kept.Value() != nil {
+			t.Errorf("%s: it is kept", name)
+		}
+		runtime.KeepAlive(apart)
+	}
+	if got := life.Apart(new(life.Context)); got != background() {
+		t.Errorf("apart from nothing: %v", got)
 	}
 }
 
