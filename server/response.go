@@ -216,11 +216,7 @@ func (p *response) event(m *session.Message) {
 // eventAs is event with another id.
 func (p *response) eventAs(id string, m *session.Message) {
 	if m.Len() <= joinUpTo || bytes.ContainsAny(m.Body, "\r\n") {
-		whole := m.Head
-		if len(m.Body) > 0 {
-			whole = append(append(append(make([]byte, 0, m.Len()), m.Head...), m.Body...), m.Tail...)
-		}
-		p.buf = frame.AppendEvent(p.buf[:0], id, whole)
+		p.buf = frame.AppendEvent(p.buf[:0], id, m.Head, m.Body, m.Tail)
 		p.write(p.buf)
 		return
 	}

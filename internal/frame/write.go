@@ -9,18 +9,20 @@ import (
 	"time"
 )
 
-// AppendEvent appends a JSON text as one event of a stream: its type, its id if
-// that is not empty, and one line of data. Line breaks in the text, which can
+// AppendEvent appends a JSON text, which may be in parts, as one event of a stream: its
+// type, its id if that is not empty, and one line of data. Line breaks in the text, which can
 // only stand between two tokens, become spaces, because there are readers that
 // take the last data line for the whole.
 //
 // An id with a CR, LF or NUL cannot be said in an event stream; the event goes
 // out without one.
-func AppendEvent(dst []byte, id string, data []byte) []byte {
+func AppendEvent(dst []byte, id string, parts ...[]byte) []byte {
 	dst = append(dst, "event: message\n"...)
 	dst = appendID(dst, id)
 	dst = append(dst, "data: "...)
-	dst = appendFlat(dst, data)
+	for _, part := range parts {
+		dst = appendFlat(dst, part)
+	}
 	return append(dst, "\n\n"...)
 }
 

@@ -17,6 +17,7 @@ func TestAppend(t *testing.T) {
 	}{
 		{"event", string(AppendEvent(nil, "", []byte("{}"))), "event: message\ndata: {}\n\n"},
 		{"event with an id", string(AppendEvent(nil, "a/1", []byte("{}"))), "event: message\nid: a/1\ndata: {}\n\n"},
+		{"event in parts", string(AppendEvent(nil, "a", []byte("{\"a\":"), []byte("[1,\n2]"), nil, []byte("}"))), "event: message\nid: a\ndata: {\"a\":[1, 2]}\n\n"},
 		{"event over lines", string(AppendEvent(nil, "", []byte("{\r\n\"a\": 1\n}"))), "event: message\ndata: {  \"a\": 1 }\n\n"},
 		{"id that would begin another field", string(AppendEvent(nil, "1\ndata: {}", []byte("[]"))), "event: message\ndata: []\n\n"},
 		{"id with CR", string(AppendEvent(nil, "1\r", []byte("[]"))), "event: message\ndata: []\n\n"},
