@@ -100,9 +100,14 @@ func TestServeEndsWithTheReaderOfItsAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout.Close()
-	if _, err := stdin.Write([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")); err != nil {
-		t.Fatal(err)
-	}
+	// More than one answer: another test that starts a process just now has what we
+	// closed for a moment longer. Ends with the command, whose pipe Wait closes.
+	go func() {
+		ping := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
+		for err := error(nil); err == nil; {
+			_, err = stdin.Write(ping)
+		}
+	}()
 	err = cmd.Wait() // stdin stays open: it is not its end that ends the command
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || exit.ExitCode() != exitFailed {
