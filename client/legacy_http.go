@@ -356,12 +356,17 @@ func (w *legacyHTTP) awaitElsewhere(c *carrier) {
 // post sends a message that has no answer. A server that has forgotten the session
 // says so here too, and then the session is over for all.
 func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	resp, err := w.send(ctx, &parcel{msg: msg})
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 == 2 {
+		if mediaType(resp) != typeEvents { // which may stay open, and nobody waits for
+			drain(resp, cancel)
+		}
 		return nil
 	}
 	err = w.refusal(ctx, w.readRefusal(resp), nil)

@@ -197,3 +197,37 @@ func TestShutdownOfAnIdleClientThatIsLate(t *testing.T) {
 		}
 	}
 }
+
+// TestConnectionSurvivesANotification holds that a body that a notification is answered
+// with, where none belongs, costs nobody the connection: it is read to its end.
+func TestConnectionSurvivesANotification(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var opened atomic.Int32
+		s := newStation()
+		s.On["GET"] = func(x *zoo.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
+		s.On["notifications/initialized"] = func(x *zoo.Exchange) {
+			x.W.WriteHeader(http.StatusAccepted)
+			x.Raw("{") // which leaves it without a length
+			x.Raw("}")
+		}
+		ln := memnet.Listen()
+		srv := &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0), ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				opened.Add(1)
+			}
+		}}
+		done := make(chan error, 1)
+		go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
+		c := client.NewHTTP("http://backend.test/mcp", client.Config{Name: "b", Transport: ln.Transport()})
+		res, err := within(t, c, echo(t), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
+		if n := opened.Load(); n != 1 {
+			t.Errorf("%d connections, want one", n)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		srv.Close()
+		<-done
+	})
+}
