@@ -13,7 +13,7 @@ import (
 
 // windowSize is how much of a message an Arrival holds. What is no longer is read
 // whole.
-const windowSize = 64 << 10
+const windowSize = 32 << 10
 
 // Arrival reads one response while it is still arriving, as strictly as [Parse]. A
 // short one is had whole from Begin. Of a longer one, Begin shows the front, after
@@ -59,7 +59,7 @@ func NewArrival(r io.Reader, size int64, lim Limits, most int) *Arrival {
 }
 
 // Begin reads until the message has ended, and returns its text, or until there is a
-// window of it (64 KiB), and returns nil. It fails with the reader's error as that
+// window of it (32 KiB), and returns nil. It fails with the reader's error as that
 // is, or with a [*ParseError] where the message is longer than it may be.
 //
 // The text is the caller's, and not yet parsed.
@@ -134,7 +134,7 @@ func (a *Arrival) room(have int) int {
 	if announced <= have {
 		return 2*have + 512
 	}
-	return min(announced, 32*have)
+	return min(announced, max(32*have, 64*windowSize))
 }
 
 // read reads at least least bytes behind data, which is the front of room, unless

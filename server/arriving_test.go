@@ -371,6 +371,7 @@ func TestResultThatNobodyWants(t *testing.T) {
 				res := s.begin(r)
 				defer res.Body.Close()
 				readExactly(t, res.Body, len(one))
+				synctest.Wait() // until nothing comes any more
 				tt.end(s, hs, res)
 				if err := <-b.result; err == nil {
 					t.Error("Receive returned no error")
@@ -390,7 +391,7 @@ func TestResultThatNobodyWants(t *testing.T) {
 func TestShutdownLetsAResultArrive(t *testing.T) {
 	arrive(t, mcp.V20251125, func(s *site, b *backend) {
 		next := make(chan struct{})
-		b.say = inParts(next, answerHead+contentTo+filler(96<<10), answerTail)
+		b.say = inParts(next, answerHead+contentTo+filler(48<<10), answerTail)
 		res := s.begin(s.largeCall(mcp.EraModern))
 		down := make(chan error, 1)
 		go func() { down <- s.server.Shutdown(s.ctx()) }() // ends with the request
