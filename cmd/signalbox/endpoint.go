@@ -103,7 +103,7 @@ func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
 	p.server.Handler = p.routes(gw, gw.SSE(), gw.Operations())
 	p.server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
 	// Ends when close has closed the server, which waits for it.
-	go func() { p.ended <- p.server.Serve(p.listener) }()
+	go func() { p.ended <- p.server.Serve(answerListener{p.listener}) }()
 }
 
 // ssePath is where clients connect that have the transport of 2024-11-05 only, as most

@@ -1,0 +1,162 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+)
+
+// serveAnswers serves a handler over an answerListener, and returns what calls it. All ends
+// with the test.
+func serveAnswers(t *testing.T, h http.HandlerFunc) func() (*http.Response, error) {
+	t.Helper()
+	l := memnet.Listen()
+	s := &http.Server{Handler: h}
+	done := make(chan struct{})
+	go func() { // ends with the server
+		defer close(done)
+		_ = s.Serve(answerListener{l})
+	}()
+	tr := l.Transport()
+	t.Cleanup(func() {
+		tr.CloseIdleConnections()
+		s.Close()
+		<-done
+	})
+	return func() (*http.Response, error) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gateway.test/", nil)
+		if err != nil {
+			return nil, err
+		}
+		return tr.RoundTrip(req)
+	}
+}
+
+// announced writes the head of an answer of so many bytes.
+func announced(w http.ResponseWriter, n int) {
+	w.Header().Set("Content-Length", strconv.Itoa(n))
+	w.WriteHeader(http.StatusOK)
+}
+
+// Answers of all lengths around that of net/http's buffer arrive whole, one after
+// another, while their handlers have not returned yet.
+func TestAnswersOfAllLengths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		length := 0
+		gate := make(chan struct{})
+		call := serveAnswers(t, func(w http.ResponseWriter, _ *http.Request) {
+			announced(w, length)
+			_, _ = io.WriteString(w, strings.Repeat("x", length))
+			_ = http.NewResponseController(w).Flush()
+			<-gate
+		})
+		check := func(n int) {
+			length = n
+			res, err := call()
+			if err != nil {
+				t.Fatalf("%d bytes: %v", n, err)
+			}
+			defer res.Body.Close()
+			got, err := io.ReadAll(res.Body)
+			if len(got) != n || err != nil {
+				t.Fatalf("%d bytes: %d arrived, %v", n, len(got), err)
+			}
+			gate <- struct{}{}
+		}
+		for n := frontSize - 300; n <= frontSize+10; n++ {
+			check(n)
+		}
+		for _, n := range []int{0, 1, 100, 2*frontSize - 200, 2 * frontSize, 32 << 10, 1 << 20} {
+			check(n)
+		}
+	})
+}
+
+// What is flushed does not wait for what comes next.
+func TestFlushedAnswerDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := make(chan struct{})
+		call := serveAnswers(t, func(w http.ResponseWriter, _ *http.Request) {
+			announced(w, 3*frontSize)
+			for _, piece := range []string{strings.Repeat("a", 2*frontSize), strings.Repeat("b", frontSize)} {
+				_, _ = io.WriteString(w, piece)
+				_ = http.NewResponseController(w).Flush()
+				<-next
+			}
+		})
+		res, err := call()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		for _, want := range []string{strings.Repeat("a", 2*frontSize), strings.Repeat("b", frontSize)} {
+			got := make([]byte, len(want))
+			if _, err := io.ReadFull(res.Body, got); string(got) != want || err != nil {
+				t.Errorf("%.10q arrived, %v; want %.10q", got, err, want)
+			}
+			next <- struct{}{}
+		}
+	})
+}
+
+// An answer that breaks off looks like none that is whole, wherever it does.
+func TestAnswerThatBreaksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		written := 0
+		call := serveAnswers(t, func(w http.ResponseWriter, _ *http.Request) {
+			announced(w, 1<<20)
+			_, _ = io.WriteString(w, strings.Repeat("x", written))
+			panic(http.ErrAbortHandler) // net/http's own way
+		})
+		for _, written = range []int{0, 100, frontSize - 100, frontSize, 3 * frontSize} {
+			res, err := call()
+			if err == nil {
+				_, err = io.ReadAll(res.Body)
+				res.Body.Close()
+			}
+			if err == nil {
+				t.Errorf("after %d bytes: %v, want an error", written, err)
+			}
+		}
+	})
+}
+
+func TestIsFront(t *testing.T) {
+	full := func(format string, args ...any) string {
+		text := fmt.Sprintf(format, args...)
+		return text + strings.Repeat("x", max(0, frontSize-len(text)))
+	}
+	const head = "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nDate: x\r\n\r\n"
+	inFront := frontSize - len(fmt.Sprintf(head, 4000))
+	tests := []struct {
+		name string
+		text string
+		want bool
+	}{
+		{"more follows", full(head, 9000), true},
+		{"one byte follows", full(head, inFront+1), true},
+		{"all of it", full(head, inFront), false},
+		{"smaller: it was flushed", full(head, 9000)[:frontSize-1], false},
+		{"larger", full(head, 9000) + "x", false},
+		{"without a length", full("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), false},
+		{"without an end of its head", full("HTTP/1.1 200 OK\r\nContent-Length: 9000\r\nX: "), false},
+		{"a head alone", full("HTTP/1.1 200 OK\r\nX: ")[:frontSize-28] + "\r\nContent-Length: 9000\r\n\r\n", false},
+		{"in the middle of one", full("x"), false},
+		{"a length that is none", full("HTTP/1.1 200 OK\r\nContent-Length: 1e9\r\n\r\n"), false},
+		{"nothing", "", false},
+	}
+	for _, tt := range tests {
+		if got := isFront([]byte(tt.text)); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
