@@ -234,10 +234,10 @@ func TestAttemptMeasuresOnceMore(t *testing.T) {
 			var out strings.Builder
 			b := bench1(&out, options{short: true, rounds: 3})
 			var asked []int
-			const key = "backends/200/legacy to modern/cpu-1"
+			const key = "tools/1000/legacy to modern/cpu-10"
 			// What another measurement missed is no reason to repeat this one.
-			b.found.Set("backends/200/modern to modern/cpu-1", stats.Of(9))
-			err := b.attempt("backends/*/legacy to */*", func(n int) error {
+			b.found.Set("tools/1000/modern to modern/cpu-10", stats.Of(9))
+			err := b.attempt("tools/*/legacy to */*", func(n int) error {
 				b.found.Set(key, stats.Of(tt.values[len(asked)]))
 				asked = append(asked, n)
 				return nil
@@ -245,7 +245,7 @@ func TestAttemptMeasuresOnceMore(t *testing.T) {
 			if err != nil || !slices.Equal(asked, tt.rounds) {
 				t.Errorf("asked for %v rounds, %v; want %v", asked, err, tt.rounds)
 			}
-			if got := len(b.red("backends/*/legacy to */*")); got != tt.red {
+			if got := len(b.red("tools/*/legacy to */*")); got != tt.red {
 				t.Errorf("%d are red in the end, want %d", got, tt.red)
 			}
 			if said := strings.Contains(out.String(), "measured once more"); said != (len(tt.rounds) > 1) {
@@ -261,12 +261,12 @@ func TestWholeFormMeasuresOnce(t *testing.T) {
 	var out strings.Builder
 	b := bench1(&out, options{rounds: 5})
 	times := 0
-	err := b.attempt("backends/*/*/*", func(int) error {
+	err := b.attempt("tools/*/*/*", func(int) error {
 		times++
-		b.found.Set("backends/200/legacy to modern/cpu-1", stats.Of(1.2))
+		b.found.Set("tools/1000/legacy to modern/cpu-10", stats.Of(1.2))
 		return nil
 	})
-	if err != nil || times != 1 || len(b.red("backends/*/*/*")) != 1 {
+	if err != nil || times != 1 || len(b.red("tools/*/*/*")) != 1 {
 		t.Errorf("measured %d times, %v", times, err)
 	}
 }

@@ -77,13 +77,14 @@ func (b *bench) verdicts() string {
 
 // verdict is what a reader is to know of a mark, by the worst value for it.
 func verdict(worst marks.Verdict) string {
-	switch {
-	case worst.Kept():
-		return "kept"
-	case worst.Red() && worst.Held != 0:
-		return "**missed**, and worse than it was"
+	word := "**missed**"
+	if worst.Kept() {
+		word = "kept"
 	}
-	return "**missed**"
+	if worst.Red() && worst.Held != 0 {
+		word += ", and worse than it was"
+	}
+	return word
 }
 
 // place is where a value was measured, which is its key without the first and the last

@@ -58,8 +58,8 @@ type Mark struct {
 	// Limit is the mark: the value has to be at most that, or at least if Least.
 	Limit float64
 	Least bool
-	// Held, unless it is 0, says that the mark is not reached yet: it is what has been
-	// reached, with room for noise, and is not to be lost again.
+	// Held, unless it is 0, is what has been reached, with room for noise, where that is
+	// far from the mark on either side of it. It is not to be lost again.
 	Held float64
 	// Unit stands behind the values.
 	Unit string
@@ -78,15 +78,14 @@ type Verdict struct {
 // Kept reports whether the value is on the right side of the mark.
 func (v Verdict) Kept() bool { return v.margin() >= 0 }
 
-// Red reports whether the value has passed what it must not: what was reached, and the
-// mark where that is reached.
+// Red reports whether the value has passed what it must not: what was reached where that
+// is held, and else the mark.
 func (v Verdict) Red() bool { return v.slack() < 0 }
 
 // Bound says what a value has to be.
 func (m Mark) Bound() string { return m.sign() + Number(m.Limit) + m.Unit }
 
-// HeldAt says what a value that misses its mark may be at most, and is empty where it
-// may not miss it.
+// HeldAt says what a value must not pass, and is empty where that is the mark.
 func (m Mark) HeldAt() string {
 	if m.Held == 0 {
 		return ""
@@ -123,7 +122,7 @@ func (v Verdict) Word() string {
 // String says what was measured and what was wanted.
 func (v Verdict) String() string {
 	bound := "mark " + v.Bound()
-	if held := v.HeldAt(); held != "" && !v.Kept() {
+	if held := v.HeldAt(); held != "" && (!v.Kept() || v.Red()) {
 		bound += ", held at " + held
 	}
 	return fmt.Sprintf("%-6s %s: %s = %s%s (%s to %s in %d rounds), %s", v.Word(), v.Name, v.Key,
