@@ -3,7 +3,7 @@
 
 // The command bench measures what the gateway costs, and holds it against its marks.
 //
-//	bench -program bin/signalbox                 everything: 40 minutes
+//	bench -program bin/signalbox                 everything: half an hour
 //	bench -program bin/signalbox -group calls    one group of measurements
 //	bench -program bin/signalbox -short          ratios and counts only: minutes
 //
