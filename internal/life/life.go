@@ -18,8 +18,8 @@ import (
 // Context is a [context.Context] that ends when End is called, and, after Follow, when
 // another one does. The zero value is ready, and has no values. It must not be copied.
 //
-// It is for contexts of the standard library to be made of, which end with it on
-// goroutines of their own, and [context.Cause] knows what End was given. Its methods
+// It is for contexts of the standard library to be made of, which have ended when End
+// returns, and [context.Cause] knows what End was given. Its methods
 // may be called concurrently, but for Carry and Follow, which come before all others.
 type Context struct {
 	values   context.Context //nolint:containedctx // what a context is made of
@@ -99,7 +99,9 @@ func (c *Context) End(cause error) {
 	c.finish(context.Canceled, cause)
 }
 
-// finish tells the followers without the lock: what the end of one sets off is its own.
+// finish tells the followers, without the lock. Those of the standard library end here,
+// too, and not a moment later on goroutines of their own: who sees that one context has
+// ended looks at another to find out why.
 func (c *Context) finish(err, cause error) {
 	if !c.close(err, cause) {
 		return
@@ -109,7 +111,7 @@ func (c *Context) finish(err, cause error) {
 			f.child.finish(err, cause)
 			continue
 		}
-		go f.f() // nobody waits for it: it is the function of somebody who has asked for that
+		f.f()
 	}
 }
 
@@ -186,14 +188,15 @@ func (f *follower) unlinkLocked() {
 	f.next, f.prev, f.listed = nil, nil, false
 }
 
-// AfterFunc has f called on a goroutine of its own when c has ended. The function that
-// it returns prevents that, and reports whether it has. It is what [context.AfterFunc]
-// and the contexts of the standard library call.
+// AfterFunc has f called when c ends. The function that it returns prevents that, and
+// reports whether it has. It is what the contexts of the standard library call, whose
+// functions end a context and do nothing else; f must not wait, and must call nobody.
+// For other functions there is [context.AfterFunc].
 func (c *Context) AfterFunc(f func()) (stop func() bool) {
 	one := c.room()
 	one.of, one.f = c, f
 	if !c.add(one) {
-		go f() // as in finish
+		go f() // its context may be locked by who calls this; nobody waits for it
 	}
 	return one.leave
 }

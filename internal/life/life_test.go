@@ -236,8 +236,25 @@ func TestManyFollow(t *testing.T) {
 	}
 }
 
-// A function is called once, after the end, on a goroutine of its own, unless it was
-// stopped before.
+// Contexts of the standard library have ended when End returns: who hears of the end from
+// one context, and asks another why, is told the same.
+func TestStandardOnesEndAtOnce(t *testing.T) {
+	var above life.Context
+	c := under(&above)
+	child, cancel := context.WithCancel(c)
+	defer cancel()
+	other, cancelOther := context.WithTimeout(child, time.Hour)
+	defer cancelOther()
+	above.End(errWhy)
+	for _, ctx := range []context.Context{child, other} {
+		if got, want := end(ctx), "closed context canceled, why"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// A function is called once, at the end, unless it was stopped before. The one that
+// [context.AfterFunc] is given has a goroutine of its own.
 func TestAfterFunc(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c life.Context
@@ -257,9 +274,10 @@ func TestAfterFunc(t *testing.T) {
 		if !stops[0]() || stops[0]() {
 			t.Error("stopped not once")
 		}
-		mu.Lock() // whoever ends it does not wait for them
 		c.End(nil)
-		mu.Unlock()
+		if called[1] != 1 {
+			t.Error("not called when it has ended")
+		}
 		stops = append(stops, c.AfterFunc(note(3)))
 		synctest.Wait()
 		for i, stop := range stops {
