@@ -62,6 +62,15 @@ func (c *answerConn) writeBehind(p []byte) (int, error) {
 	return int(max(0, n-frontSize)), err
 }
 
+// CloseWrite ends the writing alone, where the connection can. net/http does so before it
+// closes one whose request it has not read to its end, so that the answer arrives.
+func (c *answerConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
 // isFront reports whether p is the front of an answer whose length is announced, with
 // its head, some of its body, and not all.
 func isFront(p []byte) bool {

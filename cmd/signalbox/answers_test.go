@@ -4,8 +4,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -128,6 +130,42 @@ func TestAnswerThatBreaksOff(t *testing.T) {
 			}
 		}
 	})
+}
+
+// net/http closes a connection for writing first, where it can: what it has not read of
+// a request would have the system throw the answer away.
+func TestConnectionsCanBeHalfClosed(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	far, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	near, err := answerListener{l}.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	half, ok := near.(interface{ CloseWrite() error })
+	if !ok {
+		t.Fatal("it has no CloseWrite, which net/http looks for")
+	}
+	if err := half.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := far.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("the peer reads %d, %v; want the end", n, err)
+	}
+	if _, err := io.WriteString(far, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := near.Read(make([]byte, 1)); n != 1 || err != nil {
+		t.Errorf("what the peer still writes is not read: %d, %v", n, err)
+	}
 }
 
 func TestIsFront(t *testing.T) {
