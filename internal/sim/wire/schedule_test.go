@@ -74,7 +74,7 @@ func newWorld(s *choice.Source) *world {
 	}
 	one := gateway{
 		w: w, version: w.version(),
-		cfg:    server.Config{PassArriving: true, KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
+		cfg:    server.Config{KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
 		buffer: buffers[s.Intn(len(buffers))],
 	}
 	w.tool = "work"
