@@ -24,8 +24,9 @@ import (
 // read there returns what one write has sent.
 type lines struct {
 	*endpoint
-	ends chan net.Conn
-	wrap func(net.Conn) net.Conn
+	ends    chan net.Conn
+	wrap    func(net.Conn) net.Conn
+	refused error // of the next connections
 }
 
 func newLines(t *testing.T) *lines {
@@ -37,6 +38,9 @@ func newLines(t *testing.T) *lines {
 		t.Fatal("the endpoint has no transport of its own")
 	}
 	tr.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		if l.refused != nil {
+			return nil, l.refused
+		}
 		near, far := net.Pipe()
 		l.ends <- far
 		return &connection{Conn: l.wrap(near), write: l.Write}, nil
@@ -211,6 +215,30 @@ func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 		respond(t, fresh)
 		if err := <-got; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// Where there is no other connection, a request of which nothing was sent has not reached
+// the server.
+func TestUnsentRequestThatFindsNoOtherConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLines(t)
+		cut := false
+		l.wrap = func(c net.Conn) net.Conn { return severed{c, &cut} }
+		got := l.posting(t.Context(), &parcel{msg: []byte("first")})
+		end := <-l.ends
+		defer end.Close()
+		once(t, end)
+		respond(t, end)
+		if err := <-got; err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		cut, l.refused = true, errors.New("refused")
+		err := <-l.posting(t.Context(), &parcel{msg: []byte("second")})
+		if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.NotDispatched || !errors.Is(err, l.refused) {
+			t.Errorf("got %v, want the outcome %v", err, mcp.NotDispatched)
 		}
 	})
 }

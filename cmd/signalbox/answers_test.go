@@ -187,12 +187,15 @@ func TestIsFront(t *testing.T) {
 		{"larger", full(head, 9000) + "x", false},
 		{"without a length", full("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), false},
 		{"without an end of its head", full("HTTP/1.1 200 OK\r\nContent-Length: 9000\r\nX: "), false},
-		{"a head alone", full("HTTP/1.1 200 OK\r\nX: ")[:frontSize-28] + "\r\nContent-Length: 9000\r\n\r\n", false},
+		{"a head alone", full("HTTP/1.1 200 OK\r\nX: ")[:frontSize-26] + "\r\nContent-Length: 9000\r\n\r\n", false},
 		{"in the middle of one", full("x"), false},
 		{"a length that is none", full("HTTP/1.1 200 OK\r\nContent-Length: 1e9\r\n\r\n"), false},
 		{"nothing", "", false},
 	}
 	for _, tt := range tests {
+		if n := len(tt.text); n != frontSize && !strings.Contains("smaller: it was flushed, larger, nothing", tt.name) {
+			t.Fatalf("%s: has %d bytes, and tells nothing by that", tt.name, n)
+		}
 		if got := isFront([]byte(tt.text)); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
