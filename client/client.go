@@ -100,6 +100,8 @@ func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	defer c.leave()
 	c.requests.Add(1)
 	switch {
+	case c.badInfo != nil: // it would stand in a message as it is
+		return nil, c.unavailable(c.badInfo, "Config.Info is not usable: %v", c.badInfo)
 	case req.Method == methodListen:
 		return nil, c.listen(ctx, req, caller)
 	case !c.isEarly(req.Method):

@@ -38,7 +38,8 @@ type Config struct {
 	Share bool
 
 	// Info is our Implementation object, for requests whose client says nothing of
-	// itself. nil names Signalbox.
+	// itself. None names Signalbox. With one that is no JSON object nothing is asked,
+	// and each request fails.
 	Info []byte
 
 	// Connect bounds the making of a connection (0: 10 s), Handshake the first
@@ -91,6 +92,7 @@ type setup struct {
 	Config
 	log     *slog.Logger
 	secrets *redact.Redactor // what no log may hold; set before the first request
+	badInfo error            // why Info is no JSON object, or nil
 
 	// again waits until a request that never left may be sent again, for the n-th
 	// time, and reports false when it may not. It is the Client's, who has one
@@ -110,9 +112,10 @@ func newSetup(cfg Config) *setup {
 	s.secrets = redact.New(cfg.Header, nil)
 	s.log = slog.New(redact.Around(s.log.Handler(), func() *redact.Redactor { return s.secrets })).With(slog.String("backend", cfg.Name))
 	s.Header = cfg.Header.Clone()
-	if s.Info == nil {
+	if len(s.Info) == 0 {
 		s.Info = []byte(`{"name":"signalbox","version":"dev"}`)
 	}
+	_, s.badInfo = mcp.ParseObject(s.Info)
 	s.Connect = limit(cfg.Connect, 10*time.Second, never)
 	s.Handshake = limit(cfg.Handshake, 30*time.Second, never)
 	s.Stop = limit(cfg.Stop, 5*time.Second, never)
