@@ -45,8 +45,10 @@ race: needs-cc ## unit tests with the race detector; dialogues in every pair of 
 sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its mutations
 	go run ./internal/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./internal/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS)
 
+# One package has code for one architecture alone.
 lint: ## format, vet, linters, tidy go.mod; changes nothing
 	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt --diff; go vet ./...; $(TOOL) golangci-lint run --allow-parallel-runners; go mod tidy -diff); done
+	GOARCH=arm64 go vet ./mcp
 
 fmt: ## format all Go code
 	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt); done

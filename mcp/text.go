@@ -9,6 +9,9 @@ import (
 	"unicode/utf8"
 )
 
+// nearText is how far a string is looked at for its end before it is taken for a long one.
+const nearText = 256
+
 // otherText is how far prose is not tried again where it got nowhere, so that text of
 // another kind loses next to nothing by it.
 const otherText = 2 << 10
@@ -25,8 +28,12 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 	if m == 0 {
 		// Most runs of plain text end within a word. Those that do not may be long.
 		var more uint64
-		i, more = plain(data, start+8)
+		near := data[:min(len(data), start+nearText)]
+		i, more = plain(near, start+8)
 		high |= more
+		if i+8 > len(near) && len(near) < len(data) {
+			return s.long(start, i, high)
+		}
 	} else {
 		i = start + bits.TrailingZeros64(m)>>3
 	}
@@ -36,14 +43,24 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 	return s.rest(start, i, high)
 }
 
+// long is rest where i may be inside of a run of plain text.
+func (s *scanner) long(start, i int, high uint64) (end int, escaped bool) {
+	i, far, skipped := skip(s.data, i)
+	i, tail := plain(s.data, i)
+	end, escaped = s.rest(start, i, high|far|tail)
+	return end, escaped || skipped
+}
+
 // inside does so from behind the opening quote on. Where it fails, which it does without
 // an error where a partial text ends, cut says how far the string was checked but for
 // being UTF-8, and high whether it has anything beyond ASCII.
 func (s *scanner) inside(i int) int {
-	start := i
 	// What needs a window is long, and then it is prose most often, or base64.
-	i, high := plain(s.data, prose(s.data, i))
-	i, _ = s.rest(start, i, high)
+	start := i
+	if !hasSkip {
+		i = prose(s.data, i)
+	}
+	i, _ = s.long(start, i, 0)
 	return i
 }
 
@@ -69,8 +86,13 @@ func (s *scanner) rest(start, i int, high uint64) (end int, escaped bool) {
 			}
 		}
 		i = next
-		// Behind the end of one line there are likely to be more.
-		if i >= try && data[i-1] == 'n' {
+		switch {
+		case hasSkip:
+			var more uint64
+			i, more, _ = skip(data, i)
+			high |= more
+		case i >= try && data[i-1] == 'n':
+			// Behind the end of one line there are likely to be more.
 			if i = prose(data, i); i == next {
 				try = i + otherText
 			}

@@ -75,15 +75,21 @@ var whatStops = []string{
 
 // Strings are read in words, in blocks of four and of eight, and in windows. Wherever in
 // these something stands, what ends or spoils a string does so as if each byte were
-// looked at; in the first of its blocks, in plain text, and in text of lines.
-func TestTextStopsAnywhere(t *testing.T) {
+// looked at; in the first of its blocks, in plain text, and in text of lines and of quotes.
+func TestTextStopsAnywhere(t *testing.T) { eachWay(t, testTextStopsAnywhere) }
+
+func testTextStopsAnywhere(t *testing.T) {
+	t.Helper()
+	const blocks = 130
 	heads := []string{
-		strings.Repeat("a", 130),
-		`\n` + strings.Repeat("a", 128),
-		strings.Repeat(`a line of eighteen\n`, 7)[:130],
+		strings.Repeat("a", blocks),
+		`\n` + strings.Repeat("a", blocks),
+		strings.Repeat(`a line of eighteen\n`, 7)[:blocks],
+		strings.Repeat("a", nearText+blocks),
+		strings.Repeat(`\"quoted\"`, 13)[:blocks],
 	}
 	for _, head := range heads {
-		for n := range len(head) + 1 {
+		for n := max(0, len(head)-blocks-10); n <= len(head); n++ {
 			for _, stop := range whatStops {
 				for _, tail := range []string{strings.Repeat("z", 70) + `"`, `n"`} {
 					checkText(t, head[:n]+stop+tail)
@@ -94,11 +100,14 @@ func TestTextStopsAnywhere(t *testing.T) {
 }
 
 // And wherever it is cut.
-func TestTextCutAnywhere(t *testing.T) {
+func TestTextCutAnywhere(t *testing.T) { eachWay(t, testTextCutAnywhere) }
+
+func testTextCutAnywhere(t *testing.T) {
+	t.Helper()
 	head := `\n` + strings.Repeat(`a line of twenty-one\n`, 6)
 	for n := range len(head) + 1 {
 		for _, stop := range whatStops {
-			text := head[:n] + stop + `z"`
+			text := head[:n] + stop + strings.Repeat("z", 1+n%80) + `"`
 			wantEnd, want := judgeText(text)
 			for at := 1; at <= len(text); at++ {
 				end, reason := judged(flowText(`"`+text, at))
