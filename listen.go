@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
 
@@ -86,6 +87,9 @@ func (g *Gateway) filterOf(req *mcp.Request) (filter, error) {
 // lists reports whether the filter wants to hear of a list.
 func (f filter) lists() bool { return f.Tools || f.Prompts || f.Resources }
 
+// allLists reports whether the filter wants to hear of every list, as sessions do.
+func (f filter) allLists() bool { return f.Tools && f.Prompts && f.Resources }
+
 // notices returns the notifications due for the difference of two versions. They
 // have no parameters: which items have changed is not the client's to know, and
 // what it lists next may be newer still.
@@ -116,7 +120,7 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	changed := newBell()
 	g.changes.add(changed)
 	defer g.changes.remove(changed)
-	told := g.baseline(req.Scope)
+	told := g.baseline(req.Scope, want)
 	sub := newSubscribed(g, req, caller)
 	defer sub.wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -146,13 +150,13 @@ func (g *Gateway) tell(ctx context.Context, caller mcp.Caller, want filter, told
 		return nil // what was told of lists is another listen's to note
 	}
 	// Before what is told: what changes in between is in the next notice.
-	now := g.view.Load().version()
-	for _, method := range want.notices(told.behind(now)) {
+	seen := told.look(&g.view)
+	for _, method := range want.notices(seen.due) {
 		if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
 			return err
 		}
 	}
-	told.set(now)
+	told.set(seen)
 	return nil
 }
 
@@ -174,10 +178,12 @@ func acknowledge(ctx context.Context, caller mcp.Caller, agreed filter) error {
 
 // told is the state of the lists that one listener knows of. For a legacy
 // session it outlives the stream, so that a change between two GETs is told with
-// the second.
+// the second; where that supersedes the first, both may be telling for a moment.
 type told struct {
-	mu sync.Mutex
-	at version
+	mu    sync.Mutex
+	at    version
+	looks uint64 // how often somebody has looked what there is to be told
+	last  uint64 // the look at which at was seen
 }
 
 // behind returns what differs from now.
@@ -187,27 +193,58 @@ func (t *told) behind(now version) catalog.Changes {
 	return t.at.diff(now)
 }
 
-// set notes what has been told. It is called after that has been delivered and not
-// before: what a broken stream did not carry stays due for the next one.
-func (t *told) set(now version) {
+// sight is what somebody has seen who is about to tell of it.
+type sight struct {
+	now version
+	due catalog.Changes
+	nth uint64 // of those who have looked
+}
+
+// look returns what is to be told now. What is true now is read under the lock, so that
+// of two who look the later one has seen what is as new or newer.
+func (t *told) look(v *atomic.Pointer[view]) sight {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.at = now
+	t.looks++
+	now := v.Load().version()
+	return sight{now, t.at.diff(now), t.looks}
+}
+
+// set notes what has been told. It is called after that has been delivered and not
+// before: what a broken stream did not carry stays due for the next one.
+//
+// Who has taken longer than another that had looked later changes nothing: the client
+// has heard of what is newer, and if the lists turned back to what was seen here, it
+// would not be told.
+func (t *told) set(seen sight) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if seen.nth > t.last {
+		t.at, t.last = seen.now, seen.nth
+	}
 }
 
 // toldKey is under what a scope keeps what its session was told.
 type toldKey struct{}
 
-// baseline returns what a listener was told last: for a session, since its
-// beginning; for a modern listen, since now.
-func (g *Gateway) baseline(scope *mcp.Scope) *told {
-	now := &told{at: g.view.Load().version()}
-	if scope == nil {
-		return now
+// baseline returns what a listener was told last: for a session, since its beginning;
+// for a modern listen, since now. So it is for one of a scope that wants to hear of some
+// lists only, because what it leaves out would count as told to the others.
+func (g *Gateway) baseline(scope *mcp.Scope, want filter) *told {
+	if scope == nil || !want.allLists() {
+		return g.toldNow()
 	}
+	return g.toldTo(scope)
+}
+
+// toldTo returns what a session was told last, or what is true now for one that begins.
+func (g *Gateway) toldTo(scope *mcp.Scope) *told {
+	now := g.toldNow()
 	kept, ok := scope.Value(toldKey{}, func() any { return now })
 	if t, isTold := kept.(*told); ok && isTold {
 		return t
 	}
 	return now // the session has just ended
 }
+
+func (g *Gateway) toldNow() *told { return &told{at: g.view.Load().version()} }

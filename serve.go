@@ -193,7 +193,9 @@ type discovery struct {
 // state of the lists from which on changes are told.
 func (g *Gateway) discover(req *mcp.Request) (*mcp.Result, error) {
 	v := g.view.Load()
-	g.baseline(req.Scope)
+	if req.Scope != nil {
+		g.toldTo(req.Scope)
+	}
 	return v.discovery()
 }
 

@@ -42,7 +42,7 @@ func (g *Gateway) Watch(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	w := &vigil{g: g, ctx: ctx, caller: caller, want: want, telling: true}
 	// In this order, as in listen.
 	g.changes.add(w)
-	w.told = g.baseline(req.Scope)
+	w.told = g.baseline(req.Scope, want)
 	if err = acknowledge(ctx, caller, want); err == nil {
 		err = w.run()
 	}
