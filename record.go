@@ -60,7 +60,8 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, c observe.Ca
 }
 
 // howEnded is what the record says of the end of a call. That its context has ended
-// counts where no backend has said otherwise.
+// counts where no backend has said otherwise, and so does that its client has left, or
+// stopped to read, while a result arrived: no backend is to blame for that.
 func howEnded(ctx context.Context, res *mcp.Result, err error) (o observe.Outcome, code int64, delivery string) {
 	fault, concluded := errors.AsType[*mcp.Fault](err) // before the error that caused it, as in mcp.ToWire
 	said, answered := errors.AsType[*mcp.Error](err)
@@ -74,7 +75,7 @@ func howEnded(ctx context.Context, res *mcp.Result, err error) (o observe.Outcom
 	default: // it failed, and nobody knows how far it has got
 		o, code, delivery = observe.Failed, mcp.CodeInternalError, string(mcp.Unknown)
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, mcp.ErrNotTaken) {
 		o = observe.Cancelled
 	}
 	return o, code, delivery

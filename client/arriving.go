@@ -108,7 +108,14 @@ func (c *carrier) brokenOff(ctx context.Context, err error) error {
 	if errors.Is(err, mcp.ErrNotTaken) {
 		return c.fault(mcp.CodeBackendFailed, mcp.Completed, cause, "its answer was cut, because the client did not take it")
 	}
-	c.log.WarnContext(ctx, "backend's answer broke off while it was passed on", slog.Any("cause", err))
+	f := c.wrongWith(err, cause)
+	c.log.WarnContext(ctx, "backend's answer broke off while it was passed on, and its client was cut off; look at the backend's own log",
+		slog.String("reason", f.Message), slog.Any("cause", err))
+	return f
+}
+
+// wrongWith says what is wrong with a result that did not arrive as a whole.
+func (c *carrier) wrongWith(err, cause error) *mcp.Fault {
 	_, isWrong := errors.AsType[*mcp.ParseError](err)
 	switch {
 	case isTooLong(err):

@@ -1,0 +1,228 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// journal is a log in memory.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// warnings are the records of warnings and worse, without their time.
+func (j *journal) warnings(t *testing.T) []map[string]any {
+	t.Helper()
+	synctest.Wait() // until what was to be logged is there
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var all []map[string]any
+	for line := range bytes.Lines(j.text.Bytes()) {
+		var r map[string]any
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		delete(r, slog.TimeKey)
+		if r[slog.LevelKey] != slog.LevelInfo.String() {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// cutHouse is a house before a backend with a tool whose answers never end well.
+type cutHouse struct {
+	*house
+	backend *zoo.HTTP
+	freed   chan struct{} // receives when the backend's connection has been let go
+	log     journal
+	record  string
+	call    *http.Request
+}
+
+// inCutHouse runs f in a bubble, in each cell, with a house whose backend sends a part of
+// a result and then does as answer does.
+func inCutHouse(t *testing.T, answer func(x *zoo.Exchange), f func(h *cutHouse, client mcp.Era)) {
+	t.Helper()
+	inEachCell(t, func(t *testing.T, clientEra, backendEra mcp.Era) {
+		synctest.Test(t, func(t *testing.T) {
+			h := &cutHouse{freed: make(chan struct{}, 1), record: filepath.Join(t.TempDir(), "audit.jsonl")}
+			h.backend = &zoo.HTTP{Modern: backendEra == mcp.EraModern, On: map[string]func(*zoo.Exchange){
+				"tools/list": func(x *zoo.Exchange) { x.Result(`{"tools":[{"name":"large","inputSchema":{"type":"object"}}]}`) },
+				"tools/call": func(x *zoo.Exchange) {
+					defer func() { h.freed <- struct{}{} }()
+					x.W.Header().Set("Content-Type", "application/json")
+					x.Raw(largeHead(backendEra, x.Msg.ID.String()) + strings.Repeat("0123456789", largePart/10))
+					answer(x)
+				},
+			}}
+			cfg := signalbox.Config{Servers: []signalbox.Backend{{Name: "b", URL: "http://b/mcp"}}}
+			cfg.Audit.File = h.record
+			h.house = openHouse(t, cfg, signalbox.Options{Transport: serveBackends(t, h.backend), Logger: slog.New(slog.NewJSONHandler(&h.log, nil))})
+			body, headers := modernly("1", "tools/call", "b__large", "")
+			if clientEra == mcp.EraLegacy {
+				body, headers = asks("1", "tools/call", `{"name":"b__large"}`), h.legacy()
+			}
+			h.call = h.request(t.Context(), http.MethodPost, body, headers)
+			f(h, clientEra)
+		})
+	})
+}
+
+// begin makes the call and returns its answer when a part of that is there.
+func (h *cutHouse) begin() *http.Response {
+	h.t.Helper()
+	res, err := h.http.Do(h.call)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if _, err := io.CopyN(io.Discard, res.Body, largePart/2); err != nil {
+		h.t.Fatal(err)
+	}
+	return res
+}
+
+// isWell checks that the backend counts as one that answers, is not looked at again, and
+// that nothing of the call is left.
+func (h *cutHouse) isWell() {
+	h.t.Helper()
+	synctest.Wait()
+	status := h.g.Status()
+	if b := status.Backends[0]; b.State != "live" || b.Tools != 1 || len(status.Problems) > 0 {
+		h.t.Errorf("the backend is %+v, with %q", b, status.Problems)
+	}
+	if n := h.backend.Count("tools/list"); n != 1 {
+		h.t.Errorf("it was asked %d times for its tools, want once", n)
+	}
+	if n := h.backend.Count("tools/call"); n != 1 {
+		h.t.Errorf("it was called %d times, want once", n)
+	}
+	if in := metricsOf(h.t, h.g)[`signalbox_backend_in_flight{backend="b"}`]; status.InFlight != 0 || in != 0 {
+		h.t.Errorf("in flight: %d of clients, %v to the backend; want none", status.InFlight, in)
+	}
+}
+
+// recorded returns the one line that the record has of calls.
+func (h *cutHouse) recorded(members ...string) string {
+	h.t.Helper()
+	if err := h.g.Close(); err != nil {
+		h.t.Fatal(err)
+	}
+	return strings.Join(recordOf(h.t, h.record, members...), "; ")
+}
+
+// A backend that breaks off a result which its client has had a part of: the client sees
+// that by its connection (I3), the record does not say that the call has succeeded, and
+// the log says once who it was, why, and where to look.
+func TestBackendThatBreaksOffALargeResult(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer        func(x *zoo.Exchange)
+		reason, cause string
+	}{
+		"it dies": {(*zoo.Exchange).Abort, "the connection broke during its answer", "unexpected EOF"},
+		"it ends too soon": {
+			func(*zoo.Exchange) {},
+			"its answer breaks the protocol: ", "the JSON text ends too early",
+		},
+		"its text turns wrong": {
+			func(x *zoo.Exchange) { x.Raw("\x01" + largeEnd) },
+			"its answer breaks the protocol: ", "control character",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCutHouse(t, tt.answer, func(h *cutHouse, _ mcp.Era) {
+				res := h.begin()
+				defer res.Body.Close()
+				if _, err := io.ReadAll(res.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+					h.t.Errorf("the answer ended with %v, want io.ErrUnexpectedEOF", err)
+				}
+				h.isWell()
+				log := h.log.warnings(h.t)
+				if len(log) != 1 {
+					h.t.Fatalf("the log has %d warnings, want one: %v", len(log), log)
+				}
+				for key, want := range map[string]string{
+					"level": "WARN", "backend": "b", "reason": tt.reason, "cause": tt.cause,
+					"msg": "backend's answer broke off while it was passed on, and its client was cut off; look at the backend's own log",
+				} {
+					if got, _ := log[0][key].(string); !strings.Contains(got, want) {
+						h.t.Errorf("the log has %s %q, want %q", key, got, want)
+					}
+				}
+				if got, want := h.recorded("name", "backend", "outcome", "code", "delivery"), "b__large b failed 1002 unknown"; got != want {
+					h.t.Errorf("the record has %q, want %q", got, want)
+				}
+			})
+		})
+	}
+}
+
+// A client that leaves in the middle of a result, or stops to read it, has the backend's
+// connection let go, soon or when a write has had its time. That is no fault of the
+// backend's: nothing in the log says so, nor does the record.
+func TestClientThatBreaksOffALargeResult(t *testing.T) {
+	endless := func(x *zoo.Exchange) {
+		for x.R.Context().Err() == nil {
+			x.Raw(strings.Repeat("x", 32<<10))
+		}
+	}
+	for name, tt := range map[string]struct {
+		answer func(x *zoo.Exchange)
+		leave  func(res *http.Response)
+		within time.Duration
+	}{
+		"it leaves while nothing comes": {(*zoo.Exchange).Hold, func(res *http.Response) { res.Body.Close() }, 0},
+		"it leaves while more comes":    {endless, func(res *http.Response) { res.Body.Close() }, 0},
+		"it stops to read":              {endless, func(*http.Response) {}, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCutHouse(t, tt.answer, func(h *cutHouse, client mcp.Era) {
+				res := h.begin()
+				defer res.Body.Close()
+				began := time.Now()
+				tt.leave(res)
+				<-h.freed
+				if took := time.Since(began); took > tt.within {
+					h.t.Errorf("the backend's connection was let go after %v, want %v at most", took, tt.within)
+				}
+				h.isWell()
+				if log := h.log.warnings(h.t); len(log) > 0 {
+					h.t.Errorf("the log has %v, want no warnings", log)
+				}
+				// Whether the client of a modern request was missed by what is written or by
+				// its connection decides about the delivery, and about nothing else.
+				want, members := "b__large b cancelled 1002", []string{"name", "backend", "outcome", "code"}
+				if client == mcp.EraLegacy {
+					want, members = want+" completed", append(members, "delivery")
+				}
+				if got := h.recorded(members...); got != want {
+					h.t.Errorf("the record has %q, want %q", got, want)
+				}
+			})
+		})
+	}
+}
