@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -96,7 +98,9 @@ func inCutHouse(t *testing.T, answer func(x *zoo.Exchange), f func(h *cutHouse, 
 // begin makes the call and returns its answer when a part of that is there.
 func (h *cutHouse) begin() *http.Response {
 	h.t.Helper()
-	res, err := h.http.Do(h.call)
+	call := h.call.Clone(h.t.Context())
+	call.Body, _ = h.call.GetBody()
+	res, err := h.http.Do(call)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -181,15 +185,17 @@ func TestBackendThatBreaksOffALargeResult(t *testing.T) {
 	}
 }
 
+// endless sends on until the client is gone.
+func endless(x *zoo.Exchange) {
+	for x.R.Context().Err() == nil {
+		x.Raw(strings.Repeat("x", 32<<10))
+	}
+}
+
 // A client that leaves in the middle of a result, or stops to read it, has the backend's
 // connection let go, soon or when a write has had its time. That is no fault of the
 // backend's: nothing in the log says so, nor does the record.
 func TestClientThatBreaksOffALargeResult(t *testing.T) {
-	endless := func(x *zoo.Exchange) {
-		for x.R.Context().Err() == nil {
-			x.Raw(strings.Repeat("x", 32<<10))
-		}
-	}
 	for name, tt := range map[string]struct {
 		answer func(x *zoo.Exchange)
 		leave  func(res *http.Response)
@@ -225,4 +231,57 @@ func TestClientThatBreaksOffALargeResult(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever breaks a large result off, and however: when that is over there is no goroutine
+// more than after the first one, nothing in flight, and the backend is called once for
+// each call (I28).
+func TestNothingIsLeftOfLargeResults(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer func(x *zoo.Exchange)
+		end    func(res *http.Response)
+	}{
+		"the backend dies":         {(*zoo.Exchange).Abort, func(res *http.Response) { _, _ = io.Copy(io.Discard, res.Body) }},
+		"the client leaves":        {(*zoo.Exchange).Hold, func(*http.Response) {}},
+		"the client stops to read": {endless, func(*http.Response) { time.Sleep(time.Minute) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCutHouse(t, tt.answer, func(h *cutHouse, _ mcp.Era) {
+				var first int
+				for n := range 4 {
+					res := h.begin()
+					tt.end(res)
+					res.Body.Close()
+					<-h.freed
+					time.Sleep(5 * time.Second) // in which goroutines that are kept for the next end
+					left := goroutinesInBubble(h.t)
+					if n == 0 {
+						first = left
+					}
+					if in := h.g.Status().InFlight; left > first || in > 0 {
+						h.t.Fatalf("after %d calls: %d goroutines, which were %d, and %d in flight", n+1, left, first, in)
+					}
+				}
+				if n := h.backend.Count("tools/call"); n != 4 {
+					h.t.Errorf("the backend was called %d times, want 4", n)
+				}
+			})
+		})
+	}
+}
+
+// goroutinesInBubble is how many goroutines the caller's bubble has, when all that can
+// happen has happened.
+func goroutinesInBubble(t *testing.T) int {
+	t.Helper()
+	synctest.Wait()
+	own := make([]byte, 256)
+	header, _, _ := bytes.Cut(own[:runtime.Stack(own, false)], []byte("\n"))
+	_, bubble, ok := bytes.Cut(header, []byte("synctest bubble "))
+	if !ok {
+		t.Fatalf("%s: not in a bubble", header)
+	}
+	all := make([]byte, 4<<20)
+	all = all[:runtime.Stack(all, true)]
+	return bytes.Count(all, slices.Concat([]byte("synctest bubble "), bubble, []byte("\n")))
 }
