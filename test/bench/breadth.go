@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -20,16 +21,36 @@ import (
 // that it does not need: its cost has to stay the same.
 type breadth struct {
 	group, what string
+	remark      string // on what else there is
 	sizes       []int
+	// more is what is measured beside these, and not drawn.
+	more []variant
 	// base is the measure that holds a size against the first: "cpu-1", say.
 	base string
 	// entrant opens the way of a cell with so much of it.
-	entrant func(ctx context.Context, size int, client, backend canned.Era) (*entrant, error)
+	entrant func(ctx context.Context, v variant, client, backend canned.Era) (*entrant, error)
+}
+
+// variant is one of what is measured in turns.
+type variant struct {
+	name    string
+	size    int
+	alone   bool   // only the last of all is called
+	proxied bool   // by the yardstick
+	against string // the name of what it is held against; empty is the first
+}
+
+func (m breadth) variants() []variant {
+	var all []variant
+	for _, size := range m.sizes {
+		all = append(all, variant{name: strconv.Itoa(size), size: size})
+	}
+	return append(all, m.more...)
 }
 
 // measure measures all sizes in turns, cell by cell.
 func (m breadth) measure(ctx context.Context, b *bench, a amount) error {
-	t := b.table(m.group, "tools/call of 100 B beside many "+m.what, "All with 8 clients, whose calls are spread over what there is; against the first is the CPU in the same rounds.",
+	t := b.table(m.group, "tools/call of 100 B beside many "+m.what, "All with 8 clients, whose calls are spread over what there is; against the first is the CPU in the same rounds."+m.remark,
 		m.what+", cell", "CPU s per 1000", "against the first", "calls/s", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	for _, client := range eras() {
 		for _, backend := range eras() {
@@ -50,12 +71,12 @@ func (m breadth) measure(ctx context.Context, b *bench, a amount) error {
 func (m breadth) cell(ctx context.Context, b *bench, a amount, client, backend canned.Era) error {
 	var entrants []*entrant
 	defer func() { leave(entrants) }()
-	for _, size := range m.sizes {
-		e, err := m.entrant(ctx, size, client, backend)
+	for _, v := range m.variants() {
+		e, err := m.entrant(ctx, v, client, backend)
 		if err != nil {
-			return fmt.Errorf("%d %s: %w", size, m.what, err)
+			return fmt.Errorf("%s %s: %w", v.name, m.what, err)
 		}
-		e.name = strconv.Itoa(size)
+		e.name = v.name
 		entrants = append(entrants, e)
 	}
 	cell := cellName(client, backend)
@@ -64,18 +85,32 @@ func (m breadth) cell(ctx context.Context, b *bench, a amount, client, backend c
 		if err != nil {
 			return err
 		}
-		for _, e := range entrants {
-			prefix := m.group + "/" + e.name + "/" + cell
-			b.put(prefix, got[e.name])
-			b.found.Set(prefix+"/"+m.base, stats.Ratio(got[e.name], got[entrants[0].name], cpuOf))
+		for _, v := range m.variants() {
+			prefix := m.group + "/" + v.name + "/" + cell
+			b.put(prefix, got[v.name])
+			b.found.Set(prefix+"/"+m.base, stats.Ratio(got[v.name], got[cmp.Or(v.against, entrants[0].name)], cpuOf))
+			if v.proxied && v.against != v.name {
+				size := strconv.Itoa(v.size)
+				ours, theirs := dearer(got[size], got[entrants[0].name]), dearer(got[v.name], got[v.against])
+				b.found.Set(m.group+"/"+size+"/"+cell+"/"+m.base+"-rp", stats.Ratio(ours, theirs, func(x float64) float64 { return x }))
+			}
 		}
 		return nil
 	})
 }
 
+// dearer is how often what a call of the second takes a call of the first did, round by
+// round.
+func dearer(to, from []sample) (x []float64) {
+	for i := range min(len(to), len(from)) {
+		x = append(x, to[i].cpu/from[i].cpu)
+	}
+	return x
+}
+
 func (m breadth) rows(b *bench, t *report.Table, cell string) {
-	for _, size := range m.sizes {
-		b.row(t, fmt.Sprintf("%d, %s", size, cell), fmt.Sprintf("%s/%d/%s", m.group, size, cell),
+	for _, v := range m.variants() {
+		b.row(t, v.name+", "+cell, m.group+"/"+v.name+"/"+cell,
 			"cpu", m.base, "rate", "p50", "p99", "p999", "allocs", "peak", "errors")
 	}
 }
@@ -103,22 +138,38 @@ func (m breadth) label(x float64) string {
 	return strconv.Itoa(int(x))
 }
 
-// measureBackends measures calls that are spread over many backends.
+// measureBackends measures calls that are spread over many backends, and calls of one
+// beside many. Whoever spreads calls has more connections, of which each is used less; so
+// has the yardstick.
 func (b *bench) measureBackends(ctx context.Context, g *rig) error {
 	backend, err := g.start(ctx, "backend")
 	if err != nil {
 		return err
 	}
 	gateways := make(map[string]*proc.Process)
-	m := breadth{group: "backends", what: "backends", sizes: []int{1, 20, 200}, base: "cpu-1"}
-	m.entrant = func(ctx context.Context, size int, client, behind canned.Era) (*entrant, error) {
-		p, err := once(gateways, fmt.Sprint(size, behind), func() (*proc.Process, error) {
-			return g.gateway(ctx, overHTTP(backend.Address, size, canned.Setup{Era: behind, Tools: defaultTools}), size*defaultTools)
+	m := breadth{group: "backends", what: "backends", sizes: []int{1, 20, 200}, base: "cpu-1", remark: " RP reaches the backend over as many transports, in turns, and is held against itself with one.", more: []variant{
+		{name: "one of 200", size: 200, alone: true},
+		{name: "1 by RP", size: 1, proxied: true, against: "1 by RP"},
+		{name: "200 by RP", size: 200, proxied: true, against: "1 by RP"},
+	}}
+	m.entrant = func(ctx context.Context, v variant, client, behind canned.Era) (*entrant, error) {
+		p, err := once(gateways, fmt.Sprint(v.size, behind, v.proxied), func() (*proc.Process, error) {
+			setup := canned.Setup{Era: behind, Tools: defaultTools}
+			if v.proxied {
+				return g.start(ctx, "proxy", "-ways", strconv.Itoa(v.size), "-to", backend.Address+"/mcp?"+canned.Setup{Tools: defaultTools}.Query())
+			}
+			return g.gateway(ctx, overHTTP(backend.Address, v.size, setup), v.size*defaultTools)
 		})
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case v.proxied:
+			return enter(ctx, "", p, target(p, client, "x"), load.ToolCall("text_100", false), judgeText("text_100"))
+		case v.alone:
+			return enter(ctx, "", p, target(p, client, ""), load.ToolCall(toolAt(v.size-1, "text_100"), false), judgeText("text_100"))
+		default:
+			return enterSpread(ctx, p, client, v.size)
 		}
-		return enterSpread(ctx, p, client, size)
 	}
 	return m.measure(ctx, b, b.amount(amount{many: 8000}))
 }
@@ -162,9 +213,9 @@ func (b *bench) measureTools(ctx context.Context, g *rig) error {
 	}
 	gateways := make(map[string]*proc.Process)
 	m := breadth{group: "tools", what: "tools", sizes: []int{10, 100, 1000}, base: "cpu-10"}
-	m.entrant = func(ctx context.Context, size int, client, behind canned.Era) (*entrant, error) {
-		p, err := once(gateways, fmt.Sprint(size, behind), func() (*proc.Process, error) {
-			return g.gateway(ctx, overHTTP(backend.Address, 1, canned.Setup{Era: behind, Tools: size}), size)
+	m.entrant = func(ctx context.Context, v variant, client, behind canned.Era) (*entrant, error) {
+		p, err := once(gateways, fmt.Sprint(v.size, behind), func() (*proc.Process, error) {
+			return g.gateway(ctx, overHTTP(backend.Address, 1, canned.Setup{Era: behind, Tools: v.size}), v.size)
 		})
 		if err != nil {
 			return nil, err
@@ -186,13 +237,13 @@ func (b *bench) measureBeside(ctx context.Context, g *rig) error {
 	}
 	gateways := make(map[string]*proc.Process)
 	m := breadth{group: "beside", what: "sessions", sizes: sizes, base: "cpu-0"}
-	m.entrant = func(ctx context.Context, size int, client, behind canned.Era) (*entrant, error) {
-		p, err := once(gateways, fmt.Sprint(size, behind), func() (*proc.Process, error) {
+	m.entrant = func(ctx context.Context, v variant, client, behind canned.Era) (*entrant, error) {
+		p, err := once(gateways, fmt.Sprint(v.size, behind), func() (*proc.Process, error) {
 			p, err := g.gateway(ctx, overHTTP(backend.Address, 1, canned.Setup{Era: behind, Tools: defaultTools}), defaultTools)
 			if err != nil {
 				return nil, err
 			}
-			_, err = openSessions(ctx, target(p, canned.Legacy, ""), size)
+			_, err = openSessions(ctx, target(p, canned.Legacy, ""), v.size)
 			return p, err
 		})
 		if err != nil {

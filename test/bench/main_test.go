@@ -142,7 +142,7 @@ func TestSessionsOpenAndEnd(t *testing.T) {
 func TestPipeIsMeasuredToo(t *testing.T) {
 	g := openRig(t)
 	for _, era := range eras() {
-		e, err := enterPipe(t.Context(), g, era, "text_10240")
+		e, err := enterDirectly(t.Context(), g, era, "text_10240")
 		if err != nil {
 			t.Fatal(err)
 		}

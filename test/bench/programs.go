@@ -30,6 +30,7 @@ func isProgram(word string) bool {
 // programFlags are what a program to be measured is told.
 type programFlags struct {
 	to    string
+	ways  int
 	name  string
 	tools int
 	idle  time.Duration
@@ -43,6 +44,7 @@ func runProgram(ctx context.Context, word string, args []string, stdin io.Reader
 	f := flag.NewFlagSet(word, flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&p.to, "to", "", "the `URL` of what stands behind it")
+	f.IntVar(&p.ways, "ways", 1, "as how many backends a proxy reaches that")
 	f.StringVar(&p.name, "name", "", "which peer")
 	f.IntVar(&p.tools, "tools", 0, "how many tools it has")
 	f.DurationVar(&p.idle, "idle", 0, "how long it keeps a connection without requests; 0 is without end")
@@ -75,7 +77,7 @@ func handler(word string, p programFlags, log *slog.Logger) (http.Handler, error
 	case "backend":
 		return canned.NewServer(log), nil
 	case "proxy":
-		return yardstick.Proxy(to, log), nil
+		return yardstick.Proxy(to, p.ways, log), nil
 	case "hop":
 		return yardstick.Hop(to), nil
 	case "mint":

@@ -82,7 +82,7 @@ type server struct {
 // config is a configuration of the gateway: its backends and, where the subject is
 // beyond a default limit, that limit. Everything else is as shipped.
 type config struct {
-	Listen  string            `json:"listen"`
+	Listen  string            `json:"listen,omitempty"`
 	Limits  map[string]int    `json:"limits,omitempty"`
 	Servers map[string]server `json:"mcpServers"`
 }
@@ -123,16 +123,22 @@ func (g *rig) gateway(ctx context.Context, c config, tools int) (*proc.Process, 
 // launch starts a gateway.
 func (g *rig) launch(ctx context.Context, c config) (*proc.Process, error) {
 	c.Listen = "127.0.0.1:0"
-	text, err := json.MarshalIndent(c, "", "  ")
+	file, err := g.write(c)
 	if err != nil {
 		return nil, err
 	}
-	g.configs++
-	file := filepath.Join(g.dir, fmt.Sprintf("signalbox%d.json", g.configs))
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return nil, err
-	}
 	return g.keep(proc.Start(ctx, g.program, "serve", "--config", file))
+}
+
+// write writes a configuration into a file.
+func (g *rig) write(c config) (file string, err error) {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	g.configs++
+	file = filepath.Join(g.dir, fmt.Sprintf("signalbox%d.json", g.configs))
+	return file, os.WriteFile(file, text, 0o600)
 }
 
 // firstList lists the tools until there are so many. The first list of a gateway

@@ -296,6 +296,24 @@ func TestPipe(t *testing.T) {
 	}
 }
 
+// A gateway that has only just heard of its backends says so.
+func TestPipeIgnoresThatListsChange(t *testing.T) {
+	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n"
+	const answer = `{"jsonrpc":"2.0","id":%d,"result":{}}` + "\n"
+	said := changed + fmt.Sprintf(answer, FirstID+1) + changed + changed + fmt.Sprintf(answer, FirstID+2) +
+		`{"jsonrpc":"2.0","method":"ping","id":1}` + "\n"
+	p, err := NewPipe(io.Discard, strings.NewReader(said), canned.Modern, ToolCall("text_1", false), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := p.Call(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d notifications and %v", n, err)
+	}
+	if _, err := p.Call(t.Context()); err == nil {
+		t.Error("a request of the server is taken for nothing")
+	}
+}
+
 // answers serves one connection with what an HTTP server would not send.
 func answers(t *testing.T, raw string) Target {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,11 +29,12 @@ func transport() *http.Transport {
 
 // Proxy is [httputil.ReverseProxy] in front of a backend: the yardstick. It is as
 // good as it can be had without code of its own: it keeps its connections and uses
-// its buffers again.
-func Proxy(backend *url.URL, logger *slog.Logger) http.Handler {
+// its buffers again. It reaches the backend in as many ways, each with connections of
+// its own, as if they were so many, and takes them in turns.
+func Proxy(backend *url.URL, ways int, logger *slog.Logger) http.Handler {
 	p := &httputil.ReverseProxy{
 		Rewrite:    func(r *httputil.ProxyRequest) { r.Out.URL, r.Out.Host = backend, "" },
-		Transport:  transport(),
+		Transport:  newTurns(ways),
 		BufferPool: &buffers{sync.Pool{New: func() any { return new([bufferSize]byte) }}},
 		ErrorLog:   slog.NewLogLogger(logger.Handler(), slog.LevelError),
 	}
@@ -45,6 +47,24 @@ func Proxy(backend *url.URL, logger *slog.Logger) http.Handler {
 		}
 		p.ServeHTTP(w, r)
 	})
+}
+
+// turns is a RoundTripper that has requests go by one transport after the other.
+type turns struct {
+	ways []*http.Transport
+	n    atomic.Uint64
+}
+
+func newTurns(ways int) *turns {
+	t := new(turns)
+	for range max(1, ways) {
+		t.ways = append(t.ways, transport())
+	}
+	return t
+}
+
+func (t *turns) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.ways[t.n.Add(1)%uint64(len(t.ways))].RoundTrip(r)
 }
 
 // bufferSize is what ReverseProxy copies at a time without a pool, too.

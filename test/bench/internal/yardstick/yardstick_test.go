@@ -35,8 +35,9 @@ func serve(t *testing.T, front func(backend *url.URL) http.Handler) *httptest.Se
 // answers before it has seen the end of a request loses some.
 func TestNoAnswerIsLost(t *testing.T) {
 	for name, front := range map[string]func(*url.URL) http.Handler{
-		"proxy": func(u *url.URL) http.Handler { return Proxy(u, slog.New(slog.DiscardHandler)) },
-		"hop":   Hop,
+		"proxy":      func(u *url.URL) http.Handler { return Proxy(u, 1, slog.New(slog.DiscardHandler)) },
+		"three ways": func(u *url.URL) http.Handler { return Proxy(u, 3, slog.New(slog.DiscardHandler)) },
+		"hop":        Hop,
 	} {
 		for _, era := range []canned.Era{canned.Legacy, canned.Modern} {
 			for tool, n := range map[string]int{"text_100": 300, "text_1048576": 30, "sse_5": 50} {
