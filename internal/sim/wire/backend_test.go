@@ -25,6 +25,8 @@ type backend struct {
 	cfg    server.Config
 	buffer int
 
+	unannounced bool // over HTTP it does not say how long its answers are
+
 	site *site // nil while it is dead
 	life int
 
@@ -113,17 +115,28 @@ func (b *backend) crash() {
 // guard is what an HTTP client meets first: a server of the legacy era refuses
 // what it does not know.
 func (b *backend) guard(h http.Handler) http.Handler {
-	if !b.legacy {
-		return h
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if mcp.Version(r.Header.Get("Mcp-Protocol-Version")).Era() == mcp.EraModern {
+		if b.legacy && mcp.Version(r.Header.Get("Mcp-Protocol-Version")).Era() == mcp.EraModern {
 			http.Error(w, "Bad Request: Unsupported protocol version", http.StatusBadRequest)
 			return
+		}
+		if b.unannounced {
+			w = unannounced{w}
 		}
 		h.ServeHTTP(w, r)
 	})
 }
+
+// unannounced is a response whose length nobody knows before its end.
+type unannounced struct{ http.ResponseWriter }
+
+func (u unannounced) WriteHeader(status int) {
+	u.Header().Del("Content-Length")
+	u.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is how net/http finds the deadlines.
+func (u unannounced) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
 // change has things be others than before, and has the backend tell.
 func (b *backend) change(which ...thing) {
@@ -253,10 +266,10 @@ type run struct {
 }
 
 // script: p progress, l log message, a question, i input in the way of the modern
-// era, q ends the connection of a client that comes back, 1 to 5 a pause, h a pause that only the end of the request ends, b a big
-// result, e an error. The result comes at the end.
+// era, q ends the connection of a client that comes back, 1 to 5 a pause, h a pause that only the end of the request ends, e an
+// error. The result comes at the end, and is a big one where b is in the script.
 func (r *run) script(ctx context.Context, do string) (*mcp.Result, error) {
-	size := 0
+	all := do
 	// What an earlier round has done is not done again, and its numbers go on.
 	if done, rest, found := strings.Cut(do, "i"); found && r.input != nil {
 		r.progress, r.logs = strings.Count(done, "p"), strings.Count(done, "l")
@@ -284,8 +297,6 @@ func (r *run) script(ctx context.Context, do string) (*mcp.Result, error) {
 			if p, ok := r.caller.(mcp.Poller); ok {
 				p.Poll(300 * time.Millisecond)
 			}
-		case 'b':
-			size = 150 << 10
 		case 'e':
 			return nil, &mcp.Error{Code: -1050, Message: "as it was told", Data: fmt.Appendf(nil, `{"mark":%q}`, r.mark)}
 		}
@@ -296,7 +307,19 @@ func (r *run) script(ctx context.Context, do string) (*mcp.Result, error) {
 			return nil, &mcp.Error{Code: -1051, Message: "on the way: " + err.Error(), Data: fmt.Appendf(nil, `{"mark":%q}`, r.mark)}
 		}
 	}
-	return mcp.NewResult(fmt.Appendf(nil, `{"content":[{"type":"text","text":"%s/done%s"}]}`, r.mark, strings.Repeat(".", size)))
+	return mcp.NewResult(fmt.Appendf(nil, `{"content":[{"type":"text","text":%q}]}`, done(r.mark, all)))
+}
+
+// large is how many bytes a large result has.
+const large = 150 << 10
+
+// done is the text of the result that a script ends with.
+func done(mark, script string) string {
+	size := 0
+	if strings.Contains(script, "b") {
+		size = large
+	}
+	return mark + "/done" + strings.Repeat(".", size)
 }
 
 // tenfold: 1 is a millisecond, 5 is ten seconds.

@@ -82,6 +82,15 @@ var bites = []bite{
 		"		for i := range batch {\n", "		for i := range min(2, len(batch)) {\n"},
 	{"what names no request on a pipe is nobody's rather than another's (I8)", "a log message that is not its next", "client/hearing.go",
 		"		case !to.isSameClient(c):\n			return mcp.ID{}\n", ""},
+	{"an answer that broke off takes its connection with it (DELIVERY 5.1)", "got what is no message", "server/response.go",
+		"	if p.cut {\n		panic(", "	if false {\n		panic("},
+	{"half a result is not ended like a whole one (DELIVERY 5.1)", "got what is no message|looks whole", "server/arriving.go",
+		"	case f != nil && f.Err() == nil && last.Rest:\n		p.fill(len(last.Head))\n		p.pour(last.Head)\n",
+		"	case f != nil:\n		p.fill(len(closing().Head))\n		p.pour(closing().Head)\n"},
+	{"who waits for a result that broke off is told (DELIVERY 5.1)", "got no answer", "server/arriving.go",
+		"	return src.result.Flow(&pieces{response: p})\n", "	err := src.result.Flow(&pieces{response: p})\n	if err != nil {\n		<-ctx.Done()\n	}\n	return err\n"},
+	{"a result that flows is not cut for nothing (DELIVERY 5.1)", "its answer broke off, and", "server/arriving.go",
+		"	return src.result.Flow(&pieces{response: p})\n", "	if err := src.result.Flow(&pieces{response: p}); err != nil || p.left > 0 {\n		return errNotWhole\n	}\n	return nil\n"},
 }
 
 // TestBitesAreWhereTheyWere keeps the list of bites up to date with the code.

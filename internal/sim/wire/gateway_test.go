@@ -34,6 +34,7 @@ type gateway struct {
 	tr      *http.Transport
 	crashed int
 	shut    int
+	late    time.Time // when it cut what had not ended, as it was shut down last; guarded by world.mu
 }
 
 // core is what a gateway is made of.
@@ -134,6 +135,9 @@ func (g *gateway) shutdown(within time.Duration) {
 	if g.site == nil {
 		return
 	}
+	g.w.mu.Lock()
+	g.late = time.Now().Add(within)
+	g.w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.w.ctx), within)
 	defer cancel()
 	_ = g.core.Shutdown(ctx) // that some were cut is not wrong

@@ -320,7 +320,7 @@ func (c *legacyClient) run(ctx context.Context, r *record, b bearing) {
 	for n := 0; !r.isEnded() && end.last != "" && c.w.ctx.Err() == nil; n++ {
 		end = l.resume(end, n) //nolint:contextcheck // what a client says outlives the response that made it
 	}
-	r.lost(end)
+	r.ranOut(end)
 }
 
 // mayResume notes whether the client can come back for what it has not seen.

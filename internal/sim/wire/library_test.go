@@ -141,6 +141,7 @@ func (r *record) returned(res *mcp.Result, err error) {
 		return
 	}
 	r.take("Serve", &m)
+	r.mayHaveBrokenOff()
 	if errors.Is(err, context.Canceled) {
 		r.waited()
 	}

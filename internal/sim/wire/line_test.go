@@ -4,11 +4,13 @@
 package wire_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -42,6 +44,7 @@ type fate struct {
 	write bool          // counted in writes of the client's end, and otherwise in reads
 	after int           // so many of them pass before
 	bytes int           // and so many of the next one
+	past  int           // or so many bytes are read before, where this is not 0
 	pause time.Duration // of a stall or a drip; before a reset, so that what was sent arrives
 }
 
@@ -55,8 +58,14 @@ type line struct {
 	end     *memnet.Listener // nil while nobody listens
 	open    []*conn          // in the order in which they were dialled
 	coming  []fate           // of the connections that are dialled next
+	bulky   []fate           // of those that bring the next large answers
 	dialled int
-	harmed  int // how many connections were broken, be it by a crash
+	harmed  int              // how many connections were broken, be it by a crash
+	calls   map[string]*conn // which of them a call left on last, by its mark
+}
+
+func newLine(w *world, name string) *line {
+	return &line{w: w, name: name, calls: make(map[string]*conn)}
 }
 
 var (
@@ -151,6 +160,33 @@ func (l *line) close() {
 	}
 }
 
+// sees notes whose call it is that a connection is to carry, and has that meet its fate
+// where the answer is a large one. The body of a call is written at once, and nobody on
+// the way writes it anew.
+func (l *line) sees(c *conn, p []byte) {
+	call := callOf.FindSubmatch(p)
+	if call == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls[string(call[1])] = c
+	if bytes.Contains(call[2], []byte("b")) && len(l.bulky) > 0 {
+		c.arm(l.bulky[0])
+		l.bulky = l.bulky[1:]
+	}
+}
+
+// callOf finds the mark of a call, and its script.
+var callOf = regexp.MustCompile(`"mark":"([^"]*)","do":"([^"]*)"`)
+
+// carrierOf returns the connection that a call left on last, nil where it never did.
+func (l *line) carrierOf(mark string) *conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls[mark]
+}
+
 // connections returns those that are open, oldest first.
 func (l *line) connections() []*conn {
 	l.mu.Lock()
@@ -176,7 +212,7 @@ func (l *line) reset() {
 // those that come.
 func (l *line) cure() {
 	l.mu.Lock()
-	l.coming = nil
+	l.coming, l.bulky = nil, nil
 	l.mu.Unlock()
 	for _, c := range l.connections() {
 		if c.broken.Load() {
@@ -193,6 +229,13 @@ func (l *line) expect(f fate) {
 	l.coming = append(l.coming, f)
 }
 
+// expectLarge has the next connection meet its fate that is to bring a large answer.
+func (l *line) expectLarge(f fate) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bulky = append(l.bulky, f)
+}
+
 // slowest is how many bytes a client reads in a second that has not stopped to read:
 // a piece of an answer in the time of server.DefaultWriteTimeout.
 const slowest = 16 << 10 / 10
@@ -206,6 +249,7 @@ type conn struct {
 
 	fate   atomic.Pointer[fate]
 	ops    [2]atomic.Int32 // reads and writes since it was armed
+	got    atomic.Int64    // bytes that were read since
 	broken atomic.Bool     // what is sent on it may not arrive, in either direction
 	isHole atomic.Bool
 	isDeaf atomic.Bool
@@ -238,8 +282,13 @@ func (c *conn) harmedAt(began time.Time) time.Time {
 func (c *conn) arm(f fate) {
 	c.ops[0].Store(0)
 	c.ops[1].Store(0)
+	c.got.Store(0)
 	c.fate.Store(&f)
 }
+
+// holds reports whether an answer can be expected on the connection: it is there, is not
+// broken, and not so slow that it counts as one that nobody reads.
+func (c *conn) holds() bool { return c != nil && !c.broken.Load() && !c.isSlow.Load() }
 
 // breaks notes that from now on nobody can rely on the connection.
 func (c *conn) breaks() {
@@ -252,17 +301,23 @@ func (c *conn) breaks() {
 	c.line.harmed++
 }
 
-// due reports whether the time has come with this read or write.
-func (c *conn) due(f *fate, write bool) bool {
+// due reports whether the time has come with this read or write, of n bytes.
+func (c *conn) due(f *fate, write bool, n int) bool {
 	if f.harm == none || f.harm == drip || f.write != write {
 		return false
 	}
-	i := 0
+	i, was := 0, 0
 	if write {
 		i = 1
+	} else {
+		was = int(c.got.Add(int64(n))) - n
+	}
+	isNow := int(c.ops[i].Add(1)) == f.after+1
+	if f.past > 0 {
+		isNow = was < f.past && f.past <= was+n
 	}
 	// A read may have begun under another fate.
-	if int(c.ops[i].Add(1)) != f.after+1 || c.fate.Load() != f {
+	if !isNow || c.fate.Load() != f {
 		return false
 	}
 	c.line.w.note("%s connection %d: %s", c.line.name, c.n, f.harm)
@@ -272,11 +327,12 @@ func (c *conn) due(f *fate, write bool) bool {
 
 // Write writes, until the fate is due.
 func (c *conn) Write(p []byte) (int, error) {
+	c.line.sees(c, p)
 	f := c.fate.Load()
 	switch {
 	case c.isHole.Load():
 		return len(p), nil
-	case c.due(f, true):
+	case c.due(f, true, len(p)):
 		return c.strike(f, p)
 	default:
 		return c.Conn.Write(p)
@@ -354,7 +410,7 @@ func (c *conn) readOnce(p []byte) (int, error) {
 		c.line.w.sleep(f.pause)
 	}
 	n, err := c.Conn.Read(p)
-	if err != nil || !c.due(f, false) {
+	if err != nil || !c.due(f, false, n) {
 		return n, err
 	}
 	switch f.harm {

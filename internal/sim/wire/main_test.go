@@ -189,8 +189,8 @@ func parse(t *testing.T, text string) choice.Schedule {
 // String is the tally in words.
 func (t *tally) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d schedules, %d steps, %d requests: %d results, %d errors, %d refused, %d broken off\nharm:",
-		t.schedules, t.steps, t.requests, t.results, t.errors, t.refused, t.silent)
+	fmt.Fprintf(&b, "%d schedules, %d steps, %d requests: %d results, %d errors, %d refused, %d silent, %d broken off\nharm:",
+		t.schedules, t.steps, t.requests, t.results, t.errors, t.refused, t.silent, t.brokenOff)
 	for h, n := range t.harms {
 		fmt.Fprintf(&b, " %s %d", harm(h), n)
 	}

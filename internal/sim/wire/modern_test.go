@@ -165,7 +165,7 @@ func (c *modernClient) round(ctx context.Context, r *record, to *gateway, input 
 		}
 	})
 	if required == nil {
-		r.lost(end)
+		r.ranOut(end)
 	}
 	return required
 }

@@ -41,7 +41,7 @@ func (c *raw) close() { c.tr.CloseIdleConnections() }
 
 // scripts are what backends are asked to do: short and long, silent and chatty,
 // asking and failing.
-var scripts = []string{"", "p", "1", "pl", "3p", "2p2p2p", "a", "p3ap", "aa", "i", "pip", "b", "pb", "4p", "pppppppp", "e", "3e", "h", "ph", "lh", "h", "5p5p5p", "l4l5l", "3a3a", "5", "q", "pqp", "3qpq3p", "aqp"}
+var scripts = []string{"", "p", "1", "pl", "3p", "2p2p2p", "a", "p3ap", "aa", "i", "pip", "b", "b", "3b", "pb", "4p", "pppppppp", "e", "3e", "h", "ph", "lh", "h", "5p5p5p", "l4l5l", "3a3a", "5", "q", "pqp", "3qpq3p", "aqp"}
 
 // newCall makes the record of a call that the client is about to make.
 func (c *raw) newCall(s *choice.Source, era mcp.Era) *record {
@@ -88,7 +88,12 @@ type ending struct {
 	clean bool   // in order, as far as one can see
 	last  string // the event after which it can be resumed
 	retry time.Duration
-	again bool // the server has said when to come back
+	again bool   // the server has said when to come back
+	part  []byte // of a document whose connection ended before it did
+}
+
+func (e ending) String() string {
+	return fmt.Sprintf("clean %v, last %q, %d bytes of a document", e.clean, e.last, len(e.part))
 }
 
 // follow reads the messages of a response until its end, and gives each to take.
@@ -99,6 +104,9 @@ func (c *raw) follow(res *http.Response, last string, take func(*mcp.Message)) e
 	switch res.Header.Get("Content-Type") {
 	case "application/json":
 		data, err := io.ReadAll(res.Body)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			end.part = data
+		}
 		if err != nil {
 			return end
 		}
@@ -190,6 +198,14 @@ func (r *record) callParams() string {
 
 // lost notes that a request has no carrier any more.
 func (r *record) lost(why any) { r.w.note("%s: no carrier: %v", r.mark, why) }
+
+// ranOut notes that the last carrier of a request has come to its end.
+func (r *record) ranOut(end ending) {
+	r.lost(end)
+	if end.part != nil {
+		r.breakOff(end.part)
+	}
+}
 
 // unheard notes that a request had no response at all.
 func (r *record) unheard(err error) {

@@ -47,6 +47,7 @@ type record struct {
 	doubled   bool      // its retry was sent twice
 	strayed   bool      // it came back to a replica where it is not parked
 	silent    bool      // not even a response began
+	brokenOff bool      // its result had begun, and ended with the connection to the backend
 	hung      bool      // the client closed the connection, and did not mean anything by it
 	resumable bool      // what was lost can be asked for
 	rounds    int       // how often it came back with an answer
@@ -235,8 +236,11 @@ func (r *record) takeTerminalLocked(carrier string, m *mcp.Message, n *note) boo
 		return true
 	}
 	r.ended, r.over = "result", time.Now()
-	if len(n.Result.Content) == 0 || !strings.HasPrefix(n.Result.Content[0].Text, r.mark+"/done") {
+	switch want := done(r.mark, r.script); {
+	case len(n.Result.Content) == 0 || !strings.HasPrefix(n.Result.Content[0].Text, r.mark+"/done"):
 		r.wrongLocked("got the result of another: %s", short(m.Raw))
+	case n.Result.Content[0].Text != want:
+		r.wrongLocked("got a result of %d bytes, want %d: %s", len(n.Result.Content[0].Text), len(want), short(m.Raw))
 	}
 	return false
 }

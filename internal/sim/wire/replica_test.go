@@ -50,8 +50,7 @@ func (w *world) replicate(one gateway, replicas int) {
 	for i := range replicas {
 		g, of := one, []string{"", "other "}[i]
 		g.host = hosts[i]
-		g.front, g.back = &line{w: w, name: of + "front"}, &line{w: w, name: of + "back"}
-		g.pipe = &line{w: w, name: of + "pipe"}
+		g.front, g.back, g.pipe = newLine(w, of+"front"), newLine(w, of+"back"), newLine(w, of+"pipe")
 		w.gateways = append(w.gateways, &g)
 	}
 }

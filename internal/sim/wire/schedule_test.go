@@ -70,11 +70,11 @@ func newWorld(s *choice.Source) *world {
 	w.backend = &backend{
 		w: w, legacy: s.Intn(2) == 1, changed: make(chan struct{}),
 		cfg:    server.Config{AllowedHosts: []string{"*"}, KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
-		buffer: buffers[s.Intn(len(buffers))],
+		buffer: buffers[s.Intn(len(buffers))], unannounced: s.Intn(2) == 1,
 	}
 	one := gateway{
 		w: w, version: w.version(),
-		cfg:    server.Config{KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
+		cfg:    server.Config{PassArriving: true, KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
 		buffer: buffers[s.Intn(len(buffers))],
 	}
 	w.tool = "work"
@@ -217,7 +217,8 @@ func (w *world) heard() [][]heard {
 	return all
 }
 
-// harm prepares what happens to a connection, one that is open or the next one.
+// harm prepares what happens to a connection: one that is open, the next one, or the one
+// that brings the next large answer.
 func (w *world) harm() {
 	s := w.choose
 	l := w.anyLine()
@@ -231,9 +232,15 @@ func (w *world) harm() {
 	if f.harm == drip {
 		f.pause = min(f.pause, 200*time.Millisecond)
 	}
-	if s.Intn(3) == 0 {
+	switch s.Intn(3) {
+	case 0:
 		w.note("the next %s connection: %s at %d", l.name, f.harm, f.after)
 		l.expect(f)
+		return
+	case 1:
+		f.write, f.past = false, 1+f.after*large/6
+		w.note("the %s connection of the next large answer: %s behind %d bytes", l.name, f.harm, f.past)
+		l.expectLarge(f)
 		return
 	}
 	if c := pick(s, l.connections()); c != nil {

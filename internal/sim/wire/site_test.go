@@ -61,12 +61,16 @@ func (st *site) kill() {
 	st.serving.Wait()
 }
 
-// leave ends a life whose work has ended in order.
+// leave ends a life whose work has ended in order. Whoever still reads then has until ctx
+// ends.
 func (st *site) leave(ctx context.Context) {
 	for _, l := range st.lines {
 		l.close()
 	}
 	if err := st.http.Shutdown(ctx); err != nil {
+		for _, l := range st.lines {
+			l.reset()
+		}
 		_ = st.http.Close()
 	}
 	st.serving.Wait()

@@ -4,6 +4,8 @@
 package wire_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -49,16 +51,57 @@ func (r *record) judgeTerminalLocked() {
 	}
 }
 
-// mayBeSilentLocked: the connection was never there, was broken, or was so slow that
-// it counts as one that nobody reads; or the gateway
+// mayBeSilentLocked: the connection was never there, or does not hold; or the gateway
 // closed it, between two requests as far as it could know, when it ended.
 func (r *record) mayBeSilentLocked() bool {
-	c := r.conn.Load()
 	if r.resumable && r.excused == "" {
 		return false // it had all the time to come back
 	}
-	return r.hung || r.excused != "" || c == nil || c.broken.Load() || c.isSlow.Load() ||
+	return r.brokenOff || r.hung || r.excused != "" || !r.conn.Load().holds() ||
 		r.silent && r.cameTo(wasShut) && !r.ranLocked()
+}
+
+// breakOff judges an answer whose connection ended before it was whole. A gateway passes
+// on a large result while it arrives: where that breaks off the client's connection does,
+// and not before there is something of the result.
+func (r *record) breakOff(part []byte) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	begins := `{"jsonrpc":"2.0","id":` + r.id + `,"result":{`
+	switch {
+	case r.mayBeSilentLocked():
+	case json.Valid(part):
+		r.wrongLocked("its connection broke behind an answer that looks whole: %s", short(part))
+	case !bytes.HasPrefix(part, []byte(begins)) || !bytes.Contains(part, []byte(`"`+r.mark+"/done")):
+		r.wrongLocked("its answer broke off before its result had begun: %s", short(part))
+	default:
+		r.breakOffLocked()
+	}
+}
+
+// mayHaveBrokenOff is breakOff for our own client, which says so in words.
+func (r *record) mayHaveBrokenOff() {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	over := r.visits[len(r.visits)-1].over
+	if strings.HasPrefix(r.said, `backend "g": the connection broke during its answer`) && over.carrierOf(r.mark).holds() {
+		r.breakOffLocked()
+	}
+}
+
+// breakOffLocked wants an answer to have broken off because the backend's connection did,
+// or because somebody ended the request who may: its client with the session, or the
+// gateway that shuts down and has no more time.
+func (r *record) breakOffLocked() {
+	to := r.visits[len(r.visits)-1].to
+	behind := to.back.carrierOf(r.mark)
+	isLost := behind != nil && behind.broken.Load()
+	isLate := !r.sent.After(to.late) && !time.Now().Before(to.late)
+	if !isLost && !isLate && !r.stoppable {
+		r.wrongLocked("its answer broke off, and the connection to the backend did not")
+	}
+	r.brokenOff = true
+	r.w.tally.brokenOff++
 }
 
 // judgeOutcomeLocked: what a terminal says of the execution is true, and an error
@@ -100,8 +143,9 @@ func (r *record) judgeEndLocked() {
 	if strings.ContainsAny(r.script, "ai") {
 		soon += inputWait // whoever was asked and goes away may still come back
 	}
-	// A legacy notice may overtake the request that it is about.
-	heard := r.era == mcp.EraModern || !r.cameTo(lostClients) && !r.cameTo(wasShut) && j.began.Before(r.cancelled)
+	// A legacy notice may overtake the request that it is about, and on a pipe there is
+	// nothing but notices.
+	heard := r.era == mcp.EraModern && !r.cameTo(lostPipe) || !r.cameTo(lostClients) && !r.cameTo(wasShut) && j.began.Before(r.cancelled)
 	if !r.cancelled.IsZero() && heard && j.ended.Sub(r.cancelled) > soon {
 		r.wrongLocked("its work went on for %v after it was cancelled", j.ended.Sub(r.cancelled))
 	}

@@ -61,6 +61,7 @@ type user interface {
 type tally struct {
 	schedules, steps, requests       int
 	results, errors, refused, silent int
+	brokenOff                        int
 	harms                            [harms]int
 	deeds                            map[string]int
 }
@@ -73,6 +74,7 @@ func (t *tally) add(other *tally) {
 	t.errors += other.errors
 	t.refused += other.refused
 	t.silent += other.silent
+	t.brokenOff += other.brokenOff
 	for i, n := range other.harms {
 		t.harms[i] += n
 	}
