@@ -232,6 +232,7 @@ func notify(ctx context.Context, c mcp.Caller, method, params string) error {
 // work executes a script, a letter at a time.
 func (b *backend) work(ctx context.Context, req *mcp.Request, c mcp.Caller, life int) (*mcp.Result, error) {
 	var args struct {
+		Name      string `json:"name"`
 		Arguments struct {
 			Mark string `json:"mark"`
 			Do   string `json:"do"`
@@ -241,6 +242,9 @@ func (b *backend) work(ctx context.Context, req *mcp.Request, c mcp.Caller, life
 	}
 	if err := json.Unmarshal(req.Params.Bytes(), &args); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
+	}
+	if args.Name != "work" {
+		b.w.wrong("%s: the backend was called by the name %q", args.Arguments.Mark, args.Name)
 	}
 	j := b.w.begin(args.Arguments.Mark, args.Responses != nil, life)
 	run := &run{

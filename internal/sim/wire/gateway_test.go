@@ -21,7 +21,6 @@ import (
 type gateway struct {
 	w       *world
 	host    string
-	whole   bool        // the whole product, and not just a server over a client
 	version mcp.Version // that a bridge is told of the backend, or "" to find out
 	cfg     server.Config
 	buffer  int
@@ -82,7 +81,7 @@ func (g *gateway) start() {
 	g.life++
 	g.w.mu.Unlock()
 	g.tr = g.back.transport()
-	if g.whole {
+	if g.w.whole {
 		box, err := signalbox.New(signalbox.Config{
 			Version:    "1",
 			Servers:    []signalbox.Backend{{Name: "b", URL: "http://backend.test/mcp"}},

@@ -23,7 +23,7 @@ type world struct {
 	gateways []*gateway // one, or two replicas of it
 	backend  *backend
 	users    []user
-	whole    bool   // the gateway is the whole product
+	whole    bool   // the gateway is the whole product, and not just a server over a client
 	tool     string // as clients call it
 	guarded  bool   // the gateway tells its clients apart
 
