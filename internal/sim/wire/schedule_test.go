@@ -232,12 +232,12 @@ func (w *world) harm() {
 	if f.harm == drip {
 		f.pause = min(f.pause, 200*time.Millisecond)
 	}
-	switch s.Intn(3) {
-	case 0:
+	switch s.Intn(6) {
+	case 0, 1:
 		w.note("the next %s connection: %s at %d", l.name, f.harm, f.after)
 		l.expect(f)
 		return
-	case 1:
+	case 2:
 		f.write, f.past = false, 1+f.after*large/6
 		w.note("the %s connection of the next large answer: %s behind %d bytes", l.name, f.harm, f.past)
 		l.expectLarge(f)
