@@ -356,12 +356,22 @@ type legacyCall struct {
 func (l *legacyCall) take(carrier string) func(*mcp.Message) {
 	return func(m *mcp.Message) {
 		n, more := l.r.take(carrier, m)
-		if n.Error != nil && strings.Contains(n.Error.Message, "limits.eventRetention") && time.Since(l.broke) < retention {
-			l.c.w.wrong("%s (%s, %q): was not kept for its time: %s", l.r.mark, l.r.client, l.r.script, short(m.Raw))
+		if n.Error != nil && strings.Contains(n.Error.Message, "limits.eventRetention") {
+			l.r.wasNotKept(l.broke, m)
 		}
 		if more && m.Kind == mcp.KindRequest {
 			l.answer(m.ID.String(), n.Params.Message)
 		}
+	}
+}
+
+// wasNotKept judges that a result is no longer available to a client that has lost its
+// carrier then. The gateway itself may have come back too late for it.
+func (r *record) wasNotKept(broke time.Time, m *mcp.Message) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	if time.Since(broke) < retention && !r.isLostBehindLocked() {
+		r.wrongLocked("was not kept for its time: %s", short(m.Raw))
 	}
 }
 

@@ -137,6 +137,13 @@ func byPipe(v visit) bool      { return v.over == v.to.pipe }
 // lostPipe: the end of a pipe is the end of its client.
 func lostPipe(v visit) bool { return byPipe(v) && lostClients(v) }
 
+// isLostBehindLocked reports whether the connection has broken on which the request has
+// left for the backend last.
+func (r *record) isLostBehindLocked() bool {
+	c := r.visits[len(r.visits)-1].to.back.carrierOf(r.mark)
+	return c != nil && c.broken.Load()
+}
+
 // goesTo returns the gateway for a round of the request.
 func (r *record) goesTo(round int) *gateway {
 	return r.w.gateways[(r.route>>round&1)%len(r.w.gateways)]

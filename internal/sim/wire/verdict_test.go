@@ -93,11 +93,9 @@ func (r *record) mayHaveBrokenOff() {
 // or because somebody ended the request who may: its client with the session, or the
 // gateway that shuts down and has no more time.
 func (r *record) breakOffLocked() {
-	to := r.visits[len(r.visits)-1].to
-	behind := to.back.carrierOf(r.mark)
-	isLost := behind != nil && behind.broken.Load()
-	isLate := !r.sent.After(to.late) && !time.Now().Before(to.late)
-	if !isLost && !isLate && !r.stoppable {
+	late := r.visits[len(r.visits)-1].to.late
+	isLate := !r.sent.After(late) && !time.Now().Before(late)
+	if !r.isLostBehindLocked() && !isLate && !r.stoppable {
 		r.wrongLocked("its answer broke off, and the connection to the backend did not")
 	}
 	r.brokenOff = true
