@@ -86,7 +86,7 @@ func with(under, over http.Header) http.Header {
 // connections to one instance of a backend can be let go without anybody else's.
 // There is no limit on how long an answer takes: that is the call's deadline.
 func newTransport(s *setup) *http.Transport {
-	dialer := &net.Dialer{Timeout: s.Connect, KeepAlive: 15 * time.Second}
+	dialer := &net.Dialer{Timeout: s.Connect, KeepAlive: 15 * time.Second, Control: makeRoom}
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {

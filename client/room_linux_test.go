@@ -1,0 +1,57 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"net"
+	"syscall"
+	"testing"
+)
+
+// A connection to a backend has room for a large answer from its beginning, and wakes
+// us for a single byte all the same.
+func TestRoomOfConnections(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := newTransport(newSetup(Config{})).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c, ok := conn.(*connection).Conn.(*net.TCPConn)
+	if !ok {
+		t.Fatalf("a %T", conn.(*connection).Conn)
+	}
+	if room, least := socketOption(t, c, syscall.SO_RCVBUF), socketOption(t, c, syscall.SO_RCVLOWAT); room < receiveRoom || least != 1 {
+		t.Errorf("room for %d bytes, and we are woken for %d; want %d and 1", room, least, receiveRoom)
+	}
+
+	peer, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	if _, err := peer.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := conn.Read(make([]byte, 2)); n != 1 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+func socketOption(t *testing.T, c *net.TCPConn, option int) (value int) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { value, failed = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, option) }); err != nil || failed != nil {
+		t.Fatal(err, failed)
+	}
+	return value
+}

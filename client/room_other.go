@@ -1,0 +1,11 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package client
+
+import "syscall"
+
+// makeRoom leaves to the system how much room a socket has.
+func makeRoom(_, _ string, _ syscall.RawConn) error { return nil }
