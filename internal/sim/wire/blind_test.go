@@ -22,6 +22,16 @@ func (r *record) isBlindLocked(piped bool) bool {
 	return r.era == mcp.EraLegacy && (piped || r.cameTo(byPipe))
 }
 
+// shakesHands reports whether the gateway may speak the legacy era over pipes to its
+// backend. One of both eras is taken for a legacy one whose process ends while it is
+// asked.
+func (g *gateway) shakesHands() bool {
+	g.back.mu.Lock()
+	defer g.back.mu.Unlock()
+	b := g.w.backend
+	return b.piped && (b.legacy || g.version == "" && g.back.harmed > 0)
+}
+
 func (r *record) isMineLocked(mark string) bool { return strings.HasPrefix(mark, r.client+".") }
 
 // hearBlindly takes what a request of the client may have been told, or asked. It

@@ -583,7 +583,7 @@ func (c *legacyClient) listenOnce(ctx context.Context, e *ear, session string, f
 // nobody could know of which.
 func (c *legacyClient) hear(session string, m *mcp.Message) {
 	c.w.note("%s standalone < %s", c.name, short(m.Raw))
-	if c.w.backend.piped && c.w.backend.legacy && c.hearBlindly(session, m) {
+	if c.w.homeOf(session).shakesHands() && c.hearBlindly(session, m) {
 		return
 	}
 	t, ok := changeOf(m.Method, textOf(m, mcp.FieldURI))

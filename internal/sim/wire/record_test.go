@@ -203,7 +203,7 @@ func (r *record) checkAskedLocked(question string) {
 	if strings.HasPrefix(question, r.mark+"/a") {
 		return
 	}
-	if !r.isBlindLocked(r.w.backend.piped && r.w.backend.legacy) || !r.isMineLocked(question) {
+	if !r.isBlindLocked(r.cameTo(func(v visit) bool { return v.to.shakesHands() })) || !r.isMineLocked(question) {
 		r.wrongLocked("was asked the question of another: %s", question)
 	}
 }
