@@ -47,7 +47,7 @@ func checkSkip(t *testing.T, data []byte, i int) {
 // Every byte beside every other, wherever the two stand in a block and where it meets
 // the next, or the end.
 func TestSkipPairs(t *testing.T) {
-	for _, at := range []int{0, 1, 32, 33, 63, 64, 65, 127, 128} {
+	for _, at := range []int{0, 1, 32, 63, 64, 128} {
 		data := []byte(strings.Repeat("x", 140))
 		for a := range 256 {
 			for b := range 256 {
