@@ -11,8 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/bubble"
 	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -254,7 +253,7 @@ func TestNothingIsLeftOfLargeResults(t *testing.T) {
 					res.Body.Close()
 					<-h.freed
 					time.Sleep(5 * time.Second) // in which goroutines that are kept for the next end
-					left := goroutinesInBubble(h.t)
+					left := bubble.Goroutines(h.t)
 					if n == 0 {
 						first = left
 					}
@@ -268,20 +267,4 @@ func TestNothingIsLeftOfLargeResults(t *testing.T) {
 			})
 		})
 	}
-}
-
-// goroutinesInBubble is how many goroutines the caller's bubble has, when all that can
-// happen has happened.
-func goroutinesInBubble(t *testing.T) int {
-	t.Helper()
-	synctest.Wait()
-	own := make([]byte, 256)
-	header, _, _ := bytes.Cut(own[:runtime.Stack(own, false)], []byte("\n"))
-	_, bubble, ok := bytes.Cut(header, []byte("synctest bubble "))
-	if !ok {
-		t.Fatalf("%s: not in a bubble", header)
-	}
-	all := make([]byte, 4<<20)
-	all = all[:runtime.Stack(all, true)]
-	return bytes.Count(all, slices.Concat([]byte("synctest bubble "), bubble, []byte("\n")))
 }

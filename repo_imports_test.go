@@ -41,7 +41,7 @@ var repoOnlyFor = map[string][]string{
 
 // repoTestOnly are the packages that exist for tests: they may import
 // everything, and only tests and each other may import them.
-var repoTestOnly = []string{"internal/sim/...", "internal/zoo/...", "internal/memnet", "internal/peertest/..."}
+var repoTestOnly = []string{"internal/bubble", "internal/sim/...", "internal/zoo/...", "internal/memnet", "internal/peertest/..."}
 
 // repoPure lists the packages that import the standard library only, and what
 // of this module they may import beside it.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/bubble"
 	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -177,10 +178,10 @@ func TestM006BodiesEndWithTheirCalls(t *testing.T) {
 			<-left
 			synctest.Wait()
 			if i == 0 {
-				before = goroutinesInBubble(t)
+				before = bubble.Goroutines(t)
 			}
 		}
-		if after := goroutinesInBubble(t); after > before+2 {
+		if after := bubble.Goroutines(t); after > before+2 {
 			t.Errorf("%d goroutines after 50 calls, %d after one", after, before)
 		}
 	})

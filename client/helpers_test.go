@@ -4,7 +4,6 @@
 package client_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -12,7 +11,6 @@ import (
 	"log"
 	"net/http"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -43,23 +41,6 @@ func TestMain(m *testing.M) {
 func inBubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)
-}
-
-// goroutinesInBubble is how many goroutines the caller's bubble has. What
-// [runtime.NumGoroutine] returns has one in it that ended a moment ago, and those of
-// nobody's test.
-func goroutinesInBubble(t *testing.T) int {
-	t.Helper()
-	synctest.Wait()
-	own := make([]byte, 1<<10)
-	header, _, _ := bytes.Cut(own[:runtime.Stack(own, false)], []byte("\n"))
-	_, bubble, ok := bytes.Cut(header, []byte("synctest bubble "))
-	if !ok {
-		t.Fatalf("%s: not in a bubble", header)
-	}
-	all := make([]byte, 4<<20)
-	all = all[:runtime.Stack(all, true)]
-	return bytes.Count(all, slices.Concat([]byte("synctest bubble "), bubble, []byte("\n")))
 }
 
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/bubble"
 	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -312,10 +313,10 @@ func TestCallsLeaveNoGoroutine(t *testing.T) {
 			wantResult(t, res, err, `{"content":[]}`)
 			time.Sleep(time.Second)
 			if i == 0 {
-				before = goroutinesInBubble(t)
+				before = bubble.Goroutines(t)
 			}
 		}
-		if after := goroutinesInBubble(t); after > before {
+		if after := bubble.Goroutines(t); after > before {
 			t.Errorf("%d goroutines after 20 calls, %d after one", after, before)
 		}
 	})

@@ -6,6 +6,7 @@ package mcp
 //nolint:gochecknoglobals // what the processor has does not change
 var hasSkip = hasAVX2()
 
+// hasAVX2 reports whether skipBlocks can run: it looks at the processor and at the system.
 func hasAVX2() bool
 
 // skipBlocks skips what is plain in the text behind its first byte, and what is an escape

@@ -3,7 +3,7 @@
 
 #include "textflag.h"
 
-// Each byte of dst becomes c.
+// EACH sets each byte of y to c. x is the lower half of y.
 #define EACH(c, x, y) \
 	MOVL         $c, AX; \
 	MOVD         AX, x;  \
