@@ -153,10 +153,13 @@ func (b *bench) measureBackends(ctx context.Context, g *rig) error {
 		{name: "200 by RP", size: 200, proxied: true, against: "1 by RP"},
 	}}
 	m.entrant = func(ctx context.Context, v variant, client, behind canned.Era) (*entrant, error) {
-		p, err := once(gateways, fmt.Sprint(v.size, behind, v.proxied), func() (*proc.Process, error) {
-			setup := canned.Setup{Era: behind, Tools: defaultTools}
+		if v.proxied {
+			behind = "" // the backend speaks either
+		}
+		setup := canned.Setup{Era: behind, Tools: defaultTools}
+		p, err := once(gateways, fmt.Sprint(v.size, behind), func() (*proc.Process, error) {
 			if v.proxied {
-				return g.start(ctx, "proxy", "-ways", strconv.Itoa(v.size), "-to", backend.Address+"/mcp?"+canned.Setup{Tools: defaultTools}.Query())
+				return g.start(ctx, "proxy", "-ways", strconv.Itoa(v.size), "-to", backend.Address+"/mcp?"+setup.Query())
 			}
 			return g.gateway(ctx, overHTTP(backend.Address, v.size, setup), v.size*defaultTools)
 		})

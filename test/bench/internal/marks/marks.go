@@ -59,8 +59,7 @@ type Mark struct {
 	Limit float64
 	Least bool
 	// Held, unless it is 0, is what has been reached, with room for noise, where that is
-	// far from the mark on either side of it, or nearer than noise. It is not to be lost
-	// again.
+	// far from the mark on either side of it. It is not to be lost again.
 	Held float64
 	// Unit stands behind the values.
 	Unit string
