@@ -11,10 +11,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"strings"
 	"sync/atomic"
-	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/hop"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -82,44 +81,6 @@ func with(under, over http.Header) http.Header {
 	return all
 }
 
-// newTransport returns a transport that belongs to one client, so that the idle
-// connections to one instance of a backend can be let go without anybody else's.
-// There is no limit on how long an answer takes: that is the call's deadline.
-func newTransport(s *setup) *http.Transport {
-	dialer := &net.Dialer{Timeout: s.Connect, KeepAlive: 15 * time.Second, Control: makeRoom}
-	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := dialer.DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return &connection{Conn: conn, write: s.Write}, nil
-		},
-		ForceAttemptHTTP2:      true,
-		TLSHandshakeTimeout:    s.Connect,
-		MaxIdleConns:           128,
-		MaxIdleConnsPerHost:    64,
-		IdleConnTimeout:        90 * time.Second,
-		MaxResponseHeaderBytes: maxHeaders,
-		// A compressed answer could be far larger than it looks, and a compressed
-		// stream arrives late.
-		DisableCompression: true,
-	}
-}
-
-// maxHeaders bounds the headers of an answer, far above what a server has to say
-// in them and below what would hurt.
-const maxHeaders = 1 << 20
-
-// isHeaderOverflow reports whether an answer was not read because of the size of
-// its headers. net/http has no name for that error but its text, in either version
-// of HTTP.
-func isHeaderOverflow(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "server response headers exceeded") || strings.Contains(text, "response header list larger than")
-}
-
 // forgetConnections closes the connections that nobody uses, because what
 // stands at their other end is not the backend any more.
 func (e *endpoint) forgetConnections() {
@@ -140,8 +101,8 @@ func (e *endpoint) post(ctx context.Context, header http.Header, out *parcel) (*
 		req.GetBody = nil
 	}
 	resp, err := e.roundTrip(req, &out.reply)
-	for errors.Is(err, errUnsent) && ctx.Err() == nil {
-		// As net/http does where it knows: each time one connection fewer is kept.
+	for errors.Is(err, hop.ErrUnsent) && ctx.Err() == nil {
+		// Each time one connection fewer is kept.
 		resp, err = e.roundTrip(out.anew(req), &out.reply)
 	}
 	if err != nil {

@@ -71,7 +71,7 @@ func dialThrough(t *testing.T, h http.Handler, cfg client.Config, around func(ht
 	srv := &http.Server{Handler: h, ErrorLog: discardLog()}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
-	tr := ln.Transport()
+	tr := ln.Hop()
 	if cfg.Transport == nil {
 		cfg.Transport = around(tr)
 	}

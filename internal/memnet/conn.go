@@ -4,9 +4,9 @@
 package memnet
 
 import (
-	"errors"
 	"io"
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -30,6 +30,15 @@ func (c *Conn) Read(p []byte) (int, error) { return c.in.read(p) }
 // full.
 func (c *Conn) Write(p []byte) (int, error) { return c.out.write(p) }
 
+// TryWrite puts as much of p into the buffer as it has room for, and waits for nobody.
+func (c *Conn) TryWrite(p []byte) (int, error) {
+	n, _, err := c.out.tryWrite(p)
+	return n, err
+}
+
+// IsQuiet reports whether there is nothing to be read, and the other end has not closed.
+func (c *Conn) IsQuiet() bool { return c.in.isQuiet() }
+
 // Close closes both directions: the other end reads what was written and then
 // io.EOF, and can write no more.
 func (c *Conn) Close() error {
@@ -52,7 +61,7 @@ func (c *Conn) Reset() {
 	c.out.drop(errReset)
 }
 
-var errReset = errors.New("connection reset by peer")
+var errReset error = syscall.ECONNRESET
 
 // LocalAddr returns the one address of the network.
 func (c *Conn) LocalAddr() net.Addr { return addr{} }

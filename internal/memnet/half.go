@@ -57,6 +57,12 @@ func (h *half) tryRead(p []byte) (n int, changed <-chan struct{}, err error) {
 	return n, nil, nil
 }
 
+func (h *half) isQuiet() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.buf) == 0 && h.readErr == nil
+}
+
 func (h *half) write(p []byte) (int, error) {
 	written := 0
 	for {

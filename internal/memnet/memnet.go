@@ -16,6 +16,9 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/hop"
 )
 
 // DefaultBuffer is how many bytes one direction of a connection holds.
@@ -79,6 +82,14 @@ func (l *Listener) Dial(ctx context.Context) (*Conn, error) {
 func (l *Listener) Transport() *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) },
+	}
+}
+
+// Hop returns a transport like that one, of the kind that clients have of their own.
+func (l *Listener) Hop() *hop.Transport {
+	return &hop.Transport{
+		Dial:         func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) },
+		WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 20, MaxIdle: 64, IdleTimeout: 90 * time.Second,
 	}
 }
 

@@ -1,0 +1,75 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hop
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+)
+
+// conn is a connection. It has one exchange at a time.
+type conn struct {
+	net.Conn
+	of      *Transport
+	address string
+	round   int // in which it was made
+	now     nowOrNever
+	cut     func() // closes it
+	in      *bufio.Reader
+	head    int  // how much may be read of what is before the body; negative behind that
+	heard   bool // something has been read since a request was sent
+	used    bool // for a request
+	since   time.Time
+}
+
+func newConn(t *Transport, made net.Conn, address string, round int) *conn {
+	c := &conn{Conn: made, of: t, address: address, round: round, now: nowOn(made)}
+	c.cut = func() { c.Close() }
+	c.in = bufio.NewReader((*incoming)(c))
+	return c
+}
+
+// nowOrNever does to a connection what can be done without waiting.
+type nowOrNever interface {
+	// TryWrite writes as much as is taken at once.
+	TryWrite(p []byte) (n int, err error)
+
+	// IsQuiet reports whether there is nothing to be read now, and no end either.
+	IsQuiet() bool
+}
+
+// isQuiet reports whether a connection that was idle can be used. Of one that cannot be
+// looked at, nobody knows.
+func (c *conn) isQuiet() bool { return c.now != nil && c.now.IsQuiet() }
+
+// mayRepeat reports whether a request that has failed with err, on a connection that was
+// kept, may be made on another one: the server has closed this one, as it may at any time.
+func (c *conn) mayRepeat(req *http.Request, err error) bool {
+	if req.Body != nil || req.Context().Err() != nil {
+		return false
+	}
+	return errors.Is(err, ErrUnsent) || req.Method == http.MethodGet && !c.heard
+}
+
+// incoming is what a connection reads from, within the bound of heads.
+type incoming conn
+
+// Read reads on.
+func (i *incoming) Read(p []byte) (int, error) {
+	if i.head == 0 {
+		return 0, ErrHeaderTooLong
+	}
+	if i.head > 0 {
+		p = p[:min(len(p), i.head)]
+	}
+	n, err := i.Conn.Read(p)
+	i.heard = i.heard || n > 0
+	if i.head > 0 {
+		i.head -= n
+	}
+	return n, err
+}

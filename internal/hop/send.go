@@ -1,0 +1,194 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hop
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// pieceSize is how much of a request is written at a time, and headRoom what is left of
+// that for its head as a rule.
+const (
+	pieceSize = 32 << 10
+	headRoom  = 4 << 10
+)
+
+// send writes the request, or leaves to a goroutine what would have to wait.
+func (x *exchange) send(req *http.Request) error {
+	again := x.used
+	x.used = true
+	out := newPiece()
+	if x.now == nil || req.ContentLength > pieceSize-headRoom {
+		out.to = x.conn
+		x.sending = launch(x.conn, out, func() error { return out.write(req) })
+		return nil
+	}
+	if err := req.Write(out); err != nil {
+		out.free()
+		return err
+	}
+	n, err := x.now.TryWrite(out.p)
+	if err == nil && n < len(out.p) {
+		x.sending = launch(x.conn, out, func() error { return x.write(out.p[n:]) })
+		return nil
+	}
+	out.free()
+	if err == nil {
+		return nil
+	}
+	err = &net.OpError{Op: "write", Net: x.RemoteAddr().Network(), Source: x.LocalAddr(), Addr: x.RemoteAddr(), Err: err}
+	if n == 0 && again {
+		err = fmt.Errorf("%w: %w", ErrUnsent, err)
+	}
+	return err
+}
+
+// write writes p in the time for a piece.
+func (c *conn) write(p []byte) error {
+	if err := c.SetWriteDeadline(time.Now().Add(c.of.WriteTimeout)); err != nil {
+		return err
+	}
+	if _, err := c.Conn.Write(p); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(time.Time{})
+}
+
+// sender is a goroutine that writes a request, or its rest.
+type sender struct {
+	done chan struct{} // closed at the end
+	err  error         // before that
+}
+
+// launch has a goroutine write. It ends with what it writes, with the connection, or
+// with the time for a piece.
+func launch(c *conn, out *piece, write func() error) *sender {
+	s := &sender{done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		defer out.free()
+		if s.err = write(); s.err == nil {
+			return
+		}
+		if errors.Is(s.err, os.ErrDeadlineExceeded) {
+			s.err = fmt.Errorf("the server did not read the request within %v: %w", c.of.WriteTimeout, s.err)
+		}
+		c.giveUp(s.err)
+	}()
+	return s
+}
+
+// lastWords is how long a server that has stopped to read may take to say why.
+const lastWords = time.Second
+
+// giveUp has nobody wait for the answer to a request that was not written as a whole,
+// but for what a server has said before it closed the connection.
+func (c *conn) giveUp(err error) {
+	if !isOfPeer(err) || c.SetReadDeadline(time.Now().Add(lastWords)) != nil {
+		c.Close()
+	}
+}
+
+// isDone reports whether all was written, or is in time.
+func (s *sender) isDone(in time.Duration) bool {
+	if s == nil {
+		return true
+	}
+	timer := time.NewTimer(in)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+		return s.err == nil
+	case <-timer.C:
+		return false
+	}
+}
+
+// failure is why not all was written, as far as that is known.
+func (s *sender) failure() error {
+	if s == nil {
+		return nil
+	}
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// piece is a part of a request on its way out; as a rule, all of it.
+type piece struct {
+	p  []byte
+	to *conn // where it goes when it is full; nil where it has to grow
+}
+
+//nolint:gochecknoglobals // a pool is shared by nature
+var pieces = sync.Pool{New: func() any { return &piece{p: make([]byte, 0, pieceSize)} }}
+
+func newPiece() *piece {
+	o, _ := pieces.Get().(*piece)
+	return o
+}
+
+// free gives the room back, unless it has grown.
+func (o *piece) free() {
+	if cap(o.p) == pieceSize {
+		o.p, o.to = o.p[:0], nil
+		pieces.Put(o)
+	}
+}
+
+// write writes a whole request.
+func (o *piece) write(req *http.Request) error {
+	if err := req.Write(o); err != nil {
+		return err
+	}
+	return o.flush()
+}
+
+// Write puts p behind what there is.
+func (o *piece) Write(p []byte) (int, error) { return put(o, p) }
+
+// WriteString puts s behind what there is.
+func (o *piece) WriteString(s string) (int, error) { return put(o, s) }
+
+// WriteByte puts b behind what there is. A writer without this is buffered by net/http.
+func (o *piece) WriteByte(b byte) error {
+	_, err := put(o, string(b))
+	return err
+}
+
+func put[T []byte | string](o *piece, p T) (n int, err error) {
+	if o.to == nil {
+		o.p = append(o.p, p...)
+		return len(p), nil
+	}
+	for n < len(p) {
+		if len(o.p) == cap(o.p) {
+			if err := o.flush(); err != nil {
+				return n, err
+			}
+		}
+		m := copy(o.p[len(o.p):cap(o.p)], p[n:])
+		o.p = o.p[:len(o.p)+m]
+		n += m
+	}
+	return n, nil
+}
+
+func (o *piece) flush() error {
+	if len(o.p) == 0 {
+		return nil
+	}
+	err := o.to.write(o.p)
+	o.p = o.p[:0]
+	return err
+}
