@@ -38,7 +38,7 @@ func rules() []rule {
 		{"garbage collection", []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.gcStart", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcMarkTermination"}},
 		{"stacks that grow", []string{"runtime.newstack", "runtime.morestack"}},
 		{"allocation", []string{"runtime.mallocgc", "runtime.growslice", "runtime.makeslice", "runtime.newobject"}},
-		{"system calls, sockets", []string{"internal/poll.(*FD).Read", "internal/poll.(*FD).Write", "internal/poll.(*FD).Accept"}},
+		{"system calls, sockets", []string{"internal/poll.(*FD).Read", "internal/poll.(*FD).Write", "internal/poll.(*FD).Accept", "internal/poll.(*FD).Raw"}},
 		{"scheduling", []string{"runtime.mcall", "runtime.schedule", "runtime.park_m", "runtime.ready", "runtime.goready", "runtime.mstart", "runtime.newproc"}},
 		{"contexts and timers", []string{"context.", "time.(*Timer)", "time.AfterFunc", "time.NewTimer", "runtime.(*timer)"}},
 	}
@@ -112,7 +112,8 @@ func owner(function string) string {
 		strings.HasPrefix(function, "net/http.(*chunkWriter)"), strings.HasPrefix(function, "net/http.readRequest"):
 		return "net/http, inbound"
 	case strings.HasPrefix(function, "net/http.(*persistConn)"), strings.HasPrefix(function, "net/http.(*Transport)"),
-		strings.HasPrefix(function, "net/http.(*Client)"), strings.HasPrefix(function, "net/http.(*Request).write"):
+		strings.HasPrefix(function, "net/http.(*Client)"), strings.HasPrefix(function, "net/http.(*Request).write"),
+		strings.HasPrefix(function, "net/http.ReadResponse"):
 		return "net/http, outbound"
 	}
 	return ""
