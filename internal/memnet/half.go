@@ -116,6 +116,11 @@ func (h *half) shut(readErr, writeErr error) {
 // reason.
 func (h *half) drop(err error) {
 	h.shut(err, err)
+	h.empty()
+}
+
+// empty loses what is in the buffer.
+func (h *half) empty() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.buf = nil

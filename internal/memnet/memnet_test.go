@@ -81,6 +81,53 @@ func TestCloseLetsTheOtherEndReadWhatWasWritten(t *testing.T) {
 	}
 }
 
+// As on a socket, who has closed reads nothing any more, not even what had arrived.
+func TestCloseLosesWhatWasNotRead(t *testing.T) {
+	a, b := memnet.Pipe(16)
+	if _, err := b.Write([]byte("late")); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.Read(make([]byte, 8)); n != 0 || !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Read = %d, %v; want 0, net.ErrClosed", n, err)
+	}
+}
+
+// What can be done at once is done, and nobody waits for the rest.
+func TestTryWrite(t *testing.T) {
+	a, b := memnet.Pipe(4)
+	for _, want := range []int{4, 0} {
+		if n, err := a.TryWrite([]byte("012345")); n != want || err != nil {
+			t.Errorf("TryWrite = %d, %v; want %d, nil", n, err, want)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.TryWrite([]byte("x")); n != 0 || !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("TryWrite to a closed connection = %d, %v; want 0, io.ErrClosedPipe", n, err)
+	}
+}
+
+func TestIsQuiet(t *testing.T) {
+	for name, stir := range map[string]func(b *memnet.Conn){
+		"bytes": func(b *memnet.Conn) { _, _ = b.Write([]byte("x")) },
+		"half":  func(b *memnet.Conn) { _ = b.CloseWrite() },
+		"end":   func(b *memnet.Conn) { _ = b.Close() },
+		"reset": func(b *memnet.Conn) { b.Reset() },
+	} {
+		a, b := memnet.Pipe(4)
+		if !a.IsQuiet() {
+			t.Errorf("%s: not quiet before", name)
+		}
+		if stir(b); a.IsQuiet() {
+			t.Errorf("%s: quiet", name)
+		}
+	}
+}
+
 func TestCloseWriteLeavesTheOtherDirectionOpen(t *testing.T) {
 	a, b := memnet.Pipe(16)
 	if err := a.CloseWrite(); err != nil {
