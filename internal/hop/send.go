@@ -6,9 +6,11 @@ package hop
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -30,7 +32,7 @@ func (x *exchange) send(req *http.Request) error {
 		x.sending = launch(x.conn, out, func() error { return out.write(req) })
 		return nil
 	}
-	if err := req.Write(out); err != nil {
+	if err := out.fill(req); err != nil {
 		out.free()
 		return err
 	}
@@ -72,15 +74,15 @@ type sender struct {
 func launch(c *conn, out *piece, write func() error) *sender {
 	s := &sender{done: make(chan struct{})}
 	go func() {
-		defer close(s.done)
-		defer out.free()
-		if s.err = write(); s.err == nil {
-			return
-		}
+		s.err = write()
+		out.free()
 		if errors.Is(s.err, os.ErrDeadlineExceeded) {
 			s.err = fmt.Errorf("the server did not read the request within %v: %w", c.of.WriteTimeout, s.err)
 		}
-		c.giveUp(s.err)
+		close(s.done) // first: who finds the connection closed asks why
+		if s.err != nil {
+			c.giveUp(s.err)
+		}
 	}()
 	return s
 }
@@ -126,8 +128,9 @@ func (s *sender) failure() error {
 
 // piece is a part of a request on its way out; as a rule, all of it.
 type piece struct {
-	p  []byte
-	to *conn // where it goes when it is full; nil where it has to grow
+	p   []byte
+	to  *conn // where it goes when it is full; nil where it has to grow
+	err error // of the body or the connection, which net/http hides in one of its own
 }
 
 //nolint:gochecknoglobals // a pool is shared by nature
@@ -141,17 +144,56 @@ func newPiece() *piece {
 // free gives the room back, unless it has grown.
 func (o *piece) free() {
 	if cap(o.p) == pieceSize {
-		o.p, o.to = o.p[:0], nil
+		o.p, o.to, o.err = o.p[:0], nil, nil
 		pieces.Put(o)
 	}
 }
 
+// fill puts a request into the piece, as far as that does not go on.
+func (o *piece) fill(req *http.Request) error {
+	err := req.Write(o)
+	if o.err != nil {
+		return o.err
+	}
+	return err
+}
+
 // write writes a whole request.
 func (o *piece) write(req *http.Request) error {
-	if err := req.Write(o); err != nil {
+	if err := o.fill(req); err != nil {
 		return err
 	}
 	return o.flush()
+}
+
+// ReadFrom puts a body behind what there is.
+func (o *piece) ReadFrom(body io.Reader) (n int64, err error) {
+	for err == nil {
+		if err = o.makeRoom(); err != nil {
+			return n, err
+		}
+		var m int
+		m, err = body.Read(o.p[len(o.p):cap(o.p)])
+		o.p = o.p[:len(o.p)+m]
+		n += int64(m)
+	}
+	if errors.Is(err, io.EOF) {
+		return n, nil
+	}
+	o.err = err
+	return n, err
+}
+
+// makeRoom has a piece that is full go on, or grow.
+func (o *piece) makeRoom() error {
+	switch {
+	case len(o.p) < cap(o.p):
+	case o.to != nil:
+		return o.flush()
+	default:
+		o.p = slices.Grow(o.p, pieceSize)
+	}
+	return nil
 }
 
 // Write puts p behind what there is.
@@ -172,10 +214,8 @@ func put[T []byte | string](o *piece, p T) (n int, err error) {
 		return len(p), nil
 	}
 	for n < len(p) {
-		if len(o.p) == cap(o.p) {
-			if err := o.flush(); err != nil {
-				return n, err
-			}
+		if err := o.makeRoom(); err != nil {
+			return n, err
 		}
 		m := copy(o.p[len(o.p):cap(o.p)], p[n:])
 		o.p = o.p[:len(o.p)+m]
@@ -188,7 +228,7 @@ func (o *piece) flush() error {
 	if len(o.p) == 0 {
 		return nil
 	}
-	err := o.to.write(o.p)
+	o.err = o.to.write(o.p)
 	o.p = o.p[:0]
-	return err
+	return o.err
 }
