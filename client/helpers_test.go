@@ -67,11 +67,7 @@ func dialThrough(t *testing.T, h http.Handler, cfg client.Config, around func(ht
 	dial func(string, client.Config) *client.Client,
 ) *client.Client {
 	t.Helper()
-	ln := memnet.Listen()
-	srv := &http.Server{Handler: h, ErrorLog: discardLog()}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
-	tr := ln.Hop()
+	tr := serve(t, h).Hop()
 	if cfg.Transport == nil {
 		cfg.Transport = around(tr)
 	}
@@ -84,10 +80,22 @@ func dialThrough(t *testing.T, h http.Handler, cfg client.Config, around func(ht
 			t.Errorf("Close: %v", err)
 		}
 		tr.CloseIdleConnections()
+	})
+	return c
+}
+
+// serve has the handler served until the test ends, and whatever was begun after it.
+func serve(t *testing.T, h http.Handler) *memnet.Listener {
+	t.Helper()
+	ln := memnet.Listen()
+	srv := &http.Server{Handler: h, ErrorLog: discardLog()}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
+	t.Cleanup(func() {
 		srv.Close()
 		<-done
 	})
-	return c
+	return ln
 }
 
 // dialLines returns a client of the server of lines, and how often it has been

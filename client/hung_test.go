@@ -79,7 +79,8 @@ func TestPatienceOfLaterHandshakes(t *testing.T) {
 	})
 }
 
-// Headers without end are named as what they are, in either version of HTTP.
+// Headers without end are named as what they are, in either version of HTTP and without
+// TLS.
 func TestHeadersTooLong(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for i := range 100 {
@@ -91,15 +92,19 @@ func TestHeadersTooLong(t *testing.T) {
 		srv := httptest.NewUnstartedServer(h)
 		srv.EnableHTTP2 = http2
 		srv.StartTLS()
+		t.Cleanup(srv.Close)
 		pool := srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs //nolint:forcetypeassert // httptest's own
 		tr := &http.Transport{ForceAttemptHTTP2: http2, MaxResponseHeaderBytes: 4 << 10, TLSClientConfig: &tls.Config{RootCAs: pool}}
-		c := client.NewHTTP(srv.URL, client.Config{Name: "b", Transport: tr, Version: mcp.V20260728})
-		_, err := within(t, c, echo(t), &recorder{})
-		wantFault(t, err, mcp.CodeLimit, mcp.Unknown, "the headers of its answer are too long")
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-		tr.CloseIdleConnections()
-		srv.Close()
+		t.Cleanup(tr.CloseIdleConnections)
+		wantHeadersTooLong(t, srv.URL, tr)
 	}
+	plain := serve(t, h).Hop()
+	plain.MaxHeaderBytes = 4 << 10
+	wantHeadersTooLong(t, "http://backend.test/mcp", plain)
+}
+
+func wantHeadersTooLong(t *testing.T, url string, tr http.RoundTripper) {
+	t.Helper()
+	_, err := within(t, own(t, url, client.Config{Transport: tr, Version: mcp.V20260728}), echo(t), &recorder{})
+	wantFault(t, err, mcp.CodeLimit, mcp.Unknown, "the headers of its answer are too long")
 }

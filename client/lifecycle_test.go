@@ -158,7 +158,7 @@ func TestM164ConnectionsOfManyClients(t *testing.T) {
 		}}
 		done := make(chan error, 1)
 		go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
-		shared := ln.Transport()
+		shared := ln.Hop()
 		for range clients {
 			c := client.NewHTTP("http://backend.test/mcp", client.Config{Name: "b", Transport: keepIdle{shared}})
 			res, err := within(t, c, echo(t), &recorder{})
@@ -218,7 +218,7 @@ func TestConnectionSurvivesANotification(t *testing.T) {
 		}}
 		done := make(chan error, 1)
 		go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
-		c := client.NewHTTP("http://backend.test/mcp", client.Config{Name: "b", Transport: ln.Transport()})
+		c := client.NewHTTP("http://backend.test/mcp", client.Config{Name: "b", Transport: ln.Hop()})
 		res, err := within(t, c, echo(t), &recorder{})
 		wantResult(t, res, err, `{"content":[]}`)
 		if n := opened.Load(); n != 1 {

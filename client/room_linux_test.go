@@ -17,14 +17,14 @@ func TestRoomOfConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	conn, err := newTransport(newSetup(Config{})).DialContext(t.Context(), "tcp", l.Addr().String())
+	conn, err := newTransport(newSetup(Config{})).plain.Dial(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	c, ok := conn.(*connection).Conn.(*net.TCPConn)
+	c, ok := conn.(*net.TCPConn)
 	if !ok {
-		t.Fatalf("a %T", conn.(*connection).Conn)
+		t.Fatalf("a %T", conn)
 	}
 	if room, least := socketOption(t, c, syscall.SO_RCVBUF), socketOption(t, c, syscall.SO_RCVLOWAT); room < receiveRoom || least != 1 {
 		t.Errorf("room for %d bytes, and we are woken for %d; want %d and 1", room, least, receiveRoom)

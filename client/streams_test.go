@@ -337,11 +337,11 @@ func TestM078HeldListeningStream(t *testing.T) {
 	})
 }
 
-// With room for one connection the listening stream has it, and a call waits for
-// another one. It ends at its deadline, or when it is given up, and nothing hangs.
-// Nothing of it was sent, so that it says so and the server never hears of it:
-// neither of the call nor of its cancellation, also when there is room again
-// (M079).
+// With room for one connection, as a transport of somebody else's may have it, the
+// listening stream has that, and a call waits for another one. It ends at its deadline, or
+// when it is given up, and nothing hangs. Nothing of it was sent, so that it says so and
+// the server never hears of it: neither of the call nor of its cancellation, also when
+// there is room again (M079).
 func TestM079OneConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -352,11 +352,10 @@ func TestM079OneConnection(t *testing.T) {
 			case <-x.R.Context().Done():
 			}
 		}
-		c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
-			tr := rt.(*http.Transport) //nolint:forcetypeassert // memnet's own
-			tr.MaxConnsPerHost = 1
-			return tr
-		})
+		tr := serve(t, s).Transport()
+		tr.MaxConnsPerHost = 1
+		t.Cleanup(tr.CloseIdleConnections)
+		c := own(t, "http://backend.test/mcp", client.Config{Transport: tr})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
 		began := time.Now()

@@ -1,0 +1,398 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// lines are the connections of an endpoint's own transport, of which the test has the
+// other ends.
+type lines struct {
+	*endpoint
+	room    int   // of a direction of the next connections
+	cut     bool  // they cannot be written to
+	refused error // there are none
+	ends    chan *memnet.Conn
+	nears   []*near // in the order in which they were made
+}
+
+func newLines(t *testing.T) *lines {
+	t.Helper()
+	l := &lines{
+		endpoint: newEndpoint(newSetup(Config{Name: "b"}), "http://b.test/mcp"),
+		room:     memnet.DefaultBuffer, ends: make(chan *memnet.Conn, 10),
+	}
+	tr, ok := l.trip.(*transport)
+	if !ok {
+		t.Fatal("the endpoint has no transport of its own")
+	}
+	tr.plain.Dial = l.dial
+	t.Cleanup(tr.CloseIdleConnections)
+	return l
+}
+
+func (l *lines) dial(context.Context, string, string) (net.Conn, error) {
+	if l.refused != nil {
+		return nil, l.refused
+	}
+	ours, theirs := memnet.Pipe(l.room)
+	c := &near{Conn: ours}
+	c.cut.Store(l.cut)
+	l.nears = append(l.nears, c)
+	l.ends <- theirs
+	return c, nil
+}
+
+// near is the client's end of a connection. It can be cut for writing alone, as it is for
+// a moment when its peer has just gone.
+type near struct {
+	*memnet.Conn
+	writes atomic.Int32
+	cut    atomic.Bool
+}
+
+// TryWrite writes what there is room for.
+func (n *near) TryWrite(p []byte) (int, error) { return n.send(p, n.Conn.TryWrite) }
+
+// Write writes p.
+func (n *near) Write(p []byte) (int, error) { return n.send(p, n.Conn.Write) }
+
+func (n *near) send(p []byte, write func([]byte) (int, error)) (int, error) {
+	n.writes.Add(1)
+	if n.cut.Load() {
+		return 0, io.ErrClosedPipe
+	}
+	return write(p)
+}
+
+// posting posts a parcel; what becomes of it is sent.
+func (l *lines) posting(ctx context.Context, p *parcel) <-chan error {
+	got := make(chan error, 1)
+	go func() { // ends with its answer, or with the context
+		resp, err := l.post(ctx, l.posts, p)
+		if err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		got <- err
+	}()
+	return got
+}
+
+// once reads what there is, or comes first.
+func once(t *testing.T, end *memnet.Conn) string {
+	t.Helper()
+	b := make([]byte, 1<<20)
+	n, err := end.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	return string(b[:n])
+}
+
+func respond(t *testing.T, end *memnet.Conn) {
+	t.Helper()
+	if _, err := io.WriteString(end, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// warm has a request answered on a new connection, so that this is kept, and returns its
+// other end.
+func (l *lines) warm(t *testing.T) *memnet.Conn {
+	t.Helper()
+	got := l.posting(t.Context(), &parcel{msg: []byte("first")})
+	end := <-l.ends
+	once(t, end)
+	respond(t, end)
+	if err := <-got; err != nil {
+		t.Fatal(err)
+	}
+	return end
+}
+
+// A small request leaves in one write, each time.
+func TestSmallRequestIsOneWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLines(t)
+		end := l.warm(t)
+		defer end.Close()
+		for i := range int32(3) {
+			got := l.posting(t.Context(), &parcel{msg: []byte(`{"jsonrpc":"2.0"}`)})
+			sent := once(t, end)
+			if !strings.HasPrefix(sent, "POST /mcp HTTP/1.1\r\n") || !strings.HasSuffix(sent, "\r\n\r\n"+`{"jsonrpc":"2.0"}`) {
+				t.Errorf("%q arrived, want head and body", sent)
+			}
+			respond(t, end)
+			if err := <-got; err != nil {
+				t.Fatal(err)
+			}
+			if n := l.nears[0].writes.Load(); n != i+2 {
+				t.Errorf("%d writes for %d requests", n, i+2)
+			}
+		}
+	})
+}
+
+// A request of any length arrives as it is, however much of it is taken at a time.
+func TestRequestsOfAnyLength(t *testing.T) {
+	for _, room := range []int{1 << 10, memnet.DefaultBuffer} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLines(t)
+			l.room = room
+			end := l.warm(t)
+			defer end.Close()
+			for _, size := range []int{1, 4 << 10, 28<<10 - 300, 28 << 10, 28<<10 + 1, 32 << 10, 96 << 10, 1<<20 + 7} {
+				msg := strings.Repeat("x", size)
+				got := l.posting(t.Context(), &parcel{msg: []byte(msg)})
+				req, err := http.ReadRequest(bufio.NewReader(end))
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(req.Body)
+				if string(body) != msg || err != nil {
+					t.Errorf("%d bytes arrived, %v; want the %d that were sent", len(body), err, size)
+				}
+				respond(t, end)
+				if err := <-got; err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(l.nears) != 1 {
+				t.Errorf("%d connections, want one", len(l.nears))
+			}
+		})
+	}
+}
+
+// Of a call that was taken back before its body was begun, the server sees nothing,
+// however long it is.
+func TestNothingGoesOutOfACallTakenBack(t *testing.T) {
+	for _, size := range []int{7, 100 << 10} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLines(t)
+			var calls session.Calls
+			p := &parcel{msg: make([]byte, size), call: opened(t, &calls)}
+			p.call.Withdraw(session.Terminal{Err: io.EOF})
+			got := l.posting(t.Context(), p)
+			if sent := once(t, <-l.ends); sent != "" {
+				t.Errorf("the server saw %q, want nothing", sent)
+			}
+			if err := <-got; !errors.Is(err, errTakenBack) || p.left.Load() {
+				t.Errorf("got %v, left %v; want %v", err, p.left.Load(), errTakenBack)
+			}
+		})
+	}
+}
+
+// A peer that does not read is not waited for longer than a write may take.
+func TestConnectionOfAPeerThatDoesNotRead(t *testing.T) {
+	for _, size := range []int{100, 100 << 10} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLines(t)
+			l.room = 100
+			start := time.Now()
+			err := <-l.posting(t.Context(), &parcel{msg: make([]byte, size)})
+			if took := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || took != l.Write {
+				t.Errorf("got %v after %v, want %v after %v", err, took, os.ErrDeadlineExceeded, l.Write)
+			}
+			if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.Unknown {
+				t.Errorf("got %v, want the outcome %v", err, mcp.Unknown)
+			}
+		})
+	}
+}
+
+// A request of which nothing could be sent over a connection that was kept is sent over
+// another one, once, and also if there are several such connections.
+func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLines(t)
+		var ends []*memnet.Conn
+		var answers []<-chan error
+		for range 2 { // at a time, so that there are two connections
+			answers = append(answers, l.posting(t.Context(), &parcel{msg: []byte("first")}))
+			ends = append(ends, <-l.ends)
+			once(t, ends[len(ends)-1])
+		}
+		for i, end := range ends {
+			defer end.Close()
+			respond(t, end)
+			if err := <-answers[i]; err != nil {
+				t.Fatal(err)
+			}
+			l.nears[i].cut.Store(true)
+		}
+		got := l.posting(t.Context(), &parcel{msg: []byte("second")})
+		fresh := <-l.ends
+		defer fresh.Close()
+		if sent := once(t, fresh); !strings.HasSuffix(sent, "\r\n\r\nsecond") {
+			t.Errorf("the third connection has %q, want the request", sent)
+		}
+		respond(t, fresh)
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+		for i, n := range l.nears {
+			if w, want := n.writes.Load(), []int32{2, 2, 1}[i]; w != want {
+				t.Errorf("connection %d was written to %d times, want %d", i, w, want)
+			}
+		}
+	})
+}
+
+// A connection that the server has closed is not written to: a request costs nothing but
+// another connection.
+func TestConnectionThatTheServerHasClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLines(t)
+		l.warm(t).Close()
+		l.warm(t).Close()
+		for i, n := range l.nears {
+			if w := n.writes.Load(); w != 1 {
+				t.Errorf("connection %d was written to %d times, want once", i, w)
+			}
+		}
+	})
+}
+
+// Where there is no other connection, a request of which nothing was sent has not reached
+// the server.
+func TestUnsentRequestThatFindsNoOtherConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLines(t)
+		defer l.warm(t).Close()
+		l.nears[0].cut.Store(true)
+		l.refused = errors.New("refused")
+		err := <-l.posting(t.Context(), &parcel{msg: []byte("second")})
+		if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.NotDispatched || !errors.Is(err, l.refused) {
+			t.Errorf("got %v, want the outcome %v", err, mcp.NotDispatched)
+		}
+	})
+}
+
+// Where a connection is new, that nothing could be sent is an error.
+func TestUnsentRequestOfANewConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLines(t)
+		l.cut = true
+		err := <-l.posting(t.Context(), &parcel{msg: []byte("message")})
+		if !errors.Is(err, io.ErrClosedPipe) || len(l.nears) != 1 {
+			t.Errorf("got %v over %d connections, want %v over one", err, len(l.nears), io.ErrClosedPipe)
+		}
+	})
+}
+
+// A server that answers before it has read a request, and closes, is heard: also if who
+// reads the answer is late for it.
+func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
+	for _, size := range []int{20 << 10, 1 << 20} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLines(t)
+			l.room = 16 << 10
+			answer := strings.Repeat("x", 10<<10)
+			go func() { // ends when that is written
+				end := <-l.ends
+				fmt.Fprintf(end, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
+				end.Close()
+			}()
+			resp, err := l.post(t.Context(), l.posts, &parcel{msg: make([]byte, size)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			synctest.Wait() // who writes the request knows it now
+			if body, err := io.ReadAll(resp.Body); string(body) != answer || err != nil {
+				t.Errorf("read %d bytes, %v; want the answer", len(body), err)
+			}
+		})
+	}
+}
+
+// Connections that are forgotten are closed.
+func TestForgetConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLines(t)
+		end := l.warm(t)
+		l.forgetConnections()
+		if n, err := end.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("read %d, %v; want the end", n, err)
+		}
+	})
+}
+
+var (
+	errPlain = errors.New("plain")
+	errOther = errors.New("other")
+	errProxy = errors.New("no proxy can be had")
+)
+
+// A plain request to a server goes its own way; what needs TLS or a proxy, or says how it
+// is to be sent, goes that of net/http.
+func TestWaysOfRequests(t *testing.T) {
+	proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy.test"})
+	wrong := func(*http.Request) (*url.URL, error) { return nil, errProxy }
+	for _, tt := range []struct {
+		name, url string
+		header    http.Header
+		proxy     func(*http.Request) (*url.URL, error)
+		want      error
+	}{
+		{"plain", "http://b.test/mcp", nil, http.ProxyURL(nil), errPlain},
+		{"TLS", "https://b.test/mcp", nil, http.ProxyURL(nil), errOther},
+		{"proxy", "http://b.test/mcp", nil, proxy, errOther},
+		{"proxy and TLS", "https://b.test/mcp", nil, proxy, errOther},
+		{"no such proxy", "http://b.test/mcp", nil, wrong, errProxy},
+		{"header", "http://b.test/mcp", http.Header{"Expect": {"100-continue"}}, http.ProxyURL(nil), errOther},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := newEndpoint(newSetup(Config{Name: "b", Header: tt.header}), tt.url)
+			tr := e.trip.(*transport) //nolint:forcetypeassert // its own
+			tr.other.Proxy = tt.proxy
+			tr.plain.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errPlain }
+			tr.other.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errOther }
+			if _, err := e.post(t.Context(), e.posts, &parcel{msg: []byte("message")}); !errors.Is(err, tt.want) {
+				t.Errorf("a message: got %v, want %v", err, tt.want)
+			}
+			if _, err := e.fetch(t.Context(), http.MethodGet, e.configured); !errors.Is(err, tt.want) {
+				t.Errorf("no message: got %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+// A proxy that does not read is not waited for longer than a write may take, either.
+func TestProxyThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	e := newEndpoint(newSetup(Config{Name: "b", Write: 50 * time.Millisecond}), "http://b.test/mcp")
+	tr := e.trip.(*transport) //nolint:forcetypeassert // its own
+	tr.other.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: ln.Addr().String()})
+	_, err = e.post(t.Context(), e.posts, &parcel{msg: make([]byte, 16<<20)})
+	if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.Unknown || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v, want the outcome %v because of %v", err, mcp.Unknown, os.ErrDeadlineExceeded)
+	}
+}
