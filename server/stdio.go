@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"sync"
 	"time"
 
@@ -119,6 +120,9 @@ func readLines(ctx context.Context, r io.Reader, limit int, lines chan<- line) {
 		data, err := lr.Next()
 		select {
 		case lines <- line{data, err}:
+			// To read from the standard input of a process is to wait in the system, with the
+			// processor on which those who serve the line would run: they are let run first.
+			runtime.Gosched()
 		case <-ctx.Done():
 			return
 		}
