@@ -218,23 +218,29 @@ func (b *bench) calls(n int) int {
 // share is a number, scaled as the options want it.
 func (b *bench) share(n int) int { return max(1, int(float64(n)*b.scale)) }
 
+// attempts is how often the short form measures what is red, each time in twice as many
+// rounds: what a machine does besides can spoil one measurement, and seldom all of them.
+const attempts = 3
+
 // attempt measures. In the short form, where red is an error that stops somebody, it
-// does so once more with twice the rounds if something of what was measured, by a
-// pattern of its keys, is red: what a machine does besides can spoil one measurement, and
-// seldom two. What is far beyond its bound in all rounds is not measured again.
+// does so again if something of what was measured, by a pattern of its keys, is red. What
+// is far beyond its bound in all rounds is not measured again.
 func (b *bench) attempt(keys string, measure func(rounds int) error) error {
-	if err := measure(b.rounds); err != nil || !b.short {
-		return err
+	for i := range attempts {
+		n := b.rounds << i
+		if err := measure(n); err != nil || !b.short || i == attempts-1 {
+			return err
+		}
+		again := slices.DeleteFunc(b.red(keys), func(v marks.Verdict) bool { return !v.IsNear() })
+		if len(again) == 0 {
+			return nil
+		}
+		b.say("measured once more, in %d rounds:", 2*n)
+		for _, v := range again {
+			b.say("  %s", v)
+		}
 	}
-	again := slices.DeleteFunc(b.red(keys), func(v marks.Verdict) bool { return !v.IsNear() })
-	if len(again) == 0 {
-		return nil
-	}
-	b.say("measured once more, in %d rounds:", 2*b.rounds)
-	for _, v := range again {
-		b.say("  %s", v)
-	}
-	return measure(2 * b.rounds)
+	return nil
 }
 
 // red are the verdicts about keys of a pattern that are red.

@@ -218,7 +218,7 @@ func TestSlowCallsAreThoseOfAllRounds(t *testing.T) {
 	}
 }
 
-func TestAttemptMeasuresOnceMore(t *testing.T) {
+func TestAttemptMeasuresAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		values []float64 // of each attempt
@@ -227,7 +227,9 @@ func TestAttemptMeasuresOnceMore(t *testing.T) {
 	}{
 		{"kept at once", []float64{1}, []int{3}, 0},
 		{"kept the second time", []float64{1.2, 1}, []int{3, 6}, 0},
-		{"red twice", []float64{1.2, 1.2}, []int{3, 6}, 1},
+		{"kept the third time", []float64{1.2, 1.15, 1}, []int{3, 6, 12}, 0},
+		{"red each time", []float64{1.2, 1.2, 1.2}, []int{3, 6, 12}, 1},
+		{"red by far in the end", []float64{1.2, 9}, []int{3, 6}, 1},
 		{"red by far", []float64{9}, []int{3}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
