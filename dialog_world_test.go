@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/hop"
 	"github.com/signalbox-mcp/signalbox/internal/memnet"
 )
 
@@ -31,7 +32,7 @@ type world struct {
 
 	gateway  *signalbox.Gateway
 	front    *memnet.Listener
-	outside  *http.Transport // leads to the backends, by host
+	outside  *hop.Transport // leads to the backends, by host
 	backends map[string]*backend
 	clients  map[string]*dialogClient
 	raw      *rawHTTP
@@ -54,7 +55,7 @@ func newWorld(t *testing.T, d *dialog, p pair) *world {
 	w := &world{t: t, d: d, pair: p, front: memnet.Listen(), backends: make(map[string]*backend), clients: make(map[string]*dialogClient), pipes: make(map[string]*rawPipe)}
 	t.Cleanup(func() { time.Sleep(time.Second) }) // net/http closes some connections late
 	w.log = &dialogLog{w: w, shown: make(map[string][]string), seen: make(map[string]int)}
-	w.outside = &http.Transport{DialContext: w.dialBackend, DisableCompression: true}
+	w.outside = memnet.Hop(w.dialBackend)
 	t.Cleanup(w.outside.CloseIdleConnections)
 	for i := range d.script {
 		if cmd := &d.script[i]; cmd.actor == "backend" || cmd.actor == "wire" {

@@ -333,7 +333,7 @@ func twoPods(t *testing.T, balance func(connection int, id string) int, keeps bo
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
-	way := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return ln.Dial(ctx) }}
+	way := ln.Hop()
 	t.Cleanup(func() {
 		way.CloseIdleConnections()
 		srv.Close()

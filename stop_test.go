@@ -4,9 +4,7 @@
 package signalbox_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/hop"
 	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -124,15 +123,15 @@ func configOf(n int) signalbox.Config {
 	return cfg
 }
 
-// serveBackends serves h in memory until the test ends, and returns the way to
-// it.
-func serveBackends(t *testing.T, h http.Handler) *http.Transport {
+// serveBackends serves h in memory until the test ends, and returns the way to it, of the
+// kind that a gateway has of its own.
+func serveBackends(t *testing.T, h http.Handler) *hop.Transport {
 	t.Helper()
 	ln := memnet.Listen()
 	srv := &http.Server{Handler: h}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
-	way := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return ln.Dial(ctx) }}
+	way := ln.Hop()
 	t.Cleanup(func() {
 		way.CloseIdleConnections()
 		srv.Close()

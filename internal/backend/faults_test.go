@@ -65,7 +65,7 @@ func (f *faulty) dial(t *testing.T, cfg client.Config) *client.Client {
 	srv := &http.Server{Handler: f.http, ErrorLog: log.New(io.Discard, "", 0)}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
-	tr := ln.Transport()
+	tr := ln.Hop()
 	cfg.Transport = tr
 	if f.via != nil {
 		cfg.Transport = f.via

@@ -73,7 +73,7 @@ type sender struct {
 // with the time for a piece.
 func launch(c *conn, out *piece, write func() error) *sender {
 	s := &sender{done: make(chan struct{})}
-	go func() {
+	go func() { // ends as above; who needs to know waits for done
 		s.err = write()
 		out.free()
 		if errors.Is(s.err, os.ErrDeadlineExceeded) {

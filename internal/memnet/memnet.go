@@ -87,9 +87,13 @@ func (l *Listener) Transport() *http.Transport {
 
 // Hop returns a transport like that one, of the kind that clients have of their own.
 func (l *Listener) Hop() *hop.Transport {
+	return Hop(func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) })
+}
+
+// Hop returns a transport of that kind for connections that are made otherwise.
+func Hop(dial func(ctx context.Context, network, address string) (net.Conn, error)) *hop.Transport {
 	return &hop.Transport{
-		Dial:         func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) },
-		WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 20, MaxIdle: 64, IdleTimeout: 90 * time.Second,
+		Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 20, MaxIdle: 64, IdleTimeout: 90 * time.Second,
 	}
 }
 
