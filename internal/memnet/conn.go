@@ -42,8 +42,7 @@ func (c *Conn) IsQuiet() bool { return c.in.isQuiet() }
 // Close closes both directions: the other end reads what was written and then
 // io.EOF, and can write no more. What it has sent is lost.
 func (c *Conn) Close() error {
-	c.in.shut(net.ErrClosed, io.ErrClosedPipe)
-	c.in.empty()
+	c.in.leave()
 	c.out.shut(io.EOF, net.ErrClosed)
 	return nil
 }

@@ -4,6 +4,8 @@
 package memnet
 
 import (
+	"io"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -110,6 +112,16 @@ func (h *half) shut(readErr, writeErr error) {
 		h.writeErr = writeErr
 	}
 	h.announceLocked()
+}
+
+// leave closes the direction for who reads. Whatever else has ended it is nothing to that
+// end any more, and what is in the buffer is lost.
+func (h *half) leave() {
+	h.shut(net.ErrClosed, io.ErrClosedPipe)
+	h.empty()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.readErr = net.ErrClosed
 }
 
 // drop closes the direction and empties it. What was closed before keeps its

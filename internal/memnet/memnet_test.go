@@ -81,17 +81,23 @@ func TestCloseLetsTheOtherEndReadWhatWasWritten(t *testing.T) {
 	}
 }
 
-// As on a socket, who has closed reads nothing any more, not even what had arrived.
+// As on a socket, who has closed reads nothing any more, not even what had arrived, nor
+// that the other end has closed before.
 func TestCloseLosesWhatWasNotRead(t *testing.T) {
-	a, b := memnet.Pipe(16)
-	if _, err := b.Write([]byte("late")); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := a.Read(make([]byte, 8)); n != 0 || !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Read = %d, %v; want 0, net.ErrClosed", n, err)
+	for _, closed := range []bool{false, true} {
+		a, b := memnet.Pipe(16)
+		if _, err := b.Write([]byte("late")); err != nil {
+			t.Fatal(err)
+		}
+		if closed {
+			_ = b.Close()
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := a.Read(make([]byte, 8)); n != 0 || !errors.Is(err, net.ErrClosed) {
+			t.Errorf("closed before: %v: Read = %d, %v; want 0, net.ErrClosed", closed, n, err)
+		}
 	}
 }
 
