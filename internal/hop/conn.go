@@ -49,7 +49,7 @@ func (c *conn) isQuiet() bool { return c.now != nil && c.now.IsQuiet() }
 // mayRepeat reports whether a request that has failed with err, on a connection that was
 // kept, may be made on another one: the server has closed this one, as it may at any time.
 func (c *conn) mayRepeat(req *http.Request, err error) bool {
-	if req.Body != nil || req.Context().Err() != nil {
+	if req.Body != nil && req.Body != http.NoBody || req.Context().Err() != nil {
 		return false
 	}
 	return errors.Is(err, ErrUnsent) || req.Method == http.MethodGet && !c.heard

@@ -27,7 +27,7 @@ type exchange struct {
 // exchange sends the request and returns the answer, whose body ends the exchange.
 func (c *conn) exchange(req *http.Request) (*http.Response, error) {
 	x := &exchange{conn: c, ctx: req.Context()}
-	x.stay = whenOver(x.ctx, c.cut)
+	x.stay = whenOver(req.Context(), c.cut)
 	err := x.send(req)
 	if err != nil {
 		return nil, x.fail(err)
@@ -60,6 +60,8 @@ func (x *exchange) receive(req *http.Request) (*http.Response, error) {
 	for {
 		resp, err := http.ReadResponse(x.in, req)
 		switch {
+		case err != nil && x.head == 0:
+			return nil, ErrHeaderTooLong // or what became of a line that was cut there
 		case err != nil:
 			return nil, err
 		case resp.StatusCode == http.StatusSwitchingProtocols:

@@ -78,10 +78,11 @@ func (i *idle) look() {
 			delete(i.all, address)
 		}
 	}
-	i.timer = nil
-	if len(i.all) > 0 {
-		i.timer = time.AfterFunc(lookAfter, i.look)
+	if len(i.all) == 0 {
+		i.timer = nil
+		return
 	}
+	i.timer.Reset(lookAfter)
 }
 
 // closeAll closes all that are idle, and lets none be kept that was made before.

@@ -57,7 +57,7 @@ func (c *conn) write(p []byte) error {
 	if err := c.SetWriteDeadline(time.Now().Add(c.of.WriteTimeout)); err != nil {
 		return err
 	}
-	if _, err := c.Conn.Write(p); err != nil {
+	if _, err := c.Write(p); err != nil {
 		return err
 	}
 	return c.SetWriteDeadline(time.Time{})

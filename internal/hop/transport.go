@@ -23,6 +23,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"time"
 )
@@ -63,10 +64,11 @@ var (
 )
 
 // Serves reports whether a request is for a Transport. It is not where there is TLS,
-// where its headers change how the connection is used or what is sent before the body,
-// and on systems where a connection cannot be looked at without reading from it.
+// where its host is missing or not in ASCII, where its headers change how the connection
+// is used or what is sent before the body, and on systems where a connection cannot be
+// looked at without reading from it.
 func Serves(req *http.Request) bool {
-	if !looks || req.URL.Scheme != "http" || req.Close || req.Trailer != nil || len(req.TransferEncoding) > 0 {
+	if !looks || req.URL.Scheme != "http" || !isPlain(req.URL.Host) || req.Close || req.Trailer != nil || len(req.TransferEncoding) > 0 {
 		return false
 	}
 	for _, k := range [...]string{"Connection", "Expect", "Trailer", "Transfer-Encoding", "Upgrade"} {
@@ -77,6 +79,16 @@ func Serves(req *http.Request) bool {
 	return req.ContentLength > 0 == (req.Body != nil && req.Body != http.NoBody)
 }
 
+// isPlain reports whether a host can be dialled as it is written.
+func isPlain(host string) bool {
+	for i := range len(host) {
+		if host[i] >= 0x80 {
+			return false
+		}
+	}
+	return host != ""
+}
+
 // RoundTrip makes a request that Serves reports; it is the method of
 // [http.RoundTripper]. It may return before the request is written, of which the body
 // and the headers are read until then. The answer's body is read by one goroutine at a
@@ -85,7 +97,7 @@ func Serves(req *http.Request) bool {
 // A request without a body is made again where a connection that was kept turns out to
 // be of no use; one with a body is not, and fails with ErrUnsent if nothing was sent.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := checkHeader(req.Header); err != nil {
+	if err := check(req); err != nil {
 		return nil, unmade(req, err)
 	}
 	for {
@@ -106,24 +118,46 @@ func unmade(req *http.Request, err error) error {
 	if req.Body == nil {
 		return err
 	}
-	return errors.Join(err, req.Body.Close())
+	_ = req.Body.Close() // why it is closed is what matters
+	return err
 }
 
-// checkHeader refuses what [http.Request.Write] would leave out or change without a word.
-func checkHeader(h http.Header) error {
-	for name, values := range h {
-		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' }) {
+// check refuses what [http.Request.Write] would leave out or change without a word, or
+// write although it ends the line.
+func check(req *http.Request) error {
+	if req.Method != "" && !isToken(req.Method) {
+		return fmt.Errorf("%q cannot be a method", req.Method)
+	}
+	for name, values := range req.Header {
+		if !isToken(name) {
 			return fmt.Errorf("%q cannot be the name of a header", name)
 		}
-		for _, v := range values {
-			for i := range len(v) {
-				if v[i] < ' ' && v[i] != '\t' || v[i] == 0x7f {
-					return fmt.Errorf("the value of the header %s has a control character", name)
-				}
-			}
+		if slices.ContainsFunc(values, hasControl) {
+			return fmt.Errorf("the value of the header %s has a control character", name)
 		}
 	}
 	return nil
+}
+
+// isToken reports whether s can be a name in HTTP.
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		alphanumeric := c-'0' < 10 || c|0x20-'a' < 26
+		if !alphanumeric && strings.IndexByte("-_!#$%&'*+.^`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func hasControl(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
+			return true
+		}
+	}
+	return false
 }
 
 // CloseIdleConnections closes the connections that nobody uses, and has those that are
@@ -140,6 +174,9 @@ func (t *Transport) connection(req *http.Request) (*conn, error) {
 	c, round := t.idle.take(address)
 	if c == nil {
 		made, err := t.Dial(ctx, "tcp", address)
+		if err != nil && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if err != nil {
 			return nil, err
 		}
