@@ -51,6 +51,7 @@ var repoPure = map[string][]string{
 	"internal/session":  {"mcp"},
 	"internal/redact":   nil,
 	"internal/headroom": nil,
+	"internal/hop":      nil,
 	"internal/seal":     nil,
 	"internal/life":     nil,
 	"internal/hop":      nil,

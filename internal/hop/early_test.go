@@ -1,0 +1,82 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hop_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// large does not fit into any buffer on the way.
+var large = strings.Repeat("0123456789abcdef", 1<<20)
+
+// refusal is the answer to a request that is too large, but for its last byte. It is
+// longer than what is read of it with its head.
+var refusal = fmt.Sprintf("HTTP/1.1 413 Content Too Large\r\nContent-Length: %d\r\n\r\n", refused) + strings.Repeat("x", refused-1)
+
+const refused = 20000
+
+// header reads the head of a request.
+func (p *peer) header() (more bool) {
+	line := "x"
+	for more = true; more && line != "\r\n"; {
+		var err error
+		line, err = p.in.ReadString('\n')
+		more = err == nil
+	}
+	return more
+}
+
+// A server may answer before it has read the request, and what it says is heard, whatever
+// it does with the rest of the request.
+func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
+	rest := func(p *peer) { _, _ = io.CopyN(io.Discard, p.in, int64(len(large))) }
+	on := func(in ...func(*testing.T, func(*world))) []func(*testing.T, func(*world)) { return in }
+	for _, tt := range []struct {
+		name string
+		then func(p *peer)
+		wait time.Duration // of who has the answer, before its end is read
+		kept bool
+		on   []func(*testing.T, func(*world))
+	}{
+		{name: "and nothing more is read", then: func(p *peer) { p.say("!"); <-p.w.over }, on: on(inMemory, onTCP)},
+		{name: "and the connection is closed", then: func(p *peer) { p.say("!"); _ = p.Close() }, wait: time.Millisecond, on: on(inMemory, onTCP)},
+		{name: "and the rest is read first", then: func(p *peer) { rest(p); p.say("!") }, kept: true, on: on(inMemory, onTCP)},
+		{name: "and the rest is read soon", then: func(p *peer) { p.say("!"); p.w.settle(40 * time.Millisecond); rest(p) }, kept: true, on: on(inMemory)},
+		{name: "and the rest is read too late", then: func(p *peer) { p.say("!"); p.w.settle(60 * time.Millisecond); rest(p) }, on: on(inMemory)},
+	} {
+		for i, in := range tt.on {
+			t.Run([]string{"memory", "tcp"}[i]+", "+tt.name, func(t *testing.T) {
+				in(t, func(w *world) {
+					w.serve(func(p *peer) {
+						if p.number == 1 && p.header() {
+							p.say(refusal)
+							tt.then(p)
+						}
+						echo(p)
+					})
+					w.wantRefusal(tt.wait)
+					w.wantNext(tt.kept)
+				})
+			})
+		}
+	}
+}
+
+func (w *world) wantRefusal(wait time.Duration) {
+	w.t.Helper()
+	resp, err := w.hop.RoundTrip(w.request(w.t.Context(), large))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.settle(wait)
+	body, err := read(resp, nil)
+	if resp.StatusCode != http.StatusRequestEntityTooLarge || len(body) != refused || err != nil {
+		w.t.Errorf("the answer is %s with %d bytes, %v; want 413 with %d", resp.Status, len(body), err, refused)
+	}
+}

@@ -1,0 +1,224 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hop_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a server that does with its connections what a script says, and what reaches it.
+type world struct {
+	t      *testing.T
+	ln     net.Listener
+	hop    *hop.Transport
+	std    *http.Transport // of net/http, for comparison
+	tcp    bool
+	served atomic.Int32  // connections so far
+	over   chan struct{} // closed at the end of the test
+	all    sync.WaitGroup
+}
+
+// inMemory runs a test in a bubble, over memory.
+func inMemory(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ln := memnet.Listen()
+		f(newWorld(t, ln, func(ctx context.Context, _, _ string) (net.Conn, error) { return ln.Dial(ctx) }))
+	})
+}
+
+// onTCP runs a test over the system's sockets.
+func onTCP(t *testing.T, f func(w *world)) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, ln, new(net.Dialer).DialContext)
+	w.tcp = true
+	f(w)
+}
+
+// onBoth runs a test over memory and over sockets.
+func onBoth(t *testing.T, f func(w *world)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) { inMemory(t, f) })
+	t.Run("tcp", func(t *testing.T) { onTCP(t, f) })
+}
+
+const maxHead = 1 << 20
+
+func newWorld(t *testing.T, ln net.Listener, dial func(ctx context.Context, network, address string) (net.Conn, error)) *world {
+	w := &world{t: t, ln: ln, over: make(chan struct{})}
+	w.hop = &hop.Transport{
+		Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: maxHead, MaxIdle: 8, IdleTimeout: time.Minute,
+	}
+	w.std = &http.Transport{
+		DialContext: dial, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute,
+		MaxResponseHeaderBytes: maxHead, DisableCompression: true,
+	}
+	t.Cleanup(func() {
+		close(w.over)
+		w.hop.CloseIdleConnections()
+		w.std.CloseIdleConnections()
+		_ = ln.Close()
+		w.all.Wait()
+	})
+	return w
+}
+
+// serve has the script deal with each connection, which is closed when it returns. All
+// end with the test.
+func (w *world) serve(script func(p *peer)) {
+	w.all.Go(func() { // ends with the listener
+		for {
+			conn, err := w.ln.Accept()
+			if err != nil {
+				return
+			}
+			p := &peer{Conn: conn, in: bufio.NewReader(conn), number: int(w.served.Add(1)), w: w}
+			w.all.Go(func() { // ends with the script, which ends with the connection at the latest
+				defer conn.Close()
+				script(p)
+			})
+		}
+	})
+}
+
+// settle returns when nothing more happens by itself, but for timers that are longer. On
+// sockets nobody knows, and nothing is waited for. Several may settle at once.
+func (w *world) settle(d time.Duration) {
+	if !w.tcp {
+		time.Sleep(d) // in a bubble, where time passes only when all others wait
+	}
+}
+
+// request returns a request to the server, a POST where it has a body.
+func (w *world) request(ctx context.Context, body string) *http.Request {
+	method, from := http.MethodGet, io.Reader(nil)
+	if body != "" {
+		method, from = http.MethodPost, strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+w.ln.Addr().String()+"/", from)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return req
+}
+
+// call makes a request and reads the answer. It may be called from any goroutine.
+func (w *world) call(body string) (string, error) {
+	return read(w.hop.RoundTrip(w.request(w.t.Context(), body)))
+}
+
+// want makes a request that must be answered with what is wanted.
+func (w *world) want(body, answer string) {
+	w.t.Helper()
+	if got, err := w.call(body); got != answer || err != nil {
+		w.t.Errorf("the answer is %q, %v; want %q", got, err, answer)
+	}
+}
+
+// wantConnections waits for nothing: the server has accepted whatever was dialled.
+func (w *world) wantConnections(n int) {
+	w.t.Helper()
+	w.settle(time.Millisecond)
+	if got := int(w.served.Load()); got != n {
+		w.t.Errorf("there were %d connections, want %d", got, n)
+	}
+}
+
+// read returns an answer's body.
+func read(resp *http.Response, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	got, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	return string(got), err
+}
+
+// peer is the server's end of a connection.
+type peer struct {
+	net.Conn
+	in     *bufio.Reader
+	number int // of the connections, from 1
+	w      *world
+}
+
+// request reads a request and returns its body; ok is false where there is none any more.
+func (p *peer) request() (req *http.Request, body string, ok bool) {
+	req, err := http.ReadRequest(p.in)
+	if err != nil {
+		return nil, "", false
+	}
+	got, err := io.ReadAll(req.Body)
+	return req, string(got), err == nil
+}
+
+// say writes the pieces, of which each has arrived before the next is written, where
+// there is a bubble.
+func (p *peer) say(pieces ...string) {
+	for _, s := range pieces {
+		if _, err := io.WriteString(p, s); err != nil {
+			return // the client has gone, which is its own affair
+		}
+		p.w.settle(time.Microsecond)
+	}
+}
+
+// gone reads until the client has closed the connection, and returns what it said.
+func (p *peer) gone() string {
+	got, _ := io.ReadAll(p.in)
+	return string(got)
+}
+
+// reset breaks the connection.
+func (p *peer) reset() {
+	switch c := p.Conn.(type) {
+	case *memnet.Conn:
+		c.Reset()
+	case *net.TCPConn:
+		_ = c.SetLinger(0)
+		_ = c.Close()
+	}
+}
+
+const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+func answer(body string) string {
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// echo answers each request with its body, or with "ok".
+func echo(p *peer) {
+	for {
+		_, body, more := p.request()
+		if !more {
+			return
+		}
+		if body == "" {
+			body = "ok"
+		}
+		p.say(answer(body))
+	}
+}

@@ -1,0 +1,357 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hop_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/bubble"
+	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+)
+
+// Requests one after the other share a connection, and those at a time have one each,
+// which are all kept.
+func TestConnectionsAreKept(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.serve(echo)
+		for range 10 {
+			w.want("one", "one")
+		}
+		w.wantConnections(1)
+		for range 2 {
+			w.openAndRead(8, "open")
+			w.wantConnections(8)
+		}
+		for range 8 {
+			w.want("", "ok")
+		}
+		w.wantConnections(8)
+	})
+}
+
+// openAndRead makes so many requests before it reads the first answer.
+func (w *world) openAndRead(n int, answer string) {
+	w.t.Helper()
+	var all []*http.Response
+	for range n {
+		resp, err := w.hop.RoundTrip(w.request(w.t.Context(), "open"))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = append(all, resp)
+	}
+	for _, resp := range all {
+		if got, err := read(resp, nil); got != answer || err != nil {
+			w.t.Errorf("the answer is %q, %v; want %q", got, err, answer)
+		}
+	}
+}
+
+// More than MaxIdle are not kept.
+func TestMaxIdle(t *testing.T) {
+	inMemory(t, func(w *world) {
+		var open atomic.Int32
+		w.serve(func(p *peer) {
+			open.Add(1)
+			defer open.Add(-1)
+			echo(p)
+		})
+		w.hop.MaxIdle = 3
+		w.openAndRead(5, "open")
+		if w.settle(time.Millisecond); open.Load() != 3 {
+			w.t.Errorf("%d connections are open, want 3", open.Load())
+		}
+		w.openAndRead(3, "open")
+		w.wantConnections(5)
+	})
+}
+
+// A connection that nobody has used for IdleTimeout is closed, at the next look; one that
+// was used in between is not.
+func TestIdleTimeout(t *testing.T) {
+	inMemory(t, func(w *world) {
+		ends := make(chan time.Duration, 2)
+		start := time.Now()
+		w.serve(func(p *peer) {
+			echo(p)
+			ends <- time.Since(start)
+		})
+		before := bubble.Goroutines(w.t)
+		w.openAndRead(2, "open")
+		for range 3 {
+			time.Sleep(50 * time.Second)
+			w.want("x", "x")
+		}
+		time.Sleep(time.Hour)
+		if first, second := <-ends, <-ends; first.Truncate(time.Second) != 60*time.Second || second < 210*time.Second || second > 225*time.Second {
+			w.t.Errorf("the connections ended after %v and %v, want 60s, and 210s to 225s", first, second)
+		}
+		if n := bubble.Goroutines(w.t); n != before {
+			w.t.Errorf("%d goroutines, want the %d from before", n, before)
+		}
+	})
+}
+
+// What the server has closed is not used again, and is closed here, too: by the next
+// request, or else within 15 seconds.
+func TestClosedByTheServer(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		next bool // there is another request
+		wait time.Duration
+	}{{name: "next request", next: true}, {name: "timer", wait: 15 * time.Second}} {
+		t.Run(tt.name, func(t *testing.T) {
+			inMemory(t, func(w *world) {
+				ended := make(chan time.Time, 1)
+				w.serve(func(p *peer) {
+					if p.number > 1 {
+						echo(p)
+						return
+					}
+					p.request()
+					p.say(ok)
+					_ = closeWrite(p)
+					p.gone()
+					ended <- time.Now()
+				})
+				w.want("", "ok")
+				w.settle(time.Millisecond)
+				start := time.Now()
+				if tt.next {
+					w.want("x", "x")
+					w.wantConnections(2)
+				}
+				if took := (<-ended).Sub(start); took > tt.wait {
+					w.t.Errorf("the connection was closed after %v, want at most %v", took, tt.wait)
+				}
+			})
+		})
+	}
+}
+
+func closeWrite(p *peer) error {
+	half, ok := p.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return half.CloseWrite()
+}
+
+// CloseIdleConnections closes what is idle at once, and what is in use, or being made,
+// behind its answer.
+func TestCloseIdleConnections(t *testing.T) {
+	onBoth(t, func(w *world) {
+		var open atomic.Int32
+		w.serve(func(p *peer) {
+			open.Add(1)
+			defer open.Add(-1)
+			echo(p)
+		})
+		w.openAndRead(3, "open")
+		resp, err := w.hop.RoundTrip(w.request(w.t.Context(), "used"))
+		w.hop.CloseIdleConnections()
+		wait(w, func() bool { return open.Load() == 1 })
+		if got, err := read(resp, err); got != "used" || err != nil {
+			w.t.Errorf("the answer is %q, %v", got, err)
+		}
+		wait(w, func() bool { return open.Load() == 0 })
+
+		dial := w.hop.Dial
+		w.hop.Dial = func(ctx context.Context, network, address string) (c net.Conn, err error) {
+			w.hop.CloseIdleConnections()
+			return dial(ctx, network, address)
+		}
+		w.want("new", "new")
+		wait(w, func() bool { return open.Load() == 0 })
+	})
+}
+
+// wait returns when a condition holds that others bring about.
+func wait(w *world, is func() bool) {
+	w.t.Helper()
+	w.settle(time.Millisecond)
+	for late := time.Now().Add(10 * time.Second); !is(); runtime.Gosched() {
+		if !w.tcp || time.Now().After(late) {
+			w.t.Fatal("it does not come about")
+		}
+	}
+}
+
+// Who closes an answer before its end has its connection closed.
+func TestAnswerIsClosedBeforeItsEnd(t *testing.T) {
+	onBoth(t, func(w *world) {
+		ended := make(chan string, 1)
+		w.serve(func(p *peer) {
+			if p.number > 1 {
+				echo(p)
+				return
+			}
+			p.request()
+			p.say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde")
+			ended <- p.gone()
+		})
+		resp, err := w.hop.RoundTrip(w.request(w.t.Context(), ""))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if _, err := io.ReadFull(resp.Body, make([]byte, 4)); err != nil {
+			w.t.Error(err)
+		}
+		for range 2 {
+			if err := resp.Body.Close(); err != nil {
+				w.t.Error(err)
+			}
+		}
+		if got := <-ended; got != "" {
+			w.t.Errorf("the server heard %q", got)
+		}
+		w.wantNext(false)
+	})
+}
+
+// A request on a connection that was kept finds it dead. A GET is made again unless there
+// was an answer; a POST that may have been read never is, and says no more than that it
+// has failed.
+func TestKeptConnectionTurnsOutDead(t *testing.T) {
+	for _, tt := range []struct {
+		name, body string
+		end        func(p *peer)
+		again      bool
+	}{
+		{name: "GET, closed", end: func(*peer) {}, again: true},
+		{name: "GET, reset", end: (*peer).reset, again: true},
+		{name: "GET, half an answer", end: func(p *peer) { p.say("HTTP/1.1 2") }},
+		{name: "GET, no answer of HTTP", end: func(p *peer) { p.say("no\r\n\r\n") }},
+		{name: "POST, closed", body: "pay", end: func(*peer) {}},
+		{name: "POST, reset", body: "pay", end: (*peer).reset},
+		{name: "POST, half an answer", body: "pay", end: func(p *peer) { p.say("HTTP/1.1 2") }},
+		{name: "large POST, closed", body: large[:100<<10], end: func(*peer) {}},
+		{name: "large POST, reset", body: large[:100<<10], end: (*peer).reset},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			onBoth(t, func(w *world) {
+				seen := make(chan string, 10)
+				w.serve(func(p *peer) {
+					for i := 0; ; i++ {
+						_, body, more := p.request()
+						if !more {
+							return
+						}
+						if seen <- body; i == 1 {
+							tt.end(p)
+							return
+						}
+						p.say(ok)
+					}
+				})
+				w.want("", "ok")
+				got, err := w.call(tt.body)
+				if again := got == "ok" && err == nil; again != tt.again || errors.Is(err, hop.ErrUnsent) {
+					w.t.Errorf("the answer is %q, %v; made again should be %v", got, err, tt.again)
+				}
+				if want := map[bool]int{true: 3, false: 2}[tt.again]; len(seen) != want {
+					w.t.Errorf("the server has seen %d requests, want %d", len(seen), want)
+				}
+			})
+		})
+	}
+}
+
+// breaking has the connections of the requests made with it broken behind the last look
+// at them, as far as they were used before.
+func (w *world) breaking(open *sync.Map) context.Context {
+	return httptrace.WithClientTrace(w.t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if !info.Reused {
+			return
+		}
+		other, _ := open.Load(info.Conn.LocalAddr().String())
+		other.(*peer).reset()                  //nolint:forcetypeassert // it was stored below
+		_, _ = info.Conn.Read(make([]byte, 1)) // until that is known here
+	}})
+}
+
+// Of a request that a connection did not take at all, the server has nothing: without a
+// body it is made on the next, and with one its error says so.
+func TestNothingOfARequestIsSent(t *testing.T) {
+	onTCP(t, func(w *world) {
+		var open sync.Map
+		seen := make(chan string, 100)
+		w.serve(func(p *peer) {
+			open.Store(p.RemoteAddr().String(), p)
+			for {
+				_, body, more := p.request()
+				if !more {
+					return
+				}
+				seen <- body
+				p.say(ok)
+			}
+		})
+		w.openAndRead(4, "ok")
+		ctx := w.breaking(&open)
+		for i := range 2 {
+			req := w.request(ctx, "pay")
+			body := &watched{Reader: strings.NewReader("pay")}
+			req.Body = body
+			_, err := read(w.hop.RoundTrip(req))
+			if !errors.Is(err, hop.ErrUnsent) || body.closed.Load() != 1 {
+				w.t.Errorf("%d: got %v, and the body was closed %d times; want %v, and 1", i, err, body.closed.Load(), hop.ErrUnsent)
+			}
+		}
+		for _, body := range []io.Reader{nil, http.NoBody} {
+			req, err := http.NewRequestWithContext(ctx, http.MethodDelete, "http://"+w.ln.Addr().String(), body)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if got, err := read(w.hop.RoundTrip(req)); got != "ok" || err != nil {
+				w.t.Errorf("the answer is %q, %v", got, err)
+			}
+		}
+		if len(seen) != 6 {
+			w.t.Errorf("the server has seen %d requests, want 6", len(seen))
+		}
+	})
+}
+
+// A new connection that takes nothing is no reason to try another.
+func TestNewConnectionTakesNothing(t *testing.T) {
+	inMemory(t, func(w *world) {
+		dials := 0
+		w.hop.Dial = func(context.Context, string, string) (net.Conn, error) {
+			dials++
+			a, b := memnet.Pipe(1)
+			return a, b.Close()
+		}
+		for _, body := range []string{"", "pay"} {
+			_, err := w.call(body)
+			if dials != 1 || !errors.Is(err, io.ErrClosedPipe) || errors.Is(err, hop.ErrUnsent) {
+				w.t.Errorf("%q: %v after %d connections", body, err, dials)
+			}
+			dials = 0
+		}
+	})
+}
+
+// watched is the body of a request that knows whether it was closed.
+type watched struct {
+	io.Reader
+	closed atomic.Int32
+}
+
+func (b *watched) Close() error {
+	b.closed.Add(1)
+	return nil
+}
