@@ -24,13 +24,14 @@ type gateway struct {
 	version mcp.Version // that a bridge is told of the backend, or "" to find out
 	cfg     server.Config
 	buffer  int
+	foreign bool // its requests are made by net/http
 
 	front, pipe, back *line // to it over HTTP, to it as to a process, and from it
 
 	site    *site // nil while it is dead
 	life    int   // guarded by world.mu
 	core    core
-	tr      *http.Transport
+	tr      transport
 	crashed int
 	shut    int
 	late    time.Time // when it cut what had not ended, as it was shut down last; guarded by world.mu
@@ -80,7 +81,7 @@ func (g *gateway) start() {
 	g.w.mu.Lock()
 	g.life++
 	g.w.mu.Unlock()
-	g.tr = g.back.transport()
+	g.tr = g.back.transport(g.foreign)
 	if g.w.whole {
 		box, err := signalbox.New(signalbox.Config{
 			Version:    "1",

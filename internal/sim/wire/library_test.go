@@ -25,7 +25,7 @@ type ownClient struct {
 	name  string
 	home  *gateway
 	over  *line
-	tr    *http.Transport
+	tr    transport
 	lib   *client.Client
 	era   mcp.Era
 	scope *mcp.Scope // of a legacy client
@@ -39,7 +39,7 @@ type ownClient struct {
 // newOwnClient returns one that speaks HTTP, or that has the gateway as a process of
 // its own.
 func newOwnClient(w *world, name, token string, version mcp.Version, piped bool) *ownClient {
-	c := &ownClient{w: w, name: name, home: w.anyGateway(), tr: w.transport(), era: version.Era(), drops: make(map[*record]context.CancelFunc)}
+	c := &ownClient{w: w, name: name, home: w.anyGateway(), tr: w.transport(w.isForeign()), era: version.Era(), drops: make(map[*record]context.CancelFunc)}
 	header := http.Header{}
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)

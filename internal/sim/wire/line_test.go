@@ -74,11 +74,25 @@ var (
 )
 
 // transport returns a transport whose connections are those of the line.
-func (l *line) transport() *http.Transport {
-	return &http.Transport{
-		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) },
-		DisableCompression: true,
+func (l *line) transport(foreign bool) transport {
+	return newTransport(foreign, func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) })
+}
+
+// transport is what makes requests.
+type transport interface {
+	http.RoundTripper
+	CloseIdleConnections()
+}
+
+// newTransport returns the one that our client has of its own, or that of net/http, as
+// somebody gives it to our client.
+func newTransport(foreign bool, dial func(ctx context.Context, network, address string) (net.Conn, error)) transport {
+	if foreign {
+		return &http.Transport{DialContext: dial, DisableCompression: true}
 	}
+	own := memnet.Hop(dial)
+	own.WriteTimeout = 10 * time.Second // as is the default of a client
+	return own
 }
 
 // openPipe opens a pipe to a process, which begins with it.
@@ -170,6 +184,9 @@ func (l *line) sees(c *conn, p []byte) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.calls[string(call[1])] == c {
+		return // this is the rest of it
+	}
 	l.calls[string(call[1])] = c
 	if bytes.Contains(call[2], []byte("b")) && len(l.bulky) > 0 {
 		c.arm(l.bulky[0])
@@ -332,23 +349,62 @@ func (c *conn) Write(p []byte) (int, error) {
 	switch {
 	case c.isHole.Load():
 		return len(p), nil
-	case c.due(f, true, len(p)):
-		return c.strike(f, p)
-	default:
+	case !c.due(f, true, len(p)):
 		return c.Conn.Write(p)
+	case f.harm == stall:
+		c.wait(f.pause)
+		return c.Conn.Write(p)
+	default:
+		return c.strike(f, p, c.Conn.Write)
 	}
 }
 
-// strike is a write that the fate meets.
-func (c *conn) strike(f *fate, p []byte) (int, error) {
-	if f.harm == stall {
-		c.wait(f.pause)
-		return c.Conn.Write(p)
+// TryWrite writes what can be written at once, until the fate is due.
+func (c *conn) TryWrite(p []byte) (int, error) {
+	c.line.sees(c, p)
+	f := c.fate.Load()
+	switch {
+	case c.isHole.Load():
+		return len(p), nil
+	case !c.due(f, true, len(p)):
+		return c.Conn.TryWrite(p)
+	case f.pause > 0 && (f.harm == stall || f.harm == reset):
+		return c.strikeLater(*f, p)
+	default:
+		return c.strike(f, p, c.Conn.TryWrite)
 	}
+}
+
+// strikeLater takes a part, as nobody can wait here: who writes the rest does. A
+// connection without a rest breaks by itself.
+func (c *conn) strikeLater(f fate, p []byte) (int, error) {
+	n, err := c.Conn.TryWrite(p[:min(f.bytes, len(p))])
+	if n == len(p) && f.harm == reset {
+		c.breaks()
+		time.AfterFunc(f.pause, c.Reset)
+		return n, err
+	}
+	f.write, f.after, f.bytes = true, 0, 0
+	c.arm(f)
+	return n, err
+}
+
+// IsQuiet reports whether nothing has come, and no end either.
+func (c *conn) IsQuiet() bool {
+	for c.isHole.Load() && !c.Conn.IsQuiet() {
+		if _, err := c.Conn.Read(make([]byte, 512)); err != nil { // which does not wait, and is nobody's
+			return false
+		}
+	}
+	return !c.isDeaf.Load() && c.Conn.IsQuiet()
+}
+
+// strike is a write that the fate meets.
+func (c *conn) strike(f *fate, p []byte, write func([]byte) (int, error)) (int, error) {
 	c.breaks()
 	switch f.harm {
 	case halfClose:
-		n, err := c.Conn.Write(p)
+		n, err := write(p)
 		_ = c.CloseWrite()
 		return n, err
 	case hole:
@@ -356,9 +412,9 @@ func (c *conn) strike(f *fate, p []byte) (int, error) {
 		return len(p), nil
 	case deaf:
 		c.isDeaf.Store(true)
-		return c.Conn.Write(p)
+		return write(p)
 	default:
-		n, err := c.Conn.Write(p[:min(f.bytes, len(p))])
+		n, err := write(p[:min(f.bytes, len(p))])
 		c.cut(f)
 		if err == nil && n < len(p) {
 			err = errBroken

@@ -27,13 +27,13 @@ type raw struct {
 	w     *world
 	name  string
 	token string // that says who calls, or ""
-	tr    *http.Transport
+	tr    transport
 	http  *http.Client
 	n     int // requests so far; the driver's
 }
 
 func newRaw(w *world, name, token string) raw {
-	tr := w.transport()
+	tr := w.transport(true)
 	return raw{w: w, name: name, token: token, tr: tr, http: &http.Client{Transport: tr}}
 }
 

@@ -33,13 +33,10 @@ func stateOf(keys [][]byte) (s signalbox.State) {
 
 // transport returns a transport whose connections lead to the gateway that has the
 // host.
-func (w *world) transport() *http.Transport {
-	return &http.Transport{
-		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-			return w.gateways[slices.IndexFunc(w.gateways, func(g *gateway) bool { return strings.HasPrefix(addr, g.host) })].front.dial(ctx)
-		},
-		DisableCompression: true,
-	}
+func (w *world) transport(foreign bool) transport {
+	return newTransport(foreign, func(ctx context.Context, _, addr string) (net.Conn, error) {
+		return w.gateways[slices.IndexFunc(w.gateways, func(g *gateway) bool { return strings.HasPrefix(addr, g.host) })].front.dial(ctx)
+	})
 }
 
 // replicate makes so many gateways that differ in nothing but where they stand.

@@ -77,6 +77,7 @@ func newWorld(s *choice.Source) *world {
 		cfg:    server.Config{PassArriving: true, KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
 		buffer: buffers[s.Intn(len(buffers))],
 	}
+	one.foreign = w.isForeign()
 	w.tool = "work"
 	if w.whole = s.Intn(4) == 3; w.whole {
 		w.tool = "b__work"
@@ -116,6 +117,10 @@ func (w *world) version() mcp.Version {
 	}
 }
 
+// isForeign reports whether our client is given a transport of net/http's, rather than
+// one of the kind that it has of its own.
+func (w *world) isForeign() bool { return w.choose.Intn(4) == 3 }
+
 func (w *world) newUser(i int) user {
 	token := w.tokenOf(i)
 	switch w.choose.Intn(10) {
@@ -136,8 +141,8 @@ func (w *world) newUser(i int) user {
 
 // play takes the steps, mends the network, and holds everybody to account.
 func (w *world) play() {
-	w.note("backend: legacy %v, on pipes %v; gateway: whole %v, pinned to %q; replicas: %d",
-		w.backend.legacy, w.backend.piped, w.whole, w.gateways[0].version, len(w.gateways))
+	w.note("backend: legacy %v, on pipes %v; gateway: whole %v, pinned to %q, requests by net/http: %v; replicas: %d",
+		w.backend.legacy, w.backend.piped, w.whole, w.gateways[0].version, w.gateways[0].foreign, len(w.gateways))
 	w.backend.start()
 	for _, g := range w.gateways {
 		g.start()
