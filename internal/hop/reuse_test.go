@@ -190,7 +190,8 @@ func wait(w *world, is func() bool) {
 	}
 }
 
-// Who closes an answer before its end has its connection closed.
+// Who closes an answer before its end has its connection closed, even if all was read that
+// has arrived.
 func TestAnswerIsClosedBeforeItsEnd(t *testing.T) {
 	onBoth(t, func(w *world) {
 		ended := make(chan string, 1)
@@ -200,7 +201,7 @@ func TestAnswerIsClosedBeforeItsEnd(t *testing.T) {
 				return
 			}
 			p.request()
-			p.say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde")
+			p.say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcd")
 			ended <- p.gone()
 		})
 		resp, err := w.hop.RoundTrip(w.request(w.t.Context(), ""))
@@ -342,6 +343,37 @@ func TestNewConnectionTakesNothing(t *testing.T) {
 			}
 			dials = 0
 		}
+	})
+}
+
+// halfDeaf takes some of each request after the first and breaks.
+type halfDeaf struct {
+	*memnet.Conn
+	writes int
+}
+
+func (c *halfDeaf) TryWrite(p []byte) (int, error) {
+	if c.writes++; c.writes == 1 {
+		return c.Conn.TryWrite(p)
+	}
+	n, _ := c.Conn.TryWrite(p[:3])
+	return n, io.ErrClosedPipe
+}
+
+// What was sent in part was sent.
+func TestSomeOfARequestIsSent(t *testing.T) {
+	inMemory(t, func(w *world) {
+		dial := w.hop.Dial
+		w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			return &halfDeaf{Conn: c.(*memnet.Conn)}, err //nolint:forcetypeassert // of this network
+		}
+		w.serve(echo)
+		w.want("x", "x")
+		if _, err := w.call("y"); !errors.Is(err, io.ErrClosedPipe) || errors.Is(err, hop.ErrUnsent) {
+			w.t.Errorf("got %v, want an error of the connection alone", err)
+		}
+		w.wantConnections(1)
 	})
 }
 
