@@ -111,6 +111,7 @@ func TestReplacedStreamsAreBounded(t *testing.T) {
 			t.Errorf("%d streams are open, want the newest and three that were replaced: %q", open, s.listens())
 		}
 		s.at(2).update("x:1")
+		synctest.Wait()
 		s.join("x:7") // closes it, and what it told is told
 		wantStrings(t, "x:1", heardOf(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
 		time.Sleep(time.Second)
