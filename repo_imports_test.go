@@ -54,7 +54,6 @@ var repoPure = map[string][]string{
 	"internal/hop":      nil,
 	"internal/seal":     nil,
 	"internal/life":     nil,
-	"internal/hop":      nil,
 }
 
 // matches reports whether a pattern of the tables above covers a package.
