@@ -1,0 +1,134 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hop_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/hop"
+)
+
+// small is the body of a call, and of its answer.
+var small = []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}`)
+
+// caller makes the same small call again and again, at no cost of its server's: what is
+// allocated meanwhile is allocated by who makes the request.
+type caller struct {
+	tb   testing.TB
+	by   http.RoundTripper
+	form *http.Request
+	body bytes.Reader
+	in   []byte
+}
+
+func newCaller(tb testing.TB, choose func(dialing) http.RoundTripper) *caller {
+	tb.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() { // ends with the listener
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { answerSmall(conn) }) // ends with the connection
+		}
+	})
+	c := &caller{tb: tb, by: choose(new(net.Dialer).DialContext), in: make([]byte, 1<<10)}
+	c.form, err = http.NewRequest(http.MethodPost, "http://"+ln.Addr().String()+"/mcp", nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c.form.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	c.form.Body, c.form.ContentLength = c, int64(len(small))
+	tb.Cleanup(func() {
+		c.by.(interface{ CloseIdleConnections() }).CloseIdleConnections() //nolint:forcetypeassert // both have it
+		_ = ln.Close()
+		all.Wait()
+	})
+	return c
+}
+
+// answerSmall answers what ends like a call.
+func answerSmall(conn net.Conn) {
+	defer conn.Close()
+	reply := []byte(answer(string(small)))
+	for buf, n := make([]byte, 4<<10), 0; ; {
+		m, err := conn.Read(buf[n:])
+		if err != nil {
+			return
+		}
+		if n += m; bytes.HasSuffix(buf[:n], small) {
+			_, _ = conn.Write(reply)
+			n = 0
+		}
+	}
+}
+
+// Read reads the body of the request, which is the caller itself.
+func (c *caller) Read(p []byte) (int, error) { return c.body.Read(p) }
+
+// Close closes the body of the request.
+func (c *caller) Close() error { return nil }
+
+func (c *caller) call() {
+	c.body.Reset(small)
+	resp, err := c.by.RoundTrip(c.form)
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	n := 0
+	for err == nil {
+		var m int
+		m, err = resp.Body.Read(c.in[n:])
+		n += m
+	}
+	_ = resp.Body.Close()
+	if err != io.EOF || n != len(small) { //nolint:errorlint // as io.Reader says
+		c.tb.Fatalf("%d bytes, %v", n, err)
+	}
+}
+
+type dialing = func(context.Context, string, string) (net.Conn, error)
+
+func byHop(dial dialing) http.RoundTripper {
+	return &hop.Transport{Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: maxHead, MaxIdle: 8, IdleTimeout: time.Minute}
+}
+
+func byNetHTTP(dial dialing) http.RoundTripper {
+	return &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxHead, DisableCompression: true}
+}
+
+func BenchmarkCall(b *testing.B) {
+	for name, choose := range map[string]func(dialing) http.RoundTripper{"hop": byHop, "net/http": byNetHTTP} {
+		b.Run(name, func(b *testing.B) {
+			c := newCaller(b, choose)
+			c.call()
+			b.ReportAllocs()
+			for b.Loop() {
+				c.call()
+			}
+		})
+	}
+}
+
+// A call costs what net/http makes of a request and an answer, and three: the exchange, and
+// two of the standard library's for a context that is not of internal/life.
+func TestCallAllocatesLittle(t *testing.T) {
+	c := newCaller(t, byHop)
+	c.call()
+	if got := testing.AllocsPerRun(500, c.call); got > 19 {
+		t.Errorf("%v allocations, want at most 19", got)
+	}
+}

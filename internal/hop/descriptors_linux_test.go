@@ -1,0 +1,78 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hop_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"strings"
+	"testing"
+)
+
+// descriptors is how many this process has, but for the one that it is counted with.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all) - 1
+}
+
+// However an exchange breaks, its descriptors are given back.
+func TestNoDescriptorIsLeft(t *testing.T) {
+	breaks := map[string]func(p *peer){
+		"at once":     func(*peer) {},
+		"reset":       (*peer).reset,
+		"garbage":     func(p *peer) { p.request(); p.say("garbage\r\n\r\n"); p.gone() },
+		"half a head": func(p *peer) { p.request(); p.say("HTTP/1.1 2") },
+		"half a body": func(p *peer) { p.request(); p.say(head("HTTP/1.1 200 OK", "Content-Length: 5") + "ab") },
+		"the last": func(p *peer) {
+			p.request()
+			p.say(head("HTTP/1.1 200 OK", "Content-Length: 2", "Connection: close") + "ab")
+			p.gone()
+		},
+		"strays":    func(p *peer) { p.request(); p.say(ok + "stray"); p.gone() },
+		"none":      echo,
+		"no end":    func(p *peer) { p.request(); p.say(head("HTTP/1.1 200 OK") + strings.Repeat("x", 9)); p.gone() },
+		"too early": func(p *peer) { p.header(); p.say(refusal + "!") },
+	}
+	for name, script := range breaks {
+		t.Run(name, func(t *testing.T) {
+			onTCP(t, func(w *world) {
+				w.serve(script)
+				dial, before := w.hop.Dial, 0
+				var held []net.Conn // so that no collector of garbage closes them
+				w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					c, err := dial(ctx, network, address)
+					held = append(held, c)
+					return c, err
+				}
+				for i := range 40 {
+					w.breakOne([]string{"", "small", large[:1<<20]}[i%3])
+					if i == 9 { // what is opened once is open
+						w.hop.CloseIdleConnections()
+						before = descriptors(w.t)
+					}
+				}
+				w.hop.CloseIdleConnections()
+				wait(w, func() bool { return descriptors(w.t) <= before+4 })
+				if len(held) < 10 {
+					w.t.Errorf("only %d connections were made", len(held))
+				}
+			})
+		})
+	}
+}
+
+// breakOne makes a request, reads a little of its answer and gives it up.
+func (w *world) breakOne(body string) {
+	resp, err := w.hop.RoundTrip(w.request(w.t.Context(), body))
+	if err != nil {
+		return
+	}
+	_, _ = resp.Body.Read(make([]byte, 5))
+	_ = resp.Body.Close()
+}

@@ -1,0 +1,117 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hop_test
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/memnet"
+)
+
+// canned is a connection whose other end answers whatever it is asked with the same
+// pieces, and ends there.
+type canned struct {
+	*memnet.Conn // for all that nobody asks of it
+	pieces       [][]byte
+
+	asked chan struct{} // closed with the request, before which nothing is said
+	once  sync.Once
+	gone  chan struct{} // closed with the connection
+	left  sync.Once
+}
+
+func newCanned(pieces [][]byte) *canned {
+	c, _ := memnet.Pipe(1)
+	return &canned{Conn: c, pieces: slices.Clone(pieces), asked: make(chan struct{}), gone: make(chan struct{})}
+}
+
+// Read returns at most what is left of a piece.
+func (c *canned) Read(p []byte) (int, error) {
+	select {
+	case <-c.asked:
+	case <-c.gone:
+		return 0, net.ErrClosed
+	}
+	for len(c.pieces) > 0 && len(c.pieces[0]) == 0 {
+		c.pieces = c.pieces[1:]
+	}
+	if len(c.pieces) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, c.pieces[0])
+	c.pieces[0] = c.pieces[0][n:]
+	return n, nil
+}
+
+// Write takes all.
+func (c *canned) Write(p []byte) (int, error) {
+	c.once.Do(func() { close(c.asked) })
+	return len(p), nil
+}
+
+// TryWrite takes all.
+func (c *canned) TryWrite(p []byte) (int, error) { return c.Write(p) }
+
+// Close closes the connection.
+func (c *canned) Close() error {
+	c.left.Do(func() { close(c.gone) })
+	return nil
+}
+
+// FuzzAnswer holds what becomes of an answer against net/http, wherever it is cut.
+func FuzzAnswer(f *testing.F) {
+	for i, tt := range answerCases() {
+		var all string
+		for _, s := range tt.says {
+			all += s
+		}
+		f.Add([]byte(all[:min(len(all), 2*fuzzHead)]), uint16(i), uint16(7*i), tt.method == http.MethodHead)
+	}
+	log.SetOutput(io.Discard) // net/http tells of what follows an answer
+	f.Cleanup(func() { log.SetOutput(os.Stderr) })
+	f.Fuzz(func(t *testing.T, answer []byte, a, b uint16, noBody bool) {
+		a, b = min(a, b), max(a, b)
+		i, j := min(int(a), len(answer)), min(int(b), len(answer))
+		dial := func(context.Context, string, string) (net.Conn, error) {
+			return newCanned([][]byte{answer[:i], answer[i:j], answer[j:]}), nil
+		}
+		ours := &hop.Transport{Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: fuzzHead}
+		std := &http.Transport{DialContext: dial, DisableCompression: true, MaxResponseHeaderBytes: fuzzHead, DisableKeepAlives: true}
+		got, want := fuzzOutcome(t, ours, noBody), fuzzOutcome(t, std, noBody)
+		if got.Status != "" && got.Status[:3] == "101" {
+			got.Body, want.Body = "", "" // as in answerCases
+		}
+		if diff := cmp.Diff(got, want); diff != "" {
+			t.Errorf("(-hop +net/http):\n%s", diff)
+		}
+	})
+}
+
+// fuzzHead is how long heads may be here: short, because what is short is cut in more places.
+const fuzzHead = 200
+
+func fuzzOutcome(t *testing.T, by http.RoundTripper, noBody bool) outcome {
+	t.Helper()
+	method := http.MethodGet
+	if noBody {
+		method = http.MethodHead
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcomeOf(by.RoundTrip(req))
+}
