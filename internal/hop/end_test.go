@@ -233,7 +233,7 @@ func TestWriteTimeout(t *testing.T) {
 					left := len(tt.body) + 200
 					for buf := make([]byte, 32<<10); left > 32<<10; left -= len(buf) {
 						_, _ = io.ReadFull(p, buf)
-						time.Sleep(tt.read)
+						p.w.settle(tt.read)
 					}
 					p.say(ok)
 					p.gone()
@@ -259,7 +259,7 @@ func TestWriteTimeoutIsOver(t *testing.T) {
 		w.serve(echo)
 		for _, body := range []string{large, "x", large} {
 			w.want(body, body)
-			time.Sleep(30 * time.Second)
+			w.settle(30 * time.Second)
 		}
 		w.wantConnections(1)
 	})

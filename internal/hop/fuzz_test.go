@@ -6,10 +6,8 @@ package hop_test
 import (
 	"context"
 	"io"
-	"log"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -80,8 +78,6 @@ func FuzzAnswer(f *testing.F) {
 		}
 		f.Add([]byte(all[:min(len(all), 2*fuzzHead)]), uint16(i), uint16(7*i), tt.method == http.MethodHead)
 	}
-	log.SetOutput(io.Discard) // net/http tells of what follows an answer
-	f.Cleanup(func() { log.SetOutput(os.Stderr) })
 	f.Fuzz(func(t *testing.T, answer []byte, a, b uint16, noBody bool) {
 		a, b = min(a, b), max(a, b)
 		i, j := min(int(a), len(answer)), min(int(b), len(answer))

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"strings"
@@ -23,7 +24,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/memnet"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // net/http's transport tells of what follows an answer
+	goleak.VerifyTestMain(m)
+}
 
 // world is a server that does with its connections what a script says, and what reaches it.
 type world struct {

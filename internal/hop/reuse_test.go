@@ -92,10 +92,10 @@ func TestIdleTimeout(t *testing.T) {
 		before := bubble.Goroutines(w.t)
 		w.openAndRead(2, "open")
 		for range 3 {
-			time.Sleep(50 * time.Second)
+			w.settle(50 * time.Second)
 			w.want("x", "x")
 		}
-		time.Sleep(time.Hour)
+		w.settle(time.Hour)
 		if first, second := <-ends, <-ends; first.Truncate(time.Second) != 60*time.Second || second < 210*time.Second || second > 225*time.Second {
 			w.t.Errorf("the connections ended after %v and %v, want 60s, and 210s to 225s", first, second)
 		}
