@@ -5,9 +5,11 @@ package hop_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -75,4 +77,43 @@ func (w *world) breakOne(body string) {
 	}
 	_, _ = resp.Body.Read(make([]byte, 5))
 	_ = resp.Body.Close()
+}
+
+// A connection that the server has closed is not used for a POST, and its descriptor is
+// given back with the next request.
+func TestClosedSocketIsNotUsed(t *testing.T) {
+	onTCP(t, func(w *world) {
+		w.serve(func(p *peer) { echo1(p) })
+		dial := w.hop.Dial
+		var last net.Conn
+		w.hop.Dial = func(ctx context.Context, network, address string) (c net.Conn, err error) {
+			last, err = dial(ctx, network, address)
+			return last, err
+		}
+		before := 0
+		for i := range 20 {
+			w.want("pay", "pay")
+			untilReadable(w.t, last)
+			if i == 1 {
+				before = descriptors(w.t)
+			}
+		}
+		wait(w, func() bool { return descriptors(w.t) <= before })
+	})
+}
+
+// untilReadable returns when there is something to be read, or the end.
+func untilReadable(t *testing.T, c net.Conn) {
+	t.Helper()
+	raw, err := c.(*net.TCPConn).SyscallConn() //nolint:forcetypeassert // it was dialled so
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
+		return !errors.Is(err, syscall.EAGAIN)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

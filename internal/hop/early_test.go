@@ -80,3 +80,23 @@ func (w *world) wantRefusal(wait time.Duration) {
 		w.t.Errorf("the answer is %s with %d bytes, %v; want 413 with %d", resp.Status, len(body), err, refused)
 	}
 }
+
+// One that breaks the connection is heard or not, and nobody waits for it either way.
+func TestResetBeforeTheRequestIsRead(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.serve(func(p *peer) {
+			if p.number > 1 {
+				echo(p)
+				return
+			}
+			if p.header() {
+				p.say(refusal)
+				p.reset()
+			}
+		})
+		if body, err := w.call(large); err == nil {
+			w.t.Errorf("the answer has %d bytes, and looks whole", len(body))
+		}
+		w.wantNext(false)
+	})
+}

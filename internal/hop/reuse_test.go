@@ -6,6 +6,7 @@ package hop_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -374,6 +375,57 @@ func TestSomeOfARequestIsSent(t *testing.T) {
 			w.t.Errorf("got %v, want an error of the connection alone", err)
 		}
 		w.wantConnections(1)
+	})
+}
+
+// Whatever becomes of their connections, no POST of many at a time is read twice, also
+// where those are made again of which nothing was sent; and no answer is another's.
+func TestPostsAreReadOnce(t *testing.T) {
+	onTCP(t, func(w *world) {
+		var seen sync.Map
+		w.serve(func(p *peer) {
+			for i := p.number; ; i++ {
+				_, body, more := p.request()
+				if !more {
+					return
+				}
+				if _, again := seen.LoadOrStore(body, true); again {
+					w.t.Errorf("%s was read twice", body)
+				}
+				switch i % 7 {
+				case 0:
+					return
+				case 1:
+					p.reset()
+				case 2:
+					p.say("HTTP/1.1 2")
+					return
+				case 3:
+					p.say(answer(body)) // and closed behind it
+					return
+				case 4:
+					p.say(answer(body) + answer("stray"))
+				default:
+					p.say(answer(body))
+				}
+			}
+		})
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() { // ends by itself
+				for j := range 100 {
+					body := fmt.Sprintf("%d-%d", i, j)
+					got, err := w.call(body)
+					for errors.Is(err, hop.ErrUnsent) {
+						got, err = w.call(body)
+					}
+					if err == nil && got != body {
+						w.t.Errorf("the answer to %s is %q", body, got)
+					}
+				}
+			})
+		}
+		all.Wait()
 	})
 }
 
