@@ -236,6 +236,7 @@ func (b *backend) work(ctx context.Context, req *mcp.Request, c mcp.Caller, life
 		Arguments struct {
 			Mark string `json:"mark"`
 			Do   string `json:"do"`
+			Wide string `json:"wide"`
 		} `json:"arguments"`
 		Responses json.RawMessage `json:"inputResponses"`
 		State     string          `json:"requestState"`
@@ -245,6 +246,9 @@ func (b *backend) work(ctx context.Context, req *mcp.Request, c mcp.Caller, life
 	}
 	if args.Name != "work" {
 		b.w.wrong("%s: the backend was called by the name %q", args.Arguments.Mark, args.Name)
+	}
+	if got, want := args.Arguments.Wide, wide(args.Arguments.Do); got != want {
+		b.w.wrong("%s: %d bytes of a large request arrived, want %d", args.Arguments.Mark, len(got), len(want))
 	}
 	j := b.w.begin(args.Arguments.Mark, args.Responses != nil, life)
 	run := &run{
@@ -271,7 +275,8 @@ type run struct {
 
 // script: p progress, l log message, a question, i input in the way of the modern
 // era, q ends the connection of a client that comes back, 1 to 5 a pause, h a pause that only the end of the request ends, e an
-// error. The result comes at the end, and is a big one where b is in the script.
+// error. The result comes at the end, and is a big one where b is in the script; the
+// request is one where w is.
 func (r *run) script(ctx context.Context, do string) (*mcp.Result, error) {
 	all := do
 	// What an earlier round has done is not done again, and its numbers go on.
@@ -314,7 +319,15 @@ func (r *run) script(ctx context.Context, do string) (*mcp.Result, error) {
 	return mcp.NewResult(fmt.Appendf(nil, `{"content":[{"type":"text","text":%q}]}`, done(r.mark, all)))
 }
 
-// large is how many bytes a large result has.
+// wide is what a large request has in it.
+func wide(script string) string {
+	if strings.Contains(script, "w") {
+		return strings.Repeat("w", large)
+	}
+	return ""
+}
+
+// large is how many bytes a large result has, or a large request.
 const large = 150 << 10
 
 // done is the text of the result that a script ends with.

@@ -41,7 +41,7 @@ func (c *raw) close() { c.tr.CloseIdleConnections() }
 
 // scripts are what backends are asked to do: short and long, silent and chatty,
 // asking and failing.
-var scripts = []string{"", "p", "1", "pl", "3p", "2p2p2p", "a", "p3ap", "aa", "i", "pip", "b", "b", "3b", "pb", "4p", "pppppppp", "e", "3e", "h", "ph", "lh", "h", "5p5p5p", "l4l5l", "3a3a", "5", "q", "pqp", "3qpq3p", "aqp"}
+var scripts = []string{"", "p", "1", "pl", "3p", "2p2p2p", "a", "p3ap", "aa", "i", "pip", "b", "b", "3b", "pb", "4p", "pppppppp", "e", "3e", "h", "ph", "lh", "h", "5p5p5p", "l4l5l", "3a3a", "5", "q", "pqp", "3qpq3p", "aqp", "w", "w", "wp3p", "wb"}
 
 // newCall makes the record of a call that the client is about to make.
 func (c *raw) newCall(s *choice.Source, era mcp.Era) *record {
@@ -193,7 +193,7 @@ const (
 
 // callParams are the parameters of a call, without braces.
 func (r *record) callParams() string {
-	return fmt.Sprintf(`"name":%q,"arguments":{"mark":%q,"do":%q}`, r.w.tool, r.mark, r.script)
+	return fmt.Sprintf(`"name":%q,"arguments":{"mark":%q,"do":%q,"wide":%q}`, r.w.tool, r.mark, r.script, wide(r.script))
 }
 
 // lost notes that a request has no carrier any more.
