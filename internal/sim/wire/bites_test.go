@@ -91,6 +91,13 @@ var bites = []bite{
 		"	return src.result.Flow(&pieces{response: p})\n", "	err := src.result.Flow(&pieces{response: p})\n	if err != nil {\n		<-ctx.Done()\n	}\n	return err\n"},
 	{"a result that flows is not cut for nothing (DELIVERY 5.1)", "its answer broke off, and", "server/arriving.go",
 		"	return src.result.Flow(&pieces{response: p})\n", "	if err := src.result.Flow(&pieces{response: p}); err != nil || p.left > 0 {\n		return errNotWhole\n	}\n	return nil\n"},
+	{"a request that was read is not made again (DELIVERY 5.4)", "was executed [0-9]+ times", "internal/hop/exchange.go",
+		"	resp, err := x.receive(req)\n	if err != nil {\n		return nil, x.fail(err)\n",
+		"	resp, err := x.receive(req)\n	if err != nil {\n		return nil, errors.Join(ErrUnsent, x.fail(err))\n"},
+	{"what is not taken at once of a request is written later (I1)", "got no answer|a call has no result", "internal/hop/send.go",
+		"	if err == nil && n < len(out.p) {\n", "	if err == nil && n < 0 {\n"},
+	{"all of a large request is written (I1)", "a call has no result", "internal/hop/send.go",
+		"	o.err = o.to.write(o.p)\n", "	o.err = o.to.write(o.p[:min(len(o.p), pieceSize-1)])\n"},
 }
 
 // TestBitesAreWhereTheyWere keeps the list of bites up to date with the code.

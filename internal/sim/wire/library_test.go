@@ -290,7 +290,7 @@ func (c *ownClient) probe() *record {
 	s := new(choice.Source)
 	s.Again(nil)
 	r := c.newCall(s)
-	r.script = "p"
+	r.script = "wp" // large, so that it takes every way of writing
 	c.call(r, atOnce)
 	return r
 }
