@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -19,17 +20,15 @@ type conn struct {
 	round   int // in which it was made
 	now     nowOrNever
 	cut     func() // closes it
-	in      *bufio.Reader
-	head    int  // how much may be read of what is before the body; negative behind that
-	heard   bool // something has been read since a request was sent
-	used    bool // for a request
+	head    int    // how much may be read of what is before the body; negative behind that
+	heard   bool   // something has been read since a request was sent
+	used    bool   // for a request
 	since   time.Time
 }
 
 func newConn(t *Transport, made net.Conn, address string, round int) *conn {
 	c := &conn{Conn: made, of: t, address: address, round: round, now: nowOn(made)}
 	c.cut = func() { c.Close() }
-	c.in = bufio.NewReader((*incoming)(c))
 	return c
 }
 
@@ -72,4 +71,25 @@ func (i *incoming) Read(p []byte) (int, error) {
 		i.head -= n
 	}
 	return n, err
+}
+
+// readers are lent to exchanges. One has room for most answers, which are one read then,
+// and a connection that nobody uses has none.
+//
+//nolint:gochecknoglobals // a pool is shared by nature
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readerSize) }}
+
+const readerSize = 16 << 10
+
+// lend returns a reader of the connection.
+func (c *conn) lend() *bufio.Reader {
+	r, _ := readers.Get().(*bufio.Reader)
+	r.Reset((*incoming)(c))
+	return r
+}
+
+// giveBack takes a reader back that nobody reads from any more.
+func giveBack(r *bufio.Reader) {
+	r.Reset(nil)
+	readers.Put(r)
 }

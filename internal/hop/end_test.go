@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"strings"
@@ -284,5 +285,37 @@ func TestLastWordsAreBounded(t *testing.T) {
 		if took := time.Since(start); !errors.Is(err, syscall.EPIPE) || took != time.Second {
 			w.t.Errorf("got %v after %v, want EPIPE after 1s", err, took)
 		}
+	})
+}
+
+// What a body ended with, each further Read returns: also when another exchange has the
+// connection, and what was read into, by then. One that was closed can be read no more.
+func TestReadBehindTheEnd(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.serve(echo)
+		first, err := w.hop.RoundTrip(w.request(w.t.Context(), "first"))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if got, err := io.ReadAll(first.Body); string(got) != "first" || err != nil {
+			w.t.Fatalf("the answer is %q, %v", got, err)
+		}
+		second, err := w.hop.RoundTrip(w.request(w.t.Context(), "second"))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		b := make([]byte, 10)
+		if n, err := first.Body.Read(b); n != 0 || !errors.Is(err, io.EOF) {
+			w.t.Errorf("behind the end there are %d bytes, %v", n, err)
+		}
+		if n, err := io.ReadFull(second.Body, b[:3]); string(b[:n]) != "sec" || err != nil {
+			w.t.Errorf("the other answer begins with %q, %v", b[:n], err)
+		}
+		_ = second.Body.Close()
+		if n, err := second.Body.Read(b); n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose) {
+			w.t.Errorf("behind its Close there are %d bytes, %v", n, err)
+		}
+		w.want("third", "third")
+		w.wantConnections(2)
 	})
 }

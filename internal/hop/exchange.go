@@ -4,6 +4,7 @@
 package hop
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,9 @@ type exchange struct {
 	*conn
 	ctx     context.Context //nolint:containedctx // the request's, which ends the exchange
 	stay    func() bool     // has the end of ctx not close the connection, unless it is too late
+	in      *bufio.Reader   // of who reads, until the answer was read to its end
 	body    io.Reader
+	err     error   // of the last Read
 	last    bool    // no other exchange may follow
 	sending *sender // of what of the request was not taken at once, nil for nothing
 	over    atomic.Bool
@@ -26,7 +29,7 @@ type exchange struct {
 
 // exchange sends the request and returns the answer, whose body ends the exchange.
 func (c *conn) exchange(req *http.Request) (*http.Response, error) {
-	x := &exchange{conn: c, ctx: req.Context()}
+	x := &exchange{conn: c, ctx: req.Context(), in: c.lend()}
 	x.stay = whenOver(req.Context(), c.cut)
 	err := x.send(req)
 	if err != nil {
@@ -76,6 +79,12 @@ func (x *exchange) receive(req *http.Request) (*http.Response, error) {
 
 // Read reads the body.
 func (x *exchange) Read(p []byte) (int, error) {
+	switch {
+	case x.err != nil:
+		return 0, x.err
+	case x.over.Load():
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := x.body.Read(p)
 	switch {
 	case err == nil:
@@ -84,6 +93,7 @@ func (x *exchange) Read(p []byte) (int, error) {
 	default:
 		err = x.fail(err)
 	}
+	x.err = err
 	return n, err
 }
 
@@ -106,13 +116,17 @@ func (x *exchange) fail(err error) error {
 	return err
 }
 
-// end ends the exchange, once. The connection is kept if it is whole, and nobody is
-// about to close it.
+// end ends the exchange, once. The connection is kept if the answer is whole, which only
+// who has read it can say, and nobody is about to close it.
 func (x *exchange) end(whole bool) {
 	if x.over.Swap(true) {
 		return
 	}
-	if !x.stay() || !whole || !x.sending.isDone(lateWrite) || x.in.Buffered() > 0 || !x.of.idle.put(x.conn) {
+	keep := x.stay() && whole && x.sending.isDone(lateWrite) && x.in.Buffered() == 0
+	if whole {
+		giveBack(x.in)
+	}
+	if !keep || !x.of.idle.put(x.conn) {
 		x.conn.Close()
 	}
 }

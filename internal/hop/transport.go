@@ -92,8 +92,8 @@ func isPlain(host string) bool {
 // RoundTrip makes a request that Serves reports; it is the method of
 // [http.RoundTripper]. It may return before the request is written, of which the body
 // and the headers are read until then; a body that waits when it is read is not given up
-// with the request. The answer's body is read by one goroutine at a
-// time, and may be closed by another at any time; it ends with the request's context.
+// with the request. The answer's body is read by one goroutine at a time, and may be
+// closed by another at any time; it ends with the request's context.
 //
 // A request without a body is made again where a connection that was kept turns out to
 // be of no use; one with a body is not, and fails with ErrUnsent if nothing was sent.
