@@ -4,8 +4,10 @@
 package hop_test
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -98,5 +100,24 @@ func TestResetBeforeTheRequestIsRead(t *testing.T) {
 			w.t.Errorf("the answer has %d bytes, and looks whole", len(body))
 		}
 		w.wantNext(false)
+	})
+}
+
+// A server that answers and closes as soon as it has a connection is heard, too, although
+// nothing of the request can be written then. It is not asked again.
+func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
+	inMemory(t, func(w *world) {
+		w.serve(func(p *peer) { p.say(ok) })
+		dial := w.hop.Dial
+		w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			w.settle(time.Millisecond) // until it was said
+			return c, err
+		}
+		for _, body := range []string{"", "small", strings.Repeat("large", 1<<20)} {
+			before := int(w.served.Load())
+			w.want(body, "ok")
+			w.wantConnections(before + 1)
+		}
 	})
 }

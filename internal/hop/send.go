@@ -46,10 +46,17 @@ func (x *exchange) send(req *http.Request) error {
 		return nil
 	}
 	err = &net.OpError{Op: "write", Net: x.RemoteAddr().Network(), Source: x.LocalAddr(), Addr: x.RemoteAddr(), Err: err}
-	if n == 0 && again {
-		err = fmt.Errorf("%w: %w", ErrUnsent, err)
+	switch {
+	case n == 0 && again:
+		return fmt.Errorf("%w: %w", ErrUnsent, err)
+	case isOfPeer(err): // who may have said why
+		x.sending = &sender{done: make(chan struct{}), err: err}
+		close(x.sending.done)
+		x.giveUp(err)
+		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // write writes p in the time for a piece.
