@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -168,10 +169,11 @@ const near = 0.2
 // IsNear reports whether a value that is red might not be so another time: the best of
 // its rounds is not, or hardly.
 func (v Verdict) IsNear() bool {
+	room := near * math.Abs(v.bound())
 	if v.Least {
-		return v.Value.Most >= v.bound()*(1-near)
+		return v.Value.Most >= v.bound()-room
 	}
-	return v.Value.Least <= v.bound()*(1+near)
+	return v.Value.Least <= v.bound()+room
 }
 
 // Missed are the verdicts about values that miss their mark, held or not.

@@ -149,6 +149,8 @@ func TestNearIsByTheBestRound(t *testing.T) {
 		{limit: 1, least: true, values: []float64{0.1, 0.1, 0.9}, want: true},
 		{limit: 1, least: true, values: []float64{0.1, 0.1, 0.7}},
 		{limit: 0, values: []float64{1}},
+		{limit: 25, held: -10, values: []float64{-8.5, -7, -7}, want: true},
+		{limit: 25, held: -10, values: []float64{-7, -7, -7}},
 	} {
 		v := Verdict{Mark: Mark{Limit: tt.limit, Held: tt.held, Least: tt.least}, Value: stats.Of(tt.values...)}
 		if !v.Red() || v.IsNear() != tt.want {
