@@ -89,8 +89,14 @@ func listPrefix(name, page string, era canned.Era) string {
 	return "lists/" + name + page + "/" + string(era)
 }
 
-// list measures one shelf, with processes that end with it.
+// list measures one shelf. Another attempt has other processes: what RP pays for a long
+// list depends on how much the system takes at once on the connections that it has.
 func (b *bench) list(ctx context.Context, g *rig, backend *proc.Process, s shelf) error {
+	return b.attempt(fmt.Sprintf("lists/%d */*/*", s.tools), func(n int) error { return b.listOnce(ctx, g, backend, s, n) })
+}
+
+// listOnce measures one shelf in so many rounds, with processes that end with it.
+func (b *bench) listOnce(ctx context.Context, g *rig, backend *proc.Process, s shelf, n int) error {
 	whole := canned.Setup{Tools: s.tools, Page: pageItems}
 	proxy, err := g.start(ctx, "proxy", "-to", backend.Address+"/mcp?"+whole.Query())
 	if err != nil {
@@ -106,7 +112,7 @@ func (b *bench) list(ctx context.Context, g *rig, backend *proc.Process, s shelf
 	}
 	for _, era := range eras() {
 		for i, page := range s.pages() {
-			if err := b.listBy(ctx, era, page, s, i > 0, ways); err != nil {
+			if err := b.listBy(ctx, era, page, s, i > 0, ways, n); err != nil {
 				return err
 			}
 		}
@@ -119,7 +125,7 @@ func (b *bench) list(ctx context.Context, g *rig, backend *proc.Process, s shelf
 
 // listBy measures one page or all of a shelf, by clients of an era, on all ways in
 // turns.
-func (b *bench) listBy(ctx context.Context, era canned.Era, page string, s shelf, all bool, ways map[string]*proc.Process) error {
+func (b *bench) listBy(ctx context.Context, era canned.Era, page string, s shelf, all bool, ways map[string]*proc.Process, n int) error {
 	var entrants []*entrant
 	defer func() { leave(entrants) }()
 	names := s.ways()
@@ -138,20 +144,18 @@ func (b *bench) listBy(ctx context.Context, era canned.Era, page string, s shelf
 		}
 		entrants = append(entrants, e)
 	}
-	return b.attempt(fmt.Sprintf("lists/%d*%s/%s/*", s.tools, page, era), func(n int) error {
-		got, err := rounds(ctx, entrants, n, b.amount(s.amount))
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			b.put(listPrefix(name, page, era), got[name])
-		}
-		for _, name := range names[:len(s.over)] {
-			b.compare(listPrefix(name, page, era), got[name], got[proxy], got[direct])
-			b.found.Set(listPrefix(name, page, era)+"/cpu-1", stats.Ratio(got[name], got[names[0]], cpuOf))
-		}
-		return nil
-	})
+	got, err := rounds(ctx, entrants, n, b.amount(s.amount))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		b.put(listPrefix(name, page, era), got[name])
+	}
+	for _, name := range names[:len(s.over)] {
+		b.compare(listPrefix(name, page, era), got[name], got[proxy], got[direct])
+		b.found.Set(listPrefix(name, page, era)+"/cpu-1", stats.Ratio(got[name], got[names[0]], cpuOf))
+	}
+	return nil
 }
 
 // perTool puts down what a tool costs in a list of 1000 against one of 100: a list is
