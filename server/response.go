@@ -27,10 +27,14 @@ const (
 	slowPiece = 16 << 10
 
 	// largePiece is as much of a large answer as is written under one deadline, which
-	// is so much later. Smaller ones would cost system calls. A client that has stopped
-	// to read such an answer is noticed later for it, which is no loss to anybody: it
-	// is the client's last.
-	largePiece = 4 * slowPiece
+	// is so much later. Each costs a system call, and wakes the client if it waits.
+	// A client that has stopped to read such an answer is noticed later for it, which is
+	// no loss to anybody: it is the client's last.
+	largePiece = 16 * slowPiece
+
+	// lastPiece is how much of a body is copied before what follows it, which would
+	// otherwise be a piece of its own, and is a brace.
+	lastPiece = 4 << 10
 
 	// sameMoment is the part of the time of a piece in which another needs no
 	// deadline of its own.
@@ -159,8 +163,10 @@ func (p *response) json(m *session.Message) {
 		return
 	}
 	p.pour(m.Head)
-	p.pour(m.Body)
-	p.pour(m.Tail)
+	last := max(0, len(m.Body)-lastPiece)
+	p.pour(m.Body[:last])
+	p.buf = append(append(p.buf[:0], m.Body[last:]...), m.Tail...)
+	p.pour(p.buf)
 }
 
 // announce says that the answer is JSON of that length.
