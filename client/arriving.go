@@ -70,7 +70,7 @@ func (e *endpoint) readOrPass(resp *http.Response, pass passer) (data []byte, pa
 }
 
 // smallDocument is what is no more than the window of a result that is passed on.
-const smallDocument = 32 << 10
+const smallDocument = 63 << 10
 
 func isTooLong(err error) bool {
 	pe, ok := errors.AsType[*mcp.ParseError](err)

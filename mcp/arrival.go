@@ -13,7 +13,11 @@ import (
 
 // windowSize is how much of a message an Arrival holds. What is no longer is read
 // whole.
-const windowSize = 32 << 10
+//
+// What flows is written a window at a time, and each packet wakes who waits for it. A
+// window is as much as goes into one: over loopback that is 64 KiB less the headers, and
+// so much more would be a second packet for a few bytes.
+const windowSize = 63 << 10
 
 // Arrival reads one response while it is still arriving, as strictly as [Parse]. A
 // short one is had whole from Begin. Of a longer one, Begin shows the front, after
@@ -59,7 +63,7 @@ func NewArrival(r io.Reader, size int64, lim Limits, most int) *Arrival {
 }
 
 // Begin reads until the message has ended, and returns its text, or until there is a
-// window of it (32 KiB), and returns nil. It fails with the reader's error as that
+// window of it (63 KiB), and returns nil. It fails with the reader's error as that
 // is, or with a [*ParseError] where the message is longer than it may be.
 //
 // The text is the caller's, and not yet parsed.
@@ -134,7 +138,7 @@ func (a *Arrival) room(have int) int {
 	if announced <= have {
 		return 2*have + 512
 	}
-	return min(announced, max(32*have, 64*windowSize))
+	return min(announced, 32*have)
 }
 
 // read reads at least least bytes behind data, which is the front of room, unless

@@ -391,7 +391,7 @@ func TestResultThatNobodyWants(t *testing.T) {
 func TestShutdownLetsAResultArrive(t *testing.T) {
 	arrive(t, mcp.V20251125, func(s *site, b *backend) {
 		next := make(chan struct{})
-		b.say = inParts(next, answerHead+contentTo+filler(48<<10), answerTail)
+		b.say = inParts(next, answerHead+contentTo+filler(96<<10), answerTail)
 		res := s.begin(s.largeCall(mcp.EraModern))
 		down := make(chan error, 1)
 		go func() { down <- s.server.Shutdown(s.ctx()) }() // ends with the request
