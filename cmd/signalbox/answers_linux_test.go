@@ -34,23 +34,31 @@ func TestLargerAnswerIsOneWrite(t *testing.T) {
 		s.Close()
 		<-done
 	}()
+	// While it serves a request, net/http reads a byte ahead, and of such a socket the rest
+	// of what was sent in one write would be lost: each connection has one request.
+	for range 3 {
+		head, body, _ := strings.Cut(firstWrite(t, path), "\r\n\r\n")
+		if !strings.HasPrefix(head, "HTTP/1.1 200 OK\r\n") || body != strings.Repeat("x", length) {
+			t.Errorf("the first write has %d bytes of the answer's %d", len(body), length)
+		}
+	}
+}
+
+// firstWrite returns what a server answers with in its first write.
+func firstWrite(t *testing.T, path string) string {
+	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "unixpacket", path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for range 3 {
-		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: gateway.test\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		got := make([]byte, 64<<10)
-		n, err := c.Read(got)
-		if err != nil {
-			t.Fatal(err)
-		}
-		head, body, _ := strings.Cut(string(got[:n]), "\r\n\r\n")
-		if !strings.HasPrefix(head, "HTTP/1.1 200 OK\r\n") || body != strings.Repeat("x", length) {
-			t.Errorf("the first write has %d bytes of the answer's %d", len(body), length)
-		}
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: gateway.test\r\n\r\n"); err != nil {
+		t.Fatal(err)
 	}
+	got := make([]byte, 64<<10)
+	n, err := c.Read(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(got[:n])
 }
