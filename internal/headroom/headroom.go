@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package headroom gives a process with little in its heap room to make garbage in
-// while it is busy.
+// while it is busy, and one with more so much that this costs no more.
 //
 // The collector begins when the heap is twice what is in use, and of a few MiB that is
 // so many times in a second: a gateway keeps little, and makes garbage with each
-// request. While collections come fast and little is in use, the heap may grow by some
+// request. Of some tens of MiB it is seldom, but all of them are looked at each time.
+// While collections come fast and no more is in use than that, the heap may grow by some
 // MiB more before the next; when they come slowly again, or much is in use, all is as
 // the runtime would have it, so that an idle process gives its memory back.
 package headroom
@@ -21,8 +22,12 @@ import (
 )
 
 const (
-	// room is how much garbage there may be at least, while the process is busy.
-	room = 24 << 20
+	// room is how much garbage there may be at least, while the process is busy. Beyond it
+	// is some times what is in use, up to ample: each collection looks at all that is, and
+	// what a request costs must not grow with the sessions and backends beside it.
+	room  = 24 << 20
+	times = 3
+	ample = 64 << 20
 
 	// usual is the percentage of the runtime's own choice.
 	usual = 100
@@ -118,7 +123,8 @@ func (k *keeper) collected(now time.Time) bool {
 
 // percentOf is by how much the heap may grow that has so much in use.
 func percentOf(live uint64) int {
-	return int(min(max(room*100/max(live, 1), usual), most))
+	garbage := min(max(room, times*live), ample)
+	return int(min(max(garbage*100/max(live, 1), usual), most))
 }
 
 // choose sets the percentage, for which the runtime stops all for a moment: what is

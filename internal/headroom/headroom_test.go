@@ -45,7 +45,7 @@ func TestPercentage(t *testing.T) {
 	for _, tt := range []struct {
 		mib  uint64
 		want int
-	}{{0, 600}, {1, 600}, {4, 600}, {6, 400}, {12, 200}, {24, 100}, {25, 100}, {4000, 100}} {
+	}{{0, 600}, {1, 600}, {4, 600}, {6, 400}, {8, 300}, {12, 300}, {21, 300}, {32, 200}, {64, 100}, {65, 100}, {4000, 100}} {
 		if got := percentOf(tt.mib << 20); got != tt.want {
 			t.Errorf("%d MiB in use: %d %%, want %d", tt.mib, got, tt.want)
 		}
@@ -63,7 +63,7 @@ func TestBusyAndCalm(t *testing.T) {
 	b.collect(time.Second, 7)
 	b.wants(t, "less often, for it has its room")
 	b.collect(time.Second, 12)
-	b.wants(t, "more in use", 200)
+	b.wants(t, "more in use", 300)
 	b.collect(time.Second, 100)
 	b.wants(t, "much in use", 100)
 	b.collect(busy-1, 100)

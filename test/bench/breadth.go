@@ -40,6 +40,11 @@ type variant struct {
 	against string // the name of what it is held against; empty is the first
 }
 
+// finer is how many rounds there are for one elsewhere, each as much shorter. Nothing but
+// noise tells one size from another if all is well, and what a machine does besides comes
+// and goes within seconds: what is compared has to be neighbours in time.
+const finer = 6
+
 func (m breadth) variants() []variant {
 	var all []variant
 	for _, size := range m.sizes {
@@ -50,7 +55,7 @@ func (m breadth) variants() []variant {
 
 // measure measures all sizes in turns, cell by cell.
 func (m breadth) measure(ctx context.Context, b *bench, a amount) error {
-	t := b.table(m.group, "tools/call of 100 B beside many "+m.what, "All with 8 clients, whose calls are spread over what there is; against the first is the CPU in the same rounds."+m.remark,
+	t := b.table(m.group, "tools/call of 100 B beside many "+m.what, fmt.Sprintf("All with 8 clients, whose calls are spread over what there is; against the first is the CPU in the same rounds, which are %d times as many as elsewhere, and as much shorter.", finer)+m.remark,
 		m.what+", cell", "CPU s per 1000", "against the first", "calls/s", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	for _, client := range eras() {
 		for _, backend := range eras() {
@@ -81,7 +86,7 @@ func (m breadth) cell(ctx context.Context, b *bench, a amount, client, backend c
 	}
 	cell := cellName(client, backend)
 	return b.attempt(m.group+"/*/"+cell+"/*", func(n int) error {
-		got, err := rounds(ctx, entrants, n, a)
+		got, err := rounds(ctx, entrants, n*finer, amount{many: max(clients, a.many/finer)})
 		if err != nil {
 			return err
 		}
