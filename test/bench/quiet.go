@@ -149,8 +149,9 @@ const (
 	// comes in the middle of one.
 	largeArgument = 64 << 10
 
-	// callingFor is how long calls are made to bring a collection about.
-	callingFor = 5 * time.Second
+	// callingFor is how long calls are made, at most, to bring collections about. After
+	// one of a large heap there is much garbage again before it can be looked at.
+	callingFor = 30 * time.Second
 
 	// ownCollection is longer than the two minutes after which the runtime collects
 	// in any case.
