@@ -407,6 +407,33 @@ func TestShortFormHasNoTimes(t *testing.T) {
 	}
 }
 
+// TestComparedInShorterRounds holds that what differs by noise alone is measured in turns
+// that are near each other, and in all that as often.
+func TestComparedInShorterRounds(t *testing.T) {
+	g := openRig(t)
+	backend, err := g.start(t.Context(), "backend")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	b := bench1(&out, options{rounds: 2, scale: 1})
+	m := breadth{group: "g", what: "things", sizes: []int{1, 2}, base: "cpu-1"}
+	m.entrant = func(ctx context.Context, _ variant, client, _ canned.Era) (*entrant, error) {
+		return enter(ctx, "", backend, target(backend, client, canned.Setup{}.Query()), load.ToolCall("text_100", false), judgeText("text_100"))
+	}
+	if err := m.measure(t.Context(), b, amount{many: 100 * finer}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"g/1/legacy to modern/cpu", "g/2/modern to modern/cpu-1"} {
+		if s, ok := b.found.Get(key); !ok || s.Rounds != 2*finer {
+			t.Errorf("%s was measured in %d rounds, want %d", key, s.Rounds, 2*finer)
+		}
+	}
+	if s, _ := b.found.Get("g/1/legacy to modern/errors"); s.Most != 0 {
+		t.Errorf("%v errors", s.Most)
+	}
+}
+
 // TestListsAreLinear holds the names that the marks of lists are for.
 func TestListsAreLinear(t *testing.T) {
 	var out strings.Builder
