@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -117,35 +118,52 @@ func largeHead(era mcp.Era, id string) string {
 // A client reads a part of a result before its backend has sent the next, in each cell,
 // and in the end it has all of it.
 func TestLargeResultArrives(t *testing.T) {
-	inEachCell(t, func(t *testing.T, clientEra, backendEra mcp.Era) {
-		text := strings.Repeat("0123456789", largePart/10)
-		next := make(chan struct{})
-		url := largeBackend(t, backendEra, func(w http.ResponseWriter, r *http.Request, id string) {
-			_, _ = io.WriteString(w, largeHead(backendEra, id)+text)
-			_ = http.NewResponseController(w).Flush()
-			select {
-			case <-next:
-			case <-r.Context().Done():
-			}
-			_, _ = io.WriteString(w, text+largeEnd)
+	for name, announced := range map[string]bool{"its length is announced": true, "its length is not announced": false} {
+		t.Run(name, func(t *testing.T) {
+			inEachCell(t, func(t *testing.T, clientEra, backendEra mcp.Era) {
+				largeResultArrives(t, announced, clientEra, backendEra)
+			})
 		})
-		res := bridged(t, url, clientEra)(t)
-		defer res.Body.Close()
-		front := `{"jsonrpc":"2.0","id":"x","result":{`
-		if clientEra == mcp.EraModern {
-			front += `"resultType":"complete",`
+	}
+}
+
+func largeResultArrives(t *testing.T, announced bool, clientEra, backendEra mcp.Era) {
+	text := strings.Repeat("0123456789", largePart/10)
+	next := make(chan struct{})
+	url := largeBackend(t, backendEra, func(w http.ResponseWriter, r *http.Request, id string) {
+		head := largeHead(backendEra, id)
+		if announced {
+			w.Header().Set("Content-Length", strconv.Itoa(len(head)+2*len(text)+len(largeEnd)))
 		}
-		front += largeMiddle + text
-		got := make([]byte, len(front))
-		if _, err := io.ReadFull(res.Body, got); err != nil || string(got) != front {
-			t.Fatalf("the first part: %.100s, %v", got, err)
+		_, _ = io.WriteString(w, head+text)
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-next:
+		case <-r.Context().Done():
 		}
-		close(next)
-		rest, err := io.ReadAll(res.Body)
-		if want := text + largeEnd; err != nil || string(bytes.TrimSpace(rest)) != want {
-			t.Errorf("the second part: %d bytes, %v; want %d", len(rest), err, len(want))
-		}
+		_, _ = io.WriteString(w, text+largeEnd)
 	})
+	res := bridged(t, url, clientEra)(t)
+	defer res.Body.Close()
+	front := `{"jsonrpc":"2.0","id":"x","result":{`
+	if clientEra == mcp.EraModern {
+		front += `"resultType":"complete",`
+	}
+	front += largeMiddle + text
+	got := make([]byte, len(front))
+	if _, err := io.ReadFull(res.Body, got); err != nil || string(got) != front {
+		t.Fatalf("the first part: %.100s, %v", got, err)
+	}
+	if isAnnounced := res.ContentLength > 0; isAnnounced != announced {
+		t.Errorf("the length of the answer is %d, where that of the backend's was announced: %v", res.ContentLength, announced)
+	}
+	close(next)
+	rest, err := io.ReadAll(res.Body)
+	result, closed := strings.CutSuffix(string(bytes.TrimSpace(rest)), "}")
+	// Before the last brace stands white space for what was announced and left out.
+	if want := text + strings.TrimSuffix(largeEnd, "}"); err != nil || !closed || strings.TrimRight(result, " ") != want {
+		t.Errorf("the second part: %d bytes, %v; want %d", len(rest), err, len(want)+1)
+	}
 }
 
 // Also an id that stands behind its result is one, as some servers write it.
