@@ -39,8 +39,8 @@ build: ## bin/signalbox
 test: ## unit tests, in seconds; dialogues in some pairs of modes
 	CGO_ENABLED=0 GOGC=400 go test -short -parallel 8 -vet=off ./...
 
-race: needs-cc ## unit tests with the race detector; dialogues in every pair of modes
-	DIALOGS=all GOGC=400 go test -race -vet=off -timeout 10m ./...
+race: needs-cc ## unit tests with the race detector, those of the server over HTTP/2, too; dialogues in every pair of modes
+	DIALOGS=all GOGC=400 go test -race -vet=off -timeout 10m ./... && GOGC=400 go test -race -vet=off -timeout 10m ./server -http2
 
 sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its mutations
 	go run ./internal/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./internal/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS)

@@ -6,6 +6,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"net/http"
 	"strings"
@@ -21,7 +22,24 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
+var http2 = flag.Bool("http2", false, "have all clients speak HTTP/2, but for those who are here to say bytes of HTTP/1.1")
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// protocols are those of a server, or of a client.
+func protocols(one, two bool) *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(one)
+	p.SetUnencryptedHTTP2(two)
+	return &p
+}
+
+// speakHTTP2 has the client speak HTTP/2 from now on. What it has not read yet may be as
+// much as a connection of HTTP/1.1 holds.
+func (s *site) speakHTTP2() {
+	s.tr.Protocols = protocols(false, true)
+	s.tr.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: memnet.DefaultBuffer}
+}
 
 // site is a Server behind a real http.Server, in memory, and a real client of
 // it. It is to be used inside a bubble.
@@ -46,10 +64,13 @@ func bubbleWith(t *testing.T, h mcp.Handler, cfg server.Config, tune func(*http.
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{t: t, server: server.New(h, cfg), net: memnet.Listen()}
-		s.http = &http.Server{Handler: s.server}
+		s.http = &http.Server{Handler: s.server, Protocols: protocols(true, true)}
 		tune(s.http)
 		s.tr = s.net.Transport()
 		s.tr.DisableCompression = true
+		if *http2 {
+			s.speakHTTP2()
+		}
 		s.client = &http.Client{Transport: s.tr}
 		served := make(chan error, 1)
 		go func() { served <- s.http.Serve(s.net) }() // ends with the Close below
@@ -73,6 +94,11 @@ type reply struct {
 	status int
 	header http.Header
 	body   string
+}
+
+// brokenOff reports whether the error says that a body has ended before its end.
+func brokenOff(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || err != nil && strings.Contains(err.Error(), "stream error: ") // of HTTP/2, which net/http has no type for
 }
 
 // events returns the data of the messages of an event stream, if there are any.

@@ -138,7 +138,7 @@ func (s *Server) Guard(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		p := s.newResponse(w)
+		p := s.newResponse(w, r)
 		defer p.end()
 		s.turnAway(p, r, no, principal)
 	})

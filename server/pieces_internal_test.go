@@ -4,6 +4,7 @@
 package server
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestLargeAnswerIsFewWrites(t *testing.T) {
 		for _, n := range []int{0, 1, lastPiece, joinUpTo, joinUpTo + 1, 450 << 10, largePiece, largePiece + lastPiece, 1 << 20, 3<<20 + 1} {
 			body := strings.Repeat("abcdefg", n/7+1)[:n]
 			w := &pieceWriter{timedWriter: timedWriter{ResponseRecorder: httptest.NewRecorder()}}
-			p := s.newResponse(w)
+			p := s.newResponse(w, new(http.Request))
 			p.json(&session.Message{Head: []byte(head), Body: []byte(body), Tail: []byte(tail)})
 			p.end()
 			s.reuse(p)

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,10 @@ type response struct {
 	left    int64 // of the announced length of a body that is written piece by piece
 
 	last atomic.Pointer[time.Time] // when it is to be over; nil while nobody is in a hurry
+	mu   sync.Mutex                // of over, which ends what hurry may do
+	over bool                      // net/http has its writer back, or is about to
+
+	strict bool // a deadline breaks the stream when it comes, also where nothing is written
 
 	fields *fields // where those of the header are to stand, or nil
 
@@ -69,12 +74,13 @@ type response struct {
 	batch   [1]session.Message
 }
 
-func (s *Server) newResponse(w http.ResponseWriter) *response {
+func (s *Server) newResponse(w http.ResponseWriter, r *http.Request) *response {
 	p, ok := s.responses.Get().(*response)
 	if !ok {
 		p = new(response)
 	}
 	p.w, p.rc, p.timeout = w, *http.NewResponseController(w), s.cfg.WriteTimeout
+	p.strict = r.ProtoMajor >= 2
 	return p
 }
 
@@ -96,6 +102,7 @@ func (s *Server) reuse(p *response) {
 	}
 	p.w, p.rc = nil, http.ResponseController{}
 	p.until, p.buf, p.err, p.primed, p.left, p.fields = time.Time{}, buf, nil, false, 0, nil
+	p.over = false
 	p.carrier, p.batch = session.Carrier{}, [1]session.Message{}
 	s.responses.Put(p)
 }
@@ -261,7 +268,19 @@ func (p *response) flush() {
 	if p.err == nil {
 		p.extend(0)
 		p.err = p.rc.Flush()
+		p.rest()
 	}
+}
+
+// rest is for when nothing is written until something happens. The deadline of a
+// connection of its own waits as well; that of a stream of HTTP/2 is a timer, which
+// breaks the stream when it goes off, and so it is taken back.
+func (p *response) rest() {
+	if !p.strict {
+		return
+	}
+	p.until = time.Time{}
+	p.move(p.until)
 }
 
 // extend gives the next write, of n bytes, its time. The deadline is one of the
@@ -275,6 +294,11 @@ func (p *response) extend(n int) {
 		return
 	}
 	p.until = until
+	p.move(until)
+}
+
+// move moves the deadline, to never where it is zero, unless somebody is in a hurry.
+func (p *response) move(until time.Time) {
 	// A writer that knows no deadlines has no slow client either.
 	_ = p.rc.SetWriteDeadline(until)
 	if last := p.last.Load(); last != nil { // looked at after the deadline was moved, which hurry may have set
@@ -283,8 +307,14 @@ func (p *response) extend(n int) {
 }
 
 // hurry has all that is still to be written be written by then, or not at all. Unlike
-// all else of a response it may be called by another goroutine.
+// all else of a response it may be called by another goroutine, and when all is over:
+// it does nothing then.
 func (p *response) hurry(by time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return
+	}
 	p.last.Store(&by)
 	_ = p.rc.SetWriteDeadline(by)
 }
@@ -295,10 +325,15 @@ func (p *response) hurry(by time.Time) {
 // An answer that was cut must not look like a whole one to a client that has
 // merely said all it had to say, and still reads: the connection breaks.
 func (p *response) end() {
+	if !p.cut {
+		p.flush()
+	}
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
 	if p.cut {
 		panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's own way to break a connection, which it does not log
 	}
-	p.flush()
 	_ = p.rc.SetWriteDeadline(time.Time{})
 }
 

@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func (w *timedWriter) SetWriteDeadline(t time.Time) error {
 func TestResponseIsLeftClean(t *testing.T) {
 	s := New(mcp.HandlerFunc(nil), Config{})
 	defer s.Close()
-	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()})
+	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
 	x := session.Alone(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
 	p.carry(x)
 	c := &p.carrier
@@ -65,7 +66,7 @@ func TestHeaderOutlivesTheResponse(t *testing.T) {
 	defer s.Close()
 	for _, ofTask := range []bool{false, true} {
 		old := httptest.NewRecorder()
-		p := s.newResponse(old)
+		p := s.newResponse(old, new(http.Request))
 		if ofTask {
 			own := new(task)
 			own.x = session.Alone(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
@@ -146,14 +147,14 @@ func TestResponseIsNotLeft(t *testing.T) {
 		"cut":     func(p *response) { p.cut = true },
 		"hurried": func(p *response) { p.hurry(time.Now()) },
 	} {
-		p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()})
+		p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
 		spoil(p)
 		s.reuse(p)
 		if p.w == nil {
 			t.Errorf("%s: it was left", name)
 		}
 	}
-	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()})
+	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
 	p.buf = make([]byte, keptBuffer+1)
 	s.reuse(p)
 	if p.buf != nil {
@@ -171,13 +172,13 @@ func TestDeadlinesOfAResponse(t *testing.T) {
 		at := func(d time.Duration) time.Time { return begin.Add(d).Add(DefaultWriteTimeout) }
 
 		small := &timedWriter{ResponseRecorder: httptest.NewRecorder()}
-		p := s.newResponse(small)
+		p := s.newResponse(small, new(http.Request))
 		p.json(&session.Message{Head: []byte(`{}`)})
 		p.end()
 		sameTimes(t, "a small answer", small.deadlines, at(0), time.Time{})
 
 		long := &timedWriter{ResponseRecorder: httptest.NewRecorder()}
-		p = s.newResponse(long)
+		p = s.newResponse(long, new(http.Request))
 		p.comment()
 		time.Sleep(DefaultWriteTimeout / sameMoment)
 		p.comment()

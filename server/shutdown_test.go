@@ -181,7 +181,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		st := s.open(s.ctx(), http.MethodGet, "", sess)
 		defer st.close()
 		<-h.acked
-		s.pass(48 * time.Hour) // the comments of a day do not fit into the buffers
+		s.pass(100 * time.Hour) // the comments of four days do not fit into the buffers
 		if got := s.server.Stats(); got.InFlight != 0 || got.Sessions != 0 {
 			t.Errorf("%+v; want the stream and the session gone", got)
 		}

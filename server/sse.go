@@ -25,7 +25,7 @@ import (
 func (s *Server) SSE() http.Handler { return http.HandlerFunc(s.serveSSE) }
 
 func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
-	p := s.newResponse(w)
+	p := s.newResponse(w, r)
 	defer p.end()
 	if s.share(w.Header(), r) && isPreflight(r) && s.isOurHost(r) {
 		permit(w, r)

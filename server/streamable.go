@@ -24,7 +24,7 @@ const (
 // ServeHTTP serves the MCP endpoint, whatever the URL's path is. It returns when
 // the response is over; what it has begun may still run, and is known to Shutdown.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p := s.newResponse(w)
+	p := s.newResponse(w, r)
 	defer s.reuse(p)
 	defer p.end()
 	// A preflight of a foreign host goes on, and is refused like anything else.
