@@ -331,7 +331,7 @@ func (c *dialogClient) cancel(x *exchange) bool {
 		return false
 	}
 	c.mark(x)
-	if c.in.modern() && c.in.transport == "http" {
+	if c.in.modern() && c.in.overHTTP() {
 		return c.wire.drop(x) // 2026-07-28, basic/patterns/cancellation
 	}
 	c.wire.note([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + x.id + `}}`))

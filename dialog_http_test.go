@@ -27,7 +27,7 @@ type httpWire struct {
 }
 
 func newHTTPWire(c *dialogClient) *httpWire {
-	tr := c.w.front.Transport()
+	tr := c.w.transport()
 	tr.DisableCompression = true
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &httpWire{c: c, client: http.Client{Transport: tr}, all: ctx}

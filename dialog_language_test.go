@@ -86,22 +86,24 @@ func TestDialogRestrictions(t *testing.T) {
 		}
 		return len(r.pairs())
 	}
-	const rare = 3 // two older revisions and the first transport, each with one backend of each era
+	const rare = 5 // two older revisions, the first transport, and HTTP/2 in both eras, each with one backend of each era
 	all := (len(inbounds())-rare)*len(outbounds()) + rare*2
 	for _, tt := range []struct {
 		prose string
 		want  int
 	}{
 		{"Prose: with a colon - and a dash.", all},
-		{"inbound: modern http, stdio - why", 3 * len(outbounds())},
+		{"inbound: modern http, stdio - why", 3*len(outbounds()) + 2},
 		{"backend: process - why", len(inbounds())},
 		{"inbound: 2025-03-26 - why\nbackend: legacy pipe - why", 1},
-		{"cells: modern/legacy - why", 2 * 3},
+		{"cells: modern/legacy - why", 2*3 + 1},
 		{"inbound: 2025-06-18 - why", 2},
 		{"inbound: 2025-06-18 - why\nbackend: pipe - why", 2},
 		{"inbound: 2025-06-18 - why\nbackend: modern, process - why", 1},
 		{"inbound: pigeon - why", 0},
 		{"inbound: sse - why", 2},
+		{"inbound: http2 - why", 2 * 2},
+		{"inbound: modern http1 - why", len(outbounds())},
 		{"inbound: sse - why\nbackend: sse - why", 1},
 		{"inbound: 2024-11-05 - why", 3 * len(outbounds())},
 		{"inbound: 2024-11-05 stdio, 2025-03-26 - why", len(outbounds()) + 2},

@@ -16,14 +16,19 @@ import (
 // inbound is how the client of a dialogue speaks to the gateway.
 type inbound struct {
 	version   mcp.Version
-	transport string // "http", "stdio" or "sse"
+	transport string // "http", "http2", "stdio" or "sse"
 }
+
+// overHTTP reports whether it is Streamable HTTP, in either form of HTTP.
+func (m inbound) overHTTP() bool { return m.transport == "http" || m.transport == "http2" }
 
 func (m inbound) modern() bool { return m.version.Era() == mcp.EraModern }
 
 // rare reports whether the mode differs from another one of its era in little but what
 // the client's edge says: it meets one backend of each era.
-func (m inbound) rare() bool { return m.older() || m.transport == "sse" }
+func (m inbound) rare() bool {
+	return m.older() || m.transport == "sse" || m.transport == "http2"
+}
 
 // older reports whether there is a newer revision of the same era.
 func (m inbound) older() bool { return !m.modern() && m.version != mcp.LatestLegacy }
@@ -31,7 +36,14 @@ func (m inbound) older() bool { return !m.modern() && m.version != mcp.LatestLeg
 func (m inbound) String() string { return string(m.version) + "-" + m.transport }
 
 func (m inbound) tags() []string {
-	return []string{m.version.Era().String(), m.transport, string(m.version)}
+	all := []string{m.version.Era().String(), m.transport, string(m.version)}
+	switch m.transport {
+	case "http":
+		all = append(all, "http1")
+	case "http2":
+		all = append(all, "http")
+	}
+	return all
 }
 
 // outbound is how the gateway speaks to the backends of a dialogue: "http", "sse",
@@ -55,6 +67,7 @@ func inbounds() []inbound {
 	return []inbound{
 		{mcp.V20251125, "http"}, {mcp.V20260728, "http"}, {mcp.V20250618, "http"}, {mcp.V20250326, "http"},
 		{mcp.V20251125, "stdio"}, {mcp.V20260728, "stdio"}, {mcp.V20251125, "sse"},
+		{mcp.V20251125, "http2"}, {mcp.V20260728, "http2"},
 	}
 }
 
@@ -141,9 +154,9 @@ func (r restrictions) inbounds() []inbound {
 
 // pairs returns what a file is played in: each transport and era of a client with
 // each transport and era of a backend that the file applies to. What is special to
-// one of these is what nobody thinks of. The older revisions of the legacy era, and its
-// first transport, which differ from its last in what the client's edge says, meet one
-// backend of each era.
+// one of these is what nobody thinks of. The older revisions of the legacy era, its
+// first transport, and HTTP/2, which differ from others in what the client's edge says,
+// meet one backend of each era.
 func (r restrictions) pairs() []pair {
 	var out []pair
 	for _, in := range r.inbounds() {

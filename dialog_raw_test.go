@@ -125,7 +125,7 @@ func (w *world) rawHTTP() *rawHTTP {
 	if w.raw != nil {
 		return w.raw
 	}
-	tr := w.front.Transport()
+	tr := w.transport()
 	tr.DisableCompression = true
 	ctx, cancel := context.WithCancel(context.Background())
 	w.raw = &rawHTTP{w: w, client: http.Client{Transport: tr}, all: ctx, stops: make(map[string]context.CancelFunc)}

@@ -99,7 +99,7 @@ func (w *world) start() {
 	}
 	w.gateway = g
 	operations, sse := g.Operations(), g.SSE()
-	srv := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	srv := &http.Server{Protocols: memnet.AnyHTTP(), Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case endpointPath:
 			g.ServeHTTP(rw, r)
@@ -117,6 +117,14 @@ func (w *world) start() {
 		}
 		<-served
 	})
+}
+
+// transport returns the way to the gateway of a client over HTTP.
+func (w *world) transport() *http.Transport {
+	if w.pair.in.transport == "http2" {
+		return w.front.HTTP2()
+	}
+	return w.front.Transport()
 }
 
 // configures reports whether some configuration of the file has the backend.

@@ -26,19 +26,12 @@ var http2 = flag.Bool("http2", false, "have all clients speak HTTP/2, but for th
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// protocols are those of a server, or of a client.
-func protocols(one, two bool) *http.Protocols {
-	var p http.Protocols
-	p.SetHTTP1(one)
-	p.SetUnencryptedHTTP2(two)
-	return &p
-}
+// speakHTTP2 has the client speak HTTP/2 from now on.
+func (s *site) speakHTTP2() { s.speak(s.net.HTTP2()) }
 
-// speakHTTP2 has the client speak HTTP/2 from now on. What it has not read yet may be as
-// much as a connection of HTTP/1.1 holds.
-func (s *site) speakHTTP2() {
-	s.tr.Protocols = protocols(false, true)
-	s.tr.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: memnet.DefaultBuffer}
+func (s *site) speak(tr *http.Transport) {
+	tr.DisableCompression = true
+	s.tr, s.client = tr, &http.Client{Transport: tr}
 }
 
 // site is a Server behind a real http.Server, in memory, and a real client of
@@ -64,14 +57,12 @@ func bubbleWith(t *testing.T, h mcp.Handler, cfg server.Config, tune func(*http.
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{t: t, server: server.New(h, cfg), net: memnet.Listen()}
-		s.http = &http.Server{Handler: s.server, Protocols: protocols(true, true)}
+		s.http = &http.Server{Handler: s.server, Protocols: memnet.AnyHTTP()}
 		tune(s.http)
-		s.tr = s.net.Transport()
-		s.tr.DisableCompression = true
+		s.speak(s.net.Transport())
 		if *http2 {
 			s.speakHTTP2()
 		}
-		s.client = &http.Client{Transport: s.tr}
 		served := make(chan error, 1)
 		go func() { served <- s.http.Serve(s.net) }() // ends with the Close below
 		f(s)

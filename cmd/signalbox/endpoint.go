@@ -26,6 +26,14 @@ const (
 	// who close: a request that crosses a close is one that nobody knows of.
 	idleTimeout = 2 * time.Minute
 
+	// streamsPerConnection is how many requests there may be at a time on one connection
+	// of HTTP/2. A proxy that has more opens another.
+	streamsPerConnection = 250
+
+	// largestFrame is the least that HTTP/2 allows. A connection keeps a buffer of the
+	// largest one that it has read, whoever sent it.
+	largestFrame = 16 << 10
+
 	// lastWords is how long connections may take to end after the gateway has.
 	lastWords = 2 * time.Second
 )
@@ -52,15 +60,32 @@ func listen(ctx context.Context, cfg *signalbox.Config) (*endpoint, error) {
 		path:     cfg.Path,
 		listener: l,
 		ended:    make(chan error, 1),
-		server: &http.Server{
-			ReadHeaderTimeout: cfg.Limits.HeaderRead,
-			// Beyond the limit the gateway says so; beyond twice that net/http hangs up.
-			MaxHeaderBytes: int(2 * cfg.Limits.RequestHeaders),
-			IdleTimeout:    idleTimeout,
-			// No time limit on a whole request or answer: a call may take an hour,
-			// and its stream is as long as that. The gateway bounds the parts.
-		},
+		server:   newServer(cfg),
 	}, nil
+}
+
+// newServer makes what reads requests: those of HTTP/1.1, and of HTTP/2 where a client
+// begins with that, as proxies do that are told to. Nobody is asked to change over.
+func newServer(cfg *signalbox.Config) *http.Server {
+	var spoken http.Protocols
+	spoken.SetHTTP1(true)
+	spoken.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		ReadHeaderTimeout: cfg.Limits.HeaderRead,
+		// Beyond the limit the gateway says so; beyond twice that net/http hangs up.
+		MaxHeaderBytes: int(2 * cfg.Limits.RequestHeaders),
+		IdleTimeout:    idleTimeout,
+		// No time limit on a whole request or answer: a call may take an hour,
+		// and its stream is as long as that. The gateway bounds the parts.
+		Protocols: &spoken,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: streamsPerConnection,
+			MaxReadFrameSize:     largestFrame,
+			// A deadline ends the stream on which nothing can be written, and this the
+			// connection on which nothing can.
+			WriteByteTimeout: max(0, cfg.Limits.Write),
+		},
+	}
 }
 
 // reachable returns an address at which a program on this machine reaches a

@@ -85,7 +85,26 @@ func (l *Listener) Transport() *http.Transport {
 	}
 }
 
-// Hop returns a transport like that one, of the kind that clients have of their own.
+// HTTP2 returns a transport like that one, which speaks HTTP/2 alone, to a server that
+// was given [AnyHTTP]. Of a response that nobody reads it takes as much as a connection
+// holds by default.
+func (l *Listener) HTTP2() *http.Transport {
+	tr := l.Transport()
+	tr.Protocols = new(http.Protocols)
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	tr.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: DefaultBuffer}
+	return tr
+}
+
+// AnyHTTP is for a server whose clients choose between HTTP/1.1 and HTTP/2.
+func AnyHTTP() *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	return &p
+}
+
+// Hop returns a transport like the first, of the kind that clients have of their own.
 func (l *Listener) Hop() *hop.Transport {
 	return Hop(func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) })
 }
