@@ -20,36 +20,43 @@ import (
 type crowd struct {
 	sessions int
 	wanted   int // more than sessions where the machine does not allow them
-	streams  bool
+	who      string
 
 	process *proc.Process
 	ids     []string
-	open    []*load.Stream
+	open    []interface{ Close() }
 	before  reading
 	live    float64
 }
 
-func (c *crowd) who() string {
-	if c.streams {
-		return "with its stream"
-	}
-	return "without a stream"
-}
+// The kinds of a crowd.
+const (
+	silent    = "without a stream"
+	listening = "with its stream"
+	sharing   = "with its stream, of shared connections" // which are HTTP/2's
+)
 
-func (c *crowd) prefix() string { return fmt.Sprintf("idle/%d sessions/%s", c.sessions, c.who()) }
+func (c *crowd) prefix() string { return fmt.Sprintf("idle/%d sessions/%s", c.sessions, c.who) }
 
 // projection begins the keys of what as many as were wanted would take.
 func (c *crowd) projection() string {
-	return fmt.Sprintf("idle/%d sessions projected/%s", c.wanted, c.who())
+	return fmt.Sprintf("idle/%d sessions projected/%s", c.wanted, c.who)
 }
 
 // descriptors is how many the crowd needs in the gateway, and as many in this process.
 func (c *crowd) descriptors() int {
-	if c.streams {
+	switch c.who {
+	case listening:
 		return c.sessions
+	case sharing:
+		return c.sessions / perConnection
+	default:
+		return 0
 	}
-	return 0
 }
+
+// perConnection is how many streams a connection of HTTP/2 has, or more.
+const perConnection = 200
 
 // spare is how many descriptors a process has besides those of streams.
 const spare = 500
@@ -62,12 +69,12 @@ func (b *bench) crowds(t *report.Table) []*crowd {
 		sizes = []int{5000}
 	}
 	var all []*crowd
-	for _, streams := range []bool{false, true} {
+	for _, who := range []string{silent, sharing, listening} {
 		for _, n := range sizes {
 			n = b.share(n)
-			c := &crowd{sessions: n, wanted: n, streams: streams}
+			c := &crowd{sessions: n, wanted: n, who: who}
 			if most := b.descriptors - spare; c.descriptors() > most {
-				t.Remark("%d sessions with their streams need as many descriptors and %d more in the gateway and in the load generator; this machine allows %d, so there are %d. "+
+				t.Remark("%d sessions with their streams, of a connection each, need as many descriptors and %d more in the gateway and in the load generator; this machine allows %d, so there are %d. "+
 					"What would be resident with %[1]d is projected: it is what there was before, and each of them as dear as one of these.",
 					n, spare, b.descriptors, most)
 				c.sessions = most
@@ -106,12 +113,13 @@ func (b *bench) measureIdle(ctx context.Context, g *rig) error {
 	}
 	for _, c := range all {
 		values := []string{"live", "rss", "goroutines", "descriptors", "total", "serves"}
-		b.row(t, fmt.Sprintf("%d, each %s", c.sessions, c.who()), c.prefix(), values...)
+		b.row(t, fmt.Sprintf("%d, each %s", c.sessions, c.who), c.prefix(), values...)
 		if c.wanted > c.sessions {
-			b.row(t, fmt.Sprintf("%d, each %s, projected", c.wanted, c.who()), c.projection(), values...)
+			b.row(t, fmt.Sprintf("%d, each %s, projected", c.wanted, c.who), c.projection(), values...)
 		}
 	}
 	b.plotIdle(all)
+	t.Remark("Shared connections are those of HTTP/2, on which there are up to 250 streams. The gateway speaks it with clients that begin with it, as a proxy in front of it can.")
 	t.Remark("More sessions than limits.sessions allows (20,000) are measured with that limit raised; everything else is as shipped.")
 	return nil
 }
@@ -185,8 +193,11 @@ const perAddress = 20_000
 func (c *crowd) fill(ctx context.Context) error {
 	t := target(c.process, canned.Legacy, "")
 	var err error
-	if c.ids, err = openSessions(ctx, t, c.sessions); err != nil || !c.streams {
+	if c.ids, err = openSessions(ctx, t, c.sessions); err != nil || c.who == silent {
 		return err
+	}
+	if c.who == sharing {
+		return c.share(ctx, t)
 	}
 	for i, id := range c.ids {
 		t.Local = fmt.Sprintf("127.0.0.%d", 2+i/perAddress)
@@ -195,6 +206,18 @@ func (c *crowd) fill(ctx context.Context) error {
 			return fmt.Errorf("stream %d: %w", i+1, err)
 		}
 		c.open = append(c.open, s)
+	}
+	return nil
+}
+
+// share opens the streams on as few connections as they fit on.
+func (c *crowd) share(ctx context.Context, t load.Target) error {
+	s := load.NewShared(t)
+	c.open = append(c.open, s)
+	for i, id := range c.ids {
+		if err := s.Open(ctx, id); err != nil {
+			return fmt.Errorf("stream %d: %w", i+1, err)
+		}
 	}
 	return nil
 }
@@ -242,11 +265,11 @@ func (b *bench) weigh(ctx context.Context, c *crowd) error {
 
 func (b *bench) plotIdle(all []*crowd) {
 	p := plot.Plot{Title: "Memory of an idle session against the number of sessions", X: "sessions", Y: "KiB of a session"}
-	for _, who := range []string{"without a stream", "with its stream"} {
+	for _, who := range []string{silent, sharing, listening} {
 		for _, what := range []struct{ name, value string }{{"live", "live"}, {"resident", "rss"}} {
 			l := plot.Line{Name: who + ", " + what.name}
 			for _, c := range all {
-				if c.who() == who {
+				if c.who == who {
 					b.point(&l, float64(c.sessions), c.prefix()+"/"+what.value)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -274,6 +275,48 @@ func TestSessions(t *testing.T) {
 	if err := CloseSession(t.Context(), conn, target, id); err != nil || len(open) != 0 {
 		t.Errorf("%d sessions open and %v after the end", len(open), err)
 	}
+}
+
+// Streams share connections, and are open until they are closed.
+func TestShared(t *testing.T) {
+	var open, connections atomic.Int64
+	var all sync.WaitGroup
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 || r.Header.Get("Mcp-Session-Id") != "known" || r.Header.Get("Accept") != "text/event-stream" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		open.Add(1)
+		all.Add(1)
+		defer all.Done()
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	s := httptest.NewUnstartedServer(h)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Config.ConnState = func(_ net.Conn, to http.ConnState) {
+		if to == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	s.Start()
+	shared := NewShared(Target{URL: s.URL, Era: canned.Legacy})
+	for range 3 {
+		if err := shared.Open(t.Context(), "known"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := shared.Open(t.Context(), "unknown"); err == nil {
+		t.Error("a stream of no session is open")
+	}
+	if open.Load() != 3 || connections.Load() != 1 {
+		t.Errorf("%d streams on %d connections, want 3 on 1", open.Load(), connections.Load())
+	}
+	shared.Close()
+	all.Wait()
+	s.Close()
 }
 
 func TestPipe(t *testing.T) {
