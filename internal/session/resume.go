@@ -214,9 +214,26 @@ func (s *Session) giveUpLocked(h *history) {
 	s.core.buryLocked(h, false)
 }
 
+// Retire begins the time for which the stream is kept, where it has ended and nobody
+// carries it, and returns when that is over: then it is time to call Expire of its
+// session. It is zero where the stream is not kept, or its time is not to begin yet.
+// Unlike Expire it looks at this stream alone, of however many are kept.
+func (s *Stream) Retire(now time.Time) (until time.Time) {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	h := s.log
+	if h == nil || !s.ended || s.carrier != nil {
+		return time.Time{}
+	}
+	if h.due.IsZero() {
+		h.due = now.Add(s.core.rules.Limits.LogKeep)
+	}
+	return h.due
+}
+
 // Expire gives up what was kept for its time, and what does not fit any more. The
-// time of a stream begins with the first call after its end. next is when it is
-// worth calling again, and zero where nothing waits for that.
+// time of a stream begins with the first call after its end, unless Retire has begun
+// it. next is when it is worth calling again, and zero where nothing waits for that.
 func (s *Session) Expire(now time.Time) (next time.Time) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()

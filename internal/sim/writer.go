@@ -439,10 +439,29 @@ func (t *writer) leave(w *world, cut bool) bool {
 	t.pipe.ended = true
 	t.c.Detach()
 	w.detached(s, t)
+	w.retires(s)
 	if cut && t.onGone != nil {
 		t.onGone(w)
 	}
 	return false
+}
+
+// retires has the time begin for which a stream is kept that has ended, as the product
+// does when it has written all it can.
+func (w *world) retires(s *stream) {
+	until := s.real.Retire(w.now)
+	if !s.kept || !s.ended || !s.real.IsAway() {
+		if !until.IsZero() {
+			w.fail("I14", "%s is to be given up at %v: kept %v, ended %v, away %v", s.name, until, s.kept, s.ended, s.real.IsAway())
+		}
+		return
+	}
+	if s.clock.IsZero() {
+		s.clock = w.now
+	}
+	if due := s.clock.Add(w.set.limits.LogKeep); !until.Equal(due) && !w.mayBeGone(s) {
+		w.fail("I14", "%s is to be given up at %v, want %v", s.name, until, due)
+	}
 }
 
 // returned notes what was given back. Where a client can come back nothing is lost
