@@ -35,7 +35,7 @@ func (s *Shared) Open(ctx context.Context, session string) error {
 	r.Header.Set("Accept", "text/event-stream")
 	r.Header.Set("Mcp-Protocol-Version", canned.LegacyVersion)
 	r.Header.Set("Mcp-Session-Id", session)
-	res, err := s.transport.RoundTrip(r)
+	res, err := s.transport.RoundTrip(r) //nolint:bodyclose // Close does
 	if err != nil {
 		return err
 	}
