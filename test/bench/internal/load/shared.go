@@ -39,7 +39,7 @@ func (s *Shared) Open(ctx context.Context, session string) error {
 	if err != nil {
 		return err
 	}
-	s.open = append(s.open, res)
+	s.open = append(s.open, res) //nolint:bodyclose // likewise
 	if got := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK || got != "text/event-stream" {
 		return fmt.Errorf("opening a stream: status %d, %s", res.StatusCode, got)
 	}
