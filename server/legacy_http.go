@@ -224,7 +224,7 @@ func (s *Server) legacyAnswer(p *response, r *http.Request, sess *session.Sessio
 		return s.carry(p, sess, c, r.Context().Done())
 	})
 	if streamed {
-		s.retire(x.Stream())
+		s.retain(sess)
 	}
 }
 

@@ -341,6 +341,39 @@ func TestRetentionEnds(t *testing.T) {
 	})
 }
 
+// What a client has come back for, and got, is kept for its time after that, and no
+// longer; and so is what was answered on one response, as a batch is.
+func TestRetentionEndsAfterAReturn(t *testing.T) {
+	cfg := server.Config{Limits: server.Limits{EventRetention: time.Minute}}
+	nothingIsLeft := func(t *testing.T, s *site) {
+		t.Helper()
+		if got := s.server.Stats(); got.Kept == 0 {
+			t.Errorf("%+v; want something kept for a minute", got)
+		}
+		s.pass(2 * time.Minute)
+		if got := s.server.Stats(); got.Kept != 0 {
+			t.Errorf("%+v; want nothing kept", got)
+		}
+	}
+	talking(t, cfg, func(s *site, k *talk) {
+		sess := s.session()
+		st := s.start(s.ctx(), k, sess, "1", "one")
+		s.drop(st)
+		again := s.back(sess, st.last)
+		k.words <- `result {}`
+		again.next()
+		again.end()
+		nothingIsLeft(t, s)
+	})
+	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	bubble(t, h, cfg, func(s *site) {
+		st := s.open(s.ctx(), http.MethodPost, "["+raw("1", "tools/call", `{"name":"echo"}`)+"]", s.sessionIn(mcp.V20250326))
+		st.next()
+		st.end()
+		nothingIsLeft(t, s)
+	})
+}
+
 // All sessions together have a bound, and who keeps little loses nothing by those
 // who keep much.
 func TestAllSessionsHaveABound(t *testing.T) {

@@ -77,25 +77,17 @@ func (k *retention) stop() {
 func (s *Server) settle(ctx context.Context, t *task) {
 	switch stream := t.x.Stream(); {
 	case stream.IsAway():
-		s.retire(stream)
+		s.retain(t.sess)
 	case stream.IsLost():
 		s.log.DebugContext(ctx, "answer not delivered: the client is gone and had no event to come back to",
 			slog.String("session", t.sess.Scope.Key()), slog.String("method", t.req.Method), slog.String("outcome", string(mcp.Completed)))
 	}
 }
 
-// retire begins the time for which a stream that has just ended is kept.
-func (s *Server) retire(stream *session.Stream) {
-	if until := stream.Retire(time.Now()); !until.IsZero() {
-		s.expireAfter(time.Until(until))
-	}
-	s.shedIfFull()
-}
-
-// retain is retire for all streams of the session.
+// retain begins the time for which streams of the session are kept that have just ended.
 func (s *Server) retain(sess *session.Session) {
-	if next := sess.Expire(time.Now()); !next.IsZero() {
-		s.expireAfter(time.Until(next))
+	if until := sess.Retire(time.Now()); !until.IsZero() {
+		s.expireAfter(time.Until(until))
 	}
 	s.shedIfFull()
 }

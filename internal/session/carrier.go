@@ -6,7 +6,6 @@ package session
 import (
 	"slices"
 	"sync/atomic"
-	"time"
 )
 
 // State is what a carrier learns when it takes.
@@ -209,8 +208,10 @@ func (c *Carrier) Detach() {
 	switch {
 	case s.standing:
 	case s.log != nil && s.log.wasHanded():
-		s.log.due = time.Time{} // its time begins when the client is away
-		s.roomLocked()          // nobody waits for that
+		if s.ended {
+			s.core.past.rest(s.log) // its time begins when the client is away
+		}
+		s.roomLocked() // nobody waits for that
 	default:
 		s.loseLocked()
 		s.forgetLogLocked()

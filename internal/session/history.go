@@ -107,11 +107,12 @@ func (h *history) trim(counts *Counters) {
 
 // past is what a session keeps for clients that come back.
 type past struct {
-	owner  owner      // of the session
-	open   []*history // of streams that have not ended
-	over   []*history // of those that have, in the order in which they did
-	graves []grave    // of histories that were given up, oldest first
-	bytes  int
+	owner   owner      // of the session
+	open    []*history // of streams that have not ended
+	over    []*history // of those that have, in the order in which they did
+	resting []*history // of these, those that nobody carries and whose time may not have begun
+	graves  []grave    // of histories that were given up, oldest first
+	bytes   int
 }
 
 // grave is what is left of a history: enough to answer for its request.
@@ -220,7 +221,7 @@ func (s *Stream) forgetLogLocked() {
 		return
 	}
 	p := s.core.past
-	p.open, p.over = without(p.open, h), without(p.over, h)
+	p.remove(h)
 	s.core.chargeLocked(h, 0)
 	s.log = nil
 }
@@ -251,6 +252,9 @@ func (s *Stream) retireLocked() {
 	p := s.core.past
 	p.open = without(p.open, s.log)
 	p.over = append(p.over, s.log)
+	if s.carrier == nil {
+		p.rest(s.log)
+	}
 }
 
 // purgeLocked gives up what is more than fits: streams that have ended first, and
@@ -327,7 +331,7 @@ func (c *core) largestLocked(latest *history) *history {
 // buryLocked gives up a history, because of its age or for want of room.
 func (c *core) buryLocked(h *history, aged bool) {
 	p, s := c.past, h.stream
-	p.open, p.over = without(p.open, h), without(p.over, h)
+	p.remove(h)
 	c.chargeLocked(h, 0)
 	if !aged {
 		c.rules.Counts.Purged.Add(uint64(len(h.events)))
@@ -345,6 +349,18 @@ func (c *core) buryLocked(h *history, aged bool) {
 	}
 	s.log = nil
 	s.clearLocked()
+}
+
+// rest notes that nobody carries the stream, which has ended: its time is to begin.
+func (p *past) rest(h *history) {
+	h.due = time.Time{}
+	if !slices.Contains(p.resting, h) {
+		p.resting = append(p.resting, h)
+	}
+}
+
+func (p *past) remove(h *history) {
+	p.open, p.over, p.resting = without(p.open, h), without(p.over, h), without(p.resting, h)
 }
 
 // without returns the list without the history, which is near its beginning.

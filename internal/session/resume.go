@@ -214,21 +214,26 @@ func (s *Session) giveUpLocked(h *history) {
 	s.core.buryLocked(h, false)
 }
 
-// Retire begins the time for which the stream is kept, where it has ended and nobody
-// carries it, and returns when that is over: then it is time to call Expire of its
-// session. It is zero where the stream is not kept, or its time is not to begin yet.
-// Unlike Expire it looks at this stream alone, of however many are kept.
-func (s *Stream) Retire(now time.Time) (until time.Time) {
+// Retire begins the time for which streams are kept that have ended and that nobody
+// carries, and returns when it is over for those of them whose time had not begun: then
+// it is worth calling Expire. It is zero where there are none. What it costs has nothing
+// to do with how many are kept.
+func (s *Session) Retire(now time.Time) (until time.Time) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	h := s.log
-	if h == nil || !s.ended || s.carrier != nil {
+	p := s.core.past
+	if p == nil {
 		return time.Time{}
 	}
-	if h.due.IsZero() {
-		h.due = now.Add(s.core.rules.Limits.LogKeep)
+	for _, h := range p.resting {
+		if h.stream.carrier == nil {
+			until = now.Add(s.core.rules.Limits.LogKeep)
+			h.due = until
+		}
 	}
-	return h.due
+	clear(p.resting)
+	p.resting = p.resting[:0]
+	return until
 }
 
 // Expire gives up what was kept for its time, and what does not fit any more. The
@@ -246,6 +251,8 @@ func (s *Session) Expire(now time.Time) (next time.Time) {
 
 func (c *core) expireLocked(now time.Time) (next time.Time) {
 	keep := c.rules.Limits.LogKeep
+	clear(c.past.resting)
+	c.past.resting = c.past.resting[:0]
 	for _, h := range slices.Clone(c.past.over) {
 		if h.due.IsZero() || h.stream.carrier != nil {
 			h.due = now.Add(keep)

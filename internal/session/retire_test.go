@@ -5,44 +5,65 @@ package session_test
 
 import (
 	"testing"
-
-	"github.com/signalbox-mcp/signalbox/internal/session"
-	"github.com/signalbox-mcp/signalbox/mcp"
+	"time"
 )
 
-// Each stream's time begins for itself, and what that costs has nothing to do with how
-// many are kept: a session that streams its answers keeps some for every one of them.
-func TestRetireLooksAtOneStream(t *testing.T) {
+// The time of a stream begins when it has ended and nobody carries it, and it begins once.
+// What that costs has nothing to do with how many are kept: a session that streams its
+// answers keeps some for every one of them.
+func TestRetire(t *testing.T) {
 	r := keeping()
 	r.Limits.LogBytes = 1 << 20
 	sess := newSession(r)
-	for i := range uint64(300) {
-		one := newResumable(t, sess, i+1).prime()
-		s := one.x.Stream()
-		if until := s.Retire(at(0)); !until.IsZero() {
-			t.Fatalf("a running request is to be given up at %v", until)
+	retire := func(what string, now int, want time.Time) {
+		t.Helper()
+		if until := sess.Retire(at(now)); !until.Equal(want) {
+			t.Errorf("%s: kept until %v, want %v", what, until, want)
 		}
+	}
+	none := time.Time{}
+	retire("nothing is kept", 0, none)
+	for i := range 100 {
+		one := newResumable(t, sess, uint64(i+1)).prime()
+		retire("it runs", i, none)
 		one.x.Finish(finish("end"))
-		if until := s.Retire(at(0)); !until.IsZero() {
-			t.Fatalf("what is carried is to be given up at %v", until)
-		}
+		retire("it is carried", i, none)
 		one.c.Detach()
-		if until := s.Retire(at(int(i))); until != at(int(i)+60) {
-			t.Fatalf("stream %d is kept until %v, want %v", i, until, at(int(i)+60))
-		}
-		if until := s.Retire(at(1000)); until != at(int(i)+60) {
-			t.Fatalf("stream %d is kept until %v, asked for it again", i, until)
-		}
-		if got := testing.AllocsPerRun(1, func() { s.Retire(at(1000)) }); got != 0 {
-			t.Fatalf("%v allocations beside %d streams", got, i)
-		}
+		retire("nobody carries it", i, at(i+60))
+		retire("again", i+10, none)
 	}
-	if next := sess.Expire(at(61)); next != at(62) {
-		t.Errorf("the next is to be given up at %v, want %v", next, at(62))
+	away := newResumable(t, sess, 200).prime()
+	away.c.Detach()
+	retire("it runs, and its client is away", 100, none)
+	away.x.Finish(finish("end"))
+	retire("it has ended while its client was away", 101, at(161))
+	away.back()
+	retire("its client has come back", 110, none)
+	away.c.Detach()
+	retire("and left", 120, at(180))
+	if next := sess.Expire(at(160)); next != at(180) || sess.Kept() == 0 {
+		t.Errorf("%d bytes are kept, and some until %v, want %v", sess.Kept(), next, at(180))
 	}
-	none := session.Alone(mcp.NumberID(1), r, session.StopFunc(func(error) {}))
-	none.Finish(finish("end"))
-	if until := none.Stream().Retire(at(0)); !until.IsZero() {
-		t.Errorf("what is not kept is to be given up at %v", until)
+	if next := sess.Expire(at(180)); !next.IsZero() || sess.Kept() != 0 {
+		t.Errorf("%d bytes are kept until %v, want nothing", sess.Kept(), next)
+	}
+}
+
+// Two that end on one response, as those of a batch do, have their time at once.
+func TestRetireOfTwo(t *testing.T) {
+	sess := newSession(keeping())
+	for i := range uint64(2) {
+		r := newResumable(t, sess, i+1).prime()
+		r.x.Finish(finish("end"))
+		r.c.Detach()
+	}
+	if until := sess.Retire(at(5)); until != at(65) {
+		t.Errorf("kept until %v, want %v", until, at(65))
+	}
+	if next := sess.Expire(at(64)); next != at(65) {
+		t.Errorf("next = %v, want %v", next, at(65))
+	}
+	if next := sess.Expire(at(65)); !next.IsZero() || sess.Kept() != 0 {
+		t.Errorf("%d bytes are kept until %v, want nothing", sess.Kept(), next)
 	}
 }

@@ -173,11 +173,19 @@ func (w *world) mustBeGone(st *stream) bool {
 // agedBy notes that a session has looked at the time.
 func (w *world) agedBy(s *sess) {
 	for _, st := range w.streams {
-		if st.sess == s && st.kept && st.ended && st.live == nil && st.clock.IsZero() {
-			st.clock = w.now
-		}
+		w.clocked(s, st)
 		st.aged = st.aged || st.sess == s && st.kept && w.mustBeGone(st)
 	}
+}
+
+// clocked has the time of a stream begin, if it is one of the session that is to, and
+// reports whether it has.
+func (w *world) clocked(s *sess, st *stream) bool {
+	if st.sess != s || !st.kept || !st.ended || st.live != nil || !st.clock.IsZero() {
+		return false
+	}
+	st.clock = w.now
+	return true
 }
 
 // keeper is the timer that has a session give up what was kept for its time.
