@@ -193,12 +193,14 @@ type pieces struct {
 	more bool // the first has been written
 }
 
-// Write sends a piece, so that the client has what we have. The first is not all that is
-// there, and need not be sent for itself.
+// Write sends a piece, so that the client has what we have. The first is rarely all that
+// is there, and need not be sent for itself.
 func (p *pieces) Write(b []byte) (int, error) {
 	p.pour(b)
 	if p.more {
 		p.flush()
+	} else {
+		p.rest() // it may be followed by nothing for long, as where it is a whole window
 	}
 	p.more = true
 	p.left -= int64(len(b))

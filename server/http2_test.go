@@ -47,22 +47,59 @@ func TestStreamOfHTTP2OutlivesItsWrites(t *testing.T) {
 		equal(t, "on a POST", call.next(), `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 		call.end()
 	})
-	arrive(t, mcp.V20251125, func(s *site, b *backend) {
-		s.speakHTTP2()
-		next := make(chan struct{})
-		b.say = inParts(next, answerHead+contentTo+filler(96<<10), filler(96<<10), answerTail)
-		res := s.begin(s.largeCall(mcp.EraModern))
-		defer res.Body.Close()
-		go func() { // ends with the answer
-			for range 2 {
-				sleep(quietFor)
-				next <- struct{}{}
-			}
-		}()
-		if body, err := io.ReadAll(res.Body); err != nil || !strings.HasSuffix(string(body), answerTail) {
-			t.Errorf("an answer that arrives slowly ended after %d bytes with %v", len(body), err)
+}
+
+// So it is with a result that arrives slowly, wherever it pauses: behind some pieces, or
+// behind the very first, which nothing else is written after.
+func TestResultArrivesSlowlyOverHTTP2(t *testing.T) {
+	const window = 63 << 10
+	firstParts := map[string]string{
+		"in the second window":    answerHead + contentTo + filler(96<<10),
+		"behind the first":        answerHead + contentTo + strings.Repeat("a", window-len(answerHead+contentTo)),
+		"a byte behind the first": answerHead + contentTo + strings.Repeat("a", window-len(answerHead+contentTo)+1),
+	}
+	for name, first := range firstParts {
+		for _, era := range []mcp.Era{mcp.EraLegacy, mcp.EraModern} {
+			t.Run(name+", "+era.String(), func(t *testing.T) {
+				arrive(t, mcp.V20251125, func(s *site, b *backend) {
+					s.speakHTTP2()
+					next := make(chan struct{})
+					b.say = inParts(next, first, filler(96<<10), answerTail)
+					answer := s.later(s.largeCall(era))
+					for range 2 {
+						sleep(quietFor)
+						next <- struct{}{}
+					}
+					got := <-answer
+					if _, err := mcp.Parse([]byte(got.body), mcp.Limits{}); err != nil || got.err != nil {
+						t.Errorf("it ended after %d bytes with %v: %v", len(got.body), got.err, err)
+					}
+				})
+			})
 		}
-	})
+	}
+}
+
+// ended is how an answer ended.
+type ended struct {
+	body string
+	err  error
+}
+
+// later sends a request, and returns where the end of its answer will be.
+func (s *site) later(r *http.Request) <-chan ended {
+	out := make(chan ended, 1)
+	go func() { // ends with the answer
+		res, err := s.client.Do(r)
+		if err != nil {
+			out <- ended{err: err}
+			return
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		out <- ended{string(body), err}
+	}()
+	return out
 }
 
 // Of the streams of one connection each ends for itself: who resets one has cancelled

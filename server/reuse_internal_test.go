@@ -48,7 +48,7 @@ func TestResponseIsLeftClean(t *testing.T) {
 	superseding.Detach()
 
 	switch {
-	case p.w != nil, p.err != nil, p.primed, p.cut, !p.until.IsZero(), p.batch[0].Head != nil:
+	case p.w != nil, p.err != nil, p.primed, p.cut, p.over, !p.until.IsZero(), p.batch[0].Head != nil:
 		t.Errorf("something is left: %+v", p)
 	case p.carrier != (session.Carrier{}):
 		t.Error("the carrier is left")
