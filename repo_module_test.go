@@ -62,7 +62,7 @@ func (m *modFile) add(verb string, args []string, comment string) {
 func TestRepoParseModFile(t *testing.T) {
 	got := parseModFile(`module m // a comment
 
-go 1.26.0
+go 1.26.3
 require a.example/one v1.0.0
 require (
 	b.example/two v1.2.3 // indirect

@@ -1,6 +1,6 @@
 module github.com/signalbox-mcp/signalbox/test/bench
 
-go 1.26.0
+go 1.26.3
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0

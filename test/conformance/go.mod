@@ -1,6 +1,6 @@
 module github.com/signalbox-mcp/signalbox/test/conformance
 
-go 1.26.0
+go 1.26.3
 
 require (
 	github.com/goccy/go-yaml v1.19.2

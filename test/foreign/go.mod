@@ -1,3 +1,3 @@
 module github.com/signalbox-mcp/signalbox/test/foreign
 
-go 1.26.0
+go 1.26.3

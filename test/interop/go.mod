@@ -1,6 +1,6 @@
 module github.com/signalbox-mcp/signalbox/test/interop
 
-go 1.26.0
+go 1.26.3
 
 require (
 	github.com/google/go-cmp v0.7.0
