@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
 )
 
-// Shared opens streams on connections of HTTP/2, each on one that has room for it. It is
-// not to be used concurrently.
+// Shared opens streams on few connections of HTTP/2: another is made where none is known
+// to have room. It is not to be used concurrently.
 type Shared struct {
 	target    Target
 	transport *http.Transport
