@@ -23,6 +23,10 @@ const (
 
 // ServeHTTP serves the MCP endpoint, whatever the URL's path is. It returns when
 // the response is over; what it has begun may still run, and is known to Shutdown.
+//
+// Config.WriteTimeout bounds what it writes. Over HTTP/2 it bounds a stream, and a
+// connection of which nothing is read is for the http.Server to end, by its
+// HTTP2.WriteByteTimeout: without that Shutdown may wait for such a client.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := s.newResponse(w, r)
 	defer s.reuse(p)

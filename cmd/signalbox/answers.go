@@ -5,22 +5,28 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"net"
+	"os"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // answerListener is a listener whose connections send an answer that does not fit into
 // net/http's buffer in one write instead of two: its front waits for what follows at
-// once.
-type answerListener struct{ net.Listener }
+// once. And they end when a client takes what is written too slowly, though it takes some.
+type answerListener struct {
+	net.Listener
+	write time.Duration // limits.write
+}
 
 func (l answerListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return &answerConn{Conn: c}, nil
+	return &answerConn{Conn: c, write: l.write}, nil
 }
 
 // answerConn has one writer at a time, as net/http's connections have. A front whose
@@ -30,7 +36,17 @@ type answerConn struct {
 	front *[frontSize]byte // what waits; nil for nothing
 	room  [2][]byte        // of both
 	both  net.Buffers
+
+	write time.Duration // that a client has for each slowPiece
+	until time.Time     // when a write is to be over of which some was taken in its time
 }
+
+// slowPiece is what a client on a slow line takes in the time of a write, as it is in the
+// server's answers.
+const slowPiece = 16 << 10
+
+// errSlow is no timeout to net/http, which would go on with the rest.
+var errSlow = errors.New("the client takes too little of what is written (limits.write)")
 
 // frontSize is that of net/http's buffer. A write of that size is one that has
 // overflowed: what is flushed is smaller, and must not wait.
@@ -45,7 +61,8 @@ func (c *answerConn) Write(p []byte) (int, error) {
 	case c.front != nil:
 		return c.writeBehind(p)
 	case !isFront(p):
-		return c.Conn.Write(p)
+		n, err := c.Conn.Write(p)
+		return n, c.pace(len(p), n, err)
 	}
 	c.front, _ = fronts.Get().(*[frontSize]byte)
 	copy(c.front[:], p)
@@ -60,6 +77,28 @@ func (c *answerConn) writeBehind(p []byte) (int, error) {
 	fronts.Put(c.front)
 	c.front = nil
 	return int(max(0, n-frontSize)), err
+}
+
+// pace returns the error of a write of which so much was taken. With HTTP/2 net/http has a
+// deadline for the next byte, and goes on with the rest where that has passed and some was
+// taken: a client that takes a byte now and then would hold up all streams of its
+// connection, and the deadlines of their answers, which are told behind what is written.
+func (c *answerConn) pace(all, taken int, err error) error {
+	switch {
+	case err == nil:
+		c.until = time.Time{}
+		return nil
+	case taken == 0 || !errors.Is(err, os.ErrDeadlineExceeded):
+		return err
+	}
+	now := time.Now()
+	if c.until.IsZero() { // the time of the first piece is over
+		c.until = now.Add(c.write * time.Duration((all-1)/slowPiece))
+	}
+	if !now.Before(c.until) {
+		return errSlow
+	}
+	return err
 }
 
 // CloseWrite ends the writing alone, where the connection can. net/http does so before it

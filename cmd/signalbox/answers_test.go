@@ -26,7 +26,7 @@ func serveAnswers(t *testing.T, h http.HandlerFunc) func() (*http.Response, erro
 	done := make(chan struct{})
 	go func() { // ends with the server
 		defer close(done)
-		_ = s.Serve(answerListener{l})
+		_ = s.Serve(answerListener{Listener: l})
 	}()
 	tr := l.Transport()
 	t.Cleanup(func() {
@@ -145,7 +145,7 @@ func TestConnectionsCanBeHalfClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer far.Close()
-	near, err := answerListener{l}.Accept()
+	near, err := answerListener{Listener: l}.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}

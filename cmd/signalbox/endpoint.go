@@ -44,6 +44,7 @@ type endpoint struct {
 	url      string
 	path     string
 	listener net.Listener
+	write    time.Duration // limits.write
 	server   *http.Server
 	ended    chan error // what serving ended with
 }
@@ -55,13 +56,18 @@ func listen(ctx context.Context, cfg *signalbox.Config) (*endpoint, error) {
 	if err != nil {
 		return nil, explainListen(cfg.Listen, err)
 	}
+	return newEndpoint(l, cfg), nil
+}
+
+func newEndpoint(l net.Listener, cfg *signalbox.Config) *endpoint {
 	return &endpoint{
 		url:      "http://" + reachable(l.Addr(), cfg.Listen) + cfg.Path,
 		path:     cfg.Path,
 		listener: l,
+		write:    cfg.Limits.Write,
 		ended:    make(chan error, 1),
 		server:   newServer(cfg),
-	}, nil
+	}
 }
 
 // newServer makes what reads requests: those of HTTP/1.1, and of HTTP/2 where a client
@@ -128,7 +134,7 @@ func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
 	p.server.Handler = p.routes(gw, gw.SSE(), gw.Operations())
 	p.server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
 	// Ends when close has closed the server, which waits for it.
-	go func() { p.ended <- p.server.Serve(answerListener{p.listener}) }()
+	go func() { p.ended <- p.server.Serve(answerListener{p.listener, p.write}) }()
 }
 
 // ssePath is where clients connect that have the transport of 2024-11-05 only, as most

@@ -46,7 +46,7 @@ func onMemory(t *testing.T, h mcp.Handler, f func(*site)) {
 			t.Fatal(err)
 		}
 		l := memnet.Listen()
-		s := &site{t: t, gw: gw, net: l, e: &endpoint{path: cfg.Path, listener: l, server: newServer(cfg), ended: make(chan error, 1)}}
+		s := &site{t: t, gw: gw, net: l, e: newEndpoint(l, cfg)}
 		s.e.serve(gw, slog.New(slog.DiscardHandler))
 		f(s)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -58,6 +58,9 @@ func onMemory(t *testing.T, h mcp.Handler, f func(*site)) {
 		time.Sleep(time.Minute) // net/http lingers on connections that it ends
 	})
 }
+
+// pass lets the time of a bubble go by.
+func pass(d time.Duration) { time.Sleep(d) }
 
 func (s *site) call(tr http.RoundTripper, tool string) (*http.Response, error) {
 	s.t.Helper()
