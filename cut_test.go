@@ -252,7 +252,7 @@ func TestNothingIsLeftOfLargeResults(t *testing.T) {
 					tt.end(res)
 					res.Body.Close()
 					<-h.freed
-					time.Sleep(5 * time.Second) // in which goroutines that are kept for the next end
+					time.Sleep(5 * time.Minute) // in which goroutines and connections that are kept for the next end
 					left := bubble.Goroutines(h.t)
 					if n == 0 {
 						first = left
