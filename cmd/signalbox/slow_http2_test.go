@@ -62,10 +62,10 @@ func TestTrickleOverHTTP2(t *testing.T) {
 	t.Parallel()
 	onMemory(t, large(), func(s *site) {
 		start := time.Now()
+		// What the network holds is taken still when it has been given up, a byte in a second.
 		if got := s.drink(1, 1<<20); got > 4<<10 {
 			t.Errorf("it has taken %d bytes, one at a time", got)
 		}
-		// What the network holds is taken after that, a byte in a second.
 		if took := time.Since(start); took > time.Hour {
 			t.Errorf("it was given up after %v", took)
 		}
@@ -84,7 +84,8 @@ func TestTrickleOverHTTP2(t *testing.T) {
 	})
 }
 
-// A slow line is none that is stuck: who takes what two answers need, and not much more, is served.
+// A slow line is none that is stuck: who takes what two answers need, and not much more,
+// is served.
 func TestSlowLineOverHTTP2(t *testing.T) {
 	t.Parallel()
 	onMemory(t, large(), func(s *site) {
