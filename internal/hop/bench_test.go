@@ -123,8 +123,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// A call costs half of what it does with net/http's own transport: what that package makes
-// of a request and an answer, and three more. These are the exchange, and two of the
+// A call costs less than a third of what it does with net/http's own transport: what that
+// package makes of an answer, and three more. These are the exchange, and two of the
 // standard library's for a context that is not of internal/life. The race detector has
 // pools lose some of what is given back.
 func TestCallAllocatesLittle(t *testing.T) {
@@ -133,7 +133,7 @@ func TestCallAllocatesLittle(t *testing.T) {
 		c.call()
 		return testing.AllocsPerRun(1000, c.call)
 	}
-	if got, of := allocs(byHop), allocs(byNetHTTP); got > of-20 {
-		t.Errorf("%v allocations, and net/http has %v; want at least 20 fewer", got, of)
+	if got, of := allocs(byHop), allocs(byNetHTTP); got > of-28 {
+		t.Errorf("%v allocations, and net/http has %v; want at least 28 fewer", got, of)
 	}
 }

@@ -135,9 +135,10 @@ func (s *sender) failure() error {
 
 // piece is a part of a request on its way out; as a rule, all of it.
 type piece struct {
-	p   []byte
-	to  *conn // where it goes when it is full; nil where it has to grow
-	err error // of the body or the connection, which net/http hides in one of its own
+	p    []byte
+	to   *conn            // where it goes when it is full; nil where it has to grow
+	body io.LimitedReader // what is announced of the request's, where that is taken here
+	err  error            // of the body or the connection, which net/http hides in one of its own
 }
 
 //nolint:gochecknoglobals // a pool is shared by nature
@@ -151,13 +152,19 @@ func newPiece() *piece {
 // free gives the room back, unless it has grown.
 func (o *piece) free() {
 	if cap(o.p) == pieceSize {
-		o.p, o.to, o.err = o.p[:0], nil, nil
+		o.p, o.to, o.body.R, o.err = o.p[:0], nil, nil, nil
 		pieces.Put(o)
 	}
 }
 
 // fill puts a request into the piece, as far as that does not go on.
 func (o *piece) fill(req *http.Request) error {
+	if isOrdinary(req) {
+		if head, ok := appendHead(o.p, req); ok && len(head) <= headRoom {
+			o.p = head
+			return o.takeBody(req)
+		}
+	}
 	err := req.Write(o)
 	if o.err != nil {
 		return o.err

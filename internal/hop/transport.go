@@ -7,9 +7,9 @@
 // A connection of net/http's has two goroutines of its own, one that writes requests and
 // one that reads answers: a call wakes both, and then who waits for it. Here who makes a
 // request writes it, and who wants the answer reads it, so that a call waits once. What
-// is on the wire is written and read by net/http all the same ([http.Request.Write],
-// [http.ReadResponse]): this package decides who waits for what, and not how HTTP is
-// spoken.
+// is on the wire is what net/http writes ([http.Request.Write]), and read by it
+// ([http.ReadResponse]): this package decides who waits for what, and not how HTTP is
+// spoken. For the head of a plain message it has a shorter way to the same bytes.
 //
 // What the system does not take at once of a request is written by a goroutine, while
 // the answer is waited for: a server may answer before it has read all, and who waits to
@@ -141,11 +141,14 @@ func check(req *http.Request) error {
 }
 
 // isToken reports whether s can be a name in HTTP.
-func isToken(s string) bool {
+func isToken(s string) bool { return consistsOf(s, "-_!#$%&'*+.^`|~") }
+
+// consistsOf reports whether s has letters, digits and marks, and nothing else.
+func consistsOf(s, marks string) bool {
 	for i := range len(s) {
 		c := s[i]
 		alphanumeric := c-'0' < 10 || c|0x20-'a' < 26
-		if !alphanumeric && strings.IndexByte("-_!#$%&'*+.^`|~", c) < 0 {
+		if !alphanumeric && strings.IndexByte(marks, c) < 0 {
 			return false
 		}
 	}

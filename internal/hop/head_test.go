@@ -1,0 +1,187 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hop_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/internal/hop"
+)
+
+// recorded is a connection that keeps what is written to it, of which all is taken.
+type recorded struct {
+	*canned
+	wire bytes.Buffer
+}
+
+// record returns a connection that is recorded, and what makes one request on it.
+func record() (*recorded, *hop.Transport) {
+	r := &recorded{canned: newCanned([][]byte{[]byte(head("HTTP/1.1 204 No Content"))})}
+	dial := func(context.Context, string, string) (net.Conn, error) { return r, nil }
+	return r, &hop.Transport{Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: maxHead}
+}
+
+// Write keeps p.
+func (r *recorded) Write(p []byte) (int, error) {
+	r.wire.Write(p)
+	return r.canned.Write(p)
+}
+
+// TryWrite keeps p.
+func (r *recorded) TryWrite(p []byte) (int, error) { return r.Write(p) }
+
+// post is a request as it may be made.
+type post struct {
+	method      string
+	host, asked string // of the URL, and of the request where it is another one
+	path, query string
+	header      http.Header
+	body        string
+	length      int64 // besides that of the body
+}
+
+func (p *post) request(ctx context.Context) *http.Request {
+	req := &http.Request{
+		Method: p.method, URL: &url.URL{Scheme: "http", Host: p.host, Path: p.path, RawQuery: p.query}, Host: p.asked,
+		Header: p.header, ContentLength: int64(len(p.body)) + p.length, Body: io.NopCloser(strings.NewReader(p.body)),
+	}
+	return req.WithContext(ctx)
+}
+
+// wire returns what goes out for a request, by hop and by net/http. What fails sends
+// nothing: a text for that is the same for both.
+func (p *post) wire(ctx context.Context, t *testing.T) (ours, std string) {
+	t.Helper()
+	const failed = "an error"
+	conn, by := record()
+	_, err := read(by.RoundTrip(p.request(ctx)))
+	if ours = conn.wire.String(); err != nil {
+		ours += failed
+	}
+	var b bytes.Buffer
+	if err := p.request(ctx).Write(&b); err != nil {
+		return ours, failed
+	}
+	return ours, b.String()
+}
+
+// What goes out is what net/http makes of a request, byte by byte, whoever has made it.
+func TestHeadsAreThoseOfNetHTTP(t *testing.T) {
+	const at = "example.com:8080"
+	many := http.Header{}
+	for i := range 20 {
+		many.Set(fmt.Sprintf("X-%d", 31*i%20), "x")
+	}
+	for _, tt := range []struct {
+		name string
+		post post
+	}{
+		{name: "plain", post: post{host: at, path: "/mcp", body: "{}"}},
+		{name: "without a path", post: post{host: at, body: "{}"}},
+		{name: "with a query", post: post{host: at, path: "/mcp", query: "a=b c&d", body: "{}"}},
+		{name: "with a tab in the query", post: post{host: at, path: "/mcp", query: "a\tb", body: "{}"}},
+		{name: "with an end of line in the query", post: post{host: at, path: "/mcp", query: "a\r\nb", body: "{}"}},
+		{name: "with a path to be escaped", post: post{host: at, path: "/m\r\n ü%/x", body: "{}"}},
+		{name: "of an address of IPv6", post: post{host: "[::1]:80", path: "/", body: "{}"}},
+		{name: "of an address with a zone", post: post{host: "[fe80::1%25lo]:80", path: "/", body: "{}"}},
+		{name: "of another host", post: post{host: at, asked: "other_one.example", path: "/", body: "{}"}},
+		{name: "of a host that is none", post: post{host: at, asked: "no host/at all", path: "/", body: "{}"}},
+		{name: "of a host with an umlaut", post: post{host: at, asked: "zwölf.example", path: "/", body: "{}"}},
+		{name: "of a host with an end of line", post: post{host: at, asked: "a\r\nEvil: 1", path: "/", body: "{}"}},
+		{name: "with headers", post: post{host: at, body: "{}", header: http.Header{
+			"Mcp-Method": {"tools/call"}, "Accept": {"a", "b"}, "accept": {"c"}, "X-None": nil, "X-Empty": {""}, "X-Wide": {" \ta\tb "},
+		}}},
+		{name: "with headers that the request says itself", post: post{host: at, body: "{}", header: http.Header{
+			"Host": {"evil"}, "Content-Length": {"7"}, "content-length": {"8"}, "User-Agent": {" agent ", "b"},
+		}}},
+		{name: "of nobody", post: post{host: at, body: "{}", header: http.Header{"User-Agent": {""}}}},
+		{name: "of nobody at all", post: post{host: at, body: "{}", header: http.Header{"User-Agent": nil}}},
+		{name: "of a blank", post: post{host: at, body: "{}", header: http.Header{"User-Agent": {" "}}}},
+		{name: "with many headers", post: post{host: at, body: "{}", header: many}},
+		{name: "with a long header", post: post{host: at, body: "{}", header: http.Header{"X-Long": {large[:8<<10]}}}},
+		{name: "of another method", post: post{method: http.MethodPut, host: at, path: "/", body: "{}"}},
+		{name: "with less than it says", post: post{host: at, path: "/", body: "{}", length: 1}},
+		{name: "with more than it says", post: post{host: at, path: "/", body: "{}", length: -1}},
+		{name: "large", post: post{host: at, path: "/", body: large[:28<<10]}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.post.method == "" {
+				tt.post.method = http.MethodPost
+			}
+			ours, std := tt.post.wire(t.Context(), t)
+			if diff := cmp.Diff(ours, std); diff != "" {
+				t.Errorf("(-hop +net/http):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Who wants to be told how a request is sent is told.
+func TestRequestIsTraced(t *testing.T) {
+	var told []string
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		GotConn:          func(httptrace.GotConnInfo) { told = append(told, "connection") },
+		WroteHeaderField: func(name string, _ []string) { told = append(told, name) },
+		WroteRequest:     func(httptrace.WroteRequestInfo) { told = append(told, "request") },
+	})
+	p := post{method: http.MethodPost, host: "example.com", path: "/", body: "{}"}
+	_, by := record()
+	if _, err := read(by.RoundTrip(p.request(ctx))); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(told, []string{"connection", "Host", "User-Agent", "Content-Length", "request"}); diff != "" {
+		t.Errorf("(-told +want):\n%s", diff)
+	}
+}
+
+// FuzzHead holds what goes out against what net/http writes.
+func FuzzHead(f *testing.F) {
+	f.Add("example.com:80", "", "/mcp", "a=b", "Mcp-Name", "x", "Accept", "y", "agent", "{}")
+	f.Add("[::1]", "other", "/ü", "\x7f", "accept", " x ", "Accept", "\ty", "", "body")
+	f.Fuzz(func(t *testing.T, host, asked, path, query, name1, value1, name2, value2, agent, body string) {
+		p := post{method: http.MethodPost, host: host, asked: asked, path: path, query: query, body: body,
+			header: http.Header{name1: {value1, value2}, name2: {value2}, "User-Agent": {agent}}}
+		if !hop.Serves(p.request(t.Context())) {
+			return // it is for others
+		}
+		ours, std := p.wire(t.Context(), t)
+		if isRefused(&p) {
+			std = "an error" // net/http leaves out, or changes, what is refused here
+		}
+		if diff := cmp.Diff(ours, std); diff != "" {
+			t.Errorf("(-hop +net/http):\n%s", diff)
+		}
+	})
+}
+
+// token is what a name in HTTP is (RFC 9110, section 5.6.2).
+var token = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
+
+// isRefused reports whether a header of the request cannot be said in HTTP.
+func isRefused(p *post) bool {
+	for name, values := range p.header {
+		if !token.MatchString(name) {
+			return true
+		}
+		for _, value := range values {
+			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				return true
+			}
+		}
+	}
+	return false
+}
