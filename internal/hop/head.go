@@ -84,8 +84,7 @@ func isHost(s string) bool { return consistsOf(s, ".-:[]_") }
 
 // takeBody puts the body of a request behind its head, and closes it.
 func (o *piece) takeBody(req *http.Request) error {
-	o.body = io.LimitedReader{R: req.Body, N: req.ContentLength}
-	n, err := o.ReadFrom(&o.body)
+	n, err := o.take(req.Body, req.ContentLength)
 	if err == nil {
 		var behind int64
 		behind, err = io.Copy(io.Discard, req.Body)

@@ -6,6 +6,7 @@ package hop_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,10 +24,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/hop"
 )
 
-// recorded is a connection that keeps what is written to it, of which all is taken.
+// recorded is a connection that keeps what is written to it, of which all is taken, and
+// answers when that is all.
 type recorded struct {
 	*canned
-	wire bytes.Buffer
+	all  int          // how much that is at least
+	wire bytes.Buffer // of who writes, until there is an answer
+	most atomic.Int64 // that was written at once
 }
 
 // record returns a connection that is recorded, and what makes one request on it.
@@ -38,6 +43,10 @@ func record() (*recorded, *hop.Transport) {
 // Write keeps p.
 func (r *recorded) Write(p []byte) (int, error) {
 	r.wire.Write(p)
+	r.most.Store(max(r.most.Load(), int64(len(p))))
+	if r.wire.Len() < r.all {
+		return len(p), nil
+	}
 	return r.canned.Write(p)
 }
 
@@ -57,7 +66,10 @@ type post struct {
 func (p *post) request(ctx context.Context) *http.Request {
 	req := &http.Request{
 		Method: p.method, URL: &url.URL{Scheme: "http", Host: p.host, Path: p.path, RawQuery: p.query}, Host: p.asked,
-		Header: p.header, ContentLength: int64(len(p.body)) + p.length, Body: io.NopCloser(strings.NewReader(p.body)),
+		Header: p.header, ContentLength: int64(len(p.body)) + p.length,
+	}
+	if p.body != "" {
+		req.Body = io.NopCloser(strings.NewReader(p.body))
 	}
 	return req.WithContext(ctx)
 }
@@ -113,6 +125,7 @@ func TestHeadsAreThoseOfNetHTTP(t *testing.T) {
 		{name: "of a blank", post: post{host: at, body: "{}", header: http.Header{"User-Agent": {" "}}}},
 		{name: "with many headers", post: post{host: at, body: "{}", header: many}},
 		{name: "with a long header", post: post{host: at, body: "{}", header: http.Header{"X-Long": {large[:8<<10]}}}},
+		{name: "without a body", post: post{host: at, path: "/"}},
 		{name: "of another method", post: post{method: http.MethodPut, host: at, path: "/", body: "{}"}},
 		{name: "with less than it says", post: post{host: at, path: "/", body: "{}", length: 1}},
 		{name: "with more than it says", post: post{host: at, path: "/", body: "{}", length: -1}},
@@ -127,6 +140,38 @@ func TestHeadsAreThoseOfNetHTTP(t *testing.T) {
 				t.Errorf("(-hop +net/http):\n%s", diff)
 			}
 		})
+	}
+}
+
+// However long a head is, no more than a piece is written under one deadline.
+func TestLongHeadIsWrittenInPieces(t *testing.T) {
+	p := post{method: http.MethodPost, host: "example.com", path: "/", body: large[:40<<10], header: http.Header{"X-Long": {large[:40<<10]}}}
+	conn, by := record()
+	conn.all = 80 << 10
+	if _, err := read(by.RoundTrip(p.request(t.Context()))); err != nil {
+		t.Fatal(err)
+	}
+	if most := conn.most.Load(); most > 32<<10 {
+		t.Errorf("%d bytes were written at once, want at most 32 KiB", most)
+	}
+}
+
+// unclosable is a body that cannot be closed.
+type unclosable struct{ io.Reader }
+
+var errUnclosable = errors.New("it cannot be closed")
+
+// Close fails.
+func (unclosable) Close() error { return errUnclosable }
+
+// A body that cannot be closed may not be what it was announced to be: nothing is sent.
+func TestBodyCannotBeClosed(t *testing.T) {
+	p := post{method: http.MethodPost, host: "example.com", path: "/", body: "{}"}
+	req := p.request(t.Context())
+	req.Body = unclosable{strings.NewReader("{}")}
+	conn, by := record()
+	if _, err := read(by.RoundTrip(req)); !errors.Is(err, errUnclosable) || conn.wire.Len() > 0 {
+		t.Errorf("got %v, and %q was sent; want %v, and nothing", err, conn.wire.String(), errUnclosable)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -135,10 +136,9 @@ func (s *sender) failure() error {
 
 // piece is a part of a request on its way out; as a rule, all of it.
 type piece struct {
-	p    []byte
-	to   *conn            // where it goes when it is full; nil where it has to grow
-	body io.LimitedReader // what is announced of the request's, where that is taken here
-	err  error            // of the body or the connection, which net/http hides in one of its own
+	p   []byte
+	to  *conn // where it goes when it is full; nil where it has to grow
+	err error // of the body or the connection, which net/http hides in one of its own
 }
 
 //nolint:gochecknoglobals // a pool is shared by nature
@@ -152,7 +152,7 @@ func newPiece() *piece {
 // free gives the room back, unless it has grown.
 func (o *piece) free() {
 	if cap(o.p) == pieceSize {
-		o.p, o.to, o.body.R, o.err = o.p[:0], nil, nil, nil
+		o.p, o.to, o.err = o.p[:0], nil, nil
 		pieces.Put(o)
 	}
 }
@@ -181,13 +181,17 @@ func (o *piece) write(req *http.Request) error {
 }
 
 // ReadFrom puts a body behind what there is.
-func (o *piece) ReadFrom(body io.Reader) (n int64, err error) {
-	for err == nil {
+func (o *piece) ReadFrom(body io.Reader) (n int64, err error) { return o.take(body, math.MaxInt64) }
+
+// take puts a body behind what there is, or the beginning of one that is longer than most.
+func (o *piece) take(body io.Reader, most int64) (n int64, err error) {
+	for err == nil && n < most {
 		if err = o.makeRoom(); err != nil {
 			return n, err
 		}
 		var m int
-		m, err = body.Read(o.p[len(o.p):cap(o.p)])
+		room := o.p[len(o.p):cap(o.p)]
+		m, err = body.Read(room[:min(int64(len(room)), most-n)])
 		o.p = o.p[:len(o.p)+m]
 		n += int64(m)
 	}
