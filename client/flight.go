@@ -173,13 +173,6 @@ const (
 	methodUpdated      = "notifications/resources/updated"
 )
 
-// appendRequest returns the request of a call.
-func appendRequest(call *session.Call, params []byte) []byte {
-	const around = len(`{"jsonrpc":"2.0","id":18446744073709551615,"method":"","params":}`)
-	msg := make([]byte, 0, around+len(call.Method())+len(params))
-	return mcp.AppendRequest(msg, call.ID(), call.Method(), params)
-}
-
 // respond ends the call that a response names, whatever stream it came on: a server
 // may answer on another one than it was asked on, and who waits must not wait for a
 // stream. A response that breaks the rules ends it too, with an error that names the

@@ -189,7 +189,7 @@ func (s *legacySession) roundTrip(ctx context.Context, method string, params []b
 		return nil, err
 	}
 	f := flight{setup: s.setup, maker: ownCalls{s}, call: call, caller: nobody{}}
-	return s.wire.carry(ctx, f, appendRequest(call, params))
+	return s.wire.carry(ctx, f, mcp.AppendRequest(nil, call.ID(), call.Method(), params))
 }
 
 // ownCalls is a session as the maker of a call of its own.
@@ -233,7 +233,7 @@ func (s *legacySession) asked(ctx context.Context, f *flight, m *mcp.Message) {
 // its parameters.
 func legacyRequest(call *session.Call, params *mcp.Object) []byte {
 	if params.IsZero() || !params.Has(mcp.FieldMeta) {
-		return appendRequest(call, params.Bytes())
+		return mcp.AppendRequest(nil, call.ID(), call.Method(), params.Bytes())
 	}
 	var e mcp.Edit
 	leaveTraces(&e, params)

@@ -10,11 +10,25 @@ import (
 
 // What the Append functions are given as JSON text (params, results, the data of
 // an error) is appended as it is: it came from Parse or from an encoder, and
-// nobody scans it again. What they append is one message without a line end.
+// nobody scans it again. What they append is one message without a line end, and it is
+// one piece of memory where dst is none.
+
+// around bounds what a message has beside its method, its params or result, and an
+// id that is long.
+const around = len(`{"jsonrpc":"2.0","id":,"method":"","params":}`) + len(ID{}.short)
+
+// withRoom makes room for n bytes where there is no piece of memory yet.
+func withRoom(dst []byte, n int) []byte {
+	if cap(dst) > 0 {
+		return dst
+	}
+	return make([]byte, 0, n)
+}
 
 // AppendRequest appends a request to dst. No params are left out. The id must not
 // be the zero ID: a request without one would be a notification.
 func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
+	dst = withRoom(dst, around+len(id.long)+len(method)+len(params))
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)
 	dst = append(dst, ',')
@@ -24,8 +38,7 @@ func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
 // EditedRequest returns a request whose params are those that an edit makes of o, in a
 // piece of memory of its own. The values that the edit sets have to be JSON texts.
 func EditedRequest(id ID, method string, e *Edit, o *Object) []byte {
-	const around = len(`{"jsonrpc":"2.0","id":18446744073709551615,"method":"","params":}`)
-	dst := make([]byte, 0, around+len(method)+len(o.raw)+e.growth())
+	dst := make([]byte, 0, around+len(id.long)+len(method)+len(o.raw)+e.growth())
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)
 	dst = append(dst, `,"method":`...)
@@ -37,6 +50,7 @@ func EditedRequest(id ID, method string, e *Edit, o *Object) []byte {
 
 // AppendNotification appends a notification to dst. No params are left out.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
+	dst = withRoom(dst, around+len(method)+len(params))
 	return appendCall(append(dst, `{"jsonrpc":"2.0",`...), method, params)
 }
 
@@ -54,6 +68,7 @@ func appendCall(dst []byte, method string, params []byte) []byte {
 // AppendResult appends the result of the request of this id, which must not be the
 // zero ID, to dst. No result is an empty one.
 func AppendResult(dst []byte, id ID, result []byte) []byte {
+	dst = withRoom(dst, around+len(id.long)+len(result))
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)
 	dst = append(dst, `,"result":`...)

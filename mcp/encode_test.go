@@ -5,6 +5,8 @@ package mcp
 
 import (
 	"encoding/json"
+	"math"
+	"strings"
 	"testing"
 	"unicode/utf8"
 )
@@ -50,6 +52,24 @@ func TestAppend(t *testing.T) {
 	}
 	if got := string(AppendResult([]byte("data: "), NumberID(1), nil)); got != `data: {"jsonrpc":"2.0","id":1,"result":{}}` {
 		t.Errorf("appended: %s", got)
+	}
+}
+
+// A message is made in one piece of memory, whatever its size and that of its id.
+func TestMessagesAreOnePiece(t *testing.T) {
+	for _, id := range []ID{NumberID(math.MaxInt64), StringID(strings.Repeat("i", 21)), StringID(strings.Repeat("i", 500))} {
+		for size := range 130 { // so that each is once as large as a piece can be
+			params := []byte(`{"name":"` + strings.Repeat("a", size) + `"}`)
+			for name, message := range map[string]func() []byte{
+				"request":      func() []byte { return AppendRequest(nil, id, "tools/call", params) },
+				"notification": func() []byte { return AppendNotification(nil, "notifications/progress", params) },
+				"result":       func() []byte { return AppendResult(nil, id, params) },
+			} {
+				if n := testing.AllocsPerRun(5, func() { message() }); n > 1 {
+					t.Fatalf("%s of %s, %d bytes: %v allocations, want 1", name, id, size, n)
+				}
+			}
+		}
 	}
 }
 

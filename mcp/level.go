@@ -76,9 +76,11 @@ func (l level) variantOf(name []byte) Field {
 	if l != levelEnvelope && l != levelParams && l != levelRef {
 		return FieldNone
 	}
+	initial, _ := foldOne(name)
 	first, behind := l.fields()
 	for f := first; f < behind; f++ {
-		if foldsTo(name, fieldKeys[f]) {
+		// Most names begin with another letter, which takes no call to see.
+		if key := fieldKeys[f]; initial == lower(key[0]) && foldsTo(name, key) {
 			return f
 		}
 	}

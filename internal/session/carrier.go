@@ -94,13 +94,15 @@ func (c *Carrier) takeLocked(dst []Message) []Message {
 		}
 	}
 	n, bytes := 0, 0
-	for ; n < len(s.queue) && (n == 0 && size == 0 || size < takeBytes); n++ {
-		dst = append(dst, c.claimLocked(&s.queue[n]))
+	for ; n < len(s.queue) && (n == 0 && size == 0 || size+bytes < takeBytes); n++ {
 		bytes += s.queue[n].Len()
-		size += s.queue[n].Len()
 	}
 	if n == 0 {
 		return dst
+	}
+	dst = slices.Grow(dst, n)
+	for i := range s.queue[:n] {
+		dst = append(dst, c.claimLocked(&s.queue[i]))
 	}
 	s.queue = slices.Delete(s.queue, 0, n)
 	s.bytes -= bytes

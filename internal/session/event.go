@@ -23,7 +23,10 @@ type EventID struct{ Stream, Pos uint64 }
 const eventBase = 36
 
 // String returns the id as it goes on the wire.
-func (e EventID) String() string { return string(e.AppendTo(nil)) }
+func (e EventID) String() string {
+	var room [32]byte // 13 digits, a dash, 13 digits
+	return string(e.AppendTo(room[:0]))
+}
 
 // AppendTo appends the id as it goes on the wire.
 func (e EventID) AppendTo(dst []byte) []byte {

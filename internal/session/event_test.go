@@ -19,6 +19,9 @@ func TestEventIDText(t *testing.T) {
 		if !ok || got != e {
 			t.Errorf("ParseEventID(%q) = %v, %v; want %v", e.String(), got, ok, e)
 		}
+		if n := testing.AllocsPerRun(10, func() { _ = e.String() }); n > 1 {
+			t.Errorf("%s: %v allocations, want 1", e, n)
+		}
 	}
 }
 
