@@ -141,15 +141,19 @@ func TestSessionsOpenAndEnd(t *testing.T) {
 
 func TestPipeIsMeasuredToo(t *testing.T) {
 	g := openRig(t)
-	for _, era := range eras() {
-		e, err := enterDirectly(t.Context(), g, era, "text_10240")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := e.measure(t.Context(), amount{many: 50})
-		e.close()
-		if err != nil || s.rate <= 0 || s.errors != 0 || s.counted {
-			t.Errorf("%s: %+v, %v", era, s, err)
+	for name, start := range map[string]func(context.Context, *rig, canned.Era, string) (*entrant, error){
+		"direct": enterDirectly, "relay": enterRelay,
+	} {
+		for _, era := range eras() {
+			e, err := start(t.Context(), g, era, "text_10240")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := e.measure(t.Context(), amount{many: 50})
+			e.close()
+			if err != nil || s.rate <= 0 || s.errors != 0 || s.counted {
+				t.Errorf("%s %s: %+v, %v", name, era, s, err)
+			}
 		}
 	}
 }

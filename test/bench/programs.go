@@ -13,6 +13,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
 	"slices"
 	"time"
 
@@ -24,7 +26,7 @@ import (
 
 // isProgram reports whether a word is the subcommand of a program to be measured.
 func isProgram(word string) bool {
-	return slices.Contains([]string{"backend", "proxy", "hop", "mint", "peer"}, word)
+	return slices.Contains([]string{"backend", "proxy", "hop", "mint", "relay", "peer"}, word)
 }
 
 // programFlags are what a program to be measured is told.
@@ -53,6 +55,9 @@ func runProgram(ctx context.Context, word string, args []string, stdin io.Reader
 	if err := f.Parse(args); err != nil {
 		return err
 	}
+	if word == "relay" {
+		return relay(ctx, p.setup, stdin, stdout, stderr)
+	}
 	if p.stdio {
 		setup, err := canned.ParseSetup(p.setup)
 		if err != nil {
@@ -65,6 +70,17 @@ func runProgram(ctx context.Context, word string, args []string, stdin io.Reader
 		return err
 	}
 	return serve(ctx, h, p.idle, stdout)
+}
+
+// relay stands between a client and a backend that it starts.
+func relay(ctx context.Context, setup string, stdin io.Reader, stdout, stderr io.Writer) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, self, "backend", "-stdio", "-setup", setup) //nolint:gosec // it is this program
+	cmd.Stderr = stderr
+	return yardstick.Relay(cmd, stdin, stdout)
 }
 
 // handler makes what a program serves.

@@ -20,11 +20,11 @@ import (
 // measureStdio measures calls through the gateway to a backend that it started itself,
 // against calls to such a program without anything between: what a client has that
 // starts its server. It may start the gateway in the server's place, or reach it over
-// HTTP.
+// HTTP. The yardstick is a program in that place that copies what it reads.
 func (b *bench) measureStdio(ctx context.Context, g *rig) error {
 	t := b.table("stdio", "tools/call to a backend on stdio",
-		"CPU and calls/s with 8 clients where they come over HTTP, and with one on a pipe, which has no more; times with one. Added is what comes on top of the same call on the pipes of a program that the client started itself.",
-		"answer, cell", "CPU s per 1000", "calls/s", "p50 us", "p99 us", "p99.9 us", "added p50 us", "allocations", "peak MiB", "errors")
+		"CPU and calls/s with 8 clients where they come over HTTP, and with one on a pipe, which has no more; times with one. Added is what comes on top of the same call on the pipes of a program that the client started itself. A relay is a program in Go that stands between the two and only copies.",
+		"answer, cell", "CPU s per 1000", "calls/s", "p50 us", "p99 us", "p99.9 us", "added p50 us", "x relay", "allocations", "peak MiB", "errors")
 	for _, backend := range eras() {
 		conf := g.overStdio(canned.Setup{Era: backend, Tools: defaultTools})
 		gateway, err := g.gateway(ctx, conf, defaultTools)
@@ -54,6 +54,7 @@ func (b *bench) measureStdio(ctx context.Context, g *rig) error {
 			}
 		}
 		for _, era := range eras() {
+			b.stdioRow(t, p, relayName(era))
 			b.stdioRow(t, p, pipeName(era))
 		}
 	}
@@ -68,8 +69,10 @@ const (
 
 func pipeName(era canned.Era) string { return "direct " + string(era) }
 
+func relayName(era canned.Era) string { return "relay " + string(era) }
+
 func (b *bench) stdioRow(t *report.Table, p payload, name string) {
-	b.row(t, p.name+", "+name, "stdio/"+p.name+"/"+name, "cpu", "rate", "p50", "p99", "p999", "added-p50", "allocs", "peak", "errors")
+	b.row(t, p.name+", "+name, "stdio/"+p.name+"/"+name, "cpu", "rate", "p50", "p99", "p999", "added-p50", "added-p50-rp", "allocs", "peak", "errors")
 }
 
 // stdioWays is who is called how: a gateway that listens, and what another is to be
@@ -88,6 +91,11 @@ func (b *bench) measurePipes(ctx context.Context, g *rig, w stdioWays, p payload
 		return err
 	}
 	entrants = append(entrants, direct)
+	relay, err := enterRelay(ctx, g, w.backend, p.tool)
+	if err != nil {
+		return err
+	}
+	entrants = append(entrants, relay)
 	file, err := g.write(w.conf)
 	if err != nil {
 		return err
@@ -113,7 +121,7 @@ func (b *bench) measurePipes(ctx context.Context, g *rig, w stdioWays, p payload
 			b.put("stdio/"+p.name+"/"+e.name, got[e.name])
 		}
 		for _, e := range entrants[1:] {
-			b.compare("stdio/"+p.name+"/"+e.name, got[e.name], nil, got[direct.name])
+			b.compare("stdio/"+p.name+"/"+e.name, got[e.name], got[relay.name], got[direct.name])
 		}
 		return nil
 	})
@@ -123,6 +131,12 @@ func (b *bench) measurePipes(ctx context.Context, g *rig, w stdioWays, p payload
 func enterDirectly(ctx context.Context, g *rig, era canned.Era, tool string) (*entrant, error) {
 	return enterPipe(ctx, pipeName(era), era, load.ToolCall(tool, false), judgeText(tool),
 		g.self, "backend", "-stdio", "-setup", canned.Setup{Era: era, Tools: defaultTools}.Query())
+}
+
+// enterRelay starts a backend for a client, with a relay between the two.
+func enterRelay(ctx context.Context, g *rig, era canned.Era, tool string) (*entrant, error) {
+	return enterPipe(ctx, relayName(era), era, load.ToolCall(tool, false), judgeText(tool),
+		g.self, "relay", "-setup", canned.Setup{Era: era, Tools: defaultTools}.Query())
 }
 
 // enterPipe starts a program that serves on pipes of our own. It has one client, as such
