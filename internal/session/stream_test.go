@@ -354,3 +354,22 @@ func TestTakeIsBounded(t *testing.T) {
 		t.Errorf("then took %d, want 2", len(wantRest))
 	}
 }
+
+// The piece that a carrier takes is bounded also where it begins with what was kept.
+func TestTakeIsBoundedBehindWhatWasKept(t *testing.T) {
+	rules := keeping()
+	rules.Limits.LogBytes, rules.Limits.Bytes = 1<<20, 1<<20
+	for _, kept := range []int{1, 2} {
+		r := newResumable(t, newSession(rules), 1).prime()
+		large := slices.Repeat([]string{strings.Repeat("x", 40<<10)}, 3)
+		r.say(large[:kept]...)
+		r.c.Take(nil) // and it is lost on its way
+		r.say(large[kept:]...)
+		r.back()
+		for _, want := range []int{2, 1} {
+			if ms, _ := r.c.Take(nil); len(ms) != want {
+				t.Errorf("%d of 3 were kept: took %d messages of 40 KiB, want %d", kept, len(ms), want)
+			}
+		}
+	}
+}
