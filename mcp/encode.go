@@ -10,14 +10,14 @@ import (
 
 // What the Append functions are given as JSON text (params, results, the data of
 // an error) is appended as it is: it came from Parse or from an encoder, and
-// nobody scans it again. What they append is one message without a line end, and it is
-// one piece of memory where dst is none.
+// nobody scans it again. What they append is one message without a line end.
 
 // around bounds what a message has beside its method, its params or result, and an
 // id that is long.
 const around = len(`{"jsonrpc":"2.0","id":,"method":"","params":}`) + len(ID{}.short)
 
-// withRoom makes room for n bytes where there is no piece of memory yet.
+// withRoom makes room for n bytes where there is no piece of memory yet, so that a
+// message that is made for itself is one, and need not grow.
 func withRoom(dst []byte, n int) []byte {
 	if cap(dst) > 0 {
 		return dst
