@@ -4,7 +4,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -165,7 +164,7 @@ func (x *mux) farewell(t *tap) {
 // copy, unless it has line breaks, which JSON allows between its tokens and a
 // line does not (2025-11-25, basic/transports, "stdio").
 func (x *mux) line(m *session.Message) {
-	if m.Len() > joinUpTo && !bytes.ContainsAny(m.Body, "\r\n") {
+	if m.Len() > joinUpTo && frame.IsFlat(m.Body) {
 		x.write(m.Head)
 		x.write(m.Body)
 		x.write(frame.AppendLine(x.buf[:0], m.Tail))

@@ -4,7 +4,6 @@
 package server
 
 import (
-	"bytes"
 	"net/http"
 	"strconv"
 	"sync"
@@ -229,7 +228,7 @@ func (p *response) event(m *session.Message) {
 
 // eventAs is event with another id.
 func (p *response) eventAs(id string, m *session.Message) {
-	if m.Len() <= joinUpTo || bytes.ContainsAny(m.Body, "\r\n") {
+	if m.Len() <= joinUpTo || !frame.IsFlat(m.Body) {
 		p.buf = frame.AppendEvent(p.buf[:0], id, m.Head, m.Body, m.Tail)
 		p.write(p.buf)
 		return

@@ -148,3 +148,15 @@ func TestLargeMessagesTakeTheirSize(t *testing.T) {
 		}
 	}
 }
+
+// It is looked at what a large result has before it is written as it is.
+func BenchmarkIsFlat(b *testing.B) {
+	text := bytes.Repeat([]byte("x"), 1<<20)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if !IsFlat(text) {
+			b.Fatal("it has no line breaks")
+		}
+	}
+}

@@ -125,6 +125,13 @@ func AppendLine(dst []byte, parts ...[]byte) []byte {
 	return append(dst, '\n')
 }
 
+// IsFlat reports whether a text has no line breaks, so that it can be one line as it is.
+func IsFlat(text []byte) bool {
+	// One after the other, at the speed of memory: to look for any of two bytes takes
+	// several times as long.
+	return bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0
+}
+
 // appendFlat appends text with spaces for its line breaks.
 func appendFlat[T []byte | string](dst []byte, text T) []byte {
 	n := len(dst)

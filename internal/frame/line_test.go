@@ -159,12 +159,16 @@ func TestAppendLine(t *testing.T) {
 		{"{}", "{}\n"},
 		{"{\n  \"a\": 1,\r\n  \"b\": \"x\\ny\"\r}\n", "{   \"a\": 1,    \"b\": \"x\\ny\" } \n"},
 		{"\n\n", "  \n"},
+		{"[1,\r2]", "[1, 2]\n"},
 		{"", "\n"},
 	}
 	for _, tt := range tests {
 		got := string(AppendLine([]byte("before\n"), []byte(tt.msg)))
 		if got != "before\n"+tt.want {
 			t.Errorf("AppendLine(%q) = %q, want %q after what was there", tt.msg, got, tt.want)
+		}
+		if flat := tt.want == tt.msg+"\n"; IsFlat([]byte(tt.msg)) != flat {
+			t.Errorf("IsFlat(%q) = %v, want %v", tt.msg, !flat, flat)
 		}
 	}
 }
