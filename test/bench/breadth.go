@@ -27,8 +27,9 @@ type breadth struct {
 	more []variant
 	// base is the measure that holds a size against the first: "cpu-1", say.
 	base string
-	// entrant opens the way of a cell with so much of it.
-	entrant func(ctx context.Context, v variant, client, backend canned.Era) (*entrant, error)
+	// entrant opens the way of a cell with so much of it, in front of a process that has
+	// all backends.
+	entrant func(ctx context.Context, w *ways, v variant, client, backend canned.Era) (*entrant, error)
 }
 
 // variant is one of what is measured in turns.
@@ -40,10 +41,24 @@ type variant struct {
 	against string // the name of what it is held against; empty is the first
 }
 
-// finer is how many rounds there are for one elsewhere, each as much shorter. Nothing but
-// noise tells one size from another if all is well, and what a machine does besides comes
-// and goes within seconds: what is compared has to be neighbours in time.
-const finer = 6
+// ways are the processes of one start: a backend, and what was started in front of it.
+type ways struct {
+	*rig
+	backend *proc.Process
+	started map[string]*proc.Process
+}
+
+// once starts what was not started yet.
+func (w *ways) once(key string, start func() (*proc.Process, error)) (*proc.Process, error) {
+	if p, ok := w.started[key]; ok {
+		return p, nil
+	}
+	p, err := start()
+	if err == nil {
+		w.started[key] = p
+	}
+	return p, err
+}
 
 func (m breadth) variants() []variant {
 	var all []variant
@@ -55,7 +70,7 @@ func (m breadth) variants() []variant {
 
 // measure measures all sizes in turns, cell by cell.
 func (m breadth) measure(ctx context.Context, b *bench, a amount) error {
-	t := b.table(m.group, "tools/call of 100 B beside many "+m.what, fmt.Sprintf("All with 8 clients, whose calls are spread over what there is; against the first is the CPU in the same rounds, which are %d times as many as elsewhere, and as much shorter.", finer)+m.remark,
+	t := b.table(m.group, "tools/call of 100 B beside many "+m.what, "All with 8 clients, whose calls are spread over what there is; against the first is the CPU in the same rounds."+m.remark,
 		m.what+", cell", "CPU s per 1000", "against the first", "calls/s", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	for _, client := range eras() {
 		for _, backend := range eras() {
@@ -74,34 +89,44 @@ func (m breadth) measure(ctx context.Context, b *bench, a amount) error {
 }
 
 func (m breadth) cell(ctx context.Context, b *bench, a amount, client, backend canned.Era) error {
-	var entrants []*entrant
-	defer func() { leave(entrants) }()
-	for _, v := range m.variants() {
-		e, err := m.entrant(ctx, v, client, backend)
-		if err != nil {
-			return fmt.Errorf("%s %s: %w", v.name, m.what, err)
-		}
-		e.name = v.name
-		entrants = append(entrants, e)
-	}
-	cell := cellName(client, backend)
+	open := func(ctx context.Context, g *rig) ([]*entrant, error) { return m.open(ctx, g, client, backend) }
+	first, cell := m.variants()[0].name, cellName(client, backend)
 	return b.attempt(m.group+"/*/"+cell+"/*", func(n int) error {
-		got, err := rounds(ctx, entrants, n*finer, amount{many: max(clients, a.many/finer)})
+		got, err := b.measure(ctx, open, n, a)
 		if err != nil {
 			return err
 		}
 		for _, v := range m.variants() {
 			prefix := m.group + "/" + v.name + "/" + cell
 			b.put(prefix, got[v.name])
-			b.found.Set(prefix+"/"+m.base, stats.Ratio(got[v.name], got[cmp.Or(v.against, entrants[0].name)], cpuOf))
+			b.found.Set(prefix+"/"+m.base, stats.Ratio(got[v.name], got[cmp.Or(v.against, first)], cpuOf))
 			if v.proxied && v.against != v.name {
 				size := strconv.Itoa(v.size)
-				ours, theirs := dearer(got[size], got[entrants[0].name]), dearer(got[v.name], got[v.against])
+				ours, theirs := dearer(got[size], got[first]), dearer(got[v.name], got[v.against])
 				b.found.Set(m.group+"/"+size+"/"+cell+"/"+m.base+"-rp", stats.Ratio(ours, theirs, func(x float64) float64 { return x }))
 			}
 		}
 		return nil
 	})
+}
+
+// open starts what a cell needs, and opens the ways of all sizes.
+func (m breadth) open(ctx context.Context, g *rig, client, behind canned.Era) ([]*entrant, error) {
+	backend, err := g.start(ctx, "backend")
+	if err != nil {
+		return nil, err
+	}
+	w := &ways{g, backend, make(map[string]*proc.Process)}
+	var entrants []*entrant
+	for _, v := range m.variants() {
+		e, err := m.entrant(ctx, w, v, client, behind)
+		if err != nil {
+			return entrants, fmt.Errorf("%s %s: %w", v.name, m.what, err)
+		}
+		e.name = v.name
+		entrants = append(entrants, e)
+	}
+	return entrants, nil
 }
 
 // dearer is how often what a call of the second takes a call of the first did, round by
@@ -146,27 +171,22 @@ func (m breadth) label(x float64) string {
 // measureBackends measures calls that are spread over many backends, and calls of one
 // beside many. Whoever spreads calls has more connections, of which each is used less; so
 // has the yardstick.
-func (b *bench) measureBackends(ctx context.Context, g *rig) error {
-	backend, err := g.start(ctx, "backend")
-	if err != nil {
-		return err
-	}
-	gateways := make(map[string]*proc.Process)
+func (b *bench) measureBackends(ctx context.Context, _ *rig) error {
 	m := breadth{group: "backends", what: "backends", sizes: []int{1, 20, 200}, base: "cpu-1", remark: " RP reaches the backend over as many transports, in turns, and is held against itself with one.", more: []variant{
 		{name: "one of 200", size: 200, alone: true},
 		{name: "1 by RP", size: 1, proxied: true, against: "1 by RP"},
 		{name: "200 by RP", size: 200, proxied: true, against: "1 by RP"},
 	}}
-	m.entrant = func(ctx context.Context, v variant, client, behind canned.Era) (*entrant, error) {
+	m.entrant = func(ctx context.Context, w *ways, v variant, client, behind canned.Era) (*entrant, error) {
 		if v.proxied {
 			behind = "" // the backend speaks either
 		}
 		setup := canned.Setup{Era: behind, Tools: defaultTools}
-		p, err := once(gateways, fmt.Sprint(v.size, behind), func() (*proc.Process, error) {
+		p, err := w.once(fmt.Sprint(v.size, behind), func() (*proc.Process, error) {
 			if v.proxied {
-				return g.start(ctx, "proxy", "-ways", strconv.Itoa(v.size), "-to", backend.Address+"/mcp?"+setup.Query())
+				return w.start(ctx, "proxy", "-ways", strconv.Itoa(v.size), "-to", w.backend.Address+"/mcp?"+setup.Query())
 			}
-			return g.gateway(ctx, overHTTP(backend.Address, v.size, setup), v.size*defaultTools)
+			return w.gateway(ctx, overHTTP(w.backend.Address, v.size, setup), v.size*defaultTools)
 		})
 		switch {
 		case err != nil:
@@ -180,18 +200,6 @@ func (b *bench) measureBackends(ctx context.Context, g *rig) error {
 		}
 	}
 	return m.measure(ctx, b, b.amount(amount{many: 8000}))
-}
-
-// once makes what a map does not have yet.
-func once[T any](have map[string]T, key string, build func() (T, error)) (T, error) {
-	if v, ok := have[key]; ok {
-		return v, nil
-	}
-	v, err := build()
-	if err == nil {
-		have[key] = v
-	}
-	return v, err
 }
 
 // enterSpread makes an entrant whose clients have the backends shared out among
@@ -214,17 +222,10 @@ func enterSpread(ctx context.Context, p *proc.Process, era canned.Era, backends 
 }
 
 // measureTools measures calls of a backend that has many tools.
-func (b *bench) measureTools(ctx context.Context, g *rig) error {
-	backend, err := g.start(ctx, "backend")
-	if err != nil {
-		return err
-	}
-	gateways := make(map[string]*proc.Process)
+func (b *bench) measureTools(ctx context.Context, _ *rig) error {
 	m := breadth{group: "tools", what: "tools", sizes: []int{10, 100, 1000}, base: "cpu-10"}
-	m.entrant = func(ctx context.Context, v variant, client, behind canned.Era) (*entrant, error) {
-		p, err := once(gateways, fmt.Sprint(v.size, behind), func() (*proc.Process, error) {
-			return g.gateway(ctx, overHTTP(backend.Address, 1, canned.Setup{Era: behind, Tools: v.size}), v.size)
-		})
+	m.entrant = func(ctx context.Context, w *ways, v variant, client, behind canned.Era) (*entrant, error) {
+		p, err := w.gateway(ctx, overHTTP(w.backend.Address, 1, canned.Setup{Era: behind, Tools: v.size}), v.size)
 		if err != nil {
 			return nil, err
 		}
@@ -234,27 +235,18 @@ func (b *bench) measureTools(ctx context.Context, g *rig) error {
 }
 
 // measureBeside measures calls beside sessions in which nothing happens.
-func (b *bench) measureBeside(ctx context.Context, g *rig) error {
-	backend, err := g.start(ctx, "backend")
-	if err != nil {
-		return err
-	}
+func (b *bench) measureBeside(ctx context.Context, _ *rig) error {
 	sizes := []int{0, 1000, 10000}
 	if b.short {
 		sizes = []int{0, 5000}
 	}
-	gateways := make(map[string]*proc.Process)
 	m := breadth{group: "beside", what: "sessions", sizes: sizes, base: "cpu-0"}
-	m.entrant = func(ctx context.Context, v variant, client, behind canned.Era) (*entrant, error) {
-		p, err := once(gateways, fmt.Sprint(v.size, behind), func() (*proc.Process, error) {
-			p, err := g.gateway(ctx, overHTTP(backend.Address, 1, canned.Setup{Era: behind, Tools: defaultTools}), defaultTools)
-			if err != nil {
-				return nil, err
-			}
-			_, err = openSessions(ctx, target(p, canned.Legacy, ""), v.size)
-			return p, err
-		})
+	m.entrant = func(ctx context.Context, w *ways, v variant, client, behind canned.Era) (*entrant, error) {
+		p, err := w.gateway(ctx, overHTTP(w.backend.Address, 1, canned.Setup{Era: behind, Tools: defaultTools}), defaultTools)
 		if err != nil {
+			return nil, err
+		}
+		if _, err := openSessions(ctx, target(p, canned.Legacy, ""), v.size); err != nil {
 			return nil, err
 		}
 		return enterSpread(ctx, p, client, 1)

@@ -29,8 +29,8 @@ type payload struct {
 	plotted    bool // it is there for the plot only
 }
 
-// payloads are the sizes of answers, each with as many calls as make up a second. One
-// client alone makes so many that over all rounds twenty at least are slower than the
+// payloads are the sizes of answers, each with as many calls for a start as make up a
+// second. One client alone makes so many that in all twenty at least are slower than the
 // 99th percentile: less is noise.
 func payloads() []payload {
 	return []payload{
@@ -38,7 +38,7 @@ func payloads() []payload {
 		{name: "1 KiB", tool: "text_1024", size: 1 << 10, amount: amount{many: 6000}, plotted: true},
 		{name: "10 KiB", tool: "text_10240", size: 10 << 10, amount: amount{6000, 2000}},
 		{name: "100 KiB", tool: "text_102400", size: 100 << 10, amount: amount{many: 1500}, plotted: true},
-		{name: "1 MiB", tool: "text_1048576", size: 1 << 20, amount: amount{320, 400}},
+		{name: "1 MiB", tool: "text_1048576", size: 1 << 20, amount: amount{480, 400}},
 	}
 }
 
@@ -107,39 +107,66 @@ func enter(ctx context.Context, name string, p *proc.Process, t load.Target, cal
 // cellName names a pair of eras.
 func cellName(client, backend canned.Era) string { return string(client) + " to " + string(backend) }
 
-// enterStreet makes entrants of all that stand in a street, for clients of an era. The
-// direct way is there for times, which the short form does not judge.
-func (b *bench) enterStreet(ctx context.Context, s *street, era canned.Era, setup canned.Setup, tool string, progress bool) ([]*entrant, error) {
-	direct, behind := load.ToolCall(tool, progress), load.ToolCall(toolAt(0, tool), progress)
-	judge := judgeText(tool)
-	type way struct {
-		name string
-		p    *proc.Process
-		t    load.Target
-		call load.Call
-	}
+// way is who is called for what in a street: the process, and the prefix of its tools.
+type way struct {
+	name   string
+	p      *proc.Process
+	t      load.Target
+	prefix string
+}
+
+// ways are all of a street, for clients of an era. The direct way is there for times, which
+// the short form does not judge.
+func (b *bench) ways(s *street, era canned.Era, setup canned.Setup) []way {
 	ways := []way{
-		{"direct", s.backend, target(s.backend, era, setup.Query()), direct},
-		{"RP", s.proxy, target(s.proxy, era, "x"), direct},
-		{"hop", s.hop, target(s.hop, era, "x"), direct},
+		{name: "RP", p: s.proxy, t: target(s.proxy, era, "x")},
+		{name: "hop", p: s.hop, t: target(s.hop, era, "x")},
 	}
 	for _, backend := range eras() {
 		p := s.gateways[backend]
-		ways = append(ways, way{cellName(era, backend), p, target(p, era, ""), behind})
+		ways = append(ways, way{cellName(era, backend), p, target(p, era, ""), toolAt(0, "")})
 	}
 	if b.short {
-		ways = ways[1:]
+		return ways
+	}
+	return append(ways, way{name: "direct", p: s.backend, t: target(s.backend, era, setup.Query())})
+}
+
+// enterStreet starts a street and makes entrants of all ways in it.
+func (b *bench) enterStreet(ctx context.Context, g *rig, era canned.Era, tool string, progress bool) ([]*entrant, error) {
+	setup := canned.Setup{Tools: defaultTools}
+	s, err := openStreet(ctx, g, setup)
+	if err != nil {
+		return nil, err
 	}
 	var entrants []*entrant
-	for _, w := range ways {
-		e, err := enter(ctx, w.name, w.p, w.t, w.call, judge)
+	for _, w := range b.ways(s, era, setup) {
+		if err := w.wearIn(ctx); err != nil {
+			return entrants, err
+		}
+		e, err := enter(ctx, w.name, w.p, w.t, load.ToolCall(w.prefix+tool, progress), judgeText(tool))
 		if err != nil {
-			leave(entrants)
-			return nil, err
+			return entrants, err
 		}
 		entrants = append(entrants, e)
 	}
 	return entrants, nil
+}
+
+// wearIn makes some small calls. What a connection carried first decides for long how much
+// the system takes on it at once: on those that had nothing but large results, RP takes a
+// third more CPU for each, and no proxy in use has such.
+func (w way) wearIn(ctx context.Context) error {
+	const tool, calls = "text_100", 50 * clients
+	e, err := enter(ctx, w.name, w.p, w.t, load.ToolCall(w.prefix+tool, false), judgeText(tool))
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	if r := load.Run(ctx, e.callers, calls); r.Errors > 0 {
+		return fmt.Errorf("%s: %w", w.name, r.First)
+	}
+	return nil
 }
 
 // leave closes what entrants have open.
@@ -150,27 +177,24 @@ func leave(entrants []*entrant) {
 }
 
 // alongStreet measures one call on all ways, by clients of an era, and puts it down.
-func (b *bench) alongStreet(ctx context.Context, s *street, era canned.Era, group, thing, tool string, a amount, progress bool) error {
-	setup := canned.Setup{Tools: defaultTools}
-	entrants, err := b.enterStreet(ctx, s, era, setup, tool, progress)
-	if err != nil {
-		return err
+func (b *bench) alongStreet(ctx context.Context, era canned.Era, group, thing, tool string, a amount, progress bool) error {
+	open := func(ctx context.Context, g *rig) ([]*entrant, error) {
+		return b.enterStreet(ctx, g, era, tool, progress)
 	}
-	defer leave(entrants)
 	return b.attempt(group+"/"+thing+"/"+cellName(era, "*")+"/*", func(n int) error {
-		got, err := rounds(ctx, entrants, n, a)
+		got, err := b.measure(ctx, open, n, a)
 		if err != nil {
 			return err
 		}
-		for _, e := range entrants {
-			prefix := group + "/" + thing + "/" + e.name
-			if e.process == s.gateways[canned.Legacy] || e.process == s.gateways[canned.Modern] {
-				b.put(prefix, got[e.name])
-				b.compare(prefix, got[e.name], got["RP"], got["direct"])
-				b.found.Set(prefix+"/allocs-ours", beyond(got[e.name], got["hop"]))
-				continue
-			}
-			b.put(prefix+" "+string(era), got[e.name])
+		prefix := group + "/" + thing + "/"
+		for _, way := range []string{"direct", "RP", "hop"} {
+			b.put(prefix+way+" "+string(era), got[way])
+		}
+		for _, backend := range eras() {
+			cell := cellName(era, backend)
+			b.put(prefix+cell, got[cell])
+			b.compare(prefix+cell, got[cell], got["RP"], got["direct"])
+			b.found.Set(prefix+cell+"/allocs-ours", beyond(got[cell], got["hop"]))
 		}
 		return nil
 	})
@@ -180,18 +204,14 @@ func (b *bench) alongStreet(ctx context.Context, s *street, era canned.Era, grou
 const defaultTools = 10
 
 // measureCalls measures calls of growing answers, in all four cells.
-func (b *bench) measureCalls(ctx context.Context, g *rig) error {
-	s, err := openStreet(ctx, g, canned.Setup{Tools: defaultTools})
-	if err != nil {
-		return err
-	}
+func (b *bench) measureCalls(ctx context.Context, _ *rig) error {
 	t := b.callTable("calls", "tools/call through one backend, JSON")
 	for _, p := range payloads() {
 		if p.plotted && b.short {
 			continue
 		}
 		for _, era := range eras() {
-			if err := b.alongStreet(ctx, s, era, "calls", p.name, p.tool, b.amount(p.amount), false); err != nil {
+			if err := b.alongStreet(ctx, era, "calls", p.name, p.tool, b.amount(p.amount), false); err != nil {
 				return err
 			}
 		}
@@ -273,11 +293,7 @@ func byteLabel(x float64) string {
 }
 
 // measureStreams measures calls whose answers are event streams.
-func (b *bench) measureStreams(ctx context.Context, g *rig) error {
-	s, err := openStreet(ctx, g, canned.Setup{Tools: defaultTools})
-	if err != nil {
-		return err
-	}
+func (b *bench) measureStreams(ctx context.Context, _ *rig) error {
 	t := b.table("streams", "tools/call, answers of 100 B as event streams behind progress notifications",
 		"As above. Delivered is how many notifications a client got for a call: of those that come faster than they can be written, a newer one takes the place of an older.",
 		"notifications, cell", "CPU s per 1000", "CPU x RP", "calls/s", "x RP", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "delivered", "errors")
@@ -287,7 +303,7 @@ func (b *bench) measureStreams(ctx context.Context, g *rig) error {
 	}{{0, amount{6000, 800}}, {5, amount{3000, 500}}, {100, amount{400, 100}}} {
 		thing := fmt.Sprintf("%d events", m.events)
 		for _, era := range eras() {
-			if err := b.alongStreet(ctx, s, era, "streams", thing, fmt.Sprintf("sse_%d", m.events), b.amount(m.amount), m.events > 0); err != nil {
+			if err := b.alongStreet(ctx, era, "streams", thing, fmt.Sprintf("sse_%d", m.events), b.amount(m.amount), m.events > 0); err != nil {
 				return err
 			}
 		}

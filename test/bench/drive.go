@@ -218,16 +218,16 @@ func (b *bench) calls(n int) int {
 // share is a number, scaled as the options want it.
 func (b *bench) share(n int) int { return max(1, int(float64(n)*b.scale)) }
 
-// attempts is how often the short form measures what is red, each time in twice as many
-// rounds: what a machine does besides can spoil one measurement, and seldom all of them.
+// attempts is how often the short form measures what is red, each time with twice as many
+// starts: what a machine does besides can spoil one measurement, and seldom all of them.
 const attempts = 3
 
 // attempt measures. In the short form, where red is an error that stops somebody, it
 // does so again if something of what was measured, by a pattern of its keys, is red. What
 // is far beyond its bound in all rounds is not measured again.
-func (b *bench) attempt(keys string, measure func(rounds int) error) error {
+func (b *bench) attempt(keys string, measure func(starts int) error) error {
 	for i := range attempts {
-		n := b.rounds << i
+		n := b.starts << i
 		if err := measure(n); err != nil || !b.short || i == attempts-1 {
 			return err
 		}
@@ -235,7 +235,7 @@ func (b *bench) attempt(keys string, measure func(rounds int) error) error {
 		if len(again) == 0 {
 			return nil
 		}
-		b.say("measured once more, in %d rounds:", 2*n)
+		b.say("measured once more, with %d starts:", 2*n)
 		for _, v := range again {
 			b.say("  %s", v)
 		}

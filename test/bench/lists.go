@@ -41,16 +41,12 @@ func (b *bench) shelves() []shelf {
 }
 
 // measureLists measures tools/list, the first page and all pages.
-func (b *bench) measureLists(ctx context.Context, g *rig) error {
-	backend, err := g.start(ctx, "backend")
-	if err != nil {
-		return err
-	}
+func (b *bench) measureLists(ctx context.Context, _ *rig) error {
 	t := b.table("lists", "tools/list",
 		"As for calls. RP and direct have all tools at one backend, with pages as long as the gateway's. Where there are several pages, first is the first of them and all is all, one after the other.",
 		"tools, client", "CPU s per 1000", "CPU x RP", "against 1 backend", "lists/s", "x RP", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	for _, s := range b.shelves() {
-		if err := b.list(ctx, g, backend, s); err != nil {
+		if err := b.list(ctx, s); err != nil {
 			return err
 		}
 		for _, page := range s.pages() {
@@ -89,73 +85,73 @@ func listPrefix(name, page string, era canned.Era) string {
 	return "lists/" + name + page + "/" + string(era)
 }
 
-// list measures one shelf. Another attempt has other processes: what RP pays for a long
-// list depends on how much the system takes at once on the connections that it has.
-func (b *bench) list(ctx context.Context, g *rig, backend *proc.Process, s shelf) error {
-	return b.attempt(fmt.Sprintf("lists/%d */*/*", s.tools), func(n int) error { return b.listOnce(ctx, g, backend, s, n) })
-}
-
-// listOnce measures one shelf in so many rounds, with processes that end with it.
-func (b *bench) listOnce(ctx context.Context, g *rig, backend *proc.Process, s shelf, n int) error {
-	whole := canned.Setup{Tools: s.tools, Page: pageItems}
-	proxy, err := g.start(ctx, "proxy", "-to", backend.Address+"/mcp?"+whole.Query())
-	if err != nil {
-		return err
-	}
-	names := s.ways()
-	ways := map[string]*proc.Process{names[len(s.over)]: proxy, names[len(s.over)+1]: backend}
-	for i, n := range s.over {
-		each := canned.Setup{Era: canned.Modern, Tools: s.tools / n}
-		if ways[names[i]], err = g.gateway(ctx, overHTTP(backend.Address, n, each), s.tools); err != nil {
-			return err
-		}
-	}
-	for _, era := range eras() {
-		for i, page := range s.pages() {
-			if err := b.listBy(ctx, era, page, s, i > 0, ways, n); err != nil {
-				return err
+// list measures one shelf, page by page.
+func (b *bench) list(ctx context.Context, s shelf) error {
+	return b.attempt(fmt.Sprintf("lists/%d */*/*", s.tools), func(n int) error {
+		for _, era := range eras() {
+			for i, page := range s.pages() {
+				if err := b.listBy(ctx, era, page, s, i > 0, n); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	for _, name := range names[:len(s.over)+1] {
-		err = firstOf(err, g.end(ways[name]))
-	}
-	return err
+		return nil
+	})
 }
 
-// listBy measures one page or all of a shelf, by clients of an era, on all ways in
-// turns.
-func (b *bench) listBy(ctx context.Context, era canned.Era, page string, s shelf, all bool, ways map[string]*proc.Process, n int) error {
-	var entrants []*entrant
-	defer func() { leave(entrants) }()
-	names := s.ways()
-	proxy, direct := names[len(s.over)], names[len(s.over)+1]
-	for i, name := range names {
-		if b.short && name == direct {
-			continue // it is there for times
-		}
-		t := target(ways[name], era, "")
-		if i >= len(s.over) {
-			t = target(ways[name], era, canned.Setup{Tools: s.tools, Page: pageItems}.Query())
-		}
-		e, err := enterList(ctx, name, ways[name], t, s.tools, all)
-		if err != nil {
-			return fmt.Errorf("%s%s: %w", name, page, err)
-		}
-		entrants = append(entrants, e)
-	}
-	got, err := rounds(ctx, entrants, n, b.amount(s.amount))
+// listBy measures one page or all of a shelf, by clients of an era, on all ways.
+func (b *bench) listBy(ctx context.Context, era canned.Era, page string, s shelf, all bool, n int) error {
+	open := func(ctx context.Context, g *rig) ([]*entrant, error) { return b.enterLists(ctx, g, era, s, all) }
+	got, err := b.measure(ctx, open, n, b.amount(s.amount))
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", page, err)
 	}
+	names := s.ways()
 	for _, name := range names {
 		b.put(listPrefix(name, page, era), got[name])
 	}
+	proxy, direct := names[len(s.over)], names[len(s.over)+1]
 	for _, name := range names[:len(s.over)] {
 		b.compare(listPrefix(name, page, era), got[name], got[proxy], got[direct])
 		b.found.Set(listPrefix(name, page, era)+"/cpu-1", stats.Ratio(got[name], got[names[0]], cpuOf))
 	}
 	return nil
+}
+
+// enterLists starts all who list a shelf, and makes entrants of them. The direct way is
+// there for times, which the short form does not judge.
+func (b *bench) enterLists(ctx context.Context, g *rig, era canned.Era, s shelf, all bool) ([]*entrant, error) {
+	backend, err := g.start(ctx, "backend")
+	if err != nil {
+		return nil, err
+	}
+	query := canned.Setup{Tools: s.tools, Page: pageItems}.Query()
+	proxy, err := g.start(ctx, "proxy", "-to", backend.Address+"/mcp?"+query)
+	if err != nil {
+		return nil, err
+	}
+	names, programs, queries := s.ways(), []*proc.Process(nil), make([]string, len(s.over), len(s.over)+2)
+	for _, n := range s.over {
+		each := canned.Setup{Era: canned.Modern, Tools: s.tools / n}
+		p, err := g.gateway(ctx, overHTTP(backend.Address, n, each), s.tools)
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, p)
+	}
+	programs, queries = append(programs, proxy, backend), append(queries, query, query)
+	if b.short {
+		names = names[:len(names)-1]
+	}
+	var entrants []*entrant
+	for i, name := range names {
+		e, err := enterList(ctx, name, programs[i], target(programs[i], era, queries[i]), s.tools, all)
+		if err != nil {
+			return entrants, err
+		}
+		entrants = append(entrants, e)
+	}
+	return entrants, nil
 }
 
 // perTool puts down what a tool costs in a list of 1000 against one of 100: a list is

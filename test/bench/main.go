@@ -9,9 +9,9 @@
 //
 // It starts, on loopback and as processes of their own, a backend whose answers are
 // prepared, [net/http/httputil.ReverseProxy] in front of it as the yardstick, and the
-// gateway; calls them in turns, round after round; and reports the median of the
-// rounds. What is quoted is a ratio to the yardstick in the same round: what a
-// machine does at the time is in both.
+// gateway; calls them in turns, round after round, and starts all of them anew from
+// time to time; and reports the median of the rounds. What is quoted is a ratio to the
+// yardstick in the same round: what a machine does at the time is in both.
 //
 // The programs that it starts are this one, under the names of the subcommands
 // backend, proxy, hop, mint and peer.
@@ -54,7 +54,7 @@ type options struct {
 	program string
 	groups  string
 	short   bool
-	rounds  int
+	starts  int
 	scale   float64
 	update  string
 	json    string
@@ -69,7 +69,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.program, "program", "bin/signalbox", "the `PATH` of the gateway's program")
 	f.StringVar(&o.groups, "group", "", "the groups to measure, separated by commas; without it all of them: "+groupNames())
 	f.BoolVar(&o.short, "short", false, "measure little, and judge ratios and counts only")
-	f.IntVar(&o.rounds, "rounds", 5, "how many rounds")
+	f.IntVar(&o.starts, "starts", 5, "how often everything is started")
 	f.Float64Var(&o.scale, "scale", 1, "how much of everything, as a share of what is usual: with less than 1 it is a try, not a measurement")
 	f.StringVar(&o.update, "update", "", "write the tables and plots into this `PAGE`")
 	f.StringVar(&o.json, "json", "", "write all that was measured into this `FILE`")

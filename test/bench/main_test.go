@@ -59,36 +59,44 @@ func openRig(t *testing.T) *rig {
 	return g
 }
 
-// TestProgramsInRounds starts real programs and measures them as a run does: what a
-// proxy in front of a backend costs is more than nothing and comes on top.
+// TestProgramsInRounds starts real programs and measures them as a run does, others for
+// each start, which end with it: what a proxy in front of a backend costs is more than
+// nothing and comes on top.
 func TestProgramsInRounds(t *testing.T) {
-	ctx := t.Context()
-	g := openRig(t)
-	backend, err := g.start(ctx, "backend")
-	if err != nil {
-		t.Fatal(err)
-	}
 	query := canned.Setup{}.Query()
-	proxy, err := g.start(ctx, "proxy", "-to", backend.Address+"/mcp?"+query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var out strings.Builder
+	b := bench1(&out, options{program: "none"})
 	for _, era := range eras() {
-		var entrants []*entrant
-		direct, err := enter(ctx, "direct", backend, target(backend, era, query), load.ToolCall("sse_5", true), judgeText("sse_5"))
-		if err != nil {
-			t.Fatal(err)
+		var started []*proc.Process
+		open := func(ctx context.Context, g *rig) ([]*entrant, error) {
+			backend, err := g.start(ctx, "backend")
+			if err != nil {
+				return nil, err
+			}
+			proxy, err := g.start(ctx, "proxy", "-to", backend.Address+"/mcp?"+query)
+			if err != nil {
+				return nil, err
+			}
+			started = append(started, backend, proxy)
+			direct, err := enter(ctx, "direct", backend, target(backend, era, query), load.ToolCall("sse_5", true), judgeText("sse_5"))
+			if err != nil {
+				return nil, err
+			}
+			through, err := enter(ctx, "RP", proxy, target(proxy, era, "x"), load.ToolCall("sse_5", true), judgeText("sse_5"))
+			return []*entrant{direct, through}, err
 		}
-		through, err := enter(ctx, "RP", proxy, target(proxy, era, "x"), load.ToolCall("sse_5", true), judgeText("sse_5"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		entrants = append(entrants, direct, through)
 		// The runtime counts what it allocates by the page: less is not seen.
-		got, err := rounds(ctx, entrants, 2, amount{many: 3000, one: 20})
-		leave(entrants)
+		got, err := b.measure(t.Context(), open, 2, amount{many: 1000 * finer, one: 20 * finer})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if len(started) != 4 {
+			t.Errorf("%s: %d processes were started, want others for each round", era, len(started))
+		}
+		for _, p := range started {
+			if _, err := p.Usage(); err == nil {
+				t.Errorf("%s: a process outlived its round", era)
+			}
 		}
 		for _, name := range []string{"direct", "RP"} {
 			for _, s := range got[name] {
@@ -97,8 +105,8 @@ func TestProgramsInRounds(t *testing.T) {
 				}
 			}
 		}
-		if len(got["RP"]) != 2 || len(got["direct"]) != 2 {
-			t.Errorf("%d and %d rounds, want 2", len(got["RP"]), len(got["direct"]))
+		if len(got["RP"]) != 2*finer || len(got["direct"]) != 2*finer {
+			t.Errorf("%d and %d rounds, want %d", len(got["RP"]), len(got["direct"]), 2*finer)
 		}
 	}
 }
@@ -116,7 +124,7 @@ func TestErrorsAreCounted(t *testing.T) {
 	if err != nil || s.errors == 0 || !errors.Is(s.first, fail) {
 		t.Errorf("got %+v and %v, want the errors counted and the first of them", s, err)
 	}
-	if _, err := rounds(t.Context(), []*entrant{e}, 1, amount{many: 10}); !errors.Is(err, fail) {
+	if err := rounds(t.Context(), []*entrant{e}, 0, amount{many: 10}, nil); !errors.Is(err, fail) {
 		t.Errorf("got %v, want an error where not even the first calls work", err)
 	}
 }
@@ -226,7 +234,7 @@ func TestAttemptMeasuresAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		values []float64 // of each attempt
-		rounds []int
+		starts []int
 		red    int
 	}{
 		{"kept at once", []float64{1}, []int{3}, 0},
@@ -238,7 +246,7 @@ func TestAttemptMeasuresAgain(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out strings.Builder
-			b := bench1(&out, options{short: true, rounds: 3})
+			b := bench1(&out, options{short: true, starts: 3})
 			var asked []int
 			const key = "tools/1000/legacy to modern/cpu-10"
 			// What another measurement missed is no reason to repeat this one.
@@ -248,13 +256,13 @@ func TestAttemptMeasuresAgain(t *testing.T) {
 				asked = append(asked, n)
 				return nil
 			})
-			if err != nil || !slices.Equal(asked, tt.rounds) {
-				t.Errorf("asked for %v rounds, %v; want %v", asked, err, tt.rounds)
+			if err != nil || !slices.Equal(asked, tt.starts) {
+				t.Errorf("asked for %v starts, %v; want %v", asked, err, tt.starts)
 			}
 			if got := len(b.red("tools/*/legacy to */*")); got != tt.red {
 				t.Errorf("%d are red in the end, want %d", got, tt.red)
 			}
-			if said := strings.Contains(out.String(), "measured once more"); said != (len(tt.rounds) > 1) {
+			if said := strings.Contains(out.String(), "measured once more"); said != (len(tt.starts) > 1) {
 				t.Errorf("said so: %v", said)
 			}
 		})
@@ -265,7 +273,7 @@ func TestAttemptMeasuresAgain(t *testing.T) {
 // luck.
 func TestWholeFormMeasuresOnce(t *testing.T) {
 	var out strings.Builder
-	b := bench1(&out, options{rounds: 5})
+	b := bench1(&out, options{starts: 5})
 	times := 0
 	err := b.attempt("tools/*/*/*", func(int) error {
 		times++
@@ -343,7 +351,7 @@ func TestHeldIsSaidAndNoError(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	o, err := parseOptions([]string{"-short", "-group", "idle,calls"}, io.Discard)
-	if err != nil || o.rounds != 5 {
+	if err != nil || o.starts != 5 {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	some, err := o.chosen()
@@ -359,7 +367,7 @@ func TestOptions(t *testing.T) {
 	if _, err := o.chosen(); err == nil {
 		t.Error("no error for a group that is not there")
 	}
-	for _, args := range [][]string{{"extra"}, {"-rounds", "x"}} {
+	for _, args := range [][]string{{"extra"}, {"-starts", "x"}} {
 		if _, err := parseOptions(args, io.Discard); err == nil {
 			t.Errorf("%q: no error", args)
 		}
@@ -417,19 +425,27 @@ func TestShortFormHasNoTimes(t *testing.T) {
 	}
 }
 
-// TestComparedInShorterRounds holds that what differs by noise alone is measured in turns
-// that are near each other, and in all that as often.
-func TestComparedInShorterRounds(t *testing.T) {
-	g := openRig(t)
-	backend, err := g.start(t.Context(), "backend")
-	if err != nil {
-		t.Fatal(err)
+// TestAmountOverRounds holds that rounds divide what is measured, and that none has nothing.
+func TestAmountOverRounds(t *testing.T) {
+	for _, tt := range []struct{ all, want amount }{
+		{amount{1200, 60}, amount{200, 10}},
+		{amount{1200, 0}, amount{200, 0}},
+		{amount{7, 1}, amount{clients, 1}},
+	} {
+		if got := tt.all.over(6); got != tt.want {
+			t.Errorf("%+v over 6 rounds: %+v, want %+v", tt.all, got, tt.want)
+		}
 	}
+}
+
+// TestComparedInEachRoundOfEachStart holds that what differs by noise alone is measured in
+// turns that are near each other, with each start.
+func TestComparedInEachRoundOfEachStart(t *testing.T) {
 	var out strings.Builder
-	b := bench1(&out, options{rounds: 2, scale: 1})
+	b := bench1(&out, options{program: "none", starts: 2, scale: 1})
 	m := breadth{group: "g", what: "things", sizes: []int{1, 2}, base: "cpu-1"}
-	m.entrant = func(ctx context.Context, _ variant, client, _ canned.Era) (*entrant, error) {
-		return enter(ctx, "", backend, target(backend, client, canned.Setup{}.Query()), load.ToolCall("text_100", false), judgeText("text_100"))
+	m.entrant = func(ctx context.Context, w *ways, _ variant, client, _ canned.Era) (*entrant, error) {
+		return enter(ctx, "", w.backend, target(w.backend, client, canned.Setup{}.Query()), load.ToolCall("text_100", false), judgeText("text_100"))
 	}
 	if err := m.measure(t.Context(), b, amount{many: 100 * finer}); err != nil {
 		t.Fatal(err)
@@ -474,7 +490,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	b := bench1(&out, options{update: page, rounds: 5, json: filepath.Join(dir, "all.json")})
+	b := bench1(&out, options{update: page, starts: 5, json: filepath.Join(dir, "all.json")})
 	b.found.Set("calls/100 B/legacy to modern/cpu", stats.Of(0.1))
 	b.found.Set("calls/100 B/legacy to modern/cpu-rp", stats.Of(1.5))
 	b.found.Set("sessions/20 backends/initialize/cpu-1", stats.Of(1.05))
@@ -489,7 +505,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| 100 B, legacy to modern | 0.100 | 1.50 |", "`make bench GROUP=calls`, 5 rounds in 4m0s; ", "`make bench`, 5 rounds in 34m0s; ", "| calls | 4m0s |", "](performance/calls.svg)", " cores of ",
+		"| 100 B, legacy to modern | 0.100 | 1.50 |", "`make bench GROUP=calls`, 5 starts in 4m0s; ", "`make bench`, 5 starts in 34m0s; ", "| calls | 4m0s |", "](performance/calls.svg)", " cores of ",
 		"| tools/call, CPU x RP, 100 B | <= 1.30 | 1.50 | 100 B, legacy to modern | 0 of 1 | ", " | **missed** |",
 		"| initialize, CPU with 20 backends against 1 | <= 1.10 | 1.05 | 20 backends, initialize | 1 of 1 |  | kept |",
 		"| tools/call, CPU x RP, 10 KiB | <= 1.20 |  | not measured |  | ",

@@ -57,8 +57,8 @@ func (b *bench) origin(argument, group string) string {
 	if b.scale < 1 || b.short {
 		try = " **A try, of less than is measured usually.**"
 	}
-	return fmt.Sprintf("`make bench%s`, %d rounds in %s; %s; %s.%s\n",
-		argument, b.rounds, b.tookFor(group), machine(), time.Now().UTC().Format(time.DateOnly), try)
+	return fmt.Sprintf("`make bench%s`, %d starts in %s; %s; %s.%s\n",
+		argument, b.starts, b.tookFor(group), machine(), time.Now().UTC().Format(time.DateOnly), try)
 }
 
 // verdicts are all marks, and of what was measured for each the worst, as a table.

@@ -25,7 +25,7 @@ type part struct {
 func (b *bench) measureParts(ctx context.Context, _ *rig) error {
 	packages := []string{"./mcp", "./internal/frame", "./internal/catalog", "./internal/session"}
 	// A third of a second for each is enough for what takes milliseconds at most.
-	args := append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", "300ms", "-count", strconv.Itoa(b.rounds)}, packages...)
+	args := append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", "300ms", "-count", strconv.Itoa(b.starts)}, packages...)
 	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // our own packages
 	cmd.Dir = b.source
 	out, err := cmd.CombinedOutput()

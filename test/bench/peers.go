@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
@@ -17,20 +18,16 @@ import (
 // measurePeers measures servers made with other projects' libraries that answer
 // themselves, without anything between: what a call costs there, to see what a hop
 // adds to it.
-func (b *bench) measurePeers(ctx context.Context, g *rig) error {
+func (b *bench) measurePeers(ctx context.Context, _ *rig) error {
 	t := b.table("peers", "Servers that answer themselves",
 		"The same calls, made directly to servers made with other projects' libraries, with their defaults; canned is the backend of this bench, and x RP the CPU against that of a hop through `httputil.ReverseProxy`.",
 		"what, server", "CPU s per 1000", "CPU x RP", "calls/s", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
-	backend, err := g.start(ctx, "backend")
-	if err != nil {
-		return err
-	}
 	for _, p := range payloads() {
 		if p.plotted {
 			continue
 		}
 		call := load.ToolCall(p.tool, false)
-		if err := b.against(ctx, g, backend, p.name, defaultTools, call, judgeText(p.tool), b.amount(p.amount.few())); err != nil {
+		if err := b.against(ctx, p.name, defaultTools, call, judgeText(p.tool), b.amount(p.amount.few())); err != nil {
 			return err
 		}
 		b.peerRows(t, p.name)
@@ -41,7 +38,7 @@ func (b *bench) measurePeers(ctx context.Context, g *rig) error {
 		}
 		name := "list of " + strconv.Itoa(s.tools)
 		call := load.Call{Method: "tools/list"}
-		if err := b.against(ctx, g, backend, name, s.tools, call, judgeTools(s.tools, nil), b.amount(s.amount.few())); err != nil {
+		if err := b.against(ctx, name, s.tools, call, judgeTools(s.tools, nil), b.amount(s.amount.few())); err != nil {
 			return err
 		}
 		b.peerRows(t, name)
@@ -61,49 +58,51 @@ func (b *bench) peerRows(t *report.Table, thing string) {
 
 // against measures one thing at all peers, at the canned backend and through the
 // yardstick.
-func (b *bench) against(ctx context.Context, g *rig, backend *proc.Process, thing string, tools int, call load.Call, judge load.Judge, a amount) error {
-	query := canned.Setup{Tools: tools}.Query()
-	proxy, err := g.start(ctx, "proxy", "-to", backend.Address+"/mcp?"+query)
-	if err != nil {
-		return err
-	}
-	servers := map[string]*proc.Process{"canned": backend, "RP": proxy}
-	names := append([]string{"canned", "RP"}, peer.Names()...)
-	for _, name := range peer.Names() {
-		if servers[name], err = g.start(ctx, "peer", "-name", name, "-tools", strconv.Itoa(tools)); err != nil {
-			return err
-		}
-	}
+func (b *bench) against(ctx context.Context, thing string, tools int, call load.Call, judge load.Judge, a amount) error {
 	for _, era := range eras() {
-		if err := b.among(ctx, thing, era, names, servers, query, call, judge, a); err != nil {
-			return err
+		open := func(ctx context.Context, g *rig) ([]*entrant, error) {
+			return enterPeers(ctx, g, era, tools, call, judge)
+		}
+		got, err := b.measure(ctx, open, b.starts, a)
+		if err != nil {
+			return fmt.Errorf("%s: %w", thing, err)
+		}
+		for name, samples := range got {
+			prefix := "peers/" + thing + "/" + name + " " + string(era)
+			b.put(prefix, samples)
+			b.compare(prefix, samples, got["RP"], got["canned"])
 		}
 	}
-	for _, name := range names[1:] {
-		err = firstOf(err, g.end(servers[name]))
-	}
-	return err
+	return nil
 }
 
-// among measures one thing in one era.
-func (b *bench) among(ctx context.Context, thing string, era canned.Era, names []string, servers map[string]*proc.Process, query string, call load.Call, judge load.Judge, a amount) error {
-	var entrants []*entrant
-	defer func() { leave(entrants) }()
-	for _, name := range names {
-		e, err := enter(ctx, name, servers[name], target(servers[name], era, query), call, judge)
+// enterPeers starts all of them and makes entrants of them, in one era.
+func enterPeers(ctx context.Context, g *rig, era canned.Era, tools int, call load.Call, judge load.Judge) ([]*entrant, error) {
+	backend, err := g.start(ctx, "backend")
+	if err != nil {
+		return nil, err
+	}
+	query := canned.Setup{Tools: tools}.Query()
+	names, programs := []string{"canned", "RP"}, []*proc.Process{backend}
+	proxy, err := g.start(ctx, "proxy", "-to", backend.Address+"/mcp?"+query)
+	if err != nil {
+		return nil, err
+	}
+	programs = append(programs, proxy)
+	for _, name := range peer.Names() {
+		p, err := g.start(ctx, "peer", "-name", name, "-tools", strconv.Itoa(tools))
 		if err != nil {
-			return err
+			return nil, err
+		}
+		names, programs = append(names, name), append(programs, p)
+	}
+	var entrants []*entrant
+	for i, name := range names {
+		e, err := enter(ctx, name, programs[i], target(programs[i], era, query), call, judge)
+		if err != nil {
+			return entrants, err
 		}
 		entrants = append(entrants, e)
 	}
-	got, err := rounds(ctx, entrants, b.rounds, a)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		prefix := "peers/" + thing + "/" + name + " " + string(era)
-		b.put(prefix, got[name])
-		b.compare(prefix, got[name], got["RP"], got["canned"])
-	}
-	return nil
+	return entrants, nil
 }

@@ -19,7 +19,7 @@ import (
 // measureReady measures how long a gateway takes from its start to the first list with
 // everything in it, and what it has in memory then.
 func (b *bench) measureReady(ctx context.Context, g *rig) error {
-	t := b.table("ready", "Start", "From the start of the process to the end of the first tools/list, with the tools of all 20 backends in it; and what is resident when nothing happens then. The middle one of as many starts as there are rounds.",
+	t := b.table("ready", "Start", "From the start of the process to the end of the first tools/list, with the tools of all 20 backends in it; and what is resident when nothing happens then. The middle one of the starts.",
 		"backends", "ready ms", "resident MiB")
 	if err := b.weighProgram(t); err != nil || b.short {
 		return err // the rest are times, and memory that a system counts
@@ -31,7 +31,7 @@ func (b *bench) measureReady(ctx context.Context, g *rig) error {
 	}
 	for _, era := range eras() {
 		var took, resident []float64
-		for range b.rounds {
+		for range b.starts {
 			p, err := g.launch(ctx, overHTTP(backend.Address, backends, canned.Setup{Era: era, Tools: defaultTools}))
 			if err != nil {
 				return err

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/load"
@@ -58,39 +59,86 @@ type sample struct {
 // at is the time, in microseconds, that a share of the calls took at most.
 func (s sample) at(q float64) float64 { return float64(s.times.Quantile(q).Nanoseconds()) / 1e3 }
 
-// amount is how much is measured in a round: so many calls of all clients, for what
-// a call costs, and of one client alone, for how long it takes.
+// amount is how much is measured: so many calls of all clients, for what a call costs,
+// and of one client alone, for how long it takes.
 type amount struct{ many, one int }
 
-// rounds measures entrants in turns. The first of a round is another each time.
-func rounds(ctx context.Context, entrants []*entrant, n int, a amount) (map[string][]sample, error) {
-	for _, e := range entrants {
-		if r := load.Run(ctx, e.callers, a.many/5+len(e.callers)); r.Errors > 0 {
-			return nil, fmt.Errorf("%s: %d of the first %d calls: %w", e.name, r.Errors, r.Errors+r.Calls, r.First)
+// over is what each of n rounds has of it.
+func (a amount) over(n int) amount {
+	part := amount{many: max(clients, a.many/n)}
+	if a.one > 0 {
+		part.one = max(1, a.one/n)
+	}
+	return part
+}
+
+// field is what is measured in turns: it starts processes in a rig, and makes the
+// entrants that call them.
+type field func(ctx context.Context, g *rig) ([]*entrant, error)
+
+// finer is how many rounds are measured with each start. What a machine does besides
+// comes and goes within seconds: what is compared has to be neighbours in time.
+const finer = 6
+
+// measure measures a field so often, each time with processes that are started for it,
+// and each time so much. Where a process happens to get its memory makes its calls cheaper
+// or dearer for as long as it lives; rounds with the same ones would all find the same,
+// and tell it as if it were the program's.
+func (b *bench) measure(ctx context.Context, open field, starts int, a amount) (map[string][]sample, error) {
+	samples := make(map[string][]sample)
+	for i := range starts {
+		err := b.start(ctx, open, func(entrants []*entrant) error { return rounds(ctx, entrants, i, a, samples) })
+		if err != nil {
+			return nil, err
 		}
 	}
-	samples := make(map[string][]sample)
-	for i := range n {
+	return samples, nil
+}
+
+// start opens a field, and ends all that it has when use returns.
+func (b *bench) start(ctx context.Context, open field, use func([]*entrant) error) (err error) {
+	g, err := newRig(b.program)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.close()) }()
+	entrants, err := open(ctx, g)
+	defer leave(entrants)
+	if err != nil {
+		return err
+	}
+	return use(entrants)
+}
+
+// rounds measures entrants in turns, so much in all rounds, and adds to the samples. The
+// first of a round is another each time, and so is that of each start.
+func rounds(ctx context.Context, entrants []*entrant, start int, a amount, samples map[string][]sample) error {
+	for _, e := range entrants {
+		if r := load.Run(ctx, e.callers, a.many/5+len(e.callers)); r.Errors > 0 {
+			return fmt.Errorf("%s: %d of the first %d calls: %w", e.name, r.Errors, r.Errors+r.Calls, r.First)
+		}
+	}
+	for i := range finer {
 		for j := range entrants {
-			e := entrants[(i+j)%len(entrants)]
-			s, err := e.measure(ctx, a)
+			e := entrants[(start+i+j)%len(entrants)]
+			s, err := e.measure(ctx, a.over(finer))
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", e.name, err)
+				return fmt.Errorf("%s: %w", e.name, err)
 			}
 			samples[e.name] = append(samples[e.name], s)
 		}
 	}
-	return samples, ctx.Err()
+	return ctx.Err()
 }
 
 // measure is one round of one entrant.
 func (e *entrant) measure(ctx context.Context, a amount) (sample, error) {
-	before, err := e.read(ctx, true)
+	before, err := e.before(ctx)
 	if err != nil {
 		return sample{}, err
 	}
 	many := load.Run(ctx, e.callers, a.many)
-	after, err := e.read(ctx, false)
+	after, err := e.after(ctx)
 	if err != nil {
 		return sample{}, err
 	}
@@ -132,10 +180,10 @@ type reading struct {
 	proc.Runtime
 }
 
-// read reads what the process has used; first begins a peak anew. What it costs to
-// ask the process itself is taken off what it allocated: before a run it is asked
+// before reads what the process has used before a run, and begins its peak anew. What it
+// costs to ask the process itself is taken off what it allocates in the run: it is asked
 // twice, and the second time tells the cost of the first.
-func (e *entrant) read(ctx context.Context, first bool) (reading, error) {
+func (e *entrant) before(ctx context.Context) (reading, error) {
 	var r reading
 	if e.process == nil {
 		return r, nil
@@ -144,22 +192,37 @@ func (e *entrant) read(ctx context.Context, first bool) (reading, error) {
 	if err != nil {
 		return r, err
 	}
+	once, err := proc.ReadRuntime(ctx, at)
+	if err != nil {
+		return r, err
+	}
 	if r.Runtime, err = proc.ReadRuntime(ctx, at); err != nil {
 		return r, err
 	}
-	if first {
-		again, err := proc.ReadRuntime(ctx, at)
-		if err != nil {
-			return r, err
-		}
-		again.Mallocs += again.Mallocs - r.Mallocs
-		again.Bytes += again.Bytes - r.Bytes
-		r.Runtime = again
-		if err := e.process.ResetPeak(); err != nil {
-			return r, err
-		}
+	r.Mallocs += r.Mallocs - once.Mallocs
+	r.Bytes += r.Bytes - once.Bytes
+	if err := e.process.ResetPeak(); err != nil {
+		return r, err
 	}
 	r.Usage, err = e.process.Usage()
+	return r, err
+}
+
+// after reads what the process has used after a run: first what it need not be asked
+// for, since it uses a processor to answer.
+func (e *entrant) after(ctx context.Context) (reading, error) {
+	var r reading
+	if e.process == nil {
+		return r, nil
+	}
+	at, err := metricsOf(e.process)
+	if err != nil {
+		return r, err
+	}
+	if r.Usage, err = e.process.Usage(); err != nil {
+		return r, err
+	}
+	r.Runtime, err = proc.ReadRuntime(ctx, at)
 	return r, err
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/load"
-	"github.com/signalbox-mcp/signalbox/test/bench/internal/proc"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/report"
 )
 
@@ -21,22 +20,17 @@ import (
 // against calls to such a program without anything between: what a client has that
 // starts its server. It may start the gateway in the server's place, or reach it over
 // HTTP. The yardstick is a program in that place that copies what it reads.
-func (b *bench) measureStdio(ctx context.Context, g *rig) error {
+func (b *bench) measureStdio(ctx context.Context, _ *rig) error {
 	t := b.table("stdio", "tools/call to a backend on stdio",
 		"CPU and calls/s with 8 clients where they come over HTTP, and with one on a pipe, which has no more; times with one. Added is what comes on top of the same call on the pipes of a program that the client started itself. A relay is a program in Go that stands between the two and only copies.",
 		"answer, cell", "CPU s per 1000", "calls/s", "p50 us", "p99 us", "p99.9 us", "added p50 us", "x relay", "allocations", "peak MiB", "errors")
 	for _, backend := range eras() {
-		conf := g.overStdio(canned.Setup{Era: backend, Tools: defaultTools})
-		gateway, err := g.gateway(ctx, conf, defaultTools)
-		if err != nil {
-			return err
-		}
 		for _, client := range eras() {
 			for _, p := range payloads() {
 				if p.plotted {
 					continue
 				}
-				if err := b.measurePipes(ctx, g, stdioWays{gateway, conf, client, backend}, p); err != nil {
+				if err := b.measurePipes(ctx, client, backend, p); err != nil {
 					return err
 				}
 			}
@@ -75,56 +69,58 @@ func (b *bench) stdioRow(t *report.Table, p payload, name string) {
 	b.row(t, p.name+", "+name, "stdio/"+p.name+"/"+name, "cpu", "rate", "p50", "p99", "p999", "added-p50", "added-p50-rp", "allocs", "peak", "errors")
 }
 
-// stdioWays is who is called how: a gateway that listens, and what another is to be
-// configured with that is started for one client.
-type stdioWays struct {
-	gateway         *proc.Process
-	conf            config
-	client, backend canned.Era
-}
-
-func (b *bench) measurePipes(ctx context.Context, g *rig, w stdioWays, p payload) error {
-	var entrants []*entrant
-	defer func() { leave(entrants) }()
-	direct, err := enterDirectly(ctx, g, w.backend, p.tool)
-	if err != nil {
-		return err
+// measurePipes measures one call on all ways of a cell, and puts it down.
+func (b *bench) measurePipes(ctx context.Context, client, backend canned.Era, p payload) error {
+	cell, direct, relay := cellName(client, backend), pipeName(backend), relayName(backend)
+	open := func(ctx context.Context, g *rig) ([]*entrant, error) {
+		return enterPipes(ctx, g, client, backend, p.tool)
 	}
-	entrants = append(entrants, direct)
-	relay, err := enterRelay(ctx, g, w.backend, p.tool)
-	if err != nil {
-		return err
-	}
-	entrants = append(entrants, relay)
-	file, err := g.write(w.conf)
-	if err != nil {
-		return err
-	}
-	call := load.ToolCall(toolAt(0, p.tool), false)
-	piped, err := enterPipe(ctx, cellName(w.client, w.backend)+onPipes, w.client, call, judgeText(p.tool),
-		g.program, "serve", "--stdio", "--config", file)
-	if err != nil {
-		return err
-	}
-	entrants = append(entrants, piped)
-	over, err := enter(ctx, cellName(w.client, w.backend)+overNet, w.gateway, target(w.gateway, w.client, ""), call, judgeText(p.tool))
-	if err != nil {
-		return err
-	}
-	entrants = append(entrants, over)
-	return b.attempt("stdio/"+p.name+"/"+cellName(w.client, w.backend)+",*/*", func(n int) error {
-		got, err := rounds(ctx, entrants, n, b.amount(p.amount.fewer()))
+	return b.attempt("stdio/"+p.name+"/"+cell+",*/*", func(n int) error {
+		got, err := b.measure(ctx, open, n, b.amount(p.amount.fewer()))
 		if err != nil {
 			return err
 		}
-		for _, e := range entrants {
-			b.put("stdio/"+p.name+"/"+e.name, got[e.name])
-		}
-		for _, e := range entrants[1:] {
-			b.compare("stdio/"+p.name+"/"+e.name, got[e.name], got[relay.name], got[direct.name])
+		b.put("stdio/"+p.name+"/"+direct, got[direct])
+		for _, way := range []string{relay, cell + onPipes, cell + overNet} {
+			b.put("stdio/"+p.name+"/"+way, got[way])
+			b.compare("stdio/"+p.name+"/"+way, got[way], got[relay], got[direct])
 		}
 		return nil
 	})
+}
+
+// enterPipes makes entrants of all that a client can call for what a backend on pipes
+// has: that itself, through a relay, and through the gateway, which the client starts or
+// which listens.
+func enterPipes(ctx context.Context, g *rig, client, backend canned.Era, tool string) ([]*entrant, error) {
+	conf := g.overStdio(canned.Setup{Era: backend, Tools: defaultTools})
+	file, err := g.write(conf)
+	if err != nil {
+		return nil, err
+	}
+	gateway, err := g.gateway(ctx, conf, defaultTools)
+	if err != nil {
+		return nil, err
+	}
+	call := load.ToolCall(toolAt(0, tool), false)
+	var entrants []*entrant
+	for _, enter := range []func() (*entrant, error){
+		func() (*entrant, error) { return enterDirectly(ctx, g, backend, tool) },
+		func() (*entrant, error) { return enterRelay(ctx, g, backend, tool) },
+		func() (*entrant, error) {
+			return enterPipe(ctx, cellName(client, backend)+onPipes, client, call, judgeText(tool), g.program, "serve", "--stdio", "--config", file)
+		},
+		func() (*entrant, error) {
+			return enter(ctx, cellName(client, backend)+overNet, gateway, target(gateway, client, ""), call, judgeText(tool))
+		},
+	} {
+		e, err := enter()
+		if err != nil {
+			return entrants, err
+		}
+		entrants = append(entrants, e)
+	}
+	return entrants, nil
 }
 
 // enterDirectly starts a backend for a client.
