@@ -29,7 +29,7 @@ type breadth struct {
 	base string
 	// entrant opens the way of a cell with so much of it, in front of a process that has
 	// all backends.
-	entrant func(ctx context.Context, w *ways, v variant, client, backend canned.Era) (*entrant, error)
+	entrant func(ctx context.Context, w *stage, v variant, client, backend canned.Era) (*entrant, error)
 }
 
 // variant is one of what is measured in turns.
@@ -41,15 +41,15 @@ type variant struct {
 	against string // the name of what it is held against; empty is the first
 }
 
-// ways are the processes of one start: a backend, and what was started in front of it.
-type ways struct {
+// stage is what one start has: a backend, and what was started in front of it.
+type stage struct {
 	*rig
 	backend *proc.Process
 	started map[string]*proc.Process
 }
 
 // once starts what was not started yet.
-func (w *ways) once(key string, start func() (*proc.Process, error)) (*proc.Process, error) {
+func (w *stage) once(key string, start func() (*proc.Process, error)) (*proc.Process, error) {
 	if p, ok := w.started[key]; ok {
 		return p, nil
 	}
@@ -116,7 +116,7 @@ func (m breadth) open(ctx context.Context, g *rig, client, behind canned.Era) ([
 	if err != nil {
 		return nil, err
 	}
-	w := &ways{g, backend, make(map[string]*proc.Process)}
+	w := &stage{g, backend, make(map[string]*proc.Process)}
 	var entrants []*entrant
 	for _, v := range m.variants() {
 		e, err := m.entrant(ctx, w, v, client, behind)
@@ -177,7 +177,7 @@ func (b *bench) measureBackends(ctx context.Context, _ *rig) error {
 		{name: "1 by RP", size: 1, proxied: true, against: "1 by RP"},
 		{name: "200 by RP", size: 200, proxied: true, against: "1 by RP"},
 	}}
-	m.entrant = func(ctx context.Context, w *ways, v variant, client, behind canned.Era) (*entrant, error) {
+	m.entrant = func(ctx context.Context, w *stage, v variant, client, behind canned.Era) (*entrant, error) {
 		if v.proxied {
 			behind = "" // the backend speaks either
 		}
@@ -224,7 +224,7 @@ func enterSpread(ctx context.Context, p *proc.Process, era canned.Era, backends 
 // measureTools measures calls of a backend that has many tools.
 func (b *bench) measureTools(ctx context.Context, _ *rig) error {
 	m := breadth{group: "tools", what: "tools", sizes: []int{10, 100, 1000}, base: "cpu-10"}
-	m.entrant = func(ctx context.Context, w *ways, v variant, client, behind canned.Era) (*entrant, error) {
+	m.entrant = func(ctx context.Context, w *stage, v variant, client, behind canned.Era) (*entrant, error) {
 		p, err := w.gateway(ctx, overHTTP(w.backend.Address, 1, canned.Setup{Era: behind, Tools: v.size}), v.size)
 		if err != nil {
 			return nil, err
@@ -241,7 +241,7 @@ func (b *bench) measureBeside(ctx context.Context, _ *rig) error {
 		sizes = []int{0, 5000}
 	}
 	m := breadth{group: "beside", what: "sessions", sizes: sizes, base: "cpu-0"}
-	m.entrant = func(ctx context.Context, w *ways, v variant, client, behind canned.Era) (*entrant, error) {
+	m.entrant = func(ctx context.Context, w *stage, v variant, client, behind canned.Era) (*entrant, error) {
 		p, err := w.gateway(ctx, overHTTP(w.backend.Address, 1, canned.Setup{Era: behind, Tools: defaultTools}), defaultTools)
 		if err != nil {
 			return nil, err

@@ -104,7 +104,7 @@ func (b *bench) listBy(ctx context.Context, era canned.Era, page string, s shelf
 	open := func(ctx context.Context, g *rig) ([]*entrant, error) { return b.enterLists(ctx, g, era, s, all) }
 	got, err := b.measure(ctx, open, n, b.amount(s.amount))
 	if err != nil {
-		return fmt.Errorf("%s: %w", page, err)
+		return fmt.Errorf("%d tools%s: %w", s.tools, page, err)
 	}
 	names := s.ways()
 	for _, name := range names {

@@ -3,7 +3,7 @@
 
 // The command bench measures what the gateway costs, and holds it against its marks.
 //
-//	bench -program bin/signalbox                 everything: half an hour
+//	bench -program bin/signalbox                 everything: three quarters of an hour
 //	bench -program bin/signalbox -group calls    one group of measurements
 //	bench -program bin/signalbox -short          ratios and counts only: minutes
 //
@@ -14,7 +14,7 @@
 // yardstick in the same round: what a machine does at the time is in both.
 //
 // The programs that it starts are this one, under the names of the subcommands
-// backend, proxy, hop, mint and peer.
+// backend, proxy, hop, relay, mint and peer.
 package main
 
 import (

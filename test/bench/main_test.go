@@ -86,7 +86,7 @@ func TestProgramsInRounds(t *testing.T) {
 			return []*entrant{direct, through}, err
 		}
 		// The runtime counts what it allocates by the page: less is not seen.
-		got, err := b.measure(t.Context(), open, 2, amount{many: 1000 * finer, one: 20 * finer})
+		got, err := b.measure(t.Context(), open, 2, amount{many: 1000 * perStart, one: 20 * perStart})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,8 +105,8 @@ func TestProgramsInRounds(t *testing.T) {
 				}
 			}
 		}
-		if len(got["RP"]) != 2*finer || len(got["direct"]) != 2*finer {
-			t.Errorf("%d and %d rounds, want %d", len(got["RP"]), len(got["direct"]), 2*finer)
+		if len(got["RP"]) != 2*perStart || len(got["direct"]) != 2*perStart {
+			t.Errorf("%d and %d rounds, want %d", len(got["RP"]), len(got["direct"]), 2*perStart)
 		}
 	}
 }
@@ -425,6 +425,33 @@ func TestShortFormHasNoTimes(t *testing.T) {
 	}
 }
 
+// TestTurns holds that the first of a round is another each time, and so is that of a start.
+func TestTurns(t *testing.T) {
+	for start, want := range []string{"ab ba ab ba ab ba", "ba ab ba ab ba ab"} {
+		var calls strings.Builder
+		var entrants []*entrant
+		for _, name := range []string{"a", "b"} {
+			caller := load.CallerFunc(func(context.Context) error {
+				calls.WriteString(name)
+				return nil
+			})
+			entrants = append(entrants, &entrant{name: name, callers: []load.Caller{caller}})
+		}
+		samples := make(map[string][]sample)
+		if err := rounds(t.Context(), entrants, start, amount{many: clients * perStart}, samples); err != nil {
+			t.Fatal(err)
+		}
+		warm := 2 * (clients*perStart/5 + 1)
+		turns := strings.NewReplacer(strings.Repeat("a", clients), "a", strings.Repeat("b", clients), "b").Replace(calls.String()[warm:])
+		if got := strings.ReplaceAll(want, " ", ""); turns != got {
+			t.Errorf("start %d: turns %s, want %s", start, turns, got)
+		}
+		if len(samples["a"]) != perStart || len(samples["b"]) != perStart {
+			t.Errorf("start %d: %d and %d samples, want %d", start, len(samples["a"]), len(samples["b"]), perStart)
+		}
+	}
+}
+
 // TestAmountOverRounds holds that rounds divide what is measured, and that none has nothing.
 func TestAmountOverRounds(t *testing.T) {
 	for _, tt := range []struct{ all, want amount }{
@@ -444,15 +471,15 @@ func TestComparedInEachRoundOfEachStart(t *testing.T) {
 	var out strings.Builder
 	b := bench1(&out, options{program: "none", starts: 2, scale: 1})
 	m := breadth{group: "g", what: "things", sizes: []int{1, 2}, base: "cpu-1"}
-	m.entrant = func(ctx context.Context, w *ways, _ variant, client, _ canned.Era) (*entrant, error) {
+	m.entrant = func(ctx context.Context, w *stage, _ variant, client, _ canned.Era) (*entrant, error) {
 		return enter(ctx, "", w.backend, target(w.backend, client, canned.Setup{}.Query()), load.ToolCall("text_100", false), judgeText("text_100"))
 	}
-	if err := m.measure(t.Context(), b, amount{many: 100 * finer}); err != nil {
+	if err := m.measure(t.Context(), b, amount{many: 100 * perStart}); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"g/1/legacy to modern/cpu", "g/2/modern to modern/cpu-1"} {
-		if s, ok := b.found.Get(key); !ok || s.Rounds != 2*finer {
-			t.Errorf("%s was measured in %d rounds, want %d", key, s.Rounds, 2*finer)
+		if s, ok := b.found.Get(key); !ok || s.Rounds != 2*perStart {
+			t.Errorf("%s was measured in %d rounds, want %d", key, s.Rounds, 2*perStart)
 		}
 	}
 	if s, _ := b.found.Get("g/1/legacy to modern/errors"); s.Most != 0 {

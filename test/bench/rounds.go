@@ -76,9 +76,9 @@ func (a amount) over(n int) amount {
 // entrants that call them.
 type field func(ctx context.Context, g *rig) ([]*entrant, error)
 
-// finer is how many rounds are measured with each start. What a machine does besides
+// perStart is how many rounds are measured with each start. What a machine does besides
 // comes and goes within seconds: what is compared has to be neighbours in time.
-const finer = 6
+const perStart = 6
 
 // measure measures a field so often, each time with processes that are started for it,
 // and each time so much. Where a process happens to get its memory makes its calls cheaper
@@ -118,10 +118,10 @@ func rounds(ctx context.Context, entrants []*entrant, start int, a amount, sampl
 			return fmt.Errorf("%s: %d of the first %d calls: %w", e.name, r.Errors, r.Errors+r.Calls, r.First)
 		}
 	}
-	for i := range finer {
+	for i := range perStart {
 		for j := range entrants {
 			e := entrants[(start+i+j)%len(entrants)]
-			s, err := e.measure(ctx, a.over(finer))
+			s, err := e.measure(ctx, a.over(perStart))
 			if err != nil {
 				return fmt.Errorf("%s: %w", e.name, err)
 			}
@@ -188,15 +188,11 @@ func (e *entrant) before(ctx context.Context) (reading, error) {
 	if e.process == nil {
 		return r, nil
 	}
-	at, err := metricsOf(e.process)
+	once, err := e.ask(ctx)
 	if err != nil {
 		return r, err
 	}
-	once, err := proc.ReadRuntime(ctx, at)
-	if err != nil {
-		return r, err
-	}
-	if r.Runtime, err = proc.ReadRuntime(ctx, at); err != nil {
+	if r.Runtime, err = e.ask(ctx); err != nil {
 		return r, err
 	}
 	r.Mallocs += r.Mallocs - once.Mallocs
@@ -215,15 +211,21 @@ func (e *entrant) after(ctx context.Context) (reading, error) {
 	if e.process == nil {
 		return r, nil
 	}
-	at, err := metricsOf(e.process)
-	if err != nil {
-		return r, err
-	}
+	var err error
 	if r.Usage, err = e.process.Usage(); err != nil {
 		return r, err
 	}
-	r.Runtime, err = proc.ReadRuntime(ctx, at)
+	r.Runtime, err = e.ask(ctx)
 	return r, err
+}
+
+// ask asks the process what it has allocated.
+func (e *entrant) ask(ctx context.Context) (proc.Runtime, error) {
+	at, err := metricsOf(e.process)
+	if err != nil {
+		return proc.Runtime{}, err
+	}
+	return proc.ReadRuntime(ctx, at)
 }
 
 // put puts down the values of an entrant; in the short form without times.
