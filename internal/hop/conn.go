@@ -8,6 +8,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,15 +21,16 @@ type conn struct {
 	address string
 	round   int // in which it was made
 	now     nowOrNever
-	cut     func() // closes it
-	head    int    // how much may be read of what is before the body; negative behind that
-	heard   bool   // something has been read since a request was sent
-	used    bool   // for a request
-	since   time.Time
+	cut     func()        // closes it
+	head    int           // how much may be read of what is before the body; negative behind that
+	heard   bool          // something has been read since a request was sent
+	used    bool          // for a request
+	since   time.Time     // when it was last used
+	rest    time.Duration // how long it may be idle
 }
 
 func newConn(t *Transport, made net.Conn, address string, round int) *conn {
-	c := &conn{Conn: made, of: t, address: address, round: round, now: nowOn(made)}
+	c := &conn{Conn: made, of: t, address: address, round: round, now: nowOn(made), rest: t.IdleTimeout}
 	c.cut = func() { c.Close() }
 	return c
 }
@@ -41,9 +44,34 @@ type nowOrNever interface {
 	IsQuiet() bool
 }
 
-// isQuiet reports whether a connection that was idle can be used. Of one that cannot be
-// looked at, nobody knows.
-func (c *conn) isQuiet() bool { return c.now != nil && c.now.IsQuiet() }
+// isFit reports whether a connection that is idle can be used. Of one that cannot be
+// looked at, nobody knows; and what is written to one while the server closes it was read
+// or was not, and nobody knows either.
+func (c *conn) isFit(now time.Time) bool {
+	return now.Sub(c.since) < c.rest && c.now != nil && c.now.IsQuiet()
+}
+
+// onTheWay is how long an answer and the next request may take to arrive, together, so
+// that the server has the request before it gives the connection up.
+const onTheWay = time.Second
+
+// heed has the connection rest no longer than the server will keep it, where that has
+// said how long: Node's do, which close what was idle for five seconds. No standard has
+// the header, but most of those who send requests know it, and that it is about seconds.
+func (c *conn) heed(h http.Header) {
+	for _, list := range h["Keep-Alive"] {
+		for one := range strings.SplitSeq(list, ",") {
+			name, value, _ := strings.Cut(one, "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "timeout") {
+				continue
+			}
+			if n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 31); err == nil {
+				kept := time.Duration(n) * time.Second
+				c.rest = min(c.of.IdleTimeout, kept-min(kept/2, onTheWay))
+			}
+		}
+	}
+}
 
 // mayRepeat reports whether a request that has failed with err, on a connection that was
 // kept, may be made on another one: the server has closed this one, as it may at any time.

@@ -73,6 +73,7 @@ func (x *exchange) receive(req *http.Request) (*http.Response, error) {
 			continue
 		}
 		x.head = -1
+		x.heed(resp.Header)
 		return resp, nil
 	}
 }

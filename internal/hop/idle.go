@@ -22,17 +22,17 @@ type idle struct {
 const lookAfter = 15 * time.Second
 
 // take returns the connection that was used last of those that can be, nil where there
-// is none, and what round it is. A server that has closed one, or said something
-// that nobody has asked for, is not asked on it.
+// is none, and what round it is. A server that has closed one or is about to, or said
+// something that nobody has asked for, is not asked on it.
 func (i *idle) take(address string) (c *conn, round int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	some := i.all[address]
+	some, now := i.all[address], time.Now()
 	for len(some) > 0 && c == nil {
 		last := len(some) - 1
 		c, some[last] = some[last], nil
 		some = some[:last]
-		if !c.isQuiet() {
+		if !c.isFit(now) {
 			c.Close()
 			c = nil
 		}
@@ -47,7 +47,7 @@ func (i *idle) take(address string) (c *conn, round int) {
 func (i *idle) put(c *conn) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if c.round != i.round || len(i.all[c.address]) >= c.of.MaxIdle {
+	if c.round != i.round || c.rest <= 0 || len(i.all[c.address]) >= c.of.MaxIdle {
 		return false
 	}
 	if i.all == nil {
@@ -68,11 +68,11 @@ func (i *idle) look() {
 	now := time.Now()
 	for address, some := range i.all {
 		some = slices.DeleteFunc(some, func(c *conn) bool {
-			over := now.Sub(c.since) >= c.of.IdleTimeout || !c.isQuiet()
-			if over {
+			fit := c.isFit(now)
+			if !fit {
 				c.Close()
 			}
-			return over
+			return !fit
 		})
 		if i.all[address] = some; len(some) == 0 {
 			delete(i.all, address)

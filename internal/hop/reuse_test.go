@@ -106,6 +106,70 @@ func TestIdleTimeout(t *testing.T) {
 	})
 }
 
+// A server that says how long it keeps a connection is not asked on it when it may be
+// about to close it: a second before, or half of the time where that is less.
+func TestServerSaysHowLongItKeepsAConnection(t *testing.T) {
+	for _, tt := range []struct {
+		headers string
+		rest    time.Duration
+	}{
+		{headers: "Keep-Alive: timeout=5\r\n", rest: 4 * time.Second},
+		{headers: "keep-alive: max=100 , Timeout = 30\r\n", rest: 29 * time.Second},
+		{headers: "Keep-Alive: max=100\r\nKeep-Alive: timeout=2\r\n", rest: time.Second},
+		{headers: "Keep-Alive: timeout=1\r\n", rest: 500 * time.Millisecond},
+		{headers: "Keep-Alive: timeout=0\r\n"},
+		{headers: "Keep-Alive: timeout=3600\r\n", rest: time.Minute},
+		{headers: "Keep-Alive: timeout=99999999999999999999\r\n", rest: time.Minute},
+		{headers: "Keep-Alive: timeout=-5\r\n", rest: time.Minute},
+		{headers: "Keep-Alive: timeout=5s\r\n", rest: time.Minute},
+		{headers: "Keep-Alive: timeout\r\n", rest: time.Minute},
+		{headers: "Keep-Alive: 5\r\n", rest: time.Minute},
+		{headers: "Keep-Alive:\r\n", rest: time.Minute},
+	} {
+		t.Run(strings.TrimSpace(tt.headers), func(t *testing.T) {
+			inMemory(t, func(w *world) {
+				w.serve(func(p *peer) {
+					for {
+						if _, _, more := p.request(); !more {
+							return
+						}
+						_, _ = io.WriteString(p, "HTTP/1.1 200 OK\r\n"+tt.headers+"Content-Length: 2\r\n\r\nok")
+					}
+				})
+				w.want("x", "ok")
+				if tt.rest > 0 {
+					w.settle(tt.rest - time.Nanosecond)
+					w.want("x", "ok")
+					w.wantConnections(1)
+				}
+				w.settle(tt.rest)
+				w.want("x", "ok")
+				w.wantConnections(2)
+			})
+		})
+	}
+}
+
+// What the server says is about one connection, and may change with each answer.
+func TestServerKeepsConnectionsForDifferentTimes(t *testing.T) {
+	inMemory(t, func(w *world) {
+		w.serve(func(p *peer) {
+			for _, headers := range []string{"Keep-Alive: timeout=5\r\n", "Keep-Alive: timeout=20\r\n", ""} {
+				if _, _, more := p.request(); !more {
+					return
+				}
+				_, _ = io.WriteString(p, "HTTP/1.1 200 OK\r\n"+headers+"Content-Length: 2\r\n\r\nok")
+			}
+			p.gone()
+		})
+		for _, rest := range []time.Duration{3 * time.Second, 10 * time.Second, 18 * time.Second} {
+			w.want("x", "ok")
+			w.settle(rest)
+		}
+		w.wantConnections(1)
+	})
+}
+
 // What the server has closed is not used again, and is closed here, too: by the next
 // request, or else within 15 seconds.
 func TestClosedByTheServer(t *testing.T) {

@@ -46,7 +46,7 @@ type Transport struct {
 	MaxHeaderBytes int
 
 	// MaxIdle is how many connections to a host are kept when nobody uses them, and
-	// IdleTimeout for how long.
+	// IdleTimeout for how long, or less where the server says that it keeps them for less.
 	MaxIdle     int
 	IdleTimeout time.Duration
 
