@@ -132,12 +132,7 @@ func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Fiel
 // renamed is errand for a request that asks for an item by its name outside. It has
 // returned, and what it needs on the stack is free, before the backend is asked.
 func (u *unit) renamed(req *mcp.Request, field mcp.Field, own string, caller mcp.Caller) (*errand, error) {
-	var edit mcp.Edit
-	edit.SetText(field, own)
-	params, err := edit.Apply(&req.Params)
-	if err != nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
-	}
+	params := req.Params.WithText(field, own)
 	return u.errand(req, &params, caller, nil)
 }
 

@@ -232,10 +232,13 @@ func (s *legacySession) asked(ctx context.Context, f *flight, m *mcp.Message) {
 // legacyRequest returns the request of a call, without what only the modern era says in
 // its parameters.
 func legacyRequest(call *session.Call, params *mcp.Object) []byte {
-	if params.IsZero() || !params.Has(mcp.FieldMeta) {
-		return mcp.AppendRequest(nil, call.ID(), call.Method(), params.Bytes())
-	}
 	var e mcp.Edit
+	switch {
+	case params.IsZero():
+		return mcp.AppendRequest(nil, call.ID(), call.Method(), nil)
+	case !params.Has(mcp.FieldMeta):
+		return mcp.EditedRequest(call.ID(), call.Method(), &e, params)
+	}
 	leaveTraces(&e, params)
 	for _, f := range [...]mcp.Field{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel} {
 		if params.Has(f) {

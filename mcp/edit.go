@@ -100,7 +100,7 @@ func (e *Edit) Apply(o *Object) (Object, error) {
 	var room [8]change
 	var cutRoom [8]cut
 	changes := e.flat(room[:0], o)
-	text, cuts := splice(make([]byte, 0, len(o.raw)+e.growth()), textOf(o), o, changes, cutRoom[:0])
+	text, cuts := splice(make([]byte, 0, e.length(o)), textOf(o), o, changes, cutRoom[:0])
 	if !arePlain(changes) || uint64(len(text)) > math.MaxUint32 {
 		return ParseObject(text)
 	}
@@ -120,6 +120,15 @@ func arePlain(changes []change) bool {
 	return true
 }
 
+// length bounds how long the changed object is.
+func (e *Edit) length(o *Object) int {
+	n := len(o.raw) + e.growth()
+	if o.over != nil {
+		n += o.over.size()
+	}
+	return n
+}
+
 // growth bounds how much longer an object becomes.
 func (e *Edit) growth() int {
 	n := len(`{"_meta":{},"ref":{}}`)
@@ -134,9 +143,10 @@ func (e *Edit) growth() int {
 // {}. New members stand at the end of their object, in the order in which they
 // were set.
 func (e *Edit) AppendTo(dst []byte, o *Object) []byte {
-	if e.IsZero() && !o.IsZero() {
+	if e.IsZero() && !o.IsZero() && o.over == nil {
 		return append(dst, o.raw...)
 	}
+	dst = withRoom(dst, e.length(o))
 	var room [8]change
 	var cuts [8]cut
 	dst, _ = splice(dst, textOf(o), o, e.flat(room[:0], o), cuts[:0])
@@ -154,7 +164,11 @@ func textOf(o *Object) []byte {
 // flat appends the changes to dst so that no two of them are of one part of the object:
 // those at its top, and those inside of its ref and its _meta where these are objects
 // that stay. Where one is not, what is set inside of it becomes one change of the whole.
+// What the object has over its text is the first of them, unless another undoes it.
 func (e *Edit) flat(dst []change, o *Object) []change {
+	if o.over != nil && !slices.ContainsFunc(e.all(), func(c change) bool { return c.field == o.over.field }) {
+		dst = append(dst, *o.over)
+	}
 	for _, c := range e.all() {
 		if c.field.parent() == FieldNone && c.field != FieldNone && c.field < numFields {
 			dst = append(dst, c)

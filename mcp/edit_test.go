@@ -126,6 +126,21 @@ func TestEditAllocatesLittle(t *testing.T) {
 	}
 }
 
+// An object that has another text in a member shares its bytes with the one that it was
+// made of, and is copied once, with what else is changed in it.
+func TestWithTextCopiesNothing(t *testing.T) {
+	o := parsed(t, `{"name":"a","arguments":{"x":"`+strings.Repeat("x", 1<<20)+`"},"_meta":{"progressToken":1}}`)
+	named := o.WithText(FieldName, strings.Repeat("b", 1<<20))
+	if &named.Raw(FieldArguments)[0] != &o.Raw(FieldArguments)[0] {
+		t.Error("the arguments were copied")
+	}
+	var e Edit
+	e.Set(MetaProgressToken, []byte("2"))
+	if n := testing.AllocsPerRun(5, func() { EditedRequest(NumberID(1), "tools/call", &e, &named) }); n > 1 {
+		t.Errorf("a request takes %v pieces of memory, want 1", n)
+	}
+}
+
 // Changes beyond a few count like those before, and undo them.
 func TestEditOfManyChanges(t *testing.T) {
 	var e Edit
@@ -275,6 +290,48 @@ func checkEdit(t testing.TB, in []byte, ops []op) {
 		checkObject(t, &changed, got)
 	}
 	checkPlainEdit(t, &o, ops)
+	for _, f := range [...]Field{FieldName, FieldURI, FieldMeta, FieldRef, FieldRefName, MetaVersion} {
+		checkWithText(t, &o, f, ops)
+	}
+}
+
+// checkWithText gives a member another text, once by an edit and once without, and then
+// holds what is read from the two objects, and what further edits make of them, against
+// each other.
+func checkWithText(t testing.TB, o *Object, f Field, ops []op) {
+	t.Helper()
+	var e Edit
+	e.SetText(f, "a\"b")
+	want, err := e.Apply(o)
+	if err != nil {
+		t.Fatalf("%s of %q: %v", f.Key(), o.Bytes(), err)
+	}
+	before := bytes.Clone(o.Bytes())
+	got := o.WithText(f, "a\"b")
+	if !bytes.Equal(o.Bytes(), before) {
+		t.Fatalf("%s of %q: the object is now %q", f.Key(), before, o.Bytes())
+	}
+	for f := range numFields {
+		if got.Has(f) != want.Has(f) || !bytes.Equal(got.Raw(f), want.Raw(f)) {
+			t.Fatalf("%q has %s: %v, %q; want %v, %q", want.Bytes(), f.Key(), got.Has(f), got.Raw(f), want.Has(f), want.Raw(f))
+		}
+	}
+	if !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Fatalf("%s of %q: %q, want %q", f.Key(), before, got.Bytes(), want.Bytes())
+	}
+	edit := editOf(ops...)
+	if g, w := edit.AppendTo(nil, &got), edit.AppendTo(nil, &want); !bytes.Equal(g, w) {
+		t.Fatalf("%v of %q: %q, want %q", ops, want.Bytes(), g, w)
+	}
+	g, gerr := edit.Apply(&got)
+	w, werr := edit.Apply(&want)
+	if !bytes.Equal(g.Bytes(), w.Bytes()) || g.has != w.has || (gerr == nil) != (werr == nil) {
+		t.Fatalf("%v of %q: %q, %v; want %q, %v", ops, want.Bytes(), g.Bytes(), gerr, w.Bytes(), werr)
+	}
+	again := got.WithText(f, "c")
+	if text, ok := again.Text(f); !ok || text != "c" {
+		t.Fatalf("%s of %q: %q", f.Key(), got.Bytes(), text)
+	}
 }
 
 // checkPlainEdit sets texts instead, and holds what is known then of the changed object

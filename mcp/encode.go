@@ -38,7 +38,7 @@ func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
 // EditedRequest returns a request whose params are those that an edit makes of o, in a
 // piece of memory of its own. The values that the edit sets have to be JSON texts.
 func EditedRequest(id ID, method string, e *Edit, o *Object) []byte {
-	dst := make([]byte, 0, around+len(id.long)+len(method)+len(o.raw)+e.growth())
+	dst := make([]byte, 0, around+len(id.long)+len(method)+e.length(o))
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)
 	dst = append(dst, `,"method":`...)

@@ -19,6 +19,7 @@ type Object struct {
 	n    int
 	few  [12]member
 	many []member // what few has no room for
+	over *change  // of a member's text, nil for none; raw and where things stand are from before it
 }
 
 // member is where one member stands in the object's bytes. Only members that
@@ -97,9 +98,29 @@ func (o *Object) forget(end int) {
 	}
 }
 
+// WithText returns the object with a text in a member, or with that member. Where it has
+// the member, its bytes are copied when they are asked for, each time, and not before:
+// that is for an object that is changed once more when it is sent.
+func (o *Object) WithText(f Field, s string) Object {
+	if !o.Has(f) || o.over != nil || f.parent() != FieldNone || f == FieldMeta || f == FieldRef {
+		var e Edit
+		e.SetText(f, s)
+		changed, _ := e.Apply(o) // only what is no JSON text makes it fail, and a string is one
+		return changed
+	}
+	changed := *o
+	changed.over = &change{field: f, isText: true, value: AppendString(nil, s), text: s}
+	return changed
+}
+
 // Bytes returns the object's JSON text, or nil for the zero Object. It must not
 // be changed.
-func (o *Object) Bytes() []byte { return o.raw }
+func (o *Object) Bytes() []byte {
+	if o.over != nil {
+		return new(Edit).AppendTo(nil, o)
+	}
+	return o.raw
+}
 
 // IsZero reports whether there is no object at all. An empty object is one.
 func (o *Object) IsZero() bool { return o.raw == nil }
@@ -111,8 +132,11 @@ func (o *Object) Has(f Field) bool { return o.has>>f&1 != 0 && f < numFields }
 // absent. It must not be changed.
 func (o *Object) Raw(f Field) []byte {
 	m, ok := o.find(f)
-	if !ok {
+	switch {
+	case !ok:
 		return nil
+	case o.over != nil && o.over.field == f:
+		return o.over.value
 	}
 	return o.raw[m.value:m.end:m.end]
 }

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -21,7 +23,15 @@ const (
 	bodyRate = 1 << 10
 	// firstRead is the buffer for a body that does not say how long it is.
 	firstRead = 4 << 10
+	// believed is how long a body is taken to be because it says so.
+	believed = 16 * firstRead
 )
+
+// beginnings are lent to bodies that say that they are longer than is believed, until so
+// much of them has come.
+//
+//nolint:gochecknoglobals // a pool is shared by nature
+var beginnings = sync.Pool{New: func() any { return new([believed]byte) }}
 
 var errBodyTooLong = errors.New("body exceeds the limit")
 
@@ -47,11 +57,32 @@ func (s *Server) readBody(p *response, r *http.Request) ([]byte, *refusal) {
 // comes: a thousand connections that announce the limit and send nothing must
 // not cost a thousand times the limit.
 func readAll(r io.Reader, length, limit int64, pace *bodyPace) ([]byte, error) {
+	if length > believed {
+		return readLong(r, length, limit, pace)
+	}
 	size := int64(firstRead)
 	if length >= 0 {
-		size = min(length, firstRead*16) + 1 // one more, to see the end
+		size = length + 1 // one more, to see the end
 	}
-	buf := make([]byte, 0, size)
+	return readOn(r, make([]byte, 0, size), limit, pace)
+}
+
+// readLong makes room for all that was announced when some of it has come.
+func readLong(r io.Reader, length, limit int64, pace *bodyPace) ([]byte, error) {
+	lent, _ := beginnings.Get().(*[believed]byte)
+	defer beginnings.Put(lent)
+	for n := 0; n < len(lent); {
+		pace.expect(n)
+		m, err := r.Read(lent[n:])
+		if n += m; err != nil {
+			return nil, err // its end, too, is not yet due
+		}
+	}
+	return readOn(r, append(make([]byte, 0, length+1), lent[:]...), limit, pace)
+}
+
+// readOn reads the rest behind what there is.
+func readOn(r io.Reader, buf []byte, limit int64, pace *bodyPace) ([]byte, error) {
 	for {
 		pace.expect(len(buf))
 		n, err := r.Read(buf[len(buf):cap(buf)])
@@ -64,17 +95,9 @@ func readAll(r io.Reader, length, limit int64, pace *bodyPace) ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case len(buf) == cap(buf):
-			buf = grow(buf, length)
+			buf = slices.Grow(buf, len(buf))
 		}
 	}
-}
-
-// grow makes room: at once for all that was announced when some of it has come.
-func grow(buf []byte, length int64) []byte {
-	size := max(2*int64(cap(buf)), length+1)
-	bigger := make([]byte, len(buf), size)
-	copy(bigger, buf)
-	return bigger
 }
 
 // bodyPace moves the connection's read deadline so that a body which keeps to

@@ -306,6 +306,59 @@ func TestBodiesThatLie(t *testing.T) {
 	})
 }
 
+// A body arrives whole, however long it is, in whatever pieces, and whether it says how
+// long it is or not; and of a long one that ends too early nobody hears.
+func TestBodiesInPieces(t *testing.T) {
+	var got []byte
+	h := tools(map[string]mcp.HandlerFunc{"take": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		got = req.Params.Raw(mcp.FieldArguments)
+		return result(`{"content":[]}`)
+	}})
+	bubble(t, h, server.Config{}, func(s *site) {
+		send := func(size, piece, missing int, length bool) (args string, a reply) {
+			args = `{"x":"` + strings.Repeat("points ", size/7) + `"}`
+			body := modern("1", "tools/call", `"name":"take","arguments":`+args)
+			r := s.request(s.ctx(), http.MethodPost, "", modernHeaders("tools/call", "take"))
+			r.Body, r.ContentLength = noLength{&drip{text: body[:len(body)-missing], piece: piece}}, -1
+			if length {
+				r.ContentLength = int64(len(body))
+			}
+			got = nil
+			return args, record(s.server, r)
+		}
+		for _, size := range []int{10, 4 << 10, 64<<10 - 300, 64 << 10, 64<<10 + 300, 200 << 10} {
+			for _, piece := range []int{1 << 10, 4093, 64 << 10, 1 << 20} {
+				for _, length := range []bool{true, false} {
+					if args, a := send(size, piece, 0, length); a.status != 200 || string(got) != args {
+						t.Errorf("%d bytes in pieces of %d: %d, and %d bytes of arguments, want %d", size, piece, a.status, len(got), len(args))
+					}
+				}
+				if _, a := send(size, piece, 1, true); a.status != 400 || got != nil {
+					t.Errorf("%d bytes in pieces of %d, and one is missing: %d", size, piece, a.status)
+				}
+			}
+		}
+	})
+}
+
+// A length is not believed before some of it has come.
+func TestAnnouncedBodyTakesNoMemory(t *testing.T) {
+	bubble(t, never(t), server.Config{Limits: server.Limits{RequestBody: 1 << 30}}, func(s *site) {
+		for _, sent := range []int{0, 60 << 10} {
+			r := s.request(s.ctx(), http.MethodPost, "")
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(strings.Repeat(" ", sent))), 1<<30
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			a := record(s.server, r)
+			runtime.ReadMemStats(&after)
+			if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
+				t.Errorf("%d bytes of the GiB that was announced take %d bytes of memory", sent, used)
+			}
+			equal(t, "body", a.body, invalid("the body ended too early"))
+		}
+	})
+}
+
 // A pipe that fails is not one that ends, and a server that has ended takes none.
 func TestPipesThatFail(t *testing.T) {
 	s := server.New(tools(nil), server.Config{})
