@@ -38,7 +38,6 @@ const (
 	maxJunk    = 100      // lines on a server's output that are no messages
 	maxQueued  = 64 << 20 // bytes that wait to be written
 	writeChunk = 64 << 10 // bytes to which one write deadline applies
-	keptQueue  = 16 << 10 // bytes of room that a pipe keeps where nothing waits
 )
 
 // pipe is a connection of lines to one server (basic/transports/stdio): one
@@ -63,7 +62,7 @@ type pipe struct {
 	// Written by one goroutine and added to by many, under a bound in bytes: a
 	// message is written whole, and nobody waits for a server that does not read.
 	mu     sync.Mutex
-	queue  []byte               // lines
+	queue  backlog
 	route  func(m *mcp.Message) // nil until somebody speaks an era over the pipe
 	answer func(id mcp.ID)      // nil where nobody wants to know
 	ended  bool
@@ -107,14 +106,15 @@ func (p *pipe) router() func(m *mcp.Message) {
 
 // enqueue has a message written after those before it: the order of a cancellation
 // and its request matters to the server. It does not wait, and
-// reports false when the pipe has ended or the server has not read for too long.
+// reports false when the pipe has ended or the server has not read for too long. The
+// message is the pipe's from then on.
 func (p *pipe) enqueue(msg []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended || len(p.queue)+len(msg) > maxQueued {
+	if p.ended || p.queue.size+len(msg) > maxQueued {
 		return false
 	}
-	p.queue = frame.AppendLine(p.queue, msg)
+	p.queue.add(msg)
 	select {
 	case p.wake <- struct{}{}:
 	default: // the writer will look
@@ -124,14 +124,12 @@ func (p *pipe) enqueue(msg []byte) bool {
 
 // dequeue takes all at once: the writer holds no lock while it writes. What it has
 // written by then is room for what comes next.
-func (p *pipe) dequeue(written []byte) []byte {
-	if cap(written) > keptQueue {
-		written = nil
-	}
+func (p *pipe) dequeue(written backlog) backlog {
+	written.reuse()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	lines := p.queue
-	p.queue = written[:0]
+	p.queue = written
 	return lines
 }
 
@@ -161,16 +159,16 @@ func (p *pipe) writeAll(ctx context.Context) {
 	defer close(p.wrote)
 	stuck := time.AfterFunc(never, p.endStuck) // it counts while something is being written
 	stuck.Stop()
-	var lines []byte
+	var lines backlog
 	for {
 		lines = p.dequeue(lines)
-		if err := p.write(lines, stuck); err != nil {
+		if err := p.write(lines.parts, stuck); err != nil {
 			return // the reader finds out how the server ended, and says so
 		}
 		select {
 		case <-p.wake:
 		case <-p.dead:
-			_ = p.write(p.dequeue(nil), stuck) // there is nobody to tell
+			_ = p.write(p.dequeue(backlog{}).parts, stuck) // there is nobody to tell
 			return
 		case <-ctx.Done():
 			return
@@ -180,14 +178,16 @@ func (p *pipe) writeAll(ctx context.Context) {
 
 // write writes lines, as many at once as there are. A server that reads nothing for the
 // write deadline is stuck, and is ended.
-func (p *pipe) write(lines []byte, stuck *time.Timer) error {
-	for part := range slices.Chunk(lines, writeChunk) {
-		// A deadline for each part: a long line to a slow server is not a stuck one.
-		stuck.Reset(p.Write)
-		_, err := p.far.Write(part)
-		stuck.Stop()
-		if err != nil {
-			return err
+func (p *pipe) write(lines [][]byte, stuck *time.Timer) error {
+	for _, some := range lines {
+		for part := range slices.Chunk(some, writeChunk) {
+			// A deadline for each part: a long line to a slow server is not a stuck one.
+			stuck.Reset(p.Write)
+			_, err := p.far.Write(part)
+			stuck.Stop()
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -125,6 +125,13 @@ func AppendLine(dst []byte, parts ...[]byte) []byte {
 	return append(dst, '\n')
 }
 
+// MakeLine makes a line of a JSON text in the memory in which that is, and which is
+// nobody else's any more.
+func MakeLine(text []byte) []byte {
+	flatten(text)
+	return append(text, '\n')
+}
+
 // IsFlat reports whether a text has no line breaks, so that it can be one line as it is.
 func IsFlat(text []byte) bool {
 	// One after the other, at the speed of memory: to look for any of two bytes takes
@@ -136,8 +143,14 @@ func IsFlat(text []byte) bool {
 func appendFlat[T []byte | string](dst []byte, text T) []byte {
 	n := len(dst)
 	dst = append(dst, text...)
+	flatten(dst[n:])
+	return dst
+}
+
+// flatten puts spaces for line breaks.
+func flatten(text []byte) {
 	for _, c := range []byte("\r\n") {
-		for rest := dst[n:]; ; {
+		for rest := text; ; {
 			i := bytes.IndexByte(rest, c)
 			if i < 0 {
 				break
@@ -146,5 +159,4 @@ func appendFlat[T []byte | string](dst []byte, text T) []byte {
 			rest = rest[i+1:]
 		}
 	}
-	return dst
 }

@@ -170,6 +170,10 @@ func TestAppendLine(t *testing.T) {
 		if flat := tt.want == tt.msg+"\n"; IsFlat([]byte(tt.msg)) != flat {
 			t.Errorf("IsFlat(%q) = %v, want %v", tt.msg, !flat, flat)
 		}
+		room := append(make([]byte, 0, len(tt.msg)+1), tt.msg...)
+		if line := MakeLine(room); string(line) != tt.want || &line[0] != &room[:1][0] {
+			t.Errorf("MakeLine(%q) = %q, want %q, in the same memory", tt.msg, line, tt.want)
+		}
 	}
 }
 

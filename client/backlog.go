@@ -1,0 +1,51 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import "github.com/signalbox-mcp/signalbox/internal/frame"
+
+// backlog is lines that wait to be written, in their order. Short ones are put together,
+// so that they are one write; long ones are where they were made, because to copy all
+// that waits whenever one more comes takes longer than to write it. The zero value is
+// empty.
+type backlog struct {
+	parts [][]byte // none of them empty
+	size  int      // of all of them
+	room  []byte   // empty, for the next short lines
+}
+
+// The bounds of what is short, and of the parts for which room is kept when all is written.
+const (
+	shortLine = 16 << 10
+	keptParts = 16
+)
+
+// add makes a line of a message, which is the backlog's from then on.
+func (b *backlog) add(msg []byte) {
+	last := len(b.parts) - 1
+	switch {
+	case len(msg) > shortLine:
+		b.parts = append(b.parts, frame.MakeLine(msg))
+	case last >= 0 && len(b.parts[last]) <= shortLine:
+		b.parts[last] = frame.AppendLine(b.parts[last], msg)
+	default:
+		b.parts = append(b.parts, frame.AppendLine(b.room, msg))
+		b.room = nil
+	}
+	b.size += len(msg) + len("\n")
+}
+
+// reuse empties a backlog that has been written, and keeps a little of its room.
+func (b *backlog) reuse() {
+	for _, part := range b.parts {
+		if cap(part) <= shortLine {
+			b.room = part[:0]
+		}
+	}
+	clear(b.parts)
+	if b.parts = b.parts[:0]; cap(b.parts) > keptParts {
+		b.parts = nil
+	}
+	b.size = 0
+}
