@@ -132,8 +132,24 @@ func (b *bench) ways(s *street, era canned.Era, setup canned.Setup) []way {
 	return append(ways, way{name: "direct", p: s.backend, t: target(s.backend, era, setup.Query())})
 }
 
+// asked is the call that is made along a street.
+type asked struct {
+	tool     string
+	progress bool // is wanted
+	text     int  // how long an argument is besides, in bytes
+}
+
+// of returns the call to who has the tool under a prefix.
+func (a asked) of(prefix string) load.Call {
+	call := load.ToolCall(prefix+a.tool, a.progress)
+	if a.text > 0 {
+		return call.WithText(a.text)
+	}
+	return call
+}
+
 // enterStreet starts a street and makes entrants of all ways in it.
-func (b *bench) enterStreet(ctx context.Context, g *rig, era canned.Era, tool string, progress bool) ([]*entrant, error) {
+func (b *bench) enterStreet(ctx context.Context, g *rig, era canned.Era, call asked) ([]*entrant, error) {
 	setup := canned.Setup{Tools: defaultTools}
 	s, err := openStreet(ctx, g, setup)
 	if err != nil {
@@ -144,7 +160,7 @@ func (b *bench) enterStreet(ctx context.Context, g *rig, era canned.Era, tool st
 		if err := w.wearIn(ctx); err != nil {
 			return entrants, err
 		}
-		e, err := enter(ctx, w.name, w.p, w.t, load.ToolCall(w.prefix+tool, progress), judgeText(tool))
+		e, err := enter(ctx, w.name, w.p, w.t, call.of(w.prefix), judgeText(call.tool))
 		if err != nil {
 			return entrants, err
 		}
@@ -177,9 +193,9 @@ func leave(entrants []*entrant) {
 }
 
 // alongStreet measures one call on all ways, by clients of an era, and puts it down.
-func (b *bench) alongStreet(ctx context.Context, era canned.Era, group, thing, tool string, a amount, progress bool) error {
+func (b *bench) alongStreet(ctx context.Context, era canned.Era, group, thing string, call asked, a amount) error {
 	open := func(ctx context.Context, g *rig) ([]*entrant, error) {
-		return b.enterStreet(ctx, g, era, tool, progress)
+		return b.enterStreet(ctx, g, era, call)
 	}
 	return b.attempt(group+"/"+thing+"/"+cellName(era, "*")+"/*", func(n int) error {
 		got, err := b.measure(ctx, open, n, a)
@@ -205,13 +221,13 @@ const defaultTools = 10
 
 // measureCalls measures calls of growing answers, in all four cells.
 func (b *bench) measureCalls(ctx context.Context, _ *rig) error {
-	t := b.callTable("calls", "tools/call through one backend, JSON")
+	t := b.callTable("calls", "tools/call through one backend, JSON", "answer")
 	for _, p := range payloads() {
 		if p.plotted && b.short {
 			continue
 		}
 		for _, era := range eras() {
-			if err := b.alongStreet(ctx, era, "calls", p.name, p.tool, b.amount(p.amount), false); err != nil {
+			if err := b.alongStreet(ctx, era, "calls", p.name, asked{tool: p.tool}, b.amount(p.amount)); err != nil {
 				return err
 			}
 		}
@@ -223,12 +239,30 @@ func (b *bench) measureCalls(ctx context.Context, _ *rig) error {
 	return nil
 }
 
-// callTable begins a table of calls.
-func (b *bench) callTable(group, title string) *report.Table {
+// measureRequests measures calls whose arguments grow, and whose answers are small.
+func (b *bench) measureRequests(ctx context.Context, _ *rig) error {
+	t := b.callTable("requests", "tools/call with large arguments, answers of 100 B", "arguments")
+	for _, r := range []struct {
+		name string
+		size int
+		amount
+	}{{"10 KiB", 10 << 10, amount{6000, 800}}, {"100 KiB", 100 << 10, amount{2000, 400}}, {"1 MiB", 1 << 20, amount{480, 120}}} {
+		for _, era := range eras() {
+			if err := b.alongStreet(ctx, era, "requests", r.name, asked{tool: "text_100", text: r.size}, b.amount(r.amount)); err != nil {
+				return err
+			}
+		}
+		b.callRows(t, "requests", r.name)
+	}
+	return nil
+}
+
+// callTable begins a table of calls, of which something grows.
+func (b *bench) callTable(group, title, grows string) *report.Table {
 	return b.table(group, title,
 		fmt.Sprintf("CPU and calls/s with %d clients in a closed loop, times with one. RP is `httputil.ReverseProxy`; added is what comes on top of "+
 			"the same call made directly. Allocations: all, and those beyond the least that net/http makes for a hop.", clients),
-		"answer, cell", "CPU s per 1000", "CPU x RP", "calls/s", "x RP", "p50 us", "p99 us", "p99.9 us", "added p50 x RP", "added p99 x RP", "allocations", "ours", "peak MiB", "errors")
+		grows+", cell", "CPU s per 1000", "CPU x RP", "calls/s", "x RP", "p50 us", "p99 us", "p99.9 us", "added p50 x RP", "added p99 x RP", "allocations", "ours", "peak MiB", "errors")
 }
 
 // callRows adds the rows of one thing: the four cells, then what they are compared with.
@@ -303,7 +337,8 @@ func (b *bench) measureStreams(ctx context.Context, _ *rig) error {
 	}{{0, amount{6000, 800}}, {5, amount{3000, 500}}, {100, amount{400, 100}}} {
 		thing := fmt.Sprintf("%d events", m.events)
 		for _, era := range eras() {
-			if err := b.alongStreet(ctx, era, "streams", thing, fmt.Sprintf("sse_%d", m.events), b.amount(m.amount), m.events > 0); err != nil {
+			call := asked{tool: fmt.Sprintf("sse_%d", m.events), progress: m.events > 0}
+			if err := b.alongStreet(ctx, era, "streams", thing, call, b.amount(m.amount)); err != nil {
 				return err
 			}
 		}

@@ -49,6 +49,7 @@ type group struct {
 func groups() []group {
 	return []group{
 		{name: "calls", measure: (*bench).measureCalls},
+		{name: "requests", long: true, measure: (*bench).measureRequests},
 		{name: "streams", long: true, measure: (*bench).measureStreams},
 		{name: "stdio", long: true, measure: (*bench).measureStdio},
 		{name: "backends", long: true, measure: (*bench).measureBackends},

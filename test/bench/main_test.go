@@ -299,7 +299,7 @@ func TestGroupsThatWaitDoSoTogether(t *testing.T) {
 		}
 		got = append(got, strings.Join(names, "+"))
 	}
-	if all := strings.Join(got, " "); !strings.Contains(all, "ready idle+growth parts") || !strings.HasPrefix(all, "calls streams ") {
+	if all := strings.Join(got, " "); !strings.Contains(all, "ready idle+growth parts") || !strings.HasPrefix(all, "calls requests streams ") {
 		t.Errorf("got %s", all)
 	}
 }
@@ -522,7 +522,7 @@ func TestPage(t *testing.T) {
 	b.found.Set("calls/100 B/legacy to modern/cpu-rp", stats.Of(1.5))
 	b.found.Set("sessions/20 backends/initialize/cpu-1", stats.Of(1.05))
 	b.took["calls"], b.took[whole] = 4*time.Minute, 34*time.Minute
-	b.callRows(b.callTable("calls", "Calls"), "calls", "100 B")
+	b.callRows(b.callTable("calls", "Calls", "answer"), "calls", "100 B")
 	b.plotPayload()
 	if err := b.write(); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package load
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +59,19 @@ func TestClientInBothEras(t *testing.T) {
 					t.Errorf("judged %d times, want once", judged)
 				}
 			})
+		}
+	}
+}
+
+func TestCallWithText(t *testing.T) {
+	for _, size := range []int{0, 1 << 10, 1 << 20} {
+		var params struct{ Arguments struct{ Path, Text string } }
+		call := ToolCall("text_100", false).WithText(size)
+		if err := json.Unmarshal([]byte("{"+call.Params+"}"), &params); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(call.Params); n < size || n > size+200 || params.Arguments.Path == "" || (size > 0) != strings.Contains(params.Arguments.Text, "\n") {
+			t.Errorf("the params have %d bytes, want about %d: %.200s", n, size, call.Params)
 		}
 	}
 }

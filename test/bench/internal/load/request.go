@@ -44,6 +44,14 @@ func ToolCall(name string, progress bool) Call {
 	}
 }
 
+// WithText adds an argument that is a text of so many bytes, in lines, as a file has them.
+func (c Call) WithText(size int) Call {
+	const line = `All trains stop at danger, and wait there for the signalman.\n`
+	text := strings.Repeat(line, size/len(line))
+	c.Params = strings.TrimSuffix(c.Params, "}") + `,"text":"` + text + `"}`
+	return c
+}
+
 // request is the bytes of a request, and where in them its id stands.
 type request struct {
 	bytes []byte

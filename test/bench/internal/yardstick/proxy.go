@@ -5,7 +5,7 @@ package yardstick
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -83,9 +83,7 @@ func Hop(backend *url.URL) http.Handler {
 	t := transport()
 	pool := &buffers{sync.Pool{New: func() any { return new([bufferSize]byte) }}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		buf := pool.Get()
-		defer pool.Put(buf)
-		body, err := readAll(buf, r)
+		body, err := readAll(r)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -104,6 +102,8 @@ func Hop(backend *url.URL) http.Handler {
 		defer answer.Body.Close()
 		pass(w.Header(), answer.Header, "Content-Type", "Content-Length", "Mcp-Session-Id")
 		w.WriteHeader(answer.StatusCode)
+		buf := pool.Get()
+		defer pool.Put(buf)
 		// A client that has gone away has nobody to be told.
 		_, _ = io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{answer.Body}, buf)
 	})
@@ -118,14 +118,12 @@ func pass(to, from http.Header, names ...string) {
 	}
 }
 
-// readAll reads a body that has to fit into a buffer, and returns it for a request
-// that can be sent with its length.
-func readAll(buf []byte, r *http.Request) (*bytes.Reader, error) {
-	if r.ContentLength < 0 || r.ContentLength > int64(len(buf)) {
-		return nil, fmt.Errorf("a body of %d bytes", r.ContentLength)
+// readAll reads a body, and returns it for a request that can be sent with its length.
+func readAll(r *http.Request) (*bytes.Reader, error) {
+	if r.ContentLength < 0 {
+		return nil, errors.New("a body that does not say how long it is")
 	}
-	body := buf[:r.ContentLength]
+	body := make([]byte, r.ContentLength)
 	_, err := io.ReadFull(r.Body, body)
-	// The buffer is used again for the answer, when the request is long sent.
-	return bytes.NewReader(bytes.Clone(body)), err
+	return bytes.NewReader(body), err
 }
