@@ -3,7 +3,10 @@
 
 package client
 
-import "github.com/signalbox-mcp/signalbox/internal/frame"
+import (
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
 
 // backlog is lines that wait to be written, in their order. Short ones are put together,
 // so that they are one write; long ones are where they were made, because to copy all
@@ -21,19 +24,32 @@ const (
 	keptParts = 16
 )
 
-// add makes a line of a message, which is the backlog's from then on.
-func (b *backlog) add(msg []byte) {
+// add makes a line of a message, whose first and last piece are the backlog's from then on.
+func (b *backlog) add(msg mcp.Pieces) {
 	last := len(b.parts) - 1
 	switch {
-	case len(msg) > shortLine:
-		b.parts = append(b.parts, frame.MakeLine(msg))
+	case msg.Len() > shortLine:
+		b.addLong(msg)
 	case last >= 0 && len(b.parts[last]) <= shortLine:
-		b.parts[last] = frame.AppendLine(b.parts[last], msg)
+		b.parts[last] = frame.AppendLine(b.parts[last], msg[:]...)
 	default:
-		b.parts = append(b.parts, frame.AppendLine(b.room, msg))
+		b.parts = append(b.parts, frame.AppendLine(b.room, msg[:]...))
 		b.room = nil
 	}
-	b.size += len(msg) + len("\n")
+	b.size += msg.Len() + len("\n")
+}
+
+// addLong leaves a line where it is, as far as it is flat where somebody else has it.
+func (b *backlog) addLong(msg mcp.Pieces) {
+	switch {
+	case len(msg[0]) == msg.Len():
+		b.parts = append(b.parts, frame.MakeLine(msg[0]))
+	case len(msg[0]) > 0 && len(msg[1]) > shortLine && frame.IsFlat(msg[1]):
+		frame.Flatten(msg[0])
+		b.parts = append(b.parts, msg[0], msg[1], frame.MakeLine(msg[2]))
+	default:
+		b.parts = append(b.parts, frame.AppendLine(make([]byte, 0, msg.Len()+len("\n")), msg[:]...))
+	}
 }
 
 // reuse empties a backlog that has been written, and keeps a little of its room.

@@ -47,7 +47,7 @@ type doubt struct {
 
 // newCarrier returns the carrier of a call that nobody waits for yet. The call is
 // held until its parcel departs.
-func newCarrier(e *endpoint, f flight, owner *tasks, msg []byte) *carrier {
+func newCarrier(e *endpoint, f flight, owner *tasks, msg mcp.Pieces) *carrier {
 	f.call.Hold()
 	c := &carrier{endpoint: e, flight: f, call: f.call, owner: owner, pos: position{retry: -1}}
 	c.out.msg, c.out.call = msg, f.call

@@ -103,7 +103,7 @@ func (w *legacyHTTP) fixHeaders() {
 	w.posts.Store(&posts)
 }
 
-func (w *legacyHTTP) carry(ctx context.Context, f flight, msg []byte) (*mcp.Result, error) {
+func (w *legacyHTTP) carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error) {
 	c := newCarrier(w.endpoint, f, &w.tasks, msg)
 	return c.travel(ctx, func() { w.follow(ctx, c) })
 }
@@ -269,7 +269,7 @@ func (w *legacyHTTP) forgotten(ctx context.Context) bool {
 		return false
 	}
 	defer call.Finish(session.Terminal{})
-	resp, err := w.send(ctx, &parcel{msg: mcp.AppendRequest(nil, call.ID(), methodPing, nil)})
+	resp, err := w.send(ctx, &parcel{msg: mcp.Pieces{mcp.AppendRequest(nil, call.ID(), methodPing, nil)}})
 	if err != nil {
 		return false
 	}
@@ -358,7 +358,7 @@ func (w *legacyHTTP) awaitElsewhere(c *carrier) {
 func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := w.send(ctx, &parcel{msg: msg})
+	resp, err := w.send(ctx, &parcel{msg: mcp.Pieces{msg}})
 	if err != nil {
 		return err
 	}

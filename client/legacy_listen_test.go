@@ -21,7 +21,7 @@ type stillWire struct {
 
 func (w *stillWire) table() *session.Calls { return &w.calls }
 func (w *stillWire) attach(*legacySession) {}
-func (w *stillWire) carry(ctx context.Context, f flight, _ []byte) (*mcp.Result, error) {
+func (w *stillWire) carry(ctx context.Context, f flight, _ mcp.Pieces) (*mcp.Result, error) {
 	return f.run(ctx)
 }
 func (w *stillWire) serves(*mcp.Request)                {}

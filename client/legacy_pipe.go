@@ -33,7 +33,7 @@ func (w *legacyPipe) attach(s *legacySession) {
 
 // carry: the answer comes on the pipe that the session has anyway, so that nothing of
 // a call is to be let go.
-func (w *legacyPipe) carry(ctx context.Context, f flight, msg []byte) (*mcp.Result, error) {
+func (w *legacyPipe) carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error) {
 	w.begin(f.call, msg)
 	return f.run(ctx)
 }
@@ -43,7 +43,7 @@ func (w *legacyPipe) serves(req *mcp.Request) { w.served.note(req) }
 // post does not wait for the line to be written. A server that does not read is found
 // out by the writer, which ends the pipe with the reason.
 func (w *legacyPipe) post(_ context.Context, msg []byte) error {
-	if !w.enqueue(msg) {
+	if !w.enqueue(mcp.Pieces{msg}) {
 		return w.unavailable(nil, "it does not read its input")
 	}
 	return nil

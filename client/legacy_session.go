@@ -28,7 +28,7 @@ type legacyWire interface {
 
 	// carry sends a call's request and returns the call's terminal, or an error as
 	// soon as ctx ends.
-	carry(ctx context.Context, f flight, msg []byte) (*mcp.Result, error)
+	carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error)
 
 	// serves notes for whom the session makes a call.
 	serves(req *mcp.Request)
@@ -189,7 +189,7 @@ func (s *legacySession) roundTrip(ctx context.Context, method string, params []b
 		return nil, err
 	}
 	f := flight{setup: s.setup, maker: ownCalls{s}, call: call, caller: nobody{}}
-	return s.wire.carry(ctx, f, mcp.AppendRequest(nil, call.ID(), call.Method(), params))
+	return s.wire.carry(ctx, f, mcp.Pieces{mcp.AppendRequest(nil, call.ID(), call.Method(), params)})
 }
 
 // ownCalls is a session as the maker of a call of its own.
@@ -231,11 +231,11 @@ func (s *legacySession) asked(ctx context.Context, f *flight, m *mcp.Message) {
 
 // legacyRequest returns the request of a call, without what only the modern era says in
 // its parameters.
-func legacyRequest(call *session.Call, params *mcp.Object) []byte {
+func legacyRequest(call *session.Call, params *mcp.Object) mcp.Pieces {
 	var e mcp.Edit
 	switch {
 	case params.IsZero():
-		return mcp.AppendRequest(nil, call.ID(), call.Method(), nil)
+		return mcp.Pieces{mcp.AppendRequest(nil, call.ID(), call.Method(), nil)}
 	case !params.Has(mcp.FieldMeta):
 		return mcp.EditedRequest(call.ID(), call.Method(), &e, params)
 	}

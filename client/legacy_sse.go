@@ -211,7 +211,7 @@ func (w *legacySSE) takeAny(m *mcp.Message, bad error) (more bool) {
 
 // carry POSTs a request in the background. There are servers that answer a POST when
 // they have answered what is in it, so that nobody waits for it.
-func (w *legacySSE) carry(ctx context.Context, f flight, msg []byte) (*mcp.Result, error) {
+func (w *legacySSE) carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error) {
 	f.call.Hold()
 	out := &parcel{msg: msg, call: f.call}
 	// Ends with the answer to the POST, or soon after the call; waited for by close.
@@ -275,7 +275,7 @@ func (w *legacySSE) send(ctx context.Context, out *parcel) error {
 func (w *legacySSE) serves(*mcp.Request) {}
 
 func (w *legacySSE) post(ctx context.Context, msg []byte) error {
-	err := w.send(ctx, &parcel{msg: msg})
+	err := w.send(ctx, &parcel{msg: mcp.Pieces{msg}})
 	if isRejected(err, sessionGone) {
 		w.s.lose(w.lost(plain(err), "it has ended the session"))
 	}

@@ -50,7 +50,7 @@ type modernWire interface {
 type outgoing struct {
 	version mcp.Version
 	params  *mcp.Object // without what describes the client
-	msg     []byte
+	msg     mcp.Pieces
 	logs    mcp.LogLevel // the lowest level of log messages that it asks for, LogNone if for none
 }
 
@@ -105,7 +105,7 @@ func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request
 // describe returns the request of a call, with what the server may know of the client
 // (basic, "_meta"). Ids and progress tokens are ours on each connection, because
 // several clients share it.
-func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Call) []byte {
+func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Call) mcp.Pieces {
 	var e mcp.Edit
 	leaveTraces(&e, params)
 	e.SetText(mcp.MetaVersion, string(p.version))

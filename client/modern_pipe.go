@@ -69,7 +69,7 @@ func (w *modernPipe) take(m *mcp.Message) {
 	case mcp.KindRequest:
 		// A modern server has no requests to make (basic/transports/stdio). One
 		// that makes them is told, or it waits until its call is given up.
-		w.enqueue(mcp.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: a server makes no requests in %s", m.Method, mcp.LatestModern)))
+		w.enqueue(mcp.Pieces{mcp.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: a server makes no requests in %s", m.Method, mcp.LatestModern))})
 		return
 	default:
 		return

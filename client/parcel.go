@@ -4,13 +4,13 @@
 package client
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // parcel is a message on its way out as the body of a POST, and knows whether any
@@ -18,7 +18,7 @@ import (
 // waited on, for a stream of HTTP/2 or for a server that does not read, and a
 // backend cannot execute what it has seen only the headers of.
 type parcel struct {
-	msg   []byte
+	msg   mcp.Pieces
 	call  *session.Call // that the message begins; nil where it begins none
 	left  atomic.Bool
 	first parcelReader // of which one is enough, nearly always
@@ -32,7 +32,7 @@ var errTakenBack = errors.New("the call ended before its request was sent")
 // putInto makes the parcel the body of a request. net/http may send a request
 // again that a server has refused to look at, and then wants the body anew.
 func (p *parcel) putInto(req *http.Request) {
-	req.ContentLength = int64(len(p.msg))
+	req.ContentLength = int64(p.msg.Len())
 	req.Body = p.open(&p.first)
 	req.GetBody = func() (io.ReadCloser, error) { return p.open(new(parcelReader)), nil }
 }
@@ -47,7 +47,7 @@ func (p *parcel) anew(req *http.Request) *http.Request {
 
 func (p *parcel) open(r *parcelReader) io.ReadCloser {
 	r.parcel = p
-	r.rest.Reset(p.msg)
+	r.rest = p.msg
 	return r
 }
 
@@ -60,11 +60,11 @@ func (p *parcel) depart() bool {
 	return true
 }
 
-// parcelReader reads a parcel once. Its reader is a field and not embedded: one
-// that can write itself would go out without being asked.
+// parcelReader reads a parcel once. It cannot write itself: then it would go out without
+// being asked.
 type parcelReader struct {
 	*parcel
-	rest  bytes.Reader
+	rest  mcp.Pieces // to be read
 	begun bool
 }
 
@@ -75,7 +75,16 @@ func (r *parcelReader) Read(b []byte) (int, error) {
 		return 0, errTakenBack
 	}
 	r.begun = true
-	return r.rest.Read(b)
+	n := 0
+	for i := range r.rest {
+		m := copy(b[n:], r.rest[i])
+		r.rest[i] = r.rest[i][m:]
+		n += m
+	}
+	if n == 0 && len(b) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // Close does nothing: the bytes are ours.

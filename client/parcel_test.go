@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // posted returns a request with the parcel as its body.
@@ -39,7 +40,7 @@ func opened(t *testing.T, calls *session.Calls) *session.Call {
 func TestParcelLeavesWhenRead(t *testing.T) {
 	var calls session.Calls
 	for _, call := range []*session.Call{nil, opened(t, &calls)} {
-		p := &parcel{msg: []byte("message"), call: call}
+		p := &parcel{msg: mcp.Pieces{[]byte("message")}, call: call}
 		req := posted(t, p)
 		if p.left.Load() || req.ContentLength != 7 {
 			t.Errorf("before: left %v, length %d; want false, 7", p.left.Load(), req.ContentLength)
@@ -58,7 +59,7 @@ func TestParcelLeavesWhenRead(t *testing.T) {
 // taken back.
 func TestParcelOfACallTakenBack(t *testing.T) {
 	var calls session.Calls
-	p := &parcel{msg: []byte("message"), call: opened(t, &calls)}
+	p := &parcel{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
 	if !p.call.Withdraw(session.Terminal{Err: io.EOF}) {
 		t.Fatal("a call that has not left was not taken back")
@@ -79,7 +80,7 @@ func TestParcelOfACallTakenBack(t *testing.T) {
 // it would cost others their connection. Another copy of it is not begun.
 func TestParcelOfACallThatEndsMeanwhile(t *testing.T) {
 	var calls session.Calls
-	p := &parcel{msg: []byte("message"), call: opened(t, &calls)}
+	p := &parcel{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
 	head := make([]byte, 3)
 	if _, err := io.ReadFull(req.Body, head); err != nil {
@@ -102,7 +103,7 @@ func TestParcelOfACallThatEndsMeanwhile(t *testing.T) {
 // net/http may send a body again that a server refused to look at.
 func TestParcelTwice(t *testing.T) {
 	var calls session.Calls
-	p := &parcel{msg: []byte("message"), call: opened(t, &calls)}
+	p := &parcel{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
 	for range 2 {
 		body, err := req.GetBody()

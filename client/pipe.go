@@ -107,11 +107,11 @@ func (p *pipe) router() func(m *mcp.Message) {
 // enqueue has a message written after those before it: the order of a cancellation
 // and its request matters to the server. It does not wait, and
 // reports false when the pipe has ended or the server has not read for too long. The
-// message is the pipe's from then on.
-func (p *pipe) enqueue(msg []byte) bool {
+// message is the pipe's from then on, but for its second piece.
+func (p *pipe) enqueue(msg mcp.Pieces) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended || p.queue.size+len(msg) > maxQueued {
+	if p.ended || p.queue.size+msg.Len() > maxQueued {
 		return false
 	}
 	p.queue.add(msg)
@@ -135,7 +135,7 @@ func (p *pipe) dequeue(written backlog) backlog {
 
 // begin sends a call's request. What was queued counts as dispatched: the writer
 // takes all at once, and cannot be asked to leave one out.
-func (p *pipe) begin(call *session.Call, msg []byte) {
+func (p *pipe) begin(call *session.Call, msg mcp.Pieces) {
 	if !p.enqueue(msg) {
 		call.Finish(session.Terminal{Err: p.unavailable(nil, "it does not read its input")})
 	}
@@ -143,7 +143,7 @@ func (p *pipe) begin(call *session.Call, msg []byte) {
 
 // abandon tells the server that a call is given up.
 func (p *pipe) abandon(call *session.Call) {
-	p.enqueue(cancelNotice(call))
+	p.enqueue(mcp.Pieces{cancelNotice(call)})
 }
 
 // cancelNotice is the notification that takes a call back.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -113,39 +112,6 @@ func TestM149NoRoomInThePipes(t *testing.T) {
 				t.Error(err)
 			}
 			wg.Wait()
-		})
-	}
-}
-
-// Requests of all lengths arrive whole, each as one line, also where the server reads
-// slowly and several wait for it.
-func TestLongRequestsOnAPipe(t *testing.T) {
-	for _, modern := range []bool{false, true} {
-		inBubble(t, func(t *testing.T) {
-			got := make(map[string]string)
-			s := &zoo.Lines{Modern: modern}
-			s.On = map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
-				name, _ := x.Msg.Params.Text(mcp.FieldName)
-				got[name] = string(x.Msg.Params.Raw(mcp.FieldArguments))
-				time.Sleep(time.Second)
-				x.Polite()
-			}}
-			c, _ := dialLines(t, s, client.Config{})
-			want := make(map[string]string)
-			var calls []*running
-			for i, size := range []int{100, 20 << 10, 10, 200 << 10, 20, 30 << 10, 100 << 10} {
-				name, text := fmt.Sprintf("tool %d", i), strings.Repeat("points\\n", size/8)
-				want[name] = `{ "x": "` + text + `" }`
-				params := fmt.Sprintf("{\n\"name\":%q,\r\n\"arguments\":{\n\"x\":\r\"%s\"\n}}", name, text)
-				calls = append(calls, launch(t, c, request(t, "tools/call", params), &recorder{}))
-				synctest.Wait()
-			}
-			for _, call := range calls {
-				call.wantResult(t, `{"content":[]}`)
-			}
-			if !maps.Equal(got, want) {
-				t.Errorf("the server got %.300v, want %.300v", got, want)
-			}
 		})
 	}
 }

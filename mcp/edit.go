@@ -100,7 +100,7 @@ func (e *Edit) Apply(o *Object) (Object, error) {
 	var room [8]change
 	var cutRoom [8]cut
 	changes := e.flat(room[:0], o)
-	text, cuts := splice(make([]byte, 0, e.length(o)), textOf(o), o, changes, cutRoom[:0])
+	text, cuts := splice(make([]byte, 0, e.length(o)), textOf(o), o, changes, cutRoom[:0], new(leftOut))
 	if !arePlain(changes) || uint64(len(text)) > math.MaxUint32 {
 		return ParseObject(text)
 	}
@@ -143,20 +143,61 @@ func (e *Edit) growth() int {
 // {}. New members stand at the end of their object, in the order in which they
 // were set.
 func (e *Edit) AppendTo(dst []byte, o *Object) []byte {
+	return e.appendTo(withRoom(dst, e.length(o)), o, new(leftOut))
+}
+
+// appendTo is AppendTo, but for what may be left out.
+func (e *Edit) appendTo(dst []byte, o *Object, left *leftOut) []byte {
 	if e.IsZero() && !o.IsZero() && o.over == nil {
-		return append(dst, o.raw...)
+		return left.append(dst, o.raw)
 	}
-	dst = withRoom(dst, e.length(o))
 	var room [8]change
 	var cuts [8]cut
-	dst, _ = splice(dst, textOf(o), o, e.flat(room[:0], o), cuts[:0])
+	dst, _ = splice(dst, textOf(o), o, e.flat(room[:0], o), cuts[:0], left)
 	return dst
 }
+
+// leftOut is what of a text that stays as it was is not copied: its first run that is long.
+// The zero value leaves out nothing.
+type leftOut struct {
+	min int // how long a run is, at least; 0 for none
+	run []byte
+	at  int // where in the copy it belongs
+}
+
+// longRun is how long a run is that is better left where it is, and besideRun how much
+// there is as a rule besides.
+const (
+	longRun   = 32 << 10
+	besideRun = 1 << 10
+)
+
+// append appends a run, or leaves it out.
+func (l *leftOut) append(dst, run []byte) []byte {
+	if l.min == 0 || l.run != nil || len(run) < l.min {
+		return append(dst, run...)
+	}
+	l.run, l.at = run, len(dst)
+	return dst
+}
+
+// last returns the last byte of the text, of which dst is the copy, that is no space.
+func (l *leftOut) last(dst []byte) byte {
+	for _, part := range [...][]byte{dst[l.at:], l.run, dst[:l.at]} {
+		if part = bytes.TrimRight(part, " \t\r\n"); len(part) > 0 {
+			return part[len(part)-1]
+		}
+	}
+	return 0
+}
+
+//nolint:gochecknoglobals // nobody writes to it
+var empty = []byte("{}")
 
 // textOf returns an object's text; that of none is an empty one.
 func textOf(o *Object) []byte {
 	if o.IsZero() {
-		return []byte("{}")
+		return empty
 	}
 	return o.raw
 }
@@ -205,13 +246,13 @@ func (e *Edit) nested(dst []change, parent Field, o *Object) []change {
 	case !sets:
 		return dst // there is nothing to delete from
 	default:
-		members, raw = &Object{}, []byte("{}")
+		members, raw = &Object{}, empty
 	}
 	if i >= 0 {
 		dst = slices.Delete(dst, i, i+1)
 	}
 	var cuts [8]cut
-	value, _ := splice(make([]byte, 0, len(raw)+e.growth()), raw, members, inner, cuts[:0])
+	value, _ := splice(make([]byte, 0, len(raw)+e.growth()), raw, members, inner, cuts[:0], new(leftOut))
 	return append(dst, change{field: parent, value: value})
 }
 
@@ -243,12 +284,13 @@ type cut struct {
 
 const deleted = -1
 
-// splice appends the object whose text is raw with the changes made, and returns what was
-// cut besides, in the room for that. Where its members stand is known from o.
+// splice appends the object whose text is raw with the changes made, but for what may be
+// left out, and returns what was cut besides, in the room for that. Where its members
+// stand is known from o.
 //
 // New members are appended, so that those who read from the front find what they
 // found before, and a change never moves what it does not concern.
-func splice(dst, raw []byte, o *Object, changes []change, cuts []cut) ([]byte, []cut) {
+func splice(dst, raw []byte, o *Object, changes []change, cuts []cut, left *leftOut) ([]byte, []cut) {
 	for i := range changes {
 		c := &changes[i]
 		m, ok := o.find(c.field)
@@ -267,7 +309,7 @@ func splice(dst, raw []byte, o *Object, changes []change, cuts []cut) ([]byte, [
 	start, at := len(dst), 0
 	for i := range cuts {
 		c := &cuts[i]
-		dst = append(dst, raw[at:c.from]...)
+		dst = left.append(dst, raw[at:c.from])
 		at = c.to
 		before := len(dst)
 		switch {
@@ -275,14 +317,14 @@ func splice(dst, raw []byte, o *Object, changes []change, cuts []cut) ([]byte, [
 		case c.from < c.to:
 			dst = changes[c.by].appendTo(dst)
 		default:
-			dst = appendKey(dst, changes[c.by].field)
+			dst = appendKey(dst, changes[c.by].field, left)
 			c.value = len(dst) - start
 			dst = changes[c.by].appendTo(dst)
 			c.end = len(dst) - start
 		}
 		c.grows = len(dst) - before - (c.to - c.from)
 	}
-	return append(dst, raw[at:]...), cuts
+	return left.append(dst, raw[at:]), cuts
 }
 
 // endOf returns where the object around the members of a parent ends: the brace that
@@ -297,8 +339,8 @@ func endOf(raw []byte, o *Object, parent Field) int {
 // appendKey begins a member of an object that is open at the end of dst. A brace before
 // it is the object's own, because no value ends with that one: then the member is the
 // first.
-func appendKey(dst []byte, f Field) []byte {
-	if dst[skipSpaceBack(dst, len(dst))] != '{' {
+func appendKey(dst []byte, f Field, left *leftOut) []byte {
+	if left.last(dst) != '{' {
 		dst = append(dst, ',')
 	}
 	return append(AppendString(dst, f.Key()), ':')

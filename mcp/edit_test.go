@@ -126,18 +126,39 @@ func TestEditAllocatesLittle(t *testing.T) {
 	}
 }
 
-// An object that has another text in a member shares its bytes with the one that it was
-// made of, and is copied once, with what else is changed in it.
-func TestWithTextCopiesNothing(t *testing.T) {
-	o := parsed(t, `{"name":"a","arguments":{"x":"`+strings.Repeat("x", 1<<20)+`"},"_meta":{"progressToken":1}}`)
-	named := o.WithText(FieldName, strings.Repeat("b", 1<<20))
-	if &named.Raw(FieldArguments)[0] != &o.Raw(FieldArguments)[0] {
-		t.Error("the arguments were copied")
-	}
-	var e Edit
-	e.Set(MetaProgressToken, []byte("2"))
-	if n := testing.AllocsPerRun(5, func() { EditedRequest(NumberID(1), "tools/call", &e, &named) }); n > 1 {
-		t.Errorf("a request takes %v pieces of memory, want 1", n)
+// Large arguments are never copied, neither for another name nor for a request, wherever
+// they stand; and all else of that is one piece of memory.
+func TestLargeArgumentsAreNotCopied(t *testing.T) {
+	args := `{"x":"` + strings.Repeat("x", 1<<20) + `"}`
+	for _, in := range []string{
+		`{"name":"a","arguments":` + args + `,"_meta":{"progressToken":1}}`,
+		`{"_meta":{"progressToken":1},"arguments":` + args + `,"name":"a"}`,
+		`{"arguments":` + args + `,"_meta":{"progressToken":1},"name":"a"}`,
+		`{"name":"a","arguments":` + args + `}`,
+		`{"name":"a", "arguments":` + args + ` }`,
+		`{"name":"a","_meta":{},"arguments":` + args + `}`,
+	} {
+		o := parsed(t, in)
+		named := o.WithText(FieldName, "another name")
+		if &named.Raw(FieldArguments)[0] != &o.Raw(FieldArguments)[0] {
+			t.Errorf("%.40s: the arguments were copied", in)
+		}
+		var e Edit
+		e.Set(MetaProgressToken, []byte("2"))
+		msg := EditedRequest(NumberID(1), "tools/call", &e, &named)
+		want := AppendRequest(nil, NumberID(1), "tools/call", e.AppendTo(nil, &named))
+		if got := bytes.Join(msg[:], nil); !bytes.Equal(got, want) || msg.Len() != len(want) {
+			t.Errorf("%.40s: %d bytes that are not the %d of the request", in, msg.Len(), len(want))
+		}
+		if m, err := Parse(bytes.Join(msg[:], nil), Limits{}); err != nil || string(m.Params.Raw(FieldArguments)) != args {
+			t.Errorf("%.40s: %v, and %d bytes of arguments", in, err, len(m.Params.Raw(FieldArguments)))
+		}
+		if n := len(msg[0]) + len(msg[2]); n > 300 || !strings.Contains(string(msg[1]), args[:len(args)-1]) {
+			t.Errorf("%.40s: %d bytes are copied", in, n)
+		}
+		if n := testing.AllocsPerRun(5, func() { EditedRequest(NumberID(1), "tools/call", &e, &named) }); n > 2 {
+			t.Errorf("%.40s: a request takes %v pieces of memory, want one, and one for what it has in a new _meta", in, n)
+		}
 	}
 }
 
@@ -273,6 +294,9 @@ func checkEdit(t testing.TB, in []byte, ops []op) {
 		return
 	}
 	got := editOf(ops...).AppendTo(nil, &o)
+	for _, long := range []int{1, 2, 5, 20} {
+		checkLeftOut(t, editOf(ops...), &o, long, got)
+	}
 	if !isJSON(got) {
 		t.Fatalf("%v of %q: %q is no JSON text", ops, in, got)
 	}
@@ -292,6 +316,21 @@ func checkEdit(t testing.TB, in []byte, ops []op) {
 	checkPlainEdit(t, &o, ops)
 	for _, f := range [...]Field{FieldName, FieldURI, FieldMeta, FieldRef, FieldRefName, MetaVersion} {
 		checkWithText(t, &o, f, ops)
+	}
+}
+
+// checkLeftOut has long runs left out, and holds what there is then against the whole.
+func checkLeftOut(t testing.TB, e *Edit, o *Object, long int, want []byte) {
+	t.Helper()
+	const before = "before "
+	left := leftOut{min: long}
+	got := e.appendTo([]byte(before), o, &left)
+	whole := string(got[:left.at]) + string(left.run) + string(got[left.at:])
+	if left.run == nil {
+		whole = string(got)
+	}
+	if whole != before+string(want) || left.run != nil && len(left.run) < long {
+		t.Fatalf("%q of %q is left out at %d of %q, want %q", left.run, o.Bytes(), left.at, got, want)
 	}
 }
 

@@ -35,17 +35,34 @@ func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
 	return appendCall(dst, method, params)
 }
 
-// EditedRequest returns a request whose params are those that an edit makes of o, in a
-// piece of memory of its own. The values that the edit sets have to be JSON texts.
-func EditedRequest(id ID, method string, e *Edit, o *Object) []byte {
-	dst := make([]byte, 0, around+len(id.long)+len(method)+e.length(o))
+// Pieces is a message that is sent piece by piece. One that was made at once has only the
+// first.
+type Pieces [3][]byte
+
+// Len returns how long the message is.
+func (p *Pieces) Len() int { return len(p[0]) + len(p[1]) + len(p[2]) }
+
+// EditedRequest returns a request whose params are those that an edit makes of o. The
+// values that the edit sets have to be JSON texts. What is long and stays as it was is the
+// second piece, in o's memory, and must not be changed; all else is in one piece of memory
+// of its own.
+func EditedRequest(id ID, method string, e *Edit, o *Object) Pieces {
+	room := around + len(id.long) + len(method) + e.length(o)
+	if len(o.raw) >= longRun {
+		room -= len(o.raw) - besideRun
+	}
+	dst := make([]byte, 0, room)
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)
 	dst = append(dst, `,"method":`...)
 	dst = AppendString(dst, method)
 	dst = append(dst, `,"params":`...)
-	dst = e.AppendTo(dst, o)
-	return append(dst, '}')
+	left := leftOut{min: longRun}
+	dst = append(e.appendTo(dst, o, &left), '}')
+	if left.run == nil {
+		return Pieces{dst}
+	}
+	return Pieces{dst[:left.at:left.at], left.run, dst[left.at:]}
 }
 
 // AppendNotification appends a notification to dst. No params are left out.

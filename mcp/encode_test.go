@@ -92,10 +92,10 @@ func TestEditedRequest(t *testing.T) {
 		for _, e := range []*Edit{&none, &some, &all} {
 			want := AppendRequest(nil, StringID("i"), "tools/call", e.AppendTo(nil, o))
 			got := EditedRequest(StringID("i"), "tools/call", e, o)
-			if string(got) != string(want) {
+			if string(got[0]) != string(want) || got.Len() != len(want) {
 				t.Errorf("%s: got  %s\nwant %s", params, got, want)
 			}
-			if _, err := Parse(got, Limits{}); err != nil {
+			if _, err := Parse(got[0], Limits{}); err != nil {
 				t.Errorf("%s: %v", got, err)
 			}
 			of := testing.AllocsPerRun(100, func() { e.AppendTo(make([]byte, 0, 1<<10), o) }) // room on the stack

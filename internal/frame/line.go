@@ -128,7 +128,7 @@ func AppendLine(dst []byte, parts ...[]byte) []byte {
 // MakeLine makes a line of a JSON text in the memory in which that is, and which is
 // nobody else's any more.
 func MakeLine(text []byte) []byte {
-	flatten(text)
+	Flatten(text)
 	return append(text, '\n')
 }
 
@@ -143,12 +143,12 @@ func IsFlat(text []byte) bool {
 func appendFlat[T []byte | string](dst []byte, text T) []byte {
 	n := len(dst)
 	dst = append(dst, text...)
-	flatten(dst[n:])
+	Flatten(dst[n:])
 	return dst
 }
 
-// flatten puts spaces for line breaks.
-func flatten(text []byte) {
+// Flatten puts spaces for the line breaks of a JSON text.
+func Flatten(text []byte) {
 	for _, c := range []byte("\r\n") {
 		for rest := text; ; {
 			i := bytes.IndexByte(rest, c)
