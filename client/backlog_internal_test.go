@@ -36,11 +36,35 @@ func TestBacklogKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// split returns a message in pieces, of which the second is somebody else's.
+// split returns a message in pieces as those of a request are: the second is somebody
+// else's, and the two around it share their memory.
 func split(r *rand.Rand, msg string) mcp.Pieces {
 	from := r.IntN(len(msg) + 1)
 	to := from + r.IntN(len(msg)-from+1)
-	return mcp.Pieces{[]byte(msg[:from]), []byte(msg[from:to]), []byte(msg[to:])}
+	if from == to {
+		return mcp.Pieces{[]byte(msg)}
+	}
+	around := append(make([]byte, 0, len(msg)), msg[:from]+msg[to:]...)
+	return mcp.Pieces{around[:from:from], []byte(msg[from:to]), around[from:]}
+}
+
+// What waits behind much is copied: it may be held for long, and with it all that a client
+// has sent.
+func TestBacklogHoldsLittleOfOthers(t *testing.T) {
+	var b backlog
+	theirs := 0
+	for range 1000 {
+		middle := make([]byte, 32<<10)
+		b.add(mcp.Pieces{[]byte("{"), middle, []byte("}")})
+		for _, part := range b.parts {
+			if &part[0] == &middle[0] {
+				theirs += len(middle)
+			}
+		}
+	}
+	if theirs == 0 || theirs > heldLines {
+		t.Errorf("%d bytes are held where they were, want %d at most", theirs, heldLines)
+	}
 }
 
 // What is a message of somebody else's stays as it is, also where it has line breaks, and
@@ -95,6 +119,7 @@ func TestBacklogTakesLittleMemory(t *testing.T) {
 	for range 1000 {
 		b.add(mcp.Pieces{long})
 	}
+	b.add(mcp.Pieces{long[:1:1], long, append(make([]byte, 0, 1<<20), '}')})
 	if b.reuse(); cap(b.room) > shortLine || cap(b.parts) > keptParts || b.size != 0 {
 		t.Errorf("there is room for %d bytes and %d parts, and the size is %d", cap(b.room), cap(b.parts), b.size)
 	}

@@ -107,7 +107,7 @@ func (p *pipe) router() func(m *mcp.Message) {
 // enqueue has a message written after those before it: the order of a cancellation
 // and its request matters to the server. It does not wait, and
 // reports false when the pipe has ended or the server has not read for too long. The
-// message is the pipe's from then on, but for its second piece.
+// message is the pipe's from then on, but for its second piece, if it reports true.
 func (p *pipe) enqueue(msg mcp.Pieces) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,14 +122,13 @@ func (p *pipe) enqueue(msg mcp.Pieces) bool {
 	return true
 }
 
-// dequeue takes all at once: the writer holds no lock while it writes. What it has
-// written by then is room for what comes next.
-func (p *pipe) dequeue(written backlog) backlog {
-	written.reuse()
+// dequeue takes all at once, and gives an empty backlog, whose room is for what comes
+// next: the writer holds no lock while it writes.
+func (p *pipe) dequeue(room backlog) backlog {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	lines := p.queue
-	p.queue = written
+	p.queue = room
 	return lines
 }
 
@@ -165,6 +164,7 @@ func (p *pipe) writeAll(ctx context.Context) {
 		if err := p.write(lines.parts, stuck); err != nil {
 			return // the reader finds out how the server ended, and says so
 		}
+		lines.reuse()
 		select {
 		case <-p.wake:
 		case <-p.dead:
@@ -176,14 +176,14 @@ func (p *pipe) writeAll(ctx context.Context) {
 	}
 }
 
-// write writes lines, as many at once as there are. A server that reads nothing for the
+// write writes the parts of a backlog, one after the other. A server that reads nothing for the
 // write deadline is stuck, and is ended.
-func (p *pipe) write(lines [][]byte, stuck *time.Timer) error {
-	for _, some := range lines {
-		for part := range slices.Chunk(some, writeChunk) {
-			// A deadline for each part: a long line to a slow server is not a stuck one.
+func (p *pipe) write(parts [][]byte, stuck *time.Timer) error {
+	for _, part := range parts {
+		for chunk := range slices.Chunk(part, writeChunk) {
+			// A deadline for each chunk: a long line to a slow server is not a stuck one.
 			stuck.Reset(p.Write)
-			_, err := p.far.Write(part)
+			_, err := p.far.Write(chunk)
 			stuck.Stop()
 			if err != nil {
 				return err

@@ -279,7 +279,7 @@ type cut struct {
 	from, to   int
 	by         int // of the changes, the one that replaces it; or deleted
 	grows      int // how much longer the text becomes by it
-	value, end int // of a new member, where its value stands in the new text
+	value, end int // of a new member, where its value stands in the new text, if all is in that
 }
 
 const deleted = -1

@@ -126,7 +126,7 @@ func TestEditAllocatesLittle(t *testing.T) {
 	}
 }
 
-// Large arguments are never copied, neither for another name nor for a request, wherever
+// Large arguments are not copied, neither for another name nor for a request, wherever
 // they stand; and all else of that is one piece of memory.
 func TestLargeArgumentsAreNotCopied(t *testing.T) {
 	args := `{"x":"` + strings.Repeat("x", 1<<20) + `"}`

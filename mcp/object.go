@@ -6,6 +6,7 @@ package mcp
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -98,9 +99,10 @@ func (o *Object) forget(end int) {
 	}
 }
 
-// WithText returns the object with a text in a member, or with that member. Where it has
-// the member, its bytes are copied when they are asked for, each time, and not before:
-// that is for an object that is changed once more when it is sent.
+// WithText returns the object with a text in a member, or with that member. Where it is
+// one that the object has at its top, and the first that is changed so, the object's bytes
+// are copied when all of them are asked for, each time, and not before: that is for an
+// object that is changed once more when it is sent.
 func (o *Object) WithText(f Field, s string) Object {
 	if !o.Has(f) || o.over != nil || f.parent() != FieldNone || f == FieldMeta || f == FieldRef {
 		var e Edit
@@ -109,7 +111,7 @@ func (o *Object) WithText(f Field, s string) Object {
 		return changed
 	}
 	changed := *o
-	changed.over = &change{field: f, isText: true, value: AppendString(nil, s), text: s}
+	changed.over = &change{field: f, isText: true, value: slices.Clip(AppendString(nil, s)), text: s}
 	return changed
 }
 

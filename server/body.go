@@ -64,7 +64,7 @@ func readAll(r io.Reader, length, limit int64, pace *bodyPace) ([]byte, error) {
 	if length >= 0 {
 		size = length + 1 // one more, to see the end
 	}
-	return readOn(r, make([]byte, 0, size), limit, pace)
+	return readOn(r, make([]byte, 0, size), length, limit, pace)
 }
 
 // readLong makes room for all that was announced when some of it has come.
@@ -78,11 +78,11 @@ func readLong(r io.Reader, length, limit int64, pace *bodyPace) ([]byte, error) 
 			return nil, err // its end, too, is not yet due
 		}
 	}
-	return readOn(r, append(make([]byte, 0, length+1), lent[:]...), limit, pace)
+	return readOn(r, append(make([]byte, 0, length+1), lent[:]...), length, limit, pace)
 }
 
 // readOn reads the rest behind what there is.
-func readOn(r io.Reader, buf []byte, limit int64, pace *bodyPace) ([]byte, error) {
+func readOn(r io.Reader, buf []byte, length, limit int64, pace *bodyPace) ([]byte, error) {
 	for {
 		pace.expect(len(buf))
 		n, err := r.Read(buf[len(buf):cap(buf)])
@@ -90,6 +90,8 @@ func readOn(r io.Reader, buf []byte, limit int64, pace *bodyPace) ([]byte, error
 		switch {
 		case int64(len(buf)) > limit:
 			return nil, errBodyTooLong
+		case errors.Is(err, io.EOF) && int64(len(buf)) < length:
+			return nil, io.ErrUnexpectedEOF
 		case errors.Is(err, io.EOF):
 			return buf, nil
 		case err != nil:

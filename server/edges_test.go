@@ -318,6 +318,7 @@ func TestBodiesInPieces(t *testing.T) {
 		send := func(size, piece, missing int, length bool) (args string, a reply) {
 			args = `{"x":"` + strings.Repeat("points ", size/7) + `"}`
 			body := modern("1", "tools/call", `"name":"take","arguments":`+args)
+			body += strings.Repeat(" ", missing) // without which it is a message, too
 			r := s.request(s.ctx(), http.MethodPost, "", modernHeaders("tools/call", "take"))
 			r.Body, r.ContentLength = noLength{&drip{text: body[:len(body)-missing], piece: piece}}, -1
 			if length {
@@ -333,7 +334,8 @@ func TestBodiesInPieces(t *testing.T) {
 						t.Errorf("%d bytes in pieces of %d: %d, and %d bytes of arguments, want %d", size, piece, a.status, len(got), len(args))
 					}
 				}
-				if _, a := send(size, piece, 1, true); a.status != 400 || got != nil {
+				_, a := send(size, piece, 1, true)
+				if equal(t, "body", a.body, invalid("the body ended too early")); a.status != 400 || got != nil {
 					t.Errorf("%d bytes in pieces of %d, and one is missing: %d", size, piece, a.status)
 				}
 			}

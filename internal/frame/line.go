@@ -125,8 +125,8 @@ func AppendLine(dst []byte, parts ...[]byte) []byte {
 	return append(dst, '\n')
 }
 
-// MakeLine makes a line of a JSON text in the memory in which that is, and which is
-// nobody else's any more.
+// MakeLine makes a line of a JSON text in the memory in which that is, if there is room
+// for one byte more, and which is nobody else's any more.
 func MakeLine(text []byte) []byte {
 	Flatten(text)
 	return append(text, '\n')

@@ -25,7 +25,7 @@ type conn struct {
 	head    int           // how much may be read of what is before the body; negative behind that
 	heard   bool          // something has been read since a request was sent
 	used    bool          // for a request
-	since   time.Time     // when it was last used
+	since   time.Time     // when something was last read from it
 	rest    time.Duration // how long it may be idle
 }
 
@@ -94,7 +94,9 @@ func (i *incoming) Read(p []byte) (int, error) {
 		p = p[:min(len(p), i.head)]
 	}
 	n, err := i.Conn.Read(p)
-	i.heard = i.heard || n > 0
+	if n > 0 {
+		i.heard, i.since = true, time.Now() // the server counts from there, whenever it is put back
+	}
 	if i.head > 0 {
 		i.head -= n
 	}

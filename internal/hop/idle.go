@@ -53,7 +53,6 @@ func (i *idle) put(c *conn) bool {
 	if i.all == nil {
 		i.all = make(map[string][]*conn)
 	}
-	c.since = time.Now()
 	i.all[c.address] = append(i.all[c.address], c)
 	if i.timer == nil {
 		i.timer = time.AfterFunc(lookAfter, i.look)

@@ -154,7 +154,7 @@ func TestServerSaysHowLongItKeepsAConnection(t *testing.T) {
 func TestServerKeepsConnectionsForDifferentTimes(t *testing.T) {
 	inMemory(t, func(w *world) {
 		w.serve(func(p *peer) {
-			for _, headers := range []string{"Keep-Alive: timeout=5\r\n", "Keep-Alive: timeout=20\r\n", ""} {
+			for _, headers := range []string{"Keep-Alive: timeout=5\r\n", "Keep-Alive: timeout=20\r\n", "", ""} {
 				if _, _, more := p.request(); !more {
 					return
 				}
@@ -166,7 +166,31 @@ func TestServerKeepsConnectionsForDifferentTimes(t *testing.T) {
 			w.want("x", "ok")
 			w.settle(rest)
 		}
+		w.want("x", "ok")
 		w.wantConnections(1)
+	})
+}
+
+// The server counts from when it has answered, also where the end of the answer is read
+// later.
+func TestAnswerIsReadLate(t *testing.T) {
+	inMemory(t, func(w *world) {
+		w.serve(func(p *peer) {
+			for {
+				if _, _, more := p.request(); !more {
+					return
+				}
+				_, _ = io.WriteString(p, "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\nContent-Length: 2\r\n\r\nok")
+			}
+		})
+		resp, err := w.hop.RoundTrip(w.request(w.t.Context(), "x"))
+		w.settle(3 * time.Second)
+		if got, err := read(resp, err); got != "ok" || err != nil {
+			w.t.Errorf("the answer is %q, %v", got, err)
+		}
+		w.settle(2 * time.Second)
+		w.want("x", "ok")
+		w.wantConnections(2)
 	})
 }
 
