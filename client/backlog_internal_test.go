@@ -116,6 +116,10 @@ func TestBacklogTakesLittleMemory(t *testing.T) {
 	}); n > 0 || &b.parts[1][0] != &long[0] {
 		t.Errorf("a long line takes %v pieces of memory, want none: it is where it was", n)
 	}
+	b.reuse()
+	for range 3 {
+		b.add(mcp.Pieces{make([]byte, shortLine-10)}) // all but the first grow what is there
+	}
 	for range 1000 {
 		b.add(mcp.Pieces{long})
 	}
