@@ -153,6 +153,9 @@ func TestLargeArgumentsAreNotCopied(t *testing.T) {
 		if m, err := Parse(bytes.Join(msg[:], nil), Limits{}); err != nil || string(m.Params.Raw(FieldArguments)) != args {
 			t.Errorf("%.40s: %v, and %d bytes of arguments", in, err, len(m.Params.Raw(FieldArguments)))
 		}
+		if cap(msg[0]) != len(msg[0]) {
+			t.Errorf("%.40s: the first piece has room, in the last one", in)
+		}
 		if n := len(msg[0]) + len(msg[2]); n > 300 || !strings.Contains(string(msg[1]), args[:len(args)-1]) {
 			t.Errorf("%.40s: %d bytes are copied", in, n)
 		}
@@ -355,6 +358,9 @@ func checkWithText(t testing.TB, o *Object, f Field, ops []op) {
 			t.Fatalf("%q has %s: %v, %q; want %v, %q", want.Bytes(), f.Key(), got.Has(f), got.Raw(f), want.Has(f), want.Raw(f))
 		}
 	}
+	if raw := got.Raw(f); cap(raw) != len(raw) {
+		t.Fatalf("%s of %q has room that others could write to", f.Key(), before)
+	}
 	if !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Fatalf("%s of %q: %q, want %q", f.Key(), before, got.Bytes(), want.Bytes())
 	}
@@ -366,6 +372,17 @@ func checkWithText(t testing.TB, o *Object, f Field, ops []op) {
 	w, werr := edit.Apply(&want)
 	if !bytes.Equal(g.Bytes(), w.Bytes()) || g.has != w.has || (gerr == nil) != (werr == nil) {
 		t.Fatalf("%v of %q: %q, %v; want %q, %v", ops, want.Bytes(), g.Bytes(), gerr, w.Bytes(), werr)
+	}
+	other := FieldURI
+	if f == other {
+		other = FieldName
+	}
+	both := got.WithText(other, "c")
+	if text, ok := both.Text(other); !ok || text != "c" || !bytes.Equal(both.Raw(f), want.Raw(f)) {
+		t.Fatalf("%s of %q, and %s: %q", f.Key(), before, other.Key(), both.Bytes())
+	}
+	if all, err := ParseObject(both.Bytes()); err != nil || !bytes.Equal(all.Raw(other), both.Raw(other)) || !bytes.Equal(all.Raw(f), both.Raw(f)) {
+		t.Fatalf("%s of %q, and %s: %q, %v", f.Key(), before, other.Key(), both.Bytes(), err)
 	}
 	again := got.WithText(f, "c")
 	if text, ok := again.Text(f); !ok || text != "c" {
