@@ -6,14 +6,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/load"
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/report"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/wait"
 )
 
 // measureStdio measures calls through the gateway to a backend that it started itself,
@@ -142,18 +145,11 @@ func enterPipe(ctx context.Context, name string, era canned.Era, call load.Call,
 	cmd.WaitDelay = 10 * time.Second
 	var log bytes.Buffer
 	cmd.Stderr = &log
-	in, err := cmd.StdinPipe()
+	in, out, err := connect(cmd)
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	e := &entrant{name: name, close: func() { endPipe(cmd, in) }}
+	e := &entrant{name: name, close: func() { endPipe(cmd, in, out) }}
 	p, err := load.NewPipe(in, out, era, call, judge)
 	if err != nil {
 		e.close()
@@ -163,8 +159,29 @@ func enterPipe(ctx context.Context, name string, era canned.Era, call load.Call,
 	return e, nil
 }
 
+// connect starts a program on pipes, whose other ends it returns. They are the
+// caller's to close.
+func connect(cmd *exec.Cmd) (in, out *os.File, err error) {
+	theirIn, in, err := wait.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer theirIn.Close()
+	out, theirOut, err := wait.Pipe()
+	if err != nil {
+		return nil, nil, errors.Join(err, in.Close())
+	}
+	defer theirOut.Close()
+	cmd.Stdin, cmd.Stdout = theirIn, theirOut
+	if err := cmd.Start(); err != nil {
+		return nil, nil, errors.Join(err, in.Close(), out.Close())
+	}
+	return in, out, nil
+}
+
 // endPipe ends a program by the end of its input.
-func endPipe(cmd *exec.Cmd, in io.Closer) {
+func endPipe(cmd *exec.Cmd, in, out io.Closer) {
 	in.Close()
 	_ = cmd.Wait() // how it ended says nothing about what was measured
+	out.Close()
 }

@@ -8,6 +8,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/wait"
 )
 
 // maxLine bounds a request on a pipe: none of a bench is as long.
@@ -17,7 +19,7 @@ const maxLine = 1 << 20
 // of its input, and with an error for what it was not made for.
 func ServeStdio(in io.Reader, out io.Writer, setup Setup) error {
 	o := newOffer(setup, new(library))
-	r := bufio.NewReaderSize(in, maxLine)
+	r := bufio.NewReaderSize(wait.NewReader(in), maxLine)
 	var b []byte
 	for {
 		line, err := r.ReadSlice('\n')

@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
+	"github.com/signalbox-mcp/signalbox/test/bench/internal/wait"
 )
 
 // Pipe makes the same call over and over to a server on stdio. It is not to be used
@@ -28,7 +29,7 @@ type Pipe struct {
 
 // NewPipe shakes hands where the era does, makes the call once and judges what comes.
 func NewPipe(in io.Writer, out io.Reader, era canned.Era, call Call, judge Judge) (*Pipe, error) {
-	p := &Pipe{in: in, out: bufio.NewReaderSize(out, maxLine), id: FirstID}
+	p := &Pipe{in: in, out: bufio.NewReaderSize(wait.NewReader(out), maxLine), id: FirstID}
 	if era == canned.Legacy {
 		if err := p.initialize(); err != nil {
 			return nil, err

@@ -1,0 +1,41 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wait
+
+import (
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+const canWait = true
+
+// pollFD is struct pollfd of poll(2).
+type pollFD struct {
+	fd              int32
+	events, revents int16
+}
+
+// pollIn is POLLIN of poll(2).
+const pollIn = 1
+
+// awaitInput waits until fd has something to read, or has ended, at most for d. What a
+// signal cuts short, as the runtime sends them to who runs for long, has waited enough.
+func awaitInput(fd uintptr, d time.Duration) {
+	ask := pollFD{fd: int32(fd), events: pollIn}
+	limit := syscall.NsecToTimespec(d.Nanoseconds())
+	// Raw, which is the point: any other call tells the runtime.
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&ask)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0) //nolint:gosec // as the call has it
+}
+
+// Pipe is [os.Pipe] for ends whose Read and Write wait in the system: the runtime has
+// nobody watch them.
+func Pipe() (r, w *os.File, err error) {
+	var fd [2]int
+	if err := syscall.Pipe2(fd[:], syscall.O_CLOEXEC); err != nil {
+		return nil, nil, os.NewSyscallError("pipe2", err)
+	}
+	return os.NewFile(uintptr(fd[0]), "|0"), os.NewFile(uintptr(fd[1]), "|1"), nil
+}
