@@ -64,29 +64,6 @@ func TestReaderOfNoFile(t *testing.T) {
 	}
 }
 
-// TestReaderWaits: the poll lasts until there is input, or for its time, and no longer.
-func TestReaderWaits(t *testing.T) {
-	if !canWait {
-		t.Skip("this system has no such way")
-	}
-	_, from, to := pipe(t)
-	start := time.Now()
-	for range 20 { // each of which a signal may cut short
-		awaitInput(from.Fd(), window)
-	}
-	if took := time.Since(start); took < 10*window {
-		t.Errorf("waited %v for nothing; want %v", took, 20*window)
-	}
-	if _, err := to.WriteString("x"); err != nil {
-		t.Fatal(err)
-	}
-	start = time.Now()
-	awaitInput(from.Fd(), time.Hour)
-	if took := time.Since(start); took > time.Minute {
-		t.Errorf("waited %v for what was there", took)
-	}
-}
-
 // TestReaderAllocatesNothing: who is measured must not pay for who measures.
 func TestReaderAllocatesNothing(t *testing.T) {
 	r, _, to := pipe(t)
