@@ -37,6 +37,7 @@ type programFlags struct {
 	tools int
 	idle  time.Duration
 	stdio bool
+	http  bool
 	setup string
 }
 
@@ -51,12 +52,13 @@ func runProgram(ctx context.Context, word string, args []string, stdin io.Reader
 	f.IntVar(&p.tools, "tools", 0, "how many tools it has")
 	f.DurationVar(&p.idle, "idle", 0, "how long it keeps a connection without requests; 0 is without end")
 	f.BoolVar(&p.stdio, "stdio", false, "serve standard input and output")
+	f.BoolVar(&p.http, "http", false, "have a relay serve HTTP, instead of standard input and output")
 	f.StringVar(&p.setup, "setup", "", "what a backend on stdio is like, as in the query of a URL")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if word == "relay" {
-		return relay(ctx, p.setup, stdin, stdout, stderr)
+		return relay(ctx, p, stdin, stdout, stderr)
 	}
 	if p.stdio {
 		setup, err := canned.ParseSetup(p.setup)
@@ -73,14 +75,31 @@ func runProgram(ctx context.Context, word string, args []string, stdin io.Reader
 }
 
 // relay stands between a client and a backend that it starts.
-func relay(ctx context.Context, setup string, stdin io.Reader, stdout, stderr io.Writer) error {
+func relay(ctx context.Context, p programFlags, stdin io.Reader, stdout, stderr io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, "backend", "-stdio", "-setup", setup) //nolint:gosec // it is this program
+	cmd := exec.CommandContext(ctx, self, "backend", "-stdio", "-setup", p.setup) //nolint:gosec // it is this program
 	cmd.Stderr = stderr
-	return yardstick.Relay(cmd, stdin, stdout)
+	if !p.http {
+		return yardstick.Relay(cmd, stdin, stdout)
+	}
+	to, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	from, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err = serve(ctx, yardstick.RelayHTTP(to, from), p.idle, stdout)
+	to.Close()
+	_ = cmd.Wait() // it ends with its input, or with ctx
+	return err
 }
 
 // handler makes what a program serves.

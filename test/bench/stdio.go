@@ -22,10 +22,10 @@ import (
 // measureStdio measures calls through the gateway to a backend that it started itself,
 // against calls to such a program without anything between: what a client has that
 // starts its server. It may start the gateway in the server's place, or reach it over
-// HTTP. The yardstick is a program in that place that copies what it reads.
+// HTTP. The yardstick is a program in that place that passes on what it reads.
 func (b *bench) measureStdio(ctx context.Context, _ *rig) error {
 	t := b.table("stdio", "tools/call to a backend on stdio",
-		"CPU and calls/s with 8 clients where they come over HTTP, and with one on a pipe, which has no more; times with one. Added is what comes on top of the same call on the pipes of a program that the client started itself. A relay is a program in Go that stands between the two and only copies.",
+		"CPU and calls/s with 8 clients where they come over HTTP, and with one on a pipe, which has no more; times with one. Added is what comes on top of the same call on the pipes of a program that the client started itself. A relay is a program in Go that stands between the two: on pipes it only copies, and over HTTP it has one request on its way at a time, for which eight clients wait in turn.",
 		"answer, cell", "CPU s per 1000", "calls/s", "p50 us", "p99 us", "p99.9 us", "added p50 us", "x relay", "allocations", "peak MiB", "errors")
 	for _, backend := range eras() {
 		for _, client := range eras() {
@@ -51,7 +51,8 @@ func (b *bench) measureStdio(ctx context.Context, _ *rig) error {
 			}
 		}
 		for _, era := range eras() {
-			b.stdioRow(t, p, relayName(era))
+			b.stdioRow(t, p, relayName(era, onPipes))
+			b.stdioRow(t, p, relayName(era, overNet))
 			b.stdioRow(t, p, pipeName(era))
 		}
 	}
@@ -66,7 +67,13 @@ const (
 
 func pipeName(era canned.Era) string { return "direct " + string(era) }
 
-func relayName(era canned.Era) string { return "relay " + string(era) }
+// relayName is no name of a cell, nor like one: the marks are not a relay's to keep.
+func relayName(era canned.Era, way string) string {
+	if way == overNet {
+		return "relay by HTTP, " + string(era)
+	}
+	return "relay, " + string(era)
+}
 
 func (b *bench) stdioRow(t *report.Table, p payload, name string) {
 	b.row(t, p.name+", "+name, "stdio/"+p.name+"/"+name, "cpu", "rate", "p50", "p99", "p999", "added-p50", "added-p50-rp", "allocs", "peak", "errors")
@@ -74,7 +81,7 @@ func (b *bench) stdioRow(t *report.Table, p payload, name string) {
 
 // measurePipes measures one call on all ways of a cell, and puts it down.
 func (b *bench) measurePipes(ctx context.Context, client, backend canned.Era, p payload) error {
-	cell, direct, relay := cellName(client, backend), pipeName(backend), relayName(backend)
+	cell, direct := cellName(client, backend), pipeName(backend)
 	open := func(ctx context.Context, g *rig) ([]*entrant, error) {
 		return enterPipes(ctx, g, client, backend, p.tool)
 	}
@@ -84,17 +91,20 @@ func (b *bench) measurePipes(ctx context.Context, client, backend canned.Era, p 
 			return err
 		}
 		b.put("stdio/"+p.name+"/"+direct, got[direct])
-		for _, way := range []string{relay, cell + onPipes, cell + overNet} {
-			b.put("stdio/"+p.name+"/"+way, got[way])
-			b.compare("stdio/"+p.name+"/"+way, got[way], got[relay], got[direct])
+		for _, way := range []string{onPipes, overNet} {
+			relay := relayName(backend, way)
+			for _, name := range []string{relay, cell + way} {
+				b.put("stdio/"+p.name+"/"+name, got[name])
+				b.compare("stdio/"+p.name+"/"+name, got[name], got[relay], got[direct])
+			}
 		}
 		return nil
 	})
 }
 
 // enterPipes makes entrants of all that a client can call for what a backend on pipes
-// has: that itself, through a relay, and through the gateway, which the client starts or
-// which listens.
+// has: that itself, and through a relay and the gateway, each of which the client starts
+// or which listens.
 func enterPipes(ctx context.Context, g *rig, client, backend canned.Era, tool string) ([]*entrant, error) {
 	conf := g.overStdio(canned.Setup{Era: backend, Tools: defaultTools})
 	file, err := g.write(conf)
@@ -110,6 +120,7 @@ func enterPipes(ctx context.Context, g *rig, client, backend canned.Era, tool st
 	for _, enter := range []func() (*entrant, error){
 		func() (*entrant, error) { return enterDirectly(ctx, g, backend, tool) },
 		func() (*entrant, error) { return enterRelay(ctx, g, backend, tool) },
+		func() (*entrant, error) { return enterRelayHTTP(ctx, g, backend, tool) },
 		func() (*entrant, error) {
 			return enterPipe(ctx, cellName(client, backend)+onPipes, client, call, judgeText(tool), g.program, "serve", "--stdio", "--config", file)
 		},
@@ -134,8 +145,17 @@ func enterDirectly(ctx context.Context, g *rig, era canned.Era, tool string) (*e
 
 // enterRelay starts a backend for a client, with a relay between the two.
 func enterRelay(ctx context.Context, g *rig, era canned.Era, tool string) (*entrant, error) {
-	return enterPipe(ctx, relayName(era), era, load.ToolCall(tool, false), judgeText(tool),
+	return enterPipe(ctx, relayName(era, onPipes), era, load.ToolCall(tool, false), judgeText(tool),
 		g.self, "relay", "-setup", canned.Setup{Era: era, Tools: defaultTools}.Query())
+}
+
+// enterRelayHTTP starts a relay that listens, and a backend behind it.
+func enterRelayHTTP(ctx context.Context, g *rig, era canned.Era, tool string) (*entrant, error) {
+	p, err := g.start(ctx, "relay", "-http", "-setup", canned.Setup{Era: era, Tools: defaultTools}.Query())
+	if err != nil {
+		return nil, err
+	}
+	return enter(ctx, relayName(era, overNet), p, target(p, era, ""), load.ToolCall(tool, false), judgeText(tool))
 }
 
 // enterPipe starts a program that serves on pipes of our own. It has one client, as such

@@ -117,3 +117,29 @@ func TestMint(t *testing.T) {
 		}
 	}
 }
+
+// TestRelayHTTPSaysWhatItCannotDo: a relay whose program has ended answers all the same,
+// and what asks for nothing has no answer to wait for.
+func TestRelayHTTPSaysWhatItCannotDo(t *testing.T) {
+	const call, note = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	for name, tt := range map[string]struct {
+		verb, body, answer string
+		status             int
+	}{
+		"a request":              {http.MethodPost, call, `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n", http.StatusOK},
+		"a notification":         {http.MethodPost, note, "", http.StatusAccepted},
+		"the end of a session":   {http.MethodDelete, "", "", http.StatusOK},
+		"nobody behind it":       {http.MethodPost, call, "", http.StatusBadGateway},
+		"half an answer, an end": {http.MethodPost, call, `{"jsonrpc":`, http.StatusBadGateway},
+	} {
+		var sent strings.Builder
+		w := httptest.NewRecorder()
+		RelayHTTP(&sent, strings.NewReader(tt.answer)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), tt.verb, "/mcp", strings.NewReader(tt.body)))
+		if w.Code != tt.status || strings.TrimSuffix(sent.String(), "\n") != tt.body {
+			t.Errorf("%s: status %d, and the program got %q", name, w.Code, sent.String())
+		}
+		if want := strings.TrimSuffix(tt.answer, "\n"); w.Code == http.StatusOK && w.Body.String() != want {
+			t.Errorf("%s: answer %q, want %q", name, w.Body, want)
+		}
+	}
+}
