@@ -25,7 +25,7 @@ import (
 // HTTP. The yardstick is a program in that place that passes on what it reads.
 func (b *bench) measureStdio(ctx context.Context, _ *rig) error {
 	t := b.table("stdio", "tools/call to a backend on stdio",
-		"CPU and calls/s with 8 clients where they come over HTTP, and with one on a pipe, which has no more; times with one. Added is what comes on top of the same call on the pipes of a program that the client started itself. A relay is a program in Go that stands between the two: on pipes it only copies, and over HTTP it has one request on its way at a time, for which eight clients wait in turn.",
+		"CPU and calls/s with 8 clients where they come over HTTP, and with one on a pipe, which has no more; times with one. Added is what comes on top of the same call on the pipes of a program that the client started itself. A relay is a program in Go that stands between the two: on pipes it only copies, and over HTTP it has one request on its way at a time, for which eight clients wait in turn. Rows of a relay, and direct ones, have what was measured beside modern clients.",
 		"answer, cell", "CPU s per 1000", "calls/s", "p50 us", "p99 us", "p99.9 us", "added p50 us", "x relay", "allocations", "peak MiB", "errors")
 	for _, backend := range eras() {
 		for _, client := range eras() {
@@ -67,7 +67,7 @@ const (
 
 func pipeName(era canned.Era) string { return "direct " + string(era) }
 
-// relayName is no name of a cell, nor like one: the marks are not a relay's to keep.
+// relayName is no name of a cell, nor like one: the marks for times are not a relay's.
 func relayName(era canned.Era, way string) string {
 	if way == overNet {
 		return "relay by HTTP, " + string(era)
@@ -202,6 +202,6 @@ func connect(cmd *exec.Cmd) (in, out *os.File, err error) {
 // endPipe ends a program by the end of its input.
 func endPipe(cmd *exec.Cmd, in, out io.Closer) {
 	in.Close()
+	out.Close()    // or one that still writes would not end
 	_ = cmd.Wait() // how it ended says nothing about what was measured
-	out.Close()
 }

@@ -10,8 +10,9 @@ package marks
 // proxy, a list less than fetching it, a session less than the connection under it.
 //
 // What is far from its mark has beside it what it is held at: the worst of all cells as
-// it was measured last, in either form, with a quarter more for ratios and times, which
-// vary from run to run, and a fifth for counts, which hardly do. So has a ratio that keeps
+// it was measured last, in either form, with a quarter more for ratios, which vary from
+// run to run, up to a half for times, which vary with the machine, and a fifth for
+// counts, which hardly do. So has a ratio that keeps
 // its mark by less than such noise. Whoever makes something cheaper lowers it; it goes
 // where it says nothing that the mark does not.
 func All() []Mark {

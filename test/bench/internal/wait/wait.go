@@ -19,12 +19,12 @@ import (
 )
 
 // window is how long a thread waits before the runtime is told: longer than any answer
-// takes, and not so long that a collection which has to wait for it would be noticed.
+// takes, and not so long that anybody would notice who has to wait for it.
 const window = 5 * time.Millisecond
 
 // NewReader returns a reader of r whose Read waits on the thread that it is called on for
-// as long as answers take, and then as r does. Where r is no file, or the system has no
-// such way, that is r itself. Like r it is to be used by one goroutine at a time.
+// as long as answers take, and then as r does. Where r has no descriptor, or the system
+// no such way, that is r itself. Like r it is to be used by one goroutine at a time.
 func NewReader(r io.Reader) io.Reader {
 	file, ok := r.(syscall.Conn)
 	if !ok || !canWait {
@@ -52,6 +52,6 @@ func (r *reader) Read(p []byte) (int, error) {
 // await waits until there is something to read, or for a window. It reports true: whether
 // there was is for Read to find out.
 func await(fd uintptr) bool {
-	awaitInput(fd, window)
+	_ = awaitInput(fd, window)
 	return true
 }

@@ -21,13 +21,15 @@ type pollFD struct {
 // pollIn is POLLIN of poll(2).
 const pollIn = 1
 
-// awaitInput waits until fd has something to read, or has ended, at most for d. What a
-// signal cuts short, as the runtime sends them to who runs for long, has waited enough.
-func awaitInput(fd uintptr, d time.Duration) {
+// awaitInput waits until fd has something to read, or has ended, at most for d, and reports
+// whether it has. What a signal cuts short, as the runtime sends them to who runs for long
+// and to stop all, has waited enough.
+func awaitInput(fd uintptr, d time.Duration) bool {
 	ask := pollFD{fd: int32(fd), events: pollIn}
 	limit := syscall.NsecToTimespec(d.Nanoseconds())
 	// Raw, which is the point: any other call tells the runtime.
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&ask)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0) //nolint:gosec // as the call has it
+	n, _, failed := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&ask)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0) //nolint:gosec // as the call has it
+	return failed == 0 && n == 1
 }
 
 // Pipe is [os.Pipe] for ends whose Read and Write wait in the system: the runtime has

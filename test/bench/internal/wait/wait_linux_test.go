@@ -4,6 +4,8 @@
 package wait
 
 import (
+	"os"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -13,7 +15,9 @@ func TestAwaitInput(t *testing.T) {
 	_, from, to := pipe(t)
 	start := time.Now()
 	for range 20 { // each of which a signal may cut short
-		awaitInput(from.Fd(), window)
+		if awaitInput(from.Fd(), window) {
+			t.Fatal("there is input before anybody has written")
+		}
 	}
 	if took := time.Since(start); took < 10*window {
 		t.Errorf("waited %v for nothing; want %v", took, 20*window)
@@ -21,9 +25,48 @@ func TestAwaitInput(t *testing.T) {
 	if _, err := to.WriteString("x"); err != nil {
 		t.Fatal(err)
 	}
-	start = time.Now()
-	awaitInput(from.Fd(), time.Hour)
-	if took := time.Since(start); took > time.Minute {
-		t.Errorf("waited %v for what was there", took)
+	if !awaitInput(from.Fd(), time.Hour) {
+		t.Error("there is no input, though somebody has written")
+	}
+}
+
+// conn says what is waited for before a read.
+type conn struct {
+	*os.File
+	asked int
+}
+
+func (c *conn) SyscallConn() (syscall.RawConn, error) {
+	raw, err := c.File.SyscallConn()
+	return rawConn{raw, c}, err
+}
+
+type rawConn struct {
+	syscall.RawConn
+	of *conn
+}
+
+func (c rawConn) Read(ask func(uintptr) bool) error {
+	return c.RawConn.Read(func(fd uintptr) bool {
+		c.of.asked++
+		return ask(fd)
+	})
+}
+
+// TestReaderAsksFirst: each Read waits for the descriptor before it reads.
+func TestReaderAsksFirst(t *testing.T) {
+	_, from, to := pipe(t)
+	file := &conn{File: from}
+	r := NewReader(file)
+	for i := range 3 {
+		if _, err := to.WriteString("x"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if file.asked != i+1 {
+			t.Errorf("%d reads have asked %d times", i+1, file.asked)
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 const canWait = false
 
-func awaitInput(uintptr, time.Duration) {}
+func awaitInput(uintptr, time.Duration) bool { return false }
 
 // Pipe is [os.Pipe].
 func Pipe() (r, w *os.File, err error) { return os.Pipe() }

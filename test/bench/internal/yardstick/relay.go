@@ -61,7 +61,7 @@ func RelayHTTP(to io.Writer, from io.Reader) http.Handler {
 	})
 }
 
-// maxLine is more than the longest answer of a canned backend.
+// maxLine is more than the longest answer that is measured on pipes.
 const maxLine = 2 << 20
 
 // relay is the way to a program and back.
