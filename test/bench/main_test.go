@@ -147,25 +147,6 @@ func TestSessionsOpenAndEnd(t *testing.T) {
 	}
 }
 
-func TestPipeIsMeasuredToo(t *testing.T) {
-	g := openRig(t)
-	for name, start := range map[string]func(context.Context, *rig, canned.Era, string) (*entrant, error){
-		"direct": enterDirectly, "relay": enterRelay, "relay by HTTP": enterRelayHTTP,
-	} {
-		for _, era := range eras() {
-			e, err := start(t.Context(), g, era, "text_10240")
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := e.measure(t.Context(), amount{many: 50})
-			e.close()
-			if err != nil || s.rate <= 0 || s.errors != 0 || s.counted != (name == "relay by HTTP") {
-				t.Errorf("%s %s: %+v, %v", name, era, s, err)
-			}
-		}
-	}
-}
-
 // took is what a client alone measured whose calls took so many microseconds.
 func took(t *testing.T, micros ...int64) load.Result {
 	t.Helper()

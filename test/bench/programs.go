@@ -85,21 +85,7 @@ func relay(ctx context.Context, p programFlags, stdin io.Reader, stdout, stderr 
 	if !p.http {
 		return yardstick.Relay(cmd, stdin, stdout)
 	}
-	to, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	from, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	err = serve(ctx, yardstick.RelayHTTP(to, from), p.idle, stdout)
-	to.Close()
-	_ = cmd.Wait() // it ends with its input, or with ctx
-	return err
+	return yardstick.RelayHTTP(cmd, func(h http.Handler) error { return serve(ctx, h, p.idle, stdout) })
 }
 
 // handler makes what a program serves.

@@ -10,9 +10,8 @@ package marks
 // proxy, a list less than fetching it, a session less than the connection under it.
 //
 // What is far from its mark has beside it what it is held at: the worst of all cells as
-// it was measured last, in either form, with a quarter more for ratios, which vary from
-// run to run, up to a half for times, which vary with the machine, and a fifth for
-// counts, which hardly do. So has a ratio that keeps
+// it was measured last, in either form, with a quarter more for ratios and times, which
+// vary from run to run, and a fifth for counts, which hardly do. So has a ratio that keeps
 // its mark by less than such noise. Whoever makes something cheaper lowers it; it goes
 // where it says nothing that the mark does not.
 func All() []Mark {
@@ -29,8 +28,8 @@ func All() []Mark {
 		{Name: "tools/call, allocations beyond net/http's, legacy to modern", Keys: "calls/100 B/legacy to modern/allocs-ours", Limit: 25, Held: -19, Short: true},
 		{Name: "tools/call, allocations beyond net/http's, modern to legacy", Keys: "calls/100 B/modern to legacy/allocs-ours", Limit: 25, Held: -21, Short: true},
 		{Name: "tools/call, allocations beyond net/http's, modern to modern", Keys: "calls/100 B/modern to modern/allocs-ours", Limit: 25, Held: -21, Short: true},
-		{Name: "tools/call to stdio from stdio, added p50", Keys: "stdio/100 B/*, on pipes/added-p50", Limit: 100, Held: 160, Unit: " us"},
-		{Name: "tools/call to stdio from HTTP, added p50", Keys: "stdio/100 B/*, over HTTP/added-p50", Limit: 100, Held: 300, Unit: " us"},
+		{Name: "tools/call to stdio from stdio, added p50", Keys: "stdio/100 B/*, on pipes/added-p50", Limit: 100, Held: 135, Unit: " us"},
+		{Name: "tools/call to stdio from HTTP, added p50", Keys: "stdio/100 B/*, over HTTP/added-p50", Limit: 100, Held: 270, Unit: " us"},
 		{Name: "tools/call, CPU beside 200 backends against 1", Keys: "backends/one of 200/*/cpu-1", Limit: 1.1, Short: true},
 		{Name: "tools/call, CPU spread over 200 backends against 1", Keys: "backends/200/*/cpu-1", Limit: 1.1, Held: 1.5, Short: true},
 		{Name: "tools/call, CPU spread over 200 backends against 1, x RP", Keys: "backends/200/*/cpu-1-rp", Limit: 1.1, Short: true},

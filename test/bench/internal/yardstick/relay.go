@@ -18,15 +18,8 @@ import (
 // have ended. It is the least that can stand between a client and a server on pipes: it
 // copies what there is as soon as it is there, and does not look at it.
 func Relay(cmd *exec.Cmd, in io.Reader, out io.Writer) error {
-	to, err := cmd.StdinPipe()
+	to, from, err := start(cmd)
 	if err != nil {
-		return err
-	}
-	from, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
 		return err
 	}
 	sent := make(chan error, 1)
@@ -38,6 +31,17 @@ func Relay(cmd *exec.Cmd, in io.Reader, out io.Writer) error {
 	return errors.Join(err, <-sent, cmd.Wait())
 }
 
+// start starts a program, and returns the way to it and from it.
+func start(cmd *exec.Cmd) (to io.WriteCloser, from io.ReadCloser, err error) {
+	if to, err = cmd.StdinPipe(); err != nil {
+		return nil, nil, err
+	}
+	if from, err = cmd.StdoutPipe(); err != nil {
+		return nil, nil, err
+	}
+	return to, from, cmd.Start()
+}
+
 // copyPieces copies what there is, piece by piece, and by no way that the system has
 // between files: a program that looks at what it passes on has none of these.
 func copyPieces(to io.Writer, from io.Reader) error {
@@ -45,11 +49,23 @@ func copyPieces(to io.Writer, from io.Reader) error {
 	return err
 }
 
-// RelayHTTP passes on what comes over HTTP to a program that was started, by its input,
-// and answers with the next line of its output. It is the least that can stand between a
-// client over HTTP and a server on pipes, for one client alone: it has one request on its
-// way at a time, and others wait.
-func RelayHTTP(to io.Writer, from io.Reader) http.Handler {
+// RelayHTTP starts a program, and passes on to it what comes over HTTP, for as long as
+// serve does that.
+func RelayHTTP(cmd *exec.Cmd, serve func(http.Handler) error) error {
+	to, from, err := start(cmd)
+	if err != nil {
+		return err
+	}
+	err = serve(overHTTP(to, from))
+	to.Close()
+	_ = cmd.Wait() // it ends with its input; how says nothing
+	return err
+}
+
+// overHTTP writes each request to a program, and answers with the next line of what that
+// says. It is the least that can stand between a client over HTTP and a server on pipes,
+// for one client alone: it has one request on its way at a time, and others wait.
+func overHTTP(to io.Writer, from io.Reader) http.Handler {
 	r := &relay{to: to, from: bufio.NewReaderSize(from, maxLine)}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodPost {

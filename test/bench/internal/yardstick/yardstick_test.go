@@ -134,7 +134,7 @@ func TestRelayHTTPSaysWhatItCannotDo(t *testing.T) {
 	} {
 		var sent strings.Builder
 		w := httptest.NewRecorder()
-		RelayHTTP(&sent, strings.NewReader(tt.answer)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), tt.verb, "/mcp", strings.NewReader(tt.body)))
+		overHTTP(&sent, strings.NewReader(tt.answer)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), tt.verb, "/mcp", strings.NewReader(tt.body)))
 		if w.Code != tt.status || strings.TrimSuffix(sent.String(), "\n") != tt.body {
 			t.Errorf("%s: status %d, and the program got %q", name, w.Code, sent.String())
 		}
