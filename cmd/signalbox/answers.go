@@ -18,7 +18,8 @@ import (
 // once. And they end when a client takes what is written too slowly, though it takes some.
 type answerListener struct {
 	net.Listener
-	write time.Duration // limits.write
+	write      time.Duration // limits.write
+	headerRead time.Duration // limits.headerRead
 }
 
 func (l answerListener) Accept() (net.Conn, error) {
@@ -26,7 +27,9 @@ func (l answerListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answerConn{Conn: c, write: l.write}, nil
+	a := &answerConn{Conn: c, write: l.write, in: inbound{headerRead: l.headerRead, hangUp: func() { _ = c.Close() }}}
+	a.in.expectHeader()
+	return a, nil
 }
 
 // answerConn has one writer at a time, as net/http's connections have. A front whose
@@ -39,6 +42,21 @@ type answerConn struct {
 
 	write time.Duration // that a client has for each slowPiece
 	until time.Time     // when a write is to be over of which some was taken in its time
+
+	in inbound
+}
+
+// Read reads, and follows what was read.
+func (c *answerConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.in.read(p[:n])
+	return n, err
+}
+
+// Close closes the connection.
+func (c *answerConn) Close() error {
+	c.in.end()
+	return c.Conn.Close()
 }
 
 // slowPiece is what a client on a slow line takes in the time of a write, as it is in the

@@ -45,6 +45,7 @@ type endpoint struct {
 	path     string
 	listener net.Listener
 	write    time.Duration // limits.write
+	header   time.Duration // limits.headerRead
 	server   *http.Server
 	ended    chan error // what serving ended with
 }
@@ -65,6 +66,7 @@ func newEndpoint(l net.Listener, cfg *signalbox.Config) *endpoint {
 		path:     cfg.Path,
 		listener: l,
 		write:    cfg.Limits.Write,
+		header:   cfg.Limits.HeaderRead,
 		ended:    make(chan error, 1),
 		server:   newServer(cfg),
 	}
@@ -78,6 +80,7 @@ func newServer(cfg *signalbox.Config) *http.Server {
 	spoken.SetUnencryptedHTTP2(true)
 	return &http.Server{
 		ReadHeaderTimeout: cfg.Limits.HeaderRead,
+		ConnContext:       withInbound,
 		// Beyond the limit the gateway says so; beyond twice that net/http hangs up.
 		MaxHeaderBytes: int(2 * cfg.Limits.RequestHeaders),
 		IdleTimeout:    idleTimeout,
@@ -134,7 +137,7 @@ func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
 	p.server.Handler = p.routes(gw, gw.SSE(), gw.Operations())
 	p.server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
 	// Ends when close has closed the server, which waits for it.
-	go func() { p.ended <- p.server.Serve(answerListener{p.listener, p.write}) }()
+	go func() { p.ended <- p.server.Serve(answerListener{p.listener, p.write, p.header}) }()
 }
 
 // ssePath is where clients connect that have the transport of 2024-11-05 only, as most
@@ -147,6 +150,7 @@ const ssePath = "/sse"
 // which is missing in a client's URL.
 func (p *endpoint) routes(mcp, sse, operations http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		closeAmbiguous(w, r)
 		switch r.URL.Path {
 		case p.path:
 			mcp.ServeHTTP(w, r)
