@@ -240,14 +240,19 @@ var (
 // agreed form, or not in the index. Names are relative to docs/adr.
 func looseDecisions(records map[string]string, index string) []string {
 	var breaches []string
-	for i, name := range slices.Sorted(maps.Keys(records)) {
+	taken := make(map[string]string) // number to name
+	for _, name := range slices.Sorted(maps.Keys(records)) {
 		say := func(format string, args ...any) {
 			breaches = append(breaches, name+": "+fmt.Sprintf(format, args...))
 		}
-		number := fmt.Sprintf("%04d", i+1)
-		if !adrName.MatchString(name) || !strings.HasPrefix(name, number) {
-			say("want the name %s-title.md", number)
+		number, _, _ := strings.Cut(name, "-")
+		if !adrName.MatchString(name) {
+			say("want a name like 0001-title.md")
 		}
+		if other, ok := taken[number]; ok {
+			say("has the number of %s", other)
+		}
+		taken[number] = name
 		if !strings.HasPrefix(records[name], "# "+number+": ") {
 			say(`does not begin with "# %s: "`, number)
 		}
@@ -287,12 +292,14 @@ func TestRepoDecisionRecords(t *testing.T) {
 			`0001-a.md: want one section "## What would change our mind"`,
 			"0001-a.md: is not in the index",
 		}},
-		{name: "a gap, and long", records: map[string]string{
-			"0002-a.md": strings.Replace(good, "0001", "0002", 1) + strings.Repeat("\n", maxADRLines),
-		}, index: "(0002-a.md)", want: []string{
-			"0002-a.md: want the name 0001-title.md",
-			`0002-a.md: does not begin with "# 0001: "`,
-			"0002-a.md: 89 lines, more than 70",
+		{name: "one number twice, and long", records: map[string]string{
+			"0002-a.md": strings.Replace(good, "0001", "0002", 1),
+			"0002-b.md": strings.Replace(good, "0001", "0002", 1) + strings.Repeat("\n", maxADRLines),
+			"2-c.md":    strings.Replace(good, "0001", "2", 1),
+		}, index: "(0002-a.md) (0002-b.md) (2-c.md)", want: []string{
+			"0002-b.md: has the number of 0002-a.md",
+			"0002-b.md: 89 lines, more than 70",
+			"2-c.md: want a name like 0001-title.md",
 		}},
 	}
 	for _, tt := range tests {
