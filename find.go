@@ -5,6 +5,7 @@ package signalbox
 
 import (
 	"context"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -37,37 +38,30 @@ func referred(params *mcp.Object) wanted {
 // find looks up what a request is for, in one view. What nobody offers is
 // recorded where it is hidden; the caller cannot tell.
 func (g *Gateway) find(ctx context.Context, req *mcp.Request, w wanted) found {
-	f := w.in(g.view.Load())
-	if !f.certain() && !g.listsOpen() {
-		f = g.await(ctx, w)
-	}
+	// A backend that may bring it and is still starting is waited for, whatever the end
+	// of that: the answer is what is known then.
+	v, _ := g.await(ctx, w.pending)
+	f := w.in(v)
 	if f.entry == nil {
 		g.noteHidden(ctx, f.view, req, w)
 	}
 	return f
 }
 
-// await looks up what may be known in a moment, because the first lists of
-// backends are still on their way. Those backends are waited for that may bring
-// it, and no longer than lists are.
-func (g *Gateway) await(ctx context.Context, w wanted) found {
-	changed := newBell()
-	g.changes.add(changed) // before the first look, so that no change falls between
-	defer g.changes.remove(changed)
-	for {
-		f := w.in(g.view.Load())
-		if f.certain() || !f.stillComing(w) {
-			return f
-		}
-		select {
-		case <-changed:
-			continue
-		case <-g.listable:
-		case <-g.ctx.Done():
-		case <-ctx.Done():
-		}
-		return w.in(g.view.Load())
+// pending is that of a view for the backends that may bring what is wanted. What is
+// known already waits for none.
+func (w wanted) pending(v *view) (left time.Duration, ok bool) {
+	if w.in(v).certain() {
+		return 0, false
 	}
+	return v.pending(v.cfg.Limits.Handshake, w.mayComeFrom)
+}
+
+// mayComeFrom reports whether a backend of which nothing is known may have it. Names say
+// whose they can be, and URIs do not.
+func (w wanted) mayComeFrom(u *unit) bool {
+	byName := w.kind == catalog.Tools || w.kind == catalog.Prompts
+	return !byName || u.mayBring(w.name)
 }
 
 // in looks in the catalog of one view. Nothing of the answer may come from another
@@ -94,18 +88,3 @@ func (w wanted) in(v *view) found {
 // certain reports whether something was found that a list has. A URI that is in no
 // list is given to whom it fits best of those that are known.
 func (f found) certain() bool { return f.entry != nil && f.entry.JSON() != nil }
-
-// stillComing reports whether a backend that was not heard of yet may bring what
-// is wanted. Names say whose they can be, and URIs do not.
-func (f found) stillComing(w wanted) bool {
-	byName := w.kind == catalog.Tools || w.kind == catalog.Prompts
-	for i, u := range f.units {
-		// A view that a reload has just made has heard of nobody yet, whatever is known of the
-		// backends that it keeps.
-		unheard := i >= len(f.heard) || !f.heard[i]
-		if unheard && (!byName || u.mayBring(w.name)) {
-			return true
-		}
-	}
-	return false
-}

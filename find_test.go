@@ -43,8 +43,7 @@ func lister(name string, slow time.Duration) *zoo.HTTP {
 	}}
 }
 
-// starting returns a gateway that knows the backend "quick" and not yet "slow",
-// and how long its first lists may take.
+// starting returns a gateway that knows the backend "quick" and not yet "slow".
 func starting(t *testing.T, slow time.Duration, change func(*signalbox.Config)) *signalbox.Gateway {
 	t.Helper()
 	quick, late := lister("quick", 0), lister("slow", slow)
@@ -62,7 +61,6 @@ func starting(t *testing.T, slow time.Duration, change func(*signalbox.Config)) 
 	cfg := signalbox.Config{Servers: []signalbox.Backend{
 		{Name: "quick", URL: "http://backends.test/quick"}, {Name: "slow", URL: "http://backends.test/slow"},
 	}}
-	cfg.Limits.FirstList = time.Minute
 	if change != nil {
 		change(&cfg)
 	}
@@ -163,11 +161,13 @@ func TestFindKnowsWhoseANameCanBe(t *testing.T) {
 	}
 }
 
-// A backend that says nothing is waited for as long as the first lists are, and
-// then the answer says what is not known.
-func TestFindEndsWithTheFirstLists(t *testing.T) {
+// A backend that says nothing is waited for until its start has taken too long, and then
+// the answer says what is not known. A shorter limit of lists does not cut that.
+func TestFindEndsWithTheHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := starting(t, time.Hour, func(cfg *signalbox.Config) { cfg.Limits.FirstList = 3 * time.Second })
+		g := starting(t, time.Hour, func(cfg *signalbox.Config) {
+			cfg.Limits.FirstList, cfg.Limits.Handshake = time.Second, 3*time.Second
+		})
 		if by, took := serve(t, g, "tools/call", `{"name":"slow__x"}`); by != "fault: slow" || took != 3*time.Second {
 			t.Errorf("%s after %v, want a fault of the backend after 3s", by, took)
 		}

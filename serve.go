@@ -33,7 +33,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	case "completion/complete":
 		return g.complete(ctx, req, caller)
 	case "server/discover":
-		return g.discover(req)
+		return g.discover(ctx, req)
 	case "tasks/get", "tasks/update", "tasks/cancel", "tasks/result":
 		return g.task(ctx, req, caller)
 	case "tasks/list":
@@ -136,20 +136,23 @@ func (u *unit) renamed(req *mcp.Request, field mcp.Field, own string, caller mcp
 	return u.errand(req, &params, caller, nil)
 }
 
-// list answers from the catalog. Only the first lists of all may wait, for
-// backends that are starting up.
+// list answers from the catalog, once the backends that are starting have said what
+// they have, or have taken too long.
 func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
-	if err := g.awaitLists(ctx); err != nil {
+	if _, err := g.await(ctx, (*view).listsPending); err != nil {
 		return nil, err
 	}
 	return g.listNow(req, kind)
 }
 
-// ServeNow returns a list that is known: each but the first of all. It makes a Gateway
-// an [mcp.Instant].
+// ServeNow returns a list while no backend is starting. It makes a Gateway an
+// [mcp.Instant].
 func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	kind, ok := catalog.KindOf(req.Method)
-	if !ok || !g.listsOpen() || g.ctx.Err() != nil {
+	if !ok || g.ctx.Err() != nil {
+		return nil, false
+	}
+	if _, wait := g.view.Load().listsPending(); wait {
 		return nil, false
 	}
 	res, err := g.listNow(req, kind)
@@ -184,10 +187,11 @@ type discovery struct {
 	Meta              map[string]jsontext.Value `json:"_meta"`
 }
 
-// discover answers at once from what is known. For a session it also sets the
-// state of the lists from which on changes are told.
-func (g *Gateway) discover(req *mcp.Request) (*mcp.Result, error) {
-	v := g.view.Load()
+// discover answers from what is known. Backends that are starting are waited for, for
+// greetWithin at most: a client reads instructions and capabilities only here. For a
+// session it also sets the state of the lists from which on changes are told.
+func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	v, _ := g.await(ctx, (*view).greetingPending) // what is known is the answer, whatever ended the wait
 	if req.Scope != nil {
 		g.toldTo(req.Scope)
 	}

@@ -68,10 +68,11 @@ type Gateway struct {
 
 	refusal  atomic.Pointer[Refusal] // of the last reload
 	view     atomic.Pointer[view]
-	changes  changes
+	changes  changes // for clients that listen
+	built    changes // for requests that wait for a catalog
+	turns    turns
 	taskBook taskBook
 	rebuild  chan struct{} // capacity 1: the catalog is to be built anew
-	listable chan struct{} // closed once lists may be given out
 
 	ctx    context.Context //nolint:containedctx // the life of the goroutines below, which outlive every request
 	cancel context.CancelFunc
@@ -115,13 +116,13 @@ func New(cfg Config, opt Options) (*Gateway, error) {
 func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 	bound := observe.Bound(opt.Logger.Handler())
 	g := &Gateway{
-		opt:      opt,
-		log:      slog.New(bound),
-		bound:    bound,
-		version:  cmp.Or(effective.Version, buildVersion()),
-		started:  time.Now(),
-		rebuild:  make(chan struct{}, 1),
-		listable: make(chan struct{}),
+		opt:     opt,
+		log:     slog.New(bound),
+		bound:   bound,
+		version: cmp.Or(effective.Version, buildVersion()),
+		started: time.Now(),
+		rebuild: make(chan struct{}, 1),
+		turns:   newTurns(),
 	}
 	g.info = implementation(effective.Name, g.version)
 	g.server = server.New(g, g.serverConfig(effective))

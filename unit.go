@@ -86,6 +86,7 @@ func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
 		MaxItems: u.limits.ToolsPerBackend,
 		MaxPages: u.limits.Pages,
 		Changed:  g.wantRebuild,
+		Turn:     g.turnOf(u),
 		Logger:   slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
 	})
 	ctx, cancel := context.WithCancel(g.ctx)

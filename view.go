@@ -77,6 +77,9 @@ func (v *view) hear() []bool {
 	return heard
 }
 
+// news reports whether a backend has been heard of that the catalog does not know.
+func (v *view) news() bool { return !slices.Equal(v.heard, v.hear()) }
+
 // offers returns what each backend offers now.
 func (v *view) offers() []*backend.Offer {
 	offers := make([]*backend.Offer, len(v.units))
@@ -176,38 +179,38 @@ func (g *Gateway) wantRebuild() {
 }
 
 // keepCatalog builds the catalog anew whenever a backend offers something else,
-// until the Gateway ends. Lists are held back until each backend was heard of
-// once, but not longer than the configured time.
+// until the Gateway ends. It does so, and tells of it, at most once in changeEvery. A
+// backend that is heard of for the first time is built at once, because requests may
+// wait for it; it is told of in its turn.
 func (g *Gateway) keepCatalog() {
-	patience, stop := within(g.view.Load().cfg.Limits.FirstList)
-	defer stop()
+	var quiet <-chan time.Time // until it fires, nothing is told
+	var wanted, built, changed bool
 	for {
 		select {
 		case <-g.ctx.Done():
 			return
-		case <-patience:
-			g.openLists()
-			continue
+		case <-quiet:
+			quiet = nil
 		case <-g.rebuild:
+			wanted = true
 		}
-		if g.swapCatalog() && g.listsOpen() {
-			pause(g.ctx, changeEvery) // what happens meanwhile stays wanted, and is in the next one
+		if wanted && (quiet == nil || g.view.Load().news()) {
+			wanted, built = false, true
+			changed = g.swapCatalog() || changed
 		}
+		if quiet != nil || !built {
+			continue
+		}
+		g.changes.announce()
+		if changed {
+			quiet = time.After(changeEvery)
+		}
+		built, changed = false, false
 	}
 }
 
-// within returns a channel that receives when the time is over; that of a
-// negative time, which is no limit, never does.
-func within(d time.Duration) (over <-chan time.Time, stop func() bool) {
-	if d < 0 {
-		return nil, func() bool { return false }
-	}
-	t := time.NewTimer(d)
-	return t.C, t.Stop
-}
-
-// swapCatalog builds the catalog and announces it. It reports whether there is anything
-// to tell a client.
+// swapCatalog builds the catalog, and wakes the requests that wait for it. It reports
+// whether there is anything to tell a client.
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
 	heard := old.hear() // before build: who settles meanwhile is not in it yet
@@ -222,13 +225,7 @@ func (g *Gateway) swapCatalog() bool {
 		return false
 	}
 	g.logProblems(old.catalog, next.catalog)
-	// Also where no list differs: an item can be another backend's now, and until lists
-	// are given out it is news that there are none (find).
-	g.changes.announce()
-	// Everybody was heard of, so that nothing is to be waited for any more.
-	if !slices.Contains(heard, false) {
-		g.openLists()
-	}
+	g.built.announce()
 	return old.version().diff(next.version()).Any()
 }
 
@@ -240,37 +237,6 @@ func (g *Gateway) logProblems(old, next *catalog.Catalog) {
 			continue
 		}
 		g.log.Warn("not offered as listed", slog.String("backend", p.Backend), slog.String("problem", p.String()))
-	}
-}
-
-// openLists lets the first lists be given out. It happens once: a backend that a
-// reload adds later brings its items by list_changed, and holds up nobody.
-func (g *Gateway) openLists() {
-	select {
-	case <-g.listable:
-	default:
-		close(g.listable) // keepCatalog is the only caller
-	}
-}
-
-func (g *Gateway) listsOpen() bool {
-	select {
-	case <-g.listable:
-		return true
-	default:
-		return false
-	}
-}
-
-// awaitLists returns when lists may be given out.
-func (g *Gateway) awaitLists(ctx context.Context) error {
-	select {
-	case <-g.listable:
-		return nil
-	case <-g.ctx.Done():
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -48,6 +48,10 @@ type Config struct {
 	// Changed is called after each change of the Offer. It must not block.
 	Changed func()
 
+	// Turn waits until the server may be started, or ctx ends, and returns what is called
+	// when its lists are known or it has failed. nil: at once.
+	Turn func(ctx context.Context) (done func())
+
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -69,6 +73,7 @@ type Backend struct {
 	offer   atomic.Pointer[Offer]
 	nudge   chan struct{} // capacity 1: the lists are wanted afresh
 	settled chan struct{} // closed after the first attempt to learn the lists
+	began   atomic.Pointer[time.Time]
 }
 
 // New returns a Backend that offers nothing yet. Run makes it live.
@@ -100,6 +105,15 @@ func (b *Backend) Offer() *Offer { return b.offer.Load() }
 // Settled returns a channel that is closed once the backend has been heard of
 // for the first time: its lists, or why there are none.
 func (b *Backend) Settled() <-chan struct{} { return b.settled }
+
+// Began returns when the first attempt to learn the lists began. It reports false while
+// that waits for its turn.
+func (b *Backend) Began() (at time.Time, ok bool) {
+	if t := b.began.Load(); t != nil {
+		return *t, true
+	}
+	return time.Time{}, false
+}
 
 // Refresh asks for the lists to be fetched again soon. It does not wait, and
 // many calls count as one.

@@ -58,7 +58,7 @@ func (b *Backend) follow(ctx context.Context) error {
 	scope := mcp.NewScope("lists of "+b.cfg.Name, nil)
 	defer scope.End()
 	f := &fetcher{cfg: b.cfg, limits: b.limits, scope: scope}
-	offer, err := f.all(ctx)
+	offer, err := b.learn(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -72,6 +72,16 @@ func (b *Backend) follow(ctx context.Context) error {
 	}
 	scope.End()
 	return b.awaitNudge(ctx)
+}
+
+// learn asks for the lists in the server's turn.
+func (b *Backend) learn(ctx context.Context, f *fetcher) (*Offer, error) {
+	if b.cfg.Turn != nil {
+		defer b.cfg.Turn(ctx)()
+	}
+	now := time.Now()
+	b.began.CompareAndSwap(nil, &now)
+	return f.all(ctx)
 }
 
 // awaitNudge waits until somebody wants the lists: of a server that tells nothing

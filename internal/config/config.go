@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/seal"
@@ -194,5 +195,6 @@ func (c *Config) Effective() *Config {
 	// changed, and a default is not what somebody wrote.
 	filled := *c
 	fill(configKeys(), &filled)
+	filled.Limits.FirstList = cmp.Or(filled.Limits.FirstList, filled.Limits.Handshake)
 	return &filled
 }

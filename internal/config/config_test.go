@@ -197,7 +197,7 @@ func TestEffective(t *testing.T) {
 			Sessions: 7, SessionsPerPrincipal: 100, StreamsPerSession: 16, InFlightPerSession: 64, InFlightPerPrincipal: 1024,
 			Parked: 1000, Subscriptions: 1000, BackendSessions: 64, Processes: 64,
 			SessionIdle: 30 * time.Minute, SessionUninitialized: 30 * time.Second,
-			CallIdle: -1, CallMax: 10 * time.Minute, InputWait: 10 * time.Minute, FirstList: 2 * time.Second,
+			CallIdle: -1, CallMax: 10 * time.Minute, InputWait: 10 * time.Minute, FirstList: time.Minute,
 			Connect: 10 * time.Second, Handshake: time.Minute, Write: 10 * time.Second, HeaderRead: 5 * time.Second,
 		},
 		Drain: config.Drain{Delay: 5 * time.Second, Spread: 30 * time.Second, Timeout: time.Minute},

@@ -119,9 +119,9 @@ func timeKeys() []key[Limits] {
 		// by then has most likely closed the window.
 		field("inputWait", duration(), func(l *Limits) *time.Duration { return &l.InputWait }, "10m",
 			"How long a client may take to answer what a backend asks it. Then the question fails, and a request of a modern client, which nobody will come back for, is cancelled at the backend."),
-		// The first list after a start would be empty; a person waits this long for one.
-		field("firstList", duration(), func(l *Limits) *time.Duration { return &l.FirstList }, "2s",
-			"How long the first list waits for backends that have not answered yet."),
+		// A client that lists once has all that it would have had from each server itself.
+		field("firstList", duration(), func(l *Limits) *time.Duration { return &l.FirstList }, "",
+			"How long a list waits for backends that are starting. Without it that is `handshake`."),
 		// Longer than a name service and a handshake take on a bad line.
 		field("connect", duration(), func(l *Limits) *time.Duration { return &l.Connect }, "10s",
 			"How long reaching a backend may take."),

@@ -94,15 +94,6 @@ func sharedGaps() []gap {
 	})
 }
 
-// pipedGaps are what does not work through a gateway that its client has just started.
-func pipedGaps() []gap {
-	return append(throughGaps(), gap{
-		mark: "t", reason: "initialize is answered at once, before a server was reached that has tasks, and a session has what it was told then",
-		mayWork: true,
-		applies: func(c cell, _ server) bool { return c.row.era() == eraLegacy && c.feature == featureTasks },
-	})
-}
-
 // throughGaps are what does not work through the gateway.
 func throughGaps() []gap {
 	return append(slices.Concat(clientGaps(), readerGaps()), []gap{

@@ -42,7 +42,7 @@ func TestInterop(t *testing.T) {
 	ways := []way{
 		{route{name: "direct", direct: true, rows: rows(all), gaps: directGaps()}, direct(servers)},
 		{route{name: "through http", rows: rows(all), gaps: sharedGaps()}, through(servers, target{URL: endpoint.URL})},
-		{route{name: "through stdio", piped: true, rows: spawning(all), gaps: pipedGaps()}, through(servers, gw.stdio())},
+		{route{name: "through stdio", piped: true, rows: spawning(all), gaps: throughGaps()}, through(servers, gw.stdio())},
 	}
 	tab := table{rows: rows(all), servers: servers}
 	for _, w := range ways {

@@ -1,0 +1,154 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// greetWithin bounds how long initialize and server/discover wait for backends that
+// start. It is below the shortest limit of a client that is known (ADR 0044).
+const greetWithin = 3 * time.Second
+
+// always is the pending time of what has no limit.
+const always = time.Duration(-1)
+
+// pending reports whether a backend that wanted accepts is still starting, and for how
+// long it may be waited for: until its start has taken limit, where negative is no limit.
+func (v *view) pending(limit time.Duration, wanted func(*unit) bool) (left time.Duration, ok bool) {
+	now := time.Now()
+	for i, u := range v.units {
+		// A view that a reload has just made is built at once, whatever its backends do.
+		if v.heard == nil {
+			return always, true
+		}
+		if v.heard[i] || !wanted(u) {
+			continue
+		}
+		switch rest := u.mayTake(limit, now); {
+		case rest < 0:
+			return always, true
+		case rest > 0:
+			left, ok = max(left, rest), true
+		}
+	}
+	return left, ok
+}
+
+// mayTake returns how much is left of the limit for the start of the backend, or always.
+func (u *unit) mayTake(limit time.Duration, now time.Time) time.Duration {
+	if limit < 0 {
+		return always
+	}
+	began, ok := u.Began()
+	if !ok {
+		return limit // it waits for its turn
+	}
+	return max(0, limit-now.Sub(began))
+}
+
+func anyUnit(*unit) bool { return true }
+
+// listsPending is pending for a list, which every backend may add to.
+func (v *view) listsPending() (time.Duration, bool) {
+	return v.pending(v.cfg.Limits.FirstList, anyUnit)
+}
+
+// greetingPending is pending for what the gateway says of itself.
+func (v *view) greetingPending() (time.Duration, bool) {
+	limit := v.cfg.Limits.FirstList
+	if limit < 0 || limit > greetWithin {
+		limit = greetWithin
+	}
+	return v.pending(limit, anyUnit)
+}
+
+// await returns the first view for which pending reports false. It returns the view of
+// the moment with an error where ctx or the Gateway ends before.
+func (g *Gateway) await(ctx context.Context, pending func(*view) (time.Duration, bool)) (*view, error) {
+	v := g.view.Load()
+	if _, wait := pending(v); !wait {
+		return v, nil
+	}
+	built := newBell()
+	g.built.add(built) // before the next look, so that no view is missed
+	defer g.built.remove(built)
+	for {
+		v = g.view.Load()
+		left, wait := pending(v)
+		if !wait {
+			return v, nil
+		}
+		if err := g.awaitBuilt(ctx, built, left); err != nil {
+			return v, err
+		}
+	}
+}
+
+// awaitBuilt waits for another view, or until left is over.
+func (g *Gateway) awaitBuilt(ctx context.Context, built bell, left time.Duration) error {
+	over, stop := within(left)
+	defer stop()
+	select {
+	case <-built:
+		return nil
+	case <-over:
+		return nil
+	case <-g.ctx.Done():
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// within returns a channel that receives when the time is over; that of a
+// negative time, which is no limit, never does.
+func within(d time.Duration) (over <-chan time.Time, stop func() bool) {
+	if d < 0 {
+		return nil, func() bool { return false }
+	}
+	t := time.NewTimer(d)
+	return t.C, t.Stop
+}
+
+// turns bounds how many processes start at a time: more of them than the machine has
+// processors take longer each, until all are too late.
+type turns chan struct{}
+
+const (
+	minTurns = 4
+
+	// turnTime is how long a start keeps its turn. One that hangs delays the others by
+	// no more.
+	turnTime = 2 * time.Second
+)
+
+func newTurns() turns { return make(turns, max(minTurns, 2*runtime.GOMAXPROCS(0))) }
+
+// take waits for a turn, or until ctx ends. done gives the turn back.
+func (t turns) take(ctx context.Context) (done func()) {
+	select {
+	case t <- struct{}{}:
+	case <-ctx.Done():
+		return func() {}
+	}
+	var once sync.Once
+	free := func() { once.Do(func() { <-t }) }
+	late := time.AfterFunc(turnTime, free)
+	return func() {
+		late.Stop()
+		free()
+	}
+}
+
+// turnOf returns what bounds the starts of a backend: nil where none is started.
+func (g *Gateway) turnOf(u *unit) func(context.Context) func() {
+	if u.client == nil || u.srv.Command == "" {
+		return nil
+	}
+	return g.turns.take
+}
