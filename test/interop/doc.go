@@ -5,8 +5,8 @@
 // Signalbox in between as they work without it.
 //
 // Everything is in the tests. They install the clients and servers that
-// package-lock.json and python/requirements.txt pin, build the Go SDK server in
-// goserver and the command signalbox, and let each client do the same things with
+// package-lock.json, python/requirements.txt and python1/requirements.txt pin, build the
+// Go SDK server in goserver, the client of mcp-go in mcpgo and the command signalbox, and let each client do the same things with
 // each server in each protocol version that the client speaks: directly, through one
 // endpoint that has all servers behind it, and through a gateway that the client
 // starts itself and speaks to over stdio. What came of it is printed as one table: a
@@ -20,8 +20,8 @@
 //
 // Not each client meets each server. What the gateway does between two of them
 // depends on the eras and the transports of both sides, so revisions before the
-// newest of an era, and the inspector, which takes a process for each request, try
-// the servers that have one of each; and a gateway that is started for one
+// newest of an era, the inspector, which takes a process for each request, and the
+// clients that profileOf says so of, try the servers that have one of each; and a gateway that is started for one
 // client has one of each behind it. The newest revisions of each SDK's client meet
 // the server of each SDK.
 //

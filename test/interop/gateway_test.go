@@ -96,7 +96,7 @@ func (s server) tried(r row, way route) bool {
 	case way.direct && (s.shared || s.pinned != ""), way.piped && !s.piped:
 		return false
 	default:
-		return s.core || r.client != inspectorName && r.version >= newestLegacy
+		return s.core || !profileOf(r.client).few && r.version >= newestLegacy
 	}
 }
 

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestInterop(t *testing.T) {
 	on := languages(t)
 	space := newWorkspace(t)
-	all := chosen(*onlyClients, clients(on), func(c client) string { return c.name })
+	all := chosen(*onlyClients, clients(t, on), func(c client) string { return c.name })
 	servers := chosen(*onlyServers, startServers(t, on, space), func(s server) string { return s.name })
 	say := answers{Name: answerName, Sample: answerSample, Root: space.rootURI()}
 	checkOffers(t, servers, say)

@@ -9,6 +9,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/test/foreign"
@@ -70,25 +74,68 @@ type client struct {
 	run func(ctx context.Context, jobs []job) ([]outcome, error)
 }
 
+// profile says in what a client takes part.
+type profile struct {
+	// few: it tries the servers that have one of each era and transport alone, and not
+	// those that are the same in other SDKs.
+	few bool
+	// offers are the features that its library has, and that its driver here tries; all
+	// where there are none.
+	offers []feature
+}
+
+// profileOf returns the profile of the client with a name.
+func profileOf(client string) profile {
+	lists := []feature{featureTools, featureResources, featureTemplates, featurePrompts, featureCall, featureRead, featureGet}
+	connected := append([]feature{featureConnect}, lists...)
+	switch client {
+	case inspectorName:
+		return profile{few: true}
+	case "mcp-go":
+		return profile{few: true, offers: slices.Concat(connected, []feature{
+			featureProgress, featureLog, featureComplete, featureElicit, featureSample, featureRoots, featureSeveral,
+			featureKinds, featureStructure, featureCaps, featureChanges,
+		})}
+	case "py-mcp1", "openai-agents":
+		return profile{few: true, offers: connected}
+	case "langchain":
+		return profile{few: true, offers: []feature{featureTools, featureCall}}
+	default:
+		return profile{}
+	}
+}
+
+// tries reports whether a client tries a feature.
+func (p profile) tries(f feature) bool { return p.offers == nil || slices.Contains(p.offers, f) }
+
 // clients returns those whose language is there.
-func clients(on machine) []client {
+func clients(t *testing.T, on machine) []client {
+	t.Helper()
 	legacy := []string{"2025-03-26", "2025-06-18", "2025-11-25"}
 	newest := []string{"2025-11-25", modernVersion}
 	all := append(legacy, modernVersion)
-	found := []client{{name: "go-sdk", versions: all, run: runGoSDK}}
+	found := []client{
+		{name: "go-sdk", versions: all, run: runGoSDK},
+		{name: "mcp-go", versions: newest, run: scriptRunner(foreign.BuildGo(t, ".", "./mcpgo"), nil)},
+	}
 	if n := on.node; n != nil {
 		found = append(found,
 			// This SDK offers its newest version, and no option changes that.
-			client{name: "ts1", versions: newest[:1], run: scriptRunner(n.Bin, "clients/ts1.mjs", n.Env)},
-			client{name: "ts2", versions: all, run: scriptRunner(n.Bin, "clients/ts2.mjs", n.Env)},
+			client{name: "ts1", versions: newest[:1], run: scriptRunner(n.Bin, n.Env, "clients/ts1.mjs")},
+			client{name: "ts2", versions: all, run: scriptRunner(n.Bin, n.Env, "clients/ts2.mjs")},
 			// The command line chooses the era, and the newest version in it.
 			client{name: inspectorName, versions: newest, run: inspectorRunner(*n)})
 	}
 	if p := on.python; p != nil {
 		// Both choose the era, and the newest version in it.
 		found = append(found,
-			client{name: "py-mcp", versions: newest, run: scriptRunner(p.Bin, "python/client_mcp.py", nil)},
-			client{name: "fastmcp", versions: newest, run: scriptRunner(p.Bin, "python/client_fastmcp.py", nil)})
+			client{name: "py-mcp", versions: newest, run: scriptRunner(p.Bin, nil, "python/client_mcp.py")},
+			client{name: "fastmcp", versions: newest, run: scriptRunner(p.Bin, nil, "python/client_fastmcp.py")})
+	}
+	if p := on.python1; p != nil {
+		found = append(found,
+			client{name: "py-mcp1", versions: newest[:1], run: scriptRunner(p.Bin, nil, "python1/client_mcp.py")},
+			client{name: "openai-agents", versions: newest[:1], run: scriptRunner(p.Bin, nil, "python1/client_openai.py")})
 	}
 	return found
 }
@@ -102,8 +149,8 @@ const (
 	busy     = 3
 )
 
-// scriptRunner does all jobs in one process, which runs a script.
-func scriptRunner(bin, script string, env []string) func(context.Context, []job) ([]outcome, error) {
+// scriptRunner does all jobs in one process, which runs a script or is a program.
+func scriptRunner(bin string, env []string, args ...string) func(context.Context, []job) ([]outcome, error) {
 	return func(ctx context.Context, jobs []job) ([]outcome, error) {
 		stdin, err := json.Marshal(jobs)
 		if err != nil {
@@ -111,9 +158,9 @@ func scriptRunner(bin, script string, env []string) func(context.Context, []job)
 		}
 		ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 		defer cancel()
-		stdout, stderr, err := foreign.Output(ctx, stdin, env, bin, script)
+		stdout, stderr, err := foreign.Output(ctx, stdin, env, bin, args...)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w\n%s", script, err, stderr)
+			return nil, fmt.Errorf("%s %s: %w\n%s", filepath.Base(bin), strings.Join(args, " "), err, stderr)
 		}
 		return decodeOutcomes(stdout)
 	}

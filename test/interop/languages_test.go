@@ -16,7 +16,9 @@ import (
 type machine struct {
 	node   *foreign.Node   // nil without Node.js
 	python *foreign.Python // nil without Python
-	lacks  []string        // why a language is missing, and what is not tried for that
+	// python1 has version 1 of the Python SDK, which cannot be beside version 2.
+	python1 *foreign.Python
+	lacks   []string // why a language is missing, and what is not tried for that
 }
 
 // languages installs the clients and servers of each language that is here. In CI
@@ -33,8 +35,8 @@ func languages(t *testing.T) machine {
 	if why := foreign.LacksPython(t); why != "" {
 		on.lacks = append(on.lacks, why+": the clients and servers in Python did not run")
 	} else {
-		python := foreign.InstallPython(t, "python")
-		on.python = &python
+		python, python1 := foreign.InstallPython(t, "python"), foreign.InstallPython(t, "python1")
+		on.python, on.python1 = &python, &python1
 	}
 	if os.Getenv("CI") == "true" {
 		for _, l := range on.lacks {

@@ -150,6 +150,27 @@ func TestPrintTable(t *testing.T) {
 	}
 }
 
+// TestPartialClient leaves out what the library of a client does not have.
+func TestPartialClient(t *testing.T) {
+	tab := sampleTable()
+	r := row{"langchain", newestLegacy}
+	tab.rows = []row{r}
+	worked := outcome{OK: true}
+	way := route{name: "direct", rows: tab.rows, results: results{
+		{r, "one", featureTools}: worked, {r, "two", featureTools}: worked,
+	}}
+	tab.routes = []route{way}
+	if got, want := tab.counts(r, featureTools), "2"; got != want {
+		t.Errorf("tools: got %q, want %q", got, want)
+	}
+	if got := tab.counts(r, featureElicit); got != "" {
+		t.Errorf("elicit: got %q, want nothing", got)
+	}
+	if got := tab.judge(way); got != nil {
+		t.Errorf("got %q, want nothing wrong", got)
+	}
+}
+
 // TestPrefixed looks for each name of a server in its prefixed probes.
 func TestPrefixed(t *testing.T) {
 	const prefix = "backend__"

@@ -50,6 +50,9 @@ type table struct {
 // cells returns all cells of a row and a feature on a route, one per server that
 // offers it.
 func (t table) cells(r row, f feature, way route) []cell {
+	if !profileOf(r.client).tries(f) {
+		return nil
+	}
 	var all []cell
 	for _, s := range t.servers {
 		if s.probes("").offers(f) && s.tried(r, way) {
@@ -108,6 +111,9 @@ func (t table) print(w io.Writer) error {
 }
 
 func (t table) counts(r row, f feature) string {
+	if !profileOf(r.client).tries(f) {
+		return ""
+	}
 	var all []string
 	for _, way := range t.routes {
 		all = append(all, t.count(r, f, way))
