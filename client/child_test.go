@@ -376,15 +376,60 @@ func TestCrashLoop(t *testing.T) {
 	t.Errorf("started again and again; the last error is %v", err)
 }
 
-func TestProgramThatDoesNotExist(t *testing.T) {
-	for path, text := range map[string]string{"no-such-program-here": "not found in PATH", "/no/such/program": "does not exist", "/etc/passwd": "may not be executed"} {
-		c := client.NewCommand(client.Command{Path: path}, client.Config{Name: "b"})
+// Fault 47: the error names what is missing and what the system said of it.
+func TestProgramThatCannotBeStarted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"bare": "echo hello\n", "script": "#!/no/such/interpreter -x\n", "empty": "", "windows": "#!/bin/sh\r\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, tt := range []struct {
+		cmd  client.Command
+		want string
+	}{
+		{client.Command{Path: "no-such-program-here"}, `its program "no-such-program-here" was not found in PATH`},
+		{client.Command{Path: "/no/such/program"}, `its program "/no/such/program" does not exist (no such file or directory)`},
+		{client.Command{Path: "/etc/passwd"}, `its program "/etc/passwd" may not be executed (permission denied)`},
+		{client.Command{Path: "/bin/sh", Dir: at("nowhere")}, `its working directory "` + at("nowhere") + `" does not exist or is no directory (no such file or directory)`},
+		{client.Command{Path: "/bin/sh", Dir: at("bare")}, `its working directory "` + at("bare") + `" does not exist or is no directory (not a directory)`},
+		{client.Command{Path: at("bare")}, `its program "` + at("bare") + `" is a script without a #! line, or is built for another system or processor (exec format error)`},
+		{client.Command{Path: at("empty")}, `(exec format error)`},
+		{client.Command{Path: at("script")}, `the interpreter "/no/such/interpreter" in the first line of its program "` + at("script") + `" does not exist (no such file or directory)`},
+		{client.Command{Path: "./script", Dir: dir}, `the interpreter "/no/such/interpreter" in the first line of its program "./script" does not exist`},
+		{client.Command{Path: at("windows")}, `the interpreter "/bin/sh\r" in the first line`},
+	} {
+		c := client.NewCommand(tt.cmd, client.Config{Name: "b"})
 		_, err := within(t, c, tool(t, "x"), &recorder{})
-		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, text)
+		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, tt.want)
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// The reason why a program cannot be started is told while it is not tried, too.
+func TestProgramThatCannotBeStartedIsNamedByTheCircuit(t *testing.T) {
+	t.Parallel()
+	c := client.NewCommand(client.Command{Path: "no-such-program-here"}, client.Config{Name: "b"})
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 7 {
+		_, err := within(t, c, tool(t, "x"), &recorder{})
+		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, `its program "no-such-program-here" was not found in PATH`)
+		if strings.Contains(err.Error(), "process ended") {
+			t.Errorf("error %v, though no process ever was", err)
+		}
+		if strings.Contains(err.Error(), "it was tried 5 times within 1m0s; the next start is in") {
+			return
+		}
+	}
+	t.Error("it is tried again and again")
 }
 
 // The child gets a few variables of ours and the configured ones (requirement

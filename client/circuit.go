@@ -22,9 +22,10 @@ const (
 // meets an error tries again at once. It opens for a time, never for
 // good: what made the child die may be mended without us.
 type circuit struct {
-	mu     sync.Mutex
-	deaths []time.Time // within the window, oldest first
-	last   string      // how it ended last
+	mu      sync.Mutex
+	deaths  []time.Time // within the window, oldest first; starts that failed included
+	last    string      // how it ended last, or why it was not started
+	started bool        // last is how it ended
 }
 
 func newCircuit() *circuit { return &circuit{} }
@@ -42,7 +43,15 @@ func (c *circuit) died(now time.Time) {
 func (c *circuit) explain(how string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = how
+	c.last, c.started = how, true
+}
+
+// failed notes that the child could not be started, and why.
+func (c *circuit) failed(now time.Time, why string) {
+	c.died(now)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.started = why, false
 }
 
 // admit says how long to wait before the next start, or that there is none now. The
@@ -55,17 +64,25 @@ func (c *circuit) admit(now time.Time) (time.Duration, error) {
 	n := len(c.deaths)
 	if n >= circuitDeaths {
 		next := c.deaths[n-circuitDeaths].Add(circuitWindow).Sub(now)
-		text := fmt.Sprintf("its process ended %d times within %v; the next start is in %v", n, circuitWindow, next.Round(time.Second))
-		if c.last != "" {
-			text += "; " + c.last
-		}
-		return 0, errors.New(text)
+		return 0, c.refusalLocked(n, next.Round(time.Second))
 	}
 	if n < 2 {
 		return 0, nil
 	}
 	due := c.deaths[n-1].Add(firstRespawn << (n - 2))
 	return max(due.Sub(now), 0), nil
+}
+
+// refusalLocked says why there is no start now.
+func (c *circuit) refusalLocked(times int, next time.Duration) error {
+	if !c.started && c.last != "" {
+		return fmt.Errorf("%s; it was tried %d times within %v; the next start is in %v", c.last, times, circuitWindow, next)
+	}
+	text := fmt.Sprintf("its process ended %d times within %v; the next start is in %v", times, circuitWindow, next)
+	if c.last != "" {
+		text += "; " + c.last
+	}
+	return errors.New(text)
 }
 
 // recentLocked drops what is out of the window, so that the list cannot grow beyond

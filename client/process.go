@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -71,25 +70,11 @@ func (l *launcher) start(ctx context.Context) (*child, error) {
 	}
 	c, err := l.spawn()
 	if err != nil {
-		l.circuit.died(time.Now())
-		return nil, l.unavailable(errors.Join(errNotAgain, err), "%s", startReason(err))
+		reason := startFailure(&l.cmd, err)
+		l.circuit.failed(time.Now(), reason)
+		return nil, l.unavailable(errors.Join(errNotAgain, err), "%s", reason)
 	}
 	return c, nil
-}
-
-// startReason names no path: the operator finds it in the log, and a client has no
-// business with it.
-func startReason(err error) string {
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		return "its program was not found in PATH"
-	case errors.Is(err, fs.ErrNotExist):
-		return "its program or working directory does not exist"
-	case errors.Is(err, fs.ErrPermission):
-		return "its program may not be executed"
-	default:
-		return "its process could not be started"
-	}
 }
 
 // spawn starts the process, with pipes of our own so that nothing but us decides

@@ -56,6 +56,28 @@ func TestCircuit(t *testing.T) {
 	}
 }
 
+// A start that fails is counted like a death, and is not called one.
+func TestCircuitOfFailedStarts(t *testing.T) {
+	now := time.Unix(1000, 0)
+	c := newCircuit()
+	for range circuitDeaths {
+		c.failed(now, "it is not there")
+	}
+	want := "it is not there; it was tried 5 times within 1m0s; the next start is in 50s"
+	if _, err := c.admit(now.Add(10 * time.Second)); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	c.died(now.Add(time.Hour))
+	c.explain("it said why")
+	for range circuitDeaths - 1 {
+		c.died(now.Add(time.Hour))
+	}
+	want = "its process ended 5 times within 1m0s; the next start is in 1m0s; it said why"
+	if _, err := c.admit(now.Add(time.Hour)); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
 // D8- own: "A process gets from our environment what it was given by name, and none
 // of our secrets."
 func TestEnvironment(t *testing.T) {

@@ -129,7 +129,7 @@ limits: {firstList: 5s}
 	if code := e.run(t.Context(), "tools"); code != exitOK {
 		t.Errorf("exit code %d", code)
 	}
-	want := "no tools\nsignalbox: warning: backend \"dead\" is down: its program was not found in PATH\n"
+	want := "no tools\nsignalbox: warning: backend \"dead\" is down: its program \"no-such-program\" was not found in PATH\n"
 	if got := e.err.String(); got != want {
 		t.Errorf("said %q, want %q", got, want)
 	}
