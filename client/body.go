@@ -15,8 +15,9 @@ import (
 
 // backendLimits bound the shape of a message from a backend. Its members are
 // bounded by its size rather than by their number: a large table is a fair
-// result.
-func backendLimits() mcp.Limits { return mcp.Limits{Depth: 128, Members: 4_000_000} }
+// result. An item of a list may be deeper than a client would take: it is left out of the
+// list, and the others are not lost with it.
+func backendLimits() mcp.Limits { return mcp.Limits{Depth: 128, ListDepth: 1024, Members: 4_000_000} }
 
 // maxBatch bounds the messages of a batch, which 2025-03-26 has.
 const maxBatch = 100

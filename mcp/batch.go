@@ -23,6 +23,7 @@ func IsBatch(data []byte) bool {
 // or empty, or has more elements than most.
 func SplitBatch(data []byte, most int, lim Limits) ([][]byte, error) {
 	s := newScanner(data, lim)
+	s.depth = s.inLists // where that is, Parse finds out
 	parts := s.batch(most)
 	if s.err != nil {
 		return nil, s.err

@@ -109,6 +109,9 @@ func (f Field) parent() Field {
 	}
 }
 
+// isList reports whether f is a list of what a server offers.
+func (f Field) isList() bool { return f >= FieldTools && f <= FieldPrompts }
+
 // fieldKeys is a table that nothing writes to.
 //
 //nolint:gochecknoglobals // a function that returned it would allocate or copy it

@@ -4,10 +4,14 @@
 package mcp
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // "One request inside the size limit exhausts the server" (GHSA-46jr-4wx8-v453):
@@ -136,6 +140,93 @@ func TestLimitsToTheLevel(t *testing.T) {
 		want := fmt.Sprintf("nesting is deeper than %d", tt.depth-1)
 		if pe, ok := errors.AsType[*ParseError](err); !ok || pe.Reason != want || pe.Code != CodeInvalidRequest || pe.Exceeded != LimitDepth {
 			t.Errorf("%s within %d: %v, want %s", tt.in, tt.depth-1, err, want)
+		}
+	}
+}
+
+// ListDepth holds in the lists of a result and nowhere else.
+func TestListDepth(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	lim := Limits{Depth: 6, ListDepth: 10}
+	for in, ok := range map[string]bool{
+		`{"result":{"tools":` + deep(8) + `}}`:                          true,
+		`{"result":{"tools":` + deep(9) + `}}`:                          false,
+		`{"result":{"resources":` + deep(8) + `}}`:                      true,
+		`{"result":{"resourceTemplates":` + deep(8) + `}}`:              true,
+		`{"result":{"prompts":` + deep(8) + `}}`:                        true,
+		`{"result":{"t\u006fols":` + deep(8) + `}}`:                     true,
+		`{"result":{"tools":{"a":` + deep(7) + `}}}`:                    true,
+		`{"result":{"tools":` + deep(8) + `,"x":` + deep(4) + `}}`:      true,
+		`{"result":{"tools":` + deep(8) + `,"x":` + deep(5) + `}}`:      false,
+		`{"result":{"x":` + deep(5) + `,"tools":` + deep(8) + `}}`:      false,
+		`{"result":{"content":` + deep(5) + `}}`:                        false,
+		`{"result":{"_meta":{"tools":` + deep(4) + `}}}`:                false,
+		`{"result":{"x":{"tools":` + deep(4) + `}}}`:                    false,
+		`{"method":"m","params":{"tools":` + deep(5) + `}}`:             false,
+		`{"tools":` + deep(6) + `,"result":{}}`:                         false,
+		`{"error":{"code":1,"message":"","tools":` + deep(5) + `}}`:     false,
+		`{"result":{"tools":` + deep(8) + `}, "tools":` + deep(6) + `}`: false,
+	} {
+		in = `{"jsonrpc":"2.0","id":1,` + in[1:]
+		_, err := Parse([]byte(in), lim)
+		pe, _ := errors.AsType[*ParseError](err)
+		if ok && err != nil || !ok && (pe == nil || pe.Exceeded != LimitDepth) {
+			t.Errorf("%s: %v, want ok %v", in, err, ok)
+		}
+		parts, err := SplitBatch([]byte(`[`+in+`]`), 1, lim)
+		if ok && (err != nil || len(parts) != 1) {
+			t.Errorf("%s in a batch: %v", in, err)
+		}
+	}
+	// There is a bound for lists, too, and without one of their own it is that of the rest.
+	for _, lim := range []Limits{{ListDepth: 1 << 30}, {Depth: 128, ListDepth: 5}} {
+		for depth, ok := range map[int]bool{126: true, 127: lim.Depth == 0, 1022: lim.Depth == 0, 1023: false, 1 << 20: false} {
+			_, err := Parse([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":`+deep(depth)+`}}`), lim)
+			if (err == nil) != ok {
+				t.Errorf("%+v: a list %d deep: %v", lim, depth, err)
+			}
+		}
+	}
+}
+
+// FuzzListDepth holds both limits against what a decoder finds.
+func FuzzListDepth(f *testing.F) {
+	for _, seed := range []string{`{"tools":[[[[[[0]]]]]]}`, `{"a":[[[0]]],"prompts":[{"x":{"tools":[{}]}}]}`, `{"resources":"[[[[[[","b":[[[]]]}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, result string) {
+		data := []byte(`{"jsonrpc":"2.0","id":1,"result":` + result + `}`)
+		if !isJSON(data) {
+			return
+		}
+		m, err := Parse(data, Limits{Depth: 4, ListDepth: 6})
+		pe, _ := errors.AsType[*ParseError](err)
+		exceeded := pe != nil && pe.Exceeded == LimitDepth
+		if err == nil && isDeeper(m.Raw, 4, 6) || exceeded && !isDeeper(data, 4, 6) {
+			t.Fatalf("Parse(%s): %v", data, err)
+		}
+	})
+}
+
+// isDeeper reports whether a message nests deeper than most, or in the lists of its
+// result deeper than inLists.
+func isDeeper(data []byte, most, inLists int) bool {
+	list := regexp.MustCompile(`^/result/(tools|resources|resourceTemplates|prompts)(/|$)`)
+	d := jsontext.NewDecoder(bytes.NewReader(mendPairs(data)), jsontext.AllowDuplicateNames(true))
+	for {
+		token, err := d.ReadToken()
+		if err != nil {
+			return false
+		}
+		if kind := token.Kind(); kind != '{' && kind != '[' {
+			continue
+		}
+		limit := most
+		if list.MatchString(string(d.StackPointer())) {
+			limit = inLists
+		}
+		if d.StackDepth() > limit {
+			return true
 		}
 	}
 }

@@ -14,6 +14,10 @@ import (
 type Limits struct {
 	Depth   int // arrays and objects inside each other, the envelope included; at most 1024
 	Members int // members of all objects together
+
+	// ListDepth is Depth for the tools, prompts, resources and resource templates of a
+	// result: who lists them can leave out one that is too deep. The default is Depth.
+	ListDepth int
 }
 
 const (
@@ -33,6 +37,7 @@ type scanner struct {
 	data    []byte
 	members int // that may still come
 	depth   int // limit
+	inLists int // likewise, in the lists of a result
 	err     *ParseError
 	body    Object // params or result, where an envelope is scanned
 
@@ -65,6 +70,7 @@ func newScanner(data []byte, lim Limits) scanner {
 		s.depth = defaultDepth
 	}
 	s.depth = min(s.depth, maxDepth)
+	s.inLists = min(max(s.depth, lim.ListDepth), maxDepth)
 	return s
 }
 

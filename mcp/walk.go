@@ -54,6 +54,9 @@ func (s *scanner) object(i, depth int, l level, o *Object, base int) int {
 func (s *scanner) member(i, depth int, l level, f Field, o *Object, base int) int {
 	sub, ok := l.sub(f)
 	if !ok || s.at(i) != '{' {
+		if l == levelResult && f.isList() {
+			return s.list(i, depth)
+		}
 		return s.value(i, depth)
 	}
 	if l == levelEnvelope {
@@ -63,6 +66,15 @@ func (s *scanner) member(i, depth int, l level, f Field, o *Object, base int) in
 		o, base = &s.body, i
 	}
 	return s.object(i, depth, sub, o, base)
+}
+
+// list checks a list of a result, which may be deeper than the rest.
+func (s *scanner) list(i, depth int) int {
+	limit := s.depth
+	s.depth = s.inLists
+	i = s.value(i, depth)
+	s.depth = limit
+	return i
 }
 
 // name returns the field of the member whose name key has just read from start.

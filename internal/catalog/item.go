@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"strconv"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -42,6 +43,10 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	if reason != "" {
 		return nil, "", reason
 	}
+	if nestsDeeper(obj.Bytes(), maxItemDepth) {
+		own, reason := identity(k, &obj)
+		return nil, own, cmp.Or(reason, fmt.Sprintf("it nests deeper than the %d levels that an item of a list may have", maxItemDepth))
+	}
 	obj = mend(obj)
 	// Mended first, so that everything that follows reads what clients will.
 	own, reason := identity(k, &obj)
@@ -59,20 +64,14 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	return e, own, reason
 }
 
-// manyBrackets is how many an item must have before its nesting is looked at. It
-// is less than the parser takes, because in a list everything is deeper.
-const manyBrackets = 1000
+// maxItemDepth is how deep an item may nest: as deep as a message of which readers take
+// 128 levels ([mcp.Limits]), less its envelope, its result and the list.
+const maxItemDepth = 128 - 3
 
 func parseItem(raw []byte) (mcp.Object, string) {
 	// Told apart from what is broken: servers do list bare names.
 	if raw = bytes.TrimSpace(raw); !isObject(raw) {
 		return mcp.Object{}, "it is no object"
-	}
-	if bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) > manyBrackets {
-		inList := append(append([]byte(`{"tools":[`), raw...), "]}"...)
-		if _, err := mcp.ParseObject(inList); err != nil {
-			return mcp.Object{}, err.Error()
-		}
 	}
 	obj, err := mcp.ParseObject(raw)
 	if err != nil {

@@ -92,7 +92,8 @@ func TestItemsAreBytes(t *testing.T) {
 //
 // K5- 2026-07-28 server/tools: "MUST be a valid JSON Schema object (not `null`)"
 func TestItemsLeftOut(t *testing.T) {
-	deep := strings.Repeat(`{"a":`, 1022) + "1" + strings.Repeat("}", 1022)
+	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
+	const tooDeep = `it nests deeper than the 125 levels that an item of a list may have`
 	tests := []struct {
 		name string
 		kind Kind
@@ -127,7 +128,11 @@ func TestItemsLeftOut(t *testing.T) {
 		{"$ref to a file", Tools, `{"name":"x","inputSchema":{"$ref":"file:///etc/passwd"}}`, `refers to "file:///etc/passwd"`},
 		{"$ref in the output", Tools, `{"name":"x","outputSchema":{"$ref":"other.json"},"inputSchema":{}}`, `its outputSchema refers to "other.json"`},
 		{"schema too large", Tools, `{"name":"x","inputSchema":{"description":"` + strings.Repeat("x", 1000) + `"}}`, `its inputSchema has 1034 bytes, more than the limit of 1000 (limits.schema)`},
-		{"too deep for a list", Prompts, `{"name":"x","a":` + deep + `}`, `nest`},
+		{"schema too deep", Tools, `{"name":"x","inputSchema":` + deep(125) + `}`, `tool "x": left out: ` + tooDeep},
+		{"too deep", Prompts, `{"name":"x","a":` + deep(125) + `}`, `prompt "x": left out: ` + tooDeep},
+		{"too deep, with brackets in texts", Resources, `{"uri":"x:y","b":"\\\"}]","a":` + deep(125) + `}`, `resource "x:y": left out: ` + tooDeep},
+		{"far too deep", Prompts, `{"name":"x","a":` + deep(1022) + `}`, `prompt "x": left out: ` + tooDeep},
+		{"too deep, without a name", Prompts, `{"a":` + deep(125) + `}`, `prompt "at place 2": left out: it has no name`},
 		{"the same twice", Tools, tool("first"), `tool "first": left out: the backend lists it twice; the first one counts`},
 	}
 	for _, tt := range tests {
@@ -142,6 +147,22 @@ func TestItemsLeftOut(t *testing.T) {
 				t.Errorf("problems: %s\nwant one with: %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// The deepest item that is offered makes no page that a client refuses for its depth.
+func TestDeepestItem(t *testing.T) {
+	item := `{"name":"x","t":"{{[[","inputSchema":{"default":` + strings.Repeat("[", 123) + strings.Repeat("]", 123) + `}}`
+	c := Build([]Backend{backend("b").with(Tools, item)}, Options{})
+	res, err := c.List(Tools, "")
+	if err != nil || c.Len(Tools) != 1 {
+		t.Fatalf("%d tools, %v; problems: %s", c.Len(Tools), err, problems(c))
+	}
+	for depth, want := range map[int]bool{128: true, 127: false} {
+		_, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"result":`+string(res.Bytes())+`}`), mcp.Limits{Depth: depth})
+		if (err == nil) != want {
+			t.Errorf("the page within %d levels: %v", depth, err)
+		}
 	}
 }
 

@@ -21,6 +21,31 @@ func member(raw []byte, name string) []byte {
 	return nil
 }
 
+// nestsDeeper reports whether a JSON text has more than most arrays and objects inside
+// each other.
+func nestsDeeper(raw []byte, most int) bool {
+	if bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) <= most {
+		return false
+	}
+	depth, inText := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case inText && c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case inText:
+		case c == '{', c == '[':
+			if depth++; depth > most {
+				return true
+			}
+		case c == '}', c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
 func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 
 func isString(raw []byte) bool { return len(raw) > 0 && raw[0] == '"' }

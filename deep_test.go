@@ -1,0 +1,46 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+)
+
+// A tool with a schema that nests deeper than messages may costs no other tool, on the
+// whole way from a server over HTTP to a client.
+func TestDeepSchemaCostsNoOtherTool(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		t.Run(fmt.Sprintf("modern=%t", modern), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var tools []string
+				for i := range 20 {
+					tools = append(tools, fmt.Sprintf(`{"name":"t%d","inputSchema":{"type":"object"}}`, i))
+				}
+				deep := strings.Repeat(`{"type":"object","properties":{"a":`, 70) + "{}" + strings.Repeat("}}", 70)
+				tools[7] = `{"name":"deep","inputSchema":` + deep + `}`
+				s := &zoo.HTTP{Modern: modern, Sessions: !modern, On: map[string]func(*zoo.Exchange){
+					"tools/list": answers(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[` + strings.Join(tools, ",") + `]}`),
+				}}
+				h := behind{"b": s}.open(t, nil)
+				status := h.g.Status()
+				if b := status.Backends[0]; b.State != "live" || b.Tools != 20 {
+					t.Errorf("backend %+v", b)
+				}
+				want := `backend "b": tool "deep": left out: it nests deeper than the 125 levels that an item of a list may have`
+				if len(status.Problems) != 1 || status.Problems[0] != want {
+					t.Errorf("problems %q, want %q", status.Problems, want)
+				}
+				got := h.post(asks("1", "tools/list", `{}`), h.legacy())
+				if n := strings.Count(got.body, `"name":"b__t`); n != 19 {
+					t.Errorf("%d tools in %s", n, got.body)
+				}
+			})
+		})
+	}
+}
