@@ -54,7 +54,15 @@ func (w wanted) pending(v *view) (left time.Duration, ok bool) {
 	if w.in(v).certain() {
 		return 0, false
 	}
-	return v.pending(v.cfg.Limits.Handshake, w.mayComeFrom)
+	return v.pending(v.cfg.Limits.Handshake, func(u *unit, h knownLists) bool { return w.lacks(h) && w.mayComeFrom(u) })
+}
+
+// lacks reports whether a list that it may be in is not known.
+func (w wanted) lacks(h knownLists) bool {
+	if w.kind == catalog.Resources {
+		return !h[catalog.Resources] || !h[catalog.Templates]
+	}
+	return !h[w.kind]
 }
 
 // mayComeFrom reports whether a backend of which nothing is known may have it. Names say

@@ -139,7 +139,7 @@ func (u *unit) renamed(req *mcp.Request, field mcp.Field, own string, caller mcp
 // list answers from the catalog, once the backends that are starting have said what
 // they have, or have taken too long.
 func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
-	if _, err := g.await(ctx, (*view).listsPending); err != nil {
+	if _, err := g.await(ctx, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
 		return nil, err
 	}
 	return g.listNow(req, kind)
@@ -152,7 +152,7 @@ func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	if !ok || g.ctx.Err() != nil {
 		return nil, false
 	}
-	if _, wait := g.view.Load().listsPending(); wait {
+	if _, wait := g.view.Load().listsPending(kind); wait {
 		return nil, false
 	}
 	res, err := g.listNow(req, kind)

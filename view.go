@@ -21,7 +21,7 @@ import (
 type view struct {
 	cfg     *config.Config
 	units   []*unit
-	heard   []bool // of the units, that they were heard of before the catalog was built
+	heard   []knownLists // of the units, before the catalog was built; nil until there is one
 	catalog *catalog.Catalog
 
 	discovery func() (*mcp.Result, error) // what server/discover says of the catalog
@@ -63,18 +63,21 @@ func (v *view) reuse(srv *config.Server, limits *config.Limits) *unit {
 	return u.under(srv, limits)
 }
 
-// hear returns which backends have been heard of: their lists, or why there are
-// none.
-func (v *view) hear() []bool {
-	heard := make([]bool, len(v.units))
+// knownLists says of each list of a backend whether it is known, or why it is not.
+type knownLists [catalog.NumKinds]bool
+
+func (h knownLists) nothing() bool { return h == knownLists{} }
+
+// hear returns what has been heard of each backend.
+func (v *view) hear() []knownLists {
+	all := make([]knownLists, len(v.units))
 	for i, u := range v.units {
-		select {
-		case <-u.Settled():
-			heard[i] = true
-		default:
+		o := u.Offer()
+		for k := range catalog.NumKinds {
+			all[i][k] = o.Answered(k)
 		}
 	}
-	return heard
+	return all
 }
 
 // news reports whether a backend has been heard of that the catalog does not know.
@@ -213,9 +216,9 @@ func (g *Gateway) keepCatalog() {
 // whether there is anything to tell a client.
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
-	heard := old.hear() // before build: who settles meanwhile is not in it yet
+	known := old.hear() // before build: what is heard meanwhile is not in it yet
 	offers := old.offers()
-	next := &view{cfg: old.cfg, units: old.units, heard: heard, catalog: old.build(offers)}
+	next := &view{cfg: old.cfg, units: old.units, heard: known, catalog: old.build(offers)}
 	next.discovery = g.discoveryOf(next.catalog)
 	next.count(old, offers)
 	// A lock would be held while the catalog is built, which takes its time with

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 )
 
 // greetWithin bounds how long initialize and server/discover wait for backends that
@@ -17,16 +19,17 @@ const greetWithin = 3 * time.Second
 // always is the pending time of what has no limit.
 const always = time.Duration(-1)
 
-// pending reports whether a backend that wanted accepts is still starting, and for how
-// long it may be waited for: until its start has taken limit, where negative is no limit.
-func (v *view) pending(limit time.Duration, wanted func(*unit) bool) (left time.Duration, ok bool) {
+// pending reports whether something is still to be heard that lacking says is wanted, and
+// for how long it may be waited for: until the start of the backend has taken limit, where
+// negative is no limit.
+func (v *view) pending(limit time.Duration, lacking func(*unit, knownLists) bool) (left time.Duration, ok bool) {
 	now := time.Now()
 	for i, u := range v.units {
 		// A view that a reload has just made is built at once, whatever its backends do.
 		if v.heard == nil {
 			return always, true
 		}
-		if v.heard[i] || !wanted(u) {
+		if !lacking(u, v.heard[i]) {
 			continue
 		}
 		switch rest := u.mayTake(limit, now); {
@@ -51,11 +54,9 @@ func (u *unit) mayTake(limit time.Duration, now time.Time) time.Duration {
 	return max(0, limit-now.Sub(began))
 }
 
-func anyUnit(*unit) bool { return true }
-
 // listsPending is pending for a list, which every backend may add to.
-func (v *view) listsPending() (time.Duration, bool) {
-	return v.pending(v.cfg.Limits.FirstList, anyUnit)
+func (v *view) listsPending(k catalog.Kind) (time.Duration, bool) {
+	return v.pending(v.cfg.Limits.FirstList, func(_ *unit, h knownLists) bool { return !h[k] })
 }
 
 // greetingPending is pending for what the gateway says of itself.
@@ -64,7 +65,7 @@ func (v *view) greetingPending() (time.Duration, bool) {
 	if limit < 0 || limit > greetWithin {
 		limit = greetWithin
 	}
-	return v.pending(limit, anyUnit)
+	return v.pending(limit, func(_ *unit, h knownLists) bool { return h.nothing() })
 }
 
 // await returns the first view for which pending reports false. It returns the view of

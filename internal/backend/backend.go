@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -74,6 +75,10 @@ type Backend struct {
 	nudge   chan struct{} // capacity 1: the lists are wanted afresh
 	settled chan struct{} // closed after the first attempt to learn the lists
 	began   atomic.Pointer[time.Time]
+
+	// Run's.
+	troubles [catalog.NumKinds]trouble
+	heard    kinds
 }
 
 // New returns a Backend that offers nothing yet. Run makes it live.

@@ -4,6 +4,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -57,31 +58,74 @@ func (b *Backend) follow(ctx context.Context) error {
 	// that announces nothing is let go at once.
 	scope := mcp.NewScope("lists of "+b.cfg.Name, nil)
 	defer scope.End()
-	f := &fetcher{cfg: b.cfg, limits: b.limits, scope: scope}
-	offer, err := b.learn(ctx, f)
+	ctx, cancel := context.WithCancel(ctx)
+	g := b.gather(&fetcher{cfg: b.cfg, limits: b.limits, scope: scope})
+	defer g.end()
+	defer cancel()
+	offer, err := b.learn(ctx, g)
 	if err != nil {
 		return err
 	}
 	offer.Notices = b.Offer().Notices
 	b.publish(offer)
-	if f.announced != 0 {
-		if err := b.listen(ctx, f); !errors.Is(err, errSilent) {
+	if g.f.announced != 0 {
+		if err := b.listen(ctx, g); !errors.Is(err, errSilent) {
 			return err
 		}
 		b.publish(b.Offer().untold())
+	}
+	if again, err := b.completeLists(ctx, g); again || err != nil {
+		return err
 	}
 	scope.End()
 	return b.awaitNudge(ctx)
 }
 
-// learn asks for the lists in the server's turn.
-func (b *Backend) learn(ctx context.Context, f *fetcher) (*Offer, error) {
+// learn asks for the lists in the server's turn. It returns when each was fetched, has
+// failed, or is late, and one at least was fetched.
+func (b *Backend) learn(ctx context.Context, g *gathering) (*Offer, error) {
 	if b.cfg.Turn != nil {
 		defer b.cfg.Turn(ctx)()
 	}
 	now := time.Now()
 	b.began.CompareAndSwap(nil, &now)
-	return f.all(ctx)
+	offer, err := g.f.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g.offered = offer.offered
+	g.fetch(ctx, g.offered, 0)
+	g.awaitOne(ctx)
+	if err := cmp.Or(ctx.Err(), g.err()); err != nil {
+		return nil, err
+	}
+	g.fill(offer)
+	return offer, nil
+}
+
+// completeLists waits for the lists that are late and fetches those again that failed,
+// until there are none. It reports true where all lists are to be fetched afresh.
+func (b *Backend) completeLists(ctx context.Context, g *gathering) (again bool, err error) {
+	for g.busy|g.failed() != 0 {
+		due, stop := g.retry()
+		select {
+		case <-ctx.Done():
+		case <-b.nudge:
+			again = true
+		case r := <-g.results:
+			g.take(ctx, r)
+		case <-due:
+			g.fetch(ctx, g.failed(), 0)
+		}
+		stop()
+		if err := cmp.Or(ctx.Err(), g.err()); again || err != nil {
+			return again, err
+		}
+		next := *b.Offer()
+		g.fill(&next)
+		b.publish(&next)
+	}
+	return false, nil
 }
 
 // awaitNudge waits until somebody wants the lists: of a server that tells nothing
@@ -98,16 +142,16 @@ func (b *Backend) awaitNudge(ctx context.Context) error {
 
 // listen keeps the offer current by the server's own notices. It returns when
 // the listen has ended, for whatever reason: what happens after that is unknown.
-func (b *Backend) listen(ctx context.Context, f *fetcher) error {
+func (b *Backend) listen(ctx context.Context, g *gathering) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ear := newEar()
 	ended := make(chan error, 1)
 	// Ends with ctx, which this function cancels; it is waited for below.
 	go func() {
-		_, err := b.cfg.Handler.Serve(ctx, f.request("subscriptions/listen", listenParams()), ear)
+		_, err := b.cfg.Handler.Serve(ctx, g.f.request("subscriptions/listen", listenParams()), ear)
 		ended <- err
 	}()
-	err := b.keepCurrent(ctx, f, ear, ended)
+	err := b.keepCurrent(ctx, g, ear, ended)
 	cancel()
 	if !errors.Is(err, errListenEnded) {
 		<-ended
@@ -138,66 +182,68 @@ func listenError(err error, e *ear) error {
 // that a list changed. The lists that were fetched before the server
 // acknowledged that it will tell of changes are fetched again, because a change
 // between the two was not told.
-func (b *Backend) keepCurrent(ctx context.Context, f *fetcher, e *ear, ended <-chan error) error {
+func (b *Backend) keepCurrent(ctx context.Context, g *gathering, e *ear, ended <-chan error) error {
 	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case err := <-ended:
-			return listenError(err, e)
-		case <-b.nudge:
-			// The server tells of changes by itself, but not that it is gone:
-			// a listen may outlive its connection.
-			e.mark(1<<catalog.NumKinds - 1)
-			continue
-		case <-e.wake:
+		if err := b.awaitChange(ctx, g, e, ended); err != nil {
+			return err
 		}
-		if e.acknowledged() && e.told()&f.announced == 0 {
+		if e.acknowledged() && e.told()&g.f.announced == 0 {
 			return errSilent
 		}
-		next, err := b.refetch(ctx, f, b.Offer(), e)
+		next, err := b.refetch(ctx, g, b.Offer(), e)
 		if err != nil {
 			return err
 		}
-		next.told = e.told() & f.announced
+		next.told = e.told() & g.f.announced
 		b.publish(next)
 		b.pause(ctx, relistEvery)
 	}
 }
 
+// awaitChange waits until a list has changed, may have, or was late and has come.
+func (b *Backend) awaitChange(ctx context.Context, g *gathering, e *ear, ended <-chan error) error {
+	due, stop := g.retry()
+	defer stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-ended:
+		return listenError(err, e)
+	case <-b.nudge:
+		// The server tells of changes by itself, but not that it is gone:
+		// a listen may outlive its connection.
+		e.mark(1<<catalog.NumKinds - 1)
+	case <-due:
+		e.mark(g.failed())
+	case r := <-g.results:
+		g.take(ctx, r)
+	case <-e.wake:
+	}
+	select {
+	case <-e.wake: // by the marks above
+	default:
+	}
+	return nil
+}
+
 // refetch fetches the lists that the server has told of. A list that changed
 // again while it was being fetched is fetched once more: an answer that began
-// before a notice is never stored.
-func (b *Backend) refetch(ctx context.Context, f *fetcher, old *Offer, e *ear) (*Offer, error) {
-	next := *old
-	var counted kinds
+// before a notice is never published.
+func (b *Backend) refetch(ctx context.Context, g *gathering, old *Offer, e *ear) (*Offer, error) {
 	for dirty, said := e.take(); dirty != 0; dirty, said = e.take() {
-		for k := range catalog.NumKinds {
-			// What the server has not declared is not used, whatever it tells of: "Only use
-			// capabilities that were successfully negotiated" (2025-11-25, basic/lifecycle,
-			// "Operation").
-			if !dirty.has(k) || !old.offered.has(k) {
-				continue
-			}
-			// Once, however often the list has to be fetched here: those who are told
-			// are told once.
-			if said.has(k) && !counted.has(k) {
-				counted |= 1 << k
-				next.Notices[k]++
-			}
-			list, err := f.list(ctx, k)
-			if err != nil {
-				return nil, err
-			}
-			next.Lists[k] = list
-		}
-		if e.quiet() {
+		g.fetch(ctx, dirty, said)
+		if e.quiet() || ctx.Err() != nil {
 			break
 		}
 		b.pause(ctx, relistEvery)
 	}
-	next.State, next.Reason, next.At = Live, "", time.Now()
-	return &next, ctx.Err()
+	if err := cmp.Or(ctx.Err(), g.err()); err != nil {
+		return nil, err
+	}
+	next := *old
+	next.State, next.Reason = Live, ""
+	g.fill(&next)
+	return &next, nil
 }
 
 // lose marks the offer: what was good is stale now, and what was never reached
@@ -208,7 +254,7 @@ func (b *Backend) lose(err error) {
 	if b.Offer().Known() {
 		next.State = Stale
 	}
-	next.Reason = reason(err)
+	next.Reason, next.late = reason(err), 0
 	b.log.Warn("backend not reachable", slog.String("state", next.State.String()), slog.Any("err", err))
 	b.publish(&next)
 }

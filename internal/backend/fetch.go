@@ -26,7 +26,7 @@ type fetcher struct {
 	limits *limits
 	scope  *mcp.Scope
 
-	announced kinds // set by all: the lists whose changes the server will tell
+	announced kinds // set by discover: the lists whose changes the server will tell
 }
 
 // capabilities is what the gateway says that its clients can do, when it asks
@@ -73,8 +73,8 @@ func (f *fetcher) serve(ctx context.Context, method string, params []byte) (*mcp
 	return res, nil
 }
 
-// all learns what the server is and what it offers.
-func (f *fetcher) all(ctx context.Context) (*Offer, error) {
+// discover learns what the server is and which lists it offers.
+func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
 	res, err := f.serve(ctx, "server/discover", nil)
 	if err != nil {
 		return nil, err
@@ -91,15 +91,10 @@ func (f *fetcher) all(ctx context.Context) (*Offer, error) {
 	}
 	f.announced = caps.announced()
 	for k := range catalog.NumKinds {
-		if !caps.offers(k) {
-			continue
-		}
-		offer.offered |= 1 << k
-		if offer.Lists[k], err = f.list(ctx, k); err != nil {
-			return nil, err
+		if caps.offers(k) {
+			offer.offered |= 1 << k
 		}
 	}
-	offer.At = time.Now()
 	return offer, nil
 }
 

@@ -42,6 +42,7 @@ type Offer struct {
 
 	offered kinds // the lists that there are
 	told    kinds // those whose changes the server tells
+	late    kinds // those that were never fetched, and are awaited
 }
 
 // silent returns the lists whose changes nobody tells.
@@ -50,6 +51,9 @@ func (o *Offer) silent() kinds { return o.offered &^ o.told }
 // Known reports whether the backend was ever reached, so that what it offers and
 // what it is able to do are known.
 func (o *Offer) Known() bool { return o.State == Live || o.State == Stale }
+
+// Answered reports whether it is known what a list has, or why it is not known.
+func (o *Offer) Answered(k catalog.Kind) bool { return o.State != Starting && !o.late.has(k) }
 
 // askAgain is how long a list is believed that came without a time to live from
 // a server that does not announce changes. It is asked for again only when

@@ -38,6 +38,7 @@ type List struct {
 	TTL     time.Duration // how long a client may believe it
 	Public  bool          // not made for one user only
 	Problem string        // why it is not whole, or ""
+	Failed  bool          // it could not be fetched; Items are of an earlier time, if any
 }
 
 // Options is what holds for all backends. The zero value is the default of each.

@@ -50,7 +50,7 @@ func freshness(k Kind, backends []Backend) freshnessOf {
 		// Who has no such list says nothing of how long it is true.
 		case len(l.Items) == 0 && !declares(in.Capabilities, k.capability()):
 			continue
-		case in.State == Stale:
+		case in.State == Stale, l.Failed:
 			// What was true when it was fetched cannot be said to be true for any longer.
 			l = &List{Public: l.Public}
 		}

@@ -1,0 +1,72 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+)
+
+// halfWell returns a gateway before a backend "b" with a tool, whose list of resources is
+// answered otherwise.
+func halfWell(t *testing.T, era string, resources func(*zoo.Exchange)) *signalbox.Gateway {
+	t.Helper()
+	const capabilities = `"capabilities":{"tools":{"listChanged":true},"resources":{}}`
+	s := stocked(false, "x")
+	s.On["initialize"] = answers(`{"protocolVersion":"2025-11-25",` + capabilities + `,"serverInfo":{"name":"s","version":"1"}}`)
+	if era == "modern" {
+		s.On["server/discover"] = answers(`{"supportedVersions":["2026-07-28"],` + capabilities + `}`)
+	}
+	s.On["tools/call"] = answers(`{"content":[],"by":"x"}`)
+	s.On["resources/templates/list"] = answers(`{"resourceTemplates":[]}`)
+	s.On["resources/list"] = resources
+	way := serveBackends(t, http.HandlerFunc(s.ServeHTTP))
+	cfg := signalbox.Config{Servers: []signalbox.Backend{{Name: "b", URL: "http://backends.test/b", Era: era}}}
+	return newGateway(t, cfg, signalbox.Options{Transport: way})
+}
+
+// A server one of whose lists fails offers what the others have, and the list is a
+// problem in the status.
+func TestFailedListIsAProblem(t *testing.T) {
+	for name, tt := range map[string]struct {
+		resources func(*zoo.Exchange)
+		late      time.Duration // of the list of tools, at most
+		want      string
+	}{
+		"error":    {func(x *zoo.Exchange) { x.Error(-32603, "no database") }, 0, "no database"},
+		"nonsense": {func(x *zoo.Exchange) { x.Result(`{"resources":7}`) }, 0, "resources: json"},
+		"broken":   {func(x *zoo.Exchange) { x.Status(200, "application/json", `{"jsonrpc":`) }, 200 * time.Millisecond, "its answer ended without a response"},
+		"too long": {func(x *zoo.Exchange) { x.Result(`{"x":"` + strings.Repeat("x", 17<<20) + `"}`) }, 0, "limits.backendMessage"},
+		"refused":  {func(x *zoo.Exchange) { x.Status(403, "", "") }, 0, "HTTP status 403"},
+		"hangs":    {func(x *zoo.Exchange) { x.Hold() }, 3 * time.Second, "no answer and no sign of life for 1m0s (limits.callIdle)"},
+	} {
+		for _, era := range []string{"legacy", "modern"} {
+			t.Run(name+" "+era, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					g := halfWell(t, era, tt.resources)
+					if list, took := answered(t, g, "tools/list", ""); !strings.Contains(list, `"b__x"`) || took > tt.late {
+						t.Errorf("tools after %v: %s", took, list)
+					}
+					if res, took := answered(t, g, "tools/call", `{"name":"b__x"}`); !strings.Contains(res, `"by":"x"`) || took != 0 {
+						t.Errorf("a call after %v: %s", took, res)
+					}
+					time.Sleep(61 * time.Second)
+					s := g.Status()
+					if s.Backends[0].State != "live" || !slices.ContainsFunc(s.Problems, func(p string) bool {
+						return strings.HasPrefix(p, `backend "b": resources/list: `) && strings.Contains(p, tt.want)
+					}) {
+						t.Errorf("state %s (%s), problems %q; want live, and %q", s.Backends[0].State, s.Backends[0].Reason, s.Problems, tt.want)
+					}
+				})
+			})
+		}
+	}
+}
