@@ -29,7 +29,6 @@ type position struct {
 	retry    time.Duration // negative until the server says
 	messages int           // so far
 	ids      int           // new ones so far
-	asked    int           // how often the server has said when to come back
 }
 
 // taker takes the messages of a body, in order. A message that could not be
@@ -126,7 +125,6 @@ func (e *endpoint) takeEvents(events *frame.EventReader, pos *position, take tak
 func (p *position) note(ev frame.Event) {
 	if ev.Retry >= 0 {
 		p.retry = ev.Retry
-		p.asked++
 	}
 	if id := comeBackID(ev.ID); ev.HasID && id != p.lastID {
 		p.lastID = id

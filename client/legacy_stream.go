@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"syscall"
 	"time"
@@ -14,32 +15,31 @@ import (
 )
 
 // maxMisses bounds the attempts in a row to read on that brought nothing new, no
-// message and no id. Progress counts and not success: a server that answers 200 and
-// ends at once would otherwise be asked for ever.
+// message and no id, and that the server did not ask for. Progress counts and not
+// success: a server that answers 200 and ends at once would otherwise be asked for ever.
 const maxMisses = 5
 
-// maxPolls bounds the attempts in a row to read on in a call's stream that brought
-// nothing and that the server had asked for. A server that has its clients poll may
-// do so for as long as a call takes, and that has bounds of its own; this one is for
-// those who have none (2025-11-25, basic/transports, "Sending Messages to the Server").
-const maxPolls = 1000
-
 // shortestPoll is the shortest wait that counts as having clients poll. A server
-// that says less and ends at once is broken, whatever it says.
+// that says less and ends at once is asked less and less often.
 const shortestPoll = time.Second
 
-// patience counts the attempts in a row to read on that brought nothing new. hasty
-// are those that brought no message and that the server did not space out: an id alone
-// keeps the hope up, and is no reason to be in a hurry.
-type patience struct{ misses, polls, hasty int }
+// patience counts the attempts in a row to read on that brought nothing new.
+type patience struct {
+	misses int // nothing new, and the server did not ask for the attempt
+	hasty  int // no message, and the server did not space the attempts out
+	away   int // the server could not say whether there is a stream
+}
 
 // isOver reports whether a further attempt is in vain.
-func (p *patience) isOver() bool { return p.misses >= maxMisses || p.polls >= maxPolls }
+func (p *patience) isOver() bool { return p.misses >= maxMisses }
 
-// note notes an attempt by where the stream was before it and is after it, and how
-// long it took. inOrder is an answer that did not break.
+// note notes an attempt that was answered, by where the stream was before it and is
+// after it, and how long it took. inOrder is an answer that did not break. A server that
+// has said once when to come back has its clients poll, for as long as a call or a
+// session takes (2025-11-25, basic/transports, "Sending Messages to the Server").
 func (p *patience) note(before, after *position, inOrder bool, lasted time.Duration) {
-	isNew, asked := after.ids > before.ids, after.asked > before.asked
+	isNew, asked := after.ids > before.ids, after.retry >= 0
+	p.away = 0
 	if after.messages > before.messages {
 		*p = patience{}
 		return
@@ -48,26 +48,47 @@ func (p *patience) note(before, after *position, inOrder bool, lasted time.Durat
 	if (isNew || asked) && (lasted >= shortestPoll || inOrder && after.retry >= shortestPoll) {
 		p.hasty = 0
 	}
-	switch {
-	case isNew:
-		p.misses, p.polls = 0, 0
-	case inOrder && asked && after.retry >= shortestPoll:
-		p.polls++
-	default:
-		p.misses++
+	p.misses++
+	if isNew || asked && inOrder {
+		p.misses = 0
 	}
 }
 
-// resume reads on in the stream of a call that broke off, from the last event
-// that had an id, until the response, or until there is no hope
+// wait returns how long to wait before the next attempt.
+func (p *patience) wait(pos *position) time.Duration { return pos.wait(p.hasty + p.away) }
+
+// hasNoStream reports whether the answer to a GET says that there is no such stream.
+func hasNoStream(status int, err error) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone:
+		return true
+	default:
+		return status/100 == 2 && errors.Is(err, errNoStream)
+	}
+}
+
+// mayPass reports whether a refusal says nothing about the stream that was asked for. A
+// server that has not noticed the end of the last connection answers with 409.
+func mayPass(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	default:
+		return status >= 500
+	}
+}
+
+// resume reads on in the stream of a call that broke off, from the last event that had
+// an id, until the response, or until the server says that there is nothing to read. A
+// refusal that may pass is repeated for as long as the call lives
 // (2025-11-25, basic/transports, "Resumability and Redelivery").
 //
 //nolint:contextcheck,nolintlint // as in follow
 func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 	life := &c.life
 	take := func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) }
-	for patience := (patience{}); !patience.isOver(); {
-		if !pause(life, c.pos.wait(patience.hasty)) {
+	for patience := (patience{}); ; {
+		if !pause(life, patience.wait(&c.pos)) {
 			return
 		}
 		began, before := time.Now(), c.pos
@@ -78,19 +99,31 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 		case c.doubt != nil:
 			w.resolve(life, c)
 			return
-		// No hope: the server has understood what was asked, and has no such stream.
-		// 5xx, 429 and a connection that breaks may pass.
-		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && errors.Is(err, errNoStream):
-			c.fail(w.lost(err, "the stream of its answer broke and cannot be resumed (HTTP status %d)", status))
+		case hasNoStream(status, err):
+			w.giveUp(ctx, c, status, w.lost(err, "the stream of its answer broke and cannot be resumed (HTTP status %d)", status))
 			return
+		case mayPass(status):
+			patience.away++
+			continue
 		}
 		patience.note(&before, &c.pos, err == nil, time.Since(began))
-		if status == 0 && isGone(err, patience.misses) {
-			c.fail(w.lost(err, "the stream of its answer broke, and it cannot be reached"))
+		switch {
+		case status == 0 && isGone(err, patience.misses):
+			w.giveUp(ctx, c, status, w.lost(err, "the stream of its answer broke, and it cannot be reached"))
+			return
+		case patience.isOver():
+			w.giveUp(ctx, c, status, w.lost(err, "the stream of its answer broke, and %d attempts to resume it brought nothing", maxMisses))
 			return
 		}
 	}
-	c.fail(w.lost(nil, "the stream of its answer broke, and %d attempts to resume it brought nothing", maxMisses))
+}
+
+// giveUp ends a call whose stream cannot be resumed. status is that of the last
+// attempt, 0 where there was none.
+func (w *legacyHTTP) giveUp(ctx context.Context, c *carrier, status int, why *mcp.Fault) {
+	w.log.LogAttrs(ctx, slog.LevelWarn, "giving up on the stream of a call's answer",
+		slog.String("method", c.call.Method()), slog.Int("status", status), slog.Any("cause", why))
+	c.fail(why)
 }
 
 // isGone reports whether the n-th attempt in a row shows that a server has gone, and
@@ -107,24 +140,25 @@ func isGone(err error, n int) bool {
 const liveAfter = 20 * time.Second
 
 // listen keeps the session's listening stream open. A server need not have one;
-// but one that cannot be reached has not said so, and is asked until it can be. If
-// it has forgotten the session by then, that is what has ended, and not the stream.
-// After a gap that could not be read, every list may have changed. answered is
-// called when the server has said yes or no to it, each time.
+// but one that cannot be reached, or refuses it for now, has not said so, and is asked
+// for as long as the session lives. If it has forgotten the session by then, that is
+// what has ended, and not the stream. After a gap that could not be read, every list may
+// have changed. answered is called when the server has said yes or no to it, each time.
 func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 	defer close(w.deaf)
 	pos := position{retry: -1}
-	heard, away := false, 0
+	heard, gap := false, false
 	start := time.Now()
 	open := func() {
 		// Who listens has not waited for the stream for longer, and was told nothing of
 		// what has changed until now.
-		if !heard && time.Since(start) >= listenGrace {
+		if gap || !heard && time.Since(start) >= listenGrace {
 			w.s.feed.invalidate()
 		}
+		gap = false
 		answered()
 	}
-	for patience := (patience{}); !patience.isOver(); {
+	for patience := (patience{}); ; {
 		began, before := time.Now(), pos
 		status, err := w.get(ctx, &pos, open, w.takeStray)
 		lasted := time.Since(began)
@@ -137,34 +171,44 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 		case status == http.StatusBadRequest && pos.lastID != "":
 			// It knows the event no more, and may well have the stream.
 			pos.lastID = ""
-		case status/100 == 4 && status != http.StatusTooManyRequests, status/100 == 2 && errors.Is(err, errNoStream):
-			return // no listening stream, which is the server's right
+		case hasNoStream(status, err):
+			w.noteDeaf(ctx, heard, status)
+			return
 		}
 		if status != 0 {
 			answered() // with an error that may pass
 		}
-		heard = heard || status/100 == 2
-		if isAway(status, err) {
+		if status == 0 || mayPass(status) {
 			heard = true // or would have been; nobody knows any more
-			away++
+			patience.away++
 		} else {
+			heard = heard || status/100 == 2
 			patience.note(&before, &pos, err == nil, lasted)
-			away = 0
 		}
-		patience.polls = 0 // a session may have its client poll for all of its life
-		if status/100 == 2 && (lasted >= liveAfter || lasted >= shortestPoll && pos.asked > before.asked) {
+		if status/100 == 2 && (lasted >= liveAfter || lasted >= shortestPoll && pos.retry >= 0) {
 			patience.misses, patience.hasty = 0, 0
 		}
-		if !pause(ctx, pos.wait(patience.hasty+away)) {
+		if patience.isOver() {
+			w.noteDeaf(ctx, true, status)
 			return
 		}
 		// With an id the server sends what we missed. Without one it cannot, and
 		// nobody knows what there was.
-		if pos.lastID == "" && heard {
-			w.s.feed.invalidate()
+		gap = gap || heard && pos.lastID == ""
+		if !pause(ctx, patience.wait(&pos)) {
+			return
 		}
 	}
-	w.log.WarnContext(ctx, "backend's listening stream ends again and again; no longer opened")
+}
+
+// noteDeaf logs that the listening stream is not opened again. That a server has none is
+// its right, and is no news.
+func (w *legacyHTTP) noteDeaf(ctx context.Context, heard bool, status int) {
+	if heard {
+		w.log.LogAttrs(ctx, slog.LevelWarn, "giving up on the backend's GET stream", slog.Int("status", status))
+		return
+	}
+	w.log.LogAttrs(ctx, slog.LevelDebug, "backend has no GET stream", slog.Int("status", status))
 }
 
 // isOfSession reports whether a server that refuses the stream, as one does that has
@@ -173,13 +217,6 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 // it lives, so that the server is asked.
 func (w *legacyHTTP) isOfSession(ctx context.Context, status int) bool {
 	return w.id != "" && (status == http.StatusNotFound || status == http.StatusBadRequest) && w.forgotten(ctx)
-}
-
-// isAway reports whether a server did not say anything of what it was asked, but
-// that it is not there now: nobody took the connection, or it is about to end.
-func isAway(status int, err error) bool {
-	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
-	return status == http.StatusServiceUnavailable || ok && status == 0 && isUnreachable(f)
 }
 
 // takeStray hands on one message of the listening stream. What is no message there
