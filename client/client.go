@@ -32,9 +32,11 @@ type Client struct {
 	cur       *speaking              // the protocol in use, nil where the era is not known
 	known     map[*speaking]struct{} // those that are not closed yet
 	detecting *detection             // the probe under way, or nil
-	draining  bool
-	idle      chan struct{} // closed when draining and nothing is served
-	serving   int
+
+	rechecking bool // a protocol that fails is being looked behind
+	draining   bool
+	idle       chan struct{} // closed when draining and nothing is served
+	serving    int
 
 	requests atomic.Uint64
 	retries  atomic.Uint64
@@ -82,7 +84,7 @@ func NewHTTP(url string, cfg Config) *Client {
 
 func newClient(s *setup, l link) *Client {
 	c := &Client{setup: s, link: l}
-	s.again = c.again
+	s.again, s.recheck = c.again, c.recheck
 	if s.Announced != nil {
 		s.announce = func() { c.news.note(&c.tasks, s.Announced) }
 	}
@@ -210,12 +212,17 @@ func (c *Client) settle(det *detection, p protocol, err error) {
 	c.detecting = nil
 	det.err = err
 	if err == nil {
-		c.cur = &speaking{protocol: p}
-		if c.known == nil {
-			c.known = make(map[*speaking]struct{})
-		}
-		c.known[c.cur] = struct{}{}
+		c.useLocked(p)
 	}
+}
+
+// useLocked has a protocol used from now on.
+func (c *Client) useLocked(p protocol) {
+	c.cur = &speaking{protocol: p}
+	if c.known == nil {
+		c.known = make(map[*speaking]struct{})
+	}
+	c.known[c.cur] = struct{}{}
 }
 
 // done gives a protocol back. One that was found wrong is used for no further

@@ -99,13 +99,16 @@ type setup struct {
 	// budget for all of them.
 	again func(ctx context.Context, n int) bool
 
+	// recheck has the server probed, without waiting. It is the Client's too.
+	recheck func()
+
 	// announce has Announced called, without waiting. It is the Client's too, whose
 	// sessions may all tell of the same change.
 	announce func()
 }
 
 func newSetup(cfg Config) *setup {
-	s := &setup{Config: cfg, log: cfg.Logger, announce: func() {}}
+	s := &setup{Config: cfg, log: cfg.Logger, announce: func() {}, recheck: func() {}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

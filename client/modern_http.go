@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -19,6 +20,7 @@ type modernHTTP struct {
 	tasks    tasks
 	params   paramTable
 	headings headings
+	refusals refusals
 }
 
 func (w *modernHTTP) open(method string) (*session.Call, error) { return w.calls.Open(method) }
@@ -26,7 +28,14 @@ func (w *modernHTTP) open(method string) (*session.Call, error) { return w.calls
 func (w *modernHTTP) carry(ctx context.Context, f flight, out outgoing) (*mcp.Result, error) {
 	header := w.headers(f.req, &out)
 	c := newCarrier(w.endpoint, f, &w.tasks, out.msg)
-	return c.travel(ctx, func() { w.follow(ctx, c, header) })
+	res, err := c.travel(ctx, func() { w.follow(ctx, c, header) })
+	switch {
+	case err == nil:
+		w.refusals.worked()
+	case isOfServer(ctx, err) && w.refusals.refused(time.Now()):
+		w.recheck()
+	}
+	return res, err
 }
 
 // abandon does nothing: that the stream is closed is the cancellation, and its
@@ -92,10 +101,10 @@ func (w *modernHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad e
 }
 
 // refusal says what an HTTP answer without a result means in the modern era. Only
-// what a modern server would not say means that the server has become a legacy
-// one: a wrong guess there costs every request a probe and two handshakes, and a
-// missing one costs them all for ever. Connections are let go where another server
-// may stand at their other end by now.
+// what a modern server would not say means at once that the server has become a legacy
+// one: a wrong guess there costs every request a probe and two handshakes. A missing one
+// is found out by recheck. Connections are let go where another server may be at their
+// other end by now.
 func (w *modernHTTP) refusal(ctx context.Context, r *refusal) error {
 	err := w.refused(ctx, r)
 	switch {

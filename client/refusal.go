@@ -144,6 +144,17 @@ func mediaType(resp *http.Response) string {
 	return t
 }
 
+// isBeforeTheMessage reports whether the server has not looked at the message, so that
+// the refusal tells nothing of its era.
+func (r *refusal) isBeforeTheMessage() bool {
+	switch r.status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return true
+	default:
+		return false
+	}
+}
+
 // Error names status and type.
 func (r *refusal) Error() string {
 	text := fmt.Sprintf("HTTP status %d", r.status)

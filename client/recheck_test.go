@@ -1,0 +1,198 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// rolledBack is a modern server that becomes a legacy one, which refuses what comes
+// without a session.
+type rolledBack struct {
+	now, then *zoo.HTTP
+	back      atomic.Bool
+}
+
+func newRolledBack(refuse func(x *zoo.Exchange)) *rolledBack {
+	r := &rolledBack{now: &zoo.HTTP{Modern: true}}
+	guarded := func(x *zoo.Exchange) {
+		if x.R.Header.Get("Mcp-Session-Id") == "" {
+			refuse(x)
+			return
+		}
+		x.Polite()
+	}
+	r.then = &zoo.HTTP{Sessions: true, On: map[string]func(*zoo.Exchange){
+		"server/discover": guarded, "tools/call": guarded, "tools/list": guarded, "ping": guarded,
+	}}
+	return r
+}
+
+func (r *rolledBack) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if r.back.Load() {
+		r.then.ServeHTTP(w, req)
+		return
+	}
+	r.now.ServeHTTP(w, req)
+}
+
+// A modern server that becomes a legacy one is found out, whatever it refuses requests
+// with: at once where no modern server would say that, and else after ten seconds in
+// which nothing worked. It is probed once, however many calls fail meanwhile (I39).
+func TestI39ModernServerBecomesLegacy(t *testing.T) {
+	rpcAs := func(status int, code int, text string) func(x *zoo.Exchange) {
+		return func(x *zoo.Exchange) {
+			x.Status(status, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, x.Msg.ID, code, text))
+		}
+	}
+	without := func(status int, code int, text string) func(x *zoo.Exchange) {
+		return func(x *zoo.Exchange) {
+			x.Status(status, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`, code, text))
+		}
+	}
+	tests := map[string]struct {
+		refuse func(x *zoo.Exchange)
+		within time.Duration
+	}{
+		"400 and -32000":              {without(400, -32000, "Bad Request: Server not initialized"), 0},
+		"400 and -32600":              {without(400, -32600, "Bad Request: Missing session ID"), 0},
+		"404 with text":               {func(x *zoo.Exchange) { x.Status(404, "text/plain", "not found") }, 0},
+		"404 and -32001":              {rpcAs(404, -32001, "Session not found"), 11 * time.Second},
+		"404 and -32001, without id":  {without(404, -32001, "Session not found"), 11 * time.Second},
+		"422 with text":               {func(x *zoo.Exchange) { x.Status(422, "text/plain", "expect initialize request") }, 11 * time.Second},
+		"200 and -32602":              {rpcAs(200, -32602, "Invalid request parameters"), 11 * time.Second},
+		"200 and -32602, without id":  {without(200, -32602, "Invalid request parameters"), 11 * time.Second},
+		"200 and -32600":              {rpcAs(200, -32600, `method "tools/call" is invalid during session initialization`), 11 * time.Second},
+		"200 as a stream, no message": {func(x *zoo.Exchange) { x.Begin() }, 11 * time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newRolledBack(tt.refuse)
+				c := dialHTTP(t, s, client.Config{})
+				if _, err := within(t, c, echo(t), &recorder{}); err != nil {
+					t.Fatal(err)
+				}
+				s.back.Store(true)
+				began := time.Now()
+				calls := 0
+				for {
+					var beside [5]*running
+					for i := range beside {
+						beside[i] = launch(t, c, echo(t), &recorder{})
+					}
+					_, err := within(t, c, echo(t), &recorder{})
+					calls += 6
+					for _, r := range beside {
+						<-r.done
+					}
+					if err == nil {
+						break
+					}
+					if time.Since(began) > time.Minute {
+						t.Fatalf("after %v: %v", time.Since(began), err)
+					}
+					time.Sleep(500 * time.Millisecond)
+				}
+				if d := time.Since(began); d > tt.within {
+					t.Errorf("found out after %v, want %v", d, tt.within)
+				}
+				if n := s.then.Count("server/discover"); n != 1 {
+					t.Errorf("%d probes for %d calls, want 1", n, calls)
+				}
+				if n := s.then.Count("tools/call"); tt.within > 0 && n > calls {
+					t.Errorf("%d calls arrived of %d: one was made twice", n, calls)
+				}
+			})
+		})
+	}
+}
+
+// A server in trouble is of the era that it was of: it is probed each ten seconds at the
+// most, the errors are its own, and it is not shaken hands with in vain each time.
+func TestServerInTroubleStaysModern(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var ill atomic.Bool
+		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){}}
+		for _, method := range []string{"tools/call", "server/discover"} {
+			s.On[method] = func(x *zoo.Exchange) {
+				if ill.Load() {
+					x.Error(-32603, "the database is away")
+					return
+				}
+				x.Polite()
+			}
+		}
+		c := dialHTTP(t, s, client.Config{})
+		if _, err := within(t, c, echo(t), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		probed := s.Count("server/discover")
+		ill.Store(true)
+		for range 100 {
+			_, err := within(t, c, echo(t), &recorder{})
+			wantError(t, err, -32603)
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if n := s.Count("server/discover") - probed; n < 8 || n > 10 {
+			t.Errorf("%d probes in 100 s, want one each 10 s", n)
+		}
+		ill.Store(false)
+		res, err := within(t, c, echo(t), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
+		if n := c.Stats().Era; n != mcp.EraModern {
+			t.Errorf("era %v", n)
+		}
+	})
+}
+
+// What works in between shows that the server is what it was: its errors are about the
+// requests.
+func TestErrorsBesideResultsAreNoDoubt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"prompts/get": func(x *zoo.Exchange) { x.Error(-32602, "no such prompt") }}}
+		c := dialHTTP(t, s, client.Config{})
+		for range 100 {
+			for range 5 {
+				_, err := within(t, c, request(t, "prompts/get", `{"name":"x"}`), &recorder{})
+				wantError(t, err, -32602)
+			}
+			if _, err := within(t, c, echo(t), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if n := s.Count("server/discover"); n != 1 {
+			t.Errorf("%d probes, want the first", n)
+		}
+	})
+}
+
+// A revision that was set is kept: there is nothing to find out.
+func TestPinnedServerIsNotProbed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) { x.Error(-32603, "no") }}}
+		c := dialHTTP(t, s, client.Config{Version: mcp.LatestModern})
+		for range 60 {
+			_, err := within(t, c, echo(t), &recorder{})
+			wantError(t, err, -32603)
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if n := s.Count("server/discover") + s.Count("initialize"); n != 0 {
+			t.Errorf("%d probes, want none", n)
+		}
+	})
+}
