@@ -76,7 +76,20 @@ func childTool(x *zoo.Line, name string) {
 	case "die":
 		fmt.Fprintln(os.Stderr, "about to \x1b[31mdie")
 		os.Exit(7)
+	case "silent":
+		token := x.Msg.Params.Raw(mcp.MetaProgressToken)
+		x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, token))
 	case "close":
+		os.Stdout.Close()
+	case "half a line and close", "half a line and exit", "no line break and close", "no line break and exit":
+		word := string(mcp.AppendResult(nil, x.Msg.ID, []byte(`{"content":[]}`)))
+		if strings.HasPrefix(name, "half") {
+			word = word[:len(word)-3]
+		}
+		os.Stdout.WriteString(word)
+		if strings.HasSuffix(name, "exit") {
+			os.Exit(7)
+		}
 		os.Stdout.Close()
 	case "stderr":
 		os.Stderr.WriteString(strings.Repeat(strings.Repeat("e", 1023)+"\n", 1024))
@@ -215,6 +228,57 @@ func TestM159ChildDies(t *testing.T) {
 		if _, err := within(t, c, tool(t, "x"), &recorder{}); err != nil {
 			t.Errorf("%s: the next call: %v", kind, err)
 		}
+	}
+}
+
+// A call right after the last words of a child, which are half a line or have no line
+// break, goes to a new child, or is known not to have left. One that has closed its
+// output and is still there takes no call, either (I19).
+func TestCallAfterTheLastWordsOfAChild(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"modern", "legacy"} {
+		for _, how := range []string{"half a line and close", "half a line and exit", "no line break and close", "no line break and exit"} {
+			t.Run(kind+", "+how, func(t *testing.T) {
+				t.Parallel()
+				for range 2 {
+					c := startChild(t, kind, client.Config{})
+					_, err := within(t, c, tool(t, how), &recorder{})
+					if strings.HasPrefix(how, "half") {
+						wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "its answer breaks the protocol")
+					} else if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := within(t, c, tool(t, "x"), &recorder{}); err != nil {
+						t.Errorf("the call after it: %v", err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A call that comes between the last words of a child and its end changes nothing for
+// those that wait: they learn how the process ended.
+func TestCallsThatWaitLearnHowTheirChildEnded(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"modern", "legacy"} {
+		c := startChild(t, kind, client.Config{})
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		if _, err := within(t, c, in(scope, tool(t, "x")), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		ear := &recorder{block: make(chan struct{})}
+		waits := launch(t, c, in(scope, request(t, "tools/call", `{"name":"silent","_meta":{"progressToken":1}}`)), ear)
+		ear.block <- struct{}{} // it has arrived
+		if _, err := within(t, c, in(scope, tool(t, "no line break and exit")), &recorder{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := within(t, c, in(scope, tool(t, "x")), &recorder{}); err != nil {
+			t.Errorf("%s: the call after it: %v", kind, err)
+		}
+		<-waits.done
+		wantFault(t, waits.err, mcp.CodeBackendFailed, mcp.Unknown, "exit status 7")
 	}
 }
 

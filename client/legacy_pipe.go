@@ -20,9 +20,14 @@ func (w *legacyPipe) table() *session.Calls { return &w.calls }
 
 func (w *legacyPipe) attach(s *legacySession) {
 	w.pipe.attach(s.route)
+	// Between the end of the server's output and the end of the pipe the session takes no
+	// call, and is not closed: the calls that it has wait for the reason.
+	fate := s.due.await()
+	w.onParting(s.due.forget)
 	// Ends with the pipe; waited for by close. That the pipe is gone is the end
 	// of the session.
 	w.tasks.start(func(ctx context.Context) {
+		defer fate.heard()
 		select {
 		case <-w.dead:
 			s.lose(w.calls.Err())

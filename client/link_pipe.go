@@ -162,7 +162,7 @@ func (l *pipeLink) reuse(ctx context.Context, n need) (*pipe, error) {
 	switch {
 	case p == nil:
 		return nil, nil
-	case isClosed(p.dead):
+	case p.calls.Err() != nil:
 		p.close(l.closed())
 		return nil, nil
 	case n.ours:

@@ -63,8 +63,11 @@ type pipe struct {
 	// message is written whole, and nobody waits for a server that does not read.
 	mu     sync.Mutex
 	queue  backlog
+	unsent []*session.Call      // of requests in the queue
 	route  func(m *mcp.Message) // nil until somebody speaks an era over the pipe
 	answer func(id mcp.ID)      // nil where nobody wants to know
+	parted func()               // nil as well
+	unread bool                 // nothing can be written any more
 	ended  bool
 }
 
@@ -92,6 +95,14 @@ func (p *pipe) tell(f func(id mcp.ID)) {
 	p.answer = f
 }
 
+// onParting has f called when the far end has ended its output, before its last line
+// is handed on. It must not wait.
+func (p *pipe) onParting(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parted = f
+}
+
 func (p *pipe) onAnswer() func(id mcp.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +122,11 @@ func (p *pipe) router() func(m *mcp.Message) {
 func (p *pipe) enqueue(msg mcp.Pieces) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended || p.queue.size+msg.Len() > maxQueued {
+	return p.enqueueLocked(msg)
+}
+
+func (p *pipe) enqueueLocked(msg mcp.Pieces) bool {
+	if p.ended || p.unread || p.queue.size+msg.Len() > maxQueued {
 		return false
 	}
 	p.queue.add(msg)
@@ -122,21 +137,52 @@ func (p *pipe) enqueue(msg mcp.Pieces) bool {
 	return true
 }
 
-// dequeue takes all at once, and gives an empty backlog, whose room is for what comes
-// next: the writer holds no lock while it writes.
-func (p *pipe) dequeue(room backlog) backlog {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	lines := p.queue
-	p.queue = room
-	return lines
+// batch is what the writer writes at once: lines, and the calls whose requests are
+// among them.
+type batch struct {
+	lines backlog
+	calls []*session.Call
 }
 
-// begin sends a call's request. What was queued counts as dispatched: the writer
-// takes all at once, and cannot be asked to leave one out.
+// reuse empties a batch that has been written.
+func (b *batch) reuse() {
+	b.lines.reuse()
+	clear(b.calls)
+	b.calls = b.calls[:0]
+}
+
+// dequeue takes all at once, and gives an empty batch, whose room is for what comes
+// next: the writer holds no lock while it writes.
+func (p *pipe) dequeue(room batch) batch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := batch{lines: p.queue, calls: p.unsent}
+	p.queue, p.unsent = room.lines, room.calls
+	return b
+}
+
+// begin sends a call's request. It counts as dispatched when the writer has written
+// some of the batch that it is in.
 func (p *pipe) begin(call *session.Call, msg mcp.Pieces) {
-	if !p.enqueue(msg) {
-		call.Finish(session.Terminal{Err: p.unavailable(nil, "it does not read its input")})
+	if !p.queueCall(call, msg) {
+		p.refuse([]*session.Call{call})
+	}
+}
+
+func (p *pipe) queueCall(call *session.Call, msg mcp.Pieces) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.enqueueLocked(msg) {
+		return false
+	}
+	p.unsent = append(p.unsent, call)
+	return true
+}
+
+// refuse ends calls that have not left.
+func (p *pipe) refuse(calls []*session.Call) {
+	for _, c := range calls {
+		c.Finish(session.Terminal{Err: p.unavailable(nil, "it does not read its input")})
 	}
 }
 
@@ -158,17 +204,23 @@ func (p *pipe) writeAll(ctx context.Context) {
 	defer close(p.wrote)
 	stuck := time.AfterFunc(never, p.endStuck) // it counts while something is being written
 	stuck.Stop()
-	var lines backlog
+	var b batch
 	for {
-		lines = p.dequeue(lines)
-		if err := p.write(lines.parts, stuck); err != nil {
-			return // the reader finds out how the server ended, and says so
+		b = p.dequeue(b)
+		if n, err := p.write(b.lines.parts, stuck); err != nil {
+			// The reader finds out how the server ended, and says so.
+			rest := p.stopWriting()
+			if n == 0 {
+				p.refuse(b.calls)
+			}
+			p.refuse(rest)
+			return
 		}
-		lines.reuse()
+		b.reuse()
 		select {
 		case <-p.wake:
 		case <-p.dead:
-			_ = p.write(p.dequeue(backlog{}).parts, stuck) // there is nobody to tell
+			_, _ = p.write(p.dequeue(batch{}).lines.parts, stuck) // there is nobody to tell
 			return
 		case <-ctx.Done():
 			return
@@ -176,21 +228,32 @@ func (p *pipe) writeAll(ctx context.Context) {
 	}
 }
 
-// write writes the parts of a backlog, one after the other. A server that reads nothing for the
-// write deadline is stuck, and is ended.
-func (p *pipe) write(parts [][]byte, stuck *time.Timer) error {
+// stopWriting drops what is queued and refuses what comes, and returns the calls that
+// have not left.
+func (p *pipe) stopWriting() []*session.Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	calls := p.unsent
+	p.queue, p.unsent, p.unread = backlog{}, nil, true
+	return calls
+}
+
+// write writes the parts of a backlog, one after the other, and returns how much of them
+// has left. A server that reads nothing for the write deadline is stuck, and is ended.
+func (p *pipe) write(parts [][]byte, stuck *time.Timer) (left int, err error) {
 	for _, part := range parts {
 		for chunk := range slices.Chunk(part, writeChunk) {
 			// A deadline for each chunk: a long line to a slow server is not a stuck one.
 			stuck.Reset(p.Write)
-			_, err := p.far.Write(chunk)
+			n, err := p.far.Write(chunk)
+			left += n
 			stuck.Stop()
 			if err != nil {
-				return err
+				return left, err
 			}
 		}
 	}
-	return nil
+	return left, nil
 }
 
 func (p *pipe) endStuck() { p.fail(p.lost(nil, "it did not read its input for %v", p.Write)) }
@@ -201,6 +264,9 @@ func (p *pipe) readAll(ctx context.Context) {
 	junk := 0
 	for {
 		line, err := lines.Next()
+		if lines.IsAtEnd() {
+			p.part()
+		}
 		if err != nil {
 			p.fail(p.endReason(err))
 			return
@@ -215,6 +281,25 @@ func (p *pipe) readAll(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// part has nothing more sent to a far end that has ended its output. It comes before the
+// last line is handed on, because whoever gets that may call again at once; how the far
+// end came to its end is known later, and ends the calls that wait.
+func (p *pipe) part() {
+	rest := p.stopWriting()
+	if tell := p.onParted(); tell != nil {
+		tell()
+	}
+	p.place.leave() // before the calls: whoever looks for a place may wait for it from now on
+	p.calls.Close(p.unavailable(nil, "it has ended its output"))
+	p.refuse(rest)
+}
+
+func (p *pipe) onParted() func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.parted
 }
 
 // noteJunk warns once, with the line: it is how a banner on the wrong stream is

@@ -169,12 +169,14 @@ func (c *child) Write(p []byte) (int, error) { return c.in.Write(p) }
 func (c *child) reap() {
 	defer close(c.exited)
 	err := c.cmd.Wait()
-	c.wanted.Do(func() { c.launcher.circuit.died(time.Now()) })
+	c.wanted.Do(c.died)
 	c.log.LogAttrs(context.Background(), slog.LevelInfo, "backend process ended", slog.String("status", exitText(c.cmd, err)))
 	killGroup(c.cmd.Process.Pid)
 	c.out.cut()
 	c.err.cut()
 }
+
+func (c *child) died() { c.launcher.circuit.died(time.Now()) }
 
 func (c *child) drainStderr() {
 	defer close(c.drained)
@@ -194,6 +196,7 @@ const fateTime = 2 * time.Second
 // about a request, with its arguments. Those of a child that has served none yet are
 // for whoever asks while it is not started again.
 func (c *child) fate(served reach) string {
+	c.wanted.Do(c.died) // whoever ends it from now on does not do so first
 	if !within(c.exited, fateTime) {
 		return "it closed its output"
 	}

@@ -17,6 +17,7 @@ type LineReader struct {
 	head int  // how much of a line over the limit is shown
 	over bool // the line at pos is over the limit: the rest of it is skipped
 	rest int  // how much of the last line that was over the limit is not shown
+	done bool // the stream has ended
 }
 
 // NewLineReader returns a reader of lines of up to maxLine bytes, their end not
@@ -40,7 +41,7 @@ func (r *LineReader) Next() ([]byte, error) {
 			}
 			if err := r.b.fill(); err == nil {
 				continue
-			} else if r.b.pos == r.b.end {
+			} else if r.done = true; r.b.pos == r.b.end {
 				return nil, err
 			}
 		}
@@ -50,6 +51,10 @@ func (r *LineReader) Next() ([]byte, error) {
 		}
 	}
 }
+
+// IsAtEnd reports whether the stream has ended, so that the line that Next has returned
+// is the last one.
+func (r *LineReader) IsAtEnd() bool { return r.done }
 
 // NextCut is Next for text that is worth reading also where it is too long: the
 // first bytes of a line, up to the limit, and how many more it had. It returns when

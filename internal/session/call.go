@@ -47,10 +47,11 @@ type Calls struct {
 	last  uint64
 	open  map[mcp.ID]*Call
 	ended error // why no call can be opened any more
+	over  bool  // End was called
 	stats CallStats
 }
 
-// Open makes the cell of a new call. It returns the error that End was given
+// Open makes the cell of a new call. It returns the error that Close or End was given
 // when the connection has ended.
 func (t *Calls) Open(method string) (*Call, error) {
 	t.mu.Lock()
@@ -115,6 +116,16 @@ func (t *Calls) Only(except string) *Call {
 	return only
 }
 
+// Close makes Open return the error from now on. The open calls go on until they have
+// their answers, or End is called.
+func (t *Calls) Close(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended == nil {
+		t.ended = err
+	}
+}
+
 // End ends every open call with the error, and makes Open return it from now
 // on. Only the first call does anything.
 func (t *Calls) End(err error) {
@@ -127,17 +138,17 @@ func (t *Calls) End(err error) {
 func (t *Calls) endAll(err error) (all []Absent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ended != nil {
+	if t.over {
 		return nil
 	}
-	t.ended = err
+	t.ended, t.over = err, true
 	for _, c := range t.inOrderLocked() {
 		all = append(all, t.endLocked(c, Terminal{Err: err}))
 	}
 	return all
 }
 
-// Err returns what End was given, or nil.
+// Err returns what Close or End was given last, or nil.
 func (t *Calls) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

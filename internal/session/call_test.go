@@ -413,3 +413,23 @@ func TestTakingBackMeetsDispatch(t *testing.T) {
 		}
 	}
 }
+
+// A connection that is closed to new calls leaves the open ones to their answers, or to
+// the reason of its end.
+func TestCloseLeavesOpenCalls(t *testing.T) {
+	var calls session.Calls
+	errLast := errors.New("the last line was read")
+	answered, lost := openCall(t, &calls, "a"), openCall(t, &calls, "b")
+	calls.Close(errLast)
+	if _, err := calls.Open("c"); !errors.Is(err, errLast) || !errors.Is(calls.Err(), errLast) {
+		t.Errorf("Open: %v, Err: %v; want %v", err, calls.Err(), errLast)
+	}
+	if !calls.Respond(answered.ID(), session.Terminal{Result: &mcp.Result{}}) {
+		t.Error("an open call got no answer")
+	}
+	calls.End(errEnd)
+	calls.Close(errLast)
+	if _, end := lost.Next(); end == nil || !errors.Is(end.Err, errEnd) || !errors.Is(calls.Err(), errEnd) {
+		t.Errorf("ended with %v, Err: %v; want %v", end, calls.Err(), errEnd)
+	}
+}
