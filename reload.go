@@ -26,7 +26,20 @@ var ErrClosed = errors.New("the gateway has been shut down")
 // serving; Status and the metrics tell of it until a reload works. The file of
 // the audit record is opened anew.
 func (g *Gateway) Reload(ctx context.Context, cfg Config) error {
-	err := g.reload(ctx, cfg)
+	return g.reloadIf(ctx, cfg, func(*config.Config, *config.Config) error { return nil })
+}
+
+// ReloadChange is Reload for a file that changed, which need not be the operator's
+// act. exposed says who else may have written the file, one sentence each. What the
+// key "reload" of the running configuration does not allow is refused with
+// [ErrWaits], and Status says that it waits.
+func (g *Gateway) ReloadChange(ctx context.Context, cfg Config, exposed []string) error {
+	return g.reloadIf(ctx, cfg, func(running, next *config.Config) error { return waits(running, next, exposed) })
+}
+
+// reloadIf is Reload where allowed returns nil for the running configuration and the next.
+func (g *Gateway) reloadIf(ctx context.Context, cfg Config, allowed func(running, next *config.Config) error) error {
+	err := g.reload(ctx, cfg, allowed)
 	switch {
 	case err == nil:
 		g.refusal.Store(nil)
@@ -46,7 +59,7 @@ func (g *Gateway) RefuseReload(err error) { g.refuse(context.Background(), err) 
 // refuse replaces the refusal before: what keeps the newest file from being put to
 // work is what there is to mend.
 func (g *Gateway) refuse(ctx context.Context, err error) {
-	refusal := &Refusal{At: time.Now(), Problems: []string{err.Error()}}
+	refusal := &Refusal{At: time.Now(), Problems: []string{err.Error()}, Waits: errors.Is(err, ErrWaits)}
 	if problems, ok := errors.AsType[Problems](err); ok {
 		refusal.Problems = nil
 		for _, p := range problems {
@@ -57,7 +70,7 @@ func (g *Gateway) refuse(ctx context.Context, err error) {
 	g.metrics.Reload(ctx, false)
 }
 
-func (g *Gateway) reload(ctx context.Context, cfg Config) error {
+func (g *Gateway) reload(ctx context.Context, cfg Config, allowed func(running, next *config.Config) error) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -68,11 +81,15 @@ func (g *Gateway) reload(ctx context.Context, cfg Config) error {
 	if err := apart(next, g.opt.InProcess); err != nil {
 		return err
 	}
+	// Before the file of the record is made: its path may be what waits.
+	if err := mayReplace(g.view.Load().cfg, next, allowed); err != nil {
+		return err
+	}
 	file, err := openAudit(next)
 	if err != nil {
 		return err
 	}
-	if err := g.replace(ctx, next, file); err != nil {
+	if err := g.replace(ctx, next, file, allowed); err != nil {
 		if file != nil {
 			_ = file.Close() // nothing was written to it
 		}
@@ -82,15 +99,16 @@ func (g *Gateway) reload(ctx context.Context, cfg Config) error {
 }
 
 // replace puts a configuration to work, and with it the file of its record,
-// unless only a new start could.
-func (g *Gateway) replace(ctx context.Context, next *config.Config, file *os.File) error {
+// unless only a new start could, or it is not allowed.
+func (g *Gateway) replace(ctx context.Context, next *config.Config, file *os.File, allowed func(running, next *config.Config) error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return ErrClosed
 	}
-	if what := fixed(g.view.Load().cfg, next); what != "" {
-		return Problems{{Path: what, Message: what + " cannot be changed while the gateway runs", Hint: "restart it"}}
+	// Again, because another Reload may have come between.
+	if err := mayReplace(g.view.Load().cfg, next, allowed); err != nil {
+		return err
 	}
 	g.apply(next) //nolint:contextcheck // backends outlive the request to reload
 	// Under the same lock, or of two reloads one could have the last word on the
@@ -98,6 +116,14 @@ func (g *Gateway) replace(ctx context.Context, next *config.Config, file *os.Fil
 	// would leave its file open. Use only leaves word.
 	g.audit.Use(ctx, file)
 	return nil
+}
+
+// mayReplace returns why a configuration cannot take the place of the running one.
+func mayReplace(running, next *config.Config, allowed func(running, next *config.Config) error) error {
+	if what := fixed(running, next); what != "" {
+		return Problems{{Path: what, Message: what + " cannot be changed while the gateway runs", Hint: "restart it"}}
+	}
+	return allowed(running, next)
 }
 
 // fixed names a setting that differs and that only a new start can change.

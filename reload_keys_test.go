@@ -17,7 +17,7 @@ import (
 
 // followed are the keys that a reload puts to work, or that nothing reads again.
 func followed() []string {
-	return []string{"$schema", "mcpServers", "allowUnauthenticated", "instructions", "conflict", "audit"}
+	return []string{"$schema", "mcpServers", "reload", "allowUnauthenticated", "instructions", "conflict", "audit"}
 }
 
 // differ makes a value another than its zero: of a struct, the first field that can be.

@@ -40,6 +40,9 @@ type (
 	// Conflict is who gets a name that several backends offer.
 	Conflict = config.Conflict
 
+	// ReloadPolicy is which changes of its file a Gateway takes by itself.
+	ReloadPolicy = config.Reload
+
 	// Problems are all mistakes of a configuration, in the order of the file.
 	Problems = config.Problems
 
@@ -52,6 +55,13 @@ type (
 const (
 	ConflictHide  = config.ConflictHide  // nobody, which is the default
 	ConflictFirst = config.ConflictFirst // the first in the order of the configuration
+)
+
+// The values of [ReloadPolicy].
+const (
+	ReloadGuarded = config.ReloadGuarded // what runs nothing new, or is written by the operator; the default
+	ReloadAuto    = config.ReloadAuto    // everything
+	ReloadManual  = config.ReloadManual  // nothing
 )
 
 // NewSecret returns a Secret that holds a text.

@@ -23,8 +23,8 @@ type Status struct {
 	Backends []BackendStatus `json:"backends"` // in the order of the configuration
 
 	// Problems says what is not as it was meant, and why: what of the backends is
-	// not offered, and first, each as "reload refused: ...", what keeps the last
-	// configuration from being put to work.
+	// not offered, and first, each as "reload refused: ..." or "reload waits: ...",
+	// what keeps the last configuration from being put to work.
 	Problems []string `json:"problems"`
 
 	// ReloadRefused is the last reload where that was refused; nil after one that
@@ -45,7 +45,16 @@ type Status struct {
 // Refusal is a reload that did not happen.
 type Refusal struct {
 	At       time.Time `json:"at"`
-	Problems []string  `json:"problems"` // one line each
+	Problems []string  `json:"problems"`       // one line each
+	Waits    bool      `json:"waits,omitzero"` // nothing is wrong with it: it waits for the operator
+}
+
+// title is what each line of the problems begins with.
+func (r *Refusal) title() string {
+	if r.Waits {
+		return "reload waits: "
+	}
+	return "reload refused: "
 }
 
 // BackendStatus is one backend. The counts are what the backend lists, before
@@ -81,7 +90,7 @@ func (g *Gateway) Status() Status {
 	}
 	if s.ReloadRefused != nil {
 		for _, p := range s.ReloadRefused.Problems {
-			s.Problems = append(s.Problems, "reload refused: "+p)
+			s.Problems = append(s.Problems, s.ReloadRefused.title()+p)
 		}
 	}
 	for _, p := range v.catalog.Problems() {

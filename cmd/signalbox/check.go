@@ -52,7 +52,7 @@ func (e *env) fileToCheck(args []string) (string, error) {
 func (e *env) check(file string) error {
 	// Not as serve loads it: a check starts nothing, and so is no loop where it
 	// stands inside of a gateway.
-	cfg, err := signalbox.LoadConfig(file, e.LookupEnv)
+	cfg, err := config.Inspect(file, e.LookupEnv)
 	var problems signalbox.Problems
 	switch {
 	case errors.As(err, &problems):

@@ -66,6 +66,9 @@ func (l leakChecked) Run() int {
 	return code
 }
 
+// stateVariable says where sockets of gateways are.
+const stateVariable = "XDG_STATE_HOME"
+
 // TestScripts runs the transcripts of testdata/script. The commands in them are
 // processes of their own.
 func TestScripts(t *testing.T) {
@@ -76,8 +79,14 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[gatewaysKey{}] = make(map[string]*process)
-			e.Vars = append(e.Vars, noExitDelay)
-			return nil
+			// Shorter than that of t.TempDir, because the path of a socket is bounded.
+			state, err := os.MkdirTemp("", "s") //nolint:usetesting
+			if err != nil {
+				return err
+			}
+			e.Defer(func() { _ = os.RemoveAll(state) })
+			e.Vars = append(e.Vars, noExitDelay, stateVariable+"="+state)
+			return os.Chmod(e.WorkDir, 0o700) // whatever the mask of this process
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"start":  scriptStart,

@@ -139,12 +139,12 @@ func named(ts *testscript.TestScript, name string) *process {
 }
 
 // scriptStart is "start NAME ARGS": it runs signalbox beside the script.
-// Of the script's variables it gets GATE.
+// Of the script's variables it gets GATE and the one of the state folder.
 func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: start NAME ARGS")
 	}
-	environ := append(os.Environ(), "GATE="+ts.Getenv("GATE"))
+	environ := append(os.Environ(), "GATE="+ts.Getenv("GATE"), stateVariable+"="+ts.Getenv(stateVariable))
 	p, err := startProcess(ts.MkAbs("."), environ, "signalbox", args[1:]...)
 	ts.Check(err)
 	ts.Defer(p.kill)

@@ -105,7 +105,7 @@ version, uses any server, of any protocol version.`,
 		newServe(e),
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
-		newStatus(e), newCheck(e), newVersion(e),
+		newStatus(e), newReload(e), newCheck(e), newVersion(e),
 	)
 	root.SetHelpCommand(newHelp())
 	demandShell(root)

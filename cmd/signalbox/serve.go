@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/internal/headroom"
 )
 
@@ -38,8 +39,9 @@ func newServe(e *env) *cobra.Command {
 
 Without --config it takes ` + configNames + ` from the
 working directory, in this order, and if there is none serves a demo. A changed
-file is put to work at once, and so it is on SIGHUP; one with a mistake is refused,
-and what was served before goes on. SIGTERM and SIGINT let running calls end; a
+file is put to work at once, but for what it would run anew where a backend or
+another user may have written it: that waits for 'signalbox reload' or SIGHUP. A file
+with a mistake is refused, and what was served before goes on. SIGTERM and SIGINT let running calls end; a
 second one cuts them.`,
 		Args: argsBetween(0, 0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), e, f) },
@@ -60,6 +62,9 @@ type service struct {
 	gateway *signalbox.Gateway
 	http    *endpoint  // nil where there is only stdio
 	stdio   chan error // what serving the one client ended with; then closed
+	control *control   // nil where 'signalbox reload' does not reach it
+
+	exposure config.Exposure // of the file, to the backends so far
 }
 
 // serve runs until a signal, the end of standard input, or a failure.
@@ -90,7 +95,9 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 	}
 	defer w.close()
 	s.announce()
+	s.openControl(ctx)
 	err = s.loop(ctx, signals, w)
+	s.control.close()
 	return errors.Join(err, s.drain(ctx, signals, stop))
 }
 
@@ -108,6 +115,7 @@ func (s *service) open(ctx context.Context) error {
 		}
 	}
 	s.announceSource(ctx)
+	s.exposure.Add(s.cfg)
 	s.gateway, err = signalbox.New(*s.cfg, s.source.options(s.log)) //nolint:contextcheck // it lives until it is ended
 	if err != nil {
 		s.http.close(ctx)
@@ -177,14 +185,17 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 		case <-w.changed():
 			// The folder has other files too, and editors write the same twice.
 			if w.differs() {
-				s.reload(ctx)
+				s.reloadChange(ctx)
 			}
+		case ask := <-s.control.asks():
+			cfg, err := s.reload(ctx)
+			ask <- answerTo(cfg, err)
 		case sig := <-signals:
 			if sig != syscall.SIGHUP {
 				return nil
 			}
 			// Whether or not the file differs: what it refers to may.
-			s.reload(ctx)
+			_, _ = s.reload(ctx) // the log says what came of it
 		}
 	}
 }
@@ -198,7 +209,7 @@ func (s *service) announceSource(ctx context.Context) {
 		fmt.Fprintf(s.Stderr, "serving what %s says\n", s.source.path)
 	}
 	for _, note := range s.cfg.Notes {
-		s.log.InfoContext(ctx, "left aside", slog.String("note", note.String()))
+		s.log.InfoContext(ctx, "note on the configuration", slog.String("note", note.String()))
 	}
 }
 

@@ -43,7 +43,7 @@ func (s source) load() (*signalbox.Config, error) {
 	if err := s.refuseLoop(); err != nil {
 		return nil, err
 	}
-	cfg, err := signalbox.LoadConfig(s.path, s.lookup)
+	cfg, err := config.Inspect(s.path, s.lookup)
 	if err != nil {
 		return nil, err
 	}

@@ -76,9 +76,9 @@ func TestCheckOutput(t *testing.T) {
 		code             int
 		out, err         string
 	}{
-		{"sound", "a.yaml", "mcpServers: {a: {command: x}}", []string{"a.yaml"}, exitOK, "DIR/a.yaml: no problems, 1 backend\n", ""},
+		{"sound", "a.yaml", "mcpServers: {a: {command: /bin/sh}}", []string{"a.yaml"}, exitOK, "DIR/a.yaml: no problems, 1 backend\n", ""},
 		{"found", ".mcp.json", `{"mcpServers": {}}`, nil, exitOK, "DIR/.mcp.json: no problems, 0 backends\n", ""},
-		{"an editor's", "mcp.json", `{"servers": {"a": {"command": "x"}, "b": {"url": "http://127.0.0.1/"}}}`, []string{"mcp.json"}, exitOK, "DIR/mcp.json: no problems, 2 backends\n", ""},
+		{"an editor's", "mcp.json", `{"servers": {"a": {"command": "/bin/sh"}, "b": {"url": "http://127.0.0.1/"}}}`, []string{"mcp.json"}, exitOK, "DIR/mcp.json: no problems, 2 backends\n", ""},
 		{"all disabled", "a.yaml", "mcpServers: {a: {command: x, disabled: true}}", []string{"a.yaml"}, exitOK, "DIR/a.yaml: no problems, 0 backends, 1 more disabled\n", ""},
 		{"one problem", "a.yaml", "mcpServers: {a: {comand: x}}", []string{"a.yaml"}, exitFailed,
 			"DIR/a.yaml:1:18: unknown key \"comand\" (did you mean \"command\"?)\n", "signalbox: check DIR/a.yaml: 1 problem\n"},

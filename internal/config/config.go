@@ -50,6 +50,9 @@ type Config struct {
 	// Conflict says who gets a name that several backends offer.
 	Conflict Conflict `json:"conflict"`
 
+	// Reload says which changes of the file are put to work without being asked.
+	Reload Reload `json:"reload"`
+
 	// StreamLife is how long one response carries a stream whose client comes
 	// back for the rest.
 	StreamLife time.Duration `json:"streamLife"`
@@ -75,6 +78,19 @@ const (
 	ConflictHide Conflict = "hide"
 	// ConflictFirst gives it to the first backend in file order.
 	ConflictFirst Conflict = "first"
+)
+
+// Reload is which changes of its file a gateway puts to work by itself.
+type Reload string
+
+const (
+	// ReloadGuarded takes a change that runs nothing new, and any change if only the
+	// operator can write the file. It is the default.
+	ReloadGuarded Reload = "guarded"
+	// ReloadAuto takes every change.
+	ReloadAuto Reload = "auto"
+	// ReloadManual takes no change.
+	ReloadManual Reload = "manual"
 )
 
 // Auth says who may call the gateway.

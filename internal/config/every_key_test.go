@@ -37,6 +37,7 @@ func rightValues() map[string][]string {
 		"stdio, http, streamable-http, sse": {`"stdio"`},
 		strings.Join(eras(), ", "):          {`"auto"`, `"legacy"`, `"2025-06-18"`},
 		"hide, first":                       {`"hide"`, `"first"`},
+		"guarded, auto, manual":             {`"guarded"`, `"auto"`, `"manual"`},
 		"debug, info, warn, error":          {`"debug"`, `"error"`},
 		"text, json":                        {`"text"`, `"json"`},
 	}

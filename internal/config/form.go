@@ -153,6 +153,7 @@ func secret() form[Secret] {
 		want: "a string",
 		read: func(r *reader, n node, p place, into *Secret) {
 			if s, ok := r.text(n, p); ok {
+				r.literal(s, p)
 				*into = NewSecret(r.expandFilled(s, n.at, p))
 			}
 		},

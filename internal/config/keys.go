@@ -46,6 +46,9 @@ func configKeys() []key[Config] {
 		// surprise of the two (docs/adr/0005).
 		field("conflict", oneOf(ConflictHide, ConflictFirst), func(c *Config) *Conflict { return &c.Conflict }, "hide",
 			"Who gets a name that several backends offer: nobody (hide), or the first backend of the file (first)."),
+		// Guarded: whoever can write the file could have any program run (docs/adr/0041).
+		field("reload", oneOf(ReloadGuarded, ReloadAuto, ReloadManual), func(c *Config) *Reload { return &c.Reload }, "guarded",
+			"Which changes of this file are put to work at once: every one (auto), none (manual), or those that run nothing new, and others only if neither a backend nor another user can write the file (guarded). The rest waits for `signalbox reload` or SIGHUP."),
 		// None by default: each coming back costs a client a request, and most networks carry a
 		// response for as long as it takes.
 		field("streamLife", duration(), func(c *Config) *time.Duration { return &c.StreamLife }, "",

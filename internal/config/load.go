@@ -30,11 +30,28 @@ func Find(dir string) (path string, ok bool) {
 // Load reads the file at a path; see Parse. A file that cannot be read is an
 // error of package os, and one that is wrong is Problems.
 func Load(path string, env Lookup) (*Config, error) {
+	config, _, err := load(path, env)
+	return config, err
+}
+
+// Inspect is Load with more notes: who else can read or write the file, and which
+// programs are not there.
+func Inspect(path string, env Lookup) (*Config, error) {
+	config, r, err := load(path, env)
+	if err != nil {
+		return nil, err
+	}
+	r.noteSurroundings(config)
+	config.Notes = r.notes.sorted()
+	return config, nil
+}
+
+func load(path string, env Lookup) (*Config, *reader, error) {
 	data, err := readAtMost(path, maxFile)
 	if err != nil {
-		return nil, fmt.Errorf("read config: %w", err)
+		return nil, nil, fmt.Errorf("read config: %w", err)
 	}
-	return Parse(path, data, env)
+	return parse(path, data, env)
 }
 
 // Parse reads the text of a file. A name that ends in .json or .jsonc means
@@ -45,22 +62,28 @@ func Load(path string, env Lookup) (*Config, error) {
 // The error, if there is one, is Problems with everything that is wrong. A
 // Config that is returned has been validated. It does not hold on to data.
 func Parse(name string, data []byte, env Lookup) (*Config, error) {
+	config, _, err := parse(name, data, env)
+	return config, err
+}
+
+// parse is Parse, and returns what knows the places.
+func parse(name string, data []byte, env Lookup) (*Config, *reader, error) {
 	r := &reader{file: name, lookup: env, where: make(map[string]position)}
 	// YAML takes nearly all JSON, so that a pipe or a file without an extension is read.
 	extension := strings.ToLower(filepath.Ext(name))
 	root, syntax := parseTree(data, extension == ".json" || extension == ".jsonc")
 	if syntax != nil {
 		r.complain(syntax.at, place{}, syntax.hint, "%s", syntax.message)
-		return nil, r.problems
+		return nil, nil, r.problems
 	}
 	config := new(Config)
 	r.config(root, config)
 	r.judge(config)
 	config.Notes = r.notes.sorted()
 	if err := r.result().orNil(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return config, nil
+	return config, r, nil
 }
 
 // The key of the servers, and what one editor calls it.

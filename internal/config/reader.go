@@ -24,6 +24,7 @@ type reader struct {
 	// A Config knows no places, so that what is judged later is looked up here.
 	where    map[string]position // of each path that was read
 	unread   unread
+	literals []place // of credentials that are written out
 	problems Problems
 	notes    Problems
 	untold   int // problems beyond maxProblems
@@ -67,8 +68,13 @@ func (r *reader) result() Problems {
 
 // note adds a remark at a position.
 func (r *reader) note(at position, p place, format string, args ...any) {
+	r.advise(at, p, "", format, args...)
+}
+
+// advise is note with what to write instead.
+func (r *reader) advise(at position, p place, hint, format string, args ...any) {
 	if len(r.notes) < maxProblems {
-		r.notes = append(r.notes, r.problem(at, p, "", fmt.Sprintf(format, args...)))
+		r.notes = append(r.notes, r.problem(at, p, hint, fmt.Sprintf(format, args...)))
 	}
 }
 

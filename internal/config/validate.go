@@ -259,6 +259,7 @@ func isBearer(text string) bool {
 // checkWords refuses words that a file could not have.
 func checkWords(c *Config, j *judge) {
 	checkWord(j, place{}.key("conflict"), c.Conflict, ConflictHide, ConflictFirst)
+	checkWord(j, place{}.key("reload"), c.Reload, ReloadGuarded, ReloadAuto, ReloadManual)
 	logs := place{}.key("log")
 	checkWord(j, logs.key("level"), c.Log.Level, "debug", "info", "warn", "error")
 	checkWord(j, logs.key("format"), c.Log.Format, "text", "json")

@@ -1,0 +1,121 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// newReload makes the command that has a running gateway read its file again.
+func newReload(e *env) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Put a changed configuration file to work",
+		Long: `Have the gateways of this user that serve a configuration file read it again, and
+put it to work. A file with a mistake is refused, and what was served before goes on.
+
+Without --config it is the file that serve would find here. A gateway of another
+user, or in a container, is told by SIGHUP to its process.`,
+		Args: argsBetween(0, 0, "none"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return e.askReload(cmd.Context(), file) },
+	}
+	configFlag(cmd, &file)
+	return cmd
+}
+
+// askReload asks every gateway that serves a file, and prints what each says.
+func (e *env) askReload(ctx context.Context, flag string) error {
+	src := e.source(flag)
+	if src.isDemo() {
+		return usagef("no %s here; name the file with --config", configNames)
+	}
+	folder, err := e.controlFolder(src.path)
+	if err != nil {
+		return fmt.Errorf("reload %s: %w", src.path, err)
+	}
+	ctx, done := e.interruptible(ctx)
+	defer done()
+	asked, failed := 0, 0
+	for _, socket := range socketsIn(folder) {
+		answer, err := askSocket(ctx, socket)
+		if isGone(err) {
+			continue
+		}
+		asked++
+		if err != nil || len(answer.Problems) > 0 {
+			failed++
+		}
+		if err := e.printReload(src.path, answer, err); err != nil {
+			return err
+		}
+	}
+	switch {
+	case asked == 0:
+		return fmt.Errorf("no running gateway of this user serves %s; start one with 'signalbox serve', or send SIGHUP to the process of another user's", src.path)
+	case failed > 0:
+		return fmt.Errorf("reload %s: %s of %d did not take it, and serves what it served before", src.path, plural(failed, "gateway"), asked)
+	}
+	return nil
+}
+
+// printReload prints what came of one reload, each problem on a line.
+func (e *env) printReload(file string, a *reloadAnswer, err error) error {
+	if err != nil {
+		return e.printText(e.Stdout, fmt.Sprintf("%s: %v\n", file, err))
+	}
+	text := ""
+	for _, p := range a.Problems {
+		text += p + "\n"
+	}
+	if text == "" {
+		text = fmt.Sprintf("%s: put to work by process %d, %s\n", file, a.Process, plural(a.Backends, "backend"))
+	}
+	return e.printText(e.Stdout, text)
+}
+
+// isGone reports whether an error means that nothing listens on a socket any more.
+func isGone(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
+}
+
+// maxReloadAnswer bounds an answer: a thousand problems of a line each.
+const maxReloadAnswer = 16 << 20
+
+// askSocket asks the gateway at a socket to reload.
+func askSocket(ctx context.Context, socket string) (*reloadAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, controlWithin)
+	defer cancel()
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dialSocket(ctx, socket) },
+	}
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://signalbox"+reloadPath, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReloadAnswer))
+	if err != nil {
+		return nil, err
+	}
+	a := new(reloadAnswer)
+	if err := decode(body, a); err != nil || resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the gateway answers with HTTP status %d, as another version may", resp.StatusCode)
+	}
+	return a, nil
+}

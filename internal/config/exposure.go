@@ -1,0 +1,148 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Exposure knows what the backends of a gateway were given, and tells by that who
+// besides the operator may be able to write a file. It never forgets a backend: one
+// that a reload has removed may still run. The zero value knows no backend.
+type Exposure struct {
+	all []given
+}
+
+// given is one path that a backend may write below.
+type given struct {
+	server, path, how string
+}
+
+// Add adds the backends of a Config that are programs. Relative paths are relative to
+// the working directory of this process, as they are for the programs.
+func (e *Exposure) Add(c *Config) {
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		if s.Disabled || s.Transport() != TypeStdio {
+			continue
+		}
+		for _, r := range givenTo(s) {
+			if !slices.Contains(e.all, r) {
+				e.all = append(e.all, r)
+			}
+		}
+	}
+}
+
+// givenTo returns the folder that a server works in, and every path that its
+// arguments and variables may name.
+func givenTo(s *Server) []given {
+	here, err := filepath.Abs(s.Cwd)
+	if err != nil {
+		here = s.Cwd
+	}
+	list := []given{{s.Name, here, "works in"}}
+	add := func(text, how string) {
+		for _, path := range pathsIn(text) {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(here, path)
+			}
+			list = append(list, given{s.Name, path, how})
+		}
+	}
+	for _, arg := range s.Args {
+		add(arg, "is given")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		add(s.Env[name].Reveal(), "is given")
+	}
+	return list
+}
+
+// pathsIn returns what may be a path in an argument, such as the folder in
+// --root=/srv, /srv:/data or type=bind,src=/srv.
+func pathsIn(text string) []string {
+	paths := []string{text}
+	for _, separators := range []string{"=", "=,;", "=,;:"} {
+		paths = append(paths, strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })...)
+	}
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	return slices.DeleteFunc(paths, func(path string) bool { return path == "" || strings.ContainsRune(path, 0) })
+}
+
+// Of returns who besides the operator may be able to write a file, each as a
+// sentence, or nothing. A backend may if the file is in a folder that it works in or is
+// given; another user if the mode or owner of the file, or of a folder on the way to it,
+// allows it. On Windows, which has no such modes, it tells of backends only.
+func (e *Exposure) Of(path string) []string {
+	way, err := wayTo(path)
+	if err != nil || len(way) == 0 {
+		return []string{fmt.Sprintf("the way to the file cannot be judged (%v)", err)}
+	}
+	return append(e.backends(way), others(way)...)
+}
+
+// backends tells which backends may write a file, by the way to it.
+func (e *Exposure) backends(way []step) []string {
+	holders := []holder{{way[0].folder, rootOf(way[0].path)}}
+	for _, s := range way {
+		holders = append(holders, holder{s.info, s.path})
+	}
+	found := make(map[string][]string)
+	seen := make(map[string]bool)
+	for _, r := range e.all {
+		if at, ok := holds(holders, r.path); ok && !seen[r.server] {
+			seen[r.server] = true
+			found[r.how+" "+at] = append(found[r.how+" "+at], r.server)
+		}
+	}
+	var told []string
+	for _, what := range slices.Sorted(maps.Keys(found)) {
+		told = append(told, tellBackends(found[what], what))
+	}
+	return told
+}
+
+// holder is the file, or something that holds it.
+type holder struct {
+	info fs.FileInfo
+	path string
+}
+
+// holds returns which of the holders a path leads to. They are compared as files and
+// not as texts, so that a link, another spelling or a mount hides none.
+func holds(holders []holder, path string) (at string, ok bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", false // what is not there holds nothing
+	}
+	i := slices.IndexFunc(holders, func(h holder) bool { return os.SameFile(h.info, info) })
+	if i < 0 {
+		return "", false
+	}
+	return holders[i].path, true
+}
+
+func rootOf(path string) string {
+	root, _ := splitRoot(path)
+	return root
+}
+
+func tellBackends(names []string, what string) string {
+	switch more := len(names) - 1; more {
+	case 0:
+		return fmt.Sprintf("backend %q %s", names[0], what)
+	case 1:
+		return fmt.Sprintf("backend %q %s, and so does another one", names[0], what)
+	default:
+		return fmt.Sprintf("backend %q %s, and so do %d more", names[0], what, more)
+	}
+}

@@ -1,0 +1,66 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package config
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// others tells how other users of the machine may write a file, by the way to it.
+func others(way []step) []string {
+	for _, s := range way {
+		if told := replaceable(s); told != "" {
+			return []string{told}
+		}
+	}
+	file := way[len(way)-1]
+	if told := changeable(file.path, file.info); told != "" {
+		return []string{told}
+	}
+	// Another name of the file may be in a folder of a backend.
+	if stat, ok := file.info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 && int(stat.Uid) == os.Geteuid() {
+		return []string{file.path + " has a second name (a hard link)"}
+	}
+	return nil
+}
+
+// replaceable tells how others may put something else in the place of an entry.
+func replaceable(s step) string {
+	folder := filepath.Dir(s.path)
+	// In a sticky folder, such as /tmp, only an owner replaces an entry.
+	if s.folder.Mode()&fs.ModeSticky == 0 {
+		return changeable(folder, s.folder)
+	}
+	if told := owned(folder, s.folder); told != "" {
+		return told
+	}
+	return owned(s.path, s.info)
+}
+
+// changeable tells how others may change a file or folder.
+func changeable(path string, info fs.FileInfo) string {
+	switch mode := info.Mode().Perm(); {
+	case mode&0o002 != 0:
+		return fmt.Sprintf("everybody on this machine can write %s (mode %04o)", path, mode)
+	case mode&0o020 != 0:
+		return fmt.Sprintf("the group of %s can write it (mode %04o)", path, mode)
+	}
+	return owned(path, info)
+}
+
+// owned tells which other user a file or folder belongs to. Root can write everything
+// anyway.
+func owned(path string, info fs.FileInfo) string {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || stat.Uid == 0 || int(stat.Uid) == os.Geteuid() {
+		return ""
+	}
+	return fmt.Sprintf("%s belongs to another user (uid %d)", path, stat.Uid)
+}

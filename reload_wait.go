@@ -1,0 +1,64 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/signalbox-mcp/signalbox/internal/config"
+)
+
+// ErrWaits is the error of a changed file that only the operator puts to work.
+var ErrWaits = errors.New("the change waits for the operator")
+
+// waiting is what waits, line by line.
+type waiting struct{ Problems }
+
+// Is reports whether the target is ErrWaits.
+func (w waiting) Is(target error) bool { return target == ErrWaits }
+
+// Unwrap returns the lines.
+func (w waiting) Unwrap() error { return w.Problems }
+
+// waits returns what of a changed configuration the running one does not let be put to
+// work without the operator. The policy is the running one's: a file cannot allow
+// itself.
+func waits(running, next *config.Config, exposed []string) error {
+	const hint = "'signalbox reload' or SIGHUP puts it to work"
+	wait := func(path, message string) config.Problem {
+		return config.Problem{Path: path, Message: message, Hint: hint}
+	}
+	switch running.Reload {
+	case config.ReloadAuto:
+		return nil
+	case config.ReloadManual:
+		if sameConfig(running, next) {
+			return nil
+		}
+		return waiting{Problems{wait("", "the file has changed, and reload is manual")}}
+	case config.ReloadGuarded:
+	}
+	paths := running.RunsNew(next)
+	if len(exposed) == 0 || len(paths) == 0 {
+		return nil
+	}
+	who := exposed[0]
+	if more := len(exposed) - 1; more > 0 {
+		who = fmt.Sprintf("%s, and %d more", who, more)
+	}
+	var problems Problems
+	for _, path := range paths {
+		problems = append(problems, wait(path, "it is new or changed, and others may have written it: "+who))
+	}
+	return waiting{problems}
+}
+
+// sameConfig reports whether two configurations say the same.
+func sameConfig(a, b *config.Config) bool {
+	one, two := *a, *b
+	one.Notes, two.Notes = nil, nil
+	return reflect.DeepEqual(one, two)
+}
