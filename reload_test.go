@@ -113,6 +113,9 @@ func TestBackendsHaveNamesOfTheirOwn(t *testing.T) {
 		{"none meet", entry, false, []InProcess{two}, false},
 		{"entry and process", entry, false, []InProcess{two, one}, true},
 		{"two of the process", entry, false, []InProcess{two, two}, true},
+		{"a prefix that begins that of an entry", entry, false, []InProcess{{Name: "on", Prefix: new("on"), Handler: two.Handler}}, true},
+		{"a prefix that begins another of the process", entry, true, []InProcess{{Name: "a__b", Handler: two.Handler}, {Name: "a", Handler: two.Handler}}, true},
+		{"no prefix", entry, false, []InProcess{{Name: "on", Prefix: new(""), Handler: two.Handler}}, false},
 		{"an entry that is disabled", entry, true, []InProcess{one}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -50,20 +50,27 @@ func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *unit {
 }
 
 // apart wants each backend to have a name of its own, by which reloads and
-// catalogs know it. Two entries of one file have been compared by then.
+// catalogs know it, and a prefix that lets none take names of another. Two entries of
+// one file have been compared by then.
 func apart(cfg *config.Config, inProcess []InProcess) error {
-	taken := make(map[string]bool)
+	others := slices.DeleteFunc(slices.Clone(cfg.Servers), func(s config.Server) bool { return s.Disabled })
 	var problems Problems
 	for _, p := range inProcess {
-		entry := slices.ContainsFunc(cfg.Servers, func(s config.Server) bool { return s.Name == p.Name && !s.Disabled })
-		if entry || taken[p.Name] {
-			problems = append(problems, config.Problem{
-				Path:    "mcpServers." + p.Name,
-				Message: strconv.Quote(p.Name) + " is the name of a backend in this process already",
-				Hint:    "give one of them another name",
-			})
+		own := config.Server{Name: p.Name, Prefix: p.Prefix}
+		for i := range others {
+			if others[i].Name == p.Name {
+				problems = append(problems, config.Problem{
+					Path:    "mcpServers." + p.Name,
+					Message: strconv.Quote(p.Name) + " is the name of a backend in this process already",
+					Hint:    "give one of them another name",
+				})
+				break
+			}
+			if shared, ok := config.SharedNames(&others[i], &own); ok {
+				problems = append(problems, shared)
+			}
 		}
-		taken[p.Name] = true
+		others = append(others, own)
 	}
 	if len(problems) > 0 {
 		return problems

@@ -270,29 +270,3 @@ func checkWord[S ~string](j *judge, p place, word S, known ...S) {
 		j.complain(p, "", "%q wants one of %v", p.name, known)
 	}
 }
-
-// checkPrefixes refuses one prefix for two servers: what one offers could take
-// the names of the other. The empty prefix is a choice that several may make, and a
-// remark says what it costs.
-func checkPrefixes(c *Config, j *judge) {
-	owner := make(map[string]string)
-	for i := range c.Servers {
-		s := &c.Servers[i]
-		p := place{}.key(serversKey).key(s.Name)
-		prefix := s.NamePrefix()
-		if s.Disabled || j.someMeant(p, p.key("prefix")) {
-			continue
-		}
-		first, taken := owner[prefix]
-		switch {
-		case !taken || first == s.Name:
-			owner[prefix] = s.Name
-		// It makes no promise that names are apart.
-		case prefix == "":
-			const hint = "a prefix of its own keeps the names of each where they are"
-			j.note(p.key("prefix"), hint, `%q and %q share their names: who gets one that both offer is decided by "conflict", and only once both were heard of`, first, s.Name)
-		default:
-			j.complain(p.key("prefix"), "give one of them another", "%q and %q have the same prefix %q", first, s.Name, prefix)
-		}
-	}
-}
