@@ -129,6 +129,10 @@ func referenceHint(reference string) string {
 // shorten shows the beginning of a reference that is not read: its name. What
 // follows can be a default as shells write it, and so a secret.
 func shorten(reference string) string {
+	// The name of an input is no default, and says which one it is.
+	if id, ok := strings.CutPrefix(reference, "input:"); ok && isName(id, maxServerName) {
+		return reference
+	}
 	end := strings.IndexFunc(reference, func(r rune) bool { return r > 0x7f || !isNameByte(byte(r)) || r == '-' })
 	if end < 0 {
 		end = len(reference)

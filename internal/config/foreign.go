@@ -56,8 +56,7 @@ func foreignServerKeys() []foreign {
 		{"version", true, "it says where an editor has the entry from", ""},
 		{"dev", true, "it is for developing the server in an editor", ""},
 
-		// Other names of what is read here. They are not taken for it: a file in which both
-		// stand would have two meanings, and which one counts would depend on the reader.
+		// Other names of what is read here; see otherNames.
 		{"serverUrl", false, `write "url"`, "url"},
 		{"httpUrl", false, `write "url"`, "url"},
 		{"transport", false, `write "type"`, "type"},
@@ -81,6 +80,44 @@ func foreignServerKeys() []foreign {
 	}
 }
 
+// otherNames are keys of other programs that are read as a key of ours, where the entry
+// does not say something else under that key: then it would depend on the reader which
+// of the two counts, and the other name is refused.
+func otherNames() map[string]string {
+	return map[string]string{"serverUrl": "url", "httpUrl": "url", "transport": "type", "transportType": "type"}
+}
+
+// withOwnNames gives the members of a server that have another name their own.
+func (r *reader) withOwnNames(server node, p place) node {
+	if server.kind != kindMapping {
+		return server
+	}
+	var members []member
+	for _, m := range server.members {
+		own, ok := otherNames()[m.key]
+		if !ok || m.value.kind != kindText || own == "type" && !isTypeName(m.value.text) {
+			members = append(members, m)
+			continue
+		}
+		known, found := node{members: members}.member(own)
+		if !found {
+			known, found = server.member(own)
+		}
+		switch {
+		case !found:
+			r.note(m.at, p.key(m.key), "%q is read as %q", m.key, own)
+			m.key = own
+			members = append(members, m)
+		case known.kind == kindText && known.text == m.value.text:
+			r.note(m.at, p.key(m.key), "%q says the same as %q", m.key, own)
+		default:
+			members = append(members, m) // is refused as a key that is not known
+		}
+	}
+	server.members = members
+	return server
+}
+
 // foreignConfigKeys are the keys beside the servers.
 func foreignConfigKeys() []foreign {
 	others := []foreign{
@@ -90,6 +127,7 @@ func foreignConfigKeys() []foreign {
 		{"globalShortcut", true, "it is a client's setting", ""},
 		{"preferences", true, "it is a client's setting", ""},
 		{"mcp", false, `write the map inside it as "mcpServers"`, "mcpServers"},
+		{"context_servers", false, `put the servers below "mcpServers"`, "mcpServers"},
 		{"tokens", false, `write it below "auth"`, "auth"},
 		{"tls", false, "the gateway speaks plain HTTP; let a proxy in front of it end TLS", ""},
 	}

@@ -191,6 +191,33 @@ func oneOf[S ~string](words ...S) form[S] {
 	}
 }
 
+// typeName is one of the types of servers, also in the spellings of other programs.
+func typeName() form[Type] {
+	f := oneOf(TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE)
+	read, schema := f.read, f.schema
+	f.read = func(r *reader, n node, p place, into *Type) {
+		if n.kind == kindText && slices.Contains(streamableSpellings(), n.text) {
+			n.text = string(TypeStreamableHTTP)
+		}
+		read(r, n, p, into)
+	}
+	f.schema = func() *jsonschema.Schema {
+		s := schema()
+		for _, spelling := range streamableSpellings() {
+			s.Enum = append(s.Enum, spelling)
+		}
+		return s
+	}
+	return f
+}
+
+func streamableSpellings() []string { return []string{"streamableHttp", "streamable_http"} }
+
+// isTypeName reports whether typeName takes a text.
+func isTypeName(text string) bool {
+	return slices.Contains([]Type{TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE}, Type(text)) || slices.Contains(streamableSpellings(), text)
+}
+
 // boolean is true or false.
 func boolean() form[bool] {
 	return form[bool]{

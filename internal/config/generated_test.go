@@ -111,6 +111,9 @@ func foreignTable() string {
 		if other.passed {
 			what = "passed over: " + other.about
 		}
+		if own := otherNames()[other.name]; own != "" {
+			what = fmt.Sprintf("read as %q; refused where the entry has that, too, with another value", own)
+		}
 		table += fmt.Sprintf("| `%s` | %s |\n", other.name, what)
 	}
 	return table

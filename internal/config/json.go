@@ -13,11 +13,11 @@ import (
 	"unicode/utf8"
 )
 
-// parseJSON reads JSON in which comments may stand, as editors keep them in
-// their own files. Nothing else of that dialect is taken: a trailing comma is an
-// error, as it is for the other programs that share the file.
+// parseJSON reads JSON with comments and with a comma before a closing bracket, as
+// editors write it in their own files.
 func parseJSON(data []byte) (node, *syntaxError) {
 	text := blankComments(data)
+	blankLastCommas(text)
 	// The decoder's tokens alone would take some texts that are not JSON, and
 	// report others later than where they go wrong.
 	var whole json.RawMessage
@@ -51,13 +51,16 @@ func jsonError(source, text []byte, err error) *syntaxError {
 		}
 		return at
 	}
+	if strings.Contains(at.message, "in string escape code") || strings.Contains(at.message, `in \u hexadecimal character escape`) {
+		at.hint = `write \\ for a backslash`
+	}
 	if strings.HasSuffix(at.message, "exceeded max depth") {
 		at.message = errTooDeep.Error()
 		return at
 	}
 	// The decoder speaks of the bracket; the mistake is what stands before it.
 	if before := bytes.TrimRight(text[:min(offset, len(text))], " \t\r\n"); bytes.HasSuffix(before, []byte(",")) {
-		at.hint = "no comma may stand before a closing bracket"
+		at.hint = "remove the comma before it"
 	}
 	return at
 }
@@ -79,6 +82,29 @@ func blankComments(data []byte) []byte {
 		}
 	}
 	return text
+}
+
+// blankLastCommas replaces each comma that ends a list or mapping by a space. One that
+// follows no value is left for the parser to refuse.
+func blankLastCommas(text []byte) {
+	before, comma := byte(0), -1 // the last byte that is no space, and the comma that it is
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case strings.IndexByte(" \t\r\n", c) >= 0:
+			continue
+		case (c == '}' || c == ']') && comma >= 0:
+			text[comma] = ' '
+		}
+		comma = -1
+		if c == ',' && strings.IndexByte("\x00{[,:", before) < 0 {
+			comma = i
+		}
+		before = c
+		if c == '"' {
+			i += stringLength(text[i:]) - 1
+		}
+	}
 }
 
 // stringLength is the length of the string that begins a text, quotes included.

@@ -15,8 +15,8 @@ func serverKeys() []key[Server] {
 	return []key[Server]{
 		// Most files leave it out. Those that have it mean to be exact, and so it is compared
 		// with what else the entry says.
-		field("type", oneOf(TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE), func(s *Server) *Type { return &s.Type }, "",
-			"How the server is spoken to. Without it \"command\" means stdio and \"url\" means http; streamable-http is another name of http, sse the transport of 2024-11-05."),
+		field("type", typeName(), func(s *Server) *Type { return &s.Type }, "",
+			"How the server is spoken to. Without it \"command\" means stdio and \"url\" means http; streamable-http, streamableHttp and streamable_http are other names of http, sse the transport of 2024-11-05."),
 		// Not to come to nothing by its variables: an entry without a command is another kind
 		// of server.
 		field("command", filled(), func(s *Server) *string { return &s.Command }, "",
@@ -93,7 +93,7 @@ func servers() form[[]Server] {
 				// Looked at before the entry is read, because it decides how.
 				disabled, _ := n.member("disabled")
 				r.formOnly = meansTrue(disabled)
-				one.read(r, n, p, &server)
+				one.read(r, r.withOwnNames(n, p), p, &server)
 				// As it was read, also where the value was no boolean: that has been said, and what
 				// a disabled entry lacks is not to be said besides.
 				server.Disabled, r.formOnly = r.formOnly, false

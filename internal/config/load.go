@@ -4,7 +4,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,9 +51,22 @@ func Inspect(path string, env Lookup) (*Config, error) {
 func load(path string, env Lookup) (*Config, *reader, error) {
 	data, err := readAtMost(path, maxFile)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read config: %w", err)
+		return nil, nil, fmt.Errorf("read config: %w%s", err, lookedIn(path, err))
 	}
 	return parse(path, data, env)
+}
+
+// lookedIn names the folder in which a relative path was looked for and not found: a
+// program that starts others does so in a folder of its own choice.
+func lookedIn(path string, err error) string {
+	if !errors.Is(err, fs.ErrNotExist) || filepath.IsAbs(path) {
+		return ""
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	return " in " + here
 }
 
 // Parse reads the text of a file. A name that ends in .json or .jsonc means
@@ -100,12 +115,45 @@ func (r *reader) config(root node, into *Config) {
 		return
 	}
 	root.members = r.oneServersKey(root.members)
+	if _, found := root.member(serversKey); !found {
+		root.members = r.withoutBareServers(root.members)
+	}
 	object(configKeys(), foreignConfigKeys()).read(r, root, place{}, into)
 	// A file without servers is most often the wrong file. Where the key is misspelt
 	// that has been said.
 	if _, found := root.member(serversKey); !found && !r.unread.meant(place{}.key(serversKey)) {
 		r.tell(root.at, place{}, "write {} below it for none", "no %q", serversKey)
 	}
+}
+
+// withoutBareServers tells of servers that are at the top of the file, with no key around
+// them, and returns the rest.
+func (r *reader) withoutBareServers(members []member) []member {
+	var rest []member
+	told := false
+	for _, m := range members {
+		if !looksLikeServer(m) {
+			rest = append(rest, m)
+			continue
+		}
+		if !told {
+			r.unread.guess(place{}.key(serversKey))
+			r.tell(m.at, place{}.key(m.key), `put the servers below "mcpServers"`, "%.80q looks like a server, and there is no %q", m.key, serversKey)
+			told = true
+		}
+	}
+	return rest
+}
+
+// looksLikeServer reports whether a member of the file could be one of a server.
+func looksLikeServer(m member) bool {
+	if m.value.kind != kindMapping || slices.Contains(keyNames(configKeys()), m.key) {
+		return false
+	}
+	return slices.ContainsFunc([]string{"command", "url", "serverUrl", "httpUrl"}, func(key string) bool {
+		value, found := m.value.member(key)
+		return found && value.kind == kindText
+	})
 }
 
 // oneServersKey gives the servers their one name.

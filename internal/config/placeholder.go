@@ -4,8 +4,11 @@
 package config
 
 import (
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
 // placeholders are what people and examples write where a token should be, in lower
@@ -37,4 +40,43 @@ func isPlaceholder(text string) bool {
 	}, text))
 	// One letter again and again, or nothing but what separates words.
 	return word == "" || strings.Trim(word, word[:1]) == "" || slices.Contains(placeholders(), word)
+}
+
+// isTemplate reports whether a text is an example that wanted to be replaced, such as
+// <YOUR_TOKEN>, your-api-key or /path/to/folder.
+func isTemplate(text string) bool {
+	text = strings.TrimPrefix(text, "Bearer ")
+	if inside, ok := strings.CutPrefix(text, "<"); ok && strings.HasSuffix(inside, ">") && len(inside) > 1 {
+		return true
+	}
+	lower := strings.ToLower(text)
+	return slices.ContainsFunc([]string{"your-", "your_", "replace-", "replace_", "insert-", "insert_", "/path/to/", "path/to/"}, func(begin string) bool {
+		return strings.HasPrefix(lower, begin)
+	})
+}
+
+// checkFilledIn remarks on values that were copied from an example. No value is shown.
+func checkFilledIn(s *Server, p place, j *judge) {
+	const cure = "write the real one"
+	check := func(at place, value string) {
+		if isTemplate(value) || redact.IsSecretName(at.name) && isPlaceholder(strings.TrimPrefix(value, "Bearer ")) {
+			j.note(at, cure, "%q holds a placeholder", at.name)
+		}
+	}
+	for _, values := range []struct {
+		at      place
+		secrets map[string]Secret
+	}{{p.key("env"), s.Env}, {p.key("headers"), s.Headers}} {
+		for _, name := range slices.Sorted(maps.Keys(values.secrets)) {
+			check(values.at.key(name), values.secrets[name].Reveal())
+		}
+	}
+	for i, arg := range s.Args {
+		if _, value, ok := strings.Cut(arg, "="); ok {
+			arg = value
+		}
+		check(p.key("args").item(i), arg)
+	}
+	check(p.key("url"), s.URL)
+	check(p.key("cwd"), s.Cwd)
 }

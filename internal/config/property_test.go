@@ -56,7 +56,9 @@ func TestShorten(t *testing.T) {
 		"A:-b":                   "A...",
 		"A-b":                    "A...",
 		"A:=b":                   "A...",
-		"input:id":               "input...",
+		"input:my-key":           "input:my-key",
+		"input:a b":              "input...",
+		"command:my-key":         "command...",
 		" A":                     "...",
 		"é":                      "...",
 		"A\nb":                   "A...",
@@ -364,6 +366,9 @@ func TestForeignKeys(t *testing.T) {
 	for _, table := range tables {
 		for _, other := range table.others {
 			text := table.text
+			if otherNames()[other.name] != "" {
+				continue // it is read
+			}
 			if other.means == "url" {
 				text = strings.Replace(text, `"command": "x",`, "", 1) // with both it is more than misspelt
 			}

@@ -3,7 +3,13 @@
 
 package config
 
-import "github.com/google/jsonschema-go/jsonschema"
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
 
 // schemaID is where the committed schema is found.
 const schemaID = "https://raw.githubusercontent.com/signalbox-mcp/signalbox/main/schema/config.schema.json"
@@ -25,9 +31,18 @@ func Schema() *jsonschema.Schema {
 	s.OneOf = []*jsonschema.Schema{{Required: []string{serversKey}}, {Required: []string{editorsKey}}}
 
 	server := objectSchema(serverKeys(), foreignServerKeys())
+	need := []*jsonschema.Schema{{Required: []string{"command"}}, {Required: []string{"url"}}, {Required: []string{"disabled"}}}
+	for _, name := range slices.Sorted(maps.Keys(otherNames())) {
+		own := otherNames()[name]
+		server.Properties[name] = &jsonschema.Schema{Type: "string", Description: fmt.Sprintf("Another name of %q.", own)}
+		server.PropertyOrder = append(server.PropertyOrder, name)
+		if own == "url" {
+			need = append(need, &jsonschema.Schema{Required: []string{name}})
+		}
+	}
 	// Which of the two go together is judged by Parse; a schema that said it, too, would
 	// answer a slip with the whole list of alternatives.
-	server.AnyOf = []*jsonschema.Schema{{Required: []string{"command"}}, {Required: []string{"url"}}, {Required: []string{"disabled"}}}
+	server.AnyOf = need
 	s.Defs = map[string]*jsonschema.Schema{"server": server}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -41,7 +42,34 @@ func parseTree(data []byte, isJSON bool) (node, *syntaxError) {
 		return parseJSON(data)
 	}
 	// Whatever its name ends in: what is JSON is YAML, too.
-	return parseYAML(data)
+	root, err := parseYAML(data)
+	if at, ok := findTOML(data); ok && (err != nil || root.kind != kindMapping) {
+		return node{}, &syntaxError{at: at, message: "this looks like TOML", hint: "a config is YAML or JSON"}
+	}
+	return root, err
+}
+
+const maxLine = 1 << 10
+
+// findTOML returns where the first line is that says something, if that is the head of a
+// table or sets a key.
+func findTOML(data []byte) (position, bool) {
+	number := 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		text := strings.TrimSpace(line)
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		at := position{line: number, column: strings.Index(line, text) + 1}
+		if head, ok := strings.CutPrefix(text, "["); ok {
+			head, closed := strings.CutSuffix(head, "]")
+			return at, closed && isName(strings.ReplaceAll(head, `"`, ""), maxLine)
+		}
+		key, _, sets := strings.Cut(text, " = ")
+		return at, sets && isName(key, maxLine)
+	}
+	return position{}, false
 }
 
 // notText finds what no editor shows: bytes that are not UTF-8, and NULs, which

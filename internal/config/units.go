@@ -101,6 +101,10 @@ func isNumber(text string) bool {
 
 // durationHint says what to write instead of a text that is not a duration.
 func durationHint(text string, err error) string {
+	// No call is to last for hours: so many can only be milliseconds.
+	if n, bad := strconv.ParseInt(text, 10, 64); errors.Is(err, errNoUnit) && bad == nil && n >= 10_000 {
+		return fmt.Sprintf("it looks like milliseconds: write %q", (time.Duration(n) * time.Millisecond).String())
+	}
 	if errors.Is(err, errNoUnit) {
 		return fmt.Sprintf("write %q for seconds or %q for milliseconds", text+"s", text+"ms")
 	}

@@ -57,7 +57,7 @@ func checkServers(c *Config, j *judge) {
 			continue // read for its form only, or not at all
 		}
 		for _, check := range []func(*Server, place, *judge){
-			checkTransport, checkCommand, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, checkPatterns, checkFilters, checkRenames,
+			checkTransport, checkCommand, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, checkFilledIn, checkPatterns, checkFilters, checkRenames,
 		} {
 			check(s, p, j)
 		}
@@ -246,5 +246,16 @@ func checkPrefix(s *Server, p place, j *judge) {
 	if s.Prefix != nil && !isName(*s.Prefix, maxServerName) {
 		const hint = "letters, digits, _ - . and up to 64 of them"
 		j.complain(p.key("prefix"), hint, `"prefix" cannot begin the name of a tool`)
+		return
+	}
+	const hint = `give it a short "prefix"`
+	switch prefix := s.NamePrefix(); {
+	case strings.Contains(prefix, "."):
+		j.note(p, hint, "the names of its tools begin with %q, and providers of models refuse names with a dot", prefix)
+	case len(prefix) > maxPrefix:
+		j.note(p, hint, "the names of its tools begin with %q, which leaves %d of the 64 characters that providers of models take", prefix, max(0, 64-len(prefix)))
 	}
 }
+
+// maxPrefix is a length of prefixes up to which tools can have names of the usual length.
+const maxPrefix = 40
