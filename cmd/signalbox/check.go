@@ -44,7 +44,7 @@ func (e *env) fileToCheck(args []string) (string, error) {
 	if found, ok := config.Find(e.Dir); ok {
 		return found, nil
 	}
-	return "", usagef("no %s here; name the FILE", configNames)
+	return "", usagef("%s; name the FILE", e.nothingFound())
 }
 
 // check prints what is wrong with a file, which is its output, or that nothing

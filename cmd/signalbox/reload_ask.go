@@ -37,7 +37,7 @@ user, or in a container, is told by SIGHUP to its process.`,
 func (e *env) askReload(ctx context.Context, flag string) error {
 	src := e.source(flag)
 	if src.isDemo() {
-		return usagef("no %s here; name the file with --config", configNames)
+		return usagef("%s; name the file with --config", e.nothingFound())
 	}
 	folder, err := e.controlFolder(src.path)
 	if err != nil {

@@ -38,7 +38,7 @@ func newServe(e *env) *cobra.Command {
 		Long: `Serve the MCP endpoint, on HTTP or, with --stdio, to the program that started it.
 
 Without --config it takes ` + configNames + ` from the
-working directory, in this order, and if there is none serves a demo. A changed
+working directory, in this order, or serves a demo. A changed
 file is put to work at once, but for what it would run anew where a backend or
 another user may have written it: that waits for 'signalbox reload' or SIGHUP. A file
 with a mistake is refused, and what was served before goes on. SIGTERM and SIGINT let running calls end; a
@@ -204,7 +204,7 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 func (s *service) announceSource(ctx context.Context) {
 	switch {
 	case s.source.isDemo():
-		fmt.Fprintf(s.Stderr, "no %s here: serving the built-in demo\n", configNames)
+		fmt.Fprintf(s.Stderr, "%s: serving the built-in demo\n", s.nothingFound())
 	case s.flags.config == "":
 		fmt.Fprintf(s.Stderr, "serving what %s says\n", s.source.path)
 	}

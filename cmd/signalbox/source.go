@@ -4,7 +4,10 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/internal/config"
@@ -12,7 +15,7 @@ import (
 )
 
 // configNames are the files that are looked for, in their order, for messages.
-const configNames = "signalbox.yaml, signalbox.json or .mcp.json"
+const configNames = "signalbox.yaml, signalbox.json, .mcp.json or mcp.json"
 
 // source is where a configuration comes from: a file, or nothing at all, which
 // is the demo.
@@ -30,6 +33,18 @@ func (e *env) source(flag string) source {
 	// Nothing found leaves the path empty, which is the demo.
 	found, _ := config.Find(e.Dir)
 	return source{path: found, lookup: e.LookupEnv}
+}
+
+// nothingFound says that there is no file, and names those of editors: they are not taken
+// by themselves, since somebody has allowed them in the editor only.
+func (e *env) nothingFound() string {
+	text := "no " + configNames + " here"
+	for _, name := range []string{filepath.Join(".cursor", "mcp.json"), filepath.Join(".vscode", "mcp.json")} {
+		if info, err := os.Stat(e.path(name)); err == nil && !info.IsDir() {
+			text += fmt.Sprintf("; %s is, and is taken with --config %[1]s", name)
+		}
+	}
+	return text
 }
 
 // isDemo reports whether there is no file, and so nothing to read again either.

@@ -87,7 +87,7 @@ func TestCheckOutput(t *testing.T) {
 		{"nothing", "a.yaml", "", []string{"a.yaml"}, exitFailed, "DIR/a.yaml:", "signalbox: check DIR/a.yaml: 1 problem\n"},
 		{"hostile", "a.yaml", "\"\\e[2J\\u202e\": 1\nmcpServers: {}\n", []string{"a.yaml"}, exitFailed, "DIR/a.yaml:1:1: ", "signalbox: check DIR/a.yaml: 1 problem\n"},
 		{"no file", "a.yaml", "", []string{"b.yaml"}, exitFailed, "", "signalbox: check DIR/b.yaml: read config: open DIR/b.yaml: no such file"},
-		{"none here", "a.yaml", "", nil, exitUsage, "", "signalbox: no signalbox.yaml, signalbox.json or .mcp.json here; name the FILE (see"},
+		{"none here", "a.yaml", "", nil, exitUsage, "", "signalbox: no signalbox.yaml, signalbox.json, .mcp.json or mcp.json here; name the FILE (see"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

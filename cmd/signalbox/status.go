@@ -27,6 +27,7 @@ type statusFlags struct {
 	headers []string // each as 'Name: value'
 	json    bool     // everything, as it came
 	limits  bool     // which nobody wants to see who asks what is wrong
+	promise bool     // which is the same each time
 }
 
 // newStatus makes the command that asks a gateway how it is. It is not one of the
@@ -50,6 +51,7 @@ configuration file, or of the demo. ` + tokenVariable + ` may hold a bearer toke
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header, as `'Name: value'`; may be repeated")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole status as JSON")
 	cmd.Flags().BoolVar(&f.limits, "limits", false, "print the limits in force, too")
+	cmd.Flags().BoolVar(&f.promise, "promise", false, "print what becomes of sessions and calls when the process ends, too")
 	return cmd
 }
 
@@ -79,7 +81,7 @@ func (e *env) status(ctx context.Context, f *statusFlags) error {
 	if err != nil {
 		return fmt.Errorf("status of %s: %w", address.Host, err)
 	}
-	return e.printStatus(address, s, f.limits)
+	return e.printStatus(address, s, f)
 }
 
 // address returns where the status is to be had.

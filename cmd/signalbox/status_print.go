@@ -17,7 +17,7 @@ import (
 // printStatus prints a status for people: what is wrong cannot be overlooked,
 // and what they did not ask for is not there. All of it is one write, so that
 // half of it is never taken for the whole.
-func (e *env) printStatus(from *url.URL, s *gatewayStatus, limits bool) error {
+func (e *env) printStatus(from *url.URL, s *gatewayStatus, f *statusFlags) error {
 	var b bytes.Buffer
 	// Without the path, and without what somebody may have put into the rest of the URL.
 	host := url.URL{Scheme: from.Scheme, Host: from.Host}
@@ -29,10 +29,12 @@ func (e *env) printStatus(from *url.URL, s *gatewayStatus, limits bool) error {
 	writeBackends(&b, s)
 	// Always, though there are most often none: somebody looks because something is wrong.
 	writeProblems(&b, s)
-	if limits {
+	if f.limits {
 		writeLimits(&b, s.Limits)
 	}
-	fmt.Fprintf(&b, "\n%s\n", visibleLine(s.Promise))
+	if f.promise {
+		fmt.Fprintf(&b, "\n%s\n", visibleLine(s.Promise))
+	}
 	_, err := e.Stdout.Write(b.Bytes())
 	return err
 }

@@ -46,8 +46,6 @@ reload refused: a.yaml:1:1: one
 reload refused: a.yaml:2:1: two
 (5s ago; what was configured before goes on)
 backend "files": tool "x": left out
-
-one process
 `
 
 // statusServer answers as a gateway does, and keeps what it was asked.
@@ -68,14 +66,15 @@ func statusServer(t *testing.T, handler http.HandlerFunc) (address *url.URL, ask
 
 func TestStatusIsPrinted(t *testing.T) {
 	t.Parallel()
-	const limits = "\nlimits.batch  100\nlimits.write  10s\n\none process\n"
+	const limits = "\nlimits.batch  100\nlimits.write  10s\n"
 	for _, tt := range []struct {
 		name string
 		args []string
 		want string
 	}{
 		{"for people", nil, shown},
-		{"with limits", []string{"--limits"}, strings.TrimSuffix(shown, "\none process\n") + limits},
+		{"with limits", []string{"--limits"}, shown + limits},
+		{"with the promise", []string{"--promise"}, shown + "\none process\n"},
 		{"as it is", []string{"--json"}, served + "\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,7 +100,7 @@ func TestStatusOfNothing(t *testing.T) {
 	if code := e.run(t.Context(), "status", "--url", address.String()); code != exitOK {
 		t.Errorf("exit code %d: %s", code, e.err)
 	}
-	want := "signalbox v at " + address.String() + ", up for 1s\n0 sessions, 0 in flight\n\nno backends\n\np\n"
+	want := "signalbox v at " + address.String() + ", up for 1s\n0 sessions, 0 in flight\n\nno backends\n"
 	if diff := cmp.Diff(e.out.String(), want); diff != "" {
 		t.Errorf("printed (-got +want):\n%s", diff)
 	}

@@ -66,6 +66,9 @@ func (f *targetFlags) open(e *env) (*target, error) {
 		return nil, usagef("--header needs --url; the headers for a backend stand in the configuration")
 	}
 	src := e.source(f.config)
+	if src.isDemo() {
+		e.complain(e.nothingFound() + ": using the built-in demo")
+	}
 	cfg, err := src.load()
 	if err != nil {
 		return nil, err

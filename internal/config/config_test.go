@@ -30,7 +30,7 @@ func TestFind(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "signalbox.yaml"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{".mcp.json", "signalbox.json"} { // each goes before the one before it
+	for _, name := range []string{"mcp.json", ".mcp.json", "signalbox.json"} { // each goes before the one before it
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

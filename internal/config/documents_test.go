@@ -266,10 +266,10 @@ func TestDocumentNamesEveryExpandedKey(t *testing.T) {
 // TestFindTakesTheFirst tries every set of the files that Find knows, with others
 // beside them.
 func TestFindTakesTheFirst(t *testing.T) {
-	known := []string{"signalbox.yaml", "signalbox.json", ".mcp.json"}
+	known := []string{"signalbox.yaml", "signalbox.json", ".mcp.json", "mcp.json"}
 	for set := range 1 << len(known) {
 		dir := t.TempDir()
-		for _, other := range []string{"signalbox.yml", "mcp.json", "Signalbox.yaml.bak", "signalbox"} {
+		for _, other := range []string{"signalbox.yml", "mcp.jsonc", "Signalbox.yaml.bak", "signalbox"} {
 			if err := os.WriteFile(filepath.Join(dir, other), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -287,7 +287,7 @@ func TestFindTakesTheFirst(t *testing.T) {
 			}
 		}
 		if got, ok := Find(dir); got != want || ok != (want != "") {
-			t.Errorf("set %03b: Find = %q, %t, want %q", set, got, ok, want)
+			t.Errorf("set %04b: Find = %q, %t, want %q", set, got, ok, want)
 		}
 	}
 	if got, ok := Find(filepath.Join(t.TempDir(), "none")); ok {

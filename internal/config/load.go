@@ -14,11 +14,11 @@ import (
 )
 
 // Find returns the path of the config of a folder: signalbox.yaml, else
-// signalbox.json, else .mcp.json, the project file of clients. It reports false
-// where there is none of them.
+// signalbox.json, else .mcp.json, the project file of clients, else mcp.json. It reports
+// false where there is none of them.
 func Find(dir string) (path string, ok bool) {
 	// Ours first: a folder that has both was given the gateway for a reason.
-	for _, name := range []string{"signalbox.yaml", "signalbox.json", ".mcp.json"} {
+	for _, name := range []string{"signalbox.yaml", "signalbox.json", ".mcp.json", "mcp.json"} {
 		path := filepath.Join(dir, name)
 		// A file that cannot be opened counts: to take the next one would serve what nobody
 		// meant.
