@@ -5,13 +5,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -65,7 +68,7 @@ func (e *env) call(ctx context.Context, f *callFlags, args []string) error {
 	return f.with(ctx, e, func(ctx context.Context, t *target) error {
 		res, err := e.callTool(ctx, t, args[0], arguments, level)
 		if err != nil {
-			return fmt.Errorf("call %s: %w", args[0], err)
+			return fmt.Errorf("call %s: %w", args[0], suggestTool(ctx, t, args[0], err))
 		}
 		return e.showResult(args[0], res, f.json)
 	})
@@ -115,6 +118,33 @@ func (e *env) callTool(ctx context.Context, t *target, name string, arguments []
 	}
 	req.LogLevel = level
 	return t.Serve(ctx, req, newConsole(e, t.whose(name)))
+}
+
+// suggestTool adds to the error of a tool that is not known the one that was most likely
+// meant: the same name behind a prefix, or one that is spelt nearly so.
+func suggestTool(ctx context.Context, t *target, name string, err error) error {
+	own, ok := errors.AsType[*mcp.Error](err)
+	if !ok || own.Code != mcp.CodeInvalidParams || !strings.Contains(strings.ToLower(own.Message), "unknown tool") {
+		return err
+	}
+	items, listErr := toolList().fetch(ctx, t)
+	if listErr != nil {
+		return err // the first error is the one to tell
+	}
+	var tools []string
+	for _, raw := range items {
+		var it item
+		if decode(raw, &it) == nil {
+			tools = append(tools, it.Name)
+		}
+	}
+	if i := slices.IndexFunc(tools, func(tool string) bool { return strings.HasSuffix(tool, "__"+name) }); i >= 0 {
+		return fmt.Errorf("%w; did you mean %q?", err, tools[i])
+	}
+	if near := config.Nearest(name, tools); near != "" {
+		return fmt.Errorf("%w; did you mean %q?", err, near)
+	}
+	return err
 }
 
 // whose says which server a tool is of. That of a gateway is told by the tool's name,

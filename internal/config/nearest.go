@@ -31,6 +31,9 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
+// Nearest returns the candidate that a misspelt word most likely stands for, or "".
+func Nearest(word string, candidates []string) string { return nearest(word, candidates) }
+
 // plain removes what separates the words of a key in other styles, so that
 // mcp_servers is as close to mcpServers as it looks.
 func plain(word string) string {
