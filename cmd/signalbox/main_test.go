@@ -79,8 +79,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[gatewaysKey{}] = make(map[string]*process)
-			// Shorter than that of t.TempDir, because the path of a socket is bounded.
-			state, err := os.MkdirTemp("", "s") //nolint:usetesting
+			state, err := os.MkdirTemp("", "s") //nolint:usetesting // shorter: the path of a socket is bounded
 			if err != nil {
 				return err
 			}

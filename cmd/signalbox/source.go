@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/internal/config"
@@ -38,13 +39,13 @@ func (e *env) source(flag string) source {
 // nothingFound says that there is no file, and names those of editors: they are not taken
 // by themselves, since somebody has allowed them in the editor only.
 func (e *env) nothingFound() string {
-	text := "no " + configNames + " here"
+	var found strings.Builder
 	for _, name := range []string{filepath.Join(".cursor", "mcp.json"), filepath.Join(".vscode", "mcp.json")} {
 		if info, err := os.Stat(e.path(name)); err == nil && !info.IsDir() {
-			text += fmt.Sprintf("; %s is, and is taken with --config %[1]s", name)
+			fmt.Fprintf(&found, "; %s is, and is taken with --config %[1]s", name)
 		}
 	}
-	return text
+	return "no " + configNames + " here" + found.String()
 }
 
 // isDemo reports whether there is no file, and so nothing to read again either.
