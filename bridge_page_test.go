@@ -44,8 +44,7 @@ clients show it, and count in no field above:
 | output schemas of other types than objects | wrapped, or left out | wrapped, or left out | wrapped, or left out | wrapped, or left out |
 | icons | left out | left out | left out | |
 | several items of content in a message of sampling | several messages | several messages | several messages | |
-| elicitation | is refused to the backend | is refused to the backend | forms | forms and URLs |
-| sampling with tools | is refused to the backend | is refused to the backend | is refused to the backend | |
+| elicitation, sampling with tools | asked if declared | asked if declared | asked if declared | asked if declared |
 | tasks | the call waits | the call waits | the call waits | the methods of that revision |
 | ` + "`completions`" + ` among the capabilities | left out | | | |
 `

@@ -46,18 +46,14 @@ type theirTask struct {
 // nobody could be asked about one later.
 func (s *legacySession) capabilitiesOf(client *mcp.Peer, v mcp.Version) []byte {
 	caps := capabilitiesOf(client, v)
-	if s.addr.scope == nil || client == nil || client.Version != mcp.V20251125 {
+	if s.addr.scope == nil || client == nil || client.Version.Era() != mcp.EraLegacy {
 		return taskform.WithoutOwn(caps)
 	}
 	return caps
 }
 
-// agree notes what of its client's tasks a server of that revision can use.
-func (c *clientTasks) agree(v mcp.Version, capabilities []byte) {
-	if v == mcp.V20251125 {
-		c.offer = taskform.ClientOfferOf(capabilities)
-	}
-}
+// agree notes what the server was told of its client's tasks.
+func (c *clientTasks) agree(capabilities []byte) { c.offer = taskform.ClientOfferOf(capabilities) }
 
 // isAtHome reports whether a request is that of the client whose session it is: the
 // requests about a task go to the session in which it was begun, whoever asks.

@@ -102,7 +102,7 @@ func TestClientTasksAreDeclared(t *testing.T) {
 		"all":     {runner(runsTasks), true, true, `"error":{"code":-32602,"message":"unknown task"}`, `"result":{"tasks":[]}`},
 		"some":    {runner(`{"tasks":{"requests":{"sampling":{"createMessage":{}}}}}`), true, true, `"error":{"code":-32602,"message":"unknown task"}`, `"error":{"code":-32601,"message":"the client did not declare \"tasks/list\""}`},
 		"another": {runner(`{"tasks":{"requests":{"elicitation":{"create":{}}}}}`), true, false, `"error":{"code":-32602,"message":"unknown task"}`, `"error":{"code":-32601,"message":"the client did not declare \"tasks/list\""}`},
-		"older":   {older, false, false, `"error":{"code":-32601,"message":"the client did not declare \"tasks/get\""}`, `"error":{"code":-32601,"message":"the client did not declare \"tasks/list\""}`},
+		"older":   {older, true, true, `"error":{"code":-32602,"message":"unknown task"}`, `"result":{"tasks":[]}`},
 		"modern":  {&mcp.Peer{Version: mcp.V20260728, Capabilities: []byte(runsTasks)}, false, false, `"error":{"code":-32601,"message":"the client did not declare \"tasks/get\""}`, `"error":{"code":-32601,"message":"the client did not declare \"tasks/list\""}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -163,15 +163,11 @@ func (s *setup) infoOf(p *mcp.Peer) []byte {
 	return p.Info
 }
 
-// capabilitiesOf returns the capabilities object to present for a client: what of its
-// own a server of the revision can make use of.
+// capabilitiesOf returns the capabilities object to present for a client to a server of
+// the revision.
 func capabilitiesOf(p *mcp.Peer, v mcp.Version) []byte {
 	if p == nil {
 		return []byte("{}")
 	}
-	own := p.Capabilities
-	if v.Era() == mcp.EraLegacy && p.Version.Era() == mcp.EraModern {
-		own = revision.ClientCapabilities(p.Version, own) // what only an older revision has, it cannot do
-	}
-	return revision.ClientCapabilities(v, own)
+	return revision.ClientCapabilities(p.Version, v, p.Capabilities)
 }

@@ -154,7 +154,7 @@ func (s *legacySession) initialize(ctx context.Context, client *mcp.Peer, want m
 	if err := s.accept(res); err != nil {
 		return err
 	}
-	s.theirs.agree(s.version, caps)
+	s.theirs.agree(caps)
 	s.wire.ready(s.version)
 	if err := s.wire.post(ctx, mcp.AppendNotification(nil, methodInitialized, nil)); err != nil {
 		return err

@@ -80,23 +80,24 @@ func (s *Server) notAnswered() error {
 	return &mcp.Fault{Code: mcp.CodeDeadline, Message: fmt.Sprintf("the client did not answer within %v (limits.inputWait)", s.cfg.Limits.InputWait)}
 }
 
-// legacyAsk returns the parameters of a question as a client of that revision may
-// have them. An elicitation got its modes, and one of a URL its id, in 2025-11-25.
+// legacyAsk returns the parameters of a question in the form that a client of that
+// revision reads. An elicitation of a URL needs an id in the legacy era. A form needs no
+// mode, and before 2025-11-25 a client may not know the member.
 func legacyAsk(v mcp.Version, req *mcp.Request) []byte {
-	params := revision.Ask(v, req.Method, req.Params.Bytes())
+	params := revision.Ask(v, req.Method, &req.Params)
 	if req.Method != "elicitation/create" {
 		return params
 	}
-	if v < mcp.V20251125 {
+	switch mode, _ := req.Params.Text(mcp.FieldMode); {
+	case mode != "url" && v >= mcp.V20251125:
+		return params
+	case mode != "url":
 		return mcp.RewriteMembers(params, func(name string, value []byte) []byte {
 			if name == "mode" {
 				return nil
 			}
 			return value
 		})
-	}
-	if mode, _ := req.Params.Text(mcp.FieldMode); mode != "url" {
-		return params
 	}
 	for name := range mcp.Members(params) {
 		if name == "elicitationId" {
@@ -155,7 +156,7 @@ func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
 // checkRunsTasks refuses what is about the tasks of a client that did not declare any
 // (2025-11-25, basic/utilities/tasks, "Client Capabilities").
 func checkRunsTasks(client *mcp.Peer, method string) error {
-	if client.Version == mcp.V20251125 && tasks.ClientOfferOf(client.Capabilities).Serves(method) {
+	if client.Version.Era() == mcp.EraLegacy && tasks.ClientOfferOf(client.Capabilities).Serves(method) {
 		return nil
 	}
 	return mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare %s", method)

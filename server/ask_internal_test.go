@@ -37,9 +37,8 @@ func peerOf(t *testing.T, v mcp.Version, caps string) *mcp.Peer {
 	return peer
 }
 
-// What a revision does not have, nobody can be asked for who speaks it, whatever
-// they have declared.
-func TestDeclaredByRevision(t *testing.T) {
+// A client is asked for what it has declared, whether its revision names it or not.
+func TestDeclaredDecides(t *testing.T) {
 	const all = `{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}}}`
 	const runs = `{"tasks":{"list":{},"requests":{"elicitation":{"create":{}}}}}`
 	const form, url, tools = `{"message":"m"}`, `{"mode":"url"}`, `{"tools":[]}`
@@ -50,13 +49,20 @@ func TestDeclaredByRevision(t *testing.T) {
 		want           string // what is missing
 	}{
 		{mcp.V20241105, all, "roots/list", `{}`, ""},
-		{mcp.V20250326, all, "elicitation/create", form, `{"elicitation":{"form":{}}}`},
+		{mcp.V20241105, all, "elicitation/create", url, ""},
+		{mcp.V20241105, all, "sampling/createMessage", tools, ""},
+		{mcp.V20241105, `{"elicitation":{}}`, "elicitation/create", form, ""},
+		{mcp.V20241105, `{"elicitation":{}}`, "elicitation/create", url, `{"elicitation":{"url":{}}}`},
+		{mcp.V20241105, `{"roots":{}}`, "elicitation/create", form, `{"elicitation":{"form":{}}}`},
+		{mcp.V20241105, `{"sampling":true,"roots":{}}`, "sampling/createMessage", `{}`, `{"sampling":{}}`},
+		{mcp.V20241105, `{"sampling":true,"roots":{}}`, "roots/list", `{}`, ""},
+		{mcp.V20250326, all, "elicitation/create", form, ""},
 		{mcp.V20250326, all, "sampling/createMessage", `{}`, ""},
 		{mcp.V20250618, all, "elicitation/create", form, ""},
-		{mcp.V20250618, all, "elicitation/create", url, `{"elicitation":{"url":{}}}`},
+		{mcp.V20250618, all, "elicitation/create", url, ""},
 		{mcp.V20250618, `{"elicitation":{"url":{}}}`, "elicitation/create", form, `{"elicitation":{"form":{}}}`}, // it has no forms, by its own word
 		{mcp.V20250618, `{"elicitation":{"form":{}}}`, "elicitation/create", form, ""},
-		{mcp.V20250618, all, "sampling/createMessage", tools, `{"sampling":{"tools":{}}}`},
+		{mcp.V20250618, all, "sampling/createMessage", tools, ""},
 		{mcp.V20251125, all, "elicitation/create", url, ""},
 		{mcp.V20251125, all, "sampling/createMessage", tools, ""},
 		{mcp.V20251125, `{"elicitation":{}}`, "elicitation/create", url, `{"elicitation":{"url":{}}}`},
@@ -65,7 +71,8 @@ func TestDeclaredByRevision(t *testing.T) {
 		{mcp.V20251125, runs, "tasks/list", `{}`, ""},
 		{mcp.V20251125, runs, "tasks/cancel", `{}`, "tasks/cancel"},
 		{mcp.V20251125, all, "tasks/get", `{}`, "tasks/get"},
-		{mcp.V20250618, runs, "tasks/get", `{}`, "tasks/get"},
+		{mcp.V20250618, runs, "tasks/get", `{}`, ""},
+		{mcp.V20260728, runs, "tasks/get", `{}`, "tasks/get"},
 		{mcp.V20251125, runs, "tasks/update", `{}`, "tasks/update"},
 		{mcp.V20260728, all, "elicitation/create", url, ""},
 		{mcp.V20260728, `{}`, "roots/list", `{}`, `{"roots":{}}`},
@@ -88,6 +95,7 @@ func TestQuestionByRevision(t *testing.T) {
 	}{
 		{mcp.V20250618, "elicitation/create", `{"mode":"form","message":"m","x":1.0}`, `{"message":"m","x":1.0}`},
 		{mcp.V20251125, "elicitation/create", `{"mode":"form","message":"m"}`, `{"mode":"form","message":"m"}`},
+		{mcp.V20241105, "elicitation/create", `{"mode":"url","elicitationId":"e"}`, `{"mode":"url","elicitationId":"e"}`},
 		{mcp.V20251125, "elicitation/create", `{"mode":"url","elicitationId":"e"}`, `{"mode":"url","elicitationId":"e"}`},
 		{mcp.V20250618, "sampling/createMessage", `{"mode":"x"}`, `{"mode":"x"}`},
 	}
@@ -96,7 +104,7 @@ func TestQuestionByRevision(t *testing.T) {
 			t.Errorf("%s %s for %s: %s, want %s", tt.method, tt.params, tt.version, got, tt.want)
 		}
 	}
-	first, second := legacyAsk(mcp.V20251125, askOf(t, "elicitation/create", given)), legacyAsk(mcp.V20251125, askOf(t, "elicitation/create", given))
+	first, second := legacyAsk(mcp.V20250326, askOf(t, "elicitation/create", given)), legacyAsk(mcp.V20251125, askOf(t, "elicitation/create", given))
 	if !strings.HasPrefix(string(first), strings.TrimSuffix(given, "}")+`,"elicitationId":"`) || string(first) == string(second) {
 		t.Errorf("ids: %s and %s", first, second)
 	}

@@ -74,16 +74,18 @@ func TestTaskStatesAreHandedOnInTurn(t *testing.T) {
 	})
 }
 
-// Who did not declare to run tasks, or cannot in its revision, says nothing of them.
+// States of tasks are dropped of a client that did not declare to run any. A revision
+// that does not name tasks makes no difference.
 func TestTaskStatesOfWhoRunsNone(t *testing.T) {
-	for version, caps := range map[string]string{
-		"2025-11-25": `{"sampling":{},"tasks":{"list":{}}}`,
-		"2025-06-18": `{"sampling":{},"tasks":{"requests":{"sampling":{"createMessage":{}}}}}`,
+	for _, tt := range []struct{ version, caps, want string }{
+		{"2025-11-25", `{"sampling":{},"tasks":{"list":{}}}`, ""},
+		{"2025-06-18", `{"sampling":{}}`, ""},
+		{"2025-06-18", `{"sampling":{},"tasks":{"requests":{"sampling":{"createMessage":{}}}}}`, "t1"},
 	} {
 		l := &stateLog{}
 		bubble(t, l, server.Config{}, func(s *site) {
-			s.post(taskState(1), s.handshake(fmt.Sprintf(taskRunner, version, caps)))
-			equal(t, version, l.seen(), "")
+			s.post(taskState(1), s.handshake(fmt.Sprintf(taskRunner, tt.version, tt.caps)))
+			equal(t, tt.version+" "+tt.caps, l.seen(), tt.want)
 		})
 	}
 }

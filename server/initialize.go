@@ -112,7 +112,7 @@ func legacyPeer(m *mcp.Message) (*mcp.Peer, *mcp.Error) {
 	return &mcp.Peer{
 		Version:      version,
 		Info:         bytes.Clone(info),
-		Capabilities: bytes.Clone(revision.ClientCapabilities(version, caps)),
+		Capabilities: bytes.Clone(revision.ClientCapabilities(version, version, caps)),
 	}, nil
 }
 

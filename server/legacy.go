@@ -141,7 +141,7 @@ func (s *Server) legacyNotified(ctx context.Context, sess *session.Session, m *m
 	case "notifications/roots/list_changed":
 		s.forward(ctx, sess, m, false)
 	case "notifications/tasks/status":
-		if sess.Client.Version == mcp.V20251125 && tasks.ClientOfferOf(sess.Client.Capabilities).Any() {
+		if tasks.ClientOfferOf(sess.Client.Capabilities).Any() {
 			s.forward(ctx, sess, m, true)
 		}
 	}

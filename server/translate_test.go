@@ -134,8 +134,8 @@ func TestErrorsByEra(t *testing.T) {
 	})
 }
 
-// What a client declares is cut down to what its revision has before anybody relies
-// on it.
+// What a client declares is kept as it sent it, whatever its revision names. Extensions
+// are of the modern era.
 func TestCapabilitiesOfClients(t *testing.T) {
 	var seen []string
 	h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -146,14 +146,11 @@ func TestCapabilitiesOfClients(t *testing.T) {
 	})
 	bubble(t, h, server.Config{}, func(s *site) {
 		for _, v := range []string{"2024-11-05", "2025-06-18", "2025-11-25"} {
-			hs := s.handshake(raw("0", "initialize", `{"protocolVersion":"`+v+`","capabilities":{"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}},"extensions":{"a/b":{}}},"clientInfo":{"name":"c","version":"1"}}`))
+			hs := s.handshake(raw("0", "initialize", `{"protocolVersion":"`+v+`","capabilities":{"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}},"extensions":{"a/b":{}},"x-own":1.0},"clientInfo":{"name":"c","version":"1"}}`))
 			s.post(raw("1", "tools/call", `{"name":"x"}`), hs)
 		}
 	})
-	want := []string{
-		`2024-11-05 {"roots":{"listChanged":true},"sampling":{}}`,
-		`2025-06-18 {"roots":{"listChanged":true},"sampling":{},"elicitation":{}}`,
-		`2025-11-25 {"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}}}`,
-	}
+	const said = ` {"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}},"x-own":1.0}`
+	want := []string{"2024-11-05" + said, "2025-06-18" + said, "2025-11-25" + said}
 	equal(t, "capabilities", strings.Join(seen, "\n"), strings.Join(want, "\n"))
 }

@@ -17,26 +17,37 @@ import (
 // asked. Pointers, because a capability is declared by being there: {} says all
 // that can be said of most.
 type clientCapabilities struct {
-	Roots    *struct{} `json:"roots"`
+	Roots    *struct{}
 	Sampling *struct {
 		Tools *struct{} `json:"tools"`
-	} `json:"sampling"`
+	}
 	Elicitation *struct {
 		Form *struct{} `json:"form"`
 		URL  *struct{} `json:"url"`
-	} `json:"elicitation"`
+	}
 }
 
-// capabilitiesOf reads what a client has declared. What its revision does not define
-// is not among it: a handshake keeps none of that.
+// capabilitiesOf reads what a client has declared, whether its revision names it or
+// not. A capability of another form than an object is not declared, and costs no other.
 func capabilitiesOf(raw []byte) clientCapabilities {
 	var caps clientCapabilities
-	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &caps); err != nil {
-			caps = clientCapabilities{} // declared in a way that says nothing
+	for name, value := range mcp.Members(raw) {
+		switch name {
+		case "roots":
+			declare(&caps.Roots, value)
+		case "sampling":
+			declare(&caps.Sampling, value)
+		case "elicitation":
+			declare(&caps.Elicitation, value)
 		}
 	}
 	return caps
+}
+
+func declare[T any](capability **T, value []byte) {
+	if json.Unmarshal(value, capability) != nil {
+		*capability = nil
+	}
 }
 
 // Missing returns what a client of these capabilities would have to declare besides,

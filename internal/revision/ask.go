@@ -13,13 +13,14 @@ import (
 const sampling = "sampling/createMessage"
 
 // Ask returns the parameters of a question to a client as one of the revision can read
-// them; the very ones that it was given where nothing of them is in the way. What the
-// client did not declare is not for this to mend.
-func Ask(v mcp.Version, method string, params []byte) []byte {
-	if method != sampling || v >= mcp.V20251125 {
-		return params
+// them; the very ones that it was given where nothing of them is in the way. Sampling
+// with tools needs a capability of its own, and a client that has declared it reads what
+// 2025-11-25 has, whatever its revision is.
+func Ask(v mcp.Version, method string, params *mcp.Object) []byte {
+	if method != sampling || v >= mcp.V20251125 || params.Has(mcp.FieldTools) {
+		return params.Bytes()
 	}
-	return mcp.RewriteMembers(params, func(name string, value []byte) []byte {
+	return mcp.RewriteMembers(params.Bytes(), func(name string, value []byte) []byte {
 		if name != "messages" {
 			return value
 		}
@@ -75,9 +76,10 @@ func join(parts [][]byte) []byte {
 }
 
 // Answer is the reverse for what a client has answered: a server of the revision asked
-// for one item of content, and several of text are one text.
-func Answer(v mcp.Version, method string, result []byte) []byte {
-	if method != sampling || v >= mcp.V20251125 {
+// for one item of content, and several of text are one text. A server that asked with
+// tools reads lists.
+func Answer(v mcp.Version, method string, params *mcp.Object, result []byte) []byte {
+	if method != sampling || v >= mcp.V20251125 || params.Has(mcp.FieldTools) {
 		return result
 	}
 	return mcp.RewriteMembers(result, func(name string, value []byte) []byte {

@@ -26,8 +26,8 @@ func TestAsk(t *testing.T) {
 		for v, want := range map[mcp.Version]string{
 			mcp.V20241105: tt.oldest, mcp.V20250326: tt.third, mcp.V20250618: tt.third, mcp.V20251125: "", mcp.V20260728: "",
 		} {
-			params := []byte(in(tt.in))
-			got := Ask(v, "sampling/createMessage", params)
+			obj := objectOf(t, in(tt.in))
+			params, got := obj.Bytes(), Ask(v, "sampling/createMessage", obj)
 			if want == "" {
 				if !isSame(got, params) {
 					t.Errorf("%s for %s is copied: %s", tt.name, v, got)
@@ -39,10 +39,23 @@ func TestAsk(t *testing.T) {
 			}
 		}
 	}
-	other := []byte(in(`{"role":"user","content":[` + text + `]}`))
-	if got := Ask(mcp.V20241105, "elicitation/create", other); !isSame(got, other) {
+	other := objectOf(t, in(`{"role":"user","content":[`+text+`]}`))
+	if got := Ask(mcp.V20241105, "elicitation/create", other); !isSame(got, other.Bytes()) {
 		t.Errorf("another question becomes %s", got)
 	}
+	tools := objectOf(t, `{"tools":[],"messages":[{"role":"user","content":[`+text+`,`+audio+`]}]}`)
+	if got := Ask(mcp.V20241105, "sampling/createMessage", tools); !isSame(got, tools.Bytes()) {
+		t.Errorf("with tools it becomes %s", got)
+	}
+}
+
+func objectOf(t *testing.T, text string) *mcp.Object {
+	t.Helper()
+	o, err := mcp.ParseObject([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &o
 }
 
 func TestAnswer(t *testing.T) {
@@ -58,7 +71,7 @@ func TestAnswer(t *testing.T) {
 	} {
 		for _, v := range revisions() {
 			result := []byte(in(tt.in))
-			got := Answer(v, "sampling/createMessage", result)
+			got := Answer(v, "sampling/createMessage", objectOf(t, `{}`), result)
 			if tt.want == "" || v >= mcp.V20251125 {
 				if !isSame(got, result) {
 					t.Errorf("%s for %s is copied: %s", tt.name, v, got)
@@ -71,8 +84,12 @@ func TestAnswer(t *testing.T) {
 		}
 	}
 	other := []byte(in(`[]`))
-	if got := Answer(mcp.V20241105, "roots/list", other); !isSame(got, other) {
+	if got := Answer(mcp.V20241105, "roots/list", objectOf(t, `{}`), other); !isSame(got, other) {
 		t.Errorf("another answer becomes %s", got)
+	}
+	two := []byte(in(`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`))
+	if got := Answer(mcp.V20241105, "sampling/createMessage", objectOf(t, `{"tools":[]}`), two); !isSame(got, two) {
+		t.Errorf("to a question with tools it becomes %s", got)
 	}
 }
 

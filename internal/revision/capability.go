@@ -25,44 +25,25 @@ func ServerCapabilities(v mcp.Version, raw []byte) []byte {
 	})
 }
 
-// ClientCapabilities returns what of a client's capabilities there is in the revision:
-// what a client that speaks it can have meant, and what a server that speaks it can be
-// told. No bytes are {}.
-func ClientCapabilities(v mcp.Version, raw []byte) []byte {
-	out := only(raw, func(name string, value []byte) bool {
-		switch name {
-		case "roots", "sampling", "experimental":
-			return true
-		case "elicitation":
-			// Before there were two modes, to declare elicitation was to declare forms.
-			return v >= mcp.V20251125 || v == mcp.V20250618 && hasForms(value)
-		case "tasks":
-			return v == mcp.V20251125
-		case "extensions":
-			return v >= mcp.V20260728
-		default:
-			return false
-		}
+// ClientCapabilities returns what a server of revision to is told that a client of
+// revision from can do: all that the client has declared, known to either revision or
+// not. Left out is what no message can pass for between the two: extensions where the
+// server is legacy (ADR 0026), tasks of the client and changes of roots where either is
+// modern. No bytes are {}.
+func ClientCapabilities(from, to mcp.Version, raw []byte) []byte {
+	legacy := from.Era() == mcp.EraLegacy && to.Era() == mcp.EraLegacy
+	out := only(raw, func(name string, _ []byte) bool {
+		return (name != "tasks" || legacy) && (name != "extensions" || to.Era() != mcp.EraLegacy)
 	})
+	if legacy {
+		return out
+	}
 	return mcp.RewriteMembers(out, func(name string, value []byte) []byte {
-		plain := v < mcp.V20251125 && (name == "sampling" || name == "elicitation") ||
-			v >= mcp.V20260728 && name == "roots" // whose changes nobody can announce any more
-		if !plain {
+		if name != "roots" {
 			return value
 		}
-		return only(value, func(string, []byte) bool { return false })
+		return only(value, func(name string, _ []byte) bool { return name != "listChanged" })
 	})
-}
-
-// hasForms reports whether an elicitation capability includes forms, which an empty
-// one does (2025-11-25, client/elicitation, "Capabilities").
-func hasForms(raw []byte) bool {
-	form, other := false, false
-	for name := range mcp.Members(raw) {
-		form = form || name == "form"
-		other = other || name == "url"
-	}
-	return form || !other
 }
 
 // only returns the object with the members that are wanted.

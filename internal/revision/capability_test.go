@@ -32,29 +32,25 @@ func TestServerCapabilities(t *testing.T) {
 }
 
 func TestClientCapabilities(t *testing.T) {
-	const roots = `{"roots":{"listChanged":true},"sampling":`
-	const all = roots + `{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}},"extensions":{"a/b":{}},"experimental":{},"x-own":1}`
+	const first, last = mcp.V20241105, mcp.V20260728
+	const rest = `"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}},"experimental":{},"x-own":1.0`
+	const all = `{"roots":{"listChanged":true,"x":1},"tasks":{"list":{}},"extensions":{"a/b":{}},` + rest + `}`
 	for _, tt := range []struct {
-		name    string
-		version mcp.Version
-		in      string
-		want    string
+		name     string
+		from, to mcp.Version
+		in, want string
 	}{
-		{"the first", mcp.V20241105, all, roots + `{},"experimental":{}}`},
-		{"the second", mcp.V20250326, all, roots + `{},"experimental":{}}`},
-		{"the third", mcp.V20250618, all, roots + `{},"elicitation":{},"experimental":{}}`},
-		{"the last of its era", mcp.V20251125, all,
-			roots + `{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}},"experimental":{}}`},
-		{"the modern one", mcp.V20260728, all,
-			`{"roots":{},"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}},"extensions":{"a/b":{}},"experimental":{}}`},
-		{"forms by default", mcp.V20250618, `{"elicitation":{}}`, `{"elicitation":{}}`},
-		{"no forms", mcp.V20250618, `{"elicitation":{"url":{}},"sampling":{}}`, `{"sampling":{}}`},
-		{"no forms, where there are URLs", mcp.V20251125, `{"elicitation":{"url":{}}}`, `{"elicitation":{"url":{}}}`},
-		{"odd ones", mcp.V20241105, `{"sampling":true}`, `{"sampling":{}}`},
-		{"none", mcp.V20260728, ``, `{}`},
-		{"null", mcp.V20251125, `null`, `{}`},
+		{"of the first revision", first, first, all, `{"roots":{"listChanged":true,"x":1},"tasks":{"list":{}},` + rest + `}`},
+		{"of another", mcp.V20251125, first, all, `{"roots":{"listChanged":true,"x":1},"tasks":{"list":{}},` + rest + `}`},
+		{"to a modern server", first, last, all, `{"roots":{"x":1},"extensions":{"a/b":{}},` + rest + `}`},
+		{"of a modern client", last, first, all, `{"roots":{"x":1},` + rest + `}`},
+		{"of the modern era", last, last, all, `{"roots":{"x":1},"extensions":{"a/b":{}},` + rest + `}`},
+		{"of no revision", "", last, all, `{"roots":{"x":1},"extensions":{"a/b":{}},` + rest + `}`},
+		{"odd ones", first, last, `{"sampling":true,"roots":7}`, `{"sampling":true,"roots":{}}`},
+		{"none", last, last, ``, `{}`},
+		{"null", first, first, `null`, `{}`},
 	} {
-		if got := string(ClientCapabilities(tt.version, []byte(tt.in))); got != tt.want {
+		if got := string(ClientCapabilities(tt.from, tt.to, []byte(tt.in))); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

@@ -10,7 +10,8 @@
 // passes over it, and bytes that nobody touched are bytes that nobody spoiled. What
 // is translated is what readers of the time refuse, a whole result for the sake of one
 // item of it: types of content that their revision does not have, structured content
-// and schemas that are no objects.
+// and schemas that are no objects. What a client has declared it is asked, whether its
+// revision names that or not.
 //
 //	                          2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28
 //	audio content             -           yes         yes         yes         yes
@@ -20,8 +21,6 @@
 //	false and true as schemas -           -           -           -           yes
 //	icons                     -           -           -           yes         yes
 //	completions declared      -           yes         yes         yes         yes
-//	elicitation               -           -           form        form, url   form, url
-//	sampling with tools       -           -           -           yes         yes
 //	extensions                -           -           -           -           yes
 //
 // The package is pure.

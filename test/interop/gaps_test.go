@@ -97,14 +97,6 @@ func sharedGaps() []gap {
 // throughGaps are what does not work through the gateway.
 func throughGaps() []gap {
 	return append(slices.Concat(clientGaps(), readerGaps()), []gap{
-		{mark: "e", reason: "the revision has no elicitation, and who speaks it is not asked, whatever it declares",
-			applies: func(c cell, _ server) bool {
-				return c.row.version < "2025-06-18" && slices.Contains([]feature{featureElicit, featureSeveral, featureState}, c.feature)
-			}},
-		{mark: "m", reason: "the revision has it not, and who speaks it is not asked, whatever it declares",
-			applies: func(c cell, _ server) bool {
-				return c.row.version < "2025-11-25" && (c.feature == featureURL || c.feature == featureUse)
-			}},
 		{mark: "n", reason: "the revision has no links to resources; what they say stands in a text",
 			applies: func(c cell, _ server) bool {
 				return c.row.version < "2025-06-18" && c.feature == featureKinds
