@@ -195,10 +195,7 @@ func (n *naming) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err 
 }
 
 // Poll has the client come back for the rest, where it can.
-func (n *naming) Poll(retry time.Duration) bool {
-	p, ok := n.Caller.(mcp.Poller)
-	return ok && p.Poll(retry)
-}
+func (n *naming) Poll(retry time.Duration) bool { return mcp.Poll(n.Caller, retry) }
 
 // scopeKey is under what a client's scope keeps the one that a backend gets.
 type scopeKey struct{ of *backend.Backend }

@@ -15,3 +15,9 @@ type Poller interface {
 	// and does nothing, where the client cannot come back, or is away already.
 	Poll(retry time.Duration) bool
 }
+
+// Poll has the client of a caller come back after the time, if the caller is a [Poller].
+func Poll(caller Caller, retry time.Duration) bool {
+	p, ok := caller.(Poller)
+	return ok && p.Poll(retry)
+}

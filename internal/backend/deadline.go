@@ -103,6 +103,12 @@ func (d *deadline) Pulse() {
 	mcp.Pulse(d.Caller)
 }
 
+// Poll has the client come back for the rest, where it can. The call is alive.
+func (d *deadline) Poll(retry time.Duration) bool {
+	d.moved(0)
+	return mcp.Poll(d.Caller, retry)
+}
+
 // Receive passes a result on while it arrives. Each piece is a sign of life. While the
 // client takes one both clocks stand still, as while it is asked something.
 func (d *deadline) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {

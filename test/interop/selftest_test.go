@@ -79,7 +79,7 @@ func TestJudge(t *testing.T) {
 func TestJudgeRoute(t *testing.T) {
 	ts1, modern := row{"ts1", "2025-11-25"}, row{"ts2", modernVersion}
 	asks := cell{modern, "old", featureElicit}
-	oldest := cell{row{"ts2", "2025-03-26"}, "one", featureElicit}
+	oldest := cell{row{"ts2", "2025-03-26"}, "mixed", featureKinds}
 	tests := []struct {
 		name   string
 		change func(results)
@@ -96,8 +96,8 @@ func TestJudgeRoute(t *testing.T) {
 		{"question to a modern client", func(r results) { r[asks] = outcome{Error: "refused"} },
 			[]string{"ts2 2026-07-28, elicit of old does not work through: refused"}},
 		{"stale gap", func(r results) { r[oldest] = outcome{OK: true} },
-			[]string{"ts2 2025-03-26, elicit of one works through, but is a gap: " +
-				"the revision has no elicitation, and who speaks it is not asked, whatever it declares"}},
+			[]string{"ts2 2025-03-26, kinds of mixed works through, but is a gap: " +
+				"the revision has no links to resources; what they say stands in a text"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -105,6 +105,7 @@ func TestJudgeRoute(t *testing.T) {
 			tab.rows = append(tab.rows, modern, oldest.row)
 			tab.servers = append(tab.servers,
 				server{name: "old", legacyOnly: true, probes: tab.servers[0].probes},
+				server{name: "mixed", core: true, probes: func(string) probes { return probes{Kinds: &callProbe{}} }},
 				server{name: "racy", private: true, target: target{URL: "http://racy"}, probes: func(string) probes { return probes{Log: &callProbe{}} }})
 			through := results{}
 			way := route{name: "through", rows: tab.rows, gaps: throughGaps(), results: through}
