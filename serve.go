@@ -60,10 +60,8 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if f.entry == nil {
 		return "", nil, f.unknown(catalog.Tools, name)
 	}
-	if req.ParamHeaders != nil {
-		if err := mcp.CheckParamHeaders(f.entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
-			return "", nil, err // the backend was not asked
-		}
+	if err := mcp.CheckParamHeaders(f.entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
+		return "", nil, err // the backend was not asked
 	}
 	res, err = f.forward(ctx, f.entry, mcp.FieldName, req, caller)
 	if err == nil {

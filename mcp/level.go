@@ -4,7 +4,8 @@
 package mcp
 
 // level is one of the objects whose members are interpreted. In these, and only
-// in these, a member that stands twice is refused. In what lies below them (the
+// in these, a member that stands twice is refused. A client's capabilities are among
+// them as a whole, because they are judged here and passed on as they came. In what lies below them (the
 // arguments of a tool, the content of a result) nothing is judged but syntax,
 // because it is forwarded and somebody else's to read.
 type level uint8
@@ -17,6 +18,7 @@ const (
 	levelRef       // of params
 	levelResultRef // of a result, which has no such thing, or of who knows what
 	levelMeta
+	levelCapabilities // of a client, and the objects inside of it
 )
 
 // fields returns the first field of a level and the one behind its last.
@@ -30,6 +32,8 @@ func (l level) fields() (first, behind Field) {
 		return fieldCode, endFields
 	case levelRef, levelResultRef:
 		return FieldRefType, MetaProgressToken
+	case levelCapabilities:
+		return FieldNone, FieldNone
 	default:
 		return MetaProgressToken, numFields
 	}
@@ -51,6 +55,10 @@ func (l level) field(name []byte) Field {
 // sub returns the level of a member's value, if that is interpreted in turn.
 func (l level) sub(f Field) (level, bool) {
 	switch {
+	case l == levelCapabilities,
+		f == FieldCapabilities && l == levelParams,
+		f == MetaClientCapabilities:
+		return levelCapabilities, true
 	case f == fieldParams:
 		return levelParams, true
 	case f == fieldResult:

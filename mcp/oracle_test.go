@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -125,6 +126,15 @@ func unambiguous(members []pair, known ...string) bool {
 	return true
 }
 
+// allUnambiguous is the rule for an object and those inside of it.
+func allUnambiguous(t testing.TB, value []byte) bool {
+	if value[0] != '{' {
+		return true
+	}
+	members := pairs(t, value)
+	return unambiguous(members) && !slices.ContainsFunc(members, func(m pair) bool { return !allUnambiguous(t, m.value) })
+}
+
 func topKeys() []string {
 	var keys []string
 	for f := FieldName; f <= FieldMeta; f++ {
@@ -144,8 +154,15 @@ func wellNamed(t testing.TB, object []byte, isParams, isError bool) bool {
 	if !unambiguous(members, known...) {
 		return false
 	}
-	if meta, ok := lookup(members, "_meta"); ok && !isError && meta[0] == '{' && !unambiguous(pairs(t, meta)) {
+	if caps, ok := lookup(members, "capabilities"); ok && isParams && !allUnambiguous(t, caps) {
 		return false
+	}
+	if meta, ok := lookup(members, "_meta"); ok && !isError && meta[0] == '{' {
+		inside := pairs(t, meta)
+		caps, ok := lookup(inside, "io.modelcontextprotocol/clientCapabilities")
+		if !unambiguous(inside) || ok && !allUnambiguous(t, caps) {
+			return false
+		}
 	}
 	ref, ok := lookup(members, "ref")
 	if !ok || isError || ref[0] != '{' {

@@ -91,13 +91,21 @@ func mirrored(token []byte) (string, bool) {
 // as numbers, all else as text. A request that came without a layer of headers
 // has a nil map, and nothing to hold against.
 //
-// The error is an [*Error] of [CodeHeaderMismatch].
+// The error is an [*Error] of [CodeHeaderMismatch]. An argument that is there twice is
+// one of [CodeInvalidParams], also without a layer of headers: a header can mirror one of
+// the two, and the tool may read the other.
 func CheckParamHeaders(want []ParamHeader, got map[string][]string, arguments []byte) error {
-	if got == nil || len(want) == 0 {
+	if len(want) == 0 {
 		return nil
 	}
 	for i, body := range ParamValues(want, arguments) {
 		p := want[i]
+		if errors.Is(body.Err, errArgumentTwice) {
+			return Errorf(CodeInvalidParams, "%v; the header %s can mirror one: send it once", body.Err, p.Header())
+		}
+		if got == nil {
+			continue
+		}
 		if reason := p.check(got[p.Header()], body); reason != "" {
 			return Errorf(CodeHeaderMismatch, "header mismatch: %s %s", p.Header(), reason)
 		}
@@ -109,15 +117,11 @@ func CheckParamHeaders(want []ParamHeader, got map[string][]string, arguments []
 //
 // A header without a value in the body is refused: somebody on the way may have
 // routed by it. A value that no header can mirror and that comes without one
-// passes, because only the tool can say what is wrong with it. An argument that
-// stands twice never passes: the header mirrors one and the tool may read the
-// other.
+// passes, because only the tool can say what is wrong with it.
 func (p ParamHeader) check(values []string, body ParamValue) string {
 	switch {
 	case len(values) > 1:
 		return "stands more than once"
-	case errors.Is(body.Err, errArgumentTwice):
-		return "has no one value: " + body.Err.Error()
 	case len(values) == 0 && body.Present:
 		return "is missing; the body has " + quoted([]byte(body.Text)) + " in argument " + p.path()
 	case len(values) == 0:
