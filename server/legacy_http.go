@@ -238,15 +238,15 @@ func legacyStatus(e *mcp.Error) int {
 	return http.StatusOK
 }
 
-// legacyDelete ends a session. What runs in it ends with an error that says that
-// it may have been executed: the client knows that it has sent the DELETE, and
-// not which of its requests that has overtaken.
+// legacyDelete ends a session. The client has withdrawn what runs in it, as with
+// notifications/cancelled: the responses end and say nothing more. SDKs close their
+// readers beside the DELETE and fail at a message that comes then.
 func (s *Server) legacyDelete(p *response, r *http.Request, principal string) *refusal {
 	sess, no := s.legacySession(r, principal, mcp.ID{})
 	if no != nil {
 		return no
 	}
-	s.end(sess, sessionEnded())
+	s.end(sess, nil)
 	p.w.WriteHeader(http.StatusNoContent)
 	return nil
 }

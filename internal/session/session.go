@@ -118,7 +118,8 @@ func (s *Session) Answer(id mcp.ID, end Terminal) bool {
 }
 
 // End ends the session: requests in flight end with the error, asks fail, all
-// streams end, but who carries one still gets what waits on it. Only the first
+// streams end, but who carries one still gets what waits on it. Without an error the
+// client has ended it, and requests in flight end as cancelled ones do. Only the first
 // call does anything, and reports true. The scope is the caller's to end.
 func (s *Session) End(terminal *mcp.Error) bool {
 	return s.endIf(terminal, func() bool { return true })
@@ -160,7 +161,12 @@ func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]Stopper, bool) {
 	for x := s.exchanges.first; x != nil; {
 		next := x.next // before its end takes it out
 		stops = append(stops, x.stop)
-		x.endLocked(ErrEnded, Message{Head: mcp.AppendError(nil, x.id, terminal)})
+		if terminal == nil {
+			x.stream.clearLocked()
+			x.endLocked(ErrEnded)
+		} else {
+			x.endLocked(ErrEnded, Message{Head: mcp.AppendError(nil, x.id, terminal)})
+		}
 		x = next
 	}
 	s.core.endAsksLocked(&s.standalone, ErrEnded)
