@@ -79,9 +79,7 @@ func legOf(s *Server, t *task, x *session.Exchange, from *mcp.Request, late *ala
 }
 
 // progressToken returns the token under which a request wants to hear of its
-// progress, nil if it does not. "Progress tokens MUST be a string or integer value"
-// (2026-07-28, basic/patterns/progress): like an id it is matched, and what is of
-// another type is matched by nobody.
+// progress, nil if it does not. A null is no token.
 func progressToken(req *mcp.Request) []byte {
 	token := req.Params.Raw(mcp.MetaProgressToken)
 	if token == nil {
@@ -91,6 +89,20 @@ func progressToken(req *mcp.Request) []byte {
 		return nil
 	}
 	return token
+}
+
+// checkProgressToken refuses a token of a wrong type: "Progress tokens MUST be a string or
+// integer value" (2026-07-28, basic/patterns/progress). A null passes, because clients
+// send it for none.
+func checkProgressToken(m *mcp.Message) *mcp.Error {
+	token := m.Params.Raw(mcp.MetaProgressToken)
+	if token == nil || string(token) == "null" {
+		return nil
+	}
+	if _, err := mcp.ParseID(token); err != nil {
+		return mcp.Errorf(mcp.CodeInvalidParams, "_meta.progressToken must be a string or an integer")
+	}
+	return nil
 }
 
 // Notify sends what belongs to the request. Progress without its token, and log

@@ -91,6 +91,9 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 		sess.SetLevel(level)
 		d = ackDialect{}
 	}
+	if err := checkProgressToken(m); err != nil {
+		return nil, nil, err
+	}
 	via, err := s.taskEdgeOf(sess, m)
 	if err != nil {
 		return nil, nil, err

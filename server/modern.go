@@ -65,6 +65,9 @@ func (t *task) modern(m *mcp.Message, principal string) *mcp.Error {
 	if err := checkTasks(m); err != nil {
 		return err
 	}
+	if err := checkProgressToken(m); err != nil {
+		return err
+	}
 	t.client = mcp.Peer{
 		Version:      version,
 		Info:         m.Params.Raw(mcp.MetaClientInfo),

@@ -56,11 +56,13 @@ func TestProgressAdvances(t *testing.T) {
 		if got := s.server.Stats().Dropped; got != 4*3 {
 			t.Errorf("dropped = %d, want three of each request", got)
 		}
-		// What is no token has no progress: not of the type that a client could match.
-		for _, token := range []string{"null", "1.5", "true", "{}", "[1]"} {
-			if got := s.post(asked(token), modernHeaders("tools/call", "count")); strings.Contains(got.body, "notifications/progress") {
-				t.Errorf("with the token %s: %d %s", token, got.status, got.body)
-			}
+		for _, token := range []string{"1.5", "true", "{}", "[1]"} {
+			want := wireError("1", "-32602", "_meta.progressToken must be a string or an integer")
+			equal(t, "legacy, "+token, s.post(withToken("1", "count", token), sess).body, want)
+			equal(t, "modern, "+token, s.post(asked(token), modernHeaders("tools/call", "count")).body, want)
+		}
+		if got := s.post(asked("null"), modernHeaders("tools/call", "count")); got.status != 200 || strings.Contains(got.body, "notifications/progress") {
+			t.Errorf("with null for a token: %d %s; want the result and no progress", got.status, got.body)
 		}
 	})
 	pipes(t, h, server.Config{}, func(c *console) {
