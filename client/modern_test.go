@@ -303,13 +303,18 @@ func TestHostileAnswers(t *testing.T) {
 		{"HTML", func(x *zoo.Exchange) { x.Status(200, "text/html", "<html>") }, mcp.CodeBackendFailed, mcp.Unknown, "text/html instead of a message"},
 		{"no type", func(x *zoo.Exchange) { x.Status(200, "", "") }, mcp.CodeBackendFailed, mcp.Unknown, "instead of a message"},
 		{"redirect", func(x *zoo.Exchange) {
-			x.W.Header().Set("Location", "http://elsewhere.test/")
+			x.W.Header().Set("Location", "http://user:word@elsewhere.test/secret?key=secret")
 			x.Status(302, "text/html", "")
-		}, mcp.CodeBackendUnavailable, mcp.NotDispatched, "redirects elsewhere"},
+		}, mcp.CodeBackendUnavailable, mcp.NotDispatched, `it redirects to another path of "http://elsewhere.test" (HTTP status 302)`},
+		{"308", func(x *zoo.Exchange) {
+			x.W.Header().Set("Location", x.R.URL.Path+"/")
+			x.Status(308, "", "")
+		}, mcp.CodeBackendUnavailable, mcp.NotDispatched, "it redirects to the same address with a slash at its end (HTTP status 308)"},
+		{"no place", func(x *zoo.Exchange) { x.Status(302, "", "") }, mcp.CodeBackendUnavailable, mcp.NotDispatched, "it redirects to nowhere"},
 		{"307", func(x *zoo.Exchange) {
 			x.W.Header().Set("Location", "/mcp")
 			x.Status(307, "", "")
-		}, mcp.CodeBackendUnavailable, mcp.NotDispatched, "redirects elsewhere"},
+		}, mcp.CodeBackendUnavailable, mcp.NotDispatched, `it redirects to "http://backend.test" (HTTP status 307)`},
 		{"bad gateway", func(x *zoo.Exchange) { x.Status(502, "text/html", "<html>") }, mcp.CodeBackendFailed, mcp.Unknown, "HTTP status 502 with text/html"},
 		{"credentials", func(x *zoo.Exchange) { x.Status(401, "", "") }, mcp.CodeBackendUnavailable, mcp.NotDispatched, "other credentials"},
 		{"neither result nor error", func(x *zoo.Exchange) {

@@ -83,6 +83,7 @@ type refusal struct {
 	head      []byte     // the beginning of the body
 	rpc       *mcp.Error // the JSON-RPC error in the body, or nil
 	again     bool       // it says when to come again
+	location  string     // where a redirect leads, in words
 	id        mcp.ID     // of that error
 }
 
@@ -96,6 +97,9 @@ func (e *endpoint) readRefusal(resp *http.Response) *refusal {
 	head, err := io.ReadAll(io.LimitReader(resp.Body, refusalHead))
 	r := &refusal{status: resp.StatusCode, mediaType: mediaType(resp), head: head}
 	r.again = resp.Header.Get("Retry-After") != ""
+	if r.isRedirect() {
+		r.location = leadsTo(resp)
+	}
 	if r.disowns() {
 		// This one among them, because its body has been read: the next attempt finds
 		// the server, if it has moved.
@@ -180,7 +184,7 @@ func (r *refusal) outcome() mcp.Outcome {
 		return mcp.NotDispatched
 	default:
 		// Whoever sends us elsewhere has not done it here, and we do not go.
-		if r.status >= 300 && r.status < 400 {
+		if r.isRedirect() {
 			return mcp.NotDispatched
 		}
 		return mcp.Unknown
@@ -223,12 +227,32 @@ func (r *refusal) reason() string {
 		return "it wants other credentials (HTTP status 401)"
 	case r.status == http.StatusForbidden:
 		return "our credentials do not suffice (HTTP status 403)"
-	case r.status >= 300 && r.status < 400:
-		return fmt.Sprintf("it redirects elsewhere (HTTP status %d), which is not followed", r.status)
+	case r.isRedirect():
+		return fmt.Sprintf("it redirects to %s (HTTP status %d), which is not followed", r.location, r.status)
 	case r.status < 300:
 		return fmt.Sprintf("it answered with %s instead of a message (HTTP status %d)", orNothing(r.mediaType), r.status)
 	default:
 		return "it answered with " + r.Error()
+	}
+}
+
+func (r *refusal) isRedirect() bool { return r.status >= 300 && r.status < 400 }
+
+// leadsTo says where a redirect leads: scheme and host, which a client may read. A path
+// and a query may hold credentials, so that of these it says only whether they differ.
+func leadsTo(resp *http.Response) string {
+	to, err := resp.Location()
+	if err != nil || resp.Request == nil {
+		return "nowhere"
+	}
+	from, origin := resp.Request.URL, fmt.Sprintf("%.200q", to.Scheme+"://"+to.Host)
+	switch {
+	case to.EscapedPath() == from.EscapedPath():
+		return origin
+	case to.Scheme == from.Scheme && to.Host == from.Host && to.EscapedPath() == from.EscapedPath()+"/":
+		return "the same address with a slash at its end"
+	default:
+		return "another path of " + origin
 	}
 }
 

@@ -143,7 +143,7 @@ func TestFaultsInWords(t *testing.T) {
 		{"52 a page to log in at", onHTTP("tools/call", func(x *zoo.Exchange) {
 			x.W.Header().Set("Location", "https://login.test/")
 			x.Status(302, "text/html", "")
-		}), "it redirects elsewhere (HTTP status 302), which is not followed" + notSent, 0},
+		}), "it redirects to another path of \"https://login.test\" (HTTP status 302), which is not followed" + notSent, 0},
 		{"52 a balancer without its server", onHTTP("tools/call", func(x *zoo.Exchange) { x.Status(502, "text/html", "<html>") }),
 			"it answered with HTTP status 502 with text/html" + mayHaveRun, 0},
 		{"55 no such name", &faulty{via: failing{&net.DNSError{Err: "no such host", IsNotFound: true}}},
