@@ -54,6 +54,9 @@ func (w wanted) pending(v *view) (left time.Duration, ok bool) {
 	if w.in(v).certain() {
 		return 0, false
 	}
+	if v.outdated(w.mayComeFrom) {
+		return always, true // another catalog is built at once
+	}
 	return v.pending(v.cfg.Limits.Handshake, func(u *unit, h knownLists) bool { return w.lacks(h) && w.mayComeFrom(u) })
 }
 

@@ -171,7 +171,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 		}
 		u := old.reuse(&srv, &cfg.Limits)
 		if u == nil {
-			u = g.start(srv, cfg.Limits)
+			u = g.start(srv, cfg.Limits, old.lastOffer(&srv))
 		}
 		kept[u.Backend] = true
 		next.units = append(next.units, u)
@@ -180,8 +180,9 @@ func (g *Gateway) apply(cfg *config.Config) {
 	// keepCatalog builds the next one, and sees to it that clients are told of
 	// many changes at once. At the start nothing is known, and any backend may
 	// come to offer anything.
+	next.offered = next.offers()
 	if next.catalog = old.catalog; next.catalog == nil {
-		next.catalog = next.build(next.offers())
+		next.catalog = next.build(next.offered)
 	}
 	next.discovery = g.discoveryOf(next.catalog)
 	g.view.Store(next)

@@ -6,6 +6,7 @@ package signalbox
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -261,13 +262,24 @@ func textOf(req *mcp.Request, f mcp.Field) (string, error) {
 	return text, nil
 }
 
-// unknown says why there is nothing of that name: its backend was never reached,
-// so that what it offers is not known; or nobody offers it.
+// unknown says why there is nothing of that name: its backend was never reached or could
+// not list it, so that what it offers is not known; or nobody offers it.
 func (v *view) unknown(kind catalog.Kind, name string) error {
-	for _, u := range v.units {
-		if o := u.Offer(); !o.Known() && u.names(name) {
-			return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: u.Name(), Message: "it has not been reached yet: " + cmp.Or(o.Reason, "it is starting")}
+	for i, u := range v.units {
+		if !u.names(name) {
+			continue
 		}
+		// The offer that the catalog was built of: a later one may have the name.
+		why := ""
+		switch o := v.offered[i]; {
+		case !o.Known():
+			why = "it has not been reached yet: " + cmp.Or(o.Reason, "it is starting")
+		case o.Lists[kind].Failed && len(o.Lists[kind].Items) == 0:
+			why = fmt.Sprintf("its %ss are not known: %s", kind, o.Lists[kind].Problem)
+		default:
+			continue
+		}
+		return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: u.Name(), Message: why}
 	}
 	return mcp.Errorf(mcp.CodeInvalidParams, "unknown %s: %q", kind, shorten(name))
 }

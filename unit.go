@@ -34,19 +34,20 @@ type unit struct {
 	done   chan struct{} // closed when the backend is no longer followed
 }
 
-// start makes a unit of a configured server and follows it.
-func (g *Gateway) start(srv config.Server, limits config.Limits) *unit {
+// start makes a unit of a configured server and follows it. last is what the server
+// offered until now, or nil.
+func (g *Gateway) start(srv config.Server, limits config.Limits, last *backend.Offer) *unit {
 	u := &unit{srv: srv, limits: limits}
 	cfg := g.clientConfig(&srv, limits)
 	cfg.Announced = func() { u.Refresh() } // the Backend is there before anything is asked
 	u.client = dial(&srv, cfg)
-	return g.follow(u, u.client)
+	return g.follow(u, u.client, last)
 }
 
 // startInProcess makes a unit of a Handler in this process.
 func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *unit {
 	u := &unit{srv: config.Server{Name: p.Name, Prefix: p.Prefix}, limits: limits}
-	return g.follow(u, p.Handler)
+	return g.follow(u, p.Handler, nil)
 }
 
 // apart wants each backend to have a name of its own, by which reloads and
@@ -80,7 +81,7 @@ func apart(cfg *config.Config, inProcess []InProcess) error {
 
 // follow begins to learn what the backend offers. It returns at once, whatever the
 // backend does: a gateway with a hundred of them starts as fast as one with one.
-func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
+func (g *Gateway) follow(u *unit, h mcp.Handler, last *backend.Offer) *unit {
 	u.tasks = g.names
 	secrets := redact.New(header(u.srv.Headers), environ(u.srv.Env), u.srv.URL)
 	u.Backend = backend.New(backend.Config{
@@ -92,6 +93,7 @@ func (g *Gateway) follow(u *unit, h mcp.Handler) *unit {
 		MaxKey:   u.maxKey(),
 		MaxItems: u.limits.ToolsPerBackend,
 		MaxPages: u.limits.Pages,
+		Last:     last,
 		Changed:  g.wantRebuild,
 		Turn:     g.turnOf(u),
 		Logger:   slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
@@ -129,6 +131,14 @@ func (u *unit) under(srv *config.Server, limits *config.Limits) *unit {
 	next := *u
 	next.srv = *srv
 	return &next
+}
+
+// isServer reports whether the entry leads to the same server as that of the unit: the
+// same program with the same arguments, or the same address.
+func (u *unit) isServer(srv *config.Server) bool {
+	own := &u.srv
+	return own.Transport() == srv.Transport() && own.URL == srv.URL &&
+		own.Command == srv.Command && own.Cwd == srv.Cwd && slices.Equal(own.Args, srv.Args)
 }
 
 // names reports whether the configuration alone says that a tool or prompt of

@@ -21,7 +21,8 @@ import (
 type view struct {
 	cfg     *config.Config
 	units   []*unit
-	heard   []knownLists // of the units, before the catalog was built; nil until there is one
+	heard   []knownLists     // of the units, before the catalog was built; nil until there is one
+	offered []*backend.Offer // by the units, before the catalog was built
 	catalog *catalog.Catalog
 
 	discovery func() (*mcp.Result, error) // what server/discover says of the catalog
@@ -63,6 +64,15 @@ func (v *view) reuse(srv *config.Server, limits *config.Limits) *unit {
 	return u.under(srv, limits)
 }
 
+// lastOffer returns what the server of an entry offered until now, or nil.
+func (v *view) lastOffer(srv *config.Server) *backend.Offer {
+	u, ok := v.unit(srv.Name)
+	if !ok || !u.isServer(srv) {
+		return nil
+	}
+	return u.Offer()
+}
+
 // knownLists says of each list of a backend whether it is known, or why it is not.
 type knownLists [catalog.NumKinds]bool
 
@@ -81,7 +91,20 @@ func (v *view) hear() []knownLists {
 }
 
 // news reports whether a backend has been heard of that the catalog does not know.
-func (v *view) news() bool { return !slices.Equal(v.heard, v.hear()) }
+func (v *view) news() bool {
+	return !slices.Equal(v.heard, v.hear()) || v.outdated(func(*unit) bool { return true })
+}
+
+// outdated reports whether a backend that wanted accepts is known by now, and was not
+// when the catalog was built.
+func (v *view) outdated(wanted func(*unit) bool) bool {
+	for i, u := range v.units {
+		if !v.offered[i].Known() && u.Offer().Known() && wanted(u) {
+			return true
+		}
+	}
+	return false
+}
 
 // offers returns what each backend offers now.
 func (v *view) offers() []*backend.Offer {
@@ -218,7 +241,7 @@ func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
 	known := old.hear() // before build: what is heard meanwhile is not in it yet
 	offers := old.offers()
-	next := &view{cfg: old.cfg, units: old.units, heard: known, catalog: old.build(offers)}
+	next := &view{cfg: old.cfg, units: old.units, heard: known, offered: offers, catalog: old.build(offers)}
 	next.discovery = g.discoveryOf(next.catalog)
 	next.count(old, offers)
 	// A lock would be held while the catalog is built, which takes its time with

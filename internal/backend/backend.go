@@ -46,6 +46,10 @@ type Config struct {
 	// DefaultMaxPages; negative is no limit.
 	MaxItems, MaxPages int
 
+	// Last is what the same server offered to another Backend, nil for none. It is
+	// offered as stale until this one has reached the server.
+	Last *Offer
+
 	// Changed is called after each change of the Offer. It must not block.
 	Changed func()
 
@@ -81,7 +85,7 @@ type Backend struct {
 	heard    kinds
 }
 
-// New returns a Backend that offers nothing yet. Run makes it live.
+// New returns a Backend that offers nothing yet, or what Last did. Run makes it live.
 func New(cfg Config) *Backend {
 	logger := cfg.Logger
 	if logger == nil {
@@ -97,6 +101,11 @@ func New(cfg Config) *Backend {
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
 	b.cfg.Handler = guard{Handler: cfg.Handler, name: cfg.Name, log: b.log}
 	b.offer.Store(&Offer{State: Starting})
+	if last := cfg.Last; last != nil && last.Known() {
+		b.offer.Store(last.inherited())
+		close(b.settled)
+	}
+	b.cfg.Last = nil // it is not kept in memory
 	return b
 }
 

@@ -55,6 +55,14 @@ func (o *Offer) Known() bool { return o.State == Live || o.State == Stale }
 // Answered reports whether it is known what a list has, or why it is not known.
 func (o *Offer) Answered(k catalog.Kind) bool { return o.State != Starting && !o.late.has(k) }
 
+// inherited returns the offer as that of a Backend that has not reached the server yet.
+func (o *Offer) inherited() *Offer {
+	return &Offer{
+		State: Stale, Reason: "its entry was changed, and it has not been reached since",
+		Server: o.Server, Instructions: o.Instructions, Lists: o.Lists, At: o.At, offered: o.offered,
+	}
+}
+
 // askAgain is how long a list is believed that came without a time to live from
 // a server that does not announce changes. It is asked for again only when
 // somebody wants it.
