@@ -24,6 +24,8 @@ const maxAsks = 16
 // soon as it has that. The place of an ask is free after it: a server that asks and
 // takes no answers would have as many of them wait as it likes.
 type asks struct {
+	of *questionPlace // taken while any of them waits
+
 	mu     sync.Mutex
 	open   map[mcp.ID]*ask // by id, until there is an answer
 	places int             // taken, until that is sent
@@ -51,6 +53,11 @@ func (a *asks) begin(id mcp.ID) (*ask, *mcp.Error) {
 	if a.places >= maxAsks {
 		return nil, mcp.Errorf(mcp.CodeInternalError, "%d requests are waiting for an answer", maxAsks)
 	}
+	if a.places == 0 {
+		if err := a.of.take(); err != nil {
+			return nil, err
+		}
+	}
 	if a.open == nil {
 		a.open = make(map[mcp.ID]*ask)
 	}
@@ -64,7 +71,9 @@ func (a *asks) begin(id mcp.ID) (*ask, *mcp.Error) {
 func (a *asks) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.places--
+	if a.places--; a.places == 0 {
+		a.of.leave()
+	}
 }
 
 // end frees the id.

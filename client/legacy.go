@@ -77,6 +77,7 @@ type dialer interface {
 func newLegacy(s *setup, d dialer, want mcp.Version) *legacy {
 	l := &legacy{setup: s, dial: d, want: want}
 	l.pool.max, l.pool.maxIdle, l.pool.idleTime = s.MaxSessions, s.IdleSessions, s.IdleTime
+	l.pool.questions.max = s.MaxSessions
 	return l
 }
 

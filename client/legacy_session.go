@@ -68,6 +68,9 @@ type address struct {
 	scope *mcp.Scope
 	// watched are the tasks whose states are listened for.
 	watched *watchedTasks
+	// asking is where the session counts while a question waits for its client, nil where
+	// it does not count.
+	asking *questionPlace
 }
 
 // legacySession is one session with a legacy server, from the finished handshake
@@ -133,6 +136,7 @@ type listOffer struct {
 
 func newLegacySession(s *setup, wire legacyWire, addr address) *legacySession {
 	ls := &legacySession{setup: s, wire: wire, calls: wire.table(), addr: addr, gone: make(chan struct{})}
+	ls.asks.of = addr.asking
 	wire.attach(ls)
 	return ls
 }

@@ -19,6 +19,7 @@ import (
 type pool struct {
 	max, maxIdle int
 	idleTime     time.Duration
+	questions    openQuestions
 
 	mu    sync.Mutex
 	ended bool
@@ -76,7 +77,7 @@ func (p *pool) borrow(ctx context.Context, l *legacy, req *mcp.Request) (lease, 
 		return lease{legacySession: got.s, pooled: true, key: got.key}, nil
 	}
 	sl := new(slot) // the handshake goes on when its request gives up
-	s, err := sl.get(ctx, l, l.opener(req.Client, address{onlyCall: true}, false))
+	s, err := sl.get(ctx, l, l.opener(req.Client, address{onlyCall: true, asking: &questionPlace{among: &p.questions, principal: req.Principal}}, false))
 	if err != nil {
 		p.forget()
 		sl.end(l)
@@ -126,7 +127,7 @@ func (p *pool) take(l *legacy, req *mcp.Request) (got idleSession, dead []*legac
 		dead = append(dead, p.dropLocked(i))
 	}
 	if p.open >= p.max {
-		return got, dead, l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d sessions are in use (limits.backendSessions)", p.open)
+		return got, dead, l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d sessions are in use, of which %d wait for input (limits.backendSessions)", p.open, p.questions.count())
 	}
 	p.open++
 	return got, dead, nil

@@ -89,7 +89,7 @@ func countKeys() []key[Limits] {
 			"How many requests of modern clients may wait for input that a backend has asked for. One principal may have a quarter of them; without \"auth\" everybody together has them all."),
 		// Each is a process or a connection of a server that nobody here has written.
 		field("backendSessions", count(), func(l *Limits) *int { return &l.BackendSessions }, "64",
-			"How many sessions or processes of one legacy backend may be open for clients without sessions."),
+			"How many sessions or processes of one legacy backend may be open for clients without sessions. One principal may have three quarters of them waiting for input, or of those that others leave, and always one; a question beyond that is refused. Without \"auth\" all of them may wait."),
 		// Sessions of clients start them, so that this bounds what strangers can start.
 		field("processes", count(), func(l *Limits) *int { return &l.Processes }, "64",
 			"How many processes of one stdio server there may be at a time, besides one for its lists. A new one takes the place of one whose client has been idle longest."),
