@@ -25,12 +25,12 @@ type httpDialer struct {
 
 func (d *httpDialer) dial(ctx context.Context, n need) (legacyWire, error) {
 	if !d.isOlder.Load() {
-		return &legacyHTTP{endpoint: d.endpoint, deaf: make(chan struct{})}, nil
+		return newLegacyHTTP(d.endpoint), nil
 	}
 	w, err := sseDialer{d.endpoint}.dial(ctx, n)
 	if f, ok := plain(err).(*mcp.Fault); err != nil && (!ok || !isUnreachable(f)) { //nolint:errorlint // only what is a Fault itself
 		d.isOlder.Store(false) // it may have become another
-		return &legacyHTTP{endpoint: d.endpoint, deaf: make(chan struct{})}, nil
+		return newLegacyHTTP(d.endpoint), nil
 	}
 	return w, err
 }
@@ -78,6 +78,10 @@ type legacyHTTP struct {
 	version     mcp.Version
 	refusedWith int                         // HTTP status; 0 where it was not
 	posts       atomic.Pointer[http.Header] // of the messages of the session; nil before it has an id or a version
+}
+
+func newLegacyHTTP(e *endpoint) *legacyHTTP {
+	return &legacyHTTP{endpoint: e, calls: session.Calls{Numbers: newNumbers()}, deaf: make(chan struct{})}
 }
 
 func (w *legacyHTTP) table() *session.Calls { return &w.calls }

@@ -110,7 +110,7 @@ func (e *endpoint) openStream(ctx context.Context, cancel context.CancelFunc) (*
 	if err != nil {
 		return fail(err)
 	}
-	return &legacySSE{endpoint: e.at(to), resp: resp, events: events, hangUp: cancel}, nil
+	return &legacySSE{endpoint: e.at(to), calls: session.Calls{Numbers: newNumbers()}, resp: resp, events: events, hangUp: cancel}, nil
 }
 
 // announced returns where messages go by the first event of a stream. What is sent

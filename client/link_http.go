@@ -25,7 +25,7 @@ func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 	case mcp.EraLegacy:
 		return newLegacy(h.setup, &httpDialer{endpoint: h.endpoint}, h.Version), nil
 	case mcp.EraModern:
-		return &modern{setup: h.setup, wire: &modernHTTP{endpoint: h.endpoint}, version: h.Version}, nil
+		return &modern{setup: h.setup, wire: newModernHTTP(h.endpoint), version: h.Version}, nil
 	default:
 		return h.probe(ctx)
 	}
@@ -37,7 +37,7 @@ func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 // connection or a refused credential, is the caller's error and is not remembered
 // as a verdict: the next request asks again.
 func (h *httpLink) probe(ctx context.Context) (protocol, error) {
-	wire := &modernHTTP{endpoint: h.endpoint}
+	wire := newModernHTTP(h.endpoint)
 	began := time.Now()
 	p, err := h.ask(ctx, wire, h.probeTime(probeHTTP))
 	if ctx.Err() != nil {

@@ -23,6 +23,10 @@ type modernHTTP struct {
 	refusals refusals
 }
 
+func newModernHTTP(e *endpoint) *modernHTTP {
+	return &modernHTTP{endpoint: e, calls: session.Calls{Numbers: newNumbers()}}
+}
+
 func (w *modernHTTP) open(method string) (*session.Call, error) { return w.calls.Open(method) }
 
 func (w *modernHTTP) carry(ctx context.Context, f flight, out outgoing) (*mcp.Result, error) {

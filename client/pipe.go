@@ -73,7 +73,7 @@ type pipe struct {
 
 // newPipe starts reading and writing.
 func newPipe(s *setup, far conduit, at *place) *pipe {
-	p := &pipe{setup: s, far: far, place: at, wake: make(chan struct{}, 1), dead: make(chan struct{}), wrote: make(chan struct{})}
+	p := &pipe{setup: s, far: far, place: at, calls: session.Calls{Numbers: newNumbers()}, wake: make(chan struct{}, 1), dead: make(chan struct{}), wrote: make(chan struct{})}
 	p.tasks.start(p.readAll)  // ends with the conduit, which fail ends
 	p.tasks.start(p.writeAll) // ends with its context, or with the conduit
 	return p

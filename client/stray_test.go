@@ -5,7 +5,10 @@ package client_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -264,4 +267,29 @@ func TestLateLogOfACallThatWasGivenUp(t *testing.T) {
 		synctest.Wait()
 		wantStrings(t, "outside of calls", unrelated.notifications(), []string{`message {"level":"info","data":1}`})
 	})
+}
+
+// An answer that was made up for the call after the own one reaches nobody: what its
+// author knows of the own id says nothing of the next (I5).
+func TestAnswersToGuessedIDsReachNobody(t *testing.T) {
+	for _, modern := range []bool{true, false} {
+		inBubble(t, func(t *testing.T) {
+			var before atomic.Int64
+			s := &zoo.HTTP{Modern: modern, Sessions: !modern, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+				own, err := strconv.ParseInt(x.Msg.ID.String(), 10, 64)
+				if err != nil || own <= 0 || own >= 1<<31 {
+					t.Errorf("id %s, want a number that fits into 31 bits", x.Msg.ID)
+				}
+				guess := before.Swap(own) + 1
+				x.Status(http.StatusOK, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":["forged"]}}`, guess))
+			}}}
+			c := dialHTTP(t, s, client.Config{})
+			for i := range 20 {
+				res, err := within(t, c, echo(t), &recorder{})
+				if err == nil {
+					t.Fatalf("modern=%v, call %d: %s", modern, i, res.Bytes())
+				}
+			}
+		})
+	}
 }

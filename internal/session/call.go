@@ -40,15 +40,27 @@ func (s CallStats) Plus(t CallStats) CallStats {
 // which answer. The zero value is ready. All methods may be called concurrently;
 // none of them waits.
 //
-// The ids are given out here, one counter for the connection, so that an answer
-// can name one call only, and an answer to a call that is over names none.
+// The ids are given out here, for the connection, so that an answer can name one call
+// only, and an answer to a call that is over names none.
 type Calls struct {
+	// Numbers gives the ids. It is set before the first call; nil counts from 1.
+	Numbers Numbers
+
 	mu    sync.Mutex
 	last  uint64
 	open  map[mcp.ID]*Call
 	ended error // why no call can be opened any more
 	over  bool  // End was called
 	stats CallStats
+}
+
+// Numbers are the ids of calls in their order. ID and Of are each other's inverse.
+type Numbers interface {
+	// ID returns the id of the n-th call, from 1 on.
+	ID(n uint64) uint64
+
+	// Of returns which call has an id.
+	Of(id uint64) uint64
 }
 
 // Open makes the cell of a new call. It returns the error that Close or End was given
@@ -59,13 +71,26 @@ func (t *Calls) Open(method string) (*Call, error) {
 	if t.ended != nil {
 		return nil, t.ended
 	}
-	t.last++
-	c := &Call{id: mcp.NumberID(t.last), serial: t.last, method: method, table: t}
 	if t.open == nil {
 		t.open = make(map[mcp.ID]*Call)
 	}
+	c := &Call{id: t.nextLocked(), serial: t.last, method: method, table: t}
 	t.open[c.id] = c
 	return c, nil
+}
+
+// nextLocked counts a call, and returns its id, which no open call has.
+func (t *Calls) nextLocked() mcp.ID {
+	for {
+		t.last++
+		n := t.last
+		if t.Numbers != nil {
+			n = t.Numbers.ID(n)
+		}
+		if id := mcp.NumberID(n); t.open[id] == nil {
+			return id
+		}
+	}
 }
 
 // Respond ends the call of the given id with its response, whatever carried it
@@ -198,6 +223,9 @@ func tell(who Absent) {
 // noteStray counts a response that nobody waits for.
 func (t *Calls) noteStray(id mcp.ID) {
 	n, err := strconv.ParseUint(id.String(), 10, 64)
+	if err == nil && t.Numbers != nil {
+		n = t.Numbers.Of(n)
+	}
 	if err != nil || n == 0 || n > t.last {
 		t.stats.Unknown++
 		return
