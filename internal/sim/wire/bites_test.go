@@ -46,7 +46,7 @@ var bites = []bite{
 	{"an answer that is lost is sent again (I37)", "the answer to .* did not arrive", "client/asks.go",
 		"const maxDeliver = 6", "const maxDeliver = 1"},
 	{"a backend that is away has not said that it has no stream (I33)", "was not told of", "client/legacy_stream.go",
-		"			away++\n", "			patience.misses++\n"},
+		"			patience.away++\n		} else {\n", "			patience.misses++\n		} else {\n"},
 	{"a request of many rounds has run since its first (DELIVERY 5.1)", "was executed, and the error says that it was not", "client/mrtr.go",
 		"late.Outcome, late.Cause = mcp.Unknown, ", "late.Cause = "},
 	{"a change bears the subscription that it belongs to (I8)", "listen .* brought", "server/caller.go",
@@ -66,7 +66,7 @@ var bites = []bite{
 	{"a session is its principal's (I18, I22)", "in what is another's", "internal/session/table.go",
 		"	case e.session.Principal != principal:\n", "	case false:\n"},
 	{"DELETE ends what runs in the session (I20)", "after its session was deleted", "server/legacy_http.go",
-		"	s.end(sess, sessionEnded())\n	p.w.WriteHeader(http.StatusNoContent)\n", "	_ = sess\n	p.w.WriteHeader(http.StatusNoContent)\n"},
+		"	s.end(sess, nil)\n	p.w.WriteHeader(http.StatusNoContent)\n", "	_ = sess\n	p.w.WriteHeader(http.StatusNoContent)\n"},
 	{"a request that is parked elsewhere is not begun here (I22)", "a state of the other replica was not unknown|has its result from the other", "server/modern_http.go",
 		"		return s.modernRetry(p, r, m, &back)\n",
 		"		no := s.modernRetry(p, r, m, &back)\n		if no == nil || no.err.Code != mcp.CodeInvalidParams || !s.quota.take(who) {\n			return no\n		}\n" +
