@@ -12,6 +12,8 @@ FUZZTIME ?= 20s
 # How many schedules the simulator plays: of the machines, and of the wire.
 MACHINES ?= 1000000
 WIRE ?= 20000
+# More flags for the tests with foreign clients and servers.
+INTEROP ?=
 # What the simulator has to find: the machines, broken in each of the known ways.
 MUTATIONS ?= go test -count=1 -vet=off -tags mutations -run TestMutationsAreCaught -v -timeout 30m ./internal/sim
 
@@ -27,7 +29,8 @@ help: ## this list
 
 check: MACHINES = 50000
 check: WIRE = 1000
-check: needs-cc-npm-interop lint race sim interop conformance bench-check ## what CI runs: everything that must be green before a merge
+check: INTEROP = -more
+check: needs-cc-npm-interop-more lint race sim interop conformance bench-check ## what CI runs: everything that must be green before a merge
 
 # Without cgo it is one file that runs on any Linux of its architecture, and has no C
 # library in memory.
@@ -52,8 +55,8 @@ lint: ## format, vet, linters, tidy go.mod; changes nothing
 fmt: ## format all Go code
 	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt); done
 
-interop: needs-interop ## real clients against real servers, direct and through signalbox
-	cd test/interop && go test -v -count=1 -timeout 30m ./...
+interop: needs-interop ## real clients against real servers, direct and through signalbox; INTEROP=-more adds those in Rust and Java
+	cd test/interop && go test -v -count=1 -timeout 30m . $(INTEROP)
 
 conformance: needs-npm ## the official suite: against our server, our client, and through signalbox
 	cd test/conformance && go test -v -count=1 -timeout 20m -parallel 2 ./...

@@ -104,6 +104,28 @@ func TestTooOld(t *testing.T) {
 	}
 }
 
+func TestRustTooOld(t *testing.T) {
+	for cargo, want := range map[string]string{
+		"cargo 1.95.0 (f2d3ce0bd 2026-03-21)": "", "cargo 1.85.0": "", "cargo 2.0.0": "",
+		"cargo 1.84.1": "cargo 1.84.1 is too old", "cargo 1.x.1": "cargo 1.x.1 is too old",
+	} {
+		if got := rustTooOld(cargo); got != want {
+			t.Errorf("%q: got %q, want %q", cargo, got, want)
+		}
+	}
+}
+
+func TestJavaTooOld(t *testing.T) {
+	for javac, want := range map[string]string{
+		"javac 17.0.15": "", "javac 21": "", "javac 11.0.2": "javac 11.0.2 is too old", "javac 1.8.0_292": "javac 1.8.0_292 is too old",
+		"": " has no version",
+	} {
+		if got := javaTooOld(javac); got != want {
+			t.Errorf("%q: got %q, want %q", javac, got, want)
+		}
+	}
+}
+
 // TestLacks has no programs at all.
 func TestLacks(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
@@ -111,6 +133,12 @@ func TestLacks(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got, want := LacksPython(t), "there is no python3"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := LacksRust(t), "there is no cargo that works"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := LacksJava(t), "there is no mvn"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

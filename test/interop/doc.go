@@ -32,10 +32,11 @@
 //
 //	go test -count=1
 //
-// The flags -clients and -servers, with names between commas, choose a part, and
-// -update writes the table to docs/interop.md.
+// The flags -clients and -servers, with names between commas, choose a part, -more adds
+// the clients in Rust and Java, which are built first, and -update writes the table to
+// docs/interop.md.
 //
 // The system needs Go, npm and Python 3.10; npm brings the newer Node that some of
-// the packages ask for. Without npm or Python, what needs them is not tried, and a
-// line says so; with CI=true in the environment that is an error.
+// the packages ask for. With -more it needs cargo, and Maven with a JDK 17. Without one
+// of these but Go, what needs it is not tried, and a line says so; with CI=true in the environment that is an error.
 package interop

@@ -94,6 +94,15 @@ func sharedGaps() []gap {
 	})
 }
 
+// pipedGaps are what does not work through a gateway that its client has just started.
+func pipedGaps() []gap {
+	return append(throughGaps(), gap{
+		mark: "u", reason: "the server took longer to start than a gateway waits before it answers initialize or server/discover",
+		mayWork: true,
+		applies: func(c cell, _ server) bool { return c.feature == featureInstruct },
+	})
+}
+
 // throughGaps are what does not work through the gateway.
 func throughGaps() []gap {
 	return append(slices.Concat(clientGaps(), readerGaps()), []gap{

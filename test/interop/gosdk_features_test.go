@@ -176,9 +176,13 @@ func (s *goSession) wantChange(ctx context.Context, p *changeProbe, step *callPr
 			return err
 		}
 		if slices.Contains(list, p.Item) == present {
-			return nil
+			break
 		}
 	}
+	if !present || p.Use == nil {
+		return nil
+	}
+	return s.wantCall(ctx, p.Use)
 }
 
 // tryUpdates wants to hear of the one resource that it has subscribed to.

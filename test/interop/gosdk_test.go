@@ -58,9 +58,11 @@ func runGoJob(ctx context.Context, j job) []outcome {
 	if s.cs == nil {
 		return all
 	}
-	defer s.cs.Close()
+	end := func() outcome {
+		return limited(ctx, featureLimit, j.ID, "", outcomeClose, func(context.Context) error { return s.cs.Close() })
+	}
 	if !all[0].OK {
-		return all
+		return append(all, end())
 	}
 	for _, p := range j.Servers {
 		for _, f := range features()[1:] {
@@ -69,7 +71,7 @@ func runGoJob(ctx context.Context, j job) []outcome {
 			}
 		}
 	}
-	return all
+	return append(all, end())
 }
 
 // limited runs one feature within its limit.
@@ -220,6 +222,8 @@ func (s *goSession) try(ctx context.Context, f feature, p probes) error {
 		return s.tryErrors(ctx, p.Errors)
 	case featureCaps:
 		return s.tryCaps(p.Caps)
+	case featureInstruct:
+		return includes(s.cs.InitializeResult().Instructions, p.Instruct)
 	case featureTasks:
 		return errors.New("the SDK has no tasks")
 	case featureUpdates:

@@ -142,6 +142,7 @@ func (in *inspector) limited(ctx context.Context, server string, f feature, run 
 type reply struct {
 	ProtocolVersion   string
 	Capabilities      map[string]any
+	Instructions      string
 	StructuredContent map[string]any
 	Tools, Prompts    []struct{ Name string }
 	Resources         []struct{ URI string }
@@ -221,6 +222,8 @@ func (in *inspector) try(ctx context.Context, f feature, p probes) error {
 		return in.tryErrors(ctx, p.Errors)
 	case featureCaps:
 		return in.tryCaps(ctx, p.Caps)
+	case featureInstruct:
+		return in.tryInstruct(ctx, p.Instruct)
 	default:
 		return in.tryUnsupported(ctx, f)
 	}
@@ -365,6 +368,14 @@ func (in *inspector) tryCaps(ctx context.Context, want []string) error {
 		return err
 	}
 	return includesAll(slices.Collect(maps.Keys(res.Capabilities)), want)
+}
+
+func (in *inspector) tryInstruct(ctx context.Context, want string) error {
+	res, err := in.once.first(fmt.Sprint(in.job.ID, " initialize"), func() (reply, error) { return in.request(ctx, "initialize") })
+	if err != nil {
+		return err
+	}
+	return includes(res.Instructions, want)
 }
 
 func (in *inspector) tryGet(ctx context.Context, p *callProbe) error {

@@ -19,6 +19,8 @@ import (
 )
 
 var (
+	more        = flag.Bool("more", false, "build and try the clients in Rust and Java, too")
+	real        = flag.Bool("real", false, "measure servers that people run, which are installed first")
 	update      = flag.Bool("update", false, "write the table to docs/interop.md")
 	onlyClients = flag.String("clients", "", "run only the `clients` that are named, between commas")
 	onlyServers = flag.String("servers", "", "try only the `servers` that are named, between commas")
@@ -42,7 +44,7 @@ func TestInterop(t *testing.T) {
 	ways := []way{
 		{route{name: "direct", direct: true, rows: rows(all), gaps: directGaps()}, direct(servers)},
 		{route{name: "through http", rows: rows(all), gaps: sharedGaps()}, through(servers, target{URL: endpoint.URL})},
-		{route{name: "through stdio", piped: true, rows: spawning(all), gaps: throughGaps()}, through(servers, gw.stdio())},
+		{route{name: "through stdio", piped: true, rows: spawning(all), gaps: pipedGaps()}, through(servers, gw.stdio())},
 	}
 	tab := table{rows: rows(all), servers: servers}
 	for _, w := range ways {

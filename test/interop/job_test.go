@@ -54,8 +54,11 @@ type answers struct {
 	Root   string `json:"root"`
 }
 
-// outcome is what came of one feature. Server is empty for the feature connect,
-// which is the whole job's.
+// outcomeClose is what came of closing a session. It is no column of the table.
+const outcomeClose feature = "close"
+
+// outcome is what came of one feature. Server is empty for connect and close, which
+// are the whole job's.
 type outcome struct {
 	Job     int     `json:"job"`
 	Server  string  `json:"server"`
@@ -94,10 +97,15 @@ func profileOf(client string) profile {
 	case "mcp-go":
 		return profile{few: true, offers: slices.Concat(connected, []feature{
 			featureProgress, featureLog, featureComplete, featureElicit, featureSample, featureRoots, featureSeveral,
-			featureKinds, featureStructure, featureCaps, featureChanges,
+			featureKinds, featureStructure, featureCaps, featureInstruct, featureChanges,
+		})}
+	case "rmcp", "java-sdk":
+		return profile{few: true, offers: slices.Concat(connected, []feature{
+			featureProgress, featureComplete, featureElicit, featureSample, featureRoots, featureSeveral,
+			featureKinds, featureStructure, featureCaps, featureInstruct, featureChanges,
 		})}
 	case "py-mcp1", "openai-agents":
-		return profile{few: true, offers: connected}
+		return profile{few: true, offers: append(connected, featureInstruct)}
 	case "langchain":
 		return profile{few: true, offers: []feature{featureTools, featureCall}}
 	default:
@@ -135,7 +143,14 @@ func clients(t *testing.T, on machine) []client {
 	if p := on.python1; p != nil {
 		found = append(found,
 			client{name: "py-mcp1", versions: newest[:1], run: scriptRunner(p.Bin, nil, "python1/client_mcp.py")},
+			client{name: "langchain", versions: newest[:1], run: scriptRunner(p.Bin, nil, "python1/client_langchain.py")},
 			client{name: "openai-agents", versions: newest[:1], run: scriptRunner(p.Bin, nil, "python1/client_openai.py")})
+	}
+	if on.rust != "" {
+		found = append(found, client{name: "rmcp", versions: newest, run: scriptRunner(on.rust, nil)})
+	}
+	if on.java != "" {
+		found = append(found, client{name: "java-sdk", versions: newest[:1], run: scriptRunner("java", nil, "-cp", on.java, "Main")})
 	}
 	return found
 }

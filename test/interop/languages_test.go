@@ -18,7 +18,10 @@ type machine struct {
 	python *foreign.Python // nil without Python
 	// python1 has version 1 of the Python SDK, which cannot be beside version 2.
 	python1 *foreign.Python
-	lacks   []string // why a language is missing, and what is not tried for that
+	// rust is the program of the client in Rust, and java the class path of the one in
+	// Java: empty where they are not asked for, or cannot be built.
+	rust, java string
+	lacks      []string // why a language is missing, and what is not tried for that
 }
 
 // languages installs the clients and servers of each language that is here. In CI
@@ -38,12 +41,30 @@ func languages(t *testing.T) machine {
 		python, python1 := foreign.InstallPython(t, "python"), foreign.InstallPython(t, "python1")
 		on.python, on.python1 = &python, &python1
 	}
+	if *more {
+		on.compile(t)
+	}
 	if os.Getenv("CI") == "true" {
 		for _, l := range on.lacks {
 			t.Error(l)
 		}
 	}
 	return on
+}
+
+// compile builds the clients that have a compiler of their own.
+func (m *machine) compile(t *testing.T) {
+	t.Helper()
+	if why := foreign.LacksRust(t); why != "" {
+		m.lacks = append(m.lacks, why+": the client in Rust did not run")
+	} else {
+		m.rust = foreign.BuildRust(t, "rust", "rmcp-client")
+	}
+	if why := foreign.LacksJava(t); why != "" {
+		m.lacks = append(m.lacks, why+": the client in Java did not run")
+	} else {
+		m.java = foreign.BuildJava(t, "java")
+	}
 }
 
 // tell says what was not tried, one line for each language.

@@ -36,6 +36,7 @@ const (
 	featureStructure feature = "structured" // structured content
 	featureErrors    feature = "errors"     // an error has the code of the era
 	featureCaps      feature = "caps"       // the server says what it can do
+	featureInstruct  feature = "instruct"   // the server says how it is to be used
 	featureTasks     feature = "tasks"      // a call that runs as a task
 	featureChanges   feature = "changes"
 	featureUpdates   feature = "updates"
@@ -46,7 +47,7 @@ func features() []feature {
 	return []feature{
 		featureConnect, featureTools, featureResources, featureTemplates, featurePrompts, featureCall, featureProgress, featureCancel, featureLog,
 		featureComplete, featureRead, featureGet, featureElicit, featureSample, featureRoots, featureSeveral,
-		featureURL, featureUse, featureState, featureHeader, featureKinds, featureStructure, featureErrors, featureCaps,
+		featureURL, featureUse, featureState, featureHeader, featureKinds, featureStructure, featureErrors, featureCaps, featureInstruct,
 		featureTasks, featureChanges, featureUpdates,
 	}
 }
@@ -79,13 +80,15 @@ type probes struct {
 	State     *callProbe      `json:"state,omitempty"`
 	Header    *callProbe      `json:"header,omitempty"`
 	// Kinds wants the kinds of content, and Structure the structured content as JSON.
-	Kinds     *callProbe   `json:"kinds,omitempty"`
-	Structure *callProbe   `json:"structured,omitempty"`
-	Errors    *errorProbe  `json:"errors,omitempty"`
-	Caps      []string     `json:"caps,omitempty"`
-	Tasks     *callProbe   `json:"tasks,omitempty"`
-	Changes   *changeProbe `json:"changes,omitempty"`
-	Updates   *updateProbe `json:"updates,omitempty"`
+	Kinds     *callProbe  `json:"kinds,omitempty"`
+	Structure *callProbe  `json:"structured,omitempty"`
+	Errors    *errorProbe `json:"errors,omitempty"`
+	Caps      []string    `json:"caps,omitempty"`
+	// Instruct is part of the instructions.
+	Instruct string       `json:"instruct,omitempty"`
+	Tasks    *callProbe   `json:"tasks,omitempty"`
+	Changes  *changeProbe `json:"changes,omitempty"`
+	Updates  *updateProbe `json:"updates,omitempty"`
 }
 
 // callProbe calls a tool, or gets a prompt, and looks for Want in the text.
@@ -149,12 +152,13 @@ func (e *errorProbe) inEra(era string) *errorProbe {
 	return &errorProbe{URI: e.URI, Codes: []int{codeInvalidParams}}
 }
 
-// changeProbe calls Add, wants a notice, and then Item in the list of Kind; and
-// the same backwards with Remove, where the server can.
+// changeProbe calls Add, wants a notice, and then Item in the list of Kind, and calls
+// it where it is a tool; and the same backwards with Remove, where the server can.
 type changeProbe struct {
 	Kind   string     `json:"kind"`
 	Item   string     `json:"item"`
 	Add    callProbe  `json:"add"`
+	Use    *callProbe `json:"use,omitempty"`
 	Remove *callProbe `json:"remove,omitempty"`
 }
 
@@ -183,7 +187,7 @@ func (p probes) offers(f feature) bool {
 		featureElicit: p.Elicit != nil, featureSample: p.Sample != nil, featureRoots: p.Roots != nil,
 		featureSeveral: p.Several != nil, featureURL: p.URL != nil, featureUse: p.Use != nil, featureState: p.State != nil,
 		featureHeader: p.Header != nil, featureKinds: p.Kinds != nil, featureStructure: p.Structure != nil,
-		featureErrors: p.Errors != nil, featureCaps: p.Caps != nil,
+		featureErrors: p.Errors != nil, featureCaps: p.Caps != nil, featureInstruct: p.Instruct != "",
 		featureTasks: p.Tasks != nil, featureChanges: p.Changes != nil, featureUpdates: p.Updates != nil,
 	}
 	return has[f]
@@ -234,6 +238,7 @@ func (c *changeProbe) prefixed(prefix string) *changeProbe {
 	}
 	named := *c
 	named.Add = *c.Add.prefixed(prefix)
+	named.Use = c.Use.prefixed(prefix)
 	named.Remove = c.Remove.prefixed(prefix)
 	if c.Kind != "resources" {
 		named.Item = prefix + c.Item

@@ -137,10 +137,10 @@ func TestPrintTable(t *testing.T) {
 	}
 	lines := strings.Split(b.String(), "\n")
 	want := []string{
-		"client version connect tools resources templates prompts call progress cancel log complete read get elicit sample roots several url use state header kinds structured errors caps tasks changes updates",
-		"ts1 2025-11-25 2|2|2 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 1b|1|1 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0",
-		"inspector 2025-11-25 2|2| 2|1| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| -db|-d| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0|",
-		"servers that offer it 2|2|2 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0",
+		"client version connect tools resources templates prompts call progress cancel log complete read get elicit sample roots several url use state header kinds structured errors caps instruct tasks changes updates",
+		"ts1 2025-11-25 2|2|2 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 1b|1|1 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0",
+		"inspector 2025-11-25 2|2| 2|1| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| -db|-d| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0|",
+		"servers that offer it 2|2|2 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0",
 		`At how many servers it worked: direct|through http|through stdio. A letter: not at the others, because`,
 	}
 	spaces := regexp.MustCompile(` +`)

@@ -116,6 +116,7 @@ const features = {
     if (!want.codes.includes(error.code)) throw new Error(`got code ${error.code} of ${error.message}, want one of ${want.codes}`);
   },
   caps: async ({ session, want }) => includesAll(Object.keys(session.capabilities()), want),
+  instruct: async ({ session, want }) => contains(session.instructions() ?? '', want),
   tasks: async ({ session, want, signal }) => {
     if (!session.task) throw new Error('the SDK has no tasks');
     const { content } = await session.task({ name: want.name, arguments: want.arguments }, { signal });
@@ -199,6 +200,7 @@ async function changes({ session, inbox, want, signal }) {
       const list = await session[want.kind]();
       if (list.includes(want.item) === present) break;
     }
+    if (present && want.use) contains(await callText(session, want.use, { signal }), want.use.want);
   }
 }
 
@@ -263,7 +265,8 @@ async function runJob(job, connect) {
       }
     }
   }
-  await session?.close().catch(() => undefined);
+  if (connected) await within(job, '', 'close', LIMIT_MS, () => session.close());
+  else await session?.close().catch(() => undefined);
 }
 
 // allPages follows cursors: the older SDK returns one page at a time.

@@ -61,6 +61,7 @@ function session(client, transport, version) {
     prompts: () => allPages((p) => client.listPrompts(p), (r) => r.prompts.map((t) => t.name)),
     call: (params, options) => client.callTool(params, undefined, options),
     capabilities: () => client.getServerCapabilities(),
+    instructions: () => client.getInstructions(),
     // A task is begun, polled until it has ended, and then asked for its result.
     task: async (params, options) => {
       let began = false;

@@ -53,6 +53,7 @@ function session(client, transport, modern) {
     prompts: async () => (await client.listPrompts(undefined, fresh)).prompts.map((t) => t.name),
     call: (params, options) => client.callTool(meta ? { ...params, _meta: meta } : params, options),
     capabilities: () => client.getServerCapabilities(),
+    instructions: () => client.getInstructions(),
     complete: (params) => client.complete(params),
     read: (params) => client.readResource(params, fresh),
     get: (params) => client.getPrompt(params),

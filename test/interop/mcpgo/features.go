@@ -53,6 +53,9 @@ func (s *session) features(p server) []feature {
 	if p.Caps != nil {
 		all = append(all, feature{"caps", s.tryCaps(p.Caps)})
 	}
+	if p.Instruct != "" {
+		all = append(all, feature{"instruct", func(context.Context) error { return includes(s.instructions, p.Instruct) }})
+	}
 	if p.Changes != nil {
 		all = append(all, feature{"changes", s.tryChanges(p.Changes)})
 	}
@@ -270,7 +273,11 @@ func (s *session) wantChange(ctx context.Context, c *change, step *call, present
 			return err
 		}
 		if slices.Contains(list, c.Item) == present {
-			return nil
+			break
 		}
 	}
+	if !present || c.Use == nil {
+		return nil
+	}
+	return s.wantCall(c.Use)(ctx)
 }

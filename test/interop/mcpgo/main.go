@@ -58,6 +58,7 @@ type server struct {
 	Kinds      *call      `json:"kinds"`
 	Structured *call      `json:"structured"`
 	Caps       []string   `json:"caps"`
+	Instruct   string     `json:"instruct"`
 	Changes    *change    `json:"changes"`
 }
 
@@ -85,6 +86,7 @@ type change struct {
 	Kind   string `json:"kind"`
 	Item   string `json:"item"`
 	Add    call   `json:"add"`
+	Use    *call  `json:"use"`
 	Remove *call  `json:"remove"`
 }
 

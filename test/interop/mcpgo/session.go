@@ -27,6 +27,8 @@ const pollInterval = 50 * time.Millisecond
 type session struct {
 	job    job
 	client *client.Client
+	// instructions are what the server said of itself.
+	instructions string
 
 	mu    sync.Mutex
 	heard []mcp.JSONRPCNotification
@@ -73,14 +75,16 @@ func (s *session) connect(ctx context.Context) error {
 	req := mcp.InitializeRequest{}
 	req.Params.ProtocolVersion = s.job.Version
 	req.Params.ClientInfo = mcp.Implementation{Name: "mcp-go", Version: "1.0.0"}
-	if _, err := s.client.Initialize(ctx, req); err != nil {
+	said, err := s.client.Initialize(ctx, req)
+	if err != nil {
 		return err
 	}
+	s.instructions = said.Instructions
 	if got := s.client.ProtocolVersion(); got != s.job.Version {
 		return fmt.Errorf("negotiated %s, want %s", got, s.job.Version)
 	}
 	// Some servers answer server/discover, and nothing else of the modern era.
-	_, err := s.client.ListToolsByPage(ctx, mcp.ListToolsRequest{})
+	_, err = s.client.ListToolsByPage(ctx, mcp.ListToolsRequest{})
 	return err
 }
 

@@ -23,6 +23,9 @@ class Session:
     def capabilities(self):
         return self._client.server_capabilities
 
+    def instructions(self):
+        return self._client.instructions
+
     async def tools(self):
         return await self._all(self._client.list_tools, lambda page: [x.name for x in page.tools])
 

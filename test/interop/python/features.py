@@ -266,6 +266,10 @@ async def caps(session, inbox, want):
     includes_all([name for name in want if getattr(declared, name) is not None], want)
 
 
+async def instruct(session, inbox, want):
+    contains(session.instructions() or "", want)
+
+
 async def tasks(session, inbox, want):
     if not hasattr(session, "task"):
         raise AssertionError("the SDK has no tasks")
@@ -351,6 +355,8 @@ async def changes(session, inbox, want):
             seen = inbox.changes(kind)
             if (want["item"] in await getattr(session, kind)()) == present:
                 break
+        if present and (use := want.get("use")):
+            contains(await call_text(session, use), use["want"])
 
 
 async def updates(session, inbox, want):
@@ -387,6 +393,7 @@ FEATURES = {
     "structured": structured,
     "errors": errors,
     "caps": caps,
+    "instruct": instruct,
     "tasks": tasks,
     "changes": changes,
     "updates": updates,
@@ -447,10 +454,11 @@ async def run_job(job, connect):
     if await within(job, "", "connect", LIMIT_SECONDS, wait):
         await try_all(job, outcome["session"], inbox)
         done.set()
+        await within(job, "", "close", CLOSE_SECONDS, lambda: task)
     else:
         task.cancel()
-    # What a connection says while it is closed, nobody asked.
-    await asyncio.wait([task], timeout=CLOSE_SECONDS)
+        # What a connection says that did not open is in the outcome above.
+        await asyncio.wait([task], timeout=CLOSE_SECONDS)
 
 
 def failure(task):

@@ -15,6 +15,7 @@ import jobs
 class Session:
     def __init__(self, session, initialized):
         self._session, self.version = session, initialized.protocolVersion
+        self.instructions = initialized.instructions
 
     async def tools(self):
         return await self._all(self._session.list_tools, lambda page: [x.name for x in page.tools])

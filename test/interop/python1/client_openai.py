@@ -13,6 +13,7 @@ import jobs
 class Session:
     def __init__(self, server):
         self._server, self.version = server, server.server_initialize_result.protocolVersion
+        self.instructions = server.server_initialize_result.instructions
 
     async def tools(self):
         return [tool.name for tool in await self._server.list_tools()]

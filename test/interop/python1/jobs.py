@@ -48,6 +48,10 @@ async def get(session, want):
     contains(await session.get(want["name"], want.get("arguments")), want["want"])
 
 
+async def instruct(session, want):
+    contains(session.instructions or "", want)
+
+
 # The feature, the method of a session that it needs, and how it is tried.
 FEATURES = {
     "tools": ("tools", listing("tools")),
@@ -57,6 +61,7 @@ FEATURES = {
     "call": ("call", call),
     "read": ("read", read),
     "get": ("get", get),
+    "instruct": ("instructions", instruct),
 }
 
 
