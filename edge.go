@@ -42,6 +42,8 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 			EventLog:             l.EventLog,
 			EventLogs:            l.EventLogs,
 			EventRetention:       l.EventRetention,
+			Pending:              l.Pending,
+			PendingPerPrincipal:  l.PendingPerPrincipal,
 		},
 		StateKeys:    stateKeys(cfg),
 		WriteTimeout: l.Write,

@@ -82,6 +82,7 @@ func (g *Gateway) serverInstruments() []observe.Instrument {
 		count("messages_replayed", "Messages that were sent again to clients that had lost a connection.", func(s server.Stats) uint64 { return s.Replayed }),
 		count("messages_purged", "Messages kept for clients that come back which were given up before their time, for want of room.", func(s server.Stats) uint64 { return s.Purged }),
 		gauge("kept_bytes", "What is kept for clients that come back, in bytes.", func(s server.Stats) int { return int(s.Kept) }),
+		gauge("pending_bytes", "Answers that clients have not read, in bytes.", func(s server.Stats) int { return int(s.Pending) }),
 	}
 }
 

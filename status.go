@@ -31,8 +31,9 @@ type Status struct {
 	// worked. Until then the configuration before it serves.
 	ReloadRefused *Refusal `json:"reloadRefused,omitempty"`
 
-	Sessions int `json:"sessions"` // legacy sessions of clients on HTTP
-	InFlight int `json:"inFlight"` // requests and streams
+	Sessions int   `json:"sessions"`     // legacy sessions of clients on HTTP
+	InFlight int   `json:"inFlight"`     // requests and streams
+	Pending  int64 `json:"pendingBytes"` // of answers that clients have not read
 
 	// Limits are those in force, by their keys below "limits" and as a file
 	// writes them: a refusal names its key, and here stands what it is set to.
@@ -83,7 +84,7 @@ func (g *Gateway) Status() Status {
 	s := Status{
 		Version: g.version, Started: g.started, Uptime: time.Since(g.started).Round(time.Second), Draining: !g.Ready(),
 		Backends: make([]BackendStatus, 0, len(v.units)), Problems: []string{}, ReloadRefused: g.refusal.Load(),
-		Sessions: stats.Sessions, InFlight: stats.InFlight, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
+		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
 	}
 	for _, u := range v.units {
 		s.Backends = append(s.Backends, u.status())

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -28,8 +29,8 @@ const gatherUpTo = 1 << 20
 
 // readJSON reads a document within the bound before it parses any of it, unless it is
 // passed on while it arrives: a length that a server claims is not believed.
-func (e *endpoint) readJSON(resp *http.Response, pass passer, take taker) error {
-	data, passed, err := e.readOrPass(resp, pass)
+func (e *endpoint) readJSON(resp *http.Response, bound frame.Bound, pass passer, take taker) error {
+	data, passed, err := e.readOrPass(resp, bound, pass)
 	switch {
 	case passed:
 		return nil
@@ -48,7 +49,7 @@ func (e *endpoint) readJSON(resp *http.Response, pass passer, take taker) error 
 
 // readOrPass returns the whole document, or reports that it was passed on. One that says
 // that it is small is read without more ado.
-func (e *endpoint) readOrPass(resp *http.Response, pass passer) (data []byte, passed bool, err error) {
+func (e *endpoint) readOrPass(resp *http.Response, bound frame.Bound, pass passer) (data []byte, passed bool, err error) {
 	if n := resp.ContentLength; n > 0 && n <= min(smallDocument, int64(e.MaxMessage)) {
 		data = make([]byte, n+1) // the end is read behind it, so that the connection is free
 		k, err := io.ReadFull(resp.Body, data)
@@ -57,7 +58,8 @@ func (e *endpoint) readOrPass(resp *http.Response, pass passer) (data []byte, pa
 		}
 		return data[:k], false, err
 	}
-	a := mcp.NewArrival(resp.Body, resp.ContentLength, backendLimits(), e.MaxMessage)
+	body := &meteredReader{Reader: resp.Body}
+	a := mcp.NewArrival(body, resp.ContentLength, backendLimits(), e.MaxMessage)
 	data, err = a.Begin()
 	if err != nil || data != nil {
 		return data, false, err
@@ -65,6 +67,13 @@ func (e *endpoint) readOrPass(resp *http.Response, pass passer) (data []byte, pa
 	if e.MaxMessage > gatherUpTo && resp.ContentLength <= int64(e.MaxMessage) && pass(a) {
 		return nil, true, nil
 	}
+	if n := int(min(resp.ContentLength, int64(e.MaxMessage))); n > 0 && bound != nil {
+		if err := bound.Room(n, nil); err != nil {
+			return nil, false, err
+		}
+		body.most = n // of one that is longer no more is held
+	}
+	body.bound = bound
 	data, err = a.Gather()
 	return data, false, err
 }

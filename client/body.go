@@ -49,14 +49,14 @@ func hasMessages(resp *http.Response) bool {
 // read gives the messages of a body to take, until there are no more or take
 // wants no more, or the rest was passed on. Its error is a failure of the body: nil is its
 // orderly end.
-func (e *endpoint) read(resp *http.Response, pos *position, pass passer, take taker) error {
+func (e *endpoint) read(resp *http.Response, pos *position, bound frame.Bound, pass passer, take taker) error {
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return e.lost(nil, "its answer is compressed (%s), which was not asked for", enc)
 	}
 	if mediaType(resp) == typeEvents {
-		return e.readEvents(resp.Body, pos, take)
+		return e.readEvents(resp.Body, pos, bound, take)
 	}
-	return e.readJSON(resp, pass, take)
+	return e.readJSON(resp, bound, pass, take)
 }
 
 // takeText takes what stands where a message does: one, or a batch, which 2025-03-26
@@ -90,8 +90,10 @@ func (e *endpoint) parse(data []byte, take taker) (more bool) {
 // readEvents takes messages as they arrive. An event of another name is no message,
 // and one without data says only how far the stream is (2025-11-25, basic/transports,
 // "Resumability and Redelivery"); a last event that is cut off is none.
-func (e *endpoint) readEvents(body io.Reader, pos *position, take taker) error {
-	return e.takeEvents(frame.NewEventReader(body, e.MaxMessage), pos, take)
+func (e *endpoint) readEvents(body io.Reader, pos *position, bound frame.Bound, take taker) error {
+	events := frame.NewEventReader(body, e.MaxMessage)
+	events.Bound(bound)
+	return e.takeEvents(events, pos, take)
 }
 
 // takeEvents is readEvents where the stream has begun.
@@ -104,6 +106,9 @@ func (e *endpoint) takeEvents(events *frame.EventReader, pos *position, take tak
 		case err != nil:
 			if _, ok := errors.AsType[*frame.TooLongError](err); ok {
 				return e.tooLong(err)
+			}
+			if no, ok := errors.AsType[*frame.NoRoomError](err); ok {
+				return no
 			}
 			return e.lost(err, "the connection broke during its answer")
 		}

@@ -172,7 +172,7 @@ func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier) (accepted bool, 
 		w.id = resp.Header.Get("Mcp-Session-Id")
 		w.fixHeaders()
 	}
-	return false, w.read(resp, &c.pos, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
+	return false, w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
 }
 
 // send POSTs a message with the session's headers.
@@ -283,7 +283,7 @@ func (w *legacyHTTP) forgotten(ctx context.Context) bool {
 		return r.status == http.StatusNotFound || r.mayMeanSession()
 	}
 	unknown := false
-	err = w.read(resp, &position{}, passNothing, func(m *mcp.Message, bad error) bool {
+	err = w.read(resp, &position{}, nil, passNothing, func(m *mcp.Message, bad error) bool {
 		if bad == nil && m.Kind == mcp.KindError {
 			e, err := m.WireError()
 			unknown = err == nil && isSessionError(e)

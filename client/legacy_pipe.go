@@ -39,6 +39,7 @@ func (w *legacyPipe) attach(s *legacySession) {
 // carry: the answer comes on the pipe that the session has anyway, so that nothing of
 // a call is to be let go.
 func (w *legacyPipe) carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error) {
+	f.call.SetRequest(f.req)
 	w.begin(f.call, msg)
 	return f.run(ctx)
 }

@@ -5,6 +5,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -158,6 +159,7 @@ func portOf(u *url.URL) string {
 type legacySSE struct {
 	*endpoint // where messages are POSTed
 	calls     session.Calls
+	served    audience
 	tasks     tasks
 	s         *legacySession
 
@@ -186,8 +188,8 @@ func (w *legacySSE) attach(s *legacySession) {
 func (w *legacySSE) follow(ctx context.Context) {
 	defer w.hangUp()
 	defer w.resp.Body.Close()
-	pos := position{retry: -1}
-	err := w.takeEvents(w.events, &pos, w.takeAny)
+	w.events.Bound(newSharedRoom(ctx, &w.calls, &w.served))
+	err := w.takeAll(ctx)
 	if ctx.Err() != nil {
 		return // we have ended it
 	}
@@ -195,6 +197,20 @@ func (w *legacySSE) follow(ctx context.Context) {
 		err = w.lost(nil, "it closed the connection")
 	}
 	w.s.lose(err)
+}
+
+// takeAll takes messages to the end of the stream. An answer for which there is no room
+// costs its call, and no other.
+func (w *legacySSE) takeAll(ctx context.Context) error {
+	pos := position{retry: -1}
+	for {
+		err := w.takeEvents(w.events, &pos, w.takeAny)
+		no, ok := errors.AsType[*frame.NoRoomError](err)
+		if !ok {
+			return err
+		}
+		w.drop(ctx, &w.calls, no)
+	}
 }
 
 // takeAny hands on one message of the stream. A broken answer ends its call; anything
@@ -213,6 +229,7 @@ func (w *legacySSE) takeAny(m *mcp.Message, bad error) (more bool) {
 // they have answered what is in it, so that nobody waits for it.
 func (w *legacySSE) carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error) {
 	f.call.Hold()
+	f.call.SetRequest(f.req)
 	out := &parcel{msg: msg, call: f.call}
 	// Ends with the answer to the POST, or soon after the call; waited for by close.
 	cancel, ok := w.tasks.start(func(ctx context.Context) { w.request(ctx, out) })
@@ -272,7 +289,7 @@ func (w *legacySSE) send(ctx context.Context, out *parcel) error {
 }
 
 // serves: the stream is this session's alone.
-func (w *legacySSE) serves(*mcp.Request) {}
+func (w *legacySSE) serves(req *mcp.Request) { w.served.note(req) }
 
 func (w *legacySSE) post(ctx context.Context, msg []byte) error {
 	err := w.send(ctx, &parcel{msg: mcp.Pieces{msg}})

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -92,7 +93,7 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 			return
 		}
 		began, before := time.Now(), c.pos
-		status, err := w.get(life, &c.pos, func() {}, take)
+		status, err := w.get(life, &c.pos, c, func() {}, take)
 		switch {
 		case c.call.IsOver() || life.Err() != nil:
 			return
@@ -160,7 +161,7 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 	}
 	for patience := (patience{}); ; {
 		began, before := time.Now(), pos
-		status, err := w.get(ctx, &pos, open, w.takeStray)
+		status, err := w.get(ctx, &pos, nil, open, w.takeStray)
 		lasted := time.Since(began)
 		switch {
 		case ctx.Err() != nil:
@@ -235,7 +236,7 @@ var errNoStream = errors.New("no stream")
 // the ids of one stream mean nothing in another. It gives the messages to take and
 // returns the status, 0 where there was none. answered is called as soon as there
 // is a stream.
-func (w *legacyHTTP) get(ctx context.Context, pos *position, answered func(), take taker) (int, error) {
+func (w *legacyHTTP) get(ctx context.Context, pos *position, bound frame.Bound, answered func(), take taker) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h := w.headers()
@@ -255,7 +256,7 @@ func (w *legacyHTTP) get(ctx context.Context, pos *position, answered func(), ta
 		return resp.StatusCode, w.readRefusal(resp)
 	}
 	answered()
-	return resp.StatusCode, w.read(resp, pos, passNothing, take)
+	return resp.StatusCode, w.read(resp, pos, bound, passNothing, take)
 }
 
 // pause waits, and reports false when ctx ended first.

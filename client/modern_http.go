@@ -74,7 +74,7 @@ func (w *modernHTTP) carryPost(ctx context.Context, c *carrier, header http.Head
 	if !hasMessages(resp) {
 		return w.refusal(&c.life, w.readRefusal(resp))
 	}
-	return w.read(resp, &c.pos, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
+	return w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
 }
 
 // take hands on one message of a call's answer. The body is that call's alone: an

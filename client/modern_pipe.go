@@ -46,6 +46,7 @@ func (w *modernPipe) carry(ctx context.Context, f flight, out outgoing) (*mcp.Re
 		defer w.hearing.end(f.call.ID())
 	}
 	w.served.note(f.req)
+	f.call.SetRequest(f.req)
 	w.begin(f.call, out.msg)
 	return f.run(ctx)
 }

@@ -258,14 +258,20 @@ func (p *pipe) write(parts [][]byte, stuck *time.Timer) (left int, err error) {
 
 func (p *pipe) endStuck() { p.fail(p.lost(nil, "it did not read its input for %v", p.Write)) }
 
-// readAll is the one reader. It waits for nobody but the server.
+// readAll is the one reader. It waits for the server, and for room for a large answer
+// where its client is the only one.
 func (p *pipe) readAll(ctx context.Context) {
 	lines := frame.NewLineReader(p.far, p.MaxMessage)
+	lines.Bound(newSharedRoom(ctx, &p.calls, &p.served))
 	junk := 0
 	for {
 		line, err := lines.Next()
 		if lines.IsAtEnd() {
 			p.part()
+		}
+		if no, ok := errors.AsType[*frame.NoRoomError](err); ok {
+			p.answered(p.drop(ctx, &p.calls, no))
+			continue
 		}
 		if err != nil {
 			p.fail(p.endReason(err))
@@ -339,9 +345,7 @@ func (p *pipe) take(line []byte) bool {
 		return false
 	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
 		p.respond(&p.calls, m.ID, &m)
-		if settled := p.onAnswer(); settled != nil {
-			settled(m.ID)
-		}
+		p.answered(m.ID)
 	default:
 		if route := p.router(); route != nil {
 			kept := m // what is routed is kept; a response, which is most of what comes, is not
@@ -349,6 +353,13 @@ func (p *pipe) take(line []byte) bool {
 		}
 	}
 	return true
+}
+
+// answered tells of an answer, whatever became of it.
+func (p *pipe) answered(id mcp.ID) {
+	if settled := p.onAnswer(); settled != nil {
+		settled(id)
+	}
 }
 
 // takeBatch takes a batch of 2025-03-26 apart. What in it is no message spoils nothing

@@ -48,6 +48,10 @@ type Request struct {
 	// against the arguments (2026-07-28, basic/transports/streamable-http,
 	// "Custom Headers from Tool Parameters").
 	ParamHeaders map[string][]string
+
+	// Memory bounds what is held of the answer. nil is no bound. A Handler that
+	// receives answers from elsewhere calls Reserve for it.
+	Memory Memory
 }
 
 // NewRequest makes a request out of its parameters' JSON text, which it keeps.

@@ -86,13 +86,8 @@ func (b *bundle) write(p *response, keepAlive time.Duration, gone <-chan struct{
 // round writes all that the streams have, and lets go of those that have ended.
 func (b *bundle) round(p *response) {
 	var open []*seat
-	var taken []session.Message
 	for _, t := range b.seats {
-		var state session.State
-		taken, state = drain(t.carrier, taken[:0])
-		for i := range taken {
-			p.eventAs(b.place(t, &taken[i]), &taken[i])
-		}
+		state := b.drain(p, t)
 		if p.err != nil {
 			break // what is left is for whoever comes back
 		}
@@ -132,16 +127,17 @@ func (b *bundle) place(own *seat, m *session.Message) string {
 	return spell(ids)
 }
 
-// drain takes all that waits on one stream. A carrier is woken once for any
-// number of messages, so that whoever takes only some of them would leave the
-// rest until another comes.
-func drain(c *session.Carrier, taken []session.Message) ([]session.Message, session.State) {
+// drain writes all that waits on one stream. A carrier is woken once for any number of
+// messages, so that whoever takes only some of them would leave the rest until another
+// comes.
+func (b *bundle) drain(p *response, t *seat) session.State {
 	for {
-		n := len(taken)
-		var state session.State
-		taken, state = c.Take(taken)
-		if state != session.Open || len(taken) == n {
-			return taken, state
+		taken, state := t.carrier.Take(p.batch[:0])
+		for i := range taken {
+			p.eventAs(b.place(t, &taken[i]), &taken[i])
+		}
+		if state != session.Open || len(taken) == 0 || p.err != nil {
+			return state
 		}
 	}
 }

@@ -126,6 +126,8 @@ type Limits struct {
 	InputWait            time.Duration // for a client to answer what it is asked: 10 min
 	EventLog             int64         // bytes that a session keeps for a client that comes back: 1 MiB
 	EventLogs            int64         // bytes that all sessions keep so: 256 MiB
+	Pending              int64         // bytes of answers that clients have not read: 256 MiB
+	PendingPerPrincipal  int64         // bytes of those of one principal: 64 MiB
 	EventRetention       time.Duration // for which that is kept once its request has ended: 5 min
 }
 
@@ -140,6 +142,11 @@ const (
 
 	// defaultLogs is a quarter of what a small machine has.
 	defaultLogs = 256 << 20
+
+	// defaultPending leaves as much again to the garbage collector of a process that has
+	// 1 GiB, and defaultPendingPerPrincipal holds four of the largest answers.
+	defaultPending             = 256 << 20
+	defaultPendingPerPrincipal = 64 << 20
 
 	// defaultSubscriptions is more than any window shows.
 	defaultSubscriptions = 1000
@@ -188,6 +195,8 @@ func (c Config) effective() Config {
 	l.SessionUninitialized = limit(l.SessionUninitialized, t.Fresh, never)
 	l.EventLog = limit(l.EventLog, int64(session.DefaultLimits().LogBytes), noCount)
 	l.EventLogs = limit(l.EventLogs, defaultLogs, math.MaxInt64)
+	l.Pending = limit(l.Pending, defaultPending, math.MaxInt64)
+	l.PendingPerPrincipal = limit(l.PendingPerPrincipal, defaultPendingPerPrincipal, math.MaxInt64)
 	l.EventRetention = limit(l.EventRetention, session.DefaultLimits().LogKeep, never)
 	return c
 }

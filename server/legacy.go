@@ -98,7 +98,13 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 	if err != nil {
 		return nil, nil, err
 	}
+	if !m.ID.IsZero() {
+		if err := s.checkPending(sess.Principal); err != nil {
+			return nil, nil, err
+		}
+	}
 	t := &task{via: via, first: legacyRequest(sess, m)}
+	s.bound(t)
 	ctx = t.begin(ctx, &t.first, d)
 	if own := s.subscribing(sess, m); own != nil {
 		t.via = own

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -36,12 +37,18 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	if err := s.modernHTTPTask(t, r, m, principal); err != nil {
 		return refuseMessage(refusalStatus(err), m.ID, err)
 	}
+	s.bound(t)
 	back, stateErr := s.readState(&t.first)
 	if stateErr != nil {
 		return s.refuseState(m.ID, stateErr)
 	}
 	if back.parked == "" && s.answerNow(r.Context(), p, m.ID, back.req, modern{}) {
 		return nil
+	}
+	if back.parked == "" {
+		if full, ok := errors.AsType[excessError](s.checkPending(principal)); ok {
+			return s.refusePending(m.ID, full)
+		}
 	}
 	who := partyOf(&t.first)
 	if !s.quota.take(who) {
@@ -53,6 +60,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	ctx := t.begin(r.Context(), back.req, modern{})
 	t.counted, t.again = true, back.again
 	t.x = v.exchange.Begin(m.ID, &s.rules, t.stop)
+	t.x.CountFor(principal, len(m.Raw))
 	t.caller = s.modernCaller(t)
 	p.follow(t)
 	if !s.start(ctx, t) {
@@ -67,7 +75,9 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 // place in the quota by then.
 func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, back *returned) *refusal {
 	t, x, no := s.takeOver(m, back, 0, func(t *task) (*session.Exchange, *refusal) {
-		return session.Alone(m.ID, &s.rules, t.stop), nil
+		x := session.Alone(m.ID, &s.rules, t.stop)
+		x.CountFor(t.first.Principal, len(t.first.Params.Bytes()))
+		return x, nil
 	})
 	if no != nil {
 		s.quota.give(partyOf(back.req))

@@ -201,6 +201,7 @@ func (s *Server) leave(gone []*parking, why error) {
 	for _, p := range gone {
 		p.Value().stop.End(why)
 		p.Abandon(why)
+		p.Value().memory.room.Release() // of an answer that was kept
 	}
 }
 
@@ -218,7 +219,7 @@ func (s *Server) expireParked() {
 
 // concludeParking gives the terminal to the leg that the task is on. Where it is
 // parked the terminal waits, as long as the questions would, for who comes back.
-func (s *Server) concludeParking(t *task) {
+func (s *Server) concludeParking(t *task) (kept bool) {
 	at, kept := t.parking.End()
 	switch {
 	case at != nil:
@@ -227,6 +228,7 @@ func (s *Server) concludeParking(t *task) {
 	case !kept:
 		s.counts.Undelivered.Add(1)
 	}
+	return kept
 }
 
 // arrive ends the last leg of a task.

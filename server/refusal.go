@@ -115,7 +115,10 @@ func refuseLost(id mcp.ID) *refusal {
 
 // refuseBegin returns the refusal of a request that the session does not take.
 func (s *Server) refuseBegin(id mcp.ID, err error) *refusal {
+	full, isFull := errors.AsType[excessError](err)
 	switch {
+	case isFull:
+		return s.refusePending(id, full)
 	case errors.Is(err, session.ErrDuplicate):
 		return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "a request with id %s is in flight", id))
 	case errors.Is(err, session.ErrTooMany):
@@ -128,8 +131,12 @@ func (s *Server) refuseBegin(id mcp.ID, err error) *refusal {
 // refuseTooMany is the one way in which a bound of the server refuses: it says
 // what there is too much of, which key sets the bound, and when to come back.
 func refuseTooMany(id mcp.ID, n int, what, limit string) *refusal {
-	key := "limits." + limit
-	f := &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: strconv.Itoa(n) + " " + what + " (" + key + ")"}
+	return refuseLimit(id, strconv.Itoa(n)+" "+what, "limits."+limit)
+}
+
+// refuseLimit is refuseTooMany for what is not a number of things.
+func refuseLimit(id mcp.ID, text, key string) *refusal {
+	f := &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: text + " (" + key + ")"}
 	return refuseMessage(http.StatusTooManyRequests, id, f.Wire()).with("Retry-After", retryAfter).noted(Limited, key)
 }
 

@@ -57,6 +57,7 @@ type task struct {
 	leg     related   // of the exchange that it began
 	berth   parking   // of one that can be parked
 	journey traveller // its Caller then
+	memory  memory    // of its answer
 	fields  fields    // of the header that its answer has over HTTP
 }
 
@@ -99,12 +100,18 @@ func (s *Server) run(ctx context.Context, t *task) {
 	defer t.late.stop()
 	defer t.asking.stop()
 	defer t.stop.End(nil)
+	kept := false
+	defer func() {
+		if !kept {
+			t.memory.room.Release()
+		}
+	}()
 	var res *mcp.Result
 	err := errNoResult
 	// Deferred, because a Handler may end its goroutine instead of returning.
 	defer func() {
 		t.res, t.err = s.outcome(ctx, t, res, err)
-		s.conclude(t)
+		kept = s.conclude(t)
 		if t.sess != nil {
 			s.settle(ctx, t)
 		}
@@ -112,14 +119,14 @@ func (s *Server) run(ctx context.Context, t *task) {
 	res, err = s.serveVia(ctx, t)
 }
 
-// conclude gives the terminal out.
-func (s *Server) conclude(t *task) {
+// conclude gives the terminal out, or reports that it is kept for who comes back.
+func (s *Server) conclude(t *task) (kept bool) {
 	if t.parking != nil {
-		s.concludeParking(t)
-		return
+		return s.concludeParking(t)
 	}
 	s.giveBack(t) // before the client can know that there is room again
 	t.finish(t.x)
+	return false
 }
 
 // giveBack gives a task's place in the quota to the next one.
@@ -131,7 +138,15 @@ func (s *Server) giveBack(t *task) {
 
 // finish ends the exchange with the terminal of the request, which is done. It is called
 // for one exchange alone: one that was parked has ended in another than it began with.
-func (t *task) finish(x *session.Exchange) { x.Finish(t.terminal(x)) }
+//
+// The answer counts as held where it waits from then on, and not twice. What it was made
+// of is let go of, since the exchange and the task may be one piece of memory.
+func (t *task) finish(x *session.Exchange) {
+	m := t.memory.fit(t.terminal(x), func(e *mcp.Error) session.Message { return t.dialect.failure(x.ID(), t.req, e) })
+	t.res, t.err = nil, nil
+	t.memory.room.Release()
+	x.Finish(m)
+}
 
 func (t *task) terminal(x *session.Exchange) session.Message {
 	switch {

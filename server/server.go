@@ -62,6 +62,7 @@ func New(h mcp.Handler, cfg Config) *Server {
 	s.noHeaders = make(map[string][]string)
 	s.lot, s.box = newLot(&cfg), newBox(cfg.StateKeys)
 	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts, Logs: session.NewLogPool(cfg.Limits.EventLogs)}
+	s.rules.Pending = session.NewPending(session.PendingLimits{Total: cfg.Limits.Pending, PerPrincipal: cfg.Limits.PendingPerPrincipal})
 	return s
 }
 
@@ -79,6 +80,7 @@ type Stats struct {
 	Strays      uint64 // answers to nothing that was asked
 	IdleCancels uint64 // cancels of nothing that is in flight
 	Kept        int64  // bytes of what clients may come back for
+	Pending     int64  // bytes of answers that clients have not read
 	Replayed    uint64 // messages that a client has come back for
 	Purged      uint64 // messages that were given up before their time, for want of room
 }
@@ -99,6 +101,7 @@ func (s *Server) Stats() Stats {
 		Strays:      s.counts.Strays.Load(),
 		IdleCancels: s.idleCancels.Load(),
 		Kept:        s.rules.Logs.Used(),
+		Pending:     s.rules.Pending.Bytes(),
 		Replayed:    s.counts.Replayed.Load(),
 		Purged:      s.counts.Purged.Load(),
 	}

@@ -344,6 +344,7 @@ func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
 		c.fail(ctx, m.ID, wireErr)
 		return
 	}
+	c.server.bound(t)
 	back, stateErr := c.server.readState(&t.first)
 	if stateErr != nil {
 		c.refuse(ctx, c.server.refuseState(m.ID, stateErr))
@@ -351,6 +352,10 @@ func (c *stdio) modernRequest(ctx context.Context, m *mcp.Message) {
 	}
 	if back.parked != "" {
 		c.modernRetry(ctx, m, &back)
+		return
+	}
+	if err := c.server.checkPending(""); err != nil {
+		c.refuse(ctx, c.server.refuseBegin(m.ID, err))
 		return
 	}
 	ctx = t.begin(ctx, back.req, modern{})

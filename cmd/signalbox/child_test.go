@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -72,9 +73,31 @@ func answer(tool string, line []byte) {
 		"resources/templates/list": `{"resourceTemplates":[]}`,
 		"resources/read":           `{"contents":[{"uri":"test://hello/bytes","mimeType":"image/png","blob":"AAECAw=="}]}`,
 	}
+	if tool == "large" && answerLarge(line, results) {
+		return
+	}
 	if r, ok := results[m.Method]; ok {
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, r)
 		return
 	}
 	fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no %s"}}`+"\n", m.ID, m.Method)
+}
+
+// answerLarge makes the child one whose tool large says 4 MiB, beside a small one. As
+// many servers do, it names the id of its answers last. It reports whether it has answered.
+func answerLarge(line []byte, results map[string]string) bool {
+	results["tools/list"] = `{"tools":[{"name":"large","inputSchema":{"type":"object"}},{"name":"small","inputSchema":{"type":"object"}}]}`
+	results["tools/call"] = `{"content":[]}`
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Params struct {
+			Name string `json:"name"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(line, &m) != nil || m.Params.Name != "large" {
+		return false
+	}
+	text := strings.Repeat("x", 4<<20)
+	fmt.Printf(`{"result":{"content":[{"type":"text","text":"%s"}]},"jsonrpc":"2.0","id":%s}`+"\n", text, m.ID)
+	return true
 }

@@ -25,7 +25,11 @@ func (e *env) printStatus(from *url.URL, s *gatewayStatus, f *statusFlags) error
 	if s.Draining {
 		b.WriteString("draining: it takes no new sessions, and ends when the running calls have\n")
 	}
-	fmt.Fprintf(&b, "%s, %d in flight\n", plural(s.Sessions, "session"), s.InFlight)
+	fmt.Fprintf(&b, "%s, %d in flight", plural(s.Sessions, "session"), s.InFlight)
+	if mib := s.Pending >> 20; mib > 0 {
+		fmt.Fprintf(&b, ", %d MiB of answers not read", mib)
+	}
+	b.WriteByte('\n')
 	writeBackends(&b, s)
 	// Always, though there are most often none: somebody looks because something is wrong.
 	writeProblems(&b, s)

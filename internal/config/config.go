@@ -139,6 +139,10 @@ type Limits struct {
 	EventLog  int64 `json:"eventLog"`
 	EventLogs int64 `json:"eventLogTotal"`
 
+	// What is held of answers that clients have not read: of all, and of one principal's.
+	Pending             int64 `json:"pending"`
+	PendingPerPrincipal int64 `json:"pendingPerPrincipal"`
+
 	// What one message may hold, and what one backend may offer. ToolsPerBackend
 	// bounds each kind of item by itself.
 	Depth           int `json:"depth"`

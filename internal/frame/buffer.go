@@ -71,6 +71,8 @@ type buffer struct {
 	// however the stream is cut and whichever of the two it uses.
 	lf, cr int
 
+	bound Bound // asked before the buffer becomes larger than boundFrom; nil is no bound
+
 	// guess is the size of the buffer that the last large message would have needed: the
 	// next one is often as large. It is forgotten when it was wrong.
 	guess int
@@ -105,7 +107,9 @@ func (b *buffer) fill() error {
 	if b.err != nil {
 		return b.err
 	}
-	b.makeRoom()
+	if err := b.makeRoom(); err != nil {
+		return err
+	}
 	for range emptyReads {
 		n, err := b.r.Read(b.buf[b.end:])
 		b.end += n
@@ -123,7 +127,7 @@ func (b *buffer) fill() error {
 
 // makeRoom makes sure that something can be read. A message that fills half of
 // the buffer gets one of twice the size; one that is gone leaves a small one.
-func (b *buffer) makeRoom() {
+func (b *buffer) makeRoom() error {
 	held := b.kept.len() + b.end - b.pos
 	switch {
 	case b.buf == nil, held == 0 && len(b.buf) > keptSize:
@@ -131,15 +135,65 @@ func (b *buffer) makeRoom() {
 	case b.end < len(b.buf):
 		// There is room.
 	case held > len(b.buf)/2:
-		b.moveTo(make([]byte, b.grown()))
+		size := b.grown()
+		if b.bound != nil && size > boundFrom {
+			if err := b.bound.Room(size, b.start()); err != nil {
+				return &NoRoomError{Head: bytes.Clone(b.start()[:headSize]), Err: err}
+			}
+		}
+		b.moveTo(make([]byte, size))
 	default:
 		b.moveTo(b.buf)
 	}
+	return nil
+}
+
+// Bound bounds the messages that readers hold while they read.
+type Bound interface {
+	// Room is asked before a message takes more than 64 KiB, with the size that it may
+	// take in all, and with its beginning. Where it returns an error the message is
+	// skipped.
+	Room(size int, start []byte) error
+}
+
+// boundFrom is the size up to which a buffer needs no room.
+const boundFrom = 64 << 10
+
+// start returns the beginning of the message that is being read, which is at least half of
+// the buffer.
+func (b *buffer) start() []byte {
+	if b.kept.len() > headSize {
+		return b.buf[b.kept.start:b.kept.end]
+	}
+	text := b.buf[b.pos:b.end]
+	return bytes.TrimPrefix(bytes.TrimPrefix(text, []byte("data:")), []byte(" "))
+}
+
+// NoRoomError is the error for a message for which a [Bound] has no room. The reader has
+// skipped it, and can be used for the next one.
+type NoRoomError struct {
+	// Head and Tail are the beginning and the end of the message, up to one KiB each.
+	// They belong to the caller.
+	Head, Tail []byte
+	// Err is what Room has returned.
+	Err error
+}
+
+// Error returns the text of Err.
+func (e *NoRoomError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *NoRoomError) Unwrap() error { return e.Err }
+
+// follow notes more of a message that is skipped.
+func (e *NoRoomError) follow(text []byte) {
+	e.Tail = append(e.Tail, text[max(0, len(text)-headSize):]...)
+	e.Tail = e.Tail[max(0, len(e.Tail)-headSize):]
 }
 
 func (b *buffer) grown() int {
 	size := 2 * len(b.buf)
-	if size > keptSize {
+	if size > keptSize && (b.bound == nil || size > boundFrom) {
 		size = max(size, b.guess)
 	}
 	return size

@@ -44,6 +44,8 @@ type EventReader struct {
 	midway bool // the line at pos has no beginning: it was thrown away
 	over   bool // the event is over the limit: the rest of it is skipped
 
+	refused *NoRoomError // of the event that is skipped; or nil
+
 	event  Event
 	filled bool // some field of the event was given
 	data   bool // its data field was
@@ -58,6 +60,10 @@ const prefix = len("data: ")
 func NewEventReader(r io.Reader, maxEvent int) *EventReader {
 	return &EventReader{b: buffer{r: r}, max: maxEvent, event: Event{Retry: -1}}
 }
+
+// Bound has a reader of events ask b for room, and return a [*NoRoomError] at the end of an
+// event for which there is none.
+func (r *EventReader) Bound(b Bound) { r.b.bound = b }
 
 // LastID returns the id of the last event that had one, among those that Next
 // has returned: what a client sends as Last-Event-ID.
@@ -100,7 +106,15 @@ func (r *EventReader) line() ([]byte, error) {
 		}
 		switch {
 		case r.over:
+			if r.refused != nil && len(line) > 0 {
+				r.refused.follow(line)
+			}
 			r.skip(len(line), whole)
+			if !r.over && r.refused != nil {
+				no := r.refused
+				r.refused = nil
+				return nil, no
+			}
 		case len(line) > r.max+prefix:
 			return nil, r.tooLong(line)
 		case whole:
@@ -109,7 +123,13 @@ func (r *EventReader) line() ([]byte, error) {
 		if whole {
 			continue
 		}
-		if err := r.b.fill(); err != nil {
+		err := r.b.fill()
+		if no, ok := err.(*NoRoomError); ok { //nolint:errorlint // the buffer's own
+			r.reset()
+			r.refused, r.over = no, true
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

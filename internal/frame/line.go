@@ -18,6 +18,8 @@ type LineReader struct {
 	over bool // the line at pos is over the limit: the rest of it is skipped
 	rest int  // how much of the last line that was over the limit is not shown
 	done bool // the stream has ended
+
+	refused *NoRoomError // of the line at pos, which is skipped; or nil
 }
 
 // NewLineReader returns a reader of lines of up to maxLine bytes, their end not
@@ -26,20 +28,32 @@ func NewLineReader(r io.Reader, maxLine int) *LineReader {
 	return &LineReader{b: buffer{r: r}, max: maxLine, head: headSize}
 }
 
+// Bound has a reader of lines ask b for room, and return a [*NoRoomError] at the end of a
+// line for which there is none.
+func (r *LineReader) Bound(b Bound) { r.b.bound = b }
+
 // Next returns the next line that is not empty, without the LF or CRLF that ends
 // it. What stands behind the last LF of the stream is a line too. The line
-// belongs to the caller. A *TooLongError may be followed by further lines; any
+// belongs to the caller. A *TooLongError or *NoRoomError may be followed by further lines; any
 // other error is final, io.EOF at the end of the stream.
 func (r *LineReader) Next() ([]byte, error) {
 	for {
 		lf := r.b.findLF()
 		if lf == r.b.end {
 			if r.over {
+				if r.refused != nil {
+					r.refused.follow(r.b.buf[r.b.pos:lf])
+				}
 				r.b.pos = lf
 			} else if lf-r.b.pos > r.max+1 { // the last of them may be the CR
 				return nil, r.tooLong()
 			}
-			if err := r.b.fill(); err == nil {
+			err := r.b.fill()
+			if no, ok := err.(*NoRoomError); ok { //nolint:errorlint // the buffer's own
+				r.refused, r.over = no, true
+				continue
+			}
+			if err == nil {
 				continue
 			} else if r.done = true; r.b.pos == r.b.end {
 				return nil, err
@@ -98,6 +112,11 @@ func (r *LineReader) skip() (n int) {
 func (r *LineReader) take(lf int) ([]byte, error) {
 	start, end := r.b.pos, lf
 	r.b.pos = min(lf+1, r.b.end)
+	if no := r.refused; no != nil {
+		r.refused, r.over = nil, false
+		no.follow(r.b.buf[start:end])
+		return nil, no
+	}
 	if r.over {
 		r.over = false
 		return nil, nil

@@ -17,6 +17,8 @@ type core struct {
 	rules *Rules
 	owner func() owner // of the session; nil where there is none
 
+	principal string // in whose account its streams count
+
 	mu       sync.Mutex
 	past     *past // nil while nothing is kept
 	ended    bool

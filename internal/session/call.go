@@ -121,6 +121,30 @@ func (t *Calls) Find(id mcp.ID) *Call {
 	return t.open[id]
 }
 
+// Receiver returns the request that a response of that id is for, where it is known. Of an
+// id that is zero it returns the request of the oldest open call, which is a guess. It
+// returns nil where there is none.
+func (t *Calls) Receiver(id mcp.ID) *mcp.Request {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !id.IsZero() {
+		if c := t.open[id]; c != nil {
+			return c.req
+		}
+		return nil
+	}
+	var oldest *Call
+	for _, c := range t.open {
+		if c.req != nil && (oldest == nil || c.serial < oldest.serial) {
+			oldest = c
+		}
+	}
+	if oldest == nil {
+		return nil
+	}
+	return oldest.req
+}
+
 // Only returns the open call if there is exactly one besides those of the given
 // method, or of all methods that begin with it if it ends in a slash, or nil. Where
 // several calls share a pipe, a message that names none of them belongs to the only

@@ -20,6 +20,7 @@ type Call struct {
 	serial uint64
 	method string
 	table  *Calls
+	req    *mcp.Request // that it is made for; see SetRequest
 
 	// Below: guarded by table.mu.
 
@@ -38,6 +39,14 @@ type Call struct {
 	away   bool   // whoever made the call is
 	taken  bool   // somebody takes what there is, until nothing is left
 	absent Absent // see Away; nil before that
+}
+
+// SetRequest says for which request the call is made. It must be called before the call
+// is sent.
+func (c *Call) SetRequest(req *mcp.Request) {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	c.req = req
 }
 
 // ID returns the id of the call on its connection, which serves as its progress

@@ -31,6 +31,7 @@ type Carrier struct {
 	at       uint64 // the position that was taken last
 	resumed  bool   // what an older carrier could not write is among what it takes
 	missed   uint64 // the refusal that its client may not know of; see Missed
+	writing  int    // bytes that it took last: they are written when it takes again
 	detached bool
 	flows    bool // it takes a Flow
 }
@@ -55,7 +56,7 @@ func (c *Carrier) wakeUp() {
 const takeBytes = 64 << 10
 
 // Take appends to dst what waits on the stream, up to about 64 KiB and at least
-// one message. When it returns Open the carrier waits for Wake, unless it got
+// one message, and says that what was taken before is written. When it returns Open the carrier waits for Wake, unless it got
 // something: then it takes again. What was taken with Ended is to be written
 // too, and is the rest; what was taken with Paused as well, and the carrier ends
 // after it.
@@ -63,12 +64,14 @@ func (c *Carrier) Take(dst []Message) ([]Message, State) {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
+	c.writtenLocked()
 	if s.carrier != c {
 		return dst, Revoked
 	}
 	if !s.held {
 		dst = c.takeLocked(dst)
 	}
+	s.countLocked()
 	switch {
 	case s.ended && len(s.queue) == 0 && c.at == s.taken:
 		return dst, Ended
@@ -77,6 +80,18 @@ func (c *Carrier) Take(dst []Message) ([]Message, State) {
 	default:
 		return dst, Open
 	}
+}
+
+// writtenLocked notes that what the carrier took is written, or never will be.
+func (c *Carrier) writtenLocked() {
+	c.stream.writing -= c.writing
+	c.writing = 0
+}
+
+// writesLocked notes that the carrier is to write n bytes more.
+func (c *Carrier) writesLocked(n int) {
+	c.stream.writing += n
+	c.writing += n
 }
 
 // takeLocked takes from what was kept, and then from what waits.
@@ -88,6 +103,7 @@ func (c *Carrier) takeLocked(dst []Message) []Message {
 				return dst
 			}
 			size += m.Len()
+			c.writesLocked(m.Len())
 			c.at++
 			dst = append(dst, m)
 			s.core.rules.Counts.Replayed.Add(1)
@@ -106,6 +122,7 @@ func (c *Carrier) takeLocked(dst []Message) []Message {
 	}
 	s.queue = slices.Delete(s.queue, 0, n)
 	s.bytes -= bytes
+	c.writesLocked(bytes)
 	if len(s.queue) == 0 {
 		s.queue = nil
 	}
@@ -186,6 +203,7 @@ func (s *Stream) takeBackLocked(unwritten []Message) {
 	}
 	if len(again) > 0 {
 		s.queue = append(again, s.queue...)
+		s.countLocked()
 		s.wakeLocked()
 	}
 }
@@ -201,6 +219,8 @@ func (c *Carrier) Detach() {
 		c.detached = true
 		s.open--
 	}
+	c.writtenLocked()
+	defer s.countLocked()
 	if s.carrier != c {
 		return
 	}

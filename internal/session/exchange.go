@@ -72,6 +72,15 @@ func (l *Lone) Begin(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
 	return &l.exchange
 }
 
+// CountFor has what waits on an exchange without a session count for the principal, and
+// so many bytes besides that its memory keeps as long. It must be called before the
+// exchange is known to others.
+func (x *Exchange) CountFor(principal string, beside int) {
+	x.stream.core.mu.Lock()
+	defer x.stream.core.mu.Unlock()
+	x.stream.core.principal, x.stream.beside = principal, beside
+}
+
 // Alone returns the exchange of a request that belongs to no session, as [Lone.Begin]
 // makes it.
 func Alone(id mcp.ID, rules *Rules, stop Stopper) *Exchange {

@@ -102,6 +102,7 @@ func (h *history) trim(counts *Counters) {
 	}
 	s.bytes -= s.queue[0].Len()
 	s.queue = slices.Delete(s.queue, 0, 1)
+	s.countLocked()
 	s.taken++ // its place is empty, and whoever comes back sees that
 }
 
@@ -385,7 +386,8 @@ func (c *core) forgetPastLocked() {
 	c.past = nil
 }
 
-// leave has who carries the stream take the rest from the queue.
+// leave has who carries the stream take the rest from the queue. Where there is none, no
+// client can come back for it.
 func (h *history) leave() {
 	s := h.stream
 	if c := s.carrier; c != nil && c.at < s.taken {
@@ -400,4 +402,8 @@ func (h *history) leave() {
 		c.at = s.taken
 	}
 	s.log = nil
+	if s.carrier == nil {
+		s.clearLocked()
+	}
+	s.countLocked()
 }

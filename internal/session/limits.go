@@ -85,4 +85,6 @@ type Rules struct {
 	Limits Limits
 	Counts *Counters
 	Logs   *LogPool // nil is no bound for all sessions together
+
+	Pending *Pending // nil is no bound of what clients have not read
 }

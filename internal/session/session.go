@@ -32,7 +32,7 @@ type Session struct {
 // (2025-11-25, basic/lifecycle, "Initialization").
 func New(id, principal string, client *mcp.Peer, rules *Rules) *Session {
 	s := &Session{ID: id, Principal: principal, Client: client, level: mcp.LogUnset}
-	s.core.rules, s.core.owner = rules, func() owner { return ownerOf(s) }
+	s.core.rules, s.core.owner, s.core.principal = rules, func() owner { return ownerOf(s) }, principal
 	s.first = firstStream(id)
 	s.standalone = Stream{core: &s.core, number: s.first, standing: true, held: true}
 	return s

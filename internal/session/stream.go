@@ -32,6 +32,10 @@ type Stream struct {
 
 	queue   []Message
 	bytes   int
+	writing int      // bytes that carriers have taken and not written
+	beside  int      // bytes that its memory keeps besides, once it has ended
+	counted int      // bytes that are counted in the account
+	account *account // of the principal; nil while nothing is counted
 	taken   uint64   // how many messages carriers have taken: the last position
 	log     *history // of what they took; nil where nobody can come back
 	carrier *Carrier
@@ -89,6 +93,7 @@ func (s *Stream) attachAtLocked(c *Carrier, wake chan struct{}, pos uint64) {
 	s.core.carriers++
 	s.pausing = false
 	s.weighLocked()
+	s.countLocked()
 	s.wakeLocked()
 }
 
@@ -158,6 +163,7 @@ func (s *Stream) pushLocked(m Message) {
 	s.queue = append(s.queue, m)
 	s.bytes += m.Len()
 	s.weighLocked()
+	s.countLocked()
 	s.wakeLocked()
 }
 
@@ -176,6 +182,7 @@ func (s *Stream) openLocked(m Message) {
 	s.growLocked()
 	s.queue = slices.Insert(s.queue, 0, m)
 	s.bytes += m.Len()
+	s.countLocked()
 	s.wakeLocked()
 }
 
@@ -197,6 +204,7 @@ func (s *Stream) endLocked(last ...Message) {
 		s.pushLocked(m)
 	}
 	s.weighLocked()
+	s.countLocked()
 	if s.lost {
 		s.clearLocked()
 		s.core.rules.Counts.Undelivered.Add(uint64(len(last)))
@@ -227,6 +235,7 @@ func (s *Stream) loseLocked() {
 func (s *Stream) clearLocked() {
 	clear(s.queue)
 	s.queue, s.bytes = nil, 0
+	s.countLocked()
 }
 
 // abandonLocked drops what nobody will take, and what nobody waits for.
@@ -261,6 +270,7 @@ func (s *Stream) dropLocked(f func(*Message) bool) bool {
 			s.bytes -= s.queue[i].Len()
 			s.queue = slices.Delete(s.queue, i, i+1)
 			s.weighLocked()
+			s.countLocked()
 			s.roomLocked() // no Take may come that would say so
 			return true
 		}
@@ -272,7 +282,7 @@ func (s *Stream) dropLocked(f func(*Message) bool) bool {
 // up: half of what fits.
 func (s *Stream) slowLocked() bool {
 	l := &s.core.rules.Limits
-	return len(s.queue) >= l.Messages/2 || s.bytes >= l.Bytes/2
+	return len(s.queue) >= l.Messages/2 || s.bytes >= s.mostLocked()/2
 }
 
 // fullLocked reports whether m must wait. A message that is larger than the
@@ -283,7 +293,49 @@ func (s *Stream) fullLocked(m *Message) bool {
 		return false
 	}
 	l := &s.core.rules.Limits
-	return len(s.queue) > 0 && (len(s.queue) >= l.Messages || s.bytes+m.Len() > l.Bytes)
+	return len(s.queue) > 0 && (len(s.queue) >= l.Messages || s.bytes+m.Len() > s.mostLocked())
+}
+
+// scarceBytes is what may wait on a stream whose principal has reached a limit of
+// Pending.
+const scarceBytes = 4 * pendingGrain
+
+// mostLocked returns how many bytes may wait on the stream.
+func (s *Stream) mostLocked() int {
+	r := s.core.rules
+	if s.account != nil && r.Pending.isFull(s.account) {
+		return min(r.Limits.Bytes, scarceBytes)
+	}
+	return r.Limits.Bytes
+}
+
+// countLocked brings what Pending counts of the stream up to date. It comes after every
+// change of what waits on it or is being written. What waits for a client that is away is
+// in the LogPool.
+func (s *Stream) countLocked() {
+	p := s.core.rules.Pending
+	if p == nil {
+		return
+	}
+	n := s.writing
+	if !s.isAwayLocked() {
+		n += s.bytes
+	}
+	if n > 0 && s.ended {
+		n += s.beside
+	}
+	n -= n % p.limits.Grain
+	if n == s.counted {
+		return
+	}
+	if s.account == nil {
+		s.account = p.open(s.core.principal)
+	}
+	p.hold(s.account, int64(n-s.counted))
+	if s.counted = n; n == 0 {
+		p.close(s.account)
+		s.account = nil
+	}
 }
 
 func (s *Stream) waitLocked() <-chan struct{} {

@@ -1,0 +1,99 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// memory is the [mcp.Memory] of a task.
+type memory struct {
+	server *Server
+	room   session.Reservation
+}
+
+// bound has the answer to a task's request count for its principal.
+func (s *Server) bound(t *task) {
+	t.memory.server = s
+	t.memory.room.Init(s.rules.Pending, t.first.Principal)
+	t.first.Memory = &t.memory
+}
+
+// Reserve waits as long for room as a client may take to read a part of its answer.
+func (m *memory) Reserve(ctx context.Context, bytes int) error {
+	var late <-chan time.Time
+	for {
+		excess, room := m.room.Grow(int64(bytes))
+		switch excess {
+		case session.NoExcess:
+			return nil
+		case session.RequestEnded:
+			return mcp.ErrRequestEnded
+		case session.PrincipalExcess, session.TotalExcess:
+		}
+		if late == nil {
+			t := time.NewTimer(m.server.cfg.WriteTimeout)
+			defer t.Stop()
+			late = t.C
+		}
+		select {
+		case <-room:
+		case <-late:
+			return m.server.noRoom(excess)
+		case <-ctx.Done():
+			return m.server.noRoom(excess)
+		}
+	}
+}
+
+// fit replaces a terminal for which there is no room. One that was received with a
+// reservation has its room, also where the client's revision made it a little longer.
+func (m *memory) fit(terminal session.Message, instead func(*mcp.Error) session.Message) session.Message {
+	if m.server == nil || terminal.Len() <= mcp.ReserveFrom {
+		return terminal
+	}
+	excess, _ := m.room.Grow(int64(terminal.Len() - mcp.ReserveFrom))
+	if excess == session.NoExcess || excess == session.RequestEnded {
+		return terminal
+	}
+	return instead(m.server.noRoom(excess).Wire())
+}
+
+// noRoom is the end of a request whose answer cannot be held.
+func (s *Server) noRoom(excess session.Excess) *mcp.Fault {
+	text, key := s.excessText(excess)
+	return &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.Completed, Message: "the answer was dropped: " + text + " (" + key + ")"}
+}
+
+// excessText says what there is too much of, and which key bounds it.
+func (s *Server) excessText(excess session.Excess) (text, key string) {
+	l := &s.cfg.Limits
+	if excess == session.TotalExcess {
+		return bytesText(l.Pending) + " of answers wait for clients to read", "limits.pending"
+	}
+	return bytesText(l.PendingPerPrincipal) + " of answers to one principal wait for clients to read", "limits.pendingPerPrincipal"
+}
+
+// excessError refuses a request because its principal does not read its answers.
+type excessError struct{ excess session.Excess }
+
+func (excessError) Error() string { return "too many bytes wait for clients to read" }
+
+// checkPending returns an excessError where a new request is to be refused.
+func (s *Server) checkPending(principal string) error {
+	if excess := s.rules.Pending.Excess(principal); excess != session.NoExcess {
+		return excessError{excess}
+	}
+	return nil
+}
+
+// refusePending is the refusal for an excessError.
+func (s *Server) refusePending(id mcp.ID, err excessError) *refusal {
+	text, key := s.excessText(err.excess)
+	return refuseLimit(id, text, key)
+}
