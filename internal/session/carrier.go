@@ -65,13 +65,13 @@ func (c *Carrier) Take(dst []Message) ([]Message, State) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	c.writtenLocked()
+	defer s.countLocked()
 	if s.carrier != c {
 		return dst, Revoked
 	}
 	if !s.held {
 		dst = c.takeLocked(dst)
 	}
-	s.countLocked()
 	switch {
 	case s.ended && len(s.queue) == 0 && c.at == s.taken:
 		return dst, Ended

@@ -41,6 +41,7 @@ func (w *world) invariants() {
 	}
 	w.noteTight()
 	w.keepsExactly()
+	w.pendingHolds()
 	w.goesInOrder()
 	for _, s := range w.sessions {
 		if w.set.purges {

@@ -406,6 +406,7 @@ func (t *visit) comesBackTo(w *world, id string) bool {
 	answers := t.answers(w, j)
 	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), late: -1, pipe: t.pipe}
 	r.x = session.Alone(r.id, w.rules, session.StopFunc(w.stop(r)))
+	r.x.CountFor(t.from.principal, 0)
 	r.st = &stream{name: r.String(), of: r, real: r.x.Stream()}
 	found, err := t.to.lot.Claim(id, owner, r, answers, w.now)
 	if !w.isFound(j, owner, err) {

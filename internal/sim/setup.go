@@ -67,6 +67,7 @@ type setup struct {
 	limits   session.Limits
 	sessions session.TableLimits
 	parking  session.LotLimits
+	pending  session.PendingLimits
 	calls    bool  // requests go to backends
 	pool     int64 // bytes that all sessions keep for clients
 	lossy    bool  // connections break more often, and clients come back
@@ -98,6 +99,11 @@ func (w *world) setUp() {
 	s.parking = session.LotLimits{
 		Total: 1 + w.src.Intn(4), PerPrincipal: 1 + w.src.Intn(2), Rounds: 1 + w.src.Intn(4), Asks: 1 + w.src.Intn(3),
 		Wait: time.Duration(1+w.src.Intn(10)) * time.Minute,
+	}
+	s.pending = session.PendingLimits{Total: noPool, PerPrincipal: noPool, Grain: 1}
+	if !s.large && w.src.OneIn(3) { // where messages are large, a full account bounds streams
+		s.pending.PerPrincipal = int64(100 + w.src.Intn(500))
+		s.pending.Total = s.pending.PerPrincipal + int64(w.src.Intn(1000))
 	}
 	s.pool = noPool
 	if s.purges && w.src.OneIn(2) {
@@ -139,7 +145,7 @@ const noPool = 1 << 40
 
 // boot starts the gateway, which knows of nobody.
 func (w *world) boot() {
-	w.rules = &session.Rules{Limits: w.set.limits, Counts: &w.counts, Logs: session.NewLogPool(w.set.pool)}
+	w.rules = &session.Rules{Limits: w.set.limits, Counts: &w.counts, Logs: session.NewLogPool(w.set.pool), Pending: session.NewPending(w.set.pending)}
 	w.replicas = nil
 	for no := range w.set.replicas {
 		w.replicas = append(w.replicas, w.newReplica(no))

@@ -203,6 +203,10 @@ func (w *world) begin(t *visit) {
 	if r.isNote {
 		r.id = mcp.ID{}
 	}
+	if !r.isNote && !s.ended && !w.mayBegin(t.from.principal) {
+		t.turnAway()
+		return
+	}
 	x, err := s.real.Begin(r.id, session.StopFunc(w.stop(r)))
 	var want error
 	switch {
@@ -292,8 +296,13 @@ const formGrace = 5 * time.Second
 
 // beginAlone serves a request that belongs to no session.
 func (w *world) beginAlone(t *visit) {
+	if !w.mayBegin(t.from.principal) {
+		t.turnAway()
+		return
+	}
 	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), late: -1, pipe: t.pipe}
 	r.x = session.Alone(r.id, w.rules, session.StopFunc(w.stop(r)))
+	r.x.CountFor(t.from.principal, 0)
 	r.st = &stream{name: r.String(), of: r, real: r.x.Stream()}
 	if t.what == modernListen {
 		r.x.Hold()
