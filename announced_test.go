@@ -94,6 +94,7 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 				h := behind{"b": s}.open(t, func(cfg *signalbox.Config) { cfg.Limits.CallIdle = -1 })
 				time.Sleep(time.Second) // until the first list is there, which is no change
 				ann, bob := h.legacy(), h.legacy()
+				h.post(asks("1", "tools/list", ""), bob)
 				get := h.listen(bob)
 				if got := h.post(asks("1", "tools/call", `{"name":"b__x"}`), ann).body; !strings.Contains(got, `"result"`) {
 					t.Errorf("call: %s", got)

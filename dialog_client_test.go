@@ -25,7 +25,8 @@ type dialogClient struct {
 	connected bool
 	caps      string // capabilities, as JSON
 	level     string // of the session
-	lastID    int    // of requests that the dialogue does not show
+	hasLists  bool
+	lastID    int // of requests that the dialogue does not show
 
 	mu        sync.Mutex
 	exchanges []*exchange // newest last
@@ -197,6 +198,7 @@ func (c *dialogClient) call(label, method string, rest []string) bool {
 	}
 	c.connect()
 	c.setLevel(x.opts.level)
+	c.hasLists = c.hasLists || strings.HasSuffix(x.method, "/list")
 	c.send(x)
 	return true
 }
@@ -401,6 +403,14 @@ func (c *dialogClient) listen() bool {
 	c.listening = true
 	c.mu.Unlock()
 	if !c.in.modern() {
+		// A session is told of the lists that it has, and gets them once.
+		if c.hasLists {
+			return c.standalone(false)
+		}
+		c.hasLists = true
+		for _, method := range []string{"tools/list", "prompts/list", "resources/list"} {
+			c.roundTrip(method, `{}`)
+		}
 		return c.standalone(false)
 	}
 	all, err := parseObject([]byte(`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`))

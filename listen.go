@@ -116,7 +116,8 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 		return nil, err
 	}
 	// In this order: a change that comes after the ear is there wakes it, and one
-	// that comes before is in the baseline or, for a session, is due since then.
+	// In this order: a change that comes after the ear is there wakes it, and one that
+	// comes before is in the baseline or, for a session, due since its last list.
 	changed := newBell()
 	g.changes.add(changed)
 	defer g.changes.remove(changed)
@@ -176,75 +177,113 @@ func acknowledge(ctx context.Context, caller mcp.Caller, agreed filter) error {
 	return caller.Notify(ctx, n)
 }
 
-// told is the state of the lists that one listener knows of. For a legacy
-// session it outlives the stream, so that a change between two GETs is told with
-// the second; where that supersedes the first, both may be telling for a moment.
+// told is the state of the lists that one listener knows of, list by list: what it was told
+// last, or what it has listed since. A legacy session is told of the lists alone that it
+// has asked for. Its told outlives the stream, so that a change between two GETs is told
+// with the second; where that supersedes the first, both may be telling for a moment.
 type told struct {
 	mu    sync.Mutex
 	at    version
-	looks uint64 // how often somebody has looked what there is to be told
-	last  uint64 // the look at which at was seen
+	knows [catalog.NumKinds]bool   // the listener has the list, or wants to hear of it in any case
+	last  [catalog.NumKinds]uint64 // the look at which the list was seen as in at
+	looks uint64                   // how often at was compared or set
+}
+
+// dueLocked returns what is to be told to a listener for which now is true.
+func (t *told) dueLocked(now version) catalog.Changes {
+	known := t.at
+	for k := range catalog.NumKinds {
+		if !t.knows[k] {
+			known.take(k, now)
+		}
+	}
+	return known.diff(now)
 }
 
 // behind returns what differs from now.
 func (t *told) behind(now version) catalog.Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.at.diff(now)
+	return t.dueLocked(now)
 }
 
-// sight is what somebody has seen who is about to tell of it.
+// sight is what a listener will be told.
 type sight struct {
 	now version
 	due catalog.Changes
-	nth uint64 // of those who have looked
+	nth uint64 // of the looks
 }
 
 // look returns what is to be told now. What is true now is read under the lock, so that
-// of two who look the later one has seen what is as new or newer.
+// the later of two looks has seen what is as new or newer.
 func (t *told) look(v *atomic.Pointer[view]) sight {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.looks++
 	now := v.Load().version()
-	return sight{now, t.at.diff(now), t.looks}
+	return sight{now, t.dueLocked(now), t.looks}
 }
 
 // set notes what has been told. It is called after that has been delivered and not
 // before: what a broken stream did not carry stays due for the next one.
 //
-// Who has taken longer than another that had looked later changes nothing: the client
-// has heard of what is newer, and if the lists turned back to what was seen here, it
-// would not be told.
+// A list that another look, or the client itself, has seen since stays as that has seen
+// it: if it turned back to what was seen here, the client would not be told.
 func (t *told) set(seen sight) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if seen.nth > t.last {
-		t.at, t.last = seen.now, seen.nth
+	for k := range catalog.NumKinds {
+		if seen.nth > t.last[k] {
+			t.at.take(k, seen.now)
+			t.last[k] = seen.nth
+		}
 	}
+}
+
+// list returns the view in which the listener gets a list. A change after it is told: the
+// view is read under the lock, and each change wakes the listeners after it is in the
+// view, so that they compare with this one.
+func (t *told) list(k catalog.Kind, views *atomic.Pointer[view]) *view {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v := views.Load()
+	t.looks++
+	t.at.take(k, v.version())
+	t.knows[k], t.last[k] = true, t.looks
+	return v
 }
 
 // toldKey is under what a scope keeps what its session was told.
 type toldKey struct{}
 
-// baseline returns what a listener was told last: for a session, since its beginning;
-// for a modern listen, since now. So it is for one of a scope that wants to hear of some
-// lists only, because what it leaves out would count as told to the others.
+// baseline returns what a listener was told last: for a session, the lists that it has;
+// for a modern listen, all since now. So it is for one of a scope that wants to hear of
+// some lists only, because what it leaves out would count as told to the others.
 func (g *Gateway) baseline(scope *mcp.Scope, want filter) *told {
 	if scope == nil || !want.allLists() {
-		return g.toldNow()
+		t := &told{at: g.view.Load().version()}
+		for k := range t.knows {
+			t.knows[k] = true
+		}
+		return t
 	}
-	return g.toldTo(scope)
+	return toldTo(scope)
 }
 
-// toldTo returns what a session was told last, or what is true now for one that begins.
-func (g *Gateway) toldTo(scope *mcp.Scope) *told {
-	now := g.toldNow()
-	kept, ok := scope.Value(toldKey{}, func() any { return now })
+// toldTo returns what a session knows: nothing, when it begins.
+func toldTo(scope *mcp.Scope) *told {
+	kept, ok := scope.Value(toldKey{}, func() any { return new(told) })
 	if t, isTold := kept.(*told); ok && isTold {
 		return t
 	}
-	return now // the session has just ended
+	return new(told) // the session has just ended
 }
 
-func (g *Gateway) toldNow() *told { return &told{at: g.view.Load().version()} }
+// viewFor returns the view from which a list is answered. With its first page a session
+// has the list; a later page may be of another view, and changes nothing.
+func (g *Gateway) viewFor(req *mcp.Request, kind catalog.Kind) *view {
+	if req.Scope == nil || req.Params.Has(mcp.FieldCursor) {
+		return g.view.Load()
+	}
+	return toldTo(req.Scope).list(kind, &g.view)
+}

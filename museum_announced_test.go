@@ -119,6 +119,7 @@ func TestM176PartialListsAreNotKept(t *testing.T) {
 		}
 		h := behind{"a": kept("a"), "b": kept("b"), "c": late}.open(t, nil)
 		sess := h.legacy()
+		h.post(asks("1", "tools/list", ""), sess)
 		get := h.listen(sess)
 		got := h.postModern("1", "tools/list", "", "").body
 		if strings.Contains(got, "c__c") || !strings.Contains(got, "a__a") || !strings.Contains(got, `"ttlMs":0`) {
@@ -159,6 +160,7 @@ func TestM179ChangesBehindAGatewayAreTold(t *testing.T) {
 		opt.Transport = way
 		h := openHouse(t, cfg, opt)
 		sess := h.legacy()
+		h.post(asks("1", "tools/list", ""), sess)
 		get := h.listen(sess)
 		time.Sleep(5 * time.Second)
 		wantList := func(what string, names ...string) {
@@ -240,6 +242,7 @@ func TestM181ListChangedIsTrueOfAGateway(t *testing.T) {
 				if got := h.postModern("1", "server/discover", "", "").body; !strings.Contains(got, `"tools":{"listChanged":true}`) {
 					t.Errorf("advertised %s", got)
 				}
+				h.post(asks("1", "tools/list", ""), sess)
 				get, listen := h.listen(sess), h.listenModern("2")
 				hear := func(what string) {
 					t.Helper()

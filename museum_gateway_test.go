@@ -78,6 +78,7 @@ func TestM080BackendWithoutAListeningStream(t *testing.T) {
 		deaf.Capabilities = `{"tools":{"listChanged":true}}`
 		h := behind{"deaf": deaf, "telling": telling}.open(t, nil)
 		sess := h.legacy()
+		h.post(asks("1", "tools/list", ""), sess)
 		get := h.listen(sess)
 		synctest.Wait()
 		telling.change("y", "z")

@@ -46,6 +46,7 @@ func TestM186MessagesOfASharedSession(t *testing.T) {
 		var calls [2]call
 		for i := range 2 {
 			sessions[i] = h.legacy()
+			h.post(asks("0", "tools/list", ""), sessions[i])
 			gets[i] = h.listen(sessions[i])
 			h.post(asks("0", "logging/setLevel", `{"level":"debug"}`), sessions[i])
 		}

@@ -34,7 +34,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	case "completion/complete":
 		return g.complete(ctx, req, caller)
 	case "server/discover":
-		return g.discover(ctx, req)
+		return g.discover(ctx)
 	case "tasks/get", "tasks/update", "tasks/cancel", "tasks/result":
 		return g.task(ctx, req, caller)
 	case "tasks/list":
@@ -160,7 +160,7 @@ func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 
 // listNow answers from the catalog as it is.
 func (g *Gateway) listNow(req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
-	v := g.view.Load()
+	v := g.viewFor(req, kind)
 	// Nobody waits for the lists that this asks for: they are the next client's.
 	now := time.Now()
 	for _, u := range v.units {
@@ -187,13 +187,9 @@ type discovery struct {
 }
 
 // discover answers from what is known. Backends that are starting are waited for, for
-// greetWithin at most: a client reads instructions and capabilities only here. For a
-// session it also sets the state of the lists from which on changes are told.
-func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+// greetWithin at most: a client reads instructions and capabilities only here.
+func (g *Gateway) discover(ctx context.Context) (*mcp.Result, error) {
 	v, _ := g.await(ctx, (*view).greetingPending) // what is known is the answer, whatever ended the wait
-	if req.Scope != nil {
-		g.toldTo(req.Scope)
-	}
 	return v.discovery()
 }
 

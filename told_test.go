@@ -18,6 +18,9 @@ import (
 const (
 	everyList    = `"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true`
 	promptNotice = "notifications/prompts/list_changed"
+
+	listTools   = "tools/list"
+	listPrompts = "prompts/list"
 )
 
 // board is a gateway with lists that the test writes.
@@ -48,6 +51,22 @@ func (b board) shows(tool, prompt int) {
 	b.g.view.Store(&next)
 	b.g.changes.announce()
 	synctest.Wait()
+}
+
+// lists has a session get lists.
+func (b board) lists(scope *mcp.Scope, methods ...string) {
+	b.Helper()
+	for _, method := range methods {
+		req, err := mcp.NewRequest(method, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		req.Scope = scope
+		kind, _ := catalog.KindOf(method)
+		if _, err := b.g.listNow(req, kind); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // listens returns a listener that has begun, which goes with the returned function. It
@@ -89,6 +108,7 @@ func TestSupersededListenTakesNothingBack(t *testing.T) {
 	inBoard(t, func(b board) {
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
+		b.lists(scope, listTools, listPrompts)
 		older, endOlder := b.listens(scope, everyList)
 		older.gate = make(chan error)
 		b.shows(2, 1) // which the older one is about to tell of
@@ -109,6 +129,7 @@ func TestSupersededListenLeavesWhatItCouldNotTell(t *testing.T) {
 	inBoard(t, func(b board) {
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
+		b.lists(scope, listTools, listPrompts)
 		older, endOlder := b.listens(scope, everyList)
 		older.gate = make(chan error)
 		b.shows(2, 1)
@@ -128,6 +149,7 @@ func TestListensBesideEachOther(t *testing.T) {
 	inBoard(t, func(b board) {
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
+		b.lists(scope, listTools, listPrompts)
 		hear := func(scope *mcp.Scope, filter string) *hearer {
 			h, end := b.listens(scope, filter)
 			b.Cleanup(end)
@@ -145,5 +167,102 @@ func TestListensBesideEachOther(t *testing.T) {
 		b.heard("one for tools in a scope", some, toolNotice)
 		all := hear(scope, everyList)
 		b.heard("one for all in that scope, which was away", all, toolNotice, promptNotice)
+	})
+}
+
+// I33: in whatever order a session lists, opens and closes its stream, and lists change,
+// it is told of a list that it has and that has changed since, and of nothing else. After
+// the last event a listener has been told of all that differs from what it has.
+func TestToldOfNothingElse(t *testing.T) {
+	const steps, length = "tpTPlu", 5 // list tools, list prompts; they change; listen, unlisten
+	var walk func(b board, order string)
+	walk = func(b board, order string) {
+		if len(order) == length {
+			toldIn(b, order)
+			return
+		}
+		for _, step := range steps {
+			walk(b, order+string(step))
+		}
+	}
+	for _, first := range steps {
+		t.Run(string(first), func(t *testing.T) {
+			inBoard(t, func(b board) { walk(b, string(first)) })
+		})
+	}
+}
+
+// toldIn takes one order. What the session has is kept beside, as plainly as can be.
+func toldIn(b board, order string) {
+	type list struct{ is, has int } // has is 0 before the session has listed, or was told
+	tools, prompts := list{is: 1}, list{is: 1}
+	b.shows(1, 1)
+	scope := mcp.NewScope("s", nil)
+	defer scope.End()
+	var h *hearer
+	end := func() {}
+	defer func() { end() }()
+	for i, step := range order {
+		var want []string
+		switch step {
+		case 't':
+			b.lists(scope, listTools)
+			tools.has = tools.is
+		case 'p':
+			b.lists(scope, listPrompts)
+			prompts.has = prompts.is
+		case 'T':
+			tools.is++
+			b.shows(tools.is, prompts.is)
+		case 'P':
+			prompts.is++
+			b.shows(tools.is, prompts.is)
+		case 'l':
+			end()
+			h, end = b.listens(scope, everyList)
+			h.heard = h.heard[1:]
+		case 'u':
+			end()
+			h, end = nil, func() {}
+		}
+		if h != nil {
+			for _, l := range []struct {
+				*list
+				notice string
+			}{{&tools, toolNotice}, {&prompts, promptNotice}} {
+				if l.has != 0 && l.has != l.is {
+					want = append(want, l.notice)
+					l.has = l.is
+				}
+			}
+		}
+		var got []string
+		if h != nil {
+			got, h.heard = h.heard, nil
+		}
+		if !slices.Equal(got, want) {
+			b.Fatalf("%s: after step %d heard %q, want %q", order, i+1, got, want)
+		}
+	}
+}
+
+// I33: a change that comes while a list is on its way is told, whether the list is of
+// before it or after it; a slow notice of what is older takes nothing back.
+func TestChangeBesideAList(t *testing.T) {
+	inBoard(t, func(b board) {
+		scope := mcp.NewScope("s", nil)
+		defer scope.End()
+		b.lists(scope, listTools)
+		h, end := b.listens(scope, everyList)
+		defer end()
+		h.gate = make(chan error)
+		b.shows(2, 1) // the notice is on its way
+		b.shows(3, 1)
+		b.lists(scope, listTools) // of the third
+		h.gate <- nil
+		b.heard("one that has listed since", h, toolNotice)
+		b.shows(2, 1)
+		h.gate <- nil
+		b.heard("when it is as it was told first", h, toolNotice, toolNotice)
 	})
 }

@@ -143,6 +143,21 @@ type version struct {
 
 func (v *view) version() version { return version{v.catalog.Version(), v.said} }
 
+// take makes one list of v that of another version.
+func (v *version) take(k catalog.Kind, from version) {
+	v.said[k] = from.said[k]
+	switch k {
+	case catalog.Tools:
+		v.lists.Tools = from.lists.Tools
+	case catalog.Prompts:
+		v.lists.Prompts = from.lists.Prompts
+	case catalog.Resources:
+		v.lists.Resources = from.lists.Resources
+	default:
+		v.lists.Templates = from.lists.Templates
+	}
+}
+
 // diff returns what somebody who knows v has to be told so that they know next.
 func (v version) diff(next version) catalog.Changes {
 	d := v.lists.Diff(next.lists)
