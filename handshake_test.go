@@ -21,7 +21,7 @@ func TestServerThatStartsSlowly(t *testing.T) {
 	for within, want := range map[time.Duration]string{
 		0:                `"content":[]`, // a minute
 		2 * time.Minute:  `"content":[]`,
-		40 * time.Second: "(limits.handshake)",
+		40 * time.Second: "within 40s (limits.handshake)",
 	} {
 		t.Run(within.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestServerThatStartsSlowly(t *testing.T) {
 				h := behind{"b": slow}.open(t, func(cfg *signalbox.Config) {
 					cfg.Servers[0].Era = "legacy"
 					cfg.Limits.Handshake = within
-					cfg.Limits.CallIdle = -1
+					cfg.Limits.CallIdle = 5 * time.Second // a start is no call
 				})
 				time.Sleep(10 * time.Minute) // and attempts
 				got := h.post(asks("1", "tools/call", `{"name":"b__x"}`), h.legacy())

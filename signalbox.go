@@ -44,6 +44,10 @@ type Options struct {
 	// end: after its input was closed, and after it was asked to end. Zero is 5 s.
 	Grace time.Duration
 
+	// ProcessLevel is the level of the log records about what the processes of backends
+	// write to standard error, and about their starts and ends. 0 is [slog.LevelInfo].
+	ProcessLevel slog.Level
+
 	// Logger may be nil. The Gateway bounds what it writes to it, so that nobody
 	// from outside can flood it, and counts the records that it leaves out. It
 	// does so on a goroutine of its own: nothing waits for a log that is not taken.

@@ -85,18 +85,19 @@ func (g *Gateway) follow(u *unit, h mcp.Handler, last *backend.Offer) *unit {
 	u.tasks = g.names
 	secrets := redact.New(header(u.srv.Headers), environ(u.srv.Env), u.srv.URL)
 	u.Backend = backend.New(backend.Config{
-		Name:     u.srv.Name,
-		Handler:  h,
-		Info:     g.info,
-		Idle:     u.limits.CallIdle,
-		Max:      cmp.Or(u.srv.Timeout, u.limits.CallMax),
-		MaxKey:   u.maxKey(),
-		MaxItems: u.limits.ToolsPerBackend,
-		MaxPages: u.limits.Pages,
-		Last:     last,
-		Changed:  g.wantRebuild,
-		Turn:     g.turnOf(u),
-		Logger:   slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
+		Name:      u.srv.Name,
+		Handler:   h,
+		Info:      g.info,
+		Idle:      u.limits.CallIdle,
+		Max:       cmp.Or(u.srv.Timeout, u.limits.CallMax),
+		MaxKey:    u.maxKey(),
+		MaxItems:  u.limits.ToolsPerBackend,
+		MaxPages:  u.limits.Pages,
+		Last:      last,
+		Changed:   g.wantRebuild,
+		Turn:      g.turnOf(u),
+		Logger:    slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
+		Handshake: u.limits.Handshake,
 	})
 	ctx, cancel := context.WithCancel(g.ctx)
 	u.cancel, u.done = cancel, make(chan struct{})
@@ -205,6 +206,7 @@ func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.
 		Handshake:    limits.Handshake,
 		Write:        limits.Write,
 		Stop:         g.opt.Grace,
+		ProcessLevel: g.opt.ProcessLevel,
 		Logger:       g.log,
 	}
 }

@@ -325,5 +325,18 @@ func (s *legacySession) refuse(id mcp.ID, err *mcp.Error) {
 
 // refuseAsk refuses what the server asks during a call of the session's own.
 func (s *legacySession) refuseAsk(m *mcp.Message) {
+	if s.hasNoRoots(m) {
+		return
+	}
 	s.refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: there is nobody to ask", m.Method))
+}
+
+// hasNoRoots answers a request for roots that belongs to no client, in a session of our
+// own: many servers ask right after their handshake, and take an error for a failure.
+func (s *legacySession) hasNoRoots(m *mcp.Message) bool {
+	if m.Method != methodRoots || s.addr.private || s.addr.shared {
+		return false
+	}
+	s.replies.put(s, mcp.AppendResult(nil, m.ID, []byte(`{"roots":[]}`)))
+	return true
 }

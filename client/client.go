@@ -41,7 +41,8 @@ type Client struct {
 	requests atomic.Uint64
 	retries  atomic.Uint64
 
-	ending ending
+	ending    ending
+	hurryOnce sync.Once
 }
 
 // link reaches a server, before it is known what it speaks.
@@ -154,21 +155,27 @@ func (c *Client) noteIdleLocked() {
 }
 
 // protocol returns what speaks to the server, after finding out if need be. The
-// caller gives it back with done.
-func (c *Client) protocol(ctx context.Context) (*speaking, error) {
+// caller gives it back with done. The limits of asker stop meanwhile: the probe has its own.
+func (c *Client) protocol(ctx context.Context, asker mcp.Caller) (*speaking, error) {
 	for {
 		sp, det, err := c.look()
 		if sp != nil || err != nil {
 			return sp, err
 		}
-		select {
-		case <-det.done:
-			if det.err != nil {
-				return nil, det.err
-			}
-		case <-ctx.Done():
-			return nil, c.givenUp(ctx, mcp.NotDispatched)
+		if err := c.awaitDetection(ctx, asker, det); err != nil {
+			return nil, err
 		}
+	}
+}
+
+func (c *Client) awaitDetection(ctx context.Context, asker mcp.Caller, det *detection) error {
+	mcp.Pause(asker, true)
+	defer mcp.Pause(asker, false)
+	select {
+	case <-det.done:
+		return det.err
+	case <-ctx.Done():
+		return c.givenUp(ctx, mcp.NotDispatched)
 	}
 }
 
@@ -266,8 +273,10 @@ func (c *Client) forget(sp *speaking) {
 }
 
 // Shutdown takes no new requests, waits until those under way have ended or ctx
-// has, and closes the client. It returns ctx's error if requests were cut.
+// has, and closes the client. It returns ctx's error if requests were cut. Once ctx has
+// ended a process is asked to end at once, and killed a moment later.
 func (c *Client) Shutdown(ctx context.Context) error {
+	defer context.AfterFunc(ctx, c.hurry)()
 	var err error
 	select {
 	case <-c.drain():
@@ -282,6 +291,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	}
 	return err
 }
+
+func (c *Client) hurry() { c.hurryOnce.Do(func() { close(c.hurried) }) }
 
 // drain refuses new requests. The channel is closed when none is served.
 func (c *Client) drain() <-chan struct{} {

@@ -75,6 +75,10 @@ type Config struct {
 	// logged (0: 8 KiB); the others are counted.
 	MaxLogLine int
 
+	// ProcessLevel is the level of the log records about what a process writes to its
+	// standard error, and about its start and end. 0 is [slog.LevelInfo].
+	ProcessLevel slog.Level
+
 	// Announced is called when a legacy server tells a session that it has with one
 	// client alone that a list has changed. Many servers tell only the session in
 	// which something was done, and mean all. It is called by one goroutine at a
@@ -102,13 +106,16 @@ type setup struct {
 	// recheck has the server probed, without waiting. It is the Client's too.
 	recheck func()
 
+	// hurried is closed when the processes get no more time to end.
+	hurried chan struct{}
+
 	// announce has Announced called, without waiting. It is the Client's too, whose
 	// sessions may all tell of the same change.
 	announce func()
 }
 
 func newSetup(cfg Config) *setup {
-	s := &setup{Config: cfg, log: cfg.Logger, announce: func() {}, recheck: func() {}}
+	s := &setup{Config: cfg, log: cfg.Logger, announce: func() {}, recheck: func() {}, hurried: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

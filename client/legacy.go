@@ -101,7 +101,7 @@ func (l *legacy) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 }
 
 func (l *legacy) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	use, err := l.acquire(ctx, req)
+	use, err := l.acquireFor(ctx, req, caller)
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +159,14 @@ type lease struct {
 	slot   *slot // of a scope, which rests behind the request; nil where it is none's
 	pooled bool
 	key    poolKey // in the pool
+}
+
+// acquireFor is acquire for a request of the caller, whose limits stop meanwhile: a
+// handshake has its own.
+func (l *legacy) acquireFor(ctx context.Context, req *mcp.Request, caller mcp.Caller) (lease, error) {
+	mcp.Pause(caller, true)
+	defer mcp.Pause(caller, false)
+	return l.acquire(ctx, req)
 }
 
 // acquire returns the session for a request, to be released when that is over.
@@ -262,7 +270,7 @@ func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		err = l.unavailable(errors.Join(errNotAgain, err), "it did not answer initialize within %v (limits.handshake)", l.patience())
+		err = l.unavailable(errors.Join(errNotAgain, err), "it did not answer initialize within %v (limits.handshake)", l.Handshake)
 	case isRejected(err, busy) && isFault:
 		return &rejected{why: busy, err: notYet(f)} // which says nothing about the era
 	case isFault && isUnreachable(f):

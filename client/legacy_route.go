@@ -52,6 +52,9 @@ func (s *legacySession) routeAsk(m *mcp.Message) {
 		s.askUnrelated(m)
 		return
 	}
+	if s.hasNoRoots(m) {
+		return
+	}
 	s.refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: there is nobody to ask: no request is being served", m.Method))
 }
 

@@ -71,7 +71,7 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 // listenOnce is a protocol's listen. A protocol that turned out to be the wrong one
 // is given up for all, as with any other request.
 func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, ear *listening) error {
-	sp, err := c.protocol(ctx)
+	sp, err := c.protocol(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func (l *launcher) spawn() (*child, error) {
 		exited: make(chan struct{}), drained: make(chan struct{}),
 	}
 	l.guardian.watch(cmd.Process.Pid, l.spawner.start)
-	c.log.LogAttrs(context.Background(), slog.LevelInfo, "backend process started", slog.Int("pid", cmd.Process.Pid))
+	c.log.LogAttrs(context.Background(), l.ProcessLevel, "backend process started", slog.Int("pid", cmd.Process.Pid))
 	go c.reap()        // ends when the process does; end waits for it
 	go c.drainStderr() // ends at the end of standard error, which reap brings about; end waits for it
 	return c, nil
@@ -170,7 +170,7 @@ func (c *child) reap() {
 	defer close(c.exited)
 	err := c.cmd.Wait()
 	c.wanted.Do(c.died)
-	c.log.LogAttrs(context.Background(), slog.LevelInfo, "backend process ended", slog.String("status", exitText(c.cmd, err)))
+	c.log.LogAttrs(context.Background(), c.ProcessLevel, "backend process ended", slog.String("status", exitText(c.cmd, err)))
 	killGroup(c.cmd.Process.Pid)
 	c.out.cut()
 	c.err.cut()
@@ -180,7 +180,7 @@ func (c *child) died() { c.launcher.circuit.died(time.Now()) }
 
 func (c *child) drainStderr() {
 	defer close(c.drained)
-	c.tail.drain(c.err, c.MaxLogLine, c.secrets, c.log)
+	c.tail.drain(c.err, c.MaxLogLine, c.secrets, c.log, c.ProcessLevel)
 }
 
 // fateTime is how long each of the two may take that are to be known of a process
@@ -235,9 +235,11 @@ func exitText(cmd *exec.Cmd, err error) string {
 func (c *child) end() {
 	c.wanted.Do(func() {})
 	c.in.Close()
-	if !within(c.exited, c.Stop) {
+	if !c.exitsWithin(c.Stop) {
 		terminateGroup(c.cmd.Process.Pid)
-		within(c.exited, c.Stop)
+		if !c.exitsWithin(c.Stop) && isClosed(c.hurried) {
+			within(c.exited, min(c.Stop, hurryTime))
+		}
 	}
 	// What the child has started and left behind goes too.
 	killGroup(c.cmd.Process.Pid)
@@ -245,6 +247,24 @@ func (c *child) end() {
 	<-c.drained
 	c.launcher.guardian.forget(c.cmd.Process.Pid)
 	closeFiles(c.out.file, c.err.file)
+}
+
+// hurryTime is what a process that was asked to end has left to do so when the client is
+// in a hurry.
+const hurryTime = 200 * time.Millisecond
+
+// exitsWithin waits for the process to end, until d is over or the client is in a hurry.
+func (c *child) exitsWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c.exited:
+		return true
+	case <-timer.C:
+		return false
+	case <-c.hurried:
+		return isClosed(c.exited)
+	}
 }
 
 func within(ch <-chan struct{}, d time.Duration) bool {

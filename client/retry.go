@@ -68,7 +68,7 @@ func (c *Client) grantRetry(ctx context.Context, wait time.Duration) bool {
 // attempt sends a request once. A protocol that turned out to be the wrong one is
 // given up for all.
 func (c *Client) attempt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	sp, err := c.protocol(ctx)
+	sp, err := c.protocol(ctx, caller)
 	if err != nil {
 		return nil, err
 	}

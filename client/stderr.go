@@ -52,7 +52,7 @@ func (w words) text(secrets *redact.Redactor) string {
 // cannot write its standard error stops in the middle of a call. A line that is longer
 // than maxLine is logged so far, with how many bytes were cut off. Of lines that
 // nobody will see no text is made: some programs write without an end.
-func (t *tail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, logger *slog.Logger) {
+func (t *tail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, logger *slog.Logger, level slog.Level) {
 	t.hide(secrets)
 	lines := frame.NewLineReader(r, maxLine)
 	var quota quota
@@ -63,12 +63,15 @@ func (t *tail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, logger 
 		}
 		said := words{string(line), cut > 0}
 		t.add(said)
+		if !logger.Enabled(context.Background(), level) {
+			continue
+		}
 		skipped, ok := quota.take(time.Now())
 		if skipped > 0 {
 			logger.LogAttrs(context.Background(), slog.LevelWarn, "backend stderr lines not logged", slog.Int("count", skipped))
 		}
 		if ok {
-			logger.LogAttrs(context.Background(), slog.LevelInfo, "backend stderr", lineAttrs(said.text(secrets), cut)...)
+			logger.LogAttrs(context.Background(), level, "backend stderr", lineAttrs(said.text(secrets), cut)...)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func TestTailKeepsTheLastLinesAndEscapes(t *testing.T) {
 		fmt.Fprintf(&text, "line %d\x1b[2J\u202e\n", i)
 	}
 	text.WriteString(strings.Repeat("x", 16<<10))
-	tl.drain(strings.NewReader(text.String()), 8<<10, nil, slog.New(slog.DiscardHandler))
+	tl.drain(strings.NewReader(text.String()), 8<<10, nil, slog.New(slog.DiscardHandler), slog.LevelInfo)
 	got := tl.lines()
 	if len(got) != stderrKept || got[18] != `line 29\x1b[2J\u202e` || len(got[19]) != stderrShown {
 		t.Errorf("kept %q", got)
@@ -159,7 +159,7 @@ func TestStderrIsReadWhateverItSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in no time
 		var tl tail
 		logged := severities{}
-		tl.drain(flood, 8<<10, nil, slog.New(logged))
+		tl.drain(flood, 8<<10, nil, slog.New(logged), slog.LevelInfo)
 		if flood.N != 0 {
 			t.Errorf("%d bytes were not read", flood.N)
 		}
@@ -180,7 +180,7 @@ func TestTailLogsUpToTheLimit(t *testing.T) {
 			tl  tail
 			log strings.Builder
 		)
-		tl.drain(strings.NewReader(strings.Repeat("x", n)+"\n"), limit, nil, slog.New(slog.NewTextHandler(&log, nil)))
+		tl.drain(strings.NewReader(strings.Repeat("x", n)+"\n"), limit, nil, slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
 		if got := strings.Count(log.String(), "x"); got != min(n, limit) || !strings.Contains(log.String(), want) || strings.Contains(log.String(), "cut=") != (want != "") {
 			t.Errorf("of %d bytes %d were logged, want %q in %.40q...%q", n, got, want, log.String(), log.String()[max(0, log.Len()-20):])
 		}
@@ -209,7 +209,7 @@ func TestStderrIsEscapedOnce(t *testing.T) {
 		tl  tail
 		log strings.Builder
 	)
-	tl.drain(strings.NewReader(`a {"id":1} of C:\dir`+"\n"), 100, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	tl.drain(strings.NewReader(`a {"id":1} of C:\dir`+"\n"), 100, nil, slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
 	if want := `line="a {\"id\":1} of C:\\dir"` + "\n"; !strings.HasSuffix(log.String(), want) {
 		t.Errorf("logged %s, want ...%s", log.String(), want)
 	}
@@ -224,7 +224,7 @@ func TestTailIsTextWithoutSecrets(t *testing.T) {
 	)
 	secrets := redact.New(http.Header{"Authorization": {"Bearer swordfish-1"}, "X": {"short"}}, []string{"KEY=open sesame", "MODE=prod", "EMPTY="})
 	text := "keys open sesame, swordfish-1, prod, short\n" + strings.Repeat("\u20ac", 100) + "\n"
-	tl.drain(strings.NewReader(text), 8<<10, secrets, slog.New(slog.NewTextHandler(&log, nil)))
+	tl.drain(strings.NewReader(text), 8<<10, secrets, slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
 	got := tl.lines()
 	if got[0] != "keys [redacted], [redacted], prod, short" || strings.Contains(log.String(), "sesame") {
 		t.Errorf("%q, logged %s", got[0], log.String())
@@ -240,7 +240,7 @@ func TestTailHidesASecretAtItsEnd(t *testing.T) {
 	secret := strings.Repeat("s3cret-", 200)[:stderrRaw-100]
 	secrets := redact.New(nil, []string{"KEY=" + secret})
 	var tl tail
-	tl.drain(strings.NewReader(secret+strings.Repeat("x", 60)+secret+"\n"), 8<<10, secrets, slog.New(slog.DiscardHandler))
+	tl.drain(strings.NewReader(secret+strings.Repeat("x", 60)+secret+"\n"), 8<<10, secrets, slog.New(slog.DiscardHandler), slog.LevelInfo)
 	want := "[redacted]" + strings.Repeat("x", 60) + "[redacted]"
 	if got := tl.lines(); len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
@@ -253,7 +253,7 @@ func TestLinesThatNobodySeesCostLittle(t *testing.T) {
 	lines := strings.Repeat(strings.Repeat("é", 500)+"\n", 1000)
 	got := testing.AllocsPerRun(1, func() {
 		var tl tail
-		tl.drain(strings.NewReader(lines), 8<<10, secrets, slog.New(slog.DiscardHandler))
+		tl.drain(strings.NewReader(lines), 8<<10, secrets, slog.New(slog.DiscardHandler), slog.LevelInfo)
 	})
 	if most := float64(2*1000 + 50*stderrPerSec); got > most { // the line, and what is kept
 		t.Errorf("%v allocations for 1000 lines, want at most %v", got, most)

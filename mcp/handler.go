@@ -62,6 +62,20 @@ func Pulse(caller Caller) {
 	}
 }
 
+// Pauser is an optional interface of a [Caller] that limits how long its request may take.
+type Pauser interface {
+	// Pause stops the limits, or lets them go on. Each true is followed by one false.
+	Pause(on bool)
+}
+
+// Pause tells a caller that its request waits for something that has a limit of its own,
+// such as the start of a server, and that this is over.
+func Pause(caller Caller, on bool) {
+	if p, ok := caller.(Pauser); ok {
+		p.Pause(on)
+	}
+}
+
 // Starter is an optional interface of a [Caller] that can put a question without
 // waiting for its answer.
 type Starter interface {

@@ -38,6 +38,10 @@ type Config struct {
 	// Zero is DefaultIdle and DefaultMax; negative is no limit.
 	Idle, Max time.Duration
 
+	// Handshake ends the first request, which a server may answer only when it has
+	// started. Zero is DefaultIdle; negative is no limit.
+	Handshake time.Duration
+
 	// MaxKey names what Max was configured by, for the error of a call that it
 	// ended. "" is DefaultMaxKey.
 	MaxKey string

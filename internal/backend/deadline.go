@@ -109,6 +109,15 @@ func (d *deadline) Poll(retry time.Duration) bool {
 	return mcp.Poll(d.Caller, retry)
 }
 
+// Pause stops both clocks while the server starts, which limits.handshake bounds.
+func (d *deadline) Pause(on bool) {
+	if on {
+		d.moved(+1)
+	} else {
+		d.moved(-1)
+	}
+}
+
 // Receive passes a result on while it arrives. Each piece is a sign of life. While the
 // client takes one both clocks stand still, as while it is asked something.
 func (d *deadline) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {

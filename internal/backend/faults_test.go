@@ -135,7 +135,7 @@ func TestFaultsInWords(t *testing.T) {
 		{"51 never answers the handshake", onLegacyHTTP(map[string]func(*zoo.Exchange){"initialize": hold}),
 			"it did not answer initialize within 30s (limits.handshake)" + notSent, 30 * time.Second},
 		{"51 never answers anything", onLegacyHTTP(map[string]func(*zoo.Exchange){"server/discover": hold, "initialize": hold}),
-			"it did not answer initialize within 20s (limits.handshake)" + notSent, 30 * time.Second},
+			"it did not answer initialize within 30s (limits.handshake)" + notSent, 30 * time.Second},
 		{"51 refuses the handshake", onLegacyHTTP(map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) { x.Status(500, "text/plain", "") }}),
 			"initialize failed: it answered with HTTP status 500 with text/plain" + notSent, 0},
 		{"52 HTML", onHTTP("tools/call", func(x *zoo.Exchange) { x.Status(200, "text/html", "<html>") }),

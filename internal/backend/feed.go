@@ -378,8 +378,12 @@ func agreed(params *mcp.Object) kinds {
 	return told
 }
 
-// Ask refuses: behind a list there is nobody to be asked.
-func (e *ear) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+// Ask refuses, but for the list of roots: the gateway has declared roots, so that a server
+// lists all its tools, and has none.
+func (e *ear) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	if req.Method == "roots/list" {
+		return mcp.NewResult([]byte(`{"roots":[]}`))
+	}
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody can be asked outside a request of a client")
 }
 

@@ -58,11 +58,23 @@ func (f *fetcher) request(method string, params []byte) *mcp.Request {
 
 // serve sends one request, within the backend's own limits.
 func (f *fetcher) serve(ctx context.Context, method string, params []byte) (*mcp.Result, error) {
-	ctx, watch := f.limits.begin(ctx, newEar())
+	return f.serveWithin(ctx, f.limits, f.cfg.MaxKey, method, params)
+}
+
+// greet asks the server what it is. It may be its first request, for which it starts.
+func (f *fetcher) greet(ctx context.Context) (*mcp.Result, error) {
+	limits := newLimits(&Config{Idle: -1, Max: orDefault(f.cfg.Handshake, DefaultIdle)})
+	return f.serveWithin(ctx, limits, handshakeKey, "server/discover", nil)
+}
+
+const handshakeKey = "limits.handshake"
+
+func (f *fetcher) serveWithin(ctx context.Context, limits *limits, maxKey, method string, params []byte) (*mcp.Result, error) {
+	ctx, watch := limits.begin(ctx, newEar())
 	defer watch.stop()
 	res, err := f.cfg.Handler.Serve(ctx, f.request(method, params), watch)
 	if err != nil {
-		if late := watch.expired(f.cfg.MaxKey); late != "" {
+		if late := watch.expired(maxKey); late != "" {
 			return nil, &mcp.Fault{Code: mcp.CodeDeadline, Backend: f.cfg.Name, Message: method + ": " + late, Cause: err}
 		}
 		return nil, fmt.Errorf("%s: %w", method, err)
@@ -75,7 +87,7 @@ func (f *fetcher) serve(ctx context.Context, method string, params []byte) (*mcp
 
 // discover learns what the server is and which lists it offers.
 func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
-	res, err := f.serve(ctx, "server/discover", nil)
+	res, err := f.greet(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -148,7 +148,10 @@ func TestEar(t *testing.T) {
 			}
 		}
 	}
-	if _, err := newEar().Ask(t.Context(), &mcp.Request{Method: "roots/list"}); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
+	if res, err := newEar().Ask(t.Context(), &mcp.Request{Method: "roots/list"}); err != nil || string(res.Bytes()) != `{"roots":[]}` {
+		t.Errorf("asked for roots: %v", err)
+	}
+	if _, err := newEar().Ask(t.Context(), &mcp.Request{Method: "sampling/createMessage"}); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
 		t.Errorf("asked: %v", err)
 	}
 }
