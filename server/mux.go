@@ -38,6 +38,8 @@ type mux struct {
 // tap is one stream of a pipe.
 type tap struct {
 	carrier  *session.Carrier
+	stream   *session.Stream
+	since    time.Time
 	standing bool    // lives as long as the pipe
 	flight   *flight // of a request
 	id       mcp.ID
@@ -51,12 +53,12 @@ func newMux(w io.Writer, gone func(error)) *mux {
 
 // stand adds a stream that lives as long as the pipe.
 func (x *mux) stand(s *session.Stream) {
-	x.add(&tap{carrier: s.Attach(x.wake), standing: true})
+	x.add(&tap{carrier: s.Attach(x.wake), stream: s, standing: true})
 }
 
 // follow adds the stream of a request.
 func (x *mux) follow(r *session.Exchange, fl *flight) {
-	x.add(&tap{carrier: r.Stream().Attach(x.wake), flight: fl, id: r.ID()})
+	x.add(&tap{carrier: r.Stream().Attach(x.wake), since: time.Now(), flight: fl, id: r.ID()})
 }
 
 // add has run serve the stream from its next round on, and wakes it: the stream
@@ -217,6 +219,27 @@ func (x *mux) remove(t *tap) {
 	if x.changed != nil {
 		close(x.changed)
 		x.changed = nil
+	}
+}
+
+// part lets go of the requests that began before a time, whose answers are not written, and
+// returns them.
+func (x *mux) part(before time.Time) (flights []*flight) {
+	for _, t := range x.snapshot() {
+		if t.flight != nil && (t.since.Before(before) || t.flight.kind == listen) {
+			x.remove(t)
+			flights = append(flights, t.flight)
+		}
+	}
+	return flights
+}
+
+// drop lets go of a stream that lives as long as the pipe.
+func (x *mux) drop(s *session.Stream) {
+	for _, t := range x.snapshot() {
+		if t.stream == s {
+			x.remove(t)
+		}
 	}
 }
 

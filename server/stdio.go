@@ -50,6 +50,9 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 	// In this order: no request comes any more, those that came have their answers,
 	// the answers are queued, and then they are written.
 	err := c.loop(ctx, lines)
+	if err == nil {
+		c.part()
+	}
 	c.finish(ctx)
 	c.mux.close()
 	await(written, w)
@@ -149,6 +152,7 @@ type stdio struct {
 	tasks  sync.WaitGroup   // requests and the inner listen
 
 	unlisten context.CancelFunc // ends the inner listen; nil before it
+	parted   bool               // the client has closed its end
 
 	// Of a connection over HTTP with SSE, which only the legacy era has; zero on a pipe.
 	sse               bool
@@ -188,14 +192,41 @@ func endOfPipe(err error) error {
 func (c *stdio) finish(ctx context.Context) {
 	c.mux.tearDown(errPipeClosed)
 	c.deafen()
-	patience, cancel := context.WithTimeout(ctx, lastWords)
+	words := lastWords
+	if c.parted {
+		words = partingWords
+	}
+	patience, cancel := context.WithTimeout(ctx, words)
 	defer cancel()
 	c.awaitOpen(ctx, patience)
 	c.mux.settle(patience, 0)
+	if c.parted {
+		c.mux.part(time.Now()) // the errors that end the rest are for nobody
+	}
 	c.own.End(sessionEnded())
 	c.server.leave(c.server.lot.Leave(c.place), errPipeClosed) // nobody can come back on the pipe
 	c.endLegacy()
 	c.tasks.Wait()
+}
+
+// justSaid is how long before the end of its input a client may have made a request that
+// is answered after it: a script writes all that it has to say, and closes.
+const justSaid = 250 * time.Millisecond
+
+// partingWords is lastWords at the end of the input: clients kill a server that lives on for
+// 2 s, and backends have to end after this.
+const partingWords = 1200 * time.Millisecond
+
+// part is called at the end of the input. A client that has left is not written to: some
+// fail when a message comes while they close. What it asked for long ago is cancelled.
+func (c *stdio) part() {
+	c.parted = true
+	if c.legacy != nil {
+		c.mux.drop(c.legacy.Standalone())
+	}
+	for _, fl := range c.mux.part(time.Now().Add(-justSaid)) {
+		fl.stop.End(errPipeClosed)
+	}
 }
 
 // deafen ends the inner listen, or has none begin.

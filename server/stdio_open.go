@@ -63,7 +63,9 @@ func (c *stdio) open(ctx context.Context, o opening) {
 		c.begun = nil
 	} else {
 		c.legacy = o.sess
-		c.mux.stand(o.sess.Standalone())
+		if !c.parted {
+			c.mux.stand(o.sess.Standalone())
+		}
 	}
 	c.say(ctx, o.answer)
 	held := c.held
@@ -82,7 +84,12 @@ func (c *stdio) awaitOpen(ctx, patience context.Context) {
 			c.open(ctx, o)
 		case <-patience.Done():
 			c.begun.stop.End(errPipeClosed)
-			c.open(ctx, <-c.opened)
+			o := <-c.opened
+			if c.parted {
+				c.begun, c.held, c.legacy = nil, nil, o.sess // nothing of it is answered
+				continue
+			}
+			c.open(ctx, o)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (c *console) rest() []string {
 // A client that says all it has to say and closes its input gets all its
 // answers, the first one first.
 func TestStdioPipelined(t *testing.T) {
-	for _, takes := range []time.Duration{0, time.Second} {
+	for _, takes := range []time.Duration{0, 600 * time.Millisecond} {
 		pipes(t, slowOpening(takes, nil), server.Config{}, func(c *console) {
 			start := time.Now()
 			c.send(initialize, initialized, callEcho("1"), raw("2", "tools/call", `{"name":"slow"}`), callEcho("3"))
@@ -108,18 +108,17 @@ func TestStdioServesWhileOpening(t *testing.T) {
 }
 
 // An initialize that does not end when the client has ended is cut after a
-// moment, and everything is answered.
+// moment, and nothing is written to a client that has left.
 func TestStdioOpeningThatHangs(t *testing.T) {
 	pipes(t, slowOpening(time.Hour, nil), server.Config{}, func(c *console) {
 		start := time.Now()
 		c.send(initialize, initialized, callEcho("1"))
 		c.closeInput()
-		got := c.rest()
-		if len(got) != 2 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":0,"error":{"code":1007`) || !strings.Contains(got[1], `"id":1,"error"`) {
-			t.Errorf("%q; want two errors", got)
+		if got := c.rest(); len(got) != 0 {
+			t.Errorf("%q; want nothing", got)
 		}
-		if d := time.Since(start); d != 2*time.Second {
-			t.Errorf("the end took %v, want 2s", d)
+		if d := time.Since(start); d != 1200*time.Millisecond {
+			t.Errorf("the end took %v, want 1.2s", d)
 		}
 	})
 }

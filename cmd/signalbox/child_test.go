@@ -64,7 +64,7 @@ func answer(tool string, line []byte) {
 		return
 	}
 	results := map[string]string{
-		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"child","version":"1"}}`,
+		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"child","version":"1"},"instructions":"say hello"}`,
 		"ping":       `{}`,
 		"tools/list": fmt.Sprintf(`{"tools":[{"name":%q,"description":"Says hello.","inputSchema":{"type":"object"}}]}`, tool),
 		"tools/call": `{"content":[{"type":"text","text":"hello \u001b[31mred"},{"type":"image","mimeType":"image/png","data":"AAECAw=="}],"isError":true}`,

@@ -76,6 +76,10 @@ func (s *service) drain(ctx context.Context, signals <-chan os.Signal, release f
 	// Ends with ctx, which ends with drain.
 	go cutOnSignal(ctx, signals, func() { cut(); release() })
 
+	if d := s.patience(); d >= 0 {
+		defer time.AfterFunc(d, cut).Stop()
+	}
+
 	// First of all, so that a load balancer which asks while the rest is said
 	// learns it.
 	s.gateway.Drain()

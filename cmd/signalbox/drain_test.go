@@ -249,7 +249,7 @@ func drainDuringCall(t *testing.T, timeout, signal, after time.Duration, wantAns
 	stdin, say := io.Pipe()
 	hear, stdout := io.Pipe()
 	s.flags.stdio, s.stdio = true, make(chan error, 1)
-	s.Stdin, s.Stdout = stdin, stdout
+	s.input, s.Stdout = &input{Reader: stdin}, stdout
 	go s.serveStdio(t.Context())
 	answers := make(chan string, 1)
 	go func() {

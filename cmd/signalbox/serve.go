@@ -64,7 +64,10 @@ type service struct {
 	stdio   chan error // what serving the one client ended with; then closed
 	control *control   // nil where 'signalbox reload' does not reach it
 
-	exposure config.Exposure // of the file, to the backends so far
+	input *input // of the one client
+
+	exposure  config.Exposure // of the file, to the backends so far
+	signalled bool            // a signal has ended loop
 }
 
 // serve runs until a signal, the end of standard input, or a failure.
@@ -77,6 +80,9 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 	own := *e
 	own.Stderr = j
 	s := &service{env: &own, flags: f, source: e.source(f.config), stdio: make(chan error, 1)}
+	if f.stdio {
+		s.input = &input{Reader: e.Stdin}
+	}
 	// A reader that goes away is no reason to end the calls of others: a process
 	// that takes this signal gets an error from its writes instead.
 	_, obey := e.Signals(syscall.SIGPIPE)
@@ -116,7 +122,12 @@ func (s *service) open(ctx context.Context) error {
 	}
 	s.announceSource(ctx)
 	s.exposure.Add(s.cfg)
-	s.gateway, err = signalbox.New(*s.cfg, s.source.options(s.log)) //nolint:contextcheck // it lives until it is ended
+	opt := s.source.options(s.log)
+	if !s.flags.http() {
+		// A client shows standard error to its user, in whose view our own messages would be lost.
+		opt.ProcessLevel = slog.LevelDebug
+	}
+	s.gateway, err = signalbox.New(*s.cfg, opt) //nolint:contextcheck // it lives until it is ended
 	if err != nil {
 		s.http.close(ctx)
 		return err
@@ -134,7 +145,7 @@ func (s *service) open(ctx context.Context) error {
 // (2026-07-28, basic/transports/stdio, "Shutdown").
 func (s *service) serveStdio(ctx context.Context) {
 	defer close(s.stdio)
-	s.stdio <- s.gateway.ServeStdio(ctx, s.Stdin, s.Stdout)
+	s.stdio <- s.gateway.ServeStdio(ctx, s.input, s.Stdout)
 }
 
 // load reads the configuration and lays over it what the command line says.
@@ -192,6 +203,7 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 			ask <- answerTo(cfg, err)
 		case sig := <-signals:
 			if sig != syscall.SIGHUP {
+				s.signalled = true
 				return nil
 			}
 			// Whether or not the file differs: what it refers to may.
