@@ -76,6 +76,39 @@ func TestM017IdsOfQuestionsAreTokens(t *testing.T) {
 	})
 }
 
+// A server that asks for roots right after its handshake gets an empty list in a session of
+// our own, and an error in one of a client that cannot be asked then.
+func TestRootsOutsideOfRequests(t *testing.T) {
+	for name, tt := range map[string]struct {
+		scope *mcp.Scope
+		want  string
+	}{
+		"our own":    {mcp.NewScope("lists", nil), `{"jsonrpc":"2.0","id":"r","result":{"roots":[]}}`},
+		"a client's": {nil, `{"jsonrpc":"2.0","id":"r","error":{"code":-32601,"message":"\"roots/list\": there is nobody to ask: no request is being served"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				answer := make(chan string, 1)
+				s := &zoo.Lines{On: map[string]func(*zoo.Line){
+					"notifications/initialized": func(x *zoo.Line) { x.Send(`{"jsonrpc":"2.0","id":"r","method":"roots/list"}`) },
+					"tools/list":                func(x *zoo.Line) { x.Result(`{"tools":[]}`) },
+					"response":                  func(x *zoo.Line) { answer <- string(x.Msg.Raw) },
+				}}
+				c, _ := dialLines(t, s, client.Config{})
+				if tt.scope != nil {
+					defer tt.scope.End()
+				}
+				if _, err := within(t, c, in(tt.scope, request(t, "server/discover", "")), &recorder{}); err != nil {
+					t.Fatal(err)
+				}
+				if got := <-answer; got != tt.want {
+					t.Errorf("answered %s, want %s", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
 // A server and we may both write at the same time over pipes without any room,
 // while callers are slow: nobody waits in a circle (M149, M150, I30).
 func TestM149NoRoomInThePipes(t *testing.T) {
