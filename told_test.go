@@ -261,6 +261,11 @@ func TestChangeBesideAList(t *testing.T) {
 		b.lists(scope, listTools) // of the third
 		h.gate <- nil
 		b.heard("one that has listed since", h, toolNotice)
+		select {
+		case h.gate <- nil:
+			b.Error("it is told of what it has")
+		default:
+		}
 		b.shows(2, 1)
 		h.gate <- nil
 		b.heard("when it is as it was told first", h, toolNotice, toolNotice)
