@@ -178,10 +178,10 @@ func TestFaultsInWords(t *testing.T) {
 		}), "its answer ended without a response" + mayHaveRun, 0},
 		{"61 null for a result", onHTTP("tools/call", func(x *zoo.Exchange) {
 			x.Status(200, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":null}`, x.Msg.ID))
-		}), `its answer breaks the protocol: member "result" is null at byte 33; send an object` + mayHaveRun, 0},
+		}), `its answer breaks the protocol: member "result" is null at byte 42; send an object` + mayHaveRun, 0},
 		{"61 null for an error", onLines("tools/call", func(x *zoo.Line) {
 			x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":null}`, x.Msg.ID))
-		}), `its answer breaks the protocol: member "error" is null at byte 32; send an object` + mayHaveRun, 0},
+		}), `its answer breaks the protocol: member "error" is null at byte 41; send an object` + mayHaveRun, 0},
 		{"62 a message too large", onHTTP("tools/call", func(x *zoo.Exchange) { x.Status(200, "application/json", `{"x":"`+big+`"}`) }),
 			"it sent a message of more than 65536 bytes (limits.backendMessage)" + mayHaveRun, 0},
 		{"62 a line too large", onLines("tools/call", func(x *zoo.Line) { x.Raw(big) }),
