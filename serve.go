@@ -189,6 +189,9 @@ type discovery struct {
 // discover answers from what is known. Backends that are starting are waited for, for
 // greetWithin at most: a client reads instructions and capabilities only here.
 func (g *Gateway) discover(ctx context.Context) (*mcp.Result, error) {
+	// Of the wait, too: a start that waits for its turn has not begun to take its time.
+	ctx, cancel := context.WithTimeout(ctx, greetWithin)
+	defer cancel()
 	v, _ := g.await(ctx, (*view).greetingPending) // what is known is the answer, whatever ended the wait
 	return v.discovery()
 }
