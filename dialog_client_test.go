@@ -93,7 +93,7 @@ const listenLabel = "listen"
 func newDialogClient(w *world, name string) *dialogClient {
 	c := &dialogClient{
 		w: w, name: name, in: w.pair.in, lastID: 1000,
-		caps: `{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true}}`,
+		caps: `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{"listChanged":true}}`,
 	}
 	switch c.in.transport {
 	case "stdio":

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
 
@@ -121,7 +120,7 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	changed := newBell()
 	g.changes.add(changed)
 	defer g.changes.remove(changed)
-	told := g.baseline(req.Scope, want)
+	told := g.baseline(req, want)
 	sub := newSubscribed(g, req, caller)
 	defer sub.wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -132,7 +131,7 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	}
 	close(sub.open)
 	for {
-		if err := g.tell(ctx, caller, want, told); err != nil {
+		if err := g.tell(ctx, req, caller, want, told); err != nil {
 			return nil, err
 		}
 		select {
@@ -146,12 +145,12 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 
 // tell sends the notices that are due since what was told last. What could not
 // be told stays due.
-func (g *Gateway) tell(ctx context.Context, caller mcp.Caller, want filter, told *told) error {
+func (g *Gateway) tell(ctx context.Context, req *mcp.Request, caller mcp.Caller, want filter, told *told) error {
 	if !want.lists() {
 		return nil // what was told of lists is another listen's to note
 	}
 	// Before what is told: what changes in between is in the next notice.
-	seen := told.look(&g.view)
+	seen := told.look(func() *view { return g.viewFor(req) })
 	for _, method := range want.notices(seen.due) {
 		if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
 			return err
@@ -216,11 +215,11 @@ type sight struct {
 
 // look returns what is to be told now. What is true now is read under the lock, so that
 // the later of two looks has seen what is as new or newer.
-func (t *told) look(v *atomic.Pointer[view]) sight {
+func (t *told) look(current func() *view) sight {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.looks++
-	now := v.Load().version()
+	now := current().version()
 	return sight{now, t.dueLocked(now), t.looks}
 }
 
@@ -243,10 +242,10 @@ func (t *told) set(seen sight) {
 // list returns the view in which the listener gets a list. A change after it is told: the
 // view is read under the lock, and each change wakes the listeners after it is in the
 // view, so that they compare with this one.
-func (t *told) list(k catalog.Kind, views *atomic.Pointer[view]) *view {
+func (t *told) list(k catalog.Kind, current func() *view) *view {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := views.Load()
+	v := current()
 	t.looks++
 	t.at.take(k, v.version())
 	t.knows[k], t.last[k] = true, t.looks
@@ -259,15 +258,15 @@ type toldKey struct{}
 // baseline returns what a listener was told last: for a session, the lists that it has;
 // for a modern listen, all since now. So it is for one of a scope that wants to hear of
 // some lists only, because what it leaves out would count as told to the others.
-func (g *Gateway) baseline(scope *mcp.Scope, want filter) *told {
-	if scope == nil || !want.allLists() {
-		t := &told{at: g.view.Load().version()}
+func (g *Gateway) baseline(req *mcp.Request, want filter) *told {
+	if req.Scope == nil || !want.allLists() {
+		t := &told{at: g.viewFor(req).version()}
 		for k := range t.knows {
 			t.knows[k] = true
 		}
 		return t
 	}
-	return toldTo(scope)
+	return toldTo(req.Scope)
 }
 
 // toldTo returns what a session knows: nothing, when it begins.
@@ -279,11 +278,11 @@ func toldTo(scope *mcp.Scope) *told {
 	return new(told) // the session has just ended
 }
 
-// viewFor returns the view from which a list is answered. With its first page a session
+// listView returns the view from which a list is answered. With its first page a session
 // has the list; a later page may be of another view, and changes nothing.
-func (g *Gateway) viewFor(req *mcp.Request, kind catalog.Kind) *view {
+func (g *Gateway) listView(req *mcp.Request, kind catalog.Kind) *view {
 	if req.Scope == nil || req.Params.Has(mcp.FieldCursor) {
-		return g.view.Load()
+		return g.viewFor(req)
 	}
-	return toldTo(req.Scope).list(kind, &g.view)
+	return toldTo(req.Scope).list(kind, func() *view { return g.viewFor(req) })
 }

@@ -21,6 +21,7 @@ import (
 // Serve answers one request of one client. It makes a Gateway a [mcp.Handler],
 // so that a gateway can stand behind another.
 func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	g.sole.note(req)
 	if kind, ok := catalog.KindOf(req.Method); ok {
 		return g.list(ctx, req, kind)
 	}
@@ -34,7 +35,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	case "completion/complete":
 		return g.complete(ctx, req, caller)
 	case "server/discover":
-		return g.discover(ctx)
+		return g.discover(ctx, req)
 	case "tasks/get", "tasks/update", "tasks/cancel", "tasks/result":
 		return g.task(ctx, req, caller)
 	case "tasks/list":
@@ -141,6 +142,8 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 	if _, err := g.await(ctx, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
 		return nil, err
 	}
+	g.awaitVariant(ctx, req.Client)
+	g.awaitSession(ctx, req, func(*unit) bool { return true })
 	return g.listNow(req, kind)
 }
 
@@ -148,7 +151,7 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 // [mcp.Instant].
 func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	kind, ok := catalog.KindOf(req.Method)
-	if !ok || g.ctx.Err() != nil {
+	if !ok || g.ctx.Err() != nil || !g.hasVariant(req.Client) || !g.sessionSettled(req) {
 		return nil, false
 	}
 	if _, wait := g.view.Load().listsPending(kind); wait {
@@ -160,7 +163,7 @@ func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 
 // listNow answers from the catalog as it is.
 func (g *Gateway) listNow(req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
-	v := g.viewFor(req, kind)
+	v := g.listView(req, kind)
 	// Nobody waits for the lists that this asks for: they are the next client's.
 	now := time.Now()
 	for _, u := range v.units {
@@ -188,12 +191,12 @@ type discovery struct {
 
 // discover answers from what is known. Backends that are starting are waited for, for
 // greetWithin at most: a client reads instructions and capabilities only here.
-func (g *Gateway) discover(ctx context.Context) (*mcp.Result, error) {
-	// Of the wait, too: a start that waits for its turn has not begun to take its time.
-	ctx, cancel := context.WithTimeout(ctx, greetWithin)
-	defer cancel()
-	v, _ := g.await(ctx, (*view).greetingPending) // what is known is the answer, whatever ended the wait
-	return v.discovery()
+func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	_, _ = g.await(ctx, (*view).greetingPending) // what is known is the answer, whatever ended the wait
+	if req.Scope != nil {
+		g.noteSession(req)
+	}
+	return g.viewFor(req).discovery()
 }
 
 // discoveryOf returns what says what a catalog offers. It is written once, when

@@ -35,6 +35,11 @@ type Options struct {
 	// after those of the configuration.
 	InProcess []InProcess
 
+	// OneClient says that all requests come from one client, as those of ServeStdio do
+	// where nothing else is served. A backend is then started for that client, with its
+	// capabilities and in its session, once the first request names it.
+	OneClient bool
+
 	// Transport carries the HTTP requests to backends. nil is one of each
 	// backend's own, with the limits of the configuration. Redirects are never
 	// followed.
@@ -75,6 +80,8 @@ type Gateway struct {
 	changes  changes // for clients that listen
 	built    changes // for requests that wait for a catalog
 	turns    turns
+	overlays overlays
+	sole     *sole // nil unless Options.OneClient
 	taskBook taskBook
 	rebuild  chan struct{} // capacity 1: the catalog is to be built anew
 
@@ -127,6 +134,9 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		started: time.Now(),
 		rebuild: make(chan struct{}, 1),
 		turns:   newTurns(),
+	}
+	if opt.OneClient {
+		g.sole = &sole{known: make(chan struct{})}
 	}
 	g.info = implementation(effective.Name, g.version)
 	g.server = server.New(g, g.serverConfig(effective))
@@ -221,15 +231,17 @@ func (g *Gateway) lastWords(ctx context.Context) {
 	g.bound.Flush(ctx)
 }
 
-// begin runs f, which ends with g.ctx, in a goroutine that stop waits for, unless
-// the Gateway has ended: a request may come until then from whoever has it as a
-// Handler.
-func (g *Gateway) begin(f func()) {
+// begin runs f, which ends with g.ctx, in a goroutine that stop waits for. It reports
+// false where the Gateway has ended: a request may come until then from whoever has it
+// as a Handler.
+func (g *Gateway) begin(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.closed {
-		g.wg.Go(f) // waited for by stop; ended by g.ctx
+	if g.closed {
+		return false
 	}
+	g.wg.Go(f) // waited for by stop; ended by g.ctx
+	return true
 }
 
 func (g *Gateway) markClosed() bool {

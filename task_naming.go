@@ -223,6 +223,9 @@ func (u *unit) scopeOf(scope *mcp.Scope, principal string) *mcp.Scope {
 		return scope // it has ended, which the backend's client finds
 	}
 	own.tie.Do(func() {
+		if o := sessionOverlay(scope); o != nil {
+			own.scope.Value(overlayKey{}, func() any { return o })
+		}
 		own.scope.OnYield(scope.Yield)
 		if !scope.OnEnd(own.scope.End) {
 			own.scope.End()

@@ -39,7 +39,8 @@ type unit struct {
 func (g *Gateway) start(srv config.Server, limits config.Limits, last *backend.Offer) *unit {
 	u := &unit{srv: srv, limits: limits}
 	cfg := g.clientConfig(&srv, limits)
-	cfg.Announced = func() { u.Refresh() } // the Backend is there before anything is asked
+	// The Backend is there before anything is asked.
+	cfg.Announced = func(scope *mcp.Scope, ended bool) { g.noteLists(u, scope, ended) }
 	u.client = dial(&srv, cfg)
 	return g.follow(u, u.client, last)
 }
@@ -86,18 +87,19 @@ func (g *Gateway) follow(u *unit, h mcp.Handler, last *backend.Offer) *unit {
 	secrets := redact.New(header(u.srv.Headers), environ(u.srv.Env), u.srv.URL)
 	u.Backend = backend.New(backend.Config{
 		Name:      u.srv.Name,
+		Sole:      g.sole.of(u),
 		Handler:   h,
 		Info:      g.info,
 		Idle:      u.limits.CallIdle,
 		Max:       cmp.Or(u.srv.Timeout, u.limits.CallMax),
 		MaxKey:    u.maxKey(),
+		Handshake: u.limits.Handshake,
 		MaxItems:  u.limits.ToolsPerBackend,
 		MaxPages:  u.limits.Pages,
 		Last:      last,
 		Changed:   g.wantRebuild,
 		Turn:      g.turnOf(u),
 		Logger:    slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
-		Handshake: u.limits.Handshake,
 	})
 	ctx, cancel := context.WithCancel(g.ctx)
 	u.cancel, u.done = cancel, make(chan struct{})
@@ -196,6 +198,7 @@ func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.
 		Transport:    g.opt.Transport,
 		Version:      pin(srv.Era),
 		Share:        srv.Share,
+		OneClient:    g.sole != nil,
 		Info:         g.info,
 		MaxMessage:   int(limits.BackendMessage),
 		MaxSessions:  limits.BackendSessions,

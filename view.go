@@ -22,7 +22,7 @@ type view struct {
 	cfg     *config.Config
 	units   []*unit
 	heard   []knownLists     // of the units, before the catalog was built; nil until there is one
-	offered []*backend.Offer // by the units, before the catalog was built
+	offered []*backend.Offer // by the units, of which the catalog is made
 	catalog *catalog.Catalog
 
 	discovery func() (*mcp.Result, error) // what server/discover says of the catalog
@@ -166,6 +166,16 @@ func (v version) diff(next version) catalog.Changes {
 	d.Prompts = d.Prompts || said(catalog.Prompts)
 	d.Resources = d.Resources || said(catalog.Resources) || said(catalog.Templates)
 	return d
+}
+
+// listsOf returns what a backend offers in this view.
+func (v *view) listsOf(u *unit) backend.Lists {
+	for i, own := range v.units {
+		if own.Backend == u.Backend && i < len(v.offered) {
+			return v.offered[i].Lists
+		}
+	}
+	return backend.Lists{}
 }
 
 // build makes the catalog of what the backends offer now. It is a function of the

@@ -24,7 +24,6 @@ type Client struct {
 	tasks  tasks
 	budget budget
 	hello  helloCache
-	news   announcer
 
 	// One lock for who is served and by what, because a shutdown asks both: whether
 	// a request has begun, and which protocol it would have to wait for.
@@ -86,9 +85,6 @@ func NewHTTP(url string, cfg Config) *Client {
 func newClient(s *setup, l link) *Client {
 	c := &Client{setup: s, link: l}
 	s.again, s.recheck = c.again, c.recheck
-	if s.Announced != nil {
-		s.announce = func() { c.news.note(&c.tasks, s.Announced) }
-	}
 	return c
 }
 

@@ -37,6 +37,11 @@ type Config struct {
 	// a legacy server gets one session, or one process, for everybody.
 	Share bool
 
+	// OneClient says that all requests come from one client, as on stdio. A session
+	// that was opened for a scope without an address of its own, as those for lists
+	// are, is then lent to requests without a scope that are of the same client.
+	OneClient bool
+
 	// Info is our Implementation object, for requests whose client says nothing of
 	// itself. None names Signalbox. With one that is no JSON object nothing is asked,
 	// and each request fails.
@@ -79,13 +84,16 @@ type Config struct {
 	// standard error, and about its start and end. 0 is [slog.LevelInfo].
 	ProcessLevel slog.Level
 
-	// Announced is called when a legacy server tells a session that it has with one
-	// client alone that a list has changed. Many servers tell only the session in
-	// which something was done, and mean all. It is called by one goroutine at a
-	// time, which nothing waits for: it may block, and may close the Client. What
-	// comes meanwhile is one change more. A call that is under way, or just about to
-	// be, when the Client is closed outlasts it. May be nil.
-	Announced func()
+	// Announced is called when a legacy server tells a session of one client that a
+	// list has changed, and, with ended set, when that session ends: what it alone had
+	// is gone. The scope is the client's; nil if the session is one of those that are
+	// lent to requests without a scope. Some servers tell only the session in which
+	// something was done, and mean all; others mean that session alone.
+	//
+	// It is called before the messages that follow on the same stream are handed on:
+	// who has the result of a call was announced what the call has changed. It must
+	// return at once, and must not call the Client. May be nil.
+	Announced func(scope *mcp.Scope, ended bool)
 
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -108,16 +116,15 @@ type setup struct {
 
 	// hurried is closed when the processes get no more time to end.
 	hurried chan struct{}
-
-	// announce has Announced called, without waiting. It is the Client's too, whose
-	// sessions may all tell of the same change.
-	announce func()
 }
 
 func newSetup(cfg Config) *setup {
-	s := &setup{Config: cfg, log: cfg.Logger, announce: func() {}, recheck: func() {}, hurried: make(chan struct{})}
+	s := &setup{Config: cfg, log: cfg.Logger, recheck: func() {}, hurried: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.Announced == nil {
+		s.Announced = func(*mcp.Scope, bool) {}
 	}
 	s.secrets = redact.New(cfg.Header, nil)
 	s.log = slog.New(redact.Around(s.log.Handler(), func() *redact.Redactor { return s.secrets })).With(slog.String("backend", cfg.Name))

@@ -159,6 +159,8 @@ type lease struct {
 	slot   *slot // of a scope, which rests behind the request; nil where it is none's
 	pooled bool
 	key    poolKey // in the pool
+
+	resident *resident // that was lent, or nil
 }
 
 // acquireFor is acquire for a request of the caller, whose limits stop meanwhile: a
@@ -193,6 +195,10 @@ func (l *legacy) release(use *lease, clean bool) {
 	switch {
 	case use.slot != nil:
 		use.slot.rest()
+	case use.resident != nil:
+		if l.pool.returned(use.resident, clean) {
+			l.retire(use.legacySession)
+		}
 	case use.pooled:
 		l.pool.giveBack(l, use.key, use.legacySession, clean)
 	}

@@ -49,8 +49,9 @@ func (l *legacy) listenOnce(ctx context.Context, want filter, req *mcp.Request, 
 
 // listened returns the session whose changes a listen is told of. It is the
 // scope's own where there is one, because a server may tell each session of
-// others; the listens of a principal that have no scope share one, which exists
-// for them alone and no longer than they do.
+// others. The listens of one client that have no scope share one, which lives as
+// long as they do and is lent to the client's calls: some servers tell a session only
+// of what was asked for in it.
 func (l *legacy) listened(ctx context.Context, want filter, req *mcp.Request) (*legacySession, func(), error) {
 	if l.Share || req.Scope != nil {
 		use, err := l.acquire(ctx, req)
@@ -61,31 +62,39 @@ func (l *legacy) listened(ctx context.Context, want filter, req *mcp.Request) (*
 		}
 		return use.legacySession, func() {}, err
 	}
-	own, err := l.watch.join(l, req.Principal)
+	key := keyOf(req)
+	own, err := l.watch.join(l, key)
 	if err != nil {
 		return nil, nil, err
 	}
-	leave := func() { l.watch.leave(l, req.Principal, own) }
+	leave := func() { l.watch.leave(l, key, own) }
 	// Lists are what a server offers to all, and are asked for by nobody; resources are
 	// watched for a client.
-	s, err := own.slot.get(ctx, l, l.opener(l.self(), address{}, len(want.URIs) == 0))
+	open := l.opener(req.Client, address{onlyCall: true}, len(want.URIs) == 0)
+	s, err := own.slot.get(ctx, l, func(ctx context.Context) (*legacySession, error) {
+		if s := l.pool.adopt(key); s != nil {
+			return s, nil
+		}
+		return open(ctx)
+	})
 	if err != nil {
 		leave()
 		return nil, nil, err
 	}
+	l.pool.host(&own.slot, key, s)
 	return s, leave, nil
 }
 
-// watches are the sessions of listens without a scope, one for each principal: a
-// server may tell a session what only its principal may know. The zero value is
+// watches are the sessions of listens without a scope, one for each key of the pool:
+// a server may tell a session what only its principal may know. The zero value is
 // ready.
 type watches struct {
 	mu    sync.Mutex
-	by    map[string]*watch
+	by    map[poolKey]*watch
 	ended bool
 }
 
-// watch is the session of one principal. users is guarded by watches.mu.
+// watch is the session of one key. users is guarded by watches.mu.
 type watch struct {
 	slot  slot
 	users int
@@ -93,42 +102,47 @@ type watch struct {
 
 // join returns the session's place, made by the first who joins. It is given back
 // with leave.
-func (w *watches) join(l *legacy, principal string) (*watch, error) {
+func (w *watches) join(l *legacy, key poolKey) (*watch, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended {
 		return nil, l.closed()
 	}
-	own := w.by[principal]
+	own := w.by[key]
 	if own == nil {
 		if w.by == nil {
-			w.by = make(map[string]*watch)
+			w.by = make(map[poolKey]*watch)
 		}
 		own = new(watch)
-		w.by[principal] = own
+		w.by[key] = own
 	}
 	own.users++
 	return own, nil
 }
 
 // leave lets the session go with the last of those who joined, and forgets the
-// principal.
-func (w *watches) leave(l *legacy, principal string, own *watch) {
-	if w.drop(principal, own) {
-		own.slot.end(l)
+// key. A session that is lent is closed when it comes back.
+func (w *watches) leave(l *legacy, key poolKey, own *watch) {
+	if !w.drop(key, own) {
+		return
 	}
+	if l.pool.dismiss(&own.slot) {
+		own.slot.takeOut(true)
+		return
+	}
+	own.slot.end(l)
 }
 
 // drop reports whether nobody uses the session any more. Whoever comes next makes
 // another one: that is decided here, so that nobody can join one that is ended.
-func (w *watches) drop(principal string, own *watch) bool {
+func (w *watches) drop(key poolKey, own *watch) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	own.users--
 	if own.users > 0 {
 		return false
 	}
-	delete(w.by, principal)
+	delete(w.by, key)
 	return true
 }
 

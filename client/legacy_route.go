@@ -72,11 +72,12 @@ func (s *legacySession) onlyCall() *session.Call {
 	if !s.addr.onlyCall || s.addr.shared && s.abandoned.lately() {
 		return nil
 	}
-	// What is about a task names it; what names nothing is rather a call's.
-	if call := s.calls.Only(methodTasks); call != nil {
+	// What is about a task names it, and a list asks nothing; what names nothing is
+	// rather a call's.
+	if call := s.calls.Only(methodTasks, methodToolsList, "prompts/list", "resources/list", "resources/templates/list"); call != nil {
 		return call
 	}
-	return s.calls.Only("")
+	return s.calls.Only()
 }
 
 // routeNotification gives a notification to the one it names. What names nobody is
@@ -113,7 +114,7 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 func (s *legacySession) noteChange(c changes) {
 	s.feed.mark(c)
 	if s.addr.private {
-		s.announce()
+		s.Announced(s.addr.scope, false)
 	}
 }
 

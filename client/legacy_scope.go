@@ -27,6 +27,9 @@ func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (lease, error) {
 		sl.rest()
 		return lease{}, err
 	}
+	if l.OneClient && req.Scope.Unrelated() == nil {
+		l.pool.host(sl, keyOf(req), s)
+	}
 	return lease{legacySession: s, slot: sl}, nil
 }
 
@@ -34,7 +37,7 @@ func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (lease, error) {
 // for what belongs to no request are those of the first request: they are the
 // session's for as long as it lives.
 func (l *legacy) openFor(ctx context.Context, sl *slot, req *mcp.Request) (*legacySession, error) {
-	addr := address{onlyCall: l.dial.sharesStream(), unrelated: req.Scope.Unrelated()}
+	addr := address{onlyCall: l.dial.sharesStream() || l.OneClient, unrelated: req.Scope.Unrelated()}
 	if addr.unrelated != nil {
 		addr.scope = req.Scope
 	}
@@ -64,6 +67,7 @@ func (l *legacy) slotOf(scope *mcp.Scope) (*slot, error) {
 	l.hold(sl)
 	end := func() {
 		l.letGo(sl)
+		l.pool.dismiss(sl)
 		sl.end(l)
 	}
 	if !scope.OnEnd(end) {

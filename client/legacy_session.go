@@ -282,13 +282,21 @@ func (s *legacySession) lose(err error) {
 
 // markGone has the session used for nothing new.
 func (s *legacySession) markGone(err error) {
+	if s.noteGone(err) && s.addr.scope != nil {
+		s.Announced(s.addr.scope, true)
+	}
+}
+
+// noteGone reports whether it is the first that says so.
+func (s *legacySession) noteGone(err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause != nil {
-		return
+		return false
 	}
 	s.cause = err
 	close(s.gone)
+	return true
 }
 
 // isAlive reports whether the session can take a call, as far as is known.

@@ -26,6 +26,8 @@ type pool struct {
 	open  int           // sessions lent, idle, or in their handshake, which has room already
 	idle  []idleSession // the longest idle first
 	swept bool          // a goroutine looks after the idle ones
+
+	residents []*resident
 }
 
 type idleSession struct {
@@ -33,6 +35,8 @@ type idleSession struct {
 	s     *legacySession
 	since time.Time
 	spent bool // it is lent to nobody any more
+
+	resident *resident // nil if the session is the pool's own
 }
 
 // poolKey is what a session was opened for. A server may have told the session
@@ -74,7 +78,7 @@ func (p *pool) borrow(ctx context.Context, l *legacy, req *mcp.Request) (lease, 
 		return lease{}, err
 	}
 	if got.s != nil {
-		return lease{legacySession: got.s, pooled: true, key: got.key}, nil
+		return lease{legacySession: got.s, pooled: got.resident == nil, key: got.key, resident: got.resident}, nil
 	}
 	sl := new(slot) // the handshake goes on when its request gives up
 	s, err := sl.get(ctx, l, l.opener(req.Client, address{onlyCall: true, asking: &questionPlace{among: &p.questions, principal: req.Principal}}, false))
@@ -105,6 +109,10 @@ func (p *pool) take(l *legacy, req *mcp.Request) (got idleSession, dead []*legac
 	defer p.mu.Unlock()
 	if p.ended {
 		return got, nil, l.closed()
+	}
+	// A resident before others: the client's listens see what is done in it.
+	if r := p.residentLocked(req); r != nil {
+		return idleSession{key: r.key, s: r.s, resident: r}, nil, nil
 	}
 	// From the newest on, so that the others grow old and are swept: a pool that had
 	// a busy hour shrinks to what is needed now.

@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"signalbox": shallow,
 		"mcpchild":  child,
+		"mcpgrow":   growingChild,
 	})
 }
 

@@ -123,6 +123,7 @@ func (s *service) open(ctx context.Context) error {
 	s.announceSource(ctx)
 	s.exposure.Add(s.cfg)
 	opt := s.source.options(s.log)
+	opt.OneClient = !s.flags.http()
 	if !s.flags.http() {
 		// A client shows standard error to its user, in whose view our own messages would be lost.
 		opt.ProcessLevel = slog.LevelDebug

@@ -34,6 +34,11 @@ type Config struct {
 	// gateway makes on its own behalf.
 	Info []byte
 
+	// Sole, if not nil, waits for the only client that the Backend serves, and returns
+	// false when ctx ends first. The lists are then those that this client is shown,
+	// fetched in its own session. It is called once.
+	Sole func(ctx context.Context) (Client, bool)
+
 	// Idle ends a call on which nothing moved for so long, Max ends any call.
 	// Zero is DefaultIdle and DefaultMax; negative is no limit.
 	Idle, Max time.Duration
@@ -63,6 +68,13 @@ type Config struct {
 
 	// Logger may be nil.
 	Logger *slog.Logger
+}
+
+// Client is on whose behalf lists are fetched.
+type Client struct {
+	Peer      *mcp.Peer
+	Principal string
+	Scope     *mcp.Scope // nil if the client has no session
 }
 
 // The defaults of Config.

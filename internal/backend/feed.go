@@ -32,10 +32,18 @@ const (
 // Run follows the backend until ctx ends: it fetches the lists, listens for
 // changes, and starts over after a failure. It is called once.
 func (b *Backend) Run(ctx context.Context) {
+	var sole *Client
+	if b.cfg.Sole != nil {
+		var end func()
+		if ctx, sole, end = b.awaitSole(ctx); sole == nil {
+			return
+		}
+		defer end()
+	}
 	wait := firstRetry
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := b.follow(ctx)
+		err := b.follow(ctx, sole)
 		if ctx.Err() != nil {
 			return
 		}
@@ -51,15 +59,39 @@ func (b *Backend) Run(ctx context.Context) {
 	}
 }
 
-// follow learns the lists and stays as long as there is something to follow. It
-// returns nil when the lists are to be fetched afresh.
-func (b *Backend) follow(ctx context.Context) error {
-	// The scope is what a legacy server's session or process lives for. A server
-	// that announces nothing is let go at once.
-	scope := mcp.NewScope("lists of "+b.cfg.Name, nil)
-	defer scope.End()
+// awaitSole waits for the only client. The context ends with the session of that
+// client. The scope of a client without one is made here, and lives until end is called:
+// the server keeps one session for all that the client does. sole is nil when ctx ended.
+func (b *Backend) awaitSole(ctx context.Context) (life context.Context, sole *Client, end func()) {
+	c, ok := b.cfg.Sole(ctx)
+	if !ok {
+		return ctx, nil, nil
+	}
+	if c.Scope == nil {
+		c.Scope = mcp.NewScope("lists of "+b.cfg.Name, nil)
+		return ctx, &c, c.Scope.End
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	g := b.gather(&fetcher{cfg: b.cfg, limits: b.limits, scope: scope})
+	if !c.Scope.OnEnd(cancel) {
+		cancel()
+	}
+	return ctx, &c, cancel
+}
+
+// follow learns the lists and stays as long as there is something to follow. It
+// returns nil when the lists are to be fetched afresh. sole may be nil.
+func (b *Backend) follow(ctx context.Context, sole *Client) error {
+	f := &fetcher{cfg: b.cfg, limits: b.limits}
+	if sole != nil {
+		f.of = *sole
+	} else {
+		// The scope is what a legacy server's session or process lives for. A server
+		// that announces nothing is let go at once.
+		f.of = b.clientOf(FullProfile)
+		defer f.of.Scope.End()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	g := b.gather(f)
 	defer g.end()
 	defer cancel()
 	offer, err := b.learn(ctx, g)
@@ -77,7 +109,9 @@ func (b *Backend) follow(ctx context.Context) error {
 	if again, err := b.completeLists(ctx, g); again || err != nil {
 		return err
 	}
-	scope.End()
+	if sole == nil {
+		f.of.Scope.End()
+	}
 	return b.awaitNudge(ctx)
 }
 

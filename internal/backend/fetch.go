@@ -20,20 +20,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// fetcher asks a server for its lists on the gateway's own behalf.
+// fetcher asks a server for its lists on a client's behalf.
 type fetcher struct {
 	cfg    Config
 	limits *limits
-	scope  *mcp.Scope
+	of     Client
 
 	announced kinds // set by discover: the lists whose changes the server will tell
 }
-
-// capabilities is what the gateway says that its clients can do, when it asks
-// for the lists: all that some client may be able to do, because servers list
-// some tools only for clients that can be asked. What a client really can do is
-// said again with each of its calls.
-const capabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}},"roots":{"listChanged":true}}`
 
 // listenParams asks for every list, whatever the server has announced: what it will
 // really tell stands in its acknowledgement.
@@ -48,12 +42,7 @@ func (f *fetcher) request(method string, params []byte) *mcp.Request {
 	if err != nil {
 		obj = mcp.Object{}
 	}
-	return &mcp.Request{
-		Method: method,
-		Params: obj,
-		Client: &mcp.Peer{Version: mcp.LatestModern, Info: f.cfg.Info, Capabilities: []byte(capabilities)},
-		Scope:  f.scope,
-	}
+	return &mcp.Request{Method: method, Params: obj, Client: f.of.Peer, Principal: f.of.Principal, Scope: f.of.Scope}
 }
 
 // serve sends one request, within the backend's own limits.

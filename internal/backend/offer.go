@@ -33,7 +33,7 @@ type Offer struct {
 	Reason       string // why it is not live
 	Server       mcp.Peer
 	Instructions string
-	Lists        [catalog.NumKinds]catalog.List
+	Lists        Lists
 	At           time.Time
 
 	// Notices counts, for each list, how often it was fetched because the server has

@@ -146,16 +146,16 @@ func (t *Calls) Receiver(id mcp.ID) *mcp.Request {
 }
 
 // Only returns the open call if there is exactly one besides those of the given
-// method, or of all methods that begin with it if it ends in a slash, or nil. Where
-// several calls share a pipe, a message that names none of them belongs to the only
-// one or to nobody.
-func (t *Calls) Only(except string) *Call {
+// methods, or nil. A method that ends in a slash stands for all that begin with it.
+// Where several calls share a pipe, a message that names none of them belongs to the
+// only one or to nobody.
+func (t *Calls) Only(except ...string) *Call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var only *Call
 	for _, c := range t.open {
 		switch {
-		case except != "" && (c.method == except || except[len(except)-1] == '/' && strings.HasPrefix(c.method, except)):
+		case slices.ContainsFunc(except, c.isOf):
 		case only != nil:
 			return nil
 		default:
@@ -163,6 +163,12 @@ func (t *Calls) Only(except string) *Call {
 		}
 	}
 	return only
+}
+
+// isOf reports whether the call is of the method, or of one that begins with it if it
+// ends in a slash.
+func (c *Call) isOf(method string) bool {
+	return c.method == method || strings.HasSuffix(method, "/") && strings.HasPrefix(c.method, method)
 }
 
 // Close makes Open return the error from now on. The open calls go on until they have

@@ -31,7 +31,8 @@ type legacyClient struct {
 	subs    [things]string // the session that is subscribed, as far as is known
 	ever    wish           // what it has asked for, be it long ago
 	told    [things]int
-	closed  int // how many of the ears it has closed
+	listed  string // the last session in which it has the list of tools
+	closed  int    // how many of the ears it has closed
 
 	subscribing chan struct{} // holds one: who has it may subscribe or unsubscribe
 }
@@ -236,9 +237,13 @@ func (c *legacyClient) ensure() string {
 	}
 	c.w.opened(session, home)
 	c.insist(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	listed := c.list(session)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session = session
+	if listed {
+		c.listed = session
+	}
 	return session
 }
 
@@ -504,6 +509,7 @@ func (c *legacyClient) delete() {
 	c.w.deed("DELETE")
 	c.forget(session)
 	c.w.each(c.name, func(r *record) { r.stoppable = true })
+	c.w.withdraws(session)
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(c.w.ctx, 40*time.Second)
 		defer cancel()
@@ -635,6 +641,7 @@ func (c *legacyClient) probe() *record {
 // watch: a session has one standalone stream, whichever response carries it.
 func (c *legacyClient) watch() func() heard {
 	c.listen()
+	c.spawn(c.listOnce)
 	c.subscribe("resources/subscribe", one)
 	c.subscribe("resources/unsubscribe", two)
 	return func() heard { return c.heard()[0] }
@@ -643,7 +650,7 @@ func (c *legacyClient) watch() func() heard {
 func (c *legacyClient) heard() []heard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := heard{told: c.told, promised: wish{tools: true}, life: fmt.Sprintf("%s %d", c.session, c.closed)}
+	h := heard{told: c.told, promised: wish{tools: c.session != "" && c.listed == c.session}, life: fmt.Sprintf("%s %d", c.session, c.closed)}
 	for _, e := range c.ears {
 		h.open = h.open || e.session == c.session && e.open.Load()
 	}

@@ -231,6 +231,9 @@ type ownEar struct {
 func (o *ownEar) Notify(_ context.Context, n *mcp.Notification) error {
 	o.c.w.note("%s listen < %s %s", o.c.name, n.Method, n.Params.Bytes())
 	uri, _ := n.Params.Text(mcp.FieldURI)
+	if n.Method == "notifications/subscriptions/acknowledged" || n.Method == "notifications/tools/list_changed" {
+		o.c.list()
+	}
 	switch {
 	case n.Method == "notifications/subscriptions/acknowledged" && !o.e.open.Load() && o.agree(n):
 	case o.e.open.Load() && o.e.hear(n.Method, uri):
@@ -241,6 +244,32 @@ func (o *ownEar) Notify(_ context.Context, n *mcp.Notification) error {
 		o.c.w.wrong("%s: a listen brought %s %s", o.c.name, n.Method, n.Params.Bytes())
 	}
 	return nil
+}
+
+// list lists the tools in the session of the listen, as the gateway does: a session is
+// told of changes of the lists that it has.
+func (c *ownClient) list() {
+	if c.scope == nil {
+		return
+	}
+	c.w.wg.Go(func() {
+		for range 8 {
+			_, err := c.lib.Serve(c.w.ctx, c.request("tools/list", "{}"), new(ownLister))
+			c.w.note("%s: tools/list: %v", c.name, err)
+			if err == nil || pause(c.w.ctx, 2*time.Second) != nil {
+				return
+			}
+		}
+	})
+}
+
+// ownLister is the Caller of a list.
+type ownLister struct{}
+
+func (*ownLister) Notify(context.Context, *mcp.Notification) error { return nil }
+
+func (*ownLister) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s: not here", req.Method)
 }
 
 func (o *ownEar) hasAskedFor(method, uri string) bool {

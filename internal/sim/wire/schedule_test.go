@@ -64,7 +64,7 @@ func (w *world) outcome() outcome {
 // newWorld makes a world by the choices of the first step.
 func newWorld(s *choice.Source) *world {
 	s.Step()
-	w := &world{choose: s, start: time.Now(), jobs: make(map[string]*job), homes: make(map[string]*gateway), answered: make(map[string]time.Time)}
+	w := &world{choose: s, start: time.Now(), jobs: make(map[string]*job), homes: make(map[string]*gateway), deleted: make(map[string]bool), answered: make(map[string]time.Time)}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	buffers := []int{0, 4 << 10, 512}
 	w.backend = &backend{

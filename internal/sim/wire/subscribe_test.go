@@ -4,13 +4,53 @@
 package wire_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
+
+// list lists the tools, and reports whether there was a list: a session is told of
+// changes of the lists that it has.
+func (c *legacyClient) list(session string) bool {
+	ctx, cancel := context.WithTimeout(c.w.ctx, 40*time.Second)
+	defer cancel()
+	res, err := c.send(ctx, nil, http.MethodPost, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`, c.headers(session))
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	c.w.note("%s: tools/list < %d %s %v", c.name, res.StatusCode, short(body), err)
+	return err == nil && res.StatusCode == http.StatusOK && bytes.Contains(body, []byte(`"result"`))
+}
+
+// listOnce lists the tools of a session that has not, until it has or is another.
+func (c *legacyClient) listOnce() {
+	for range 8 {
+		session := c.ensure()
+		if session == "" || c.hasListed(session) {
+			return
+		}
+		if c.list(session) {
+			c.mu.Lock()
+			c.listed = session
+			c.mu.Unlock()
+			return
+		}
+		_ = pause(c.w.ctx, 2*time.Second)
+	}
+}
+
+func (c *legacyClient) hasListed(session string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.listed == session
+}
 
 // subscribe subscribes to a resource, or ends that. While it is not answered nobody
 // knows whether the client is subscribed, and where it never is, nobody ever will.

@@ -52,8 +52,12 @@ func (r *record) judgeTerminalLocked() {
 }
 
 // mayBeSilentLocked: the connection was never there, or does not hold; or the gateway
-// closed it, between two requests as far as it could know, when it ended.
+// closed it, between two requests as far as it could know, when it ended. A client that
+// deletes its session has withdrawn the request.
 func (r *record) mayBeSilentLocked() bool {
+	if r.session != "" && r.w.deleted[r.session] {
+		return true
+	}
 	if r.resumable && r.excused == "" {
 		return false // it had all the time to come back
 	}

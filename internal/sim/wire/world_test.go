@@ -35,6 +35,7 @@ type world struct {
 	jobs     map[string]*job      // what the backend did, by mark
 	answered map[string]time.Time // which questions were answered, and when
 	homes    map[string]*gateway  // where each session was opened
+	deleted  map[string]bool      // sessions for which a DELETE was sent
 	breach   []string
 	trace    []string
 }
@@ -142,6 +143,13 @@ func (w *world) each(client string, f func(*record)) {
 			f(r)
 		}
 	}
+}
+
+// withdraws notes that the client of a session sends a DELETE for it.
+func (w *world) withdraws(session string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deleted[session] = true
 }
 
 // hasEnded notes when a session has ended by the word of the server.

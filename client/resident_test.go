@@ -1,0 +1,149 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// stateful is a server of lines that tells of updates of what was subscribed to in the
+// same session, once its tool was called there.
+func stateful() *zoo.Lines {
+	return &zoo.Lines{Capabilities: subscribable, On: map[string]func(*zoo.Line){
+		"resources/subscribe":   func(x *zoo.Line) { x.Result(`{}`) },
+		"resources/unsubscribe": func(x *zoo.Line) { x.Result(`{}`) },
+		"tools/call": func(x *zoo.Line) {
+			x.Send(updated("x:1"))
+			x.Polite()
+		},
+	}}
+}
+
+// The calls and listens of one client without a scope use one session, whichever came
+// first: the client hears of what its own call has changed.
+func TestListenSeesWhatTheClientsCallDoes(t *testing.T) {
+	for name, before := range map[string]int{"the listen is first": 0, "a call is first": 1} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				c, opened := dialLines(t, stateful(), client.Config{})
+				call := func() {
+					t.Helper()
+					res, err := within(t, c, echo(t), &recorder{})
+					wantResult(t, res, err, `{"content":[]}`)
+				}
+				for range before {
+					call()
+				}
+				ear := &recorder{}
+				listen := launch(t, c, watching(t, "x:1"), ear)
+				synctest.Wait()
+				call()
+				synctest.Wait()
+				wantStrings(t, "told", ear.notifications(), []string{agreedTo("x:1"), told("x:1")})
+				listen.cancel()
+				<-listen.done
+				synctest.Wait()
+				if n := opened(); n != 1 {
+					t.Errorf("%d sessions, want one", n)
+				}
+			})
+		})
+	}
+}
+
+// The session of a listen is lent to one call at a time, to calls of its own client
+// alone, and not after a call in it was given up.
+func TestResidentIsLentToOneCall(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := stateful()
+		s.On["tools/call"] = func(*zoo.Line) {} // never answered
+		c, opened := dialLines(t, s, client.Config{})
+		launch(t, c, watching(t, "x:1"), &recorder{})
+		synctest.Wait()
+		first := launch(t, c, echo(t), &recorder{})
+		synctest.Wait()
+		if n := opened(); n != 1 {
+			t.Errorf("%d sessions, want the listen's", n)
+		}
+		launch(t, c, echo(t), &recorder{})
+		other := echo(t)
+		other.Principal = "other"
+		launch(t, c, other, &recorder{})
+		synctest.Wait()
+		if n := opened(); n != 3 {
+			t.Errorf("%d sessions, want one more for each call beside the first", n)
+		}
+		first.cancel()
+		<-first.done
+		launch(t, c, echo(t), &recorder{})
+		synctest.Wait()
+		if n := opened(); n != 4 {
+			t.Errorf("%d sessions, want another one after a call was given up", n)
+		}
+	})
+}
+
+// A listen that ends while its session is lent leaves the call its session.
+func TestListenEndsBeforeItsCall(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := stateful()
+		answer := make(chan struct{})
+		s.On["tools/call"] = func(x *zoo.Line) {
+			go func() { // ends with the test's close of answer
+				<-answer
+				x.Polite()
+			}()
+		}
+		c, _ := dialLines(t, s, client.Config{})
+		listen := launch(t, c, watching(t, "x:1"), &recorder{})
+		synctest.Wait()
+		call := launch(t, c, echo(t), &recorder{})
+		synctest.Wait()
+		listen.cancel()
+		<-listen.done
+		synctest.Wait()
+		close(answer)
+		call.wantResult(t, `{"content":[]}`)
+	})
+}
+
+// With one client the session of the lists is lent to that client's calls: the server
+// is one process. A client of other capabilities is another one to the server.
+func TestOneClientHasTheSessionOfTheLists(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.Lines{On: map[string]func(*zoo.Line){
+			"tools/list": func(x *zoo.Line) { x.Result(`{"tools":[]}`) },
+		}}
+		c, opened := dialLines(t, s, client.Config{OneClient: true})
+		lists := mcp.NewScope("lists", nil)
+		defer lists.End()
+		list := func() {
+			t.Helper()
+			res, err := within(t, c, in(lists, request(t, "tools/list", `{}`)), &recorder{})
+			wantResult(t, res, err, `{"tools":[]}`)
+		}
+		list()
+		for range 3 {
+			res, err := within(t, c, echo(t), &recorder{})
+			wantResult(t, res, err, `{"content":[]}`)
+			list()
+		}
+		if n := opened(); n != 1 {
+			t.Errorf("%d sessions, want one", n)
+		}
+		other := echo(t)
+		other.Client = &mcp.Peer{Info: other.Client.Info, Capabilities: []byte(`{"roots":{}}`)}
+		if _, err := within(t, c, other, &recorder{}); err != nil {
+			t.Error(err)
+		}
+		if n := opened(); n != 2 {
+			t.Errorf("%d sessions, want one more for other capabilities", n)
+		}
+	})
+}

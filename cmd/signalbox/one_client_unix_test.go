@@ -1,0 +1,193 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// growingChild is the command mcpgrow: an MCP server of the legacy era on standard
+// input and output. Its tool "grow" adds the tool "grown", and it has the tool "ask" for
+// clients that can be asked. It appends a line to the file that is its argument.
+func growingChild() {
+	time.AfterFunc(time.Minute, func() { os.Exit(3) }) // if a failed test left it behind
+	f, err := os.OpenFile(os.Args[1], os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintln(f, os.Getpid())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	tools := []string{"grow"}
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Name         string                     `json:"name"`
+				Capabilities map[string]json.RawMessage `json:"capabilities"`
+			} `json:"params"`
+		}
+		if json.Unmarshal(in.Bytes(), &m) != nil || m.ID == nil {
+			continue
+		}
+		result := `{"content":[]}`
+		switch m.Method {
+		case "initialize":
+			if m.Params.Capabilities["elicitation"] != nil {
+				tools = append(tools, "ask")
+			}
+			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"growing","version":"1"},"instructions":"Call grow first."}`
+		case "tools/list":
+			items := make([]string, len(tools))
+			for i, name := range tools {
+				items[i] = fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name)
+			}
+			result = `{"tools":[` + strings.Join(items, ",") + `]}`
+		case "tools/call":
+			if m.Params.Name == "grow" {
+				tools = append(tools, "grown")
+				fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			}
+		default:
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no %s"}}`+"\n", m.ID, m.Method)
+			continue
+		}
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result)
+	}
+}
+
+// pipeClient is a client on the pipes of a gateway.
+type pipeClient struct {
+	t     *testing.T
+	in    io.Writer
+	lines *bufio.Scanner
+	heard []string // notifications so far
+}
+
+// ask sends a line and returns its answer. What comes before the answer is kept.
+func (c *pipeClient) ask(line string) string {
+	c.t.Helper()
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		c.t.Fatal(err)
+	}
+	for c.lines.Scan() {
+		if strings.Contains(c.lines.Text(), `"id":`) {
+			return c.lines.Text()
+		}
+		c.heard = append(c.heard, c.lines.Text())
+	}
+	c.t.Fatalf("no answer to %s", line)
+	return ""
+}
+
+// await reads until a notification of the text was heard.
+func (c *pipeClient) await(text string) {
+	c.t.Helper()
+	for !strings.Contains(strings.Join(c.heard, "\n"), text) {
+		if !c.lines.Scan() {
+			c.t.Fatalf("not told of %s, but of %q", text, c.heard)
+		}
+		c.heard = append(c.heard, c.lines.Text())
+	}
+}
+
+// A client on stdio has what it would have with the server itself: one process, the
+// tools for its capabilities, the instructions, and what the server adds for its
+// session.
+func TestOneClientOnStdio(t *testing.T) {
+	t.Parallel()
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":%s}`
+	for _, tt := range []struct {
+		name, capabilities string
+		modern             bool
+	}{
+		{"legacy that cannot be asked", `{}`, false},
+		{"legacy that can be asked", `{"elicitation":{}}`, false},
+		{"modern that cannot be asked", `{}`, true},
+		{"modern that can be asked", `{"elicitation":{}}`, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			started := filepath.Join(dir, "started")
+			write(t, filepath.Join(dir, "signalbox.yaml"), fmt.Sprintf("mcpServers: {b: {command: mcpgrow, args: [%q]}}\n", started))
+			cmd := command(t, "serve", "--stdio")
+			cmd.Dir = dir
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			c := &pipeClient{t: t, in: in, lines: bufio.NewScanner(out)}
+			id := 0
+			request := func(method, params string) string {
+				t.Helper()
+				id++
+				if tt.modern {
+					params = strings.Trim(params+","+fmt.Sprintf(meta, tt.capabilities), ",")
+				}
+				return c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, params))
+			}
+			var hello string
+			if tt.modern {
+				hello = request("server/discover", "")
+				fmt.Fprintf(in, `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+meta+`}}`+"\n", tt.capabilities)
+				c.await("acknowledged")
+			} else {
+				hello = request("initialize", `"protocolVersion":"2025-11-25","capabilities":`+tt.capabilities+`,"clientInfo":{"name":"t","version":"1"}`)
+				fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			}
+			if !strings.Contains(hello, "Call grow first.") {
+				t.Errorf("no instructions: %s", hello)
+			}
+			list := request("tools/list", "")
+			if !strings.Contains(list, `"b__grow"`) || strings.Contains(list, `"b__grown"`) {
+				t.Errorf("listed %s", list)
+			}
+			if canAsk := strings.Contains(tt.capabilities, "elicitation"); strings.Contains(list, `"b__ask"`) != canAsk {
+				t.Errorf("can be asked: %v, listed %s", canAsk, list)
+			}
+			if got := request("tools/call", `"name":"b__grow"`); !strings.Contains(got, `"content":[]`) {
+				t.Errorf("b__grow: %s", got)
+			}
+			c.await("tools/list_changed")
+			if list := request("tools/list", ""); !strings.Contains(list, `"b__grown"`) {
+				t.Errorf("after it was added: %s", list)
+			}
+			if got := request("tools/call", `"name":"b__grown"`); !strings.Contains(got, `"content":[]`) {
+				t.Errorf("b__grown: %s", got)
+			}
+			in.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+			pids, err := os.ReadFile(started)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(pids), "\n"); n != 1 {
+				t.Errorf("%d processes, want one", n)
+			}
+		})
+	}
+}
