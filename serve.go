@@ -192,7 +192,10 @@ type discovery struct {
 // discover answers from what is known. Backends that are starting are waited for, for
 // greetWithin at most: a client reads instructions and capabilities only here.
 func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	_, _ = g.await(ctx, (*view).greetingPending) // what is known is the answer, whatever ended the wait
+	// Of the wait, too: a start that waits for its turn has not begun to take its time.
+	within, cancel := context.WithTimeout(ctx, greetWithin)
+	defer cancel()
+	_, _ = g.await(within, (*view).greetingPending) // what is known is the answer, whatever ended the wait
 	if req.Scope != nil {
 		g.noteSession(req)
 	}
@@ -272,7 +275,7 @@ func (v *view) unknown(kind catalog.Kind, name string) error {
 			continue
 		}
 		// The offer that the catalog was built of: a later one may have the name.
-		why := ""
+		var why string
 		switch o := v.offered[i]; {
 		case !o.Known():
 			why = "it has not been reached yet: " + cmp.Or(o.Reason, "it is starting")

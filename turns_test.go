@@ -9,6 +9,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // As many processes start at a time as there are turns; one that hangs delays the others
@@ -63,5 +67,30 @@ func TestStartsTakeTurns(t *testing.T) {
 			t.Errorf("%d turns are taken, want %d", len(free), minTurns)
 		}
 		time.Sleep(turnTime)
+	})
+}
+
+// initialize waits for backends that wait for their turn as for others: greetWithin, however
+// long the queue is. A list waits for them.
+func TestGreetingWaitsForNoTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		g := &Gateway{ctx: ctx, info: []byte("{}")}
+		queued := &unit{Backend: backend.New(backend.Config{Name: "b"})} // its Run waits
+		v := &view{cfg: (&Config{}).Effective(), units: []*unit{queued}, heard: make([]knownLists, 1)}
+		v.catalog = v.build(v.offers())
+		v.discovery = g.discoveryOf(v.catalog)
+		g.view.Store(v)
+		began := time.Now()
+		if _, err := g.discover(ctx, &mcp.Request{}); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != greetWithin {
+			t.Errorf("initialize waited %v, want %v", took, greetWithin)
+		}
+		if _, ok := v.listsPending(catalog.Tools); !ok {
+			t.Error("a list does not wait for it")
+		}
 	})
 }
