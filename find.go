@@ -40,7 +40,7 @@ func referred(params *mcp.Object) wanted {
 func (g *Gateway) find(ctx context.Context, req *mcp.Request, w wanted) found {
 	// A backend that may bring it and is still starting is waited for, whatever the end
 	// of that: the answer is what is known then.
-	_, _ = g.await(ctx, w.pending)
+	_ = g.await(ctx, w.pending)
 	f := w.in(g.viewFor(req))
 	if !f.certain() {
 		// The session's own lists may bring it, or have lost it.

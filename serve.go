@@ -139,7 +139,7 @@ func (u *unit) renamed(req *mcp.Request, field mcp.Field, own string, caller mcp
 // list answers from the catalog, once the backends that are starting have said what
 // they have, or have taken too long.
 func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
-	if _, err := g.await(ctx, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
+	if err := g.await(ctx, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
 		return nil, err
 	}
 	g.awaitVariant(ctx, req.Client)
@@ -195,7 +195,7 @@ func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 	// Of the wait, too: a start that waits for its turn has not begun to take its time.
 	within, cancel := context.WithTimeout(ctx, greetWithin)
 	defer cancel()
-	_, _ = g.await(within, (*view).greetingPending) // what is known is the answer, whatever ended the wait
+	_ = g.await(within, (*view).greetingPending) // what is known is the answer, whatever ended the wait
 	if req.Scope != nil {
 		g.noteSession(req)
 	}

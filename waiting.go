@@ -68,24 +68,22 @@ func (v *view) greetingPending() (time.Duration, bool) {
 	return v.pending(limit, func(_ *unit, h knownLists) bool { return h.nothing() })
 }
 
-// await returns the first view for which pending reports false. It returns the view of
-// the moment with an error where ctx or the Gateway ends before.
-func (g *Gateway) await(ctx context.Context, pending func(*view) (time.Duration, bool)) (*view, error) {
-	v := g.view.Load()
-	if _, wait := pending(v); !wait {
-		return v, nil
+// await returns when there is a view for which pending reports false, or with an error
+// where ctx or the Gateway ends before.
+func (g *Gateway) await(ctx context.Context, pending func(*view) (time.Duration, bool)) error {
+	if _, wait := pending(g.view.Load()); !wait {
+		return nil
 	}
 	built := newBell()
 	g.built.add(built) // before the next look, so that no view is missed
 	defer g.built.remove(built)
 	for {
-		v = g.view.Load()
-		left, wait := pending(v)
+		left, wait := pending(g.view.Load())
 		if !wait {
-			return v, nil
+			return nil
 		}
 		if err := g.awaitBuilt(ctx, built, left); err != nil {
-			return v, err
+			return err
 		}
 	}
 }

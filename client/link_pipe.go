@@ -164,7 +164,7 @@ func (l *pipeLink) reuse(ctx context.Context, n need) (*pipe, error) {
 		return nil, nil
 	case p.calls.Err() != nil:
 		p.close(l.closed())
-		return nil, nil
+		return nil, nil //nolint:nilerr // it is another one that is wanted
 	case n.ours:
 		return p, nil
 	}

@@ -61,7 +61,7 @@ func TestReloadThatIsRefused(t *testing.T) {
 			} else {
 				write(t, file, tt.text)
 			}
-			s.reload(t.Context())
+			_, _ = s.reload(t.Context()) // the status says it, too
 
 			status := s.gateway.Status()
 			if status.ReloadRefused == nil {
@@ -82,7 +82,7 @@ func TestReloadThatIsRefused(t *testing.T) {
 			}
 
 			write(t, file, sound)
-			s.reload(t.Context())
+			_, _ = s.reload(t.Context())
 			if got := s.gateway.Status().ReloadRefused; got != nil {
 				t.Errorf("a file that works was followed by %v", got)
 			}
@@ -96,7 +96,7 @@ func TestReloadKeepsTheCommandLine(t *testing.T) {
 	t.Parallel()
 	s, e, file := serviceOf(t, "listen: 127.0.0.1:1\nmcpServers: {}\n")
 	write(t, file, "listen: 127.0.0.1:2\nmcpServers: {b: {command: no-such-program}}\n")
-	s.reload(t.Context())
+	_, _ = s.reload(t.Context())
 	if got := s.gateway.Status(); got.ReloadRefused != nil || len(got.Backends) != 1 {
 		t.Errorf("refused %v, backends %v", got.ReloadRefused, got.Backends)
 	}

@@ -40,14 +40,10 @@ func (r *LineReader) Next() ([]byte, error) {
 	for {
 		lf := r.b.findLF()
 		if lf == r.b.end {
-			if r.over {
-				if r.refused != nil {
-					r.refused.follow(r.b.buf[r.b.pos:lf])
-				}
-				r.b.pos = lf
-			} else if lf-r.b.pos > r.max+1 { // the last of them may be the CR
+			if !r.over && lf-r.b.pos > r.max+1 { // the last of them may be the CR
 				return nil, r.tooLong()
 			}
+			r.pass(lf)
 			err := r.b.fill()
 			if no, ok := err.(*NoRoomError); ok { //nolint:errorlint // the buffer's own
 				r.refused, r.over = no, true
@@ -64,6 +60,17 @@ func (r *LineReader) Next() ([]byte, error) {
 			return line, err
 		}
 	}
+}
+
+// pass goes past what was read of a line that is not returned.
+func (r *LineReader) pass(end int) {
+	if !r.over {
+		return
+	}
+	if r.refused != nil {
+		r.refused.follow(r.b.buf[r.b.pos:end])
+	}
+	r.b.pos = end
 }
 
 // IsAtEnd reports whether the stream has ended, so that the line that Next has returned

@@ -198,6 +198,7 @@ func (h host) run(t *testing.T, c client, jobs []job) took {
 			seen++
 		case outcomeClose:
 			found.close = max(found.close, ms)
+		default:
 		}
 	}
 	if want := len(slices.Concat(perServer(jobs)...)); seen != want {
@@ -238,7 +239,7 @@ func (h host) checkEnds(t *testing.T, status string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range strings.Fields(string(said)) {
+	for s := range strings.FieldsSeq(string(said)) {
 		if s != "0" {
 			t.Errorf("a gateway ended with status %s", s)
 		}
