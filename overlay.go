@@ -76,9 +76,14 @@ func (o *overlay) refreshLocked(u *unit) {
 	}
 }
 
+// refetchEvery is the shortest time between two fetches, however often the lists of a
+// session change. It is short, because requests wait for the lists.
+const refetchEvery = 200 * time.Millisecond
+
 // keepFetching fetches until the lists are those of the last refresh.
 func (o *overlay) keepFetching(u *unit, own *ownLists) {
 	for o.fetchOnce(u, own) {
+		pause(o.g.ctx, refetchEvery)
 	}
 	o.g.changes.announce()
 }

@@ -57,11 +57,11 @@ func TestListeningStreamOutlastsRefusalsThatPass(t *testing.T) {
 				refuses.Store(true)
 				close(cut)
 				time.Sleep(10 * time.Minute)
+				told := len(ear.notifications())
 				refuses.Store(false)
 				if n := s.Count(http.MethodGet); n < 20 || n > 30 {
 					t.Errorf("%d GETs in 10 minutes, want two each minute", n)
 				}
-				told := len(ear.notifications())
 				select {
 				case <-s.open:
 				case <-l.done:
