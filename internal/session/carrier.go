@@ -228,6 +228,8 @@ func (c *Carrier) Detach() {
 	s.pausing = false
 	s.core.carriers--
 	switch {
+	case s.standing && s.ended:
+		s.abandonLocked() // no carrier comes after it
 	case s.standing:
 	case s.log != nil && s.log.wasHanded():
 		if s.ended {

@@ -537,6 +537,8 @@ func (w *world) detached(s *stream, t *writer) {
 		s.sess.carriers--
 	}
 	switch {
+	case s.of == nil && s.ended:
+		s.drop(all) // no carrier comes after it
 	case s.of == nil:
 	case s.kept && s.since <= uint64(len(s.seen)):
 		w.expectRoom(s) // nobody waits for a client that is away
