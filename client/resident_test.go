@@ -138,12 +138,34 @@ func TestOneClientHasTheSessionOfTheLists(t *testing.T) {
 			t.Errorf("%d sessions, want one", n)
 		}
 		other := echo(t)
-		other.Client = &mcp.Peer{Info: other.Client.Info, Capabilities: []byte(`{"roots":{}}`)}
+		other.Client = &mcp.Peer{Info: other.Client.Info, Capabilities: []byte(`{"sampling":{}}`)}
 		if _, err := within(t, c, other, &recorder{}); err != nil {
 			t.Error(err)
 		}
 		if n := opened(); n != 2 {
 			t.Errorf("%d sessions, want one more for other capabilities", n)
+		}
+	})
+}
+
+// A client without a session that has declared roots gets a session that is opened for
+// its call, because the server asks for the roots right after the handshake.
+func TestOneClientWithRootsIsAskedInItsCall(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &zoo.Lines{On: map[string]func(*zoo.Line){
+			"tools/list": func(x *zoo.Line) { x.Result(`{"tools":[]}`) },
+		}}
+		c, opened := dialLines(t, s, client.Config{OneClient: true})
+		lists := mcp.NewScope("lists", nil)
+		defer lists.End()
+		for _, req := range []*mcp.Request{in(lists, request(t, "tools/list", `{}`)), echo(t)} {
+			req.Client = &mcp.Peer{Info: req.Client.Info, Capabilities: []byte(`{"roots":{}}`)}
+			if _, err := within(t, c, req, &recorder{}); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := opened(); n != 2 {
+			t.Errorf("%d sessions, want one for the call", n)
 		}
 	})
 }

@@ -91,11 +91,6 @@ func sharedGaps() []gap {
 		applies: func(c cell, s server) bool {
 			return !s.legacyOnly && s.target.URL == "" && c.feature == featureLog
 		},
-	}, gap{
-		mark: "i", reason: "not tried: the change is seen by one session of the server alone, and a modern client among several has none",
-		applies: func(c cell, s server) bool {
-			return c.row.era() == eraModern && s.private && c.feature == featureChanges
-		},
 	})
 }
 
@@ -127,8 +122,12 @@ func throughGaps() []gap {
 			applies: func(c cell, s server) bool {
 				return c.row.era() == eraModern && s.private && s.target.URL != "" && c.feature == featureLog
 			}},
-		{mark: "l", reason: "not tried: a legacy process in which a call was cancelled is not lent to a modern client again",
-			applies: func(c cell, s server) bool { return s.apart(c.row) && c.feature == featureCancel }},
+		{mark: "l", reason: "not tried: each call of a modern client may have a legacy process of its own, and what one does no other sees",
+			applies: func(c cell, s server) bool {
+				return s.apart(c.row) && (c.feature == featureCancel || c.feature == featureUpdates)
+			}},
+		{mark: "i", reason: "not tried: the change is seen by one session of the server alone",
+			applies: func(c cell, s server) bool { return s.private && c.feature == featureChanges }},
 	}...)
 }
 
