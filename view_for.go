@@ -17,8 +17,27 @@ import (
 type overlays struct {
 	variantsUsed, sessionsUsed atomic.Int64
 
+	last atomic.Pointer[profiled]
+
 	mu       sync.Mutex
 	variants map[backend.Profile]*overlay
+}
+
+// profiled is the profile of the capabilities that were read last.
+type profiled struct {
+	capabilities string
+	profile      backend.Profile
+}
+
+// profileOf returns the profile of capabilities: clients declare the same ones with each
+// request.
+func (o *overlays) profileOf(capabilities []byte) backend.Profile {
+	if last := o.last.Load(); last != nil && last.capabilities == string(capabilities) {
+		return last.profile
+	}
+	p := backend.ProfileOf(capabilities)
+	o.last.Store(&profiled{string(capabilities), p})
+	return p
 }
 
 // viewFor returns the view of the client that sends a request.
@@ -39,7 +58,7 @@ func (g *Gateway) viewOf(client *mcp.Peer) *view {
 	if g.overlays.variantsUsed.Load() == 0 || client == nil || client.Capabilities == nil {
 		return v
 	}
-	if o := g.knownVariant(backend.ProfileOf(client.Capabilities)); o != nil {
+	if o := g.knownVariant(g.overlays.profileOf(client.Capabilities)); o != nil {
 		return o.over(v)
 	}
 	return v
@@ -85,7 +104,7 @@ func (g *Gateway) variantOf(client *mcp.Peer) *overlay {
 	if g.sole != nil || client == nil || client.Capabilities == nil {
 		return nil
 	}
-	p := backend.ProfileOf(client.Capabilities)
+	p := g.overlays.profileOf(client.Capabilities)
 	if p == backend.FullProfile {
 		return nil
 	}
