@@ -41,6 +41,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	// After all of them, because a rule holds for tools and prompts alike, and is idle
 	// only where it fits neither.
 	b.checkRules()
+	b.checkToolNames(c.sections[Tools].entries)
 	c.locator = newLocator(backends, c.sections[Templates].entries)
 	c.hidden = b.hidden
 	c.problems = b.report.problems
@@ -202,6 +203,27 @@ func (b *builder) checkRules() {
 		}
 		for _, text := range in.Rules.idle(b.own[i]) {
 			b.report.whole(in.Name, text)
+		}
+	}
+}
+
+// checkToolNames complains about the tools that are offered under names which model
+// providers refuse, once for each backend: most often its prefix makes them all so.
+func (b *builder) checkToolNames(tools []*Entry) {
+	count, first := make([]int, len(b.in)), make([]string, len(b.in))
+	for _, e := range tools {
+		if isModelName(e.Name) {
+			continue
+		}
+		if count[e.Backend] == 0 {
+			first[e.Backend] = e.Name
+		}
+		count[e.Backend]++
+	}
+	for i, n := range count {
+		if n > 0 {
+			b.report.whole(b.in[i].Name, fmt.Sprintf("tool names that model providers refuse (more than %d characters, or others than letters, digits, _ and -): %d, first %s; set a short prefix, or rename the tools",
+				maxModelName, n, quote(first[i])))
 		}
 	}
 }

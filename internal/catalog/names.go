@@ -65,6 +65,18 @@ func match(pattern, name string) bool {
 	return false
 }
 
+// maxModelName is the length of tool names that every model provider takes.
+const maxModelName = 64
+
+// isModelName reports whether every model provider takes a tool of that name. The
+// protocol allows more: dots, and 128 characters (2025-11-25, server/tools, "Tool Names").
+func isModelName(name string) bool {
+	bad := func(r rune) bool {
+		return (r < 'a' || 'z' < r) && (r < 'A' || 'Z' < r) && (r < '0' || '9' < r) && r != '_' && r != '-'
+	}
+	return len(name) <= maxModelName && !strings.ContainsFunc(name, bad)
+}
+
 // idle returns the rules that match none of the backend's own names.
 func (r *Rules) idle(names []string) []string {
 	var out []string

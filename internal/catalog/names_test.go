@@ -328,3 +328,36 @@ backend "s": rename "zzz" matches none of its tools and prompts
 		}
 	}
 }
+
+// Model providers take fewer names than the protocol: each backend has one problem for
+// all of its tools, and prompts, which no provider is given, have none.
+func TestToolNamesThatProvidersRefuse(t *testing.T) {
+	const dotted = "com.example.everything-server-for-the-whole-team"
+	longest := strings.Repeat("x", 64-len("fine__"))
+	in := []Backend{
+		backend("fine").with(Tools, tools("a-b_C9", longest)...).with(Prompts, prompt("a.b")),
+		backend(dotted).with(Tools, tools("echo", "add", "hidden")...).with(Prompts, prompt("p")).rules(Rules{Exclude: []string{"hidden"}}),
+		backend("own").with(Tools, tools("good", "ends.badly", "käse", "a b", "a/b", longest+"1234")...),
+		backend("cured").with(Tools, tools("a.b", "c.d")...).rules(Rules{Rename: map[string]string{"a.b": "a_b"}, Exclude: []string{"c.d"}}),
+		backend("long").with(Tools, tools(longest + "1")...),
+	}
+	const refused = "tool names that model providers refuse (more than 64 characters, or others than letters, digits, _ and -): "
+	const cure = "; set a short prefix, or rename the tools\n"
+	want := `backend "` + dotted + `": ` + refused + `2, first "` + dotted + `__echo"` + cure +
+		`backend "own": ` + refused + `5, first "own__ends.badly"` + cure +
+		`backend "long": ` + refused + `1, first "long__` + longest + `1"` + cure
+	c := Build(in, Options{})
+	if diff := cmp.Diff(problems(c), want); diff != "" {
+		t.Errorf("problems (-got +want):\n%s", diff)
+	}
+	if _, ok := c.Tool(dotted + "__echo"); !ok {
+		t.Error("a tool with such a name is not offered")
+	}
+	// A tool that is not offered has no name that could be refused.
+	empty := ""
+	twice := backend("one").with(Tools, tools("a.b")...).rules(Rules{Prefix: &empty})
+	other := backend("two").with(Tools, tools("a.b")...).rules(Rules{Prefix: &empty})
+	if got := problems(Build([]Backend{twice, other}, Options{})); strings.Contains(got, "providers") {
+		t.Errorf("about tools that are not offered: %s", got)
+	}
+}
