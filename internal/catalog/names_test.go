@@ -339,7 +339,7 @@ func TestToolNamesThatProvidersRefuse(t *testing.T) {
 		backend(dotted).with(Tools, tools("echo", "add", "hidden")...).with(Prompts, prompt("p")).rules(Rules{Exclude: []string{"hidden"}}),
 		backend("own").with(Tools, tools("good", "ends.badly", "käse", "a b", "a/b", longest+"1234")...),
 		backend("cured").with(Tools, tools("a.b", "c.d")...).rules(Rules{Rename: map[string]string{"a.b": "a_b"}, Exclude: []string{"c.d"}}),
-		backend("long").with(Tools, tools(longest + "1")...),
+		backend("long").with(Tools, tools(longest+"1")...),
 	}
 	const refused = "tool names that model providers refuse (more than 64 characters, or others than letters, digits, _ and -): "
 	const cure = "; set a short prefix, or rename the tools\n"
