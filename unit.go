@@ -128,6 +128,7 @@ func (u *unit) under(srv *config.Server, limits *config.Limits) *unit {
 	// as a difference until somebody says that it is none.
 	own := u.srv
 	own.Prefix, own.Rename, own.Include, own.Exclude = srv.Prefix, srv.Rename, srv.Include, srv.Exclude
+	own.EnvFile = srv.EnvFile // what it holds is in Env
 	if u.client == nil || u.limits != *limits || !reflect.DeepEqual(&own, srv) {
 		return nil
 	}

@@ -29,7 +29,11 @@ var errDemo = errors.New("it serves the demo, and has no file to reload")
 // it do that by itself.
 func (s *service) reloadChange(ctx context.Context) {
 	_, _ = s.reloadBy(ctx, func(ctx context.Context, cfg signalbox.Config) error {
-		return s.gateway.ReloadChange(ctx, cfg, s.exposure.Of(s.source.path))
+		exposed := s.exposure.Of(s.source.path)
+		for _, file := range s.running.NewEnvFiles(&cfg) {
+			exposed = append(exposed, s.exposure.Of(file)...)
+		}
+		return s.gateway.ReloadChange(ctx, cfg, exposed)
 	}) // the log and the status say it
 }
 
@@ -47,6 +51,7 @@ func (s *service) reloadBy(ctx context.Context, reload func(context.Context, sig
 		s.refuse(ctx, err)
 		return nil, err
 	}
+	s.running = cfg
 	s.exposure.Add(cfg)
 	s.log.InfoContext(ctx, "configuration reloaded", slog.String("file", s.source.path), slog.Int("backends", len(cfg.Servers)))
 	return cfg, nil

@@ -66,8 +66,9 @@ type service struct {
 
 	input *input // of the one client
 
-	exposure  config.Exposure // of the file, to the backends so far
-	signalled bool            // a signal has ended loop
+	running   *signalbox.Config // the last that was put to work
+	exposure  config.Exposure   // of the file, to the backends so far
+	signalled bool              // a signal has ended loop
 }
 
 // serve runs until a signal, the end of standard input, or a failure.
@@ -121,6 +122,7 @@ func (s *service) open(ctx context.Context) error {
 		}
 	}
 	s.announceSource(ctx)
+	s.running = s.cfg
 	s.exposure.Add(s.cfg)
 	opt := s.source.options(s.log)
 	opt.OneClient = !s.flags.http()

@@ -54,6 +54,7 @@ func special() map[string][]string {
 		"mcpServers.NAME.headers":  {`{}`},
 		"auth.tokens[].env":        nil, // what they name has to be there
 		"auth.tokens[].file":       nil,
+		"mcpServers.NAME.envFile":  nil, // what it names has to be there
 		"auth.tokens[].principal":  nil,
 		"mcpServers.NAME.exclude":  {`[]`, `["q"]`, `["q", "z*"]`},
 		"mcpServers.NAME.prefix":   {`""`, `"x"`, `"x."`},

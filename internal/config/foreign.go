@@ -3,6 +3,11 @@
 
 package config
 
+import (
+	"slices"
+	"strconv"
+)
+
 // foreign is a key that other programs read in a file of this form.
 type foreign struct {
 	name string
@@ -61,7 +66,7 @@ func foreignServerKeys() []foreign {
 		{"httpUrl", false, `write "url"`, "url"},
 		{"transport", false, `write "type"`, "type"},
 		{"transportType", false, `write "type"`, "type"},
-		{"enabled", false, `write "disabled" for the opposite`, "disabled"},
+		{"enabled", false, `write "disabled" for the opposite`, "disabled"}, // see withDisabled
 		{"tools", false, `write "include"`, "include"},
 		{"includeTools", false, `write "include"`, "include"},
 		{"excludeTools", false, `write "exclude"`, "exclude"},
@@ -69,7 +74,6 @@ func foreignServerKeys() []foreign {
 		{"networkTimeout", false, `write "timeout"`, "timeout"},
 		// What the server would get, elsewhere, from a file, a program or a sign-in. Without
 		// it the server starts and fails much later, for a reason that nobody sees.
-		{"envFile", false, `write the variables in "env"; ${NAME} takes one from the gateway's own environment`, "env"},
 		{"headersHelper", false, `write "headers"; ${NAME} takes a value from the environment`, "headers"},
 		{"oauth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`, "headers"},
 		{"auth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`, "headers"},
@@ -113,6 +117,44 @@ func (r *reader) withOwnNames(server node, p place) node {
 		default:
 			members = append(members, m) // is refused as a key that is not known
 		}
+	}
+	server.members = members
+	return server
+}
+
+// withDisabled gives a server that is "enabled" or not the key that is read here, which
+// says the opposite.
+func (r *reader) withDisabled(server node, p place) node {
+	at := slices.IndexFunc(server.members, func(m member) bool { return m.key == "enabled" })
+	if at < 0 {
+		return server
+	}
+	m := server.members[at]
+	p = p.key(m.key)
+	known, both := server.member("disabled")
+	members := slices.DeleteFunc(slices.Clone(server.members[at+1:]), func(again member) bool {
+		if again.key == m.key {
+			r.tell(again.at, p, "", "the key %q stands here twice, first on line %d", m.key, m.at.line)
+		}
+		return again.key == m.key
+	})
+	members = slices.Concat(server.members[:at], members)
+	switch {
+	case m.value.kind != kindBool:
+		r.wrongKind(m.value, p, "true or false", booleanHint(m.value))
+		// As it was meant, so that what a disabled entry lacks is not told besides.
+		if !both && booleanHint(m.value) == "write false" {
+			members = append(members, member{"disabled", m.at, node{at: m.value.at, kind: kindBool, text: "true"}})
+		}
+	case both && known.kind == kindBool && known.text == m.value.text:
+		r.tell(m.at, p, "remove one of them", `"enabled" and "disabled" are both %s, and contradict each other`, known.text)
+	case both && known.kind == kindBool:
+		r.note(m.at, p, `"enabled" says the same as "disabled"`)
+	case both: // what stands there is refused
+	default:
+		r.note(m.at, p, `"enabled" is read as the opposite of "disabled"`)
+		m.key, m.value.text = "disabled", strconv.FormatBool(m.value.text != "true")
+		members = slices.Insert(members, at, m)
 	}
 	server.members = members
 	return server

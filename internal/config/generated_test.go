@@ -114,6 +114,9 @@ func foreignTable() string {
 		if own := otherNames()[other.name]; own != "" {
 			what = fmt.Sprintf("read as %q; refused where the entry has that, too, with another value", own)
 		}
+		if other.name == "enabled" {
+			what = `read as the opposite of "disabled"; refused where the entry has that, too, and contradicts it`
+		}
 		table += fmt.Sprintf("| `%s` | %s |\n", other.name, what)
 	}
 	return table

@@ -27,6 +27,9 @@ func serverKeys() []key[Server] {
 		// All of them are secrets, since nobody can tell from outside which are.
 		field("env", mapOf(secret()), func(s *Server) *map[string]Secret { return &s.Env }, "",
 			"Environment variables of the program, besides the few that every program gets. They are not printed."),
+		// Read into env, so that all that holds for a variable there holds for one of the file.
+		field("envFile", pathname(), func(s *Server) *string { return &s.EnvFile }, "",
+			"A file with more variables of the program, a line NAME=value for each, relative to the folder of the config. A variable that is in \"env\", too, has the value from there."),
 		// Relative to the file and not to where somebody stood when he started the gateway.
 		field("cwd", pathname(), func(s *Server) *string { return &s.Cwd }, "",
 			"The folder to start the program in, relative to the folder of the config; without it that of the gateway."),
@@ -90,10 +93,12 @@ func servers() form[[]Server] {
 			list := make([]Server, 0, len(n.members))
 			r.eachMember(n, p, "write each server by its name below it, or {} for none", func(name string, n node, p place) {
 				server := Server{Name: name}
+				n = r.withOwnNames(r.withDisabled(n, p), p)
 				// Looked at before the entry is read, because it decides how.
 				disabled, _ := n.member("disabled")
 				r.formOnly = meansTrue(disabled)
-				one.read(r, r.withOwnNames(n, p), p, &server)
+				one.read(r, n, p, &server)
+				r.withEnvFile(&server, n, p)
 				// As it was read, also where the value was no boolean: that has been said, and what
 				// a disabled entry lacks is not to be said besides.
 				server.Disabled, r.formOnly = r.formOnly, false

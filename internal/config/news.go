@@ -29,6 +29,19 @@ func (c *Config) RunsNew(next *Config) []string {
 	return paths
 }
 
+// NewEnvFiles returns the files that the servers which another Config would run anew have
+// variables from.
+func (c *Config) NewEnvFiles(next *Config) []string {
+	var files []string
+	for i := range next.Servers {
+		s := &next.Servers[i]
+		if s.EnvFile != "" && !s.Disabled && !c.runs(s) && !slices.Contains(files, s.EnvFile) {
+			files = append(files, s.EnvFile)
+		}
+	}
+	return files
+}
+
 // runs reports whether what a server runs is run under this Config, under any name.
 func (c *Config) runs(s *Server) bool {
 	want := s.launch()
@@ -42,6 +55,7 @@ func (c *Config) runs(s *Server) bool {
 // what that is given. A key that is added later counts until it is named here.
 func (s Server) launch() Server {
 	s.Name, s.Disabled = "", false
+	s.EnvFile = "" // what it holds is in Env
 	s.Prefix, s.Rename, s.Include, s.Exclude = nil, nil, nil, nil
 	s.Timeout, s.Share, s.Era = time.Duration(0), false, ""
 	s.Type = s.Transport()

@@ -5,7 +5,10 @@ package config
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,6 +30,11 @@ func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 		"type": `"sse"`, "command": `"y"`, "args": `["y"]`, "env": `{"A": "y"}`, "cwd": `"/y"`, "url": `"http://y"`, "headers": `{"A": "y"}`,
 		"disabled": `true`, "prefix": `"y"`, "rename": `{"a": "y"}`, "include": `["y"]`, "exclude": `["y"]`, "timeout": `"7s"`, "share": `true`, "era": `"legacy"`,
 	}
+	file := filepath.Join(t.TempDir(), "empty.env")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	values["envFile"] = strconv.Quote(file) // what it holds counts, and not where it is
 	var runs []string
 	for _, k := range serverKeys() {
 		value, ok := values[k.name]

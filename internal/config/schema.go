@@ -31,7 +31,9 @@ func Schema() *jsonschema.Schema {
 	s.OneOf = []*jsonschema.Schema{{Required: []string{serversKey}}, {Required: []string{editorsKey}}}
 
 	server := objectSchema(serverKeys(), foreignServerKeys())
-	need := []*jsonschema.Schema{{Required: []string{"command"}}, {Required: []string{"url"}}, {Required: []string{"disabled"}}}
+	need := []*jsonschema.Schema{{Required: []string{"command"}}, {Required: []string{"url"}}, {Required: []string{"disabled"}}, {Required: []string{"enabled"}}}
+	server.Properties["enabled"] = &jsonschema.Schema{Type: "boolean", Description: `The opposite of "disabled".`}
+	server.PropertyOrder = append(server.PropertyOrder, "enabled")
 	for _, name := range slices.Sorted(maps.Keys(otherNames())) {
 		own := otherNames()[name]
 		server.Properties[name] = &jsonschema.Schema{Type: "string", Description: fmt.Sprintf("Another name of %q.", own)}

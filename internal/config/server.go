@@ -25,6 +25,8 @@ type Server struct {
 	Args    []string          `json:"args"`
 	Env     map[string]Secret `json:"env"`
 	Cwd     string            `json:"cwd"`
+	// EnvFile is the file that some of Env was read from. Only Parse and Load read it.
+	EnvFile string `json:"envFile"`
 
 	// URL and Headers call an address.
 	URL     string            `json:"url"`

@@ -21,19 +21,40 @@ import (
 func (r *reader) noteSurroundings(c *Config) {
 	if info, err := os.Stat(r.file); err == nil && info.Mode().IsRegular() {
 		r.noteReaders(info)
-		r.noteWriters(c)
+		r.noteWriters(c, position{1, 1}, place{}, r.file)
 	}
 	for i := range c.Servers {
 		if s := &c.Servers[i]; !s.Disabled && s.Transport() == TypeStdio {
 			r.noteProgram(s)
+			r.noteEnvFile(c, s)
 		}
 	}
 }
 
+// noteEnvFile remarks on others who can read or may be able to write the file that a
+// server has variables from.
+func (r *reader) noteEnvFile(c *Config, s *Server) {
+	info, err := os.Stat(s.EnvFile)
+	if s.EnvFile == "" || err != nil {
+		return
+	}
+	p := place{}.key(serversKey).key(s.Name).key("envFile")
+	at := r.nearestPosition(p.path)
+	if isReadableByAll(info) {
+		r.advise(at, p, "chmod 600 it", "%q holds variables, and everybody on this machine can read %s (mode %04o)", p.name, s.EnvFile, info.Mode().Perm())
+	}
+	r.noteWriters(c, at, p, s.EnvFile)
+}
+
+// isReadableByAll reports whether every user of the machine can read a file.
+func isReadableByAll(info fs.FileInfo) bool {
+	// Windows has no such bits.
+	return runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0
+}
+
 // noteReaders remarks on credentials in a file that everybody on the machine can read.
 func (r *reader) noteReaders(info fs.FileInfo) {
-	// Windows has no such bits.
-	if runtime.GOOS == "windows" || info.Mode().Perm()&0o004 == 0 {
+	if !isReadableByAll(info) {
 		return
 	}
 	for _, p := range r.literals {
@@ -50,21 +71,25 @@ func (r *reader) literal(text string, p place) {
 	}
 }
 
-// noteWriters remarks on others who may be able to write the file, and so have
+// noteWriters remarks, at a place, on others who may be able to write a file, and so have
 // anything run.
-func (r *reader) noteWriters(c *Config) {
+func (r *reader) noteWriters(c *Config, at position, p place, file string) {
 	var e Exposure
 	e.Add(c)
-	for _, who := range e.Of(r.file) {
+	name := "this file"
+	if p.name != "" {
+		name = fmt.Sprintf("the file of %q", p.name)
+	}
+	for _, who := range e.Of(file) {
 		switch c.Reload {
 		case ReloadManual:
 			return
 		case ReloadAuto:
-			r.advise(position{1, 1}, place{}, `remove "reload: auto"`,
-				`others may be able to write this file, and "reload: auto" runs what they write: %s`, who)
+			r.advise(at, p, `remove "reload: auto"`,
+				`others may be able to write %s, and "reload: auto" runs what they write: %s`, name, who)
 		default:
-			r.advise(position{1, 1}, place{}, "keep it in a folder that neither a server nor another user can write",
-				"others may be able to write this file, so that what it would run anew waits for 'signalbox reload': %s", who)
+			r.advise(at, p, "keep it in a folder that neither a server nor another user can write",
+				"others may be able to write %s, so that what it would run anew waits for 'signalbox reload': %s", name, who)
 		}
 	}
 }

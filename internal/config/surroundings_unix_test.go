@@ -28,6 +28,11 @@ func inspected(t *testing.T, text string, mode os.FileMode) []string {
 	t.Setenv("PATH", bin)
 	t.Chdir(work)
 	must(t, os.Mkdir(filepath.Join(dir, "etc"), 0o700))
+	must(t, os.Mkdir(filepath.Join(dir, "var"), 0o700))
+	for name, mode := range map[string]os.FileMode{"own.env": 0o600, "all.env": 0o666} {
+		path := filepath.Join(dir, "var", name)
+		must(t, os.WriteFile(path, []byte("A=1\n"), mode), os.Chmod(path, mode))
+	}
 	file := filepath.Join(dir, "etc", "signalbox.json")
 	must(t, os.WriteFile(file, []byte(text), 0o600), os.Chmod(file, mode))
 	c, err := Inspect(file, func(string) (string, bool) { return "hidden-hidden", true })
@@ -73,6 +78,15 @@ func TestInspectFindsReadersAndWriters(t *testing.T) {
 		{"a backend writes", `{"mcpServers": {"files": {"command": "known", "args": ["../etc"]}}}`, 0o600, []string{
 			"DIR/etc/signalbox.json:1:1: others may be able to write this file, so that what it would run anew waits for 'signalbox reload': " +
 				`backend "files" is given DIR/etc` + keep,
+		}},
+		{"a file of variables of its owner", `{"mcpServers": {"a": {"command": "known", "envFile": "../var/own.env"}}}`, 0o600, nil},
+		{"a file of variables that others read and write", `{"mcpServers": {"a": {"command": "known", "envFile": "../var/all.env"}}}`, 0o600, []string{
+			`DIR/etc/signalbox.json:1:54: "envFile" holds variables, and everybody on this machine can read DIR/var/all.env (mode 0666) (chmod 600 it)`,
+			`DIR/etc/signalbox.json:1:54: others may be able to write the file of "envFile", so that what it would run anew waits for 'signalbox reload': ` +
+				"everybody on this machine can write DIR/var/all.env (mode 0666)" + keep,
+		}},
+		{"a file of variables that a backend writes", `{"reload": "auto", "mcpServers": {"a": {"command": "known", "args": ["../var"], "envFile": "../var/own.env"}}}`, 0o600, []string{
+			`DIR/etc/signalbox.json:1:92: others may be able to write the file of "envFile", and "reload: auto" runs what they write: backend "a" is given DIR/var (remove "reload: auto")`,
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -89,7 +89,10 @@ func lonelySlips() []slip {
 
 		one("unknown key of server", g+"colour", 1),
 		one("misspelt key of server", g+"exclud", []any{}),
-		one("foreign key of server", g+"envFile", "x"),
+		one("foreign key of server", g+"networkTimeout", "x"),
+		one("file of variables that is not there", g+"envFile", "nowhere/.env"),
+		one("file of variables of another kind", g+"envFile", 7),
+		one("enabled of another kind", g+"enabled", 7),
 		one("a program and an address", g+"url", "http://x/"),
 		one("a program and no address", g+"url", 7),
 		one("a program and an address by variable", g+"url", "${NO}"),

@@ -80,7 +80,7 @@ func checkTransport(s *Server, p place, j *judge) {
 	case s.Type != "" && s.Type != TypeStdio && isProgram:
 		j.complain(p.key("type"), `write "stdio"`, `the type %q needs a "url", and %q has a "command"`, s.Type, p.name)
 	case isAddress:
-		checkUnused(j, p, "url", unused{"args", len(s.Args)}, unused{"env", len(s.Env)}, unused{"cwd", len(s.Cwd)})
+		checkUnused(j, p, "url", unused{"args", len(s.Args)}, unused{"env", len(s.Env)}, unused{"envFile", len(s.EnvFile)}, unused{"cwd", len(s.Cwd)})
 	default:
 		checkUnused(j, p, "command", unused{"headers", len(s.Headers)})
 	}
