@@ -24,7 +24,7 @@ const museumPage = "docs/museum.md"
 // museumNumbers are the entries. They have gaps. They stand here once more so that
 // a line which is lost from the page is missed.
 func museumNumbers() []int {
-	gaps := []int{4, 10, 16, 22, 28, 40, 46, 52, 58, 64, 70, 76, 82, 88, 94, 100, 106, 112, 118, 124, 130, 136, 142, 148, 154, 160, 166, 172, 178, 184, 190, 196}
+	gaps := []int{4, 10, 16, 22, 28, 40, 46, 52, 58, 64, 70, 76, 82, 88, 94, 100, 106, 112, 118, 124, 130, 136, 142, 148, 154, 160, 166, 172, 178, 184, 190}
 	var all []int
 	for n := 1; n <= 201; n++ {
 		if !slices.Contains(gaps, n) {
@@ -190,7 +190,7 @@ func TestMuseumRule(t *testing.T) {
 	line := func(n int, title, text string) string { return fmt.Sprintf("| M%03d | %s | %s |\n", n, title, text) }
 	page := "# Museum\n\n| entry | what | test |\n|---|---|---|\n" + line(1, "one", "") + line(2, "", "old") + line(3, "three", museumReason+"none.") + line(5, "five", museumReason+"of another kind.") + line(6, "six", museumReason)
 	want := []string{
-		"5 entries are listed, want the 169 in their order", "M002 does not say what it was",
+		"5 entries are listed, want the 170 in their order", "M002 does not say what it was",
 		"M003 has a test and a reason for having none", "M006 has neither a test nor a reason",
 	}
 	if got := emptyCases(parseMuseum(page), tests); !slices.Equal(got, want) {

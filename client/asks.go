@@ -290,7 +290,8 @@ func (s *legacySession) answer(ctx context.Context, m *mcp.Message, res *mcp.Res
 	case res == nil:
 		s.deliver(ctx, mcp.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeInternalError, "no answer")))
 	default:
-		s.deliver(ctx, mcp.AppendResult(nil, m.ID, revision.Answer(s.version, m.Method, &m.Params, res.Bytes())))
+		answer := mcp.AppendResult(nil, m.ID, revision.Answer(s.version, m.Method, &m.Params, res.Bytes()))
+		s.deliver(ctx, mcp.AppendBeside(answer, res.Beside()))
 	}
 }
 

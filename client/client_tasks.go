@@ -202,7 +202,7 @@ type toServer struct{ s *legacySession }
 
 // Notify returns when the server has it, or does not take it.
 func (t toServer) Notify(ctx context.Context, n *mcp.Notification) error {
-	t.s.deliver(ctx, mcp.AppendNotification(nil, n.Method, n.Params.Bytes()))
+	t.s.deliver(ctx, n.AppendTo(nil, nil))
 	return nil
 }
 

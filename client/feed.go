@@ -340,7 +340,7 @@ const (
 )
 
 func (l *listener) noteLocked(uri string, n *mcp.Notification) {
-	if len(n.Params.Bytes()) > maxUpdate {
+	if len(n.Params.Bytes())+len(n.Params.Beside()) > maxUpdate {
 		n = updateOf(uri)
 	}
 	if l.updated == nil {

@@ -148,7 +148,8 @@ func (l *legacy) serveOpened(ctx context.Context, req *mcp.Request) (*mcp.Result
 	case s != nil && req.Method == methodTaskStatus:
 		s.tellState(&mcp.Notification{Method: req.Method, Params: req.Params})
 	case s != nil:
-		s.replies.put(s, mcp.AppendNotification(nil, req.Method, req.Params.Bytes()))
+		n := mcp.Notification{Method: req.Method, Params: req.Params}
+		s.replies.put(s, n.AppendTo(nil, nil))
 	}
 	return nil, nil //nolint:nilnil // a notification has no terminal
 }

@@ -239,7 +239,7 @@ func legacyRequest(call *session.Call, params *mcp.Object) mcp.Pieces {
 	var e mcp.Edit
 	switch {
 	case params.IsZero():
-		return mcp.Pieces{mcp.AppendRequest(nil, call.ID(), call.Method(), nil)}
+		return mcp.Pieces{mcp.AppendBeside(mcp.AppendRequest(nil, call.ID(), call.Method(), nil), params.Beside())}
 	case !params.Has(mcp.FieldMeta):
 		return mcp.EditedRequest(call.ID(), call.Method(), &e, params)
 	}

@@ -54,7 +54,7 @@ func (h *hub) isNews(st *hubStream, n *mcp.Notification) bool {
 		return true
 	case h.past.told[key]:
 		return false
-	case len(h.past.held) >= maxSubResources, len(n.Params.Bytes()) > maxUpdate:
+	case len(h.past.held) >= maxSubResources, len(n.Params.Bytes())+len(n.Params.Beside()) > maxUpdate:
 		return true // twice rather than never
 	default:
 		h.past.held[key] = n

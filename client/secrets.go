@@ -3,7 +3,11 @@
 
 package client
 
-import "github.com/signalbox-mcp/signalbox/mcp"
+import (
+	"bytes"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
 
 const (
 	maxShown  = 200     // bytes of what is no message are logged
@@ -14,7 +18,7 @@ const (
 // itself: "Log messages MUST NOT contain: Credentials or secrets" (2026-07-28,
 // server/utilities/logging). Everything else is passed on as it came, and so is the
 // message's level, which has to be one. A message of which nothing can be passed on is
-// none.
+// none; of one with secrets in it nothing is passed on but its parameters.
 func (s *setup) discreet(n *mcp.Notification) (*mcp.Notification, bool) {
 	if n.Method != methodMessage || s.secrets == nil {
 		return n, true
@@ -26,11 +30,21 @@ func (s *setup) discreet(n *mcp.Notification) (*mcp.Notification, bool) {
 		}
 		return s.secrets.JSON(value)
 	})
-	if len(clean) == len(raw) && (len(raw) == 0 || &clean[0] == &raw[0]) {
+	isClean := len(clean) == len(raw) && (len(raw) == 0 || &clean[0] == &raw[0])
+	if isClean && s.isClean(n.Params.Beside()) {
 		return n, true
 	}
 	n, err := mcp.NewNotification(n.Method, clean)
 	return n, err == nil
+}
+
+// isClean reports whether there is no secret in the members that stand beside an object.
+func (s *setup) isClean(beside []byte) bool {
+	if len(beside) == 0 {
+		return true
+	}
+	text := mcp.AppendBeside([]byte(`{"":0}`), beside)
+	return bytes.Equal(s.secrets.JSON(text), text)
 }
 
 // shown is the beginning of what is no message, as the log may have it. Secrets are

@@ -4,6 +4,7 @@
 package client_test
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -105,4 +106,35 @@ func TestOurLogHasNoCredentials(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Neither have the members that stand beside the parameters of a log message.
+func TestEnvelopesOfLogMessagesHaveNoCredentials(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newStation()
+		s.On["tools/call"] = func(x *zoo.Exchange) {
+			for _, extra := range []string{`"a":"fine"`, `"a":["swordfish-1"]`, `"a":1,"swordfish-1":2`} {
+				x.Event("", `{"jsonrpc":"2.0",`+extra+`,"method":"notifications/message","params":{"level":"info","data":1}}`)
+			}
+			x.Event("", response(x.Msg.ID, `{"content":[]}`))
+		}
+		caller := &enveloped{}
+		req := echo(t)
+		req.LogLevel = mcp.LogDebug
+		if _, err := within(t, dialHTTP(t, s, keyed(nil)), req, caller); err != nil {
+			t.Fatal(err)
+		}
+		wantStrings(t, "beside the parameters", caller.beside, []string{`"a":"fine"`, "", ""})
+	})
+}
+
+// enveloped notes what stands beside the parameters of notifications.
+type enveloped struct {
+	recorder
+	beside []string
+}
+
+func (e *enveloped) Notify(_ context.Context, n *mcp.Notification) error {
+	e.beside = append(e.beside, string(n.Params.Beside()))
+	return nil
 }

@@ -96,7 +96,7 @@ func (a *Arrival) ID() ID { return a.id }
 
 // Result returns the members of a result of which Begin has shown the front, as far
 // as they stand in it whole, or nil where it does not show that the message is a
-// result. Its Bytes are no more than the front. It is valid until Gather or Flow is
+// result, or where a member stands before the result that JSON-RPC does not define. Its Bytes are no more than the front. It is valid until Gather or Flow is
 // called.
 func (a *Arrival) Result() *Result {
 	if a.result.IsZero() {
@@ -207,6 +207,9 @@ func (s *scanner) lookEnvelope(env, res *Object) (at int) {
 		f, value := s.name(start, levelEnvelope, &seen), i
 		if s.err != nil {
 			return at
+		}
+		if f == FieldNone && at < 0 {
+			return failed // it is to stand behind the result, which only the whole allows
 		}
 		if f == fieldResult && s.at(i) == '{' {
 			at = i

@@ -9,7 +9,7 @@ package mcp
 // A member that belongs to another kind of message makes it none, because a
 // reader that looks for that member first would take it for the other kind: a
 // call with a result beside its method is a call to one and an answer to the
-// next. Members that no kind has are ignored, and forwarded.
+// next. Members that no kind has are forwarded: see [Object.Beside].
 func (s *scanner) classify(m *Message, env *Object, start int) {
 	s.checkVersion(env, start)
 	switch {
@@ -69,6 +69,16 @@ func (s *scanner) classifyCall(m *Message, env *Object) {
 		m.Params = s.body
 		m.Params.raw = raw
 	}
+	m.Params.beside = s.besides()
+}
+
+// besides returns what is beside the params or the result, nil for nothing.
+func (s *scanner) besides() *[]byte {
+	if s.beside == nil {
+		return nil
+	}
+	beside := s.beside
+	return &beside
 }
 
 // classifyResult insists on an id: a result that answers nothing has no use.
@@ -84,6 +94,7 @@ func (s *scanner) classifyResult(m *Message, env *Object, start int) {
 		m.Kind = KindResult
 		m.Result.Object = s.body
 		m.Result.raw = env.Raw(fieldResult)
+		m.Result.beside = s.besides()
 	}
 }
 
@@ -96,6 +107,7 @@ func (s *scanner) classifyError(m *Message, env *Object) {
 	}
 	m.Kind = KindError
 	m.Error = env.Raw(fieldError)
+	m.beside = s.beside
 }
 
 // present, offset, end and isObject are for members of the envelope, which Has

@@ -102,7 +102,7 @@ func (e *Edit) Apply(o *Object) (Object, error) {
 	changes := e.flat(room[:0], o)
 	text, cuts := splice(make([]byte, 0, e.length(o)), textOf(o), o, changes, cutRoom[:0], new(leftOut))
 	if !arePlain(changes) || uint64(len(text)) > math.MaxUint32 {
-		return ParseObject(text)
+		return o.WithBytes(text)
 	}
 	return moved(text, o, changes, cuts), nil
 }
@@ -349,7 +349,7 @@ func appendKey(dst []byte, f Field, left *leftOut) []byte {
 // moved returns the object that was made of o with plain changes: where its members stand
 // is told from what was cut.
 func moved(text []byte, o *Object, changes []change, cuts []cut) Object {
-	out := Object{raw: text}
+	out := Object{raw: text, beside: o.beside}
 	for _, members := range [][]member{o.few[:o.n], o.many} {
 		for _, m := range members {
 			if o.present(m.field) && !isDeleted(m.field, changes) {

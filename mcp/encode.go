@@ -47,7 +47,7 @@ func (p *Pieces) Len() int { return len(p[0]) + len(p[1]) + len(p[2]) }
 // second piece, in o's memory, and must not be changed; all else is in one piece of memory
 // of its own.
 func EditedRequest(id ID, method string, e *Edit, o *Object) Pieces {
-	room := around + len(id.long) + len(method) + e.length(o)
+	room := around + len(id.long) + len(method) + e.length(o) + len(o.Beside())
 	if len(o.raw) >= longRun {
 		room -= len(o.raw) - besideRun
 	}
@@ -58,7 +58,7 @@ func EditedRequest(id ID, method string, e *Edit, o *Object) Pieces {
 	dst = AppendString(dst, method)
 	dst = append(dst, `,"params":`...)
 	left := leftOut{min: longRun}
-	dst = append(e.appendTo(dst, o, &left), '}')
+	dst = AppendBeside(append(e.appendTo(dst, o, &left), '}'), o.Beside())
 	if left.run == nil {
 		return Pieces{dst}
 	}
@@ -112,7 +112,18 @@ func AppendError(dst []byte, id ID, err *Error) []byte {
 	}
 	dst = append(dst, `"error":`...)
 	dst = err.appendTo(dst)
-	return append(dst, '}')
+	return AppendBeside(append(dst, '}'), err.Beside)
+}
+
+// AppendBeside adds the members to a message that stood beside an object in the one that
+// it came in. They are those of [Object.Beside], and msg is what another Append function
+// has returned.
+func AppendBeside(msg, beside []byte) []byte {
+	if len(beside) == 0 {
+		return msg
+	}
+	msg = append(append(msg[:len(msg)-1], ','), beside...)
+	return append(msg, '}')
 }
 
 // appendTo appends the error object alone.

@@ -54,6 +54,9 @@ type Error struct {
 	// Raw is the whole error object as it arrived, or nil for an error of our
 	// own. Where it is set, it is what is forwarded.
 	Raw json.RawMessage
+
+	// Beside is what stood beside the error in its message: see [Object.Beside].
+	Beside []byte
 }
 
 // Errorf returns an error of the given code. Its message goes to the peer as it

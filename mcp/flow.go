@@ -31,8 +31,9 @@ type Passage struct {
 	Complete bool
 }
 
-// Flow writes the result's JSON text to w, in pieces of at most a window, as it
-// arrives. Nothing reaches w that has not been checked, and what has been checked is
+// Flow writes the result's JSON text to w, in pieces of at most a window, as it arrives;
+// and then what stands behind the result in the message and JSON-RPC does not define,
+// each member with a comma before it. Nothing reaches w that has not been checked, and what has been checked is
 // written before more is waited for. Flow ends at the first error, which is that of
 // the reader or of w as they gave it, or a [*ParseError]. What has been written then is
 // not to be taken for a result: it may even be whole, in an envelope that is none.
@@ -122,7 +123,7 @@ func (f *flow) more(at int) int {
 	f.tried = false
 	f.from -= keep
 	if rest == len(*f.window) {
-		return f.s.beyond(LimitBytes, 0, "a name or a number does not fit into "+strconv.Itoa(rest)+" bytes", "send a shorter one")
+		return f.s.invalid(0, "a name or a number does not fit into "+strconv.Itoa(rest)+" bytes", "send a shorter one")
 	}
 	// Where much is kept, a little more would not help, and all would be looked at again
 	// and again.

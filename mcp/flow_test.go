@@ -28,6 +28,34 @@ func flowed(t testing.TB, text string, lim Limits, p Passage, cuts []byte) (stri
 	return out.String(), res, err
 }
 
+// apart returns a result that has flowed, and what stands behind it without its comma.
+func apart(t testing.TB, out string) (result, beside string) {
+	t.Helper()
+	s := newScanner([]byte(out), Limits{})
+	end := s.value(0, 0)
+	if end < 0 {
+		t.Fatalf("%q: %v", out, s.err)
+	}
+	return out[:end], strings.TrimPrefix(out[end:], ",")
+}
+
+// namedIn returns the members of a message that JSON-RPC does not define: all, or those
+// that stand behind the result.
+func namedIn(msg []byte, behind bool) (all []string) {
+	for name, value := range Members(msg) {
+		switch name {
+		case "result":
+			behind = false
+		case "jsonrpc", "id":
+		default:
+			if !behind {
+				all = append(all, name+"="+string(value))
+			}
+		}
+	}
+	return all
+}
+
 // checkFlow fails where what flows is judged, or comes out, in another way than what
 // is parsed, however it is cut and however much of it stands in the window.
 func checkFlow(t testing.TB, text string, inWindow int, drop []Field, cuts []byte) {
@@ -48,6 +76,10 @@ func checkFlow(t testing.TB, text string, inWindow int, drop []Field, cuts []byt
 	if err != nil {
 		checkFlowError(t, text, len(in), err)
 		return
+	}
+	out, besides := apart(t, out)
+	if got, want := namedIn([]byte("{"+besides+"}"), false), namedIn([]byte(in), true); !slices.Equal(got, want) {
+		t.Fatalf("%q cut %v: beside it %q, want %q", text, cuts, got, want)
 	}
 	if want := compact(t, passed(&m.Result.Object, p)); out != want && compact(t, out) != want {
 		t.Fatalf("%q cut %v without %v: %q, want %q", text, cuts, drop, out, want)
@@ -190,7 +222,7 @@ func TestFlowDoesNotWait(t *testing.T) {
 	pieces := []string{
 		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.Repeat("x", windowSize), "first ", `sec\`, `nd`, "\xe6\x97", "\xa5", `","n":12`, `3,"o":[1`, `,2]`, `},"x":0}`,
 	}
-	want := []string{"first ", "sec", `\nd`, "", "\xe6\x97\xa5", `","n":`, `123,"o":[`, `1,2]`, "}"}
+	want := []string{"first ", "sec", `\nd`, "", "\xe6\x97\xa5", `","n":`, `123,"o":[`, `1,2]`, `},"x":0`}
 	r := &relay{pieces: pieces}
 	a := NewArrival(r, -1, Limits{}, 1<<30)
 	if whole, err := a.Begin(); whole != nil || err != nil {

@@ -47,6 +47,8 @@ type Message struct {
 	Params Object // of requests and notifications; zero where absent
 	Result Result // of results; who keeps it keeps the message
 	Error  []byte // of errors: the error object's JSON text; see WireError
+
+	beside []byte // of errors: see Object.Beside
 }
 
 // Parse reads one message. It keeps data, which must not be changed afterwards.

@@ -21,6 +21,8 @@ type Object struct {
 	few  [12]member
 	many []member // what few has no room for
 	over *change  // of a member's text, nil for none; raw and where things stand are from before it
+
+	beside *[]byte // see Beside; nil for nothing
 }
 
 // member is where one member stands in the object's bytes. Only members that
@@ -122,6 +124,25 @@ func (o *Object) Bytes() []byte {
 		return new(Edit).AppendTo(nil, o)
 	}
 	return o.raw
+}
+
+// Beside returns the members that a peer has put beside the params or the result in its
+// message and that JSON-RPC does not define, as they stand between an object's braces. A
+// message that is made of the object has them again: see [AppendBeside]. They must not be
+// changed.
+func (o *Object) Beside() []byte {
+	if o.beside == nil {
+		return nil
+	}
+	return *o.beside
+}
+
+// WithBytes returns the object that another JSON text makes in the place of this one, with
+// the same members beside it. It keeps raw. The error is that of [ParseObject].
+func (o *Object) WithBytes(raw []byte) (Object, error) {
+	next, err := ParseObject(raw)
+	next.beside = o.beside
+	return next, err
 }
 
 // IsZero reports whether there is no object at all. An empty object is one.

@@ -68,6 +68,7 @@ func (f *flow) object(i, depth int, l level) int {
 		dropped := f.drop>>field&1 != 0
 		switch {
 		case !live:
+			f.goBeside(l, field)
 		case dropped:
 			f.write(f.hold)
 			f.live = false
@@ -98,6 +99,14 @@ func (f *flow) object(i, depth int, l level) int {
 	}
 }
 
+// goBeside begins to write a member of the envelope that JSON-RPC does not define. Before
+// the result there is none: see lookEnvelope.
+func (f *flow) goBeside(l level, field Field) {
+	if l == levelEnvelope && field == FieldNone && f.seen>>fieldResult&1 != 0 {
+		f.live, f.from = true, f.hold
+	}
+}
+
 // refuses fails at a member that may not stand here.
 func (f *flow) refuses(start int, field Field) {
 	switch {
@@ -124,6 +133,12 @@ func (f *flow) member(i, depth int, l level, field Field) int {
 	c := f.s.at(i)
 	sub, ok := l.sub(field)
 	switch {
+	case l == levelEnvelope && field == FieldNone:
+		if i = f.value(i, depth); i >= 0 {
+			f.write(i)
+			f.live = false
+		}
+		return i
 	case field == fieldResult && c == '{':
 		f.live, f.from = true, i
 		if i = f.object(i, depth, sub); i >= 0 {

@@ -87,6 +87,16 @@ func NewNotification(method string, params []byte) (*Notification, error) {
 	return &Notification{Method: method, Params: obj}, nil
 }
 
+// AppendTo appends the notification to dst as a message, with its params as e makes them;
+// nil changes nothing.
+func (n *Notification) AppendTo(dst []byte, e *Edit) []byte {
+	params := n.Params.Bytes()
+	if e != nil && !e.IsZero() {
+		params = e.AppendTo(nil, &n.Params)
+	}
+	return AppendBeside(AppendNotification(dst, n.Method, params), n.Params.Beside())
+}
+
 // Peer is what one end of a connection says of itself. It is not verified by
 // anything; it is for display and for what the protocol lets depend on it, and
 // never for a decision about security. A Peer is immutable.

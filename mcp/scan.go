@@ -40,6 +40,7 @@ type scanner struct {
 	inLists int // likewise, in the lists of a result
 	err     *ParseError
 	body    Object // params or result, where an envelope is scanned
+	beside  []byte // what else is in the envelope: see Object.Beside
 
 	// Of the name that key read last.
 	keyEnd     int  // behind its closing quote

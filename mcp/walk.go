@@ -34,8 +34,11 @@ func (s *scanner) object(i, depth int, l level, o *Object, base int) int {
 			return failed
 		}
 		// Members that have no meaning to us are checked and not kept: they are forwarded with
-		// the bytes around them.
-		if f != FieldNone && o != nil {
+		// the bytes around them. Those of the envelope are kept, because that is written anew.
+		switch {
+		case l == levelEnvelope && f == FieldNone:
+			s.addBeside(s.data[start:i:i])
+		case f != FieldNone && o != nil:
 			o.add(f, start-base, value-base, i-base)
 		}
 		i = s.space(i)
@@ -66,6 +69,16 @@ func (s *scanner) member(i, depth int, l level, f Field, o *Object, base int) in
 		o, base = &s.body, i
 	}
 	return s.object(i, depth, sub, o, base)
+}
+
+// addBeside keeps a member of an envelope that JSON-RPC does not define. A single one is
+// not copied.
+func (s *scanner) addBeside(member []byte) {
+	if s.beside == nil {
+		s.beside = member
+		return
+	}
+	s.beside = append(append(s.beside, ','), member...)
 }
 
 // list checks a list of a result, which may be deeper than the rest.

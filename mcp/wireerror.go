@@ -36,7 +36,7 @@ func (m *Message) WireError() (*Error, error) {
 		return nil, fmt.Errorf("the error's message is %s, not a string", describe(token))
 	}
 	text, _ := unescape(nil, token[1:len(token)-1])
-	return &Error{Code: code, Message: string(text), Data: o.Raw(fieldErrorData), Raw: m.Error}, nil
+	return &Error{Code: code, Message: string(text), Data: o.Raw(fieldErrorData), Raw: m.Error, Beside: m.beside}, nil
 }
 
 // describe says what stands in a member's place. A text is not shown: it is a peer's, and

@@ -36,7 +36,7 @@ func (s *Server) asker(sess *session.Session, stream *session.Stream) asking {
 		if err := checkDeclared(sess.Client, req); err != nil {
 			return nil, err
 		}
-		a, err := stream.Ask(req.Method, legacyAsk(sess.Client.Version, req))
+		a, err := stream.Ask(req.Method, legacyAsk(sess.Client.Version, req), req.Params.Beside())
 		if err != nil {
 			return nil, askFault(err)
 		}

@@ -128,7 +128,7 @@ func (c *related) Notify(ctx context.Context, n *mcp.Notification) error {
 			return c.drop() // no other revision has it; the extension has another, on listens alone
 		}
 	}
-	m.Head = mcp.AppendNotification(nil, n.Method, n.Params.Bytes())
+	m.Head = n.AppendTo(nil, nil)
 	if m.Class == session.Plain {
 		return c.put(ctx, m)
 	}
@@ -217,7 +217,7 @@ func (c *listener) Notify(ctx context.Context, n *mcp.Notification) error {
 	}
 	var e mcp.Edit
 	e.Set(mcp.MetaSubscriptionID, c.id.AppendTo(nil))
-	m.Head = mcp.AppendNotification(nil, n.Method, e.AppendTo(nil, &n.Params))
+	m.Head = n.AppendTo(nil, &e)
 	return c.put(ctx, m)
 }
 

@@ -218,17 +218,17 @@ func resultMessage(room []byte, id mcp.ID, e *mcp.Edit, res *mcp.Object) session
 	raw := res.Bytes()
 	head := appendResultHead(room, id)
 	if e.IsZero() && len(raw) > directUpTo {
-		head = append(head, '}')
-		last := len(head) - 1
-		return session.Message{Head: head[:last:last], Body: raw, Tail: head[last:]}
+		at := len(head)
+		head = mcp.AppendBeside(append(head, '}'), res.Beside())
+		return session.Message{Head: head[:at:at], Body: raw, Tail: head[at:]}
 	}
-	if need := len(head) + len(raw) + len("{}}"); need > cap(head) {
+	if need := len(head) + len(raw) + len("{}}") + len(res.Beside()); need > cap(head) {
 		if !e.IsZero() {
 			need += 256 // what is added, mostly
 		}
 		head = append(make([]byte, 0, need), head...)
 	}
-	return session.Message{Head: append(e.AppendTo(head, res), '}')}
+	return session.Message{Head: mcp.AppendBeside(append(e.AppendTo(head, res), '}'), res.Beside())}
 }
 
 // appendResultHead begins a response. The id goes out as the bytes that came

@@ -76,7 +76,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, back *returned) *refusal {
 	t, x, no := s.takeOver(m, back, 0, func(t *task) (*session.Exchange, *refusal) {
 		x := session.Alone(m.ID, &s.rules, t.stop)
-		x.CountFor(t.first.Principal, len(t.first.Params.Bytes()))
+		x.CountFor(t.first.Principal, len(t.first.Params.Bytes())+len(t.first.Params.Beside()))
 		return x, nil
 	})
 	if no != nil {

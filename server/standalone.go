@@ -307,7 +307,7 @@ func (c *changes) Notify(ctx context.Context, n *mcp.Notification) error {
 	if n.Params.Has(mcp.MetaSubscriptionID) {
 		e.Delete(mcp.MetaSubscriptionID)
 	}
-	m.Head = mcp.AppendNotification(nil, n.Method, legacyParams(n, &e))
+	m.Head = n.AppendTo(nil, &e)
 	return c.put(ctx, m)
 }
 
@@ -376,7 +376,7 @@ func (c *unrelated) Notify(_ context.Context, n *mcp.Notification) error {
 		strings.HasPrefix(n.Method, "notifications/tasks") && c.sess.Client.Version != mcp.V20251125:
 		return c.drop()
 	}
-	m.Head = mcp.AppendNotification(nil, n.Method, n.Params.Bytes())
+	m.Head = n.AppendTo(nil, nil)
 	full, err := c.stream.Append(m)
 	if full != nil {
 		return c.drop()

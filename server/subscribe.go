@@ -225,7 +225,7 @@ func (u *updates) update(ctx context.Context, n *mcp.Notification) error {
 	if n.Params.Has(mcp.MetaSubscriptionID) {
 		e.Delete(mcp.MetaSubscriptionID)
 	}
-	m.Head = mcp.AppendNotification(nil, n.Method, legacyParams(n, &e))
+	m.Head = n.AppendTo(nil, &e)
 	m.Key = u.sub.prefix + m.Key
 	err := u.put(ctx, m)
 	if errors.Is(context.Cause(u.sub.life), errUnsubscribed) { //nolint:contextcheck // whether the subscription is over, and not the request

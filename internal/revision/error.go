@@ -96,7 +96,7 @@ func namesCapabilities(err *mcp.Error) bool {
 
 // recode returns the error with another code, and all else that it had.
 func recode(err *mcp.Error, code int64) *mcp.Error {
-	next := &mcp.Error{Code: code, Message: err.Message, Data: err.Data}
+	next := &mcp.Error{Code: code, Message: err.Message, Data: err.Data, Beside: err.Beside}
 	if err.Raw != nil {
 		next.Raw = mcp.RewriteMembers(err.Raw, func(name string, value []byte) []byte {
 			if name == "code" {

@@ -25,11 +25,11 @@ func Result(v mcp.Version, method string, res *mcp.Result) *mcp.Result {
 	if len(raw) == 0 || &changed[0] == &raw[0] {
 		return res
 	}
-	next, err := mcp.NewResult(changed)
+	next, err := res.WithBytes(changed)
 	if err != nil {
 		return res // nested too deeply for one more level; the client has to see for itself
 	}
-	return next
+	return &mcp.Result{Object: next}
 }
 
 // toolResult: a client that knows no structured content, or not of that kind, gets

@@ -49,9 +49,10 @@ func (a *Ask) Done() <-chan struct{} { return a.done }
 // closed.
 func (a *Ask) Answer() Terminal { return a.end }
 
-// Ask puts a request to the client on the stream. It must be ended by Withdraw
+// Ask puts a request to the client on the stream; beside is what stands beside its params
+// (see [mcp.Object.Beside]). It must be ended by Withdraw
 // where nobody waits for it any more.
-func (s *Stream) Ask(method string, params []byte) (*Ask, error) {
+func (s *Stream) Ask(method string, params, beside []byte) (*Ask, error) {
 	c := s.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +70,7 @@ func (s *Stream) Ask(method string, params []byte) (*Ask, error) {
 		c.asks = make(map[mcp.ID]*Ask, 1)
 	}
 	c.asks[a.id] = a
-	s.pushLocked(Message{Head: mcp.AppendRequest(nil, a.id, method, params), ask: a})
+	s.pushLocked(Message{Head: mcp.AppendBeside(mcp.AppendRequest(nil, a.id, method, params), beside), ask: a})
 	return a, nil
 }
 

@@ -15,7 +15,7 @@ import (
 
 func mustAsk(t *testing.T, s *session.Stream) *session.Ask {
 	t.Helper()
-	a, err := s.Ask("roots/list", nil)
+	a, err := s.Ask("roots/list", nil, nil)
 	if err != nil {
 		t.Fatalf("Ask: %v", err)
 	}
@@ -145,7 +145,7 @@ func TestAskOfALostStreamFails(t *testing.T) {
 	if isDone(sent) {
 		t.Error("an ask that the client has was failed: it may still answer")
 	}
-	if _, err := x.Stream().Ask("roots/list", nil); !errors.Is(err, session.ErrNoReceiver) {
+	if _, err := x.Stream().Ask("roots/list", nil, nil); !errors.Is(err, session.ErrNoReceiver) {
 		t.Errorf("Ask on a lost stream: %v, want ErrNoReceiver", err)
 	}
 	if !s.Answer(sent.ID(), session.Terminal{}) {
@@ -157,7 +157,7 @@ func TestAsksAreBounded(t *testing.T) {
 	s := newSession(rules())
 	mustAsk(t, s.Standalone())
 	mustAsk(t, s.Standalone())
-	if _, err := s.Standalone().Ask("roots/list", nil); !errors.Is(err, session.ErrTooMany) {
+	if _, err := s.Standalone().Ask("roots/list", nil, nil); !errors.Is(err, session.ErrTooMany) {
 		t.Errorf("third ask: %v, want ErrTooMany", err)
 	}
 }

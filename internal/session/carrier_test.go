@@ -70,7 +70,7 @@ func TestReturnedAskEnds(t *testing.T) {
 	s := newSession(r)
 	s.Initialized()
 	c := attach(s.Standalone())
-	a, err := s.Standalone().Ask("roots/list", nil)
+	a, err := s.Standalone().Ask("roots/list", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

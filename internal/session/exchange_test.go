@@ -62,7 +62,7 @@ func TestFinishIsFinal(t *testing.T) {
 	if _, err := x.Stream().Append(plain("late")); !errors.Is(err, mcp.ErrRequestEnded) {
 		t.Errorf("Append after the terminal: %v, want ErrRequestEnded", err)
 	}
-	if _, err := x.Stream().Ask("ping", nil); !errors.Is(err, mcp.ErrRequestEnded) {
+	if _, err := x.Stream().Ask("ping", nil, nil); !errors.Is(err, mcp.ErrRequestEnded) {
 		t.Errorf("Ask after the terminal: %v, want ErrRequestEnded", err)
 	}
 	if x.Cancel(errors.New("late")) {

@@ -84,7 +84,7 @@ func TestFlowLeavesNoRoomForOthers(t *testing.T) {
 			t.Errorf("Report %d: due %v, full %v, %v; want it dropped", i, due, full != nil, err)
 		}
 	}
-	if _, err := x.Stream().Ask("ping", nil); !errors.Is(err, session.ErrNoReceiver) {
+	if _, err := x.Stream().Ask("ping", nil, nil); !errors.Is(err, session.ErrNoReceiver) {
 		t.Errorf("Ask: %v, want ErrNoReceiver", err)
 	}
 	if got := r.Counts.Dropped.Load(); got != 3 {

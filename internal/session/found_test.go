@@ -74,7 +74,7 @@ func TestAQuestionThatIsNotWrittenTheSecondTimeEnds(t *testing.T) {
 	first := attach(s)
 	first.Keep()
 	id := first.Prime()
-	a, err := s.Ask("m", nil)
+	a, err := s.Ask("m", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

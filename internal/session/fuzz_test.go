@@ -275,7 +275,7 @@ func (d *driver) detach(s *driven, arg int) {
 }
 
 func (d *driver) ask(s *driven) {
-	a, err := s.stream.Ask("m", nil)
+	a, err := s.stream.Ask("m", nil, nil)
 	if err != nil {
 		return
 	}

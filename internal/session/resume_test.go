@@ -264,7 +264,7 @@ func TestResumeIsBounded(t *testing.T) {
 // it has not is put when it comes back.
 func TestAsksOutliveTheCarrier(t *testing.T) {
 	r := newResumable(t, newSession(keeping()), 1).prime()
-	seen, err := r.x.Stream().Ask("seen", nil)
+	seen, err := r.x.Stream().Ask("seen", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestAsksOutliveTheCarrier(t *testing.T) {
 	r.last = taken[0].Event()
 	r.c.Return(taken) // written to a connection that broke
 	r.c.Detach()
-	waiting, err := r.x.Stream().Ask("waiting", nil)
+	waiting, err := r.x.Stream().Ask("waiting", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +444,7 @@ func TestAwayIsBounded(t *testing.T) {
 	rules := keeping()
 	r := newResumable(t, newSession(rules), 1).prime()
 	r.c.Detach()
-	a, err := r.x.Stream().Ask("q", nil)
+	a, err := r.x.Stream().Ask("q", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -592,7 +592,7 @@ func TestStandaloneIsResumed(t *testing.T) {
 	}
 	t.Run("resumed", func(t *testing.T) {
 		s, c, id := open(t)
-		a, err := s.Standalone().Ask("q", nil)
+		a, err := s.Standalone().Ask("q", nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -613,7 +613,7 @@ func TestStandaloneIsResumed(t *testing.T) {
 		s, c, _ := open(t)
 		mustAppend(t, s.Standalone(), msg(session.Change, "prompts", "seen"))
 		wantTake(t, c, session.Open, "seen")
-		a, err := s.Standalone().Ask("q", nil)
+		a, err := s.Standalone().Ask("q", nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

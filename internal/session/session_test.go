@@ -134,7 +134,7 @@ func TestEndCutsEverything(t *testing.T) {
 		carriers = append(carriers, attach(x.Stream()))
 	}
 	standalone := attach(s.Standalone())
-	ask, err := s.Standalone().Ask("roots/list", nil)
+	ask, err := s.Standalone().Ask("roots/list", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestEndLeavesWhatWasSaid(t *testing.T) {
 	s.Initialized()
 	c := attach(s.Standalone())
 	mustAppend(t, s.Standalone(), plain("a"))
-	if _, err := s.Standalone().Ask("roots/list", nil); err != nil {
+	if _, err := s.Standalone().Ask("roots/list", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, s.Standalone(), plain("b"))

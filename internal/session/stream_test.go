@@ -107,7 +107,7 @@ func TestCarrierIsWoken(t *testing.T) {
 		do   func(x *session.Exchange)
 	}{
 		{"a message", func(x *session.Exchange) { _, _ = x.Stream().Append(plain("a")) }},
-		{"an ask", func(x *session.Exchange) { _, _ = x.Stream().Ask("ping", nil) }},
+		{"an ask", func(x *session.Exchange) { _, _ = x.Stream().Ask("ping", nil, nil) }},
 		{"the terminal", func(x *session.Exchange) { x.Finish(plain("end")) }},
 		{"a cancel", func(x *session.Exchange) { x.Cancel(errors.New("why")) }},
 		{"a successor", func(x *session.Exchange) { attach(x.Stream()) }},
@@ -191,7 +191,7 @@ func TestFullStreamAnnouncesRoom(t *testing.T) {
 // What is taken back makes room, too: there may never be a Take that does.
 func TestWithdrawMakesRoom(t *testing.T) {
 	x := alone(t, rules())
-	a, err := x.Stream().Ask("q", []byte(`{"x":"`+strings.Repeat("x", 80)+`"}`))
+	a, err := x.Stream().Ask("q", []byte(`{"x":"`+strings.Repeat("x", 80)+`"}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -365,7 +365,7 @@ func (w *world) place(r *request) {
 // back is neither.
 func (w *world) putAsk(s *stream, owner *sess) *ask {
 	w.reap(owner)
-	real, err := s.real.Ask("ask", nil)
+	real, err := s.real.Ask("ask", nil, nil)
 	w.reap(owner) // it may have cost another its room
 	var want error
 	switch {
