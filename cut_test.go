@@ -155,6 +155,10 @@ func TestBackendThatBreaksOffALargeResult(t *testing.T) {
 			func(x *zoo.Exchange) { x.Raw("\x01" + largeEnd) },
 			"its answer breaks the protocol: ", "control character",
 		},
+		"it has a long number": {
+			func(x *zoo.Exchange) { x.Raw(`"}],"n":` + strings.Repeat("1", 100_000) + "}}") },
+			"its answer breaks the protocol: a name or a number does not fit into 64512 bytes at byte ", "send a shorter one",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inCutHouse(t, tt.answer, func(h *cutHouse, _ mcp.Era) {

@@ -79,6 +79,8 @@ func childTool(x *zoo.Line, name string) {
 	case "silent":
 		token := x.Msg.Params.Raw(mcp.MetaProgressToken)
 		x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, token))
+	case "long line":
+		x.Send(strings.Repeat("x", 1<<20))
 	case "close":
 		os.Stdout.Close()
 	case "half a line and close", "half a line and exit", "no line break and close", "no line break and exit":
@@ -590,6 +592,34 @@ func TestHowAChildEnds(t *testing.T) {
 			}
 			if want := `status="` + tt.status + `"`; !strings.Contains(text.String(), want) {
 				t.Errorf("the log is %s; want %s", text.String(), want)
+			}
+		})
+	}
+}
+
+// The log says of a child that is ended for what it does why that is, and of one that is
+// not needed any more nothing.
+func TestWhyAChildIsEnded(t *testing.T) {
+	t.Parallel()
+	for name, reason := range map[string]string{
+		"long line": `"it sent a message of more than 65536 bytes (limits.backendMessage)"`,
+		"pid":       "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var text strings.Builder
+			log := slog.New(slog.NewTextHandler(&text, nil))
+			c := startChild(t, "modern", client.Config{Stop: time.Second, MaxMessage: 64 << 10, Logger: log})
+			_, err := within(t, c, tool(t, name), &recorder{})
+			if reason != "" {
+				wantFault(t, err, mcp.CodeLimit, mcp.Unknown, "it sent a message of more than 65536 bytes (limits.backendMessage)")
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			_, ended, ok := strings.Cut(text.String(), `msg="backend process ended"`)
+			if _, got, _ := strings.Cut(ended, " reason="); !ok || strings.TrimSpace(got) != reason {
+				t.Errorf("the log is %s; want reason=%s", text.String(), reason)
 			}
 		})
 	}

@@ -327,6 +327,6 @@ func newPipeLink(s *setup, connect func(context.Context) (conduit, error), quit 
 // stream is a conduit that ends when it is closed.
 type stream struct{ io.ReadWriteCloser }
 
-func (s stream) end() { s.Close() }
+func (s stream) end(string) { s.Close() }
 
 func (s stream) fate(reach) string { return "it closed the connection" }

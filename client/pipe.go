@@ -24,8 +24,9 @@ type conduit interface {
 	io.Writer
 
 	// end makes the far end go away, within a bound, and returns when it is gone.
-	// Reads and writes that wait return. It is called once.
-	end()
+	// Reads and writes that wait return. It is called once. why is for the log, "" where
+	// nothing is wrong with the far end.
+	end(why string)
 
 	// fate says how the far end came to its end, for an error: an exit status,
 	// the last lines that it wrote, if those who were served are none but the one who
@@ -69,6 +70,7 @@ type pipe struct {
 	parted func()               // nil as well
 	unread bool                 // nothing can be written any more
 	ended  bool
+	why    string // the far end is to go, "" where nothing is wrong with it
 }
 
 // newPipe starts reading and writing.
@@ -382,7 +384,7 @@ func (p *pipe) takeBatch(line []byte) bool {
 // fail ends the pipe: its calls at once, the far end in the background. The first
 // reason stands.
 func (p *pipe) fail(err error) {
-	if !p.markEnded() {
+	if !p.markEnded(faultText(err)) {
 		return
 	}
 	// The place first: whoever looks for one may wait for it from now on.
@@ -396,25 +398,38 @@ func (p *pipe) fail(err error) {
 // endFar makes the far end go away, once; its place is free when it has.
 func (p *pipe) endFar() {
 	p.ending.once(func() {
-		p.far.end()
+		p.mu.Lock()
+		why := p.why
+		p.mu.Unlock()
+		p.far.end(why)
 		p.place.release()
 	})
 }
 
 // markEnded reports true to the first. After it nothing is queued, so that what close
 // waits for cannot grow.
-func (p *pipe) markEnded() bool {
+func (p *pipe) markEnded(why string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	first := !p.ended
-	p.ended = true
-	return first
+	if p.ended {
+		return false
+	}
+	p.ended, p.why = true, why
+	return true
+}
+
+// faultText says what is wrong with the far end, without what that means for calls.
+func faultText(err error) string {
+	if f, ok := errors.AsType[*mcp.Fault](err); ok {
+		return f.Message
+	}
+	return err.Error()
 }
 
 // close ends the pipe and the far end, and returns when both are gone. What is
 // queued gets a moment to be written.
 func (p *pipe) close(err error) {
-	if p.markEnded() {
+	if p.markEnded("") {
 		p.place.leave()
 		p.calls.End(err)
 		close(p.dead)

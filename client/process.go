@@ -155,6 +155,7 @@ type child struct {
 	exited   chan struct{} // closed when the process has ended and been reaped
 	drained  chan struct{} // closed when standard error is at its end
 	wanted   sync.Once     // done first by whoever ends it: us, or it
+	why      string        // we end it, for the log; set by wanted
 }
 
 // Read reads the child's standard output.
@@ -170,7 +171,11 @@ func (c *child) reap() {
 	defer close(c.exited)
 	err := c.cmd.Wait()
 	c.wanted.Do(c.died)
-	c.log.LogAttrs(context.Background(), c.ProcessLevel, "backend process ended", slog.String("status", exitText(c.cmd, err)))
+	attrs := []slog.Attr{slog.String("status", exitText(c.cmd, err))}
+	if c.why != "" {
+		attrs = append(attrs, slog.String("reason", c.why))
+	}
+	c.log.LogAttrs(context.Background(), c.ProcessLevel, "backend process ended", attrs...)
 	killGroup(c.cmd.Process.Pid)
 	c.out.cut()
 	c.err.cut()
@@ -232,8 +237,8 @@ func exitText(cmd *exec.Cmd, err error) string {
 
 // end makes the process end: its input is closed, then its group is asked to
 // end, then killed (2026-07-28, basic/transports/stdio, "Shutdown").
-func (c *child) end() {
-	c.wanted.Do(func() {})
+func (c *child) end(why string) {
+	c.wanted.Do(func() { c.why = why })
 	c.in.Close()
 	if !c.exitsWithin(c.Stop) {
 		terminateGroup(c.cmd.Process.Pid)
