@@ -97,16 +97,11 @@ type goSession struct {
 }
 
 func (s *goSession) connect(ctx context.Context) error {
-	c := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1.0.0"}, s.options())
-	c.AddReceivingMiddleware(s.inbox.noteAgreed)
-	c.AddRoots(&mcp.Root{URI: s.job.Answers.Root, Name: "root"})
 	standalone := newStandalone()
-	cs, err := c.Connect(ctx, s.transport(standalone), &mcp.ClientSessionOptions{ProtocolVersion: s.job.Version})
-	if err != nil {
+	if err := s.dial(ctx, standalone); err != nil {
 		return err
 	}
-	s.cs = cs
-	if got := cs.InitializeResult().ProtocolVersion; got != s.job.Version {
+	if got := s.cs.InitializeResult().ProtocolVersion; got != s.job.Version {
 		return fmt.Errorf("negotiated %s, want %s", got, s.job.Version)
 	}
 	if s.job.Target.URL == "" || s.job.Era == eraModern {
@@ -118,6 +113,19 @@ func (s *goSession) connect(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.New("no answer to the GET of the session")
 	}
+}
+
+// dial connects, in whatever revision the server negotiates.
+func (s *goSession) dial(ctx context.Context, standalone *standalone) error {
+	c := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1.0.0"}, s.options())
+	c.AddReceivingMiddleware(s.inbox.noteAgreed)
+	c.AddRoots(&mcp.Root{URI: s.job.Answers.Root, Name: "root"})
+	cs, err := c.Connect(ctx, s.transport(standalone), &mcp.ClientSessionOptions{ProtocolVersion: s.job.Version})
+	if err != nil {
+		return err
+	}
+	s.cs = cs
+	return nil
 }
 
 func (s *goSession) transport(standalone *standalone) mcp.Transport {

@@ -61,6 +61,24 @@ func realServers(t *testing.T, node foreign.Node, python foreign.Python, w works
 	js := func(name, path string, args ...string) {
 		add(name, node.Bin, append([]string{node.Module(path)}, args...)...)
 	}
+	// Keys that nothing accepts are enough to start and to list.
+	keyed := func(name, variable, path string, args ...string) {
+		add(name, "env", append([]string{"DO_NOT_TRACK=1", variable + "=none", node.Bin, node.Module(path)}, args...)...)
+	}
+	keyed("brave", "BRAVE_API_KEY", "@modelcontextprotocol/server-brave-search/dist/index.js")
+	keyed("exa", "EXA_API_KEY", "exa-mcp-server/dist/stdio.cjs")
+	keyed("figma", "FIGMA_API_KEY", "figma-developer-mcp/dist/bin.js", "--stdio")
+	keyed("firecrawl", "FIRECRAWL_API_KEY", "firecrawl-mcp/dist/index.js")
+	keyed("github", "GITHUB_PERSONAL_ACCESS_TOKEN", "@modelcontextprotocol/server-github/dist/index.js")
+	keyed("gitlab", "GITLAB_PERSONAL_ACCESS_TOKEN", "@modelcontextprotocol/server-gitlab/dist/index.js")
+	keyed("maps", "GOOGLE_MAPS_API_KEY", "@modelcontextprotocol/server-google-maps/dist/index.js")
+	keyed("notion", "NOTION_TOKEN", "@notionhq/notion-mcp-server/bin/cli.mjs")
+	keyed("tavily", "TAVILY_API_KEY", "tavily-mcp/build/index.js")
+	add("slack", "env", "SLACK_BOT_TOKEN=none", "SLACK_TEAM_ID=none", node.Bin, node.Module("@modelcontextprotocol/server-slack/dist/index.js"))
+	js("obsidian", "mcp-obsidian/dist/index.js", w.allowed)
+	// It connects when a tool is called or a resource is listed, and nothing listens there.
+	js("postgres", "@modelcontextprotocol/server-postgres/dist/index.js", "postgresql://127.0.0.1:1/none")
+	js("puppeteer", "@modelcontextprotocol/server-puppeteer/dist/index.js")
 	js("chart", "@antv/mcp-server-chart/build/index.js")
 	js("chrome", "chrome-devtools-mcp/build/src/bin/chrome-devtools-mcp.js")
 	js("context7", "@upstash/context7-mcp/dist/index.js")
@@ -70,6 +88,7 @@ func realServers(t *testing.T, node foreign.Node, python foreign.Python, w works
 	js("memory", "@modelcontextprotocol/server-memory/dist/index.js")
 	js("playwright", "@playwright/mcp/cli.js", "--headless")
 	js("thinking", "@modelcontextprotocol/server-sequential-thinking/dist/index.js")
+	add("excel", python.Bin, "-m", "excel_mcp", "stdio")
 	add("fetch", python.Bin, "-m", "mcp_server_fetch")
 	add("git", python.Bin, "-m", "mcp_server_git", "--repository", repository)
 	add("time", python.Bin, "-m", "mcp_server_time")
@@ -122,7 +141,8 @@ func measureReal(t *testing.T, say answers, servers []server) measured {
 		session := &goSession{job: newPlan(row{"go-sdk", newestLegacy}, s.target, say).job, inbox: newInbox()}
 		// Waited for below; the context bounds it.
 		wg.Go(func() {
-			if err := session.connect(ctx); err != nil {
+			// Some are older than the newest legacy revision.
+			if err := session.dial(ctx, newStandalone()); err != nil {
 				t.Errorf("%s: %v", s.name, err)
 				return
 			}
