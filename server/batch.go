@@ -88,11 +88,14 @@ func (b *batch) admit(ctx context.Context, part []byte) {
 // request begins a request. Its stream is added before its Handler starts, so
 // that nothing it says can be said to nobody.
 func (b *batch) request(ctx context.Context, m *mcp.Message) {
-	switch m.Method {
-	case "ping":
+	switch {
+	case b.sess.InFlight(m.ID):
+		b.out.say(b.server.taskRefusal(ctx, b.sess, m.ID, session.ErrDuplicate, b.remote))
+		return
+	case m.Method == "ping":
 		b.out.say(pong(m.ID))
 		return
-	case "initialize":
+	case m.Method == "initialize":
 		b.out.say(refuse(0, "initialize must not be part of a batch").as(m.ID))
 		return
 	}

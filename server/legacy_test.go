@@ -598,3 +598,27 @@ func TestBatch(t *testing.T) {
 		}
 	})
 }
+
+// A ping in a batch is refused like any other request while its id is in flight in the
+// same batch, and answered with an id that is not.
+func TestPingOfABatchWithAnIDInFlight(t *testing.T) {
+	var gate chan struct{} // of the bubble
+	h := tools(map[string]mcp.HandlerFunc{"slow": func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+		<-gate
+		return mcp.NewResult([]byte(`{"content":[]}`))
+	}})
+	bubble(t, h, server.Config{}, func(s *site) {
+		sess := s.handshake(opening("2025-03-26"))
+		gate = make(chan struct{})
+		time.AfterFunc(time.Second, func() { close(gate) })
+		events := s.post(`[`+raw("1", "tools/call", `{"name":"slow"}`)+`,`+raw("1", "ping", "")+`,`+raw("2", "ping", "")+`]`, sess).events(t)
+		slices.Sort(events)
+		want := []string{
+			wireError("1", "-32600", "a request with id 1 is in flight"),
+			`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`,
+			`{"jsonrpc":"2.0","id":2,"result":{}}`,
+		}
+		slices.Sort(want)
+		equal(t, "events", strings.Join(events, "\n"), strings.Join(want, "\n"))
+	})
+}
