@@ -83,3 +83,22 @@ func TestListenThatIsRefusedStaysSo(t *testing.T) {
 		})
 	}
 }
+
+// A backend that was replaced by one of another era refuses listens in words of its own,
+// until that is found out. The client's stream stays open meanwhile.
+func TestListenOutlastsRefusalsThatPass(t *testing.T) {
+	for _, refusal := range []*mcp.Error{
+		mcp.Errorf(mcp.CodeInvalidParams, "Invalid request parameters"),
+		mcp.Errorf(mcp.CodeInvalidRequest, "invalid during session initialization"),
+		mcp.Errorf(-32001, "Session not found"),
+	} {
+		relisten(t, func(s *site, h *flaky, st *stream) {
+			h.ends <- refusal
+			s.pass(time.Minute)
+			if n := len(h.began); n != 1 {
+				t.Fatalf("after %v: %d further attempts in a minute, want 1 that lasts", refusal, n)
+			}
+			equal(t, "the gap", st.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`"}`)
+		})
+	}
+}

@@ -246,9 +246,10 @@ func (s *Server) tellAllUpdates(ctx context.Context, sess *session.Session, c *c
 	return true
 }
 
-// mayPass reports whether a listen that has ended so may go better the next time:
-// what was said in the words of the protocol is an answer, and what we concluded
-// ourselves is not.
+// mayPass reports whether a listen that has ended so may go better the next time. A
+// Handler that has no listens says so, and one that panics would do it again. Any other
+// refusal may be that of a server which was replaced by one of another era, and which
+// refuses everything until that is found out.
 func mayPass(err error) bool {
 	if err == nil {
 		return false // it has ended in order
@@ -256,8 +257,8 @@ func mayPass(err error) bool {
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		return f.Code != mcp.CodeUnsupported
 	}
-	_, ok := asWire(err)
-	return !ok
+	e, ok := asWire(err)
+	return !ok || e.Code != mcp.CodeMethodNotFound && e.Code != mcp.CodeInternalError
 }
 
 // listenRequest asks for what a legacy client is told without asking.
