@@ -27,6 +27,10 @@ type backend struct {
 
 	unannounced bool // over HTTP it does not say how long its answers are
 
+	streams      *streams // of its sessions
+	how          *manner  // in which it refuses the modern era, where it is a legacy one
+	isRolledBack bool
+
 	site *site // nil while it is dead
 	life int
 
@@ -93,8 +97,8 @@ func readWish(params []byte) (w wish, err error) {
 
 func (b *backend) start() {
 	b.life++
-	s := server.New(b.handler(b.life), b.cfg)
-	b.site = open(b.guard(s), s.Close)
+	s := server.New(b.handler(b.life, b.legacy), b.cfg)
+	b.site = open(b.guard(s, b.legacy), s.Close)
 	for _, g := range b.w.gateways {
 		if b.piped {
 			b.site.servePipes(g.back, b.buffer, s.ServeStdio)
@@ -114,16 +118,20 @@ func (b *backend) crash() {
 
 // guard is what an HTTP client meets first: a server of the legacy era refuses
 // what it does not know.
-func (b *backend) guard(h http.Handler) http.Handler {
+func (b *backend) guard(h http.Handler, legacy bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if b.legacy && mcp.Version(r.Header.Get("Mcp-Protocol-Version")).Era() == mcp.EraModern {
-			http.Error(w, "Bad Request: Unsupported protocol version", http.StatusBadRequest)
+		if legacy && mcp.Version(r.Header.Get("Mcp-Protocol-Version")).Era() == mcp.EraModern {
+			b.how.refuse(w, r)
 			return
 		}
 		if b.unannounced {
 			w = unannounced{w}
 		}
-		h.ServeHTTP(w, r)
+		if r.Header.Get("Mcp-Session-Id") == "" {
+			h.ServeHTTP(w, r)
+			return
+		}
+		b.streams.serve(w, r, h)
 	})
 }
 
@@ -155,17 +163,17 @@ func (b *backend) look() ([things]int, <-chan struct{}) {
 	return b.version, b.changed
 }
 
-func (b *backend) handler(life int) mcp.Handler {
+func (b *backend) handler(life int, legacy bool) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		switch req.Method {
 		case "server/discover":
-			if b.legacy && req.Client.Version.Era() == mcp.EraModern {
+			if legacy && req.Client.Version.Era() == mcp.EraModern {
 				return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", req.Method) // on a pipe there is no guard
 			}
 			return mcp.NewResult([]byte(`{"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}},"supportedVersions":["2026-07-28"]}`))
 		case "tools/list":
 			v, _ := b.look()
-			return mcp.NewResult(fmt.Appendf(nil, `{"tools":[{"name":"work","title":"v%d","inputSchema":{"type":"object"}}]}`, v[tools]))
+			return mcp.NewResult(fmt.Appendf(nil, `{"tools":[{"name":"work","title":"v%d","description":"life %d","inputSchema":{"type":"object"}}]}`, v[tools], life))
 		case "resources/list":
 			return mcp.NewResult(fmt.Appendf(nil, `{"resources":[{"uri":%q,"name":"one"},{"uri":%q,"name":"two"}]}`, one.uri(), two.uri()))
 		case "resources/templates/list":

@@ -4,6 +4,7 @@
 package wire_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -254,13 +255,30 @@ func (c *ownClient) list() {
 	}
 	c.w.wg.Go(func() {
 		for range 8 {
-			_, err := c.lib.Serve(c.w.ctx, c.request("tools/list", "{}"), new(ownLister))
+			res, err := c.lib.Serve(c.w.ctx, c.request("tools/list", "{}"), new(ownLister))
 			c.w.note("%s: tools/list: %v", c.name, err)
+			if err == nil && c.w.whole {
+				c.learn(res.Bytes())
+			}
 			if err == nil || pause(c.w.ctx, 2*time.Second) != nil {
 				return
 			}
 		}
 	})
+}
+
+// learn takes a list. Who has the list as it is now need not be told: the product tells a
+// session of what differs from what it has, be it that one of two streams made it look.
+func (c *ownClient) learn(list []byte) {
+	now, _ := c.w.backend.look()
+	if !bytes.Contains(list, fmt.Appendf(nil, `"v%d"`, now[tools])) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.ears {
+		e.told[tools].Add(1)
+	}
 }
 
 // ownLister is the Caller of a list.

@@ -61,6 +61,7 @@ type line struct {
 	bulky   []fate           // of those that bring the next large answers
 	dialled int
 	harmed  int              // how many connections were broken, be it by a crash
+	slow    bool             // whether one was too slow for what a server waits for
 	calls   map[string]*conn // which of them a call left on last, by its mark
 }
 
@@ -318,6 +319,14 @@ func (c *conn) breaks() {
 	c.line.harmed++
 }
 
+// slows notes that a server may give the connection up.
+func (c *conn) slows() {
+	c.isSlow.Store(true)
+	c.line.mu.Lock()
+	defer c.line.mu.Unlock()
+	c.line.slow = true
+}
+
 // due reports whether the time has come with this read or write, of n bytes.
 func (c *conn) due(f *fate, write bool, n int) bool {
 	if f.harm == none || f.harm == drip || f.write != write {
@@ -460,7 +469,7 @@ func (c *conn) readOnce(p []byte) (int, error) {
 	if f.harm == drip && len(p) > f.bytes+64 {
 		c.worsens()
 		if f.pause > 0 && float64(f.bytes+64)/f.pause.Seconds() < slowest {
-			c.isSlow.Store(true)
+			c.slows()
 		}
 		p = p[:f.bytes+64]
 		c.line.w.sleep(f.pause)

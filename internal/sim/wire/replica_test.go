@@ -128,6 +128,7 @@ func isAnother(v visit) bool   { return v.life != v.to.life }
 func wasShut(v visit) bool     { return v.to.shut > 0 }
 func hasCrashed(v visit) bool  { return v.to.crashed > 0 }
 func lostBackend(v visit) bool { return v.to.back.harmed > 0 }
+func slowBackend(v visit) bool { return v.to.back.slow }
 func lostClients(v visit) bool { return v.over.harmed > 0 }
 func byPipe(v visit) bool      { return v.over == v.to.pipe }
 

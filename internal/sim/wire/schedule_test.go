@@ -70,8 +70,9 @@ func newWorld(s *choice.Source) *world {
 	w.backend = &backend{
 		w: w, legacy: s.Intn(2) == 1, changed: make(chan struct{}),
 		cfg:    server.Config{AllowedHosts: []string{"*"}, KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
-		buffer: buffers[s.Intn(len(buffers))], unannounced: s.Intn(2) == 1,
+		buffer: buffers[s.Intn(len(buffers))], unannounced: s.Intn(2) == 1, how: &manners[0], streams: newStreams(w),
 	}
+	w.backend.cfg.StreamLife = []time.Duration{0, 0, 0, 20 * time.Second}[s.Intn(4)]
 	one := gateway{
 		w: w, version: w.version(),
 		cfg:    server.Config{PassArriving: true, KeepAlive: 2 * time.Minute, Grace: w.grace(), Limits: server.Limits{InputWait: inputWait}},
@@ -182,7 +183,7 @@ func (*world) sleep(d time.Duration) { time.Sleep(d) }
 // step is one thing that happens.
 func (w *world) step() {
 	s := w.choose
-	switch what := s.Intn(40); {
+	switch what := s.Intn(43); {
 	case what < 22:
 		w.users[s.Intn(64)%len(w.users)].act(s)
 	case what < 34:
@@ -200,6 +201,10 @@ func (w *world) step() {
 		w.note("%v go by", d)
 		w.deed("jump")
 		time.Sleep(d)
+	case what > 39 && w.canRollBack():
+		w.rollBack()
+	case what > 39:
+		w.refuseStreams()
 	default:
 		t := thing(s.Intn(int(things)))
 		w.note("%v changes, twice", t)
@@ -308,6 +313,7 @@ func (w *world) heal() {
 	for _, l := range w.lines() {
 		l.cure()
 	}
+	w.backend.streams.cure()
 	if w.backend.site == nil {
 		w.backend.start()
 	}
@@ -323,6 +329,7 @@ func (w *world) heal() {
 	time.Sleep(patience / 2)
 	w.checkLast()
 	w.tellThoseWhoListen()
+	w.checkRollback()
 	w.note("---- each calls once more")
 	var watched []func() heard
 	for _, u := range w.users {

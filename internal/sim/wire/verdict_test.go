@@ -28,6 +28,7 @@ func (w *world) judge() {
 		w.tally.requests++
 		r.judgeTerminalLocked()
 		r.judgeOutcomeLocked()
+		r.judgeLossLocked()
 		r.judgeEndLocked()
 		r.judgeAnswersLocked()
 	}
