@@ -16,6 +16,8 @@ WIRE ?= 20000
 INTEROP ?=
 # What the simulator has to find: the machines, broken in each of the known ways.
 MUTATIONS ?= go test -count=1 -vet=off -tags mutations -run TestMutationsAreCaught -v -timeout 30m ./internal/sim
+# And the wire, with the edges broken: all known ways, or those whose rule matches.
+BITES ?= .
 
 needs-%:
 	@.ci/needs $(subst -, ,$*)
@@ -29,6 +31,7 @@ help: ## this list
 
 check: MACHINES = 50000
 check: WIRE = 1000
+check: BITES = refus
 check: INTEROP = -more
 check: needs-cc-npm-interop-more lint race sim interop conformance bench-check ## what CI runs: everything that must be green before a merge
 
@@ -45,8 +48,8 @@ test: ## unit tests, in seconds; dialogues in some pairs of modes
 race: needs-cc ## unit tests with the race detector, those of the server over HTTP/2, too; dialogues in every pair of modes
 	DIALOGS=all GOGC=400 go test -race -vet=off -timeout 10m ./... && GOGC=400 go test -race -vet=off -timeout 10m ./server -http2
 
-sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its mutations
-	go run ./internal/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./internal/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS)
+sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its mutations: of the edges those that match BITES (all)
+	go run ./internal/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./internal/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS) && GOGC=400 go test -count=1 -vet=off -timeout 90m ./internal/sim/wire -v -run 'TestBites$$/$(BITES)' -sim.bites=20000
 
 # One package has code for one architecture alone.
 lint: ## format, vet, linters, tidy go.mod; changes nothing

@@ -98,7 +98,36 @@ var bites = []bite{
 		"	if err == nil && n < len(out.p) {\n", "	if err == nil && n < 0 {\n"},
 	{"all of a large request is written (I1)", "a call has no result", "internal/hop/send.go",
 		"	o.err = o.to.write(o.p)\n", "	o.err = o.to.write(o.p[:min(len(o.p), pieceSize-1)])\n"},
+	{"a session's stream outlasts refusals that pass (I33)", "was not told of|is promised to be told of", "client/legacy_stream.go",
+		"		case hasNoStream(status, err):\n			w.noteDeaf(", "		case hasNoStream(status, err) || status/100 == 4 && status != http.StatusTooManyRequests:\n			w.noteDeaf("},
+	{"a call's stream outlasts refusals that pass (I13)", "its result was lost", "client/legacy_stream.go",
+		"		case hasNoStream(status, err):\n			w.giveUp(", "		case hasNoStream(status, err) || status/100 == 4 && status != http.StatusTooManyRequests:\n			w.giveUp("},
+	{"refusals with 408, 409 and 425 may pass (I33)", "was not told of|is promised to be told of|its result was lost", "client/legacy_stream.go",
+		"	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:\n", "	case http.StatusTooManyRequests:\n"},
+	{"refusals with 5xx may pass (I33)", "was not told of|is promised to be told of|its result was lost", "client/legacy_stream.go",
+		"		return status >= 500\n", "		return false\n"},
+	{"empty polls are no refusals: a retry holds until the next (I15)", "was not told of|is promised to be told of|its result was lost", "client/legacy_stream.go",
+		"asked := after.ids > before.ids, after.retry >= 0", "asked := after.ids > before.ids, after.retry >= 0 && before.retry < 0"},
+	{"what changed while a stream was refused is told (I33)", "was not told of", "client/legacy_stream.go",
+		"		if gap || !heard &&", "		if !heard &&"},
+	{"a server that refuses everything is probed again (I39)", rolledBack, "client/modern_http.go",
+		"		w.recheck()\n", ""},
+	{"a refusal may be a JSON-RPC error of any code (I39)", rolledBack, "client/recheck.go",
+		"	case !isFault:\n		return true\n", "	case !isFault:\n		return false\n"},
+	{"a refusal may be text with any status (I39)", rolledBack, "client/recheck.go",
+		"		return !r.isBeforeTheMessage()\n", "		return r == nil\n"},
+	{"a refusal may be a stream without a message (I39)", rolledBack, "client/recheck.go",
+		"	return f.Code == mcp.CodeBackendFailed\n", "	return false\n"},
+	{"a refusal that no modern server gives is enough (I39)", rolledBack + " 0s", "client/modern_http.go",
+		"	case r.status == http.StatusBadRequest && !isModernError(r.rpc),\n		(r.status == http.StatusNotFound || r.status == http.StatusMethodNotAllowed) && r.rpc == nil:\n",
+		"	case r.status == 0:\n"},
+	{"a listen is begun again after a refusal of the backend's own (I39)", "was not told of", "server/standalone.go",
+		"	return !ok || e.Code != mcp.CodeMethodNotFound && e.Code != mcp.CodeInternalError\n", "	return !ok || e == nil\n"},
 }
+
+// rolledBack is the breach where a gateway does not find out that its backend is of
+// another era.
+const rolledBack = "the backend was rolled back, and a call has no result after"
 
 // TestBitesAreWhereTheyWere keeps the list of bites up to date with the code.
 func TestBitesAreWhereTheyWere(t *testing.T) {

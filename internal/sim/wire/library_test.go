@@ -267,8 +267,8 @@ func (c *ownClient) list() {
 	})
 }
 
-// learn takes a list. Who has the list as it is now need not be told: the product tells a
-// session of what differs from what it has, be it that one of two streams made it look.
+// learn takes a list. A session that has the present list gets no notice: the product
+// compares with what the session got last, and a notice on one of two streams made it list.
 func (c *ownClient) learn(list []byte) {
 	now, _ := c.w.backend.look()
 	if !bytes.Contains(list, fmt.Appendf(nil, `"v%d"`, now[tools])) {

@@ -60,8 +60,8 @@ func (how *manner) refuse(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// canRollBack reports whether the backend may become a legacy one. Who is told of its
-// revision does not look.
+// canRollBack reports whether the backend may become a legacy one. A gateway with a
+// configured revision does not probe.
 func (w *world) canRollBack() bool {
 	return !w.backend.legacy && !w.backend.piped && w.gateways[0].version == ""
 }

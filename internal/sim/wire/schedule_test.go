@@ -313,7 +313,6 @@ func (w *world) heal() {
 	for _, l := range w.lines() {
 		l.cure()
 	}
-	w.backend.streams.cure()
 	if w.backend.site == nil {
 		w.backend.start()
 	}

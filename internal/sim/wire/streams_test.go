@@ -37,8 +37,8 @@ var passing = []int{
 	http.StatusOK, http.StatusOK,
 }
 
-// mostRefusals is for how long streams are refused in all. With the longest wait of a
-// client it is less than the time for which they are kept.
+// mostRefusals is for how long streams are refused in all, which passes by itself. With
+// the longest wait of a client it is less than the time for which they are kept.
 const mostRefusals = 4 * time.Minute
 
 func newStreams(w *world) *streams {
@@ -68,13 +68,6 @@ func (s *streams) refuse(status int, d time.Duration) bool {
 	s.cut()
 	s.life, s.cut = context.WithCancel(s.w.ctx)
 	return true
-}
-
-// cure has streams be opened again.
-func (s *streams) cure() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.until = time.Time{}
 }
 
 // look returns the life of a stream that is opened now, or the status with which it is
