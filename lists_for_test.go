@@ -109,11 +109,12 @@ func TestToolOfOneSession(t *testing.T) {
 		if got := h.calls("b__grown", one); !strings.Contains(got, `"content":[]`) {
 			t.Errorf("called at once: %s", got)
 		}
-		if !h.lists("b__grown", one) {
-			t.Error("the session that has it does not list it")
-		}
+		// Before it lists: a session is not told of what it has listed.
 		if got := ear.next(); !strings.Contains(got, "tools/list_changed") {
 			t.Errorf("the session that has it was told %s", got)
+		}
+		if !h.lists("b__grown", one) {
+			t.Error("the session that has it does not list it")
 		}
 		if h.lists("b__grown", other) {
 			t.Error("another session lists it")
