@@ -256,6 +256,7 @@ func TestM181ListChangedIsTrueOfAGateway(t *testing.T) {
 				a.change()
 				hear("announced")
 				if backends == 2 {
+					synctest.Wait() // for requests that read silent
 					silent.On["tools/list"] = answers(toolList("s", "s2"))
 					time.Sleep(2 * time.Minute)
 					h.post(asks("3", "tools/list", ""), sess)
