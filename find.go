@@ -41,11 +41,11 @@ func (g *Gateway) find(ctx context.Context, req *mcp.Request, w wanted) found {
 	// A backend that may bring it and is still starting is waited for, whatever the end
 	// of that: the answer is what is known then.
 	_ = g.await(ctx, w.pending)
-	f := w.in(g.viewFor(req))
+	f := w.in(g.viewFor(clientOf(req)))
 	if !f.certain() {
 		// The session's own lists may bring it, or have lost it.
 		g.awaitSession(ctx, req, w.mayComeFrom)
-		f = w.in(g.viewFor(req))
+		f = w.in(g.viewFor(clientOf(req)))
 	}
 	if f.entry == nil {
 		g.noteHidden(ctx, f.view, req, w)

@@ -114,13 +114,13 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	if err != nil {
 		return nil, err
 	}
-	// In this order: a change that comes after the ear is there wakes it, and one
 	// In this order: a change that comes after the ear is there wakes it, and one that
 	// comes before is in the baseline or, for a session, due since its last list.
 	changed := newBell()
 	g.changes.add(changed)
 	defer g.changes.remove(changed)
-	told := g.baseline(req, want)
+	of := clientOf(req)
+	told := g.baseline(of, want)
 	sub := newSubscribed(g, req, caller)
 	defer sub.wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -131,7 +131,7 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	}
 	close(sub.open)
 	for {
-		if err := g.tell(ctx, req, caller, want, told); err != nil {
+		if err := g.tell(ctx, of, caller, want, told); err != nil {
 			return nil, err
 		}
 		select {
@@ -145,12 +145,12 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 
 // tell sends the notices that are due since what was told last. What could not
 // be told stays due.
-func (g *Gateway) tell(ctx context.Context, req *mcp.Request, caller mcp.Caller, want filter, told *told) error {
+func (g *Gateway) tell(ctx context.Context, of requester, caller mcp.Caller, want filter, told *told) error {
 	if !want.lists() {
 		return nil // what was told of lists is another listen's to note
 	}
 	// Before what is told: what changes in between is in the next notice.
-	seen := told.look(func() *view { return g.viewFor(req) })
+	seen := told.look(func() *view { return g.viewFor(of) })
 	for _, method := range want.notices(seen.due) {
 		if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
 			return err
@@ -258,15 +258,15 @@ type toldKey struct{}
 // baseline returns what a listener was told last: for a session, the lists that it has;
 // for a modern listen, all since now. So it is for one of a scope that wants to hear of
 // some lists only, because what it leaves out would count as told to the others.
-func (g *Gateway) baseline(req *mcp.Request, want filter) *told {
-	if req.Scope == nil || !want.allLists() {
-		t := &told{at: g.viewFor(req).version()}
+func (g *Gateway) baseline(of requester, want filter) *told {
+	if of.Scope == nil || !want.allLists() {
+		t := &told{at: g.viewFor(of).version()}
 		for k := range t.knows {
 			t.knows[k] = true
 		}
 		return t
 	}
-	return toldTo(req.Scope)
+	return toldTo(of.Scope)
 }
 
 // toldTo returns what a session knows: nothing, when it begins.
@@ -282,7 +282,7 @@ func toldTo(scope *mcp.Scope) *told {
 // has the list; a later page may be of another view, and changes nothing.
 func (g *Gateway) listView(req *mcp.Request, kind catalog.Kind) *view {
 	if req.Scope == nil || req.Params.Has(mcp.FieldCursor) {
-		return g.viewFor(req)
+		return g.viewFor(clientOf(req))
 	}
-	return toldTo(req.Scope).list(kind, func() *view { return g.viewFor(req) })
+	return toldTo(req.Scope).list(kind, func() *view { return g.viewFor(clientOf(req)) })
 }

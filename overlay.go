@@ -32,7 +32,7 @@ type overlay struct {
 	used *atomic.Int64
 
 	mu           sync.Mutex
-	by           map[*backend.Backend]*ownLists
+	by           map[*backend.Backend]*ownLists // nil until there is one: most sessions have none
 	ended        bool
 	below, built *view // built is made of below
 }
@@ -63,6 +63,9 @@ func (o *overlay) refreshLocked(u *unit) {
 	own := o.by[u.Backend]
 	if own == nil {
 		own = &ownLists{}
+		if o.by == nil {
+			o.by = make(map[*backend.Backend]*ownLists)
+		}
 		o.by[u.Backend] = own
 	}
 	own.wanted = true

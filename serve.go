@@ -199,7 +199,7 @@ func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 	if req.Scope != nil {
 		g.noteSession(req)
 	}
-	return g.viewFor(req).discovery()
+	return g.viewFor(clientOf(req)).discovery()
 }
 
 // discoveryOf returns what says what a catalog offers. It is written once, when

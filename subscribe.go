@@ -94,7 +94,7 @@ func (s *subscribed) follow(ctx context.Context) {
 	if len(s.topics) == 0 {
 		return
 	}
-	shares := s.shares(s.g.viewFor(s.req))
+	shares := s.shares(s.g.viewFor(clientOf(s.req)))
 	s.current = slices.DeleteFunc(s.current, func(l *link) bool {
 		i := slices.IndexFunc(shares, func(sh share) bool { return sh.unit.Backend == l.unit.Backend && slices.Equal(sh.topics, l.wanted()) })
 		if i < 0 {

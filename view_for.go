@@ -40,13 +40,13 @@ func (o *overlays) profileOf(capabilities []byte) backend.Profile {
 	return p
 }
 
-// viewFor returns the view of the client that sends a request.
-func (g *Gateway) viewFor(req *mcp.Request) *view {
-	v := g.viewOf(req.Client)
-	if req.Scope == nil || g.overlays.sessionsUsed.Load() == 0 {
+// viewFor returns the view of a client.
+func (g *Gateway) viewFor(of requester) *view {
+	v := g.viewOf(of.Peer)
+	if of.Scope == nil || g.overlays.sessionsUsed.Load() == 0 {
 		return v
 	}
-	if o := sessionOverlay(req.Scope); o != nil {
+	if o := sessionOverlay(of.Scope); o != nil {
 		return o.over(v)
 	}
 	return v
@@ -116,7 +116,7 @@ func (g *Gateway) variantOf(client *mcp.Peer) *overlay {
 		if all.variants == nil {
 			all.variants = make(map[backend.Profile]*overlay)
 		}
-		o = &overlay{g: g, used: &all.variantsUsed, beneath: g.view.Load, by: make(map[*backend.Backend]*ownLists)}
+		o = &overlay{g: g, used: &all.variantsUsed, beneath: g.view.Load}
 		o.fetch = func(ctx context.Context, u *unit) (backend.Lists, error) { return u.ListsOf(ctx, p) }
 		all.variants[p] = o
 	}
@@ -170,7 +170,7 @@ func (g *Gateway) noteSession(req *mcp.Request) {
 		return
 	}
 	of := clientOf(req)
-	o := &overlay{g: g, used: &g.overlays.sessionsUsed, by: make(map[*backend.Backend]*ownLists)}
+	o := &overlay{g: g, used: &g.overlays.sessionsUsed}
 	o.beneath = func() *view { return g.viewOf(of.Peer) }
 	o.fetch = func(ctx context.Context, u *unit) (backend.Lists, error) { return u.ListsFor(ctx, of.at(u)) }
 	if _, ok := req.Scope.Value(overlayKey{}, func() any { return o }); ok && !req.Scope.OnEnd(o.end) {

@@ -17,7 +17,7 @@ import (
 type vigil struct {
 	g      *Gateway
 	ctx    context.Context //nolint:containedctx // of the listen, which is what this is
-	req    *mcp.Request
+	of     requester
 	caller mcp.Caller
 	want   filter
 	told   *told
@@ -41,10 +41,10 @@ func (g *Gateway) Watch(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		return nil, errors.ErrUnsupported // these take goroutines of their own
 	}
 	// Until run, a change that comes meanwhile is only noted.
-	w := &vigil{g: g, ctx: ctx, req: req, caller: caller, want: want, telling: true}
+	w := &vigil{g: g, ctx: ctx, of: clientOf(req), caller: caller, want: want, telling: true}
 	// In this order, as in listen.
 	g.changes.add(w)
-	w.told = g.baseline(req, want)
+	w.told = g.baseline(w.of, want)
 	if err = acknowledge(ctx, caller, want); err == nil {
 		err = w.run()
 	}
@@ -63,7 +63,7 @@ func (w *vigil) wake() {
 	case w.over:
 	case w.telling:
 		w.again = true
-	case w.want.lists() && w.told.behind(w.g.viewFor(w.req).version()).Any():
+	case w.want.lists() && w.told.behind(w.g.viewFor(w.of).version()).Any():
 		w.telling = true
 		// Ends when all that is due was told, or with the listen, whose stop waits for it.
 		w.tellers.Go(func() { _ = w.run() }) // what could not be told stays due, for the next time
@@ -73,7 +73,7 @@ func (w *vigil) wake() {
 // run tells what is due until nothing is.
 func (w *vigil) run() error {
 	for {
-		err := w.g.tell(w.ctx, w.req, w.caller, w.want, w.told)
+		err := w.g.tell(w.ctx, w.of, w.caller, w.want, w.told)
 		if !w.lookAgain(err) {
 			return err
 		}

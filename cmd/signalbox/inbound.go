@@ -46,7 +46,7 @@ func (i *inbound) read(b []byte) {
 	for !i.http1 && i.preface < len(http2Preface) && len(b) > 0 {
 		if b[0] != http2Preface[i.preface] {
 			i.http1, i.match = true, noMatch
-			i.headerDone() // net/http has a limit of its own
+			i.end() // net/http has a limit of its own
 			break
 		}
 		i.preface++
@@ -125,13 +125,15 @@ func (i *inbound) headerDone() {
 	}
 }
 
-// end stops the timer for good.
+// end stops the timer for good, and lets go of its memory: there may be many connections
+// on which nothing happens.
 func (i *inbound) end() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.ended = true
 	if i.late != nil {
 		i.late.Stop()
+		i.late = nil
 	}
 }
 
