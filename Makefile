@@ -45,8 +45,9 @@ build: ## bin/signalbox
 test: ## unit tests, in seconds; dialogues in some pairs of modes
 	CGO_ENABLED=0 GOGC=400 go test -short -parallel 8 -vet=off ./...
 
-race: needs-cc ## unit tests with the race detector, those of the server over HTTP/2, too; dialogues in every pair of modes
-	DIALOGS=all GOGC=400 go test -race -vet=off -timeout 10m ./... && GOGC=400 go test -race -vet=off -timeout 10m ./server -http2
+# The last test takes the whole machine, and runs alone.
+race: needs-cc ## unit tests with the race detector, those of the server over HTTP/2, too; dialogues in every pair of modes; a test under ulimit -v
+	DIALOGS=all GOGC=400 go test -race -vet=off -timeout 10m ./... && GOGC=400 go test -race -vet=off -timeout 10m ./server -http2 && go test -count=1 -vet=off -tags memory -run TestAddressSpaceSuffices -v ./cmd/signalbox
 
 sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its mutations: of the edges those that match BITES (all)
 	go run ./internal/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./internal/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS) && GOGC=400 go test -count=1 -vet=off -timeout 90m ./internal/sim/wire -v -run 'TestBites$$/$(BITES)' -sim.bites=20000

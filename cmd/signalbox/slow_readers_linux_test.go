@@ -39,10 +39,11 @@ func mostMemory() int {
 	return most
 }
 
-// eventServer is a backend of the modern era whose answers are streams of events.
-func eventServer(t *testing.T) string {
+// eventServer is a backend of the modern era whose answers are streams of events. The
+// answer of its tool large has a text of size bytes.
+func eventServer(t *testing.T, size int) string {
 	t.Helper()
-	text := strings.Repeat("x", largeText)
+	text := strings.Repeat("x", size)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m struct {
 			ID     json.RawMessage `json:"id"`
@@ -61,8 +62,10 @@ func eventServer(t *testing.T) string {
 				`{"name":"large","inputSchema":{"type":"object"}},{"name":"small","inputSchema":{"type":"object"}}]}`,
 			"tools/call": `{"resultType":"complete","content":[]}`,
 		}[m.Method]
+		tail := ""
 		if m.Params.Name == "large" {
-			result = `{"resultType":"complete","content":[{"type":"text","text":"` + text + `"}]}`
+			result = `{"resultType":"complete","content":[{"type":"text","text":"`
+			tail = `"}]}`
 		}
 		if result == "" {
 			w.Header().Set("Content-Type", "application/json")
@@ -71,7 +74,11 @@ func eventServer(t *testing.T) string {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", m.ID, result)
+		fmt.Fprintf(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s", m.ID, result)
+		if tail != "" {
+			_, _ = io.WriteString(w, text)
+		}
+		fmt.Fprintf(w, "%s}\n\n", tail)
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
@@ -87,15 +94,21 @@ type boundedGateway struct {
 
 func startBounded(t *testing.T, backend string) *boundedGateway {
 	t.Helper()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "signalbox.yaml"), `
+	environ := append(os.Environ(), "SLOW="+slowToken, "HONEST="+honestToken, "GOGC=100")
+	return startIn(t, environ, `
 listen: 127.0.0.1:0
 limits: {pending: 64MiB, pendingPerPrincipal: 8MiB, write: 15s}
 auth: {tokens: [{principal: slow, env: SLOW}, {principal: honest, env: HONEST}]}
 mcpServers: {b: `+backend+`}
-`)
-	environ := append(os.Environ(), "SLOW=token-of-slow-readers", "HONEST=token-of-honest-ones", "GOGC=100")
-	gw, err := startProcess(dir, environ, "signalbox", "serve")
+`, "signalbox", "serve")
+}
+
+// startIn starts a gateway with a configuration in a folder of its own.
+func startIn(t *testing.T, environ []string, config, name string, args ...string) *boundedGateway {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "signalbox.yaml"), config)
+	gw, err := startProcess(dir, environ, name, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +172,14 @@ func (g *boundedGateway) session(version string) [][2]string {
 	return header
 }
 
-// send sends a request on a connection that takes little, and of which nothing is read.
+// send sends a request of the slow principal on a connection that takes little, and of
+// which nothing is read.
 func (g *boundedGateway) send(method, path string, header [][2]string, body string) net.Conn {
+	g.t.Helper()
+	return g.sendAs(slowToken, method, path, header, body)
+}
+
+func (g *boundedGateway) sendAs(token, method, path string, header [][2]string, body string) net.Conn {
 	g.t.Helper()
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10) })
@@ -171,7 +190,7 @@ func (g *boundedGateway) send(method, path string, header [][2]string, body stri
 	}
 	g.t.Cleanup(func() { c.Close() })
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n", method, path, g.addr, slowToken, len(body))
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n", method, path, g.addr, token, len(body))
 	for _, f := range header {
 		fmt.Fprintf(&b, "%s: %s\r\n", f[0], f[1])
 	}
@@ -208,15 +227,18 @@ func (g *boundedGateway) await(what string, is func() bool) {
 	}
 }
 
-// peak is the most memory that the process has had, in KiB.
-func (g *boundedGateway) peak() int {
+// memory is a line of the process's status, in KiB.
+func (g *boundedGateway) memory(line string) int {
 	g.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.pid))
-	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindStringSubmatch(string(text))
+	m := regexp.MustCompile(line + `:\s+(\d+) kB`).FindStringSubmatch(string(text))
 	if m == nil {
-		g.t.Fatalf("no VmHWM: %v", err)
+		g.t.Fatalf("no %s: %v", line, err)
 	}
-	n, _ := strconv.Atoi(m[1])
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		g.t.Fatal(err)
+	}
 	return n
 }
 
@@ -289,7 +311,7 @@ func TestSlowReadersAreBounded(t *testing.T) {
 			t.Parallel()
 			backend := tt.backend
 			if backend == "" {
-				backend = "{url: " + strconv.Quote(eventServer(t)) + "}"
+				backend = "{url: " + strconv.Quote(eventServer(t, largeText)) + "}"
 			}
 			g := startBounded(t, backend)
 			g.await("the backend answers", func() bool { status, _ := g.call(honestToken, "b__small"); return status == http.StatusOK })
@@ -310,7 +332,7 @@ func TestSlowReadersAreBounded(t *testing.T) {
 			if status, text := g.call(honestToken, "b__large"); status != http.StatusOK || len(text) < largeText {
 				t.Errorf("another principal gets %d, %d bytes: %.200s", status, len(text), text)
 			}
-			if peak, most := g.peak(), mostMemory(); peak > most {
+			if peak, most := g.memory("VmHWM"), mostMemory(); peak > most {
 				t.Errorf("the gateway has had %d KiB, want at most %d", peak, most)
 			}
 		})
@@ -321,7 +343,7 @@ func TestSlowReadersAreBounded(t *testing.T) {
 // take all the room that there is meanwhile.
 func TestSlowLineGetsItsAnswer(t *testing.T) {
 	t.Parallel()
-	g := startBounded(t, "{url: "+strconv.Quote(eventServer(t))+"}")
+	g := startBounded(t, "{url: "+strconv.Quote(eventServer(t, largeText))+"}")
 	g.await("the backend answers", func() bool { status, _ := g.call(honestToken, "b__small"); return status == http.StatusOK })
 	c := g.send(http.MethodPost, "/mcp", callHeader("b__large"), callOf("b__large"))
 	g.await("its answer is there", func() bool { return g.pending() > largeText/2 })
