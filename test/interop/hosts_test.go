@@ -30,6 +30,9 @@ const (
 	// has to wait.
 	startMargin = 2 * time.Second
 	slower      = 2
+	// withinDirect is what the first list may take of the time that direct connections to
+	// all servers take at once, as the median of several.
+	withinDirect = 1.1
 )
 
 // TestHosts lets each client start a gateway as a host does: with the servers that
@@ -45,6 +48,7 @@ func TestHosts(t *testing.T) {
 	say := answers{Name: answerName, Sample: answerSample, Root: space.rootURI()}
 	h := newHost(t, on, space, say)
 	t.Run("leave", func(t *testing.T) { h.leave(t) })
+	t.Run("in time", func(t *testing.T) { h.inTime(t) })
 	for _, c := range chosen(*onlyClients, clients(t, on), func(c client) string { return c.name }) {
 		for _, r := range spawning([]client{c}) {
 			t.Run(r.client+" "+r.version, func(t *testing.T) { h.try(t, c, r) })
@@ -161,6 +165,30 @@ func (h host) try(t *testing.T, c client, r row) {
 	first := h.run(t, c, calls[len(calls)-1:])
 	t.Logf("first call: %v", first.call)
 	h.checkEnds(t, status)
+}
+
+// inTime compares the time to the first whole list with that of direct connections to all
+// servers at once, in turns. What else a machine does changes a round by more than the
+// difference, so the medians count, and there are more rounds where those are too far apart.
+func (h host) inTime(t *testing.T) {
+	through := server{name: "signalbox", target: target{Command: h.gw.bin, Args: []string{"serve", "--stdio", "--config", h.config}}}
+	var direct, behind []time.Duration
+	const few, many = 5, 20
+	for len(direct) < many && !t.Failed() {
+		direct = append(direct, measureReal(t, h.say, h.servers).took)
+		behind = append(behind, measureReal(t, h.say, []server{through}).took)
+		if len(direct) >= few && float64(median(behind)) <= withinDirect*float64(median(direct)) {
+			break
+		}
+	}
+	t.Logf("the whole list of %d servers, median of %d: direct %v, through %v", len(h.servers), len(direct), median(direct), median(behind))
+	if limit := time.Duration(withinDirect * float64(median(direct))); median(behind) > limit {
+		t.Errorf("the whole list took %v, want at most %v", median(behind), limit)
+	}
+}
+
+func median(all []time.Duration) time.Duration {
+	return slices.Sorted(slices.Values(all))[len(all)/2]
 }
 
 // took is how long the slowest of some sessions took for what.
