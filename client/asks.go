@@ -191,10 +191,17 @@ func (s *legacySession) serveAsk(ctx, life context.Context, one *ask, m *mcp.Mes
 	defer cancel()
 	s.asks.bind(one, cancel)
 	res, err := s.putAsk(ctx, own, one, m, caller)
-	if err != nil && ctx.Err() != nil && own.Err() == nil && s.isStrayAsk(m) {
-		res, err = s.putAsk(own, own, one, m, s.addr.unrelated)
+	if err == nil || ctx.Err() == nil || own.Err() != nil {
+		return res, err
 	}
-	return res, err
+	switch {
+	case s.isStrayAsk(m):
+		return s.putAsk(own, own, one, m, s.addr.unrelated)
+	case s.isOursForRoots(m):
+		return mcp.NewResult([]byte(noRoots))
+	default:
+		return res, err
+	}
 }
 
 // isStrayAsk reports whether an ask whose call has ended can have another
@@ -335,9 +342,17 @@ func (s *legacySession) refuseAsk(m *mcp.Message) {
 // hasNoRoots answers a request for roots that belongs to no client, in a session of our
 // own: many servers ask right after their handshake, and take an error for a failure.
 func (s *legacySession) hasNoRoots(m *mcp.Message) bool {
-	if m.Method != methodRoots || s.addr.private || s.addr.shared {
+	if !s.isOursForRoots(m) {
 		return false
 	}
-	s.replies.put(s, mcp.AppendResult(nil, m.ID, []byte(`{"roots":[]}`)))
+	s.replies.put(s, mcp.AppendResult(nil, m.ID, []byte(noRoots)))
 	return true
+}
+
+// noRoots is the result of roots/list where there is no client.
+const noRoots = `{"roots":[]}`
+
+// isOursForRoots reports whether a request asks for roots in a session of our own.
+func (s *legacySession) isOursForRoots(m *mcp.Message) bool {
+	return m.Method == methodRoots && !s.addr.private && !s.addr.shared
 }

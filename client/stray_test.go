@@ -70,6 +70,37 @@ func TestAskThatOutlivesItsCall(t *testing.T) {
 	}
 }
 
+// A server asks for the roots in a session of our own, where the list that the handshake
+// was made for ends before the answer. Many servers take an error for a failure.
+func TestRootsThatOutliveTheListOfOurOwn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		answers := make(chan string, 1)
+		asked := make(chan struct{})
+		s := &zoo.Lines{On: map[string]func(*zoo.Line){
+			"tools/list": func(x *zoo.Line) {
+				x.Send(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`)
+				<-asked
+				x.Result(`{"tools":[]}`)
+			},
+			"response": func(x *zoo.Line) { answers <- string(x.Msg.Raw) },
+		}}
+		c, _ := dialLines(t, s, client.Config{})
+		caller := &recorder{answer: func(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+			close(asked)
+			return never(ctx, req)
+		}}
+		scope := mcp.NewScope("lists", nil)
+		defer scope.End()
+		if _, err := within(t, c, in(scope, request(t, "tools/list", "{}")), caller); err != nil {
+			t.Fatal(err)
+		}
+		const want = `{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`
+		if got := <-answers; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+}
+
 // A server takes back what it asked after the call was over.
 func TestAskThatOutlivesItsCallIsTakenBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
