@@ -6,7 +6,6 @@ package catalog
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Catalog is what is offered at one moment. It is immutable, and its methods may
@@ -151,46 +150,22 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 	// A URI leads to the same thing wherever it is read, so that there a second offer
 	// takes nothing from anybody.
 	firstWins := b.opt.FirstWins || !k.named()
-	return slices.DeleteFunc(entries, func(e *Entry) bool {
+	lost := collisions{firstWins: firstWins}
+	kept := slices.DeleteFunc(entries, func(e *Entry) bool {
 		group := groups[e.Name]
-		switch {
-		case len(group) == 1, firstWins && group[0] == e:
+		if len(group) == 1 || firstWins && group[0] == e {
 			return false
-		case firstWins:
-			b.report.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", who(group[0]), k, quote(e.Name)))
-		default:
+		}
+		if !firstWins {
 			// It exists, and nobody may call it: to somebody who asks for it by that name it is
 			// unknown, and the record says that it is hidden.
 			b.hide(k, e.Name)
-			b.report.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would be %s %s too; rename one of them, or set conflict: first", others(group, e), k, quote(e.Name)))
 		}
+		lost.add(e, group)
 		return true
 	})
-}
-
-// who names an entry by its backend, and by its own name if it has another.
-func who(e *Entry) string {
-	if e.Own == e.Name {
-		return fmt.Sprintf("backend %q", e.BackendName)
-	}
-	return fmt.Sprintf("%s of backend %q", quote(e.Own), e.BackendName)
-}
-
-// maxOthers bounds how many of those that share a name are named.
-const maxOthers = 3
-
-// others names the rest of a group, for whoever has to decide between them.
-func others(group []*Entry, not *Entry) string {
-	var names []string
-	for _, e := range group {
-		if e != not && len(names) < maxOthers {
-			names = append(names, who(e))
-		}
-	}
-	if more := len(group) - 1 - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(names, ", ")
+	lost.report(k, &b.report)
+	return kept
 }
 
 // checkRules complains about rules that match nothing, where all that they could

@@ -172,6 +172,27 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
+// Two servers that offer the same things have one problem with each other, and not one for
+// each item.
+func TestCollisionsOfTwoAreOneProblem(t *testing.T) {
+	empty := ""
+	bare := Rules{Prefix: &empty}
+	same := func(name string) Backend {
+		return backend(name).with(Tools, tools("search", "read", "write")...).
+			with(Resources, resource("x:1"), resource("x:2"), resource("x:3")).rules(bare)
+	}
+	c := Build([]Backend{same("a"), same("b"), backend("c").with(Tools, tool("read")).rules(bare)}, Options{})
+	want := "backend \"a\": left out: 2 tools, such as \"search\", that backend \"b\" would offer too; set a prefix, rename them, or set conflict: first\n" +
+		"backend \"a\": tool \"read\": left out: backend \"b\", backend \"c\" would be tool \"read\" too; rename one of them, or set conflict: first\n" +
+		"backend \"b\": left out: 2 tools, such as \"search\", that backend \"a\" would offer too; set a prefix, rename them, or set conflict: first\n" +
+		"backend \"b\": tool \"read\": left out: backend \"a\", backend \"c\" would be tool \"read\" too; rename one of them, or set conflict: first\n" +
+		"backend \"c\": tool \"read\": left out: backend \"a\", backend \"b\" would be tool \"read\" too; rename one of them, or set conflict: first\n" +
+		"backend \"b\": left out: 3 resources, such as \"x:1\", that backend \"a\" offers first\n"
+	if diff := cmp.Diff(problems(c), want); diff != "" {
+		t.Errorf("problems (-got +want):\n%s", diff)
+	}
+}
+
 func TestCollisionOfMany(t *testing.T) {
 	empty := ""
 	var in []Backend

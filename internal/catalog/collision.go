@@ -1,0 +1,97 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"fmt"
+	"strings"
+)
+
+// collisions are the items of one kind that are left out because others have their names.
+// Two servers that offer the same things collide in all of them, which is one problem.
+type collisions struct {
+	firstWins bool
+	order     []*collision
+	between   map[parties]*collision
+}
+
+// parties are the backend that loses items, and those that have their names.
+type parties struct{ backend, others string }
+
+// collision is what one backend loses to the same others.
+type collision struct {
+	parties
+
+	first *Entry
+	group []*Entry // of first
+	count int
+}
+
+// add notes an item that is left out of a group.
+func (c *collisions) add(e *Entry, group []*Entry) {
+	if c.between == nil {
+		c.between = make(map[parties]*collision)
+	}
+	// A backend that has both items has one of them renamed: each such pair is a mistake of
+	// its own.
+	name := func(other *Entry) string {
+		if other.Backend == e.Backend {
+			return who(other)
+		}
+		return fmt.Sprintf("backend %q", other.BackendName)
+	}
+	p := parties{backend: e.BackendName, others: name(group[0])}
+	if !c.firstWins {
+		p.others = others(group, e, name)
+	}
+	one := c.between[p]
+	if one == nil {
+		one = &collision{parties: p, first: e, group: group}
+		c.between[p], c.order = one, append(c.order, one)
+	}
+	one.count++
+}
+
+// report says what was left out: an item that collides alone by its name, and several
+// between the same backends by their number.
+func (c *collisions) report(k Kind, r *report) {
+	for _, one := range c.order {
+		e := one.first
+		switch {
+		case one.count == 1 && c.firstWins:
+			r.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", who(one.group[0]), k, quote(e.Name)))
+		case one.count == 1:
+			r.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would be %s %s too; rename one of them, or set conflict: first", others(one.group, e, who), k, quote(e.Name)))
+		case c.firstWins:
+			r.whole(e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s offers first", one.count, k, quote(e.Name), one.others))
+		default:
+			r.whole(e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s would offer too; set a prefix, rename them, or set conflict: first", one.count, k, quote(e.Name), one.others))
+		}
+	}
+}
+
+// who names an entry by its backend, and by its own name if it has another.
+func who(e *Entry) string {
+	if e.Own == e.Name {
+		return fmt.Sprintf("backend %q", e.BackendName)
+	}
+	return fmt.Sprintf("%s of backend %q", quote(e.Own), e.BackendName)
+}
+
+// maxOthers bounds how many of those that share a name are named.
+const maxOthers = 3
+
+// others names the rest of a group.
+func others(group []*Entry, not *Entry, name func(*Entry) string) string {
+	var names []string
+	for _, e := range group {
+		if e != not && len(names) < maxOthers {
+			names = append(names, name(e))
+		}
+	}
+	if more := len(group) - 1 - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
