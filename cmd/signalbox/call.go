@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -32,17 +31,22 @@ type callFlags struct {
 func newCall(e *env) *cobra.Command {
 	var f callFlags
 	cmd := &cobra.Command{
-		Use:   "call NAME [JSON]",
+		Use:   "call NAME [JSON | KEY=VALUE ...]",
 		Short: "Call a tool",
 		Long: `Call a tool, and print the text of its result. Progress and log messages are
 written to standard error as they come, and what the tool asks is asked here where
 standard input is a terminal. A result that the tool calls an error ends with
 exit code 1. An interrupt cancels the call.
 
-JSON are the arguments as one object; - reads them from standard input.`,
+JSON are the arguments as one object; - reads them from standard input. Or each
+argument is a word KEY=VALUE. A VALUE that is JSON (a number, true, false, null, an
+object, a list or a quoted string) is sent as it is, unless the tool's schema has a
+string there. Any other VALUE is a string. KEY:=VALUE takes JSON only, whatever the
+schema has.`,
 		Example: `  signalbox call echo '{"text": "hello"}'
+  signalbox call echo text=hello
   signalbox call --url http://127.0.0.1:7777/mcp countdown`,
-		Args: argsBetween(1, 2, "NAME and JSON"),
+		Args: argsBetween(1, maxWords, "NAME, and JSON or KEY=VALUE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return e.call(cmd.Context(), &f, args) },
 	}
 	f.add(cmd)
@@ -50,6 +54,9 @@ JSON are the arguments as one object; - reads them from standard input.`,
 	cmd.Flags().StringVar(&f.log, "log", "info", "show log messages from this `LEVEL` on, or none")
 	return cmd
 }
+
+// maxWords bounds the words of a call. It is more than a tool has arguments.
+const maxWords = 1000
 
 // call reads everything that the command line says before anything is started:
 // a mistake in the arguments must not cost the start of all backends, nor be
@@ -74,35 +81,8 @@ func (e *env) call(ctx context.Context, f *callFlags, args []string) error {
 	})
 }
 
-// maxArguments bounds what is read from standard input, as what a server would
-// accept is bounded.
-const maxArguments = 64 << 20
-
-// arguments returns the JSON object of the command line.
-func (e *env) arguments(args []string) ([]byte, error) {
-	if len(args) == 0 {
-		return []byte("{}"), nil
-	}
-	text := []byte(args[0])
-	if args[0] == "-" {
-		var err error
-		if text, err = io.ReadAll(io.LimitReader(e.Stdin, maxArguments)); err != nil {
-			return nil, fmt.Errorf("read the arguments: %w", err)
-		}
-	}
-	// Strictly, because they are ours; and then they are sent as they are.
-	object, err := mcp.ParseObject(text)
-	if err != nil {
-		return nil, usagef(`the arguments: %w; write them as '{"key": "value"}'`, err)
-	}
-	if object.IsZero() {
-		return nil, usagef("the arguments are empty; write {} for none")
-	}
-	return object.Bytes(), nil
-}
-
 // callTool calls a tool and follows what it says until it ends.
-func (e *env) callTool(ctx context.Context, t *target, name string, arguments []byte, level mcp.LogLevel) (*mcp.Result, error) {
+func (e *env) callTool(ctx context.Context, t *target, name string, arguments *callArguments, level mcp.LogLevel) (*mcp.Result, error) {
 	if err := t.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -110,7 +90,7 @@ func (e *env) callTool(ctx context.Context, t *target, name string, arguments []
 	// and members their order. A progress token is what asks for progress at all
 	// (2026-07-28, basic/patterns/progress); any will do, as there is one call.
 	params := append([]byte(`{"name":`), mcp.AppendString(nil, name)...)
-	params = append(append(params, `,"arguments":`...), arguments...)
+	params = append(append(params, `,"arguments":`...), arguments.fit(ctx, t, name)...)
 	params = append(params, `,"_meta":{"progressToken":1}}`...)
 	req, err := request("tools/call", params)
 	if err != nil {

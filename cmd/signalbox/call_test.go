@@ -28,7 +28,18 @@ func TestArguments(t *testing.T) {
 		{name: "numbers keep their digits", args: []string{`{"n": 1.0, "big": 12345678901234567890, "e": 1E2}`}, want: `{"n": 1.0, "big": 12345678901234567890, "e": 1E2}`},
 		{name: "order and escapes stay", args: []string{`{"b": "\u00e9\/", "a": null}`}, want: `{"b": "\u00e9\/", "a": null}`},
 		{name: "from standard input", stdin: "{\"a\": 1}\n", args: []string{"-"}, want: `{"a": 1}`},
-		{name: "no JSON", args: []string{"text=hello"}, err: `at byte 0; expected true, false or null; write them as '{"key": "value"}'`},
+		{name: "no JSON", args: []string{"text"}, err: `at byte 0; expected true, false or null; write them as '{"key": "value"}', or each as key=value`},
+		{name: "a text", args: []string{"text=hello"}, want: `{"text":"hello"}`},
+		{name: "texts", args: []string{"b=x y", `a="x"`, "c=", "d=e=f", "g={", "h= "}, want: `{"b":"x y","a":"x","c":"","d":"e=f","g":"{","h":" "}`},
+		{name: "values that are JSON", args: []string{"n=1.0", "t=true", "z=null", `o={"a": [1]}`, "zip=01234", `i=1,"x":2`}, want: `{"n":1.0,"t":true,"z":null,"o":{"a": [1]},"zip":"01234","i":"1,\"x\":2"}`},
+		{name: "JSON by its sign", args: []string{`o:={"a": 1}`, "n:=1"}, want: `{"o":{"a": 1},"n":1}`},
+		{name: "a sign and no JSON", args: []string{"o:=hello"}, err: `the value of "o" is not JSON; write o=... for a text`},
+		{name: "no key", args: []string{"=x"}, err: `"=x" has no key`},
+		{name: "no key before a sign", args: []string{":=1"}, err: `":=1" has no key`},
+		{name: "a key twice", args: []string{"a=1", "a:=2"}, err: `"a" is given twice; remove one of them`},
+		{name: "a pair and a word", args: []string{"a=1", "b"}, err: `"b" is not of the form key=value; write them as`},
+		{name: "an object and a pair", args: []string{`{"a": 1}`, "b=2"}, err: "is not of the form key=value; write them as"},
+		{name: "a pair and an object", args: []string{"b=2", `{"a": "="}`}, err: "is not of the form key=value; write them as"},
 		{name: "quotes that the shell took", args: []string{`{text: hello}`}, err: "at byte 1"},
 		{name: "a comma too many", args: []string{`{"a": 1,}`}, err: "unexpected '}' at byte 8"},
 		{name: "half of it", args: []string{`{"a": "b`}, err: "at byte 8"},
@@ -44,8 +55,11 @@ func TestArguments(t *testing.T) {
 			t.Parallel()
 			got, err := newTestEnv(t, tt.stdin).arguments(tt.args)
 			if tt.err == "" {
-				if err != nil || string(got) != tt.want {
-					t.Errorf("got %s, %v; want %s", got, err, tt.want)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := string(got.bytes(func(pair) bool { return false })); got != tt.want {
+					t.Errorf("got %s; want %s", got, tt.want)
 				}
 				return
 			}
@@ -106,6 +120,49 @@ func TestCallIsSentAsTyped(t *testing.T) {
 			}
 			if level != tt.level {
 				t.Errorf("asked for log messages from %v on, want %v", level, tt.level)
+			}
+		})
+	}
+}
+
+// A schema that has a string makes a text of what looks like another value.
+func TestArgumentsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	const tools = `{"tools":[{"name":"other","inputSchema":{"type":"object","properties":{"s":{"type":"integer"}}}},
+		{"name":"x","inputSchema":{"type":"object","properties":{
+			"s":{"type":"string"},"o":{"type":["string","null"]},"n":{"type":"number"},"e":{"type":["string","number"]},"a":true}}}]}`
+	for name, tt := range map[string]struct {
+		tool  string
+		args  []string
+		want  string
+		asked int // for the list
+	}{
+		"a string":             {"x", []string{"s=42"}, `{"s":"42"}`, 1},
+		"a quoted string":      {"x", []string{`s="42"`}, `{"s":"42"}`, 0},
+		"JSON by its sign":     {"x", []string{"s:=42"}, `{"s":42}`, 0},
+		"a string or null":     {"x", []string{"o=42"}, `{"o":"42"}`, 1},
+		"null":                 {"x", []string{"o=null"}, `{"o":null}`, 1},
+		"a number":             {"x", []string{"n=42"}, `{"n":42}`, 1},
+		"a string or a number": {"x", []string{"e=42"}, `{"e":42}`, 1},
+		"anything":             {"x", []string{"a=42"}, `{"a":42}`, 1},
+		"no such argument":     {"x", []string{"z=42"}, `{"z":42}`, 1},
+		"no such tool":         {"y", []string{"s=42"}, `{"s":42}`, 1},
+		"no need to know":      {"x", []string{"s=hello"}, `{"s":"hello"}`, 0},
+		"an object":            {"x", []string{`{"s": 42}`}, `{"s": 42}`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := 0
+			h := mcp.HandlerFunc(func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+				asked++
+				return mcp.NewResult([]byte(tools))
+			})
+			a, err := newTestEnv(t, "").arguments(tt.args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(a.fit(t.Context(), &target{Handler: h}, tt.tool)); got != tt.want || asked != tt.asked {
+				t.Errorf("got %s after %d lists, want %s after %d", got, asked, tt.want, tt.asked)
 			}
 		})
 	}

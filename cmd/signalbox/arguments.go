@@ -1,0 +1,176 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// callArguments are the arguments of a call as the command line has them.
+type callArguments struct {
+	object []byte // one JSON object, as it was typed; nil where there are pairs
+	pairs  []pair
+}
+
+// pair is one argument of the form key=value or key:=JSON.
+type pair struct {
+	key, text string
+	isJSON    bool // text is JSON whatever the tool's schema says
+}
+
+// howToWrite ends the errors about arguments.
+const howToWrite = `write them as '{"key": "value"}', or each as key=value`
+
+// maxArguments bounds what is read from standard input, as what a server would
+// accept is bounded.
+const maxArguments = 64 << 20
+
+// arguments reads the arguments of the command line.
+func (e *env) arguments(args []string) (*callArguments, error) {
+	switch {
+	case len(args) == 0:
+		return &callArguments{object: []byte("{}")}, nil
+	case isPair(args[0]):
+		return parsePairs(args)
+	case len(args) > 1:
+		return nil, usagef("the arguments: %q is not of the form key=value; %s", args[0], howToWrite)
+	}
+	text := []byte(args[0])
+	if args[0] == "-" {
+		var err error
+		if text, err = io.ReadAll(io.LimitReader(e.Stdin, maxArguments)); err != nil {
+			return nil, fmt.Errorf("read the arguments: %w", err)
+		}
+	}
+	// Strictly, because they are ours; and then they are sent as they are.
+	object, err := mcp.ParseObject(text)
+	if err != nil {
+		return nil, usagef("the arguments: %w; %s", err, howToWrite)
+	}
+	if object.IsZero() {
+		return nil, usagef("the arguments are empty; write {} for none")
+	}
+	return &callArguments{object: object.Bytes()}, nil
+}
+
+// isPair reports whether a word has the form key=value. What begins as JSON does is JSON.
+func isPair(word string) bool {
+	return strings.Contains(word, "=") && !strings.ContainsRune(`{["`, rune(word[0]))
+}
+
+// parsePairs reads words of the form key=value.
+func parsePairs(words []string) (*callArguments, error) {
+	a := new(callArguments)
+	for _, word := range words {
+		if !isPair(word) {
+			return nil, usagef("the arguments: %q is not of the form key=value; %s", word, howToWrite)
+		}
+		var p pair
+		p.key, p.text, _ = strings.Cut(word, "=")
+		p.key, p.isJSON = strings.CutSuffix(p.key, ":")
+		switch {
+		case p.key == "":
+			return nil, usagef("the arguments: %q has no key; %s", word, howToWrite)
+		case slices.ContainsFunc(a.pairs, func(other pair) bool { return other.key == p.key }):
+			return nil, usagef("the arguments: %q is given twice; remove one of them", p.key)
+		case p.isJSON && !jsontext.Value(p.text).IsValid():
+			return nil, usagef("the arguments: the value of %q is not JSON; write %s=... for a text", p.key, p.key)
+		}
+		a.pairs = append(a.pairs, p)
+	}
+	if _, err := mcp.ParseObject(a.bytes(func(pair) bool { return false })); err != nil {
+		return nil, usagef("the arguments: %w; %s", err, howToWrite)
+	}
+	return a, nil
+}
+
+// bytes returns the arguments as a JSON object. isText says which pairs are text though
+// their values are JSON.
+func (a *callArguments) bytes(isText func(pair) bool) []byte {
+	if a.object != nil {
+		return a.object
+	}
+	dst := []byte{'{'}
+	for i, p := range a.pairs {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(mcp.AppendString(dst, p.key), ':')
+		if p.isJSON || jsontext.Value(p.text).IsValid() && !isText(p) {
+			dst = append(dst, p.text...)
+		} else {
+			dst = mcp.AppendString(dst, p.text)
+		}
+	}
+	return append(dst, '}')
+}
+
+// depends reports whether the tool's schema decides what the arguments are: a text may
+// look like a number.
+func (a *callArguments) depends() bool {
+	return slices.ContainsFunc(a.pairs, func(p pair) bool {
+		v := jsontext.Value(p.text)
+		return !p.isJSON && v.IsValid() && v.Kind() != '"'
+	})
+}
+
+// fit returns the arguments as an object for a tool. Where its schema cannot be had, the
+// values alone decide: the call itself says what is wrong.
+func (a *callArguments) fit(ctx context.Context, t *target, tool string) []byte {
+	var properties map[string]jsontext.Value
+	if a.depends() {
+		properties = propertiesOf(ctx, t, tool)
+	}
+	return a.bytes(func(p pair) bool { return jsontext.Value(p.text).Kind() != '"' && wantsText(properties[p.key], p.text) })
+}
+
+// propertiesOf returns the schemas of a tool's arguments, or nil.
+func propertiesOf(ctx context.Context, t *target, name string) map[string]jsontext.Value {
+	items, err := toolList().fetch(ctx, t)
+	if err != nil {
+		return nil
+	}
+	for _, raw := range items {
+		var tool struct {
+			Name        string `json:"name"`
+			InputSchema struct {
+				Properties map[string]jsontext.Value `json:"properties"`
+			} `json:"inputSchema"`
+		}
+		if decode(raw, &tool) == nil && tool.Name == name {
+			return tool.InputSchema.Properties
+		}
+	}
+	return nil
+}
+
+// wantsText reports whether a schema takes a value only as a string.
+func wantsText(schema jsontext.Value, value string) bool {
+	var one struct {
+		Type string `json:"type"`
+	}
+	var several struct {
+		Type []string `json:"type"`
+	}
+	if len(schema) == 0 {
+		return false
+	}
+	if decode(schema, &one) == nil {
+		return one.Type == "string"
+	}
+	if decode(schema, &several) != nil || !slices.Contains(several.Type, "string") {
+		return false
+	}
+	return !slices.ContainsFunc(several.Type, func(name string) bool {
+		return name != "string" && (name != "null" || value == "null")
+	})
+}
