@@ -4,7 +4,6 @@
 package signalbox
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -278,7 +277,7 @@ func (v *view) unknown(kind catalog.Kind, name string) error {
 		var why string
 		switch o := v.offered[i]; {
 		case !o.Known():
-			why = "it has not been reached yet: " + cmp.Or(o.Reason, "it is starting")
+			why = "it has not been reached yet: " + u.unreached(o)
 		case o.Lists[kind].Failed && len(o.Lists[kind].Items) == 0:
 			why = fmt.Sprintf("its %ss are not known: %s", kind, o.Lists[kind].Problem)
 		default:

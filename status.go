@@ -4,11 +4,13 @@
 package signalbox
 
 import (
+	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -115,10 +117,42 @@ func (u *unit) status() BackendStatus {
 		Prompts:   len(o.Lists[catalog.Prompts].Items),
 		Since:     o.At,
 	}
+	if o.State == backend.Starting {
+		s.Reason = u.starting()
+	}
 	if era := s.Version.Era(); era != mcp.EraUnknown {
 		s.Era = era.String()
 	}
 	return s
+}
+
+// starting says what keeps a backend from having started. It is empty in the first second.
+func (u *unit) starting() string {
+	began, ok := u.Began()
+	if !ok {
+		return ""
+	}
+	var known []string
+	if silent := time.Since(began).Truncate(time.Second); silent > 0 {
+		known = append(known, fmt.Sprintf("no answer for %v", silent))
+	}
+	if u.client != nil {
+		if wrote := u.client.OtherOutput(); wrote != "" {
+			known = append(known, wrote)
+		}
+	}
+	return strings.Join(known, "; ")
+}
+
+// unreached says why a backend was never reached.
+func (u *unit) unreached(o *backend.Offer) string {
+	if o.Reason != "" {
+		return o.Reason
+	}
+	if known := u.starting(); known != "" {
+		return "it is starting: " + known
+	}
+	return "it is starting"
 }
 
 // limitsInForce writes the limits as a file does: sizes in bytes' units, times

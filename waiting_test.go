@@ -88,6 +88,21 @@ func TestFirstListHasAll(t *testing.T) {
 	}
 }
 
+// A backend that is starting is shown with the time that it has had.
+func TestStartingBackendSaysForHowLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := startingIn(t, nil, time.Hour)
+		synctest.Wait()
+		if b := g.Status().Backends[0]; b.State != "starting" || b.Reason != "" {
+			t.Errorf("at once: %s, %q", b.State, b.Reason)
+		}
+		time.Sleep(7500 * time.Millisecond)
+		if b := g.Status().Backends[0]; b.State != "starting" || b.Reason != "no answer for 7s" {
+			t.Errorf("after 7.5 s: %s, %q", b.State, b.Reason)
+		}
+	})
+}
+
 // A backend that says nothing is waited for until its start has taken limits.handshake,
 // or a list as long as limits.firstList says, and after that by nobody.
 func TestFrozenBackendIsWaitedForOnce(t *testing.T) {

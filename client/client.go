@@ -356,6 +356,10 @@ type Stats struct {
 	Merged  uint64 // messages of the server that a newer one replaced
 }
 
+// OtherOutput says which line of a process's output is no message, for people. It is of the
+// process that was started last, and empty where there is none.
+func (c *Client) OtherOutput() string { return c.wrote() }
+
 // Stats returns the counters.
 func (c *Client) Stats() Stats {
 	s := Stats{Requests: c.requests.Load(), Retries: c.retries.Load()}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/redact"
@@ -113,6 +114,10 @@ type setup struct {
 
 	// recheck has the server probed, without waiting. It is the Client's too.
 	recheck func()
+
+	// otherOutput is the first line on a process's output that was no message, as it may be
+	// shown; nil where there was none. It is of the process that was started last.
+	otherOutput atomic.Pointer[string]
 
 	// hurried is closed when the processes get no more time to end.
 	hurried chan struct{}

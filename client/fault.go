@@ -21,6 +21,15 @@ func (s *setup) unavailable(cause error, format string, args ...any) *mcp.Fault 
 	return s.fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, cause, format, args...)
 }
 
+// wrote says which line of a process's output is no message, or nothing.
+func (s *setup) wrote() string {
+	line := s.otherOutput.Load()
+	if line == nil {
+		return ""
+	}
+	return "it wrote \"" + *line + "\" to its output, which is no message"
+}
+
 // notYet returns the failure of what had to come before a request as that of the
 // request, which was not sent.
 func notYet(f *mcp.Fault) *mcp.Fault {

@@ -56,6 +56,30 @@ func TestSilentServerCostsOneHandshake(t *testing.T) {
 	}
 }
 
+// A program that is no server prints text and waits. What it printed is the reason that
+// people look for, and it stands in the error (fault 51).
+func TestHungServerThatPrintsText(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		mute := func(*zoo.Line) {}
+		s := &zoo.Lines{On: map[string]func(*zoo.Line){
+			"server/discover": func(x *zoo.Line) { x.Send("Welcome to \x1b[1mmy server") },
+			"initialize":      mute,
+		}}
+		c, _ := dialLines(t, s, client.Config{})
+		if got := c.OtherOutput(); got != "" {
+			t.Errorf("before it has written: %s", got)
+		}
+		call := launch(t, c, echo(t), &recorder{})
+		const want = `it wrote "Welcome to \x1b[1mmy server" to its output, which is no message`
+		synctest.Wait()
+		if got := c.OtherOutput(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		<-call.done
+		wantFault(t, call.err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "did not answer initialize within 30s (limits.handshake); "+want)
+	})
+}
+
 // The time that the probe took is the first handshake's alone: a server that has
 // spoken once has all of it for the next session.
 func TestPatienceOfLaterHandshakes(t *testing.T) {

@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -277,7 +278,11 @@ func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		err = l.unavailable(errors.Join(errNotAgain, err), "it did not answer initialize within %v (limits.handshake)", l.Handshake)
+		text := fmt.Sprintf("it did not answer initialize within %v (limits.handshake)", l.Handshake)
+		if wrote := l.wrote(); wrote != "" {
+			text += "; " + wrote
+		}
+		err = l.unavailable(errors.Join(errNotAgain, err), "%s", text)
 	case isRejected(err, busy) && isFault:
 		return &rejected{why: busy, err: notYet(f)} // which says nothing about the era
 	case isFault && isUnreachable(f):

@@ -76,6 +76,7 @@ type pipe struct {
 // newPipe starts reading and writing.
 func newPipe(s *setup, far conduit, at *place) *pipe {
 	p := &pipe{setup: s, far: far, place: at, calls: session.Calls{Numbers: newNumbers()}, wake: make(chan struct{}, 1), dead: make(chan struct{}), wrote: make(chan struct{})}
+	s.otherOutput.Store(nil)
 	p.tasks.start(p.readAll)  // ends with the conduit, which fail ends
 	p.tasks.start(p.writeAll) // ends with its context, or with the conduit
 	return p
@@ -313,10 +314,12 @@ func (p *pipe) onParted() func() {
 // noteJunk warns once, with the line: it is how a banner on the wrong stream is
 // found. The others are counted.
 func (p *pipe) noteJunk(ctx context.Context, n int, line []byte) {
-	if n == 1 {
-		p.log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line that is no message to its output",
-			slog.String("line", p.shown(line)))
+	if n != 1 {
+		return
 	}
+	shown := p.shown(line)
+	p.otherOutput.Store(&shown)
+	p.log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line that is no message to its output", slog.String("line", shown))
 }
 
 // endReason is the error of the calls that were under way when the reading

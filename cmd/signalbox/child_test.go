@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -40,6 +41,14 @@ func child() {
 	if len(os.Args) > 3 && os.Args[3] == "stubborn" {
 		select {} // until somebody kills it
 	}
+	vanish()
+}
+
+// muteChild is the command mcpmute: a program that is no MCP server. It greets people on
+// its output, and answers nothing.
+func muteChild() {
+	fmt.Println("Welcome to my server")
+	_, _ = io.Copy(io.Discard, os.Stdin)
 	vanish()
 }
 
