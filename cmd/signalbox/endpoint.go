@@ -118,7 +118,11 @@ func explainListen(addr string, err error) error {
 	var cure string
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		cure = "another program has the port; end it, or choose another with --listen, such as --listen 127.0.0.1:0 for a free one"
+		who := "another program"
+		if named := holders(addr); named != "" {
+			who = "process " + named
+		}
+		cure = who + " has the port; end it, or choose another with --listen, such as --listen 127.0.0.1:0 for a free one"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		cure = "this machine does not have that address; --listen 127.0.0.1:7777 is reachable from here, 0.0.0.0 means all of them"
 	case errors.Is(err, os.ErrPermission):

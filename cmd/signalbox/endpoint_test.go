@@ -93,8 +93,9 @@ func TestExplainListen(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := explainListen("127.0.0.1:80", tt.err).Error()
-			if !strings.HasPrefix(got, "listen on 127.0.0.1:80: "+tt.want) {
+			// Nothing listens on port 0.
+			got := explainListen("127.0.0.1:0", tt.err).Error()
+			if !strings.HasPrefix(got, "listen on 127.0.0.1:0: "+tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
