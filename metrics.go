@@ -38,6 +38,10 @@ func (g *Gateway) ownInstruments() []observe.Instrument {
 		{Name: "problems", Help: "Items and backends that are not offered as they were meant.", Read: func() []observe.Value {
 			return observe.One(int64(len(g.view.Load().catalog.Problems())))
 		}},
+		{Name: "lag_milliseconds", Help: "How late a timer fired at most within the last minute, while there were calls.", Read: func() []observe.Value {
+			worst, _ := g.lag.Worst()
+			return observe.One(worst.Milliseconds())
+		}},
 		{Name: "backends", Help: "Backends in each state: starting, live, stale, down.", Read: g.backendStates},
 	}
 }

@@ -72,6 +72,7 @@ type Gateway struct {
 	server  *server.Server
 	metrics *observe.Metrics
 	audit   *observe.Audit
+	lag     *observe.Lag
 	names   *taskNames
 	secrets atomic.Pointer[redact.Redactor] // of all backends
 
@@ -134,6 +135,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		started: time.Now(),
 		rebuild: make(chan struct{}, 1),
 		turns:   newTurns(),
+		lag:     observe.NewLag(),
 	}
 	if opt.OneClient {
 		g.sole = &sole{known: make(chan struct{})}

@@ -26,7 +26,8 @@ type Status struct {
 
 	// Problems says what is not as it was meant, and why: what of the backends is
 	// not offered, and first, each as "reload refused: ..." or "reload waits: ...",
-	// what keeps the last configuration from being put to work.
+	// what keeps the last configuration from being put to work. That the gateway cannot
+	// keep up is one, too.
 	Problems []string `json:"problems"`
 
 	// ReloadRefused is the last reload where that was refused; nil after one that
@@ -96,6 +97,7 @@ func (g *Gateway) Status() Status {
 			s.Problems = append(s.Problems, s.ReloadRefused.title()+p)
 		}
 	}
+	s.Problems = append(s.Problems, g.behind()...)
 	for _, p := range v.catalog.Problems() {
 		s.Problems = append(s.Problems, p.String())
 	}

@@ -99,6 +99,7 @@ func (g *Gateway) follow(u *unit, h mcp.Handler, last *backend.Offer) *unit {
 		Last:      last,
 		Changed:   g.wantRebuild,
 		Turn:      g.turnOf(u),
+		Late:      g.noteLag,
 		Logger:    slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
 	})
 	ctx, cancel := context.WithCancel(g.ctx)

@@ -62,6 +62,10 @@ type Config struct {
 	// Changed is called after each change of the Offer. It must not block.
 	Changed func()
 
+	// Late, if not nil, is told how late a timer has fired, about once a second while there
+	// are calls. It must not block.
+	Late func(time.Duration)
+
 	// Turn waits until the server may be started, or ctx ends, and returns what is called
 	// when its lists are known or it has failed. nil: at once.
 	Turn func(ctx context.Context) (done func())

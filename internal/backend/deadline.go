@@ -48,7 +48,7 @@ type limits struct {
 
 func newLimits(cfg *Config) *limits {
 	l := &limits{idle: orDefault(cfg.Idle, DefaultIdle), max: orDefault(cfg.Max, DefaultMax)}
-	l.young.span = youthOf(l.idle, l.max)
+	l.young.span, l.young.late = youthOf(l.idle, l.max), cfg.Late
 	return l
 }
 

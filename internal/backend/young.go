@@ -16,11 +16,13 @@ const youth = time.Second
 // one timer together, and a call that ends in time has none of its own: to set a
 // timer and stop it again costs more than to be one of a list.
 type young struct {
-	span time.Duration // for which a call is young; no limit is shorter
+	span time.Duration       // for which a call is young; no limit is shorter
+	late func(time.Duration) // told how late the timer has fired; may be nil
 
 	mu          sync.Mutex
 	first, last *deadline
-	ticking     bool // sweep will be called
+	ticking     bool      // sweep will be called
+	due         time.Time // then
 }
 
 // youthOf returns for how long calls with these limits are young, of which negative
@@ -80,15 +82,24 @@ func (y *young) takeLocked(d *deadline) {
 // tickLocked has sweep called, once. It is not taken back where the call that it is
 // for ends before: it fires at most once in a span, and then finds the next one.
 func (y *young) tickLocked(in time.Duration) {
-	y.ticking = true
+	y.ticking, y.due = true, time.Now().Add(in)
 	time.AfterFunc(in, y.sweep) // it returns at once; nobody waits for it
 }
 
 // sweep has the calls look at the time by themselves that are young no more.
 func (y *young) sweep() {
+	if y.late != nil {
+		y.late(time.Since(y.dueAt()))
+	}
 	for d := y.grown(time.Now()); d != nil; d = y.grown(time.Now()) {
 		d.ring()
 	}
+}
+
+func (y *young) dueAt() time.Time {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.due
 }
 
 // grown takes out the oldest call if it is young no more. Where it is still, or where

@@ -46,6 +46,27 @@ func (y *young) isTicking() bool {
 	return y.ticking
 }
 
+// What the timer of the young calls fires too late is told, while there are calls.
+func TestLateTimerIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late []time.Duration
+		l := newLimits(&Config{Late: func(d time.Duration) { late = append(late, d) }})
+		_, d := l.begin(t.Context(), patient{})
+		time.Sleep(youth)
+		synctest.Wait()
+		d.stop()
+		_, d = l.begin(t.Context(), patient{})
+		l.young.mu.Lock()
+		l.young.due = l.young.due.Add(-700 * time.Millisecond) // as if the machine had been busy
+		l.young.mu.Unlock()
+		time.Sleep(time.Hour)
+		d.stop()
+		if want := []time.Duration{0, 700 * time.Millisecond}; !slices.Equal(late, want) {
+			t.Errorf("told %v, want %v", late, want)
+		}
+	})
+}
+
 // Whatever begins and ends in whatever order, the list is those that have not ended
 // and are young, oldest first; each call grows up once at most, and when it is time.
 func TestYoungAreInOrder(t *testing.T) {
