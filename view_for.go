@@ -181,8 +181,8 @@ func (g *Gateway) noteSession(req *mcp.Request) {
 // noteLists is called when the lists of a backend may have changed for a session, or
 // when what they were for it is gone with its session at the backend.
 func (g *Gateway) noteLists(u *unit, scope *mcp.Scope, ended bool) {
-	if !ended {
-		u.Refresh() // the server may mean all
+	if !ended || scope == nil {
+		u.Refresh() // the server may mean all, and one client's session is that of the lists
 	}
 	if scope == nil || g.sole != nil {
 		return

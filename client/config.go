@@ -38,9 +38,9 @@ type Config struct {
 	// a legacy server gets one session, or one process, for everybody.
 	Share bool
 
-	// OneClient says that all requests come from one client, as on stdio. A session
-	// that was opened for a scope without an address of its own, as those for lists
-	// are, is then lent to requests without a scope that are of the same client.
+	// OneClient says that all requests come from one client, as on stdio. What it does
+	// without a scope, and what is done in a scope without an address of its own, as lists
+	// are fetched, is then done in one session, but for calls beside each other.
 	OneClient bool
 
 	// Info is our Implementation object, for requests whose client says nothing of
@@ -88,7 +88,7 @@ type Config struct {
 	// Announced is called when a legacy server tells a session of one client that a
 	// list has changed, and, with ended set, when that session ends: what it alone had
 	// is gone. The scope is the client's; nil if the session is one of those that are
-	// lent to requests without a scope. Some servers tell only the session in which
+	// lent to requests without a scope, whose end is told of with OneClient alone. Some servers tell only the session in which
 	// something was done, and mean all; others mean that session alone.
 	//
 	// It is called before the messages that follow on the same stream are handed on:

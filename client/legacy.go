@@ -30,6 +30,7 @@ type legacy struct {
 
 	everybody slot    // Share
 	watch     watches // listens without a scope
+	home      home    // OneClient
 	pool      pool
 
 	support taskSupport // of the server's tools
@@ -333,6 +334,7 @@ func (l *legacy) stats() session.CallStats {
 func (l *legacy) close(context.Context) {
 	l.everybody.end(l)
 	l.watch.end(l)
+	l.home.slot.end(l)
 	l.pool.close(l)
 	l.refuse()
 	for _, s := range l.sessions() {

@@ -51,7 +51,7 @@ func (l *legacy) listenOnce(ctx context.Context, want filter, req *mcp.Request, 
 // scope's own where there is one, because a server may tell each session of
 // others. The listens of one client that have no scope share one, which lives as
 // long as they do and is lent to the client's calls: some servers tell a session only
-// of what was asked for in it.
+// of what was asked for in it. That of the only client is there anyway.
 func (l *legacy) listened(ctx context.Context, want filter, req *mcp.Request) (*legacySession, func(), error) {
 	if l.Share || req.Scope != nil {
 		use, err := l.acquire(ctx, req)
@@ -61,6 +61,10 @@ func (l *legacy) listened(ctx context.Context, want filter, req *mcp.Request) (*
 			l.release(&use, true)
 		}
 		return use.legacySession, func() {}, err
+	}
+	if l.hasHome(req) {
+		s, err := l.goHome(ctx, req, len(want.URIs) == 0)
+		return s, func() {}, err
 	}
 	key := keyOf(req)
 	own, err := l.watch.join(l, key)
@@ -81,7 +85,7 @@ func (l *legacy) listened(ctx context.Context, want filter, req *mcp.Request) (*
 		leave()
 		return nil, nil, err
 	}
-	l.pool.host(&own.slot, key, s)
+	l.pool.host(&own.slot, key, s, false)
 	return s, leave, nil
 }
 

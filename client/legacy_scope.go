@@ -9,14 +9,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // ofScope returns the session of a request's scope.
 func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (lease, error) {
+	if l.hasHome(req) {
+		if s, err := l.listsHome(ctx, req); s != nil || err != nil {
+			return lease{legacySession: s}, err
+		}
+	}
 	sl, err := l.slotOf(req.Scope)
 	if err != nil {
 		return lease{}, err
@@ -30,23 +32,7 @@ func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (lease, error) {
 		sl.rest()
 		return lease{}, err
 	}
-	if l.OneClient && req.Scope.Unrelated() == nil && !hasRoots(req.Client) {
-		l.pool.host(sl, keyOf(req), s)
-	}
 	return lease{legacySession: s, slot: sl}, nil
-}
-
-// hasRoots reports whether a client has declared roots. A server asks for them right
-// after the handshake, and a client without a session can be asked only while a call of
-// its own runs: the session that was opened for that call is the one to be lent.
-func hasRoots(client *mcp.Peer) bool {
-	if client == nil || len(client.Capabilities) == 0 {
-		return false
-	}
-	var declared struct {
-		Roots jsontext.Value `json:"roots"`
-	}
-	return json.Unmarshal(client.Capabilities, &declared) != nil || declared.Roots != nil
 }
 
 // openFor opens the session of a scope. Both the client's capabilities and the address
@@ -83,7 +69,6 @@ func (l *legacy) slotOf(scope *mcp.Scope) (*slot, error) {
 	l.hold(sl)
 	end := func() {
 		l.letGo(sl)
-		l.pool.dismiss(sl)
 		sl.end(l)
 	}
 	if !scope.OnEnd(end) {

@@ -282,7 +282,7 @@ func (s *legacySession) lose(err error) {
 
 // markGone has the session used for nothing new.
 func (s *legacySession) markGone(err error) {
-	if s.noteGone(err) && s.addr.scope != nil {
+	if s.noteGone(err) && (s.addr.scope != nil || s.OneClient && s.addr.private) {
 		s.Announced(s.addr.scope, true)
 	}
 }

@@ -77,17 +77,28 @@ func (p *pool) borrow(ctx context.Context, l *legacy, req *mcp.Request) (lease, 
 	if err != nil {
 		return lease{}, err
 	}
-	if got.s != nil {
-		return lease{legacySession: got.s, pooled: got.resident == nil, key: got.key, resident: got.resident}, nil
+	use := lease{legacySession: got.s, pooled: got.resident == nil, key: got.key, resident: got.resident}
+	if use.legacySession == nil {
+		if use.legacySession, err = p.openOne(ctx, l, req); err != nil {
+			return lease{}, err
+		}
+		use.key = keyOf(req)
 	}
+	if use.pooled && l.hasHome(req) {
+		l.settle(&use)
+	}
+	return use, nil
+}
+
+// openOne opens a session in the room that take has found for it.
+func (p *pool) openOne(ctx context.Context, l *legacy, req *mcp.Request) (*legacySession, error) {
 	sl := new(slot) // the handshake goes on when its request gives up
 	s, err := sl.get(ctx, l, l.opener(req.Client, address{onlyCall: true, asking: &questionPlace{among: &p.questions, principal: req.Principal}}, false))
 	if err != nil {
 		p.forget()
 		sl.end(l)
-		return lease{}, err
 	}
-	return lease{legacySession: s, pooled: true, key: keyOf(req)}, nil
+	return s, err
 }
 
 // giveBack takes back what was borrowed.

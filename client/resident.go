@@ -9,8 +9,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// resident is a session that is open for a listen, or for the lists of a gateway
-// with one client. It is lent to requests of its key like a session of the pool, so
+// resident is a session that is open for a listen, or is the home of the only client. It is lent to requests of its key like a session of the pool, so
 // that what a call changes in a session is seen by the listens of the same client.
 //
 // It counts against no limit of the pool: the listen pays for it.
@@ -19,22 +18,30 @@ type resident struct {
 	key   poolKey
 	s     *legacySession
 	lent  bool
+	kept  bool // it is lent again after a request on s was given up: s is the only client's
 	spent bool // a request on s was given up: s is lent no more
 	gone  bool // its listens have ended: s is closed when it comes back
 }
 
 // host registers the session of a slot to be lent to requests of the key. The slot
 // may have another session than before.
-func (p *pool) host(sl *slot, key poolKey, s *legacySession) {
+func (p *pool) host(sl *slot, key poolKey, s *legacySession, kept bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.IndexFunc(p.residents, func(r *resident) bool { return r.slot == sl })
+	if !p.ended {
+		p.registerLocked(&resident{slot: sl, key: key, s: s, kept: kept})
+	}
+}
+
+// registerLocked adds a resident, in the place of the one that its slot had before. One
+// that is there already stays.
+func (p *pool) registerLocked(r *resident) {
+	i := slices.IndexFunc(p.residents, func(o *resident) bool { return o.slot == r.slot })
 	switch {
-	case p.ended || i >= 0 && p.residents[i].s == s:
-	case i >= 0:
-		p.residents[i] = &resident{slot: sl, key: key, s: s}
-	default:
-		p.residents = append(p.residents, &resident{slot: sl, key: key, s: s})
+	case i < 0:
+		p.residents = append(p.residents, r)
+	case p.residents[i].s != r.s:
+		p.residents[i] = r
 	}
 }
 
@@ -68,7 +75,7 @@ func (p *pool) residentLocked(req *mcp.Request) *resident {
 func (p *pool) returned(r *resident, clean bool) (dead bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.lent, r.spent = false, r.spent || !clean
+	r.lent, r.spent = false, r.spent || !clean && !r.kept
 	return r.gone
 }
 

@@ -4,6 +4,7 @@
 package client_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -149,23 +150,147 @@ func TestOneClientHasTheSessionOfTheLists(t *testing.T) {
 }
 
 // A client without a session that has declared roots gets a session that is opened for
-// its call, because the server asks for the roots right after the handshake.
+// its call, because the server asks for the roots right after the handshake. Its lists
+// and its listens are those of that session from then on, and its next calls are made
+// there: after one was given up, too.
 func TestOneClientWithRootsIsAskedInItsCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){
-			"tools/list": func(x *zoo.Line) { x.Result(`{"tools":[]}`) },
-		}}
-		c, opened := dialLines(t, s, client.Config{OneClient: true})
+		c, opened := dialLines(t, growingLines(), client.Config{OneClient: true})
 		lists := mcp.NewScope("lists", nil)
 		defer lists.End()
-		for _, req := range []*mcp.Request{in(lists, request(t, "tools/list", `{}`)), echo(t)} {
-			req.Client = &mcp.Peer{Info: req.Client.Info, Capabilities: []byte(`{"roots":{}}`)}
-			if _, err := within(t, c, req, &recorder{}); err != nil {
-				t.Error(err)
-			}
+		wantTools := func(want string) {
+			t.Helper()
+			res, err := within(t, c, rooted(in(lists, request(t, "tools/list", `{}`))), &recorder{})
+			wantResult(t, res, err, want)
 		}
+		wantTools(`{"tools":[]}`)
+		given := launch(t, c, rooted(request(t, "tools/call", `{"name":"hang"}`)), &recorder{})
+		synctest.Wait()
+		given.cancel()
+		<-given.done
+		ear := &recorder{}
+		launch(t, c, rooted(watching(t, "x:1")), ear)
+		synctest.Wait()
+		res, err := within(t, c, rooted(echo(t)), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
+		wantTools(`{"tools":[{"name":"grown"}]}`)
+		synctest.Wait()
+		wantStrings(t, "told", ear.notifications(), []string{agreedTo("x:1"), told("x:1")})
 		if n := opened(); n != 2 {
-			t.Errorf("%d sessions, want one for the call", n)
+			t.Errorf("%d sessions, want one for the calls", n)
 		}
 	})
+}
+
+// Without roots the one session is that of the listens, too, and stays when they end.
+func TestOneClientListensInTheSessionOfItsCalls(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c, opened := dialLines(t, growingLines(), client.Config{OneClient: true})
+		lists := mcp.NewScope("lists", nil)
+		defer lists.End()
+		list := in(lists, request(t, "tools/list", `{}`))
+		res, err := within(t, c, list, &recorder{})
+		wantResult(t, res, err, `{"tools":[]}`)
+		ear := &recorder{}
+		listen := launch(t, c, watching(t, "x:1"), ear)
+		synctest.Wait()
+		res, err = within(t, c, echo(t), &recorder{})
+		wantResult(t, res, err, `{"content":[]}`)
+		synctest.Wait()
+		wantStrings(t, "told", ear.notifications(), []string{agreedTo("x:1"), told("x:1")})
+		listen.cancel()
+		<-listen.done
+		res, err = within(t, c, list, &recorder{})
+		wantResult(t, res, err, `{"tools":[{"name":"grown"}]}`)
+		if n := opened(); n != 1 {
+			t.Errorf("%d sessions, want one", n)
+		}
+	})
+}
+
+// Calls of the only client that are made beside each other have a session each. When the
+// one that its lists are of has ended, the owner of the lists is told so, and another one
+// takes its place with the next call.
+func TestOneClientsSessionEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		ended := 0
+		c, opened := dialLines(t, growingLines(), client.Config{OneClient: true, Announced: func(scope *mcp.Scope, gone bool) {
+			if scope == nil && gone {
+				ended++
+			}
+		}})
+		lists := mcp.NewScope("lists", nil)
+		defer lists.End()
+		wantTools := func(want string) {
+			t.Helper()
+			res, err := within(t, c, rooted(in(lists, request(t, "tools/list", `{}`))), &recorder{})
+			wantResult(t, res, err, want)
+		}
+		call := func() {
+			t.Helper()
+			res, err := within(t, c, rooted(echo(t)), &recorder{})
+			wantResult(t, res, err, `{"content":[]}`)
+		}
+		call()
+		hung := launch(t, c, rooted(request(t, "tools/call", `{"name":"hang"}`)), &recorder{})
+		synctest.Wait()
+		call()
+		if n := opened(); n != 2 {
+			t.Errorf("%d sessions, want one for each of two calls", n)
+		}
+		hung.cancel()
+		<-hung.done
+		wantTools(`{"tools":[{"name":"grown"}]}`)
+		if _, err := within(t, c, rooted(request(t, "tools/call", `{"name":"die"}`)), &recorder{}); err == nil {
+			t.Error("a call that ended its process has a result")
+		}
+		synctest.Wait()
+		if ended != 1 {
+			t.Errorf("told of %d ends, want one", ended)
+		}
+		wantTools(`{"tools":[]}`)
+		call()
+		wantTools(`{"tools":[{"name":"grown"}]}`)
+	})
+}
+
+// growingLines is a server of lines whose tool changes, in its session alone, a resource
+// and the list of tools. The tool "hang" never answers, and
+// "die" ends the session.
+func growingLines() *zoo.Lines {
+	var mu sync.Mutex
+	grown := make(map[any]bool) // by stream
+	return &zoo.Lines{Capabilities: subscribable, On: map[string]func(*zoo.Line){
+		"resources/subscribe":   func(x *zoo.Line) { x.Result(`{}`) },
+		"resources/unsubscribe": func(x *zoo.Line) { x.Result(`{}`) },
+		"tools/list": func(x *zoo.Line) {
+			mu.Lock()
+			defer mu.Unlock()
+			if grown[x.Stream()] {
+				x.Result(`{"tools":[{"name":"grown"}]}`)
+				return
+			}
+			x.Result(`{"tools":[]}`)
+		},
+		"tools/call": func(x *zoo.Line) {
+			switch name, _ := x.Msg.Params.Text(mcp.FieldName); name {
+			case "hang":
+				return
+			case "die":
+				x.Close()
+				return
+			}
+			mu.Lock()
+			grown[x.Stream()] = true
+			mu.Unlock()
+			x.Send(updated("x:1"))
+			x.Polite()
+		},
+	}}
+}
+
+// rooted returns the request as of a client that has declared roots.
+func rooted(req *mcp.Request) *mcp.Request {
+	req.Client = &mcp.Peer{Info: req.Client.Info, Capabilities: []byte(`{"roots":{}}`)}
+	return req
 }

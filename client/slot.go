@@ -117,6 +117,18 @@ func (sl *slot) open() *legacySession {
 	return sl.cur
 }
 
+// put makes a session that was opened elsewhere the slot's, and reports false where it
+// has one or is about to. old is a dead session to be put away.
+func (sl *slot) put(s *legacySession) (old *legacySession, ok bool) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if sl.ended || sl.attempt != nil || sl.cur != nil && sl.cur.isAlive() {
+		return nil, false
+	}
+	old, sl.cur = sl.cur, s
+	return old, true
+}
+
 // tie reports true to the first who asks: the one to bind the slot to its scope.
 func (sl *slot) tie() bool {
 	sl.mu.Lock()

@@ -107,18 +107,22 @@ func (c *pipeClient) await(text string) {
 
 // A client on stdio has what it would have with the server itself: one process, the
 // tools for its capabilities, the instructions, and what the server adds for its
-// session.
+// session. A modern client with roots has one process more, for its calls, and what is
+// added there.
 func TestOneClientOnStdio(t *testing.T) {
 	t.Parallel()
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":%s}`
 	for _, tt := range []struct {
 		name, capabilities string
 		modern             bool
+		processes          int
 	}{
-		{"legacy that cannot be asked", `{}`, false},
-		{"legacy that can be asked", `{"elicitation":{}}`, false},
-		{"modern that cannot be asked", `{}`, true},
-		{"modern that can be asked", `{"elicitation":{}}`, true},
+		{"legacy that cannot be asked", `{}`, false, 1},
+		{"legacy that can be asked", `{"elicitation":{}}`, false, 1},
+		{"legacy that has roots", `{"elicitation":{},"roots":{}}`, false, 1},
+		{"modern that cannot be asked", `{}`, true, 1},
+		{"modern that can be asked", `{"elicitation":{}}`, true, 1},
+		{"modern that has roots", `{"elicitation":{},"roots":{}}`, true, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -185,8 +189,8 @@ func TestOneClientOnStdio(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := strings.Count(string(pids), "\n"); n != 1 {
-				t.Errorf("%d processes, want one", n)
+			if n := strings.Count(string(pids), "\n"); n != tt.processes {
+				t.Errorf("%d processes, want %d", n, tt.processes)
 			}
 		})
 	}

@@ -135,5 +135,8 @@ func (x *Line) Raw(text string) {
 	}
 }
 
+// Stream tells the messages of one stream from those of another.
+func (x *Line) Stream() any { return x.rwc }
+
 // Close ends the stream.
 func (x *Line) Close() { x.rwc.Close() }
