@@ -100,24 +100,21 @@ func (s server) tried(r row, way route) bool {
 	}
 }
 
-// apart reports whether each call of a client may have a process of its own, so that
-// no call can see what another one does.
+// apart reports whether two calls that a client makes at once have a process each, so
+// that neither can see what the other one does.
 func (s server) apart(r row) bool {
 	return s.private && s.target.Command != "" && r.era() == eraModern
 }
 
 // behind returns the probes of a server by the names that it has behind the
-// gateway. What only the session sees that did it is not tried: the gateway
-// would have to tell one session of a list that is the same for all. And who
-// cannot be asked for its roots, or is gone too soon, tries once.
+// gateway. A cancellation that no other call can see is not tried: the call that
+// blocks would keep its process from what is tried next. And a client that cannot be
+// asked for its roots, or is gone too soon, tries once.
 func (s server) behind(r row, tag string) probes {
 	p := s.probes(tag).prefixed(s.name + "__")
 	p.Name = s.name
-	if s.private {
-		p.Changes = nil
-	}
 	if s.apart(r) {
-		p.Cancel, p.Updates = nil, nil
+		p.Cancel = nil
 	}
 	if p.Roots != nil && (r.era() == eraModern || r.client == inspectorName) {
 		p.Roots.Eventually = false

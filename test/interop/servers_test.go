@@ -39,8 +39,9 @@ type server struct {
 	// which takes a process for each request, tries none of them.
 	core bool
 	// piped says that clients try it through a gateway that they start themselves: one
-	// server of each era and transport and those with tasks, for such a gateway differs
-	// in how the client reaches it, and each of them starts servers of its own.
+	// server of each era and transport, those with tasks, and those where a session sees
+	// its changes alone, for such a gateway differs in how the client reaches it, and each
+	// of them starts servers of its own.
 	piped bool
 	// pinned is the era in which the gateway speaks to it, whatever it speaks besides;
 	// it is tried through the gateway alone.
@@ -125,8 +126,13 @@ func packagedServers(t *testing.T, node foreign.Node, w workspace) []server {
 	filesystem := node.Module("@modelcontextprotocol/server-filesystem/dist/index.js")
 	everythingURL := foreign.Start(t, node.Bin, "clients/loopback.mjs", everything, "streamableHttp").URL
 	everythingProbes := func(tag string) probes { return probeEverything(tag, w.rootURI()) }
+	updating := func(tag string) probes {
+		p := everythingProbes(tag)
+		p.Updates = updatesOfEverything()
+		return p
+	}
 	return []server{
-		{name: "everything", legacyOnly: true, private: true, core: true, piped: true, probes: everythingProbes,
+		{name: "everything", legacyOnly: true, private: true, core: true, piped: true, probes: updating,
 			target: target{Command: node.Bin, Args: []string{everything, "stdio"}}},
 		{name: "everything-http", legacyOnly: true, private: true, core: true, probes: everythingProbes,
 			target: target{URL: everythingURL}},
@@ -168,7 +174,7 @@ func scriptServers(t *testing.T, w workspace, m made) []server {
 	web, modern := m.name+"-http", !m.legacyOnly
 	all := []server{
 		// A child that speaks this era serves one client alone, and so are its changes.
-		{name: m.name, legacyOnly: m.legacyOnly, private: m.legacyOnly, bareRoots: modern, probes: probesOf(m.name, able{state: modern, tasks: m.tasks}),
+		{name: m.name, legacyOnly: m.legacyOnly, private: m.legacyOnly, piped: m.legacyOnly, bareRoots: modern, probes: probesOf(m.name, able{state: modern, tasks: m.tasks}),
 			target: target{Command: m.bin, Args: []string{script, m.name}}},
 		{name: web, legacyOnly: m.legacyOnly, piped: m.tasks, bareRoots: modern, probes: probesOf(web, able{state: modern, header: modern, tasks: m.tasks}), target: start(web)},
 	}
@@ -240,6 +246,16 @@ func probeEverything(tag, root string) probes {
 			Add: callProbe{Name: "gzip-file-as-resource", Want: "",
 				Arguments: map[string]any{"name": resource, "data": "data:text/plain,hello"}}},
 	}
+}
+
+// updatesOfEverything are tried with one of the two that have the same resources, for a
+// gateway asks one server about a URI. That server tells a session of updates only once
+// it is asked to in that session.
+func updatesOfEverything() *updateProbe {
+	toggle := callProbe{Name: "toggle-subscriber-updates", Want: "simulated resource update"}
+	stop := toggle
+	toggle.Stop = &stop
+	return &updateProbe{URI: "demo://resource/dynamic/text/1", Touch: toggle}
 }
 
 func probeFilesystem(w workspace) probes {
