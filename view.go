@@ -95,11 +95,22 @@ func (v *view) news() bool {
 	return !slices.Equal(v.heard, v.hear()) || v.outdated(func(*unit) bool { return true })
 }
 
+// isBehind reports whether a backend that wanted accepts has noted a change that the
+// catalog lacks.
+func (v *view) isBehind(wanted func(*unit) bool) bool {
+	for i, u := range v.units {
+		if i < len(v.offered) && wanted(u) && u.IsBehind(v.offered[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // outdated reports whether a backend that wanted accepts is known by now, and was not
-// when the catalog was built.
+// when the catalog was built, or has changes since that requests may wait for.
 func (v *view) outdated(wanted func(*unit) bool) bool {
 	for i, u := range v.units {
-		if !v.offered[i].Known() && u.Offer().Known() && wanted(u) {
+		if o := u.Offer(); wanted(u) && (!v.offered[i].Known() && o.Known() || o.IsNewer(v.offered[i])) {
 			return true
 		}
 	}

@@ -181,7 +181,10 @@ func (g *Gateway) noteSession(req *mcp.Request) {
 // noteLists is called when the lists of a backend may have changed for a session, or
 // when what they were for it is gone with its session at the backend.
 func (g *Gateway) noteLists(u *unit, scope *mcp.Scope, ended bool) {
-	if !ended || scope == nil {
+	switch {
+	case !ended && g.sole != nil:
+		u.NoteChange()
+	case !ended, scope == nil:
 		u.Refresh() // the server may mean all, and one client's session is that of the lists
 	}
 	if scope == nil || g.sole != nil {
@@ -200,17 +203,27 @@ func (g *Gateway) noteLists(u *unit, scope *mcp.Scope, ended bool) {
 // awaitSession waits for lists of the session that are being fetched anew, of the
 // backends that want reports.
 func (g *Gateway) awaitSession(ctx context.Context, req *mcp.Request, want func(*unit) bool) {
-	if req.Scope == nil || g.sole != nil {
+	patience := g.view.Load().cfg.Limits.Handshake
+	if g.sole != nil {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		_ = g.await(ctx, func(v *view) (time.Duration, bool) { return always, v.isBehind(want) }) // what is known then is the answer
+		return
+	}
+	if req.Scope == nil {
 		return
 	}
 	if o := sessionOverlay(req.Scope); o != nil {
-		o.settle(ctx, g.view.Load().cfg.Limits.Handshake, want)
+		o.settle(ctx, patience, want)
 	}
 }
 
 // sessionSettled reports whether awaitSession has nothing to wait for.
 func (g *Gateway) sessionSettled(req *mcp.Request) bool {
-	if req.Scope == nil || g.sole != nil {
+	if g.sole != nil {
+		return !g.view.Load().isBehind(func(*unit) bool { return true })
+	}
+	if req.Scope == nil {
 		return true
 	}
 	o := sessionOverlay(req.Scope)

@@ -113,7 +113,7 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 // told.
 func (s *legacySession) noteChange(c changes) {
 	s.feed.mark(c)
-	if s.addr.private {
+	if s.addr.private || s.OneClient {
 		s.Announced(s.addr.scope, false)
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // growingChild is the command mcpgrow: an MCP server of the legacy era on standard
-// input and output. Its tool "grow" adds the tool "grown", and it has the tool "ask" for
+// input and output. Its tool "grow" adds the tool "grown", then "grown-more", and it has the tool "ask" for
 // clients that can be asked. It appends a line to the file that is its argument.
 func growingChild() {
 	time.AfterFunc(time.Minute, func() { os.Exit(3) }) // if a failed test left it behind
@@ -30,7 +30,7 @@ func growingChild() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	tools := []string{"grow"}
+	tools, grown := []string{"grow"}, "grown"
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		var m struct {
@@ -59,7 +59,8 @@ func growingChild() {
 			result = `{"tools":[` + strings.Join(items, ",") + `]}`
 		case "tools/call":
 			if m.Params.Name == "grow" {
-				tools = append(tools, "grown")
+				tools = append(tools, grown)
+				grown += "-more"
 				fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 			}
 		default:
@@ -174,12 +175,16 @@ func TestOneClientOnStdio(t *testing.T) {
 			if got := request("tools/call", `"name":"b__grow"`); !strings.Contains(got, `"content":[]`) {
 				t.Errorf("b__grow: %s", got)
 			}
-			c.await("tools/list_changed")
-			if list := request("tools/list", ""); !strings.Contains(list, `"b__grown"`) {
-				t.Errorf("after it was added: %s", list)
-			}
+			// At once: a model may call what the result of the last call has named.
 			if got := request("tools/call", `"name":"b__grown"`); !strings.Contains(got, `"content":[]`) {
 				t.Errorf("b__grown: %s", got)
+			}
+			c.await("tools/list_changed")
+			if got := request("tools/call", `"name":"b__grow"`); !strings.Contains(got, `"content":[]`) {
+				t.Errorf("b__grow: %s", got)
+			}
+			if list := request("tools/list", ""); !strings.Contains(list, `"b__grown"`) || !strings.Contains(list, `"b__grown-more"`) {
+				t.Errorf("after both were added: %s", list)
 			}
 			in.Close()
 			if err := cmd.Wait(); err != nil {

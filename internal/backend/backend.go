@@ -99,6 +99,7 @@ type Backend struct {
 	nudge   chan struct{} // capacity 1: the lists are wanted afresh
 	settled chan struct{} // closed after the first attempt to learn the lists
 	began   atomic.Pointer[time.Time]
+	changes changeCount
 
 	// Run's.
 	troubles [catalog.NumKinds]trouble

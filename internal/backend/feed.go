@@ -23,6 +23,17 @@ import (
 // offer is a notice to every client.
 const relistEvery = time.Second
 
+// relistSoleEvery is relistEvery for the only client. It is short, because requests of that
+// client wait for the lists.
+const relistSoleEvery = 200 * time.Millisecond
+
+func (b *Backend) relistEvery() time.Duration {
+	if b.cfg.Sole != nil {
+		return relistSoleEvery
+	}
+	return relistEvery
+}
+
 // The waits between two attempts to reach a backend that failed.
 const (
 	firstRetry = 500 * time.Millisecond
@@ -123,10 +134,12 @@ func (b *Backend) learn(ctx context.Context, g *gathering) (*Offer, error) {
 	}
 	now := time.Now()
 	b.began.CompareAndSwap(nil, &now)
+	changes := b.changes.seen()
 	offer, err := g.f.discover(ctx)
 	if err != nil {
 		return nil, err
 	}
+	offer.changes = changes
 	g.offered = offer.offered
 	g.fetch(ctx, g.offered, 0)
 	g.awaitOne(ctx)
@@ -165,7 +178,7 @@ func (b *Backend) completeLists(ctx context.Context, g *gathering) (again bool, 
 // awaitNudge waits until somebody wants the lists: of a server that tells nothing
 // nobody fetches what nobody looks at.
 func (b *Backend) awaitNudge(ctx context.Context) error {
-	b.pause(ctx, relistEvery) // however often somebody wants them
+	b.pause(ctx, b.relistEvery()) // however often somebody wants them
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -230,7 +243,7 @@ func (b *Backend) keepCurrent(ctx context.Context, g *gathering, e *ear, ended <
 		}
 		next.told = e.told() & g.f.announced
 		b.publish(next)
-		b.pause(ctx, relistEvery)
+		b.pause(ctx, b.relistEvery())
 	}
 }
 
@@ -264,18 +277,23 @@ func (b *Backend) awaitChange(ctx context.Context, g *gathering, e *ear, ended <
 // again while it was being fetched is fetched once more: an answer that began
 // before a notice is never published.
 func (b *Backend) refetch(ctx context.Context, g *gathering, old *Offer, e *ear) (*Offer, error) {
-	for dirty, said := e.take(); dirty != 0; dirty, said = e.take() {
+	var changes uint64
+	for {
+		var dirty, said kinds
+		if dirty, said, changes = b.takeChanges(e); dirty == 0 {
+			break
+		}
 		g.fetch(ctx, dirty, said)
 		if e.quiet() || ctx.Err() != nil {
 			break
 		}
-		b.pause(ctx, relistEvery)
+		b.pause(ctx, b.relistEvery())
 	}
 	if err := cmp.Or(ctx.Err(), g.err()); err != nil {
 		return nil, err
 	}
 	next := *old
-	next.State, next.Reason = Live, ""
+	next.State, next.Reason, next.changes = Live, "", changes
 	g.fill(&next)
 	return &next, nil
 }

@@ -43,7 +43,12 @@ type Offer struct {
 	offered kinds // the lists that there are
 	told    kinds // those whose changes the server tells
 	late    kinds // those that were never fetched, and are awaited
+
+	changes uint64 // how many of those that the Backend has counted are in the lists
 }
+
+// IsNewer reports whether the offer has changes that the other one lacks.
+func (o *Offer) IsNewer(other *Offer) bool { return o.changes > other.changes }
 
 // silent returns the lists whose changes nobody tells.
 func (o *Offer) silent() kinds { return o.offered &^ o.told }
