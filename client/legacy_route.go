@@ -6,6 +6,7 @@ package client
 import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"slices"
 )
 
 // route hands on a message that came on a stream which is no call's: the
@@ -45,7 +46,10 @@ func (s *legacySession) routeAsk(m *mcp.Message) {
 	}
 	// Put into the call's cell and not asked here: it comes behind the messages that
 	// were sent before it, and its answer is that of the call's own caller.
-	if call := s.onlyCall(); call != nil && call.Push(m) == session.Taken {
+	// A list asks nothing: servers ask right after the handshake, when the gateway lists.
+	call := s.onlyCall()
+	isList := call != nil && slices.Contains(listMethods(), call.Method())
+	if call != nil && !(isList && s.addr.unrelated != nil) && call.Push(m) == session.Taken {
 		return
 	}
 	if s.addr.unrelated != nil {
@@ -74,10 +78,14 @@ func (s *legacySession) onlyCall() *session.Call {
 	}
 	// What is about a task names it, and a list asks nothing; what names nothing is
 	// rather a call's.
-	if call := s.calls.Only(methodTasks, methodToolsList, "prompts/list", "resources/list", "resources/templates/list"); call != nil {
+	if call := s.calls.Only(append(listMethods(), methodTasks)...); call != nil {
 		return call
 	}
 	return s.calls.Only()
+}
+
+func listMethods() []string {
+	return []string{methodToolsList, "prompts/list", "resources/list", "resources/templates/list"}
 }
 
 // routeNotification gives a notification to the one it names. What names nobody is

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 		"signalbox": shallow,
 		"mcpchild":  child,
 		"mcpgrow":   growingChild,
+		"mcproots":  rootsChild,
 		"mcpmute":   muteChild,
 	})
 }

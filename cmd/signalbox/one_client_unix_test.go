@@ -200,3 +200,102 @@ func TestOneClientOnStdio(t *testing.T) {
 		})
 	}
 }
+
+// rootsChild is the command mcproots: an MCP server of the legacy era that asks for the
+// roots after its handshake, while it has a request. Its tool "roots" returns the answer.
+func rootsChild() {
+	time.AfterFunc(time.Minute, func() { os.Exit(3) }) // if a failed test left it behind
+	var answer string
+	var waiting []json.RawMessage // ids of calls that came before the answer
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Result json.RawMessage `json:"result"`
+			Error  json.RawMessage `json:"error"`
+		}
+		if json.Unmarshal(in.Bytes(), &m) != nil {
+			continue
+		}
+		result := ""
+		switch m.Method {
+		case "initialize":
+			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"roots","version":"1"}}`
+		case "tools/list": // the first request after the handshake
+			fmt.Println(`{"jsonrpc":"2.0","id":"ask","method":"roots/list"}`)
+			result = `{"tools":[{"name":"roots","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			waiting = append(waiting, m.ID)
+		case "":
+			answer = string(m.Result) + string(m.Error)
+		default:
+			if m.ID != nil {
+				fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no %s"}}`+"\n", m.ID, m.Method)
+			}
+		}
+		if result != "" {
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result)
+		}
+		if answer == "" {
+			continue
+		}
+		for _, id := range waiting {
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`+"\n", id, answer)
+		}
+		waiting = nil
+	}
+}
+
+// The client of a stdio gateway is asked for its roots by a server that asks right after
+// its handshake, once, and not before its own handshake is over.
+func TestOneClientIsAskedForItsRootsAtTheStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "signalbox.yaml"), "mcpServers: {b: {command: mcproots}}\n")
+	cmd := command(t, "serve", "--stdio")
+	cmd.Dir = dir
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"t","version":"1"}}}`)
+	lines := bufio.NewScanner(out)
+	asked, greeted := 0, false
+	for lines.Scan() {
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case m.Method == "roots/list":
+			asked++
+			if !greeted {
+				t.Error("asked before its handshake was over")
+			}
+			fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///work"}]}}`+"\n", m.ID)
+		case string(m.ID) == "1":
+			greeted = true
+			fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			fmt.Fprintln(in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"b__roots"}}`)
+		case string(m.ID) == "2":
+			if !strings.Contains(lines.Text(), "file:///work") || asked != 1 {
+				t.Errorf("asked %d times, and the server got %s", asked, lines.Text())
+			}
+			in.Close()
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}

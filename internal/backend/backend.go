@@ -81,6 +81,14 @@ type Client struct {
 	Scope     *mcp.Scope // nil if the client has no session
 }
 
+// unrelated is what asks the client outside its requests, nil where it cannot be asked.
+func (c *Client) unrelated() mcp.Caller {
+	if c.Scope == nil {
+		return nil
+	}
+	return c.Scope.Unrelated()
+}
+
 // The defaults of Config.
 const (
 	DefaultIdle     = 60 * time.Second

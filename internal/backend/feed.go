@@ -191,7 +191,7 @@ func (b *Backend) awaitNudge(ctx context.Context) error {
 // the listen has ended, for whatever reason: what happens after that is unknown.
 func (b *Backend) listen(ctx context.Context, g *gathering) error {
 	ctx, cancel := context.WithCancel(ctx)
-	ear := newEar()
+	ear := newEar(g.f.of.unrelated())
 	ended := make(chan error, 1)
 	// Ends with ctx, which this function cancels; it is waited for below.
 	go func() {
@@ -355,7 +355,8 @@ func (s kinds) has(k catalog.Kind) bool { return s&(1<<k) != 0 }
 // level, not a queue: many of them are one fetch, and one always follows the
 // last of them.
 type ear struct {
-	wake chan struct{} // capacity 1
+	wake   chan struct{} // capacity 1
+	client mcp.Caller    // the only client, where it can be asked at any time; else nil
 
 	mu     sync.Mutex
 	dirty  kinds
@@ -386,7 +387,7 @@ func (e *ear) told() kinds {
 	return e.agreed
 }
 
-func newEar() *ear { return &ear{wake: make(chan struct{}, 1)} }
+func newEar(client mcp.Caller) *ear { return &ear{wake: make(chan struct{}, 1), client: client} }
 
 // Notify takes note of a change. It never waits.
 func (e *ear) Notify(_ context.Context, n *mcp.Notification) error {
@@ -430,9 +431,12 @@ func agreed(params *mcp.Object) kinds {
 	return told
 }
 
-// Ask refuses, but for the list of roots: the gateway has declared roots, so that a server
-// lists all its tools, and has none.
-func (e *ear) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+// Ask asks the only client. Without one it refuses, but for the list of roots: the gateway
+// has declared roots, so that a server lists all its tools, and has none.
+func (e *ear) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	if e.client != nil {
+		return e.client.Ask(ctx, req)
+	}
 	if req.Method == "roots/list" {
 		return mcp.NewResult([]byte(`{"roots":[]}`))
 	}

@@ -59,7 +59,7 @@ func (f *fetcher) greet(ctx context.Context) (*mcp.Result, error) {
 const handshakeKey = "limits.handshake"
 
 func (f *fetcher) serveWithin(ctx context.Context, limits *limits, maxKey, method string, params []byte) (*mcp.Result, error) {
-	ctx, watch := limits.begin(ctx, newEar())
+	ctx, watch := limits.begin(ctx, newEar(f.of.unrelated()))
 	defer watch.stop()
 	res, err := f.cfg.Handler.Serve(ctx, f.request(method, params), watch)
 	if err != nil {

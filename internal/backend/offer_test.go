@@ -115,7 +115,7 @@ func TestWhatAServerAgreesToTell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := newEar()
+		e := newEar(nil)
 		if err := e.Notify(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestEar(t *testing.T) {
 		"notifications/message":                0,
 	} {
 		for presumed, told := range map[bool]kinds{false: want, true: 0} {
-			e := newEar()
+			e := newEar(nil)
 			if err := e.Notify(t.Context(), &mcp.Notification{Method: method, Presumed: presumed}); err != nil {
 				t.Fatal(err)
 			}
@@ -148,10 +148,10 @@ func TestEar(t *testing.T) {
 			}
 		}
 	}
-	if res, err := newEar().Ask(t.Context(), &mcp.Request{Method: "roots/list"}); err != nil || string(res.Bytes()) != `{"roots":[]}` {
+	if res, err := newEar(nil).Ask(t.Context(), &mcp.Request{Method: "roots/list"}); err != nil || string(res.Bytes()) != `{"roots":[]}` {
 		t.Errorf("asked for roots: %v", err)
 	}
-	if _, err := newEar().Ask(t.Context(), &mcp.Request{Method: "sampling/createMessage"}); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
+	if _, err := newEar(nil).Ask(t.Context(), &mcp.Request{Method: "sampling/createMessage"}); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
 		t.Errorf("asked: %v", err)
 	}
 }
