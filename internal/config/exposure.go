@@ -66,12 +66,23 @@ func givenTo(s *Server) []given {
 	return list
 }
 
-// pathsIn returns what may be a path in an argument, such as the folder in
-// --root=/srv, /srv:/data or type=bind,src=/srv.
+// pathsIn returns what may be a path in an argument, such as the folder in --root=/srv,
+// /srv:/data, type=bind,src=/srv, {"roots":["/srv"]} or, for a shell, cd ~/srv && server .
+// It splits the argument in several ways, because each separator may be part of a path.
 func pathsIn(text string) []string {
+	home, err := os.UserHomeDir()
+	if err == nil {
+		text = strings.NewReplacer("${HOME}", home, "$HOME", home).Replace(text)
+	}
 	paths := []string{text}
-	for _, separators := range []string{"=", "=,;", "=,;:"} {
+	const quotes, brackets, shell = "\"'`", "(){}[]", "<>|&;"
+	for _, separators := range []string{"=", "=,;", "=,;:", quotes, " \t\n=,:" + quotes + brackets + shell} {
 		paths = append(paths, strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })...)
+	}
+	for i, path := range paths {
+		if below, ok := strings.CutPrefix(path, "~"); ok && err == nil && (below == "" || below[0] == '/') {
+			paths[i] = home + below
+		}
 	}
 	slices.Sort(paths)
 	paths = slices.Compact(paths)

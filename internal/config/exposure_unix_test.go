@@ -71,6 +71,17 @@ func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
 		{"behind an equals sign", func(_ *testing.T, x *exposed) { x.gives("--root=" + x.at("etc")) }, `backend "files" is given BASE/etc`},
 		{"a volume", func(_ *testing.T, x *exposed) { x.gives("-v", x.at("etc")+":/data:ro") }, `backend "files" is given BASE/etc`},
 		{"a mount", func(_ *testing.T, x *exposed) { x.gives("--mount", "type=bind,src="+x.at("etc")+",dst=/data") }, `backend "files" is given BASE/etc`},
+		{"in a command line", func(_ *testing.T, x *exposed) { x.gives("-c", "exec server --ro "+x.at("etc")+" 2>&1") }, `backend "files" is given BASE/etc`},
+		{"quoted in a command line", func(_ *testing.T, x *exposed) { x.gives("-c", "cd '"+x.at("etc")+"'&& server .") }, `backend "files" is given BASE/etc`},
+		{"with a space, quoted", func(t *testing.T, x *exposed) {
+			must(t, os.Rename(x.at("etc"), x.at("my etc")))
+			x.file = x.at("my etc", "signalbox.yaml")
+			x.gives("-c", `server "`+x.at("my etc")+`"`)
+		}, `backend "files" is given BASE/my etc`},
+		{"in JSON", func(_ *testing.T, x *exposed) { x.gives(`{"roots":["` + x.at("etc") + `"]}`) }, `backend "files" is given BASE/etc`},
+		{"a file URI", func(_ *testing.T, x *exposed) { x.gives("file://" + x.at("etc")) }, `backend "files" is given BASE/etc`},
+		{"below the home folder", func(t *testing.T, x *exposed) { t.Setenv("HOME", x.base); x.gives("-c", "server ~/etc") }, `backend "files" is given BASE/etc`},
+		{"the home folder", func(t *testing.T, x *exposed) { t.Setenv("HOME", x.base); x.gives("-c", `server "${HOME}"`) }, `backend "files" is given BASE`},
 		{"a variable", func(_ *testing.T, x *exposed) {
 			x.servers = append(x.servers, Server{Name: "notes", Command: "x", Cwd: x.at("elsewhere"), Env: map[string]Secret{"VAULT": NewSecret(x.at("etc"))}})
 		}, `backend "notes" is given BASE/etc`},
