@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,6 +70,25 @@ func growingChild() {
 		}
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result)
 	}
+}
+
+// serveOnPipes starts a gateway for one client in a folder that has its configuration.
+func serveOnPipes(t *testing.T, dir string) (cmd *exec.Cmd, in io.WriteCloser, lines *bufio.Scanner) {
+	t.Helper()
+	cmd = command(t, "serve", "--stdio")
+	cmd.Dir = dir
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, in, bufio.NewScanner(out)
 }
 
 // pipeClient is a client on the pipes of a gateway.
@@ -130,20 +150,8 @@ func TestOneClientOnStdio(t *testing.T) {
 			dir := t.TempDir()
 			started := filepath.Join(dir, "started")
 			write(t, filepath.Join(dir, "signalbox.yaml"), fmt.Sprintf("mcpServers: {b: {command: mcpgrow, args: [%q]}}\n", started))
-			cmd := command(t, "serve", "--stdio")
-			cmd.Dir = dir
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			c := &pipeClient{t: t, in: in, lines: bufio.NewScanner(out)}
+			cmd, in, lines := serveOnPipes(t, dir)
+			c := &pipeClient{t: t, in: in, lines: lines}
 			id := 0
 			request := func(method, params string) string {
 				t.Helper()
@@ -253,21 +261,8 @@ func TestOneClientIsAskedForItsRootsAtTheStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "signalbox.yaml"), "mcpServers: {b: {command: mcproots}}\n")
-	cmd := command(t, "serve", "--stdio")
-	cmd.Dir = dir
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd, in, lines := serveOnPipes(t, dir)
 	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"t","version":"1"}}}`)
-	lines := bufio.NewScanner(out)
 	asked, greeted := 0, false
 	for lines.Scan() {
 		var m struct {
