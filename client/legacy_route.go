@@ -4,9 +4,10 @@
 package client
 
 import (
+	"slices"
+
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
-	"slices"
 )
 
 // route hands on a message that came on a stream which is no call's: the
