@@ -47,10 +47,7 @@ func (s *legacySession) routeAsk(m *mcp.Message) {
 	}
 	// Put into the call's cell and not asked here: it comes behind the messages that
 	// were sent before it, and its answer is that of the call's own caller.
-	// A list asks nothing: servers ask right after the handshake, when the gateway lists.
-	call := s.onlyCall()
-	isList := call != nil && slices.Contains(listMethods(), call.Method())
-	if call != nil && !(isList && s.addr.unrelated != nil) && call.Push(m) == session.Taken {
+	if call := s.askingCall(); call != nil && call.Push(m) == session.Taken {
 		return
 	}
 	if s.addr.unrelated != nil {
@@ -61,6 +58,17 @@ func (s *legacySession) routeAsk(m *mcp.Message) {
 		return
 	}
 	s.refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: there is nobody to ask: no request is being served", m.Method))
+}
+
+// askingCall returns the call that an ask without an address is taken to belong to. A list
+// asks nothing: servers ask right after the handshake, when the gateway lists. Only where
+// the client cannot be asked otherwise is a list's caller asked.
+func (s *legacySession) askingCall() *session.Call {
+	call := s.onlyCall()
+	if call != nil && s.addr.unrelated != nil && slices.Contains(listMethods(), call.Method()) {
+		return nil
+	}
+	return call
 }
 
 // onlyCall returns the call that a message without an address is taken to belong to:
