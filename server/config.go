@@ -126,7 +126,7 @@ type Limits struct {
 	InputWait            time.Duration // for a client to answer what it is asked: 10 min
 	EventLog             int64         // bytes that a session keeps for a client that comes back: 1 MiB
 	EventLogs            int64         // bytes that all sessions keep so: 256 MiB
-	Pending              int64         // bytes of answers that clients have not read: 256 MiB
+	Pending              int64         // bytes of answers that clients have not read: 128 MiB
 	PendingPerPrincipal  int64         // bytes of those of one principal: 64 MiB
 	EventRetention       time.Duration // for which that is kept once its request has ended: 5 min
 }
@@ -145,7 +145,7 @@ const (
 
 	// defaultPending leaves as much again to the garbage collector of a process that has
 	// 1 GiB, and defaultPendingPerPrincipal holds four of the largest answers.
-	defaultPending             = 256 << 20
+	defaultPending             = 128 << 20
 	defaultPendingPerPrincipal = 64 << 20
 
 	// defaultSubscriptions is more than any window shows.

@@ -112,7 +112,12 @@ func startIn(t *testing.T, environ []string, config, name string, args ...string
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(gw.kill)
+	t.Cleanup(func() {
+		gw.kill()
+		if t.Failed() {
+			t.Logf("the gateway said:\n%s", gw.said)
+		}
+	})
 	at, err := gw.expect(`http://(127\.0\.0\.1:\d+)/mcp`)
 	if err != nil {
 		t.Fatal(err)

@@ -192,7 +192,7 @@ func TestEffective(t *testing.T) {
 		Listen:  "[::1]:1", Path: "/mcp", Name: "signalbox", Conflict: config.ConflictHide, Reload: config.ReloadGuarded,
 		Limits: config.Limits{
 			RequestBody: 4 << 20, RequestHeaders: 64 << 10, BackendMessage: 16 << 20, Schema: 256 << 10, LogLine: 8 << 10,
-			EventLog: 1 << 20, EventLogs: 256 << 20, Pending: 256 << 20, PendingPerPrincipal: 64 << 20, EventRetention: 5 * time.Minute,
+			EventLog: 1 << 20, EventLogs: 256 << 20, Pending: 128 << 20, PendingPerPrincipal: 64 << 20, EventRetention: 5 * time.Minute,
 			Depth: 128, Members: 100_000, Batch: 100, ToolsPerBackend: 2000, Pages: 200, Rounds: 10,
 			Sessions: 7, SessionsPerPrincipal: 100, StreamsPerSession: 16, InFlightPerSession: 64, InFlightPerPrincipal: 1024,
 			Parked: 1000, Subscriptions: 1000, BackendSessions: 64, Processes: 64,

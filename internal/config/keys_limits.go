@@ -38,7 +38,7 @@ func sizeKeys() []key[Limits] {
 		field("eventLogTotal", size(), func(l *Limits) *int64 { return &l.EventLogs }, "256MiB",
 			"What is kept so of all sessions. Where it is more, each principal may keep an equal part, without \"auth\" each address, and of that each of its sessions one."),
 		// The garbage collector needs as much again, and a small machine has 1 GiB.
-		field("pending", size(), func(l *Limits) *int64 { return &l.Pending }, "256MiB",
+		field("pending", size(), func(l *Limits) *int64 { return &l.Pending }, "128MiB",
 			"How many bytes of answers may be in memory that clients have not read yet. At the limit backends are read more slowly, new requests are refused, and an answer that finds no room is replaced by an error that says so."),
 		// Four of the largest answers, for a client on a slow line.
 		field("pendingPerPrincipal", size(), func(l *Limits) *int64 { return &l.PendingPerPrincipal }, "64MiB",
