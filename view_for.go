@@ -65,9 +65,9 @@ func (g *Gateway) viewOf(client *mcp.Peer) *view {
 }
 
 // variantWithin bounds how long a list waits to learn what a backend offers to clients
-// of some capabilities. The first list of such clients may have too much after that,
-// and list_changed follows.
-const variantWithin = 2 * time.Second
+// of some capabilities: less than the 5 s that openai-agents gives a list (ADR 0044). The
+// first list of such clients may have too much after that, and list_changed follows.
+const variantWithin = 4 * time.Second
 
 // awaitVariant learns what the backends offer to clients with the capabilities of this
 // one, unless that is known: once for all such clients.
