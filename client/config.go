@@ -88,8 +88,9 @@ type Config struct {
 	// Announced is called when a legacy server tells a session of one client that a
 	// list has changed, and, with ended set, when that session ends: what it alone had
 	// is gone. The scope is the client's; nil if the session is one of those that are
-	// lent to requests without a scope, whose end is told of with OneClient alone. Some servers tell only the session in which
-	// something was done, and mean all; others mean that session alone.
+	// lent to requests without a scope, whose end is told of with OneClient alone. Some
+	// servers tell only the session in which something was done, and mean all; others mean
+	// that session alone.
 	//
 	// It is called before the messages that follow on the same stream are handed on:
 	// who has the result of a call was announced what the call has changed. It must

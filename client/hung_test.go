@@ -57,7 +57,7 @@ func TestSilentServerCostsOneHandshake(t *testing.T) {
 }
 
 // A program that is no server prints text and waits. What it printed is the reason that
-// people look for, and it stands in the error (fault 51).
+// people look for, and the error has it (fault 51).
 func TestHungServerThatPrintsText(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		mute := func(*zoo.Line) {}

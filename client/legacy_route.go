@@ -125,9 +125,8 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 	}
 }
 
-// noteChange tells the listens of the session that a list has changed, and whoever
-// keeps the lists where the session is one client's: its own session need not be
-// told.
+// noteChange tells the listens of the session that a list has changed. Where the session is
+// one client's, it also calls Announced, because the session of the lists need not be told.
 func (s *legacySession) noteChange(c changes) {
 	s.feed.mark(c)
 	if s.addr.private || s.OneClient {

@@ -9,8 +9,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// resident is a session that is open for a listen, or is the home of the only client. It is lent to requests of its key like a session of the pool, so
-// that what a call changes in a session is seen by the listens of the same client.
+// resident is a session that is open for a listen, or is the home of the only client. It is
+// lent to requests of its key like a session of the pool, so that what a call changes in a
+// session is seen by the listens of the same client.
 //
 // It counts against no limit of the pool: the listen pays for it.
 type resident struct {

@@ -254,7 +254,7 @@ func TestOneClientsSessionEnds(t *testing.T) {
 	})
 }
 
-// growingLines is a server of lines whose tool changes, in its session alone, a resource
+// growingLines serves lines. Its tool changes, in its session alone, a resource
 // and the list of tools. The tool "hang" never answers, and
 // "die" ends the session.
 func growingLines() *zoo.Lines {

@@ -37,7 +37,7 @@ func (c *collisions) add(e *Entry, group []*Entry) {
 	// its own.
 	name := func(other *Entry) string {
 		if other.Backend == e.Backend {
-			return who(other)
+			return origin(other)
 		}
 		return fmt.Sprintf("backend %q", other.BackendName)
 	}
@@ -60,9 +60,9 @@ func (c *collisions) report(k Kind, r *report) {
 		e := one.first
 		switch {
 		case one.count == 1 && c.firstWins:
-			r.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", who(one.group[0]), k, quote(e.Name)))
+			r.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", origin(one.group[0]), k, quote(e.Name)))
 		case one.count == 1:
-			r.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would be %s %s too; rename one of them, or set conflict: first", others(one.group, e, who), k, quote(e.Name)))
+			r.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would be %s %s too; rename one of them, or set conflict: first", others(one.group, e, origin), k, quote(e.Name)))
 		case c.firstWins:
 			r.whole(e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s offers first", one.count, k, quote(e.Name), one.others))
 		default:
@@ -71,8 +71,8 @@ func (c *collisions) report(k Kind, r *report) {
 	}
 }
 
-// who names an entry by its backend, and by its own name if it has another.
-func who(e *Entry) string {
+// origin names an entry by its backend, and by its own name if it has another.
+func origin(e *Entry) string {
 	if e.Own == e.Name {
 		return fmt.Sprintf("backend %q", e.BackendName)
 	}
