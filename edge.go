@@ -4,7 +4,9 @@
 package signalbox
 
 import (
+	"context"
 	"log/slog"
+	"net/http"
 	"runtime/debug"
 
 	"github.com/signalbox-mcp/signalbox/internal/auth"
@@ -57,9 +59,35 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 	// valid then only where nobody but this machine can reach the listener, or where
 	// it says in as many words that this is meant.
 	if len(cfg.Auth.Tokens) > 0 {
-		out.Authenticate = bearer(cfg.Auth.Tokens).Authenticate
+		out.Authenticate = orLocal(bearer(cfg.Auth.Tokens).Authenticate)
 	}
 	return out
+}
+
+// localPrincipal is the principal of requests through Local.
+const localPrincipal = "local"
+
+// localKey marks the context of a request through Local.
+type localKey struct{}
+
+// Local wraps a handler of a [Gateway] for a listener that only the operator can reach,
+// such as a Unix socket in a private folder. Requests through it need no token: where
+// the configuration has tokens, their principal is "local". Hosts, origins and limits
+// are checked as for all others.
+func Local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), localKey{}, true)))
+	})
+}
+
+// orLocal authenticates requests that did not come through Local.
+func orLocal(authenticate func(*http.Request) (string, error)) func(*http.Request) (string, error) {
+	return func(r *http.Request) (string, error) {
+		if r.Context().Value(localKey{}) != nil {
+			return localPrincipal, nil
+		}
+		return authenticate(r)
+	}
 }
 
 // stateKeys are the secrets that seal what clients keep, in their order.

@@ -130,7 +130,7 @@ func suggestTool(ctx context.Context, t *target, name string, err error) error {
 // whose says which server a tool is of. That of a gateway is told by the tool's name,
 // which begins with what the configuration calls the server.
 func (t *target) whose(tool string) string {
-	if t.gateway != nil {
+	if t.host == "" {
 		return "the server of " + tool
 	}
 	return "the server at " + t.host
@@ -140,7 +140,7 @@ func (t *target) whose(tool string) string {
 // knows of no tool before that, since it never asks a backend for a list on the
 // way of a call.
 func (t *target) ready(ctx context.Context) error {
-	if t.gateway == nil {
+	if !t.isNew {
 		return nil
 	}
 	// A gateway holds back its first list until it has heard of all, or for as

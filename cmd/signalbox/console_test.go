@@ -10,7 +10,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -101,7 +100,7 @@ func TestWhoseAToolIs(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
 	f := targetFlags{url: "http://tools.example:7777/mcp"}
-	there, err := f.open(e.env)
+	there, err := f.open(t.Context(), e.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +109,7 @@ func TestWhoseAToolIs(t *testing.T) {
 		at   *target
 		want string
 	}{
-		{&target{gateway: new(signalbox.Gateway)}, "the server of a__x"},
+		{&target{isNew: true}, "the server of a__x"},
 		{there, "the server at tools.example:7777"},
 	} {
 		if got := tt.at.whose("a__x"); got != tt.want {

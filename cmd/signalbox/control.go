@@ -23,14 +23,24 @@ import (
 )
 
 // A gateway that serves a file listens on a socket in the state folder of its user, for
-// 'signalbox reload'. The folder is the user's alone. No web page, no client of MCP and
-// no tool that fetches addresses reaches a socket of the file system.
+// the commands of that user. The folder is the user's alone. No web page, no client of MCP
+// and no tool that fetches addresses reaches a socket of the file system.
 
-// reloadPath is where a gateway takes the request to reload, on its socket only.
-const reloadPath = "/admin/v1/reload"
+// The paths on the socket.
+const (
+	gatewayPath = "/admin/v1/gateway" // a gatewayAnswer
+	reloadPath  = "/admin/v1/reload"  // takes the request to reload
+	joinPath    = "/mcp"              // the MCP endpoint, where gatewayAnswer.Joinable
+)
 
 // socketEnd is what the names of sockets end in.
 const socketEnd = ".sock"
+
+// gatewayAnswer is what a gateway says of itself on its socket.
+type gatewayAnswer struct {
+	Process  int  `json:"process"`
+	Joinable bool `json:"joinable"` // the commands of its user are served like other clients
+}
 
 // reloadAnswer is what a gateway says about a reload.
 type reloadAnswer struct {
@@ -56,10 +66,11 @@ func answerTo(cfg *signalbox.Config, err error) reloadAnswer {
 	return a
 }
 
-// control is the socket of a running gateway. A nil one is asked nothing.
+// control is the socket of a running gateway. The methods of a nil one do nothing.
 type control struct {
 	server *http.Server
 	asked  chan chan<- reloadAnswer
+	ending chan struct{} // closed when no reload is taken any more
 	ended  chan struct{} // closed when nothing is served on it any more
 }
 
@@ -69,16 +80,23 @@ func (s *service) openControl(ctx context.Context) {
 	if s.source.isDemo() {
 		return
 	}
-	c, err := newControl(ctx, s.env, s.source.path)
+	routes := http.NewServeMux()
+	routes.Handle("GET "+statusPath, signalbox.Local(s.gateway.Operations()))
+	self := gatewayAnswer{Process: os.Getpid(), Joinable: s.flags.http()}
+	routes.HandleFunc("GET "+gatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
+	if self.Joinable { // otherwise the backends' processes are those of the only client
+		routes.Handle(joinPath, signalbox.Local(s.gateway))
+	}
+	c, err := newControl(ctx, s.env, s.source.path, routes)
 	if err != nil {
-		s.log.InfoContext(ctx, "'signalbox reload' does not reach this gateway; SIGHUP does", slog.Any("error", err))
+		s.log.InfoContext(ctx, "the commands of this user do not reach this gateway; SIGHUP reloads it", slog.Any("error", err))
 		return
 	}
 	s.control = c
 }
 
-// newControl listens on a socket for a file.
-func newControl(ctx context.Context, e *env, file string) (*control, error) {
+// newControl listens on a socket for a file, and serves the routes and reloads there.
+func newControl(ctx context.Context, e *env, file string, routes *http.ServeMux) (*control, error) {
 	folder, err := e.controlFolder(file)
 	if err != nil {
 		return nil, err
@@ -96,8 +114,7 @@ func newControl(ctx context.Context, e *env, file string) (*control, error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	c := &control{asked: make(chan chan<- reloadAnswer), ended: make(chan struct{})}
-	routes := http.NewServeMux()
+	c := &control{asked: make(chan chan<- reloadAnswer), ending: make(chan struct{}), ended: make(chan struct{})}
 	routes.HandleFunc("POST "+reloadPath, c.serveReload)
 	c.server = &http.Server{
 		Handler: routes, ReadHeaderTimeout: controlWithin, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
@@ -125,11 +142,25 @@ func (c *control) serveReload(w http.ResponseWriter, r *http.Request) {
 	answer := make(chan reloadAnswer, 1) // the loop does not wait for a client that left
 	select {
 	case c.asked <- answer:
-	case <-r.Context().Done(): // also at the end of the gateway, which closes the connection
+	case <-c.ending:
+		answer <- reloadAnswer{Process: os.Getpid(), Problems: []string{"the gateway is shutting down"}}
+	case <-r.Context().Done():
 		return
 	}
+	writeAnswer(w, <-answer)
+}
+
+// writeAnswer writes an answer as JSON.
+func writeAnswer(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.MarshalWrite(w, <-answer) // who asked has gone
+	_ = json.MarshalWrite(w, answer) // fails if the client has gone
+}
+
+// end refuses reloads from now on. All else is served until close.
+func (c *control) end() {
+	if c != nil {
+		close(c.ending)
+	}
 }
 
 // close ends the socket and removes it.

@@ -62,7 +62,7 @@ type service struct {
 	gateway *signalbox.Gateway
 	http    *endpoint  // nil where there is only stdio
 	stdio   chan error // what serving the one client ended with; then closed
-	control *control   // nil where 'signalbox reload' does not reach it
+	control *control   // nil where no command reaches it
 
 	input *input // of the one client
 
@@ -94,6 +94,7 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
+	defer s.control.close()
 	// After it is served: a file that cannot be watched, as on some network file
 	// systems, is no reason not to serve it.
 	w, err := watch(s.source.path)
@@ -102,9 +103,8 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 	}
 	defer w.close()
 	s.announce()
-	s.openControl(ctx)
 	err = s.loop(ctx, signals, w)
-	s.control.close()
+	s.control.end()
 	return errors.Join(err, s.drain(ctx, signals, stop))
 }
 
@@ -135,6 +135,7 @@ func (s *service) open(ctx context.Context) error {
 		s.http.close(ctx)
 		return err
 	}
+	s.openControl(ctx) // first: a client that is served knows that commands reach it
 	s.http.serve(s.gateway, s.log)
 	if s.flags.stdio {
 		// Ends with either pipe or with the gateway; drain waits for it.

@@ -31,7 +31,7 @@ type statusFlags struct {
 }
 
 // newStatus makes the command that asks a gateway how it is. It is not one of the
-// commands with a target: those start a gateway of their own, and would tell how
+// commands with a target: those may start a gateway of their own, and would tell how
 // that one is.
 func newStatus(e *env) *cobra.Command {
 	var f statusFlags

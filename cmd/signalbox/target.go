@@ -25,10 +25,11 @@ const tokenVariable = "SIGNALBOX_TOKEN"
 
 // targetFlags say whom a command talks to.
 type targetFlags struct {
-	config  string   // the file of a gateway of our own; empty for the one that is found
+	config  string   // the file of the gateway; empty for the one that is found
+	alone   bool     // a gateway of our own, also where one is running
 	url     string   // a server instead
 	headers []string // for that server, each as 'Name: value'
-	verbose bool     // the log on standard error
+	verbose bool     // the log on standard error; implies alone, as a running gateway has its own
 }
 
 // add adds the flags to a command. They are the same for all that have a target,
@@ -37,16 +38,18 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 	configFlag(cmd, &f.config)
 	addWord(cmd, &f.url, "url", "talk to the MCP server at this `URL` instead; "+tokenVariable+" may hold a bearer token for it")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header with --url, as `'Name: value'`; may be repeated")
-	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "write the log, with what the backends say on standard error")
+	cmd.Flags().BoolVar(&f.alone, "alone", false, "start the backends, also where a gateway with them is running")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "write the log, with what the backends say on standard error; implies --alone")
 }
 
-// target is whom a command talks to: a gateway of its own, or a server.
+// target is what a command talks to: a gateway of its own, one that is running, or a server.
 type target struct {
 	mcp.Handler
-	gateway *signalbox.Gateway // nil for a server
-	host    string             // of a server
-	close   func() error
-	hint    func(error) error // adds to an error what to do about it
+	host   string                                           // of a server
+	isNew  bool                                             // a gateway that was started for the command
+	status func(context.Context) (*signalbox.Status, error) // of a gateway; nil for a server
+	close  func() error
+	hint   func(error) error // adds to an error what to do about it
 }
 
 // firstList is how long a command waits for backends that are starting up,
@@ -56,10 +59,12 @@ const firstList = 15 * time.Second
 
 // open returns the target of the flags. It must be closed, which ends all
 // processes that were started for it.
-func (f *targetFlags) open(e *env) (*target, error) {
+func (f *targetFlags) open(ctx context.Context, e *env) (*target, error) {
 	switch {
 	case f.url != "" && f.config != "":
 		return nil, usagef("both --url and --config; choose one")
+	case f.url != "" && f.alone:
+		return nil, usagef("both --url and --alone; choose one")
 	case f.url != "":
 		return f.dial(e)
 	case len(f.headers) > 0:
@@ -68,7 +73,16 @@ func (f *targetFlags) open(e *env) (*target, error) {
 	src := e.source(f.config)
 	if src.isDemo() {
 		e.complain(e.nothingFound() + ": using the built-in demo")
+	} else if !f.alone && !f.verbose {
+		if t, err := f.join(ctx, e, src.path); t != nil || err != nil {
+			return t, err
+		}
 	}
+	return f.start(e, src) //nolint:contextcheck // it lives until it is closed
+}
+
+// start returns a gateway of the command's own.
+func (f *targetFlags) start(e *env, src source) (*target, error) {
 	cfg, err := src.load()
 	if err != nil {
 		return nil, err
@@ -83,7 +97,16 @@ func (f *targetFlags) open(e *env) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &target{Handler: gw, gateway: gw, close: gw.Close, hint: func(err error) error { return err }}, nil
+	return &target{
+		Handler: gw,
+		isNew:   true,
+		status: func(context.Context) (*signalbox.Status, error) {
+			s := gw.Status()
+			return &s, nil
+		},
+		close: gw.Close,
+		hint:  func(err error) error { return err },
+	}, nil
 }
 
 // promptGrace is how long a server that ignores the end of its input keeps a
@@ -181,7 +204,7 @@ func request(method string, params []byte) (*mcp.Request, error) {
 // with runs work on a target, for as long as nobody interrupts it, and says
 // which backends were of no help.
 func (f *targetFlags) with(ctx context.Context, e *env, work func(context.Context, *target) error) error {
-	t, err := f.open(e) //nolint:contextcheck // it lives until it is closed
+	t, err := f.open(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -189,7 +212,7 @@ func (f *targetFlags) with(ctx context.Context, e *env, work func(context.Contex
 	// says how: the last line is the command's, and nothing comes behind it.
 	ctx, done := e.interruptible(ctx)
 	err = work(ctx, t)
-	t.warn(e)
+	t.warn(context.WithoutCancel(ctx), e)
 	interrupted := ctx.Err() != nil
 	done()
 	cerr := t.close()
@@ -206,11 +229,15 @@ func (f *targetFlags) with(ctx context.Context, e *env, work func(context.Contex
 
 // warn says which backends of a gateway are of no help, and what is not offered
 // as it was meant. That is no failure: the others serve.
-func (t *target) warn(e *env) {
-	if t.gateway == nil {
+func (t *target) warn(ctx context.Context, e *env) {
+	if t.status == nil {
 		return
 	}
-	s := t.gateway.Status()
+	s, err := t.status(ctx)
+	if err != nil {
+		e.complain(fmt.Sprintf("warning: the status of the gateway is not known: %v", err))
+		return
+	}
 	for _, b := range s.Backends {
 		if b.State == "live" {
 			continue

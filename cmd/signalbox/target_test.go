@@ -39,7 +39,7 @@ func TestTargetThatIsNone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			e := newTestEnv(t, "")
-			got, err := tt.flags.open(e.env)
+			got, err := tt.flags.open(t.Context(), e.env)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "pass@") {
 				t.Fatalf("got %v, %v; want %q", got, err, tt.want)
 			}

@@ -1,0 +1,63 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A gateway of one client on stdio is not for others: its backends' processes are that
+// client's.
+func TestGatewayOfOneClientIsNotJoined(t *testing.T) {
+	t.Parallel()
+	state, err := os.MkdirTemp("", "s") //nolint:usetesting // shorter: the path of a socket is bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(state) })
+	lookup := func(name string) (string, bool) {
+		if name == stateVariable {
+			return state, true
+		}
+		return "", false
+	}
+	gateway, command := newTestEnv(t, ""), newTestEnv(t, "")
+	gateway.LookupEnv, command.LookupEnv = lookup, lookup
+	file := filepath.Join(gateway.Dir, "signalbox.yaml")
+	write(t, file, "mcpServers: {}\n")
+
+	stdin, toGateway := io.Pipe()
+	fromGateway, stdout := io.Pipe()
+	gateway.Stdin, gateway.Stdout = stdin, stdout
+	code := make(chan int, 1)
+	go func() { code <- gateway.run(t.Context(), "serve", "--stdio", "--config", file) }()
+	// Its answer says that the socket is there.
+	go func() {
+		_, _ = io.WriteString(toGateway, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n")
+	}()
+	if _, err := fromGateway.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, fromGateway) }()
+	if folder, _ := command.controlFolder(file); len(socketsIn(folder)) != 1 {
+		t.Error("the gateway has no socket")
+	}
+	if got := command.run(t.Context(), "tools", "--config", file); got != exitOK {
+		t.Errorf("exit code %d: %s", got, command.err)
+	}
+	if said := command.err.String(); strings.Contains(said, "using the gateway") {
+		t.Errorf("said %q", said)
+	}
+	toGateway.Close()
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d: %s", got, gateway.err)
+	}
+	stdout.Close()
+}
