@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -185,6 +186,30 @@ func TestToolForCapabilities(t *testing.T) {
 			t.Errorf("the server was asked %d times, want once", n)
 		}
 	})
+}
+
+// The first list of a client waits for a server that takes long to show what it has for
+// clients like this one, as it does for one that starts.
+func TestFirstListWaitsForCapabilities(t *testing.T) {
+	for name, change := range map[string]func(*signalbox.Config){
+		"by default": nil,
+		"no limits":  func(cfg *signalbox.Config) { cfg.Limits.FirstList, cfg.Limits.Handshake = -1, -1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newGrowing()
+				h := behind{"b": s}.open(t, change)
+				list := s.On["tools/list"]
+				s.On["tools/list"] = func(x *zoo.Exchange) {
+					time.Sleep(10 * time.Second)
+					list(x)
+				}
+				if bare := h.able(`{}`); h.lists("b__ask", bare) || !h.lists("b__grow", bare) {
+					t.Error("a client that cannot be asked has the tool that asks")
+				}
+			})
+		})
+	}
 }
 
 // A server that shows the same to clients that can do nothing is not asked again for

@@ -96,7 +96,7 @@ func (o *overlay) keepFetching(u *unit, own *ownLists) {
 //
 //nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: it outlives the request
 func (o *overlay) fetchOnce(u *unit, own *ownLists) (again bool) {
-	ctx, cancel := context.WithTimeout(o.g.ctx, o.g.view.Load().cfg.Limits.Handshake)
+	ctx, cancel := withTimeout(o.g.ctx, o.g.view.Load().cfg.Limits.Handshake)
 	defer cancel()
 	o.take(own)
 	since := o.beneath().listsOf(u)
@@ -225,7 +225,7 @@ func (o *overlay) dropGoneLocked(v *view) {
 // settle waits until no fetch of a backend that want reports is under way, or for the
 // time, or until ctx ends.
 func (o *overlay) settle(ctx context.Context, patience time.Duration, want func(*unit) bool) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := withTimeout(ctx, patience)
 	defer cancel()
 	for {
 		busy := o.busy(want)

@@ -214,12 +214,8 @@ func (g *Gateway) inProcess(old *view, kept map[*backend.Backend]bool, cfg *conf
 func (g *Gateway) retire(u *unit, patience time.Duration) {
 	// Ends within the drain timeout or with g.ctx; Gateway.stop waits for wg.
 	g.wg.Go(func() {
-		ctx := g.ctx
-		if patience >= 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, patience)
-			defer cancel()
-		}
+		ctx, cancel := withTimeout(g.ctx, patience)
+		defer cancel()
 		if err := u.stop(ctx); err != nil {
 			g.log.Warn("backend did not end in order", slog.String("backend", u.Name()), slog.Any("err", err))
 		}

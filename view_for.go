@@ -64,24 +64,22 @@ func (g *Gateway) viewOf(client *mcp.Peer) *view {
 	return v
 }
 
-// variantWithin bounds how long a list waits to learn what a backend offers to clients
-// of some capabilities: less than the 5 s that openai-agents gives a list (ADR 0044). The
-// first list of such clients may have too much after that, and list_changed follows.
-const variantWithin = 4 * time.Second
-
 // awaitVariant learns what the backends offer to clients with the capabilities of this
-// one, unless that is known: once for all such clients.
+// one, unless that is known: once for all such clients. Like the first list of all, it
+// waits for at most limits.firstList. A list that comes before has what all have, and
+// list_changed follows.
 func (g *Gateway) awaitVariant(ctx context.Context, client *mcp.Peer) {
 	o := g.variantOf(client)
 	if o == nil {
 		return
 	}
-	for _, u := range g.view.Load().units {
+	v := g.view.Load()
+	for _, u := range v.units {
 		if g.needsVariant(o, u) {
 			o.refresh(u)
 		}
 	}
-	o.settle(ctx, variantWithin, func(*unit) bool { return true })
+	o.settle(ctx, v.cfg.Limits.FirstList, func(*unit) bool { return true })
 }
 
 // hasVariant reports whether awaitVariant has nothing to wait for.
@@ -205,7 +203,7 @@ func (g *Gateway) noteLists(u *unit, scope *mcp.Scope, ended bool) {
 func (g *Gateway) awaitSession(ctx context.Context, req *mcp.Request, want func(*unit) bool) {
 	patience := g.view.Load().cfg.Limits.Handshake
 	if g.sole != nil {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := withTimeout(ctx, patience)
 		defer cancel()
 		_ = g.await(ctx, func(v *view) (time.Duration, bool) { return always, v.isBehind(want) }) // what is known then is the answer
 		return

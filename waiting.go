@@ -114,6 +114,14 @@ func within(d time.Duration) (over <-chan time.Time, stop func() bool) {
 	return t.C, t.Stop
 }
 
+// withTimeout is context.WithTimeout for a limit: a negative time is none.
+func withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit < 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
 // turns bounds how many processes start at a time: more of them than the machine has
 // processors take longer each, until all are too late.
 type turns chan struct{}
