@@ -15,7 +15,7 @@ WIRE ?= 20000
 # More flags for the tests with foreign clients and servers.
 INTEROP ?=
 # What the simulator has to find: the machines, broken in each of the known ways.
-MUTATIONS ?= go test -count=1 -vet=off -tags mutations -run TestMutationsAreCaught -v -timeout 30m ./internal/sim
+MUTATIONS ?= go test -count=1 -vet=off -tags mutations -run TestMutationsAreCaught -v -timeout 30m ./test/sim
 # And the wire, with the edges broken: all known ways, or those whose rule matches.
 BITES ?= .
 
@@ -42,15 +42,15 @@ build: ## bin/signalbox
 
 # Tests make much garbage and live short; vet is part of lint. Without cgo, which the
 # race detector has, what is tested is linked and starts in less time.
-test: ## unit tests, in seconds; dialogues in some pairs of modes
+test: ## unit tests, in seconds; transcripts in some pairs of modes
 	CGO_ENABLED=0 GOGC=400 go test -short -parallel 8 -vet=off ./...
 
 # The last test takes the whole machine, and runs alone.
-race: needs-cc ## unit tests with the race detector, those of the server over HTTP/2, too; dialogues in every pair of modes; a test under ulimit -v
-	DIALOGS=all GOGC=400 go test -race -vet=off -timeout 10m ./... && GOGC=400 go test -race -vet=off -timeout 10m ./server -http2 && go test -count=1 -vet=off -tags memory -run TestAddressSpaceSuffices -v ./cmd/signalbox
+race: needs-cc ## unit tests with the race detector, those of the server over HTTP/2, too; transcripts in every pair of modes; a test under ulimit -v
+	TRANSCRIPTS=all GOGC=400 go test -race -vet=off -timeout 10m ./... && GOGC=400 go test -race -vet=off -timeout 10m ./server -http2 && go test -count=1 -vet=off -tags memory -run TestAddressSpaceSuffices -v ./cmd/signalbox
 
 sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its mutations: of the edges those that match BITES (all)
-	go run ./internal/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./internal/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS) && GOGC=400 go test -count=1 -vet=off -timeout 90m ./internal/sim/wire -v -run 'TestBites$$/$(BITES)' -sim.bites=20000
+	go run ./test/sim/run -n $(MACHINES) && GOGC=400 go test -count=1 -vet=off -timeout 30m ./test/sim/wire -v -run 'TestSchedules$$' -sim.schedules=$(WIRE) && $(MUTATIONS) && GOGC=400 go test -count=1 -vet=off -timeout 90m ./test/sim/wire -v -run 'TestBites$$/$(BITES)' -sim.bites=20000
 
 # One package has code for one architecture alone.
 lint: ## format, vet, linters, tidy go.mod; changes nothing

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // firstUses are what sessions of a server are used for first, by their ids.
@@ -25,12 +25,12 @@ type firstUse struct {
 	method string
 }
 
-func (u *firstUses) in(x *zoo.Exchange) *firstUse {
+func (u *firstUses) in(x *faultyserver.Exchange) *firstUse {
 	use, _ := u.all.LoadOrStore(x.R.Header.Get("Mcp-Session-Id"), &firstUse{known: make(chan struct{})})
 	return use.(*firstUse)
 }
 
-func (u *firstUses) note(x *zoo.Exchange, method string) {
+func (u *firstUses) note(x *faultyserver.Exchange, method string) {
 	use := u.in(x)
 	use.once.Do(func() {
 		use.method = method
@@ -39,7 +39,7 @@ func (u *firstUses) note(x *zoo.Exchange, method string) {
 }
 
 // of waits until the session is used.
-func (u *firstUses) of(x *zoo.Exchange) string {
+func (u *firstUses) of(x *faultyserver.Exchange) string {
 	use := u.in(x)
 	select {
 	case <-use.known:
@@ -62,16 +62,16 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 				var tools atomic.Value
 				tools.Store(toolList("x"))
 				var uses firstUses
-				s.On["tools/list"] = func(x *zoo.Exchange) {
+				s.On["tools/list"] = func(x *faultyserver.Exchange) {
 					uses.note(x, "tools/list")
 					x.Result(tools.Load().(string))
 				}
-				s.On["tools/call"] = func(x *zoo.Exchange) {
+				s.On["tools/call"] = func(x *faultyserver.Exchange) {
 					uses.note(x, "tools/call")
 					x.Result(`{"content":[]}`)
 				}
 				first := true
-				s.On["GET"] = func(x *zoo.Exchange) {
+				s.On["GET"] = func(x *faultyserver.Exchange) {
 					if uses.of(x) == "tools/list" { // the gateway's own
 						if first = first && listening; !first {
 							x.Status(http.StatusMethodNotAllowed, "", "")

@@ -235,7 +235,7 @@ func TestAuditFileAndReload(t *testing.T) {
 
 // What anybody may do to the gateway cannot flood the record, which says at the end
 // what it does not have, nor the log, which has none of it. Where there is no
-// record, the dialogue log-flood has the same of the log.
+// record, the transcript log-flood has the same of the log.
 func TestFloodOfRefusals(t *testing.T) {
 	cfg, path := guarded(t)
 	var log strings.Builder

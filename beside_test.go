@@ -10,8 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // Members that a peer puts beside those of JSON-RPC, and as what they are to arrive.
@@ -38,19 +38,25 @@ func TestM196MembersOfTheEnvelope(t *testing.T) {
 	small := `{"content":[],"resultType":"complete"}`
 	large := `{"resultType":"complete","content":[{"type":"text","text":"` + strings.Repeat("0123456789", largePart/10) + `"}]}`
 	for name, tt := range map[string]struct {
-		answer func(x *zoo.Exchange)
+		answer func(x *faultyserver.Exchange)
 		event  bool
 	}{
-		"JSON":                   {func(x *zoo.Exchange) { outward(x, `{`+outer+`,"id":%s,"result":`+small+`}`) }, false},
-		"JSON of many bytes":     {func(x *zoo.Exchange) { outward(x, `{`+outer+`,"id":%s,"result":`+large+`}`) }, false},
-		"JSON that is changed":   {func(x *zoo.Exchange) { outward(x, `{`+outer+`,"id":%s,"result":{"structuredContent":1}}`) }, false},
-		"members behind":         {func(x *zoo.Exchange) { outward(x, `{"result":`+small+`,"id":%s,`+outer+`}`) }, false},
-		"members behind much":    {func(x *zoo.Exchange) { outward(x, `{"id":%s,"result":`+large+`,`+outer+`}`) }, false},
-		"an error":               {func(x *zoo.Exchange) { outward(x, `{`+outer+`,"id":%s,"error":{"code":-5,"message":"m"}}`) }, false},
-		"an error of one era":    {func(x *zoo.Exchange) { outward(x, `{`+outer+`,"id":%s,"error":{"code":-32042,"message":"m"}}`) }, false},
-		"an event":               {func(x *zoo.Exchange) { x.Event("", fmt.Sprintf(`{`+outer+`,"id":%s,"result":`+small+`}`, x.Msg.ID)) }, false},
-		"an event of many bytes": {func(x *zoo.Exchange) { x.Event("", fmt.Sprintf(`{`+outer+`,"id":%s,"result":`+large+`}`, x.Msg.ID)) }, false},
-		"progress": {func(x *zoo.Exchange) {
+		"JSON":                 {func(x *faultyserver.Exchange) { outward(x, `{`+outer+`,"id":%s,"result":`+small+`}`) }, false},
+		"JSON of many bytes":   {func(x *faultyserver.Exchange) { outward(x, `{`+outer+`,"id":%s,"result":`+large+`}`) }, false},
+		"JSON that is changed": {func(x *faultyserver.Exchange) { outward(x, `{`+outer+`,"id":%s,"result":{"structuredContent":1}}`) }, false},
+		"members behind":       {func(x *faultyserver.Exchange) { outward(x, `{"result":`+small+`,"id":%s,`+outer+`}`) }, false},
+		"members behind much":  {func(x *faultyserver.Exchange) { outward(x, `{"id":%s,"result":`+large+`,`+outer+`}`) }, false},
+		"an error":             {func(x *faultyserver.Exchange) { outward(x, `{`+outer+`,"id":%s,"error":{"code":-5,"message":"m"}}`) }, false},
+		"an error of one era": {func(x *faultyserver.Exchange) {
+			outward(x, `{`+outer+`,"id":%s,"error":{"code":-32042,"message":"m"}}`)
+		}, false},
+		"an event": {func(x *faultyserver.Exchange) {
+			x.Event("", fmt.Sprintf(`{`+outer+`,"id":%s,"result":`+small+`}`, x.Msg.ID))
+		}, false},
+		"an event of many bytes": {func(x *faultyserver.Exchange) {
+			x.Event("", fmt.Sprintf(`{`+outer+`,"id":%s,"result":`+large+`}`, x.Msg.ID))
+		}, false},
+		"progress": {func(x *faultyserver.Exchange) {
 			x.Event("", fmt.Sprintf(`{`+outer+`,"method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, x.Msg.Params.Raw(mcp.MetaProgressToken)))
 			x.Event("", fmt.Sprintf(`{`+outer+`,"id":%s,"result":`+small+`}`, x.Msg.ID))
 		}, true},
@@ -66,11 +72,11 @@ func TestM196MembersOfTheEnvelope(t *testing.T) {
 }
 
 // outward answers with a JSON document, into which the id goes.
-func outward(x *zoo.Exchange, format string) {
+func outward(x *faultyserver.Exchange, format string) {
 	x.Status(http.StatusOK, "application/json", strings.Replace(format, "%s", x.Msg.ID.String(), 1))
 }
 
-func besideBothWays(t *testing.T, clientEra, backendEra mcp.Era, answer func(x *zoo.Exchange), event bool) {
+func besideBothWays(t *testing.T, clientEra, backendEra mcp.Era, answer func(x *faultyserver.Exchange), event bool) {
 	s := stocked(backendEra == mcp.EraModern, "x")
 	s.On["tools/call"] = answer
 	h := behind{"b": s}.open(t, nil)
@@ -113,14 +119,14 @@ func TestM196MembersOfTheEnvelopeOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answered := make(chan string, 1)
 		s := stocked(false, "x")
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("", `{`+outer+`,"id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`)
 			answer := <-answered
 			x.Event("", `{`+outer+`,"method":"notifications/message","params":{"level":"error","data":1}}`)
 			x.Response(`{"content":[]}`)
 			besideIn(t, "the answer to the question", answer)
 		}
-		s.On[""] = func(x *zoo.Exchange) {
+		s.On[""] = func(x *faultyserver.Exchange) {
 			x.W.WriteHeader(http.StatusAccepted)
 			answered <- string(x.Msg.Raw)
 		}

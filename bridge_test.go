@@ -19,7 +19,7 @@ import (
 // can use with any backend.
 type bridgeFeature struct {
 	name string
-	// shows is what a dialogue has to show that claims to prove it.
+	// shows is what a transcript has to show that claims to prove it.
 	shows string
 }
 
@@ -74,7 +74,7 @@ func (p pair) field(feature string) (f bridgeField, ok bool) {
 	return bridgeField{feature, p.cell(), p.in.transport + "/" + out}, out != "" && !p.in.rare()
 }
 
-// claim is a line of a dialogue that names a feature:
+// claim is a line of a transcript that names a feature:
 //
 //	proves: progress, cancel
 //	instead: headers - what happens where there can be no headers
@@ -83,7 +83,7 @@ type claim struct {
 	reason  string // of "instead": why a revision or transport cannot have the feature
 }
 
-// readClaims reads the claims of a dialogue's prose.
+// readClaims reads the claims of a transcript's prose.
 func readClaims(prose string) ([]claim, error) {
 	var out []claim
 	for line := range strings.Lines(prose) {
@@ -106,11 +106,11 @@ func readClaims(prose string) ([]claim, error) {
 	return out, nil
 }
 
-// bridgeProof is one dialogue that claims something, and the modes it is played in.
+// bridgeProof is one transcript that claims something, and the modes it is played in.
 type bridgeProof struct {
-	dialog string
-	claims []claim
-	pairs  []pair
+	transcript string
+	claims     []claim
+	pairs      []pair
 }
 
 func readProof(name, prose string) (bridgeProof, error) {
@@ -125,13 +125,13 @@ func readProof(name, prose string) (bridgeProof, error) {
 	return bridgeProof{name, claims, r.pairs()}, nil
 }
 
-// bridgeProofs reads all dialogues. That each of them passes in all of its modes is
-// what TestDialog holds.
+// bridgeProofs reads all transcripts. That each of them passes in all of its modes is
+// what TestTranscript holds.
 func bridgeProofs(t *testing.T) []bridgeProof {
 	t.Helper()
-	files, err := filepath.Glob("testdata/dialogs/*.txtar")
+	files, err := filepath.Glob("testdata/transcripts/*.txtar")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no dialogues: %v", err)
+		t.Fatalf("no transcripts: %v", err)
 	}
 	var out []bridgeProof
 	for _, file := range files {
@@ -153,7 +153,7 @@ func bridgeProofs(t *testing.T) []bridgeProof {
 // bridge is the table: what is known of each field.
 type bridge map[bridgeField]*bridgeEvidence
 
-// bridgeEvidence are the dialogues that show a feature in a field, and those that show
+// bridgeEvidence are the transcripts that show a feature in a field, and those that show
 // what happens instead.
 type bridgeEvidence struct {
 	proved  []string
@@ -167,7 +167,7 @@ func newBridge(proofs []bridgeProof) bridge {
 		for _, c := range proof.claims {
 			for _, p := range proof.pairs {
 				if f, ok := p.field(c.feature); ok {
-					b.note(f, proof.dialog, c)
+					b.note(f, proof.transcript, c)
 				}
 			}
 		}
@@ -175,17 +175,17 @@ func newBridge(proofs []bridgeProof) bridge {
 	return b
 }
 
-func (b bridge) note(f bridgeField, dialog string, c claim) {
+func (b bridge) note(f bridgeField, transcript string, c claim) {
 	e := b[f]
 	if e == nil {
 		e = &bridgeEvidence{}
 		b[f] = e
 	}
 	switch {
-	case c.reason == "" && !slices.Contains(e.proved, dialog):
-		e.proved = append(e.proved, dialog)
-	case c.reason != "" && !slices.Contains(e.instead, dialog):
-		e.instead, e.reasons = append(e.instead, dialog), append(e.reasons, c.reason)
+	case c.reason == "" && !slices.Contains(e.proved, transcript):
+		e.proved = append(e.proved, transcript)
+	case c.reason != "" && !slices.Contains(e.instead, transcript):
+		e.instead, e.reasons = append(e.instead, transcript), append(e.reasons, c.reason)
 	}
 }
 
@@ -196,7 +196,7 @@ func (b bridge) problems() []string {
 	for _, f := range allFields() {
 		switch e := b[f]; {
 		case e == nil:
-			out = append(out, f.String()+": no dialogue proves it")
+			out = append(out, f.String()+": no transcript proves it")
 		case len(e.proved) > 0 && len(e.instead) > 0:
 			out = append(out, fmt.Sprintf("%s: is proved by %q, and impossible by %q", f, e.proved, e.instead))
 		}
@@ -223,7 +223,7 @@ func allFields() []bridgeField {
 }
 
 // TestBridge holds that each feature works for each pair of eras over each pair of
-// transports, or that a dialogue shows what happens where it cannot.
+// transports, or that a transcript shows what happens where it cannot.
 func TestBridge(t *testing.T) {
 	for _, problem := range newBridge(bridgeProofs(t)).problems() {
 		t.Error(problem)
@@ -232,7 +232,7 @@ func TestBridge(t *testing.T) {
 
 func TestBridgeSeesWhatIsMissing(t *testing.T) {
 	everywhere := func(features ...string) bridgeProof {
-		p := bridgeProof{dialog: "all", pairs: restrictions{}.pairs()}
+		p := bridgeProof{transcript: "all", pairs: restrictions{}.pairs()}
 		for _, f := range features {
 			p.claims = append(p.claims, claim{feature: f})
 		}
@@ -246,7 +246,7 @@ func TestBridgeSeesWhatIsMissing(t *testing.T) {
 	but := all[1:]
 	var row []string
 	for _, f := range fieldsOf(all[0]) {
-		row = append(row, f.String()+": no dialogue proves it")
+		row = append(row, f.String()+": no transcript proves it")
 	}
 	some := slices.DeleteFunc(slices.Clone(row), func(s string) bool { return strings.Contains(s, "legacy/modern stdio/") })
 	for _, tt := range []struct {

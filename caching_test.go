@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // What is kept of what servers say, and for whom.
@@ -45,10 +45,10 @@ func spellings() []string {
 func TestReadsAreNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int64
-		s := &zoo.HTTP{Modern: true, Capabilities: `{"resources":{}}`, On: map[string]func(*zoo.Exchange){}}
+		s := &faultyserver.HTTP{Modern: true, Capabilities: `{"resources":{}}`, On: map[string]func(*faultyserver.Exchange){}}
 		s.On["resources/list"] = answers(`{"resources":[]}`)
 		s.On["resources/templates/list"] = answers(`{"resourceTemplates":[]}`)
-		s.On["resources/read"] = func(x *zoo.Exchange) {
+		s.On["resources/read"] = func(x *faultyserver.Exchange) {
 			uri, _ := x.Msg.Params.Text(mcp.FieldURI)
 			text := mcp.AppendString(nil, fmt.Sprint("reading ", reads.Add(1), " of ", uri))
 			x.Result(fmt.Sprintf(`{"contents":[{"uri":"r:x","text":%s}],"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`, text))
@@ -121,7 +121,7 @@ func TestOrderIsThatOfTheConfiguration(t *testing.T) {
 				s := stocked(true)
 				s.On["server/discover"] = answers(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},` +
 					`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"twin","version":"1"}}}`)
-				s.On["tools/list"] = func(x *zoo.Exchange) {
+				s.On["tools/list"] = func(x *faultyserver.Exchange) {
 					time.Sleep(time.Duration(i) * 100 * time.Millisecond)
 					x.Result(toolList("x"))
 				}

@@ -19,8 +19,8 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/internal/bubble"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // journal is a log in memory.
@@ -58,7 +58,7 @@ func (j *journal) warnings(t *testing.T) []map[string]any {
 // cutHouse is a house before a backend with a tool whose answers never end well.
 type cutHouse struct {
 	*house
-	backend *zoo.HTTP
+	backend *faultyserver.HTTP
 	freed   chan struct{} // receives when the backend's connection has been let go
 	log     journal
 	record  string
@@ -67,14 +67,16 @@ type cutHouse struct {
 
 // inCutHouse runs f in a bubble, in each cell, with a house whose backend sends a part of
 // a result and then does as answer does.
-func inCutHouse(t *testing.T, answer func(x *zoo.Exchange), f func(h *cutHouse, client mcp.Era)) {
+func inCutHouse(t *testing.T, answer func(x *faultyserver.Exchange), f func(h *cutHouse, client mcp.Era)) {
 	t.Helper()
 	inEachCell(t, func(t *testing.T, clientEra, backendEra mcp.Era) {
 		synctest.Test(t, func(t *testing.T) {
 			h := &cutHouse{freed: make(chan struct{}, 1), record: filepath.Join(t.TempDir(), "audit.jsonl")}
-			h.backend = &zoo.HTTP{Modern: backendEra == mcp.EraModern, On: map[string]func(*zoo.Exchange){
-				"tools/list": func(x *zoo.Exchange) { x.Result(`{"tools":[{"name":"large","inputSchema":{"type":"object"}}]}`) },
-				"tools/call": func(x *zoo.Exchange) {
+			h.backend = &faultyserver.HTTP{Modern: backendEra == mcp.EraModern, On: map[string]func(*faultyserver.Exchange){
+				"tools/list": func(x *faultyserver.Exchange) {
+					x.Result(`{"tools":[{"name":"large","inputSchema":{"type":"object"}}]}`)
+				},
+				"tools/call": func(x *faultyserver.Exchange) {
 					defer func() { h.freed <- struct{}{} }()
 					x.W.Header().Set("Content-Type", "application/json")
 					x.Raw(largeHead(backendEra, x.Msg.ID.String()) + strings.Repeat("0123456789", largePart/10))
@@ -143,20 +145,20 @@ func (h *cutHouse) recorded(members ...string) string {
 // the log says once who it was, why, and where to look.
 func TestBackendThatBreaksOffALargeResult(t *testing.T) {
 	for name, tt := range map[string]struct {
-		answer        func(x *zoo.Exchange)
+		answer        func(x *faultyserver.Exchange)
 		reason, cause string
 	}{
-		"it dies": {(*zoo.Exchange).Abort, "the connection broke during its answer", "unexpected EOF"},
+		"it dies": {(*faultyserver.Exchange).Abort, "the connection broke during its answer", "unexpected EOF"},
 		"it ends too soon": {
-			func(*zoo.Exchange) {},
+			func(*faultyserver.Exchange) {},
 			"its answer breaks the protocol: ", "the JSON text ends too early",
 		},
 		"its text turns wrong": {
-			func(x *zoo.Exchange) { x.Raw("\x01" + largeEnd) },
+			func(x *faultyserver.Exchange) { x.Raw("\x01" + largeEnd) },
 			"its answer breaks the protocol: ", "control character",
 		},
 		"it has a long number": {
-			func(x *zoo.Exchange) { x.Raw(`"}],"n":` + strings.Repeat("1", 100_000) + "}}") },
+			func(x *faultyserver.Exchange) { x.Raw(`"}],"n":` + strings.Repeat("1", 100_000) + "}}") },
 			"its answer breaks the protocol: a name or a number does not fit into 64512 bytes at byte ", "send a shorter one",
 		},
 	} {
@@ -189,7 +191,7 @@ func TestBackendThatBreaksOffALargeResult(t *testing.T) {
 }
 
 // endless sends on until the client is gone.
-func endless(x *zoo.Exchange) {
+func endless(x *faultyserver.Exchange) {
 	for x.R.Context().Err() == nil {
 		x.Raw(strings.Repeat("x", 32<<10))
 	}
@@ -200,11 +202,11 @@ func endless(x *zoo.Exchange) {
 // backend's: nothing in the log says so, nor does the record.
 func TestClientThatBreaksOffALargeResult(t *testing.T) {
 	for name, tt := range map[string]struct {
-		answer func(x *zoo.Exchange)
+		answer func(x *faultyserver.Exchange)
 		leave  func(res *http.Response)
 		within time.Duration
 	}{
-		"it leaves while nothing comes": {(*zoo.Exchange).Hold, func(res *http.Response) { res.Body.Close() }, 0},
+		"it leaves while nothing comes": {(*faultyserver.Exchange).Hold, func(res *http.Response) { res.Body.Close() }, 0},
 		"it leaves while more comes":    {endless, func(res *http.Response) { res.Body.Close() }, 0},
 		"it stops to read":              {endless, func(*http.Response) {}, time.Minute},
 	} {
@@ -241,11 +243,11 @@ func TestClientThatBreaksOffALargeResult(t *testing.T) {
 // each call (I28).
 func TestNothingIsLeftOfLargeResults(t *testing.T) {
 	for name, tt := range map[string]struct {
-		answer func(x *zoo.Exchange)
+		answer func(x *faultyserver.Exchange)
 		end    func(res *http.Response)
 	}{
-		"the backend dies":         {(*zoo.Exchange).Abort, func(res *http.Response) { _, _ = io.Copy(io.Discard, res.Body) }},
-		"the client leaves":        {(*zoo.Exchange).Hold, func(*http.Response) {}},
+		"the backend dies":         {(*faultyserver.Exchange).Abort, func(res *http.Response) { _, _ = io.Copy(io.Discard, res.Body) }},
+		"the client leaves":        {(*faultyserver.Exchange).Hold, func(*http.Response) {}},
 		"the client stops to read": {endless, func(*http.Response) { time.Sleep(time.Minute) }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // A tool with a schema that nests deeper than messages may costs no other tool, on the
@@ -24,7 +24,7 @@ func TestDeepSchemaCostsNoOtherTool(t *testing.T) {
 				}
 				deep := strings.Repeat(`{"type":"object","properties":{"a":`, 70) + "{}" + strings.Repeat("}}", 70)
 				tools[7] = `{"name":"deep","inputSchema":` + deep + `}`
-				s := &zoo.HTTP{Modern: modern, Sessions: !modern, On: map[string]func(*zoo.Exchange){
+				s := &faultyserver.HTTP{Modern: modern, Sessions: !modern, On: map[string]func(*faultyserver.Exchange){
 					"tools/list": answers(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[` + strings.Join(tools, ",") + `]}`),
 				}}
 				h := behind{"b": s}.open(t, nil)

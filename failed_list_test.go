@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // halfWell returns a gateway before a backend "b" with a tool, whose list of resources is
 // answered otherwise.
-func halfWell(t *testing.T, era string, resources func(*zoo.Exchange)) *signalbox.Gateway {
+func halfWell(t *testing.T, era string, resources func(*faultyserver.Exchange)) *signalbox.Gateway {
 	t.Helper()
 	const capabilities = `"capabilities":{"tools":{"listChanged":true},"resources":{}}`
 	s := stocked(false, "x")
@@ -37,16 +37,16 @@ func halfWell(t *testing.T, era string, resources func(*zoo.Exchange)) *signalbo
 // problem in the status.
 func TestFailedListIsAProblem(t *testing.T) {
 	for name, tt := range map[string]struct {
-		resources func(*zoo.Exchange)
+		resources func(*faultyserver.Exchange)
 		late      time.Duration // of the list of tools, at most
 		want      string
 	}{
-		"error":    {func(x *zoo.Exchange) { x.Error(-32603, "no database") }, 0, "no database"},
-		"nonsense": {func(x *zoo.Exchange) { x.Result(`{"resources":7}`) }, 0, "resources: json"},
-		"broken":   {func(x *zoo.Exchange) { x.Status(200, "application/json", `{"jsonrpc":`) }, 200 * time.Millisecond, "its answer ended without a response"},
-		"too long": {func(x *zoo.Exchange) { x.Result(`{"x":"` + strings.Repeat("x", 17<<20) + `"}`) }, 0, "limits.backendMessage"},
-		"refused":  {func(x *zoo.Exchange) { x.Status(403, "", "") }, 0, "HTTP status 403"},
-		"hangs":    {func(x *zoo.Exchange) { x.Hold() }, 3 * time.Second, "no answer and no sign of life for 1m0s (limits.callIdle)"},
+		"error":    {func(x *faultyserver.Exchange) { x.Error(-32603, "no database") }, 0, "no database"},
+		"nonsense": {func(x *faultyserver.Exchange) { x.Result(`{"resources":7}`) }, 0, "resources: json"},
+		"broken":   {func(x *faultyserver.Exchange) { x.Status(200, "application/json", `{"jsonrpc":`) }, 200 * time.Millisecond, "its answer ended without a response"},
+		"too long": {func(x *faultyserver.Exchange) { x.Result(`{"x":"` + strings.Repeat("x", 17<<20) + `"}`) }, 0, "limits.backendMessage"},
+		"refused":  {func(x *faultyserver.Exchange) { x.Status(403, "", "") }, 0, "HTTP status 403"},
+		"hangs":    {func(x *faultyserver.Exchange) { x.Hold() }, 3 * time.Second, "no answer and no sign of life for 1m0s (limits.callIdle)"},
 	} {
 		for _, era := range []string{"legacy", "modern"} {
 			t.Run(name+" "+era, func(t *testing.T) {

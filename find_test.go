@@ -13,15 +13,15 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // lister is a backend that has a tool x, a prompt p and a resource, and takes its
 // time to say so.
-func lister(name string, slow time.Duration) *zoo.HTTP {
-	list := func(text string) func(*zoo.Exchange) {
-		return func(x *zoo.Exchange) {
+func lister(name string, slow time.Duration) *faultyserver.HTTP {
+	list := func(text string) func(*faultyserver.Exchange) {
+		return func(x *faultyserver.Exchange) {
 			if slow > 0 {
 				select {
 				case <-time.After(slow):
@@ -31,15 +31,15 @@ func lister(name string, slow time.Duration) *zoo.HTTP {
 			x.Result(text)
 		}
 	}
-	return &zoo.HTTP{Sessions: true, Capabilities: `{"tools":{},"prompts":{},"resources":{}}`, On: map[string]func(*zoo.Exchange){
+	return &faultyserver.HTTP{Sessions: true, Capabilities: `{"tools":{},"prompts":{},"resources":{}}`, On: map[string]func(*faultyserver.Exchange){
 		"tools/list":               list(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`),
 		"prompts/list":             list(`{"prompts":[{"name":"p"}]}`),
 		"resources/list":           list(fmt.Sprintf(`{"resources":[{"uri":"%s://listed","name":"r"}]}`, name)),
 		"resources/templates/list": list(fmt.Sprintf(`{"resourceTemplates":[{"uriTemplate":"%s://{id}","name":"t"}]}`, name)),
-		"tools/call":               func(x *zoo.Exchange) { x.Result(fmt.Sprintf(`{"content":[],"by":%q}`, name)) },
-		"prompts/get":              func(x *zoo.Exchange) { x.Result(fmt.Sprintf(`{"messages":[],"by":%q}`, name)) },
-		"resources/read":           func(x *zoo.Exchange) { x.Result(fmt.Sprintf(`{"contents":[],"by":%q}`, name)) },
-		"completion/complete":      func(x *zoo.Exchange) { x.Result(fmt.Sprintf(`{"completion":{"values":[]},"by":%q}`, name)) },
+		"tools/call":               func(x *faultyserver.Exchange) { x.Result(fmt.Sprintf(`{"content":[],"by":%q}`, name)) },
+		"prompts/get":              func(x *faultyserver.Exchange) { x.Result(fmt.Sprintf(`{"messages":[],"by":%q}`, name)) },
+		"resources/read":           func(x *faultyserver.Exchange) { x.Result(fmt.Sprintf(`{"contents":[],"by":%q}`, name)) },
+		"completion/complete":      func(x *faultyserver.Exchange) { x.Result(fmt.Sprintf(`{"completion":{"values":[]},"by":%q}`, name)) },
 	}}
 }
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // With "firstList: none" the first list waits for a backend however long that
@@ -19,8 +19,8 @@ import (
 func TestFirstListWithoutLimit(t *testing.T) {
 	const slow = 10 * time.Minute
 	synctest.Test(t, func(t *testing.T) {
-		server := &zoo.HTTP{Sessions: true, On: map[string]func(*zoo.Exchange){
-			"tools/list": func(x *zoo.Exchange) {
+		server := &faultyserver.HTTP{Sessions: true, On: map[string]func(*faultyserver.Exchange){
+			"tools/list": func(x *faultyserver.Exchange) {
 				<-time.After(slow)
 				x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`)
 			},
@@ -52,10 +52,10 @@ func TestFirstListWithoutLimit(t *testing.T) {
 func TestReloadWithoutDrainTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered, release := make(chan struct{}), make(chan struct{})
-		server := &zoo.HTTP{Sessions: true, On: map[string]func(*zoo.Exchange){
-			"tools/list":      func(x *zoo.Exchange) { x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`) },
-			"tools/call":      func(x *zoo.Exchange) { close(entered); <-release; x.Result(`{"content":[]}`) },
-			http.MethodDelete: func(x *zoo.Exchange) { x.Status(http.StatusOK, "", "") },
+		server := &faultyserver.HTTP{Sessions: true, On: map[string]func(*faultyserver.Exchange){
+			"tools/list":      func(x *faultyserver.Exchange) { x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`) },
+			"tools/call":      func(x *faultyserver.Exchange) { close(entered); <-release; x.Result(`{"content":[]}`) },
+			http.MethodDelete: func(x *faultyserver.Exchange) { x.Status(http.StatusOK, "", "") },
 		}}
 		cfg := configOf(1)
 		cfg.Drain.Timeout, cfg.Limits.CallIdle, cfg.Limits.CallMax = -1, -1, -1

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // growing is a legacy server with a tool "grow", which adds the tool "grown" for the
 // session in which it is called, and a tool "ask" for clients that can be asked.
 type growing struct {
-	*zoo.HTTP
+	*faultyserver.HTTP
 
 	mu    sync.Mutex
 	can   map[string]bool // by session, that its client can be asked
@@ -30,15 +30,15 @@ type growing struct {
 func newGrowing() *growing {
 	s := &growing{HTTP: stocked(false), can: make(map[string]bool), grown: make(map[string]bool)}
 	s.Capabilities = `{"tools":{"listChanged":true}}`
-	session := func(x *zoo.Exchange) string { return x.R.Header.Get("Mcp-Session-Id") }
-	s.On["initialize"] = func(x *zoo.Exchange) {
+	session := func(x *faultyserver.Exchange) string { return x.R.Header.Get("Mcp-Session-Id") }
+	s.On["initialize"] = func(x *faultyserver.Exchange) {
 		x.Polite()
 		id := x.W.Header().Get("Mcp-Session-Id")
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.can[id] = strings.Contains(string(x.Msg.Params.Raw(mcp.FieldCapabilities)), `"elicitation"`)
 	}
-	s.On["tools/list"] = func(x *zoo.Exchange) {
+	s.On["tools/list"] = func(x *faultyserver.Exchange) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.lists++
@@ -51,7 +51,7 @@ func newGrowing() *growing {
 		}
 		x.Result(toolList(tools...))
 	}
-	s.On["tools/call"] = func(x *zoo.Exchange) {
+	s.On["tools/call"] = func(x *faultyserver.Exchange) {
 		if name, _ := x.Msg.Params.Text(mcp.FieldName); name == "grow" {
 			s.mu.Lock()
 			s.grown[session(x)] = true
@@ -142,7 +142,7 @@ func TestToolOfOneSessionGoesWithIt(t *testing.T) {
 		synctest.Wait()
 		first := true
 		call := s.On["tools/call"]
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			if first {
 				first = false
 				x.Status(http.StatusNotFound, "", "")
@@ -200,7 +200,7 @@ func TestFirstListWaitsForCapabilities(t *testing.T) {
 				s := newGrowing()
 				h := behind{"b": s}.open(t, change)
 				list := s.On["tools/list"]
-				s.On["tools/list"] = func(x *zoo.Exchange) {
+				s.On["tools/list"] = func(x *faultyserver.Exchange) {
 					time.Sleep(10 * time.Second)
 					list(x)
 				}

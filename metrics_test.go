@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // metricsOf returns our metrics as a scraper reads them.
@@ -95,9 +95,9 @@ func TestEventsAreCountedFromTheStart(t *testing.T) {
 
 func TestMetricsOfBackends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &zoo.HTTP{Sessions: true, On: map[string]func(*zoo.Exchange){
-			"tools/list": func(x *zoo.Exchange) { x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`) },
-			"tools/call": func(x *zoo.Exchange) { x.Result(`{"content":[]}`) },
+		server := &faultyserver.HTTP{Sessions: true, On: map[string]func(*faultyserver.Exchange){
+			"tools/list": func(x *faultyserver.Exchange) { x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`) },
+			"tools/call": func(x *faultyserver.Exchange) { x.Result(`{"content":[]}`) },
 		}}
 		cfg := configOf(1)
 		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: "gone", Command: "/no/such/program"})

@@ -19,7 +19,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/internal/config"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // newGateway returns a gateway that ends with the test.
@@ -146,8 +146,8 @@ func statusOf(t *testing.T, g *signalbox.Gateway) wireStatus {
 
 func TestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &zoo.HTTP{Sessions: true, On: map[string]func(*zoo.Exchange){
-			"tools/list": func(x *zoo.Exchange) {
+		server := &faultyserver.HTTP{Sessions: true, On: map[string]func(*faultyserver.Exchange){
+			"tools/list": func(x *faultyserver.Exchange) {
 				x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}},{"name":"broken"}]}`)
 			},
 		}}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/internal/config"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // A tool is never unknown because its backend came up a moment after another one, whose
@@ -140,7 +140,7 @@ func TestToolOfAListThatFailedIsNotUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := stocked(true)
 		s.Capabilities = `{"tools":{},"prompts":{}}`
-		s.On["tools/list"] = func(x *zoo.Exchange) { x.Error(-32603, "the database is away") }
+		s.On["tools/list"] = func(x *faultyserver.Exchange) { x.Error(-32603, "the database is away") }
 		s.On["prompts/list"] = answers(`{"prompts":[{"name":"p"}]}`)
 		h := behind{"b": s}.open(t, nil)
 		got := h.postModern("1", "tools/call", "b__x", "")

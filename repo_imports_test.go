@@ -41,7 +41,7 @@ var repoOnlyFor = map[string][]string{
 
 // repoTestOnly are the packages that exist for tests: they may import
 // everything, and only tests and each other may import them.
-var repoTestOnly = []string{"internal/bubble", "internal/sim/...", "internal/zoo/...", "internal/memnet", "internal/peertest/..."}
+var repoTestOnly = []string{"internal/bubble", "test/sim/...", "test/faultyserver/...", "test/memnet", "internal/peertest/..."}
 
 // repoPure lists the packages that import the standard library only, and what
 // of this module they may import beside it.
@@ -156,9 +156,9 @@ func TestRepoImportDirection(t *testing.T) {
 		}, want: []string{"server/server.go:1: server imports internal/observe, which is for others"}},
 		{name: "tests are free", files: map[string]string{"server/bridge_test.go": our("client")}},
 		{name: "what is for tests", files: map[string]string{
-			"internal/sim/run.go": our("server"),
-			"server/server.go":    our("internal/sim"),
-		}, want: []string{"server/server.go:1: server imports internal/sim, which is for tests"}},
+			"test/sim/run.go":  our("server"),
+			"server/server.go": our("test/sim"),
+		}, want: []string{"server/server.go:1: server imports test/sim, which is for tests"}},
 	})
 }
 
@@ -181,7 +181,7 @@ func layerless(files []sourceFile) []string {
 func TestRepoEachPackageHasALayer(t *testing.T) {
 	testSourceRule(t, layerless, []ruleCase{
 		{name: "known", files: map[string]string{
-			"x.go": "", "cmd/signalbox/main.go": "", "mcp/id.go": "", "internal/zoo/slow/slow.go": "",
+			"x.go": "", "cmd/signalbox/main.go": "", "mcp/id.go": "", "test/faultyserver/slow/slow.go": "",
 		}},
 		{name: "unknown", files: map[string]string{
 			"util/b.go": "", "util/a.go": "", "mcp/deep/x.go": "", "only/tests_test.go": "",

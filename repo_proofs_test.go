@@ -24,7 +24,7 @@ import (
 //	T2+ 2026-07-28 basic/transports/streamable-http: "Servers MUST validate ..."
 //
 // over as many lines as it needs, with a blank line behind it, or in the prose of a
-// dialogue behind "requires: ". The sign is + where what is right works, and - where
+// transcript behind "requires: ". The sign is + where what is right works, and - where
 // what is wrong is refused, or cannot be brought about. A rule of our own is quoted
 // from the entry itself, and has "own" in place of revision and page.
 type proof struct {
@@ -131,8 +131,8 @@ func isBuilt(f sourceFile) bool {
 	return err == nil && ok
 }
 
-// dialogProofs reads the proofs in the prose of one dialogue.
-func dialogProofs(path, prose string) (found []proof, breaches []string) {
+// transcriptProofs reads the proofs in the prose of one transcript.
+func transcriptProofs(path, prose string) (found []proof, breaches []string) {
 	for _, text := range proofTexts(prose) {
 		p, err := parseProof(text)
 		if err != nil {
@@ -146,7 +146,7 @@ func dialogProofs(path, prose string) (found []proof, breaches []string) {
 }
 
 // repoProofs reads the proofs of the tree: those of functions, then those of
-// dialogues.
+// transcripts.
 func repoProofs(t *testing.T) []proof {
 	t.Helper()
 	files, err := repoSources()
@@ -154,16 +154,16 @@ func repoProofs(t *testing.T) []proof {
 		t.Fatal(err)
 	}
 	found, breaches := proofs(files, readFile(t, "Makefile"))
-	names, err := filepath.Glob("testdata/dialogs/*.txtar")
+	names, err := filepath.Glob("testdata/transcripts/*.txtar")
 	if err != nil || len(names) == 0 {
-		t.Fatalf("no dialogues: %v", err)
+		t.Fatalf("no transcripts: %v", err)
 	}
 	for _, name := range names {
 		archive, err := txtar.ParseFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		more, wrong := dialogProofs(filepath.ToSlash(name), string(archive.Comment))
+		more, wrong := transcriptProofs(filepath.ToSlash(name), string(archive.Comment))
 		found, breaches = append(found, more...), append(breaches, wrong...)
 	}
 	reportBreaches(t, breaches)
@@ -207,9 +207,9 @@ func TestProofsAreOfTestsThatRun(t *testing.T) {
 
 // The form is kept, and nothing that begins like it is overlooked.
 func TestProofForm(t *testing.T) {
-	const prose = "A dialogue, T1 too.\nrequires: T1- 2026-07-28 basic/index: \"Be\n  \"kind\" always.\"\ninbound: http - why\n" +
+	const prose = "A transcript, T1 too.\nrequires: T1- 2026-07-28 basic/index: \"Be\n  \"kind\" always.\"\ninbound: http - why\n" +
 		"requires: J12+ own: \"Ours.\"\nproves: lists\n\nT3: no proof. T4+ neither.\n"
-	got, breaches := dialogProofs("d/one.txtar", prose)
+	got, breaches := transcriptProofs("d/one.txtar", prose)
 	want := []proof{
 		{"T1", false, passage{"2026-07-28", "basic/index"}, `Be "kind" always.`, "one", "d/one.txtar"},
 		{"J12", true, passage{"own", "own"}, "Ours.", "one", "d/one.txtar"},
@@ -221,7 +221,7 @@ func TestProofForm(t *testing.T) {
 		"requires: nothing", "requires: T1 2026-07-28 basic/index: \"x\"", `T1+ own "x"`, `T1+ 2026-07-28: "x"`, `T1+ 2026-07 basic: "x"`,
 		`T1+ 2026-07-28 basic: x`, `T1+ 2026-07-28 basic: ""`, `T1+ 2026-07-28 basic: "x`, "T1+ 2026-07-28 basic: \"x\"\nmore", "T1+", "T1+- own: \"x\"", `T1+ 2026-07-28 own: "x"`,
 	} {
-		if got, breaches := dialogProofs("d/one.txtar", wrong); len(got) > 0 || len(breaches) != 1 {
+		if got, breaches := transcriptProofs("d/one.txtar", wrong); len(got) > 0 || len(breaches) != 1 {
 			t.Errorf("%q is taken for %v, breaches %q", wrong, got, breaches)
 		}
 	}

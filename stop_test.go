@@ -14,9 +14,9 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/internal/hop"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // Backends that take their time to end take it together: a gateway with many of
@@ -26,9 +26,9 @@ func TestBackendsEndTogether(t *testing.T) {
 	end := func(n int) time.Duration {
 		var took time.Duration
 		synctest.Test(t, func(t *testing.T) {
-			server := &zoo.HTTP{Sessions: true, On: map[string]func(*zoo.Exchange){
-				http.MethodDelete: func(x *zoo.Exchange) { <-time.After(each); x.Status(http.StatusOK, "", "") },
-				"tools/list":      func(x *zoo.Exchange) { x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`) },
+			server := &faultyserver.HTTP{Sessions: true, On: map[string]func(*faultyserver.Exchange){
+				http.MethodDelete: func(x *faultyserver.Exchange) { <-time.After(each); x.Status(http.StatusOK, "", "") },
+				"tools/list":      func(x *faultyserver.Exchange) { x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`) },
 			}}
 			g, err := signalbox.New(configOf(n), signalbox.Options{Transport: serveBackends(t, server)})
 			if err != nil {

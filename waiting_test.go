@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // startsIn returns a backend with a tool x that takes a time to its first answer.
-func startsIn(slow time.Duration) *zoo.HTTP {
+func startsIn(slow time.Duration) *faultyserver.HTTP {
 	ready := time.Now().Add(slow)
 	s := stocked(false, "x")
-	s.On["initialize"] = func(x *zoo.Exchange) {
+	s.On["initialize"] = func(x *faultyserver.Exchange) {
 		select {
 		case <-time.After(time.Until(ready)):
 			x.Result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"use x"}`)

@@ -12,13 +12,13 @@ import (
 	"testing/synctest"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // changing answers each call after it has told n times that a list has changed.
-func changing(n int) *zoo.Lines {
-	return &zoo.Lines{On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+func changing(n int) *faultyserver.Lines {
+	return &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 		for range n {
 			x.Send(listChanged)
 		}
@@ -55,8 +55,8 @@ func (a *announced) take() []string {
 func TestAnnouncedBeforeTheResult(t *testing.T) {
 	overHTTP := func(t *testing.T, cfg client.Config) *client.Client {
 		s := newStation()
-		s.On["GET"] = func(x *zoo.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("", listChanged)
 			x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, x.Msg.ID))
 		}
@@ -101,7 +101,7 @@ func TestEndIsAnnounced(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				var heard announced
 				s := changing(0)
-				s.On["tools/call"] = func(x *zoo.Line) {
+				s.On["tools/call"] = func(x *faultyserver.Line) {
 					if name, _ := x.Msg.Params.Text(mcp.FieldName); name == "leave" {
 						x.Close()
 						return

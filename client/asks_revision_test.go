@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // A server gets the answer to its question as its revision has it: one item of
@@ -31,14 +31,14 @@ func TestAnswersByRevision(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				got := make(chan string, 1)
-				c, _ := dialLines(t, &zoo.Lines{On: map[string]func(*zoo.Line){
-					"initialize": func(x *zoo.Line) {
+				c, _ := dialLines(t, &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
+					"initialize": func(x *faultyserver.Line) {
 						x.Result(`{"protocolVersion":"` + tt.version + `","capabilities":{},"serverInfo":{"name":"zoo","version":"1"}}`)
 					},
-					"tools/call": func(x *zoo.Line) {
+					"tools/call": func(x *faultyserver.Line) {
 						x.Send(`{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`)
 					},
-					"response": func(x *zoo.Line) { got <- string(x.Msg.Raw) },
+					"response": func(x *faultyserver.Line) { got <- string(x.Msg.Raw) },
 				}}, client.Config{Version: mcp.V20251125})
 				call := launch(t, c, echo(t), &recorder{answer: tt.answer})
 				if msg := <-got; msg != tt.want {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // hook is a caller that runs a function whenever it is told or asked something.
@@ -43,8 +43,8 @@ func TestI29CloseFromWithin(t *testing.T) {
 	for what, msg := range map[string]string{"asked": theAsk, "told": theLog} {
 		t.Run("lines/"+what, func(t *testing.T) {
 			closeFromWithin(t, false, func(t *testing.T) *client.Client {
-				c, _ := dialLines(t, &zoo.Lines{On: map[string]func(*zoo.Line){
-					"tools/call": func(x *zoo.Line) { x.Send(msg) },
+				c, _ := dialLines(t, &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
+					"tools/call": func(x *faultyserver.Line) { x.Send(msg) },
 				}}, client.Config{})
 				return c
 			})
@@ -52,7 +52,7 @@ func TestI29CloseFromWithin(t *testing.T) {
 		t.Run("http/"+what, func(t *testing.T) {
 			closeFromWithin(t, false, func(t *testing.T) *client.Client {
 				s := newStation()
-				s.On["tools/call"] = func(x *zoo.Exchange) {
+				s.On["tools/call"] = func(x *faultyserver.Exchange) {
 					x.Event("", msg)
 					x.Hold()
 				}
@@ -62,18 +62,18 @@ func TestI29CloseFromWithin(t *testing.T) {
 		t.Run("unrelated/"+what, func(t *testing.T) {
 			closeFromWithin(t, true, func(t *testing.T) *client.Client {
 				s := newStation()
-				s.On["GET"] = func(x *zoo.Exchange) {
+				s.On["GET"] = func(x *faultyserver.Exchange) {
 					x.Event("", msg)
 					x.Hold()
 				}
-				s.On["tools/call"] = func(x *zoo.Exchange) { x.Hold() }
+				s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Hold() }
 				return dialHTTP(t, s, client.Config{})
 			})
 		})
 	}
 	t.Run("modern", func(t *testing.T) {
 		closeFromWithin(t, false, func(t *testing.T) *client.Client {
-			return dialHTTP(t, &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			return dialHTTP(t, &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				x.Event("", theLog)
 				x.Response(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}}}`)
 			}}}, client.Config{})
@@ -113,14 +113,14 @@ func closeFromWithin(t *testing.T, unrelated bool, dial func(t *testing.T) *clie
 func TestI29PanicOfACaller(t *testing.T) {
 	boom := hook{do: func() { panic("boom") }}
 	inBubble(t, func(t *testing.T) {
-		var call *zoo.Line
-		s := &zoo.Lines{}
-		s.On = map[string]func(*zoo.Line){
-			"tools/call": func(x *zoo.Line) {
+		var call *faultyserver.Line
+		s := &faultyserver.Lines{}
+		s.On = map[string]func(*faultyserver.Line){
+			"tools/call": func(x *faultyserver.Line) {
 				call = x
 				x.Send(theAsk)
 			},
-			"response": func(x *zoo.Line) {
+			"response": func(x *faultyserver.Line) {
 				if !strings.Contains(string(x.Msg.Raw), "could not be asked") {
 					t.Errorf("answer %s", x.Msg.Raw)
 				}
@@ -132,7 +132,7 @@ func TestI29PanicOfACaller(t *testing.T) {
 		wantResult(t, res, err, `{"content":[]}`)
 	})
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 			x.Result(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}}}`)
 		}}}
 		_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), boom)
@@ -145,18 +145,18 @@ func TestAskWithAnIDInUse(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		var (
-			call    *zoo.Line
+			call    *faultyserver.Line
 			answers []string
 		)
-		s := &zoo.Lines{}
-		s.On = map[string]func(*zoo.Line){
-			"tools/call": func(x *zoo.Line) {
+		s := &faultyserver.Lines{}
+		s.On = map[string]func(*faultyserver.Line){
+			"tools/call": func(x *faultyserver.Line) {
 				call = x
 				for i := range 2 {
 					x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"n":%d}}`, i))
 				}
 			},
-			"response": func(x *zoo.Line) {
+			"response": func(x *faultyserver.Line) {
 				if answers = append(answers, string(x.Msg.Raw)); len(answers) == 1 {
 					close(gate)
 					return
@@ -183,17 +183,17 @@ func TestAskWithAnIDInUse(t *testing.T) {
 func TestAsksAreInOrder(t *testing.T) {
 	for range 20 { // goroutines that race do so in any order
 		inBubble(t, func(t *testing.T) {
-			var call *zoo.Line
+			var call *faultyserver.Line
 			answers := 0
-			s := &zoo.Lines{}
-			s.On = map[string]func(*zoo.Line){
-				"tools/call": func(x *zoo.Line) {
+			s := &faultyserver.Lines{}
+			s.On = map[string]func(*faultyserver.Line){
+				"tools/call": func(x *faultyserver.Line) {
 					call = x
 					for i := range 5 {
 						x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{"message":"%d"}}`, i, i+1))
 					}
 				},
-				"response": func(*zoo.Line) {
+				"response": func(*faultyserver.Line) {
 					if answers++; answers == 5 {
 						call.Polite()
 					}
@@ -220,7 +220,7 @@ func TestAskWithAnIDThatWasAnswered(t *testing.T) {
 		taken := make(chan struct{})
 		answers := make(chan string, 2)
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("", question)
 			first := <-answers
 			x.Event("", question)
@@ -228,7 +228,7 @@ func TestAskWithAnIDThatWasAnswered(t *testing.T) {
 			close(taken)
 			x.Response(`{"content":[` + first + `,` + second + `]}`)
 		}
-		s.On[""] = func(x *zoo.Exchange) { // our answers
+		s.On[""] = func(x *faultyserver.Exchange) { // our answers
 			answers <- string(x.Msg.Result.Bytes())
 			<-taken
 			x.Polite()
@@ -248,15 +248,15 @@ const tooSlow = `{"jsonrpc":"2.0","error":{"code":-32600,"message":"the body cam
 // and the client with the server.
 func TestAnswerThatIsLostIsSentAgain(t *testing.T) {
 	lost := map[string]struct {
-		first func(x *zoo.Exchange)
+		first func(x *faultyserver.Exchange)
 		tries int
 	}{
-		"broken":  {func(x *zoo.Exchange) { x.Abort() }, 2},
-		"silent":  {func(x *zoo.Exchange) { x.Hold() }, 2},
-		"busy":    {func(x *zoo.Exchange) { x.Status(http.StatusServiceUnavailable, "", "") }, 2},
-		"late":    {func(x *zoo.Exchange) { x.Status(http.StatusRequestTimeout, "", "") }, 2},
-		"cut off": {func(x *zoo.Exchange) { x.Status(http.StatusRequestTimeout, "application/json", tooSlow) }, 2},
-		"refused": {func(x *zoo.Exchange) { x.Status(http.StatusBadRequest, "", "") }, 1},
+		"broken":  {func(x *faultyserver.Exchange) { x.Abort() }, 2},
+		"silent":  {func(x *faultyserver.Exchange) { x.Hold() }, 2},
+		"busy":    {func(x *faultyserver.Exchange) { x.Status(http.StatusServiceUnavailable, "", "") }, 2},
+		"late":    {func(x *faultyserver.Exchange) { x.Status(http.StatusRequestTimeout, "", "") }, 2},
+		"cut off": {func(x *faultyserver.Exchange) { x.Status(http.StatusRequestTimeout, "application/json", tooSlow) }, 2},
+		"refused": {func(x *faultyserver.Exchange) { x.Status(http.StatusBadRequest, "", "") }, 1},
 	}
 	for name, tt := range lost {
 		t.Run(name, func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestAnswerThatIsLostIsSentAgain(t *testing.T) {
 				answered := make(chan struct{})
 				tries := 0
 				s := newStation()
-				s.On["tools/call"] = func(x *zoo.Exchange) {
+				s.On["tools/call"] = func(x *faultyserver.Exchange) {
 					x.Event("", theAsk)
 					select {
 					case <-answered:
@@ -272,7 +272,7 @@ func TestAnswerThatIsLostIsSentAgain(t *testing.T) {
 					}
 					x.Response(`{}`)
 				}
-				s.On[""] = func(x *zoo.Exchange) { // our answers
+				s.On[""] = func(x *faultyserver.Exchange) { // our answers
 					if tries++; tries == 1 {
 						tt.first(x)
 						return
@@ -299,18 +299,18 @@ func TestManyAsksOfOneSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const most = 100
 		asked := 0
-		var call *zoo.Line
+		var call *faultyserver.Line
 		ask := func() {
 			asked++
 			call.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{}}`, asked))
 		}
-		s := &zoo.Lines{}
-		s.On = map[string]func(*zoo.Line){
-			"tools/call": func(x *zoo.Line) {
+		s := &faultyserver.Lines{}
+		s.On = map[string]func(*faultyserver.Line){
+			"tools/call": func(x *faultyserver.Line) {
 				call = x
 				ask()
 			},
-			"response": func(x *zoo.Line) {
+			"response": func(x *faultyserver.Line) {
 				switch {
 				case x.Msg.Kind != mcp.KindResult:
 					t.Errorf("ask %d: %s", asked, x.Msg.Raw)
@@ -336,7 +336,7 @@ func TestFloodOfAsks(t *testing.T) {
 			var open, most atomic.Int32
 			flood := make(chan struct{})
 			s := newStation()
-			s.On["GET"] = func(x *zoo.Exchange) {
+			s.On["GET"] = func(x *faultyserver.Exchange) {
 				x.Begin()
 				<-flood
 				for i := range 3000 {
@@ -344,7 +344,7 @@ func TestFloodOfAsks(t *testing.T) {
 				}
 				x.Hold()
 			}
-			s.On[""] = func(x *zoo.Exchange) { // our answers
+			s.On[""] = func(x *faultyserver.Exchange) { // our answers
 				most.Store(max(most.Load(), open.Add(1)))
 				defer open.Add(-1)
 				x.Hold()
@@ -370,17 +370,17 @@ func TestFloodOfAsks(t *testing.T) {
 func TestEveryAskIsAnswered(t *testing.T) {
 	const asks = 200
 	inBubble(t, func(t *testing.T) {
-		var call *zoo.Line
+		var call *faultyserver.Line
 		seen := make(map[string]int)
-		s := &zoo.Lines{}
-		s.On = map[string]func(*zoo.Line){
-			"tools/call": func(x *zoo.Line) {
+		s := &faultyserver.Lines{}
+		s.On = map[string]func(*faultyserver.Line){
+			"tools/call": func(x *faultyserver.Line) {
 				call = x
 				for i := range asks {
 					x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, i))
 				}
 			},
-			"response": func(x *zoo.Line) {
+			"response": func(x *faultyserver.Line) {
 				if seen[x.Msg.ID.String()]++; len(seen) == asks {
 					call.Polite()
 				}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // A batch of a server is taken apart wherever messages come: each counts for itself, and
@@ -27,12 +27,12 @@ func TestBatchOfAServer(t *testing.T) {
 	answer := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}` }
 	ways := map[string]func(t *testing.T, form func(string) string) *client.Client{
 		"JSON": func(t *testing.T, form func(string) string) *client.Client {
-			return dialHTTP(t, &zoo.HTTP{On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			return dialHTTP(t, &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				x.Status(200, "application/json", form(answer(x.Msg.ID.String())))
 			}}}, client.Config{})
 		},
 		"event": func(t *testing.T, form func(string) string) *client.Client {
-			return dialHTTP(t, &zoo.HTTP{On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			return dialHTTP(t, &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				x.Event("", form(answer(x.Msg.ID.String())))
 			}}}, client.Config{})
 		},
@@ -40,7 +40,7 @@ func TestBatchOfAServer(t *testing.T) {
 			return dialHTTP(t, &old{announce: oldEndpoint, call: func(_ *old, c *oldConn, id string) { c.out <- form(answer(id)) }}, client.Config{})
 		},
 		"line": func(t *testing.T, form func(string) string) *client.Client {
-			c, _ := dialLines(t, &zoo.Lines{On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+			c, _ := dialLines(t, &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 				x.Send(form(answer(x.Msg.ID.String())))
 			}}}, client.Config{})
 			return c
@@ -69,7 +69,7 @@ func TestBatchOfAServer(t *testing.T) {
 // What is an array and no batch is no message, and ends nothing.
 func TestBrokenBatchOfAServer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 			x.Event("", `[]`)
 			x.Event("", `[{"jsonrpc":"2.0"`)
 			x.Response(`{"content":[]}`)

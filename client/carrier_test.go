@@ -15,20 +15,20 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/bubble"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // station is a legacy server with a listening stream in the test's hands.
 type station struct {
-	*zoo.HTTP
+	*faultyserver.HTTP
 	listen chan string // data of events for the listening stream
 	open   chan struct{}
 }
 
 func newStation() *station {
-	s := &station{HTTP: &zoo.HTTP{Sessions: true, On: map[string]func(*zoo.Exchange){}}, listen: make(chan string), open: make(chan struct{}, 100)}
-	s.On["GET"] = func(x *zoo.Exchange) {
+	s := &station{HTTP: &faultyserver.HTTP{Sessions: true, On: map[string]func(*faultyserver.Exchange){}}, listen: make(chan string), open: make(chan struct{}, 100)}
+	s.On["GET"] = func(x *faultyserver.Exchange) {
 		if x.R.Header.Get("Last-Event-ID") != "" {
 			x.Status(http.StatusMethodNotAllowed, "", "")
 			return
@@ -38,7 +38,7 @@ func newStation() *station {
 	return s
 }
 
-func (s *station) serveListen(x *zoo.Exchange) {
+func (s *station) serveListen(x *faultyserver.Exchange) {
 	x.Begin()
 	s.open <- struct{}{}
 	for {
@@ -62,13 +62,13 @@ func TestM001ResponseOnAnotherStream(t *testing.T) {
 		s := newStation()
 		resumed, left := make(chan struct{}), make(chan struct{})
 		var id mcp.ID
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			id = x.Msg.ID
 			x.Begin()
 			x.Raw("retry: 10\nid: p1\ndata:\n\n")
 		}
 		get := s.On["GET"]
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if x.R.Header.Get("Last-Event-ID") != "p1" {
 				get(x)
 				return
@@ -94,14 +94,14 @@ func TestM001ResponseOnAnotherStream(t *testing.T) {
 // The response overtakes the headers of the POST; what the POST brings later is
 // dropped.
 func TestM002ResponseBeforeTheHeaders(t *testing.T) {
-	for counted, late := range []func(*zoo.Exchange){
-		func(x *zoo.Exchange) { x.W.WriteHeader(http.StatusAccepted) },
-		func(x *zoo.Exchange) { x.Response(`{"content":["second"]}`) },
+	for counted, late := range []func(*faultyserver.Exchange){
+		func(x *faultyserver.Exchange) { x.W.WriteHeader(http.StatusAccepted) },
+		func(x *faultyserver.Exchange) { x.Response(`{"content":["second"]}`) },
 	} {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
 			got, gate := make(chan mcp.ID, 1), make(chan struct{})
-			s.On["tools/call"] = func(x *zoo.Exchange) {
+			s.On["tools/call"] = func(x *faultyserver.Exchange) {
 				got <- x.Msg.ID
 				<-gate
 				late(x)
@@ -129,7 +129,7 @@ func TestM003TwoCarriersAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		got, gate := make(chan mcp.ID, 1), make(chan struct{})
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Begin()
 			got <- x.Msg.ID
 			<-gate
@@ -158,7 +158,7 @@ func TestM006BodiesEndWithTheirCalls(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		got, left := make(chan mcp.ID, 1), make(chan struct{}, 50)
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Begin()
 			got <- x.Msg.ID
 			x.Hold()
@@ -193,7 +193,7 @@ func TestM007NoResumptionAfterTheAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		got, gate := make(chan mcp.ID, 1), make(chan struct{})
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("e1", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 			got <- x.Msg.ID
 			<-gate
@@ -214,15 +214,15 @@ func TestM007NoResumptionAfterTheAnswer(t *testing.T) {
 // A response on the listening stream counts although the POST's stream is open,
 // and although the POST said 202 (M008).
 func TestM008ResponseOnTheListeningStream(t *testing.T) {
-	for name, post := range map[string]func(x *zoo.Exchange){
-		"open stream": func(x *zoo.Exchange) { x.Begin() },
-		"202":         func(x *zoo.Exchange) { x.W.WriteHeader(http.StatusAccepted) },
+	for name, post := range map[string]func(x *faultyserver.Exchange){
+		"open stream": func(x *faultyserver.Exchange) { x.Begin() },
+		"202":         func(x *faultyserver.Exchange) { x.W.WriteHeader(http.StatusAccepted) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s := newStation()
 				got := make(chan mcp.ID, 1)
-				s.On["tools/call"] = func(x *zoo.Exchange) {
+				s.On["tools/call"] = func(x *faultyserver.Exchange) {
 					post(x)
 					got <- x.Msg.ID
 					if name == "open stream" {
@@ -245,8 +245,8 @@ func TestM008ResponseOnTheListeningStream(t *testing.T) {
 // cannot be answered, and ends.
 func TestI3AcceptedAndNoStreamToAnswerOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){
-			"tools/call": func(x *zoo.Exchange) { x.W.WriteHeader(http.StatusAccepted) },
+		s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){
+			"tools/call": func(x *faultyserver.Exchange) { x.W.WriteHeader(http.StatusAccepted) },
 		}}
 		_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
 		wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "no stream to answer it on")
@@ -258,12 +258,12 @@ func TestM009IdsOfTheTwoDirections(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		answered := make(chan string, 1)
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"sampling/createMessage","params":{}}`, x.Msg.ID))
 			<-answered
 			x.Response(`{"content":["done"]}`)
 		}
-		s.On[""] = func(x *zoo.Exchange) {
+		s.On[""] = func(x *faultyserver.Exchange) {
 			answered <- string(x.Msg.Raw)
 			x.Polite()
 		}
@@ -279,19 +279,19 @@ func TestM009IdsOfTheTwoDirections(t *testing.T) {
 func TestM019StreamEndsWithoutResponse(t *testing.T) {
 	tests := []struct {
 		name string
-		call func(x *zoo.Exchange)
+		call func(x *faultyserver.Exchange)
 	}{
-		{"empty stream", func(x *zoo.Exchange) { x.Begin() }},
-		{"after a notification", func(x *zoo.Exchange) {
+		{"empty stream", func(x *faultyserver.Exchange) { x.Begin() }},
+		{"after a notification", func(x *faultyserver.Exchange) {
 			x.Event("", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 		}},
-		{"empty JSON body", func(x *zoo.Exchange) { x.Status(200, "application/json", "") }},
-		{"incomplete last event", func(x *zoo.Exchange) {
+		{"empty JSON body", func(x *faultyserver.Exchange) { x.Status(200, "application/json", "") }},
+		{"incomplete last event", func(x *faultyserver.Exchange) {
 			x.Begin()
 			x.Raw("data: " + response(x.Msg.ID, "{}") + "\n")
 		}},
-		{"another call's response", func(x *zoo.Exchange) { x.Event("", `{"jsonrpc":"2.0","id":777,"result":{}}`) }},
-		{"the id as a string", func(x *zoo.Exchange) {
+		{"another call's response", func(x *faultyserver.Exchange) { x.Event("", `{"jsonrpc":"2.0","id":777,"result":{}}`) }},
+		{"the id as a string", func(x *faultyserver.Exchange) {
 			x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","id":"%s","result":{}}`, x.Msg.ID))
 		}},
 	}
@@ -299,7 +299,7 @@ func TestM019StreamEndsWithoutResponse(t *testing.T) {
 		for _, modern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/modern=%v", tt.name, modern), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){"tools/call": tt.call}}
+					s := &faultyserver.HTTP{Modern: modern, On: map[string]func(*faultyserver.Exchange){"tools/call": tt.call}}
 					began := time.Now()
 					_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
 					wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "ended without a response")
@@ -316,7 +316,7 @@ func TestM019StreamEndsWithoutResponse(t *testing.T) {
 func TestM020ErrorIsFinal(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("e1", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no","data":1e2}}`, x.Msg.ID))
 		}
 		c := dialHTTP(t, s, client.Config{})
@@ -337,7 +337,7 @@ func TestM020ErrorIsFinal(t *testing.T) {
 func TestM021ConnectionReset(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Begin()
 			x.Abort()
 		}
@@ -350,13 +350,13 @@ func TestM021ConnectionReset(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		ids := make(chan mcp.ID, 1)
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			ids <- x.Msg.ID
 			x.Event("e1", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 			x.Abort()
 		}
 		get := s.On["GET"]
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if x.R.Header.Get("Last-Event-ID") != "e1" {
 				get(x)
 				return
@@ -372,7 +372,7 @@ func TestM021ConnectionReset(t *testing.T) {
 func TestM023SilentStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Begin()
 			x.Hold()
 		}
@@ -390,7 +390,7 @@ func TestM023SilentStream(t *testing.T) {
 // A context that has ended before the call wins over any answer.
 func TestM027AlreadyCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Modern: true}
+		s := &faultyserver.HTTP{Modern: true}
 		c := dialHTTP(t, s, client.Config{})
 		if _, err := c.Probe(t.Context()); err != nil {
 			t.Fatal(err)
@@ -410,8 +410,8 @@ func TestM027AlreadyCancelled(t *testing.T) {
 func TestM032NotificationsThenResponse(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){}}
-			s.On["tools/call"] = func(x *zoo.Exchange) {
+			s := &faultyserver.HTTP{Modern: modern, On: map[string]func(*faultyserver.Exchange){}}
+			s.On["tools/call"] = func(x *faultyserver.Exchange) {
 				x.Event("", "")
 				x.Raw(": a comment\n\nevent: ping\ndata: {}\n\n")
 				token := string(x.Msg.Params.Raw(mcp.MetaProgressToken))
@@ -445,12 +445,12 @@ func TestM150AnswerDependsOnAnAsk(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
 			answered := make(chan struct{})
-			s.On["tools/call"] = func(x *zoo.Exchange) {
+			s.On["tools/call"] = func(x *faultyserver.Exchange) {
 				s.listen <- `{"jsonrpc":"2.0","id":"ask-1","method":"elicitation/create","params":{"message":"?"}}`
 				<-answered
 				x.Result(`{"content":["after"]}`)
 			}
-			s.On[""] = func(x *zoo.Exchange) {
+			s.On[""] = func(x *faultyserver.Exchange) {
 				x.Polite()
 				close(answered)
 			}

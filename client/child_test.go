@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // childEnv has the test binary be a server, which its value names.
@@ -37,8 +37,8 @@ func (stdio) Close() error                { return nil }
 
 // childMain is the server that the test binary turns into.
 func childMain(kind string) int {
-	s := &zoo.Lines{Modern: strings.HasPrefix(kind, "modern"), On: map[string]func(*zoo.Line){}}
-	s.On["tools/call"] = func(x *zoo.Line) {
+	s := &faultyserver.Lines{Modern: strings.HasPrefix(kind, "modern"), On: map[string]func(*faultyserver.Line){}}
+	s.On["tools/call"] = func(x *faultyserver.Line) {
 		name, _ := x.Msg.Params.Text(mcp.FieldName)
 		childTool(x, name)
 	}
@@ -67,7 +67,7 @@ func childMain(kind string) int {
 	return 0
 }
 
-func childTool(x *zoo.Line, name string) {
+func childTool(x *faultyserver.Line, name string) {
 	switch name {
 	case "env":
 		x.Result(fmt.Sprintf(`{"content":[%q]}`, strings.Join(os.Environ(), " ")))

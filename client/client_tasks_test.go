@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 const runsTasks = `{"sampling":{},"tasks":{"list":{},"cancel":{},"requests":{"sampling":{"createMessage":{}}}}}`
@@ -22,9 +22,9 @@ const runsTasks = `{"sampling":{},"tasks":{"list":{},"cancel":{},"requests":{"sa
 type taskRunner struct {
 	t     *testing.T
 	c     *client.Client
-	lines *zoo.Lines
+	lines *faultyserver.Lines
 	scope *mcp.Scope
-	held  *zoo.Line // the call, at the server
+	held  *faultyserver.Line // the call, at the server
 	call  *running
 	near  *recorder // the caller of the call
 	far   *recorder // the address of what belongs to no call
@@ -36,7 +36,7 @@ func withRunner(t *testing.T, peer *mcp.Peer, near, far func(context.Context, *m
 	t.Helper()
 	inBubble(t, func(t *testing.T) {
 		r := &taskRunner{t: t, near: &recorder{answer: near}, far: &recorder{answer: far}}
-		r.lines = &zoo.Lines{On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { r.held = x }}}
+		r.lines = &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) { r.held = x }}}
 		r.c, _ = dialLines(t, r.lines, client.Config{Version: mcp.V20251125})
 		r.scope = mcp.NewScope("s", r.far)
 		defer r.scope.End()

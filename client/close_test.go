@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // What is opened for a client that closes meanwhile is closed with it, although
@@ -27,7 +27,7 @@ func TestCloseEndsWhatIsOpenedMeanwhile(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				gate := make(chan struct{})
 				var closed atomic.Int32
-				s := &zoo.Lines{Modern: true}
+				s := &faultyserver.Lines{Modern: true}
 				c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
 					<-gate // whatever its context says
 					a, b := memnet.Pipe(1 << 20)
@@ -61,7 +61,7 @@ func TestCloseEndsWhatIsOpenedMeanwhile(t *testing.T) {
 func TestM163GoodbyesAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["DELETE"] = func(x *zoo.Exchange) {
+		s.On["DELETE"] = func(x *faultyserver.Exchange) {
 			if strings.HasSuffix(x.R.Header.Get("Mcp-Session-Id"), "-3") {
 				x.Hold()
 			}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // own returns a client with a transport of its own, which ends with the test.
@@ -45,9 +45,9 @@ func listenTCP(t *testing.T) net.Listener {
 // (faults 54 and 55).
 func TestOwnTransport(t *testing.T) {
 	t.Parallel()
-	plain := httptest.NewServer(&zoo.HTTP{Modern: true})
+	plain := httptest.NewServer(&faultyserver.HTTP{Modern: true})
 	t.Cleanup(plain.Close)
-	secure := httptest.NewUnstartedServer(&zoo.HTTP{Modern: true})
+	secure := httptest.NewUnstartedServer(&faultyserver.HTTP{Modern: true})
 	secure.Config.ErrorLog = discardLog()
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
@@ -85,7 +85,7 @@ func TestOwnTransport(t *testing.T) {
 // A certificate for another host is named with the host that it is not for.
 func TestCertificateOfAnotherHost(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewUnstartedServer(&zoo.HTTP{Modern: true})
+	srv := httptest.NewUnstartedServer(&faultyserver.HTTP{Modern: true})
 	srv.Config.ErrorLog = discardLog()
 	srv.StartTLS()
 	defer srv.Close()

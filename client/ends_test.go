@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // goodbye is how long the stations of these tests take to end a session.
@@ -19,7 +19,7 @@ const goodbye = 3 * time.Second
 
 func newSlowToEnd() *station {
 	s := newStation()
-	s.On["DELETE"] = func(x *zoo.Exchange) {
+	s.On["DELETE"] = func(x *faultyserver.Exchange) {
 		time.Sleep(goodbye)
 		x.Polite()
 	}
@@ -103,8 +103,8 @@ func TestCloseByTwo(t *testing.T) {
 func TestCloseOfAClientWhoseServerHasChanged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSlowToEnd()
-		s.On["tools/call"] = func(x *zoo.Exchange) { x.Hold() }
-		s.On["prompts/list"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Hold() }
+		s.On["prompts/list"] = func(x *faultyserver.Exchange) {
 			x.Status(http.StatusBadRequest, "application/json", `{"jsonrpc":"2.0","id":`+x.Msg.ID.String()+`,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}}}`)
 		}
 		c := dialHTTP(t, s, client.Config{})
@@ -139,8 +139,8 @@ func TestCloseOfAClientWhoseServerHasChanged(t *testing.T) {
 func TestCloseOfAClientWhoseSessionIsForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSlowToEnd()
-		s.On["tools/call"] = func(x *zoo.Exchange) { x.Hold() }
-		s.On["prompts/list"] = func(x *zoo.Exchange) { x.Status(http.StatusNotFound, "", "") }
+		s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Hold() }
+		s.On["prompts/list"] = func(x *faultyserver.Exchange) { x.Status(http.StatusNotFound, "", "") }
 		c := dialHTTP(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		held := launch(t, c, in(scope, echo(t)), &recorder{})

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // A dual-era client probes with server/discover; whatever is no modern answer is
@@ -29,40 +29,40 @@ import (
 // recognized modern JSON-RPC error, fall back to initialize and continue with the
 // legacy version for subsequent requests."
 func TestV3ProbeOverHTTP(t *testing.T) {
-	html := func(x *zoo.Exchange) { x.Status(200, "text/html", "<html>") }
+	html := func(x *faultyserver.Exchange) { x.Status(200, "text/html", "<html>") }
 	tests := []struct {
 		name     string
-		discover func(x *zoo.Exchange)
+		discover func(x *faultyserver.Exchange)
 		want     mcp.Era
 	}{
-		{"method not found", func(x *zoo.Exchange) { x.Error(-32601, "no") }, mcp.EraLegacy},
-		{"invalid params", func(x *zoo.Exchange) { x.Error(-32602, "no") }, mcp.EraLegacy},
-		{"server error", func(x *zoo.Exchange) { x.Error(-32000, "no") }, mcp.EraLegacy},
-		{"400 without a message", func(x *zoo.Exchange) { x.Status(400, "text/plain", "no session") }, mcp.EraLegacy},
-		{"400 with a legacy error", func(x *zoo.Exchange) {
+		{"method not found", func(x *faultyserver.Exchange) { x.Error(-32601, "no") }, mcp.EraLegacy},
+		{"invalid params", func(x *faultyserver.Exchange) { x.Error(-32602, "no") }, mcp.EraLegacy},
+		{"server error", func(x *faultyserver.Exchange) { x.Error(-32000, "no") }, mcp.EraLegacy},
+		{"400 without a message", func(x *faultyserver.Exchange) { x.Status(400, "text/plain", "no session") }, mcp.EraLegacy},
+		{"400 with a legacy error", func(x *faultyserver.Exchange) {
 			x.Status(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request"}}`)
 		}, mcp.EraLegacy},
 		{"HTML", html, mcp.EraLegacy},
-		{"404", func(x *zoo.Exchange) { x.Status(404, "text/plain", "nothing") }, mcp.EraLegacy},
-		{"500", func(x *zoo.Exchange) { x.Status(500, "text/plain", "oops") }, mcp.EraLegacy},
-		{"silence", func(x *zoo.Exchange) { x.Hold() }, mcp.EraLegacy},
-		{"broken connection", func(x *zoo.Exchange) { x.Abort() }, mcp.EraLegacy},
-		{"an empty result", func(x *zoo.Exchange) { x.Result("{}") }, mcp.EraLegacy},
-		{"legacy versions only", func(x *zoo.Exchange) { x.Result(`{"supportedVersions":["2025-11-25"],"capabilities":{}}`) }, mcp.EraLegacy},
-		{"-32022 naming a legacy version", func(x *zoo.Exchange) {
+		{"404", func(x *faultyserver.Exchange) { x.Status(404, "text/plain", "nothing") }, mcp.EraLegacy},
+		{"500", func(x *faultyserver.Exchange) { x.Status(500, "text/plain", "oops") }, mcp.EraLegacy},
+		{"silence", func(x *faultyserver.Exchange) { x.Hold() }, mcp.EraLegacy},
+		{"broken connection", func(x *faultyserver.Exchange) { x.Abort() }, mcp.EraLegacy},
+		{"an empty result", func(x *faultyserver.Exchange) { x.Result("{}") }, mcp.EraLegacy},
+		{"legacy versions only", func(x *faultyserver.Exchange) { x.Result(`{"supportedVersions":["2025-11-25"],"capabilities":{}}`) }, mcp.EraLegacy},
+		{"-32022 naming a legacy version", func(x *faultyserver.Exchange) {
 			x.Status(400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"no","data":{"supported":["2025-06-18"],"requested":"2026-07-28"}}}`)
 		}, mcp.EraLegacy},
-		{"both eras", func(x *zoo.Exchange) {
+		{"both eras", func(x *faultyserver.Exchange) {
 			x.Result(`{"supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{"tools":{}}}`)
 		}, mcp.EraModern},
-		{"both eras, as a stream", func(x *zoo.Exchange) {
+		{"both eras, as a stream", func(x *faultyserver.Exchange) {
 			x.Response(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
 		}, mcp.EraModern},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){"server/discover": tt.discover}}
+				s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"server/discover": tt.discover}}
 				c := dialHTTP(t, s, client.Config{})
 				got, err := c.Probe(t.Context())
 				if err != nil || got.Era != tt.want || string(got.Capabilities) != `{"tools":{}}` {
@@ -83,7 +83,7 @@ func TestV3ProbeOverHTTP(t *testing.T) {
 func TestV4ModernErrorsDoNotFallBack(t *testing.T) {
 	for _, code := range []string{"-32020", "-32021", "-32022"} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){"server/discover": func(x *zoo.Exchange) {
+			s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"server/discover": func(x *faultyserver.Exchange) {
 				x.Status(400, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":`+code+`,"message":"no","data":{"supported":["2026-07-28"]}}}`)
 			}}}
 			c := dialHTTP(t, s, client.Config{})
@@ -112,7 +112,7 @@ func TestRefusedRevisionThatIsSupported(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				var asked atomic.Int64
-				s := &zoo.HTTP{Modern: true}
+				s := &faultyserver.HTTP{Modern: true}
 				h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if asked.Add(1) > tt.refusals {
 						s.ServeHTTP(w, r)
@@ -151,7 +151,7 @@ func TestProbeThatSaysNothing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				var repaired atomic.Bool
-				s := &zoo.HTTP{Modern: true}
+				s := &faultyserver.HTTP{Modern: true}
 				h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if !repaired.Load() {
 						w.WriteHeader(tt.status)
@@ -174,7 +174,7 @@ func TestProbeThatSaysNothing(t *testing.T) {
 // A server that knows none of our revisions is named with what it knows.
 func TestNoCommonRevision(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){"server/discover": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"server/discover": func(x *faultyserver.Exchange) {
 			x.Result(`{"supportedVersions":["2099-01-01"],"capabilities":{}}`)
 		}}}
 		c := dialHTTP(t, s, client.Config{})
@@ -192,21 +192,21 @@ func TestNoCommonRevision(t *testing.T) {
 func TestV3ProbeOverLines(t *testing.T) {
 	tests := []struct {
 		name     string
-		discover func(x *zoo.Line)
+		discover func(x *faultyserver.Line)
 		opened   int
 	}{
-		{"error", func(x *zoo.Line) { x.Error(-32601, "no") }, 1},
-		{"invalid params", func(x *zoo.Line) { x.Error(-32602, "no") }, 1},
-		{"server error", func(x *zoo.Line) { x.Error(-32000, "not initialized") }, 1},
-		{"an error of its own", func(x *zoo.Line) { x.Error(7, "what?") }, 1},
-		{"silence", func(*zoo.Line) {}, 1},
-		{"exit", func(x *zoo.Line) { x.Close() }, 2},
-		{"junk", func(x *zoo.Line) { x.Send("what?") }, 1},
+		{"error", func(x *faultyserver.Line) { x.Error(-32601, "no") }, 1},
+		{"invalid params", func(x *faultyserver.Line) { x.Error(-32602, "no") }, 1},
+		{"server error", func(x *faultyserver.Line) { x.Error(-32000, "not initialized") }, 1},
+		{"an error of its own", func(x *faultyserver.Line) { x.Error(7, "what?") }, 1},
+		{"silence", func(*faultyserver.Line) {}, 1},
+		{"exit", func(x *faultyserver.Line) { x.Close() }, 2},
+		{"junk", func(x *faultyserver.Line) { x.Send("what?") }, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &zoo.Lines{On: map[string]func(*zoo.Line){"server/discover": tt.discover}}
+				s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"server/discover": tt.discover}}
 				c, opened := dialLines(t, s, client.Config{})
 				began := time.Now()
 				got, err := c.Probe(t.Context())
@@ -231,10 +231,10 @@ func TestV3ProbeOverLines(t *testing.T) {
 // server is modern."
 func TestSlowModernServerOverLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var late *zoo.Line
-		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){}}
-		s.On["server/discover"] = func(x *zoo.Line) { late = x }
-		s.On["initialize"] = func(x *zoo.Line) {
+		var late *faultyserver.Line
+		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){}}
+		s.On["server/discover"] = func(x *faultyserver.Line) { late = x }
+		s.On["initialize"] = func(x *faultyserver.Line) {
 			late.Polite()
 			x.Error(-32601, "this server is modern")
 		}
@@ -252,12 +252,12 @@ func TestSlowModernServerOverLines(t *testing.T) {
 // not depend on how busy a machine is.
 func TestSlowServerOfBothErasOverLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){}}
-		s.On["server/discover"] = func(x *zoo.Line) {
+		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){}}
+		s.On["server/discover"] = func(x *faultyserver.Line) {
 			time.Sleep(5 * time.Second)
 			x.Polite()
 		}
-		s.On["initialize"] = func(x *zoo.Line) {
+		s.On["initialize"] = func(x *faultyserver.Line) {
 			x.Result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"zoo","version":"1"}}`)
 		}
 		c, opened := dialLines(t, s, client.Config{})
@@ -277,14 +277,14 @@ func TestSlowServerOfBothErasOverLines(t *testing.T) {
 // hands, and is not started over and over.
 func TestSlowOnceOverLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){}}
-		s.On["server/discover"] = func(x *zoo.Line) {
+		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){}}
+		s.On["server/discover"] = func(x *faultyserver.Line) {
 			if s.Count("server/discover") == 1 {
 				time.Sleep(5 * time.Second)
 				x.Polite()
 			}
 		}
-		s.On["initialize"] = func(x *zoo.Line) {
+		s.On["initialize"] = func(x *faultyserver.Line) {
 			x.Result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"zoo","version":"1"}}`)
 		}
 		c, opened := dialLines(t, s, client.Config{})
@@ -303,9 +303,9 @@ func TestSlowOnceOverLines(t *testing.T) {
 func TestV5BackendChangesItsEra(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			legacy, modern := &zoo.HTTP{Sessions: true}, &zoo.HTTP{Modern: true}
-			modern.On = map[string]func(*zoo.Exchange){
-				"initialize": func(x *zoo.Exchange) {
+			legacy, modern := &faultyserver.HTTP{Sessions: true}, &faultyserver.HTTP{Modern: true}
+			modern.On = map[string]func(*faultyserver.Exchange){
+				"initialize": func(x *faultyserver.Exchange) {
 					x.Status(404, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}`)
 				},
 			}
@@ -358,8 +358,8 @@ func TestV5BackendChangesItsEra(t *testing.T) {
 func TestM105OneHandshakeForManyFirstCalls(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		s := &zoo.HTTP{Sessions: true}
-		s.On = map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Sessions: true}
+		s.On = map[string]func(*faultyserver.Exchange){"initialize": func(x *faultyserver.Exchange) {
 			<-gate
 			x.Initialize()
 		}}
@@ -389,7 +389,7 @@ func TestM105OneHandshakeForManyFirstCalls(t *testing.T) {
 func TestPinnedVersion(t *testing.T) {
 	for v, method := range map[mcp.Version]string{mcp.V20250618: "initialize", mcp.V20260728: "tools/call"} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{Modern: v.Era() == mcp.EraModern}
+			s := &faultyserver.HTTP{Modern: v.Era() == mcp.EraModern}
 			c := dialHTTP(t, s, client.Config{Version: v})
 			if _, err := c.Serve(t.Context(), echo(t), &recorder{}); err != nil {
 				t.Fatal(err)
@@ -405,7 +405,7 @@ func TestPinnedVersion(t *testing.T) {
 func TestM168LeaderGivesUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"initialize": func(x *faultyserver.Exchange) {
 			<-gate
 			x.Initialize()
 		}}}

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // A modern server that is spoken to in the way of a legacy revision, because the
@@ -25,7 +25,7 @@ func TestModernServerThatIsPinnedToLegacy(t *testing.T) {
 		"header":         `"error":{"code":-32020,"message":"MCP-Protocol-Version header is missing; send 2026-07-28"}`,
 	} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) {
+			s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"initialize": func(x *faultyserver.Exchange) {
 				x.Status(400, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, x.Msg.ID, refusal))
 			}}}
 			_, err := within(t, dialHTTP(t, s, client.Config{Version: mcp.V20251125}), echo(t), &recorder{})
@@ -48,7 +48,7 @@ func TestModernServerThatIsPinnedToLegacy(t *testing.T) {
 func TestVersionHeaderAfterTheHandshake(t *testing.T) {
 	for _, v := range []mcp.Version{mcp.V20250618, mcp.V20251125} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{Sessions: true}
+			s := &faultyserver.HTTP{Sessions: true}
 			scope := mcp.NewScope("s", nil)
 			if _, err := within(t, dialHTTP(t, s, client.Config{Version: v}), in(scope, echo(t)), &recorder{}); err != nil {
 				t.Fatal(err)
@@ -78,10 +78,10 @@ func TestVersionHeaderAfterTheHandshake(t *testing.T) {
 // H4+ seps 2663-tasks-extension: "the client MUST set the Mcp-Name header"
 func TestTaskRequestsNameTheirTask(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Modern: true, Capabilities: `{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`, On: map[string]func(*zoo.Exchange){}}
+		s := &faultyserver.HTTP{Modern: true, Capabilities: `{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`, On: map[string]func(*faultyserver.Exchange){}}
 		c := dialHTTP(t, s, client.Config{})
 		for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
-			s.On[method] = func(x *zoo.Exchange) { x.Result(`{"resultType":"complete"}`) }
+			s.On[method] = func(x *faultyserver.Exchange) { x.Result(`{"resultType":"complete"}`) }
 			for id, want := range map[string]string{"t-1": "t-1", " \u4e16 ": "=?base64?IOS4liA=?="} {
 				req := request(t, method, `{"taskId":"`+id+`","inputResponses":{}}`)
 				req.Client = &mcp.Peer{Capabilities: []byte(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)}

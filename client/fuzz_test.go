@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // FuzzServerLines has a server answer with arbitrary bytes: a call ends with a

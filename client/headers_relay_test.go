@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // paramHeadersOf returns the Mcp-Param headers of the last request of a method.
-func paramHeadersOf(s *zoo.HTTP, method string) string {
+func paramHeadersOf(s *faultyserver.HTTP, method string) string {
 	found := map[string][]string{}
 	for k, v := range last(s, method).Header {
 		if strings.HasPrefix(k, "Mcp-Param-") {
@@ -42,11 +42,11 @@ func withParamHeaders(req *mcp.Request, h map[string][]string) *mcp.Request {
 // recognize an Mcp-Param-{Name} header MUST forward it and otherwise ignore it"
 func TestUnknownParamHeadersGoOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){
-			"tools/list": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){
+			"tools/list": func(x *faultyserver.Exchange) {
 				x.Result(`{"tools":[{"name":"q","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}]}`)
 			},
-			"resources/read": func(x *zoo.Exchange) { x.Result(`{"contents":[]}`) },
+			"resources/read": func(x *faultyserver.Exchange) { x.Result(`{"contents":[]}`) },
 		}}
 		c := dialHTTP(t, s, client.Config{Header: http.Header{"mcp-param-tenant": {"ours"}}})
 		serve := func(req *mcp.Request) {
@@ -89,11 +89,11 @@ func TestUnknownParamHeadersGoOn(t *testing.T) {
 func TestUnknownParamHeadersStayWithTheirRequest(t *testing.T) {
 	came := map[string][]string{"Mcp-Param-Zone": {"z"}}
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){}}
-		s.On["tools/list"] = func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){}}
+		s.On["tools/list"] = func(x *faultyserver.Exchange) {
 			x.Result(`{"tools":[{"name":"q","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}]}`)
 		}
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			if x.R.Header.Get("Mcp-Param-Region") == "" {
 				x.Status(400, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"Header mismatch"}}`, x.Msg.ID))
 				return
@@ -112,7 +112,7 @@ func TestUnknownParamHeadersStayWithTheirRequest(t *testing.T) {
 		}
 	})
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Sessions: true}
+		s := &faultyserver.HTTP{Sessions: true}
 		if _, err := within(t, dialHTTP(t, s, client.Config{}), withParamHeaders(echo(t), came), &recorder{}); err != nil {
 			t.Fatal(err)
 		}

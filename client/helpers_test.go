@@ -21,9 +21,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 func TestMain(m *testing.M) {
@@ -100,7 +100,7 @@ func serve(t *testing.T, h http.Handler) *memnet.Listener {
 
 // dialLines returns a client of the server of lines, and how often it has been
 // connected to.
-func dialLines(t *testing.T, s *zoo.Lines, cfg client.Config) (c *client.Client, opened func() int) {
+func dialLines(t *testing.T, s *faultyserver.Lines, cfg client.Config) (c *client.Client, opened func() int) {
 	t.Helper()
 	var (
 		mu sync.Mutex
@@ -285,11 +285,11 @@ func within(t *testing.T, h mcp.Handler, req *mcp.Request, caller mcp.Caller) (*
 }
 
 // last returns the last message of a method that a server has received.
-func last(s *zoo.HTTP, method string) zoo.Seen {
+func last(s *faultyserver.HTTP, method string) faultyserver.Seen {
 	for _, r := range slices.Backward(s.Seen()) {
 		if r.Method == method {
 			return r
 		}
 	}
-	return zoo.Seen{}
+	return faultyserver.Seen{}
 }

@@ -14,20 +14,20 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // A server that answers nothing costs a call the time of one handshake, and not
 // that of the probe besides; and all who call meanwhile wait together (fault 51).
 func TestSilentServerCostsOneHandshake(t *testing.T) {
 	silentHTTP := func(t *testing.T, cfg client.Config) *client.Client {
-		hold := func(x *zoo.Exchange) { x.Hold() }
-		return dialHTTP(t, &zoo.HTTP{On: map[string]func(*zoo.Exchange){"server/discover": hold, "initialize": hold}}, cfg)
+		hold := func(x *faultyserver.Exchange) { x.Hold() }
+		return dialHTTP(t, &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"server/discover": hold, "initialize": hold}}, cfg)
 	}
 	silentLines := func(t *testing.T, cfg client.Config) *client.Client {
-		mute := func(*zoo.Line) {}
-		c, _ := dialLines(t, &zoo.Lines{On: map[string]func(*zoo.Line){"server/discover": mute, "initialize": mute}}, cfg)
+		mute := func(*faultyserver.Line) {}
+		c, _ := dialLines(t, &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"server/discover": mute, "initialize": mute}}, cfg)
 		return c
 	}
 	for name, dial := range map[string]func(*testing.T, client.Config) *client.Client{"http": silentHTTP, "lines": silentLines} {
@@ -60,9 +60,9 @@ func TestSilentServerCostsOneHandshake(t *testing.T) {
 // people look for, and the error has it (fault 51).
 func TestHungServerThatPrintsText(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		mute := func(*zoo.Line) {}
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){
-			"server/discover": func(x *zoo.Line) { x.Send("Welcome to \x1b[1mmy server") },
+		mute := func(*faultyserver.Line) {}
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
+			"server/discover": func(x *faultyserver.Line) { x.Send("Welcome to \x1b[1mmy server") },
 			"initialize":      mute,
 		}}
 		c, _ := dialLines(t, s, client.Config{})
@@ -85,9 +85,9 @@ func TestHungServerThatPrintsText(t *testing.T) {
 func TestPatienceOfLaterHandshakes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		slow := 0 * time.Second
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){
-			"server/discover": func(*zoo.Line) {},
-			"initialize": func(x *zoo.Line) {
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
+			"server/discover": func(*faultyserver.Line) {},
+			"initialize": func(x *faultyserver.Line) {
 				time.Sleep(slow)
 				x.Polite()
 			},

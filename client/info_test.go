@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // An Info that is no JSON object would make of each message another, or none. Nothing
@@ -74,7 +74,7 @@ func TestInfoIsSaidForWhoHasNone(t *testing.T) {
 		"{\"name\" :\n\"zoo\",\"other\":[]}": "{\"name\" :\n\"zoo\",\"other\":[]}",
 	} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{Modern: true}
+			s := &faultyserver.HTTP{Modern: true}
 			req := echo(t)
 			req.Client = nil
 			if _, err := within(t, dialHTTP(t, s, client.Config{Info: []byte(info)}), req, &recorder{}); err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // logger returns a legacy server that takes levels, whose calls wait for the test,
@@ -18,8 +18,8 @@ import (
 func logger(gates map[string]chan struct{}) *station {
 	s := newStation()
 	s.Capabilities = `{"tools":{},"logging":{}}`
-	s.On["logging/setLevel"] = func(x *zoo.Exchange) { x.Result(`{}`) }
-	s.On["tools/call"] = func(x *zoo.Exchange) {
+	s.On["logging/setLevel"] = func(x *faultyserver.Exchange) { x.Result(`{}`) }
+	s.On["tools/call"] = func(x *faultyserver.Exchange) {
 		name, _ := x.Msg.Params.Text(mcp.FieldName)
 		if gate := gates[name]; gate != nil {
 			<-gate
@@ -30,7 +30,7 @@ func logger(gates map[string]chan struct{}) *station {
 }
 
 // levelsAndCalls returns what the server was told of levels, and the calls.
-func levelsAndCalls(s *zoo.HTTP) []string {
+func levelsAndCalls(s *faultyserver.HTTP) []string {
 	var all []string
 	for _, r := range s.Seen() {
 		switch r.Method {
@@ -104,7 +104,7 @@ func TestCallDoesNotOvertakeItsLevel(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := logger(nil)
 			hold := make(chan struct{})
-			s.On["logging/setLevel"] = func(x *zoo.Exchange) {
+			s.On["logging/setLevel"] = func(x *faultyserver.Exchange) {
 				<-hold
 				x.Result(`{}`)
 			}
@@ -138,7 +138,7 @@ func TestCallDoesNotOvertakeItsLevel(t *testing.T) {
 func TestLevelThatIsNeverTaken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := logger(nil)
-		s.On["logging/setLevel"] = func(x *zoo.Exchange) { x.Hold() }
+		s.On["logging/setLevel"] = func(x *faultyserver.Exchange) { x.Hold() }
 		c := dialHTTP(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
@@ -162,7 +162,7 @@ func TestLevelWhoseFirstTellerHasGone(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := logger(nil)
 			hold := make(chan struct{})
-			s.On["logging/setLevel"] = func(x *zoo.Exchange) {
+			s.On["logging/setLevel"] = func(x *faultyserver.Exchange) {
 				<-hold
 				x.Result(`{}`)
 			}

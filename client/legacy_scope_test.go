@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // What a client says before its first call opens no session, and leaves a place
@@ -21,7 +21,7 @@ func TestProcessOfClientThatSpokeBeforeItsFirstCall(t *testing.T) {
 	} {
 		t.Run(said.Method, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				c, _ := dialLines(t, new(zoo.Lines), client.Config{MaxProcesses: 1})
+				c, _ := dialLines(t, new(faultyserver.Lines), client.Config{MaxProcesses: 1})
 				first, second := newTenant("first"), newTenant("second")
 				if _, err := within(t, c, echo(t), &recorder{}); err != nil { // so that it is known how to speak to it
 					t.Fatal(err)

@@ -15,15 +15,15 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // A stream that may not be tried again is tried once: neither never nor twice
 // (M071, M072).
 func TestM071M072OneAttemptIsOne(t *testing.T) {
-	no := func(x *zoo.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
+	no := func(x *faultyserver.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
 	t.Run("listening stream", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
@@ -45,9 +45,9 @@ func TestM071M072OneAttemptIsOne(t *testing.T) {
 	t.Run("resumption", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
-			s.On["tools/call"] = func(x *zoo.Exchange) { x.Event("1", "") }
+			s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Event("1", "") }
 			resumed := 0
-			s.On["GET"] = func(x *zoo.Exchange) {
+			s.On["GET"] = func(x *faultyserver.Exchange) {
 				if x.R.Header.Get("Last-Event-Id") == "1" {
 					resumed++
 				}
@@ -65,8 +65,8 @@ func TestM071M072OneAttemptIsOne(t *testing.T) {
 // The end of a client does not wait for the answer to a call that was given up
 // (M126).
 func TestM126CloseAfterACancelledCall(t *testing.T) {
-	hold := func(x *zoo.Exchange) { x.Hold() }
-	silent := map[string]func(*zoo.Line){"tools/call": func(*zoo.Line) {}, "notifications/cancelled": func(*zoo.Line) {}}
+	hold := func(x *faultyserver.Exchange) { x.Hold() }
+	silent := map[string]func(*faultyserver.Line){"tools/call": func(*faultyserver.Line) {}, "notifications/cancelled": func(*faultyserver.Line) {}}
 	tests := map[string]func(t *testing.T) (*client.Client, func() int){
 		"legacy": func(t *testing.T) (*client.Client, func() int) {
 			s := newStation()
@@ -74,16 +74,16 @@ func TestM126CloseAfterACancelledCall(t *testing.T) {
 			return dialHTTP(t, s, client.Config{}), func() int { return s.Count("tools/call") }
 		},
 		"modern": func(t *testing.T) (*client.Client, func() int) {
-			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": hold}}
+			s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": hold}}
 			return dialHTTP(t, s, client.Config{}), func() int { return s.Count("tools/call") }
 		},
 		"legacy lines": func(t *testing.T) (*client.Client, func() int) {
-			s := &zoo.Lines{On: silent}
+			s := &faultyserver.Lines{On: silent}
 			c, _ := dialLines(t, s, client.Config{})
 			return c, func() int { return s.Count("tools/call") }
 		},
 		"modern lines": func(t *testing.T) (*client.Client, func() int) {
-			s := &zoo.Lines{Modern: true, On: silent}
+			s := &faultyserver.Lines{Modern: true, On: silent}
 			c, _ := dialLines(t, s, client.Config{})
 			return c, func() int { return s.Count("tools/call") }
 		},
@@ -143,8 +143,8 @@ func TestM164ConnectionsOfManyClients(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var open, opened atomic.Int32
 		s := newStation()
-		s.On["GET"] = func(x *zoo.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
-		s.On["DELETE"] = func(x *zoo.Exchange) { x.Status(http.StatusOK, "text/plain", "goodbye") }
+		s.On["GET"] = func(x *faultyserver.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
+		s.On["DELETE"] = func(x *faultyserver.Exchange) { x.Status(http.StatusOK, "text/plain", "goodbye") }
 		ln := memnet.Listen()
 		srv := &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0), ConnState: func(_ net.Conn, state http.ConnState) {
 			switch state {
@@ -204,8 +204,8 @@ func TestConnectionSurvivesANotification(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var opened atomic.Int32
 		s := newStation()
-		s.On["GET"] = func(x *zoo.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
-		s.On["notifications/initialized"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
+		s.On["notifications/initialized"] = func(x *faultyserver.Exchange) {
 			x.W.WriteHeader(http.StatusAccepted)
 			x.Raw("{") // which leaves it without a length
 			x.Raw("}")

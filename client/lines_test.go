@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // An answer that comes before the request's write has returned is delivered
@@ -23,8 +23,8 @@ import (
 func TestM026ImmediateAnswer(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.Lines{Modern: modern, On: map[string]func(*zoo.Line){
-				"tools/call": func(x *zoo.Line) { x.Result(`{"content":[],"n":1.00,"x":{"y":null}}`) },
+			s := &faultyserver.Lines{Modern: modern, On: map[string]func(*faultyserver.Line){
+				"tools/call": func(x *faultyserver.Line) { x.Result(`{"content":[],"n":1.00,"x":{"y":null}}`) },
 			}}
 			c, _ := dialLines(t, s, client.Config{})
 			for range 100 {
@@ -48,12 +48,12 @@ func TestM026ImmediateAnswer(t *testing.T) {
 // using any means, but MUST be unique across all active requests."
 func TestM186SharedModernPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		lines := make(chan *zoo.Line, 2)
-		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { lines <- x }}}
+		lines := make(chan *faultyserver.Line, 2)
+		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) { lines <- x }}}
 		c, opened := dialLines(t, s, client.Config{})
 		var calls [2]*running
 		var callers [2]*recorder
-		var at [2]*zoo.Line
+		var at [2]*faultyserver.Line
 		for i := range 2 {
 			callers[i] = &recorder{}
 			req := request(t, "tools/call", `{"name":"x","_meta":{"progressToken":1}}`)
@@ -83,11 +83,11 @@ func TestM186SharedModernPipe(t *testing.T) {
 // Each legacy session has a pipe of its own, which ends with its scope.
 func TestLegacySessionsOverLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){}}
-		s.On["tools/call"] = func(x *zoo.Line) {
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){}}
+		s.On["tools/call"] = func(x *faultyserver.Line) {
 			x.Send(`{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}`)
 			x.Send(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
-			s.On["response"] = func(y *zoo.Line) { x.Result(`{"content":[` + string(y.Msg.Result.Bytes()) + `]}`) }
+			s.On["response"] = func(y *faultyserver.Line) { x.Result(`{"content":[` + string(y.Msg.Result.Bytes()) + `]}`) }
 		}
 		c, opened := dialLines(t, s, client.Config{})
 		for i := range 2 {
@@ -119,11 +119,11 @@ func TestLegacySessionsOverLines(t *testing.T) {
 func TestM129CancelOnAPipe(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			lines := make(chan *zoo.Line, 2)
+			lines := make(chan *faultyserver.Line, 2)
 			notice := make(chan string, 1)
-			s := &zoo.Lines{Modern: modern, On: map[string]func(*zoo.Line){
-				"tools/call":              func(x *zoo.Line) { lines <- x },
-				"notifications/cancelled": func(x *zoo.Line) { notice <- string(x.Msg.Params.Raw(mcp.FieldRequestID)) },
+			s := &faultyserver.Lines{Modern: modern, On: map[string]func(*faultyserver.Line){
+				"tools/call":              func(x *faultyserver.Line) { lines <- x },
+				"notifications/cancelled": func(x *faultyserver.Line) { notice <- string(x.Msg.Params.Raw(mcp.FieldRequestID)) },
 			}}
 			c, _ := dialLines(t, s, client.Config{})
 			scope := mcp.NewScope("s", nil)
@@ -152,8 +152,8 @@ func TestM129CancelOnAPipe(t *testing.T) {
 func TestM201ReaderEnds(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			lines := make(chan *zoo.Line, 3)
-			s := &zoo.Lines{Modern: modern, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+			lines := make(chan *faultyserver.Line, 3)
+			s := &faultyserver.Lines{Modern: modern, On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 				if string(x.Msg.Params.Raw(mcp.FieldName)) == `"quick"` {
 					x.Polite()
 					return
@@ -164,7 +164,7 @@ func TestM201ReaderEnds(t *testing.T) {
 			scope := mcp.NewScope("s", nil)
 			defer scope.End()
 			var calls []*running
-			var last *zoo.Line
+			var last *faultyserver.Line
 			for range 3 {
 				calls = append(calls, launch(t, c, in(scope, echo(t)), &recorder{}))
 				last = <-lines
@@ -195,39 +195,39 @@ func TestM201ReaderEnds(t *testing.T) {
 func TestM200Lines(t *testing.T) {
 	tests := []struct {
 		name   string
-		answer func(x *zoo.Line)
+		answer func(x *faultyserver.Line)
 		text   string // of the fault; "" is success
 	}{
-		{"a banner first", func(x *zoo.Line) { x.Raw("Server running!\n\n{\"log\":1}\n[]\n"); x.Polite() }, ""},
-		{"CRLF", func(x *zoo.Line) { x.Raw(response(x.Msg.ID, `{"content":[]}`) + "\r\n") }, ""},
-		{"several in one write", func(x *zoo.Line) {
+		{"a banner first", func(x *faultyserver.Line) { x.Raw("Server running!\n\n{\"log\":1}\n[]\n"); x.Polite() }, ""},
+		{"CRLF", func(x *faultyserver.Line) { x.Raw(response(x.Msg.ID, `{"content":[]}`) + "\r\n") }, ""},
+		{"several in one write", func(x *faultyserver.Line) {
 			note := `{"jsonrpc":"2.0","method":"notifications/x","params":{}}` + "\n"
 			x.Raw(note + response(x.Msg.ID, `{"content":[]}`) + "\n" + note)
 		}, ""},
-		{"separators that are none", func(x *zoo.Line) {
+		{"separators that are none", func(x *faultyserver.Line) {
 			x.Raw("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\",\"params\":{\"a\":\"\u2028\u2029\u0085\"}}\n")
 			x.Polite()
 		}, ""},
-		{"in pieces", func(x *zoo.Line) {
+		{"in pieces", func(x *faultyserver.Line) {
 			for _, b := range []byte(response(x.Msg.ID, `{"content":[]}`) + "\n") {
 				x.Raw(string(b))
 			}
 		}, ""},
-		{"no newline at the end", func(x *zoo.Line) {
+		{"no newline at the end", func(x *faultyserver.Line) {
 			x.Raw(response(x.Msg.ID, `{"content":[]}`))
 			x.Close()
 		}, ""},
-		{"a batch", func(x *zoo.Line) { x.Send("[" + response(x.Msg.ID, `{"content":[]}`) + "]") }, ""},
-		{"99 bad lines", func(x *zoo.Line) { x.Raw(strings.Repeat("bad\n", 99)); x.Polite() }, ""},
-		{"100 bad lines", func(x *zoo.Line) { x.Raw(strings.Repeat("bad\n", 100)); x.Polite() }, "100 lines that are no messages"},
-		{"a long line", func(x *zoo.Line) { x.Send(`{"x":"` + strings.Repeat("x", 1<<16) + `"}`); x.Polite() }, "more than 65536 bytes"},
-		{"a bad response", func(x *zoo.Line) { x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s}`, x.Msg.ID)) }, "breaks the protocol"},
+		{"a batch", func(x *faultyserver.Line) { x.Send("[" + response(x.Msg.ID, `{"content":[]}`) + "]") }, ""},
+		{"99 bad lines", func(x *faultyserver.Line) { x.Raw(strings.Repeat("bad\n", 99)); x.Polite() }, ""},
+		{"100 bad lines", func(x *faultyserver.Line) { x.Raw(strings.Repeat("bad\n", 100)); x.Polite() }, "100 lines that are no messages"},
+		{"a long line", func(x *faultyserver.Line) { x.Send(`{"x":"` + strings.Repeat("x", 1<<16) + `"}`); x.Polite() }, "more than 65536 bytes"},
+		{"a bad response", func(x *faultyserver.Line) { x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s}`, x.Msg.ID)) }, "breaks the protocol"},
 	}
 	for _, tt := range tests {
 		for _, modern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/modern=%v", tt.name, modern), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					s := &zoo.Lines{Modern: modern, On: map[string]func(*zoo.Line){"tools/call": tt.answer}}
+					s := &faultyserver.Lines{Modern: modern, On: map[string]func(*faultyserver.Line){"tools/call": tt.answer}}
 					c, _ := dialLines(t, s, client.Config{MaxMessage: 1 << 16})
 					res, err := within(t, c, echo(t), &recorder{})
 					if tt.text == "" {
@@ -251,7 +251,7 @@ func TestM200Lines(t *testing.T) {
 func TestServerThatDoesNotRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		stuck := make(chan struct{})
-		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(*zoo.Line) { <-stuck }}}
+		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){"tools/call": func(*faultyserver.Line) { <-stuck }}}
 		c, _ := dialLines(t, s, client.Config{})
 		big := request(t, "tools/call", `{"name":"`+strings.Repeat("x", 3<<20)+`"}`)
 		one, two := launch(t, c, big, &recorder{}), launch(t, c, big, &recorder{})
@@ -291,7 +291,7 @@ func TestUnreachablePipe(t *testing.T) {
 // to prevent flooding"
 func TestI30FloodOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 			token := x.Msg.Params.Raw(mcp.MetaProgressToken)
 			if token == nil {
 				x.Polite()
@@ -324,15 +324,15 @@ func TestI30FloodOnAPipe(t *testing.T) {
 // requests is no longer supported."
 func TestModernPipeThatAsks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var call *zoo.Line
+		var call *faultyserver.Line
 		var answer string
-		s := &zoo.Lines{Modern: true}
-		s.On = map[string]func(*zoo.Line){
-			"tools/call": func(x *zoo.Line) {
+		s := &faultyserver.Lines{Modern: true}
+		s.On = map[string]func(*faultyserver.Line){
+			"tools/call": func(x *faultyserver.Line) {
 				call = x
 				x.Send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
 			},
-			"response": func(x *zoo.Line) {
+			"response": func(x *faultyserver.Line) {
 				answer = string(x.Msg.Raw)
 				call.Polite()
 			},

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // A session's stream comes and goes. What changed while nobody listened for it is
@@ -21,8 +21,8 @@ import (
 // was resumed.
 func TestScopeThatListensAgainHasMissedSomething(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){}}
-		s.On["subscriptions/listen"] = func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){}}
+		s.On["subscriptions/listen"] = func(x *faultyserver.Exchange) {
 			x.Event("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`+
 				x.Msg.ID.String()+`},"notifications":{"toolsListChanged":true}}}`)
 			x.Hold()
@@ -74,7 +74,7 @@ func TestListenMendsWhatIsAgreedToNoMore(t *testing.T) {
 					opens atomic.Int32
 				)
 				drop := make(chan struct{})
-				s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"subscriptions/listen": func(x *zoo.Exchange) {
+				s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"subscriptions/listen": func(x *faultyserver.Exchange) {
 					meta := `"_meta":{"io.modelcontextprotocol/subscriptionId":` + x.Msg.ID.String() + `}`
 					acknowledge := func(agreed string) {
 						x.Event("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{`+meta+`,"notifications":{`+agreed+`}}}`)
@@ -116,7 +116,7 @@ func TestListenMendsWhatIsAgreedToNoMore(t *testing.T) {
 func TestListenMendsEverLessOften(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var opens atomic.Int32
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"subscriptions/listen": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"subscriptions/listen": func(x *faultyserver.Exchange) {
 			agreed := `["x:1"]`
 			n := opens.Add(1)
 			if n > 1 {

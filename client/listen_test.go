@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 const announces = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{}}`
@@ -79,15 +79,15 @@ func TestI33ChangesAreALevel(t *testing.T) {
 func TestM060ReconnectsAreBoundedByLackOfProgress(t *testing.T) {
 	const few, slow = 8, 24*60*2 + 10
 	tests := map[string]struct {
-		get  func(x *zoo.Exchange)
+		get  func(x *faultyserver.Exchange)
 		most int
 	}{
-		"always 200":        {func(x *zoo.Exchange) { x.Begin() }, few},
-		"an unchanging id":  {func(x *zoo.Exchange) { x.Begin(); x.Raw("id: same\ndata:\n\n") }, few},
-		"always 403":        {func(x *zoo.Exchange) { x.Status(403, "text/plain", "") }, few},
-		"broken":            {func(x *zoo.Exchange) { x.Begin(); x.Abort() }, few},
-		"always 500":        {func(x *zoo.Exchange) { x.Status(500, "text/plain", "") }, slow},
-		"retry 0, then end": {func(x *zoo.Exchange) { x.Begin(); x.Raw("retry: 0\n\n") }, slow},
+		"always 200":        {func(x *faultyserver.Exchange) { x.Begin() }, few},
+		"an unchanging id":  {func(x *faultyserver.Exchange) { x.Begin(); x.Raw("id: same\ndata:\n\n") }, few},
+		"always 403":        {func(x *faultyserver.Exchange) { x.Status(403, "text/plain", "") }, few},
+		"broken":            {func(x *faultyserver.Exchange) { x.Begin(); x.Abort() }, few},
+		"always 500":        {func(x *faultyserver.Exchange) { x.Status(500, "text/plain", "") }, slow},
+		"retry 0, then end": {func(x *faultyserver.Exchange) { x.Begin(); x.Raw("retry: 0\n\n") }, slow},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -111,18 +111,18 @@ func TestM060ReconnectsAreBoundedByLackOfProgress(t *testing.T) {
 
 // Whatever a GET is answered with, the session works (M061, M077, M083).
 func TestM061M077ListeningStreamIsOptional(t *testing.T) {
-	html := func(x *zoo.Exchange) { x.Status(200, "text/html", "<html>") }
+	html := func(x *faultyserver.Exchange) { x.Status(200, "text/html", "<html>") }
 	tests := []struct {
 		name     string
-		get      func(x *zoo.Exchange)
+		get      func(x *faultyserver.Exchange)
 		attempts int
 	}{
-		{"404", func(x *zoo.Exchange) { x.Status(404, "", "") }, 1},
-		{"405", func(x *zoo.Exchange) { x.Status(405, "", "") }, 1},
-		{"400", func(x *zoo.Exchange) { x.Status(400, "", "") }, 1},
+		{"404", func(x *faultyserver.Exchange) { x.Status(404, "", "") }, 1},
+		{"405", func(x *faultyserver.Exchange) { x.Status(405, "", "") }, 1},
+		{"400", func(x *faultyserver.Exchange) { x.Status(400, "", "") }, 1},
 		{"HTML (M061)", html, 1},
-		{"JSON", func(x *zoo.Exchange) { x.Status(200, "application/json", "{}") }, 1},
-		{"never", func(x *zoo.Exchange) { x.Hold() }, 1},
+		{"JSON", func(x *faultyserver.Exchange) { x.Status(200, "application/json", "{}") }, 1},
+		{"never", func(x *faultyserver.Exchange) { x.Hold() }, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestM061M077ListeningStreamIsOptional(t *testing.T) {
 func TestM084ListeningStreamComesAfterTheHandshake(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["GET"] = func(x *zoo.Exchange) { x.Hold() } // holds its headers back
+		s.On["GET"] = func(x *faultyserver.Exchange) { x.Hold() } // holds its headers back
 		c := dialHTTP(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
@@ -167,7 +167,7 @@ func TestM084ListeningStreamComesAfterTheHandshake(t *testing.T) {
 		for _, r := range s.Seen() {
 			if r.Verb == http.MethodGet {
 				order = append(order, r.Verb)
-				if id, v := r.Header.Get("Mcp-Session-Id"), r.Header.Get("Mcp-Protocol-Version"); id != zoo.SessionID || v != "2025-11-25" {
+				if id, v := r.Header.Get("Mcp-Session-Id"), r.Header.Get("Mcp-Protocol-Version"); id != faultyserver.SessionID || v != "2025-11-25" {
 					t.Errorf("GET with session %q and version %q", id, v)
 				}
 				continue
@@ -188,7 +188,7 @@ func TestM069PositionsBelongToTheirStream(t *testing.T) {
 		s := newStation()
 		s.Capabilities = announces
 		var gets []time.Time
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if id := x.R.Header.Get("Last-Event-ID"); id != "" {
 				t.Errorf("GET with Last-Event-ID %q, which belongs to the call's stream", id)
 			}
@@ -200,7 +200,7 @@ func TestM069PositionsBelongToTheirStream(t *testing.T) {
 			}
 			s.serveListen(x)
 		}
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Begin()
 			x.Raw("id: 9_1\ndata:\n\n")
 			x.Response(`{"content":[]}`)
@@ -228,26 +228,26 @@ func TestM069PositionsBelongToTheirStream(t *testing.T) {
 func TestM063ResumptionIsBounded(t *testing.T) {
 	tests := []struct {
 		name   string
-		resume func(x *zoo.Exchange)
+		resume func(x *faultyserver.Exchange)
 		text   string
 		most   int
 	}{
-		{"400", func(x *zoo.Exchange) { x.Status(400, "", "") }, "cannot be resumed", 1},
-		{"405", func(x *zoo.Exchange) { x.Status(405, "", "") }, "cannot be resumed", 1},
-		{"HTML", func(x *zoo.Exchange) { x.Status(200, "text/html", "") }, "cannot be resumed", 1},
-		{"200 and nothing", func(x *zoo.Exchange) { x.Begin() }, "brought nothing", 5},
-		{"403", func(x *zoo.Exchange) { x.Status(403, "", "") }, "brought nothing", 5},
+		{"400", func(x *faultyserver.Exchange) { x.Status(400, "", "") }, "cannot be resumed", 1},
+		{"405", func(x *faultyserver.Exchange) { x.Status(405, "", "") }, "cannot be resumed", 1},
+		{"HTML", func(x *faultyserver.Exchange) { x.Status(200, "text/html", "") }, "cannot be resumed", 1},
+		{"200 and nothing", func(x *faultyserver.Exchange) { x.Begin() }, "brought nothing", 5},
+		{"403", func(x *faultyserver.Exchange) { x.Status(403, "", "") }, "brought nothing", 5},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				resumed := 0
 				s := newStation()
-				s.On["tools/call"] = func(x *zoo.Exchange) {
+				s.On["tools/call"] = func(x *faultyserver.Exchange) {
 					x.Begin()
 					x.Raw("id: e1\ndata:\n\n")
 				}
-				s.On["GET"] = func(x *zoo.Exchange) {
+				s.On["GET"] = func(x *faultyserver.Exchange) {
 					if x.R.Header.Get("Last-Event-ID") == "" {
 						x.Hold()
 						return
@@ -271,7 +271,7 @@ func TestEventIDThatCannotBeSent(t *testing.T) {
 	for _, id := range []string{"\x01", "e\x7f", "a\x1b[31m"} {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
-			s.On["tools/call"] = func(x *zoo.Exchange) {
+			s.On["tools/call"] = func(x *faultyserver.Exchange) {
 				x.Begin()
 				x.Raw("id: e1\ndata:\n\nid: " + id + "\ndata:\n\n")
 			}
@@ -296,12 +296,12 @@ func TestR7PollingServer(t *testing.T) {
 		s := newStation()
 		ids := make(chan mcp.ID, 1)
 		polls := 0
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			ids <- x.Msg.ID
 			x.Begin()
 			x.Raw("retry: 30000\nid: 0\ndata:\n\n")
 		}
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			id := x.R.Header.Get("Last-Event-ID")
 			if id == "" {
 				x.Hold()
@@ -328,10 +328,10 @@ func TestR7PollingServer(t *testing.T) {
 // counts as changed then; it ends with its context.
 func TestModernListenIsReopened(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){}}
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){}}
 		n := 0
 		ended := make(chan struct{})
-		s.On["subscriptions/listen"] = func(x *zoo.Exchange) {
+		s.On["subscriptions/listen"] = func(x *faultyserver.Exchange) {
 			n++
 			id := x.Msg.ID.String()
 			meta := `"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}`
@@ -371,8 +371,8 @@ func TestListenEndsWhenTheServerStaysAway(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		drop := make(chan struct{})
 		var away atomic.Bool
-		s := &zoo.HTTP{Modern: true, On: map[string]func(x *zoo.Exchange){
-			"subscriptions/listen": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(x *faultyserver.Exchange){
+			"subscriptions/listen": func(x *faultyserver.Exchange) {
 				if away.Load() {
 					x.Status(http.StatusBadGateway, "text/html", "<html>")
 					return
@@ -399,7 +399,7 @@ func TestListenEndsWhenTheServerStaysAway(t *testing.T) {
 // A listen that the server refuses is refused.
 func TestListenThatIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Modern: true}
+		s := &faultyserver.HTTP{Modern: true}
 		_, err := within(t, dialHTTP(t, s, client.Config{}), listen(t), &recorder{})
 		wantError(t, err, mcp.CodeMethodNotFound)
 	})
@@ -413,9 +413,9 @@ func TestListenThatIsRefused(t *testing.T) {
 // its subscriptions"
 func TestU8ModernListensOverLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		lines := make(chan *zoo.Line, 10)
-		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){}}
-		s.On["subscriptions/listen"] = func(x *zoo.Line) {
+		lines := make(chan *faultyserver.Line, 10)
+		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){}}
+		s.On["subscriptions/listen"] = func(x *faultyserver.Line) {
 			x.Send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + x.Msg.ID.String() + `},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:1"]}}}`)
 			lines <- x
 		}
@@ -453,7 +453,7 @@ func TestNoStreamToTellOfChangesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.Capabilities = announces
-		s.On["GET"] = func(x *zoo.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
+		s.On["GET"] = func(x *faultyserver.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
 		c := dialHTTP(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
@@ -468,7 +468,7 @@ func TestNoStreamToTellOfChangesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.Capabilities = announces
-		s.On["GET"] = func(x *zoo.Exchange) { x.Begin() } // ends at once, each time
+		s.On["GET"] = func(x *faultyserver.Exchange) { x.Begin() } // ends at once, each time
 		c := dialHTTP(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()

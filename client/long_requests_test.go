@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // Requests of all lengths arrive whole, with line breaks between their tokens and
@@ -23,14 +23,14 @@ func TestLongRequests(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for name, dial := range map[string]func(t *testing.T, take func(m *mcp.Message)) *client.Client{
 			"pipe": func(t *testing.T, take func(m *mcp.Message)) *client.Client {
-				c, _ := dialLines(t, &zoo.Lines{Modern: modern, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+				c, _ := dialLines(t, &faultyserver.Lines{Modern: modern, On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 					take(&x.Msg)
 					x.Polite()
 				}}}, client.Config{})
 				return c
 			},
 			"HTTP": func(t *testing.T, take func(m *mcp.Message)) *client.Client {
-				return dialHTTP(t, &zoo.HTTP{Modern: modern, Sessions: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+				return dialHTTP(t, &faultyserver.HTTP{Modern: modern, Sessions: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 					take(&x.Msg)
 					x.Polite()
 				}}}, client.Config{})

@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // noMemory is a Memory without room, which counts how often it was asked.

@@ -14,14 +14,14 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // broadcaster is a modern server whose listens the test holds in its hands, in the
 // order in which they came.
 type broadcaster struct {
-	*zoo.HTTP
+	*faultyserver.HTTP
 
 	refuse func(uris []string) bool // before the acknowledgement
 	agree  func(uri string) bool
@@ -31,7 +31,7 @@ type broadcaster struct {
 }
 
 type broadcast struct {
-	x    *zoo.Exchange
+	x    *faultyserver.Exchange
 	uris []string
 	news chan string // updates
 	end  chan struct{}
@@ -39,12 +39,12 @@ type broadcast struct {
 }
 
 func newBroadcaster() *broadcaster {
-	b := &broadcaster{HTTP: &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){}}}
+	b := &broadcaster{HTTP: &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){}}}
 	b.On["subscriptions/listen"] = b.listen
 	return b
 }
 
-func (b *broadcaster) listen(x *zoo.Exchange) {
+func (b *broadcaster) listen(x *faultyserver.Exchange) {
 	_, rest, _ := strings.Cut(string(x.Msg.Params.Bytes()), `"resourceSubscriptions":[`)
 	list, _, _ := strings.Cut(rest, "]")
 	st := &broadcast{x: x, news: make(chan string), end: make(chan struct{})}
@@ -197,7 +197,7 @@ func TestNothingIsLostWhileAStreamIsWidened(t *testing.T) {
 		synctest.Wait()
 		hold := make(chan struct{})
 		plain := b.On["subscriptions/listen"]
-		b.On["subscriptions/listen"] = func(x *zoo.Exchange) {
+		b.On["subscriptions/listen"] = func(x *faultyserver.Exchange) {
 			<-hold
 			plain(x)
 		}
@@ -267,7 +267,7 @@ func TestSharedStreamIsReopened(t *testing.T) {
 		wantStrings(t, "x:2", heardOf(ears[1]), []string{agreedTo("x:2"), told("x:2")})
 		wantStrings(t, "x:no", heardOf(ears[2])[1:], nil)
 
-		b.On["subscriptions/listen"] = func(x *zoo.Exchange) { x.Status(http.StatusBadGateway, "text/html", "<html>") }
+		b.On["subscriptions/listen"] = func(x *faultyserver.Exchange) { x.Status(http.StatusBadGateway, "text/html", "<html>") }
 		close(b.at(3).end)
 		for _, r := range runs {
 			<-r.done
@@ -282,7 +282,7 @@ func TestSharedStreamEndsWithTheClient(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			b := newBroadcaster()
 			if silent {
-				b.On["subscriptions/listen"] = func(x *zoo.Exchange) { x.Hold() }
+				b.On["subscriptions/listen"] = func(x *faultyserver.Exchange) { x.Hold() }
 			}
 			c := dialHTTP(t, b, client.Config{})
 			scope := mcp.NewScope("s", nil)

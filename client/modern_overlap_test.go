@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // shared is a modern server with the listens of one scope, for one resource each.
@@ -127,7 +127,7 @@ func TestSubscribingAgainWhileAStreamIsNarrowed(t *testing.T) {
 		s := newShared(t, b, "x:1", "x:2")
 		time.Sleep(time.Second)
 		plain, hold := b.On["subscriptions/listen"], make(chan struct{})
-		b.On["subscriptions/listen"] = func(x *zoo.Exchange) {
+		b.On["subscriptions/listen"] = func(x *faultyserver.Exchange) {
 			<-hold
 			plain(x)
 		}
@@ -159,7 +159,7 @@ func TestServerWithFewListens(t *testing.T) {
 		plain := b.On["subscriptions/listen"]
 		var open, most, refused atomic.Int64
 		most.Store(2)
-		b.On["subscriptions/listen"] = func(x *zoo.Exchange) {
+		b.On["subscriptions/listen"] = func(x *faultyserver.Exchange) {
 			defer open.Add(-1)
 			if open.Add(1) > most.Load() {
 				refused.Add(1)

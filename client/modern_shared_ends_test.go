@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // A server that follows the specification does not answer a listen that was given up.
@@ -156,7 +156,7 @@ func TestRefusedAfterABreakOnAPipe(t *testing.T) {
 func TestNoSubscriptionsOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newPot()
-		s.mangled = func(x *zoo.Line, _ []string) bool {
+		s.mangled = func(x *faultyserver.Line, _ []string) bool {
 			x.Error(mcp.CodeMethodNotFound, "no such method")
 			return true
 		}
@@ -166,7 +166,7 @@ func TestNoSubscriptionsOnAPipe(t *testing.T) {
 		}
 		hold := make(chan struct{})
 		plain := s.mangled
-		s.mangled = func(x *zoo.Line, items []string) bool {
+		s.mangled = func(x *faultyserver.Line, items []string) bool {
 			<-hold
 			return plain(x, items)
 		}
@@ -191,7 +191,7 @@ func TestNoSubscriptionsOnAPipe(t *testing.T) {
 func TestNeverAcknowledgedOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newPot()
-		s.mangled = func(_ *zoo.Line, items []string) bool { return slices.Contains(items, "x:hangs") }
+		s.mangled = func(_ *faultyserver.Line, items []string) bool { return slices.Contains(items, "x:hangs") }
 		c, _ := dialLines(t, s.Lines, client.Config{})
 		hangs := s.joins(t, c, nil, "x:hangs")
 		time.Sleep(time.Hour)
@@ -322,7 +322,7 @@ func TestServerWithNothingToTell(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newPot()
 		s.agree = func(item string) bool { return item == "x:1" }
-		s.mangled = func(x *zoo.Line, items []string) bool {
+		s.mangled = func(x *faultyserver.Line, items []string) bool {
 			if slices.Contains(items, "x:1") {
 				return false
 			}
@@ -354,7 +354,7 @@ func TestServerWithNothingToTell(t *testing.T) {
 func TestTasksOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newPot()
-		s.On["tasks/get"] = func(x *zoo.Line) {
+		s.On["tasks/get"] = func(x *faultyserver.Line) {
 			id, _ := x.Msg.Params.Text(mcp.FieldTaskID)
 			x.Result(fmt.Sprintf(`{"resultType":"complete","taskId":%q,"status":"working",%s}`, id, modernTimes))
 		}
@@ -430,7 +430,7 @@ func newPotRun(t *testing.T, seed uint64) *potRun {
 		}
 		return nil
 	}
-	r.On["tasks/get"] = func(x *zoo.Line) {
+	r.On["tasks/get"] = func(x *faultyserver.Line) {
 		x.Result(fmt.Sprintf(`{"resultType":"complete","taskId":"1","status":"working",%s}`, modernTimes))
 	}
 	r.c, _ = dialLines(t, r.Lines, client.Config{})

@@ -17,22 +17,22 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // pot is a modern server on a pipe that has one set of subscriptions for all its
 // listens, as some have: the end of any listen empties it, and answers the listen.
 type pot struct {
-	*zoo.Lines
+	*faultyserver.Lines
 
 	// Set before the first message.
-	silent  bool                                   // it does not answer a listen that was given up
-	linger  func() time.Duration                   // from the cancellation to the end of a listen
-	think   func() time.Duration                   // from the request to the acknowledgement
-	refuse  func(items []string) error             // before the acknowledgement; nil agrees
-	agree   func(item string) bool                 // nil agrees to all
-	mangled func(x *zoo.Line, items []string) bool // answers in the place of all this
+	silent  bool                                            // it does not answer a listen that was given up
+	linger  func() time.Duration                            // from the cancellation to the end of a listen
+	think   func() time.Duration                            // from the request to the acknowledgement
+	refuse  func(items []string) error                      // before the acknowledgement; nil agrees
+	agree   func(item string) bool                          // nil agrees to all
+	mangled func(x *faultyserver.Line, items []string) bool // answers in the place of all this
 
 	mu      sync.Mutex
 	open    map[string]*potListen // by the id of the listen
@@ -42,13 +42,13 @@ type pot struct {
 }
 
 type potListen struct {
-	x     *zoo.Line
+	x     *faultyserver.Line
 	items []string
 	timer *time.Timer
 }
 
 func newPot() *pot {
-	s := &pot{Lines: &zoo.Lines{Modern: true, Capabilities: subscribable, On: map[string]func(*zoo.Line){}}}
+	s := &pot{Lines: &faultyserver.Lines{Modern: true, Capabilities: subscribable, On: map[string]func(*faultyserver.Line){}}}
 	s.open, s.told, s.version = map[string]*potListen{}, map[string]string{}, map[string]int{}
 	s.On["subscriptions/listen"] = s.listen
 	s.On["notifications/cancelled"] = s.cancelled
@@ -117,7 +117,7 @@ func potParams(items []string) string {
 	return string(raw)
 }
 
-func (s *pot) listen(x *zoo.Line) {
+func (s *pot) listen(x *faultyserver.Line) {
 	items := potItems(&x.Msg.Params)
 	s.note(strings.Join(items, " "))
 	if s.mangled != nil && s.mangled(x, items) {
@@ -142,7 +142,7 @@ func (s *pot) note(what string) {
 }
 
 // add begins a listen, which is acknowledged when the server has thought about it.
-func (s *pot) add(x *zoo.Line, items []string) {
+func (s *pot) add(x *faultyserver.Line, items []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := &potListen{x: x, items: items}
@@ -177,7 +177,7 @@ func subscription(id string) string {
 	return `"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}`
 }
 
-func (s *pot) cancelled(x *zoo.Line) {
+func (s *pot) cancelled(x *faultyserver.Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := string(x.Msg.Params.Raw(mcp.FieldRequestID))

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // The request metadata of the modern era, in headers and in _meta
@@ -66,7 +66,7 @@ func TestH2H3ModernMetadata(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &zoo.HTTP{Modern: true}
+				s := &faultyserver.HTTP{Modern: true}
 				c := dialHTTP(t, s, client.Config{
 					Info:   []byte(`{"name":"gateway"}`),
 					Header: http.Header{"authorization": {"secret"}, "Mcp-Name": {"forged"}, "Accept": {"*/*"}},
@@ -121,9 +121,9 @@ func TestH10ParamHeaders(t *testing.T) {
 		list := func() string {
 			return `{"tools":[{"name":"plain","inputSchema":{"type":"object"}},{"name":"q","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"` + header + `"}}}}]}`
 		}
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){}}
-		s.On["tools/list"] = func(x *zoo.Exchange) { x.Result(list()) }
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){}}
+		s.On["tools/list"] = func(x *faultyserver.Exchange) { x.Result(list()) }
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			if x.R.Header.Get("Mcp-Param-"+header) != "eu" {
 				x.Status(400, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"Header mismatch"}}`, x.Msg.ID))
 				return
@@ -157,8 +157,8 @@ func TestH10ParamHeaders(t *testing.T) {
 // that field when retrying the original request."
 func TestMRTR(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){}}
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){}}
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			switch string(x.Msg.Params.Raw(mcp.FieldRequestState)) {
 			case "":
 				x.Result(`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"?"}},"b":{"method":"roots/list"}},"requestState":"s\u0031"}`)
@@ -221,7 +221,7 @@ func TestMRTREnds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				n := 0
-				s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+				s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 					if n++; n > 100 { // where nothing else ends it
 						x.Polite()
 						return
@@ -243,7 +243,7 @@ func TestMRTREnds(t *testing.T) {
 func TestModernCancelClosesTheStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gone, arrived := make(chan struct{}), make(chan struct{})
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 			x.Begin()
 			close(arrived)
 			x.Hold()
@@ -267,7 +267,7 @@ func TestModernCancelClosesTheStream(t *testing.T) {
 func TestSlowCallerOverHTTP(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const n = 2000
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 			for i := range n {
 				x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`, i))
 			}
@@ -295,57 +295,57 @@ func TestHostileAnswers(t *testing.T) {
 	big := strings.Repeat("x", 1<<16)
 	tests := []struct {
 		name    string
-		answer  func(x *zoo.Exchange)
+		answer  func(x *faultyserver.Exchange)
 		code    int64
 		outcome mcp.Outcome
 		text    string
 	}{
-		{"HTML", func(x *zoo.Exchange) { x.Status(200, "text/html", "<html>") }, mcp.CodeBackendFailed, mcp.Unknown, "text/html instead of a message"},
-		{"no type", func(x *zoo.Exchange) { x.Status(200, "", "") }, mcp.CodeBackendFailed, mcp.Unknown, "instead of a message"},
-		{"redirect", func(x *zoo.Exchange) {
+		{"HTML", func(x *faultyserver.Exchange) { x.Status(200, "text/html", "<html>") }, mcp.CodeBackendFailed, mcp.Unknown, "text/html instead of a message"},
+		{"no type", func(x *faultyserver.Exchange) { x.Status(200, "", "") }, mcp.CodeBackendFailed, mcp.Unknown, "instead of a message"},
+		{"redirect", func(x *faultyserver.Exchange) {
 			x.W.Header().Set("Location", "http://user:word@elsewhere.test/secret?key=secret")
 			x.Status(302, "text/html", "")
 		}, mcp.CodeBackendUnavailable, mcp.NotDispatched, `it redirects to another path of "http://elsewhere.test" (HTTP status 302)`},
-		{"308", func(x *zoo.Exchange) {
+		{"308", func(x *faultyserver.Exchange) {
 			x.W.Header().Set("Location", x.R.URL.Path+"/")
 			x.Status(308, "", "")
 		}, mcp.CodeBackendUnavailable, mcp.NotDispatched, "it redirects to the same address with a slash at its end (HTTP status 308)"},
-		{"no place", func(x *zoo.Exchange) { x.Status(302, "", "") }, mcp.CodeBackendUnavailable, mcp.NotDispatched, "it redirects to nowhere"},
-		{"307", func(x *zoo.Exchange) {
+		{"no place", func(x *faultyserver.Exchange) { x.Status(302, "", "") }, mcp.CodeBackendUnavailable, mcp.NotDispatched, "it redirects to nowhere"},
+		{"307", func(x *faultyserver.Exchange) {
 			x.W.Header().Set("Location", "/mcp")
 			x.Status(307, "", "")
 		}, mcp.CodeBackendUnavailable, mcp.NotDispatched, `it redirects to "http://backend.test" (HTTP status 307)`},
-		{"bad gateway", func(x *zoo.Exchange) { x.Status(502, "text/html", "<html>") }, mcp.CodeBackendFailed, mcp.Unknown, "HTTP status 502 with text/html"},
-		{"credentials", func(x *zoo.Exchange) { x.Status(401, "", "") }, mcp.CodeBackendUnavailable, mcp.NotDispatched, "other credentials"},
-		{"neither result nor error", func(x *zoo.Exchange) {
+		{"bad gateway", func(x *faultyserver.Exchange) { x.Status(502, "text/html", "<html>") }, mcp.CodeBackendFailed, mcp.Unknown, "HTTP status 502 with text/html"},
+		{"credentials", func(x *faultyserver.Exchange) { x.Status(401, "", "") }, mcp.CodeBackendUnavailable, mcp.NotDispatched, "other credentials"},
+		{"neither result nor error", func(x *faultyserver.Exchange) {
 			x.Status(200, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s}`, x.Msg.ID))
 		}, mcp.CodeBackendFailed, mcp.Unknown, "breaks the protocol"},
-		{"both", func(x *zoo.Exchange) {
+		{"both", func(x *faultyserver.Exchange) {
 			x.Status(200, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{},"error":{"code":1,"message":""}}`, x.Msg.ID))
 		}, mcp.CodeBackendFailed, mcp.Unknown, "breaks the protocol"},
-		{"result null", func(x *zoo.Exchange) {
+		{"result null", func(x *faultyserver.Exchange) {
 			x.Status(200, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":null}`, x.Msg.ID))
 		}, mcp.CodeBackendFailed, mcp.Unknown, "breaks the protocol"},
-		{"error code a string", func(x *zoo.Exchange) {
+		{"error code a string", func(x *faultyserver.Exchange) {
 			x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":"1","message":""}}`, x.Msg.ID))
 		}, mcp.CodeBackendFailed, mcp.Unknown, "breaks the protocol"},
-		{"error code a fraction", func(x *zoo.Exchange) {
+		{"error code a fraction", func(x *faultyserver.Exchange) {
 			x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":1.5,"message":""}}`, x.Msg.ID))
 		}, mcp.CodeBackendFailed, mcp.Unknown, "breaks the protocol"},
-		{"a huge document", func(x *zoo.Exchange) { x.Status(200, "application/json", `{"x":"`+big+`"}`) }, mcp.CodeLimit, mcp.Unknown, "more than 65536 bytes"},
-		{"a huge event", func(x *zoo.Exchange) { x.Event("", `{"x":"`+big+`"}`) }, mcp.CodeLimit, mcp.Unknown, "more than 65536 bytes"},
-		{"an endless line", func(x *zoo.Exchange) {
+		{"a huge document", func(x *faultyserver.Exchange) { x.Status(200, "application/json", `{"x":"`+big+`"}`) }, mcp.CodeLimit, mcp.Unknown, "more than 65536 bytes"},
+		{"a huge event", func(x *faultyserver.Exchange) { x.Event("", `{"x":"`+big+`"}`) }, mcp.CodeLimit, mcp.Unknown, "more than 65536 bytes"},
+		{"an endless line", func(x *faultyserver.Exchange) {
 			x.Begin()
 			for x.R.Context().Err() == nil {
 				x.Raw("data: " + big)
 			}
 		}, mcp.CodeLimit, mcp.Unknown, "more than 65536 bytes"},
-		{"compressed", func(x *zoo.Exchange) {
+		{"compressed", func(x *faultyserver.Exchange) {
 			x.W.Header().Set("Content-Encoding", "gzip")
 			x.Status(200, "application/json", "\x1f\x8b")
 		}, mcp.CodeBackendFailed, mcp.Unknown, "compressed (gzip)"},
-		{"compressed and silent about it", func(x *zoo.Exchange) { x.Status(200, "application/json", "\x1f\x8b\x08") }, mcp.CodeBackendFailed, mcp.Unknown, "ended without a response"},
-		{"half a document", func(x *zoo.Exchange) {
+		{"compressed and silent about it", func(x *faultyserver.Exchange) { x.Status(200, "application/json", "\x1f\x8b\x08") }, mcp.CodeBackendFailed, mcp.Unknown, "ended without a response"},
+		{"half a document", func(x *faultyserver.Exchange) {
 			x.W.Header().Set("Content-Length", "100")
 			x.Status(200, "application/json", `{"jsonrpc"`)
 		}, mcp.CodeBackendFailed, mcp.Unknown, "broke"},
@@ -354,7 +354,7 @@ func TestHostileAnswers(t *testing.T) {
 		for _, modern := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/modern=%v", tt.name, modern), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){"tools/call": tt.answer}}
+					s := &faultyserver.HTTP{Modern: modern, On: map[string]func(*faultyserver.Exchange){"tools/call": tt.answer}}
 					c := dialHTTP(t, s, client.Config{MaxMessage: 1 << 16})
 					began := time.Now()
 					_, err := within(t, c, echo(t), &recorder{})
@@ -370,17 +370,19 @@ func TestHostileAnswers(t *testing.T) {
 
 // What is sent again, and what never is (DELIVERY 5.4).
 func TestRetries(t *testing.T) {
-	dispatched := func(x *zoo.Exchange) { x.Begin() } // ends without a response
-	refused := func(x *zoo.Exchange) {
+	dispatched := func(x *faultyserver.Exchange) { x.Begin() } // ends without a response
+	refused := func(x *faultyserver.Exchange) {
 		x.W.Header().Set("Retry-After", "1")
 		x.Status(503, "", "")
 	}
-	broken := func(x *zoo.Exchange) { x.Status(503, "", "upstream connect error or disconnect/reset before headers") }
-	flooded := func(x *zoo.Exchange) { x.Status(429, "", "") }
-	answered := func(x *zoo.Exchange) { x.Error(-32603, "no") }
+	broken := func(x *faultyserver.Exchange) {
+		x.Status(503, "", "upstream connect error or disconnect/reset before headers")
+	}
+	flooded := func(x *faultyserver.Exchange) { x.Status(429, "", "") }
+	answered := func(x *faultyserver.Exchange) { x.Error(-32603, "no") }
 	tests := []struct {
 		method, params string
-		answer         func(x *zoo.Exchange)
+		answer         func(x *faultyserver.Exchange)
 		want           int
 	}{
 		{"tools/call", `{"name":"x"}`, dispatched, 1},
@@ -399,7 +401,7 @@ func TestRetries(t *testing.T) {
 	}
 	for _, tt := range tests {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){tt.method: tt.answer}}
+			s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){tt.method: tt.answer}}
 			c := dialHTTP(t, s, client.Config{})
 			if _, err := within(t, c, request(t, tt.method, tt.params), &recorder{}); err == nil {
 				t.Error("no error")
@@ -414,12 +416,12 @@ func TestRetries(t *testing.T) {
 // A request that the server has begun to work on is not begun again, whatever
 // becomes of its second round.
 func TestSecondRoundFails(t *testing.T) {
-	tests := map[string]func(x *zoo.Exchange){
-		"busy": func(x *zoo.Exchange) { x.Status(429, "", "") },
-		"era":  func(x *zoo.Exchange) { x.Status(400, "text/plain", "no") },
-		"gone": func(x *zoo.Exchange) { x.Status(404, "text/plain", "no") },
-		"dies": func(x *zoo.Exchange) { x.Abort() },
-		"headers": func(x *zoo.Exchange) {
+	tests := map[string]func(x *faultyserver.Exchange){
+		"busy": func(x *faultyserver.Exchange) { x.Status(429, "", "") },
+		"era":  func(x *faultyserver.Exchange) { x.Status(400, "text/plain", "no") },
+		"gone": func(x *faultyserver.Exchange) { x.Status(404, "text/plain", "no") },
+		"dies": func(x *faultyserver.Exchange) { x.Abort() },
+		"headers": func(x *faultyserver.Exchange) {
 			x.Status(400, "application/json", string(mcp.AppendError(nil, x.Msg.ID, mcp.Errorf(mcp.CodeHeaderMismatch, "no"))))
 		},
 	}
@@ -428,7 +430,7 @@ func TestSecondRoundFails(t *testing.T) {
 			t.Run(name+"/"+method, func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
 					rounds := [2]int{}
-					s := &zoo.HTTP{Modern: true, On: map[string]func(x *zoo.Exchange){method: func(x *zoo.Exchange) {
+					s := &faultyserver.HTTP{Modern: true, On: map[string]func(x *faultyserver.Exchange){method: func(x *faultyserver.Exchange) {
 						if x.Msg.Params.Has(mcp.FieldRequestState) {
 							rounds[1]++
 							second(x)
@@ -463,7 +465,7 @@ func TestConfiguredIdempotencyKey(t *testing.T) {
 	for _, key := range []string{"idempotency-key", "X-Idempotency-Key"} {
 		inBubble(t, func(t *testing.T) {
 			n := 0
-			s := &zoo.HTTP{Modern: true, On: map[string]func(x *zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			s := &faultyserver.HTTP{Modern: true, On: map[string]func(x *faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				if n++; n > 1 {
 					x.Abort() // on a connection that has been used before
 				}
@@ -528,7 +530,7 @@ func TestM188ReplacedBackend(t *testing.T) {
 		s := newStation()
 		var closed atomic.Int32
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if replaced.Load() && r.RemoteAddr != "" && r.Header.Get("Mcp-Session-Id") == zoo.SessionID {
+			if replaced.Load() && r.RemoteAddr != "" && r.Header.Get("Mcp-Session-Id") == faultyserver.SessionID {
 				closed.Add(1)
 				w.WriteHeader(http.StatusNotFound)
 				return

@@ -223,7 +223,7 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *visits, caller mc
 	if err := json.Unmarshal(raw, &questions); err != nil {
 		return nil, p.malformed(err)
 	}
-	// Each is a goroutine and a dialog with a person: the bound is that of a legacy
+	// Each is a goroutine and a transcript with a person: the bound is that of a legacy
 	// session's asks, so that an era gives no server more of either.
 	if len(questions) > maxAsks {
 		return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked %d questions at once", len(questions))

@@ -14,16 +14,16 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 const inputWanted = `{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}},"requestState":"s"}`
 
 // secondRounds asks for input in its first round and leaves the others to f.
-func secondRounds(f func(n int, x *zoo.Exchange)) *zoo.HTTP {
+func secondRounds(f func(n int, x *faultyserver.Exchange)) *faultyserver.HTTP {
 	n := 0
-	return &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+	return &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 		if !x.Msg.Params.Has(mcp.FieldRequestState) {
 			x.Result(inputWanted)
 			return
@@ -36,10 +36,10 @@ func secondRounds(f func(n int, x *zoo.Exchange)) *zoo.HTTP {
 // A later round that the server refused to look at is sent again as it was: the
 // client is not asked a second time, and nothing is begun anew (DELIVERY 5.4).
 func TestLaterRoundIsSentAgain(t *testing.T) {
-	busy := func(x *zoo.Exchange) { x.Status(429, "", "") }
+	busy := func(x *faultyserver.Exchange) { x.Status(429, "", "") }
 	for _, failures := range []int{1, 2, 3} {
 		inBubble(t, func(t *testing.T) {
-			s := secondRounds(func(n int, x *zoo.Exchange) {
+			s := secondRounds(func(n int, x *faultyserver.Exchange) {
 				if n <= failures {
 					busy(x)
 					return
@@ -84,7 +84,7 @@ func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestLaterRoundWithoutAConnection(t *testing.T) {
 	for _, giveUp := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			s := secondRounds(func(_ int, x *zoo.Exchange) { x.Polite() })
+			s := secondRounds(func(_ int, x *faultyserver.Exchange) { x.Polite() })
 			left := 0
 			c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper { return refusing{rt, &left} })
 			ctx, cancel := context.WithCancel(t.Context())
@@ -130,7 +130,7 @@ func TestLaterRoundThatAGatewayDidNotSendOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := secondRounds(func(_ int, x *zoo.Exchange) {
+				s := secondRounds(func(_ int, x *faultyserver.Exchange) {
 					e := &mcp.Error{Code: 1004, Message: "as it said", Data: []byte(tt.data)}
 					x.Status(tt.status, "application/json", string(mcp.AppendError(nil, x.Msg.ID, e)))
 				})
@@ -164,7 +164,7 @@ func TestInputRequiredThatIsNone(t *testing.T) {
 		{many, "17 questions at once", mcp.CodeLimit},
 	} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) { x.Result(tt.result) }}}
+			s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) { x.Result(tt.result) }}}
 			caller := &recorder{answer: says(`{"roots":[]}`)}
 			_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), caller)
 			wantFault(t, err, tt.code, mcp.Unknown, tt.text)
@@ -178,7 +178,7 @@ func TestInputRequiredThatIsNone(t *testing.T) {
 // A client that goes away while it is asked ends its request at once.
 func TestCancelledWhileAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := secondRounds(func(_ int, x *zoo.Exchange) { x.Polite() })
+		s := secondRounds(func(_ int, x *faultyserver.Exchange) { x.Polite() })
 		caller := &recorder{answer: func(ctx context.Context, _ *mcp.Request) (*mcp.Result, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -229,7 +229,7 @@ func TestQuestionsAreInOrder(t *testing.T) {
 		want           string
 	}{{0, 0, "1 2 3 4 5"}, {2, 0, "1 2"}, {0, 3, "1 2 3"}} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				if x.Msg.Params.Has(mcp.FieldRequestState) {
 					x.Polite()
 					return

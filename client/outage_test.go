@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // switched is a way to a server that may be off.
@@ -48,7 +48,7 @@ func TestListenBeforeItsStream(t *testing.T) {
 		s := newStation()
 		s.Capabilities = announces
 		tries := 0
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if tries++; tries == 1 {
 				time.Sleep(5 * time.Second)
 				x.Abort()
@@ -96,13 +96,13 @@ func TestListenOutlastsALongOutage(t *testing.T) {
 				s := newStation()
 				s.Capabilities = announces
 				first := true
-				s.On["GET"] = func(x *zoo.Exchange) {
+				s.On["GET"] = func(x *faultyserver.Exchange) {
 					switch {
 					case first:
 						first = false
 						x.Begin()
 						<-cut
-					case tt.forgets && x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID:
+					case tt.forgets && x.R.Header.Get("Mcp-Session-Id") == faultyserver.SessionID:
 						x.Status(http.StatusNotFound, "", "")
 					default:
 						s.serveListen(x)
@@ -164,15 +164,15 @@ func TestListenInASessionThatIsForgottenAtOnce(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s := newStation()
 				s.Capabilities = `{"tools":{"listChanged":true}}`
-				isFirst := func(x *zoo.Exchange) bool { return x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID }
-				s.On["GET"] = func(x *zoo.Exchange) {
+				isFirst := func(x *faultyserver.Exchange) bool { return x.R.Header.Get("Mcp-Session-Id") == faultyserver.SessionID }
+				s.On["GET"] = func(x *faultyserver.Exchange) {
 					if isFirst(x) {
 						x.Status(tt.status, "", "")
 						return
 					}
 					s.serveListen(x)
 				}
-				s.On["ping"] = func(x *zoo.Exchange) {
+				s.On["ping"] = func(x *faultyserver.Exchange) {
 					if tt.forgets && isFirst(x) {
 						x.Status(http.StatusNotFound, "", "")
 						return
@@ -207,7 +207,7 @@ func TestResumptionOfAServerThatHasGone(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				var way *switched
 				s := newStation()
-				s.On["tools/call"] = func(x *zoo.Exchange) {
+				s.On["tools/call"] = func(x *faultyserver.Exchange) {
 					x.Event("1", theLog)
 					way.off.Store(true)
 					x.Abort()

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // peer is the Handler at the far end, which our own server shows.

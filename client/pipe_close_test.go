@@ -11,15 +11,15 @@ import (
 	"testing/synctest"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // A request that belongs to no session borrows a process, which is ended when
 // the request is given up. The server hears of that before its pipe closes.
 func TestCancelledBeforeThePipeCloses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){"tools/call": func(*zoo.Line) {}}}
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(*faultyserver.Line) {}}}
 		c, _ := dialLines(t, s, client.Config{})
 		call := launch(t, c, echo(t), &recorder{})
 		synctest.Wait()
@@ -50,7 +50,7 @@ func TestStreamIsClosedOnce(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				var opened, closed atomic.Int32
 				var far io.Closer
-				s := &zoo.Lines{Modern: true}
+				s := &faultyserver.Lines{Modern: true}
 				c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
 					opened.Add(1)
 					a, b := memnet.Pipe(1 << 20)

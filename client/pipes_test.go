@@ -16,17 +16,17 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // The answer to a request of our own is its error, for whoever waits behind it: a
 // handshake that a server on a pipe refuses ends the call (M029).
 func TestM029RefusedHandshakeOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){
-			"server/discover": func(x *zoo.Line) { x.Error(-32600, "not initialized") },
-			"initialize":      func(x *zoo.Line) { x.Error(-32602, "unsupported protocol version") },
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
+			"server/discover": func(x *faultyserver.Line) { x.Error(-32600, "not initialized") },
+			"initialize":      func(x *faultyserver.Line) { x.Error(-32602, "unsupported protocol version") },
 		}}
 		c, _ := dialLines(t, s, client.Config{})
 		began := time.Now()
@@ -45,16 +45,16 @@ func TestM029RefusedHandshakeOnAPipe(t *testing.T) {
 func TestM017IdsOfQuestionsAreTokens(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		ids := []string{`9007199254740993`, `"1"`, `1`, `-0`, `"a\u0062"`, `""`}
-		var call *zoo.Line
+		var call *faultyserver.Line
 		var answers []string
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){
-			"tools/call": func(x *zoo.Line) {
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
+			"tools/call": func(x *faultyserver.Line) {
 				call = x
 				for _, id := range ids {
 					x.Send(`{"jsonrpc":"2.0","id":` + id + `,"method":"roots/list"}`)
 				}
 			},
-			"response": func(x *zoo.Line) {
+			"response": func(x *faultyserver.Line) {
 				if answers = append(answers, string(x.Msg.Raw)); len(answers) == len(ids) {
 					call.Polite()
 				}
@@ -89,10 +89,10 @@ func TestRootsOutsideOfRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				answer := make(chan string, 1)
-				s := &zoo.Lines{On: map[string]func(*zoo.Line){
-					"notifications/initialized": func(x *zoo.Line) { x.Send(`{"jsonrpc":"2.0","id":"r","method":"roots/list"}`) },
-					"tools/list":                func(x *zoo.Line) { x.Result(`{"tools":[]}`) },
-					"response":                  func(x *zoo.Line) { answer <- string(x.Msg.Raw) },
+				s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
+					"notifications/initialized": func(x *faultyserver.Line) { x.Send(`{"jsonrpc":"2.0","id":"r","method":"roots/list"}`) },
+					"tools/list":                func(x *faultyserver.Line) { x.Result(`{"tools":[]}`) },
+					"response":                  func(x *faultyserver.Line) { answer <- string(x.Msg.Raw) },
 				}}
 				c, _ := dialLines(t, s, client.Config{})
 				if tt.scope != nil {
@@ -114,8 +114,8 @@ func TestRootsOutsideOfRequests(t *testing.T) {
 func TestM149NoRoomInThePipes(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.Lines{Modern: modern}
-			s.On = map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+			s := &faultyserver.Lines{Modern: modern}
+			s.On = map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 				token := x.Msg.Params.Raw(mcp.MetaProgressToken)
 				for i := range 50 { // before it reads on
 					x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, i))
@@ -153,7 +153,7 @@ func TestM149NoRoomInThePipes(t *testing.T) {
 // with each request, and roots are not announced (M128).
 func TestM128NothingThatTheRevisionHasNot(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.Lines{Modern: true}
+		s := &faultyserver.Lines{Modern: true}
 		c, _ := dialLines(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
@@ -179,8 +179,8 @@ func TestM128NothingThatTheRevisionHasNot(t *testing.T) {
 func TestM123CloseEndsListens(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, modern := range []bool{false, true} {
-			s := &zoo.Lines{Modern: modern, Capabilities: announces, On: map[string]func(*zoo.Line){
-				"subscriptions/listen": func(x *zoo.Line) {
+			s := &faultyserver.Lines{Modern: modern, Capabilities: announces, On: map[string]func(*faultyserver.Line){
+				"subscriptions/listen": func(x *faultyserver.Line) {
 					x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, x.Msg.ID))
 				},
 			}}
@@ -226,7 +226,7 @@ func TestM135CloseWithAnIdleChild(t *testing.T) {
 // they say goodbye or a server dies under them (M095).
 func TestM095SessionsThatComeAndGo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 			if strings.Contains(string(x.Msg.Params.Raw(mcp.FieldName)), "die") {
 				x.Close()
 				return

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // A server may have its client poll for as long as a call takes: each attempt that
@@ -22,15 +22,15 @@ import (
 func TestServerThatHasItsClientPoll(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("1", "")
 			x.Raw("retry: 3000\n\n")
 		}
 		polls, last := 0, time.Now()
 		var id mcp.ID
 		call := s.On["tools/call"]
-		s.On["tools/call"] = func(x *zoo.Exchange) { id = x.Msg.ID; call(x) }
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) { id = x.Msg.ID; call(x) }
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if x.R.Header.Get("Last-Event-Id") != "1" {
 				x.Status(http.StatusMethodNotAllowed, "", "")
 				return
@@ -61,7 +61,7 @@ func TestListeningStreamThatIsPolledForLong(t *testing.T) {
 		s := newStation()
 		s.Capabilities = announces
 		polls := 0
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			x.Begin()
 			x.Event("7", "")
 			if polls++; polls == quiet {
@@ -94,7 +94,7 @@ type hasty struct {
 	words map[int]string // what it says the n-th time
 }
 
-func (h *hasty) serve(x *zoo.Exchange) {
+func (h *hasty) serve(x *faultyserver.Exchange) {
 	h.gets = append(h.gets, time.Now())
 	n := strconv.Itoa(len(h.gets))
 	x.Begin()
@@ -130,11 +130,11 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
 			h := &hasty{words: map[int]string{word: logged}}
-			s.On["tools/call"] = func(x *zoo.Exchange) {
+			s.On["tools/call"] = func(x *faultyserver.Exchange) {
 				x.Event("0", "")
 				h.words[2*word] = response(x.Msg.ID, `{"content":[]}`)
 			}
-			s.On["GET"] = func(x *zoo.Exchange) {
+			s.On["GET"] = func(x *faultyserver.Exchange) {
 				if x.R.Header.Get("Last-Event-Id") == "" {
 					x.Status(http.StatusMethodNotAllowed, "", "")
 					return
@@ -182,7 +182,7 @@ func TestServerThatIsAwayIsNotHurried(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		n := 0
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if n++; n > 1 {
 				x.Status(http.StatusServiceUnavailable, "", "")
 				return
@@ -207,22 +207,22 @@ func TestServerThatIsAwayIsNotHurried(t *testing.T) {
 func TestHeldPollsAreNotSlowedDown(t *testing.T) {
 	tests := map[string]struct {
 		held          time.Duration
-		before, after func(x *zoo.Exchange, n int)
+		before, after func(x *faultyserver.Exchange, n int)
 	}{
 		"a new id each time": {
 			10 * time.Second,
-			func(x *zoo.Exchange, n int) { x.Event(strconv.Itoa(n), "") },
-			func(*zoo.Exchange, int) {},
+			func(x *faultyserver.Exchange, n int) { x.Event(strconv.Itoa(n), "") },
+			func(*faultyserver.Exchange, int) {},
 		},
 		"asked to come back each time": {
 			10 * time.Second,
-			func(x *zoo.Exchange, _ int) { x.Event("same", "") },
-			func(x *zoo.Exchange, _ int) { x.Raw("retry: 500\n\n") },
+			func(x *faultyserver.Exchange, _ int) { x.Event("same", "") },
+			func(x *faultyserver.Exchange, _ int) { x.Raw("retry: 500\n\n") },
 		},
 		"cut when it was idle for long": {
 			25 * time.Second,
-			func(x *zoo.Exchange, _ int) { x.Begin() },
-			func(*zoo.Exchange, int) {},
+			func(x *faultyserver.Exchange, _ int) { x.Begin() },
+			func(*faultyserver.Exchange, int) {},
 		},
 	}
 	for name, tt := range tests {
@@ -230,7 +230,7 @@ func TestHeldPollsAreNotSlowedDown(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s := newStation()
 				n := 0
-				s.On["GET"] = func(x *zoo.Exchange) {
+				s.On["GET"] = func(x *faultyserver.Exchange) {
 					n++
 					tt.before(x, n)
 					select {
@@ -259,12 +259,12 @@ func TestFailuresBetweenPollsAreNotAddedUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		ids := make(chan mcp.ID, 1)
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("0", "")
 			ids <- x.Msg.ID
 		}
 		n := 0
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if x.R.Header.Get("Last-Event-Id") == "" {
 				x.Status(http.StatusMethodNotAllowed, "", "")
 				return
@@ -290,7 +290,7 @@ func TestListeningStreamOfAnUnknownEvent(t *testing.T) {
 		s := newStation()
 		s.Capabilities = announces
 		var seen []string
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			last := x.R.Header.Get("Last-Event-Id")
 			seen = append(seen, last)
 			switch {

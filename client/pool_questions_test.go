@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // inquisitive is a legacy server whose tool "ask" asks its client something, and
@@ -23,7 +23,7 @@ func inquisitive() *station {
 	s.Capabilities = `{"tools":{}}`
 	var mu sync.Mutex
 	waiting := map[string]chan string{} // by session
-	answers := func(x *zoo.Exchange) chan string {
+	answers := func(x *faultyserver.Exchange) chan string {
 		mu.Lock()
 		defer mu.Unlock()
 		id := x.R.Header.Get("Mcp-Session-Id")
@@ -32,7 +32,7 @@ func inquisitive() *station {
 		}
 		return waiting[id]
 	}
-	s.On["tools/call"] = func(x *zoo.Exchange) {
+	s.On["tools/call"] = func(x *faultyserver.Exchange) {
 		if name, _ := x.Msg.Params.Text(mcp.FieldName); name != "ask" {
 			x.Polite()
 			return
@@ -44,7 +44,7 @@ func inquisitive() *station {
 		case <-x.R.Context().Done():
 		}
 	}
-	s.On[""] = func(x *zoo.Exchange) {
+	s.On[""] = func(x *faultyserver.Exchange) {
 		x.Polite()
 		answer := string(x.Msg.Result.Bytes())
 		if e, err := x.Msg.WireError(); err == nil && e != nil {

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // tenant is a client session: a scope whose owner gives it up when asked, unless
@@ -45,8 +45,8 @@ func newTenant(key string) *tenant {
 func (s *tenant) hasEnded() bool { return !s.OnEnd(func() {}) }
 
 // gated answers a call once the gate is open.
-func gated(gate <-chan struct{}) map[string]func(*zoo.Line) {
-	return map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+func gated(gate <-chan struct{}) map[string]func(*faultyserver.Line) {
+	return map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 		if strings.Contains(string(x.Msg.Params.Raw(mcp.FieldName)), "slow") {
 			<-gate
 		}
@@ -59,7 +59,7 @@ func gated(gate <-chan struct{}) map[string]func(*zoo.Line) {
 func TestProcessesAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		c, opened := dialLines(t, &zoo.Lines{On: gated(gate)}, client.Config{MaxProcesses: 3})
+		c, opened := dialLines(t, &faultyserver.Lines{On: gated(gate)}, client.Config{MaxProcesses: 3})
 		calling, first, second, third := newTenant("calling"), newTenant("first"), newTenant("second"), newTenant("third")
 		slow := launch(t, c, in(calling.Scope, tool(t, "slow")), &recorder{})
 		synctest.Wait()
@@ -94,7 +94,7 @@ func TestProcessesAreBounded(t *testing.T) {
 // A session that is lent to no request makes room before any client's does.
 func TestIdlePooledProcessMakesRoomFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		c, _ := dialLines(t, new(zoo.Lines), client.Config{MaxProcesses: 2})
+		c, _ := dialLines(t, new(faultyserver.Lines), client.Config{MaxProcesses: 2})
 		old := newTenant("old")
 		if _, err := within(t, c, in(old.Scope, echo(t)), &recorder{}); err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func TestListsAreNotStarved(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		defer close(gate)
-		c, _ := dialLines(t, &zoo.Lines{On: gated(gate)}, client.Config{MaxProcesses: 1})
+		c, _ := dialLines(t, &faultyserver.Lines{On: gated(gate)}, client.Config{MaxProcesses: 1})
 		busy := launch(t, c, in(newTenant("busy").Scope, tool(t, "slow")), &recorder{})
 		synctest.Wait()
 		for range 3 {
@@ -144,7 +144,7 @@ func TestProbedProcessCounts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		defer close(gate)
-		c, opened := dialLines(t, &zoo.Lines{On: gated(gate)}, client.Config{MaxProcesses: 2})
+		c, opened := dialLines(t, &faultyserver.Lines{On: gated(gate)}, client.Config{MaxProcesses: 2})
 		for i := range 2 {
 			launch(t, c, in(newTenant(fmt.Sprint(i)).Scope, tool(t, "slow")), &recorder{})
 			synctest.Wait()
@@ -187,7 +187,7 @@ func TestWaitForRoomIsGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		var opened atomic.Int32
-		s := new(zoo.Lines)
+		s := new(faultyserver.Lines)
 		c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
 			opened.Add(1)
 			a, b := memnet.Pipe(1 << 20)
@@ -247,7 +247,7 @@ func TestProcessesOfManySessions(t *testing.T) {
 // Without a bound nobody is asked to leave.
 func TestUnboundedProcesses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		c, opened := dialLines(t, new(zoo.Lines), client.Config{MaxProcesses: -1})
+		c, opened := dialLines(t, new(faultyserver.Lines), client.Config{MaxProcesses: -1})
 		var all []*tenant
 		for i := range 70 {
 			all = append(all, newTenant(fmt.Sprint(i)))

@@ -12,27 +12,27 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // rolledBack is a modern server that becomes a legacy one, which refuses what comes
 // without a session.
 type rolledBack struct {
-	now, then *zoo.HTTP
+	now, then *faultyserver.HTTP
 	back      atomic.Bool
 }
 
-func newRolledBack(refuse func(x *zoo.Exchange)) *rolledBack {
-	r := &rolledBack{now: &zoo.HTTP{Modern: true}}
-	guarded := func(x *zoo.Exchange) {
+func newRolledBack(refuse func(x *faultyserver.Exchange)) *rolledBack {
+	r := &rolledBack{now: &faultyserver.HTTP{Modern: true}}
+	guarded := func(x *faultyserver.Exchange) {
 		if x.R.Header.Get("Mcp-Session-Id") == "" {
 			refuse(x)
 			return
 		}
 		x.Polite()
 	}
-	r.then = &zoo.HTTP{Sessions: true, On: map[string]func(*zoo.Exchange){
+	r.then = &faultyserver.HTTP{Sessions: true, On: map[string]func(*faultyserver.Exchange){
 		"server/discover": guarded, "tools/call": guarded, "tools/list": guarded, "ping": guarded,
 	}}
 	return r
@@ -50,30 +50,30 @@ func (r *rolledBack) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // with: at once where no modern server would say that, and else after ten seconds in
 // which nothing worked. It is probed once, however many calls fail meanwhile (I39).
 func TestI39ModernServerBecomesLegacy(t *testing.T) {
-	rpcAs := func(status int, code int, text string) func(x *zoo.Exchange) {
-		return func(x *zoo.Exchange) {
+	rpcAs := func(status int, code int, text string) func(x *faultyserver.Exchange) {
+		return func(x *faultyserver.Exchange) {
 			x.Status(status, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, x.Msg.ID, code, text))
 		}
 	}
-	without := func(status int, code int, text string) func(x *zoo.Exchange) {
-		return func(x *zoo.Exchange) {
+	without := func(status int, code int, text string) func(x *faultyserver.Exchange) {
+		return func(x *faultyserver.Exchange) {
 			x.Status(status, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`, code, text))
 		}
 	}
 	tests := map[string]struct {
-		refuse func(x *zoo.Exchange)
+		refuse func(x *faultyserver.Exchange)
 		within time.Duration
 	}{
 		"400 and -32000":              {without(400, -32000, "Bad Request: Server not initialized"), 0},
 		"400 and -32600":              {without(400, -32600, "Bad Request: Missing session ID"), 0},
-		"404 with text":               {func(x *zoo.Exchange) { x.Status(404, "text/plain", "not found") }, 0},
+		"404 with text":               {func(x *faultyserver.Exchange) { x.Status(404, "text/plain", "not found") }, 0},
 		"404 and -32001":              {rpcAs(404, -32001, "Session not found"), 11 * time.Second},
 		"404 and -32001, without id":  {without(404, -32001, "Session not found"), 11 * time.Second},
-		"422 with text":               {func(x *zoo.Exchange) { x.Status(422, "text/plain", "expect initialize request") }, 11 * time.Second},
+		"422 with text":               {func(x *faultyserver.Exchange) { x.Status(422, "text/plain", "expect initialize request") }, 11 * time.Second},
 		"200 and -32602":              {rpcAs(200, -32602, "Invalid request parameters"), 11 * time.Second},
 		"200 and -32602, without id":  {without(200, -32602, "Invalid request parameters"), 11 * time.Second},
 		"200 and -32600":              {rpcAs(200, -32600, `method "tools/call" is invalid during session initialization`), 11 * time.Second},
-		"200 as a stream, no message": {func(x *zoo.Exchange) { x.Begin() }, 11 * time.Second},
+		"200 as a stream, no message": {func(x *faultyserver.Exchange) { x.Begin() }, 11 * time.Second},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -123,9 +123,9 @@ func TestI39ModernServerBecomesLegacy(t *testing.T) {
 func TestServerInTroubleStaysModern(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var ill atomic.Bool
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){}}
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){}}
 		for _, method := range []string{"tools/call", "server/discover"} {
-			s.On[method] = func(x *zoo.Exchange) {
+			s.On[method] = func(x *faultyserver.Exchange) {
 				if ill.Load() {
 					x.Error(-32603, "the database is away")
 					return
@@ -161,7 +161,7 @@ func TestServerInTroubleStaysModern(t *testing.T) {
 // requests.
 func TestErrorsBesideResultsAreNoDoubt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"prompts/get": func(x *zoo.Exchange) { x.Error(-32602, "no such prompt") }}}
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"prompts/get": func(x *faultyserver.Exchange) { x.Error(-32602, "no such prompt") }}}
 		c := dialHTTP(t, s, client.Config{})
 		for range 100 {
 			for range 5 {
@@ -183,7 +183,7 @@ func TestErrorsBesideResultsAreNoDoubt(t *testing.T) {
 // A revision that was set is kept: there is nothing to find out.
 func TestPinnedServerIsNotProbed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) { x.Error(-32603, "no") }}}
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) { x.Error(-32603, "no") }}}
 		c := dialHTTP(t, s, client.Config{Version: mcp.LatestModern})
 		for range 60 {
 			_, err := within(t, c, echo(t), &recorder{})

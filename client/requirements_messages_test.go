@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // No id is used twice in a session, whether the first request with it is answered,
@@ -22,8 +22,8 @@ import (
 func TestIDsAreUsedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["prompts/get"] = func(x *zoo.Exchange) { x.Error(-32602, "no") }
-		s.On["resources/read"] = func(x *zoo.Exchange) { x.Hold() }
+		s.On["prompts/get"] = func(x *faultyserver.Exchange) { x.Error(-32602, "no") }
+		s.On["resources/read"] = func(x *faultyserver.Exchange) { x.Hold() }
 		c := dialHTTP(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
@@ -76,7 +76,7 @@ func TestUnknownResultType(t *testing.T) {
 		for method, params := range map[string]string{"tools/call": `{"name":"x"}`, "prompts/list": `{}`} {
 			t.Run(fmt.Sprintf("%s/%s", tt.name, method), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){method: func(x *zoo.Exchange) {
+					s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){method: func(x *faultyserver.Exchange) {
 						x.Result(`{"content":[],"resultType":` + tt.kind + `}`)
 					}}}
 					req := request(t, method, params)
@@ -112,7 +112,7 @@ func TestResultTypeOfALegacyServer(t *testing.T) {
 		for _, modern := range []bool{false, true} {
 			inBubble(t, func(t *testing.T) {
 				s := newStation()
-				s.On["tools/call"] = func(x *zoo.Exchange) { x.Result(`{"content":[]` + kind + `}`) }
+				s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Result(`{"content":[]` + kind + `}`) }
 				req := echo(t)
 				req.TakesInputRequired = modern
 				scope := mcp.NewScope("s", nil)
@@ -136,8 +136,8 @@ func TestResultTypeOfALegacyServer(t *testing.T) {
 func TestUnansweredPing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) { x.Error(-32001, "Session not found") }
-		s.On["ping"] = func(x *zoo.Exchange) { x.Hold() }
+		s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Error(-32001, "Session not found") }
+		s.On["ping"] = func(x *faultyserver.Exchange) { x.Hold() }
 		c := dialHTTP(t, s, client.Config{Write: 7 * time.Second})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()

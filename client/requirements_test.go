@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // What is subscribed to again on a new pipe is what somebody still wants, and where
@@ -27,16 +27,16 @@ import (
 // across reconnections"
 func TestListenThatWasGivenUpIsNotSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		lines := make(chan *zoo.Line, 10)
-		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){}}
-		s.On["subscriptions/listen"] = func(x *zoo.Line) {
+		lines := make(chan *faultyserver.Line, 10)
+		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){}}
+		s.On["subscriptions/listen"] = func(x *faultyserver.Line) {
 			x.Send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + x.Msg.ID.String() +
 				`},"notifications":` + string(x.Msg.Params.Raw(mcp.FieldNotifications)) + `}}`)
 			lines <- x
 		}
 		c, opened := dialLines(t, s, client.Config{})
 		one, two := launch(t, c, listen(t), &recorder{}), launch(t, c, watching(t, "x:1"), &recorder{})
-		latest := func() (x *zoo.Line) {
+		latest := func() (x *faultyserver.Line) {
 			time.Sleep(10 * time.Minute) // what nobody wants is kept for a while
 			synctest.Wait()
 			for {
@@ -81,7 +81,7 @@ func TestListenThatWasGivenUpIsNotSentAgain(t *testing.T) {
 func TestStateStaysWithItsRequest(t *testing.T) {
 	for _, state := range []string{"", `,"requestState":"s\u0031"`} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				if string(x.Msg.Params.Raw(mcp.FieldName)) == `"plain"` || x.Msg.Params.Has(mcp.FieldInputResponses) {
 					x.Polite()
 					return
@@ -100,7 +100,7 @@ func TestStateStaysWithItsRequest(t *testing.T) {
 			wantResult(t, res, err, `{"content":[]}`)
 			close(answer)
 			call.wantResult(t, `{"content":[]}`)
-			var calls []zoo.Seen
+			var calls []faultyserver.Seen
 			for _, seen := range s.Seen() {
 				if seen.Method == "tools/call" {
 					calls = append(calls, seen)
@@ -135,7 +135,7 @@ func TestStateIsOfOneRound(t *testing.T) {
 			`{"content":[]}`,
 		}
 		var params []string
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 			params = append(params, string(x.Msg.Params.Raw(mcp.FieldRequestState))+string(x.Msg.Params.Raw(mcp.FieldInputResponses)))
 			x.Result(rounds[len(params)-1])
 		}}}
@@ -154,7 +154,7 @@ func TestRoundsWithinTheirBound(t *testing.T) {
 	for _, rounds := range []int{1, 2, 10} {
 		inBubble(t, func(t *testing.T) {
 			n := 0
-			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				if n++; n > rounds {
 					x.Polite()
 					return
@@ -179,7 +179,7 @@ func TestRoundsWithinTheirBound(t *testing.T) {
 func TestRetriedResultsAreNotKept(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"resources/read": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"resources/read": func(x *faultyserver.Exchange) {
 			if !x.Msg.Params.Has(mcp.FieldInputResponses) {
 				x.Result(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"s"}`)
 				return
@@ -205,7 +205,7 @@ func TestRetriedResultsAreNotKept(t *testing.T) {
 // D7+ own: "Each message to a process is written whole before the next one begins."
 func TestMessagesOnAPipeAreWhole(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 			x.Result(`{"content":[` + string(x.Msg.Params.Raw(mcp.FieldArguments)) + `]}`)
 		}}}
 		var serving sync.WaitGroup
@@ -238,7 +238,7 @@ func TestLargeMessageOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		large := `{"content":["` + strings.Repeat("x", 8<<20) + `"]}`
 		asked := "{\"name\":\"x\",\n\"arguments\":{\r\n\"pad\":\"" + strings.Repeat("y", 1<<20) + "\"}}"
-		s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { x.Result(large) }}}
+		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) { x.Result(large) }}}
 		c, opened := dialLines(t, s, client.Config{})
 		for range 2 {
 			res, err := within(t, c, request(t, "tools/call", asked), &recorder{})

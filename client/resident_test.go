@@ -9,17 +9,17 @@ import (
 	"testing/synctest"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // stateful is a server of lines that tells of updates of what was subscribed to in the
 // same session, once its tool was called there.
-func stateful() *zoo.Lines {
-	return &zoo.Lines{Capabilities: subscribable, On: map[string]func(*zoo.Line){
-		"resources/subscribe":   func(x *zoo.Line) { x.Result(`{}`) },
-		"resources/unsubscribe": func(x *zoo.Line) { x.Result(`{}`) },
-		"tools/call": func(x *zoo.Line) {
+func stateful() *faultyserver.Lines {
+	return &faultyserver.Lines{Capabilities: subscribable, On: map[string]func(*faultyserver.Line){
+		"resources/subscribe":   func(x *faultyserver.Line) { x.Result(`{}`) },
+		"resources/unsubscribe": func(x *faultyserver.Line) { x.Result(`{}`) },
+		"tools/call": func(x *faultyserver.Line) {
 			x.Send(updated("x:1"))
 			x.Polite()
 		},
@@ -63,7 +63,7 @@ func TestListenSeesWhatTheClientsCallDoes(t *testing.T) {
 func TestResidentIsLentToOneCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := stateful()
-		s.On["tools/call"] = func(*zoo.Line) {} // never answered
+		s.On["tools/call"] = func(*faultyserver.Line) {} // never answered
 		c, opened := dialLines(t, s, client.Config{})
 		launch(t, c, watching(t, "x:1"), &recorder{})
 		synctest.Wait()
@@ -95,7 +95,7 @@ func TestListenEndsBeforeItsCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := stateful()
 		answer := make(chan struct{})
-		s.On["tools/call"] = func(x *zoo.Line) {
+		s.On["tools/call"] = func(x *faultyserver.Line) {
 			go func() { // ends with the test's close of answer
 				<-answer
 				x.Polite()
@@ -118,8 +118,8 @@ func TestListenEndsBeforeItsCall(t *testing.T) {
 // is one process. A client of other capabilities is another one to the server.
 func TestOneClientHasTheSessionOfTheLists(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){
-			"tools/list": func(x *zoo.Line) { x.Result(`{"tools":[]}`) },
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
+			"tools/list": func(x *faultyserver.Line) { x.Result(`{"tools":[]}`) },
 		}}
 		c, opened := dialLines(t, s, client.Config{OneClient: true})
 		lists := mcp.NewScope("lists", nil)
@@ -257,13 +257,13 @@ func TestOneClientsSessionEnds(t *testing.T) {
 // growingLines serves lines. Its tool changes, in its session alone, a resource
 // and the list of tools. The tool "hang" never answers, and
 // "die" ends the session.
-func growingLines() *zoo.Lines {
+func growingLines() *faultyserver.Lines {
 	var mu sync.Mutex
 	grown := make(map[any]bool) // by stream
-	return &zoo.Lines{Capabilities: subscribable, On: map[string]func(*zoo.Line){
-		"resources/subscribe":   func(x *zoo.Line) { x.Result(`{}`) },
-		"resources/unsubscribe": func(x *zoo.Line) { x.Result(`{}`) },
-		"tools/list": func(x *zoo.Line) {
+	return &faultyserver.Lines{Capabilities: subscribable, On: map[string]func(*faultyserver.Line){
+		"resources/subscribe":   func(x *faultyserver.Line) { x.Result(`{}`) },
+		"resources/unsubscribe": func(x *faultyserver.Line) { x.Result(`{}`) },
+		"tools/list": func(x *faultyserver.Line) {
 			mu.Lock()
 			defer mu.Unlock()
 			if grown[x.Stream()] {
@@ -272,7 +272,7 @@ func growingLines() *zoo.Lines {
 			}
 			x.Result(`{"tools":[]}`)
 		},
-		"tools/call": func(x *zoo.Line) {
+		"tools/call": func(x *faultyserver.Line) {
 			switch name, _ := x.Msg.Params.Text(mcp.FieldName); name {
 			case "hang":
 				return

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // passing are the statuses that do not say that there is no stream. A server that has
@@ -38,7 +38,7 @@ func TestListeningStreamOutlastsRefusalsThatPass(t *testing.T) {
 				cut := make(chan struct{})
 				s := newStation()
 				s.Capabilities = announces
-				s.On["GET"] = func(x *zoo.Exchange) {
+				s.On["GET"] = func(x *faultyserver.Exchange) {
 					switch {
 					case refuses.Load():
 						x.Status(status, "", "")
@@ -93,13 +93,13 @@ func TestResumptionOutlastsRefusalsThatPass(t *testing.T) {
 				var id mcp.ID
 				refusals := 0
 				s := newStation()
-				s.On["tools/call"] = func(x *zoo.Exchange) {
+				s.On["tools/call"] = func(x *faultyserver.Exchange) {
 					id = x.Msg.ID
 					x.Begin()
 					x.Raw("id: e1\nretry: 1000\ndata:\n\n")
 					x.Abort()
 				}
-				s.On["GET"] = func(x *zoo.Exchange) {
+				s.On["GET"] = func(x *faultyserver.Exchange) {
 					switch {
 					case x.R.Header.Get("Last-Event-Id") == "":
 						x.Status(http.StatusMethodNotAllowed, "", "")
@@ -125,9 +125,9 @@ func TestResumptionOutlastsRefusalsThatPass(t *testing.T) {
 func TestResumptionEndsWithItsCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) { x.Event("e1", "") }
+		s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Event("e1", "") }
 		gets := 0
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if x.R.Header.Get("Last-Event-Id") == "" {
 				x.Status(http.StatusMethodNotAllowed, "", "")
 				return
@@ -158,13 +158,13 @@ func TestRetryHoldsUntilTheNext(t *testing.T) {
 		var id mcp.ID
 		var at []time.Time
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			id = x.Msg.ID
 			at = append(at, time.Now())
 			x.Begin()
 			x.Raw("id: p1\nretry: 1000\ndata:\n\n")
 		}
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if x.R.Header.Get("Last-Event-Id") == "" {
 				x.Status(http.StatusMethodNotAllowed, "", "")
 				return
@@ -198,7 +198,7 @@ func TestGivenUpStreamsAreLogged(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
 			s.Capabilities = announces
-			s.On["GET"] = func(x *zoo.Exchange) {
+			s.On["GET"] = func(x *faultyserver.Exchange) {
 				if s.Count(http.MethodGet) > 1 {
 					x.Status(http.StatusMethodNotAllowed, "", "")
 					return
@@ -217,7 +217,7 @@ func TestGivenUpStreamsAreLogged(t *testing.T) {
 	t.Run("of a call", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
-			s.On["tools/call"] = func(x *zoo.Exchange) { x.Event("e1", "") }
+			s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Event("e1", "") }
 			log := &bytes.Buffer{}
 			c := dialHTTP(t, s, client.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 			_, err := within(t, c, echo(t), &recorder{})

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // What a modern server on a pipe says without naming a call of ours is the only
@@ -37,7 +37,7 @@ func TestStrayMessagesOnAModernPipe(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+				s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 					x.Send(`{"jsonrpc":"2.0",` + tt.message[1:])
 					x.Polite()
 				}}}
@@ -57,7 +57,7 @@ func TestStrayMessagesOnAModernPipe(t *testing.T) {
 func TestServerEndsASubscription(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		listens := 0
-		s := &zoo.Lines{Modern: true, Capabilities: announces, On: map[string]func(*zoo.Line){"subscriptions/listen": func(x *zoo.Line) {
+		s := &faultyserver.Lines{Modern: true, Capabilities: announces, On: map[string]func(*faultyserver.Line){"subscriptions/listen": func(x *faultyserver.Line) {
 			x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, x.Msg.ID))
 			if listens++; listens == 1 {
 				x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, x.Msg.ID))
@@ -79,7 +79,7 @@ func TestServerEndsASubscription(t *testing.T) {
 func TestResourcesCountAsUpdatedAfterAGap(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		listens := 0
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"subscriptions/listen": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"subscriptions/listen": func(x *faultyserver.Exchange) {
 			x.Event("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["file:///a","x:\"b\""]}}}`)
 			if listens++; listens == 2 {
 				x.Hold()
@@ -117,14 +117,14 @@ func TestSessionMattersOnTheStreamOfACall(t *testing.T) {
 		s := newStation()
 		s.Capabilities = announces
 		pongs := make(chan string, 1)
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("", listChanged)
 			x.Event("", `{"jsonrpc":"2.0","id":"p","method":"ping"}`)
 			x.Event("", `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}`)
 			x.Event("", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}`)
 			x.Response(`{"content":[` + <-pongs + `]}`)
 		}
-		s.On[""] = func(x *zoo.Exchange) {
+		s.On[""] = func(x *faultyserver.Exchange) {
 			pongs <- string(x.Msg.Raw)
 			x.Polite()
 		}
@@ -151,7 +151,7 @@ func TestAskDuringTheHandshake(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		refusals := make(chan string, 1)
 		s := newStation()
-		s.On["initialize"] = func(x *zoo.Exchange) {
+		s.On["initialize"] = func(x *faultyserver.Exchange) {
 			x.W.Header().Set("Mcp-Session-Id", "s")
 			x.Event("", `{"jsonrpc":"2.0","id":"early","method":"roots/list"}`)
 			x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, x.Msg.ID))
@@ -160,7 +160,7 @@ func TestAskDuringTheHandshake(t *testing.T) {
 			}
 			x.Response(`{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{}}`)
 		}
-		s.On[""] = func(x *zoo.Exchange) {
+		s.On[""] = func(x *faultyserver.Exchange) {
 			refusals <- string(x.Msg.Raw)
 			x.Polite()
 		}
@@ -179,12 +179,12 @@ func TestAskDuringTheHandshake(t *testing.T) {
 func TestAnswersWithoutAnAddress(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){
-				"tools/call": func(x *zoo.Exchange) {
+			s := &faultyserver.HTTP{Modern: modern, On: map[string]func(*faultyserver.Exchange){
+				"tools/call": func(x *faultyserver.Exchange) {
 					x.Event("", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no JSON"}}`)
 					x.Hold()
 				},
-				"prompts/get": func(x *zoo.Exchange) {
+				"prompts/get": func(x *faultyserver.Exchange) {
 					x.Event("", `{"jsonrpc":"2.0"`)
 					x.Event("", response(mcp.NumberID(4711), `{"whose":"nobody's"}`))
 					x.Response(`{"messages":[]}`)
@@ -211,7 +211,7 @@ func TestBusyHandshake(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
 			n := 0
-			s.On["initialize"] = func(x *zoo.Exchange) {
+			s.On["initialize"] = func(x *faultyserver.Exchange) {
 				if n++; n <= failures {
 					x.Status(http.StatusTooManyRequests, "", "")
 					return
@@ -248,21 +248,21 @@ func TestRelearningHeaders(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name  string
-		list  func(n int, x *zoo.Exchange)
+		list  func(n int, x *faultyserver.Exchange)
 		works bool
 		lists int
 	}{
-		{"on the last page", func(n int, x *zoo.Exchange) { x.Result(page(n, 3)) }, true, 4},
-		{"beyond the pages that are read", func(n int, x *zoo.Exchange) { x.Result(page(n+10, 99)) }, true, 20},
-		{"no list", func(_ int, x *zoo.Exchange) { x.Error(-32603, "no") }, false, 1},
-		{"an odd list", func(_ int, x *zoo.Exchange) { x.Result(`{"tools":{}}`) }, false, 1},
+		{"on the last page", func(n int, x *faultyserver.Exchange) { x.Result(page(n, 3)) }, true, 4},
+		{"beyond the pages that are read", func(n int, x *faultyserver.Exchange) { x.Result(page(n+10, 99)) }, true, 20},
+		{"no list", func(_ int, x *faultyserver.Exchange) { x.Error(-32603, "no") }, false, 1},
+		{"an odd list", func(_ int, x *faultyserver.Exchange) { x.Result(`{"tools":{}}`) }, false, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				lists := 0
-				s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){
-					"tools/list": func(x *zoo.Exchange) { tt.list(lists, x); lists++ },
-					"tools/call": func(x *zoo.Exchange) {
+				s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){
+					"tools/list": func(x *faultyserver.Exchange) { tt.list(lists, x); lists++ },
+					"tools/call": func(x *faultyserver.Exchange) {
 						if x.R.Header.Get("Mcp-Param-R") != "eu" {
 							x.Status(400, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"Header mismatch"}}`, x.Msg.ID))
 							return

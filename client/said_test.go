@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // The log level of a request is set in the session before its call, once.
@@ -20,7 +20,7 @@ func TestLogLevelFollowsTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.Capabilities = `{"logging":{},"tools":{}}`
-		s.On["logging/setLevel"] = func(x *zoo.Exchange) { x.Result("{}") }
+		s.On["logging/setLevel"] = func(x *faultyserver.Exchange) { x.Result("{}") }
 		c := dialHTTP(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
@@ -86,7 +86,7 @@ func TestFloodOfWhatClientsSay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		var open, most atomic.Int32
-		slow := func(x *zoo.Exchange) {
+		slow := func(x *faultyserver.Exchange) {
 			most.Store(max(most.Load(), open.Add(1)))
 			defer open.Add(-1)
 			<-gate
@@ -122,7 +122,7 @@ func TestFloodOfWhatClientsSay(t *testing.T) {
 // waits for nobody.
 func TestEarlyWords(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{On: map[string]func(*zoo.Exchange){"server/discover": func(x *zoo.Exchange) { x.Hold() }}}
+		s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"server/discover": func(x *faultyserver.Exchange) { x.Hold() }}}
 		c := dialHTTP(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
@@ -162,12 +162,12 @@ func TestLogMessagesOnASharedPipe(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				lines := make(chan *zoo.Line, 2)
-				s := &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { lines <- x }}}
+				lines := make(chan *faultyserver.Line, 2)
+				s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) { lines <- x }}}
 				c, _ := dialLines(t, s, client.Config{})
 				var callers [2]recorder
 				var calls [2]*running
-				var at [2]*zoo.Line
+				var at [2]*faultyserver.Line
 				for i, a := range tt.calls {
 					req := in(a.scope, echo(t))
 					req.LogLevel = a.level

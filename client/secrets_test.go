@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // keyed is a client that has credentials for its server.
@@ -42,7 +42,7 @@ func TestLogMessagesHaveNoCredentials(t *testing.T) {
 	for i, m := range spelled {
 		want[i] = "message " + m.passed
 	}
-	say := func(x *zoo.Exchange) {
+	say := func(x *faultyserver.Exchange) {
 		for _, m := range spelled {
 			x.Event("", `{"jsonrpc":"2.0","method":"notifications/message","params":`+m.said+`}`)
 		}
@@ -51,7 +51,7 @@ func TestLogMessagesHaveNoCredentials(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
 			s.Modern = modern
-			s.On["tools/call"] = func(x *zoo.Exchange) {
+			s.On["tools/call"] = func(x *faultyserver.Exchange) {
 				say(x)
 				x.Event("", response(x.Msg.ID, `{"resultType":"complete","content":[]}`))
 			}
@@ -66,7 +66,7 @@ func TestLogMessagesHaveNoCredentials(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			x.Begin()
 			say(x)
 			x.Hold()
@@ -86,12 +86,12 @@ func TestLogMessagesHaveNoCredentials(t *testing.T) {
 //
 // X9- 2026-07-28 server/utilities/logging: "Credentials or secrets"
 func TestOurLogHasNoCredentials(t *testing.T) {
-	for _, answer := range []func(x *zoo.Exchange){
-		func(x *zoo.Exchange) {
+	for _, answer := range []func(x *faultyserver.Exchange){
+		func(x *faultyserver.Exchange) {
 			x.Status(500, "text/html", "swordfish-1 is not known, nor is Bearer swordfish-1")
 		},
-		func(x *zoo.Exchange) { x.Status(500, "text/html", strings.Repeat("x", 192)+" swordfish-1") },
-		func(x *zoo.Exchange) { x.Status(500, "swordfish-1", "") },
+		func(x *faultyserver.Exchange) { x.Status(500, "text/html", strings.Repeat("x", 192)+" swordfish-1") },
+		func(x *faultyserver.Exchange) { x.Status(500, "swordfish-1", "") },
 	} {
 		inBubble(t, func(t *testing.T) {
 			var log strings.Builder
@@ -112,7 +112,7 @@ func TestOurLogHasNoCredentials(t *testing.T) {
 func TestEnvelopesOfLogMessagesHaveNoCredentials(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			for _, extra := range []string{`"a":"fine"`, `"a":["swordfish-1"]`, `"a":1,"swordfish-1":2`} {
 				x.Event("", `{"jsonrpc":"2.0",`+extra+`,"method":"notifications/message","params":{"level":"info","data":1}}`)
 			}

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // A server that has forgotten the session gets one more handshake. The call that
@@ -28,24 +28,26 @@ import (
 // new `InitializeRequest` without a session ID attached."
 func TestM093ForgottenSession(t *testing.T) {
 	tests := map[string]struct {
-		forgotten func(x *zoo.Exchange)
+		forgotten func(x *faultyserver.Exchange)
 		code      int64 // of the call's error; 0 where it is made again
 	}{
-		"404": {func(x *zoo.Exchange) {
+		"404": {func(x *faultyserver.Exchange) {
 			x.Status(404, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":"Session not found"}}`, x.Msg.ID))
 		}, 0},
-		"404 without a message": {func(x *zoo.Exchange) { x.Status(404, "text/plain", "") }, 0},
-		"400 with words":        {func(x *zoo.Exchange) { x.Status(400, "text/plain", "Bad Request: No valid session ID provided") }, 0},
-		"200 with an error":     {func(x *zoo.Exchange) { x.Error(-32000, "Session not found") }, -32000},
-		"-32015":                {func(x *zoo.Exchange) { x.Error(-32015, "unknown session") }, -32015},
+		"404 without a message": {func(x *faultyserver.Exchange) { x.Status(404, "text/plain", "") }, 0},
+		"400 with words": {func(x *faultyserver.Exchange) {
+			x.Status(400, "text/plain", "Bad Request: No valid session ID provided")
+		}, 0},
+		"200 with an error": {func(x *faultyserver.Exchange) { x.Error(-32000, "Session not found") }, -32000},
+		"-32015":            {func(x *faultyserver.Exchange) { x.Error(-32015, "unknown session") }, -32015},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s := newStation()
 				s.Capabilities = announces
-				old := func(x *zoo.Exchange) {
-					if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID {
+				old := func(x *faultyserver.Exchange) {
+					if x.R.Header.Get("Mcp-Session-Id") == faultyserver.SessionID {
 						tt.forgotten(x)
 						return
 					}
@@ -85,8 +87,8 @@ func TestListenWhileTheSessionIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.Capabilities = announces
-		s.On["tools/call"] = func(x *zoo.Exchange) {
-			if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
+			if x.R.Header.Get("Mcp-Session-Id") == faultyserver.SessionID {
 				x.Status(404, "", "")
 				return
 			}
@@ -114,11 +116,11 @@ func TestListenWhileTheSessionIsLost(t *testing.T) {
 // A tool that speaks of sessions of its own is not executed again, and costs its
 // session nothing (I24).
 func TestToolWithSessionsOfItsOwn(t *testing.T) {
-	tests := map[string]func(x *zoo.Exchange){
-		"an error":  func(x *zoo.Exchange) { x.Error(-32000, "browser session expired") },
-		"an event":  func(x *zoo.Exchange) { x.Event("", theLog); x.Event("", sessionError(x)) },
-		"a refusal": func(x *zoo.Exchange) { x.Status(400, "application/json", sessionError(x)) },
-		"resumed": func(x *zoo.Exchange) {
+	tests := map[string]func(x *faultyserver.Exchange){
+		"an error":  func(x *faultyserver.Exchange) { x.Error(-32000, "browser session expired") },
+		"an event":  func(x *faultyserver.Exchange) { x.Event("", theLog); x.Event("", sessionError(x)) },
+		"a refusal": func(x *faultyserver.Exchange) { x.Status(400, "application/json", sessionError(x)) },
+		"resumed": func(x *faultyserver.Exchange) {
 			x.Event("1", "")
 			x.Abort()
 		},
@@ -128,18 +130,18 @@ func TestToolWithSessionsOfItsOwn(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s := newStation()
 				arrived, gate := make(chan struct{}), make(chan struct{})
-				s.On["prompts/get"] = func(x *zoo.Exchange) {
+				s.On["prompts/get"] = func(x *faultyserver.Exchange) {
 					close(arrived)
 					<-gate
 					x.Result("{}")
 				}
 				var call mcp.ID
-				s.On["tools/call"] = func(x *zoo.Exchange) {
+				s.On["tools/call"] = func(x *faultyserver.Exchange) {
 					call = x.Msg.ID
 					answer(x)
 				}
 				get := s.On["GET"]
-				s.On["GET"] = func(x *zoo.Exchange) {
+				s.On["GET"] = func(x *faultyserver.Exchange) {
 					if x.R.Header.Get("Last-Event-Id") != "1" {
 						get(x)
 						return
@@ -164,7 +166,7 @@ func TestToolWithSessionsOfItsOwn(t *testing.T) {
 	}
 }
 
-func sessionError(x *zoo.Exchange) string {
+func sessionError(x *faultyserver.Exchange) string {
 	return string(mcp.AppendError(nil, x.Msg.ID, mcp.Errorf(-32000, "browser session expired")))
 }
 
@@ -175,15 +177,15 @@ func TestForgottenSessionDuringACall(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			arrived := make(chan struct{}, 9)
 			s := newStation()
-			s.On["tools/call"] = func(x *zoo.Exchange) {
+			s.On["tools/call"] = func(x *faultyserver.Exchange) {
 				arrived <- struct{}{}
 				if began {
 					x.Event("", theLog)
 				}
 				x.Hold()
 			}
-			s.On["prompts/get"] = func(x *zoo.Exchange) {
-				if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID {
+			s.On["prompts/get"] = func(x *faultyserver.Exchange) {
+				if x.R.Header.Get("Mcp-Session-Id") == faultyserver.SessionID {
 					x.Status(404, "", "")
 					return
 				}
@@ -215,8 +217,8 @@ func TestM093ForgottenSessionOfManyCalls(t *testing.T) {
 		var arrived sync.WaitGroup
 		arrived.Add(many + 1)
 		var order atomic.Int64
-		s.On["tools/call"] = func(x *zoo.Exchange) {
-			if x.R.Header.Get("Mcp-Session-Id") != zoo.SessionID {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
+			if x.R.Header.Get("Mcp-Session-Id") != faultyserver.SessionID {
 				x.Polite()
 				return
 			}
@@ -257,7 +259,7 @@ func TestM093ForgottenSessionOfManyCalls(t *testing.T) {
 func TestM093ServerThatForgetsAlways(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Status(404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
 		}
 		_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
@@ -281,7 +283,7 @@ func TestM074M091NothingOfTheOldSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		version := "2025-06-18"
-		s.On["initialize"] = func(x *zoo.Exchange) {
+		s.On["initialize"] = func(x *faultyserver.Exchange) {
 			if id := x.R.Header.Get("Mcp-Session-Id"); id != "" {
 				t.Errorf("initialize carries the session id %q", id)
 			}
@@ -292,7 +294,7 @@ func TestM074M091NothingOfTheOldSession(t *testing.T) {
 			x.Result(`{"protocolVersion":"` + version + `","capabilities":{},"serverInfo":{}}`)
 			version = "2025-03-26"
 		}
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if id := x.R.Header.Get("Last-Event-ID"); id != "" {
 				t.Errorf("GET with the cursor %q of the old session", id)
 			}
@@ -300,7 +302,7 @@ func TestM074M091NothingOfTheOldSession(t *testing.T) {
 			s.open <- struct{}{}
 			x.Hold()
 		}
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			id, v := x.R.Header.Get("Mcp-Session-Id"), x.R.Header.Get("Mcp-Protocol-Version")
 			if id != "for-"+v {
 				t.Errorf("session %q with version %q", id, v)
@@ -327,7 +329,7 @@ func TestI22PoolIsKeyedByWhoAsks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		byUser := map[string]map[string]bool{}
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			user := string(x.Msg.Params.Raw(mcp.FieldArguments))
 			if byUser[user] == nil {
 				byUser[user] = map[string]bool{}
@@ -366,7 +368,7 @@ func TestPoolLendsExclusively(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		gate, arrived := make(chan struct{}), make(chan string, 10)
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			arrived <- x.R.Header.Get("Mcp-Session-Id")
 			<-gate
 			x.Polite()
@@ -415,11 +417,11 @@ func TestM110TheSessionIsNotTheFirstRequests(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		answered := make(chan string)
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("", `{"jsonrpc":"2.0","id":"a","method":"elicitation/create","params":{}}`)
 			x.Response(`{"content":["` + <-answered + `"]}`)
 		}
-		s.On[""] = func(x *zoo.Exchange) {
+		s.On[""] = func(x *faultyserver.Exchange) {
 			x.Polite()
 			answered <- string(x.Msg.Result.Raw(mcp.FieldContent))
 		}
@@ -441,7 +443,7 @@ func TestI37AsksWithoutAnAddressee(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		answers := make(chan string, 2)
-		s.On[""] = func(x *zoo.Exchange) {
+		s.On[""] = func(x *faultyserver.Exchange) {
 			answers <- string(x.Msg.Raw)
 			x.Polite()
 		}
@@ -469,13 +471,13 @@ func TestM115CancelDoesNotWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		gate, arrived := make(chan struct{}), make(chan string, 2)
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			arrived <- x.Msg.ID.String()
 			<-gate
 			x.Polite()
 		}
 		notice := make(chan string, 1)
-		s.On["notifications/cancelled"] = func(x *zoo.Exchange) {
+		s.On["notifications/cancelled"] = func(x *faultyserver.Exchange) {
 			notice <- string(x.Msg.Params.Raw(mcp.FieldRequestID))
 			x.Hold() // never accepts it
 		}
@@ -514,7 +516,7 @@ func TestM117HandshakeIsNotCancelled(t *testing.T) {
 		t.Run("HTTP/"+name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s, gate := newStation(), make(chan struct{})
-				s.On["initialize"] = func(x *zoo.Exchange) {
+				s.On["initialize"] = func(x *faultyserver.Exchange) {
 					<-gate
 					x.Initialize()
 				}
@@ -532,7 +534,7 @@ func TestM117HandshakeIsNotCancelled(t *testing.T) {
 		})
 		t.Run("pipe/"+name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &zoo.Lines{On: map[string]func(*zoo.Line){"initialize": func(*zoo.Line) {}}} // it goes on reading
+				s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"initialize": func(*faultyserver.Line) {}}} // it goes on reading
 				c, _ := dialLines(t, s, client.Config{})
 				call := launch(t, c, echo(t), &recorder{})
 				synctest.Wait()
@@ -556,13 +558,13 @@ func TestM127OneFailedCall(t *testing.T) {
 		for _, status := range []int{500, 503, 400} {
 			inBubble(t, func(t *testing.T) {
 				gate, arrived := make(chan struct{}), make(chan struct{})
-				s := &zoo.HTTP{Modern: modern, Sessions: true, On: map[string]func(*zoo.Exchange){
-					"tools/call": func(x *zoo.Exchange) {
+				s := &faultyserver.HTTP{Modern: modern, Sessions: true, On: map[string]func(*faultyserver.Exchange){
+					"tools/call": func(x *faultyserver.Exchange) {
 						close(arrived)
 						<-gate
 						x.Polite()
 					},
-					"prompts/get": func(x *zoo.Exchange) { x.Status(status, "text/plain", "no") },
+					"prompts/get": func(x *faultyserver.Exchange) { x.Status(status, "text/plain", "no") },
 				}}
 				c := dialHTTP(t, s, client.Config{})
 				scope := mcp.NewScope("s", nil)
@@ -606,7 +608,7 @@ func TestLegacyParametersAreTheOriginalOnes(t *testing.T) {
 func TestSilentHandshake(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["initialize"] = func(x *zoo.Exchange) { x.Hold() }
+		s.On["initialize"] = func(x *faultyserver.Exchange) { x.Hold() }
 		c := dialHTTP(t, s, client.Config{})
 		began := time.Now()
 		_, err := within(t, c, echo(t), &recorder{})
@@ -620,11 +622,11 @@ func TestSilentHandshake(t *testing.T) {
 // A failed handshake leaves nothing that Close would wait for, and Close may come
 // in the middle of one (M025, M134).
 func TestM025CloseAfterAFailedHandshake(t *testing.T) {
-	for _, answer := range []func(x *zoo.Exchange){
-		func(x *zoo.Exchange) { x.Status(401, "", "") },
-		func(x *zoo.Exchange) { x.Status(500, "", "") },
-		func(x *zoo.Exchange) { x.Result(`{"protocolVersion":"1999-01-01","capabilities":{}}`) },
-		func(x *zoo.Exchange) { x.Result(`{"protocolVersion":"2026-07-28","capabilities":{}}`) },
+	for _, answer := range []func(x *faultyserver.Exchange){
+		func(x *faultyserver.Exchange) { x.Status(401, "", "") },
+		func(x *faultyserver.Exchange) { x.Status(500, "", "") },
+		func(x *faultyserver.Exchange) { x.Result(`{"protocolVersion":"1999-01-01","capabilities":{}}`) },
+		func(x *faultyserver.Exchange) { x.Result(`{"protocolVersion":"2026-07-28","capabilities":{}}`) },
 	} {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
@@ -642,7 +644,7 @@ func TestM025CloseAfterAFailedHandshake(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		gate := make(chan struct{})
-		s.On["initialize"] = func(x *zoo.Exchange) {
+		s.On["initialize"] = func(x *faultyserver.Exchange) {
 			<-gate
 			x.Initialize()
 		}
@@ -667,7 +669,7 @@ func TestShutdownWaitsAndCloseCuts(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			gate, arrived := make(chan struct{}), make(chan struct{})
-			s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				close(arrived)
 				<-gate
 				x.Polite()

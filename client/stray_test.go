@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // never does not answer before the request ends that it was asked in.
@@ -42,13 +42,13 @@ func TestAskThatOutlivesItsCall(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				answers := make(chan string, 1)
 				asked := make(chan struct{})
-				s := &zoo.Lines{On: map[string]func(*zoo.Line){
-					"tools/call": func(x *zoo.Line) {
+				s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
+					"tools/call": func(x *faultyserver.Line) {
 						x.Send(`{"jsonrpc":"2.0","id":"q","method":"` + tt.method + `","params":{}}`)
 						<-asked
 						x.Polite()
 					},
-					"response": func(x *zoo.Line) { answers <- string(x.Msg.Raw) },
+					"response": func(x *faultyserver.Line) { answers <- string(x.Msg.Raw) },
 				}}
 				c, _ := dialLines(t, s, client.Config{})
 				later := &recorder{answer: says(`{"roots":[]}`)}
@@ -76,13 +76,13 @@ func TestRootsThatOutliveTheListOfOurOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		answers := make(chan string, 1)
 		asked := make(chan struct{})
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){
-			"tools/list": func(x *zoo.Line) {
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
+			"tools/list": func(x *faultyserver.Line) {
 				x.Send(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`)
 				<-asked
 				x.Result(`{"tools":[]}`)
 			},
-			"response": func(x *zoo.Line) { answers <- string(x.Msg.Raw) },
+			"response": func(x *faultyserver.Line) { answers <- string(x.Msg.Raw) },
 		}}
 		c, _ := dialLines(t, s, client.Config{})
 		caller := &recorder{answer: func(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
@@ -104,9 +104,9 @@ func TestRootsThatOutliveTheListOfOurOwn(t *testing.T) {
 // A server takes back what it asked after the call was over.
 func TestAskThatOutlivesItsCallIsTakenBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		asked, again, ended := make(chan struct{}), make(chan *zoo.Line, 1), make(chan struct{})
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){
-			"tools/call": func(x *zoo.Line) {
+		asked, again, ended := make(chan struct{}), make(chan *faultyserver.Line, 1), make(chan struct{})
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
+			"tools/call": func(x *faultyserver.Line) {
 				x.Send(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`)
 				<-asked
 				x.Polite()
@@ -139,14 +139,14 @@ func TestAskOfACallThatWasGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		answers := make(chan string, 1)
 		sent := make(chan struct{})
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){
-			"tools/call": func(x *zoo.Line) {
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
+			"tools/call": func(x *faultyserver.Line) {
 				x.Send(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
 				x.Send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
 				// Answered, so that what was sent before has been read.
 				x.Send(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
 			},
-			"response": func(x *zoo.Line) {
+			"response": func(x *faultyserver.Line) {
 				if x.Msg.ID.String() == `"p"` {
 					close(sent)
 					return
@@ -175,20 +175,20 @@ func TestAskOfACallThatWasGivenUp(t *testing.T) {
 func TestFirstCallWaitsForTheListeningStream(t *testing.T) {
 	tests := []struct {
 		name string
-		get  func(s *station, x *zoo.Exchange)
+		get  func(s *station, x *faultyserver.Exchange)
 		want time.Duration
 	}{
-		{"slow", func(s *station, x *zoo.Exchange) { <-time.After(200 * time.Millisecond); s.serveListen(x) }, 200 * time.Millisecond},
-		{"refused", func(_ *station, x *zoo.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }, 0},
-		{"no stream", func(_ *station, x *zoo.Exchange) { x.Status(http.StatusOK, "text/html", "") }, 0},
-		{"broken", func(_ *station, x *zoo.Exchange) { x.Abort() }, 500 * time.Millisecond},
-		{"silent", func(_ *station, x *zoo.Exchange) { x.Hold() }, 500 * time.Millisecond},
+		{"slow", func(s *station, x *faultyserver.Exchange) { <-time.After(200 * time.Millisecond); s.serveListen(x) }, 200 * time.Millisecond},
+		{"refused", func(_ *station, x *faultyserver.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }, 0},
+		{"no stream", func(_ *station, x *faultyserver.Exchange) { x.Status(http.StatusOK, "text/html", "") }, 0},
+		{"broken", func(_ *station, x *faultyserver.Exchange) { x.Abort() }, 500 * time.Millisecond},
+		{"silent", func(_ *station, x *faultyserver.Exchange) { x.Hold() }, 500 * time.Millisecond},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s := newStation()
-				s.On["GET"] = func(x *zoo.Exchange) { tt.get(s, x) }
+				s.On["GET"] = func(x *faultyserver.Exchange) { tt.get(s, x) }
 				c := dialHTTP(t, s, client.Config{})
 				scope := mcp.NewScope("s", nil)
 				defer scope.End()
@@ -211,11 +211,11 @@ func TestI22NothingOfAnAbandonedCallCrosses(t *testing.T) {
 	for name, modern := range map[string]bool{"modern": true, "shared": false} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				lines := make(chan *zoo.Line, 1)
-				s := &zoo.Lines{Modern: modern, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { lines <- x }}}
+				lines := make(chan *faultyserver.Line, 1)
+				s := &faultyserver.Lines{Modern: modern, On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) { lines <- x }}}
 				c, _ := dialLines(t, s, client.Config{Share: !modern})
 				// begin makes a call of another client, and has the server speak.
-				begin := func(text string) (*recorder, *running, *zoo.Line) {
+				begin := func(text string) (*recorder, *running, *faultyserver.Line) {
 					rec := &recorder{answer: says("{}")}
 					req := echo(t)
 					req.LogLevel = mcp.LogUnset
@@ -255,8 +255,8 @@ func TestI22NothingOfAnAbandonedCallCrosses(t *testing.T) {
 // a client without a listening stream would hear nothing.
 func TestLogsAfterACallWasGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		lines := make(chan *zoo.Line, 1)
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { lines <- x }}}
+		lines := make(chan *faultyserver.Line, 1)
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) { lines <- x }}}
 		c, _ := dialLines(t, s, client.Config{})
 		unrelated := &recorder{}
 		scope := mcp.NewScope("s", unrelated)
@@ -284,8 +284,8 @@ func TestLogsAfterACallWasGivenUp(t *testing.T) {
 // is told outside of calls.
 func TestLateLogOfACallThatWasGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		lines := make(chan *zoo.Line, 1)
-		s := &zoo.Lines{On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) { lines <- x }}}
+		lines := make(chan *faultyserver.Line, 1)
+		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) { lines <- x }}}
 		c, _ := dialLines(t, s, client.Config{})
 		unrelated := &recorder{}
 		scope := mcp.NewScope("s", unrelated)
@@ -306,7 +306,7 @@ func TestAnswersToGuessedIDsReachNobody(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		inBubble(t, func(t *testing.T) {
 			var before atomic.Int64
-			s := &zoo.HTTP{Modern: modern, Sessions: !modern, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			s := &faultyserver.HTTP{Modern: modern, Sessions: !modern, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				own, err := strconv.ParseInt(x.Msg.ID.String(), 10, 64)
 				if err != nil || own <= 0 || own >= 1<<31 {
 					t.Errorf("id %s, want a number that fits into 31 bits", x.Msg.ID)

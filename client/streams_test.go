@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // After a call has had its answer nothing of it is left that could fail later:
@@ -24,11 +24,11 @@ func TestM005NothingOfACallIsLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		get := s.On["GET"]
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("p1", "") // the answer comes elsewhere
 			s.listen <- response(x.Msg.ID, `{"content":[]}`)
 		}
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if x.R.Header.Get("Last-Event-Id") != "" {
 				x.Abort() // a resumption that fails
 			}
@@ -75,7 +75,7 @@ func TestM051FormsOfAStream(t *testing.T) {
 		for _, modern := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/modern=%v", name, modern), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+					s := &faultyserver.HTTP{Modern: modern, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 						x.Begin()
 						x.Raw(fmt.Sprintf(stream, response(x.Msg.ID, `{"content":[]}`)))
 					}}}
@@ -95,12 +95,12 @@ func TestM051FormsOfAStream(t *testing.T) {
 // single JSON object) or `Content-Type: text/event-stream` (an SSE response stream).
 // The client **MUST** support both."
 func TestM189TypesOfAnAnswer(t *testing.T) {
-	message := func(x *zoo.Exchange) string { return response(x.Msg.ID, `{"content":[]}`) }
-	event := func(x *zoo.Exchange) string { return "data: " + message(x) + "\n\n" }
+	message := func(x *faultyserver.Exchange) string { return response(x.Msg.ID, `{"content":[]}`) }
+	event := func(x *faultyserver.Exchange) string { return "data: " + message(x) + "\n\n" }
 	tests := []struct {
 		name, contentType string
 		status            int
-		body              func(*zoo.Exchange) string
+		body              func(*faultyserver.Exchange) string
 		text              string // of the fault; "" is success
 	}{
 		{"upper case", "Application/JSON", 200, message, ""},
@@ -108,27 +108,27 @@ func TestM189TypesOfAnAnswer(t *testing.T) {
 		{"a stream with a parameter (M083)", "text/event-stream;charset=utf-8", 200, event, ""},
 		{"another status", "application/json", 201, message, ""},
 		{"an odd parameter", "application/json; =", 200, message, ""},
-		{"no message in it", "application/json", 200, func(*zoo.Exchange) string { return "[]" }, "is no JSON"},
+		{"no message in it", "application/json", 200, func(*faultyserver.Exchange) string { return "[]" }, "is no JSON"},
 		{"events in a document", "application/json", 200, event, "ended without a response"},
 		{"a document in a stream", "text/event-stream", 200, message, "ended without a response"},
-		{"an unfinished event", "text/event-stream", 200, func(x *zoo.Exchange) string { return "data: " + message(x) }, "ended without a response"},
-		{"both result and error", "text/event-stream", 200, func(x *zoo.Exchange) string {
+		{"an unfinished event", "text/event-stream", 200, func(x *faultyserver.Exchange) string { return "data: " + message(x) }, "ended without a response"},
+		{"both result and error", "text/event-stream", 200, func(x *faultyserver.Exchange) string {
 			return fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{},\"error\":{\"code\":1,\"message\":\"\"}}\n\n", x.Msg.ID)
 		}, "breaks the protocol"},
-		{"a result inside a notification", "text/event-stream", 200, func(x *zoo.Exchange) string {
+		{"a result inside a notification", "text/event-stream", 200, func(x *faultyserver.Exchange) string {
 			return `data: {"jsonrpc":"2.0","method":"notifications/message","params":` + message(x) + "}\n\n"
 		}, "ended without a response"},
-		{"two messages in one event", "text/event-stream", 200, func(x *zoo.Exchange) string {
+		{"two messages in one event", "text/event-stream", 200, func(x *faultyserver.Exchange) string {
 			return "data: " + message(x) + message(x) + "\n\n"
 		}, "breaks the protocol"},
-		{"nothing", "application/json", 200, func(*zoo.Exchange) string { return " \n" }, "ended without a response"},
+		{"nothing", "application/json", 200, func(*faultyserver.Exchange) string { return " \n" }, "ended without a response"},
 		{"another type", "application/jsonp", 200, message, "application/jsonp instead of a message"},
 	}
 	for _, tt := range tests {
 		for _, modern := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/modern=%v", tt.name, modern), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+					s := &faultyserver.HTTP{Modern: modern, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 						x.Status(tt.status, tt.contentType, tt.body(x))
 					}}}
 					caller := &recorder{}
@@ -149,7 +149,7 @@ func TestM189TypesOfAnAnswer(t *testing.T) {
 func TestM053ProgressOnTheListeningStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			token := x.Msg.Params.Raw(mcp.MetaProgressToken)
 			s.listen <- fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, token)
 			s.listen <- `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tok","progress":2}}`
@@ -174,16 +174,16 @@ func TestM055AskOfOneSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		answered := make(chan string, 2)
 		s := newStation()
-		s.On["GET"] = func(x *zoo.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
+		s.On["GET"] = func(x *faultyserver.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
 		ask := make(chan struct{})
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			session := x.R.Header.Get("Mcp-Session-Id")
 			<-ask
 			x.Event("", `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"of":"`+session+`"}}`)
 			answer := <-answered
 			x.Response(`{"content":[` + answer + `]}`)
 		}
-		s.On[""] = func(x *zoo.Exchange) {
+		s.On[""] = func(x *faultyserver.Exchange) {
 			x.Polite()
 			answered <- string(x.Msg.Result.Bytes())
 		}
@@ -215,11 +215,11 @@ func TestM062ResumptionLeavesTheListeningStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		var id mcp.ID
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			id = x.Msg.ID
 			x.Event("call-1", "")
 		}
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			switch x.R.Header.Get("Last-Event-Id") {
 			case "":
 				s.serveListen(x)
@@ -256,8 +256,8 @@ func TestM062ResumptionLeavesTheListeningStream(t *testing.T) {
 func TestM067GivenUpWhileResuming(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) { x.Event("1", "") }
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Event("1", "") }
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if x.R.Header.Get("Last-Event-Id") == "" {
 				s.serveListen(x)
 				return
@@ -291,7 +291,7 @@ func TestM073StreamWithoutIDsIsOpenedAgain(t *testing.T) {
 		s := newStation()
 		s.Capabilities = announces
 		gets := 0
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			if id := x.R.Header.Get("Last-Event-Id"); id != "" {
 				t.Errorf("a stream without ids is continued from %q", id)
 			}
@@ -321,7 +321,7 @@ func TestM073StreamWithoutIDsIsOpenedAgain(t *testing.T) {
 func TestM078HeldListeningStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["GET"] = func(x *zoo.Exchange) { <-x.R.Context().Done() }
+		s.On["GET"] = func(x *faultyserver.Exchange) { <-x.R.Context().Done() }
 		c := dialHTTP(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
@@ -345,7 +345,7 @@ func TestM078HeldListeningStream(t *testing.T) {
 func TestM079OneConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			x.Event("g1", "")
 			select {
 			case <-s.listen:
@@ -405,7 +405,7 @@ func TestM125Goodbye(t *testing.T) {
 				goodbyes = append(goodbyes, strings.Join([]string{r.Header.Get("Mcp-Session-Id"), r.Header.Get("Mcp-Protocol-Version"), r.Header.Get("Authorization")}, " "))
 			}
 		}
-		wantStrings(t, "goodbyes", goodbyes, []string{zoo.SessionID + " 2025-11-25 Bearer x"})
+		wantStrings(t, "goodbyes", goodbyes, []string{faultyserver.SessionID + " 2025-11-25 Bearer x"})
 	})
 }
 
@@ -414,7 +414,7 @@ func TestM125Goodbye(t *testing.T) {
 func TestM192NothingCrosses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.W.Header().Set("Set-Cookie", "sid=1; Path=/")
 			if got := x.R.Header.Get("Cookie"); got != "" {
 				t.Errorf("cookie %q", got)
@@ -438,7 +438,7 @@ func TestM192NothingCrosses(t *testing.T) {
 func TestM145StreamsOfHTTP2(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{}, 1)
-	s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+	s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 		if name, _ := x.Msg.Params.Text(mcp.FieldName); name == "reset" {
 			x.Begin()
 			x.Abort()

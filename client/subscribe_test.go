@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 const subscribable = `{"resources":{"subscribe":true,"listChanged":true}}`
@@ -39,14 +39,14 @@ func told(uri string) string { return `resources/updated {"uri":"` + uri + `"}` 
 func newSubscribable() *station {
 	s := newStation()
 	s.Capabilities = subscribable
-	s.On["resources/subscribe"] = func(x *zoo.Exchange) { x.Result(`{}`) }
-	s.On["resources/unsubscribe"] = func(x *zoo.Exchange) { x.Result(`{}`) }
+	s.On["resources/subscribe"] = func(x *faultyserver.Exchange) { x.Result(`{}`) }
+	s.On["resources/unsubscribe"] = func(x *faultyserver.Exchange) { x.Result(`{}`) }
 	return s
 }
 
 // subscribing returns the requests to subscribe and to unsubscribe, as "+uri" and
 // "-uri", in their order.
-func subscribing(s *zoo.HTTP) []string {
+func subscribing(s *faultyserver.HTTP) []string {
 	var all []string
 	for _, r := range s.Seen() {
 		_, rest, _ := strings.Cut(r.Body, `"uri":"`)
@@ -102,7 +102,7 @@ func TestUpdateBeforeTheSubscriptionIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSubscribable()
 		release := make(chan struct{})
-		s.On["resources/subscribe"] = func(x *zoo.Exchange) {
+		s.On["resources/subscribe"] = func(x *faultyserver.Exchange) {
 			s.listen <- updated("x:1")
 			<-release
 			x.Result(`{}`)
@@ -135,7 +135,7 @@ func TestSubscriptionsThatAreRefused(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s := newSubscribable()
 				s.Capabilities = tt.capabilities
-				s.On["resources/subscribe"] = func(x *zoo.Exchange) {
+				s.On["resources/subscribe"] = func(x *faultyserver.Exchange) {
 					if uri, _ := x.Msg.Params.Text(mcp.FieldURI); uri == "x:1" {
 						x.Error(-32002, "no such resource")
 						return
@@ -162,7 +162,7 @@ func TestSubscribeWhileUnsubscribing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSubscribable()
 		release := make(chan struct{})
-		s.On["resources/unsubscribe"] = func(x *zoo.Exchange) {
+		s.On["resources/unsubscribe"] = func(x *faultyserver.Exchange) {
 			<-release
 			x.Result(`{}`)
 		}
@@ -193,7 +193,7 @@ func TestSubscriptionsThatNobodyWantsAreNotMade(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSubscribable()
 		release := make(chan struct{})
-		s.On["resources/subscribe"] = func(x *zoo.Exchange) {
+		s.On["resources/subscribe"] = func(x *faultyserver.Exchange) {
 			<-release
 			x.Result(`{}`)
 		}
@@ -226,19 +226,19 @@ func TestSubscriptionsOutliveTheirSession(t *testing.T) {
 			s := newSubscribable()
 			lost := make(chan struct{})
 			gets := 0
-			s.On["GET"] = func(x *zoo.Exchange) {
+			s.On["GET"] = func(x *faultyserver.Exchange) {
 				if gets++; gets == 1 {
 					x.Begin()
 					<-lost
 					return
 				}
-				if x.R.Header.Get("Mcp-Session-Id") == zoo.SessionID {
+				if x.R.Header.Get("Mcp-Session-Id") == faultyserver.SessionID {
 					x.Status(http.StatusNotFound, "", "")
 					return
 				}
 				s.serveListen(x)
 			}
-			s.On["tools/call"] = func(x *zoo.Exchange) { x.Hold() }
+			s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Hold() }
 			ear := &recorder{}
 			scope := mcp.NewScope("s", nil)
 			defer scope.End()
@@ -335,7 +335,7 @@ func TestUpdatesOfParts(t *testing.T) {
 func TestSubscriptionThatIsNotAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSubscribable()
-		s.On["resources/subscribe"] = func(x *zoo.Exchange) { x.Hold() }
+		s.On["resources/subscribe"] = func(x *faultyserver.Exchange) { x.Hold() }
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
 		began := time.Now()

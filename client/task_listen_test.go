@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // following listens for tasks.
@@ -63,7 +63,7 @@ func TestTaskListenHears(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()
 		say := make(chan string)
-		s.On["GET"] = func(x *zoo.Exchange) {
+		s.On["GET"] = func(x *faultyserver.Exchange) {
 			x.Begin()
 			for {
 				select {
@@ -136,7 +136,7 @@ func TestTaskListenOfLegacyClient(t *testing.T) {
 func TestTaskListenUnreachable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()
-		s.On["tasks/get"] = func(x *zoo.Exchange) { x.Status(500, "text/plain", "no") }
+		s.On["tasks/get"] = func(x *faultyserver.Exchange) { x.Status(500, "text/plain", "no") }
 		c := dialHTTP(t, s, client.Config{})
 		ear := &recorder{}
 		_, err := within(t, c, following(t, `"taskIds":["t1"]`), ear)
@@ -151,7 +151,7 @@ func TestModernTaskListenAfterAGap(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newModernTaskServer(`"status":"completed","result":{"n":1.0}`)
 		breaks := make(chan struct{})
-		s.On["subscriptions/listen"] = func(x *zoo.Exchange) {
+		s.On["subscriptions/listen"] = func(x *faultyserver.Exchange) {
 			sub := `"_meta":{"io.modelcontextprotocol/subscriptionId":` + x.Msg.ID.String() + `}`
 			x.Event("", `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"taskIds":["t1"]},`+sub+`}}`)
 			if s.Count("subscriptions/listen") == 1 {

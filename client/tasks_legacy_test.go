@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 // taskServer is a server of 2025-11-25 whose tools are tasks, in the messages of that
 // revision as they are written there.
 type taskServer struct {
-	*zoo.HTTP
+	*faultyserver.HTTP
 
 	mu     sync.Mutex
 	status string // of the one task
@@ -37,12 +37,12 @@ type taskServer struct {
 }
 
 func newTaskServer() *taskServer {
-	s := &taskServer{HTTP: &zoo.HTTP{Sessions: true, Capabilities: legacyTaskOffer}, status: "working", result: make(chan string, 4)}
-	s.On = map[string]func(*zoo.Exchange){
-		"tools/list": func(x *zoo.Exchange) {
+	s := &taskServer{HTTP: &faultyserver.HTTP{Sessions: true, Capabilities: legacyTaskOffer}, status: "working", result: make(chan string, 4)}
+	s.On = map[string]func(*faultyserver.Exchange){
+		"tools/list": func(x *faultyserver.Exchange) {
 			x.Result(`{"tools":[{"name":"may","execution":{"taskSupport":"optional"}},{"name":"must","execution":{"taskSupport":"required"}},{"name":"never"}]}`)
 		},
-		"tools/call": func(x *zoo.Exchange) {
+		"tools/call": func(x *faultyserver.Exchange) {
 			name, _ := x.Msg.Params.Text(mcp.FieldName)
 			switch {
 			case x.Msg.Params.Has(mcp.FieldTask) && name != "at once":
@@ -53,21 +53,21 @@ func newTaskServer() *taskServer {
 				x.Result(`{"content":[]}`)
 			}
 		},
-		"tasks/get": func(x *zoo.Exchange) {
+		"tasks/get": func(x *faultyserver.Exchange) {
 			if id, _ := x.Msg.Params.Text(mcp.FieldTaskID); id != "t1" {
 				x.Error(-32602, "Failed to retrieve task: Task not found")
 				return
 			}
 			x.Result(`{"taskId":"t1","status":"` + s.state() + `",` + taskTimes + `}`)
 		},
-		"tasks/result": func(x *zoo.Exchange) {
+		"tasks/result": func(x *faultyserver.Exchange) {
 			select {
 			case answer := <-s.result:
 				x.Status(200, "application/json", strings.Replace(answer, `"id":0`, `"id":`+x.Msg.ID.String(), 1))
 			case <-x.R.Context().Done():
 			}
 		},
-		"tasks/cancel": func(x *zoo.Exchange) {
+		"tasks/cancel": func(x *faultyserver.Exchange) {
 			s.become("cancelled")
 			x.Result(`{"taskId":"t1","status":"cancelled",` + taskTimes + `}`)
 		},
@@ -254,7 +254,7 @@ func TestTaskUnknown(t *testing.T) {
 func holding(asks ...string) *taskServer {
 	s := newTaskServer()
 	s.become("input_required")
-	s.On["tasks/result"] = func(x *zoo.Exchange) {
+	s.On["tasks/result"] = func(x *faultyserver.Exchange) {
 		for _, ask := range asks {
 			x.Event("", ask)
 		}
@@ -343,7 +343,7 @@ func TestTaskHeldOpen(t *testing.T) {
 func TestTaskKeysNeverComeAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, asks := holding(), make(chan string)
-		s.On["tasks/result"] = func(x *zoo.Exchange) {
+		s.On["tasks/result"] = func(x *faultyserver.Exchange) {
 			for {
 				select {
 				case ask := <-asks:
@@ -400,7 +400,7 @@ func inputKeys(t *testing.T, task string) []string {
 }
 
 // answers returns what was answered to the server's own questions.
-func answers(s *zoo.HTTP) []string {
+func answers(s *faultyserver.HTTP) []string {
 	var all []string
 	for _, r := range s.Seen() {
 		if r.Verb == "POST" && r.Method == "" {
@@ -487,11 +487,11 @@ func TestTaskAwaited(t *testing.T) {
 		s := newTaskServer()
 		var token string
 		polite := s.On["tools/call"]
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			token = string(x.Msg.Params.Raw(mcp.MetaProgressToken))
 			polite(x)
 		}
-		s.On["tasks/result"] = func(x *zoo.Exchange) {
+		s.On["tasks/result"] = func(x *faultyserver.Exchange) {
 			x.Event("", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`+token+`,"progress":1.0}}`)
 			x.Event("", taskAsk("q", "?"))
 			<-s.result
@@ -571,7 +571,7 @@ func TestTaskCancelAfterItsEnd(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s := newTaskServer()
-				s.On["tasks/cancel"] = func(x *zoo.Exchange) { x.Error(-32602, "it cannot be cancelled") }
+				s.On["tasks/cancel"] = func(x *faultyserver.Exchange) { x.Error(-32602, "it cannot be cancelled") }
 				c := listed(t, s)
 				s.become(tt.status)
 				req := modernTask(t, "tasks/cancel", `{"taskId":"`+tt.id+`"}`)
@@ -629,13 +629,13 @@ func TestTaskKeepsItsSession(t *testing.T) {
 // Required Status").
 func TestTaskAskOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		x := make(chan *zoo.Line, 1)
-		s := &zoo.Lines{Capabilities: legacyTaskOffer, On: map[string]func(*zoo.Line){
-			"tasks/result": func(l *zoo.Line) {
+		x := make(chan *faultyserver.Line, 1)
+		s := &faultyserver.Lines{Capabilities: legacyTaskOffer, On: map[string]func(*faultyserver.Line){
+			"tasks/result": func(l *faultyserver.Line) {
 				l.Send(taskAsk("q", "?"))
 				x <- l
 			},
-			"tools/call": func(*zoo.Line) {}, // never answered: another call is under way
+			"tools/call": func(*faultyserver.Line) {}, // never answered: another call is under way
 		}}
 		c, _ := dialLines(t, s, client.Config{Version: mcp.V20251125})
 		scope := mcp.NewScope("s", nil)

@@ -12,23 +12,23 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // modernTaskServer is a server of the extension, in its messages as they are written
 // there. Its one tool is a task and nothing else.
 type modernTaskServer struct {
-	*zoo.HTTP
+	*faultyserver.HTTP
 
 	mu   sync.Mutex
 	gets []string // answers of tasks/get, the last one again and again
 }
 
 func newModernTaskServer(gets ...string) *modernTaskServer {
-	s := &modernTaskServer{HTTP: &zoo.HTTP{Modern: true}, gets: gets}
-	s.On = map[string]func(*zoo.Exchange){
-		"tools/call": func(x *zoo.Exchange) {
+	s := &modernTaskServer{HTTP: &faultyserver.HTTP{Modern: true}, gets: gets}
+	s.On = map[string]func(*faultyserver.Exchange){
+		"tools/call": func(x *faultyserver.Exchange) {
 			if !strings.Contains(string(x.Msg.Params.Raw(mcp.MetaClientCapabilities)), "io.modelcontextprotocol/tasks") {
 				x.Status(400, "application/json", string(mcp.AppendError(nil, x.Msg.ID, &mcp.Error{
 					Code: mcp.CodeMissingCapability, Message: "only as a task",
@@ -38,11 +38,11 @@ func newModernTaskServer(gets ...string) *modernTaskServer {
 			}
 			x.Result(`{"resultType":"task","taskId":"t1","status":"working",` + modernTimes + `}`)
 		},
-		"tasks/get": func(x *zoo.Exchange) {
+		"tasks/get": func(x *faultyserver.Exchange) {
 			x.Result(`{"resultType":"complete","taskId":"t1",` + modernTimes + `,` + s.next() + `}`)
 		},
-		"tasks/update": func(x *zoo.Exchange) { x.Result(`{"resultType":"complete"}`) },
-		"tasks/cancel": func(x *zoo.Exchange) { x.Result(`{"resultType":"complete"}`) },
+		"tasks/update": func(x *faultyserver.Exchange) { x.Result(`{"resultType":"complete"}`) },
+		"tasks/cancel": func(x *faultyserver.Exchange) { x.Result(`{"resultType":"complete"}`) },
 	}
 	return s
 }
@@ -105,7 +105,7 @@ func TestModernTaskRelayed(t *testing.T) {
 func TestModernTaskNotTaken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newModernTaskServer(`"status":"working"`)
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Result(`{"resultType":"task","taskId":"t1","status":"working",` + modernTimes + `}`)
 		}
 		c := dialHTTP(t, s, client.Config{})

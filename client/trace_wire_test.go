@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // A trace goes with its request to a server of either era, over HTTP and over lines;
@@ -46,7 +46,7 @@ func TestTracesGoWithTheirRequest(t *testing.T) {
 	}
 	for _, modern := range []bool{true, false} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{Modern: modern, Sessions: !modern}
+			s := &faultyserver.HTTP{Modern: modern, Sessions: !modern}
 			c := dialHTTP(t, s, client.Config{})
 			call(t, c, good)
 			first := last(s, "tools/call").Body
@@ -55,7 +55,7 @@ func TestTracesGoWithTheirRequest(t *testing.T) {
 		})
 		inBubble(t, func(t *testing.T) {
 			var seen []string
-			s := &zoo.Lines{Modern: modern, On: map[string]func(*zoo.Line){"tools/call": func(x *zoo.Line) {
+			s := &faultyserver.Lines{Modern: modern, On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 				seen = append(seen, string(x.Msg.Params.Bytes()))
 				x.Polite()
 			}}}

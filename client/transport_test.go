@@ -19,9 +19,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // lines are the connections of an endpoint's own transport, of which the test has the

@@ -17,8 +17,8 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/bubble"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
 // tripper is a function that is a RoundTripper.
@@ -54,9 +54,9 @@ func (n *noting) Notify(ctx context.Context, note *mcp.Notification) error {
 // goroutine that waits for it: nothing is handed over, and none is started.
 func TestCallIsCarriedByWhoWaits(t *testing.T) {
 	for _, modern := range []bool{false, true} {
-		for name, answer := range map[string]func(x *zoo.Exchange){
-			"document": func(x *zoo.Exchange) { x.Result(`{"content":[]}`) },
-			"stream": func(x *zoo.Exchange) {
+		for name, answer := range map[string]func(x *faultyserver.Exchange){
+			"document": func(x *faultyserver.Exchange) { x.Result(`{"content":[]}`) },
+			"stream": func(x *faultyserver.Exchange) {
 				x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`,
 					x.Msg.Params.Raw(mcp.MetaProgressToken)))
 				x.Response(`{"content":[]}`)
@@ -64,7 +64,7 @@ func TestCallIsCarriedByWhoWaits(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(name, modern), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){"tools/call": answer}}
+					s := &faultyserver.HTTP{Modern: modern, On: map[string]func(*faultyserver.Exchange){"tools/call": answer}}
 					own, calls := 0, 0
 					c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
 						return tripper(func(r *http.Request) (*http.Response, error) {
@@ -113,7 +113,7 @@ func TestTerminalFromElsewhereEndsTheStream(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
 					s := newStation()
 					got, left := make(chan mcp.ID, 1), make(chan struct{})
-					s.On["tools/call"] = func(x *zoo.Exchange) {
+					s.On["tools/call"] = func(x *faultyserver.Exchange) {
 						if begun {
 							x.Begin()
 						}
@@ -152,7 +152,7 @@ func TestTerminalOnTheStreamOfAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		ids, gate := make(chan mcp.ID, 2), make(chan struct{})
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Begin()
 			ids <- x.Msg.ID
 			if name, _ := x.Msg.Params.Text(mcp.FieldName); name == "silent" {
@@ -187,7 +187,7 @@ func TestMessagesFromElsewhereWhileTheStreamIsSilent(t *testing.T) {
 		s := newStation()
 		gate := make(chan struct{})
 		var token string
-		s.On["tools/call"] = func(x *zoo.Exchange) {
+		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			token = string(x.Msg.Params.Raw(mcp.MetaProgressToken))
 			x.Begin()
 			<-gate
@@ -244,7 +244,7 @@ func (c *closer) Notify(ctx context.Context, n *mcp.Notification) error {
 func TestCloseWhileACallerIsTold(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			s := &faultyserver.HTTP{Modern: modern, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				x.Event("", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 				x.Hold()
 			}}}
@@ -264,7 +264,7 @@ func TestStreamThatGoesOnBehindTheResponse(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			gate := make(chan struct{})
-			s := &zoo.HTTP{Modern: modern, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+			s := &faultyserver.HTTP{Modern: modern, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				x.Response(`{"content":[]}`)
 				<-gate
 			}}}
@@ -302,7 +302,7 @@ func TestStreamThatGoesOnBehindTheResponse(t *testing.T) {
 // Many calls leave no goroutine behind, whatever becomes of their streams.
 func TestCallsLeaveNoGoroutine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) {
+		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 			x.Response(`{"content":[]}`)
 			x.Hold() // never ends its stream
 		}}}

@@ -153,7 +153,7 @@ func (chatter) Read(p []byte) (int, error) {
 func TestStderrIsReadWhateverItSays(t *testing.T) {
 	endless := strings.NewReader(strings.Repeat("x", 64<<10) + "\n") // beyond what is logged of a line
 	flood := &io.LimitedReader{R: io.MultiReader(endless, chatter{}), N: 4 << 20}
-	if os.Getenv("DIALOGS") == "all" {
+	if os.Getenv("TRANSCRIPTS") == "all" {
 		flood.N = 8 << 20
 	}
 	synctest.Test(t, func(t *testing.T) { // in no time

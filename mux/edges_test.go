@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/mux"
 	"github.com/signalbox-mcp/signalbox/server"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // pass lets the time of a bubble go by.

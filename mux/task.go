@@ -115,7 +115,7 @@ func (t *task) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result
 	}, nil
 }
 
-// maxOpen bounds what a task asks for at once: each is a dialog with a person.
+// maxOpen bounds what a task asks for at once: each is a transcript with a person.
 const maxOpen = 16
 
 func (t *task) put(req *mcp.Request) (*pending, error) {

@@ -17,9 +17,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 var http2 = flag.Bool("http2", false, "have all clients speak HTTP/2, but for those who are here to say bytes of HTTP/1.1")

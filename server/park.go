@@ -27,7 +27,7 @@ type (
 )
 
 // askWindow is how long a question waits for others, so that a Handler which asks
-// several things at once has them put at once: each round is a dialog with a
+// several things at once has them put at once: each round is a transcript with a
 // person, and a request. It is longer than what a backend writes together takes to
 // arrive, and shorter than anybody notices.
 const askWindow = 10 * time.Millisecond

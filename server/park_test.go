@@ -17,9 +17,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // everything is what a client declares that can be asked for anything.

@@ -72,8 +72,8 @@ func TestAnswerOfAnotherPrincipal(t *testing.T) {
 	})
 }
 
-// dialogue is what is said over any transport, and what comes back.
-func dialogue() []struct{ name, said, want string } {
+// transcript is what is said over any transport, and what comes back.
+func transcript() []struct{ name, said, want string } {
 	return []struct{ name, said, want string }{
 		{"call", modern("1", "tools/call", `"name":"echo"`), `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`},
 		{"unknown tool", modern(`"x"`, "tools/call", `"name":"none"`), wireError(`"x"`, "-32602", `unknown tool "none"`)},
@@ -126,7 +126,7 @@ func TestUnixSockets(t *testing.T) {
 	}
 	lines := dial(overLines)
 	read := bufio.NewReader(lines)
-	for _, tt := range dialogue() {
+	for _, tt := range transcript() {
 		if _, err := io.WriteString(lines, tt.said+"\n"); err != nil {
 			t.Fatal(err)
 		}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // beside returns a replica: another server for the same, in the same bubble, and how it

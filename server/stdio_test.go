@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // console is a client on a pipe.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // serveAnswers serves a handler over an answerListener, and returns what calls it. All ends

@@ -20,9 +20,9 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
-	"github.com/signalbox-mcp/signalbox/internal/zoo"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // quiet is a caller who takes everything and answers nothing.
@@ -36,8 +36,8 @@ func (quiet) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 
 // faulty is a server with one fault, and the way to it.
 type faulty struct {
-	http  *zoo.HTTP
-	lines *zoo.Lines
+	http  *faultyserver.HTTP
+	lines *faultyserver.Lines
 	via   http.RoundTripper // instead of a connection to http
 }
 
@@ -99,16 +99,16 @@ func (f *faulty) dialLines(t *testing.T, cfg client.Config) *client.Client {
 	return c
 }
 
-func onHTTP(method string, answer func(*zoo.Exchange)) *faulty {
-	return &faulty{http: &zoo.HTTP{Modern: true, On: map[string]func(*zoo.Exchange){method: answer}}}
+func onHTTP(method string, answer func(*faultyserver.Exchange)) *faulty {
+	return &faulty{http: &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){method: answer}}}
 }
 
-func onLegacyHTTP(answers map[string]func(*zoo.Exchange)) *faulty {
-	return &faulty{http: &zoo.HTTP{Sessions: true, On: answers}}
+func onLegacyHTTP(answers map[string]func(*faultyserver.Exchange)) *faulty {
+	return &faulty{http: &faultyserver.HTTP{Sessions: true, On: answers}}
 }
 
-func onLines(method string, answer func(*zoo.Line)) *faulty {
-	return &faulty{lines: &zoo.Lines{Modern: true, On: map[string]func(*zoo.Line){method: answer}}}
+func onLines(method string, answer func(*faultyserver.Line)) *faulty {
+	return &faulty{lines: &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){method: answer}}}
 }
 
 // failing is a way on which nothing can be reached.
@@ -122,7 +122,7 @@ func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, 
 // read, so that they stand here in full.
 func TestFaultsInWords(t *testing.T) {
 	const notSent, mayHaveRun = "; the request was not sent", "; the request may have been executed"
-	hold := func(x *zoo.Exchange) { x.Hold() }
+	hold := func(x *faultyserver.Exchange) { x.Hold() }
 	big := strings.Repeat("x", 70<<10)
 	for _, tt := range []struct {
 		fault  string // its number in the list of faults, and its name
@@ -130,21 +130,21 @@ func TestFaultsInWords(t *testing.T) {
 		want   string // behind the name
 		within time.Duration
 	}{
-		{"50 banners without end", onLines("tools/call", func(x *zoo.Line) { x.Raw(strings.Repeat("Listening...\n", 100)) }),
+		{"50 banners without end", onLines("tools/call", func(x *faultyserver.Line) { x.Raw(strings.Repeat("Listening...\n", 100)) }),
 			"it wrote 100 lines that are no messages to its output" + mayHaveRun, 0},
-		{"51 never answers the handshake", onLegacyHTTP(map[string]func(*zoo.Exchange){"initialize": hold}),
+		{"51 never answers the handshake", onLegacyHTTP(map[string]func(*faultyserver.Exchange){"initialize": hold}),
 			"it did not answer initialize within 30s (limits.handshake)" + notSent, 30 * time.Second},
-		{"51 never answers anything", onLegacyHTTP(map[string]func(*zoo.Exchange){"server/discover": hold, "initialize": hold}),
+		{"51 never answers anything", onLegacyHTTP(map[string]func(*faultyserver.Exchange){"server/discover": hold, "initialize": hold}),
 			"it did not answer initialize within 30s (limits.handshake)" + notSent, 30 * time.Second},
-		{"51 refuses the handshake", onLegacyHTTP(map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) { x.Status(500, "text/plain", "") }}),
+		{"51 refuses the handshake", onLegacyHTTP(map[string]func(*faultyserver.Exchange){"initialize": func(x *faultyserver.Exchange) { x.Status(500, "text/plain", "") }}),
 			"initialize failed: it answered with HTTP status 500 with text/plain" + notSent, 0},
-		{"52 HTML", onHTTP("tools/call", func(x *zoo.Exchange) { x.Status(200, "text/html", "<html>") }),
+		{"52 HTML", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Status(200, "text/html", "<html>") }),
 			"it answered with text/html instead of a message (HTTP status 200)" + mayHaveRun, 0},
-		{"52 a page to log in at", onHTTP("tools/call", func(x *zoo.Exchange) {
+		{"52 a page to log in at", onHTTP("tools/call", func(x *faultyserver.Exchange) {
 			x.W.Header().Set("Location", "https://login.test/")
 			x.Status(302, "text/html", "")
 		}), "it redirects to another path of \"https://login.test\" (HTTP status 302), which is not followed" + notSent, 0},
-		{"52 a balancer without its server", onHTTP("tools/call", func(x *zoo.Exchange) { x.Status(502, "text/html", "<html>") }),
+		{"52 a balancer without its server", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Status(502, "text/html", "<html>") }),
 			"it answered with HTTP status 502 with text/html" + mayHaveRun, 0},
 		{"55 no such name", &faulty{via: failing{&net.DNSError{Err: "no such host", IsNotFound: true}}},
 			"the name of its host is not known (DNS)" + notSent, time.Second},
@@ -154,9 +154,9 @@ func TestFaultsInWords(t *testing.T) {
 			"its host is unreachable" + notSent, time.Second},
 		{"56 hangs in the call", onHTTP("tools/call", hold),
 			"no answer and no sign of life for 1m0s (limits.callIdle)" + mayHaveRun, time.Minute},
-		{"56 hangs in the call, on a pipe", onLines("tools/call", func(*zoo.Line) {}),
+		{"56 hangs in the call, on a pipe", onLines("tools/call", func(*faultyserver.Line) {}),
 			"no answer and no sign of life for 1m0s (limits.callIdle)" + mayHaveRun, time.Minute},
-		{"57 progress without end", onHTTP("tools/call", func(x *zoo.Exchange) {
+		{"57 progress without end", onHTTP("tools/call", func(x *faultyserver.Exchange) {
 			for x.R.Context().Err() == nil {
 				x.Event("", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
 				select {
@@ -165,40 +165,40 @@ func TestFaultsInWords(t *testing.T) {
 				}
 			}
 		}), "no answer within 10m0s (limits.callMax)" + mayHaveRun, 10 * time.Minute},
-		{"58 breaks the connection", onHTTP("tools/call", func(x *zoo.Exchange) { x.Begin(); x.Abort() }),
+		{"58 breaks the connection", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Begin(); x.Abort() }),
 			"the connection broke during its answer" + mayHaveRun, 0},
-		{"58 breaks it before the answer", onHTTP("tools/call", func(x *zoo.Exchange) { x.Abort() }),
+		{"58 breaks it before the answer", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Abort() }),
 			"the connection broke" + mayHaveRun, 0},
-		{"58 ends its answer early", onHTTP("tools/call", func(x *zoo.Exchange) { x.Begin() }),
+		{"58 ends its answer early", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Begin() }),
 			"its answer ended without a response" + mayHaveRun, 0},
-		{"58 closes its pipe", onLines("tools/call", func(x *zoo.Line) { x.Close() }),
+		{"58 closes its pipe", onLines("tools/call", func(x *faultyserver.Line) { x.Close() }),
 			"it closed the connection" + mayHaveRun, 0},
-		{"60 an id of another type", onHTTP("tools/call", func(x *zoo.Exchange) {
+		{"60 an id of another type", onHTTP("tools/call", func(x *faultyserver.Exchange) {
 			x.Status(200, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":"%s","result":{}}`, x.Msg.ID))
 		}), "its answer ended without a response" + mayHaveRun, 0},
-		{"61 null for a result", onHTTP("tools/call", func(x *zoo.Exchange) {
+		{"61 null for a result", onHTTP("tools/call", func(x *faultyserver.Exchange) {
 			x.Status(200, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":null}`, x.Msg.ID))
 		}), `its answer breaks the protocol: member "result" is null at byte 42; send an object` + mayHaveRun, 0},
-		{"61 null for an error", onLines("tools/call", func(x *zoo.Line) {
+		{"61 null for an error", onLines("tools/call", func(x *faultyserver.Line) {
 			x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":null}`, x.Msg.ID))
 		}), `its answer breaks the protocol: member "error" is null at byte 41; send an object` + mayHaveRun, 0},
-		{"62 a message too large", onHTTP("tools/call", func(x *zoo.Exchange) { x.Status(200, "application/json", `{"x":"`+big+`"}`) }),
+		{"62 a message too large", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Status(200, "application/json", `{"x":"`+big+`"}`) }),
 			"it sent a message of more than 65536 bytes (limits.backendMessage)" + mayHaveRun, 0},
-		{"62 a line too large", onLines("tools/call", func(x *zoo.Line) { x.Raw(big) }),
+		{"62 a line too large", onLines("tools/call", func(x *faultyserver.Line) { x.Raw(big) }),
 			"it sent a message of more than 65536 bytes (limits.backendMessage)" + mayHaveRun, 0},
-		{"63 compressed", onHTTP("tools/call", func(x *zoo.Exchange) {
+		{"63 compressed", onHTTP("tools/call", func(x *faultyserver.Exchange) {
 			x.W.Header().Set("Content-Encoding", "gzip")
 			x.Status(200, "application/json", "\x1f\x8b")
 		}), "its answer is compressed (gzip), which was not asked for" + mayHaveRun, 0},
-		{"72 forgets every session", onLegacyHTTP(map[string]func(*zoo.Exchange){"tools/call": func(x *zoo.Exchange) { x.Status(404, "", "") }}),
+		{"72 forgets every session", onLegacyHTTP(map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) { x.Status(404, "", "") }}),
 			"it has ended the session" + notSent, 0},
-		{"75 wants other credentials", onHTTP("tools/call", func(x *zoo.Exchange) { x.Status(401, "", "") }),
+		{"75 wants other credentials", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Status(401, "", "") }),
 			"it wants other credentials (HTTP status 401)" + notSent, 0},
-		{"75 wants more of them", onHTTP("tools/call", func(x *zoo.Exchange) { x.Status(403, "", "") }),
+		{"75 wants more of them", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Status(403, "", "") }),
 			"our credentials do not suffice (HTTP status 403)" + notSent, 0},
-		{"busy", onHTTP("tools/call", func(x *zoo.Exchange) { x.Status(429, "", "") }),
+		{"busy", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Status(429, "", "") }),
 			"it answered with HTTP status 429" + notSent, time.Second},
-		{"no common revision", onHTTP("server/discover", func(x *zoo.Exchange) { x.Result(`{"supportedVersions":["2099-01-01"],"capabilities":{}}`) }),
+		{"no common revision", onHTTP("server/discover", func(x *faultyserver.Exchange) { x.Result(`{"supportedVersions":["2099-01-01"],"capabilities":{}}`) }),
 			`it supports no revision that is known here (["2099-01-01"])` + notSent, 0},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
@@ -226,11 +226,11 @@ func TestFaultsInStatus(t *testing.T) {
 		server *faulty
 		want   string
 	}{
-		{"51", onLegacyHTTP(map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) { x.Hold() }}), "it did not answer initialize within 30s (limits.handshake)"},
-		{"52", onLegacyHTTP(map[string]func(*zoo.Exchange){"initialize": func(x *zoo.Exchange) { x.Status(502, "text/html", "<html>") }}), "initialize failed: it answered with HTTP status 502"},
+		{"51", onLegacyHTTP(map[string]func(*faultyserver.Exchange){"initialize": func(x *faultyserver.Exchange) { x.Hold() }}), "it did not answer initialize within 30s (limits.handshake)"},
+		{"52", onLegacyHTTP(map[string]func(*faultyserver.Exchange){"initialize": func(x *faultyserver.Exchange) { x.Status(502, "text/html", "<html>") }}), "initialize failed: it answered with HTTP status 502"},
 		{"55", &faulty{via: failing{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}}, "connection refused"},
-		{"61", onHTTP("tools/list", func(x *zoo.Exchange) { x.Result(`{"tools":7}`) }), "tools/list: tools"},
-		{"75", onHTTP("server/discover", func(x *zoo.Exchange) { x.Status(401, "", "") }), "it wants other credentials (HTTP status 401)"},
+		{"61", onHTTP("tools/list", func(x *faultyserver.Exchange) { x.Result(`{"tools":7}`) }), "tools/list: tools"},
+		{"75", onHTTP("server/discover", func(x *faultyserver.Exchange) { x.Status(401, "", "") }), "it wants other credentials (HTTP status 401)"},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -261,16 +261,16 @@ func TestFaultsInStatus(t *testing.T) {
 func TestFault81ResultsAreNotLogged(t *testing.T) {
 	const secret = "sk-live-0123456789abcdef"
 	for name, server := range map[string]*faulty{
-		"result": onHTTP("tools/call", func(x *zoo.Exchange) { x.Result(`{"content":[{"type":"text","text":"` + secret + `"}]}`) }),
-		"error":  onHTTP("tools/call", func(x *zoo.Exchange) { x.Error(-32000, "denied for "+secret) }),
-		"malformed": onHTTP("tools/call", func(x *zoo.Exchange) {
+		"result": onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Result(`{"content":[{"type":"text","text":"` + secret + `"}]}`) }),
+		"error":  onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Error(-32000, "denied for "+secret) }),
+		"malformed": onHTTP("tools/call", func(x *faultyserver.Exchange) {
 			x.Status(200, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"k":"%s"},"error":{}}`, x.Msg.ID, secret))
 		}),
-		"stray": onHTTP("tools/call", func(x *zoo.Exchange) {
+		"stray": onHTTP("tools/call", func(x *faultyserver.Exchange) {
 			x.Event("", `{"jsonrpc":"2.0","id":"q","result":{"k":"`+secret+`"}}`)
 			x.Response("{}")
 		}),
-		"on a pipe": onLines("tools/call", func(x *zoo.Line) { x.Error(-32000, "denied for "+secret) }),
+		"on a pipe": onLines("tools/call", func(x *faultyserver.Line) { x.Error(-32000, "denied for "+secret) }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

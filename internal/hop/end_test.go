@@ -20,7 +20,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/bubble"
 	"github.com/signalbox-mcp/signalbox/internal/life"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 var errGivenUp = errors.New("the caller has given up")

@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/signalbox-mcp/signalbox/internal/hop"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 func TestMain(m *testing.M) {

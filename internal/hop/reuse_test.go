@@ -20,7 +20,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/bubble"
 	"github.com/signalbox-mcp/signalbox/internal/hop"
-	"github.com/signalbox-mcp/signalbox/internal/memnet"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // Requests one after the other share a connection, and those at a time have one each,

@@ -29,7 +29,7 @@ const (
 	maxMisses = 3
 
 	// maxInputs bounds what a task may ask for at once: each is a goroutine and a
-	// dialog with a person.
+	// transcript with a person.
 	maxInputs = 16
 )
 

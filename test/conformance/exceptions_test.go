@@ -86,7 +86,7 @@ const bridgePage = "../../docs/bridge.md"
 var bridgeReason = regexp.MustCompile(`(?m)^- \*\*([a-z])\*\*: (.*) \(\[`)
 
 // bridgeReasons are the letters of docs/bridge.md by their reasons, each of which a
-// dialogue shows.
+// transcript shows.
 func bridgeReasons(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(bridgePage)

@@ -1,0 +1,362 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
+)
+
+// Many backends and one answer: what one of them does wrong costs its own items.
+
+// legacyStation is a legacy server whose listening streams are in the test's
+// hands, by session.
+type legacyStation struct {
+	*faultyserver.HTTP
+
+	mu   sync.Mutex
+	open map[string]chan string
+}
+
+func newLegacyStation(tools ...string) *legacyStation {
+	s := &legacyStation{HTTP: stocked(false, tools...), open: map[string]chan string{}}
+	s.Capabilities = `{"tools":{"listChanged":true}}`
+	s.On["GET"] = func(x *faultyserver.Exchange) {
+		ear := s.ear(x.R.Header.Get("Mcp-Session-Id"))
+		x.Begin()
+		for {
+			select {
+			case data := <-ear:
+				x.Event("", data)
+			case <-x.R.Context().Done():
+				return
+			}
+		}
+	}
+	return s
+}
+
+// ear is what a session's listening stream says.
+func (s *legacyStation) ear(session string) chan string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[session] == nil {
+		s.open[session] = make(chan string, 8)
+	}
+	return s.open[session]
+}
+
+// change sets the tools and tells all sessions.
+func (s *legacyStation) change(tools ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.On["tools/list"] = answers(toolList(tools...))
+	for _, ear := range s.open {
+		ear <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	}
+}
+
+const toolsChanged = `"method":"notifications/tools/list_changed"`
+
+// M080, I16, I41: one backend has no listening stream. The stream of the client
+// opens all the same, and tells what the others have to tell.
+func TestM080BackendWithoutAListeningStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deaf, telling := stocked(false, "x"), newLegacyStation("y")
+		deaf.Capabilities = `{"tools":{"listChanged":true}}`
+		h := behind{"deaf": deaf, "telling": telling}.open(t, nil)
+		sess := h.legacy()
+		h.post(asks("1", "tools/list", ""), sess)
+		get := h.listen(sess)
+		synctest.Wait()
+		telling.change("y", "z")
+		if got := get.next(); !strings.Contains(got, toolsChanged) {
+			t.Errorf("heard %s, want the change", got)
+		}
+		got := h.post(asks("1", "tools/list", ""), sess).body
+		for _, name := range []string{"deaf__x", "telling__y", "telling__z"} {
+			if !strings.Contains(got, `"`+name+`"`) {
+				t.Errorf("no %s in %s", name, got)
+			}
+		}
+		if deaf.Count(http.MethodGet) == 0 {
+			t.Error("the backend without a stream was never asked for one")
+		}
+	})
+}
+
+// M183, I36: of two backends one answers its list with an error. The client's
+// request has one answer, and it is the list of the other.
+func TestM183OneAnswerOfTwoBackends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails, works := stocked(false), stocked(false, "y")
+		fails.On["tools/list"] = func(x *faultyserver.Exchange) { x.Error(-32000, "no list today") }
+		h := behind{"fails": fails, "works": works}.open(t, nil)
+		sess := h.legacy()
+		same(t, "legacy", h.post(asks("7", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"works__y","inputSchema":{"type":"object"}}]}}`)
+		if got := h.postModern("7", "tools/list", "", ""); strings.Count(got.body, `"id":7`) != 1 || !strings.Contains(got.body, `"works__y"`) || strings.Contains(got.body, "no list today") {
+			t.Errorf("modern: %s; want one answer, the list", got.body)
+		}
+		client, server := memnet.Pipe(1 << 16)
+		done := make(chan error, 1)
+		go func() { // ends with the input
+			done <- h.g.ServeStdio(t.Context(), server, server)
+			_ = server.CloseWrite()
+		}()
+		body, _ := modernly("7", "tools/list", "", "")
+		if _, err := io.WriteString(client, body+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := client.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(client)
+		if n := strings.Count(string(text), "\n"); err != nil || n != 1 || !strings.Contains(string(text), `"works__y"`) {
+			t.Errorf("on a pipe: %d lines, %v: %s; want one, the list", n, err, text)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// M185, I37: what a backend asks on its listening stream goes to the client whose
+// session it is, and the answer is taken and goes back to that backend and to no
+// other; a ping is answered here; answers to nothing are taken and dropped.
+func TestM185AnswersFindTheirWayBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asking, other := newLegacyStation("x"), newLegacyStation("x")
+		var session string
+		asking.On["tools/call"] = func(x *faultyserver.Exchange) {
+			session = x.R.Header.Get("Mcp-Session-Id")
+			x.Polite()
+		}
+		answered, elsewhere := make(chan string, 8), make(chan string, 8)
+		asking.On[""] = func(x *faultyserver.Exchange) { answered <- string(x.Msg.Raw); x.Polite() }
+		other.On[""] = func(x *faultyserver.Exchange) { elsewhere <- string(x.Msg.Raw); x.Polite() }
+		h := behind{"asking": asking, "other": other}.open(t, nil)
+		sess := h.legacy()
+		get := h.listen(sess)
+		for _, name := range []string{"asking__x", "other__x"} {
+			h.post(asks("1", "tools/call", `{"name":"`+name+`"}`), sess)
+		}
+		synctest.Wait()
+		asking.ear(session) <- `{"jsonrpc":"2.0","id":"p","method":"ping"}`
+		same(t, "the ping", <-answered, `{"jsonrpc":"2.0","id":"p","result":{}}`)
+		asking.ear(session) <- `{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
+		question := get.next()
+		_, after, _ := strings.Cut(question, `"id":`)
+		id, _, _ := strings.Cut(after, ",")
+		if !strings.Contains(question, `"method":"elicitation/create"`) {
+			t.Fatalf("heard %s, want the question", question)
+		}
+		for _, unknown := range []string{`"nobody's"`, "99", `"q1"`} {
+			if got := h.post(`{"jsonrpc":"2.0","id":`+unknown+`,"result":{}}`, sess); got.status != 202 || got.body != "" {
+				t.Errorf("an answer to nothing: %d %s; want 202", got.status, got.body)
+			}
+		}
+		if got := h.post(`{"jsonrpc":"2.0","id":`+id+`,"result":{"action":"decline"}}`, sess); got.status != 202 || got.body != "" {
+			t.Errorf("the answer: %d %s; want 202", got.status, got.body)
+		}
+		same(t, "the answer at the backend", <-answered, `{"jsonrpc":"2.0","id":"q1","result":{"action":"decline"}}`)
+		synctest.Wait()
+		if len(answered) != 0 || len(elsewhere) != 0 {
+			t.Errorf("%d more answers there and %d elsewhere", len(answered), len(elsewhere))
+		}
+	})
+}
+
+// M187, I41: a backend takes 20 seconds to shake hands. initialize and the first list
+// wait within their bounds, calls to others wait for nothing, and the late tools are
+// announced when they are there.
+func TestM187SlowBackendDelaysNobody(t *testing.T) {
+	const slow = 20 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		quick, late := stocked(false, "x"), stocked(false, "y")
+		late.On["initialize"] = func(x *faultyserver.Exchange) {
+			select {
+			case <-time.After(slow):
+				x.Initialize()
+			case <-x.R.Context().Done():
+			}
+		}
+		began := time.Now()
+		h := behind{"late": late, "quick": quick}.open(t, func(cfg *signalbox.Config) { cfg.Limits.FirstList = 3 * time.Second })
+		sess := h.legacy()
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("initialize took %v, want at most 3s", took)
+		}
+		get := h.listen(sess)
+		same(t, "the first list", h.post(asks("1", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"quick__x","inputSchema":{"type":"object"}}]}}`)
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("the first list came after %v, want at most 3s", took)
+		}
+		before := time.Now()
+		if got := h.post(asks("2", "tools/call", `{"name":"quick__x"}`), sess); got.status != 200 || time.Since(before) != 0 {
+			t.Errorf("a call to the quick one: %d %s after %v", got.status, got.body, time.Since(before))
+		}
+		if got := get.next(); !strings.Contains(got, toolsChanged) {
+			t.Errorf("heard %s, want the change", got)
+		}
+		if took := time.Since(began); took < slow || took > slow+10*time.Second {
+			t.Errorf("the change came after %v, want soon after %v", took, slow)
+		}
+		if got := h.post(asks("3", "tools/list", ""), sess).body; !strings.Contains(got, `"late__y"`) || !strings.Contains(got, `"quick__x"`) {
+			t.Errorf("afterwards: %s; want the tools of both", got)
+		}
+	})
+}
+
+// M189, I40, I42, I43: the policy hides a tool. Whatever form its backend gives to
+// the list, the tool is in nothing that a client gets, and cannot be called.
+func TestM189HiddenToolStaysHidden(t *testing.T) {
+	const list = `{"tools":[{"name":"hidden","inputSchema":{"type":"object"}},{"name":"shown","inputSchema":{"type":"object"}}]}`
+	message := func(x *faultyserver.Exchange) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, x.Msg.ID, list)
+	}
+	events := func(text func(x *faultyserver.Exchange) string) func(*faultyserver.Exchange) {
+		return func(x *faultyserver.Exchange) { x.Status(200, "text/event-stream", text(x)) }
+	}
+	document := func(status int, mediaType string) func(*faultyserver.Exchange) {
+		return func(x *faultyserver.Exchange) { x.Status(status, mediaType, message(x)) }
+	}
+	tests := map[string]struct {
+		list  func(*faultyserver.Exchange)
+		shown bool // the other tool is there
+	}{
+		"a notification first": {events(func(x *faultyserver.Exchange) string {
+			return "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\ndata: " + message(x) + "\n\n"
+		}), true},
+		"a line that is no message first": {events(func(x *faultyserver.Exchange) string { return "data: {{{\n\ndata: " + message(x) + "\n\n" }), true},
+		"over two data lines": {events(func(x *faultyserver.Exchange) string {
+			return "data: " + strings.Replace(message(x), `"result":`, "\"result\":\ndata: ", 1) + "\n\n"
+		}), true},
+		"two messages in one event": {events(func(x *faultyserver.Exchange) string { return "data: " + message(x) + "\ndata: " + message(x) + "\n\n" }), false},
+		"CR only":                   {events(func(x *faultyserver.Exchange) string { return "data: " + message(x) + "\r\r" }), true},
+		"mixed terminators":         {events(func(x *faultyserver.Exchange) string { return "event: message\r\ndata: " + message(x) + "\r\n\n" }), true},
+		"a byte order mark":         {events(func(x *faultyserver.Exchange) string { return "\ufeffdata: " + message(x) + "\n\n" }), true},
+		"result and error": {func(x *faultyserver.Exchange) {
+			x.Status(200, "application/json", strings.TrimSuffix(message(x), "}")+`,"error":{"code":1,"message":"hidden"}}`)
+		}, false},
+		"an upper case type": {document(200, "Application/JSON"), true},
+		"a space before ;":   {document(200, "application/json ; charset=utf-8"), true},
+		"status 201":         {document(201, "application/json"), true},
+		"inside a notification": {events(func(x *faultyserver.Exchange) string {
+			return `data: {"jsonrpc":"2.0","method":"notifications/x","params":` + message(x) + "}\n\n"
+		}), false},
+		"in a batch": {func(x *faultyserver.Exchange) { x.Status(200, "application/json", "["+message(x)+"]") }, true},
+		"twice the same key": {func(x *faultyserver.Exchange) {
+			x.Result(`{"tools":[],"tools":` + strings.TrimPrefix(list, `{"tools":`))
+		}, false},
+		"a name that is escaped": {func(x *faultyserver.Exchange) { x.Result(strings.ReplaceAll(list, `"hidden"`, `"\u0068idden"`)) }, true},
+	}
+	for name, tt := range tests {
+		for _, modern := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/modern=%v", name, modern), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := stocked(modern)
+					s.On["tools/list"] = tt.list
+					h := behind{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Exclude = []string{"hidden"} })
+					sess := h.legacy()
+					for client, got := range map[string]heard{
+						"legacy": h.post(asks("1", "tools/list", ""), sess), "modern": h.postModern("1", "tools/list", "", ""),
+					} {
+						if strings.Contains(got.body, "idden") {
+							t.Errorf("%s client: %s", client, got.body)
+						}
+						if !strings.Contains(got.body, `"id":1`) || strings.Contains(got.body, `"a__shown"`) != tt.shown {
+							t.Errorf("%s client: %d %s; want the answer to 1, with the other tool: %v", client, got.status, got.body, tt.shown)
+						}
+					}
+					for _, tool := range []string{"a__hidden", "hidden"} {
+						got := h.post(asks("2", "tools/call", `{"name":"`+tool+`"}`), sess)
+						if !strings.Contains(got.body, `"error"`) {
+							t.Errorf("%s was called: %s", tool, got.body)
+						}
+					}
+					if n := s.Count("tools/call"); n != 0 {
+						t.Errorf("%d calls have reached the backend", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// M194, I40, I43: a backend says that its body is something else than it is. The
+// client has an error of its own request, at once, and none of the bytes.
+func TestM194MislabelledAnswers(t *testing.T) {
+	tests := map[string]func(x *faultyserver.Exchange){
+		"events as a document": func(x *faultyserver.Exchange) { x.Status(200, "application/json", "data: {\"secret\":1}\n\n") },
+		"compressed":           func(x *faultyserver.Exchange) { x.Status(200, "application/json", "\x1f\x8b\x08\x00secret") },
+		"a compressed stream": func(x *faultyserver.Exchange) {
+			x.W.Header().Set("Content-Encoding", "gzip")
+			x.Status(200, "text/event-stream", "\x1f\x8b\x08\x00secret")
+		},
+		"a page": func(x *faultyserver.Exchange) { x.Status(200, "text/html", "<html>secret") },
+	}
+	for name, answer := range tests {
+		for _, modern := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/modern=%v", name, modern), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := stocked(modern, "x")
+					s.On["tools/call"] = answer
+					h := behind{"a": s}.open(t, nil)
+					sess := h.legacy()
+					began := time.Now()
+					for client, got := range map[string]heard{
+						"legacy": h.post(asks("9", "tools/call", `{"name":"a__x"}`), sess),
+						"modern": h.postModern("9", "tools/call", "a__x", ""),
+					} {
+						if !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":9,"error":{"code":1002,`) || strings.Contains(got.body, "secret") {
+							t.Errorf("%s client: %d %s; want the error of 9 and nothing else", client, got.status, got.body)
+						}
+					}
+					if took := time.Since(began); took > time.Second {
+						t.Errorf("it took %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// M195, I3, I21: the bound of a backend's message is that of both legs: what it
+// lets through reaches the client, and what is more is an error of that request
+// which names the key.
+func TestM195OneBoundOnBothLegs(t *testing.T) {
+	for _, tt := range []struct {
+		bound, size int64
+		fits        bool
+	}{{10 << 20, 2 << 20, true}, {64 << 10, 100 << 10, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := stocked(true, "x")
+			s.On["tools/call"] = answers(`{"content":[{"type":"text","text":"` + strings.Repeat("x", int(tt.size)) + `"}]}`)
+			h := behind{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Limits.BackendMessage = tt.bound })
+			for client, got := range map[string]heard{
+				"legacy": h.post(asks("9", "tools/call", `{"name":"a__x"}`), h.legacy()),
+				"modern": h.postModern("9", "tools/call", "a__x", ""),
+			} {
+				switch {
+				case tt.fits && (got.status != 200 || int64(len(got.body)) < tt.size || !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":9,"result":`)):
+					t.Errorf("%s client: %d, %d bytes; want the result", client, got.status, len(got.body))
+				case !tt.fits && (!strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":9,"error":`) || !strings.Contains(got.body, "limits.backendMessage")):
+					t.Errorf("%s client: %d %.300s; want an error of 9 that names the key", client, got.status, got.body)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,119 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/sim/choice"
+)
+
+func residueOf(machine any) string {
+	return residue(reflect.ValueOf(machine), make(map[uintptr]bool))
+}
+
+// What is counted at the end of a run must be seen wherever it is.
+func TestResidueIsSeen(t *testing.T) {
+	rules := &session.Rules{Limits: session.DefaultLimits(), Counts: new(session.Counters)}
+	s := session.New("id", "", peer(), rules)
+	if at := residueOf(s); at != "" {
+		t.Errorf("a new session keeps something: %s", at)
+	}
+	x, err := s.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := residueOf(s); !strings.Contains(at, ".exchanges") {
+		t.Errorf("a running request is at %q", at)
+	}
+	if _, err := x.Stream().Append(session.Message{Head: []byte("m1")}); err != nil {
+		t.Fatal(err)
+	}
+	if at := residueOf(x); !strings.Contains(at, ".stream.queue") {
+		t.Errorf("a message that waits is at %q", at)
+	}
+	x.Cancel(errCancel)
+	if at := residueOf(x) + residueOf(s); at != "" {
+		t.Errorf("after the end something is kept: %s", at)
+	}
+
+	table := session.NewTable(session.DefaultTableLimits())
+	if _, err := table.Add(s, epoch()); err != nil {
+		t.Fatal(err)
+	}
+	if residueOf(table) == "" {
+		t.Error("a table with a session keeps nothing")
+	}
+	table.Remove(s)
+	if at := residueOf(table); at != "" {
+		t.Errorf("an empty table keeps something: %s", at)
+	}
+}
+
+func TestMessagesAreKnownByTheirText(t *testing.T) {
+	if n := readMark(mark(1234).text()); n != 1234 {
+		t.Errorf("readMark = %d, want 1234", n)
+	}
+	for text, want := range map[string]struct {
+		sort sort
+		no   int
+	}{
+		string(mcp.AppendRequest(nil, mcp.NumberID(17), "ask", nil)):                    {question, 17},
+		string(mcp.AppendError(nil, mcp.NumberID(3), mcp.Errorf(-1, "it ended"))):       {terminal, 0},
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`: {withdrawal, 5},
+	} {
+		if readMark([]byte(text)) != 0 {
+			t.Errorf("%s has a mark", text)
+		}
+		if sort, no := madeByMachine([]byte(text)); sort != want.sort || no != want.no {
+			t.Errorf("%s is %d of %d, want %d of %d", text, sort, no, want.sort, want.no)
+		}
+	}
+}
+
+// A breach ends its run, and what is reported is a smaller one of the same rule
+// with the command that repeats it.
+func TestAFailureIsExplained(t *testing.T) {
+	r := newRunner()
+	r.sabotage = func(w *world) {
+		if len(w.requests) > 0 && w.requests[0].over {
+			w.fail("I0", "a request is over")
+		}
+	}
+	var broken *breach
+	seed := uint64(0)
+	for broken == nil {
+		if seed++; seed > 100 {
+			t.Fatal("nothing is broken")
+		}
+		r.src.Random(seed, mostSteps)
+		broken = r.run(nil)
+	}
+	before := r.src.Steps()
+	f := r.explain(seed, broken)
+	if f.Rule != "I0" || f.Steps != before {
+		t.Errorf("rule %s in %d steps, want I0 in %d", f.Rule, f.Steps, before)
+	}
+	if n := len(f.Transcript); n == 0 || n > 15 {
+		t.Errorf("the smallest transcript has %d lines:\n%s", n, f)
+	}
+	if text := f.String(); !strings.Contains(text, fmt.Sprintf("go run ./test/sim/... -seed %d\n", seed)) || !strings.Contains(text, "I0 is broken: a request is over") {
+		t.Errorf("report:\n%s", text)
+	}
+}
+
+// A machine that panics has broken a rule like any other.
+func TestAPanicIsAFailure(t *testing.T) {
+	r := newRunner()
+	r.src.Again(choice.Schedule{{}, {}, {}})
+	r.sabotage = func(*world) { panic("out of order") }
+	if broken := r.run(nil); broken == nil || broken.rule != "I29" || !strings.Contains(broken.text, "out of order") {
+		t.Errorf("broken: %+v", broken)
+	}
+}

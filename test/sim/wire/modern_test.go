@@ -1,0 +1,377 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/sim/choice"
+)
+
+// modernClient speaks 2026-07-28.
+type modernClient struct {
+	raw
+
+	mu    sync.Mutex
+	drops map[*record]context.CancelFunc
+	ears  []*ear
+	kept  string // what the last round of a call comes back with, but for its _meta
+}
+
+func newModernClient(w *world, name, token string) *modernClient {
+	return &modernClient{raw: newRaw(w, name, token), drops: make(map[*record]context.CancelFunc)}
+}
+
+const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"roots":{}},` +
+	`"io.modelcontextprotocol/logLevel":"debug"`
+
+func modernHeaders(method, name string) http.Header {
+	h := http.Header{}
+	h.Set("Mcp-Protocol-Version", "2026-07-28")
+	h.Set("Mcp-Method", method)
+	if name != "" {
+		h.Set("Mcp-Name", name)
+	}
+	return h
+}
+
+// act does one thing of those that such a client does.
+func (c *modernClient) act(s *choice.Source) {
+	switch s.Intn(15) {
+	default:
+		c.call(c.newCall(s, mcp.EraModern), bearing(s.Intn(int(bearings))))
+	case 5:
+		for range 2 + s.Intn(3) {
+			c.call(c.newCall(s, mcp.EraModern), atOnce)
+		}
+	case 6, 7, 11, 12:
+		if r := pick(s, c.w.openRecords(c.name)); r != nil {
+			c.hangUp(r)
+		}
+	case 8, 13:
+		c.listen(wish{true, s.Intn(2) == 1, s.Intn(2) == 1})
+	case 14:
+		c.trespass(s)
+	case 9:
+		c.closeEar(s)
+	case 10:
+		if r := pick(s, c.w.openRecords(c.name)); r != nil {
+			again := c.newCall(s, mcp.EraModern)
+			again.id, again.again = r.id, true
+			c.call(again, atOnce)
+		}
+	}
+}
+
+func (c *modernClient) call(r *record, b bearing) {
+	c.w.deed("modern call")
+	ctx, cancel := context.WithCancel(c.w.ctx)
+	c.mu.Lock()
+	c.drops[r] = cancel
+	c.mu.Unlock()
+	c.spawn(func() {
+		defer cancel()
+		c.run(ctx, r, b)
+		c.mu.Lock()
+		delete(c.drops, r)
+		c.mu.Unlock()
+	})
+}
+
+// run makes a call, and makes it again with what is asked for until it has its
+// result.
+func (c *modernClient) run(ctx context.Context, r *record, b bearing) {
+	input := ""
+	var from *gateway
+	for round := range rounds {
+		to := r.goesTo(round)
+		if round > 0 {
+			to = c.comeBack(ctx, r, round, from, input)
+		}
+		r.visit(to, to.front)
+		required := c.round(ctx, r, to, input)
+		from = to
+		if required == nil {
+			return
+		}
+		if input = c.answer(ctx, r, required, b, input); input == "" {
+			return
+		}
+	}
+	r.excuse("it was asked too often")
+}
+
+// rounds is how often a client comes back.
+const rounds = 6
+
+// comeBack begins the next round of a request, and returns where that goes. At the
+// other replica nothing is known of a request that is parked.
+func (c *modernClient) comeBack(ctx context.Context, r *record, round int, from *gateway, input string) *gateway {
+	to := r.goesTo(round)
+	strays := to != from && r.isParked(input)
+	if strays && r.insists(round) {
+		c.stray(ctx, r, to, input)
+		to, strays = from, false
+	}
+	r.nextRound(fmt.Sprintf(`"%s round %d"`, r.mark, round), strays)
+	return to
+}
+
+// nextRound gives the request the id under which it comes back.
+func (r *record) nextRound(id string, strays bool) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.rounds++
+	r.id = id
+	r.strayed = r.strayed || strays
+	r.conn.Store(nil)
+}
+
+// round makes one attempt. It returns what is required for the next, or nil.
+func (c *modernClient) round(ctx context.Context, r *record, to *gateway, input string) *note {
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{%s%s,"_meta":{%s,"progressToken":%s}}}`,
+		r.id, r.callParams(), input, modernMeta, r.id)
+	c.w.note("%s > %s", r.mark, body)
+	res, err := c.send(ctx, to, &r.conn, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
+	if err != nil {
+		r.unheard(err)
+		return nil
+	}
+	if res.StatusCode != http.StatusOK {
+		defer res.Body.Close()
+		said, err := io.ReadAll(res.Body)
+		if err != nil {
+			r.lost(err)
+			return nil
+		}
+		r.refused(res.StatusCode, said)
+		return nil
+	}
+	var required *note
+	end := c.follow(res, "", func(m *mcp.Message) {
+		if required != nil {
+			c.w.wrong("%s: got a message behind input_required: %s", r.mark, short(m.Raw))
+		}
+		if n, more := r.take("POST", m); more && m.Kind == mcp.KindResult {
+			required = &n
+		}
+	})
+	if required == nil {
+		r.ranOut(end)
+	}
+	return required
+}
+
+// answer returns what the next round brings, or nothing where there is none.
+func (c *modernClient) answer(ctx context.Context, r *record, required *note, b bearing, input string) string {
+	c.w.deed("input required")
+	next := c.reply(r, required)
+	switch b {
+	case never:
+		r.excuse("it is never answered")
+		return ""
+	case later:
+		_ = pause(ctx, tenfold('4'))
+	case twice:
+		c.twice(ctx, r, next)
+	case wrongly:
+		if input == "" {
+			// A state that nobody gave out: it must be asked again, or refused.
+			c.forge(ctx, r)
+		}
+	default: // with the next request
+	}
+	return next
+}
+
+// reply is what the next round brings, with the answer to each question.
+func (c *modernClient) reply(r *record, required *note) string {
+	responses := make(map[string]json.RawMessage)
+	for key, q := range required.Result.Input {
+		responses[key] = json.RawMessage(answerTo(q.Params.Message))
+		c.w.answers(q.Params.Message)
+	}
+	raw, err := json.Marshal(responses)
+	if err != nil {
+		c.w.wrong("%s: %v", r.mark, err)
+		return ""
+	}
+	next := fmt.Sprintf(`,"inputResponses":%s`, raw)
+	if required.Result.State != nil {
+		next += fmt.Sprintf(`,"requestState":%s`, required.Result.State)
+	}
+	c.keep(r.callParams() + next)
+	return next
+}
+
+// forge comes back with a state of its own making. Whatever becomes of that,
+// nobody else may get to see it.
+func (c *modernClient) forge(ctx context.Context, r *record) {
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"forged","method":"tools/call","params":{%s,"inputResponses":{},"requestState":"AAAA","_meta":{%s}}}`,
+		strings.ReplaceAll(r.callParams(), r.mark, r.mark+".forged"), modernMeta)
+	c.aside(ctx, r.goesTo(rounds-1), body, r.mark+".forged")
+}
+
+// twice comes back with the same state once more, while the first retry is on
+// its way or before it. One of them is served, and the other is told so.
+func (c *modernClient) twice(ctx context.Context, r *record, input string) {
+	r.w.mu.Lock()
+	r.doubled = true
+	r.w.mu.Unlock()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"double","method":"tools/call","params":{%s%s,"_meta":{%s}}}`, r.callParams(), input, modernMeta)
+	c.spawn(func() { c.aside(ctx, r.goesTo(rounds-1), body, r.mark) })
+}
+
+// aside sends a request whose answer is judged by nothing but whose it is, and
+// returns that. The status is 0 where there is none.
+func (c *modernClient) aside(ctx context.Context, to *gateway, body, mark string) (answer string, status int) {
+	c.w.note("%s > aside %s", mark, body)
+	res, err := c.send(ctx, to, nil, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
+	if err != nil {
+		return "", 0
+	}
+	said, err := io.ReadAll(res.Body)
+	res.Body.Close()
+	c.w.note("%s aside < %d %s", mark, res.StatusCode, short(said))
+	if text := string(said); strings.Contains(text, `"result"`) && !strings.Contains(text, mark+"/") {
+		c.w.wrong("%s: got the answer of another: %s", mark, short(said))
+	}
+	if err != nil {
+		return "", 0
+	}
+	return string(said), res.StatusCode
+}
+
+// hangUp closes the response of a call, which is the modern way to cancel it.
+func (c *modernClient) hangUp(r *record) {
+	c.mu.Lock()
+	drop := c.drops[r]
+	c.mu.Unlock()
+	if drop == nil {
+		return
+	}
+	c.w.deed("modern cancel")
+	r.giveUp("the client hung up")
+	c.w.note("%s: hangs up", r.mark)
+	drop()
+}
+
+// listen opens a subscription.
+func (c *modernClient) listen(wanted wish) *ear {
+	c.w.deed("listen")
+	ctx, cancel := context.WithCancel(c.w.ctx)
+	e := &ear{cancel: cancel}
+	c.n++
+	id := fmt.Sprintf(`"listen %d"`, c.n)
+	to := c.w.anyGateway()
+	c.mu.Lock()
+	c.ears = append(c.ears, e)
+	c.mu.Unlock()
+	c.spawn(func() {
+		defer cancel()
+		defer e.open.Store(false)
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen","params":{%s,"_meta":{%s}}}`,
+			id, strings.Trim(wanted.filter(), "{}")+"}", modernMeta)
+		res, err := c.send(ctx, to, nil, http.MethodPost, body, modernHeaders("subscriptions/listen", ""))
+		if err != nil {
+			return
+		}
+		if res.StatusCode != http.StatusOK {
+			c.w.note("%s: listen: %d", c.name, res.StatusCode)
+			res.Body.Close()
+			return
+		}
+		h := hearing{c: c, e: e, id: id, wanted: wanted}
+		c.follow(res, "", h.take)
+	})
+	return e
+}
+
+// hearing is what came on a subscription until now.
+type hearing struct {
+	c      *modernClient
+	e      *ear
+	id     string
+	wanted wish
+	acked  bool
+	ended  bool
+}
+
+// take judges what comes: the acknowledgement first, changes of this
+// subscription, and perhaps its result.
+func (h *hearing) take(m *mcp.Message) {
+	h.c.w.note("%s listen %s < %s", h.c.name, h.id, short(m.Raw))
+	var of struct {
+		Params struct {
+			Meta map[string]json.RawMessage `json:"_meta"`
+		} `json:"params"`
+	}
+	_ = json.Unmarshal(m.Raw, &of) // it was parsed before
+	mine := string(of.Params.Meta["io.modelcontextprotocol/subscriptionId"]) == h.id
+	switch {
+	case h.ended:
+		h.c.w.wrong("%s: a message behind the end of a listen: %s", h.c.name, m.Raw)
+	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
+		h.ended = true
+		if m.ID.String() != h.id {
+			h.c.w.wrong("%s: the listen %s ended with %s", h.c.name, h.id, m.Raw)
+		}
+	case !h.acked && m.Method == "notifications/subscriptions/acknowledged" && mine && h.agree(m):
+		h.acked = true
+	case h.acked && mine && h.e.hear(m.Method, textOf(m, mcp.FieldURI)):
+	default:
+		h.c.w.wrong("%s: the listen %s brought %s", h.c.name, h.id, m.Raw)
+	}
+}
+
+func (h *hearing) agree(m *mcp.Message) bool {
+	agreed, err := readWish(m.Params.Bytes())
+	return err == nil && h.e.promise(h.wanted, agreed)
+}
+
+func textOf(m *mcp.Message, f mcp.Field) string {
+	text, _ := m.Params.Text(f)
+	return text
+}
+
+// keep notes what a round brings, for those whom it does not belong to.
+func (c *modernClient) keep(params string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = params
+}
+
+func (c *modernClient) closeEar(s *choice.Source) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := pick(s, c.ears); e != nil {
+		e.cancel()
+	}
+}
+
+func (c *modernClient) settle() {}
+
+func (c *modernClient) heard() []heard {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return heardBy(c.ears)
+}
+
+func (c *modernClient) probe() *record {
+	s := new(choice.Source)
+	s.Again(nil)
+	r := c.newCall(s, mcp.EraModern)
+	r.script = "p"
+	c.call(r, atOnce)
+	return r
+}
+
+func (c *modernClient) watch() func() heard { return c.listen(wish{tools: true, one: true}).heard }

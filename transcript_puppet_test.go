@@ -1,0 +1,302 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// serveCall tells the transcript of a call and does what the transcript says, until
+// that ends the call.
+func (b *backend) serveCall(ctx context.Context, life *incarnation, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	p, again := b.admit(req)
+	if again {
+		b.sayAnswers(life, p, req)
+	} else {
+		b.say(life, p.label, describeCall(req)+b.canDo(req))
+	}
+	for {
+		select {
+		case next := <-p.steps:
+			res, err := next(ctx, p, req, caller)
+			if res != nil || err != nil {
+				return res, err
+			}
+		case <-ctx.Done():
+			b.say(life, p.label, "cancelled")
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// canDo is what a backend is told that the client can do, where the transcript wants to
+// see it.
+func (b *backend) canDo(req *mcp.Request) string {
+	if !b.isShown("capabilities") {
+		return ""
+	}
+	return " can " + compact(req.Client.Capabilities)
+}
+
+// admit numbers a new call. A retry that carries the state of an earlier one is
+// that one (2026-07-28, basic/patterns/mrtr).
+func (b *backend) admit(req *mcp.Request) (p *puppet, again bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if state, ok := req.Params.Text(mcp.FieldRequestState); ok {
+		if p, ok := b.calls[strings.TrimPrefix(state, "state of ")]; ok {
+			return p, true
+		}
+	}
+	b.lastCall++
+	p = &puppet{label: strconv.Itoa(b.lastCall), steps: make(chan step, 16)}
+	b.calls[p.label] = p
+	return p, false
+}
+
+// describeCall is what a backend sees of a request, without what era and
+// transport add to it.
+func describeCall(req *mcp.Request) string {
+	text := strings.TrimSpace(req.Method + " " + paramsOf(req))
+	if req.Params.Has(mcp.MetaProgressToken) {
+		text += " progress"
+	}
+	for _, name := range slices.Sorted(maps.Keys(req.ParamHeaders)) {
+		text += fmt.Sprintf(" %s=%q", name, req.ParamHeaders[name])
+	}
+	return text
+}
+
+func paramsOf(req *mcp.Request) string {
+	params, err := parseObject(req.Params.Bytes())
+	if err != nil || len(params) == 0 {
+		return ""
+	}
+	params = params.withoutMeta("io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo",
+		"io.modelcontextprotocol/clientCapabilities", "io.modelcontextprotocol/logLevel", "progressToken")
+	if req.Method == "tools/call" {
+		params = params.without("task") // how one era asks for it
+	}
+	if len(params) == 0 {
+		return ""
+	}
+	return params.String()
+}
+
+func (b *backend) sayAnswers(life *incarnation, p *puppet, req *mcp.Request) {
+	answers, err := parseObject(req.Params.Raw(mcp.FieldInputResponses))
+	if err != nil {
+		b.say(life, p.label, "retry without answers")
+		return
+	}
+	for _, a := range answers {
+		b.say(life, p.label, "answer "+compact(a.value))
+	}
+}
+
+// step gives a line to the call that it names.
+func (b *backend) step(label string, args []string) bool {
+	b.mu.Lock()
+	p := b.calls[label]
+	b.mu.Unlock()
+	if p == nil || len(args) < 2 {
+		return false
+	}
+	s, ok := b.parseStep(args[0], args[1:])
+	if ok {
+		p.steps <- s // has room for more than a transcript sends without waiting
+	}
+	return ok
+}
+
+func (b *backend) parseStep(verb string, args []string) (step, bool) {
+	switch {
+	case verb == "task" && len(args) == 2: // backend a> 1 task t1 {"ttlMs":60000}; it becomes a task, where its client takes one
+		return b.stepTask(args[0], args[1]), true
+	case verb == "result": // backend a> 1 result {"content":[]}
+		return func(context.Context, *puppet, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+			return mcp.NewResult([]byte(args[0]))
+		}, true
+	case verb == "error" && len(args) >= 2: // backend a> 1 error -32602 "no such city" {"city":"X"}
+		return stepError(args)
+	case verb == "ask" && len(args) == 2: // backend a> 1 ask elicitation/create {"message":"?"}
+		return b.stepAsk(args[0], args[1]), true
+	case verb == "asks": // backend a> 1 asks [{"method":"roots/list","params":{}},{"method":"elicitation/create","params":{"message":"?"}}]
+		return b.stepAsks(args[0])
+	case verb == "poll" && len(args) == 1: // backend a> 1 poll 2s; the connection of the call ends for so long
+		return b.stepPoll(args[0])
+	case strings.HasPrefix(verb, "notifications/"): // backend a> 1 notifications/progress {"progress":1}
+		return stepNotify(verb, args[0]), true
+	default:
+		return nil, false
+	}
+}
+
+func stepError(args []string) (step, bool) {
+	code, err := strconv.ParseInt(args[0], 10, 64)
+	e := &mcp.Error{Code: code}
+	if err != nil || json.Unmarshal([]byte(args[1]), &e.Message) != nil {
+		return nil, false
+	}
+	if len(args) > 2 {
+		e.Data = json.RawMessage(args[2])
+	}
+	return func(context.Context, *puppet, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return nil, e }, true
+}
+
+// stepPoll ends the connection that carries the call. Who calls comes back.
+func (b *backend) stepPoll(text string) (step, bool) {
+	retry, err := time.ParseDuration(text)
+	return func(_ context.Context, p *puppet, _ *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+		if poller, ok := caller.(mcp.Poller); !ok || !poller.Poll(retry) {
+			b.say(b.life(), p.label, "poll refused")
+		}
+		return nil, nil //nolint:nilnil // the call goes on
+	}, err == nil
+}
+
+// stepNotify says something that belongs to the call. Progress gets the call's
+// token, and one of its own where the call has none.
+func stepNotify(method, params string) step {
+	return func(ctx context.Context, _ *puppet, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+		if method == "notifications/progress" {
+			token := string(req.Params.Raw(mcp.MetaProgressToken))
+			if token == "" {
+				token = `"unasked"`
+			}
+			params = `{"progressToken":` + token + "," + strings.TrimPrefix(params, "{")
+		}
+		n, err := mcp.NewNotification(method, []byte(params))
+		if err != nil {
+			return nil, err
+		}
+		return nil, ignoreEnd(caller.Notify(ctx, n))
+	}
+}
+
+func ignoreEnd(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil // the loop sees it
+	}
+	return err
+}
+
+// stepAsk asks the client: by a result where the client comes back by itself,
+// and by a request of the server otherwise.
+func (b *backend) stepAsk(method, params string) step {
+	ask, err := mcp.NewRequest(method, []byte(params))
+	return b.put([]*mcp.Request{ask}, err)
+}
+
+// stepAsks asks the client several things at once.
+func (b *backend) stepAsks(list string) (step, bool) {
+	var questions []struct {
+		Method string
+		Params json.RawMessage
+	}
+	if json.Unmarshal([]byte(list), &questions) != nil {
+		return nil, false
+	}
+	asks := make([]*mcp.Request, len(questions))
+	for i, q := range questions {
+		var err error
+		if asks[i], err = mcp.NewRequest(q.Method, q.Params); err != nil {
+			return nil, false
+		}
+	}
+	return b.put(asks, nil), true
+}
+
+// put returns the step that asks, and goes on when all has been answered.
+func (b *backend) put(asks []*mcp.Request, err error) step {
+	return func(ctx context.Context, p *puppet, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+		if err != nil || req.TakesInputRequired {
+			return inputRequired(p, asks), err
+		}
+		answers := make([]string, len(asks))
+		var wg sync.WaitGroup
+		for i, ask := range asks {
+			wg.Go(func() { // ends with the answer, or with the call
+				res, err := caller.Ask(ctx, ask)
+				if ctx.Err() == nil && !errors.Is(err, mcp.ErrRequestEnded) {
+					answers[i] = describeAnswer(res, err)
+				}
+			})
+			b.w.advance("1ms") // the next one comes after it, on every wire
+		}
+		wg.Wait()
+		for _, answer := range answers {
+			if answer != "" {
+				b.say(b.life(), p.label, answer)
+			}
+		}
+		return nil, nil //nolint:nilnil // the call goes on, or its loop sees the end
+	}
+}
+
+// askUnrelated asks a client something that belongs to none of its calls, and does not
+// wait for the answer.
+func (b *backend) askUnrelated(method, params string) bool {
+	req, err := mcp.NewRequest(method, []byte(params))
+	b.mu.Lock()
+	scope := b.lastScope
+	b.mu.Unlock()
+	if err != nil || scope == nil || scope.Unrelated() == nil {
+		return false
+	}
+	life := b.life()
+	go func() { // ends with the answer, or with the session of the client
+		res, err := scope.Unrelated().Ask(b.w.t.Context(), req)
+		b.say(life, "", describeAnswer(res, err))
+	}()
+	return true
+}
+
+// inputRequired is how a modern backend asks.
+func inputRequired(p *puppet, asks []*mcp.Request) *mcp.Result {
+	var questions object
+	for i, ask := range asks {
+		questions = questions.with(fmt.Sprintf("q%d", i), fmt.Sprintf(`{"method":%q,"params":%s}`, ask.Method, ask.Params.Bytes()))
+	}
+	res, err := mcp.NewResult(fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":%s,"requestState":"state of %s"}`, questions.String(), p.label))
+	if err != nil {
+		return nil // the questions have been parsed
+	}
+	return res
+}
+
+// describeAnswer is what came of a question.
+func describeAnswer(res *mcp.Result, err error) string {
+	if err == nil {
+		return "answer " + compact(res.Bytes())
+	}
+	e := mcp.ToWire(err)
+	return describeError(e.Code, string(quoted(e.Message)), e.Data)
+}
+
+// describeError is an error as a line shows it. The message is JSON.
+func describeError(code int64, message string, data []byte) string {
+	text := fmt.Sprintf("error %d %s", code, message)
+	if len(data) > 0 {
+		text += " " + compact(data)
+	}
+	return text
+}
+
+func (b *backend) life() *incarnation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.current
+}

@@ -1,0 +1,262 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// readURIs reads one URI, or a list of them.
+func readURIs(arg string) []string {
+	var uris []string
+	if json.Unmarshal([]byte(arg), &uris) == nil {
+		return uris
+	}
+	var uri string
+	if json.Unmarshal([]byte(arg), &uri) != nil {
+		return nil
+	}
+	return []string{uri}
+}
+
+// isListen reports whether the exchange is a stream of changes.
+func (x *exchange) isListen() bool { return x.label == listenLabel || len(x.watch) > 0 }
+
+// watch subscribes to resources: in the legacy era to one after the other, with the
+// updates on the standalone stream, and in the modern era by one listen.
+func (c *transcriptClient) watch(arg string) bool {
+	uris := readURIs(arg)
+	if len(uris) == 0 || !c.in.modern() && !c.standalone(true) {
+		return false
+	}
+	if c.in.modern() {
+		raw, err := json.Marshal(map[string]any{"notifications": map[string]any{"resourceSubscriptions": uris}})
+		if err != nil {
+			return false
+		}
+		return c.sendWatch("watch "+arg, "subscriptions/listen", string(raw), uris)
+	}
+	for _, uri := range uris {
+		if !c.sendWatch("watch "+uri, "resources/subscribe", `{"uri":`+string(quoted(uri))+`}`, []string{uri}) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *transcriptClient) sendWatch(label, method, params string, uris []string) bool {
+	p, err := parseObject([]byte(params))
+	if err != nil {
+		return false
+	}
+	c.lastID++
+	c.send(&exchange{label: label, id: fmt.Sprintf("\"watch %d\"", c.lastID), method: method, params: p, watch: uris})
+	return true
+}
+
+// unwatch unsubscribes from what a line "watch" has named.
+func (c *transcriptClient) unwatch(arg string) bool {
+	uris := readURIs(arg)
+	if c.in.modern() {
+		c.forget(uris)
+		return c.cancel(c.open("watch " + arg))
+	}
+	for _, uri := range uris {
+		if answer := c.roundTrip("resources/unsubscribe", `{"uri":`+string(quoted(uri))+`}`); string(answer.get("result")) != "{}" {
+			c.w.t.Fatalf("resources/unsubscribe: %s", answer)
+		}
+	}
+	c.forget(uris)
+	return len(uris) > 0
+}
+
+// forget notes that an update of the resources is a breach from now on.
+func (c *transcriptClient) forget(uris []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, uri := range uris {
+		if i := slices.Index(c.watched, uri); i >= 0 {
+			c.watched = slices.Delete(c.watched, i, i+1)
+		}
+	}
+}
+
+// standalone opens the standalone stream of a legacy client, unless it is open.
+// Quietly is for the updates of resources alone: changes of lists are not shown.
+func (c *transcriptClient) standalone(quietly bool) bool {
+	isOpen := c.quietly || quietly && c.listening
+	c.quietly = quietly
+	return isOpen || c.wire.listen()
+}
+
+// hangUp ends the standalone stream.
+func (c *transcriptClient) hangUp() bool {
+	c.quietly = false
+	return c.wire.unlisten()
+}
+
+// updatedLocked takes an update, which must be of something that is subscribed to,
+// or of a part of it. In the modern era the listen must be the one that asked.
+func (c *transcriptClient) updatedLocked(x *exchange, params object) {
+	uri, own := params.text("uri"), c.watched
+	if c.in.modern() {
+		own = x.watch
+	}
+	if !slices.ContainsFunc(own, func(w string) bool { return strings.HasPrefix(uri, w) }) {
+		c.breach(x, "an update of %s, which is not subscribed to", uri)
+	}
+	c.say(uri, strings.TrimSpace("updated "+strings.TrimSuffix(params.without("uri").String(), "{}")))
+}
+
+// watchAgreedLocked takes the acknowledgement of a modern listen for resources.
+func (c *transcriptClient) watchAgreedLocked(x *exchange, params object) {
+	var said struct {
+		Notifications map[string][]string `json:"notifications"`
+	}
+	if err := json.Unmarshal([]byte(params.String()), &said); err != nil || x.promised {
+		c.breach(x, "acknowledged %s: %v", params, err)
+	}
+	x.promised = true
+	for _, uri := range x.watch {
+		if x.isFollow() {
+			c.sayFollowLocked(uri, slices.Contains(said.Notifications["taskIds"], uri))
+			continue
+		}
+		c.sayWatchLocked(uri, slices.Contains(said.Notifications["resourceSubscriptions"], uri))
+	}
+}
+
+func (c *transcriptClient) sayWatchLocked(uri string, agreed bool) {
+	if !agreed {
+		c.say(uri, "not agreed")
+		return
+	}
+	c.watched = append(c.watched, uri)
+	c.say(uri, "agreed")
+}
+
+// watchAnsweredLocked takes the answer to a legacy subscription, or the end of a
+// modern one.
+func (c *transcriptClient) watchAnsweredLocked(x *exchange, m object) {
+	e, err := parseObject(m.get("error"))
+	switch {
+	case c.in.modern() && err != nil:
+		return
+	case err != nil:
+		if string(m.get("result")) != "{}" {
+			c.breach(x, "resources/subscribe: %s", m)
+		}
+		c.sayWatchLocked(x.watch[0], true)
+	case !c.in.modern() && string(e.get("code")) == "-32002":
+		c.sayWatchLocked(x.watch[0], false)
+	default:
+		c.say(x.watch[0], "error "+string(e.get("code"))+" "+string(e.get("message")))
+	}
+}
+
+// hearer is one listen of a backend.
+type hearer struct {
+	ch    chan earful
+	uris  []string // that it was promised to hear of
+	tasks []string // likewise
+}
+
+// earful is one change.
+type earful struct{ method, params string }
+
+// update tells of a changed resource to those who listen for it, or for another
+// one of which it is a part.
+func (b *backend) update(uri, of string) bool {
+	for _, ear := range b.hearers(of) {
+		ear.ch <- earful{"notifications/resources/updated", `{"uri":` + uri + `}`}
+	}
+	return true
+}
+
+func (b *backend) hearers(of string) []*hearer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []*hearer
+	for ear := range b.ears {
+		if slices.Contains(ear.uris, of) {
+			all = append(all, ear)
+		}
+	}
+	return all
+}
+
+// agree begins a listen, with the resources of its filter that the backend tells of.
+func (b *backend) agree(life *incarnation, req *mcp.Request) *hearer {
+	var want struct {
+		URIs    []string `json:"resourceSubscriptions"`
+		TaskIDs []string `json:"taskIds"`
+	}
+	_ = json.Unmarshal(req.Params.Raw(mcp.FieldNotifications), &want) // our own server has looked at it
+	ear := &hearer{ch: make(chan earful, 64)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, uri := range want.URIs {
+		if b.unwatched || slices.Contains(b.refused, uri) {
+			continue
+		}
+		ear.uris = append(ear.uris, uri)
+		if b.watchers[uri]++; b.watchers[uri] == 1 {
+			b.say(life, uri, "subscribed")
+		}
+	}
+	for _, id := range want.TaskIDs {
+		if _, ok := b.tasks[id]; ok {
+			ear.tasks = append(ear.tasks, id)
+		}
+	}
+	b.ears[ear] = true
+	return ear
+}
+
+func (b *backend) hangUp(life *incarnation, ear *hearer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.ears, ear)
+	for _, uri := range ear.uris {
+		if b.watchers[uri]--; b.watchers[uri] == 0 {
+			b.say(life, uri, "unsubscribed")
+		}
+	}
+}
+
+// listen tells of changes until the client has enough.
+func (b *backend) listen(ctx context.Context, life *incarnation, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	ear := b.agree(life, req)
+	defer b.hangUp(life, ear)
+	note := func(method, params string) error {
+		n, err := mcp.NewNotification(method, []byte(params))
+		if err != nil {
+			return err
+		}
+		return caller.Notify(ctx, n)
+	}
+	agreed := object{}.with("toolsListChanged", "true").with("promptsListChanged", "true").with("resourcesListChanged", "true")
+	if raw, err := json.Marshal(ear.uris); err == nil && len(ear.uris) > 0 {
+		agreed = agreed.with("resourceSubscriptions", string(raw))
+	}
+	if raw, err := json.Marshal(ear.tasks); err == nil && len(ear.tasks) > 0 {
+		agreed = agreed.with("taskIds", string(raw))
+	}
+	err := note("notifications/subscriptions/acknowledged", `{"notifications":`+agreed.String()+`}`)
+	for err == nil {
+		select {
+		case h := <-ear.ch:
+			err = note(h.method, h.params)
+		case <-ctx.Done():
+			return mcp.NewResult([]byte("{}"))
+		}
+	}
+	return nil, err
+}
