@@ -72,7 +72,7 @@ func (c *carrier) depart(ctx context.Context, carry func()) {
 	c.caller = ctx
 	c.life.Follow(ctx)
 	defer c.letLive()
-	c.call.Away(c)
+	c.call.Detach(c)
 	if c.inside = c.owner.join(); !c.inside {
 		c.fail(c.closed())
 		return
@@ -82,14 +82,14 @@ func (c *carrier) depart(ctx context.Context, carry func()) {
 }
 
 // Comes has what has come for the call by another way handed on.
-func (c *carrier) Comes() {
+func (c *carrier) OnMessage() {
 	// Ends when there is nothing to hand on, or when the caller's context does; waited
 	// for by run.
 	go c.flight.handAll(c.caller)
 }
 
 // Ended breaks off what is done for a call whose terminal has come by another way.
-func (c *carrier) Ended() { c.breakOff() }
+func (c *carrier) OnEnd() { c.breakOff() }
 
 // breakOff ends all that is done for the call.
 func (c *carrier) breakOff() { c.life.End(nil) }
@@ -123,15 +123,15 @@ func (c *carrier) respond(m *mcp.Message) {
 func (c *carrier) offer(ctx context.Context, m *mcp.Message) bool {
 	for {
 		switch c.call.Offer(m) {
-		case session.Yours:
+		case session.DeliverDirectly:
 			return c.hand(ctx, m)
-		case session.Taken:
+		case session.Queued:
 			return true
-		case session.Lost:
+		case session.Dropped:
 			return false
 		default:
 			select {
-			case <-c.call.Room():
+			case <-c.call.Space():
 			case <-c.life.Done():
 				return false
 			}

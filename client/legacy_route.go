@@ -42,12 +42,12 @@ func (s *legacySession) routeAsk(m *mcp.Message) {
 		s.replies.put(s, mcp.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
-	if call := s.taskCall(m); call != nil && call.Push(m) == session.Taken {
+	if call := s.taskCall(m); call != nil && call.Push(m) == session.Queued {
 		return
 	}
 	// Put into the call's cell and not asked here: it comes behind the messages that
 	// were sent before it, and its answer is that of the call's own caller.
-	if call := s.askingCall(); call != nil && call.Push(m) == session.Taken {
+	if call := s.askingCall(); call != nil && call.Push(m) == session.Queued {
 		return
 	}
 	if s.addr.unrelated != nil {
@@ -137,7 +137,7 @@ func (s *legacySession) noteChange(c changes) {
 // routeOther hands on what has no address of its own: log messages, the state of
 // a task, the end of an elicitation.
 func (s *legacySession) routeOther(m *mcp.Message) {
-	if call := s.onlyCall(); call != nil && call.Push(m) == session.Taken {
+	if call := s.onlyCall(); call != nil && call.Push(m) == session.Queued {
 		return
 	}
 	n, ok := s.discreet(&mcp.Notification{Method: m.Method, Params: m.Params})

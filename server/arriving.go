@@ -31,8 +31,8 @@ func (c *related) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err
 		return false, nil
 	}
 	src := &source{result: a, head: appendResultHead(nil, c.x.ID())}
-	f := session.NewFlow(src)
-	if !c.x.Offer(f) {
+	f := session.NewResultStream(src)
+	if !c.x.OfferResultStream(f) {
 		return false, nil
 	}
 	select {
@@ -41,7 +41,7 @@ func (c *related) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err
 	case <-ctx.Done():
 	}
 	why := context.Cause(ctx)
-	if c.x.Withdraw(f, why) {
+	if c.x.WithdrawResultStream(f, why) {
 		return true, why
 	}
 	src.abort()
@@ -60,7 +60,7 @@ func (s *source) abort() {
 // Receive gives the result to the leg that the request is on. No question is put any
 // more: the backend has answered.
 func (c *traveller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
-	at := c.task.parking.Land()
+	at := c.task.parking.Finish()
 	if at == nil {
 		return false, nil
 	}
@@ -110,10 +110,10 @@ func closing() session.Message { return session.Message{Head: []byte{'}'}, Rest:
 //
 // A flow that has failed is cut when the terminal says so, and not before, so that its
 // Handler does not take the end of the request for what has ended it.
-func (p *response) object(r *http.Request, c *session.Carrier) (whole bool) {
-	f := c.TakeFlow()
+func (p *response) object(r *http.Request, c *session.Consumer) (whole bool) {
+	f := c.TakeResultStream()
 	if f != nil {
-		c.EndFlow(f, p.flow(r.Context(), f))
+		c.EndResultStream(f, p.flow(r.Context(), f))
 	}
 	last := p.awaitLast(c, r.Context().Done())
 	switch {
@@ -128,14 +128,14 @@ func (p *response) object(r *http.Request, c *session.Carrier) (whole bool) {
 		p.err = errNotWhole
 	}
 	if p.err != nil {
-		c.Return([]session.Message{*last}) // so that it is counted as not delivered
+		c.Requeue([]session.Message{*last}) // so that it is counted as not delivered
 	}
 	return p.err == nil
 }
 
 // awaitLast returns the terminal, nil where the exchange has ended without one, or the
 // client is gone.
-func (p *response) awaitLast(c *session.Carrier, gone <-chan struct{}) *session.Message {
+func (p *response) awaitLast(c *session.Consumer, gone <-chan struct{}) *session.Message {
 	for {
 		batch, state := c.Take(p.batch[:0])
 		if len(batch) > 0 {
@@ -154,7 +154,7 @@ func (p *response) awaitLast(c *session.Carrier, gone <-chan struct{}) *session.
 
 // flow writes what has arrived of a result, and what comes, each piece when it is there.
 // That the client goes ends the reading.
-func (p *response) flow(ctx context.Context, f *session.Flow) error {
+func (p *response) flow(ctx context.Context, f *session.ResultStream) error {
 	src, ok := f.Source.(*source)
 	if !ok {
 		return errNotWhole

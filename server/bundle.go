@@ -24,7 +24,7 @@ type bundle struct {
 
 // seat is one stream of a bundle.
 type seat struct {
-	carrier *session.Carrier
+	carrier *session.Consumer
 	at      session.EventID // zero where it cannot be resumed
 }
 
@@ -37,12 +37,12 @@ func (b *bundle) say(m session.Message) { b.ready = append(b.ready, m) }
 // response must be written, or detach called: nobody else can take what is on it.
 func (b *bundle) add(s *session.Stream) {
 	c := s.Attach(b.wake)
-	c.Keep()
+	c.MakeResumable()
 	b.carry(c)
 }
 
 // carry adds a stream that is carried already, by the bundle's channel.
-func (b *bundle) carry(c *session.Carrier) {
+func (b *bundle) carry(c *session.Consumer) {
 	b.seats = append(b.seats, &seat{carrier: c, at: c.Prime()})
 }
 

@@ -189,7 +189,7 @@ func (c *related) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Res
 // not in the way of the acknowledgement.
 func (s *Server) modernCaller(t *task) mcp.Caller {
 	if t.kind == listen {
-		t.x.Hold()
+		t.x.HoldUntilOpening()
 		return &listener{outlet: outlet{server: s, stream: t.x.Stream()}, id: t.x.ID(), want: wishOf(t.req)}
 	}
 	if mayAsk(t.req.Method) {

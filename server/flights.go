@@ -47,7 +47,7 @@ func (fl *flight) exchange() *session.Exchange {
 	if fl.parking == nil {
 		return fl.x
 	}
-	if at, _ := fl.parking.At(); at != nil {
+	if at, _ := fl.parking.Exchange(); at != nil {
 		return at.x
 	}
 	return nil

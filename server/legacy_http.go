@@ -219,7 +219,7 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 // stream is kept for it, and one JSON object is not.
 func (s *Server) legacyAnswer(p *response, r *http.Request, sess *session.Session, x *session.Exchange) {
 	streamed := false
-	s.respond(p, r, x, func() {}, func(c *session.Carrier) session.State {
+	s.respond(p, r, x, func() {}, func(c *session.Consumer) session.State {
 		streamed = true
 		return s.carry(p, sess, c, r.Context().Done())
 	})

@@ -75,7 +75,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 // place in the quota by then.
 func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, back *returned) *refusal {
 	t, x, no := s.takeOver(m, back, 0, func(t *task) (*session.Exchange, *refusal) {
-		x := session.Alone(m.ID, &s.rules, t.stop)
+		x := session.NewStateless(m.ID, &s.rules, t.stop)
 		x.CountFor(t.first.Principal, len(t.first.Params.Bytes())+len(t.first.Params.Beside()))
 		return x, nil
 	})
@@ -113,7 +113,7 @@ func refusalStatus(err *mcp.Error) int {
 type visit struct {
 	task
 
-	exchange session.Lone
+	exchange session.Stateless
 }
 
 // modernHTTPTask makes a new task one of a modern request over HTTP, and holds the headers

@@ -37,7 +37,7 @@ type mux struct {
 
 // tap is one stream of a pipe.
 type tap struct {
-	carrier  *session.Carrier
+	carrier  *session.Consumer
 	stream   *session.Stream
 	since    time.Time
 	standing bool    // lives as long as the pipe

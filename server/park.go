@@ -22,8 +22,8 @@ import (
 // between them.
 type (
 	leg     = related
-	lot     = session.Lot[task, leg]
-	parking = session.Parking[task, leg]
+	lot     = session.ParkedRequests[task, leg]
+	parking = session.ParkedRequest[task, leg]
 )
 
 // askWindow is how long a question waits for others, so that a Handler which asks
@@ -38,7 +38,7 @@ const principalShare = 4
 
 func newLot(cfg *Config) *lot {
 	l := &cfg.Limits
-	return session.NewLot[task, leg](session.LotLimits{
+	return session.NewParkedRequests[task, leg](session.ParkedLimits{
 		Total:        l.Parked,
 		PerPrincipal: max(l.Parked/principalShare, 1),
 		Rounds:       l.Rounds,
@@ -70,7 +70,7 @@ func cannotAsk(during, ask *mcp.Request) error {
 // park has the task be one that can be parked, and returns its Caller.
 func (s *Server) park(t *task) mcp.Caller {
 	t.parking = &t.berth
-	s.lot.Enroll(t.parking, t, t.firstLeg(s))
+	s.lot.Register(t.parking, t, t.firstLeg(s))
 	t.journey = traveller{server: s, task: t}
 	return &t.journey
 }
@@ -89,7 +89,7 @@ func (c *traveller) Notify(ctx context.Context, n *mcp.Notification) error {
 		return c.drop()
 	}
 	for {
-		at, err := c.task.parking.At()
+		at, err := c.task.parking.Exchange()
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (c *traveller) Notify(ctx context.Context, n *mcp.Notification) error {
 			return c.drop()
 		}
 		err = at.Notify(ctx, c.addressed(n, at))
-		if now, _ := c.task.parking.At(); now == at || !errors.Is(err, mcp.ErrRequestEnded) {
+		if now, _ := c.task.parking.Exchange(); now == at || !errors.Is(err, mcp.ErrRequestEnded) {
 			return err
 		}
 		// Between the two looks the leg has ended and the request has not.
@@ -139,7 +139,7 @@ func (c *traveller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, err
 // Start puts a question: the client gets them in the order in which they are put.
 func (c *traveller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	t := c.task
-	if err := checkDeclared(t.parking.Last().from.Client, req); err != nil {
+	if err := checkDeclared(t.parking.LastExchange().from.Client, req); err != nil {
 		return nil, err
 	}
 	q, err := t.parking.Ask(req.Method, modernAsk(req))
@@ -190,7 +190,7 @@ func (s *Server) put(t *task) {
 // lose ends a task that is parked since it left the exchange, whose end did not
 // reach the client.
 func (s *Server) lose(t *task, left *session.Exchange) {
-	if at := t.parking.Last(); at.x == left && t.parking.Lose(at) {
+	if at := t.parking.LastExchange(); at.x == left && t.parking.DropIfParked(at) {
 		s.leave([]*parking{t.parking}, errDisconnected)
 	}
 }
@@ -200,7 +200,7 @@ func (s *Server) lose(t *task, left *session.Exchange) {
 func (s *Server) leave(gone []*parking, why error) {
 	for _, p := range gone {
 		p.Value().stop.End(why)
-		p.Abandon(why)
+		p.Fail(why)
 		p.Value().memory.room.Release() // of an answer that was kept
 	}
 }

@@ -67,7 +67,7 @@ type response struct {
 	fields *fields // where those of the header are to stand, or nil
 
 	// What carries the exchange of a request, made when it is needed first.
-	carrier session.Carrier
+	carrier session.Consumer
 	wake    chan struct{}
 	grace   *time.Timer
 	batch   [1]session.Message
@@ -102,7 +102,7 @@ func (s *Server) reuse(p *response) {
 	p.w, p.rc = nil, http.ResponseController{}
 	p.until, p.buf, p.err, p.primed, p.left, p.fields = time.Time{}, buf, nil, false, 0, nil
 	p.over = false
-	p.carrier, p.batch = session.Carrier{}, [1]session.Message{}
+	p.carrier, p.batch = session.Consumer{}, [1]session.Message{}
 	s.responses.Put(p)
 }
 
@@ -125,8 +125,8 @@ func (p *response) carry(x *session.Exchange) {
 	if p.wake == nil {
 		p.wake = make(chan struct{}, 1)
 	}
-	x.Stream().Carry(&p.carrier, p.wake)
-	p.carrier.Flows()
+	x.Stream().AttachConsumer(&p.carrier, p.wake)
+	p.carrier.AcceptResultStreams()
 }
 
 // graceFor returns the timer of the response, which goes off in d unless it is
@@ -341,7 +341,7 @@ func (p *response) end() {
 // why: Ended where all was written that there ever will be, Paused where the
 // client is to come back, and Open where it is gone. What it took and could not
 // write goes back to the stream.
-func (p *response) stream(c *session.Carrier, r ride) session.State {
+func (p *response) stream(c *session.Consumer, r ride) session.State {
 	quiet := time.NewTimer(r.keepAlive)
 	defer quiet.Stop()
 	life, stop := lifeTimer(r.life)
@@ -357,7 +357,7 @@ func (p *response) stream(c *session.Carrier, r ride) session.State {
 		}
 		// The system takes the first write for a client that has just left.
 		if p.err != nil || state == session.Open && isClosed(r.gone) {
-			c.Return(batch)
+			c.Requeue(batch)
 			return session.Open
 		}
 		clear(batch) // what was written need not be kept

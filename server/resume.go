@@ -34,12 +34,12 @@ type ride struct {
 
 // carry writes a session's stream on a response, in a way that the client can come
 // back where its revision has that, and returns how it ended. It does not detach.
-func (s *Server) carry(p *response, sess *session.Session, c *session.Carrier, gone <-chan struct{}) session.State {
+func (s *Server) carry(p *response, sess *session.Session, c *session.Consumer, gone <-chan struct{}) session.State {
 	ride := ride{keepAlive: s.cfg.KeepAlive, gone: gone}
 	if !canResume(sess.Client.Version) {
 		return p.stream(c, ride)
 	}
-	c.Keep()
+	c.MakeResumable()
 	s.kept.note(sess)
 	ride.wrote = s.shedIfFull
 	if canPoll(sess.Client.Version) && !c.IsSpent() {
@@ -55,7 +55,7 @@ func (s *Server) carry(p *response, sess *session.Session, c *session.Carrier, g
 
 // comeBack is when a client is told to come back for the rest: when its Handler
 // says, or else soon, but not all at once.
-func (s *Server) comeBack(c *session.Carrier) time.Duration {
+func (s *Server) comeBack(c *session.Consumer) time.Duration {
 	if retry := c.Retry(); retry > 0 {
 		return retry
 	}

@@ -34,7 +34,7 @@ func TestResponseIsLeftClean(t *testing.T) {
 	s := New(mcp.HandlerFunc(nil), Config{})
 	defer s.Close()
 	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
-	x := session.Alone(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
+	x := session.NewStateless(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
 	p.carry(x)
 	c := &p.carrier
 	superseding := x.Stream().Attach(make(chan struct{}, 1)) // wakes p, which does not look
@@ -50,7 +50,7 @@ func TestResponseIsLeftClean(t *testing.T) {
 	switch {
 	case p.w != nil, p.err != nil, p.primed, p.cut, p.over, !p.until.IsZero(), p.batch[0].Head != nil:
 		t.Errorf("something is left: %+v", p)
-	case p.carrier != (session.Carrier{}):
+	case p.carrier != (session.Consumer{}):
 		t.Error("the carrier is left")
 	case len(p.wake) != 0:
 		t.Error("it is woken still")
@@ -69,7 +69,7 @@ func TestHeaderOutlivesTheResponse(t *testing.T) {
 		p := s.newResponse(old, new(http.Request))
 		if ofTask {
 			own := new(task)
-			own.x = session.Alone(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
+			own.x = session.NewStateless(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
 			p.follow(own)
 			p.carrier.Detach()
 		}
@@ -90,7 +90,7 @@ func TestHeaderOutlivesTheResponse(t *testing.T) {
 // A small terminal stands in the room of its exchange, and in that of no other; a large
 // one is not copied.
 func TestResultMessage(t *testing.T) {
-	x, y := session.Alone(mcp.NumberID(1), nil, nil), session.Alone(mcp.NumberID(2), nil, nil)
+	x, y := session.NewStateless(mcp.NumberID(1), nil, nil), session.NewStateless(mcp.NumberID(2), nil, nil)
 	text := func(m session.Message) string { return string(m.Head) + string(m.Body) + string(m.Tail) }
 	var e mcp.Edit
 	e.SetText(mcp.FieldResultType, mcp.ResultComplete)
@@ -101,7 +101,7 @@ func TestResultMessage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plain, edited := resultMessage(x.Room(), x.ID(), &none, &res.Object), resultMessage(y.Room(), y.ID(), &e, &res.Object)
+		plain, edited := resultMessage(x.Buffer(), x.ID(), &none, &res.Object), resultMessage(y.Buffer(), y.ID(), &e, &res.Object)
 		if got, want := text(plain), `{"jsonrpc":"2.0","id":1,"result":`+raw+`}`; got != want {
 			t.Errorf("%d: got %s, want %s", pad, got, want)
 		}

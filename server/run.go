@@ -155,7 +155,7 @@ func (t *task) terminal(x *session.Exchange) session.Message {
 	case t.res.IsDelivered():
 		return closing()
 	default:
-		return t.dialect.result(x.Room(), x.ID(), t.req, t.res)
+		return t.dialect.result(x.Buffer(), x.ID(), t.req, t.res)
 	}
 }
 

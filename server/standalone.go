@@ -44,14 +44,14 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 	if len(ids) > 1 || !sess.IsStandalone(ids[0]) {
 		return s.legacyResume(p, r, sess, sent, ids)
 	}
-	return s.legacyStandalone(p, r, sess, sent, func(wake chan struct{}) (*session.Carrier, error) {
+	return s.legacyStandalone(p, r, sess, sent, func(wake chan struct{}) (*session.Consumer, error) {
 		return sess.Resume(ids[0], wake, time.Now())
 	})
 }
 
 // legacyStandalone carries the standalone stream. sent is the event after which it
 // is resumed, "" where it is not.
-func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Session, sent string, attach func(chan struct{}) (*session.Carrier, error)) *refusal {
+func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Session, sent string, attach func(chan struct{}) (*session.Consumer, error)) *refusal {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	fl := &flight{kind: standing, stop: session.StopFunc(cancel)}
@@ -91,7 +91,7 @@ const (
 
 // gapBefore returns what the client has missed that opens its standalone stream, and
 // does not know to have missed.
-func (s *Server) gapBefore(c *session.Carrier, sent string) gap {
+func (s *Server) gapBefore(c *session.Consumer, sent string) gap {
 	switch {
 	case c.Missed():
 		return wholeGap
@@ -108,7 +108,7 @@ func (s *Server) gapBefore(c *session.Carrier, sent string) gap {
 // it for as long as the Handler needs one; Shutdown and Close wait for what it has
 // begun, and so does the group if there is one. It reports false when the server is
 // draining.
-func (s *Server) listenFor(ctx context.Context, sess *session.Session, missed gap, by *session.Carrier, group *sync.WaitGroup) bool {
+func (s *Server) listenFor(ctx context.Context, sess *session.Session, missed gap, by *session.Consumer, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
 	fl := &flight{kind: inner, stop: session.StopFunc(cancel)}
 	if !s.flights.enter(fl) {
@@ -149,7 +149,7 @@ func (s *Server) listenFor(ctx context.Context, sess *session.Session, missed ga
 // that may pass: the client cannot see that nobody listens, and waits on a stream
 // that is open. It returns when ctx or the listen has ended, or with what is to be
 // called at the end of ctx where the Handler goes on by itself.
-func (s *Server) keepTelling(ctx context.Context, sess *session.Session, missed gap, by *session.Carrier) (stop func()) {
+func (s *Server) keepTelling(ctx context.Context, sess *session.Session, missed gap, by *session.Consumer) (stop func()) {
 	c := &changes{outlet: outlet{server: s, stream: sess.Standalone()}, by: by}
 	c.agreed.Store(missed != noGap)
 	if missed == wholeGap && !s.tellAllUpdates(ctx, sess, c) {
@@ -283,15 +283,15 @@ func listenRequest(sess *session.Session) *mcp.Request {
 // first says that there was a gap, in which everything may have changed.
 type changes struct {
 	outlet
-	agreed atomic.Bool      // there was an acknowledgement
-	by     *session.Carrier // whose client may have missed something, or nil
+	agreed atomic.Bool       // there was an acknowledgement
+	by     *session.Consumer // whose client may have missed something, or nil
 }
 
 // madeGood notes that the client was told of all that it may have missed. Before, it
 // is still owed to whoever carries the stream next.
 func (c *changes) madeGood() {
 	if c.by != nil {
-		c.by.MadeGood()
+		c.by.ClearMissed()
 	}
 }
 

@@ -245,7 +245,7 @@ func (s *Server) refuseState(id mcp.ID, err error) *refusal {
 // exchange of the retry, which is returned also where the retry is refused.
 func (s *Server) takeOver(m *mcp.Message, r *returned, place uint64, begin func(*task) (*session.Exchange, *refusal)) (*task, *session.Exchange, *refusal) {
 	owner, now := s.ownerOf(r.req, place), time.Now()
-	p, questions, err := s.lot.Look(r.parked, owner, now)
+	p, questions, err := s.lot.Lookup(r.parked, owner, now)
 	if err != nil {
 		return nil, nil, s.refuseState(m.ID, err)
 	}
@@ -263,7 +263,7 @@ func (s *Server) takeOver(m *mcp.Message, r *returned, place uint64, begin func(
 	}
 	leg := legOf(s, t, x, r.req, new(alarm))
 	next := &leg
-	found, err := s.lot.Claim(r.parked, owner, next, answers, now)
+	found, err := s.lot.Resume(r.parked, owner, next, answers, now)
 	switch {
 	case err != nil:
 		return nil, x, s.refuseState(m.ID, err) // another retry was first

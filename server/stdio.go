@@ -204,7 +204,7 @@ func (c *stdio) finish(ctx context.Context) {
 		c.mux.part(time.Now()) // the errors that end the rest are for nobody
 	}
 	c.own.End(sessionEnded())
-	c.server.leave(c.server.lot.Leave(c.place), errPipeClosed) // nobody can come back on the pipe
+	c.server.leave(c.server.lot.DropPlace(c.place), errPipeClosed) // nobody can come back on the pipe
 	c.endLegacy()
 	c.tasks.Wait()
 }

@@ -106,14 +106,14 @@ func isModern(m *mcp.Message, h http.Header) bool {
 // decides its form. It returns when the exchange is over, or when the client is
 // gone: what that means is said by gone.
 func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone func()) {
-	s.respond(p, r, x, gone, func(c *session.Carrier) session.State {
+	s.respond(p, r, x, gone, func(c *session.Consumer) session.State {
 		return p.stream(c, ride{keepAlive: s.cfg.KeepAlive, gone: r.Context().Done()})
 	})
 }
 
 // respond is answer where a stream is carried in some way. The response carries the
 // exchange already.
-func (s *Server) respond(p *response, r *http.Request, x *session.Exchange, gone func(), carry func(*session.Carrier) session.State) {
+func (s *Server) respond(p *response, r *http.Request, x *session.Exchange, gone func(), carry func(*session.Consumer) session.State) {
 	c := &p.carrier
 	defer c.Detach()
 	switch s.awaitForm(p, x, r.Context().Done()) {

@@ -26,7 +26,7 @@ func steps(tb testing.TB) []step {
 	result := callResult(tb, `{"content":[]}`)
 	answer, change := plain("the answer"), msg(session.Change, "tools", "changed")
 	var batch []session.Message
-	lone := new(session.Lone)
+	lone := new(session.Stateless)
 	wake := make(chan struct{}, 1)
 	table, serial := session.NewTable(session.DefaultTableLimits()), 0
 	return []step{
@@ -38,10 +38,10 @@ func steps(tb testing.TB) []step {
 			batch = answered(x, wake, answer, batch)
 		}},
 		{"a request without one", 2, func() {
-			batch = answered(session.Alone(mcp.NumberID(1), r, session.StopFunc(func(error) {})), wake, answer, batch)
+			batch = answered(session.NewStateless(mcp.NumberID(1), r, session.StopFunc(func(error) {})), wake, answer, batch)
 		}},
 		{"a request in a place of its owner's", 1, func() {
-			*lone = session.Lone{}
+			*lone = session.Stateless{}
 			batch = answered(lone.Begin(mcp.NumberID(1), r, session.StopFunc(func(error) {})), wake, answer, batch)
 		}},
 		{"a change, told", 1, func() {

@@ -103,7 +103,7 @@ func (t *Calls) Respond(id mcp.ID, end Terminal) bool {
 	return ok
 }
 
-func (t *Calls) respond(id mcp.ID, end Terminal) (ended Absent, ok bool) {
+func (t *Calls) respond(id mcp.ID, end Terminal) (ended Observer, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, ok := t.open[id]
@@ -190,7 +190,7 @@ func (t *Calls) End(err error) {
 }
 
 // endAll returns whom to tell.
-func (t *Calls) endAll(err error) (all []Absent) {
+func (t *Calls) endAll(err error) (all []Observer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
@@ -232,7 +232,7 @@ func (t *Calls) inOrderLocked() []*Call {
 
 // endLocked is the one place where a call ends. The terminal stands behind the
 // messages that are still to be taken. What it returns is to be told, if it is not nil.
-func (t *Calls) endLocked(c *Call, end Terminal) (ended Absent) {
+func (t *Calls) endLocked(c *Call, end Terminal) (ended Observer) {
 	delete(t.open, c.id)
 	c.end, c.over = end, true
 	if c.done != nil {
@@ -244,9 +244,9 @@ func (t *Calls) endLocked(c *Call, end Terminal) (ended Absent) {
 }
 
 // tell says to whoever is away that the call has ended. It is called without the lock.
-func tell(who Absent) {
+func tell(who Observer) {
 	if who != nil {
-		who.Ended()
+		who.OnEnd()
 	}
 }
 

@@ -5,33 +5,33 @@ package session
 
 import "github.com/signalbox-mcp/signalbox/mcp"
 
-// Away says that whoever made the call does not look after what arrives, because he
+// Detach says that whoever made the call does not look after what arrives, because he
 // is about something that may take its time: he sends the request, and reads the
 // answer. Until he calls Next, the absent is told of what happens.
-func (c *Call) Away(who Absent) {
+func (c *Call) Detach(who Observer) {
 	waits, over := c.leave(who)
 	if waits {
-		who.Comes()
+		who.OnMessage()
 	}
 	if over {
-		who.Ended()
+		who.OnEnd()
 	}
 }
 
-// Absent is whoever is to be told of what comes for a call by other ways. Both methods
+// Observer is whoever is to be told of what comes for a call by other ways. Both methods
 // are called by whoever brings that, holding no lock, and must not wait. Either may be
 // called before Away returns.
-type Absent interface {
-	// Comes is called when there is a message that nobody takes. Whoever is called
+type Observer interface {
+	// OnMessage is called when there is a message that nobody takes. Whoever is called
 	// has it taken with Take, and is called again only when Take has found nothing.
-	Comes()
+	OnMessage()
 
 	// Ended is called when the call has its terminal, but by its own Respond: what the
 	// absent is about is to be broken off.
-	Ended()
+	OnEnd()
 }
 
-func (c *Call) leave(who Absent) (waits, over bool) {
+func (c *Call) leave(who Observer) (waits, over bool) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	c.away, c.absent = true, who

@@ -12,15 +12,15 @@ import (
 // absence counts what somebody is told who is away from his call.
 type absence struct{ comes, ended int }
 
-// Comes counts.
-func (a *absence) Comes() { a.comes++ }
+// OnMessage counts.
+func (a *absence) OnMessage() { a.comes++ }
 
 // Ended counts.
-func (a *absence) Ended() { a.ended++ }
+func (a *absence) OnEnd() { a.ended++ }
 
 func away(c *session.Call) *absence {
 	a := new(absence)
-	c.Away(a)
+	c.Detach(a)
 	return a
 }
 
@@ -62,12 +62,12 @@ func TestAwayKeepsTheOrder(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
 	one := notice(t, "notifications/message", `{"n":1}`)
-	if got := c.Offer(one); got != session.Taken {
+	if got := c.Offer(one); got != session.Queued {
 		t.Errorf("offered to who waits: %d, want it taken", got)
 	}
 	a := away(c)
 	a.want(t, "with a message there", 1, 0)
-	if got := c.Offer(notice(t, "notifications/message", `{"n":2}`)); got != session.Taken {
+	if got := c.Offer(notice(t, "notifications/message", `{"n":2}`)); got != session.Queued {
 		t.Errorf("offered behind another: %d, want it taken", got)
 	}
 	if m := c.Take(); m != one {
@@ -76,7 +76,7 @@ func TestAwayKeepsTheOrder(t *testing.T) {
 	if m := c.Take(); m == nil || c.Take() != nil {
 		t.Error("taken another number of messages than two")
 	}
-	if got := c.Offer(one); got != session.Yours {
+	if got := c.Offer(one); got != session.DeliverDirectly {
 		t.Errorf("offered where nothing is: %d, want it to be ours to hand on", got)
 	}
 	c.Push(one)
@@ -139,8 +139,8 @@ type witness struct {
 }
 
 // Ended looks.
-func (w *witness) Ended() {
-	w.absence.Ended()
+func (w *witness) OnEnd() {
+	w.absence.OnEnd()
 	if !w.call.IsOver() || !callIsDone(w.call) {
 		w.t.Error("told of the end before it is one")
 	}
@@ -165,7 +165,7 @@ func TestAwayIsToldOfTheEnd(t *testing.T) {
 			c := openCall(t, &calls, "tools/call")
 			c.Hold()
 			a := &witness{t: t, call: c}
-			c.Away(a)
+			c.Detach(a)
 			tt.end(&calls, c)
 			tt.end(&calls, c) // of which there is only one
 			a.want(t, "in the end", 0, tt.ended)
@@ -208,17 +208,17 @@ func TestSecondResponseOnTheOwnStream(t *testing.T) {
 func TestChannelsThatComeLate(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
-	if len(c.Wake()) != 0 || len(c.Room()) != 0 || callIsDone(c) {
+	if len(c.Wake()) != 0 || len(c.Space()) != 0 || callIsDone(c) {
 		t.Error("a call that has nothing wakes")
 	}
 	c = openCall(t, &calls, "tools/call")
 	c.Push(notice(t, "notifications/message", `{"n":1}`))
-	if len(c.Wake()) != 1 || len(c.Room()) != 0 || callIsDone(c) {
+	if len(c.Wake()) != 1 || len(c.Space()) != 0 || callIsDone(c) {
 		t.Error("a message does not wake, or more than that")
 	}
 	c = openCall(t, &calls, "tools/call")
 	c.Finish(session.Terminal{Err: errEnd})
-	if len(c.Wake()) != 1 || len(c.Room()) != 1 || !callIsDone(c) {
+	if len(c.Wake()) != 1 || len(c.Space()) != 1 || !callIsDone(c) {
 		t.Error("the end does not wake all who wait")
 	}
 }

@@ -36,9 +36,9 @@ type Call struct {
 	over  bool
 	held  bool // nothing of the request has left yet
 
-	away   bool   // whoever made the call is
-	taken  bool   // somebody takes what there is, until nothing is left
-	absent Absent // see Away; nil before that
+	away   bool     // whoever made the call is
+	taken  bool     // somebody takes what there is, until nothing is left
+	absent Observer // see Away; nil before that
 }
 
 // SetRequest says for which request the call is made. It must be called before the call
@@ -72,7 +72,7 @@ func (c *Call) Wake() <-chan struct{} {
 
 // Room returns a channel that receives when Offer is worth calling again, and
 // when the call has ended. It has one reader.
-func (c *Call) Room() <-chan struct{} {
+func (c *Call) Space() <-chan struct{} {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	c.makeRoomLocked()
@@ -116,7 +116,7 @@ func (c *Call) Finish(end Terminal) bool {
 	return ok
 }
 
-func (c *Call) finish(end Terminal) (ended Absent, ok bool) {
+func (c *Call) finish(end Terminal) (ended Observer, ok bool) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	if c.over {
@@ -157,7 +157,7 @@ func (c *Call) Withdraw(end Terminal) bool {
 	return ok
 }
 
-func (c *Call) withdraw(end Terminal) (ended Absent, ok bool) {
+func (c *Call) withdraw(end Terminal) (ended Observer, ok bool) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	if c.over || !c.held {

@@ -49,16 +49,16 @@ type Delivery uint8
 
 // The outcomes of Offer and Push.
 const (
-	Taken Delivery = iota // it will be taken, or a newer one in its stead
-	Full                  // no room: to be offered again
-	Lost                  // the call has ended, or there was no room and no way to wait
-	Yours                 // of Offer: nothing is before it, and nobody takes what comes
+	Queued          Delivery = iota // it will be taken, or a newer one in its stead
+	Full                            // no room: to be offered again
+	Dropped                         // the call has ended, or there was no room and no way to wait
+	DeliverDirectly                 // of Offer: nothing is before it, and nobody takes what comes
 )
 
 // Offer hands over a message from a carrier that serves this call alone, and so
 // may wait: where there is no room it returns Full and keeps nothing.
 //
-// To whoever is away from the call to carry it, it may return Yours, and keep
+// To whoever is away from the call to carry it, it may return DeliverDirectly, and keep
 // nothing either: he is the one to take the message, and then what Take returns
 // until that is nil.
 func (c *Call) Offer(m *mcp.Message) Delivery {
@@ -67,18 +67,18 @@ func (c *Call) Offer(m *mcp.Message) Delivery {
 	switch {
 	case c.over:
 		c.table.stats.Late++
-		return Lost
+		return Dropped
 	case c.away && !c.taken:
 		c.taken = true
-		return Yours
+		return DeliverDirectly
 	case c.mergeLocked(m):
-		return Taken
+		return Queued
 	case !c.fitsLocked(m):
 		c.makeRoomLocked()
 		return Full
 	}
 	c.appendLocked(m)
-	return Taken
+	return Queued
 }
 
 // Push hands over a message from a carrier that serves others too, and so must
@@ -87,34 +87,34 @@ func (c *Call) Offer(m *mcp.Message) Delivery {
 func (c *Call) Push(m *mcp.Message) Delivery {
 	d, comes := c.push(m)
 	if comes != nil {
-		comes.Comes()
+		comes.OnMessage()
 	}
 	return d
 }
 
 // push returns whom to tell that there is something to take.
-func (c *Call) push(m *mcp.Message) (d Delivery, comes Absent) {
+func (c *Call) push(m *mcp.Message) (d Delivery, comes Observer) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	switch {
 	case c.over:
 		c.table.stats.Late++
-		return Lost, nil
+		return Dropped, nil
 	case c.mergeLocked(m):
-		return Taken, nil
+		return Queued, nil
 	}
 	for !c.fitsLocked(m) {
 		if !c.shedLocked() {
 			c.table.stats.Dropped++
-			return Lost, nil
+			return Dropped, nil
 		}
 	}
 	c.appendLocked(m)
 	if c.away && !c.taken {
 		c.taken = true
-		return Taken, c.absent
+		return Queued, c.absent
 	}
-	return Taken, nil
+	return Queued, nil
 }
 
 func (c *Call) fitsLocked(m *mcp.Message) bool {

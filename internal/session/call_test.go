@@ -138,15 +138,15 @@ func TestI10OrderWithinACall(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
 	for i := range 3 {
-		if got := c.Offer(notice(t, "notifications/message", fmt.Sprintf(`{"n":%d}`, i))); got != session.Taken {
+		if got := c.Offer(notice(t, "notifications/message", fmt.Sprintf(`{"n":%d}`, i))); got != session.Queued {
 			t.Fatalf("Offer = %v", got)
 		}
 	}
 	calls.Respond(c.ID(), callResult(t, "{}"))
-	if got := c.Offer(notice(t, "notifications/message", `{"n":9}`)); got != session.Lost {
+	if got := c.Offer(notice(t, "notifications/message", `{"n":9}`)); got != session.Dropped {
 		t.Errorf("a message after the terminal: %v", got)
 	}
-	if got := c.Push(notice(t, "notifications/message", `{"n":9}`)); got != session.Lost {
+	if got := c.Push(notice(t, "notifications/message", `{"n":9}`)); got != session.Dropped {
 		t.Errorf("a message after the terminal: %v", got)
 	}
 	msgs, end := taken(c)
@@ -170,22 +170,22 @@ func TestI30Bounds(t *testing.T) {
 			var calls session.Calls
 			c := openCall(t, &calls, "tools/call")
 			n := fill(t, c, method)
-			want := session.Taken
+			want := session.Queued
 			if method == "notifications/vendor" {
-				want = session.Lost
+				want = session.Dropped
 			}
 			if got := c.Push(notice(t, "notifications/message", `{"last":true}`)); got != want {
 				t.Errorf("Push into a full cell = %v, want %v", got, want)
 			}
 			msgs, _ := taken(c)
-			if last := msgs[len(msgs)-1]; (last == `{"last":true}`) != (want == session.Taken) || len(msgs) != n {
+			if last := msgs[len(msgs)-1]; (last == `{"last":true}`) != (want == session.Queued) || len(msgs) != n {
 				t.Errorf("%d messages, the last is %s", len(msgs), last)
 			}
 			if calls.Stats().Dropped != 1 {
 				t.Errorf("stats %+v", calls.Stats())
 			}
-			<-c.Room()
-			if got := c.Offer(notice(t, method, "{}")); got != session.Taken {
+			<-c.Space()
+			if got := c.Offer(notice(t, method, "{}")); got != session.Queued {
 				t.Errorf("Offer after everything was taken = %v", got)
 			}
 		})
@@ -197,7 +197,7 @@ func TestLargeMessage(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
 	big := notice(t, "notifications/vendor", `{"x":"`+strings.Repeat("x", 2<<20)+`"}`)
-	if c.Offer(big) != session.Taken || c.Offer(big) != session.Full || c.Push(big) != session.Lost {
+	if c.Offer(big) != session.Queued || c.Offer(big) != session.Full || c.Push(big) != session.Dropped {
 		t.Error("want the first large message kept and the others not")
 	}
 }
@@ -330,11 +330,11 @@ func FuzzCalls(f *testing.F) {
 				}
 				ended[c] = true
 			case 3:
-				if (c.Push(progress) == session.Lost) != ended[c] {
+				if (c.Push(progress) == session.Dropped) != ended[c] {
 					t.Fatal("Push disagrees with the model")
 				}
 			case 4:
-				if (c.Offer(change) == session.Lost) != ended[c] {
+				if (c.Offer(change) == session.Dropped) != ended[c] {
 					t.Fatal("Offer disagrees with the model")
 				}
 			case 5:

@@ -19,10 +19,10 @@ const (
 	Paused               // the client is to come back for the rest
 )
 
-// Carrier is the right to take the messages of a stream. A stream has one at a
+// Consumer is the right to take the messages of a stream. A stream has one at a
 // time. It belongs to one goroutine, which writes what it takes and detaches
 // when it returns.
-type Carrier struct {
+type Consumer struct {
 	stream *Stream
 	wake   chan struct{}
 	woken  atomic.Bool // since it was last asked
@@ -33,20 +33,20 @@ type Carrier struct {
 	missed   uint64 // the refusal that its client may not know of; see Missed
 	writing  int    // bytes that it took last: they are written when it takes again
 	detached bool
-	flows    bool // it takes a Flow
+	flows    bool // it takes a ResultStream
 }
 
 // Wake returns the channel that receives when Take is worth calling again.
-func (c *Carrier) Wake() <-chan struct{} { return c.wake }
+func (c *Consumer) Wake() <-chan struct{} { return c.wake }
 
 // Woken reports whether the carrier was woken, by whatever is to be taken or learned,
 // since it was last asked; a new one was. Whoever has one channel for many carriers
 // need not call Take of the others. It waits for nobody.
-func (c *Carrier) Woken() bool { return c.woken.Load() && c.woken.Swap(false) }
+func (c *Consumer) Woken() bool { return c.woken.Load() && c.woken.Swap(false) }
 
 // wakeUp wakes whoever takes. That it was this carrier is said first, so that who
 // wakes finds it.
-func (c *Carrier) wakeUp() {
+func (c *Consumer) wakeUp() {
 	c.woken.Store(true)
 	signal(c.wake)
 }
@@ -60,7 +60,7 @@ const takeBytes = 64 << 10
 // something: then it takes again. What was taken with Ended is to be written
 // too, and is the rest; what was taken with Paused as well, and the carrier ends
 // after it.
-func (c *Carrier) Take(dst []Message) ([]Message, State) {
+func (c *Consumer) Take(dst []Message) ([]Message, State) {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -83,19 +83,19 @@ func (c *Carrier) Take(dst []Message) ([]Message, State) {
 }
 
 // writtenLocked notes that what the carrier took is written, or never will be.
-func (c *Carrier) writtenLocked() {
+func (c *Consumer) writtenLocked() {
 	c.stream.writing -= c.writing
 	c.writing = 0
 }
 
 // writesLocked notes that the carrier is to write n bytes more.
-func (c *Carrier) writesLocked(n int) {
+func (c *Consumer) writesLocked(n int) {
 	c.stream.writing += n
 	c.writing += n
 }
 
 // takeLocked takes from what was kept, and then from what waits.
-func (c *Carrier) takeLocked(dst []Message) []Message {
+func (c *Consumer) takeLocked(dst []Message) []Message {
 	s, size := c.stream, 0
 	if c.at < s.taken {
 		for _, m := range s.log.after(c.at) {
@@ -132,7 +132,7 @@ func (c *Carrier) takeLocked(dst []Message) []Message {
 }
 
 // claimLocked gives a message its position.
-func (c *Carrier) claimLocked(m *Message) Message {
+func (c *Consumer) claimLocked(m *Message) Message {
 	s := c.stream
 	s.taken++
 	c.at = s.taken
@@ -147,7 +147,7 @@ func (c *Carrier) claimLocked(m *Message) Message {
 	return *m
 }
 
-// Return gives back what was taken and could not be written. A change is told
+// Requeue gives back what was taken and could not be written. A change is told
 // to the next carrier then, because what it says is true still: it goes before
 // all that waits, unless a newer one of its key is there. All else is lost: the
 // client may have seen it, and must not see it twice. An ask among it ends.
@@ -156,7 +156,7 @@ func (c *Carrier) claimLocked(m *Message) Message {
 // it gets what was taken, and only who begins anew gets what was given back.
 //
 // A carrier that was superseded meanwhile may still return what it took.
-func (c *Carrier) Return(unwritten []Message) {
+func (c *Consumer) Requeue(unwritten []Message) {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -211,7 +211,7 @@ func (s *Stream) takeBackLocked(unwritten []Message) {
 // Detach gives the right back. A stream that can be resumed waits for a client
 // that comes back, and the standalone stream for its next carrier; any other is
 // lost by it. A carrier that was superseded only no longer counts.
-func (c *Carrier) Detach() {
+func (c *Consumer) Detach() {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()

@@ -23,7 +23,7 @@ func TestReturnedChangesAreToldAgain(t *testing.T) {
 	mustAppend(t, s.Standalone(), change("tools"), plain("a"), msg(session.Log, "", "log"), change("prompts"))
 	taken, _ := c.Take(nil)
 	mustAppend(t, s.Standalone(), change("prompts"), change("resources"))
-	c.Return(taken)
+	c.Requeue(taken)
 	c.Detach()
 	wantTake(t, attach(s.Standalone()), session.Open, "tools changed", "prompts changed", "resources changed")
 	if dropped, merged := r.Counts.Dropped.Load(), r.Counts.Merged.Load(); dropped != 2 || merged != 1 {
@@ -41,7 +41,7 @@ func TestSupersededCarrierReturns(t *testing.T) {
 	taken, _ := first.Take(nil)
 	second := attach(s.Standalone())
 	isWoken(second) // by its own attachment
-	first.Return(taken)
+	first.Requeue(taken)
 	if !isWoken(second) {
 		t.Error("the successor was not woken")
 	}
@@ -55,7 +55,7 @@ func TestReturnedBytesCount(t *testing.T) {
 	c := attach(s.Standalone())
 	mustAppend(t, s.Standalone(), msg(session.Change, "k", string(make([]byte, 75))))
 	taken, _ := c.Take(nil)
-	c.Return(taken)
+	c.Requeue(taken)
 	if full, _ := s.Standalone().Append(plain("0123456789")); full == nil {
 		t.Error("10 bytes fit behind the 75 that were returned; the limit is 80")
 	}
@@ -75,14 +75,14 @@ func TestReturnedAskEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken, _ := c.Take(nil)
-	c.Return(taken)
+	c.Requeue(taken)
 	if !isDone(a) || !errors.Is(a.Answer().Err, session.ErrNoReceiver) {
 		t.Error("the ask has not ended with ErrNoReceiver")
 	}
 	if s.Answer(a.ID(), session.Terminal{Result: &mcp.Result{}}) || r.Counts.Strays.Load() != 1 {
 		t.Error("an answer to the ask was taken, or not counted")
 	}
-	c.Return(taken) // there is nothing more to end
+	c.Requeue(taken) // there is nothing more to end
 	wantTake(t, c, session.Open)
 }
 
@@ -95,7 +95,7 @@ func TestReturnOnAnExchange(t *testing.T) {
 	mustAppend(t, x.Stream(), change("tools"), plain("a"))
 	x.Finish(plain("end"))
 	taken, _ := c.Take(nil)
-	c.Return(taken)
+	c.Requeue(taken)
 	if dropped, undelivered := r.Counts.Dropped.Load(), r.Counts.Undelivered.Load(); dropped != 2 || undelivered != 1 {
 		t.Errorf("dropped %d, undelivered %d; want 2, 1", dropped, undelivered)
 	}
@@ -110,7 +110,7 @@ func TestReturnAfterTheSessionEnded(t *testing.T) {
 	mustAppend(t, s.Standalone(), change("tools"))
 	taken, _ := c.Take(nil)
 	s.End(mcp.Errorf(1, "over"))
-	c.Return(taken)
+	c.Requeue(taken)
 	wantTake(t, c, session.Ended)
 }
 
@@ -119,7 +119,7 @@ func TestReturnAfterTheSessionEnded(t *testing.T) {
 func TestCarriersAreBounded(t *testing.T) {
 	s := newSession(rules())
 	s.Initialized()
-	try := func() (*session.Carrier, error) { return s.Standalone().TryAttach(make(chan struct{}, 1)) }
+	try := func() (*session.Consumer, error) { return s.Standalone().TryAttach(make(chan struct{}, 1)) }
 	first, err := try()
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestCarrierSaysThatItWasWoken(t *testing.T) {
 	s := newSession(rules())
 	s.Initialized()
 	wake := make(chan struct{}, 1)
-	var carriers [2]*session.Carrier
+	var carriers [2]*session.Consumer
 	var exchanges [2]*session.Exchange
 	for i := range carriers {
 		x, err := s.Begin(mcp.NumberID(uint64(i)+1), session.StopFunc(func(error) {}))

@@ -9,14 +9,14 @@
 //
 // Inbound, towards clients:
 //
-//	Table ---> Session ---> Exchange ---> Stream <--- Carrier
+//	Table ---> Session ---> Exchange ---> Stream <--- Consumer
 //	                 \                      ^
 //	                  \---> standalone -----/
 //
 // A [Table] knows the legacy sessions of a server. A [Session] has exchanges and
 // one standalone stream. An [Exchange] is one request while it is served. It has
 // one [Stream], the logical sequence of messages to the client, and one
-// terminal. A [Carrier] is what takes messages from a stream and puts them on a
+// terminal. A [Consumer] is what takes messages from a stream and puts them on a
 // wire: the goroutine of an HTTP response, or the writer of a pipe. In the modern
 // era there is no session, and the exchange stands alone.
 //

@@ -57,16 +57,16 @@ func (x *Exchange) begin(id mcp.ID, guard *core, stop Stopper) {
 	x.stream.queue = x.room[:0]
 }
 
-// Lone is an exchange that belongs to no session, and all that it needs, in one piece.
-// The zero Lone has not begun.
-type Lone struct {
+// Stateless is an exchange that belongs to no session, and all that it needs, in one piece.
+// The zero Stateless has not begun.
+type Stateless struct {
 	exchange Exchange
 	own      core
 }
 
 // Begin begins the exchange of a request, and returns it. It is called once. stop is
 // called at most once, when the exchange is cancelled.
-func (l *Lone) Begin(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
+func (l *Stateless) Begin(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
 	l.own.rules = rules
 	l.exchange.begin(id, &l.own, stop)
 	return &l.exchange
@@ -81,16 +81,16 @@ func (x *Exchange) CountFor(principal string, beside int) {
 	x.stream.core.principal, x.stream.beside = principal, beside
 }
 
-// Alone returns the exchange of a request that belongs to no session, as [Lone.Begin]
+// NewStateless returns the exchange of a request that belongs to no session, as [Stateless.Begin]
 // makes it.
-func Alone(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
-	return new(Lone).Begin(id, rules, stop)
+func NewStateless(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
+	return new(Stateless).Begin(id, rules, stop)
 }
 
 // Room returns room for the text of a small terminal, or of the beginning of a large
 // one, to append to. Whoever is the one to make the terminal has it: it is the same room
 // each time.
-func (x *Exchange) Room() []byte { return x.text[:0] }
+func (x *Exchange) Buffer() []byte { return x.text[:0] }
 
 // ID returns the id of the request.
 func (x *Exchange) ID() mcp.ID { return x.id }
@@ -100,7 +100,7 @@ func (x *Exchange) Stream() *Stream { return &x.stream }
 
 // Hold keeps everything back until a message of class Opening, or the
 // terminal, is there. It must be called before the exchange is known to others.
-func (x *Exchange) Hold() {
+func (x *Exchange) HoldUntilOpening() {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
 	x.stream.held = true

@@ -3,16 +3,16 @@
 
 package session
 
-// Flow is a terminal of which the client gets what there is while the rest still
+// ResultStream is a terminal of which the client gets what there is while the rest still
 // arrives. The exchange goes on meanwhile, with all that ends it: what is written
 // last is its terminal like any other, without which the client has no whole answer.
 //
 // It is between two goroutines. One has the source, offers it, and waits for Done;
-// the other writes the response, and takes it, or never does. A Flow that was taken
+// the other writes the response, and takes it, or never does. A ResultStream that was taken
 // is ended by whoever took it; one that was not ends with the stream's carrier, or by
 // Withdraw.
-type Flow struct {
-	// Source is what there is to be written: the edge's own, which made the Flow.
+type ResultStream struct {
+	// Source is what there is to be written: the edge's own, which made the ResultStream.
 	Source any
 
 	done chan struct{}
@@ -23,17 +23,19 @@ type Flow struct {
 	err   error
 }
 
-// NewFlow returns a Flow that was not offered yet.
-func NewFlow(source any) *Flow { return &Flow{Source: source, done: make(chan struct{})} }
+// NewResultStream returns a ResultStream that was not offered yet.
+func NewResultStream(source any) *ResultStream {
+	return &ResultStream{Source: source, done: make(chan struct{})}
+}
 
 // Done returns a channel that is closed when nobody writes it, or ever will.
-func (f *Flow) Done() <-chan struct{} { return f.done }
+func (f *ResultStream) Done() <-chan struct{} { return f.done }
 
 // Err returns why not all of it was written, nil where it was. It must not be called
 // before Done is closed.
-func (f *Flow) Err() error { return f.err }
+func (f *ResultStream) Err() error { return f.err }
 
-func (f *Flow) endLocked(err error) {
+func (f *ResultStream) endLocked(err error) {
 	if f.over {
 		return
 	}
@@ -41,20 +43,20 @@ func (f *Flow) endLocked(err error) {
 	close(f.done)
 }
 
-// Flows says that the carrier can take a Flow, which those of pipes and of streams that
+// AcceptResultStreams says that the carrier can take a ResultStream, which those of pipes and of streams that
 // can be resumed cannot.
-func (c *Carrier) Flows() {
+func (c *Consumer) AcceptResultStreams() {
 	c.stream.core.mu.Lock()
 	defer c.stream.core.mu.Unlock()
 	c.flows = true
 }
 
-// Offer answers the exchange with a Flow, which decides its form. It reports false, and
+// Offer answers the exchange with a ResultStream, which decides its form. It reports false, and
 // changes nothing, where that is not possible any more: something else was appended,
 // the form is decided, or there is no carrier that takes it.
 //
 // From then on what is appended is dropped, and asks fail: the client gets one object.
-func (x *Exchange) Offer(f *Flow) bool {
+func (x *Exchange) OfferResultStream(f *ResultStream) bool {
 	s := &x.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -70,9 +72,9 @@ func (x *Exchange) Offer(f *Flow) bool {
 	return true
 }
 
-// Withdraw takes back a Flow that no carrier has taken. It reports false where one has:
+// Withdraw takes back a ResultStream that no carrier has taken. It reports false where one has:
 // then Done is to be waited for.
-func (x *Exchange) Withdraw(f *Flow, why error) bool {
+func (x *Exchange) WithdrawResultStream(f *ResultStream, why error) bool {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
 	if f.taken {
@@ -82,9 +84,9 @@ func (x *Exchange) Withdraw(f *Flow, why error) bool {
 	return true
 }
 
-// TakeFlow returns the Flow that the exchange is answered with, nil where it is none.
-// Whoever gets it writes it and calls EndFlow.
-func (c *Carrier) TakeFlow() *Flow {
+// TakeResultStream returns the ResultStream that the exchange is answered with, nil where it is none.
+// Whoever gets it writes it and calls EndResultStream.
+func (c *Consumer) TakeResultStream() *ResultStream {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -96,14 +98,14 @@ func (c *Carrier) TakeFlow() *Flow {
 	return f
 }
 
-// EndFlow is called when all of it was written, or why that cannot be.
-func (c *Carrier) EndFlow(f *Flow, err error) {
+// EndResultStream is called when all of it was written, or why that cannot be.
+func (c *Consumer) EndResultStream(f *ResultStream, err error) {
 	c.stream.core.mu.Lock()
 	defer c.stream.core.mu.Unlock()
 	f.endLocked(err)
 }
 
-// dropFlowLocked ends a Flow that nobody will take.
+// dropFlowLocked ends a ResultStream that nobody will take.
 func (s *Stream) dropFlowLocked() {
 	if s.flow != nil && !s.flow.taken {
 		s.flow.endLocked(ErrNoReceiver)

@@ -12,18 +12,18 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// flowing returns an exchange whose carrier takes a Flow.
-func flowing(t *testing.T, r *session.Rules) (*session.Exchange, *session.Carrier) {
+// flowing returns an exchange whose carrier takes a ResultStream.
+func flowing(t *testing.T, r *session.Rules) (*session.Exchange, *session.Consumer) {
 	t.Helper()
-	x := session.Alone(mcp.NumberID(7), r, session.StopFunc(func(error) {}))
+	x := session.NewStateless(mcp.NumberID(7), r, session.StopFunc(func(error) {}))
 	c := attach(x.Stream())
-	c.Flows()
+	c.AcceptResultStreams()
 	isWoken(c)
 	return x, c
 }
 
-// wantFlowEnd holds how a Flow ended against what is wanted; nil is that it has not.
-func wantFlowEnd(t *testing.T, f *session.Flow, want error) {
+// wantFlowEnd holds how a ResultStream ended against what is wanted; nil is that it has not.
+func wantFlowEnd(t *testing.T, f *session.ResultStream, want error) {
 	t.Helper()
 	select {
 	case <-f.Done():
@@ -37,32 +37,32 @@ func wantFlowEnd(t *testing.T, f *session.Flow, want error) {
 	}
 }
 
-// A Flow decides the form, wakes the carrier, is taken once, and what is written last is
+// A ResultStream decides the form, wakes the carrier, is taken once, and what is written last is
 // the terminal.
 func TestFlow(t *testing.T) {
 	r := rules()
 	x, c := flowing(t, r)
-	f := session.NewFlow("source")
-	if !x.Offer(f) || !isWoken(c) {
+	f := session.NewResultStream("source")
+	if !x.OfferResultStream(f) || !isWoken(c) {
 		t.Fatal("the flow was refused, or nobody was woken for it")
 	}
 	if got := x.Form(true); got != session.JSON {
 		t.Errorf("Form = %v, want JSON", got)
 	}
-	if x.Offer(session.NewFlow(nil)) {
+	if x.OfferResultStream(session.NewResultStream(nil)) {
 		t.Error("a second flow was taken")
 	}
-	if got := c.TakeFlow(); got != f || got.Source != "source" {
+	if got := c.TakeResultStream(); got != f || got.Source != "source" {
 		t.Fatalf("TakeFlow = %v, want the one that was offered", got)
 	}
-	if c.TakeFlow() != nil {
+	if c.TakeResultStream() != nil {
 		t.Error("the flow was taken twice")
 	}
-	if x.Withdraw(f, errors.New("late")) {
+	if x.WithdrawResultStream(f, errors.New("late")) {
 		t.Error("a flow that was taken was withdrawn")
 	}
 	wantFlowEnd(t, f, nil)
-	c.EndFlow(f, nil)
+	c.EndResultStream(f, nil)
 	if <-f.Done(); f.Err() != nil {
 		t.Errorf("a flow that was written ended with %v", f.Err())
 	}
@@ -75,9 +75,9 @@ func TestFlow(t *testing.T) {
 // Where the client has had the beginning of one object, nothing else is for it.
 func TestFlowLeavesNoRoomForOthers(t *testing.T) {
 	r := rules()
-	r.Limits.Progress = session.Pace{Burst: 1, Every: time.Hour}
+	r.Limits.Progress = session.RateLimit{Burst: 1, Every: time.Hour}
 	x, c := flowing(t, r)
-	x.Offer(session.NewFlow(nil))
+	x.OfferResultStream(session.NewResultStream(nil))
 	mustAppend(t, x.Stream(), plain("a"))
 	for i := range 2 {
 		if due, full, err := x.Report(progress(i+1), someTime()); !due.IsZero() || full != nil || err != nil {
@@ -98,33 +98,33 @@ func progress(n int) session.Message {
 	return session.Message{Class: session.Progress, Key: "t", Value: []byte{byte('0' + n)}, Head: []byte("p")}
 }
 
-// A Flow is refused where the answer has begun in another way, or nobody would take it;
+// A ResultStream is refused where the answer has begun in another way, or nobody would take it;
 // then nothing has changed.
 func TestFlowRefused(t *testing.T) {
 	tests := []struct {
 		name  string
-		spoil func(x *session.Exchange, c *session.Carrier)
+		spoil func(x *session.Exchange, c *session.Consumer)
 		want  session.Form
 	}{
-		{"a message waits", func(x *session.Exchange, _ *session.Carrier) { _, _ = x.Stream().Append(plain("a")) }, session.SSE},
-		{"a message was taken", func(x *session.Exchange, c *session.Carrier) { _, _ = x.Stream().Append(plain("a")); take(c) }, session.Undecided},
-		{"patience is over", func(x *session.Exchange, _ *session.Carrier) { x.Form(true) }, session.SSE},
-		{"the client is gone", func(_ *session.Exchange, c *session.Carrier) { c.Detach() }, session.Undecided},
-		{"another carrier, that takes none", func(x *session.Exchange, _ *session.Carrier) { attach(x.Stream()) }, session.Undecided},
-		{"it is held", func(x *session.Exchange, _ *session.Carrier) { x.Hold() }, session.Undecided},
-		{"the terminal is there", func(x *session.Exchange, _ *session.Carrier) { x.Finish(plain("end")) }, session.JSON},
-		{"cancelled", func(x *session.Exchange, _ *session.Carrier) { x.Cancel(errors.New("why")) }, session.SSE},
+		{"a message waits", func(x *session.Exchange, _ *session.Consumer) { _, _ = x.Stream().Append(plain("a")) }, session.SSE},
+		{"a message was taken", func(x *session.Exchange, c *session.Consumer) { _, _ = x.Stream().Append(plain("a")); take(c) }, session.Undecided},
+		{"patience is over", func(x *session.Exchange, _ *session.Consumer) { x.Form(true) }, session.SSE},
+		{"the client is gone", func(_ *session.Exchange, c *session.Consumer) { c.Detach() }, session.Undecided},
+		{"another carrier, that takes none", func(x *session.Exchange, _ *session.Consumer) { attach(x.Stream()) }, session.Undecided},
+		{"it is held", func(x *session.Exchange, _ *session.Consumer) { x.HoldUntilOpening() }, session.Undecided},
+		{"the terminal is there", func(x *session.Exchange, _ *session.Consumer) { x.Finish(plain("end")) }, session.JSON},
+		{"cancelled", func(x *session.Exchange, _ *session.Consumer) { x.Cancel(errors.New("why")) }, session.SSE},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			x, c := flowing(t, rules())
 			tt.spoil(x, c)
-			f := session.NewFlow(nil)
-			if x.Offer(f) {
+			f := session.NewResultStream(nil)
+			if x.OfferResultStream(f) {
 				t.Error("the flow was taken")
 			}
 			wantFlowEnd(t, f, nil)
-			if c.TakeFlow() != nil {
+			if c.TakeResultStream() != nil {
 				t.Error("the carrier has a flow")
 			}
 			if got := x.Form(false); got != tt.want {
@@ -134,31 +134,33 @@ func TestFlowRefused(t *testing.T) {
 	}
 }
 
-// Whoever waits for a Flow that nobody will take is told so, in every way in which that
+// Whoever waits for a ResultStream that nobody will take is told so, in every way in which that
 // comes about (I3).
 func TestFlowThatNobodyTakes(t *testing.T) {
 	why := errors.New("why")
 	tests := []struct {
 		name string
-		end  func(x *session.Exchange, c *session.Carrier, f *session.Flow)
+		end  func(x *session.Exchange, c *session.Consumer, f *session.ResultStream)
 		want error
 	}{
-		{"the client goes", func(_ *session.Exchange, c *session.Carrier, _ *session.Flow) { c.Detach() }, session.ErrNoReceiver},
-		{"another carrier", func(x *session.Exchange, _ *session.Carrier, _ *session.Flow) { attach(x.Stream()) }, session.ErrNoReceiver},
-		{"withdrawn", func(x *session.Exchange, _ *session.Carrier, f *session.Flow) { x.Withdraw(f, why) }, why},
-		{"withdrawn twice", func(x *session.Exchange, _ *session.Carrier, f *session.Flow) {
-			x.Withdraw(f, why)
-			x.Withdraw(f, errors.New("again"))
+		{"the client goes", func(_ *session.Exchange, c *session.Consumer, _ *session.ResultStream) { c.Detach() }, session.ErrNoReceiver},
+		{"another carrier", func(x *session.Exchange, _ *session.Consumer, _ *session.ResultStream) { attach(x.Stream()) }, session.ErrNoReceiver},
+		{"withdrawn", func(x *session.Exchange, _ *session.Consumer, f *session.ResultStream) {
+			x.WithdrawResultStream(f, why)
+		}, why},
+		{"withdrawn twice", func(x *session.Exchange, _ *session.Consumer, f *session.ResultStream) {
+			x.WithdrawResultStream(f, why)
+			x.WithdrawResultStream(f, errors.New("again"))
 		}, why},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			x, c := flowing(t, rules())
-			f := session.NewFlow(nil)
-			x.Offer(f)
+			f := session.NewResultStream(nil)
+			x.OfferResultStream(f)
 			tt.end(x, c, f)
 			wantFlowEnd(t, f, tt.want)
-			if c.TakeFlow() != nil {
+			if c.TakeResultStream() != nil {
 				t.Error("the flow can still be taken")
 			}
 		})
@@ -168,37 +170,37 @@ func TestFlowThatNobodyTakes(t *testing.T) {
 // One that was taken is its taker's to end: that the client goes, or the exchange ends,
 // does not say that nobody writes any more.
 func TestFlowThatWasTaken(t *testing.T) {
-	for name, end := range map[string]func(*session.Exchange, *session.Carrier){
-		"the client goes":       func(_ *session.Exchange, c *session.Carrier) { c.Detach() },
-		"cancelled":             func(x *session.Exchange, _ *session.Carrier) { x.Cancel(errors.New("why")) },
-		"the session has ended": func(x *session.Exchange, _ *session.Carrier) { x.Abort(plain("sorry"), errors.New("why")) },
+	for name, end := range map[string]func(*session.Exchange, *session.Consumer){
+		"the client goes":       func(_ *session.Exchange, c *session.Consumer) { c.Detach() },
+		"cancelled":             func(x *session.Exchange, _ *session.Consumer) { x.Cancel(errors.New("why")) },
+		"the session has ended": func(x *session.Exchange, _ *session.Consumer) { x.Abort(plain("sorry"), errors.New("why")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, c := flowing(t, rules())
-			f := session.NewFlow(nil)
-			x.Offer(f)
-			c.TakeFlow()
+			f := session.NewResultStream(nil)
+			x.OfferResultStream(f)
+			c.TakeResultStream()
 			end(x, c)
 			wantFlowEnd(t, f, nil)
 			broken := errors.New("broken")
-			c.EndFlow(f, broken)
+			c.EndResultStream(f, broken)
 			wantFlowEnd(t, f, broken)
 		})
 	}
 }
 
-// An exchange that has ended has its terminal, and a Flow that was not taken by then is
+// An exchange that has ended has its terminal, and a ResultStream that was not taken by then is
 // not begun.
 func TestFlowOfAnExchangeThatEnded(t *testing.T) {
 	x, c := flowing(t, rules())
-	f := session.NewFlow(nil)
-	x.Offer(f)
+	f := session.NewResultStream(nil)
+	x.OfferResultStream(f)
 	x.Abort(plain("sorry"), errors.New("why"))
-	if c.TakeFlow() != nil {
+	if c.TakeResultStream() != nil {
 		t.Error("the flow was taken")
 	}
 	wantTake(t, c, session.Ended, "sorry")
-	if !x.Withdraw(f, errors.New("why")) {
+	if !x.WithdrawResultStream(f, errors.New("why")) {
 		t.Error("the flow cannot be withdrawn, and nobody else ends it")
 	}
 }
@@ -209,7 +211,7 @@ func TestLand(t *testing.T) {
 	l := lotOf()
 	p := l.New(new("a"), new(1))
 	q := ask(t, p)
-	if at := p.Land(); at == nil || *at != 1 {
+	if at := p.Finish(); at == nil || *at != 1 {
 		t.Fatalf("Land = %v, want the first exchange", at)
 	}
 	if end, ok := ended(q); !ok || !errors.Is(end.Err, mcp.ErrRequestEnded) {
@@ -221,13 +223,13 @@ func TestLand(t *testing.T) {
 	if _, ok := p.Park("id", owner("p"), someTime()); ok {
 		t.Error("it was parked")
 	}
-	if at, err := p.At(); at == nil || err != nil {
+	if at, err := p.Exchange(); at == nil || err != nil {
 		t.Errorf("At = %v, %v; want where it landed", at, err)
 	}
 	if at, kept := p.End(); at == nil || *at != 1 || kept {
 		t.Errorf("End = %v, %v; want the first exchange", at, kept)
 	}
-	if p.Land() != nil {
+	if p.Finish() != nil {
 		t.Error("it landed after its end")
 	}
 }
@@ -235,7 +237,7 @@ func TestLand(t *testing.T) {
 // What is parked has nowhere to land.
 func TestLandWhileParked(t *testing.T) {
 	p, q := parkedOf(t, lotOf(), "a", owner("p"), someTime())
-	if at := p.Land(); at != nil {
+	if at := p.Finish(); at != nil {
 		t.Errorf("Land = %v, want none", *at)
 	}
 	if _, ok := ended(q); ok {

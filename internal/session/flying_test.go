@@ -58,18 +58,18 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 // in it: neither its messages nor what superseded it there.
 func TestCarrierIsUsedAgain(t *testing.T) {
 	r := rules()
-	first := session.Alone(mcp.NumberID(1), r, session.StopFunc(func(error) {}))
-	second := session.Alone(mcp.NumberID(2), r, session.StopFunc(func(error) {}))
-	var c session.Carrier
+	first := session.NewStateless(mcp.NumberID(1), r, session.StopFunc(func(error) {}))
+	second := session.NewStateless(mcp.NumberID(2), r, session.StopFunc(func(error) {}))
+	var c session.Consumer
 	wake := make(chan struct{}, 1)
-	first.Stream().Carry(&c, wake)
+	first.Stream().AttachConsumer(&c, wake)
 	other := first.Stream().Attach(make(chan struct{}, 1))
 	if _, state := c.Take(nil); state != session.Revoked {
 		t.Errorf("superseded: %v, want Revoked", state)
 	}
 	c.Detach()
 	<-wake // it was told
-	second.Stream().Carry(&c, wake)
+	second.Stream().AttachConsumer(&c, wake)
 	<-wake // to see what there is
 	first.Finish(plain("first"))
 	if len(wake) != 0 {
@@ -77,7 +77,7 @@ func TestCarrierIsUsedAgain(t *testing.T) {
 	}
 	second.Finish(plain("second"))
 	<-wake
-	for who, want := range map[*session.Carrier]string{&c: "second", other: "first"} {
+	for who, want := range map[*session.Consumer]string{&c: "second", other: "first"} {
 		got, state := who.Take(nil)
 		if len(got) != 1 || !strings.Contains(string(got[0].Head), want) || state != session.Ended {
 			t.Errorf("took %d messages, %v; want %q and the end", len(got), state, want)

@@ -32,7 +32,7 @@ func TestRetentionBeginsWhenTheCarrierLeaves(t *testing.T) {
 func TestAPauseWakesACarrierThatIsHeldBack(t *testing.T) {
 	sess := newSession(keeping()) // its client is not initialized
 	c := attach(sess.Standalone())
-	c.Keep()
+	c.MakeResumable()
 	if !sess.Standalone().Pause(time.Second) {
 		t.Fatal("Pause = false")
 	}
@@ -52,15 +52,15 @@ func TestAChangeThatTwoGaveBackIsToldOnce(t *testing.T) {
 	sess.Initialized()
 	s := sess.Standalone()
 	first := attach(s)
-	first.Keep()
+	first.MakeResumable()
 	mustAppend(t, s, msg(session.Change, "k", "change 1"))
 	one, _ := first.Take(nil)
 	second := attach(s)
 	mustAppend(t, s, msg(session.Change, "k", "change 2"))
 	two, _ := second.Take(nil)
-	second.Return(two)
+	second.Requeue(two)
 	second.Detach()
-	first.Return(one)
+	first.Requeue(one)
 	first.Detach()
 	wantTake(t, attach(s), session.Open, "change 2")
 }
@@ -72,14 +72,14 @@ func TestAQuestionThatIsNotWrittenTheSecondTimeEnds(t *testing.T) {
 	sess.Initialized()
 	s := sess.Standalone()
 	first := attach(s)
-	first.Keep()
+	first.MakeResumable()
 	id := first.Prime()
 	a, err := s.Ask("m", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, _ := first.Take(nil)
-	first.Return(got)
+	first.Requeue(got)
 	first.Detach()
 	second, err := sess.Resume(id, make(chan struct{}, 1), at(0))
 	if err != nil {
@@ -87,7 +87,7 @@ func TestAQuestionThatIsNotWrittenTheSecondTimeEnds(t *testing.T) {
 	}
 	got, _ = second.Take(nil)
 	attach(s)
-	second.Return(got)
+	second.Requeue(got)
 	if !isDone(a) || !errors.Is(a.Answer().Err, session.ErrNoReceiver) {
 		t.Error("the question is on no wire, and who asked waits")
 	}
@@ -101,12 +101,12 @@ func TestWhatWasComeBackForIsToldOnce(t *testing.T) {
 		s := newSession(keeping())
 		s.Initialized()
 		old := attach(s.Standalone())
-		old.Keep()
+		old.MakeResumable()
 		id := old.Prime()
 		mustAppend(t, s.Standalone(), msg(session.Change, "tools", "changed"))
 		taken, _ := old.Take(nil)
 		if !late {
-			old.Return(taken)
+			old.Requeue(taken)
 			old.Detach()
 		}
 		c, err := s.Resume(id, make(chan struct{}, 1), at(0))
@@ -114,7 +114,7 @@ func TestWhatWasComeBackForIsToldOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if late {
-			old.Return(taken)
+			old.Requeue(taken)
 			old.Detach()
 		}
 		wantTake(t, c, session.Open, "changed")

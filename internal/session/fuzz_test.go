@@ -51,7 +51,7 @@ type driven struct {
 	id       mcp.ID
 	x        *session.Exchange // nil for the standalone stream
 	stream   *session.Stream
-	carriers []*session.Carrier
+	carriers []*session.Consumer
 	live     int // index of the carrier that was not revoked; -1: none
 	got      []string
 	plain    []string // messages that must come, in this order, as long as the stream is carried
@@ -238,7 +238,7 @@ func (d *driver) giveBack(s *driven, arg int) {
 	}
 	c := s.carriers[arg%len(s.carriers)]
 	taken, state := c.Take(nil)
-	c.Return(taken)
+	c.Requeue(taken)
 	if state != session.Open {
 		return
 	}

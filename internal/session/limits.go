@@ -51,8 +51,8 @@ type Limits struct {
 	LogBytes int           // that a session keeps for clients that come back; one larger result besides
 	LogKeep  time.Duration // for which the messages of a request are kept once it has ended
 
-	Progress Pace // of one exchange
-	Logs     Pace // of one exchange
+	Progress RateLimit // of one exchange
+	Logs     RateLimit // of one exchange
 }
 
 // DefaultLimits returns the defaults: a megabyte of what a client has
@@ -63,8 +63,8 @@ func DefaultLimits() Limits {
 	return Limits{
 		Messages: 1024, Bytes: 1 << 20, Exchanges: 64, Asks: 16, Streams: 16,
 		LogBytes: 1 << 20, LogKeep: 5 * time.Minute,
-		Progress: Pace{Burst: 100, Every: 100 * time.Millisecond},
-		Logs:     Pace{Burst: 1000, Every: 10 * time.Millisecond},
+		Progress: RateLimit{Burst: 100, Every: 100 * time.Millisecond},
+		Logs:     RateLimit{Burst: 1000, Every: 10 * time.Millisecond},
 	}
 }
 

@@ -49,7 +49,7 @@ type Message struct {
 	Status int
 
 	// Rest says that the message is a terminal of which the client has had the beginning:
-	// what is left of a Flow.
+	// what is left of a ResultStream.
 	Rest bool
 
 	// Pos is the message's position on its stream, counted from 1, once a

@@ -5,9 +5,9 @@ package session
 
 import "time"
 
-// Pace bounds how often something may happen: Burst times at once, and after
-// that once in Every. The zero Pace bounds nothing.
-type Pace struct {
+// RateLimit bounds how often something may happen: Burst times at once, and after
+// that once in Every. The zero RateLimit bounds nothing.
+type RateLimit struct {
 	Burst int
 	Every time.Duration
 }
@@ -17,12 +17,12 @@ type Pace struct {
 type meter struct{ whole time.Time }
 
 // due returns when the next may be. Where that is not after now it may be now.
-func (m *meter) due(p Pace) time.Time {
+func (m *meter) due(p RateLimit) time.Time {
 	return m.whole.Add(-time.Duration(p.Burst-1) * p.Every)
 }
 
 // use notes that one was.
-func (m *meter) use(p Pace, now time.Time) {
+func (m *meter) use(p RateLimit, now time.Time) {
 	if m.whole.Before(now) {
 		m.whole = now
 	}
@@ -59,7 +59,7 @@ func (x *Exchange) Report(m Message, now time.Time) (due time.Time, full <-chan 
 	return time.Time{}, nil, nil
 }
 
-func (x *Exchange) meterLocked(c Class) (*meter, Pace) {
+func (x *Exchange) meterLocked(c Class) (*meter, RateLimit) {
 	l := &x.stream.core.rules.Limits
 	if c == Log {
 		return &x.logs, l.Logs

@@ -21,8 +21,8 @@ import (
 func paced() *session.Rules {
 	r := rules()
 	r.Limits.Messages, r.Limits.Bytes = 1000, 1<<20
-	r.Limits.Progress = session.Pace{Burst: 3, Every: time.Second}
-	r.Limits.Logs = session.Pace{Burst: 2, Every: time.Second}
+	r.Limits.Progress = session.RateLimit{Burst: 3, Every: time.Second}
+	r.Limits.Logs = session.RateLimit{Burst: 2, Every: time.Second}
 	return r
 }
 
@@ -116,7 +116,7 @@ func TestKeptProgressPrecedesTheTerminal(t *testing.T) {
 		}
 	})
 	t.Run("cancel", func(t *testing.T) {
-		x := session.Alone(mcp.NumberID(1), paced(), session.StopFunc(func(error) {}))
+		x := session.NewStateless(mcp.NumberID(1), paced(), session.StopFunc(func(error) {}))
 		c := attach(x.Stream())
 		flood(x)
 		x.Cancel(errors.New("why"))
@@ -230,7 +230,7 @@ func FuzzPace(f *testing.F) {
 	f.Add([]byte{255, 3, 3, 3, 3, 3, 3, 3, 3, 255, 9})
 	f.Fuzz(func(t *testing.T, gaps []byte) {
 		r := paced()
-		x := session.Alone(mcp.NumberID(1), r, session.StopFunc(func(error) {}))
+		x := session.NewStateless(mcp.NumberID(1), r, session.StopFunc(func(error) {}))
 		c := attach(x.Stream())
 		start := time.Unix(1000, 0)
 		now, due := start, time.Time{}

@@ -26,8 +26,8 @@ var (
 	ErrClosed = errors.New("no request can be resumed any more")
 )
 
-// LotLimits bound a Lot. All must be set.
-type LotLimits struct {
+// ParkedLimits bound a ParkedRequests. All must be set.
+type ParkedLimits struct {
 	Total        int           // requests that are parked
 	PerPrincipal int           // of them, of one principal that is not anonymous
 	Rounds       int           // how often one request is parked
@@ -44,46 +44,48 @@ type Owner struct {
 	Digest    string // of the parameters
 }
 
-// Lot keeps the requests of modern clients that wait for input, apart from any
+// ParkedRequests keeps the requests of modern clients that wait for input, apart from any
 // exchange: a client is asked by the terminal of one request and answers with
 // another (2026-07-28, basic/patterns/mrtr). T is what its user knows a request
 // by, and X one of the exchanges that it is served in.
 //
-// A Lot and all its requests are kept under one lock.
-type Lot[T, X any] struct {
-	limits LotLimits
+// A ParkedRequests and all its requests are kept under one lock.
+type ParkedRequests[T, X any] struct {
+	limits ParkedLimits
 
 	mu     sync.Mutex
 	closed bool
-	parked map[string]*Parking[T, X] // by the id under which they can be claimed
-	used   map[string]int            // by principal, of parked
+	parked map[string]*ParkedRequest[T, X] // by the id under which they can be claimed
+	used   map[string]int                  // by principal, of parked
 }
 
-// NewLot returns an empty Lot.
-func NewLot[T, X any](limits LotLimits) *Lot[T, X] { return &Lot[T, X]{limits: limits} }
+// NewLot returns an empty ParkedRequests.
+func NewParkedRequests[T, X any](limits ParkedLimits) *ParkedRequests[T, X] {
+	return &ParkedRequests[T, X]{limits: limits}
+}
 
 // New returns a request that is served in an exchange. It takes no room before
 // it is parked.
-func (l *Lot[T, X]) New(value *T, at *X) *Parking[T, X] {
-	p := new(Parking[T, X])
-	l.Enroll(p, value, at)
+func (l *ParkedRequests[T, X]) New(value *T, at *X) *ParkedRequest[T, X] {
+	p := new(ParkedRequest[T, X])
+	l.Register(p, value, at)
 	return p
 }
 
-// Enroll is New with a Parking of the caller's, which is a new one.
-func (l *Lot[T, X]) Enroll(p *Parking[T, X], value *T, at *X) {
-	*p = Parking[T, X]{value: value, lot: l, at: at, last: at}
+// Register is New with a ParkedRequest of the caller's, which is a new one.
+func (l *ParkedRequests[T, X]) Register(p *ParkedRequest[T, X], value *T, at *X) {
+	*p = ParkedRequest[T, X]{value: value, lot: l, at: at, last: at}
 }
 
 // Len returns how many requests are parked.
-func (l *Lot[T, X]) Len() int {
+func (l *ParkedRequests[T, X]) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.parked)
 }
 
 // refusalLocked says why a request cannot be parked, nil where it can.
-func (l *Lot[T, X]) refusalLocked(p *Parking[T, X], principal string) error {
+func (l *ParkedRequests[T, X]) refusalLocked(p *ParkedRequest[T, X], principal string) error {
 	switch {
 	case l.closed:
 		return ErrClosed
@@ -97,22 +99,22 @@ func (l *Lot[T, X]) refusalLocked(p *Parking[T, X], principal string) error {
 }
 
 // failLocked ends all questions of the request.
-func (p *Parking[T, X]) failLocked(err error) {
+func (p *ParkedRequest[T, X]) failLocked(err error) {
 	for _, q := range p.asks {
 		q.finish(Terminal{Err: err})
 	}
 	p.asks = nil
 }
 
-func (l *Lot[T, X]) addLocked(p *Parking[T, X]) {
+func (l *ParkedRequests[T, X]) addLocked(p *ParkedRequest[T, X]) {
 	if l.parked == nil {
-		l.parked, l.used = make(map[string]*Parking[T, X]), make(map[string]int)
+		l.parked, l.used = make(map[string]*ParkedRequest[T, X]), make(map[string]int)
 	}
 	l.parked[p.id] = p
 	l.used[p.owner.Principal]++
 }
 
-func (l *Lot[T, X]) removeLocked(p *Parking[T, X]) {
+func (l *ParkedRequests[T, X]) removeLocked(p *ParkedRequest[T, X]) {
 	delete(l.parked, p.id)
 	if l.used[p.owner.Principal]--; l.used[p.owner.Principal] == 0 {
 		delete(l.used, p.owner.Principal)
@@ -124,16 +126,16 @@ func (l *Lot[T, X]) removeLocked(p *Parking[T, X]) {
 }
 
 // dropLocked takes out a parked request that nobody will come back for. Its
-// questions stay open until Abandon, so that whoever serves it can be told first.
-func (l *Lot[T, X]) dropLocked(p *Parking[T, X]) {
+// questions stay open until Fail, so that whoever serves it can be told first.
+func (l *ParkedRequests[T, X]) dropLocked(p *ParkedRequest[T, X]) {
 	l.removeLocked(p)
 	p.dropped = true
 }
 
-// Lose drops the request if it is parked since it left this exchange, whose end
+// DropIfParked drops the request if it is parked since it left this exchange, whose end
 // has not reached the client: nobody has the questions. It reports whether that
-// is so; then whoever serves it is to be told to stop, and Abandon to be called.
-func (p *Parking[T, X]) Lose(left *X) bool {
+// is so; then whoever serves it is to be told to stop, and Fail to be called.
+func (p *ParkedRequest[T, X]) DropIfParked(left *X) bool {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
 	if p.id == "" || p.last != left {
@@ -143,17 +145,17 @@ func (p *Parking[T, X]) Lose(left *X) bool {
 	return true
 }
 
-// Abandon ends the questions of a request that was dropped.
-func (p *Parking[T, X]) Abandon(why error) {
+// Fail ends the questions of a request that was dropped.
+func (p *ParkedRequest[T, X]) Fail(why error) {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
 	p.failLocked(why)
 }
 
-// Look returns the request that is parked under the id for this owner, and the
+// Lookup returns the request that is parked under the id for this owner, and the
 // questions that it waits with, and changes nothing. The error is ErrUnknown or
 // ErrForeign.
-func (l *Lot[T, X]) Look(id string, owner Owner, now time.Time) (*Parking[T, X], []*Question, error) {
+func (l *ParkedRequests[T, X]) Lookup(id string, owner Owner, now time.Time) (*ParkedRequest[T, X], []*Question, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p, err := l.findLocked(id, owner, now)
@@ -163,7 +165,7 @@ func (l *Lot[T, X]) Look(id string, owner Owner, now time.Time) (*Parking[T, X],
 	return p, slices.Clone(p.asks), nil
 }
 
-func (l *Lot[T, X]) findLocked(id string, owner Owner, now time.Time) (*Parking[T, X], error) {
+func (l *ParkedRequests[T, X]) findLocked(id string, owner Owner, now time.Time) (*ParkedRequest[T, X], error) {
 	switch p := l.parked[id]; {
 	case p == nil:
 		return nil, ErrUnknown
@@ -176,26 +178,26 @@ func (l *Lot[T, X]) findLocked(id string, owner Owner, now time.Time) (*Parking[
 	}
 }
 
-// Claimed is what a request is found like when it is claimed.
-type Claimed struct {
+// Resumed is what a request is found like when it is claimed.
+type Resumed struct {
 	Over bool // whoever served it is done: the exchange is to get its terminal
 	Open bool // there are questions without an answer
 }
 
-// Claim takes the request that is parked under the id into an exchange, once:
+// Resume takes the request that is parked under the id into an exchange, once:
 // from then on there is nothing under that id. Its questions end with the answers
-// that are there for them. The error is that of Look.
-func (l *Lot[T, X]) Claim(id string, owner Owner, to *X, answers map[string]Terminal, now time.Time) (Claimed, error) {
+// that are there for them. The error is that of Lookup.
+func (l *ParkedRequests[T, X]) Resume(id string, owner Owner, to *X, answers map[string]Terminal, now time.Time) (Resumed, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p, err := l.findLocked(id, owner, now)
 	if err != nil {
-		return Claimed{}, err
+		return Resumed{}, err
 	}
 	l.removeLocked(p)
 	p.last = to
 	if p.over {
-		return Claimed{Over: true}, nil
+		return Resumed{Over: true}, nil
 	}
 	p.at = to
 	p.asks = slices.DeleteFunc(p.asks, func(q *Question) bool {
@@ -205,13 +207,13 @@ func (l *Lot[T, X]) Claim(id string, owner Owner, to *X, answers map[string]Term
 		}
 		return ok
 	})
-	return Claimed{Open: len(p.asks) > 0}, nil
+	return Resumed{Open: len(p.asks) > 0}, nil
 }
 
 // End is the end of whoever serves the request. It returns the exchange that the
 // terminal goes to, nil where there is none. Then kept reports whether one may
 // come: the request is parked, and whoever claims it is told.
-func (p *Parking[T, X]) End() (at *X, kept bool) {
+func (p *ParkedRequest[T, X]) End() (at *X, kept bool) {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
 	p.over = true
@@ -221,16 +223,16 @@ func (p *Parking[T, X]) End() (at *X, kept bool) {
 }
 
 // Expire drops the requests whose time has passed and returns them, in the order
-// of their ends: whoever serves them is to be told to stop, and Abandon to be
+// of their ends: whoever serves them is to be told to stop, and Fail to be
 // called. next is when it is worth calling again, zero where nothing is parked.
-func (l *Lot[T, X]) Expire(now time.Time) (due []*Parking[T, X], next time.Time) {
+func (l *ParkedRequests[T, X]) Expire(now time.Time) (due []*ParkedRequest[T, X], next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	due = l.clearLocked(func(p *Parking[T, X]) bool { return !now.Before(p.until) })
+	due = l.clearLocked(func(p *ParkedRequest[T, X]) bool { return !now.Before(p.until) })
 	return due, l.nextLocked()
 }
 
-func (l *Lot[T, X]) nextLocked() (next time.Time) {
+func (l *ParkedRequests[T, X]) nextLocked() (next time.Time) {
 	for _, p := range l.parked {
 		if next.IsZero() || p.until.Before(next) {
 			next = p.until
@@ -239,33 +241,33 @@ func (l *Lot[T, X]) nextLocked() (next time.Time) {
 	return next
 }
 
-// Leave drops the requests of one place, because nobody can come back for them
+// DropPlace drops the requests of one place, because nobody can come back for them
 // there, and returns them as Expire does.
-func (l *Lot[T, X]) Leave(place uint64) []*Parking[T, X] {
+func (l *ParkedRequests[T, X]) DropPlace(place uint64) []*ParkedRequest[T, X] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.clearLocked(func(p *Parking[T, X]) bool { return p.owner.Place == place })
+	return l.clearLocked(func(p *ParkedRequest[T, X]) bool { return p.owner.Place == place })
 }
 
 // Close drops all requests, and returns them as Expire does. No other is parked
 // any more.
-func (l *Lot[T, X]) Close() []*Parking[T, X] {
+func (l *ParkedRequests[T, X]) Close() []*ParkedRequest[T, X] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	return l.clearLocked(func(*Parking[T, X]) bool { return true })
+	return l.clearLocked(func(*ParkedRequest[T, X]) bool { return true })
 }
 
 // clearLocked drops the requests that f chooses, in the order in which they would
 // have expired.
-func (l *Lot[T, X]) clearLocked(f func(*Parking[T, X]) bool) []*Parking[T, X] {
-	var gone []*Parking[T, X]
+func (l *ParkedRequests[T, X]) clearLocked(f func(*ParkedRequest[T, X]) bool) []*ParkedRequest[T, X] {
+	var gone []*ParkedRequest[T, X]
 	for _, p := range l.parked {
 		if f(p) {
 			gone = append(gone, p)
 		}
 	}
-	slices.SortFunc(gone, func(a, b *Parking[T, X]) int {
+	slices.SortFunc(gone, func(a, b *ParkedRequest[T, X]) int {
 		return cmp.Or(a.until.Compare(b.until), strings.Compare(a.id, b.id))
 	})
 	for _, p := range gone {

@@ -11,12 +11,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Parking is one request that may be parked, from its beginning until its
+// ParkedRequest is one request that may be parked, from its beginning until its
 // terminal has an exchange to go to, or never will. It is served in one exchange
 // after another, and in none while it is parked.
-type Parking[T, X any] struct {
+type ParkedRequest[T, X any] struct {
 	value *T
-	lot   *Lot[T, X]
+	lot   *ParkedRequests[T, X]
 
 	// Below: guarded by lot.mu.
 	owner   Owner
@@ -56,11 +56,11 @@ func (q *Question) finish(end Terminal) {
 }
 
 // Value returns what New was given.
-func (p *Parking[T, X]) Value() *T { return p.value }
+func (p *ParkedRequest[T, X]) Value() *T { return p.value }
 
-// At returns the exchange that the request is served in, nil while there is none.
+// Exchange returns the exchange that the request is served in, nil while there is none.
 // The error is [mcp.ErrRequestEnded] once there never will be.
-func (p *Parking[T, X]) At() (*X, error) {
+func (p *ParkedRequest[T, X]) Exchange() (*X, error) {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
 	if p.over || p.dropped {
@@ -69,8 +69,8 @@ func (p *Parking[T, X]) At() (*X, error) {
 	return p.at, nil
 }
 
-// Last returns the exchange that the request was served in last.
-func (p *Parking[T, X]) Last() *X {
+// LastExchange returns the exchange that the request was served in last.
+func (p *ParkedRequest[T, X]) LastExchange() *X {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
 	return p.last
@@ -79,7 +79,7 @@ func (p *Parking[T, X]) Last() *X {
 // Ask adds a question, to be put when the request is parked next. The error is
 // [mcp.ErrRequestEnded], ErrTooMany or ErrClosed. The question must be ended by
 // Withdraw where nobody waits for it any more.
-func (p *Parking[T, X]) Ask(method string, params []byte) (*Question, error) {
+func (p *ParkedRequest[T, X]) Ask(method string, params []byte) (*Question, error) {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
 	switch {
@@ -96,10 +96,10 @@ func (p *Parking[T, X]) Ask(method string, params []byte) (*Question, error) {
 	return q, nil
 }
 
-// Land says that the terminal is on its way to the exchange that the request is served
+// Finish says that the terminal is on its way to the exchange that the request is served
 // in, which it returns: the questions that are open end, and none is put any more. It
 // returns nil, and does nothing, where there is no such exchange.
-func (p *Parking[T, X]) Land() *X {
+func (p *ParkedRequest[T, X]) Finish() *X {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
 	if p.over || p.dropped || p.at == nil {
@@ -116,7 +116,7 @@ func QuestionKey(n int) string { return "q" + strconv.Itoa(n) }
 
 // Withdraw ends a question that nobody waits for any more. Where the client has it
 // already, its answer will be one to nothing.
-func (p *Parking[T, X]) Withdraw(q *Question, why error) {
+func (p *ParkedRequest[T, X]) Withdraw(q *Question, why error) {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
 	if i := slices.Index(p.asks, q); i >= 0 {
@@ -125,8 +125,8 @@ func (p *Parking[T, X]) Withdraw(q *Question, why error) {
 	}
 }
 
-// Round is what a request is parked with.
-type Round[X any] struct {
+// ParkedRound is what a request is parked with.
+type ParkedRound[X any] struct {
 	Left      *X // the exchange that is to end with the questions
 	Questions []*Question
 	Until     time.Time // when it expires
@@ -136,24 +136,24 @@ type Round[X any] struct {
 // Park takes the request out of its exchange, with all questions that have no
 // answer, and keeps it for its owner under the id, which is new and cannot be
 // guessed, until it is claimed or expires. Whoever parks it ends that exchange
-// with the questions, and calls Lose where that fails. It reports false where
+// with the questions, and calls DropIfParked where that fails. It reports false where
 // there is nothing to ask, or no exchange to leave.
 //
 // Where the request cannot be parked its questions end with the reason, which is
 // for whoever asked; the request stays where it is.
-func (p *Parking[T, X]) Park(id string, owner Owner, now time.Time) (Round[X], bool) {
+func (p *ParkedRequest[T, X]) Park(id string, owner Owner, now time.Time) (ParkedRound[X], bool) {
 	l := p.lot
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.at == nil || len(p.asks) == 0 {
-		return Round[X]{}, false
+		return ParkedRound[X]{}, false
 	}
 	if err := l.refusalLocked(p, owner.Principal); err != nil {
 		p.failLocked(err)
-		return Round[X]{}, false
+		return ParkedRound[X]{}, false
 	}
 	p.rounds++
-	r := Round[X]{Left: p.at, Questions: slices.Clone(p.asks), Until: now.Add(l.limits.Wait)}
+	r := ParkedRound[X]{Left: p.at, Questions: slices.Clone(p.asks), Until: now.Add(l.limits.Wait)}
 	p.at, p.id, p.owner, p.until = nil, id, owner, r.Until
 	l.addLocked(p)
 	r.Next = l.nextLocked()

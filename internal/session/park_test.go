@@ -17,16 +17,16 @@ import (
 
 // The tests know a request by a name, and its exchanges by numbers.
 type (
-	testLot     = session.Lot[string, int]
-	testParking = session.Parking[string, int]
+	testLot     = session.ParkedRequests[string, int]
+	testParking = session.ParkedRequest[string, int]
 )
 
-func lotOf(change ...func(*session.LotLimits)) *testLot {
-	limits := session.LotLimits{Total: 10, PerPrincipal: 5, Rounds: 10, Asks: 4, Wait: time.Minute}
+func lotOf(change ...func(*session.ParkedLimits)) *testLot {
+	limits := session.ParkedLimits{Total: 10, PerPrincipal: 5, Rounds: 10, Asks: 4, Wait: time.Minute}
 	for _, f := range change {
 		f(&limits)
 	}
-	return session.NewLot[string, int](limits)
+	return session.NewParkedRequests[string, int](limits)
 }
 
 // someTime is when the tests begin.
@@ -92,14 +92,14 @@ func TestParkingGoesOnWithTheRetry(t *testing.T) {
 	if !ok || *round.Left != 1 || !slices.Equal(round.Questions, []*session.Question{first, second}) || !round.Until.Equal(now.Add(time.Minute)) {
 		t.Fatalf("Park = %+v, %t", round, ok)
 	}
-	if at, err := p.At(); at != nil || err != nil || *p.Last() != 1 {
-		t.Errorf("parked: At = %v, %v, Last = %d", at, err, *p.Last())
+	if at, err := p.Exchange(); at != nil || err != nil || *p.LastExchange() != 1 {
+		t.Errorf("parked: At = %v, %v, Last = %d", at, err, *p.LastExchange())
 	}
-	if _, open, err := l.Look("id", owner("ann"), now); err != nil || len(open) != 2 {
+	if _, open, err := l.Lookup("id", owner("ann"), now); err != nil || len(open) != 2 {
 		t.Errorf("Look = %d questions, %v", len(open), err)
 	}
-	found, err := l.Claim("id", owner("ann"), new(2), answersTo(t, first, second), now)
-	if err != nil || found != (session.Claimed{}) {
+	found, err := l.Resume("id", owner("ann"), new(2), answersTo(t, first, second), now)
+	if err != nil || found != (session.Resumed{}) {
 		t.Fatalf("Claim = %+v, %v", found, err)
 	}
 	for _, q := range []*session.Question{first, second} {
@@ -110,7 +110,7 @@ func TestParkingGoesOnWithTheRetry(t *testing.T) {
 	if at, kept := p.End(); at == nil || *at != 2 || kept {
 		t.Errorf("End = %v, %t, want the second exchange", at, kept)
 	}
-	if _, err := p.At(); !errors.Is(err, mcp.ErrRequestEnded) {
+	if _, err := p.Exchange(); !errors.Is(err, mcp.ErrRequestEnded) {
 		t.Errorf("At after the end: %v", err)
 	}
 	if _, err := p.Ask("roots/list", nil); !errors.Is(err, mcp.ErrRequestEnded) {
@@ -156,16 +156,16 @@ func TestParkingIsItsOwners(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l := lotOf()
 			_, q := parkedOf(t, l, "id", own, now)
-			if _, _, err := l.Look(tt.id, tt.owner, tt.at); !errors.Is(err, tt.want) {
+			if _, _, err := l.Lookup(tt.id, tt.owner, tt.at); !errors.Is(err, tt.want) {
 				t.Errorf("Look: %v, want %v", err, tt.want)
 			}
-			if _, err := l.Claim(tt.id, tt.owner, new(2), answersTo(t, q), tt.at); !errors.Is(err, tt.want) {
+			if _, err := l.Resume(tt.id, tt.owner, new(2), answersTo(t, q), tt.at); !errors.Is(err, tt.want) {
 				t.Errorf("Claim: %v, want %v", err, tt.want)
 			}
 			if _, ok := ended(q); ok {
 				t.Error("the question has ended")
 			}
-			if _, err := l.Claim("id", own, new(3), answersTo(t, q), now); err != nil {
+			if _, err := l.Resume("id", own, new(3), answersTo(t, q), now); err != nil {
 				t.Errorf("its owner: %v", err)
 			}
 		})
@@ -185,7 +185,7 @@ func TestParkingAsksAgainForTheRest(t *testing.T) {
 	}
 	answers := answersTo(t, first)
 	answers["unknown"] = session.Terminal{}
-	if found, err := l.Claim("1", owner(""), new(2), answers, now); err != nil || !found.Open || found.Over {
+	if found, err := l.Resume("1", owner(""), new(2), answers, now); err != nil || !found.Open || found.Over {
 		t.Fatalf("Claim = %+v, %v", found, err)
 	}
 	if _, ok := ended(first); !ok {
@@ -205,13 +205,13 @@ func TestParkingIsRefused(t *testing.T) {
 	now := someTime()
 	tests := []struct {
 		name   string
-		limits func(*session.LotLimits)
+		limits func(*session.ParkedLimits)
 		before func(*testing.T, *testLot)
 		want   error
 	}{
-		{"full", func(m *session.LotLimits) { m.Total = 1 }, func(t *testing.T, l *testLot) { parkedOf(t, l, "0", owner("bob"), now) }, session.ErrFull},
-		{"full for one", func(m *session.LotLimits) { m.PerPrincipal = 1 }, func(t *testing.T, l *testLot) { parkedOf(t, l, "0", owner("ann"), now) }, session.ErrFull},
-		{"not full for another", func(m *session.LotLimits) { m.PerPrincipal = 1 }, func(t *testing.T, l *testLot) { parkedOf(t, l, "0", owner("bob"), now) }, nil},
+		{"full", func(m *session.ParkedLimits) { m.Total = 1 }, func(t *testing.T, l *testLot) { parkedOf(t, l, "0", owner("bob"), now) }, session.ErrFull},
+		{"full for one", func(m *session.ParkedLimits) { m.PerPrincipal = 1 }, func(t *testing.T, l *testLot) { parkedOf(t, l, "0", owner("ann"), now) }, session.ErrFull},
+		{"not full for another", func(m *session.ParkedLimits) { m.PerPrincipal = 1 }, func(t *testing.T, l *testLot) { parkedOf(t, l, "0", owner("bob"), now) }, nil},
 		{"closed", nil, func(_ *testing.T, l *testLot) { l.Close() }, session.ErrClosed},
 	}
 	for _, tt := range tests {
@@ -228,7 +228,7 @@ func TestParkingIsRefused(t *testing.T) {
 			if ok != (tt.want == nil) || over != (tt.want != nil) || over && !errors.Is(end.Err, tt.want) {
 				t.Fatalf("Park = %t, the question ended: %t, %v; want %v", ok, over, end.Err, tt.want)
 			}
-			if at, err := p.At(); tt.want != nil && (at == nil || err != nil) {
+			if at, err := p.Exchange(); tt.want != nil && (at == nil || err != nil) {
 				t.Errorf("it is served nowhere: %v", err)
 			}
 		})
@@ -237,19 +237,19 @@ func TestParkingIsRefused(t *testing.T) {
 
 // The anonymous principal is everybody, who share no quarter.
 func TestNobodyHasNoShare(t *testing.T) {
-	l := lotOf(func(m *session.LotLimits) { m.PerPrincipal = 1 })
+	l := lotOf(func(m *session.ParkedLimits) { m.PerPrincipal = 1 })
 	for i := range 3 {
 		parkedOf(t, l, fmt.Sprint(i), owner(""), someTime())
 	}
 }
 
 func TestParkingHasRounds(t *testing.T) {
-	l, now := lotOf(func(m *session.LotLimits) { m.Rounds = 2 }), someTime()
+	l, now := lotOf(func(m *session.ParkedLimits) { m.Rounds = 2 }), someTime()
 	p := l.New(new("r"), new(0))
 	for i := range 2 {
 		q := ask(t, p)
 		p.Park("id", owner(""), now)
-		if _, err := l.Claim("id", owner(""), new(i+1), answersTo(t, q), now); err != nil {
+		if _, err := l.Resume("id", owner(""), new(i+1), answersTo(t, q), now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -283,10 +283,10 @@ func TestParkedRequestEnds(t *testing.T) {
 	if end, ok := ended(q); !ok || !errors.Is(end.Err, mcp.ErrRequestEnded) {
 		t.Errorf("its question: %v, %t", end.Err, ok)
 	}
-	if found, err := l.Claim("id", owner(""), new(2), answersTo(t, q), now); err != nil || !found.Over || found.Open {
+	if found, err := l.Resume("id", owner(""), new(2), answersTo(t, q), now); err != nil || !found.Over || found.Open {
 		t.Errorf("Claim = %+v, %v", found, err)
 	}
-	if _, err := l.Claim("id", owner(""), new(3), nil, now); !errors.Is(err, session.ErrUnknown) {
+	if _, err := l.Resume("id", owner(""), new(3), nil, now); !errors.Is(err, session.ErrUnknown) {
 		t.Errorf("a second Claim: %v", err)
 	}
 }
@@ -307,7 +307,7 @@ func TestParkedRequestsExpireInOrder(t *testing.T) {
 		t.Error("its question has ended before Abandon")
 	}
 	why := errors.New("late")
-	due[0].Abandon(why)
+	due[0].Fail(why)
 	if end, ok := ended(q); !ok || !errors.Is(end.Err, why) {
 		t.Errorf("its question: %v, %t", end.Err, ok)
 	}
@@ -324,22 +324,22 @@ func TestLoseIsForTheLastExchange(t *testing.T) {
 	l, now := lotOf(), someTime()
 	one := new(1)
 	p := l.New(new("r"), one)
-	if p.Lose(one) {
+	if p.DropIfParked(one) {
 		t.Error("lost where it is not parked")
 	}
 	q := ask(t, p)
 	p.Park("id", owner(""), now)
-	if p.Lose(new(1)) {
+	if p.DropIfParked(new(1)) {
 		t.Error("lost for another exchange")
 	}
-	if _, err := l.Claim("id", owner(""), new(2), nil, now); err != nil {
+	if _, err := l.Resume("id", owner(""), new(2), nil, now); err != nil {
 		t.Fatal(err)
 	}
 	p.Park("id2", owner(""), now)
-	if p.Lose(one) {
+	if p.DropIfParked(one) {
 		t.Error("lost for an exchange before the last")
 	}
-	if !p.Lose(p.Last()) || l.Len() != 0 {
+	if !p.DropIfParked(p.LastExchange()) || l.Len() != 0 {
 		t.Error("not lost for the last")
 	}
 	if _, ok := ended(q); ok {
@@ -351,7 +351,7 @@ func TestLeaveIsForOnePlace(t *testing.T) {
 	l, now := lotOf(), someTime()
 	parkedOf(t, l, "0", session.Owner{Place: 1}, now)
 	parkedOf(t, l, "1", session.Owner{}, now)
-	if gone := l.Leave(1); len(gone) != 1 || *gone[0].Value() != "0" || l.Len() != 1 {
+	if gone := l.DropPlace(1); len(gone) != 1 || *gone[0].Value() != "0" || l.Len() != 1 {
 		t.Errorf("%d have left, %d are there", len(gone), l.Len())
 	}
 	if gone := l.Close(); len(gone) != 1 || l.Len() != 0 {
@@ -366,7 +366,7 @@ func TestLotProperties(t *testing.T) {
 	for seed := range uint64(500) {
 		w := &lotWorld{
 			t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), now: someTime(), spots: map[string]*lotSpot{},
-			lot: lotOf(func(m *session.LotLimits) { m.Total, m.PerPrincipal = 4, 2 }),
+			lot: lotOf(func(m *session.ParkedLimits) { m.Total, m.PerPrincipal = 4, 2 }),
 		}
 		w.run()
 		if t.Failed() {
@@ -384,7 +384,7 @@ func (w *lotWorld) run() {
 		w.check()
 	}
 	for _, p := range w.lot.Close() {
-		p.Abandon(session.ErrClosed)
+		p.Fail(session.ErrClosed)
 	}
 	for _, r := range w.requests {
 		r.p.End()
@@ -399,7 +399,7 @@ func (w *lotWorld) run() {
 	}
 }
 
-// lotWorld is a reference for a Lot: what is parked, by whom, until when.
+// lotWorld is a reference for a ParkedRequests: what is parked, by whom, until when.
 type lotWorld struct {
 	t         *testing.T
 	seed      uint64
@@ -470,7 +470,7 @@ func (w *lotWorld) claim() {
 	// One of the last that were parked, or one that never was.
 	id := fmt.Sprint(w.serial - w.random.IntN(4))
 	principal := w.principal()
-	found, err := w.lot.Claim(id, owner(principal), new(w.serial), nil, w.now)
+	found, err := w.lot.Resume(id, owner(principal), new(w.serial), nil, w.now)
 	s := w.spots[id]
 	want := s != nil && !s.used && s.of.parked == id && s.of.principal == principal && w.now.Before(s.until)
 	if (err == nil) != want {
@@ -497,7 +497,7 @@ func (w *lotWorld) wait() {
 	w.now = w.now.Add(time.Duration(w.random.IntN(40)) * time.Second)
 	due, next := w.lot.Expire(w.now)
 	for _, p := range due {
-		p.Abandon(mcp.ErrRequestEnded)
+		p.Fail(mcp.ErrRequestEnded)
 		i := slices.IndexFunc(w.requests, func(r *lotRequest) bool { return r.p == p })
 		r := w.requests[i]
 		if w.now.Before(w.spots[r.parked].until) {

@@ -37,7 +37,7 @@ func wantBytes(t *testing.T, r *session.Rules, what string, want int64) {
 func TestPendingCountsUntilWritten(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 512)
-	x := session.Alone(mcp.NumberID(1), r, nil)
+	x := session.NewStateless(mcp.NumberID(1), r, nil)
 	x.CountFor("p", 32*kib)
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	wantBytes(t, r, "before", 0)
@@ -73,7 +73,7 @@ func TestPendingCountsUntilWritten(t *testing.T) {
 func TestPendingEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 512)
-	x := session.Alone(mcp.NumberID(1), r, nil)
+	x := session.NewStateless(mcp.NumberID(1), r, nil)
 	x.CountFor("p", 0)
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	x.Finish(sized(64))
@@ -86,7 +86,7 @@ func TestPendingEndsWithItsClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = y.Stream().Attach(make(chan struct{}, 1))
-	c.Keep()
+	c.MakeResumable()
 	c.Prime()
 	y.Finish(sized(64))
 	wantBytes(t, r, "it waits", 64)
@@ -104,7 +104,7 @@ func TestPendingEndsWithItsClient(t *testing.T) {
 func TestPendingBoundsStreams(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 128)
-	x := session.Alone(mcp.NumberID(1), r, nil)
+	x := session.NewStateless(mcp.NumberID(1), r, nil)
 	x.CountFor("p", 0)
 	x.Stream().Attach(make(chan struct{}, 1))
 	n := 0
@@ -138,7 +138,7 @@ func grow(t *testing.T, v *session.Reservation, n int64, want session.Excess) <-
 func TestReservationWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 128)
-	x := session.Alone(mcp.NumberID(1), r, nil)
+	x := session.NewStateless(mcp.NumberID(1), r, nil)
 	x.CountFor("p", 0)
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	x.Finish(sized(128))
@@ -204,7 +204,7 @@ func TestReservationIsWoken(t *testing.T) {
 					}
 					<-room
 				}
-				x := session.Alone(mcp.NumberID(1), r, nil)
+				x := session.NewStateless(mcp.NumberID(1), r, nil)
 				x.CountFor("p", 0)
 				c := x.Stream().Attach(make(chan struct{}, 1))
 				x.Finish(session.Message{Body: bytes.Repeat([]byte{'x'}, 64*kib)})

@@ -22,11 +22,11 @@ type GoneError struct {
 // Error says what the client cannot have.
 func (e *GoneError) Error() string { return "what followed the event is no longer kept" }
 
-// Keep makes what the carrier takes from now on stay with the stream, so that a
+// MakeResumable makes what the carrier takes from now on stay with the stream, so that a
 // client which loses it can come back: each message gets an id, and Detach of an
 // exchange's carrier does not lose the stream. It must be called before the first
 // Take whose messages are to have ids. It does nothing outside a session.
-func (c *Carrier) Keep() {
+func (c *Consumer) MakeResumable() {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -37,7 +37,7 @@ func (c *Carrier) Keep() {
 
 // Prime returns the id of what was taken last, for the client to come back with
 // before it has seen any message. It is zero where the stream cannot be resumed.
-func (c *Carrier) Prime() EventID {
+func (c *Consumer) Prime() EventID {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *Carrier) Prime() EventID {
 }
 
 // IsSpent reports whether there is nothing to take and never will be.
-func (c *Carrier) IsSpent() bool {
+func (c *Consumer) IsSpent() bool {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -74,13 +74,13 @@ func (s *Stream) Pause(retry time.Duration) bool {
 // Missed reports whether the client that begins the standalone stream anew was
 // refused what had followed an event of it, which was given up: there may have been
 // changes in it that nobody knows of any more. It is so for each that begins anew,
-// until one of them is told of all that may have changed: see MadeGood.
-func (c *Carrier) Missed() bool { return c.missed != 0 }
+// until one of them is told of all that may have changed: see ClearMissed.
+func (c *Consumer) Missed() bool { return c.missed != 0 }
 
-// MadeGood notes that all which may have changed was appended to the stream, on
+// ClearMissed notes that all which may have changed was appended to the stream, on
 // account of what Missed said. It does not say so of what another client was refused
 // since the carrier was made: that one may not get what this one was told.
-func (c *Carrier) MadeGood() {
+func (c *Consumer) ClearMissed() {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *Carrier) MadeGood() {
 }
 
 // Retry returns what Pause was given last for the carrier's stream.
-func (c *Carrier) Retry() time.Duration { return c.stream.Retry() }
+func (c *Consumer) Retry() time.Duration { return c.stream.Retry() }
 
 // Retry returns what Pause was given last, and zero where it never was.
 func (s *Stream) Retry() time.Duration {
@@ -125,7 +125,7 @@ func (s *Session) IsStandalone(id EventID) bool { return id.Stream == s.first }
 // The error is ErrUnknownEvent, ErrEnded, ErrTooMany, or a *GoneError. After that
 // one the request has had its last word: where it still runs, what it ends with
 // goes nowhere.
-func (s *Session) Resume(id EventID, wake chan struct{}, now time.Time) (*Carrier, error) {
+func (s *Session) Resume(id EventID, wake chan struct{}, now time.Time) (*Consumer, error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	h, err := s.lookLocked(id, now)
@@ -137,7 +137,7 @@ func (s *Session) Resume(id EventID, wake chan struct{}, now time.Time) (*Carrie
 		return nil, err
 	}
 	h.unwritten = nil // it is asked for, or was seen
-	c := new(Carrier)
+	c := new(Consumer)
 	h.stream.attachAtLocked(c, wake, id.Pos)
 	c.resumed = true
 	return c, nil

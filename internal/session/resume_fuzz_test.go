@@ -64,9 +64,9 @@ type listened struct {
 	seen  []string
 	first session.EventID // where the client began
 	last  session.EventID
-	c     *session.Carrier // nil while the client is away
-	over  bool             // it had its end, or its last word
-	lost  bool             // told that something is gone
+	c     *session.Consumer // nil while the client is away
+	over  bool              // it had its end, or its last word
+	lost  bool              // told that something is gone
 }
 
 func playResume(t *testing.T, script []byte) *resumePlay {
@@ -130,7 +130,7 @@ func (p *resumePlay) open(arg int) {
 		}
 		s.x, s.c = x, attach(x.Stream())
 	}
-	s.c.Keep()
+	s.c.MakeResumable()
 	s.last = s.c.Prime()
 	s.first = s.last
 	p.streams = append(p.streams, s)
@@ -191,7 +191,7 @@ func (p *resumePlay) leave(s *listened, arg int) {
 	}
 	if arg%2 == 0 {
 		ms, _ := s.c.Take(nil)
-		s.c.Return(ms)
+		s.c.Requeue(ms)
 	}
 	s.c.Detach()
 	s.c = nil

@@ -33,7 +33,7 @@ type resumable struct {
 	t    *testing.T
 	sess *session.Session
 	x    *session.Exchange
-	c    *session.Carrier
+	c    *session.Consumer
 	last session.EventID
 }
 
@@ -44,7 +44,7 @@ func newResumable(t *testing.T, sess *session.Session, id uint64) *resumable {
 		t.Fatal(err)
 	}
 	r := &resumable{t: t, sess: sess, x: x, c: attach(x.Stream())}
-	r.c.Keep()
+	r.c.MakeResumable()
 	return r
 }
 
@@ -124,7 +124,7 @@ func TestM065ResumeGivesExactlyTheRest(t *testing.T) {
 				}
 				end(0)
 				lost, _ := r.c.Take(nil) // on its way when the connection breaks
-				r.c.Return(lost)
+				r.c.Requeue(lost)
 				r.c.Detach()
 				end(1)
 				r.back()
@@ -178,7 +178,7 @@ func TestWhatIsNotKeptHasNoIDs(t *testing.T) {
 	}
 	alone := alone(t, keeping())
 	c = attach(alone.Stream())
-	c.Keep()
+	c.MakeResumable()
 	mustAppend(t, alone.Stream(), plain("a"))
 	if ms, _ := c.Take(nil); !ms[0].Event().IsZero() {
 		t.Errorf("an exchange without a session has the event id %v", ms[0].Event())
@@ -242,7 +242,7 @@ func TestM075ResumeSupersedes(t *testing.T) {
 	stuck, _ := older.Take(nil)
 	r.back()
 	wantTake(t, older, session.Revoked)
-	older.Return(stuck)
+	older.Requeue(stuck)
 	older.Detach()
 	older.Detach()
 	r.see(session.Open, "a")
@@ -270,7 +270,7 @@ func TestAsksOutliveTheCarrier(t *testing.T) {
 	}
 	taken, _ := r.c.Take(nil)
 	r.last = taken[0].Event()
-	r.c.Return(taken) // written to a connection that broke
+	r.c.Requeue(taken) // written to a connection that broke
 	r.c.Detach()
 	waiting, err := r.x.Stream().Ask("waiting", nil, nil)
 	if err != nil {
@@ -583,11 +583,11 @@ func TestPauseDecidesTheForm(t *testing.T) {
 // The standalone stream: what a connection took and could not write comes to who
 // resumes it as it was, and to who begins anew as what is true still.
 func TestStandaloneIsResumed(t *testing.T) {
-	open := func(t *testing.T) (*session.Session, *session.Carrier, session.EventID) {
+	open := func(t *testing.T) (*session.Session, *session.Consumer, session.EventID) {
 		s := newSession(keeping())
 		s.Initialized()
 		c := attach(s.Standalone())
-		c.Keep()
+		c.MakeResumable()
 		return s, c, c.Prime()
 	}
 	t.Run("resumed", func(t *testing.T) {
@@ -598,7 +598,7 @@ func TestStandaloneIsResumed(t *testing.T) {
 		}
 		mustAppend(t, s.Standalone(), msg(session.Change, "tools", "changed"))
 		taken, _ := c.Take(nil)
-		c.Return(taken)
+		c.Requeue(taken)
 		c.Detach()
 		c, err = s.Resume(id, make(chan struct{}, 1), at(0))
 		if err != nil {
@@ -619,7 +619,7 @@ func TestStandaloneIsResumed(t *testing.T) {
 		}
 		mustAppend(t, s.Standalone(), msg(session.Change, "tools", "changed"))
 		taken, _ := c.Take(nil)
-		c.Return(taken)
+		c.Requeue(taken)
 		c.Detach()
 		wantTake(t, attach(s.Standalone()), session.Open, "changed")
 		if !isDone(a) {
@@ -650,7 +650,7 @@ func TestMissedIsOwedUntilItIsTold(t *testing.T) {
 	s := newSession(keeping())
 	s.Initialized()
 	c := attach(s.Standalone())
-	c.Keep()
+	c.MakeResumable()
 	id := c.Prime()
 	for range 5 {
 		mustAppend(t, s.Standalone(), plain(strings.Repeat("x", 1000)))
@@ -662,7 +662,7 @@ func TestMissedIsOwedUntilItIsTold(t *testing.T) {
 			t.Fatal("what was given up is there")
 		}
 	}
-	begin := func(want bool) *session.Carrier {
+	begin := func(want bool) *session.Consumer {
 		t.Helper()
 		c := attach(s.Standalone())
 		if c.Missed() != want {
@@ -674,14 +674,14 @@ func TestMissedIsOwedUntilItIsTold(t *testing.T) {
 	begin(true).Detach()
 	first := begin(true)
 	refused() // another, which has not seen what first is told
-	first.MadeGood()
+	first.ClearMissed()
 	second := begin(true)
-	first.MadeGood()
+	first.ClearMissed()
 	begin(true)
-	second.MadeGood() // whoever carries the stream now gets it
+	second.ClearMissed() // whoever carries the stream now gets it
 	begin(false)
 	refused()
-	second.MadeGood()
-	begin(true).MadeGood()
-	begin(false).MadeGood()
+	second.ClearMissed()
+	begin(true).ClearMissed()
+	begin(false).ClearMissed()
 }

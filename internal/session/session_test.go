@@ -125,7 +125,7 @@ func TestEndCutsEverything(t *testing.T) {
 	s := newSession(rules())
 	s.Initialized()
 	var stopped []string
-	var carriers []*session.Carrier
+	var carriers []*session.Consumer
 	for i := range 3 {
 		x, err := s.Begin(mcp.NumberID(uint64(i)), session.StopFunc(func(err error) { stopped = append(stopped, fmt.Sprint(i, errors.Is(err, session.ErrEnded))) }))
 		if err != nil {

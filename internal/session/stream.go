@@ -38,8 +38,8 @@ type Stream struct {
 	account *account // of the principal; nil while nothing is counted
 	taken   uint64   // how many messages carriers have taken: the last position
 	log     *history // of what they took; nil where nobody can come back
-	carrier *Carrier
-	flow    *Flow         // that the receiver gets instead of messages, or nil
+	carrier *Consumer
+	flow    *ResultStream // that the receiver gets instead of messages, or nil
 	open    int           // carriers that have not detached, superseded ones included
 	room    chan struct{} // closed when there is room again; nil while nobody waits
 }
@@ -47,16 +47,16 @@ type Stream struct {
 // Attach makes the stream's carrier, which is woken by the channel: it must have
 // capacity 1, and may be shared by the carriers of one goroutine. An older carrier
 // is revoked by this and is woken to see it.
-func (s *Stream) Attach(wake chan struct{}) *Carrier {
-	c := new(Carrier)
-	s.Carry(c, wake)
+func (s *Stream) Attach(wake chan struct{}) *Consumer {
+	c := new(Consumer)
+	s.AttachConsumer(c, wake)
 	return c
 }
 
-// Carry is Attach with a Carrier of the caller's, which is a new one or one that has
+// AttachConsumer is Attach with a Consumer of the caller's, which is a new one or one that has
 // detached. It may be used again when it has detached from this stream: nobody
 // knows of it then.
-func (s *Stream) Carry(c *Carrier, wake chan struct{}) {
+func (s *Stream) AttachConsumer(c *Consumer, wake chan struct{}) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	s.attachLocked(c, wake)
@@ -65,28 +65,28 @@ func (s *Stream) Carry(c *Carrier, wake chan struct{}) {
 // TryAttach is Attach for carriers that others may make as they like. One that
 // was superseded counts until it detaches, because it may be stuck in a write.
 // The error is ErrTooMany, and then the older carrier goes on.
-func (s *Stream) TryAttach(wake chan struct{}) (*Carrier, error) {
+func (s *Stream) TryAttach(wake chan struct{}) (*Consumer, error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	if s.open >= s.core.rules.Limits.Streams {
 		return nil, ErrTooMany
 	}
-	c := new(Carrier)
+	c := new(Consumer)
 	s.attachLocked(c, wake)
 	return c, nil
 }
 
 // attachLocked makes a carrier that begins anew: nothing that was delivered comes
 // again.
-func (s *Stream) attachLocked(c *Carrier, wake chan struct{}) {
+func (s *Stream) attachLocked(c *Consumer, wake chan struct{}) {
 	s.settleLocked()
 	s.attachAtLocked(c, wake, s.taken)
 	c.missed = s.missed
 }
 
 // attachAtLocked makes a carrier that takes what follows a position.
-func (s *Stream) attachAtLocked(c *Carrier, wake chan struct{}, pos uint64) {
-	*c = Carrier{stream: s, wake: wake, at: pos}
+func (s *Stream) attachAtLocked(c *Consumer, wake chan struct{}, pos uint64) {
+	*c = Consumer{stream: s, wake: wake, at: pos}
 	s.revokeLocked()
 	s.carrier = c
 	s.open++

@@ -27,10 +27,10 @@ func rules() *session.Rules {
 // alone returns an exchange without a session that nobody needs to stop.
 func alone(t *testing.T, r *session.Rules) *session.Exchange {
 	t.Helper()
-	return session.Alone(mcp.NumberID(7), r, session.StopFunc(func(err error) { t.Errorf("stopped: %v", err) }))
+	return session.NewStateless(mcp.NumberID(7), r, session.StopFunc(func(err error) { t.Errorf("stopped: %v", err) }))
 }
 
-func attach(s *session.Stream) *session.Carrier { return s.Attach(make(chan struct{}, 1)) }
+func attach(s *session.Stream) *session.Consumer { return s.Attach(make(chan struct{}, 1)) }
 
 func msg(class session.Class, key, text string) session.Message {
 	return session.Message{Class: class, Key: key, Head: []byte(text)}
@@ -49,7 +49,7 @@ func mustAppend(t *testing.T, s *session.Stream, ms ...session.Message) {
 }
 
 // take takes until nothing more comes.
-func take(c *session.Carrier) ([]string, session.State) {
+func take(c *session.Consumer) ([]string, session.State) {
 	var texts []string
 	for {
 		ms, state := c.Take(nil)
@@ -62,7 +62,7 @@ func take(c *session.Carrier) ([]string, session.State) {
 	}
 }
 
-func wantTake(t *testing.T, c *session.Carrier, wantState session.State, want ...string) {
+func wantTake(t *testing.T, c *session.Consumer, wantState session.State, want ...string) {
 	t.Helper()
 	got, state := take(c)
 	if diff := cmp.Diff(got, want); diff != "" || state != wantState {
@@ -70,7 +70,7 @@ func wantTake(t *testing.T, c *session.Carrier, wantState session.State, want ..
 	}
 }
 
-func isWoken(c *session.Carrier) bool {
+func isWoken(c *session.Consumer) bool {
 	select {
 	case <-c.Wake():
 		return true
@@ -114,7 +114,7 @@ func TestCarrierIsWoken(t *testing.T) {
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
-			x := session.Alone(mcp.NumberID(1), rules(), session.StopFunc(func(error) {}))
+			x := session.NewStateless(mcp.NumberID(1), rules(), session.StopFunc(func(error) {}))
 			c := attach(x.Stream())
 			isWoken(c) // what was there before
 			step.do(x)
@@ -205,14 +205,14 @@ func TestWithdrawMakesRoom(t *testing.T) {
 
 // Whoever waits for room must not wait for ever when there will be none.
 func TestWaitersLearnOfTheEnd(t *testing.T) {
-	ends := map[string]func(*session.Exchange, *session.Carrier){
-		"finish": func(x *session.Exchange, _ *session.Carrier) { x.Finish(plain("end")) },
-		"cancel": func(x *session.Exchange, _ *session.Carrier) { x.Cancel(errors.New("why")) },
-		"detach": func(_ *session.Exchange, c *session.Carrier) { c.Detach() },
+	ends := map[string]func(*session.Exchange, *session.Consumer){
+		"finish": func(x *session.Exchange, _ *session.Consumer) { x.Finish(plain("end")) },
+		"cancel": func(x *session.Exchange, _ *session.Consumer) { x.Cancel(errors.New("why")) },
+		"detach": func(_ *session.Exchange, c *session.Consumer) { c.Detach() },
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			x := session.Alone(mcp.NumberID(1), rules(), session.StopFunc(func(error) {}))
+			x := session.NewStateless(mcp.NumberID(1), rules(), session.StopFunc(func(error) {}))
 			c := attach(x.Stream())
 			mustAppend(t, x.Stream(), plain(strings.Repeat("x", 80)))
 			full, _ := x.Stream().Append(plain("waits"))
@@ -311,7 +311,7 @@ func TestTerminalAlwaysFits(t *testing.T) {
 // M171: whatever is appended before the acknowledgement follows it.
 func TestHeldStreamBeginsWithItsOpening(t *testing.T) {
 	x := alone(t, rules())
-	x.Hold()
+	x.HoldUntilOpening()
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), msg(session.Change, "tools", "changed"))
 	wantTake(t, c, session.Open)
@@ -326,7 +326,7 @@ func TestHeldStreamBeginsWithItsOpening(t *testing.T) {
 // subscription before it."
 func TestHeldStreamThatNeverOpensHasOnlyItsTerminal(t *testing.T) {
 	x := alone(t, rules())
-	x.Hold()
+	x.HoldUntilOpening()
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), msg(session.Change, "tools", "changed"))
 	x.Finish(plain("error"))

@@ -34,7 +34,7 @@ func (w *world) invariants() {
 				w.fail("I30", "%s has something for who waits for it, and does not wake it", c)
 			}
 		case *carry:
-			if t.full && len(t.c.real.Room()) == 0 && t.c.fits(t.c.flow[0]) {
+			if t.full && len(t.c.real.Space()) == 0 && t.c.fits(t.c.flow[0]) {
 				w.fail("I30", "%s has room, and who waits for it does not hear of it", t.c)
 			}
 		}

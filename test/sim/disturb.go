@@ -209,7 +209,7 @@ func (c *client) crash(w *world) {
 	}
 	if c.place != 0 {
 		for _, at := range w.replicas {
-			w.leave(at.lot.Leave(c.place), func(j *journey) bool { return j.home == at && j.place == c.place })
+			w.leave(at.lot.DropPlace(c.place), func(j *journey) bool { return j.home == at && j.place == c.place })
 		}
 	}
 }

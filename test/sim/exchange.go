@@ -67,7 +67,7 @@ type spent struct {
 }
 
 // wait returns how long it is until one more may be had.
-func (p *spent) wait(pace session.Pace, now time.Time) time.Duration {
+func (p *spent) wait(pace session.RateLimit, now time.Time) time.Duration {
 	p.debt = max(0, p.debt-now.Sub(p.at))
 	p.at = now
 	return p.debt - time.Duration(pace.Burst-1)*pace.Every

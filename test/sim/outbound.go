@@ -148,7 +148,7 @@ func (t *carry) ready(*world) bool {
 	case isClosed(c.real.Done()), !t.sent:
 		return true
 	case t.full:
-		return len(c.real.Room()) > 0
+		return len(c.real.Space()) > 0
 	default:
 		return len(c.flow) > 0 || c.broken
 	}
@@ -166,7 +166,7 @@ func (t *carry) run(w *world) bool {
 	switch {
 	case !t.sent:
 		return t.send(w)
-	case len(c.flow) > 0 && (!t.full || len(c.real.Room()) > 0):
+	case len(c.flow) > 0 && (!t.full || len(c.real.Space()) > 0):
 		return t.read(w)
 	case over:
 		c.flow = nil
@@ -182,7 +182,7 @@ func (t *carry) run(w *world) bool {
 func (t *carry) read(w *world) bool {
 	c := t.c
 	if t.full {
-		<-c.real.Room()
+		<-c.real.Space()
 		t.full = false
 	}
 	it := c.flow[0]
@@ -252,7 +252,7 @@ func (w *world) callEnded(c *ocall, end session.Terminal) {
 			break
 		}
 	}
-	if !isClosed(c.real.Done()) || len(c.real.Wake()) == 0 || len(c.real.Room()) == 0 {
+	if !isClosed(c.real.Done()) || len(c.real.Wake()) == 0 || len(c.real.Space()) == 0 {
 		w.fail("I2", "%s has ended, and not all who wait for it hear of it", c)
 	}
 	if w.tell() {
@@ -336,10 +336,10 @@ func (c *ocall) replaces(it *item) bool {
 // that: a merge needs no room, so that a full inbox must not have a change wait
 // that is there already.
 func (w *world) offer(c *ocall, it *item) (full bool) {
-	want := session.Taken
+	want := session.Queued
 	switch {
 	case c.ended:
-		want = session.Lost
+		want = session.Dropped
 		c.conn.late++
 	case c.says(it):
 		c.conn.merged++
@@ -357,10 +357,10 @@ func (w *world) offer(c *ocall, it *item) (full bool) {
 
 // push hands a message to a call from a stream that others share.
 func (w *world) push(c *ocall, it *item) {
-	want := session.Taken
+	want := session.Queued
 	switch {
 	case c.ended:
-		want = session.Lost
+		want = session.Dropped
 		c.conn.late++
 	case c.says(it):
 		c.conn.merged++
@@ -371,7 +371,7 @@ func (w *world) push(c *ocall, it *item) {
 			c.conn.dropped++
 		}
 		if !c.fits(it) {
-			want = session.Lost
+			want = session.Dropped
 			c.conn.dropped++
 			break
 		}

@@ -26,7 +26,7 @@ type journey struct {
 	principal string
 	digest    string
 	place     uint64
-	real      *session.Parking[journey, request]
+	real      *session.ParkedRequest[journey, request]
 
 	at      *request // that it is served in; nil while it is parked, and when it is over
 	last    *request
@@ -115,8 +115,8 @@ func (j *journey) run(w *world) bool {
 // A reference that was kept from before would speak into the exchange that was
 // left, after its terminal (M043).
 func (j *journey) say(w *world) {
-	at, err := j.real.At()
-	if last := j.real.Last(); last != j.last {
+	at, err := j.real.Exchange()
+	if last := j.real.LastExchange(); last != j.last {
 		w.fail("I8", "%s was served in another exchange last than it says", j)
 	}
 	if ended := j.over || j.dropped; at != j.at && !ended || ended != (err != nil) {
@@ -344,7 +344,7 @@ func (w *world) put(j *journey, left *request) {
 // all that he was asked.
 func (w *world) loseParked(j *journey, left *request) {
 	want := j.id != "" && j.last == left
-	if got := j.real.Lose(left); got != want {
+	if got := j.real.DropIfParked(left); got != want {
 		w.fail("I37", "%s is lost: %v, want %v", j, got, want)
 	}
 	if want {
@@ -355,7 +355,7 @@ func (w *world) loseParked(j *journey, left *request) {
 // dropParked notes that nobody comes back for a request.
 func (w *world) dropParked(j *journey, why error) {
 	j.id, j.dropped, j.stopped = "", true, true
-	j.real.Abandon(why)
+	j.real.Fail(why)
 	w.allPondered(j, why)
 	if w.tell() {
 		w.say("%s is dropped: %v", j, why)
@@ -389,7 +389,7 @@ func (t *visit) comesBackTo(w *world, id string) bool {
 	owner := session.Owner{Place: t.place, Principal: t.principal, Method: t.method, Digest: t.event}
 	if !t.found {
 		t.found = true
-		p, questions, err := t.to.lot.Look(id, owner, w.now)
+		p, questions, err := t.to.lot.Lookup(id, owner, w.now)
 		if !w.isFound(j, owner, err) {
 			t.turnAway()
 			return false
@@ -405,10 +405,10 @@ func (t *visit) comesBackTo(w *world, id string) bool {
 	}
 	answers := t.answers(w, j)
 	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), late: -1, pipe: t.pipe}
-	r.x = session.Alone(r.id, w.rules, session.StopFunc(w.stop(r)))
+	r.x = session.NewStateless(r.id, w.rules, session.StopFunc(w.stop(r)))
 	r.x.CountFor(t.from.principal, 0)
 	r.st = &stream{name: r.String(), of: r, real: r.x.Stream()}
-	found, err := t.to.lot.Claim(id, owner, r, answers, w.now)
+	found, err := t.to.lot.Resume(id, owner, r, answers, w.now)
 	if !w.isFound(j, owner, err) {
 		w.fault(DeadAnswer) // another was first
 		t.turnAway()
@@ -450,11 +450,11 @@ func (w *world) isFound(j *journey, owner session.Owner, err error) bool {
 // A Handler may have ended while its request was parked: the result waits, and is
 // the answer to whoever comes back. What was not answered stays open, and is put
 // again when its moment has passed.
-func (w *world) claimed(j *journey, r *request, found session.Claimed, answers map[string]session.Terminal) {
+func (w *world) claimed(j *journey, r *request, found session.Resumed, answers map[string]session.Terminal) {
 	w.claims++
 	j.id, j.last = "", r
 	r.on = j
-	if j.real.Last() != r {
+	if j.real.LastExchange() != r {
 		w.fail("I8", "%s is claimed by %s, and was served in another last", j, r)
 	}
 	if found.Over != j.over {
@@ -536,7 +536,7 @@ func (t *warden) run(w *world) bool {
 //
 // They come in the order in which they expire. Where that is broken, the timer was
 // set for one that is not the next, and the one that is waits longer than its time.
-func (w *world) leave(due []*session.Parking[journey, request], chosen func(*journey) bool) {
+func (w *world) leave(due []*session.ParkedRequest[journey, request], chosen func(*journey) bool) {
 	n := 0
 	for _, j := range w.journeys {
 		if j.id != "" && chosen(j) {

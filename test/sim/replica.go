@@ -17,7 +17,7 @@ import (
 type replica struct {
 	no    int
 	table *session.Table
-	lot   *session.Lot[journey, request]
+	lot   *session.ParkedRequests[journey, request]
 	box   *seal.Box
 
 	lotClosed bool
@@ -40,7 +40,7 @@ func (w *world) newReplica(no int) *replica {
 	if err != nil {
 		w.fail("I22", "no box: %v", err)
 	}
-	at := &replica{no: no, box: box, table: session.NewTable(w.set.sessions), lot: session.NewLot[journey, request](w.set.parking)}
+	at := &replica{no: no, box: box, table: session.NewTable(w.set.sessions), lot: session.NewParkedRequests[journey, request](w.set.parking)}
 	w.spawn(&warden{at: at})
 	w.spawn(&sweeper{home: at, at: w.now})
 	return at

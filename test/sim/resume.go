@@ -80,7 +80,7 @@ func (w *world) want(t *visit, err, want error) {
 	}
 }
 
-func (w *world) resumed(t *writer, c *session.Carrier) {
+func (w *world) resumed(t *writer, c *session.Consumer) {
 	s := t.at
 	if s.of != nil {
 		s.of.again = true

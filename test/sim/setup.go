@@ -66,7 +66,7 @@ type setup struct {
 	large    bool   // messages of tens of kilobytes
 	limits   session.Limits
 	sessions session.TableLimits
-	parking  session.LotLimits
+	parking  session.ParkedLimits
 	pending  session.PendingLimits
 	calls    bool  // requests go to backends
 	pool     int64 // bytes that all sessions keep for clients
@@ -96,7 +96,7 @@ func (w *world) setUp() {
 	s.crowded = s.crowded || s.churn
 	s.limits = w.drawLimits()
 	s.sessions = w.drawTable()
-	s.parking = session.LotLimits{
+	s.parking = session.ParkedLimits{
 		Total: 1 + w.src.Intn(4), PerPrincipal: 1 + w.src.Intn(2), Rounds: 1 + w.src.Intn(4), Asks: 1 + w.src.Intn(3),
 		Wait: time.Duration(1+w.src.Intn(10)) * time.Minute,
 	}
@@ -175,11 +175,11 @@ func (w *world) drawLimits() session.Limits {
 }
 
 // drawPace draws none in half of all runs.
-func (w *world) drawPace() session.Pace {
+func (w *world) drawPace() session.RateLimit {
 	if w.src.Intn(2) == 0 {
-		return session.Pace{}
+		return session.RateLimit{}
 	}
-	return session.Pace{Burst: 1 + w.src.Intn(3), Every: time.Duration(1+w.src.Intn(4)) * 250 * time.Millisecond}
+	return session.RateLimit{Burst: 1 + w.src.Intn(3), Every: time.Duration(1+w.src.Intn(4)) * 250 * time.Millisecond}
 }
 
 func (w *world) drawTable() session.TableLimits {

@@ -301,11 +301,11 @@ func (w *world) beginAlone(t *visit) {
 		return
 	}
 	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), late: -1, pipe: t.pipe}
-	r.x = session.Alone(r.id, w.rules, session.StopFunc(w.stop(r)))
+	r.x = session.NewStateless(r.id, w.rules, session.StopFunc(w.stop(r)))
 	r.x.CountFor(t.from.principal, 0)
 	r.st = &stream{name: r.String(), of: r, real: r.x.Stream()}
 	if t.what == modernListen {
-		r.x.Hold()
+		r.x.HoldUntilOpening()
 		r.st.held = true
 	}
 	w.serve(r, t)

@@ -88,7 +88,7 @@ func (w *world) breakPipe(p *pipe, arrives int) {
 // last bytes were in a buffer.
 type writer struct {
 	at      *stream
-	c       *session.Carrier
+	c       *session.Consumer
 	wake    chan struct{}
 	pipe    *pipe
 	pos     uint64  // that it has taken last
@@ -160,7 +160,7 @@ func (t *writer) run(w *world) bool {
 //
 // The older carrier must be woken by it. It may sleep on a connection of which it
 // does not know that it is dead, and hold it for ever else (M062, M131).
-func (w *world) attach(t *writer, c *session.Carrier) {
+func (w *world) attach(t *writer, c *session.Consumer) {
 	if old := t.at.live; old != nil && old != t && len(old.wake) == 0 {
 		w.fail("I12", "%s was taken over, and its old carrier is not woken", t.at.name)
 	}
@@ -253,7 +253,7 @@ func (t *writer) keep(w *world) {
 	if s.sess == nil || !s.sess.client.resumes {
 		return
 	}
-	t.c.Keep()
+	t.c.MakeResumable()
 	switch {
 	case s.live != t: // superseded meanwhile
 		if id := t.c.Prime(); !id.IsZero() || t.c.IsSpent() {
@@ -344,7 +344,7 @@ func (t *writer) makeGood() {
 		t.at.missed = 0
 	}
 	t.missed = 0
-	t.c.MadeGood()
+	t.c.ClearMissed()
 }
 
 // write writes the next message of the batch.
@@ -432,7 +432,7 @@ func (t *writer) leave(w *world, cut bool) bool {
 		w.fail("I7", "%s was answered in form %d, and its form is another now", s.of, t.form)
 	}
 	if t.i < len(t.batch) || t.pipe.known && len(t.batch) > 0 && !t.pipe.ended {
-		t.c.Return(t.batch)
+		t.c.Requeue(t.batch)
 		w.returned(t, t.batch)
 		cut = true
 	}
