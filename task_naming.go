@@ -187,10 +187,10 @@ func (n *naming) Pulse() { mcp.Pulse(n.Caller) }
 // client is trusted to have done nothing to it since: what Handlers in this process give
 // is what they return.
 func (n *naming) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
-	if n.unit.client == nil || a.Shown().Has(mcp.MetaRelatedTask) {
+	if n.unit.client == nil || a.Head().Has(mcp.MetaRelatedTask) {
 		return false, nil
 	}
-	a.Drop(mcp.MetaRelatedTask) // a task is had from tasks/result, whose answers are read as a whole
+	a.Omit(mcp.MetaRelatedTask) // a task is had from tasks/result, whose answers are read as a whole
 	return mcp.Receive(ctx, n.Caller, a)
 }
 

@@ -149,7 +149,7 @@ type news struct {
 func (n news) tell(ctx context.Context, sink mcp.Caller) error {
 	said := n.said.notices()
 	for _, method := range n.lists.notices() {
-		n := &mcp.Notification{Method: method, Presumed: !slices.Contains(said, method)}
+		n := &mcp.Notification{Method: method, Synthetic: !slices.Contains(said, method)}
 		if err := sink.Notify(ctx, n); err != nil {
 			return err
 		}

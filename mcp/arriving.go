@@ -37,12 +37,12 @@ func NewArriving(a *Arrival, from Version, stop func()) *Arriving {
 	return &Arriving{From: from, arrival: a, shown: a.Result(), stop: stop, passage: Passage{ID: a.ID(), Complete: true}}
 }
 
-// Shown returns the members that are there already, each as a whole. More may follow,
+// Head returns the members that are there already, each as a whole. More may follow,
 // so that one which is not there may come yet.
-func (a *Arriving) Shown() *Result { return a.shown }
+func (a *Arriving) Head() *Result { return a.shown }
 
-// Begun reports whether the member has begun, at least.
-func (a *Arriving) Begun(f Field) bool {
+// Has reports whether the member has begun, at least.
+func (a *Arriving) Has(f Field) bool {
 	if a.shown.Has(f) {
 		return true
 	}
@@ -63,22 +63,22 @@ func (a *Arriving) Begun(f Field) bool {
 	return false
 }
 
-// Put has the member stand at the front of the result, instead of where it stands by
+// Prepend has the member stand at the front of the result, instead of where it stands by
 // itself, if it does.
-func (a *Arriving) Put(f Field, value []byte) {
+func (a *Arriving) Prepend(f Field, value []byte) {
 	if len(a.passage.Front) > 0 {
 		a.passage.Front = append(a.passage.Front, ',')
 	}
 	a.passage.Front = append(AppendString(a.passage.Front, f.Key()), ':')
 	a.passage.Front = append(a.passage.Front, value...)
-	a.Drop(f)
+	a.Omit(f)
 }
 
 // PutText is Put for a string.
-func (a *Arriving) PutText(f Field, s string) { a.Put(f, AppendString(nil, s)) }
+func (a *Arriving) PutText(f Field, s string) { a.Prepend(f, AppendString(nil, s)) }
 
-// Drop has members left out, wherever they stand.
-func (a *Arriving) Drop(fields ...Field) { a.passage.Drop = append(a.passage.Drop, fields...) }
+// Omit has members left out, wherever they stand.
+func (a *Arriving) Omit(fields ...Field) { a.passage.Drop = append(a.passage.Drop, fields...) }
 
 // Wrap has a member that is no object be the member "result" of one.
 func (a *Arriving) Wrap(f Field) { a.passage.Wrap = f }

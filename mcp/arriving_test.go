@@ -31,8 +31,8 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // What is said on a result holds wherever the member stands, and all else is as it came.
 func TestArrivingIsChanged(t *testing.T) {
 	filler := `"filler":"` + strings.Repeat("x", 2*windowSize) + `"`
-	put := func(a *Arriving) { a.PutText(FieldResultType, "complete"); a.Put(FieldTTL, []byte("0")) }
-	drop := func(a *Arriving) { a.Drop(FieldTTL, FieldCacheScope, MetaRelatedTask) }
+	put := func(a *Arriving) { a.PutText(FieldResultType, "complete"); a.Prepend(FieldTTL, []byte("0")) }
+	drop := func(a *Arriving) { a.Omit(FieldTTL, FieldCacheScope, MetaRelatedTask) }
 	wrap := func(a *Arriving) { a.Wrap(FieldStructuredContent) }
 	const two = `"resultType":"complete","ttlMs":0,`
 	tests := []struct {
@@ -85,9 +85,9 @@ func TestArrivingLongest(t *testing.T) {
 		want   int64
 	}{
 		{"nothing", `}}`, func(*Arriving) {}, filler + int64(len(`{}`))},
-		{"put", `}}`, func(a *Arriving) { a.Put(FieldTTL, []byte("0")) }, filler + int64(len(`{"ttlMs":0,}`))},
+		{"put", `}}`, func(a *Arriving) { a.Prepend(FieldTTL, []byte("0")) }, filler + int64(len(`{"ttlMs":0,}`))},
 		{"wrap", `,"structuredContent":1}}`, func(a *Arriving) { a.Wrap(FieldStructuredContent) }, filler + int64(len(`{,"structuredContent":{"result":1}}`))},
-		{"drop", `,"ttlMs":5}}`, func(a *Arriving) { a.Drop(FieldTTL) }, filler + int64(len(`{,"ttlMs":5}`))},
+		{"drop", `,"ttlMs":5}}`, func(a *Arriving) { a.Omit(FieldTTL) }, filler + int64(len(`{,"ttlMs":5}`))},
 		{"more behind", `},"id":1 }`, func(*Arriving) {}, filler + int64(len(`{},"id":1 `))},
 	}
 	for _, tt := range tests {
@@ -119,7 +119,7 @@ func TestArrivingBegun(t *testing.T) {
 		{``, false},
 	}
 	for _, tt := range tests {
-		if got := arrivingOf(t, tt.front, `}}`, io.EOF).Begun(FieldContent); got != tt.want {
+		if got := arrivingOf(t, tt.front, `}}`, io.EOF).Has(FieldContent); got != tt.want {
 			t.Errorf("%.40s: Begun = %v, want %v", tt.front, got, tt.want)
 		}
 	}

@@ -71,10 +71,10 @@ type Notification struct {
 	Method string
 	Params Object
 
-	// Presumed says that nobody has said this: who passes it on was out of touch, and
+	// Synthetic says that nobody has said this: who passes it on was out of touch, and
 	// what it tells of may have happened meanwhile. It is for whoever can find out,
 	// and is not on the wire.
-	Presumed bool
+	Synthetic bool
 }
 
 // NewNotification makes a notification out of its parameters' JSON text, which

@@ -72,7 +72,7 @@ func (legacy) passes(req *mcp.Request, a *mcp.Arriving) bool {
 	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
 		return false
 	}
-	a.Drop(mcp.FieldResultType, mcp.FieldTTL, mcp.FieldCacheScope)
+	a.Omit(mcp.FieldResultType, mcp.FieldTTL, mcp.FieldCacheScope)
 	return true
 }
 
@@ -85,7 +85,7 @@ func (modern) passes(req *mcp.Request, a *mcp.Arriving) bool {
 	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
 		return false
 	}
-	shown := a.Shown()
+	shown := a.Head()
 	isKept := isCacheable(req.Method) && (!shown.Has(mcp.FieldTTL) || !shown.Has(mcp.FieldCacheScope))
 	if isKept && a.From.Era() != mcp.EraLegacy {
 		return false
@@ -94,7 +94,7 @@ func (modern) passes(req *mcp.Request, a *mcp.Arriving) bool {
 		a.PutText(mcp.FieldResultType, mcp.ResultComplete)
 	}
 	if isKept && !shown.Has(mcp.FieldTTL) {
-		a.Put(mcp.FieldTTL, []byte("0"))
+		a.Prepend(mcp.FieldTTL, []byte("0"))
 	}
 	if isKept && !shown.Has(mcp.FieldCacheScope) {
 		a.PutText(mcp.FieldCacheScope, "private")

@@ -445,7 +445,7 @@ func (e *ear) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 
 // hear marks the lists that a notice is about.
 func (e *ear) hear(n *mcp.Notification, s kinds) {
-	if n.Presumed {
+	if n.Synthetic {
 		e.note(s, 0)
 		return
 	}

@@ -137,7 +137,7 @@ func TestEar(t *testing.T) {
 	} {
 		for presumed, told := range map[bool]kinds{false: want, true: 0} {
 			e := newEar(nil)
-			if err := e.Notify(t.Context(), &mcp.Notification{Method: method, Presumed: presumed}); err != nil {
+			if err := e.Notify(t.Context(), &mcp.Notification{Method: method, Synthetic: presumed}); err != nil {
 				t.Fatal(err)
 			}
 			if got, said := e.take(); got != want || said != told || !e.quiet() {

@@ -16,11 +16,11 @@ func Passes(v mcp.Version, method string, a *mcp.Arriving) bool {
 	}
 	if method != "tools/call" {
 		// What else it may turn out to be has members that can be large.
-		return a.From.Era() == mcp.EraLegacy || a.Shown().Has(mcp.FieldResultType)
+		return a.From.Era() == mcp.EraLegacy || a.Head().Has(mcp.FieldResultType)
 	}
 	// Nothing but a complete result has content; and where structured content stands
 	// alone, content is made of it.
-	if !a.Begun(mcp.FieldContent) {
+	if !a.Has(mcp.FieldContent) {
 		return false
 	}
 	if v < mcp.V20260728 {
