@@ -67,7 +67,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 // Every kind of event is counted from the start: what rises from nothing is
 // nothing that an alert could see.
 func TestEventsAreCountedFromTheStart(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "server/observe.go", nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), "server/events.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}

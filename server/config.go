@@ -164,7 +164,7 @@ const (
 
 	// lastWords is how long the results of requests in flight are still waited
 	// for when a pipe has reached its end, and how long drain on a pipe is.
-	lastWords = 2 * time.Second
+	finishGrace = 2 * time.Second
 )
 
 // effective returns the configuration with all defaults filled in.

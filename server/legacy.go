@@ -13,47 +13,47 @@ import (
 )
 
 // legacy is the dialect of the revisions up to 2025-11-25.
-type legacy struct {
-	lists *lists // may be nil
+type legacyEncoder struct {
+	lists *listCache // may be nil
 }
 
 // result takes away what only modern results have, and says what the client's
 // revision cannot carry in what it can. A legacy client cannot be told that input is
 // required: whoever serves it must ask.
-func (d legacy) result(room []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+func (enc legacyEncoder) result(room []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
 	if t := res.Type(); t == mcp.ResultInputRequired {
 		err := mcp.Errorf(mcp.CodeInternalError, "internal error: the result of %s is %q, which %s cannot say", req.Method, t, req.Client.Version)
 		return session.Message{Head: mcp.AppendError(nil, id, err)}
 	}
 	if isList(req.Method) {
 		v := req.Client.Version
-		whole := d.lists.of(v, res, func() mcp.Object { return legacyObject(v, req.Method, res) })
+		whole := enc.lists.get(v, res, func() mcp.Object { return legacyObject(v, req.Method, res) })
 		return resultMessage(room, id, &mcp.Edit{}, &whole)
 	}
 	res = revision.Result(req.Client.Version, req.Method, res)
-	e := unmodern(&res.Object)
+	e := removeModernFields(&res.Object)
 	return resultMessage(room, id, &e, &res.Object)
 }
 
 // failure gives the codes that only modern clients know the meaning that they have in
 // the legacy era.
-func (legacy) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
+func (legacyEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
 	return session.Message{Head: mcp.AppendError(nil, id, revision.Error(mcp.EraLegacy, req, err))}
 }
 
 // ackDialect is the dialect of a request that the edge has done itself, and that
 // the Handler only hears of: the answer is {}, whatever the Handler makes of it.
-type ackDialect struct{ legacy }
+type ackEncoder struct{ legacyEncoder }
 
-func (d ackDialect) result(room []byte, id mcp.ID, req *mcp.Request, _ *mcp.Result) session.Message {
-	return d.legacy.result(room, id, req, &mcp.Result{})
+func (enc ackEncoder) result(room []byte, id mcp.ID, req *mcp.Request, _ *mcp.Result) session.Message {
+	return enc.legacyEncoder.result(room, id, req, &mcp.Result{})
 }
 
-func (d ackDialect) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
+func (enc ackEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
 	if err.Code == mcp.CodeMethodNotFound {
-		return d.legacy.result(nil, id, req, &mcp.Result{})
+		return enc.legacyEncoder.result(nil, id, req, &mcp.Result{})
 	}
-	return d.legacy.failure(id, req, err)
+	return enc.legacyEncoder.failure(id, req, err)
 }
 
 // legacyRequest makes the request of the inside out of a message of a session:
@@ -72,8 +72,8 @@ func legacyRequest(sess *session.Session, m *mcp.Message) mcp.Request {
 
 // legacyTask begins the exchange of a request. The error is one of the session's
 // refusals, or the answer to the request itself.
-func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.Message) (context.Context, *task, error) {
-	d := dialect(legacy{&s.lists})
+func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, m *mcp.Message) (context.Context, *inflightRequest, error) {
+	enc := encoder(legacyEncoder{&s.lists})
 	switch m.Method {
 	case "initialize":
 		return nil, nil, mcp.Errorf(mcp.CodeInvalidRequest, "the session is already initialized")
@@ -89,12 +89,12 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 		// Ours to do and the Handler's to know: a level is the session's, whatever
 		// the servers behind make of it.
 		sess.SetLevel(level)
-		d = ackDialect{}
+		enc = ackEncoder{}
 	}
 	if err := checkProgressToken(m); err != nil {
 		return nil, nil, err
 	}
-	via, err := s.taskEdgeOf(sess, m)
+	via, err := s.legacyTaskHandlerOf(sess, m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,22 +103,22 @@ func (s *Server) legacyTask(ctx context.Context, sess *session.Session, m *mcp.M
 			return nil, nil, err
 		}
 	}
-	t := &task{via: via, first: legacyRequest(sess, m)}
-	s.bound(t)
-	ctx = t.begin(ctx, &t.first, d)
-	if own := s.subscribing(sess, m); own != nil {
-		t.via = own
+	ir := &inflightRequest{handler: via, original: legacyRequest(sess, m)}
+	s.trackMemory(ir)
+	ctx = ir.begin(ctx, &ir.original, enc)
+	if own := s.subscriptionHandler(sess, m); own != nil {
+		ir.handler = own
 	}
-	x, err := sess.Begin(m.ID, t.stop)
+	x, err := sess.Begin(m.ID, ir.stop)
 	if err != nil {
-		t.stop.End(err)
+		ir.stop.End(err)
 		return nil, nil, err
 	}
-	t.x = x
-	leg := t.firstLeg(s)
-	leg.asks = sess
-	t.caller = leg
-	return ctx, t, nil
+	ir.x = x
+	caller := ir.firstAttempt(s)
+	caller.askSession = sess
+	ir.caller = caller
+	return ctx, ir, nil
 }
 
 // levelParam reads the level that a client sets. An unknown one is refused rather
@@ -138,20 +138,20 @@ func levelParam(m *mcp.Message) (mcp.LogLevel, error) {
 // legacyNotified does what a notification of the client asks for. There is
 // nobody to tell if that fails (2025-11-25, basic/utilities/cancellation, "Error
 // Handling").
-func (s *Server) legacyNotified(ctx context.Context, sess *session.Session, m *mcp.Message, remote string) {
+func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, m *mcp.Message, remote string) {
 	switch m.Method {
 	case "notifications/initialized":
 		sess.Initialized()
 	case "notifications/cancelled":
 		raw := m.Params.Raw(mcp.FieldRequestID)
 		if id, err := mcp.ParseID(raw); err != nil || !sess.Cancel(id, errCancelled) {
-			s.cancelledNothing(ctx, Event{Principal: sess.Principal, Remote: remote, Session: sess.Scope.Key()}, raw)
+			s.observeIdleCancel(ctx, Event{Principal: sess.Principal, Remote: remote, Session: sess.Scope.Key()}, raw)
 		}
 	case "notifications/roots/list_changed":
-		s.forward(ctx, sess, m, false)
+		s.forwardNotification(ctx, sess, m, false)
 	case "notifications/tasks/status":
 		if tasks.ClientOfferOf(sess.Client.Capabilities).Any() {
-			s.forward(ctx, sess, m, true)
+			s.forwardNotification(ctx, sess, m, true)
 		}
 	}
 }
@@ -159,20 +159,20 @@ func (s *Server) legacyNotified(ctx context.Context, sess *session.Session, m *m
 // forward hands a notification to the Handler, as a request without an answer.
 // It counts as a request in flight, so that a flood of them is bounded; what is
 // beyond is dropped. ordered has it wait for those of its like that came before.
-func (s *Server) forward(ctx context.Context, sess *session.Session, m *mcp.Message, ordered bool) {
+func (s *Server) forwardNotification(ctx context.Context, sess *session.Session, m *mcp.Message, ordered bool) {
 	note := *m
 	note.ID = mcp.ID{} // a notification that somebody gave an id is none
-	ctx, t, err := s.legacyTask(ctx, sess, &note)
+	ctx, ir, err := s.beginLegacyRequest(ctx, sess, &note)
 	if err != nil {
 		s.counts.Dropped.Add(1)
 		return
 	}
-	t.dialect = ackDialect{}
+	ir.encoder = ackEncoder{}
 	if ordered {
-		t.via = s.inTurn(sess)
+		ir.handler = s.serialize(sess)
 	}
-	if !s.start(ctx, t) {
-		t.x.Cancel(errDraining)
+	if !s.start(ctx, ir) {
+		ir.x.Cancel(errDraining)
 	}
 }
 
@@ -180,7 +180,7 @@ func (s *Server) forward(ctx context.Context, sess *session.Session, m *mcp.Mess
 // is no valid error is an error all the same: the client has spoken, and whoever
 // asked must not wait for more (I3). One that answers nothing is accepted and
 // counted, because it may have crossed the question's end on the wire.
-func (s *Server) legacyAnswered(ctx context.Context, sess *session.Session, m *mcp.Message, remote string) {
+func (s *Server) legacyResponse(ctx context.Context, sess *session.Session, m *mcp.Message, remote string) {
 	end := session.Terminal{}
 	if m.Kind == mcp.KindResult {
 		end.Result = &m.Result

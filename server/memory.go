@@ -13,22 +13,22 @@ import (
 
 // memory is the [mcp.Memory] of a task.
 type memory struct {
-	server *Server
-	room   session.Reservation
+	server      *Server
+	reservation session.Reservation
 }
 
 // bound has the answer to a task's request count for its principal.
-func (s *Server) bound(t *task) {
-	t.memory.server = s
-	t.memory.room.Init(s.rules.Pending, t.first.Principal)
-	t.first.Memory = &t.memory
+func (s *Server) trackMemory(ir *inflightRequest) {
+	ir.memory.server = s
+	ir.memory.reservation.Init(s.rules.Pending, ir.original.Principal)
+	ir.original.Memory = &ir.memory
 }
 
 // Reserve waits as long for room as a client may take to read a part of its answer.
 func (m *memory) Reserve(ctx context.Context, bytes int) error {
 	var late <-chan time.Time
 	for {
-		excess, room := m.room.Grow(int64(bytes))
+		excess, room := m.reservation.Grow(int64(bytes))
 		switch excess {
 		case session.NoExcess:
 			return nil
@@ -44,9 +44,9 @@ func (m *memory) Reserve(ctx context.Context, bytes int) error {
 		select {
 		case <-room:
 		case <-late:
-			return m.server.noRoom(excess)
+			return m.server.pendingFault(excess)
 		case <-ctx.Done():
-			return m.server.noRoom(excess)
+			return m.server.pendingFault(excess)
 		}
 	}
 }
@@ -57,15 +57,15 @@ func (m *memory) fit(terminal session.Message, instead func(*mcp.Error) session.
 	if m.server == nil || terminal.Len() <= mcp.ReserveFrom {
 		return terminal
 	}
-	excess, _ := m.room.Grow(int64(terminal.Len() - mcp.ReserveFrom))
+	excess, _ := m.reservation.Grow(int64(terminal.Len() - mcp.ReserveFrom))
 	if excess == session.NoExcess || excess == session.RequestEnded {
 		return terminal
 	}
-	return instead(m.server.noRoom(excess).Wire())
+	return instead(m.server.pendingFault(excess).Wire())
 }
 
 // noRoom is the end of a request whose answer cannot be held.
-func (s *Server) noRoom(excess session.Excess) *mcp.Fault {
+func (s *Server) pendingFault(excess session.Excess) *mcp.Fault {
 	text, key := s.excessText(excess)
 	return &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.Completed, Message: "the answer was dropped: " + text + " (" + key + ")"}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // modern is the dialect of 2026-07-28.
-type modern struct{}
+type modernEncoder struct{}
 
 // servedVersions are all revisions that an endpoint serves, newest first.
 func servedVersions() []mcp.Version {
@@ -44,7 +44,7 @@ func isRemoved(method string) bool {
 
 // modern makes a new task one of a modern request, with the request of the inside in it.
 // The error is what the client is told (2026-07-28, basic, "_meta").
-func (t *task) modern(m *mcp.Message, principal string) *mcp.Error {
+func (ir *inflightRequest) initModern(m *mcp.Message, principal string) *mcp.Error {
 	// The revision before the method, so that a client of another one is told what to
 	// speak, and not that a method is missing which its own revision may have.
 	if missing := missingMeta(m); missing != "" {
@@ -68,15 +68,15 @@ func (t *task) modern(m *mcp.Message, principal string) *mcp.Error {
 	if err := checkProgressToken(m); err != nil {
 		return err
 	}
-	t.client = mcp.Peer{
+	ir.client = mcp.Peer{
 		Version:      version,
 		Info:         m.Params.Raw(mcp.MetaClientInfo),
 		Capabilities: m.Params.Raw(mcp.MetaClientCapabilities),
 	}
-	t.first = mcp.Request{
+	ir.original = mcp.Request{
 		Method:             m.Method,
 		Params:             m.Params,
-		Client:             &t.client,
+		Client:             &ir.client,
 		LogLevel:           level,
 		Principal:          principal,
 		TakesInputRequired: true,
@@ -143,9 +143,9 @@ func modernLevel(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
 // result supplies what a legacy server does not say: the type of the result, and
 // that it must not be cached (2026-07-28, basic, "ResultType";
 // server/utilities/caching).
-func (d modern) result(room []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+func (enc modernEncoder) result(room []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
 	if undeclaredTask(req, res) {
-		return d.failure(id, req, tasks.Missing(req.Method))
+		return enc.failure(id, req, tasks.Missing(req.Method))
 	}
 	// What is there stays: a modern server behind us has said what it means.
 	var e mcp.Edit
@@ -189,7 +189,7 @@ func isCacheable(method string) bool {
 
 // failure keeps the codes of earlier revisions, and those that are reserved, away
 // from modern clients (2026-07-28, basic, "Error Codes").
-func (modern) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
+func (modernEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
 	err = revision.Error(mcp.EraModern, req, err)
 	return session.Message{Head: mcp.AppendError(nil, id, err), Status: modernStatus(err.Code)}
 }
@@ -210,14 +210,14 @@ func modernStatus(code int64) int {
 
 // directUpTo is the size up to which a result that does not change is copied
 // behind its envelope.
-const directUpTo = 4 << 10
+const maxCopied = 4 << 10
 
 // resultMessage returns the response with the result as edited, in the room where it is
 // small enough. A large result to which nothing is done is not copied.
 func resultMessage(room []byte, id mcp.ID, e *mcp.Edit, res *mcp.Object) session.Message {
 	raw := res.Bytes()
 	head := appendResultHead(room, id)
-	if e.IsZero() && len(raw) > directUpTo {
+	if e.IsZero() && len(raw) > maxCopied {
 		at := len(head)
 		head = mcp.AppendBeside(append(head, '}'), res.Beside())
 		return session.Message{Head: head[:at:at], Body: raw, Tail: head[at:]}

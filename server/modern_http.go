@@ -25,76 +25,76 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 		// is accepted, and there is nobody to tell. A request is cancelled by
 		// closing its response (basic/patterns/cancellation).
 		if m.Method == "notifications/cancelled" {
-			s.cancelledNothing(r.Context(), Event{Principal: principal, Remote: r.RemoteAddr}, m.Params.Raw(mcp.FieldRequestID))
+			s.observeIdleCancel(r.Context(), Event{Principal: principal, Remote: r.RemoteAddr}, m.Params.Raw(mcp.FieldRequestID))
 		}
-		p.accepted()
+		p.writeAccepted()
 		return nil
 	default:
 		return refuseMessage(http.StatusBadRequest, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "the body is a response; send a request"))
 	}
-	v := new(visit)
-	t := &v.task
-	if err := s.modernHTTPTask(t, r, m, principal); err != nil {
+	v := new(statelessRequest)
+	ir := &v.inflightRequest
+	if err := s.initModernHTTP(ir, r, m, principal); err != nil {
 		return refuseMessage(refusalStatus(err), m.ID, err)
 	}
-	s.bound(t)
-	back, stateErr := s.readState(&t.first)
+	s.trackMemory(ir)
+	opened, stateErr := s.readState(&ir.original)
 	if stateErr != nil {
 		return s.refuseState(m.ID, stateErr)
 	}
-	if back.parked == "" && s.answerNow(r.Context(), p, m.ID, back.req, modern{}) {
+	if opened.parkedID == "" && s.answerCached(r.Context(), p, m.ID, opened.req, modernEncoder{}) {
 		return nil
 	}
-	if back.parked == "" {
+	if opened.parkedID == "" {
 		if full, ok := errors.AsType[excessError](s.checkPending(principal)); ok {
 			return s.refusePending(m.ID, full)
 		}
 	}
-	who := partyOf(&t.first)
-	if !s.quota.take(who) {
-		return s.quota.refuse(m.ID, who)
+	key := quotaKeyOf(&ir.original)
+	if !s.quota.acquire(key) {
+		return s.quota.refuse(m.ID, key)
 	}
-	if back.parked != "" {
-		return s.modernRetry(p, r, m, &back)
+	if opened.parkedID != "" {
+		return s.modernRetry(p, r, m, &opened)
 	}
-	ctx := t.begin(r.Context(), back.req, modern{})
-	t.counted, t.again = true, back.again
-	t.x = v.exchange.Begin(m.ID, &s.rules, t.stop)
-	t.x.CountFor(principal, len(m.Raw))
-	t.caller = s.modernCaller(t)
-	p.follow(t)
-	if !s.start(ctx, t) {
-		p.carrier.Detach()
+	ctx := ir.begin(r.Context(), opened.req, modernEncoder{})
+	ir.inQuota, ir.restarts = true, opened.restarts
+	ir.x = v.exchange.Begin(m.ID, &s.rules, ir.stop)
+	ir.x.CountFor(principal, len(m.Raw))
+	ir.caller = s.modernCaller(ir)
+	p.attach(ir)
+	if !s.start(ctx, ir) {
+		p.consumer.Detach()
 		return refuseDraining(m.ID)
 	}
-	s.answerLeg(p, r, t, t.x)
+	s.answerAttempt(p, r, ir, ir.x)
 	return nil
 }
 
 // modernRetry answers a request that goes on with one that is parked. It has its
 // place in the quota by then.
-func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, back *returned) *refusal {
-	t, x, no := s.takeOver(m, back, 0, func(t *task) (*session.Exchange, *refusal) {
-		x := session.NewStateless(m.ID, &s.rules, t.stop)
-		x.CountFor(t.first.Principal, len(t.first.Params.Bytes())+len(t.first.Params.Beside()))
+func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, opened *openedRequest) *refusal {
+	ir, x, no := s.resumeParked(m, opened, 0, func(ir *inflightRequest) (*session.Exchange, *refusal) {
+		x := session.NewStateless(m.ID, &s.rules, ir.stop)
+		x.CountFor(ir.original.Principal, len(ir.original.Params.Bytes())+len(ir.original.Params.Beside()))
 		return x, nil
 	})
 	if no != nil {
-		s.quota.give(partyOf(back.req))
+		s.quota.release(quotaKeyOf(opened.req))
 		return no
 	}
-	p.carry(x)
-	s.answerLeg(p, r, t, x)
+	p.attachExchange(x)
+	s.answerAttempt(p, r, ir, x)
 	return nil
 }
 
 // answerLeg answers with one exchange of a task. A client that goes away before it has
 // the whole answer has cancelled the request, also where the answer is a question:
 // nobody else has the state to come back with.
-func (s *Server) answerLeg(p *response, r *http.Request, t *task, x *session.Exchange) {
+func (s *Server) answerAttempt(p *response, r *http.Request, ir *inflightRequest, x *session.Exchange) {
 	s.answer(p, r, x, func() {
-		if !x.Cancel(errDisconnected) && t.parking != nil {
-			s.lose(t, x)
+		if !x.Cancel(errDisconnected) && ir.parked != nil {
+			s.cancelIfParked(ir, x)
 		}
 	})
 }
@@ -110,8 +110,8 @@ func refusalStatus(err *mcp.Error) int {
 
 // visit is a task with the exchange that it begins with, of a request that belongs to no
 // session, and whose answer is kept for nobody.
-type visit struct {
-	task
+type statelessRequest struct {
+	inflightRequest
 
 	exchange session.Stateless
 }
@@ -119,7 +119,7 @@ type visit struct {
 // modernHTTPTask makes a new task one of a modern request over HTTP, and holds the headers
 // against the body. What is missing in the body comes first, then what differs, then what
 // is not served.
-func (s *Server) modernHTTPTask(t *task, r *http.Request, m *mcp.Message, principal string) *mcp.Error {
+func (s *Server) initModernHTTP(ir *inflightRequest, r *http.Request, m *mcp.Message, principal string) *mcp.Error {
 	named := r.Header.Get(versionHeader)
 	switch missing := missingMeta(m); {
 	case missing == "":
@@ -130,10 +130,10 @@ func (s *Server) modernHTTPTask(t *task, r *http.Request, m *mcp.Message, princi
 		// What else such a revision has in its requests is not for us to say.
 		return unsupportedVersion(named)
 	}
-	if err := t.modern(m, principal); err != nil {
+	if err := ir.initModern(m, principal); err != nil {
 		return err
 	}
-	t.first.ParamHeaders = paramHeaders(r.Header, s.noHeaders)
+	ir.original.ParamHeaders = paramHeaders(r.Header, s.noHeaders)
 	return nil
 }
 

@@ -45,7 +45,7 @@ func refuseMessage(status int, id mcp.ID, err *mcp.Error) *refusal {
 	return &refusal{status: status, id: id, err: err}
 }
 
-func (r *refusal) with(header, value string) *refusal {
+func (r *refusal) withHeader(header, value string) *refusal {
 	r.header = [2]string{header, value}
 	return r
 }
@@ -55,7 +55,7 @@ func (r *refusal) message() session.Message {
 	return session.Message{Head: mcp.AppendError(nil, r.id, r.err), Status: r.status}
 }
 
-func shuttingDown() *mcp.Error {
+func errShuttingDown() *mcp.Error {
 	f := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.NotDispatched, Message: "the gateway is shutting down"}
 	return f.Wire()
 }
@@ -79,7 +79,7 @@ func parseError(err error) *mcp.Error {
 func refuseParse(id mcp.ID, err error) *refusal {
 	no := refuseMessage(http.StatusBadRequest, id, parseError(err))
 	if pe, ok := errors.AsType[*mcp.ParseError](err); ok && limitOf(pe) != "" {
-		return no.noted(Limited, "limits."+limitOf(pe))
+		return no.withEvent(Limited, "limits."+limitOf(pe))
 	}
 	return no
 }
@@ -103,14 +103,14 @@ func limitOf(pe *mcp.ParseError) string {
 const retryAfter = "5"
 
 func refuseDraining(id mcp.ID) *refusal {
-	return refuseMessage(http.StatusServiceUnavailable, id, shuttingDown()).with("Retry-After", retryAfter)
+	return refuseMessage(http.StatusServiceUnavailable, id, errShuttingDown()).withHeader("Retry-After", retryAfter)
 }
 
 // refuseLost is refuseDraining for a retry. What was asked for has had a part of its
 // work done, so that nobody may take it for a request that never ran.
 func refuseLost(id mcp.ID) *refusal {
 	lost := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down and keeps no request that waits for input"}
-	return refuseMessage(http.StatusServiceUnavailable, id, lost.Wire()).with("Retry-After", retryAfter)
+	return refuseMessage(http.StatusServiceUnavailable, id, lost.Wire()).withHeader("Retry-After", retryAfter)
 }
 
 // refuseBegin returns the refusal of a request that the session does not take.
@@ -137,7 +137,7 @@ func refuseTooMany(id mcp.ID, n int, what, limit string) *refusal {
 // refuseLimit is refuseTooMany for what is not a number of things.
 func refuseLimit(id mcp.ID, text, key string) *refusal {
 	f := &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: text + " (" + key + ")"}
-	return refuseMessage(http.StatusTooManyRequests, id, f.Wire()).with("Retry-After", retryAfter).noted(Limited, key)
+	return refuseMessage(http.StatusTooManyRequests, id, f.Wire()).withHeader("Retry-After", retryAfter).withEvent(Limited, key)
 }
 
 // refuseSession is the answer for a session that is not, is no more, or is

@@ -21,26 +21,26 @@ import (
 // endpoint, whatever the URL's path is, and serves pipes. Its methods may be
 // called concurrently. It must be ended by Shutdown or Close.
 type Server struct {
-	handler   mcp.Handler
-	cfg       Config
-	log       *slog.Logger
-	rules     session.Rules
-	counts    session.Counters
-	sessions  *session.Table
-	flights   flights
-	crew      crew
-	quota     quota                  // of what has no session
-	lists     lists                  // as legacy clients get them
-	greetings translations[greeting] // likewise, of what the Handler is
-	sweeper   alarm
-	kept      retention
-	lot       *lot      // requests that wait for input
-	warden    alarm     // the time of one of them is up
-	box       *seal.Box // of the states that clients keep
-	pipes     atomic.Uint64
-	lines     sseConns
-	responses sync.Pool // of those that are over
-	noHeaders map[string][]string
+	handler     mcp.Handler
+	cfg         Config
+	log         *slog.Logger
+	rules       session.Rules
+	counts      session.Counters
+	sessions    *session.Table
+	inflight    inflightSet
+	workers     workers
+	quota       quota                          // of what has no session
+	lists       listCache                      // as legacy clients get them
+	initResults translations[initializeResult] // likewise, of what the Handler is
+	sweeper     timer
+	kept        retention
+	parked      *parkedRequests // requests that wait for input
+	parkedTimer timer           // the time of one of them is up
+	box         *seal.Box       // of the states that clients keep
+	pipes       atomic.Uint64
+	sseConns    sseConns
+	responses   sync.Pool // of those that are over
+	noHeaders   map[string][]string
 
 	quiet atomic.Bool // takes no new sessions
 
@@ -56,11 +56,11 @@ func New(h mcp.Handler, cfg Config) *Server {
 		cfg:      cfg,
 		log:      cfg.Logger,
 		sessions: session.NewTable(cfg.Limits.table()),
-		quota:    quota{most: cfg.Limits.InFlightPerPrincipal},
+		quota:    quota{limit: cfg.Limits.InFlightPerPrincipal},
 	}
-	s.crew.run = s.run
+	s.workers.run = s.run
 	s.noHeaders = make(map[string][]string)
-	s.lot, s.box = newLot(&cfg), newBox(cfg.StateKeys)
+	s.parked, s.box = newParkedRequests(&cfg), newBox(cfg.StateKeys)
 	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts, Logs: session.NewLogPool(cfg.Limits.EventLogs)}
 	s.rules.Pending = session.NewPending(session.PendingLimits{Total: cfg.Limits.Pending, PerPrincipal: cfg.Limits.PendingPerPrincipal})
 	return s
@@ -87,11 +87,11 @@ type Stats struct {
 
 // Stats returns the counters. They are not read at one instant.
 func (s *Server) Stats() Stats {
-	open, _ := s.flights.left(call, listen, standing)
+	open, _ := s.inflight.remaining(kindCall, kindListen, kindStandalone)
 	return Stats{
-		Sessions:    s.sessions.Len() + s.lines.len(),
+		Sessions:    s.sessions.Len() + s.sseConns.len(),
 		InFlight:    open,
-		Parked:      s.lot.Len(),
+		Parked:      s.parked.Len(),
 		Requests:    s.requests.Load(),
 		Refused:     s.refused.Load(),
 		Panics:      s.panics.Load(),
@@ -130,10 +130,10 @@ func (s *Server) Quiesce() { s.quiet.Store(true) }
 // the last goroutine, which is when the last Handler has returned, and may be called
 // again.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.flights.drain()
-	s.leave(s.lot.Close(), errDraining) // who comes back is refused from now on
-	s.flights.tearDown(ctx, s.cfg.Spread, errDraining, listen, standing)
-	err := s.flights.wait(ctx, call, listen, standing)
+	s.inflight.drain()
+	s.cancelParked(s.parked.Close(), errDraining) // who comes back is refused from now on
+	s.inflight.tearDown(ctx, s.cfg.Spread, errDraining, kindListen, kindStandalone)
+	err := s.inflight.wait(ctx, kindCall, kindListen, kindStandalone)
 	s.cut(context.WithoutCancel(ctx))
 	return err
 }
@@ -142,10 +142,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // their outcome is unknown. It returns after the last goroutine, which is when
 // the last Handler has returned, and may be called again.
 func (s *Server) Close() error {
-	s.flights.drain()
-	s.leave(s.lot.Close(), errDraining)
+	s.inflight.drain()
+	s.cancelParked(s.parked.Close(), errDraining)
 	ctx := context.Background()
-	s.flights.tearDown(ctx, 0, errDraining, listen, standing)
+	s.inflight.tearDown(ctx, 0, errDraining, kindListen, kindStandalone)
 	s.cut(ctx)
 	return nil
 }
@@ -153,27 +153,27 @@ func (s *Server) Close() error {
 // cut ends everything that is left. The context only carries values.
 func (s *Server) cut(ctx context.Context) {
 	gone := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down"}
-	for _, fl := range s.flights.of(call) {
-		fl.cut(gone.Wire())
+	for _, entry := range s.inflight.list(kindCall) {
+		entry.cut(gone.Wire())
 	}
-	_ = s.flights.wait(ctx, call, listen, standing)
+	_ = s.inflight.wait(ctx, kindCall, kindListen, kindStandalone)
 	for _, sess := range s.sessions.Drain() {
 		s.end(sess, gone.Wire())
 	}
-	s.flights.tearDown(ctx, 0, errDraining, pipe)
-	_ = s.flights.wait(ctx, pipe, inner)
-	s.crew.close() // nothing that could begin is left
+	s.inflight.tearDown(ctx, 0, errDraining, kindPipe)
+	_ = s.inflight.wait(ctx, kindPipe, kindInnerListen)
+	s.workers.close() // nothing that could begin is left
 	s.sweeper.stop()
 	s.kept.stop()
-	s.warden.stop()
+	s.parkedTimer.stop()
 }
 
 // cut ends the flight with a terminal of ours, if it has none yet.
-func (fl *flight) cut(e *mcp.Error) {
-	if x := fl.exchange(); x != nil {
+func (entry *inflight) cut(e *mcp.Error) {
+	if x := entry.exchange(); x != nil {
 		x.Finish(session.Message{Head: mcp.AppendError(nil, x.ID(), e)})
 	}
-	fl.stop.End(errDraining)
+	entry.stop.End(errDraining)
 }
 
 // end ends a session with all that is in it and all that was kept for it.

@@ -1,0 +1,134 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// asks has the server answer one request as it would one of net/http, and returns where
+// the answer is when done is closed.
+func asks(s *Server, body string, header map[string]string) (answer *httptest.ResponseRecorder, done <-chan struct{}) {
+	r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for k, v := range header {
+		r.Header.Set(k, v)
+	}
+	answer, ended := httptest.NewRecorder(), make(chan struct{})
+	go func() { // ends with the answer
+		defer close(ended)
+		s.ServeHTTP(answer, r)
+	}()
+	return answer, ended
+}
+
+// earlyCalls are the two ways of a call to a Handler: what is said before it, and the
+// call.
+var earlyCalls = []struct {
+	name    string
+	version mcp.Version
+	dialect encoder
+	before  []string
+	call    string
+	header  map[string]string
+}{
+	{
+		"modern", mcp.V20260728, modernEncoder{}, nil,
+		`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"large","_meta":{` +
+			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+		map[string]string{versionHeader: "2026-07-28", methodHeader: "tools/call", nameHeader: "large"},
+	},
+	{
+		"legacy", mcp.V20251125, legacyEncoder{},
+		[]string{
+			`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
+			`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		},
+		`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"large"}}`,
+		map[string]string{},
+	},
+}
+
+// A result that is offered as early as can be, by the first act of a Handler, finds who
+// takes it: the exchange has its carrier before the task is given to anybody who could
+// run the Handler. That is the test here, so that the request stands still where it gives
+// the task away.
+func TestEarliestResultIsTaken(t *testing.T) {
+	text := `"content":[{"type":"text","text":"` + strings.Repeat("abcdefgh", 8<<10) + `"}]}}`
+	for _, tt := range earlyCalls {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				outcome := make(chan *mcp.Result, 1)
+				s := New(mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+					if req.Method == "tools/call" {
+						return <-outcome, nil
+					}
+					return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{}}`))
+				}), Config{PassArriving: true})
+				defer s.Close()
+				header := maps.Clone(tt.header)
+				for _, body := range tt.before {
+					said, done := asks(s, body, header)
+					<-done
+					if id := said.Header().Get(sessionHeader); id != "" {
+						header[sessionHeader] = id
+					}
+				}
+				runner := s.hold()
+				said, done := asks(s, tt.call, header)
+				synctest.Wait() // until it gives the task away
+				calls := s.inflight.list(kindCall)
+				if len(calls) != 1 {
+					t.Fatalf("%d calls are in flight, want one", len(calls))
+				}
+				x, ir := calls[0].exchange(), &inflightRequest{
+					req:     &mcp.Request{Method: "tools/call", Client: &mcp.Peer{Version: tt.version}},
+					encoder: tt.dialect,
+				}
+				caller := newRequestCaller(s, ir, x, ir.req, &ir.progressTimer)
+				go func() { // ends when the result was refused, or has gone by
+					a := arrived(t, `{"jsonrpc":"2.0","id":31,"result":{"resultType":"complete",`+text)
+					if taken, err := mcp.Receive(t.Context(), &caller, a); !taken || err != nil {
+						t.Errorf("Receive = %v, %v", taken, err)
+					}
+					outcome <- a.Result()
+				}()
+				synctest.Wait() // until it is refused, or waits to be written
+				next := <-runner.jobs
+				s.run(next.ctx, next.request)
+				<-done
+				if got := said.Body.String(); said.Code != http.StatusOK || !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":5,"result":{`) || !strings.HasSuffix(got, text) {
+					t.Errorf("%d %.100s", said.Code, got)
+				}
+			})
+		})
+	}
+}
+
+// hold has the next task wait until it is taken from the worker, which is none of the
+// crew's.
+func (s *Server) hold() *worker {
+	synctest.Wait() // until what was before has ended: who was kept last is the next
+	w := &worker{jobs: make(chan job)}
+	s.workers.addIdle(w)
+	return w
+}
+
+// arrived returns a result on its way of which all has come.
+func arrived(t *testing.T, answer string) *mcp.Arriving {
+	a := mcp.NewArrival(strings.NewReader(answer), -1, mcp.Limits{}, 1<<30)
+	if whole, err := a.Begin(); err != nil || whole != nil {
+		t.Errorf("there is no window of the answer: %v", err)
+	}
+	return mcp.NewArriving(a, mcp.V20260728, func() {})
+}

@@ -1,0 +1,133 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// legacyBatch serves a batch, which only 2025-03-26 has (basic, "Batching"). Each
+// message in it is admitted by itself, as if it had come alone: what looks at one
+// message only, be it a limit or a policy, must not be passed by wrapping it.
+//
+// The session comes first, because only it says which revision is spoken. A batch
+// without one cannot be the initialize that would begin it, and so is refused as
+// the later revisions do.
+func (s *Server) legacyBatch(p *response, r *http.Request, principal string, body []byte) *refusal {
+	if r.Header.Get(sessionHeader) == "" {
+		return refuseBatch()
+	}
+	sess, no := s.legacySession(r, principal, mcp.ID{})
+	switch {
+	case no != nil:
+		return no
+	case sess.Client.Version != mcp.V20250326:
+		return refuseBatch()
+	}
+	parts, err := mcp.SplitBatch(body, s.cfg.Limits.Batch, s.cfg.Limits.message())
+	if err != nil {
+		return refuseParse(mcp.ID{}, err)
+	}
+	b := &batch{server: s, sess: sess, remote: r.RemoteAddr, out: newBatchStream()}
+	for _, part := range parts {
+		b.admit(r.Context(), part)
+	}
+	if b.out.empty() {
+		p.writeAccepted()
+		return nil
+	}
+	p.beginStream()
+	s.kept.track(sess)
+	defer s.retain(sess)
+	b.out.write(p, s.cfg.KeepAlive, r.Context().Done())
+	return nil
+}
+
+// refuseBatch names the revision, so that whoever reads the error knows what the other
+// half would have to speak: those before it have no batches either.
+func refuseBatch() *refusal {
+	return refuse(http.StatusBadRequest, "only %s has batches", mcp.V20250326)
+}
+
+// batch admits the messages of one batch. The answers of its requests share one
+// response.
+type batch struct {
+	server *Server
+	sess   *session.Session
+	remote string
+	out    *batchStream
+}
+
+// admit serves one message. One that cannot be read is an answer among the
+// others, with its id where that could be read, and does not spoil them.
+func (b *batch) admit(ctx context.Context, part []byte) {
+	m, err := mcp.Parse(part, b.server.cfg.Limits.message())
+	switch {
+	case isInvalidCancel(&m, err):
+		b.server.observeIdleCancel(ctx, Event{Principal: b.sess.Principal, Remote: b.remote, Session: b.sess.Scope.Key()}, nil)
+		return
+	case err != nil:
+		b.out.addMessage(session.Message{Head: mcp.AppendError(nil, m.ID, parseError(err))})
+		return
+	}
+	switch m.Kind {
+	case mcp.KindRequest:
+		b.request(ctx, &m)
+	case mcp.KindNotification:
+		b.server.legacyNotification(ctx, b.sess, &m, b.remote)
+	default:
+		b.server.legacyResponse(ctx, b.sess, &m, b.remote)
+	}
+}
+
+// request begins a request. Its stream is added before its Handler starts, so
+// that nothing it says can be said to nobody.
+func (b *batch) request(ctx context.Context, m *mcp.Message) {
+	switch {
+	case b.sess.InFlight(m.ID):
+		b.out.addMessage(b.server.requestRefusal(ctx, b.sess, m.ID, session.ErrDuplicate, b.remote))
+		return
+	case m.Method == "ping":
+		b.out.addMessage(pong(m.ID))
+		return
+	case m.Method == "initialize":
+		b.out.addMessage(refuse(0, "initialize must not be part of a batch").messageFor(m.ID))
+		return
+	}
+	taskCtx, ir, err := b.server.beginLegacyRequest(ctx, b.sess, m)
+	if err != nil {
+		b.out.addMessage(b.server.requestRefusal(ctx, b.sess, m.ID, err, b.remote))
+		return
+	}
+	b.out.add(ir.x.Stream())
+	ir.sess = b.sess
+	if !b.server.start(taskCtx, ir) {
+		ir.x.Finish(session.Message{Head: mcp.AppendError(nil, m.ID, errShuttingDown())})
+	}
+}
+
+// as returns the refusal's message with the id of a request.
+func (r *refusal) messageFor(id mcp.ID) session.Message {
+	r.id = id
+	m := r.message()
+	m.Status = 0
+	return m
+}
+
+// taskRefusal is the answer to a request that legacyTask refused, where there is
+// no HTTP status to say it with.
+func (s *Server) requestRefusal(ctx context.Context, sess *session.Session, id mcp.ID, err error, remote string) session.Message {
+	if e, ok := asWire(err); ok {
+		return session.Message{Head: mcp.AppendError(nil, id, e)}
+	}
+	no := s.refuseBegin(id, err)
+	if no.event.Kind != "" {
+		s.observeIn(ctx, sess, remote, no.event.Kind, no.event.Detail)
+	}
+	return no.messageFor(id)
+}

@@ -1,0 +1,182 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// SSE returns the endpoint of HTTP with SSE, the transport that 2024-11-05 had and
+// later revisions deprecate (2024-11-05, basic/transports, "HTTP with SSE"): a GET
+// opens the one stream of a connection, whose first event says where messages are
+// to be POSTed, which is the same path. It stands beside the MCP endpoint, whatever
+// the URL's path is, is bounded by the same limits and makes the same checks of each
+// request. Only the legacy era is spoken there.
+func (s *Server) SSE() http.Handler { return http.HandlerFunc(s.serveSSE) }
+
+func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
+	p := s.newResponse(w, r)
+	defer p.end()
+	if s.allowOrigin(w.Header(), r) && isPreflight(r) && s.isOurHost(r) {
+		answerPreflight(w, r)
+		return
+	}
+	principal, no := s.admit(r, entryChecks())
+	switch {
+	case no != nil:
+	case r.Method == http.MethodGet:
+		no = s.sseOpen(p, r, principal)
+	case r.Method == http.MethodPost:
+		no = s.ssePost(p, r, principal)
+	default: // there is no session to be deleted: a connection ends by being closed
+		no = refuse(http.StatusMethodNotAllowed, "method %s is not served here", escape(r.Method)).withHeader("Allow", "GET, POST")
+	}
+	if no != nil {
+		s.refuse(p, r, no, principal)
+	}
+}
+
+// sseMessages is the parameter that names the connection in the URL to which its
+// messages are POSTed. It is no credential: whoever POSTs is authenticated again.
+const sseMessages = "sessionId"
+
+// errUnused ends a connection on which nobody has said anything.
+var errUnused = errors.New("nothing was said on the connection (limits.sessionUninitialized)")
+
+// sseOpen serves one connection, which is a pipe whose two halves are HTTP: what it
+// takes comes by POST, and what it says goes out on this response. It returns when the
+// client has gone or the server ends it.
+func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusal {
+	if len(r.Header.Values("Accept")) > 0 {
+		if no := s.checkAcceptStream(r); no != nil {
+			return no
+		}
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	entry := &inflight{kind: kindPipe, stop: session.StopFunc(cancel)}
+	if s.quiet.Load() || !s.inflight.add(entry) {
+		return refuseDraining(mcp.ID{})
+	}
+	defer s.inflight.remove(entry)
+	conn := &sseConn{principal: principal, lines: make(chan line), done: ctx.Done()}
+	id, no := s.sseConns.add(conn, &s.cfg.Limits)
+	if no != nil {
+		return no
+	}
+	defer s.sseConns.remove(id)
+	unused := time.AfterFunc(s.cfg.Limits.SessionUninitialized, func() {
+		if !conn.used.Load() {
+			cancel(errUnused)
+		}
+	})
+	defer unused.Stop()
+
+	p.beginStream()
+	p.write(frame.AppendEndpoint(nil, endpointPath(r)+"?"+sseMessages+"="+id))
+	p.flush()
+	out := &sseWriter{p: p}
+	c := s.newLineConn(newPipeWriter(out, cancel), principal)
+	c.remote, c.sse = r.RemoteAddr, true
+	served := make(chan struct{})
+	go func() { // ends with ctx, which the client's going ends; waited for below
+		defer close(served)
+		_ = c.loop(ctx, conn.lines) // there is nobody to tell why
+		c.finish(ctx)
+		p.setDeadline(time.Now().Add(finishGrace)) // as on a pipe: what is slow must not keep a server from ending
+		c.writer.close()
+	}()
+	beat := time.NewTicker(s.cfg.KeepAlive)
+	defer beat.Stop()
+	c.writer.runWith(beat.C, out.writeComment)
+	<-served
+	return nil
+}
+
+// endpointPath is where messages go. With more than one slash at its beginning it would
+// name a host.
+func endpointPath(r *http.Request) string {
+	return "/" + strings.TrimLeft(r.URL.EscapedPath(), "/")
+}
+
+// ssePost takes one message of a connection. What answers it goes out on that.
+func (s *Server) ssePost(p *response, r *http.Request, principal string) *refusal {
+	for _, check := range []check{(*Server).checkContentType, (*Server).checkEncoding, (*Server).checkLength} {
+		if no := check(s, r); no != nil {
+			return no
+		}
+	}
+	id := r.URL.Query().Get(sseMessages)
+	if id == "" {
+		return refuse(http.StatusBadRequest, "%s is missing; open a connection by GET, and POST to where its first event says", sseMessages)
+	}
+	conn, kind := s.sseConns.find(id, principal)
+	if conn == nil {
+		no := refuse(http.StatusNotFound, "connection not found; open a new one by GET").withEvent(kind, "")
+		no.event.Session = scopeKey(id)
+		return no
+	}
+	body, no := s.readBody(p, r)
+	if no != nil {
+		return no
+	}
+	conn.used.Store(true)
+	defer conn.waiting.Add(-1)
+	if most := s.cfg.Limits.InFlightPerSession; conn.waiting.Add(1) > int64(most) {
+		return refuseTooMany(mcp.ID{}, most, "messages of a connection that wait for its client to read", "inFlightPerSession")
+	}
+	select {
+	case conn.lines <- line{data: body}:
+		p.writeAccepted()
+		return nil
+	case <-conn.done:
+		return refuse(http.StatusNotFound, "connection not found; open a new one by GET")
+	case <-r.Context().Done():
+		p.aborted = true // nobody is there to be told
+		return nil
+	}
+}
+
+// sseConn is one connection, as those know it who POST.
+type sseConn struct {
+	principal string
+	lines     chan line // taken by the connection's loop
+	done      <-chan struct{}
+	used      atomic.Bool  // something was POSTed
+	waiting   atomic.Int64 // messages that were read and are not taken
+}
+
+// sseWriter makes events of the lines that a mux writes.
+type sseWriter struct {
+	p       *response
+	midLine bool // in the middle of a line
+}
+
+// Write writes lines, or a part of one, and sends what is whole.
+func (w *sseWriter) Write(b []byte) (int, error) {
+	if !w.midLine && len(b) > 0 {
+		w.p.write([]byte("event: message\ndata: "))
+	}
+	w.p.write(b)
+	if w.midLine = len(b) > 0 && b[len(b)-1] != '\n'; !w.midLine {
+		w.p.write([]byte("\n"))
+		w.p.flush()
+	}
+	return len(b), w.p.err
+}
+
+// comment is a sign of life, and how a client is found to be gone that has not said so.
+func (w *sseWriter) writeComment() error {
+	w.p.writeComment()
+	return w.p.err
+}

@@ -1,0 +1,258 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// legacySession returns the session that a request names, as its principal
+// knows it.
+func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*session.Session, *refusal) {
+	ids := r.Header.Values(sessionHeader)
+	if len(ids) > 1 {
+		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header stands %d times; send it once", sessionHeader, len(ids)))
+	}
+	if len(ids) == 0 || ids[0] == "" {
+		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header is missing; open a session with initialize", sessionHeader))
+	}
+	sess, err := s.sessions.Get(ids[0], principal, time.Now())
+	if err != nil {
+		return nil, s.refuseLookup(id, ids[0], err)
+	}
+	return sess, checkVersion(r.Header, sess, id).inSession(sess)
+}
+
+// refuseLookup refuses a request whose session was not found. That it is another
+// principal's is for the operator alone to know: the answer, and what is done
+// for it, are the same.
+func (s *Server) refuseLookup(id mcp.ID, sent string, err error) *refusal {
+	no := refuseSession(id)
+	if s.inflight.isDraining() {
+		no = refuseDraining(id) // that a session is unknown here says nothing any more
+	}
+	kind := UnknownSession
+	if errors.Is(err, session.ErrForeign) {
+		kind = ForeignSession
+	}
+	no.withEvent(kind, "").event.Session = scopeKey(sent)
+	return no
+}
+
+// checkVersion: 2025-11-25, basic/transports, "Protocol Version Header". The
+// header may be absent, as it was in 2025-03-26.
+func checkVersion(h http.Header, sess *session.Session, id mcp.ID) *refusal {
+	values := h.Values(versionHeader)
+	if len(values) == 0 || len(values) == 1 && mcp.Version(values[0]) == sess.Client.Version {
+		return nil
+	}
+	return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
+		"%s header says %s; the session speaks %s", spelled(versionHeader), escape(values[0]), sess.Client.Version))
+}
+
+// legacyPost serves a message of a session, or the one that opens it. An
+// initialize that names a session is one more message in it: ids are made here
+// and nowhere else (I18).
+func (s *Server) legacyPost(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
+	if m.Method == "initialize" && m.Kind == mcp.KindRequest && r.Header.Get(sessionHeader) == "" {
+		return s.legacyInitialize(p, r, principal, m)
+	}
+	id := mcp.ID{}
+	if m.Kind == mcp.KindRequest {
+		id = m.ID
+	}
+	sess, no := s.legacySession(r, principal, id)
+	if no != nil {
+		return no
+	}
+	switch m.Kind {
+	case mcp.KindRequest:
+		return s.legacyServe(p, r, sess, m).inSession(sess)
+	case mcp.KindNotification:
+		s.legacyNotification(r.Context(), sess, m, r.RemoteAddr)
+	default:
+		s.legacyResponse(r.Context(), sess, m, r.RemoteAddr)
+	}
+	p.writeAccepted()
+	return nil
+}
+
+// legacyInitialize opens a session. It answers when the session is complete, and
+// the client may use it from then on (I17). A client that goes away meanwhile has
+// not cancelled it, because an initialize cannot be cancelled (2025-11-25,
+// basic/utilities/cancellation); the session that it never hears of ends soon, as
+// one that was never used.
+func (s *Server) legacyInitialize(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
+	entry := &inflight{stop: session.StopFunc(cancel)}
+	if s.quiet.Load() || !s.inflight.add(entry) {
+		return refuseDraining(m.ID)
+	}
+	defer s.inflight.remove(entry)
+	key := quotaKey{principal: principal}
+	if !s.quota.acquire(key) {
+		return s.quota.refuse(m.ID, key)
+	}
+	defer s.quota.release(key)
+	sess, answer, wireErr := s.initialize(ctx, m, principal)
+	if wireErr != nil {
+		failed := legacyEncoder{}.failure(m.ID, nil, wireErr)
+		p.writeJSON(&failed)
+		return nil
+	}
+	sess.Address = addressOf(r.RemoteAddr)
+	if err := s.addSession(sess); err != nil {
+		return s.refuseSessions(m.ID, err)
+	}
+	p.w.Header().Set(sessionHeader, sess.ID)
+	p.writeJSON(&answer)
+	return nil
+}
+
+// publish makes a session known, at the expense of others where there is no room
+// for it. What was kept for these ends here, and so does what was kept for the
+// new one if it is refused.
+func (s *Server) addSession(sess *session.Session) error {
+	evicted, err := s.sessions.Add(sess, time.Now())
+	for _, old := range evicted {
+		s.endScope(old.Scope)
+	}
+	if err != nil {
+		s.endScope(sess.Scope)
+		return err
+	}
+	// Not before: a session that nobody knows of yet is idle, and must not end.
+	sess.Scope.OnYield(func() bool { return s.evictIdle(sess) })
+	s.sweepAfter(min(s.cfg.Limits.SessionUninitialized, s.cfg.Limits.SessionIdle))
+	return nil
+}
+
+// yield ends a session for a Handler that has no room for what it keeps for each.
+// One that is in use stays; the client of one that ends is told so when it comes
+// back, and opens another (2025-11-25, basic/transports, "Session Management").
+func (s *Server) evictIdle(sess *session.Session) bool {
+	if !sess.EndIdle() {
+		return false
+	}
+	s.sessions.Remove(sess)
+	s.endScope(sess.Scope)
+	return true
+}
+
+// addressOf returns what tells anonymous clients apart that have connections
+// from there: whoever has one address of the loopback network has all of them,
+// and whoever has one of IPv6 has the 2^64 of its network besides.
+func addressOf(remote string) string {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return remote
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	switch {
+	case ip.IsLoopback():
+		return "loopback"
+	case ip.Is4():
+		return ip.String()
+	default:
+		return netip.PrefixFrom(ip, 64).Masked().String()
+	}
+}
+
+// refuseSessions says that no session gives way to a new one, and when one may.
+func (s *Server) refuseSessions(id mcp.ID, err error) *refusal {
+	full, ok := errors.AsType[*session.FullError](err)
+	if !ok {
+		return refuseSession(id) // Add has no other error
+	}
+	no := refuseTooMany(id, s.cfg.Limits.Sessions, "sessions", "sessions")
+	if full.PerPrincipal {
+		no = refuseTooMany(id, s.cfg.Limits.SessionsPerPrincipal, "sessions of one principal", "sessionsPerPrincipal")
+	}
+	seconds := (full.Wait + time.Second - 1) / time.Second
+	return no.withHeader("Retry-After", strconv.Itoa(int(max(seconds, 1))))
+}
+
+// legacyServe serves a request of a session. A client that goes away has not
+// cancelled it (2025-11-25, basic/transports, "Sending Messages to the Server").
+func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session, m *mcp.Message) *refusal {
+	if m.Method == "ping" {
+		answer := pong(m.ID)
+		p.writeJSON(&answer)
+		return nil
+	}
+	// An id that is in flight already is refused on the usual way.
+	if isList(m.Method) && !sess.InFlight(m.ID) {
+		req := legacyRequest(sess, m)
+		if s.answerCached(r.Context(), p, m.ID, &req, legacyEncoder{&s.lists}) {
+			return nil
+		}
+	}
+	ctx, ir, err := s.beginLegacyRequest(r.Context(), sess, m)
+	if e, ok := asWire(err); ok {
+		return refuseMessage(legacyStatus(e), m.ID, e)
+	}
+	if err != nil {
+		return s.refuseBegin(m.ID, err)
+	}
+	ir.sess = sess
+	p.attach(ir)
+	if !s.start(ctx, ir) {
+		p.consumer.Detach()
+		ir.x.Cancel(errDraining)
+		return refuseDraining(m.ID)
+	}
+	s.legacyAnswer(p, r, sess, ir.x)
+	return nil
+}
+
+// legacyAnswer is answer for a client that may come back: what is written as a
+// stream is kept for it, and one JSON object is not.
+func (s *Server) legacyAnswer(p *response, r *http.Request, sess *session.Session, x *session.Exchange) {
+	streamed := false
+	s.answerWith(p, r, x, func() {}, func(c *session.Consumer) session.State {
+		streamed = true
+		return s.writeStream(p, sess, c, r.Context().Done())
+	})
+	if streamed {
+		s.retain(sess)
+	}
+}
+
+// legacyStatus is the HTTP status of an error that the edge itself answers a
+// request with: what is wrong with the message is 400, what is wrong with its
+// parameters is an answer.
+func legacyStatus(e *mcp.Error) int {
+	if e.Code == mcp.CodeInvalidRequest {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// legacyDelete ends a session. The client has withdrawn what runs in it, as with
+// notifications/cancelled: the responses end and say nothing more. SDKs close their
+// readers beside the DELETE and fail at a message that comes then.
+func (s *Server) legacyDelete(p *response, r *http.Request, principal string) *refusal {
+	sess, no := s.legacySession(r, principal, mcp.ID{})
+	if no != nil {
+		return no
+	}
+	s.end(sess, nil)
+	p.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// sessionEnded is what requests are told that their session has ended under.
+func errSessionEnded() *mcp.Error {
+	f := &mcp.Fault{Code: mcp.CodeSessionEnded, Outcome: mcp.Unknown, Message: "the session has ended"}
+	return f.Wire()
+}

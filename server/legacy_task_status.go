@@ -1,0 +1,173 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/signalbox-mcp/signalbox/internal/life"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// maxToldTasks bounds of how many tasks a session is told without asking. The one that
+// it has begun first goes first: what is told of a task is optional (2025-11-25,
+// basic/utilities/tasks, "Task Notifications").
+const maxWatchedTasks = 64
+
+var (
+	errTaskOver       = errors.New("nothing more is told of the task")
+	errTooManyWatched = errors.New("newer tasks are told of")
+)
+
+// toldTasks are the tasks of a session of which its client is told. The zero value is
+// ready.
+type watchedTasks struct {
+	mu    sync.Mutex
+	open  []*watchedTask // oldest first
+	ended bool
+}
+
+type watchedTask struct {
+	id     string
+	cancel context.CancelCauseFunc
+}
+
+// add takes a task in, and returns the one that goes for it, nil where there is room.
+// It reports false when the session has ended.
+func (t *watchedTasks) add(task *watchedTask) (gone *watchedTask, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return nil, false
+	}
+	if len(t.open) >= maxWatchedTasks {
+		gone, t.open = t.open[0], t.open[1:]
+	}
+	t.open = append(t.open, task)
+	return gone, true
+}
+
+func (t *watchedTasks) remove(task *watchedTask) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = slices.DeleteFunc(t.open, func(other *watchedTask) bool { return other == task })
+}
+
+// end ends all, with the session.
+func (t *watchedTasks) end() {
+	for _, task := range t.markEnded() {
+		task.cancel(session.ErrEnded)
+	}
+}
+
+func (t *watchedTasks) markEnded() []*watchedTask {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+	return slices.Clone(t.open)
+}
+
+// tellTask has the Handler tell what becomes of a task that a session has begun: the
+// inside has one way to hear of it, a listen for the task, and what comes of that goes
+// on the session's standalone stream. A Handler that does not agree to the listen tells
+// nothing, or by itself. tellTask returns at once; Shutdown and Close wait for the
+// goroutine, which ends with the task, the session, or the Handler's listen.
+func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacyTaskHandler, id string) {
+	// The values are those of the request, and the end is the task's own.
+	ctx, cancel := context.WithCancelCause(life.Apart(ctx))
+	task := &watchedTask{id: id, cancel: cancel}
+	gone, ok := e.tasks.watched.add(task)
+	if gone != nil {
+		gone.cancel(errTooManyWatched)
+	}
+	entry := &inflight{kind: kindInnerListen, stop: session.StopFunc(cancel)}
+	if !ok || !s.inflight.add(entry) {
+		e.tasks.watched.remove(task)
+		cancel(errTaskOver)
+		return
+	}
+	go func() { // ends with the Handler's listen; Shutdown and Close wait for its flight
+		defer s.inflight.remove(entry)
+		defer cancel(nil)
+		defer e.tasks.watched.remove(task)
+		req := taskListenRequest(sess, id)
+		req.Client = e.tasks.declareTasks(sess.Client)
+		_, _ = s.serve(ctx, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, task}) // its client can ask
+	}()
+}
+
+func taskListenRequest(sess *session.Session, id string) *mcp.Request {
+	params := mcp.AppendString([]byte(`{"notifications":{"taskIds":[`), id)
+	req, err := mcp.NewRequest("subscriptions/listen", append(params, "]}}"...))
+	if err != nil {
+		req = &mcp.Request{Method: "subscriptions/listen"} // the text above parses
+	}
+	req.Principal, req.Scope = sess.Principal, sess.Scope
+	return req
+}
+
+// taskTeller is the Caller of the listen for a task.
+type taskStatusCaller struct {
+	streamSender
+	task *watchedTask
+}
+
+// Notify puts the state of the task on the standalone stream, as 2025-11-25 tells it.
+// It never waits: the newest state takes the place of those that nobody has read.
+func (t *taskStatusCaller) Notify(_ context.Context, n *mcp.Notification) error {
+	switch n.Method {
+	case methodAcknowledged:
+		if !t.isAcknowledged(n) {
+			t.task.cancel(errTaskOver)
+		}
+		return nil
+	case "notifications/tasks":
+		return t.sendStatus(n)
+	default:
+		return t.drop()
+	}
+}
+
+func (t *taskStatusCaller) isAcknowledged(n *mcp.Notification) bool {
+	var said struct {
+		TaskIDs []string `json:"taskIds"`
+	}
+	err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &said)
+	return err == nil && slices.Contains(said.TaskIDs, t.task.id)
+}
+
+func (t *taskStatusCaller) sendStatus(n *mcp.Notification) error {
+	if id, _ := n.Params.Text(mcp.FieldTaskID); id != t.task.id {
+		return t.drop()
+	}
+	var e mcp.Edit
+	if n.Params.Has(mcp.MetaSubscriptionID) {
+		e.Delete(mcp.MetaSubscriptionID)
+	}
+	raw, err := tasks.ToTask(legacyParams(n, &e))
+	if err != nil {
+		return t.drop()
+	}
+	m := session.Message{Class: session.Progress, Key: "notifications/tasks/status " + t.task.id}
+	m.Head = mcp.AppendNotification(nil, "notifications/tasks/status", raw)
+	full, err := t.stream.Append(m)
+	if tasks.StatusOf(raw).IsTerminal() {
+		t.task.cancel(errTaskOver)
+	}
+	if full != nil {
+		return t.drop()
+	}
+	return err
+}
+
+// Ask fails: a listen asks nothing.
+func (t *taskStatusCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
+}

@@ -1,0 +1,98 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// newPipe returns a mux of the streams of so many requests.
+func newPipe(tb testing.TB, n int) (*pipeWriter, *bytes.Buffer, []*session.Exchange) {
+	tb.Helper()
+	var out bytes.Buffer
+	rules := session.Rules{Limits: session.Limits{Exchanges: n, Streams: 1, Messages: 1000, Bytes: 1 << 20}, Counts: new(session.Counters)}
+	s := session.New("", "", &mcp.Peer{}, &rules)
+	w := newPipeWriter(&out, func(err error) { tb.Error(err) })
+	all := make([]*session.Exchange, n)
+	for i := range all {
+		e, err := s.Begin(mcp.NumberID(uint64(i)+1), session.StopFunc(func(error) {}))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all[i] = e
+		w.addRequest(e, &inflight{})
+	}
+	return w, &out, all
+}
+
+func say(tb testing.TB, x *session.Exchange, text string) {
+	tb.Helper()
+	if full, err := x.Stream().Append(session.Message{Class: session.Plain, Head: []byte(text)}); full != nil || err != nil {
+		tb.Fatalf("%s: %v", text, err)
+	}
+}
+
+// Each round writes what is new, whichever stream it is on, and lets go of what has
+// ended.
+func TestPipeWriterWritesWhatIsNew(t *testing.T) {
+	w, out, all := newPipe(t, 3)
+	round := func(want string) {
+		t.Helper()
+		out.Reset()
+		if w.writeAll() {
+			t.Error("it is to close")
+		}
+		if got := strings.ReplaceAll(out.String(), "\n", "|"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	round("")
+	say(t, all[1], "a")
+	say(t, all[1], "b")
+	round("a|b|")
+	round("")
+	say(t, all[2], "c\nd")
+	all[0].Finish(session.Message{Head: []byte("<"), Body: []byte("\r\n"), Tail: []byte(">")})
+	round("<  >|c d|")
+	if busy, _ := w.busy(); busy != 2 {
+		t.Errorf("%d requests are busy, want 2", busy)
+	}
+	w.close()
+	if !w.writeAll() {
+		t.Error("it is not to close")
+	}
+}
+
+// A message is written without anything being made for it, however many requests have
+// nothing to say meanwhile.
+func TestPipeWriterAllocations(t *testing.T) {
+	w, out, all := newPipe(t, 100)
+	m := session.Message{Class: session.Plain, Head: []byte("{"), Body: []byte(" "), Tail: []byte("}")}
+	w.writeAll()
+	got := testing.AllocsPerRun(100, func() {
+		if full, err := all[0].Stream().Append(m); full != nil || err != nil {
+			t.Fatal(err)
+		}
+		w.writeAll()
+		out.Reset()
+	})
+	if got > 2 { // the stream's queue, which was empty: two under the race detector
+		t.Errorf("%v allocations for a message, want at most 2", got)
+	}
+}
+
+func BenchmarkPipeWriter(b *testing.B) {
+	w, out, all := newPipe(b, 100)
+	b.ReportAllocs()
+	for b.Loop() {
+		say(b, all[50], "{}")
+		w.writeAll()
+		out.Reset()
+	}
+}

@@ -1,0 +1,58 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import "github.com/signalbox-mcp/signalbox/mcp"
+
+// wish is what a listen has asked to be told of.
+type listenFilter struct{ tools, prompts, resources, updates, tasks bool }
+
+// wishOf reads the filter of a listen (2026-07-28, basic/patterns/subscriptions,
+// "Notification Filter"; the extension io.modelcontextprotocol/tasks). What is not of
+// its type asks for nothing.
+func listenFilterOf(req *mcp.Request) listenFilter {
+	var w listenFilter
+	for name, value := range mcp.Members(req.Params.Raw(mcp.FieldNotifications)) {
+		switch name {
+		case "toolsListChanged":
+			w.tools = string(value) == "true"
+		case "promptsListChanged":
+			w.prompts = string(value) == "true"
+		case "resourcesListChanged":
+			w.resources = string(value) == "true"
+		case "resourceSubscriptions":
+			w.updates = hasElements(value)
+		case "taskIds":
+			w.tasks = hasElements(value)
+		}
+	}
+	return w
+}
+
+func hasElements(raw []byte) bool {
+	for range mcp.Elements(raw) {
+		return true
+	}
+	return false
+}
+
+// takes reports whether a notification is of a type that was asked for. Which
+// resources and tasks it may be about is for whoever serves the listen, who alone
+// knows what is a part of what. Of the types of others nothing is known here.
+func (w listenFilter) allows(method string) bool {
+	switch method {
+	case "notifications/tools/list_changed":
+		return w.tools
+	case "notifications/prompts/list_changed":
+		return w.prompts
+	case "notifications/resources/list_changed":
+		return w.resources
+	case "notifications/resources/updated":
+		return w.updates
+	case "notifications/tasks":
+		return w.tasks
+	default:
+		return true
+	}
+}

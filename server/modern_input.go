@@ -1,0 +1,181 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/internal/question"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// inputRequired is what becomes of an outcome that asks a modern client for input:
+// a result of a modern backend, which goes by as it is but for its state, or the
+// error by which a backend of 2025-11-25 asks for URLs to be visited first. Other
+// outcomes stay.
+func (s *Server) inputRequired(ir *inflightRequest, res *mcp.Result, err error) (*mcp.Result, error) {
+	if wire, ok := err.(*mcp.Error); ok && wire.Code == mcp.CodeURLElicitationRequired { //nolint:errorlint // the backend's own word
+		if asked := s.urlElicitationResult(ir, wire); asked != nil {
+			return asked, nil
+		}
+	}
+	if err != nil || res == nil || res.Type() != mcp.ResultInputRequired {
+		return res, err
+	}
+	if err := checkInputRequests(ir.req, res); err != nil {
+		return nil, err
+	}
+	return s.protectState(ir.req, res)
+}
+
+// inputRequest is one question in a result of type input_required.
+type inputRequest struct {
+	Method string         `json:"method"`
+	Params jsontext.Value `json:"params"`
+}
+
+// checkInputRequests refuses a result that its client cannot do anything with, or
+// must not be sent (2026-07-28, basic/patterns/mrtr, "Server Requirements"): we
+// are the one who has sent it.
+func checkInputRequests(req *mcp.Request, res *mcp.Result) error {
+	if !mayAsk(req.Method) {
+		return malformedInput("the server asked for input, which it cannot during " + req.Method)
+	}
+	raw := res.Raw(mcp.FieldInputRequests)
+	if raw == nil {
+		if !res.Has(mcp.FieldRequestState) {
+			return malformedInput("the server asked for input and did not say for which")
+		}
+		return nil
+	}
+	var questions map[string]inputRequest
+	if err := json.Unmarshal(raw, &questions); err != nil || questions == nil {
+		return malformedInput("the server asked for input, and its inputRequests are none")
+	}
+	for _, q := range questions {
+		ask, err := mcp.NewRequest(q.Method, q.Params)
+		if err != nil {
+			return malformedInput("the server asked for input, and its inputRequests are none")
+		}
+		if err := checkDeclared(req.Client, ask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func malformedInput(text string) error {
+	return &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Message: text}
+}
+
+// outward returns the result with its state as the client may have it.
+func (s *Server) protectState(req *mcp.Request, res *mcp.Result) (*mcp.Result, error) {
+	raw := res.Raw(mcp.FieldRequestState)
+	text, _ := res.Text(mcp.FieldRequestState)
+	var e mcp.Edit
+	switch {
+	case raw == nil:
+		return res, nil
+	case s.sealsStates():
+		e.SetText(mcp.FieldRequestState, s.sealState(stateSealed, req, time.Now().Add(stateTTL), raw))
+	case stateKindOf(text) != "":
+		e.Set(mcp.FieldRequestState, markState(raw))
+	default:
+		return res, nil
+	}
+	params, err := e.Apply(&res.Object)
+	if err != nil {
+		return nil, err
+	}
+	return &mcp.Result{Object: params}, nil
+}
+
+// visitFirst turns the error by which a backend of 2025-11-25 says that URLs are to
+// be visited before the request is sent again (client/elicitation, "URL
+// Elicitation Required Error") into the result by which a modern client is asked to
+// visit them. It is nil where the client has not declared that it can, or was asked
+// too often. The request has not run, and its retry is a new one.
+func (s *Server) urlElicitationResult(ir *inflightRequest, wire *mcp.Error) *mcp.Result {
+	var data struct {
+		Elicitations []jsontext.Value `json:"elicitations"`
+	}
+	if !mayAsk(ir.req.Method) || json.Unmarshal(wire.Data, &data) != nil || len(data.Elicitations) == 0 || ir.restarts >= s.cfg.Limits.Rounds {
+		return nil
+	}
+	var questions []*session.Question
+	for i, raw := range data.Elicitations {
+		ask, err := mcp.NewRequest("elicitation/create", raw)
+		if err != nil || checkDeclared(ir.req.Client, ask) != nil {
+			return nil
+		}
+		if mode, _ := ask.Params.Text(mcp.FieldMode); mode != "url" {
+			return nil
+		}
+		questions = append(questions, &session.Question{Key: session.QuestionKey(i + 1), Method: ask.Method, Params: modernAsk(ask)})
+	}
+	state := s.sealState(stateRestart, ir.req, time.Now().Add(s.cfg.Limits.InputWait), strconv.AppendInt(nil, int64(ir.restarts+1), 10))
+	return inputRequiredResult(questions, state)
+}
+
+// beginAgain returns the request that a client makes after it was asked to visit
+// URLs: as it was at first. One that says that they were not visited is not sent.
+func restartRequest(req *mcp.Request, count []byte) (openedRequest, error) {
+	answers, err := inputResponses(&req.Params)
+	if err != nil {
+		return openedRequest{}, err
+	}
+	for _, raw := range answers {
+		if action := question.Action(raw); action == "decline" || action == "cancel" {
+			return openedRequest{}, mcp.Errorf(mcp.CodeInvalidParams, "a URL that the request needs to have visited was not: %s", action)
+		}
+	}
+	var e mcp.Edit
+	e.Delete(mcp.FieldInputResponses)
+	e.Delete(mcp.FieldRequestState)
+	r, err := withEdit(req, &e)
+	r.restarts, _ = strconv.Atoi(string(count)) // ours, as visitFirst has written it
+	return r, err
+}
+
+// responses returns the answers that a request brings, by the keys of their
+// questions.
+func inputResponses(params *mcp.Object) (map[string]jsontext.Value, error) {
+	raw := params.Raw(mcp.FieldInputResponses)
+	if raw == nil {
+		return nil, nil //nolint:nilnil // no answers are an empty map
+	}
+	var answers map[string]jsontext.Value
+	if err := json.Unmarshal(raw, &answers); err != nil || answers == nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.inputResponses must be an object")
+	}
+	return answers, nil
+}
+
+// readAnswers returns the answers to the questions that a request brings. What
+// answers none of them is ignored; a question that is not answered will be asked
+// again (2026-07-28, basic/patterns/mrtr, "Error Handling").
+func readAnswers(questions []*session.Question, params *mcp.Object) (map[string]session.Terminal, error) {
+	given, err := inputResponses(params)
+	if err != nil {
+		return nil, err
+	}
+	answers := make(map[string]session.Terminal, len(questions))
+	for _, q := range questions {
+		raw, ok := given[q.Key]
+		if !ok {
+			continue
+		}
+		res, err := mcp.NewResult(raw)
+		if err != nil || !question.IsAnswer(q.Method, raw) {
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.inputResponses.%s is no answer to %s", q.Key, q.Method)
+		}
+		answers[q.Key] = session.Terminal{Result: res}
+	}
+	return answers, nil
+}

@@ -1,0 +1,298 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// A modern client cannot be sent a request. It is asked by a result of type
+// input_required, after which it comes back with the answers in a request of its
+// own (2026-07-28, basic/patterns/mrtr). So a task during which a client may be
+// asked is served in one exchange after another, each a leg of it, and is parked
+// between them.
+type (
+	attempt        = requestCaller
+	parkedRequests = session.ParkedRequests[inflightRequest, attempt]
+	parkedRequest  = session.ParkedRequest[inflightRequest, attempt]
+)
+
+// askWindow is how long a question waits for others, so that a Handler which asks
+// several things at once has them put at once: each round is a transcript with a
+// person, and a request. It is longer than what a backend writes together takes to
+// arrive, and shorter than anybody notices.
+const askWindow = 10 * time.Millisecond
+
+// principalShare is the part of all parked requests that one principal may have:
+// whoever leaves all questions open must not keep the others from being asked.
+const principalShare = 4
+
+func newParkedRequests(cfg *Config) *parkedRequests {
+	l := &cfg.Limits
+	return session.NewParkedRequests[inflightRequest, attempt](session.ParkedLimits{
+		Total:        l.Parked,
+		PerPrincipal: max(l.Parked/principalShare, 1),
+		Rounds:       l.Rounds,
+		Asks:         session.DefaultLimits().Asks,
+		Wait:         l.InputWait,
+	})
+}
+
+// mayAsk lists the requests that a client can be asked in (2026-07-28,
+// basic/patterns/mrtr, "Supported Requests").
+func mayAsk(method string) bool {
+	switch method {
+	case "tools/call", "prompts/get", "resources/read":
+		return true
+	default:
+		return false
+	}
+}
+
+// cannotAsk is the answer to a question during a request that has no way to put it.
+func cannotAsk(during, ask *mcp.Request) error {
+	return &mcp.Fault{
+		Code: mcp.CodeUnsupported,
+		Message: fmt.Sprintf("%s cannot be put to a client of %s during %s, only during tools/call, prompts/get and resources/read",
+			ask.Method, mcp.V20260728, during.Method),
+	}
+}
+
+// park has the task be one that can be parked, and returns its Caller.
+func (s *Server) makeParkable(ir *inflightRequest) mcp.Caller {
+	ir.parked = &ir.parkedValue
+	s.parked.Register(ir.parked, ir, ir.firstAttempt(s))
+	ir.mrtr = mrtrCaller{server: s, request: ir}
+	return &ir.mrtr
+}
+
+// traveller is the Caller of a task that can be parked.
+type mrtrCaller struct {
+	server  *Server
+	request *inflightRequest
+}
+
+// Notify sends what belongs to the request on the leg that it is on. While the
+// request is parked nobody listens: what is said then is dropped, and counted.
+func (c *mrtrCaller) Notify(ctx context.Context, n *mcp.Notification) error {
+	if n.Method == elicitationComplete {
+		// The client comes back by itself (2026-07-28, changelog, 11).
+		return c.drop()
+	}
+	for {
+		at, err := c.request.parked.Exchange()
+		if err != nil {
+			return err
+		}
+		if at == nil {
+			return c.drop()
+		}
+		err = at.Notify(ctx, c.withToken(n, at))
+		if now, _ := c.request.parked.Exchange(); now == at || !errors.Is(err, mcp.ErrRequestEnded) {
+			return err
+		}
+		// Between the two looks the leg has ended and the request has not.
+	}
+}
+
+func (c *mrtrCaller) drop() error {
+	c.server.counts.Dropped.Add(1)
+	return nil
+}
+
+// addressed returns a progress notification of the request with the token of the
+// leg: each retry is a request of its own, and names another one.
+func (c *mrtrCaller) withToken(n *mcp.Notification, at *attempt) *mcp.Notification {
+	token := c.request.req.Params.Raw(mcp.MetaProgressToken)
+	named := n.Params.Raw(mcp.FieldProgressToken)
+	if n.Method != "notifications/progress" || at.req == c.request.req || !bytes.Equal(named, token) {
+		return n
+	}
+	var e mcp.Edit
+	if at.token == nil {
+		e.Delete(mcp.FieldProgressToken) // it wants none: as one that has no address it is dropped
+	} else {
+		e.Set(mcp.FieldProgressToken, at.token)
+	}
+	params, err := e.Apply(&n.Params)
+	if err != nil {
+		return n // a token that came in a request is JSON
+	}
+	return &mcp.Notification{Method: n.Method, Params: params}
+}
+
+// Ask puts a question to the client and waits for the answer, until ctx ends or
+// the client is known not to come back.
+func (c *mrtrCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return asking(c.Start).wait(ctx, req)
+}
+
+// Start puts a question: the client gets them in the order in which they are put.
+func (c *mrtrCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	ir := c.request
+	if err := checkDeclared(ir.parked.LastExchange().req.Client, req); err != nil {
+		return nil, err
+	}
+	q, err := ir.parked.Ask(req.Method, modernAsk(req))
+	if err != nil {
+		return nil, c.server.parkFault(err)
+	}
+	c.server.parkSoon(ir)
+	return func() (*mcp.Result, error) { return c.awaitAnswer(ctx, q) }, nil
+}
+
+// await waits for the answer to a question.
+func (c *mrtrCaller) awaitAnswer(ctx context.Context, q *session.Question) (*mcp.Result, error) {
+	s, ir := c.server, c.request
+	select {
+	case <-q.Done():
+		end := q.Answer()
+		if errors.Is(end.Err, session.ErrFull) {
+			s.observe(ctx, Event{Kind: Limited, Principal: ir.req.Principal, Detail: "limits.parked"})
+		}
+		return end.Result, s.parkFault(end.Err)
+	case <-ctx.Done():
+		ir.parked.Withdraw(q, context.Cause(ctx))
+		return nil, context.Cause(ctx)
+	}
+}
+
+// putSoon has the questions of a task be put when others have had the time to
+// join them. The alarm is stopped when the Handler has returned.
+func (s *Server) parkSoon(ir *inflightRequest) { ir.askTimer.after(askWindow, func() { s.park(ir) }) }
+
+// put ends the leg that the task is on with its questions, and parks the task.
+func (s *Server) park(ir *inflightRequest) {
+	id := rand.Text()
+	round, ok := ir.parked.Park(id, s.parkedOwner(ir.req, ir.connID), time.Now())
+	if !ok {
+		return
+	}
+	s.parkedTimer.after(time.Until(round.Next), s.expireParked)
+	left := round.Left
+	s.releaseQuota(ir) // before the client can know that there is room again
+	state := s.sealState(stateParked, ir.req, round.Until, []byte(id))
+	if !left.x.Finish(modernEncoder{}.result(nil, left.x.ID(), ir.req, inputRequiredResult(round.Questions, state))) {
+		s.cancelIfParked(ir, left.x) // it was cancelled, and nobody will come back
+	}
+	left.progressTimer.stop()
+}
+
+// lose ends a task that is parked since it left the exchange, whose end did not
+// reach the client.
+func (s *Server) cancelIfParked(ir *inflightRequest, left *session.Exchange) {
+	if at := ir.parked.LastExchange(); at.x == left && ir.parked.DropIfParked(at) {
+		s.cancelParked([]*parkedRequest{ir.parked}, errDisconnected)
+	}
+}
+
+// leave has the Handlers of requests stop that nobody will come back for. They are
+// told first, so that they do not take the end of their questions for an answer.
+func (s *Server) cancelParked(gone []*parkedRequest, why error) {
+	for _, p := range gone {
+		p.Value().stop.End(why)
+		p.Fail(why)
+		p.Value().memory.reservation.Release() // of an answer that was kept
+	}
+}
+
+// errUnanswered is why the context of a parked request ends.
+var errUnanswered = errors.New("the client did not come back with the input that it was asked for")
+
+// expireParked ends the parked requests whose clients did not come back in time.
+func (s *Server) expireParked() {
+	due, next := s.parked.Expire(time.Now())
+	s.cancelParked(due, errUnanswered)
+	if !next.IsZero() {
+		s.parkedTimer.after(time.Until(next), s.expireParked)
+	}
+}
+
+// concludeParking gives the terminal to the leg that the task is on. Where it is
+// parked the terminal waits, as long as the questions would, for who comes back.
+func (s *Server) concludeParked(ir *inflightRequest) (kept bool) {
+	at, kept := ir.parked.End()
+	switch {
+	case at != nil:
+		s.releaseQuota(ir)
+		s.finishParked(ir, at)
+	case !kept:
+		s.counts.Undelivered.Add(1)
+	}
+	return kept
+}
+
+// arrive ends the last leg of a task.
+func (s *Server) finishParked(ir *inflightRequest, at *attempt) {
+	ir.finish(at.x)
+	at.progressTimer.stop()
+}
+
+// parkFault is askFault for what cannot be asked by parking the request.
+func (s *Server) parkFault(err error) error {
+	l := &s.cfg.Limits
+	switch {
+	case errors.Is(err, session.ErrFull):
+		return &mcp.Fault{Code: mcp.CodeLimit, Message: fmt.Sprintf("too many requests wait for input (limits.parked: %d)", l.Parked), Cause: err}
+	case errors.Is(err, session.ErrRounds):
+		return &mcp.Fault{Code: mcp.CodeLimit, Message: fmt.Sprintf("the client has been asked for input %d times (limits.rounds)", l.Rounds), Cause: err}
+	case errors.Is(err, session.ErrClosed):
+		return &mcp.Fault{Code: mcp.CodeShuttingDown, Message: "the gateway is shutting down, and the client could not come back", Cause: err}
+	case errors.Is(err, errUnanswered):
+		return &mcp.Fault{Code: mcp.CodeDeadline, Message: fmt.Sprintf("the client did not come back within %v (limits.inputWait)", l.InputWait), Cause: err}
+	default:
+		return askFault(err)
+	}
+}
+
+// elicitationComplete exists in 2025-11-25 alone.
+const elicitationComplete = "notifications/elicitation/complete"
+
+// modernAsk returns the parameters of a question as a modern client may have them.
+// The members that go are of 2025-11-25: the id of a URL elicitation, which the
+// state of the request makes superfluous, and what a request of a server may have
+// as any other, to be told of progress or to become a task.
+func modernAsk(req *mcp.Request) []byte {
+	var e mcp.Edit
+	for _, f := range []mcp.Field{mcp.MetaProgressToken, mcp.MetaRelatedTask, mcp.FieldTask} {
+		if req.Params.Has(f) {
+			e.Delete(f)
+		}
+	}
+	params := e.AppendTo(nil, &req.Params)
+	return mcp.RewriteMembers(params, func(name string, value []byte) []byte {
+		if name == "elicitationId" && req.Method == "elicitation/create" {
+			return nil
+		}
+		return value
+	})
+}
+
+// questionsResult returns the result that asks a client. It has been made of what
+// was JSON before.
+func inputRequiredResult(questions []*session.Question, state string) *mcp.Result {
+	out := []byte(`{"resultType":"input_required","inputRequests":{`)
+	for i, q := range questions {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(mcp.AppendString(out, q.Key), `:{"method":`...)
+		out = mcp.AppendString(out, q.Method)
+		out = append(append(append(out, `,"params":`...), q.Params...), '}')
+	}
+	out = mcp.AppendString(append(out, `},"requestState":`...), state)
+	res, err := mcp.NewResult(append(out, '}'))
+	if err != nil {
+		return &mcp.Result{} // the parts have been scanned
+	}
+	return res
+}
