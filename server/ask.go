@@ -17,10 +17,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// asking is a way to put questions: what Start is.
+// asking starts a question, like the Start method of a Caller.
 type asking func(ctx context.Context, req *mcp.Request) (wait func() (*mcp.Result, error), err error)
 
-// wait puts a question and waits for the answer: what Ask is.
+// wait starts a question and waits for the answer, like the Ask method of a Caller.
 func (a asking) wait(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	wait, err := a(ctx, req)
 	if err != nil {
@@ -29,8 +29,8 @@ func (a asking) wait(ctx context.Context, req *mcp.Request) (*mcp.Result, error)
 	return wait()
 }
 
-// asker returns what asks a legacy client on a stream: that of the request which the
-// question belongs to, or the standalone one.
+// asker returns a function that sends questions to a legacy client on a stream: that of
+// the request which the question belongs to, or the standalone one.
 func (s *Server) asker(sess *session.Session, stream *session.Stream) asking {
 	return func(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 		if err := checkDeclared(sess.Client, req); err != nil {
@@ -44,12 +44,12 @@ func (s *Server) asker(sess *session.Session, stream *session.Stream) asking {
 	}
 }
 
-// awaitAnswer waits for the answer to a question, for as long as a person may think
-// and ctx lasts. The bound is that of the modern era: whoever is asked by a Handler
-// may have stopped its clock for the time, so that nothing else ends the request of
-// a client that never answers. And one that no carrier has taken after a while is on
-// no wire, and nobody can be thinking about it; it fails early, so that a Handler
-// does not hang on a client that never opened a stream (I37).
+// awaitAnswer waits for the answer to a question until ctx ends, and no longer than
+// limits.inputWait, as in the modern era. The bound is needed because a Handler may have
+// stopped the clock of its request while it asks, so that nothing else ends the request
+// of a client that never answers. A question that no consumer has taken within
+// askDelivery is on no connection and fails early, so that a Handler does not hang on a
+// client that never opened a stream (I37).
 func (s *Server) awaitAnswer(ctx context.Context, stream *session.Stream, a *session.Ask) (*mcp.Result, error) {
 	asked := time.Now()
 	late, unanswered := time.NewTimer(askDelivery), time.NewTimer(s.cfg.Limits.InputWait)
@@ -62,7 +62,7 @@ func (s *Server) awaitAnswer(ctx context.Context, stream *session.Stream, a *ses
 			return end.Result, askFault(end.Err)
 		case <-late.C:
 			if more := askDelivery + stream.Retry() - time.Since(asked); more > 0 {
-				late.Reset(more) // it was told when to come back
+				late.Reset(more) // the client was given a time to reconnect
 				continue
 			}
 			stream.WithdrawUntaken(a, session.ErrNoReceiver)
@@ -75,14 +75,14 @@ func (s *Server) awaitAnswer(ctx context.Context, stream *session.Stream, a *ses
 	}
 }
 
-// notAnswered is why a question ends that its client has had for too long.
+// notAnswered is the error of a question that the client has not answered in time.
 func (s *Server) notAnswered() error {
 	return &mcp.Fault{Code: mcp.CodeDeadline, Message: fmt.Sprintf("the client did not answer within %v (limits.inputWait)", s.cfg.Limits.InputWait)}
 }
 
-// legacyAsk returns the parameters of a question in the form that a client of that
-// revision reads. An elicitation of a URL needs an id in the legacy era. A form needs no
-// mode, and before 2025-11-25 a client may not know the member.
+// legacyAsk returns the parameters of a question for a client of the revision. A URL
+// elicitation needs an id in the legacy era. A form needs no mode, and before 2025-11-25
+// a client may not know that member.
 func legacyAsk(v mcp.Version, req *mcp.Request) []byte {
 	params := revision.Ask(v, req.Method, &req.Params)
 	if req.Method != "elicitation/create" {
@@ -107,18 +107,18 @@ func legacyAsk(v mcp.Version, req *mcp.Request) []byte {
 	return mcp.WithMember(params, "elicitationId", mcp.AppendString(nil, rand.Text()))
 }
 
-// withdraw takes a question back, and tells the client if it has it already.
+// withdraw cancels a question, and notifies the client if the question was sent.
 func (s *Server) withdraw(stream *session.Stream, a *session.Ask, why error) {
 	if !stream.Withdraw(a, why) {
 		return
 	}
-	// Dropped where there is no room: the client's answer is ignored anyway.
+	// Dropped if the stream is full: the client's answer is ignored anyway.
 	_, _ = stream.Append(a.Withdrawal())
 }
 
-// askFault returns what the asker is told of a question without an answer: why
-// there is none, as a Fault, which reaches the server that asked as an error of
-// its own request and never as an invented answer.
+// askFault returns the error of a question without an answer for the Handler. It is a
+// Fault, which reaches the server that asked as an error of its own request and never as
+// an invented answer.
 func askFault(err error) error {
 	switch {
 	case err == nil:
@@ -134,9 +134,9 @@ func askFault(err error) error {
 	}
 }
 
-// checkDeclared refuses a question that the client did not say it can answer
-// (2025-11-25, basic/lifecycle, "Operation"; 2026-07-28, basic/patterns/mrtr,
-// "Server Requirements").
+// checkDeclared refuses a question that the client did not declare it can answer
+// (2025-11-25, basic/lifecycle, "Operation"; 2026-07-28, basic/patterns/mrtr, "Server
+// Requirements").
 func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
 	missing, known := question.Missing(client.Capabilities, req)
 	switch {
@@ -153,7 +153,7 @@ func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
 	}
 }
 
-// checkRunsTasks refuses what is about the tasks of a client that did not declare any
+// checkRunsTasks refuses a question about the tasks of a client that declared none
 // (2025-11-25, basic/utilities/tasks, "Client Capabilities").
 func checkRunsTasks(client *mcp.Peer, method string) error {
 	if client.Version.Era() == mcp.EraLegacy && tasks.ClientOfferOf(client.Capabilities).Serves(method) {

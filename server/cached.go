@@ -11,13 +11,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// errNotNow says that a request is to be served as usual.
+// errNotCached reports that a request must be served as usual.
 var errNotCached = errors.New("the handler has no answer at hand")
 
-// answerNow answers a list that the Handler has at hand, on the goroutine that the
-// request came on. It is no task: nothing of it waits, so that there is nothing to
-// cancel and nothing in flight to be bounded. It reports false, and has done nothing,
-// for what is to be served as usual.
+// answerCached answers a list request on the goroutine of the request if the Handler has
+// the answer cached. Nothing in it blocks, so there is nothing to cancel, and it does not
+// count as a request in flight. It reports false, and has done nothing, if the request
+// must be served as usual.
 func (s *Server) answerCached(ctx context.Context, p *response, id mcp.ID, req *mcp.Request, enc encoder) bool {
 	h, ok := s.handler.(mcp.Instant)
 	if !ok || !isList(req.Method) {
@@ -37,7 +37,7 @@ func (s *Server) answerCached(ctx context.Context, p *response, id mcp.ID, req *
 	return true
 }
 
-// say makes the terminal out of what came of a request.
+// encodeOutcome returns the terminal message for the outcome of a request.
 func (s *Server) encodeOutcome(ctx context.Context, id mcp.ID, req *mcp.Request, enc encoder, res *mcp.Result, err error) session.Message {
 	if err != nil {
 		return enc.failure(id, req, s.wireError(ctx, req, err))
@@ -45,8 +45,8 @@ func (s *Server) encodeOutcome(ctx context.Context, id mcp.ID, req *mcp.Request,
 	return enc.result(nil, id, req, res)
 }
 
-// serveNow asks the Handler for what it has at hand. It is a flight for as long as
-// that takes, so that a Server which has ended asks nothing; one that is draining
+// serveCached asks the Handler for a cached answer. It is registered as in flight
+// meanwhile, so that a Server that has ended calls no Handler; one that is draining
 // refuses in the usual way.
 func (s *Server) serveCached(ctx context.Context, h mcp.Instant, req *mcp.Request) (*mcp.Result, error) {
 	entry := &inflight{kind: kindCall, stop: session.StopFunc(func(error) {})}
@@ -57,10 +57,10 @@ func (s *Server) serveCached(ctx context.Context, h mcp.Instant, req *mcp.Reques
 	return s.callHandler(ctx, cachedHandler{h}, req, noCaller{})
 }
 
-// atHand is a Handler that has answers at hand, as a Handler that has no others.
+// cachedHandler is a Handler with only the cached answers of an [mcp.Instant].
 type cachedHandler struct{ mcp.Instant }
 
-// Serve fails with errNotNow where there is none.
+// Serve fails with errNotCached if there is no cached answer.
 func (h cachedHandler) Serve(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 	if res, ok := h.ServeNow(req); ok {
 		return res, nil

@@ -11,13 +11,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// legacyBatch serves a batch, which only 2025-03-26 has (basic, "Batching"). Each
-// message in it is admitted by itself, as if it had come alone: what looks at one
-// message only, be it a limit or a policy, must not be passed by wrapping it.
+// legacyBatch serves a batch, which only 2025-03-26 has (basic, "Batching"). Each message
+// in it is checked separately, as if it had been sent alone: wrapping a message in a
+// batch must not bypass a limit or a policy.
 //
-// The session comes first, because only it says which revision is spoken. A batch
-// without one cannot be the initialize that would begin it, and so is refused as
-// the later revisions do.
+// The session is looked up first, because it determines the revision. A batch without a
+// session cannot be the initialize that would open one, and is refused as in the later
+// revisions.
 func (s *Server) legacyBatch(p *response, r *http.Request, principal string, body []byte) *refusal {
 	if r.Header.Get(sessionHeader) == "" {
 		return refuseBatch()
@@ -48,14 +48,13 @@ func (s *Server) legacyBatch(p *response, r *http.Request, principal string, bod
 	return nil
 }
 
-// refuseBatch names the revision, so that whoever reads the error knows what the other
-// half would have to speak: those before it have no batches either.
+// refuseBatch names the revision, so that the reader of the error knows which one the
+// client would have to use: earlier revisions have no batches either.
 func refuseBatch() *refusal {
 	return refuse(http.StatusBadRequest, "only %s has batches", mcp.V20250326)
 }
 
-// batch admits the messages of one batch. The answers of its requests share one
-// response.
+// batch serves the messages of one batch. The answers of its requests share one response.
 type batch struct {
 	server *Server
 	sess   *session.Session
@@ -63,8 +62,8 @@ type batch struct {
 	out    *batchStream
 }
 
-// admit serves one message. One that cannot be read is an answer among the
-// others, with its id where that could be read, and does not spoil them.
+// admit serves one message. One that does not parse is answered with an error, with its
+// id if that could be read, and does not affect the others.
 func (b *batch) admit(ctx context.Context, part []byte) {
 	m, err := mcp.Parse(part, b.server.cfg.Limits.message())
 	switch {
@@ -85,8 +84,8 @@ func (b *batch) admit(ctx context.Context, part []byte) {
 	}
 }
 
-// request begins a request. Its stream is added before its Handler starts, so
-// that nothing it says can be said to nobody.
+// request begins a request. Its stream is added before its Handler starts, so that every
+// message has a consumer.
 func (b *batch) request(ctx context.Context, m *mcp.Message) {
 	switch {
 	case b.sess.InFlight(m.ID):
@@ -111,7 +110,7 @@ func (b *batch) request(ctx context.Context, m *mcp.Message) {
 	}
 }
 
-// as returns the refusal's message with the id of a request.
+// messageFor returns the message of the refusal with the id of a request.
 func (r *refusal) messageFor(id mcp.ID) session.Message {
 	r.id = id
 	m := r.message()
@@ -119,8 +118,8 @@ func (r *refusal) messageFor(id mcp.ID) session.Message {
 	return m
 }
 
-// taskRefusal is the answer to a request that legacyTask refused, where there is
-// no HTTP status to say it with.
+// requestRefusal is the answer to a request that beginLegacyRequest refused, if there is
+// no HTTP status to report it with.
 func (s *Server) requestRefusal(ctx context.Context, sess *session.Session, id mcp.ID, err error, remote string) session.Message {
 	if e, ok := asWire(err); ok {
 		return session.Message{Head: mcp.AppendError(nil, id, e)}

@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// bodyGrace is how long a body may take whatever its size is.
+	// bodyGrace is how long a body of any size may take.
 	bodyGrace = 10 * time.Second
-	// bodyRate is how many bytes per second a body must bring beyond that: a
-	// tenth of the slowest line that anybody still uses.
+	// bodyRate is the least number of bytes per second beyond that: a tenth of the
+	// slowest line still in use.
 	bodyRate = 1 << 10
-	// firstRead is the buffer for a body that does not say how long it is.
+	// firstRead is the buffer for a body without an announced length.
 	firstRead = 4 << 10
-	// believed is how long a body is taken to be because it says so.
+	// believed is the largest announced length for which a buffer is allocated at once.
 	believed = 16 * firstRead
 )
 
-// beginnings are lent to bodies that say that they are longer than is believed, until so
-// much of them has come.
+// beginnings are buffers for bodies with a larger announced length, until that much has
+// been received.
 //
 //nolint:gochecknoglobals // a pool is shared by nature
 var beginnings = sync.Pool{New: func() any { return new([believed]byte) }}
 
 var errBodyTooLong = errors.New("body exceeds the limit")
 
-// readBody reads the whole body, because net/http may lose an answer that is
-// begun before that. The two errors that the client can do something about are
-// told apart from all others, of which it will hardly hear.
+// readBody reads the whole body, because net/http may lose a response that is begun
+// before that. The two errors that the client can correct have their own messages; the
+// others rarely reach it.
 func (s *Server) readBody(p *response, r *http.Request) ([]byte, *refusal) {
 	pace := bodyPace{rc: &p.rc, start: time.Now()}
 	body, err := readAll(r.Body, r.ContentLength, s.cfg.Limits.RequestBody, &pace)
@@ -53,21 +53,21 @@ func (s *Server) readBody(p *response, r *http.Request) ([]byte, *refusal) {
 	}
 }
 
-// readAll reads up to limit bytes. It believes a length only as far as data
-// comes: a thousand connections that announce the limit and send nothing must
-// not cost a thousand times the limit.
+// readAll reads up to limit bytes. It allocates an announced length only as data arrives:
+// a thousand connections that announce the limit and send nothing must not cost a
+// thousand times the limit.
 func readAll(r io.Reader, length, limit int64, pace *bodyPace) ([]byte, error) {
 	if length > believed {
 		return readLong(r, length, limit, pace)
 	}
 	size := int64(firstRead)
 	if length >= 0 {
-		size = length + 1 // one more, to see the end
+		size = length + 1 // one more, to detect the end
 	}
 	return readOn(r, make([]byte, 0, size), length, limit, pace)
 }
 
-// readLong makes room for all that was announced when some of it has come.
+// readLong allocates the announced length after the first part has been received.
 func readLong(r io.Reader, length, limit int64, pace *bodyPace) ([]byte, error) {
 	lent, _ := beginnings.Get().(*[believed]byte)
 	defer beginnings.Put(lent)
@@ -75,13 +75,13 @@ func readLong(r io.Reader, length, limit int64, pace *bodyPace) ([]byte, error) 
 		pace.expect(n)
 		m, err := r.Read(lent[n:])
 		if n += m; err != nil {
-			return nil, err // its end, too, is not yet due
+			return nil, err // io.EOF, too, is too early here
 		}
 	}
 	return readOn(r, append(make([]byte, 0, length+1), lent[:]...), length, limit, pace)
 }
 
-// readOn reads the rest behind what there is.
+// readOn appends the rest to buf.
 func readOn(r io.Reader, buf []byte, length, limit int64, pace *bodyPace) ([]byte, error) {
 	for {
 		pace.expect(len(buf))
@@ -102,22 +102,21 @@ func readOn(r io.Reader, buf []byte, length, limit int64, pace *bodyPace) ([]byt
 	}
 }
 
-// bodyPace moves the connection's read deadline so that a body which keeps to
-// the minimum rate is never cut. When the body is read net/http takes the
-// deadline back.
+// bodyPace moves the read deadline of the connection so that a body at the minimum rate
+// is never cut. net/http resets the deadline once the body is read.
 type bodyPace struct {
 	rc    *http.ResponseController
 	start time.Time
 }
 
-// expect allows the next read as long as n bytes have earned.
+// expect sets the deadline of the next read after n bytes.
 func (p *bodyPace) expect(n int) {
 	earned := bodyGrace + time.Duration(n)*time.Second/bodyRate
-	// A writer that knows no deadlines (in a test, say) has a body at hand.
+	// A writer without deadlines (in a test, say) has the whole body in memory.
 	_ = p.rc.SetReadDeadline(p.start.Add(earned))
 }
 
-// bytesText returns a size as people write it.
+// bytesText formats a size for people.
 func bytesText(n int64) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:
@@ -129,8 +128,8 @@ func bytesText(n int64) string {
 	}
 }
 
-// escape returns a value that came from a client as it may stand in a text:
-// quoted ASCII, cut where nobody reads on.
+// escape returns a value from a client for use in a message: quoted ASCII, cut to a
+// readable length.
 func escape(v string) string {
 	const most = 64
 	if len(v) > most {

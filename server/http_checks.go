@@ -15,12 +15,12 @@ import (
 	"strings"
 )
 
-// check looks at one thing of an HTTP request and returns nil or its refusal.
+// check examines one property of an HTTP request and returns nil or the refusal.
 type check func(s *Server, r *http.Request) *refusal
 
-// entryChecks are made for every method, in this order, before anything else is
-// looked at. Where a request comes from is judged first, so that a foreign page
-// learns nothing of what is served here.
+// entryChecks are made for every method, in this order, before anything else. The origin
+// of a request is checked before its content, so that a foreign page learns nothing about
+// the endpoint.
 func entryChecks() []check {
 	return []check{
 		(*Server).checkHeaders,
@@ -31,8 +31,8 @@ func entryChecks() []check {
 	}
 }
 
-// guardChecks are the same for what stands beside the endpoint, and has methods
-// of its own.
+// guardChecks are the same for handlers beside the endpoint, which have methods of their
+// own.
 func guardChecks() []check {
 	return []check{
 		(*Server).checkHeaders,
@@ -52,9 +52,10 @@ func postChecks() []check {
 	}
 }
 
-// checkHeaders says which limit a header exceeds. What net/http itself reads at
-// most must be more than that, since it cuts the connection without a word of
-// ours. A header that only a credential makes too long is one that nobody has.
+// checkHeaders refuses a header that exceeds the limit, and names the limit. The limit of
+// net/http must be higher, since it closes the connection without a response of ours. If
+// only the credentials exceed the limit, the answer is 401: no valid credential is that
+// long.
 func (s *Server) checkHeaders(r *http.Request) *refusal {
 	size, credential := len(r.Method)+len(r.RequestURI)+len(r.Host), 0
 	for name, values := range r.Header {
@@ -78,9 +79,8 @@ func (s *Server) checkHeaders(r *http.Request) *refusal {
 	}
 }
 
-// checkHost is what keeps the pages of other sites away whose name was made to
-// point here: for these the Origin is the same as the Host, and only the Host
-// is wrong.
+// checkHost protects against DNS rebinding: for a page of a host name that was made to
+// resolve to this address, Origin and Host are equal and only the Host is wrong.
 func (s *Server) checkHost(r *http.Request) *refusal {
 	if s.isOurHost(r) {
 		return nil
@@ -88,9 +88,9 @@ func (s *Server) checkHost(r *http.Request) *refusal {
 	return refuse(http.StatusForbidden, "host %s is not served here (allowedHosts)", escape(r.Host)).withEvent(ForeignHost, r.Host)
 }
 
-// isOurHost: loopback under any of its names, the very address that the
-// connection was made to, and what is configured. A missing or broken Host is
-// nobody's.
+// isOurHost reports whether the host is loopback under any of its names, the address that
+// the connection was made to, or configured. A missing or malformed Host is none of
+// these.
 func (s *Server) isOurHost(r *http.Request) bool {
 	name, port := splitHost(r.Host)
 	if name == "" {
@@ -108,7 +108,7 @@ func (s *Server) isOurHost(r *http.Request) bool {
 	})
 }
 
-// splitHost cuts a host into its name and port; a name that cannot be one is "".
+// splitHost splits a host into name and port; the name is "" if the host is malformed.
 func splitHost(host string) (name, port string) {
 	if !strings.Contains(host, ":") {
 		return host, ""
@@ -123,8 +123,8 @@ func splitHost(host string) (name, port string) {
 	return name, port
 }
 
-// isLoopback knows localhost by its name and all else by its address: what other
-// names resolve to is for whoever owns them to change.
+// isLoopback accepts localhost by name and everything else by address: other names
+// resolve to what their owner chooses.
 func isLoopback(name string) bool {
 	if strings.EqualFold(name, "localhost") {
 		return true
@@ -133,8 +133,8 @@ func isLoopback(name string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// isLocalAddress reports whether the host is the very address that the
-// connection was made to. Nobody can make a name out of an address.
+// isLocalAddress reports whether the host is the address that the connection was made to.
+// A DNS name cannot pass for an address.
 func isLocalAddress(name string, r *http.Request) bool {
 	ip, err := netip.ParseAddr(name)
 	if err != nil {
@@ -148,10 +148,9 @@ func isLocalAddress(name string, r *http.Request) bool {
 	return err == nil && at.Addr().Unmap() == ip.Unmap()
 }
 
-// checkOrigin: 2026-07-28, basic/transports/streamable-http, "Security &
-// Endpoint". A request without the header does not come from a page. One with
-// several comes from nothing that we know, and the second must not hide behind
-// the first.
+// checkOrigin: 2026-07-28, basic/transports/streamable-http, "Security & Endpoint". A
+// request without the header does not come from a page. One with several comes from no
+// known client, and the second value must not hide behind the first.
 func (s *Server) checkOrigin(r *http.Request) *refusal {
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 || len(origins) == 1 && s.isOurOrigin(origins[0], r.Host) {
@@ -161,9 +160,8 @@ func (s *Server) checkOrigin(r *http.Request) *refusal {
 	return refuse(http.StatusForbidden, "origin %s may not call (allowedOrigins)", escape(all)).withEvent(ForeignOrigin, all)
 }
 
-// isOurOrigin compares texts, not what they may mean: an origin is allowed when
-// it is written like one that is allowed, and everything that a parser would have
-// to be kind to is foreign.
+// isOurOrigin compares texts, not meanings: an origin is allowed if it is written like an
+// allowed one. Anything that only a lenient parser would accept is foreign.
 func (s *Server) isOurOrigin(origin, host string) bool {
 	if slices.Contains(s.cfg.AllowedOrigins, origin) {
 		return true
@@ -175,17 +173,17 @@ func (s *Server) isOurOrigin(origin, host string) bool {
 	if u.Host == host {
 		return true
 	}
-	// One's own page may call loopback by another of its names.
+	// Our own page may call loopback by another of its names.
 	name, port := splitHost(u.Host)
 	ourName, ourPort := splitHost(host)
 	return port == ourPort && isLoopback(name) && isLoopback(ourName)
 }
 
-// allowedMethods is what a 405 must name (RFC 9110, section 15.5.6).
+// allowedMethods is the Allow header of a 405 (RFC 9110, section 15.5.6).
 const allowedMethods = "GET, POST, DELETE"
 
-// checkMethod comes after the Origin, so that a foreign page cannot learn from a
-// 405 that there is an endpoint here.
+// checkMethod runs after checkOrigin, so that a foreign page cannot learn from a 405 that
+// there is an endpoint here.
 func (s *Server) checkMethod(r *http.Request) *refusal {
 	switch r.Method {
 	case http.MethodGet, http.MethodPost, http.MethodDelete:
@@ -195,8 +193,8 @@ func (s *Server) checkMethod(r *http.Request) *refusal {
 	}
 }
 
-// checkQuery: what stands in a URL stands in logs, so that a token that came
-// this way is refused even where none is needed.
+// checkQuery refuses a token in the URL even if no token is needed, because URLs are
+// logged.
 func (s *Server) checkQuery(r *http.Request) *refusal {
 	if hasToken(r.URL.RawQuery) {
 		return refuse(http.StatusUnauthorized, "tokens in the query are not accepted").withHeader("WWW-Authenticate", bearer).withEvent(QueryToken, "")
@@ -204,9 +202,8 @@ func (s *Server) checkQuery(r *http.Request) *refusal {
 	return nil
 }
 
-// hasToken reports whether a query has a token in it (RFC 6750, section 2.3),
-// however its name is written. A query that cannot be read in full is looked at
-// as far as it can.
+// hasToken reports whether a query contains a token (RFC 6750, section 2.3), however its
+// name is written. A malformed query is examined as far as it can be parsed.
 func hasToken(query string) bool {
 	if query == "" {
 		return false
@@ -222,10 +219,10 @@ func hasToken(query string) bool {
 
 const bearer = "Bearer"
 
-// authenticate returns who calls. It is asked anew for each request, whatever
-// session the request names: a session is not authentication (2025-11-25,
-// security best practices, "Session Hijacking"). An error that is no Denial may
-// say anything, so that only the log sees its text.
+// authenticate returns the principal. It runs for each request, whichever session the
+// request names: a session is not authentication (2025-11-25, security best practices,
+// "Session Hijacking"). The text of an error that is not a Denial goes to the log only,
+// as it may contain anything.
 func (s *Server) authenticate(r *http.Request) (string, *refusal) {
 	if s.cfg.Authenticate == nil {
 		return "", nil
@@ -250,8 +247,7 @@ func (s *Server) authenticate(r *http.Request) (string, *refusal) {
 	return "", refuse(status, "%s", d.Message).withHeader("WWW-Authenticate", challenge).withEvent(Unauthenticated, d.Message)
 }
 
-// checkContentType lets nothing through that a page could send without asking
-// first.
+// checkContentType accepts only a type that a page cannot send without a preflight.
 func (s *Server) checkContentType(r *http.Request) *refusal {
 	values := r.Header.Values("Content-Type")
 	if len(values) == 1 {
@@ -266,8 +262,8 @@ func (s *Server) checkContentType(r *http.Request) *refusal {
 		withHeader("Accept-Post", jsonType)
 }
 
-// checkEncoding: the limit of a body is one of bytes as they are read by us, and
-// a compressed body is an attack on that.
+// checkEncoding refuses compressed bodies: the limit of a body is in bytes as received,
+// and a compressed body could expand beyond it.
 func (s *Server) checkEncoding(r *http.Request) *refusal {
 	enc := strings.Join(r.Header.Values("Content-Encoding"), ", ")
 	if enc == "" || strings.EqualFold(enc, "identity") {
@@ -276,9 +272,9 @@ func (s *Server) checkEncoding(r *http.Request) *refusal {
 	return refuse(http.StatusUnsupportedMediaType, "request encodings are not accepted (content-encoding: %s)", escape(enc))
 }
 
-// checkAcceptBoth: "listing both application/json and text/event-stream as
-// supported content types" (2025-11-25, basic/transports, "Sending Messages to the
-// Server"). Which of the two an answer is cannot be known before it is there.
+// checkAcceptBoth: "listing both application/json and text/event-stream as supported
+// content types" (2025-11-25, basic/transports, "Sending Messages to the Server"). Which
+// of the two a response uses is not known before it is there.
 func (s *Server) checkAcceptBoth(r *http.Request) *refusal {
 	json, sse := accepts(r.Header.Values("Accept"))
 	if json && sse {
@@ -295,8 +291,8 @@ func (s *Server) checkAcceptStream(r *http.Request) *refusal {
 	return refuse(http.StatusNotAcceptable, "accept must list text/event-stream")
 }
 
-// accepts reads Accept headers as far as the protocol needs: which of the two
-// types they list. Ranges count; a weight of 0 is not looked for.
+// accepts reports which of the two types the Accept headers list. Ranges count; a weight
+// of 0 is ignored.
 func accepts(values []string) (json, sse bool) {
 	for _, v := range values {
 		for item := range strings.SplitSeq(v, ",") {
@@ -314,8 +310,8 @@ func accepts(values []string) (json, sse bool) {
 	return json, sse
 }
 
-// checkLength refuses what says itself that it is too long, before any of it is
-// read. A length that is not announced, or is a lie, is met while reading.
+// checkLength refuses a request with a Content-Length beyond the limit, before the body
+// is read. A missing or false length is caught while reading.
 func (s *Server) checkLength(r *http.Request) *refusal {
 	if r.ContentLength > s.cfg.Limits.RequestBody {
 		return s.refuseLength()

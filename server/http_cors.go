@@ -9,30 +9,29 @@ import (
 	"strings"
 )
 
-// Pages of other origins: the Fetch standard, "CORS protocol".
+// Cross-origin requests: the Fetch standard, "CORS protocol".
 //
-// checkOrigin says who may call, and by it a page of an allowed origin could: its
-// browser asks first, though, and shows it no answer that does not name it. What
-// follows says to browsers what that check has said to us, and decides nothing.
+// checkOrigin decides which pages may call. The browser of an allowed page still sends a
+// preflight first, and hides any response that does not name its origin. The code below
+// reports the decision of checkOrigin to browsers; it decides nothing itself.
 //
-// It is written here because github.com/rs/cors knows a list of headers or any
-// header, and not Mcp-Param-* besides a list; and because it would decide on
-// origins a second time, and answer a preflight of a foreign one with 204, where
-// the specification wants 403.
+// github.com/rs/cors is not used: it accepts a list of headers or any header, and not
+// Mcp-Param-* besides a list. It would also check origins a second time, and answer a
+// preflight of a foreign origin with 204 where the specification requires 403.
 //
 // Two headers of the protocol are left out:
 //
-//   - Access-Control-Allow-Credentials is for what a browser adds by itself:
-//     cookies, certificates, the passwords that it keeps. Nothing here goes by
-//     those. A bearer token is a header that the page adds, and needs no leave
-//     but that for the header; with the leave, a proxy's cookie before us would
-//     make whoever gets a script into an allowed page its user.
-//   - Access-Control-Allow-Private-Network belongs to a proposal that no browser
-//     came to enforce. What took its place (Local Network Access, Chrome 142) asks
-//     the user, and no answer of a server's counts for that.
+//   - Access-Control-Allow-Credentials is for what a browser adds by itself: cookies,
+//     certificates, stored passwords. Nothing here depends on those. A bearer token is
+//     a header that the page adds, and needs only that header to be allowed. With this
+//     header a cookie of a proxy in front of us would let any script in an allowed page
+//     act as the user.
+//   - Access-Control-Allow-Private-Network belongs to a proposal that no browser came
+//     to enforce. Its successor (Local Network Access, Chrome 142) asks the user, and
+//     takes no header of the server into account.
 const (
-	// exposed are the headers of our answers that a page has to read: those that
-	// it must send back, must wait by, or must find its authorization server by.
+	// exposed are the response headers that a page must read: to send them back, to wait,
+	// or to find its authorization server.
 	exposed = sessionHeader + ", WWW-Authenticate, Retry-After"
 
 	// acceptedHeaders are those of the protocol in all its revisions. "*" would not
@@ -40,22 +39,20 @@ const (
 	acceptedHeaders = "Authorization, Content-Type, Accept, " + lastEventHeader + ", " +
 		sessionHeader + ", " + versionHeader + ", " + methodHeader + ", " + nameHeader
 
-	// preflightAge is what Chromium cuts any longer time to, in seconds.
-	// An origin that is allowed no more gains nothing by it: each request is
-	// checked again.
+	// preflightAge is in seconds, and the most that Chromium accepts. An origin that is
+	// no longer allowed gains nothing from it: each request is checked again.
 	preflightAge = "7200"
 )
 
-// share adds to an answer, whatever it will be, that the page which asked may see
-// it. It reports false, and adds nothing of the kind, where the request comes from
-// no page or from one that is not on the list: the page of our own origin needs no
-// leave, and one that reaches loopback by another name than its own may be that of
-// another user of this machine.
+// allowOrigin adds the headers that let the calling page read the response. It reports
+// false, and adds only Vary, if the request does not come from a page or its origin is
+// not listed. The page of our own origin needs no permission. A page that reaches
+// loopback under another name may belong to another user of this machine.
 func (s *Server) allowOrigin(h http.Header, r *http.Request) bool {
 	if len(s.cfg.AllowedOrigins) == 0 {
 		return false
 	}
-	// Also where there is no Origin: a cache must not give that answer to a page.
+	// Also without an Origin: a cache must not return this response to a page.
 	h.Add("Vary", "Origin")
 	origins := r.Header.Values("Origin")
 	if len(origins) != 1 || !slices.Contains(s.cfg.AllowedOrigins, origins[0]) {
@@ -66,17 +63,17 @@ func (s *Server) allowOrigin(h http.Header, r *http.Request) bool {
 	return true
 }
 
-// isPreflight tells the question of a browser from an OPTIONS of anybody else's,
-// which is a method like any that is not served.
+// isPreflight distinguishes a CORS preflight from any other OPTIONS, which is a method
+// that is not served.
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// permit answers a preflight. It says what may be asked for and not whether this
-// request would be granted: that takes credentials, which a preflight never has.
+// answerPreflight answers a preflight. It lists what may be requested, not whether this
+// request would be allowed: that takes credentials, which a preflight never has.
 func answerPreflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Del("Access-Control-Expose-Headers") // of the answer that is yet to come
+	h.Del("Access-Control-Expose-Headers") // only for the response that follows
 	h.Add("Vary", "Access-Control-Request-Headers")
 	h.Set("Access-Control-Allow-Methods", allowedMethods)
 	h.Set("Access-Control-Allow-Headers", acceptedHeaders+askedParams(r.Header.Values("Access-Control-Request-Headers")))
@@ -84,8 +81,8 @@ func answerPreflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// askedParams returns those that are asked for of the headers that mirror the
-// arguments of tools: what their names are is known to the tools alone.
+// askedParams returns the requested headers that mirror tool arguments. Their names are
+// known to the tools only.
 func askedParams(asked []string) string {
 	var b strings.Builder
 	for _, list := range asked {

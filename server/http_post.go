@@ -21,17 +21,18 @@ const (
 	lastEventHeader = "Last-Event-Id"
 )
 
-// ServeHTTP serves the MCP endpoint, whatever the URL's path is. It returns when
-// the response is over; what it has begun may still run, and is known to Shutdown.
+// ServeHTTP serves the MCP endpoint, whatever the path of the URL is. It returns when the
+// response is complete. Requests that it started may still run, and Shutdown waits for
+// them.
 //
-// Config.WriteTimeout bounds what it writes. Over HTTP/2 it bounds a stream, and a
-// connection of which nothing is read is for the http.Server to end, by its
-// HTTP2.WriteByteTimeout: without that Shutdown may wait for such a client.
+// Config.WriteTimeout bounds each write. Over HTTP/2 it bounds a stream. A connection
+// that the client does not read from must be closed by the http.Server, with
+// HTTP2.WriteByteTimeout; without it Shutdown may wait for such a client.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := s.newResponse(w, r)
 	defer s.recycle(p)
 	defer p.end()
-	// A preflight of a foreign host goes on, and is refused like anything else.
+	// A preflight for a foreign host goes on, and is refused like any other request.
 	if s.allowOrigin(w.Header(), r) && isPreflight(r) && s.isOurHost(r) {
 		answerPreflight(w, r)
 		return
@@ -45,7 +46,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter serves a request of somebody who may call.
+// serveMethod serves a request that has passed the checks.
 func (s *Server) serveMethod(p *response, r *http.Request, principal string) *refusal {
 	switch r.Method {
 	case http.MethodPost:
@@ -57,9 +58,8 @@ func (s *Server) serveMethod(p *response, r *http.Request, principal string) *re
 	}
 }
 
-// post serves a POST. Nothing is answered before the whole body is there, and the
-// body is parsed once: what is checked, what is routed by and what is forwarded
-// are the same spans of the same bytes (I40, I42).
+// post serves a POST. It reads the whole body before it answers, and parses it once:
+// checks, routing and forwarding use the same spans of the same bytes (I40, I42).
 func (s *Server) post(p *response, r *http.Request, principal string) *refusal {
 	for _, check := range postChecks() {
 		if no := check(s, r); no != nil {
@@ -83,11 +83,11 @@ func (s *Server) post(p *response, r *http.Request, principal string) *refusal {
 	return s.legacyPost(p, r, principal, &m)
 }
 
-// isModern decides the era of one message: modern is what says so anywhere, and
-// what names a revision that is not a legacy one. A message that says nothing is
-// one of 2025-03-26, which had no header for it (2026-07-28, basic/versioning,
-// "Backward Compatibility"; basic/transports/streamable-http, "Protocol Version
-// Header").
+// isModern decides the era of one message. A message is modern if it carries anything of
+// the modern metadata, or names a revision that is not a legacy one. A message with no
+// indication is one of 2025-03-26, which had no header for it (2026-07-28,
+// basic/versioning, "Backward Compatibility"; basic/transports/streamable-http, "Protocol
+// Version Header").
 func isModern(m *mcp.Message, h http.Header) bool {
 	version := h.Get(versionHeader)
 	switch {
@@ -102,23 +102,23 @@ func isModern(m *mcp.Message, h http.Header) bool {
 	}
 }
 
-// answer carries the exchange on the response of the request that began it, and
-// decides its form. It returns when the exchange is over, or when the client is
-// gone: what that means is said by gone.
+// answer writes the exchange to the response of the request that began it, as JSON or as
+// an event stream. It returns when the exchange has ended or the client is gone. In the
+// second case it calls gone, which decides what a disconnect means.
 func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone func()) {
 	s.answerWith(p, r, x, gone, func(c *session.Consumer) session.State {
 		return p.writeStream(c, streamOptions{keepAlive: s.cfg.KeepAlive, gone: r.Context().Done()})
 	})
 }
 
-// respond is answer where a stream is carried in some way. The response carries the
-// exchange already.
+// answerWith is answer with the given function to write a stream. The response must be
+// attached to the exchange.
 func (s *Server) answerWith(p *response, r *http.Request, x *session.Exchange, gone func(), carry func(*session.Consumer) session.State) {
 	c := &p.consumer
 	defer c.Detach()
 	switch s.awaitForm(p, x, r.Context().Done()) {
 	case session.Undecided:
-		p.aborted = true // nobody is there to be told, and net/http would say 200
+		p.aborted = true // the client is gone, and net/http would write 200
 	case session.JSON:
 		p.aborted = !p.writeObject(r, c)
 	case session.SSE:
@@ -130,8 +130,8 @@ func (s *Server) answerWith(p *response, r *http.Request, x *session.Exchange, g
 	}
 }
 
-// awaitForm waits until the form of the answer is clear. It returns Undecided
-// when the client is gone before that.
+// awaitForm waits until it is known whether the answer is JSON or a stream. It returns
+// Undecided if the client disconnects first.
 func (s *Server) awaitForm(p *response, x *session.Exchange, gone <-chan struct{}) session.Form {
 	if form := x.Form(false); form != session.Undecided {
 		return form

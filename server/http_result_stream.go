@@ -16,16 +16,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// source is a result on its way to the client, as the Flow of an exchange has it.
+// resultStream is a result that is written to the client while it arrives. It is the
+// Source of a [session.ResultStream].
 type resultStream struct {
 	result *mcp.Arriving
 	head   []byte                   // of the response, up to the result
-	writer atomic.Pointer[response] // nil until one writes
+	writer atomic.Pointer[response] // nil until a response writes it
 }
 
-// Receive gives the client a result while it arrives, where its answer can still be one
-// object, and nothing of the result is to be changed that has to be seen whole for it.
-// The goroutine of the response reads and writes it; this one waits.
+// Receive writes a result to the client while it arrives, if the response can still be
+// one object and no change is needed that requires the whole result. The goroutine of the
+// response reads and writes the result; Receive blocks until it is done.
 func (c *requestCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
 	if !c.server.cfg.PassArriving || !c.request.encoder.preparePass(c.request.req, a) {
 		return false, nil
@@ -45,11 +46,11 @@ func (c *requestCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken boo
 		return true, why
 	}
 	src.abort()
-	<-f.Done() // soon: neither its reader nor its writer waits any more
+	<-f.Done() // soon: neither its reader nor its writer blocks any more
 	return true, why
 }
 
-// abort has the flow fail that is being written.
+// abort makes the writing of the result fail.
 func (s *resultStream) abort() {
 	s.result.Stop()
 	if p := s.writer.Load(); p != nil {
@@ -57,8 +58,8 @@ func (s *resultStream) abort() {
 	}
 }
 
-// Receive gives the result to the leg that the request is on. No question is put any
-// more: the backend has answered.
+// Receive passes the result to the current exchange of the request. No more questions are
+// sent: the backend has answered.
 func (c *mrtrCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
 	at := c.request.parked.Finish()
 	if at == nil {
@@ -67,7 +68,8 @@ func (c *mrtrCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, 
 	return at.Receive(ctx, a)
 }
 
-// passes: what a client of the revision could not read is only found in the whole.
+// preparePass passes results that need no translation for the revision, which would
+// require the whole result.
 func (legacyEncoder) preparePass(req *mcp.Request, a *mcp.Arriving) bool {
 	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
 		return false
@@ -78,9 +80,9 @@ func (legacyEncoder) preparePass(req *mcp.Request, a *mcp.Arriving) bool {
 
 func (ackEncoder) preparePass(*mcp.Request, *mcp.Arriving) bool { return false }
 
-// passes: what a server does not say, or has not said yet, stands at the front, where a
-// reader finds it at once. For how long a result can be kept a modern server says itself,
-// and we do not say it before.
+// preparePass puts the members that the backend has not sent, or not yet, at the front.
+// The caching hints are left out if the backend is modern: it may send its own further
+// on.
 func (modernEncoder) preparePass(req *mcp.Request, a *mcp.Arriving) bool {
 	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
 		return false
@@ -102,14 +104,16 @@ func (modernEncoder) preparePass(req *mcp.Request, a *mcp.Arriving) bool {
 	return true
 }
 
-// closing is the end of a response whose result has gone by.
+// closingMessage is the end of a response with a result that was written while it
+// arrived.
 func closingMessage() session.Message { return session.Message{Head: []byte{'}'}, Rest: true} }
 
-// object answers with one object: the terminal, or a flow and what is left then. It
-// reports false where the client has not all of it.
+// writeObject responds with one object: the terminal message, or an arriving result and
+// its end. It reports false if the client has not received all of it.
 //
-// A flow that has failed is cut when the terminal says so, and not before, so that its
-// Handler does not take the end of the request for what has ended it.
+// If the result has failed, the connection is closed only once the terminal message
+// reports it, so that the Handler does not take the end of the request for the cause of
+// the failure.
 func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool) {
 	f := c.TakeResultStream()
 	if f != nil {
@@ -133,13 +137,13 @@ func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool
 	return p.err == nil
 }
 
-// awaitLast returns the terminal, nil where the exchange has ended without one, or the
-// client is gone.
+// awaitTerminal returns the terminal message, or nil if the exchange has ended without
+// one or the client is gone.
 func (p *response) awaitTerminal(c *session.Consumer, gone <-chan struct{}) *session.Message {
 	for {
 		batch, state := c.Take(p.batch[:0])
 		if len(batch) > 0 {
-			return &batch[0] // of an exchange that is one object there is no other
+			return &batch[0] // an exchange that is one object has only one message
 		}
 		if state != session.Open {
 			return nil
@@ -152,8 +156,8 @@ func (p *response) awaitTerminal(c *session.Consumer, gone <-chan struct{}) *ses
 	}
 }
 
-// flow writes what has arrived of a result, and what comes, each piece when it is there.
-// That the client goes ends the reading.
+// writeResultStream writes each piece of the result as it arrives. A disconnect of the
+// client ends the reading.
 func (p *response) writeResultStream(ctx context.Context, f *session.ResultStream) error {
 	src, ok := f.Source.(*resultStream)
 	if !ok {
@@ -172,10 +176,9 @@ func (p *response) writeResultStream(ctx context.Context, f *session.ResultStrea
 	return src.result.Flow(&resultWriter{response: p})
 }
 
-// fill makes up for what was announced and has not come, but for the n bytes that
-// follow, with white space, which JSON allows: how long a result is cannot be known
-// before its end, and a length that is announced costs less than one that is not, since
-// each piece goes out as it is.
+// pad writes white space, which JSON allows, up to the announced length, except for the n
+// bytes that follow. The length of a result is unknown before its end, and an announced
+// upper bound costs less than chunks, since each piece is written as it is.
 func (p *response) pad(n int) {
 	const spaces = "                                                                "
 	for more := p.unwritten - int64(n); more > 0 && p.err == nil; more -= int64(len(spaces)) {
@@ -183,24 +186,23 @@ func (p *response) pad(n int) {
 	}
 }
 
-// errNotWhole is why an answer is cut that was begun: how it ends is not what it began
-// with.
+// errIncomplete is the error of a response that cannot end as it began.
 var errIncomplete = errors.New("the answer did not end as it began")
 
-// pieces is a response as one to whom a result is written.
+// resultWriter is the io.Writer to which a result is written.
 type resultWriter struct {
 	*response
-	started bool // the first has been written
+	started bool // the first piece has been written
 }
 
-// Write sends a piece, so that the client has what we have. The first is rarely all that
-// is there, and need not be sent for itself.
+// Write writes a piece and flushes it. The first piece is rarely all there is, and is not
+// flushed on its own.
 func (p *resultWriter) Write(b []byte) (int, error) {
 	p.writeBody(b)
 	if p.started {
 		p.flush()
 	} else {
-		p.clearDeadline() // it may be followed by nothing for long, as where it is a whole window
+		p.clearDeadline() // a whole window may be followed by nothing for long
 	}
 	p.started = true
 	p.unwritten -= int64(len(b))

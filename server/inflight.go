@@ -15,34 +15,34 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// kind is what a flight is to those who wait for it.
+// kind distinguishes the activities that Shutdown ends in different ways.
 type kind uint8
 
 const (
-	kindCall        kind = iota // ends by itself: drain waits for it
-	kindListen                  // ends when it is told to, with its result
-	kindStandalone              // a standalone stream: ends when it is told to
-	kindInnerListen             // the listen of a session: ends with what carries its changes
+	kindCall        kind = iota // ends by itself: Shutdown waits for it
+	kindListen                  // ends on request, with its result
+	kindStandalone              // a standalone stream: ends on request
+	kindInnerListen             // the listen of a session: ends with the stream of its changes
 	kindPipe                    // a stdio connection: outlives the others
-	numKinds                    // how many kinds there are
+	numKinds                    // the number of kinds
 )
 
-// flight is something that runs for a client: what Shutdown waits for, and how
-// to stop it.
+// inflight is an activity for a client that Shutdown waits for and can stop.
 type inflight struct {
 	kind   kind
 	stop   session.Stopper   // ends it
 	x      *session.Exchange // of calls and listens that have one
-	parked *parkedRequest    // says it instead of x, where that changes; else nil
+	parked *parkedRequest    // has the current exchange instead of x if the request can be parked, else nil
 
-	// tornDown: ended by us and not by the client, which is to hear of it. Set before
-	// cancel, so that whoever wakes by that finds it.
+	// tornDown is set if we have ended the activity and not the client, which must be
+	// notified. It is set before stop is called, so that a goroutine that this wakes sees
+	// it.
 	tornDown atomic.Bool
 
-	serial uint64 // guarded by flights.mu
+	serial uint64 // guarded by inflightSet.mu
 }
 
-// exchange returns the exchange that the flight is served in now, or nil.
+// exchange returns the current exchange, or nil.
 func (entry *inflight) exchange() *session.Exchange {
 	if entry.parked == nil {
 		return entry.x
@@ -53,20 +53,19 @@ func (entry *inflight) exchange() *session.Exchange {
 	return nil
 }
 
-// flights are all that runs for clients. There is one goroutine of ours, or one
-// of net/http, for each. Whether something begins before a shutdown or is refused
-// by it is decided in enter, under one lock, so that a shutdown waits for all
-// that has begun and for nothing else.
+// inflightSet is all that is in flight for clients. Each entry has one goroutine of ours
+// or of net/http. add decides under one lock whether an activity starts before a shutdown
+// or is refused by it, so that Shutdown waits for exactly those that have started.
 type inflightSet struct {
 	mu         sync.Mutex
 	draining   bool
 	lastSerial uint64
 	open       map[*inflight]struct{}
 	count      [numKinds]int
-	changed    chan struct{} // closed when one of open goes and somebody waits
+	changed    chan struct{} // closed when an entry is removed and a goroutine waits
 }
 
-// enter adds a flight, unless the server is draining.
+// add adds an entry, unless the server is draining.
 func (set *inflightSet) add(entry *inflight) bool {
 	set.mu.Lock()
 	defer set.mu.Unlock()
@@ -83,9 +82,9 @@ func (set *inflightSet) add(entry *inflight) bool {
 	return true
 }
 
-// leave takes a flight out and wakes whoever waits. It comes after the answer was
-// given out and the timers have stopped, so that when wait returns nothing of the
-// flight is left that could do anything (I28).
+// remove removes an entry and wakes the waiting goroutines. It is called after the answer
+// was sent and the timers have stopped, so that when wait returns nothing of the entry
+// can still act (I28).
 func (set *inflightSet) remove(entry *inflight) {
 	set.mu.Lock()
 	defer set.mu.Unlock()
@@ -97,22 +96,22 @@ func (set *inflightSet) remove(entry *inflight) {
 	}
 }
 
-// drain has enter refuse from now on.
+// drain makes add fail from now on.
 func (set *inflightSet) drain() {
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	set.draining = true
 }
 
-// isDraining reports whether drain was called. It may be true right after it was
-// false: whoever must not begin anything then asks enter, which decides.
+// isDraining reports whether drain was called. The result may be outdated at once; a
+// caller that must not start anything relies on add.
 func (set *inflightSet) isDraining() bool {
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	return set.draining
 }
 
-// of lists the open flights of some kinds in the order in which they began.
+// list returns the entries of the given kinds in the order in which they began.
 func (set *inflightSet) list(of ...kind) []*inflight {
 	set.mu.Lock()
 	defer set.mu.Unlock()
@@ -126,8 +125,8 @@ func (set *inflightSet) list(of ...kind) []*inflight {
 	return found
 }
 
-// left counts the open flights of some kinds, and returns a channel that is
-// closed when that is worth another look.
+// remaining counts the entries of the given kinds, and returns a channel that is closed
+// when the count may have changed.
 func (set *inflightSet) remaining(of ...kind) (int, <-chan struct{}) {
 	set.mu.Lock()
 	defer set.mu.Unlock()
@@ -141,8 +140,7 @@ func (set *inflightSet) remaining(of ...kind) (int, <-chan struct{}) {
 	return n, set.changed
 }
 
-// wait returns when no flight of these kinds is open, or with the context's
-// error.
+// wait returns nil when no entry of the given kinds is left, or the error of ctx.
 func (set *inflightSet) wait(ctx context.Context, of ...kind) error {
 	for {
 		n, changed := set.remaining(of...)
@@ -157,8 +155,8 @@ func (set *inflightSet) wait(ctx context.Context, of ...kind) error {
 	}
 }
 
-// tearDown tells the flights of these kinds to end, one after another over a
-// time: at once where that is not positive, and from when ctx ends.
+// tearDown ends the entries of the given kinds, one after another over the given time: at
+// once if that is not positive, and from when ctx ends.
 func (set *inflightSet) tearDown(ctx context.Context, over time.Duration, why error, of ...kind) {
 	open := set.list(of...)
 	start := time.Now()
@@ -171,9 +169,8 @@ func (set *inflightSet) tearDown(ctx context.Context, over time.Duration, why er
 	}
 }
 
-// rest waits for the turn of the flight with index i of n, which is somewhere in
-// its own part of the time: the first one's is now. It reports whether there is
-// anything left to be told.
+// waitTurn waits until the entry with index i of n is due, at a random time within its
+// part; the first is due now. It reports false if no entry is left.
 func (set *inflightSet) waitTurn(ctx context.Context, start time.Time, over time.Duration, i, n int, of []kind) bool {
 	if i == 0 {
 		return true
@@ -185,8 +182,8 @@ func (set *inflightSet) waitTurn(ctx context.Context, start time.Time, over time
 	return set.wait(ctx, of...) != nil
 }
 
-// jitter returns a random time below d, which is positive, for what many do at
-// once and ought not to.
+// jitter returns a random time below d, which is positive, to spread what many clients
+// would do at once.
 func jitter(d time.Duration) time.Duration {
-	return rand.N(d) //nolint:gosec // nobody gains by guessing it
+	return rand.N(d) //nolint:gosec // guessing it gains nothing
 }

@@ -12,15 +12,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// legacy is the dialect of the revisions up to 2025-11-25.
+// legacyEncoder is the encoder of the revisions up to 2025-11-25.
 type legacyEncoder struct {
 	lists *listCache // may be nil
 }
 
-// result takes away what only modern results have, and says what the client's
-// revision cannot carry in what it can. A legacy client cannot be told that input is
-// required: whoever serves it must ask.
-func (enc legacyEncoder) result(room []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+// result removes the modern fields and translates the rest for the client's revision. A
+// legacy client cannot receive an input_required result: its Handler must ask.
+func (enc legacyEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
 	if t := res.Type(); t == mcp.ResultInputRequired {
 		err := mcp.Errorf(mcp.CodeInternalError, "internal error: the result of %s is %q, which %s cannot say", req.Method, t, req.Client.Version)
 		return session.Message{Head: mcp.AppendError(nil, id, err)}
@@ -28,25 +27,25 @@ func (enc legacyEncoder) result(room []byte, id mcp.ID, req *mcp.Request, res *m
 	if isList(req.Method) {
 		v := req.Client.Version
 		whole := enc.lists.get(v, res, func() mcp.Object { return legacyObject(v, req.Method, res) })
-		return resultMessage(room, id, &mcp.Edit{}, &whole)
+		return resultMessage(buf, id, &mcp.Edit{}, &whole)
 	}
 	res = revision.Result(req.Client.Version, req.Method, res)
 	e := removeModernFields(&res.Object)
-	return resultMessage(room, id, &e, &res.Object)
+	return resultMessage(buf, id, &e, &res.Object)
 }
 
-// failure gives the codes that only modern clients know the meaning that they have in
-// the legacy era.
+// failure translates the error codes that only modern clients know.
 func (legacyEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
 	return session.Message{Head: mcp.AppendError(nil, id, revision.Error(mcp.EraLegacy, req, err))}
 }
 
-// ackDialect is the dialect of a request that the edge has done itself, and that
-// the Handler only hears of: the answer is {}, whatever the Handler makes of it.
+// ackEncoder is the encoder of a request that the edge has handled itself and of which
+// the Handler is only notified: the answer is {}, also if the Handler does not know the
+// method.
 type ackEncoder struct{ legacyEncoder }
 
-func (enc ackEncoder) result(room []byte, id mcp.ID, req *mcp.Request, _ *mcp.Result) session.Message {
-	return enc.legacyEncoder.result(room, id, req, &mcp.Result{})
+func (enc ackEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, _ *mcp.Result) session.Message {
+	return enc.legacyEncoder.result(buf, id, req, &mcp.Result{})
 }
 
 func (enc ackEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
@@ -56,9 +55,9 @@ func (enc ackEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) sessi
 	return enc.legacyEncoder.failure(id, req, err)
 }
 
-// legacyRequest makes the request of the inside out of a message of a session:
-// what a modern client says in each request, a legacy one has said once, and the
-// session remembers it for the edge alone.
+// legacyRequest returns the request to the Handler for a message of a session. What a
+// modern client sends in each request, a legacy client has sent once; the session keeps
+// it for the edge only.
 func legacyRequest(sess *session.Session, m *mcp.Message) mcp.Request {
 	return mcp.Request{
 		Method:    m.Method,
@@ -70,15 +69,15 @@ func legacyRequest(sess *session.Session, m *mcp.Message) mcp.Request {
 	}
 }
 
-// legacyTask begins the exchange of a request. The error is one of the session's
-// refusals, or the answer to the request itself.
+// beginLegacyRequest begins the exchange of a request. The error is a refusal of the
+// session, or the answer to the request.
 func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, m *mcp.Message) (context.Context, *inflightRequest, error) {
 	enc := encoder(legacyEncoder{&s.lists})
 	switch m.Method {
 	case "initialize":
 		return nil, nil, mcp.Errorf(mcp.CodeInvalidRequest, "the session is already initialized")
-	// The inside has these two. A legacy client is told by initialize what it is
-	// served, and on its standalone stream what has changed.
+	// The Handler has these two. A legacy client learns its capabilities from initialize,
+	// and changes from its standalone stream.
 	case "server/discover", "subscriptions/listen":
 		return nil, nil, mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist in %s", m.Method, sess.Client.Version)
 	case "logging/setLevel":
@@ -86,8 +85,8 @@ func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, 
 		if err != nil {
 			return nil, nil, err
 		}
-		// Ours to do and the Handler's to know: a level is the session's, whatever
-		// the servers behind make of it.
+		// Set here, and the Handler is notified: the level belongs to the session,
+		// whatever the backends do with it.
 		sess.SetLevel(level)
 		enc = ackEncoder{}
 	}
@@ -121,8 +120,8 @@ func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, 
 	return ctx, ir, nil
 }
 
-// levelParam reads the level that a client sets. An unknown one is refused rather
-// than taken for the nearest: the client would wait for messages that never come.
+// levelParam reads the level that a client sets. An unknown one is refused rather than
+// rounded: the client would wait for messages that are never sent.
 func levelParam(m *mcp.Message) (mcp.LogLevel, error) {
 	text, ok := m.Params.Text(mcp.FieldLevel)
 	if !ok {
@@ -135,9 +134,8 @@ func levelParam(m *mcp.Message) (mcp.LogLevel, error) {
 	return level, nil
 }
 
-// legacyNotified does what a notification of the client asks for. There is
-// nobody to tell if that fails (2025-11-25, basic/utilities/cancellation, "Error
-// Handling").
+// legacyNotification handles a notification of the client. Failures get no response
+// (2025-11-25, basic/utilities/cancellation, "Error Handling").
 func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, m *mcp.Message, remote string) {
 	switch m.Method {
 	case "notifications/initialized":
@@ -156,12 +154,12 @@ func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, 
 	}
 }
 
-// forward hands a notification to the Handler, as a request without an answer.
-// It counts as a request in flight, so that a flood of them is bounded; what is
-// beyond is dropped. ordered has it wait for those of its like that came before.
+// forwardNotification passes a notification to the Handler, as a request without an
+// answer. It counts as a request in flight, so that their number is bounded; the excess
+// is dropped. If ordered is set, it waits for earlier ones of its kind.
 func (s *Server) forwardNotification(ctx context.Context, sess *session.Session, m *mcp.Message, ordered bool) {
 	note := *m
-	note.ID = mcp.ID{} // a notification that somebody gave an id is none
+	note.ID = mcp.ID{} // drops an id that a client gave to the notification
 	ctx, ir, err := s.beginLegacyRequest(ctx, sess, &note)
 	if err != nil {
 		s.counts.Dropped.Add(1)
@@ -176,10 +174,10 @@ func (s *Server) forwardNotification(ctx context.Context, sess *session.Session,
 	}
 }
 
-// legacyAnswered completes the question that a response answers. An answer that
-// is no valid error is an error all the same: the client has spoken, and whoever
-// asked must not wait for more (I3). One that answers nothing is accepted and
-// counted, because it may have crossed the question's end on the wire.
+// legacyResponse completes the question that a response answers. A malformed error counts
+// as an error: the client has answered, and the Handler must not wait any longer (I3). A
+// response to no question is accepted and counted, because it may have crossed the end of
+// the question on the wire.
 func (s *Server) legacyResponse(ctx context.Context, sess *session.Session, m *mcp.Message, remote string) {
 	end := session.Terminal{}
 	if m.Kind == mcp.KindResult {
@@ -194,8 +192,8 @@ func (s *Server) legacyResponse(ctx context.Context, sess *session.Session, m *m
 	}
 }
 
-// pong answers a ping. It is made here and not by the Handler, because a ping asks
-// whether we are there, and must be answered promptly whatever the backends do.
+// pong answers a ping. The edge answers it and not the Handler: a ping asks whether the
+// server responds, and must be answered promptly whatever the backends do.
 func pong(id mcp.ID) session.Message {
 	return session.Message{Head: mcp.AppendResult(nil, id, nil)}
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// initialize opens a session: on the inside it is server/discover with a fresh
-// scope. The session is complete when it is returned, and nobody knows of it
-// yet. The message is the answer.
+// initialize opens a session: to the Handler it is server/discover with a new scope. The
+// session is complete when it is returned, and not registered yet. The message is the
+// answer.
 func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal string) (*session.Session, session.Message, *mcp.Error) {
 	peer, wireErr := legacyPeer(m)
 	if wireErr != nil {
@@ -29,8 +29,8 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 	}
 	sess := session.New(newSessionID(), principal, peer, &s.rules)
 	sess.Scope = mcp.NewScope(scopeKey(sess.ID), s.standalone(sess))
-	// Asked for this client, and not from a memory of the last: what is offered may
-	// differ by principal and by what the client can do.
+	// Asked for this client and not cached: the offer may depend on the principal and on
+	// the client's capabilities.
 	req := &mcp.Request{
 		Method:    "server/discover",
 		Client:    peer,
@@ -47,15 +47,15 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 	return sess, session.Message{Head: mcp.AppendResult(nil, m.ID, result)}, nil
 }
 
-// scopeKey is what tells sessions apart in logs: the beginning of the id's SHA-256.
-// Whoever has an id finds its lines, and nobody finds a piece of an id in them.
+// scopeKey identifies a session in logs: the beginning of the SHA-256 of its id. With an
+// id its log lines can be found, and the lines reveal no part of the id.
 func scopeKey(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:4])
 }
 
-// discover asks the Handler what it is and says it as the revision of the client
-// does.
+// discover sends server/discover to the Handler and returns the result of initialize for
+// the revision of the client.
 func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error) {
 	res, err := s.serve(ctx, req, noCaller{})
 	if err != nil {
@@ -70,11 +70,11 @@ func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error)
 	return g.result, g.err
 }
 
-// greeting is what a result of server/discover is to the clients of a revision.
+// initializeResult is a result of server/discover as translated for a revision.
 type initializeResult struct {
 	result []byte // of initialize
-	tasks  bool   // that they may have calls run as
-	err    error  // there is no result
+	tasks  bool   // whether clients may run calls as tasks
+	err    error  // set if there is no result
 }
 
 func newInitializeResult(res *mcp.Result, v mcp.Version) initializeResult {
@@ -83,22 +83,21 @@ func newInitializeResult(res *mcp.Result, v mcp.Version) initializeResult {
 	return g
 }
 
-// silent is the Caller of an initialize: nothing can be said before its answer.
+// noCaller is the Caller during an initialize, before which nothing can be sent.
 type noCaller struct{}
 
-// Notify drops: the client does not know of a session yet that this could belong
-// to (I34).
+// Notify drops n: the client has no session yet that it could belong to (I34).
 func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask fails: "The server SHOULD NOT send requests other than pings and logging
-// before receiving the initialized notification" (2025-11-25, basic/lifecycle,
+// Ask fails: "The server SHOULD NOT send requests other than pings and logging before
+// receiving the initialized notification" (2025-11-25, basic/lifecycle,
 // "Initialization").
 func (noCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s cannot be asked during initialize", req.Method)
 }
 
-// legacyPeer reads what the client says of itself. It is copied: the session
-// must not keep the whole message.
+// legacyPeer reads the client's description of itself. It copies the fields, because the
+// session must not retain the whole message.
 func legacyPeer(m *mcp.Message) (*mcp.Peer, *mcp.Error) {
 	requested, ok := m.Params.Text(mcp.FieldProtocolVersion)
 	if !ok {
@@ -116,20 +115,20 @@ func legacyPeer(m *mcp.Message) (*mcp.Peer, *mcp.Error) {
 	}, nil
 }
 
-// negotiate: 2025-11-25, basic/lifecycle, "Version Negotiation". A modern
-// revision is never the outcome of a handshake.
+// negotiate returns the revision of the session: 2025-11-25, basic/lifecycle, "Version
+// Negotiation". A handshake never results in a modern revision.
 func negotiate(requested mcp.Version) mcp.Version {
 	if requested.Era() == mcp.EraLegacy {
 		for _, v := range mcp.LegacyVersions() {
 			if v == requested {
-				return v // the constant, not a piece of the message
+				return v // the constant, not a part of the message
 			}
 		}
 	}
 	return mcp.LatestLegacy
 }
 
-// initialized is the result of initialize.
+// initializeJSON is the result of initialize.
 type initializeJSON struct {
 	ProtocolVersion mcp.Version     `json:"protocolVersion"`
 	Capabilities    json.RawMessage `json:"capabilities"`
@@ -137,7 +136,7 @@ type initializeJSON struct {
 	Instructions    json.RawMessage `json:"instructions,omitempty"`
 }
 
-// initializeResult translates the result of server/discover.
+// encodeInitialize translates the result of server/discover.
 func encodeInitialize(res *mcp.Result, version mcp.Version) ([]byte, error) {
 	caps, err := legacyCapabilities(res.Raw(mcp.FieldCapabilities), version)
 	if err != nil {
@@ -145,8 +144,8 @@ func encodeInitialize(res *mcp.Result, version mcp.Version) ([]byte, error) {
 	}
 	info := res.Raw(mcp.MetaServerInfo)
 	if info == nil {
-		// A legacy client cannot do without (2025-11-25, schema,
-		// "InitializeResult"); the modern revision can.
+		// A legacy client requires it (2025-11-25, schema, "InitializeResult"); the
+		// modern revision does not.
 		info = []byte(`{"name":"signalbox","version":"0"}`)
 	}
 	return encodeJSON(initializeJSON{
@@ -157,8 +156,8 @@ func encodeInitialize(res *mcp.Result, version mcp.Version) ([]byte, error) {
 	})
 }
 
-// legacyCapabilities says what a Handler is capable of as the revision does. Tasks are
-// an extension on the inside, and were a capability in one revision.
+// legacyCapabilities returns the capabilities of a Handler in the form of the revision.
+// Tasks are an extension to the Handler, and were a capability in one revision.
 func legacyCapabilities(raw []byte, version mcp.Version) (json.RawMessage, error) {
 	if len(raw) > 0 && raw[0] != '{' {
 		return nil, errors.New("no object")
@@ -166,8 +165,8 @@ func legacyCapabilities(raw []byte, version mcp.Version) (json.RawMessage, error
 	return revision.ServerCapabilities(version, tasks.WithLegacyOffer(raw)), nil
 }
 
-// encodeJSON is json.Marshal without the escapes for HTML, which would change
-// texts that are passed on.
+// encodeJSON is json.Marshal without HTML escapes, which would change texts that are
+// passed on.
 func encodeJSON(v any) ([]byte, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

@@ -13,27 +13,26 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// translations remember what results have become for the revisions of the legacy era:
-// a Handler that answers everybody with one and the same result, as a catalog does, has
-// it translated once and not for each client. A result that is new each time leaves
-// nothing behind but the place where it was seen. The zero value is empty.
+// translations caches results as translated for the legacy revisions. A Handler that
+// returns the same result to all clients, such as a catalog, has it translated once for
+// each revision. A result that is new each time costs only the entry that marks it as
+// seen. The zero value is empty.
 type translations[T any] struct {
 	seen atomic.Pointer[[]translation[T]]
 }
 
-// translation is what a result has become for a revision.
+// translation is a result as translated for one revision.
 type translation[T any] struct {
 	from    weak.Pointer[mcp.Result]
 	version mcp.Version
-	to      *T // nil while it was seen only once
+	to      *T // nil if it was seen only once
 }
 
-// maxTranslations bounds what is remembered: some pages of some lists for each
-// revision.
+// maxTranslations bounds the cache: some pages of some lists for each revision.
 const maxTranslations = 32
 
-// of returns what the result is for a client of the revision, and has it made where
-// that is not remembered.
+// get returns the translation of res for the revision, and calls translate if it is not
+// cached.
 func (l *translations[T]) get(v mcp.Version, res *mcp.Result, translate func() T) T {
 	if l == nil {
 		return translate()
@@ -48,7 +47,7 @@ func (l *translations[T]) get(v mcp.Version, res *mcp.Result, translate func() T
 	if i >= 0 {
 		key.to = &out
 	}
-	// A race loses what one of two has remembered, and nothing else.
+	// A race loses one of the two entries, and nothing else.
 	next := append(make([]translation[T], 0, len(old)+1), key)
 	for j, t := range old {
 		if j != i && len(next) < maxTranslations && t.from.Value() != nil {
@@ -66,23 +65,22 @@ func (l *translations[T]) load() []translation[T] {
 	return nil
 }
 
-// lists are the lists that were given out.
+// listCache caches the results of list methods.
 type listCache = translations[mcp.Object]
 
-// legacyObject is the result without what only modern results have, and with what the
-// revision cannot carry said in what it can.
+// legacyObject returns the result without the modern fields, translated for the revision.
 func legacyObject(v mcp.Version, method string, res *mcp.Result) mcp.Object {
 	translated := revision.Result(v, method, res)
 	e := removeModernFields(&translated.Object)
 	out, err := e.Apply(&translated.Object)
 	if err != nil {
-		return translated.Object // only what is set can be wrong, and nothing is
+		return translated.Object // only values that are set can be invalid, and none is
 	}
 	return out
 }
 
-// unmodern takes away what only modern results have: of what kind they are, and for
-// how long and whom they hold, which we keep to ourselves.
+// removeModernFields removes the fields that only modern results have: the type, and the
+// caching hints, which only the gateway uses.
 func removeModernFields(res *mcp.Object) mcp.Edit {
 	var e mcp.Edit
 	for _, f := range [...]mcp.Field{mcp.FieldResultType, mcp.FieldTTL, mcp.FieldCacheScope} {

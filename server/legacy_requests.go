@@ -15,8 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// legacySession returns the session that a request names, as its principal
-// knows it.
+// legacySession returns the session that a request names, if it belongs to the principal.
 func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*session.Session, *refusal) {
 	ids := r.Header.Values(sessionHeader)
 	if len(ids) > 1 {
@@ -32,13 +31,13 @@ func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*s
 	return sess, checkVersion(r.Header, sess, id).inSession(sess)
 }
 
-// refuseLookup refuses a request whose session was not found. That it is another
-// principal's is for the operator alone to know: the answer, and what is done
-// for it, are the same.
+// refuseLookup refuses a request for which no session was found. Whether the session
+// belongs to another principal is reported to the operator only: the response, and the
+// work done for it, are the same.
 func (s *Server) refuseLookup(id mcp.ID, sent string, err error) *refusal {
 	no := refuseSession(id)
 	if s.inflight.isDraining() {
-		no = refuseDraining(id) // that a session is unknown here says nothing any more
+		no = refuseDraining(id) // an unknown session is no longer significant
 	}
 	kind := UnknownSession
 	if errors.Is(err, session.ErrForeign) {
@@ -48,8 +47,8 @@ func (s *Server) refuseLookup(id mcp.ID, sent string, err error) *refusal {
 	return no
 }
 
-// checkVersion: 2025-11-25, basic/transports, "Protocol Version Header". The
-// header may be absent, as it was in 2025-03-26.
+// checkVersion: 2025-11-25, basic/transports, "Protocol Version Header". The header may
+// be absent, as it was in 2025-03-26.
 func checkVersion(h http.Header, sess *session.Session, id mcp.ID) *refusal {
 	values := h.Values(versionHeader)
 	if len(values) == 0 || len(values) == 1 && mcp.Version(values[0]) == sess.Client.Version {
@@ -59,9 +58,9 @@ func checkVersion(h http.Header, sess *session.Session, id mcp.ID) *refusal {
 		"%s header says %s; the session speaks %s", spelled(versionHeader), escape(values[0]), sess.Client.Version))
 }
 
-// legacyPost serves a message of a session, or the one that opens it. An
-// initialize that names a session is one more message in it: ids are made here
-// and nowhere else (I18).
+// legacyPost serves a message of a session, or the initialize that opens one. An
+// initialize that names a session is a message in that session: session ids are created
+// here and nowhere else (I18).
 func (s *Server) legacyPost(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
 	if m.Method == "initialize" && m.Kind == mcp.KindRequest && r.Header.Get(sessionHeader) == "" {
 		return s.legacyInitialize(p, r, principal, m)
@@ -86,11 +85,10 @@ func (s *Server) legacyPost(p *response, r *http.Request, principal string, m *m
 	return nil
 }
 
-// legacyInitialize opens a session. It answers when the session is complete, and
-// the client may use it from then on (I17). A client that goes away meanwhile has
-// not cancelled it, because an initialize cannot be cancelled (2025-11-25,
-// basic/utilities/cancellation); the session that it never hears of ends soon, as
-// one that was never used.
+// legacyInitialize opens a session. It responds when the session is complete, and the
+// client may use the session from then on (I17). A disconnect does not cancel it, because
+// an initialize cannot be cancelled (2025-11-25, basic/utilities/cancellation); a session
+// that the client does not learn of ends soon, as one that was never used.
 func (s *Server) legacyInitialize(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
@@ -119,9 +117,8 @@ func (s *Server) legacyInitialize(p *response, r *http.Request, principal string
 	return nil
 }
 
-// publish makes a session known, at the expense of others where there is no room
-// for it. What was kept for these ends here, and so does what was kept for the
-// new one if it is refused.
+// addSession registers a session, and evicts others if there is no space. The state kept
+// for these ends here, and so does that of the new session if it is refused.
 func (s *Server) addSession(sess *session.Session) error {
 	evicted, err := s.sessions.Add(sess, time.Now())
 	for _, old := range evicted {
@@ -131,15 +128,15 @@ func (s *Server) addSession(sess *session.Session) error {
 		s.endScope(sess.Scope)
 		return err
 	}
-	// Not before: a session that nobody knows of yet is idle, and must not end.
+	// Not earlier: a session that is not registered is idle, and must not be evicted.
 	sess.Scope.OnYield(func() bool { return s.evictIdle(sess) })
 	s.sweepAfter(min(s.cfg.Limits.SessionUninitialized, s.cfg.Limits.SessionIdle))
 	return nil
 }
 
-// yield ends a session for a Handler that has no room for what it keeps for each.
-// One that is in use stays; the client of one that ends is told so when it comes
-// back, and opens another (2025-11-25, basic/transports, "Session Management").
+// evictIdle ends a session for a Handler that has no space left for its state. A session
+// in use stays. The client of one that ends gets a 404 when it returns, and opens another
+// (2025-11-25, basic/transports, "Session Management").
 func (s *Server) evictIdle(sess *session.Session) bool {
 	if !sess.EndIdle() {
 		return false
@@ -149,9 +146,9 @@ func (s *Server) evictIdle(sess *session.Session) bool {
 	return true
 }
 
-// addressOf returns what tells anonymous clients apart that have connections
-// from there: whoever has one address of the loopback network has all of them,
-// and whoever has one of IPv6 has the 2^64 of its network besides.
+// addressOf returns the part of an address that distinguishes anonymous clients. A host
+// with one address of the loopback network has all of them, and one with an IPv6 address
+// has the 2^64 of its network.
 func addressOf(remote string) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -168,7 +165,8 @@ func addressOf(remote string) string {
 	}
 }
 
-// refuseSessions says that no session gives way to a new one, and when one may.
+// refuseSessions is the refusal if no session can be evicted for a new one. It reports
+// when one may be.
 func (s *Server) refuseSessions(id mcp.ID, err error) *refusal {
 	full, ok := errors.AsType[*session.FullError](err)
 	if !ok {
@@ -182,15 +180,15 @@ func (s *Server) refuseSessions(id mcp.ID, err error) *refusal {
 	return no.withHeader("Retry-After", strconv.Itoa(int(max(seconds, 1))))
 }
 
-// legacyServe serves a request of a session. A client that goes away has not
-// cancelled it (2025-11-25, basic/transports, "Sending Messages to the Server").
+// legacyServe serves a request of a session. A disconnect does not cancel it (2025-11-25,
+// basic/transports, "Sending Messages to the Server").
 func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session, m *mcp.Message) *refusal {
 	if m.Method == "ping" {
 		answer := pong(m.ID)
 		p.writeJSON(&answer)
 		return nil
 	}
-	// An id that is in flight already is refused on the usual way.
+	// A duplicate id is refused further down.
 	if isList(m.Method) && !sess.InFlight(m.ID) {
 		req := legacyRequest(sess, m)
 		if s.answerCached(r.Context(), p, m.ID, &req, legacyEncoder{&s.lists}) {
@@ -215,8 +213,8 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 	return nil
 }
 
-// legacyAnswer is answer for a client that may come back: what is written as a
-// stream is kept for it, and one JSON object is not.
+// legacyAnswer is answer for a client that may resume: an event stream is retained for
+// it, and one JSON object is not.
 func (s *Server) legacyAnswer(p *response, r *http.Request, sess *session.Session, x *session.Exchange) {
 	streamed := false
 	s.answerWith(p, r, x, func() {}, func(c *session.Consumer) session.State {
@@ -228,9 +226,8 @@ func (s *Server) legacyAnswer(p *response, r *http.Request, sess *session.Sessio
 	}
 }
 
-// legacyStatus is the HTTP status of an error that the edge itself answers a
-// request with: what is wrong with the message is 400, what is wrong with its
-// parameters is an answer.
+// legacyStatus is the HTTP status of an error with which the edge itself answers a
+// request: 400 if the message is invalid, and 200 if its parameters are.
 func legacyStatus(e *mcp.Error) int {
 	if e.Code == mcp.CodeInvalidRequest {
 		return http.StatusBadRequest
@@ -238,9 +235,9 @@ func legacyStatus(e *mcp.Error) int {
 	return http.StatusOK
 }
 
-// legacyDelete ends a session. The client has withdrawn what runs in it, as with
-// notifications/cancelled: the responses end and say nothing more. SDKs close their
-// readers beside the DELETE and fail at a message that comes then.
+// legacyDelete ends a session. This withdraws the requests in it, like
+// notifications/cancelled: the responses end without further messages. SDKs close their
+// readers beside the DELETE and fail on a message that arrives then.
 func (s *Server) legacyDelete(p *response, r *http.Request, principal string) *refusal {
 	sess, no := s.legacySession(r, principal, mcp.ID{})
 	if no != nil {
@@ -251,7 +248,7 @@ func (s *Server) legacyDelete(p *response, r *http.Request, principal string) *r
 	return nil
 }
 
-// sessionEnded is what requests are told that their session has ended under.
+// errSessionEnded is the error of requests for which the session has ended.
 func errSessionEnded() *mcp.Error {
 	f := &mcp.Fault{Code: mcp.CodeSessionEnded, Outcome: mcp.Unknown, Message: "the session has ended"}
 	return f.Wire()

@@ -11,17 +11,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// turns are the notifications of a session of which the next says more than the one
-// before: each is handed to the Handler when that has returned from the one before.
+// serialQueue passes the notifications of a session that supersede each other to the
+// Handler one at a time, each when the Handler has returned from the one before.
 type serialQueue struct {
 	mu   sync.Mutex
-	last <-chan struct{} // closed when the newest is over, nil before the first
+	last <-chan struct{} // closed when the newest has been handled, nil before the first
 }
 
 type serialQueueKey struct{}
 
-// next returns what is closed when it is the next one's turn, nil at once, and what
-// says that this is over.
+// next returns a channel that is closed when the next notification may be handled, nil if
+// it may be at once, and a function to call when it has been.
 func (q *serialQueue) next() (before <-chan struct{}, over func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -30,8 +30,8 @@ func (q *serialQueue) next() (before <-chan struct{}, over func()) {
 	return before, func() { close(done) }
 }
 
-// inTurn is the server's Handler for the next of such notifications, which it must be
-// given.
+// serialize returns the Handler for the next such notification, which must be passed to
+// it.
 func (s *Server) serialize(sess *session.Session) mcp.Handler {
 	kept, ok := sess.Scope.Value(serialQueueKey{}, func() any { return new(serialQueue) })
 	q, isTurns := kept.(*serialQueue)

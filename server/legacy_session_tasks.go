@@ -15,32 +15,31 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The bounds of what a session keeps of results that came at once where a task was
-// asked for. The oldest goes first.
+// The bounds of the results that a session keeps as tasks, for calls that asked for a
+// task and were answered at once. The oldest is dropped first.
 const (
 	maxImmediateTasks = 64
 	maxImmediateBytes = 8 << 20 // bytes
 
-	defaultTaskTTL   = 10 * time.Minute // where the client does not say for how long
+	defaultTaskTTL   = 10 * time.Minute // if the client asks for no ttl
 	maxTaskTTL       = time.Hour
-	taskPollInterval = 100 // milliseconds: it has ended
+	taskPollInterval = 100 // milliseconds: the task has ended
 )
 
-// keptTasks is what the edge knows of tasks in one session: whether the client was
-// told of any, and those that the edge has made itself. It ends with the session,
-// and so do they.
+// sessionTasks are the tasks of one session as the edge sees them: whether the client was
+// offered tasks, and those that the edge itself has created. They end with the session.
 type sessionTasks struct {
 	offered bool
-	prefix  string // how the ids of its tasks begin, and nobody else's
+	prefix  string // of the ids of its tasks, and no others
 	watched watchedTasks
 
 	mu     sync.Mutex
-	client *mcp.Peer // the session's, with the extension declared
+	client *mcp.Peer // of the session, with the extension declared
 	tasks  []*immediateTask
 	size   int
 }
 
-// keptTask is a result that was there at once, as a task.
+// immediateTask is a result that was available at once, shown as a task.
 type immediateTask struct {
 	id      string
 	created time.Time
@@ -50,7 +49,7 @@ type immediateTask struct {
 
 type sessionTasksKey struct{}
 
-// noteTasks keeps that the client of a session is told of tasks, where that is so.
+// noteTasks records on the scope that the client was offered tasks.
 func noteTasks(scope *mcp.Scope, offered bool) {
 	if !offered {
 		return
@@ -61,7 +60,7 @@ func noteTasks(scope *mcp.Scope, offered bool) {
 	}
 }
 
-// keptTasksOf returns nil where nothing was noted, or the session has ended.
+// sessionTasksOf returns nil if no tasks were offered, or the session has ended.
 func sessionTasksOf(scope *mcp.Scope) *sessionTasks {
 	v, ok := scope.Value(sessionTasksKey{}, func() any { return &sessionTasks{} })
 	k, isKept := v.(*sessionTasks)
@@ -71,7 +70,7 @@ func sessionTasksOf(scope *mcp.Scope) *sessionTasks {
 	return k
 }
 
-// declaring returns the client as one that takes the tasks of the extension.
+// declareTasks returns the client with the tasks extension declared.
 func (k *sessionTasks) declareTasks(p *mcp.Peer) *mcp.Peer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -83,8 +82,8 @@ func (k *sessionTasks) declareTasks(p *mcp.Peer) *mcp.Peer {
 	return k.client
 }
 
-// keep makes a task of a result and returns what its client is told. It is said to
-// be at work, as every task begins ("Task Status Lifecycle").
+// store keeps a result as a task and returns the answer for the client. The task is
+// reported as working, the state in which every task begins ("Task Status Lifecycle").
 func (k *sessionTasks) store(req *mcp.Request, res *mcp.Result, now time.Time) (*mcp.Result, error) {
 	t := &immediateTask{id: k.prefix + rand.Text(), created: now, ttl: taskTTL(req), result: res}
 	k.add(t)
@@ -111,8 +110,8 @@ func (k *sessionTasks) add(t *immediateTask) {
 	}
 }
 
-// expireLocked forgets what is older than was agreed. Nothing but time makes it
-// grow, and nobody but this session pays for it: no timer is worth it.
+// expireLocked drops the tasks that are past their ttl. It runs on each access instead of
+// on a timer: the memory is bounded, and only this session pays for it.
 func (k *sessionTasks) expireLocked(now time.Time) {
 	k.tasks = slices.DeleteFunc(k.tasks, func(t *immediateTask) bool {
 		gone := now.Sub(t.created) >= t.ttl
@@ -123,8 +122,8 @@ func (k *sessionTasks) expireLocked(now time.Time) {
 	})
 }
 
-// isOurs reports whether an id is of a task that the edge has made in this session,
-// be it forgotten by now.
+// isOurs reports whether an id is of a task that the edge has created in this session,
+// even if it has been dropped.
 func (k *sessionTasks) isOurs(id string) bool {
 	return k.prefix != "" && strings.HasPrefix(id, k.prefix)
 }
@@ -141,7 +140,7 @@ func (k *sessionTasks) find(id string, now time.Time) *immediateTask {
 	return nil
 }
 
-// all returns what there is, as 2025-11-25 lists it.
+// all returns the tasks in the form of 2025-11-25.
 func (k *sessionTasks) all(now time.Time) [][]byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -153,8 +152,8 @@ func (k *sessionTasks) all(now time.Time) [][]byte {
 	return listed
 }
 
-// describe returns the task in the given state; a result that says that the tool
-// has failed is one that has ("Task Execution Errors").
+// encode returns the task in the given state; a result with isError is a failed task
+// ("Task Execution Errors").
 func (t *immediateTask) encode(status tasks.Status) []byte {
 	if failed, _ := t.result.Bool(mcp.FieldIsError); failed && status == tasks.Completed {
 		status = tasks.Failed

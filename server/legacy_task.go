@@ -13,23 +13,22 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// taskEdge serves what a session of 2025-11-25 asks for by the task methods of that
-// revision (basic/utilities/tasks), with a Handler that has the tasks of the
-// extension. It is the Handler of such requests, around the server's own.
+// legacyTaskHandler serves the task methods of 2025-11-25 (basic/utilities/tasks) with a
+// Handler that implements the tasks extension. It wraps the Handler of the server for
+// such requests.
 type legacyTaskHandler struct {
 	handler   mcp.Handler
 	tasks     *sessionTasks
-	onCreated func(ctx context.Context, id string) // is called for each task of the Handler's
+	onCreated func(ctx context.Context, id string) // called for each task that the Handler creates
 }
 
-// taskEdgeOf returns the Handler of a legacy request that concerns tasks, and nil
-// for one that does not. A client that was not told of tasks asks for a method that
-// there is not; what it says of them beside a call is ignored ("Task Support and
-// Handling").
+// legacyTaskHandlerOf returns the Handler of a legacy request that concerns tasks, and
+// nil for any other. To a client that was not offered tasks the methods do not exist, and
+// the task parameter of a call is ignored ("Task Support and Handling").
 func (s *Server) legacyTaskHandlerOf(sess *session.Session, m *mcp.Message) (mcp.Handler, error) {
 	asked := isTaskMethod(m.Method)
 	if !asked && (m.Method != "tools/call" || !m.Params.Has(mcp.FieldTask)) {
-		return nil, nil //nolint:nilnil // nobody but the server's own Handler
+		return nil, nil //nolint:nilnil // the Handler of the server
 	}
 	kept := sessionTasksOf(sess.Scope)
 	offered := kept != nil && kept.offered
@@ -81,9 +80,8 @@ func (e *legacyTaskHandler) Serve(ctx context.Context, req *mcp.Request, caller 
 	}
 }
 
-// create serves a call that its client wants as a task. A client that has asked for
-// one cannot read anything else as the answer, so that a result which is there at
-// once becomes a task of our own, which has ended.
+// create serves a call that the client wants as a task. Such a client accepts no other
+// answer, so an immediate result becomes a task of ours, which has ended.
 func (e *legacyTaskHandler) create(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	res, err := e.handler.Serve(ctx, req, caller)
 	switch {
@@ -102,7 +100,7 @@ func (e *legacyTaskHandler) create(ctx context.Context, req *mcp.Request, caller
 	return mcp.NewResult(raw)
 }
 
-// keptTask serves what is about a task of our own, which has ended.
+// immediate serves a request about a task of ours, which has ended.
 func (e *legacyTaskHandler) immediate(method, id string) (*mcp.Result, error) {
 	t := e.tasks.find(id, time.Now())
 	switch {
@@ -125,7 +123,7 @@ func (e *legacyTaskHandler) get(ctx context.Context, req *mcp.Request, caller mc
 	return asTask(res)
 }
 
-// asTask is a task as 2025-11-25 shows it.
+// asTask translates a task to the form of 2025-11-25.
 func asTask(res *mcp.Result) (*mcp.Result, error) {
 	raw, err := tasks.ToTask(res.Bytes())
 	if err != nil {
@@ -134,7 +132,7 @@ func asTask(res *mcp.Result) (*mcp.Result, error) {
 	return mcp.NewResult(raw)
 }
 
-// look asks the Handler for the state of the task that a request is about.
+// fetch asks the Handler for the state of the task that a request is about.
 func (e *legacyTaskHandler) fetch(ctx context.Context, req *mcp.Request, caller mcp.Caller) (tasks.Task, *mcp.Result, error) {
 	get := *req
 	get.Method = "tasks/get"
@@ -149,9 +147,9 @@ func (e *legacyTaskHandler) fetch(ctx context.Context, req *mcp.Request, caller 
 	return t, res, err
 }
 
-// result waits for the end of a task, and puts what the task asks for to the client
-// meanwhile. A Handler in front of a server of 2025-11-25 can wait by itself; one
-// that has only the extension is asked again and again.
+// result waits for the end of a task, and meanwhile sends its questions to the client. A
+// Handler in front of a server of 2025-11-25 can wait by itself; one with only the
+// extension is polled.
 func (e *legacyTaskHandler) result(ctx context.Context, req *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	related := &taskCaller{Caller: caller, id: id}
 	for {
@@ -165,17 +163,17 @@ func (e *legacyTaskHandler) result(ctx context.Context, req *mcp.Request, id str
 		case !isDeadline(err):
 			return nil, err
 		}
-		// It is the wait that took too long, and not the task: as long as that is
-		// there, its client has asked us to wait.
+		// Only the wait has timed out. While the task exists, the client has asked to
+		// wait.
 		if _, _, err := e.fetch(ctx, req, caller); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// await is result for a Handler without that method. refused is its answer, which
-// may have been that of the call itself: then the task has failed, and does not say
-// why.
+// await is result for a Handler without that method. refused is the Handler's answer,
+// which may have been that of the call itself: then the task has failed, without a
+// reason.
 func (e *legacyTaskHandler) await(ctx context.Context, req *mcp.Request, id string, caller mcp.Caller, refused error) (*mcp.Result, error) {
 	t, _, err := e.fetch(ctx, req, caller)
 	if err != nil {
@@ -193,14 +191,14 @@ func isDeadline(err error) bool {
 }
 
 const (
-	// cancelLooks is how often a task is looked at after it was cancelled, and
-	// cancelPause how long between two of these: the extension lets a server take its
-	// time, and 2025-11-25 wants the answer to be the task as it has become.
+	// cancelPolls is how often a task is polled after it was cancelled, and cancelPause
+	// the time between two polls: the extension lets a server take its time, and
+	// 2025-11-25 requires the cancelled task in the answer.
 	cancelPolls = 5
 	cancelPause = 200 * time.Millisecond
 )
 
-// cancel ends a task, and refuses where it has ended ("Task Cancellation").
+// cancel ends a task, and fails if it has ended ("Task Cancellation").
 func (e *legacyTaskHandler) cancel(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	t, _, err := e.fetch(ctx, req, caller)
 	if err != nil {
@@ -214,14 +212,14 @@ func (e *legacyTaskHandler) cancel(ctx context.Context, req *mcp.Request, caller
 	case err != nil:
 		return nil, err
 	case res != nil && res.Has(mcp.FieldTaskID):
-		return asTask(res) // a server of 2025-11-25 has said it
+		return asTask(res) // from a server of 2025-11-25
 	default:
 		return e.cancelled(ctx, req, caller)
 	}
 }
 
-// cancelled waits a while for a task to end that was cancelled. One that does not is
-// shown as it is: nothing obliges it to stop.
+// cancelled waits a while for a cancelled task to end. One that does not is returned in
+// its present state: nothing obliges it to stop.
 func (e *legacyTaskHandler) cancelled(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	for n := 1; ; n++ {
 		t, res, err := e.fetch(ctx, req, caller)
@@ -247,7 +245,7 @@ func errTerminal(status tasks.Status) error {
 	return mcp.Errorf(mcp.CodeInvalidParams, "the task cannot be cancelled: it is %s", status)
 }
 
-// list adds the tasks of our own to the first page of the Handler's.
+// list adds our own tasks to the first page of the Handler's.
 func (e *legacyTaskHandler) list(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	res, err := e.handler.Serve(ctx, req, caller)
 	if err != nil || res == nil || req.Params.Has(mcp.FieldCursor) {
@@ -278,20 +276,20 @@ func relatedTask(id string) []byte {
 	return append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
-// taskCaller marks what a task asks for with the task, as 2025-11-25 requires.
+// taskCaller marks the questions of a task with the task, as 2025-11-25 requires.
 type taskCaller struct {
 	mcp.Caller
 	id string
 }
 
-// Ask puts a question of the task to the client.
+// Ask sends a question of the task to the client and waits for the answer.
 func (c *taskCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return asking(c.Start).wait(ctx, req)
 }
 
-// Start likewise.
+// Start sends a question of the task to the client.
 func (c *taskCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	// What is about a task of the client's own names that one ("Associating
+	// A question about a task of the client refers to that task ("Associating
 	// Task-Related Messages").
 	if req.Params.Has(mcp.MetaRelatedTask) || isTaskMethod(req.Method) {
 		return mcp.Start(ctx, c.Caller, req)

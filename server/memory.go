@@ -11,20 +11,21 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// memory is the [mcp.Memory] of a task.
+// memory is the [mcp.Memory] of a request.
 type memory struct {
 	server      *Server
 	reservation session.Reservation
 }
 
-// bound has the answer to a task's request count for its principal.
+// trackMemory makes the answer of a request count against the limits of its principal.
 func (s *Server) trackMemory(ir *inflightRequest) {
 	ir.memory.server = s
 	ir.memory.reservation.Init(s.rules.Pending, ir.original.Principal)
 	ir.original.Memory = &ir.memory
 }
 
-// Reserve waits as long for room as a client may take to read a part of its answer.
+// Reserve blocks until the bytes are available, for as long as a client may take to read
+// a part of its answer.
 func (m *memory) Reserve(ctx context.Context, bytes int) error {
 	var late <-chan time.Time
 	for {
@@ -51,8 +52,9 @@ func (m *memory) Reserve(ctx context.Context, bytes int) error {
 	}
 }
 
-// fit replaces a terminal for which there is no room. One that was received with a
-// reservation has its room, also where the client's revision made it a little longer.
+// fit returns the terminal message, or an error instead if there is no memory for it. A
+// result that was received with a reservation fits, even if the translation for the
+// client's revision made it a little longer.
 func (m *memory) fit(terminal session.Message, instead func(*mcp.Error) session.Message) session.Message {
 	if m.server == nil || terminal.Len() <= mcp.ReserveFrom {
 		return terminal
@@ -64,13 +66,13 @@ func (m *memory) fit(terminal session.Message, instead func(*mcp.Error) session.
 	return instead(m.server.pendingFault(excess).Wire())
 }
 
-// noRoom is the end of a request whose answer cannot be held.
+// pendingFault is the error of a request with an answer that cannot be held.
 func (s *Server) pendingFault(excess session.Excess) *mcp.Fault {
 	text, key := s.excessText(excess)
 	return &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.Completed, Message: "the answer was dropped: " + text + " (" + key + ")"}
 }
 
-// excessText says what there is too much of, and which key bounds it.
+// excessText describes the limit that is exceeded, and returns its key.
 func (s *Server) excessText(excess session.Excess) (text, key string) {
 	l := &s.cfg.Limits
 	if excess == session.TotalExcess {
@@ -84,7 +86,7 @@ type excessError struct{ excess session.Excess }
 
 func (excessError) Error() string { return "too many bytes wait for clients to read" }
 
-// checkPending returns an excessError where a new request is to be refused.
+// checkPending returns an excessError if a new request must be refused.
 func (s *Server) checkPending(principal string) error {
 	if excess := s.rules.Pending.Excess(principal); excess != session.NoExcess {
 		return excessError{excess}

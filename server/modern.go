@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// modern is the dialect of 2026-07-28.
+// modernEncoder is the encoder of 2026-07-28.
 type modernEncoder struct{}
 
 // servedVersions are all revisions that an endpoint serves, newest first.
@@ -21,8 +21,8 @@ func servedVersions() []mcp.Version {
 	return append(mcp.ModernVersions(), mcp.LegacyVersions()...)
 }
 
-// versionsJSON is the list as clients are told: in the result of server/discover
-// and in the error that a revision is refused with, so that both say the same.
+// versionsJSON is the list of revisions for clients: in the result of server/discover and
+// in the error for an unsupported revision, so that both agree.
 func versionsJSON() []byte {
 	raw, err := json.Marshal(servedVersions())
 	if err != nil {
@@ -31,8 +31,8 @@ func versionsJSON() []byte {
 	return raw
 }
 
-// isRemoved reports whether the method existed in the legacy era only. To a
-// modern client it is as unknown as any other.
+// isRemoved reports whether the method existed in the legacy era only. To a modern client
+// it is unknown.
 func isRemoved(method string) bool {
 	switch method {
 	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list":
@@ -42,11 +42,12 @@ func isRemoved(method string) bool {
 	}
 }
 
-// modern makes a new task one of a modern request, with the request of the inside in it.
-// The error is what the client is told (2026-07-28, basic, "_meta").
+// initModern sets the request up from a modern message. The error is the answer for the
+// client (2026-07-28, basic, "_meta").
 func (ir *inflightRequest) initModern(m *mcp.Message, principal string) *mcp.Error {
-	// The revision before the method, so that a client of another one is told what to
-	// speak, and not that a method is missing which its own revision may have.
+	// The revision is checked before the method, so that a client of another revision
+	// learns which one to use, and not that a method is missing which its own revision
+	// may have.
 	if missing := missingMeta(m); missing != "" {
 		return mcp.Errorf(mcp.CodeInvalidParams, "params._meta lacks %q; each request names it", missing)
 	}
@@ -84,8 +85,8 @@ func (ir *inflightRequest) initModern(m *mcp.Message, principal string) *mcp.Err
 	return nil
 }
 
-// missingMeta returns the key that a request must have and has not; one of
-// another type says nothing, as one that is not there.
+// missingMeta returns the first required key that a request lacks; a value of another
+// type counts as missing.
 func missingMeta(m *mcp.Message) string {
 	if raw := m.Params.Raw(mcp.MetaVersion); len(raw) == 0 || raw[0] != '"' {
 		return mcp.MetaVersion.Key()
@@ -96,11 +97,11 @@ func missingMeta(m *mcp.Message) string {
 	return ""
 }
 
-// modernVersion: "it MUST respond with an UnsupportedProtocolVersionError"
-// (2026-07-28, basic/versioning), with the list, from which the client chooses.
+// modernVersion: "it MUST respond with an UnsupportedProtocolVersionError" (2026-07-28,
+// basic/versioning), with the list from which the client chooses.
 func modernVersion(m *mcp.Message) (mcp.Version, *mcp.Error) {
 	if string(m.Params.Raw(mcp.MetaVersion)) == `"`+string(mcp.V20260728)+`"` {
-		return mcp.V20260728, nil // as nearly all say it
+		return mcp.V20260728, nil // the usual spelling
 	}
 	text, _ := m.Params.Text(mcp.MetaVersion)
 	if v := mcp.Version(text); slices.Contains(mcp.ModernVersions(), v) {
@@ -109,8 +110,8 @@ func modernVersion(m *mcp.Message) (mcp.Version, *mcp.Error) {
 	return "", unsupportedVersion(text)
 }
 
-// unsupportedVersion is the error for a revision that nobody here speaks, or not
-// like that.
+// unsupportedVersion is the error for a revision that is not served, or not without an
+// initialize.
 func unsupportedVersion(text string) *mcp.Error {
 	data := append([]byte(`{"supported":`), versionsJSON()...)
 	data = append(data, `,"requested":`...)
@@ -122,9 +123,8 @@ func unsupportedVersion(text string) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeUnsupportedVersion, Message: message, Data: data}
 }
 
-// modernLevel reads the level that one request asks for. None is not the lowest
-// but no messages at all (2026-07-28, server/utilities/logging, "Per-request log
-// level").
+// modernLevel reads the log level of one request. Without one, the client gets no
+// messages at all (2026-07-28, server/utilities/logging, "Per-request log level").
 func modernLevel(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
 	if !m.Params.Has(mcp.MetaLogLevel) {
 		return mcp.LogNone, nil
@@ -140,14 +140,13 @@ func modernLevel(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
 	return level, nil
 }
 
-// result supplies what a legacy server does not say: the type of the result, and
-// that it must not be cached (2026-07-28, basic, "ResultType";
-// server/utilities/caching).
-func (enc modernEncoder) result(room []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+// result adds the fields that a legacy backend does not send: the type of the result, and
+// that it must not be cached (2026-07-28, basic, "ResultType"; server/utilities/caching).
+func (enc modernEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
 	if undeclaredTask(req, res) {
 		return enc.failure(id, req, tasks.Missing(req.Method))
 	}
-	// What is there stays: a modern server behind us has said what it means.
+	// Existing fields stay: they are from a modern backend.
 	var e mcp.Edit
 	if res.Type() == mcp.ResultComplete {
 		res = revision.Result(req.Client.Version, req.Method, res)
@@ -163,8 +162,8 @@ func (enc modernEncoder) result(room []byte, id mcp.ID, req *mcp.Request, res *m
 			e.SetText(mcp.FieldCacheScope, "private")
 		}
 	}
-	// These two are about this connection and this endpoint, so that no server's word
-	// for them can be passed on.
+	// These two concern this connection and this endpoint, so the values of a backend are
+	// replaced.
 	switch req.Method {
 	case "subscriptions/listen":
 		e.Set(mcp.MetaSubscriptionID, id.AppendTo(nil))
@@ -173,10 +172,10 @@ func (enc modernEncoder) result(room []byte, id mcp.ID, req *mcp.Request, res *m
 		caps := tasks.ModernOffer(res.Raw(mcp.FieldCapabilities))
 		e.Set(mcp.FieldCapabilities, revision.ServerCapabilities(req.Client.Version, caps))
 	}
-	return resultMessage(room, id, &e, &res.Object)
+	return resultMessage(buf, id, &e, &res.Object)
 }
 
-// isCacheable lists the results that say how long they hold (2026-07-28,
+// isCacheable lists the methods with results that carry caching hints (2026-07-28,
 // server/utilities/caching).
 func isCacheable(method string) bool {
 	switch method {
@@ -187,16 +186,15 @@ func isCacheable(method string) bool {
 	}
 }
 
-// failure keeps the codes of earlier revisions, and those that are reserved, away
-// from modern clients (2026-07-28, basic, "Error Codes").
+// failure translates the codes of earlier revisions, and the reserved ones, for modern
+// clients (2026-07-28, basic, "Error Codes").
 func (modernEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
 	err = revision.Error(mcp.EraModern, req, err)
 	return session.Message{Head: mcp.AppendError(nil, id, err), Status: modernStatus(err.Code)}
 }
 
-// modernStatus is the HTTP status of an error that comes before the first byte.
-// Errors of a method's own making, -32602 among them, are answers: the transport
-// has worked.
+// modernStatus is the HTTP status of an error that precedes the first byte. Errors of a
+// method itself, -32602 among them, are answers: the transport has worked.
 func modernStatus(code int64) int {
 	switch code {
 	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
@@ -208,15 +206,14 @@ func modernStatus(code int64) int {
 	}
 }
 
-// directUpTo is the size up to which a result that does not change is copied
-// behind its envelope.
+// maxCopied is the size up to which an unmodified result is copied into the message.
 const maxCopied = 4 << 10
 
-// resultMessage returns the response with the result as edited, in the room where it is
-// small enough. A large result to which nothing is done is not copied.
-func resultMessage(room []byte, id mcp.ID, e *mcp.Edit, res *mcp.Object) session.Message {
+// resultMessage returns the response with the result as edited, in buf if it is small
+// enough. A large result without edits is not copied.
+func resultMessage(buf []byte, id mcp.ID, e *mcp.Edit, res *mcp.Object) session.Message {
 	raw := res.Bytes()
-	head := appendResultHead(room, id)
+	head := appendResultHead(buf, id)
 	if e.IsZero() && len(raw) > maxCopied {
 		at := len(head)
 		head = mcp.AppendBeside(append(head, '}'), res.Beside())
@@ -224,15 +221,15 @@ func resultMessage(room []byte, id mcp.ID, e *mcp.Edit, res *mcp.Object) session
 	}
 	if need := len(head) + len(raw) + len("{}}") + len(res.Beside()); need > cap(head) {
 		if !e.IsZero() {
-			need += 256 // what is added, mostly
+			need += 256 // mostly enough for the edits
 		}
 		head = append(make([]byte, 0, need), head...)
 	}
 	return session.Message{Head: mcp.AppendBeside(append(e.AppendTo(head, res), '}'), res.Beside())}
 }
 
-// appendResultHead begins a response. The id goes out as the bytes that came
-// (I4), and the result stands last, so that its own bytes can follow as they are.
+// appendResultHead begins a response. The id is sent with the bytes that were received
+// (I4), and the result is last, so that its bytes can follow unmodified.
 func appendResultHead(dst []byte, id mcp.ID) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)

@@ -14,16 +14,16 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// modernPost serves a modern message. Mcp-Session-Id and Last-Event-ID mean
-// nothing here and are not looked at (2026-07-28,
-// basic/transports/streamable-http, "Earlier Streamable HTTP Revisions").
+// modernPost serves a modern message. Mcp-Session-Id and Last-Event-ID have no meaning
+// here and are ignored (2026-07-28, basic/transports/streamable-http, "Earlier Streamable
+// HTTP Revisions").
 func (s *Server) modernPost(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
 	switch m.Kind {
 	case mcp.KindRequest:
 	case mcp.KindNotification:
-		// The revision has none over HTTP, and says what is done with one: it
-		// is accepted, and there is nobody to tell. A request is cancelled by
-		// closing its response (basic/patterns/cancellation).
+		// The revision has no notifications over HTTP, and specifies that one is accepted
+		// without a response. A request is cancelled by closing its response
+		// (basic/patterns/cancellation).
 		if m.Method == "notifications/cancelled" {
 			s.observeIdleCancel(r.Context(), Event{Principal: principal, Remote: r.RemoteAddr}, m.Params.Raw(mcp.FieldRequestID))
 		}
@@ -71,8 +71,8 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	return nil
 }
 
-// modernRetry answers a request that goes on with one that is parked. It has its
-// place in the quota by then.
+// modernRetry answers a request that resumes a parked one. It holds its share of the
+// quota already.
 func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, opened *openedRequest) *refusal {
 	ir, x, no := s.resumeParked(m, opened, 0, func(ir *inflightRequest) (*session.Exchange, *refusal) {
 		x := session.NewStateless(m.ID, &s.rules, ir.stop)
@@ -88,9 +88,9 @@ func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, opene
 	return nil
 }
 
-// answerLeg answers with one exchange of a task. A client that goes away before it has
-// the whole answer has cancelled the request, also where the answer is a question:
-// nobody else has the state to come back with.
+// answerAttempt answers with one exchange of a request. A client that disconnects before
+// it has the whole answer has cancelled the request, even if the answer is a question: no
+// other client has the state to retry with.
 func (s *Server) answerAttempt(p *response, r *http.Request, ir *inflightRequest, x *session.Exchange) {
 	s.answer(p, r, x, func() {
 		if !x.Cancel(errDisconnected) && ir.parked != nil {
@@ -99,8 +99,8 @@ func (s *Server) answerAttempt(p *response, r *http.Request, ir *inflightRequest
 	})
 }
 
-// refusalStatus is the status of an error in the message itself: an unknown
-// method is 404, all else is 400.
+// refusalStatus is the status of an error in the message itself: an unknown method is
+// 404, all else is 400.
 func refusalStatus(err *mcp.Error) int {
 	if err.Code == mcp.CodeMethodNotFound {
 		return http.StatusNotFound
@@ -108,17 +108,17 @@ func refusalStatus(err *mcp.Error) int {
 	return http.StatusBadRequest
 }
 
-// visit is a task with the exchange that it begins with, of a request that belongs to no
-// session, and whose answer is kept for nobody.
+// statelessRequest is a request without a session, together with its first exchange. Its
+// answer is not retained.
 type statelessRequest struct {
 	inflightRequest
 
 	exchange session.Stateless
 }
 
-// modernHTTPTask makes a new task one of a modern request over HTTP, and holds the headers
-// against the body. What is missing in the body comes first, then what differs, then what
-// is not served.
+// initModernHTTP sets the request up from a modern message over HTTP, and checks the
+// headers against the body. Missing fields in the body are reported first, then
+// differences, then what is not served.
 func (s *Server) initModernHTTP(ir *inflightRequest, r *http.Request, m *mcp.Message, principal string) *mcp.Error {
 	named := r.Header.Get(versionHeader)
 	switch missing := missingMeta(m); {
@@ -127,7 +127,7 @@ func (s *Server) initModernHTTP(ir *inflightRequest, r *http.Request, m *mcp.Mes
 			return err
 		}
 	case !m.Params.Has(mcp.MetaVersion) && named != "" && mcp.Version(named).Era() == mcp.EraUnknown:
-		// What else such a revision has in its requests is not for us to say.
+		// The other fields of such a revision are unknown here.
 		return unsupportedVersion(named)
 	}
 	if err := ir.initModern(m, principal); err != nil {
@@ -137,8 +137,7 @@ func (s *Server) initModernHTTP(ir *inflightRequest, r *http.Request, m *mcp.Mes
 	return nil
 }
 
-// checkMirror: 2026-07-28, basic/transports/streamable-http, "Server
-// Validation".
+// checkMirror: 2026-07-28, basic/transports/streamable-http, "Server Validation".
 func checkMirror(h http.Header, m *mcp.Message) *mcp.Error {
 	if !mirrors(h, versionHeader, m.Params.Raw(mcp.MetaVersion)) {
 		version, _ := m.Params.Text(mcp.MetaVersion)
@@ -160,8 +159,8 @@ func checkMirror(h http.Header, m *mcp.Message) *mcp.Error {
 	return checkHeader(h, nameHeader, name, true)
 }
 
-// mirrors reports whether a header is, byte for byte, the string that the body says, and
-// plain in both: as nearly all are. Whatever is not is for checkHeader to compare.
+// mirrors reports whether a header equals the JSON string raw byte for byte, and needs no
+// decoding: the usual case. All others are left to checkHeader.
 func mirrors(h http.Header, key string, raw []byte) bool {
 	values := h[key]
 	if len(values) != 1 || len(raw) < 2 || raw[0] != '"' {
@@ -179,8 +178,8 @@ func mirrors(h http.Header, key string, raw []byte) bool {
 	return true
 }
 
-// isPlain lists what stands for itself in a JSON string and in an encoded header
-// alike, and is part of no encoding in either.
+// isPlain reports whether c represents itself both in a JSON string and in an encoded
+// header, and is part of no encoding in either.
 func isPlain(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
@@ -190,7 +189,7 @@ func isPlain(c byte) bool {
 	}
 }
 
-// checkHeader compares one header with what the body says.
+// checkHeader compares one header with the value in the body.
 func checkHeader(h http.Header, key, want string, encoded bool) *mcp.Error {
 	values := h[key]
 	switch {
@@ -213,7 +212,7 @@ func checkHeader(h http.Header, key, want string, encoded bool) *mcp.Error {
 	return nil
 }
 
-// spelled is the header as the specification writes it.
+// spelled returns a header as the specification writes it.
 func spelled(key string) string {
 	if key == versionHeader {
 		return "MCP-Protocol-Version"
@@ -225,12 +224,12 @@ func mismatch(format string, args ...any) *mcp.Error {
 	return mcp.Errorf(mcp.CodeHeaderMismatch, format, args...)
 }
 
-// paramHeaders returns the headers that mirror arguments of a tool, for the
-// Handler, which knows the tool. It is never nil. What the client has said is for
-// this connection alone is not among them, since a Handler passes on what it does
-// not know (RFC 9110, section 7.6.1).
+// paramHeaders returns the headers that mirror tool arguments, for the Handler, which
+// knows the tool. It never returns nil. Headers that the client declared for this
+// connection only are left out, since a Handler forwards headers that it does not know
+// (RFC 9110, section 7.6.1).
 //
-// none is what is returned where there are none: it is shared, and never changed.
+// none is returned if there are none; it is shared and must not be changed.
 func paramHeaders(h http.Header, none map[string][]string) map[string][]string {
 	var found map[string][]string
 	for key, values := range h {
@@ -253,10 +252,10 @@ func paramHeaders(h http.Header, none map[string][]string) map[string][]string {
 	return found
 }
 
-// checkRepeated holds the headers of a retry against those of the request that it goes
-// on with. The arguments of the two are the same, and the Handler, which is the one to
-// know what of them stands in headers, has checked the first: so the retry's are right
-// if they say the same. What only the retry has mirrors no argument.
+// checkRepeated compares the headers of a retry with those of the request that it
+// resumes. The arguments of the two are equal, and the Handler has checked the headers of
+// the first against them, so those of the retry are valid if they are equal. Headers that
+// only the retry has mirror no argument.
 func checkRepeated(first, retry map[string][]string) *mcp.Error {
 	for _, key := range slices.Sorted(maps.Keys(first)) {
 		if !slices.EqualFunc(first[key], retry[key], sameHeaderValue) {
@@ -266,7 +265,7 @@ func checkRepeated(first, retry map[string][]string) *mcp.Error {
 	return nil
 }
 
-// sameHeaderValue reports whether two values say the same, however they are encoded.
+// sameHeaderValue reports whether two values are equal once decoded.
 func sameHeaderValue(a, b string) bool {
 	x, errA := mcp.DecodeHeaderValue(a)
 	y, errB := mcp.DecodeHeaderValue(b)

@@ -15,12 +15,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// inputRequired is what becomes of an outcome that asks a modern client for input:
-// a result of a modern backend, which goes by as it is but for its state, or the
-// error by which a backend of 2025-11-25 asks for URLs to be visited first. Other
-// outcomes stay.
+// inputRequired handles an outcome that asks a modern client for input: a result of a
+// modern backend, of which only the state changes, or the error of a backend of
+// 2025-11-25 that asks for URLs to be visited first. Other outcomes are returned
+// unmodified.
 func (s *Server) inputRequired(ir *inflightRequest, res *mcp.Result, err error) (*mcp.Result, error) {
-	if wire, ok := err.(*mcp.Error); ok && wire.Code == mcp.CodeURLElicitationRequired { //nolint:errorlint // the backend's own word
+	if wire, ok := err.(*mcp.Error); ok && wire.Code == mcp.CodeURLElicitationRequired { //nolint:errorlint // only an error that the backend itself returned
 		if asked := s.urlElicitationResult(ir, wire); asked != nil {
 			return asked, nil
 		}
@@ -40,9 +40,9 @@ type inputRequest struct {
 	Params jsontext.Value `json:"params"`
 }
 
-// checkInputRequests refuses a result that its client cannot do anything with, or
-// must not be sent (2026-07-28, basic/patterns/mrtr, "Server Requirements"): we
-// are the one who has sent it.
+// checkInputRequests rejects a result that the client cannot handle or must not be sent
+// (2026-07-28, basic/patterns/mrtr, "Server Requirements"): to the client, we are the
+// sender.
 func checkInputRequests(req *mcp.Request, res *mcp.Result) error {
 	if !mayAsk(req.Method) {
 		return malformedInput("the server asked for input, which it cannot during " + req.Method)
@@ -74,7 +74,7 @@ func malformedInput(text string) error {
 	return &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Message: text}
 }
 
-// outward returns the result with its state as the client may have it.
+// protectState returns the result with its state sealed or marked, as needed.
 func (s *Server) protectState(req *mcp.Request, res *mcp.Result) (*mcp.Result, error) {
 	raw := res.Raw(mcp.FieldRequestState)
 	text, _ := res.Text(mcp.FieldRequestState)
@@ -96,11 +96,11 @@ func (s *Server) protectState(req *mcp.Request, res *mcp.Result) (*mcp.Result, e
 	return &mcp.Result{Object: params}, nil
 }
 
-// visitFirst turns the error by which a backend of 2025-11-25 says that URLs are to
-// be visited before the request is sent again (client/elicitation, "URL
-// Elicitation Required Error") into the result by which a modern client is asked to
-// visit them. It is nil where the client has not declared that it can, or was asked
-// too often. The request has not run, and its retry is a new one.
+// urlElicitationResult translates the error with which a backend of 2025-11-25 asks for
+// URLs to be visited before a retry (client/elicitation, "URL Elicitation Required
+// Error") into an input_required result for a modern client. It returns nil if the client
+// did not declare the capability, or was asked too often. The request has not run, and
+// its retry is a new one.
 func (s *Server) urlElicitationResult(ir *inflightRequest, wire *mcp.Error) *mcp.Result {
 	var data struct {
 		Elicitations []jsontext.Value `json:"elicitations"`
@@ -123,8 +123,8 @@ func (s *Server) urlElicitationResult(ir *inflightRequest, wire *mcp.Error) *mcp
 	return inputRequiredResult(questions, state)
 }
 
-// beginAgain returns the request that a client makes after it was asked to visit
-// URLs: as it was at first. One that says that they were not visited is not sent.
+// restartRequest returns the request of a client that was asked to visit URLs, in its
+// original form. It fails if the client reports that they were not visited.
 func restartRequest(req *mcp.Request, count []byte) (openedRequest, error) {
 	answers, err := inputResponses(&req.Params)
 	if err != nil {
@@ -139,12 +139,11 @@ func restartRequest(req *mcp.Request, count []byte) (openedRequest, error) {
 	e.Delete(mcp.FieldInputResponses)
 	e.Delete(mcp.FieldRequestState)
 	r, err := withEdit(req, &e)
-	r.restarts, _ = strconv.Atoi(string(count)) // ours, as visitFirst has written it
+	r.restarts, _ = strconv.Atoi(string(count)) // written by urlElicitationResult
 	return r, err
 }
 
-// responses returns the answers that a request brings, by the keys of their
-// questions.
+// inputResponses returns the answers in a request, by the keys of their questions.
 func inputResponses(params *mcp.Object) (map[string]jsontext.Value, error) {
 	raw := params.Raw(mcp.FieldInputResponses)
 	if raw == nil {
@@ -157,9 +156,9 @@ func inputResponses(params *mcp.Object) (map[string]jsontext.Value, error) {
 	return answers, nil
 }
 
-// readAnswers returns the answers to the questions that a request brings. What
-// answers none of them is ignored; a question that is not answered will be asked
-// again (2026-07-28, basic/patterns/mrtr, "Error Handling").
+// readAnswers returns the answers to the given questions. Other answers are ignored, and
+// unanswered questions are asked again (2026-07-28, basic/patterns/mrtr, "Error
+// Handling").
 func readAnswers(questions []*session.Question, params *mcp.Object) (map[string]session.Terminal, error) {
 	given, err := inputResponses(params)
 	if err != nil {

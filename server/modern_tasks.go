@@ -8,8 +8,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// checkTasks refuses what is only for clients that declare the extension of tasks
-// (io.modelcontextprotocol/tasks, "Error Handling").
+// checkTasks refuses requests that require the tasks extension from clients that do not
+// declare it (io.modelcontextprotocol/tasks, "Error Handling").
 func checkTasks(m *mcp.Message) *mcp.Error {
 	switch m.Method {
 	case "tasks/get", "tasks/update", "tasks/cancel":
@@ -26,9 +26,9 @@ func checkTasks(m *mcp.Message) *mcp.Error {
 	return tasks.Missing(m.Method)
 }
 
-// undeclaredTask reports whether a result is a task for a client that did not
-// declare that it takes one, or the answer to a request that cannot have one. Such a
-// result must not be given out, whatever became of the call.
+// undeclaredTask reports whether a result is a task for a client that did not declare the
+// extension, or the answer to a request that cannot become a task. Such a result must not
+// be sent, whatever became of the call.
 func undeclaredTask(req *mcp.Request, res *mcp.Result) bool {
 	return res.Type() == mcp.ResultTask && (req.Method != "tools/call" || !tasks.Declared(req.Client.Capabilities))
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// party is who has something in flight that belongs to no session. Listens stay
-// open, and are counted by themselves, so that they do not take the room of
-// requests that end.
+// quotaKey identifies one share of the quota for requests without a session. Listens stay
+// open and are counted apart, so that they do not use up the share of requests that end.
 type quotaKey struct {
 	principal string
 	listens   bool
@@ -21,16 +20,16 @@ func quotaKeyOf(req *mcp.Request) quotaKey {
 	return quotaKey{principal: req.Principal, listens: req.Method == "subscriptions/listen"}
 }
 
-// quota bounds what each party has in flight: a session bounds its own, and what
-// has none is bounded here.
+// quota bounds the requests in flight for each key. A session bounds its own requests;
+// those without a session are bounded here.
 type quota struct {
 	limit int
 
 	mu   sync.Mutex
-	used map[quotaKey]int // those that have something
+	used map[quotaKey]int // keys with at least one in flight
 }
 
-// take reports whether there is room for one more, which give gives back.
+// acquire reports whether one more fits; release gives it back.
 func (q *quota) acquire(key quotaKey) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -52,7 +51,7 @@ func (q *quota) release(key quotaKey) {
 	}
 }
 
-// refuse is the refusal of what there is no room for.
+// refuse returns the refusal of a request beyond the quota.
 func (q *quota) refuse(id mcp.ID, key quotaKey) *refusal {
 	what := "requests of one principal in flight"
 	if key.listens {

@@ -12,35 +12,35 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Denial is what Config.Authenticate returns to say how a request is refused.
-// Any other error is a plain 401.
+// Denial is an error of Config.Authenticate that specifies how a request is refused. Any
+// other error is a plain 401.
 type Denial struct {
 	// Status is 401 or 403; zero is 401.
 	Status int
 	// Challenge is the WWW-Authenticate header; "" is "Bearer".
 	Challenge string
-	// Message is shown to the client. It must not quote the credentials.
+	// Message is sent to the client. It must not quote the credentials.
 	Message string
 }
 
 // Error returns the message.
 func (d *Denial) Error() string { return d.Message }
 
-// refusal is the answer to an HTTP request that goes no further.
+// refusal is the response to an HTTP request that is rejected.
 type refusal struct {
 	status int
 	id     mcp.ID
 	err    *mcp.Error
 	header [2]string // one more header, or nothing
-	event  Event     // what is told of it; nothing where that has no kind
+	event  Event     // reported to Config.Observe if it has a kind
 }
 
-// refuse returns a refusal of something that is not yet a message.
+// refuse returns the refusal of a request that has not been parsed as a message.
 func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, err: mcp.Errorf(mcp.CodeInvalidRequest, format, args...)}
 }
 
-// refuseMessage returns the refusal of a message that could be read.
+// refuseMessage returns the refusal of a message that could be parsed.
 func refuseMessage(status int, id mcp.ID, err *mcp.Error) *refusal {
 	return &refusal{status: status, id: id, err: err}
 }
@@ -50,7 +50,7 @@ func (r *refusal) withHeader(header, value string) *refusal {
 	return r
 }
 
-// message returns the body: a JSON-RPC error, with the id where it is known.
+// message returns the body: a JSON-RPC error, with the id if it is known.
 func (r *refusal) message() session.Message {
 	return session.Message{Head: mcp.AppendError(nil, r.id, r.err), Status: r.status}
 }
@@ -60,8 +60,8 @@ func errShuttingDown() *mcp.Error {
 	return f.Wire()
 }
 
-// parseError says what is wrong with the bytes of a message. An error that comes
-// from a limit names its key, as all do that an operator can lift.
+// parseError returns the error for bytes that do not parse. If a limit was exceeded, the
+// message names its key, as for every limit that an operator can raise.
 func parseError(err error) *mcp.Error {
 	pe, ok := errors.AsType[*mcp.ParseError](err)
 	if !ok {
@@ -74,8 +74,7 @@ func parseError(err error) *mcp.Error {
 	return wire
 }
 
-// refuseParse returns the refusal of bytes that are no message, or one that is
-// beyond a limit.
+// refuseParse returns the refusal of a body that does not parse or exceeds a limit.
 func refuseParse(id mcp.ID, err error) *refusal {
 	no := refuseMessage(http.StatusBadRequest, id, parseError(err))
 	if pe, ok := errors.AsType[*mcp.ParseError](err); ok && limitOf(pe) != "" {
@@ -84,8 +83,8 @@ func refuseParse(id mcp.ID, err error) *refusal {
 	return no
 }
 
-// limitOf returns the key of the limit that a message exceeds, "" where it is none
-// of ours: the parser knows limits, and nothing of how a configuration names them.
+// limitOf returns the configuration key of the limit that a message exceeds, or "". The
+// parser knows the limits, but not their keys.
 func limitOf(pe *mcp.ParseError) string {
 	switch pe.Exceeded {
 	case mcp.LimitDepth:
@@ -99,21 +98,21 @@ func limitOf(pe *mcp.ParseError) string {
 	}
 }
 
-// retryAfter is what clients are told who come at the wrong time, in seconds.
+// retryAfter is the Retry-After of a temporary refusal, in seconds.
 const retryAfter = "5"
 
 func refuseDraining(id mcp.ID) *refusal {
 	return refuseMessage(http.StatusServiceUnavailable, id, errShuttingDown()).withHeader("Retry-After", retryAfter)
 }
 
-// refuseLost is refuseDraining for a retry. What was asked for has had a part of its
-// work done, so that nobody may take it for a request that never ran.
+// refuseLost is refuseDraining for a retry. A part of the request has already run, so the
+// client must not take it for one that was never sent.
 func refuseLost(id mcp.ID) *refusal {
 	lost := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down and keeps no request that waits for input"}
 	return refuseMessage(http.StatusServiceUnavailable, id, lost.Wire()).withHeader("Retry-After", retryAfter)
 }
 
-// refuseBegin returns the refusal of a request that the session does not take.
+// refuseBegin returns the refusal of a request that the session does not accept.
 func (s *Server) refuseBegin(id mcp.ID, err error) *refusal {
 	full, isFull := errors.AsType[excessError](err)
 	switch {
@@ -128,23 +127,23 @@ func (s *Server) refuseBegin(id mcp.ID, err error) *refusal {
 	}
 }
 
-// refuseTooMany is the one way in which a bound of the server refuses: it says
-// what there is too much of, which key sets the bound, and when to come back.
+// refuseTooMany is the refusal for every limit on a number of things. It names what there
+// is too many of, the key of the limit, and when to retry.
 func refuseTooMany(id mcp.ID, n int, what, limit string) *refusal {
 	return refuseLimit(id, strconv.Itoa(n)+" "+what, "limits."+limit)
 }
 
-// refuseLimit is refuseTooMany for what is not a number of things.
+// refuseLimit is refuseTooMany for limits that do not count things.
 func refuseLimit(id mcp.ID, text, key string) *refusal {
 	f := &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: text + " (" + key + ")"}
 	return refuseMessage(http.StatusTooManyRequests, id, f.Wire()).withHeader("Retry-After", retryAfter).withEvent(Limited, key)
 }
 
-// refuseSession is the answer for a session that is not, is no more, or is
-// somebody else's (2025-11-25, basic/transports, "Session Management").
+// refuseSession is the response for a session that does not exist, has ended, or belongs
+// to another principal (2025-11-25, basic/transports, "Session Management").
 func refuseSession(id mcp.ID) *refusal {
 	return refuseMessage(http.StatusNotFound, id, mcp.Errorf(mcp.CodeInvalidRequest, "session not found; open a new one with initialize"))
 }
 
-// asWire returns the error that a peer is to be told as it is.
+// asWire returns err as the error to send to a peer unmodified, if it is one.
 func asWire(err error) (*mcp.Error, bool) { return errors.AsType[*mcp.Error](err) }

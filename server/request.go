@@ -16,53 +16,54 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// dialect is how one era says what the inside says: the one place in which an
-// answer depends on the revision of the client.
+// encoder writes the outcome of a request in the form of one era. It is the only place in
+// which a response depends on the revision of the client.
 type encoder interface {
-	// result returns the terminal of a request that succeeded, or of one whose
-	// result cannot be said in this era. It may take the room, which is empty, for it.
-	result(room []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message
-	// failure returns the terminal of a request that failed.
+	// result returns the terminal message of a request that succeeded, or of one with a
+	// result that this era cannot express. It may use buf, which is empty, for the
+	// message.
+	result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message
+	// failure returns the terminal message of a request that failed.
 	failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message
-	// passes reports whether a result may reach the client while it arrives, and says on
-	// it what is to be changed for that.
+	// preparePass reports whether a result may be written to the client while it arrives,
+	// and sets the edits that it needs for that.
 	preparePass(req *mcp.Request, a *mcp.Arriving) bool
 }
 
-// task is a request on its way through the Handler. What each has from its beginning
-// stands in it, so that it is made in one piece.
+// inflightRequest is a request of a client while the Handler serves it. What every
+// request needs is part of the struct, so that one allocation suffices.
 type inflightRequest struct {
 	inflight
-	req           *mcp.Request // first, or what was made of it
+	req           *mcp.Request // original, or a rewritten copy
 	caller        mcp.Caller
 	encoder       encoder
-	handler       mcp.Handler      // who serves it, nil for the server's own
-	wg            *sync.WaitGroup  // who waits for the task besides Shutdown, or nil
-	inQuota       bool             // it has a place in the server's quota
-	progressTimer timer            // progress that is kept back has its time
-	sess          *session.Session // whose streams a client can come back to, or nil
+	handler       mcp.Handler      // nil for that of the server
+	wg            *sync.WaitGroup  // waits for the request besides Shutdown, or nil
+	inQuota       bool             // counts against the quota of the server
+	progressTimer timer            // sends delayed progress
+	sess          *session.Session // set if the client can resume its streams, or nil
 
-	// Of a request during which a modern client may be asked.
-	connID   uint64 // the pipe that it came on, 0 for HTTP
-	restarts int    // how often it was begun again, after URLs were visited
-	askTimer timer  // questions have waited for others to come, and are to be put
+	// For requests during which a modern client may be asked for input.
+	connID   uint64 // the pipe that it arrived on, 0 for HTTP
+	restarts int    // how often it was restarted, after URLs were visited
+	askTimer timer  // sends questions after the time to collect them
 
-	// What came of it, when the Handler has returned: one of the two.
+	// The outcome, once the Handler has returned: one of the two.
 	res *mcp.Result
 	err *mcp.Error
 
-	original    mcp.Request // as it came
-	client      mcp.Peer    // of a modern one
+	original    mcp.Request // as received
+	client      mcp.Peer    // of a modern request
 	ctx         life.Context
 	attempt     requestCaller // of the exchange that it began
-	parkedValue parkedRequest // of one that can be parked
-	mrtr        mrtrCaller    // its Caller then
-	memory      memory        // of its answer
-	header      headerFields  // of the header that its answer has over HTTP
+	parkedValue parkedRequest // storage for parked
+	mrtr        mrtrCaller    // its Caller if it can be parked
+	memory      memory        // reserved for its answer
+	header      headerFields  // of its response over HTTP
 }
 
-// begin returns the context that the task of a request runs in: the values are those
-// of ctx, the end is the task's own, because what a disconnect means is decided by era.
+// begin returns the context in which the request runs. It has the values of ctx but not
+// its end, because each era decides what a disconnect means.
 func (ir *inflightRequest) begin(ctx context.Context, req *mcp.Request, enc encoder) context.Context {
 	ir.ctx.Carry(ctx)
 	ir.req, ir.encoder, ir.stop = req, enc, &ir.ctx
@@ -72,9 +73,9 @@ func (ir *inflightRequest) begin(ctx context.Context, req *mcp.Request, enc enco
 	return &ir.ctx
 }
 
-// start runs the task on another goroutine. It ends when the Handler returns;
-// Shutdown and Close wait for it. It reports false, and starts nothing, when the
-// server is draining.
+// start runs the request on another goroutine, which ends when the Handler returns;
+// Shutdown and Close wait for it. If the server is draining, start reports false and
+// starts nothing.
 func (s *Server) start(ctx context.Context, ir *inflightRequest) bool {
 	if !s.inflight.add(&ir.inflight) {
 		s.releaseQuota(ir)
@@ -89,9 +90,9 @@ func (s *Server) start(ctx context.Context, ir *inflightRequest) bool {
 	return true
 }
 
-// run is the one place where a Handler is called for a client. What follows the
-// call is deferred in the order in which it must be undone: first the answer,
-// then the context, then late progress, and last what others wait for.
+// run calls the Handler for a request of a client; no other function does. The deferred
+// calls are in the order in which they must happen: first the answer, then the end of the
+// context, then delayed progress, and last the signals that others wait for.
 func (s *Server) run(ctx context.Context, ir *inflightRequest) {
 	if ir.wg != nil {
 		defer ir.wg.Done()
@@ -119,28 +120,29 @@ func (s *Server) run(ctx context.Context, ir *inflightRequest) {
 	res, err = s.serveRequest(ctx, ir)
 }
 
-// conclude gives the terminal out, or reports that it is kept for who comes back.
+// conclude sends the terminal message, or reports that it is kept for a retry.
 func (s *Server) conclude(ir *inflightRequest) (kept bool) {
 	if ir.parked != nil {
 		return s.concludeParked(ir)
 	}
-	s.releaseQuota(ir) // before the client can know that there is room again
+	s.releaseQuota(ir) // before the client can know that the request has ended
 	ir.finish(ir.x)
 	return false
 }
 
-// giveBack gives a task's place in the quota to the next one.
+// releaseQuota releases the share of the quota that the request holds.
 func (s *Server) releaseQuota(ir *inflightRequest) {
 	if ir.inQuota {
 		s.quota.release(quotaKeyOf(ir.req))
 	}
 }
 
-// finish ends the exchange with the terminal of the request, which is done. It is called
-// for one exchange alone: one that was parked has ended in another than it began with.
+// finish ends the exchange with the terminal message of the request. It is called for one
+// exchange only: a parked request ends in another exchange than it began with.
 //
-// The answer counts as held where it waits from then on, and not twice. What it was made
-// of is let go of, since the exchange and the task may be one piece of memory.
+// The answer then counts against the memory of the stream and no longer against that of
+// the request. The outcome is released, since the exchange and the request may share one
+// allocation.
 func (ir *inflightRequest) finish(x *session.Exchange) {
 	m := ir.memory.fit(ir.terminal(x), func(e *mcp.Error) session.Message { return ir.encoder.failure(x.ID(), ir.req, e) })
 	ir.res, ir.err = nil, nil
@@ -159,16 +161,15 @@ func (ir *inflightRequest) terminal(x *session.Exchange) session.Message {
 	}
 }
 
-// outcome makes out of what the Handler returned what the client is told.
+// outcome turns what the Handler returned into what is sent to the client.
 func (s *Server) outcome(ctx context.Context, ir *inflightRequest, res *mcp.Result, err error) (*mcp.Result, *mcp.Error) {
 	if ir.req.TakesInputRequired {
 		res, err = s.inputRequired(ir, res, err)
 	}
 	switch {
 	case ir.kind == kindListen && ir.tornDown.Load():
-		// A listen that we end has succeeded, whatever its Handler made of the
-		// end of its context (2026-07-28, basic/patterns/subscriptions,
-		// "Graceful Closure").
+		// A listen that we end has succeeded, whatever its Handler returned for the end
+		// of its context (2026-07-28, basic/patterns/subscriptions, "Graceful Closure").
 		res, err = &mcp.Result{}, nil
 	case err == nil && res == nil:
 		err = errNoResult
@@ -181,11 +182,11 @@ func (s *Server) outcome(ctx context.Context, ir *inflightRequest, res *mcp.Resu
 
 var errNoResult = errors.New("the handler returned neither a result nor an error")
 
-// wireError returns what the client is told, and logs what it is not.
+// wireError returns the error to send to the client, and logs what is not sent.
 //
-// A Fault comes before the Error that caused it, as in [mcp.ToWire]: the cause is
-// what a backend said to us, of something that the client did not ask for, and
-// says nothing of whether the request ran.
+// A Fault takes precedence over the Error that caused it, as in [mcp.ToWire]: the cause
+// is what a backend sent for a request that is not the client's, and does not tell
+// whether the request ran.
 func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mcp.Error {
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		s.log.DebugContext(ctx, "request failed", slog.String("method", req.Method), slog.Any("error", errors.Join(f, f.Cause)))
@@ -195,7 +196,7 @@ func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mc
 		return e
 	}
 	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
-		// It did what it was told, and the answer has nobody to go to.
+		// The Handler stopped as it should, and no client waits for the answer.
 		s.log.DebugContext(ctx, "request given up", slog.String("method", req.Method), slog.Any("error", cause))
 		return mcp.Errorf(mcp.CodeInternalError, "given up: %v", cause)
 	}
@@ -204,7 +205,7 @@ func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mc
 	return mcp.Errorf(mcp.CodeInternalError, "internal error (ref %s in the log)", ref)
 }
 
-// serve calls the Handler.
+// serve calls the Handler of the server.
 func (s *Server) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	return s.callHandler(ctx, s.handler, req, caller)
 }
@@ -216,8 +217,7 @@ func (s *Server) serveRequest(ctx context.Context, ir *inflightRequest) (*mcp.Re
 	return s.serve(ctx, ir.req, ir.caller)
 }
 
-// serveBy calls a Handler. A panic in it is an error of this request and of
-// nothing else.
+// callHandler calls a Handler. A panic becomes an error of this request only.
 func (s *Server) callHandler(ctx context.Context, h mcp.Handler, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -227,8 +227,8 @@ func (s *Server) callHandler(ctx context.Context, h mcp.Handler, req *mcp.Reques
 	return h.Serve(ctx, req, caller)
 }
 
-// panicked logs what happened and says as much of it as a client may know: a
-// reference, by which whoever reads the log finds the rest.
+// panicked logs a panic and returns the error for the client, which carries only a
+// reference to the log.
 func (s *Server) panicked(ctx context.Context, req *mcp.Request, p any) error {
 	s.panics.Add(1)
 	ref := rand.Text()

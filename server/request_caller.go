@@ -14,16 +14,15 @@ import (
 
 const methodAcknowledged = "notifications/subscriptions/acknowledged"
 
-// outlet is the way out of one stream, as a Handler sees it: what may be sent
-// is made into messages, and waits for room.
+// streamSender sends messages on one stream for a Handler.
 type streamSender struct {
 	server *Server
 	stream *session.Stream
 }
 
-// put appends the message, waiting for room until ctx ends. This is how a slow
-// client slows down whoever talks to it, and nobody else (I30): the wait is the
-// Handler's, in its own goroutine, and the queue behind it has a bound.
+// send appends the message, and blocks while the stream is full, until ctx ends. This is
+// how a slow client slows down its own Handler and no other (I30): the Handler blocks on
+// its own goroutine, and the queue is bounded.
 func (o *streamSender) send(ctx context.Context, m session.Message) error {
 	for {
 		full, err := o.stream.Append(m)
@@ -38,34 +37,34 @@ func (o *streamSender) send(ctx context.Context, m session.Message) error {
 	}
 }
 
-// drop counts a message that the client did not ask for. To the Handler it has
-// succeeded: that a client wants no logs is no error of whoever logs.
+// drop counts a message that the client did not ask for. It reports success to the
+// Handler: that a client wants no logs is not an error.
 func (o *streamSender) drop() error {
 	o.server.counts.Dropped.Add(1)
 	return nil
 }
 
-// related is the Caller of a request that is no listen: both eras agree on what
-// belongs to one.
+// requestCaller is the Caller of a request that is not a listen. Both eras agree on what
+// belongs to a request.
 type requestCaller struct {
 	streamSender
 	request       *inflightRequest
 	x             *session.Exchange
-	req           *mcp.Request // the client's, which began the exchange
-	progressTimer *timer       // progress that is kept back has its time
-	token         []byte       // of progress, nil where none was asked for
+	req           *mcp.Request // of the client, which began the exchange
+	progressTimer *timer       // sends delayed progress
+	token         []byte       // of progress, nil if none was requested
 	level         mcp.LogLevel
-	askSession    *session.Session // whose client it can ask, nil in the modern era
+	askSession    *session.Session // the session with the client to ask, nil in the modern era
 }
 
-// firstLeg returns the Caller of a task whose exchange has begun.
+// firstAttempt returns the Caller of a request in the exchange that it began.
 func (ir *inflightRequest) firstAttempt(s *Server) *requestCaller {
 	ir.attempt = newRequestCaller(s, ir, ir.x, ir.req, &ir.progressTimer)
 	return &ir.attempt
 }
 
-// legOf returns the Caller of a task in one of its exchanges, which that request
-// of the client has begun.
+// newRequestCaller returns the Caller of ir in one of its exchanges, which the client
+// began with req.
 func newRequestCaller(s *Server, ir *inflightRequest, x *session.Exchange, from *mcp.Request, late *timer) requestCaller {
 	return requestCaller{
 		streamSender:  streamSender{server: s, stream: x.Stream()},
@@ -78,8 +77,8 @@ func newRequestCaller(s *Server, ir *inflightRequest, x *session.Exchange, from 
 	}
 }
 
-// progressToken returns the token under which a request wants to hear of its
-// progress, nil if it does not. A null is no token.
+// progressToken returns the progress token of a request, or nil if it wants no progress.
+// A null is not a token.
 func progressToken(req *mcp.Request) []byte {
 	token := req.Params.Raw(mcp.MetaProgressToken)
 	if token == nil {
@@ -91,9 +90,9 @@ func progressToken(req *mcp.Request) []byte {
 	return token
 }
 
-// checkProgressToken refuses a token of a wrong type: "Progress tokens MUST be a string or
-// integer value" (2026-07-28, basic/patterns/progress). A null passes, because clients
-// send it for none.
+// checkProgressToken refuses a token of a wrong type: "Progress tokens MUST be a string
+// or integer value" (2026-07-28, basic/patterns/progress). A null passes, because clients
+// send it for no token.
 func checkProgressToken(m *mcp.Message) *mcp.Error {
 	token := m.Params.Raw(mcp.MetaProgressToken)
 	if token == nil || string(token) == "null" {
@@ -105,10 +104,10 @@ func checkProgressToken(m *mcp.Message) *mcp.Error {
 	return nil
 }
 
-// Notify sends what belongs to the request. Progress without its token, and log
-// messages that were not asked for, go nowhere (2026-07-28,
-// basic/patterns/progress; server/utilities/logging); where either comes faster
-// than anybody can read, the client gets less of it.
+// Notify sends a notification of the request. Progress without the request's token and
+// log messages below the requested level are dropped (2026-07-28,
+// basic/patterns/progress; server/utilities/logging). Both are limited in rate; the
+// excess is merged or dropped.
 func (c *requestCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	m := session.Message{Class: session.Plain}
 	switch n.Method {
@@ -125,7 +124,7 @@ func (c *requestCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 		m.Class = session.Log
 	case "notifications/tasks/status":
 		if c.req.Client.Version != mcp.V20251125 {
-			return c.drop() // no other revision has it; the extension has another, on listens alone
+			return c.drop() // no other revision has it; the extension has another, on listens only
 		}
 	}
 	m.Head = n.AppendTo(nil, nil)
@@ -135,8 +134,8 @@ func (c *requestCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	return c.report(ctx, m)
 }
 
-// report sends what is bounded by a pace, waiting for room until ctx ends, but
-// never for its turn.
+// report sends a message of limited rate. It blocks while the stream is full, until ctx
+// ends, but not for the rate.
 func (c *requestCaller) report(ctx context.Context, m session.Message) error {
 	for {
 		due, full, err := c.x.Report(m, time.Now())
@@ -155,28 +154,28 @@ func (c *requestCaller) report(ctx context.Context, m session.Message) error {
 	}
 }
 
-// release gives out the progress that was kept back, when its time has come.
+// releaseProgress sends the delayed progress when it is due.
 func (c *requestCaller) releaseProgress() {
 	if due := c.x.Release(time.Now()); !due.IsZero() {
 		c.progressTimer.after(time.Until(due), c.releaseProgress)
 	}
 }
 
-// wants reports whether the level lets a log message pass. One without a level
-// that is known passes where no level was set.
+// wants reports whether a log message passes the level. A message of an unknown level
+// passes only if no level was set.
 func wants(least mcp.LogLevel, n *mcp.Notification) bool {
 	text, _ := n.Params.Text(mcp.FieldLevel)
 	level, ok := mcp.ParseLogLevel(text)
 	return least == mcp.LogUnset || ok && least.Wants(level)
 }
 
-// Ask puts a question to the client of the request.
+// Ask sends a question to the client of the request and waits for the answer.
 func (c *requestCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return asking(c.Start).wait(ctx, req)
 }
 
-// Start puts a question to the client of the request: the client gets them in the
-// order in which they are put.
+// Start sends a question to the client of the request. Questions are sent in the order of
+// the calls.
 func (c *requestCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if c.askSession == nil {
 		return nil, cannotAsk(c.req, req)
@@ -184,9 +183,9 @@ func (c *requestCaller) Start(ctx context.Context, req *mcp.Request) (func() (*m
 	return c.server.asker(c.askSession, c.stream)(ctx, req)
 }
 
-// modernCaller returns the Caller of a modern request. A listen is held before
-// anybody can append to its stream: what is said too early waits there, and is
-// not in the way of the acknowledgement.
+// modernCaller returns the Caller of a modern request. The stream of a listen is held
+// before any message can be appended to it: earlier messages wait there for the
+// acknowledgement, which goes first.
 func (s *Server) modernCaller(ir *inflightRequest) mcp.Caller {
 	if ir.kind == kindListen {
 		ir.x.HoldUntilOpening()
@@ -198,8 +197,8 @@ func (s *Server) modernCaller(ir *inflightRequest) mcp.Caller {
 	return ir.firstAttempt(s)
 }
 
-// listener is the Caller of a modern subscriptions/listen. What its Handler says
-// before the acknowledgement is held back until that is there (2026-07-28,
+// listenCaller is the Caller of a modern subscriptions/listen. Messages that the Handler
+// sends before the acknowledgement are held back until then (2026-07-28,
 // basic/patterns/subscriptions, "Acknowledgment").
 type listenCaller struct {
 	streamSender
@@ -207,9 +206,9 @@ type listenCaller struct {
 	filter listenFilter
 }
 
-// Notify sends a change, marked with the subscription that it belongs to. "The server
-// MUST NOT send notification types the client has not explicitly requested": whoever
-// is behind may not have read the filter.
+// Notify sends a change, marked with its subscription. "The server MUST NOT send
+// notification types the client has not explicitly requested": the Handler may not have
+// read the filter.
 func (c *listenCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	m, ok := changeMessage(n)
 	if !ok || !c.filter.allows(n.Method) {
@@ -221,10 +220,10 @@ func (c *listenCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	return c.send(ctx, m)
 }
 
-// changeMessage classifies what may be said on a listen. Progress and log
-// messages belong to other streams. The key says which changes are the same, so
-// that a storm of them is one notice to a client that is slow, and there is
-// always one after the last (I33).
+// changeMessage classifies a notification for a listen, and reports false for progress
+// and log messages, which belong to other streams. Changes with equal keys replace each
+// other, so that a slow client gets one notification for many changes, and always one
+// after the last (I33).
 func changeMessage(n *mcp.Notification) (session.Message, bool) {
 	switch n.Method {
 	case methodAcknowledged:
@@ -235,8 +234,8 @@ func changeMessage(n *mcp.Notification) (session.Message, bool) {
 		uri, _ := n.Params.Text(mcp.FieldURI)
 		return session.Message{Class: session.Change, Key: n.Method + " " + uri}, true
 	case "notifications/tasks":
-		// All that is to be known of the task is in it, so that the newest says more
-		// than those before: these go where a client is slow.
+		// The notification contains the whole state of the task, so the newest replaces
+		// earlier ones if a client is slow.
 		id, _ := n.Params.Text(mcp.FieldTaskID)
 		return session.Message{Class: session.Progress, Key: n.Method + " " + id}, true
 	case "notifications/progress", "notifications/message":
@@ -246,7 +245,7 @@ func changeMessage(n *mcp.Notification) (session.Message, bool) {
 	}
 }
 
-// Ask fails: a listen asks nothing.
+// Ask fails: a listen has no questions.
 func (c *listenCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
 }

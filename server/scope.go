@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// endScope ends what is kept for a session. The functions that run then are a
-// Handler's, and this is called where nobody else would catch a panic: on the
-// goroutine that sweeps it would end the process, and with it all other sessions.
+// endScope ends the state kept for a session. It runs functions of a Handler, and no
+// caller recovers a panic: on the goroutine that sweeps, one would end the process and
+// all other sessions with it.
 func (s *Server) endScope(scope *mcp.Scope) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Server shows a Handler to MCP clients. It is an [net/http.Handler] for one
-// endpoint, whatever the URL's path is, and serves pipes. Its methods may be
-// called concurrently. It must be ended by Shutdown or Close.
+// Server serves a Handler to MCP clients. It is an [net/http.Handler] for one endpoint,
+// whatever the path of the URL is, and serves pipes. Its methods may be called
+// concurrently. It must be ended with Shutdown or Close.
 type Server struct {
 	handler     mcp.Handler
 	cfg         Config
@@ -29,26 +29,26 @@ type Server struct {
 	sessions    *session.Table
 	inflight    inflightSet
 	workers     workers
-	quota       quota                          // of what has no session
-	lists       listCache                      // as legacy clients get them
-	initResults translations[initializeResult] // likewise, of what the Handler is
+	quota       quota                          // of requests without a session
+	lists       listCache                      // list results as translated for legacy clients
+	initResults translations[initializeResult] // likewise, the results of server/discover
 	sweeper     timer
 	kept        retention
 	parked      *parkedRequests // requests that wait for input
-	parkedTimer timer           // the time of one of them is up
-	box         *seal.Box       // of the states that clients keep
+	parkedTimer timer           // ends those for which the wait has been too long
+	box         *seal.Box       // seals the states that clients keep
 	pipes       atomic.Uint64
 	sseConns    sseConns
-	responses   sync.Pool // of those that are over
+	responses   sync.Pool // responses to reuse
 	noHeaders   map[string][]string
 
-	quiet atomic.Bool // takes no new sessions
+	quiet atomic.Bool // no new sessions are accepted
 
 	requests, refused, panics, idleCancels atomic.Uint64
 }
 
-// New returns a Server that shows h. It panics where one of cfg.StateKeys is too
-// short, which is a mistake of the program.
+// New returns a Server that serves h. It panics if one of cfg.StateKeys is too short,
+// which is a mistake of the program.
 func New(h mcp.Handler, cfg Config) *Server {
 	cfg = cfg.effective()
 	s := &Server{
@@ -66,26 +66,26 @@ func New(h mcp.Handler, cfg Config) *Server {
 	return s
 }
 
-// Stats are counters of a [Server] since it began, and what is open now.
+// Stats are the counters of a [Server] since it started, and what is open now.
 type Stats struct {
-	Sessions    int    // legacy sessions on HTTP, and connections of HTTP with SSE
+	Sessions    int    // legacy sessions over HTTP, and connections of HTTP with SSE
 	InFlight    int    // requests, listens and standalone streams
-	Parked      int    // requests that wait for their clients to come back with input
-	Requests    uint64 // handed to the Handler
-	Refused     uint64 // answered before that
+	Parked      int    // requests that wait for their clients to retry with input
+	Requests    uint64 // passed to the Handler
+	Refused     uint64 // rejected before that
 	Panics      uint64 // of the Handler
-	Dropped     uint64 // messages that a slow or absent client did not get
-	Merged      uint64 // messages that a newer one of the same meaning replaced
-	Undelivered uint64 // terminals for clients that were gone
-	Strays      uint64 // answers to nothing that was asked
-	IdleCancels uint64 // cancels of nothing that is in flight
-	Kept        int64  // bytes of what clients may come back for
+	Dropped     uint64 // messages not delivered to a slow or absent client
+	Merged      uint64 // messages replaced by a newer one of the same meaning
+	Undelivered uint64 // terminal messages of clients that were gone
+	Strays      uint64 // responses to no request of ours
+	IdleCancels uint64 // cancels of requests that are not in flight
+	Kept        int64  // bytes retained for clients that resume a stream
 	Pending     int64  // bytes of answers that clients have not read
-	Replayed    uint64 // messages that a client has come back for
-	Purged      uint64 // messages that were given up before their time, for want of room
+	Replayed    uint64 // messages sent again to a client that resumed
+	Purged      uint64 // messages dropped before their retention time, for lack of space
 }
 
-// Stats returns the counters. They are not read at one instant.
+// Stats returns the counters. They are not read atomically.
 func (s *Server) Stats() Stats {
 	open, _ := s.inflight.remaining(kindCall, kindListen, kindStandalone)
 	return Stats{
@@ -107,7 +107,7 @@ func (s *Server) Stats() Stats {
 	}
 }
 
-// Why the context of a request ends.
+// The causes with which the context of a request ends.
 var (
 	errCancelled    = errors.New("the client cancelled the request")
 	errDisconnected = errors.New("the client closed the connection")
@@ -116,31 +116,30 @@ var (
 	errUnsubscribed = errors.New("the client unsubscribed")
 )
 
-// Quiesce has the server take no new sessions: initialize is refused with 503.
-// Everything else goes on, modern requests included. It is for the time in which
-// load balancers learn that the server is about to end, and cannot be undone.
+// Quiesce stops accepting new sessions: initialize is refused with 503. Everything else
+// goes on, modern requests included. It is for the time in which load balancers learn
+// that the server is about to end, and cannot be undone.
 func (s *Server) Quiesce() { s.quiet.Store(true) }
 
-// Shutdown ends the server in order: new requests are refused, listens end with
-// their result and standalone streams end, spread as the Config says, and
-// requests in flight are waited for; they may go on to ask their legacy clients. A
-// modern client would have to come back with its answer, so that what waits for
-// one is cancelled. When ctx ends first, those that are left get an error which says
-// that their outcome is unknown, and Shutdown returns ctx's error. It returns after
-// the last goroutine, which is when the last Handler has returned, and may be called
-// again.
+// Shutdown ends the server gracefully. New requests are refused. Listens end with their
+// result and standalone streams end, spread over Config.Spread. Requests in flight are
+// waited for, and may still ask their legacy clients. A modern client would have to retry
+// with its answer, so a request that waits for one is cancelled. If ctx ends first, the
+// remaining requests get an error with an unknown outcome, and Shutdown returns the error
+// of ctx. It returns after the last goroutine, so after the last Handler has returned,
+// and may be called again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.inflight.drain()
-	s.cancelParked(s.parked.Close(), errDraining) // who comes back is refused from now on
+	s.cancelParked(s.parked.Close(), errDraining) // retries are refused from now on
 	s.inflight.tearDown(ctx, s.cfg.Spread, errDraining, kindListen, kindStandalone)
 	err := s.inflight.wait(ctx, kindCall, kindListen, kindStandalone)
 	s.cut(context.WithoutCancel(ctx))
 	return err
 }
 
-// Close ends the server at once: requests in flight get an error which says that
-// their outcome is unknown. It returns after the last goroutine, which is when
-// the last Handler has returned, and may be called again.
+// Close ends the server at once: requests in flight get an error with an unknown outcome.
+// It returns after the last goroutine, so after the last Handler has returned, and may be
+// called again.
 func (s *Server) Close() error {
 	s.inflight.drain()
 	s.cancelParked(s.parked.Close(), errDraining)
@@ -162,13 +161,13 @@ func (s *Server) cut(ctx context.Context) {
 	}
 	s.inflight.tearDown(ctx, 0, errDraining, kindPipe)
 	_ = s.inflight.wait(ctx, kindPipe, kindInnerListen)
-	s.workers.close() // nothing that could begin is left
+	s.workers.close() // nothing can start any more
 	s.sweeper.stop()
 	s.kept.stop()
 	s.parkedTimer.stop()
 }
 
-// cut ends the flight with a terminal of ours, if it has none yet.
+// cut ends the request with our own terminal message, unless it has one already.
 func (entry *inflight) cut(e *mcp.Error) {
 	if x := entry.exchange(); x != nil {
 		x.Finish(session.Message{Head: mcp.AppendError(nil, x.ID(), e)})
@@ -176,7 +175,7 @@ func (entry *inflight) cut(e *mcp.Error) {
 	entry.stop.End(errDraining)
 }
 
-// end ends a session with all that is in it and all that was kept for it.
+// end ends a session, the requests in it and the state kept for it.
 func (s *Server) end(sess *session.Session, why *mcp.Error) {
 	s.sessions.Remove(sess)
 	if sess.End(why) {
@@ -184,13 +183,13 @@ func (s *Server) end(sess *session.Session, why *mcp.Error) {
 	}
 }
 
-// newSessionID returns an id of 130 random bits in base32
-// (2025-11-25, basic/transports, "Session Management").
+// newSessionID returns an id of 130 random bits in base32 (2025-11-25, basic/transports,
+// "Session Management").
 func newSessionID() string { return rand.Text() }
 
-// sweepAfter has the sessions swept in d, unless that is to happen anyway: there
-// is one timer for all of them, and none while there are no sessions. Shutdown
-// and Close wait for a sweep.
+// sweepAfter schedules a sweep of the sessions in d, unless one is scheduled. There is
+// one timer for all sessions, and none while there are no sessions. Shutdown and Close
+// wait for a running sweep.
 func (s *Server) sweepAfter(d time.Duration) { s.sweeper.after(d, s.sweep) }
 
 func (s *Server) sweep() {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// alarm calls a function when a time has passed. It has one timer at most, and
-// its owner stops it. The zero alarm is ready.
+// timer calls a function after a time. At most one call is scheduled, and the owner stops
+// the timer. The zero timer is ready.
 //
-// A bare time.AfterFunc is not enough: Stop on it does not wait for a call that
-// has begun, which would then touch what its owner has let go of (I28).
+// A bare time.AfterFunc is not enough: its Stop does not wait for a call that has begun,
+// which could then use state that the owner has released (I28).
 type timer struct {
 	mu      sync.Mutex
 	stopped bool
@@ -20,8 +20,8 @@ type timer struct {
 	running sync.WaitGroup // calls that have begun
 }
 
-// after has f called in d, on the timer's goroutine, unless a call is to come
-// anyway. f may call after again.
+// after schedules a call of f in d, on a goroutine of its own, unless a call is
+// scheduled. f may call after again.
 func (t *timer) after(d time.Duration, f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -36,8 +36,8 @@ func (t *timer) after(d time.Duration, f func()) {
 	})
 }
 
-// begin reports whether the call is still wanted. From then on stop waits for
-// it: whether a call or a stop comes first is decided under the lock.
+// begin reports whether the call is still wanted, and makes stop wait for it. The lock
+// decides whether the call or stop is first.
 func (t *timer) begin() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,14 +49,14 @@ func (t *timer) begin() bool {
 	return true
 }
 
-// stop returns after the last call.
+// stop cancels a scheduled call and waits for a running one.
 func (t *timer) stop() {
 	t.cancel()
 	t.running.Wait()
 }
 
-// halt has no further call begin. It does not wait, because a call may be on its
-// way to after, which takes the lock.
+// cancel prevents further calls. It does not wait, because a running call may be about to
+// take the lock in after.
 func (t *timer) cancel() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

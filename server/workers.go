@@ -10,52 +10,50 @@ import (
 )
 
 const (
-	// crewLull is how long nobody needs a goroutine that is kept before it ends.
+	// workerIdleTime is how long a worker is kept that is not needed.
 	workerIdleTime = time.Second
 
-	// crewIdle is how many are kept at most while they have nothing to do.
+	// maxIdleWorkers bounds the idle workers.
 	maxIdleWorkers = 256
 )
 
-// crew keeps the goroutines that have run a task for the next ones. A Handler needs
-// more stack than a new goroutine has, and to grow that, copy by copy, costs more than
-// all else that is done here for a small request.
+// workers reuses goroutines that have run a request. A Handler needs more stack than a
+// new goroutine has, and growing the stack, copy by copy, costs more than everything else
+// that is done here for a small request.
 //
-// The goroutine that net/http gave a request cannot be the one that runs its Handler:
-// it writes what the Handler says while that runs, and has to return before that where
-// a legacy client goes away, or is told to come back for the rest, or where a modern
-// request is parked.
+// The goroutine of net/http cannot run the Handler: it writes the messages of the Handler
+// meanwhile, and must return before it if a legacy client disconnects or is asked to
+// reconnect, or if a modern request is parked.
 //
-// The worker that worked last is the first to work again, so that what a quiet time
-// does not need stays unused, and ends. There is one timer for all of them, and none
-// while nobody is idle.
+// The worker that became idle last is used first, so that surplus workers stay idle and
+// end. There is one timer for all of them, and none while no worker is idle.
 type workers struct {
 	run       func(context.Context, *inflightRequest)
 	trimTimer timer
 	wg        sync.WaitGroup // workers, idle or not
 
 	mu       sync.Mutex
-	idle     []*worker // the last one has worked last
-	minIdle  int       // the fewest that were idle since the last look: nobody has needed them
-	trimming bool      // a look is to come
+	idle     []*worker // the last one became idle last
+	minIdle  int       // the lowest number of idle workers since the last trim: these were not needed
+	trimming bool      // a trim is scheduled
 	closed   bool
 }
 
-// worker is one goroutine of the crew.
+// worker is one goroutine of the pool.
 type worker struct{ jobs chan job }
 
-// job is a task on its way from one goroutine to another.
+// job is a request on its way from one goroutine to another.
 type job struct {
-	ctx     context.Context //nolint:containedctx // it is handed over, and not kept
+	ctx     context.Context //nolint:containedctx // passed on and not kept
 	request *inflightRequest
 }
 
-// do runs the task on a goroutine of the crew and returns at once. It must not be
-// called after close.
+// start runs the request on a worker and returns at once. It must not be called after
+// close.
 func (ws *workers) start(ctx context.Context, ir *inflightRequest) {
 	next := job{ctx, ir}
 	if w := ws.takeIdle(); w != nil {
-		w.jobs <- next // which is empty
+		w.jobs <- next // the channel is empty
 		return
 	}
 	w := &worker{jobs: make(chan job, 1)}
@@ -63,8 +61,8 @@ func (ws *workers) start(ctx context.Context, ir *inflightRequest) {
 	go w.loop(ws, next) // ends when it is not needed any more; close waits for it
 }
 
-// work does one job after another. A Handler that ends its goroutine ends this
-// worker, and nothing else.
+// loop runs one job after another. A Handler that ends its goroutine ends this worker
+// only.
 func (w *worker) loop(ws *workers, next job) {
 	defer ws.wg.Done()
 	for more := true; more; next, more = <-w.jobs {
@@ -75,7 +73,7 @@ func (w *worker) loop(ws *workers, next job) {
 	}
 }
 
-// take returns the worker that has worked last, nil where none is idle.
+// takeIdle returns the worker that became idle last, or nil if none is idle.
 func (ws *workers) takeIdle() *worker {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -90,7 +88,7 @@ func (ws *workers) takeIdle() *worker {
 	return w
 }
 
-// rest has the worker wait for its next job. It reports false where it is to end.
+// wait makes the worker idle, and reports false if it must end instead.
 func (ws *workers) wait(w *worker) bool {
 	kept, first := ws.addIdle(w)
 	if first {
@@ -99,8 +97,7 @@ func (ws *workers) wait(w *worker) bool {
 	return kept
 }
 
-// keep adds a worker to those that are idle. first says that the next look is the
-// caller's to arrange.
+// addIdle adds an idle worker. first reports that the caller must schedule the next trim.
 func (ws *workers) addIdle(w *worker) (kept, first bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -113,7 +110,7 @@ func (ws *workers) addIdle(w *worker) (kept, first bool) {
 	return true, first
 }
 
-// look ends the workers that nobody has needed since the last look.
+// trim ends the workers that were not needed since the last trim.
 func (ws *workers) trim() {
 	unneeded, again := ws.takeUnneeded()
 	for _, w := range unneeded {
@@ -133,7 +130,7 @@ func (ws *workers) takeUnneeded() (gone []*worker, again bool) {
 	ws.idle = ws.idle[:rest]
 	ws.minIdle, ws.trimming = rest, rest > 0
 	if rest == 0 {
-		ws.idle = nil // a slice keeps its room
+		ws.idle = nil // a slice keeps its array
 	}
 	return gone, ws.trimming
 }
