@@ -9,39 +9,39 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// bundle carries several streams on one response: those of a batch. It belongs to
-// the goroutine of that response, as each of its carriers does; they share one
-// channel, so that it waits for all of them at once.
+// batchStream writes the streams of a batch to one response. It belongs to the goroutine
+// of that response, as do its consumers; they share one wake channel, so that the
+// goroutine waits for all of them at once.
 //
-// A client knows one last event id of a response, and has to come back for the
-// rest of all its streams. So the id of each event says where the response stands
-// on all of them that have not ended.
+// A client knows only the last event id of a response, and must resume all its streams
+// with it. So the id of each event contains the position in every stream that has not
+// ended.
 type batchStream struct {
 	wake    chan struct{}
 	members []*batchMember
-	ready   []session.Message // what was said without a stream
+	ready   []session.Message // messages without a stream
 }
 
-// seat is one stream of a bundle.
+// batchMember is one stream of a batch.
 type batchMember struct {
 	consumer *session.Consumer
-	position session.EventID // zero where it cannot be resumed
+	position session.EventID // zero if it cannot be resumed
 }
 
 func newBatchStream() *batchStream { return &batchStream{wake: make(chan struct{}, 1)} }
 
-// say adds a message that is there already, and has no stream.
+// addMessage adds a complete message without a stream.
 func (b *batchStream) addMessage(m session.Message) { b.ready = append(b.ready, m) }
 
-// add takes the right to carry a stream, which can be resumed from then on. The
-// response must be written, or detach called: nobody else can take what is on it.
+// add attaches to a stream, which can be resumed from then on. The caller must call write
+// or detach: until then no other consumer can attach.
 func (b *batchStream) add(s *session.Stream) {
 	c := s.Attach(b.wake)
 	c.MakeResumable()
 	b.addConsumer(c)
 }
 
-// carry adds a stream that is carried already, by the bundle's channel.
+// addConsumer adds a consumer that uses the wake channel of the batch.
 func (b *batchStream) addConsumer(c *session.Consumer) {
 	b.members = append(b.members, &batchMember{consumer: c, position: c.Prime()})
 }
@@ -58,8 +58,8 @@ func (b *batchStream) isSpent() bool {
 	return len(b.ready) == 0
 }
 
-// write writes what is there and what comes, until all streams have ended or the
-// client is gone.
+// write writes the queued messages and all that follow, until all streams have ended or
+// the client is gone.
 func (b *batchStream) write(p *response, keepAlive time.Duration, gone <-chan struct{}) {
 	defer b.detach()
 	for i := range b.ready {
@@ -83,19 +83,19 @@ func (b *batchStream) write(p *response, keepAlive time.Duration, gone <-chan st
 	p.aborted = p.aborted || p.err != nil
 }
 
-// round writes all that the streams have, and lets go of those that have ended.
+// writeReady writes what the streams have queued, and detaches those that have ended.
 func (b *batchStream) writeReady(p *response) {
 	var open []*batchMember
 	for _, member := range b.members {
 		state := b.writeMember(p, member)
 		if p.err != nil {
-			break // what is left is for whoever comes back
+			break // the rest waits for the client to resume
 		}
 		if state == session.Open {
 			open = append(open, member)
 			continue
 		}
-		p.aborted = p.aborted || !isInOrder(state) // somebody else carries the rest
+		p.aborted = p.aborted || !isInOrder(state) // another consumer writes the rest
 		member.consumer.Detach()
 	}
 	if p.err == nil {
@@ -104,9 +104,8 @@ func (b *batchStream) writeReady(p *response) {
 	p.flush()
 }
 
-// place is where the response stands once the message is written: on its own
-// stream, and on the others that go on. A stream that has ended is named only where
-// there is no other.
+// eventID returns the position of the response after the message: in its own stream, and
+// in the others that go on. A stream that has ended is named only if no other is left.
 func (b *batchStream) eventID(own *batchMember, m *session.Message) string {
 	if m.Event().IsZero() {
 		return ""
@@ -127,9 +126,8 @@ func (b *batchStream) eventID(own *batchMember, m *session.Message) string {
 	return joinEventIDs(ids)
 }
 
-// drain writes all that waits on one stream. A carrier is woken once for any number of
-// messages, so that whoever takes only some of them would leave the rest until another
-// comes.
+// writeMember writes what one stream has queued. It takes messages until the queue is
+// empty, because a consumer is woken once for any number of them.
 func (b *batchStream) writeMember(p *response, member *batchMember) session.State {
 	for {
 		taken, state := member.consumer.Take(p.batch[:0])
@@ -142,9 +140,9 @@ func (b *batchStream) writeMember(p *response, member *batchMember) session.Stat
 	}
 }
 
-// detach gives back what is still carried, because the client has gone. What it
-// has an event of waits for it to come back; a stream of which it knows nothing
-// tells its Handler that nobody listens.
+// detach detaches the remaining consumers, because the client has disconnected. A stream
+// with an event that the client has received waits for it to resume; on any other the
+// Handler gets an error.
 func (b *batchStream) detach() {
 	for _, member := range b.members {
 		member.consumer.Detach()

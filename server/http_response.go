@@ -18,55 +18,55 @@ const (
 	jsonType   = "application/json"
 	streamType = "text/event-stream"
 
-	// joinUpTo is the size up to which the parts of a message are copied into
-	// one write. Beyond, the copy costs more than the system call.
+	// maxJoined is the size up to which the parts of a message are copied into one write.
+	// Beyond it, the copy costs more than a system call.
 	maxJoined = 32 << 10
 
-	// slowPiece is what a client on a slow line takes in the time of a write: by
-	// default that is 1.6 KiB in a second.
+	// slowPiece is what a client on a slow line reads within the timeout of a write: 1.6
+	// KiB per second by default.
 	slowPiece = 16 << 10
 
-	// largePiece is as much of a large answer as is written under one deadline, which
-	// is so much later. Each costs a system call, and wakes the client if it waits; over
-	// loopback it is four packets, and not a fifth for a few bytes. A client that has
-	// stopped to read such an answer is noticed later for it, which is no loss to
-	// anybody: it is the client's last.
+	// largePiece is the part of a large response that is written under one deadline,
+	// which is extended in proportion. Each write costs a system call, and wakes a
+	// waiting client; over loopback it is four packets, without a fifth for a few bytes.
+	// A client that has stopped reading is detected later, which is harmless for the last
+	// response that it gets.
 	largePiece = 4 * 63 << 10
 
-	// lastPiece is how much of a body is copied before what follows it, which would
-	// otherwise be a piece of its own, and is a brace.
+	// lastPiece is the part of a body that is copied in front of the tail, a brace, which
+	// would otherwise be a write of its own.
 	lastPiece = 4 << 10
 
-	// sameMoment is the part of the time of a piece in which another needs no
-	// deadline of its own.
+	// deadlineSlack is the fraction of the timeout within which a deadline is not moved
+	// again.
 	deadlineSlack = 100
 
-	// keptBuffer is the largest buffer that a response leaves to the next.
+	// maxReusedBuffer is the largest buffer that is kept for the next response.
 	maxReusedBuffer = 64 << 10
 )
 
-// response writes one HTTP response. It belongs to the goroutine that net/http
-// gave it, but for hurry. After an error nothing more is written.
+// response writes one HTTP response. It belongs to the goroutine of net/http, except for
+// setDeadline. After an error it writes nothing more.
 type response struct {
 	w         http.ResponseWriter
 	rc        http.ResponseController
 	timeout   time.Duration
-	deadline  time.Time // the deadline
+	deadline  time.Time // the current write deadline
 	buf       []byte
 	err       error
-	aborted   bool  // the answer is not complete and never will be
-	primed    bool  // the client has had something of the stream
-	unwritten int64 // of the announced length of a body that is written piece by piece
+	aborted   bool  // the response is incomplete and will stay so
+	primed    bool  // the client has received a part of the stream
+	unwritten int64 // remaining bytes of the announced length
 
-	finalDeadline atomic.Pointer[time.Time] // when it is to be over; nil while nobody is in a hurry
-	mu            sync.Mutex                // of over, which ends what hurry may do
-	ended         bool                      // net/http has its writer back, or is about to
+	finalDeadline atomic.Pointer[time.Time] // set by setDeadline; nil before
+	mu            sync.Mutex                // guards ended against setDeadline
+	ended         bool                      // the writer belongs to net/http again, or is about to
 
-	http2 bool // a deadline breaks the stream when it comes, also where nothing is written
+	http2 bool // a deadline breaks the stream when it passes, even if nothing is written
 
-	header *headerFields // where those of the header are to stand, or nil
+	header *headerFields // storage for header values, or nil
 
-	// What carries the exchange of a request, made when it is needed first.
+	// The consumer of the request's exchange, allocated when first needed.
 	consumer session.Consumer
 	wake     chan struct{}
 	grace    *time.Timer
@@ -83,11 +83,11 @@ func (s *Server) newResponse(w http.ResponseWriter, r *http.Request) *response {
 	return p
 }
 
-// reuse leaves what a response is made of to another. It is called where ServeHTTP
-// returns: by then the carrier has detached, after which no stream wakes anybody, and
-// the timer has stopped; and what was written has left the buffer. One that was cut,
-// or hurried, is not left to anybody: whoever offers a result that arrives may know of
-// it still, and has returned from that where the answer is whole.
+// recycle makes the response available for reuse. It is called when ServeHTTP returns:
+// the consumer is detached, so that no stream sends to wake any more, the timer has
+// stopped, and the buffer is written. A response that was aborted, or got a final
+// deadline, is not reused: a Handler that offers an arriving result may still refer to
+// it. If the response is complete, that Handler has returned from the offer.
 func (s *Server) recycle(p *response) {
 	if p.aborted || p.finalDeadline.Load() != nil {
 		return
@@ -97,7 +97,7 @@ func (s *Server) recycle(p *response) {
 		buf = nil
 	}
 	if len(p.wake) > 0 {
-		<-p.wake // from before it has detached
+		<-p.wake // from before the consumer was detached
 	}
 	p.w, p.rc = nil, http.ResponseController{}
 	p.deadline, p.buf, p.err, p.primed, p.unwritten, p.header = time.Time{}, buf, nil, false, 0, nil
@@ -106,21 +106,20 @@ func (s *Server) recycle(p *response) {
 	s.responses.Put(p)
 }
 
-// fields are the values of the header of an answer that is one object, its type and its
-// length, in one piece. They are left to nobody: whoever has the header may look at it
-// when the response is another's already.
+// headerFields are the values of two headers of a JSON response, in one allocation. They
+// are not reused: a reader of the header may outlive the response.
 type headerFields struct{ kind, length [1]string }
 
-// follow makes the response the carrier of the exchange that a task has begun.
+// attach attaches the response to the exchange that a request has begun.
 func (p *response) attach(ir *inflightRequest) {
 	p.header = &ir.header
 	p.attachExchange(ir.x)
 }
 
-// carry makes the response the carrier of an exchange, for which it must detach. It
-// does so before the Handler begins and before the form of the answer is known: what is
-// appended wakes the response, what is in the queue is what decides, and a result that
-// arrives finds who can take it, however early it is offered.
+// attachExchange attaches the response to an exchange; the caller must detach it. This
+// happens before the Handler starts and before the form of the response is known:
+// appended messages wake the response, the queue determines the form, and an arriving
+// result finds a consumer however early it is offered.
 func (p *response) attachExchange(x *session.Exchange) {
 	if p.wake == nil {
 		p.wake = make(chan struct{}, 1)
@@ -129,8 +128,7 @@ func (p *response) attachExchange(x *session.Exchange) {
 	p.consumer.AcceptResultStreams()
 }
 
-// graceFor returns the timer of the response, which goes off in d unless it is
-// stopped.
+// graceFor returns the timer of the response, which fires in d unless it is stopped.
 func (p *response) graceFor(d time.Duration) *time.Timer {
 	if p.grace == nil {
 		p.grace = time.NewTimer(d)
@@ -140,7 +138,7 @@ func (p *response) graceFor(d time.Duration) *time.Timer {
 	return p.grace
 }
 
-// refuse writes the refusal.
+// writeRefusal writes the refusal.
 func (p *response) writeRefusal(r *refusal) {
 	if r.header[0] != "" {
 		p.w.Header().Set(r.header[0], r.header[1])
@@ -149,14 +147,14 @@ func (p *response) writeRefusal(r *refusal) {
 	p.writeJSON(&m)
 }
 
-// accepted answers what has no answer.
+// writeAccepted responds to a message that has no answer.
 func (p *response) writeAccepted() {
-	p.w.Header().Set("Content-Length", "0") // else net/http announces chunks
+	p.w.Header().Set("Content-Length", "0") // otherwise net/http announces chunks
 	p.w.WriteHeader(http.StatusAccepted)
 }
 
-// json writes the message as the whole body. Its length is announced, so that a
-// client sees that an answer was cut even where the connection closes in order.
+// writeJSON writes the message as the whole body. The length is announced, so that a
+// client detects a truncated response even if the connection is closed in order.
 func (p *response) writeJSON(m *session.Message) {
 	p.setJSONHeader(m.Len())
 	status := m.Status
@@ -176,7 +174,7 @@ func (p *response) writeJSON(m *session.Message) {
 	p.writeBody(p.buf)
 }
 
-// announce says that the answer is JSON of that length.
+// setJSONHeader sets the type and length of a JSON response.
 func (p *response) setJSONHeader(length int) {
 	f := p.header
 	if f == nil {
@@ -196,16 +194,16 @@ func (p *response) beginStream() {
 	p.w.WriteHeader(http.StatusOK)
 }
 
-// comment writes a sign of life, and the header with it where that was not
-// written yet: there are proxies that hold a header back until something follows.
+// writeComment writes a comment to keep the connection alive, and the header if that has
+// not been written: some proxies hold a header back until data follows.
 func (p *response) writeComment() {
 	p.buf = frame.AppendComment(p.buf[:0], "")
 	p.write(p.buf)
 	p.flush()
 }
 
-// prime writes the event that a client can come back with before it has seen any
-// message.
+// writePriming writes an event with an id and no data, with which the client can resume
+// before it has received a message.
 func (p *response) writePriming(id session.EventID) {
 	if id.IsZero() {
 		return
@@ -216,8 +214,8 @@ func (p *response) writePriming(id session.EventID) {
 	p.primed = true
 }
 
-// event writes the message as one event, without flushing, with its id where it
-// has one.
+// writeEvent writes the message as one event, with its id if it has one, and does not
+// flush.
 func (p *response) writeEvent(m *session.Message) {
 	id := ""
 	if e := m.Event(); !e.IsZero() {
@@ -226,14 +224,14 @@ func (p *response) writeEvent(m *session.Message) {
 	p.writeEventAs(id, m)
 }
 
-// eventAs is event with another id.
+// writeEventAs is writeEvent with the given id.
 func (p *response) writeEventAs(id string, m *session.Message) {
 	if m.Len() <= maxJoined || !frame.IsFlat(m.Body) {
 		p.buf = frame.AppendEvent(p.buf[:0], id, m.Head, m.Body, m.Tail)
 		p.write(p.buf)
 		return
 	}
-	// A large body is written as it is: it has no line breaks.
+	// A large body without line breaks is written without a copy.
 	p.buf = append(p.buf[:0], "event: message\n"...)
 	if id != "" {
 		p.buf = append(append(append(p.buf, "id: "...), id...), '\n')
@@ -245,24 +243,24 @@ func (p *response) writeEventAs(id string, m *session.Message) {
 	p.write([]byte("\n\n"))
 }
 
-// write writes what belongs to a stream. Each piece has its own time: a response as a
-// whole may take any.
+// write writes a part of a stream. Each piece has its own deadline: the response as a
+// whole may take any time.
 func (p *response) write(b []byte) { p.writePieces(slowPiece, b) }
 
-// pour writes what belongs to an answer that is one object.
+// writeBody writes a part of a response that is one object.
 func (p *response) writeBody(b []byte) { p.writePieces(largePiece, b) }
 
 func (p *response) writePieces(size int, b []byte) {
 	for len(b) > 0 && p.err == nil {
 		n := min(len(b), size)
 		p.extendDeadline(n)
-		_, p.err = p.w.Write(b[:n]) //nolint:gosec // the body is JSON or an event stream, by its type and by its making
+		_, p.err = p.w.Write(b[:n]) //nolint:gosec // the body is JSON or an event stream, as its Content-Type declares
 		b = b[n:]
 	}
 }
 
-// flush sends what was written (I11). It has a deadline like a write, because
-// that is where net/http meets the network.
+// flush sends what was written (I11). It has a deadline like a write, because net/http
+// writes to the network here.
 func (p *response) flush() {
 	if p.err == nil {
 		p.extendDeadline(0)
@@ -271,9 +269,9 @@ func (p *response) flush() {
 	}
 }
 
-// rest is for when nothing is written until something happens. The deadline of a
-// connection of its own waits as well; that of a stream of HTTP/2 is a timer, which
-// breaks the stream when it goes off, and so it is taken back.
+// clearDeadline is called when the next write has to wait for an event. A deadline of a
+// connection may stay; that of an HTTP/2 stream is a timer, which breaks the stream when
+// it fires, and so it is removed.
 func (p *response) clearDeadline() {
 	if !p.http2 {
 		return
@@ -282,9 +280,9 @@ func (p *response) clearDeadline() {
 	p.applyDeadline(p.deadline)
 }
 
-// extend gives the next write, of n bytes, its time. The deadline is one of the
-// connection, and moves with each piece, so that a long stream is never late (M054);
-// what follows at once has that of the piece before.
+// extendDeadline sets the deadline for the next write, of n bytes. The deadline moves
+// with each piece, so that a long stream is never late (M054). A write that follows at
+// once keeps the deadline of the piece before.
 func (p *response) extendDeadline(n int) {
 	now := time.Now()
 	slow := (n + slowPiece - 1) / slowPiece
@@ -296,18 +294,18 @@ func (p *response) extendDeadline(n int) {
 	p.applyDeadline(until)
 }
 
-// move moves the deadline, to never where it is zero, unless somebody is in a hurry.
+// applyDeadline sets the write deadline, none if it is zero, unless there is a final one.
 func (p *response) applyDeadline(until time.Time) {
-	// A writer that knows no deadlines has no slow client either.
+	// A writer without deadlines has no slow client either.
 	_ = p.rc.SetWriteDeadline(until)
-	if last := p.finalDeadline.Load(); last != nil { // looked at after the deadline was moved, which hurry may have set
+	if last := p.finalDeadline.Load(); last != nil { // checked after the deadline was moved, which setDeadline may have set
 		_ = p.rc.SetWriteDeadline(*last)
 	}
 }
 
-// hurry has all that is still to be written be written by then, or not at all. Unlike
-// all else of a response it may be called by another goroutine, and when all is over:
-// it does nothing then.
+// setDeadline sets a final deadline for all that is still to be written. Unlike the other
+// methods it may be called by any goroutine, and after the response has ended: it does
+// nothing then.
 func (p *response) setDeadline(by time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -318,11 +316,11 @@ func (p *response) setDeadline(by time.Time) {
 	_ = p.rc.SetWriteDeadline(by)
 }
 
-// end sends what net/http still holds, while there is a deadline, and then takes
-// that back, so that it does not hit the next response of the connection.
+// end flushes what net/http still buffers, while there is a deadline, and then removes
+// the deadline, so that it does not hit the next response on the connection.
 //
-// An answer that was cut must not look like a whole one to a client that has
-// merely said all it had to say, and still reads: the connection breaks.
+// An aborted response must not look complete to a client that has closed only its sending
+// side and still reads: the connection is broken.
 func (p *response) end() {
 	if !p.aborted {
 		p.flush()
@@ -331,16 +329,16 @@ func (p *response) end() {
 	p.ended = true
 	p.mu.Unlock()
 	if p.aborted {
-		panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's own way to break a connection, which it does not log
+		panic(http.ErrAbortHandler) //nolint:forbidigo // net/http breaks the connection for it and logs nothing
 	}
 	_ = p.rc.SetWriteDeadline(time.Time{})
 }
 
-// stream writes what the carrier gets until the stream has ended, the carrier was
-// revoked or is to pause, the client is gone, or it does not take it. It returns
-// why: Ended where all was written that there ever will be, Paused where the
-// client is to come back, and Open where it is gone. What it took and could not
-// write goes back to the stream.
+// writeStream writes the messages of the consumer until the stream has ended, another
+// consumer has attached, the time for this response is over, the client is gone, or a
+// write fails. The result is Ended if everything was written, Paused if the client must
+// reconnect for the rest, and Open if the client is gone. Messages that were taken and
+// could not be written go back to the stream.
 func (p *response) writeStream(c *session.Consumer, r streamOptions) session.State {
 	quiet := time.NewTimer(r.keepAlive)
 	defer quiet.Stop()
@@ -348,19 +346,19 @@ func (p *response) writeStream(c *session.Consumer, r streamOptions) session.Sta
 	defer stop()
 	batch, state := c.Take(p.batch[:0])
 	if len(batch) == 0 && state == session.Open && !p.primed {
-		p.writeComment() // takes the header with it
+		p.writeComment() // writes the header, too
 	}
 	for ; ; batch, state = c.Take(batch[:0]) {
 		if len(batch) > 0 {
 			p.writeEvents(batch)
 			quiet.Reset(r.keepAlive)
 		}
-		// The system takes the first write for a client that has just left.
+		// The system accepts the first write to a client that has just disconnected.
 		if p.err != nil || state == session.Open && isClosed(r.gone) {
 			c.Requeue(batch)
 			return session.Open
 		}
-		clear(batch) // what was written need not be kept
+		clear(batch) // keep nothing that was written
 		if len(batch) > 0 && r.onWrite != nil {
 			r.onWrite()
 		}
@@ -383,7 +381,7 @@ func (p *response) writeStream(c *session.Consumer, r streamOptions) session.Sta
 	}
 }
 
-// events writes messages and sends them.
+// writeEvents writes messages and flushes.
 func (p *response) writeEvents(batch []session.Message) {
 	for i := range batch {
 		p.writeEvent(&batch[i])
@@ -391,7 +389,8 @@ func (p *response) writeEvents(batch []session.Message) {
 	p.flush()
 }
 
-// lifeTimer returns a channel that receives once in d, and never where d is zero.
+// lifeTimer returns a channel that receives once in d, and never if d is zero, and a
+// function to stop it.
 func lifeTimer(d time.Duration) (<-chan time.Time, func()) {
 	if d <= 0 {
 		return nil, func() {}

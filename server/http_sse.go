@@ -16,12 +16,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// SSE returns the endpoint of HTTP with SSE, the transport that 2024-11-05 had and
-// later revisions deprecate (2024-11-05, basic/transports, "HTTP with SSE"): a GET
-// opens the one stream of a connection, whose first event says where messages are
-// to be POSTed, which is the same path. It stands beside the MCP endpoint, whatever
-// the URL's path is, is bounded by the same limits and makes the same checks of each
-// request. Only the legacy era is spoken there.
+// SSE returns the endpoint of HTTP with SSE, the transport of 2024-11-05, which later
+// revisions deprecate (2024-11-05, basic/transports, "HTTP with SSE"). A GET opens the
+// one stream of a connection. The first event on it names the URL for POSTs, which is on
+// the same path. The endpoint ignores the path of the URL, has the limits and checks of
+// the MCP endpoint, and serves only the legacy era.
 func (s *Server) SSE() http.Handler { return http.HandlerFunc(s.serveSSE) }
 
 func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +37,7 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 		no = s.sseOpen(p, r, principal)
 	case r.Method == http.MethodPost:
 		no = s.ssePost(p, r, principal)
-	default: // there is no session to be deleted: a connection ends by being closed
+	default: // there is no session to delete: a connection ends when it is closed
 		no = refuse(http.StatusMethodNotAllowed, "method %s is not served here", escape(r.Method)).withHeader("Allow", "GET, POST")
 	}
 	if no != nil {
@@ -46,16 +45,16 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sseMessages is the parameter that names the connection in the URL to which its
-// messages are POSTed. It is no credential: whoever POSTs is authenticated again.
+// sseMessages is the query parameter that names the connection of a POST. It is not a
+// credential: each POST is authenticated.
 const sseMessages = "sessionId"
 
-// errUnused ends a connection on which nobody has said anything.
+// errUnused ends a connection without any message.
 var errUnused = errors.New("nothing was said on the connection (limits.sessionUninitialized)")
 
-// sseOpen serves one connection, which is a pipe whose two halves are HTTP: what it
-// takes comes by POST, and what it says goes out on this response. It returns when the
-// client has gone or the server ends it.
+// sseOpen serves one connection, which is a pipe over HTTP: messages arrive by POST, and
+// are sent on this response. It returns when the client disconnects or the server ends
+// it.
 func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusal {
 	if len(r.Header.Values("Accept")) > 0 {
 		if no := s.checkAcceptStream(r); no != nil {
@@ -89,11 +88,11 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	c := s.newLineConn(newPipeWriter(out, cancel), principal)
 	c.remote, c.sse = r.RemoteAddr, true
 	served := make(chan struct{})
-	go func() { // ends with ctx, which the client's going ends; waited for below
+	go func() { // ends with ctx, which a disconnect ends; waited for below
 		defer close(served)
-		_ = c.loop(ctx, conn.lines) // there is nobody to tell why
+		_ = c.loop(ctx, conn.lines) // no peer to report the error to
 		c.finish(ctx)
-		p.setDeadline(time.Now().Add(finishGrace)) // as on a pipe: what is slow must not keep a server from ending
+		p.setDeadline(time.Now().Add(finishGrace)) // as on a pipe: a slow client must not delay the end of the server
 		c.writer.close()
 	}()
 	beat := time.NewTicker(s.cfg.KeepAlive)
@@ -103,13 +102,13 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	return nil
 }
 
-// endpointPath is where messages go. With more than one slash at its beginning it would
-// name a host.
+// endpointPath returns the path for POSTs. With more than one slash at its beginning it
+// would name a host.
 func endpointPath(r *http.Request) string {
 	return "/" + strings.TrimLeft(r.URL.EscapedPath(), "/")
 }
 
-// ssePost takes one message of a connection. What answers it goes out on that.
+// ssePost accepts one message of a connection. The answer is sent on the connection.
 func (s *Server) ssePost(p *response, r *http.Request, principal string) *refusal {
 	for _, check := range []check{(*Server).checkContentType, (*Server).checkEncoding, (*Server).checkLength} {
 		if no := check(s, r); no != nil {
@@ -142,27 +141,27 @@ func (s *Server) ssePost(p *response, r *http.Request, principal string) *refusa
 	case <-conn.done:
 		return refuse(http.StatusNotFound, "connection not found; open a new one by GET")
 	case <-r.Context().Done():
-		p.aborted = true // nobody is there to be told
+		p.aborted = true // the client is gone
 		return nil
 	}
 }
 
-// sseConn is one connection, as those know it who POST.
+// sseConn is a connection as POSTs see it.
 type sseConn struct {
 	principal string
-	lines     chan line // taken by the connection's loop
+	lines     chan line // received by the loop of the connection
 	done      <-chan struct{}
-	used      atomic.Bool  // something was POSTed
-	waiting   atomic.Int64 // messages that were read and are not taken
+	used      atomic.Bool  // a message was POSTed
+	waiting   atomic.Int64 // POSTs with a message that the loop has not received
 }
 
-// sseWriter makes events of the lines that a mux writes.
+// sseWriter converts the lines of a pipeWriter to events.
 type sseWriter struct {
 	p       *response
 	midLine bool // in the middle of a line
 }
 
-// Write writes lines, or a part of one, and sends what is whole.
+// Write writes lines, or a part of one, and flushes complete lines.
 func (w *sseWriter) Write(b []byte) (int, error) {
 	if !w.midLine && len(b) > 0 {
 		w.p.write([]byte("event: message\ndata: "))
@@ -175,7 +174,7 @@ func (w *sseWriter) Write(b []byte) (int, error) {
 	return len(b), w.p.err
 }
 
-// comment is a sign of life, and how a client is found to be gone that has not said so.
+// writeComment keeps the connection alive, and detects a client that has disappeared.
 func (w *sseWriter) writeComment() error {
 	w.p.writeComment()
 	return w.p.err

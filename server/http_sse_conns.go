@@ -9,15 +9,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// sseConns are the open connections of HTTP with SSE, by the id that stands in their
-// URLs. The zero value is ready.
+// sseConns are the open connections of HTTP with SSE, by the id in their URLs. The zero
+// value is ready.
 type sseConns struct {
 	mu    sync.Mutex
 	open  map[string]*sseConn
 	count map[string]int // by principal
 }
 
-// add takes a connection in, as far as the limits of sessions go: each is one.
+// add adds a connection within the limits of sessions: each connection counts as one.
 func (l *sseConns) add(c *sseConn, limits *Limits) (id string, no *refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +52,8 @@ func (l *sseConns) len() int {
 	return len(l.open)
 }
 
-// find returns the connection of that id, if it is the principal's. That it is
-// another's is for the operator alone to know.
+// find returns the connection with the id if it belongs to the principal. Otherwise the
+// kind is for the operator only.
 func (l *sseConns) find(id, principal string) (*sseConn, EventKind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,11 +19,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// legacyGet carries the standalone stream of a session. A second GET takes over
-// from the first; one that is stuck counts until its write has failed. While it is
-// open, the changes that the client's view undergoes come from an inner
-// subscriptions/listen. Who names an event gets what followed on that event's
-// stream, whichever that is.
+// legacyGet serves the standalone stream of a session. A second GET takes over from the
+// first; one that is stuck counts until its write has failed. While the stream is open,
+// an inner subscriptions/listen provides the changes of the client's view. A GET with an
+// event id resumes the stream of that event, whichever it is.
 func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refusal {
 	if no := s.checkAcceptStream(r); no != nil {
 		return no
@@ -49,8 +48,8 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 	})
 }
 
-// legacyStandalone carries the standalone stream. sent is the event after which it
-// is resumed, "" where it is not.
+// legacyStandalone serves the standalone stream. sent is the event after which it is
+// resumed, or "".
 func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Session, sent string, attach func(chan struct{}) (*session.Consumer, error)) *refusal {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -76,21 +75,21 @@ func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Se
 	return nil
 }
 
-// comeBackAfter is the shortest time after which a client is to open its stream
-// again that we have ended. The longest is twice that.
+// reconnectAfter is the shortest time after which a client should reopen a stream that we
+// have ended. The longest is twice that.
 const reconnectAfter = time.Second
 
-// gap is what a client may have missed before its standalone stream is carried.
+// missedChanges is what a client may have missed before its standalone stream is
+// attached.
 type missedChanges uint8
 
 const (
 	missedNothing missedChanges = iota
-	missedLists                 // nobody has listened for its lists; subscriptions go on by themselves
-	missedAll                   // what it was told was lost
+	missedLists                 // no listen for the lists was open; subscriptions go on without a stream
+	missedAll                   // queued changes were lost
 )
 
-// gapBefore returns what the client has missed that opens its standalone stream, and
-// does not know to have missed.
+// missedBefore returns what the client of a new consumer has missed without knowing it.
 func (s *Server) missedBefore(c *session.Consumer, sent string) missedChanges {
 	switch {
 	case c.Missed():
@@ -102,12 +101,11 @@ func (s *Server) missedBefore(c *session.Consumer, sent string) missedChanges {
 	}
 }
 
-// listenFor has the Handler tell what changes in the session's view, until ctx
-// ends, and first what may have changed in the gap, of which by is told when all of
-// it was said; nil where there is none. It returns at once. There is a goroutine for
-// it for as long as the Handler needs one; Shutdown and Close wait for what it has
-// begun, and so does the group if there is one. It reports false when the server is
-// draining.
+// startListen starts a listen for the changes in the session's view, until ctx ends. It
+// first sends what may have changed before, and then clears the mark on the consumer,
+// which may be nil. It returns at once. A goroutine runs as long as the Handler needs
+// one; Shutdown and Close wait for the listen, and so does the group unless it is nil.
+// startListen reports false if the server is draining.
 func (s *Server) startListen(ctx context.Context, sess *session.Session, missed missedChanges, by *session.Consumer, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
 	entry := &inflight{kind: kindInnerListen, stop: session.StopFunc(cancel)}
@@ -126,7 +124,7 @@ func (s *Server) startListen(ctx context.Context, sess *session.Session, missed 
 		}
 	}
 	// Ends when the Handler returns, which may be before the listen has ended; Shutdown
-	// and Close wait for its flight.
+	// and Close wait for its entry.
 	go func() {
 		var stop func()
 		// Deferred, because a Handler may end its goroutine instead of returning.
@@ -135,7 +133,7 @@ func (s *Server) startListen(ctx context.Context, sess *session.Session, missed 
 				leave()
 				return
 			}
-			context.AfterFunc(ctx, func() { // which the client's leaving ends, or a shutdown
+			context.AfterFunc(ctx, func() { // ctx ends with the stream, or with a shutdown
 				defer leave()
 				stop()
 			})
@@ -145,10 +143,10 @@ func (s *Server) startListen(ctx context.Context, sess *session.Session, missed 
 	return true
 }
 
-// keepTelling listens for a session, and again where that has ended for a reason
-// that may pass: the client cannot see that nobody listens, and waits on a stream
-// that is open. It returns when ctx or the listen has ended, or with what is to be
-// called at the end of ctx where the Handler goes on by itself.
+// listenLoop listens for a session, and listens again if the listen has ended for a
+// temporary reason: the client has an open stream and cannot see that the listen has
+// ended. It returns when ctx or the listen has ended. If the Handler goes on by itself,
+// it returns a function to call at the end of ctx.
 func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed missedChanges, by *session.Consumer) (stop func()) {
 	c := &changesCaller{streamSender: streamSender{server: s, stream: sess.Standalone()}, consumer: by}
 	c.acked.Store(missed != missedNothing)
@@ -164,15 +162,15 @@ func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed m
 		s.log.DebugContext(ctx, "no changes to listen to", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
 		again := isRetryable(err)
 		if !again {
-			c.clearMissed() // nobody will ever tell of lists
+			c.clearMissed() // there will be no changes of lists
 		}
 		return again
 	})
 	return stop
 }
 
-// listenOnce has the Handler serve a listen. It returns when that has ended, or what
-// ends it where the Handler goes on by itself.
+// listenOnce has the Handler serve a listen. It returns when the listen has ended, or
+// returns a function that ends it if the Handler goes on by itself.
 func (s *Server) listenOnce(ctx context.Context, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
 	if w, ok := s.handler.(mcp.Watcher); ok {
 		stop, err = s.callWatch(ctx, w, req, c)
@@ -184,7 +182,7 @@ func (s *Server) listenOnce(ctx context.Context, req *mcp.Request, c mcp.Caller)
 	return nil, err
 }
 
-// watchBy is serveBy for a Watcher.
+// callWatch is callHandler for a Watcher.
 func (s *Server) callWatch(ctx context.Context, w mcp.Watcher, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -194,14 +192,14 @@ func (s *Server) callWatch(ctx context.Context, w mcp.Watcher, req *mcp.Request,
 	return w.Watch(ctx, req, c)
 }
 
-// The waits between two inner listens, where the first has ended.
+// The delays between two inner listens, if the first has ended.
 const (
 	minRelisten = time.Second
 	maxRelisten = time.Minute
 )
 
-// persist listens until ctx ends or listen reports false, and waits before it does so
-// again: longer each time, but for one that has held.
+// relisten calls listen until that reports false or ctx ends. The delay between calls
+// grows, and is reset after a call that has lasted.
 func relisten(ctx context.Context, listen func() bool) {
 	for wait := minRelisten; ; wait = min(2*wait, maxRelisten) {
 		began := time.Now()
@@ -217,7 +215,7 @@ func relisten(ctx context.Context, listen func() bool) {
 	}
 }
 
-// rest waits, and reports false when ctx ended first.
+// sleep waits for d, and reports false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -229,8 +227,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// tellAllUpdates has every resource that the session is subscribed to count as
-// updated. It reports false when ctx ended first.
+// sendAllUpdates sends an update for every resource that the session is subscribed to. It
+// reports false if ctx ended first.
 func (s *Server) sendAllUpdates(ctx context.Context, sess *session.Session, c *changesCaller) bool {
 	all, ok := subscriptionsOf(sess)
 	if !ok {
@@ -238,7 +236,7 @@ func (s *Server) sendAllUpdates(ctx context.Context, sess *session.Session, c *c
 	}
 	for _, sub := range all.agreed() {
 		u := updatesCaller{streamSender: c.streamSender, all: all, sub: sub}
-		// One that has ended meanwhile has nothing to tell.
+		// A subscription that has ended meanwhile needs no update.
 		if err := u.Notify(ctx, updateOf(sub.uri)); err != nil && sub.ctx.Err() == nil {
 			return false
 		}
@@ -246,10 +244,10 @@ func (s *Server) sendAllUpdates(ctx context.Context, sess *session.Session, c *c
 	return true
 }
 
-// mayPass reports whether a listen that has ended so may go better the next time. A
-// Handler that has no listens says so, and one that panics would do it again. Any other
-// refusal may be that of a server which was replaced by one of another era, and which
-// refuses everything until that is found out.
+// isRetryable reports whether another listen may succeed after this error. A Handler
+// without listens reports that, and one that panics would panic again. Any other refusal
+// may be from a backend that was replaced by one of another era, which refuses everything
+// until that is detected.
 func isRetryable(err error) bool {
 	if err == nil {
 		return false // it has ended in order
@@ -261,7 +259,7 @@ func isRetryable(err error) bool {
 	return !ok || e.Code != mcp.CodeMethodNotFound && e.Code != mcp.CodeInternalError
 }
 
-// listenRequest asks for what a legacy client is told without asking.
+// listenRequest requests the changes that a legacy client gets without asking.
 func listenRequest(sess *session.Session) *mcp.Request {
 	const all = `{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`
 	params, err := mcp.ParseObject([]byte(all))
@@ -278,24 +276,24 @@ func listenRequest(sess *session.Session) *mcp.Request {
 	}
 }
 
-// changes is the Caller of the inner listen of a session. A legacy client knows
-// nothing of the subscription: the acknowledgement is not for it. One after the
-// first says that there was a gap, in which everything may have changed.
+// changesCaller is the Caller of the inner listen of a session. A legacy client does not
+// know the subscription, so the acknowledgement is not forwarded. A second one means that
+// the listen was interrupted, and that everything may have changed.
 type changesCaller struct {
 	streamSender
 	acked    atomic.Bool       // there was an acknowledgement
-	consumer *session.Consumer // whose client may have missed something, or nil
+	consumer *session.Consumer // the consumer with a client that may have missed changes, or nil
 }
 
-// madeGood notes that the client was told of all that it may have missed. Before, it
-// is still owed to whoever carries the stream next.
+// clearMissed records that the client was sent everything that it may have missed.
+// Without it, the next consumer sends it again.
 func (c *changesCaller) clearMissed() {
 	if c.consumer != nil {
 		c.consumer.ClearMissed()
 	}
 }
 
-// Notify puts a change on the standalone stream.
+// Notify appends a change to the standalone stream.
 func (c *changesCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	m, ok := changeMessage(n)
 	if !ok {
@@ -322,7 +320,7 @@ func (c *changesCaller) acknowledge(ctx context.Context, n *mcp.Notification) er
 		Resources bool `json:"resourcesListChanged"`
 	}
 	if err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &agreed); err != nil {
-		return c.drop() // nothing that we know was agreed
+		return c.drop() // no list that is known here was agreed to
 	}
 	for _, list := range []struct {
 		name    string
@@ -339,8 +337,8 @@ func (c *changesCaller) acknowledge(ctx context.Context, n *mcp.Notification) er
 	return nil
 }
 
-// legacyParams returns the parameters as they came, but for the edit. A
-// notification without any gets none: null is not what was omitted.
+// legacyParams returns the parameters with the edit applied. A notification without
+// parameters gets none: null would differ from absent.
 func legacyParams(n *mcp.Notification, e *mcp.Edit) []byte {
 	if n.Params.IsZero() {
 		return nil
@@ -348,26 +346,26 @@ func legacyParams(n *mcp.Notification, e *mcp.Edit) []byte {
 	return e.AppendTo(nil, &n.Params)
 }
 
-// Ask puts a question that belongs to no request.
+// Ask fails: a listen has no questions.
 func (c *changesCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
 }
 
-// unrelated is the Caller of a session: the address of what belongs to none of
-// its requests.
+// sessionCaller is the Caller of a session, for messages that belong to none of its
+// requests.
 type sessionCaller struct {
 	streamSender
 	sess *session.Session
 }
 
-// standalone returns the Caller whose messages go to the standalone stream. It
-// lives as long as the session.
+// standalone returns the Caller that sends on the standalone stream. It lives as long as
+// the session.
 func (s *Server) standalone(sess *session.Session) mcp.Caller {
 	return &sessionCaller{streamSender{server: s, stream: sess.Standalone()}, sess}
 }
 
-// Notify puts the notification on the standalone stream. It never waits: where
-// the client does not listen, or slowly, all but changes are dropped.
+// Notify appends the notification to the standalone stream. It never blocks: if the
+// client does not read, everything but changes is dropped.
 func (c *sessionCaller) Notify(_ context.Context, n *mcp.Notification) error {
 	m, ok := changeMessage(n)
 	switch {
@@ -385,8 +383,8 @@ func (c *sessionCaller) Notify(_ context.Context, n *mcp.Notification) error {
 	return err
 }
 
-// Ask puts the question on the standalone stream, and waits for a while for the
-// client to open it.
+// Ask sends the question on the standalone stream, and waits a while for the client to
+// open that.
 func (c *sessionCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return c.server.asker(c.sess, c.stream).wait(ctx, req)
 }

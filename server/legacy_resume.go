@@ -14,26 +14,26 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// canResume reports whether a revision has event ids (2025-03-26,
-// basic/transports, "Resumability and Redelivery").
+// canResume reports whether a revision has event ids (2025-03-26, basic/transports,
+// "Resumability and Redelivery").
 func canResume(v mcp.Version) bool { return v.Era() == mcp.EraLegacy && v >= mcp.V20250326 }
 
-// canPoll reports whether a client of the revision comes back when a stream ends
-// before its answer. Only 2025-11-25 says so, and only there a stream begins with
-// an event of empty data: a client of an older revision parses that as a message,
-// and fails (2025-11-25, basic/transports, "Sending Messages to the Server").
+// canPoll reports whether a client of the revision reconnects when a stream ends before
+// its answer. Only 2025-11-25 specifies this, and only its streams begin with an event of
+// empty data: a client of an older revision parses that as a message, and fails
+// (2025-11-25, basic/transports, "Sending Messages to the Server").
 func canPoll(v mcp.Version) bool { return v.Era() == mcp.EraLegacy && v >= mcp.V20251125 }
 
-// ride is how one carrier writes on one response.
+// streamOptions configure how a stream is written to a response.
 type streamOptions struct {
 	keepAlive time.Duration
-	gone      <-chan struct{} // closed when the client is, or the stream is to end
-	maxLife   time.Duration   // of the response; zero is no end
-	onWrite   func()          // called after each write of messages, unless nil
+	gone      <-chan struct{} // closed when the client disconnects, or the stream must end
+	maxLife   time.Duration   // of the response; zero is no limit
+	onWrite   func()          // called after messages were written, unless nil
 }
 
-// carry writes a session's stream on a response, in a way that the client can come
-// back where its revision has that, and returns how it ended. It does not detach.
+// writeStream writes a stream of a session to a response, so that the client can resume
+// it if its revision allows that, and returns how it ended. It does not detach.
 func (s *Server) writeStream(p *response, sess *session.Session, c *session.Consumer, gone <-chan struct{}) session.State {
 	ride := streamOptions{keepAlive: s.cfg.KeepAlive, gone: gone}
 	if !canResume(sess.Client.Version) {
@@ -53,8 +53,8 @@ func (s *Server) writeStream(p *response, sess *session.Session, c *session.Cons
 	return state
 }
 
-// comeBack is when a client is told to come back for the rest: when its Handler
-// says, or else soon, but not all at once.
+// reconnectDelay is the delay after which a client must reconnect: as the Handler has
+// requested, or short and random, so that clients do not reconnect all at once.
 func (s *Server) reconnectDelay(c *session.Consumer) time.Duration {
 	if retry := c.Retry(); retry > 0 {
 		return retry
@@ -62,21 +62,22 @@ func (s *Server) reconnectDelay(c *session.Consumer) time.Duration {
 	return reconnectAfter + jitter(reconnectAfter)
 }
 
-// isEnding reports whether a client that comes back may find another process:
-// then it has no reason to go.
+// isEnding reports whether a client that reconnects may reach another process: then it
+// must not be asked to.
 func (s *Server) isEnding() bool { return s.quiet.Load() || s.inflight.isDraining() }
 
-// Poll implements [mcp.Poller]: over HTTP, for a revision whose clients come back.
+// Poll implements [mcp.Poller]: over HTTP, for a revision with clients that reconnect.
 func (c *requestCaller) Poll(retry time.Duration) bool {
 	sess := c.request.sess
 	return sess != nil && canPoll(sess.Client.Version) && !c.server.isEnding() && c.stream.Pause(retry)
 }
 
-// legacyResume answers a GET that names the events after which its client has seen
-// nothing. It needs no flight: what it carries has one, or has ended; so that a
-// client which loses its connection while the server drains still gets its answer.
+// legacyResume answers a GET with the ids of the last events that the client has
+// received. It is not counted as in flight: the request that it continues is, or has
+// ended; so a client that loses its connection while the server drains still gets its
+// answer.
 func (s *Server) legacyResume(p *response, r *http.Request, sess *session.Session, sent string, ids []session.EventID) *refusal {
-	for _, id := range ids { // before any, so that a refusal takes no stream from anybody
+	for _, id := range ids { // before any is resumed, so that a refusal detaches no other consumer
 		if err := sess.CanResume(id, time.Now()); !isAnswerable(err) {
 			return s.refuseResume(sess, sent, err)
 		}
@@ -99,8 +100,8 @@ func (s *Server) legacyResume(p *response, r *http.Request, sess *session.Sessio
 		}
 	}
 	if b.isSpent() {
-		// 400 and not a stream without events: a client that took that for a success
-		// would come back for ever (M063, M066).
+		// 400 and not a stream without events: a client that took such a stream for a
+		// success would reconnect for ever (M063, M066).
 		return refuse(http.StatusBadRequest, "nothing follows event id %s; its stream has ended", escape(sent)).inSession(sess)
 	}
 	p.beginStream()
@@ -112,19 +113,19 @@ func (s *Server) legacyResume(p *response, r *http.Request, sess *session.Sessio
 	return nil
 }
 
-// isAnswerable reports whether there is something to say to whoever comes back: the
-// rest, or that it is gone.
+// isAnswerable reports whether a client that resumes can be answered: with the rest, or
+// with an error for what is no longer retained.
 func isAnswerable(err error) bool {
 	gone, ok := errors.AsType[*session.GoneError](err)
 	return err == nil || ok && !gone.Request.IsZero()
 }
 
-// isInOrder reports whether a response ended as its client is to see it: with the
-// last message, or with the time to come back.
+// isInOrder reports whether a response ended in the intended way: with the last message,
+// or with a time to reconnect.
 func isInOrder(state session.State) bool { return state == session.Ended || state == session.Paused }
 
-// goneFault is the last word to a request whose answer, or what came before it, is
-// not kept any more. It names the key that would have kept it.
+// goneFault is the error of a request with messages that are no longer retained. It names
+// the limit that was exceeded.
 func (s *Server) goneFault(gone *session.GoneError) *mcp.Fault {
 	f := &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.Unknown}
 	if gone.Over {
@@ -141,8 +142,8 @@ func (s *Server) goneFault(gone *session.GoneError) *mcp.Fault {
 	return f
 }
 
-// refuseResume returns the refusal of a GET with event ids. A stream that begins
-// anew instead would hide that something is missing.
+// refuseResume returns the refusal of a GET with event ids. A new stream instead would
+// hide that messages are missing.
 func (s *Server) refuseResume(sess *session.Session, sent string, err error) *refusal {
 	switch {
 	case errors.Is(err, session.ErrEnded):
@@ -154,12 +155,12 @@ func (s *Server) refuseResume(sess *session.Session, sent string, err error) *re
 	}
 }
 
-// eventSeparator stands between the ids of several streams on one response: those
-// of a batch. The last id that a client has seen is then where it stands on each.
+// eventSeparator separates the ids of the streams of a batch, which share one response.
+// The last event id then contains the position in each of them.
 const eventSeparator = "."
 
-// parseEvents reads a Last-Event-ID of ours. It may name as many streams as a
-// batch has messages, each once.
+// parseEvents parses a Last-Event-ID. It may name as many streams as a batch may have
+// messages, each once.
 func (s *Server) parseEvents(text string) ([]session.EventID, bool) {
 	parts := strings.SplitN(text, eventSeparator, s.cfg.Limits.Batch+1)
 	if len(parts) > s.cfg.Limits.Batch {
@@ -177,7 +178,7 @@ func (s *Server) parseEvents(text string) ([]session.EventID, bool) {
 	return ids, true
 }
 
-// spell returns ids as one.
+// joinEventIDs returns the ids as one.
 func joinEventIDs(ids []session.EventID) string {
 	var text []byte
 	for i, id := range ids {

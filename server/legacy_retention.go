@@ -13,17 +13,16 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// retention knows the sessions that keep something for clients that come back, and
-// has it given up in time. There is one timer for all of them, and none while
-// there are none.
+// retention tracks the sessions that retain messages for clients that resume, and expires
+// the messages. There is one timer for all sessions, and none while there are none.
 type retention struct {
 	expirer, shedder timer
 
 	mu       sync.Mutex
-	sessions map[*session.Session]struct{} // nil while there are none
+	sessions map[*session.Session]struct{} // nil if empty
 }
 
-// note adds a session that begins to keep something. It stays until it ends.
+// track adds a session that begins to retain messages. It stays until it ends.
 func (k *retention) track(sess *session.Session) {
 	if !k.insert(sess) {
 		return
@@ -33,7 +32,7 @@ func (k *retention) track(sess *session.Session) {
 	}
 }
 
-// add reports whether the session is new.
+// insert reports whether the session is new.
 func (k *retention) insert(sess *session.Session) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -66,14 +65,14 @@ func (k *retention) drop(sess *session.Session) {
 	}
 }
 
-// stop returns after the last call of the timers.
+// stop cancels the timers and waits for a running call.
 func (k *retention) stop() {
 	k.expirer.stop()
 	k.shedder.stop()
 }
 
-// settle looks after the stream of a request that has ended while nobody carried
-// it.
+// settleStream handles the stream of a request that has ended while no consumer was
+// attached.
 func (s *Server) settleStream(ctx context.Context, ir *inflightRequest) {
 	switch stream := ir.x.Stream(); {
 	case stream.IsAway():
@@ -84,7 +83,7 @@ func (s *Server) settleStream(ctx context.Context, ir *inflightRequest) {
 	}
 }
 
-// retain begins the time for which streams of the session are kept that have just ended.
+// retain starts the retention time of the streams of the session that have just ended.
 func (s *Server) retain(sess *session.Session) {
 	if until := sess.Retire(time.Now()); !until.IsZero() {
 		s.expireAfter(time.Until(until))
@@ -92,14 +91,13 @@ func (s *Server) retain(sess *session.Session) {
 	s.shedIfFull()
 }
 
-// expireAfter has what is kept looked through in d, unless that is to happen
-// anyway, and no more often than it has to: a tenth of the time more is not worth
-// a look of its own.
+// expireAfter schedules expire in d, unless it is scheduled. It runs at most ten times in
+// the retention time: a more precise expiry is not needed.
 func (s *Server) expireAfter(d time.Duration) {
 	s.kept.expirer.after(max(d, s.cfg.Limits.EventRetention/10), s.expire)
 }
 
-// expire gives up what has had its time.
+// expire drops the messages that are past their retention time.
 func (s *Server) expire() {
 	now, soonest := time.Now(), time.Time{}
 	for _, sess := range s.kept.all() {
@@ -113,9 +111,8 @@ func (s *Server) expire() {
 	}
 }
 
-// shedIfFull has all sessions keep less where all together keep too much. The
-// sessions are looked through by a goroutine of the timer's: who finds out holds a
-// response that somebody waits for.
+// shedIfFull makes all sessions retain less if the total limit is reached. The timer's
+// goroutine does it, because the caller is writing a response.
 func (s *Server) shedIfFull() {
 	if s.rules.Logs.IsFull() {
 		s.kept.shedder.after(0, s.expire)

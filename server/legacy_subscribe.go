@@ -17,11 +17,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// subscribing returns who serves a request to subscribe to a resource, or to
-// unsubscribe, and nil for any other. The inside has one way to hear of changes:
-// each subscription of a session is a subscriptions/listen for one resource, whose
-// updates go on the session's standalone stream (2025-11-25, server/resources,
-// "Subscriptions").
+// subscriptionHandler returns the Handler of a request to subscribe to a resource, or to
+// unsubscribe, and nil for any other. Each subscription of a session is a
+// subscriptions/listen of the Handler for one resource, with updates on the session's
+// standalone stream (2025-11-25, server/resources, "Subscriptions").
 func (s *Server) subscriptionHandler(sess *session.Session, m *mcp.Message) mcp.Handler {
 	var serve func(ctx context.Context, sess *session.Session, uri string) error
 	switch m.Method {
@@ -47,12 +46,12 @@ func (s *Server) subscriptionHandler(sess *session.Session, m *mcp.Message) mcp.
 	})
 }
 
-// maxSubscribed bounds the URI of a subscription. limits.subscriptions counts them, and
-// with it bounds what a session has us keep.
+// maxSubscribed bounds the URI of a subscription. Together with limits.subscriptions it
+// bounds the memory that a session uses.
 const maxSubscribed = 16 << 10
 
-// subscribe has the session be told of updates of the resource. To subscribe twice
-// is to subscribe once.
+// subscribe subscribes the session to updates of the resource. Subscribing twice has the
+// effect of once.
 func (s *Server) subscribe(ctx context.Context, sess *session.Session, uri string) error {
 	all, ok := subscriptionsOf(sess)
 	if !ok {
@@ -79,8 +78,8 @@ func (s *Server) subscribe(ctx context.Context, sess *session.Session, uri strin
 	}
 }
 
-// unsubscribe returns when nothing more will be told. That the session was not
-// subscribed is what it wanted to be.
+// unsubscribe returns when no more updates are sent. It succeeds if the session was not
+// subscribed.
 func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, uri string) error {
 	all, ok := subscriptionsOf(sess)
 	if !ok {
@@ -90,34 +89,35 @@ func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, uri str
 	if sub == nil {
 		return nil
 	}
-	all.settle(sub, nil) // whoever waits to hear that it is there, and no longer is
+	all.settle(sub, nil) // ends the wait of a concurrent subscribe
 	sub.cancel(errUnsubscribed)
-	// After the end of its life: what is appended later is taken back by who does it.
+	// After the end of its context: a message that is appended later is retracted by the
+	// goroutine that appends it.
 	sess.Standalone().Retract(sub.prefix)
 	late := time.NewTimer(finishGrace)
 	defer late.Stop()
 	select {
 	case <-sub.done:
-	case <-late.C: // a Handler that does not end when it is told to
+	case <-late.C: // a Handler that does not end when it should
 	case <-ctx.Done():
 	}
 	return nil
 }
 
-// follow has the Handler tell of updates of the resource until the subscription
-// ends. It returns at once, and reports false when the server is draining.
-// Shutdown and Close wait for the goroutine.
+// listenResource listens for updates of the resource until the subscription ends. It
+// returns at once, and reports false if the server is draining. Shutdown and Close wait
+// for the goroutine.
 func (s *Server) listenResource(ctx context.Context, sess *session.Session, all *subscriptions, sub *subscription) bool {
 	entry := &inflight{kind: kindInnerListen, stop: session.StopFunc(sub.cancel)}
 	if !s.inflight.add(entry) {
 		close(sub.done)
 		return false
 	}
-	// The values are those of the request, and the end is the subscription's own.
+	// The values are those of the request, but not the end.
 	ctx, cancel := context.WithCancelCause(life.Apart(ctx))
-	//nolint:contextcheck // the two are meant to be different
+	//nolint:contextcheck // the two contexts differ on purpose
 	stop := context.AfterFunc(sub.ctx, func() { cancel(context.Cause(sub.ctx)) })
-	go func() { // ends with sub.life; Shutdown and Close wait for its flight
+	go func() { // ends with sub.ctx; Shutdown and Close wait for its entry
 		defer s.inflight.remove(entry)
 		defer close(sub.done)
 		defer sub.cancel(nil)
@@ -128,8 +128,8 @@ func (s *Server) listenResource(ctx context.Context, sess *session.Session, all 
 	return true
 }
 
-// keepListening listens, and again where the Handler has ended what it had agreed
-// to.
+// subscriptionLoop listens, and listens again if the Handler has ended a listen that it
+// had agreed to.
 func (s *Server) subscriptionLoop(ctx context.Context, sess *session.Session, u *updatesCaller) {
 	relisten(ctx, func() bool {
 		_, err := s.serve(ctx, subscriptionRequest(sess, u.sub.uri), u)
@@ -147,9 +147,9 @@ func (s *Server) subscriptionLoop(ctx context.Context, sess *session.Session, u 
 	})
 }
 
-// refusedSubscription is the answer for a resource that nobody will tell of, be it
-// that it does not exist, that this client is not to see it, or that its server does
-// not tell of changes (2025-11-25, server/resources, "Error Handling").
+// refusedSubscription is the error for a resource without updates: one that does not
+// exist, that this client may not see, or with a server that sends no updates
+// (2025-11-25, server/resources, "Error Handling").
 func refusedSubscription(uri string) error {
 	const most = 200
 	data, err := json.Marshal(map[string]string{"uri": uri[:min(len(uri), most)]})
@@ -159,7 +159,7 @@ func refusedSubscription(uri string) error {
 	return &mcp.Error{Code: mcp.CodeResourceNotFound, Message: "nobody tells of changes of this resource", Data: data}
 }
 
-// subscriptionRequest asks for the updates of one resource.
+// subscriptionRequest requests the updates of one resource.
 func subscriptionRequest(sess *session.Session, uri string) *mcp.Request {
 	params := mcp.AppendString([]byte(`{"notifications":{"resourceSubscriptions":[`), uri)
 	req, err := mcp.NewRequest("subscriptions/listen", append(params, "]}}"...))
@@ -170,19 +170,18 @@ func subscriptionRequest(sess *session.Session, uri string) *mcp.Request {
 	return req
 }
 
-// updates is the Caller of the inner listen of a subscription.
+// updatesCaller is the Caller of the inner listen of a subscription.
 type updatesCaller struct {
 	streamSender
 	all *subscriptions
 	sub *subscription
 }
 
-// Notify puts an update on the standalone stream, where a newer one takes its
-// place until somebody reads it. An acknowledgement after the first says that there
-// was a gap.
+// Notify appends an update to the standalone stream, where a newer one replaces it until
+// the client reads it. A second acknowledgement means that the listen was interrupted.
 func (u *updatesCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	if u.sub.ctx.Err() != nil {
-		return mcp.ErrRequestEnded // of a Handler that goes on when it is told to end
+		return mcp.ErrRequestEnded // the Handler goes on after the end of its context
 	}
 	switch n.Method {
 	case methodAcknowledged:
@@ -228,13 +227,14 @@ func (u *updatesCaller) update(ctx context.Context, n *mcp.Notification) error {
 	m.Head = n.AppendTo(nil, &e)
 	m.Key = u.sub.prefix + m.Key
 	err := u.send(ctx, m)
-	if errors.Is(context.Cause(u.sub.ctx), errUnsubscribed) { //nolint:contextcheck // whether the subscription is over, and not the request
-		u.stream.Retract(u.sub.prefix) // unsubscribe may have looked before it was there
+	if errors.Is(context.Cause(u.sub.ctx), errUnsubscribed) { //nolint:contextcheck // checks the subscription, and not the request
+		u.stream.Retract(u.sub.prefix) // unsubscribe may have retracted before this append
 	}
 	return err
 }
 
-// agrees reads an acknowledgement. One that does not say agrees to what was asked.
+// confirms reports whether an acknowledgement includes the resource. One without a list
+// confirms what was requested.
 func confirms(n *mcp.Notification, uri string) bool {
 	raw := n.Params.Raw(mcp.FieldNotifications)
 	if raw == nil {
@@ -246,7 +246,7 @@ func confirms(n *mcp.Notification, uri string) bool {
 	return json.Unmarshal(raw, &said) == nil && slices.Contains(said.URIs, uri)
 }
 
-// Ask fails: a listen asks nothing.
+// Ask fails: a listen has no questions.
 func (u *updatesCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
 }

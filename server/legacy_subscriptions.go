@@ -13,10 +13,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// subscriptionsKey is under what a scope keeps those of its session.
+// subscriptionsKey is the key of the subscriptions in the scope of a session.
 type subscriptionsKey struct{}
 
-// subscriptionsOf returns the subscriptions of a session, false where that has
+// subscriptionsOf returns the subscriptions of a session, or false if the session has
 // ended.
 func subscriptionsOf(sess *session.Session) (*subscriptions, bool) {
 	v, ok := sess.Scope.Value(subscriptionsKey{}, func() any { return &subscriptions{by: make(map[string]*subscription)} })
@@ -30,30 +30,31 @@ func subscriptionsOf(sess *session.Session) (*subscriptions, bool) {
 	return all, true
 }
 
-// subscriptions are the resources that one session is subscribed to, by their URIs.
-// They end with its scope.
+// subscriptions are the resources that one session is subscribed to, by URI. They end
+// with the scope of the session.
 type subscriptions struct {
 	mu    sync.Mutex
-	last  uint64 // how many there have been
+	last  uint64 // the number of the newest
 	by    map[string]*subscription
 	bound bool
 	ended bool
 }
 
-// subscription is one resource.
+// subscription is the subscription to one resource.
 type subscription struct {
 	uri     string
-	prefix  string          // of the keys of its updates, and of no other subscription's
+	prefix  string          // of the keys of its updates only
 	ctx     context.Context //nolint:containedctx // of the inner listen, which outlives the request that began it
 	cancel  context.CancelCauseFunc
-	settled chan struct{} // closed when it is known whether it was agreed
-	done    chan struct{} // closed when nothing more will be told
-	err     error         // why not; set before settled is closed
+	settled chan struct{} // closed when the Handler has agreed or refused
+	done    chan struct{} // closed when no more updates are sent
+	err     error         // why it was refused; set before settled is closed
 
-	waiting int // guarded by subscriptions.mu: requests that want to know
+	waiting int // guarded by subscriptions.mu: requests that wait for the outcome
 }
 
-// tie reports true to the first who asks: the one to bind them to the scope.
+// bindOnce reports true on the first call: the caller must bind the subscriptions to the
+// scope.
 func (a *subscriptions) bindOnce() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,8 +63,8 @@ func (a *subscriptions) bindOnce() bool {
 	return first
 }
 
-// join returns the subscription to a resource, made by the first who asks for it;
-// nil where there are as many as there may be.
+// getOrCreate returns the subscription to a resource, and whether it is new. It returns
+// nil if the limit is reached.
 func (a *subscriptions) getOrCreate(uri string, most int) (sub *subscription, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,8 +92,8 @@ func newSubscription(uri string, number uint64) *subscription {
 	}
 }
 
-// settle says what became of it, the first time. One that was not agreed is none.
-// It reports whether it is one.
+// settle records the outcome of a subscription, the first time, and removes one that was
+// refused. It reports whether the subscription was agreed to.
 func (a *subscriptions) settle(sub *subscription, err error) (agreed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,8 +110,8 @@ func (a *subscriptions) settle(sub *subscription, err error) (agreed bool) {
 	return err == nil
 }
 
-// giveUp is the end of a request that no longer waits. With the last of them ends
-// a subscription of which nobody has been told.
+// leave ends the wait of one request. The last one ends a subscription that has no
+// outcome yet.
 func (a *subscriptions) leave(sub *subscription) {
 	if a.removeIfUnused(sub) {
 		sub.cancel(errCancelled)
@@ -133,7 +134,7 @@ func (a *subscriptions) removeIfUnused(sub *subscription) bool {
 	return true
 }
 
-// remove takes the subscription to a resource out, nil where there is none.
+// remove removes and returns the subscription to a resource, or nil.
 func (a *subscriptions) remove(uri string) *subscription {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -142,7 +143,8 @@ func (a *subscriptions) remove(uri string) *subscription {
 	return sub
 }
 
-// agreed returns those of which the session is told, in the order of their URIs.
+// agreed returns the subscriptions that the Handler has agreed to, in the order of their
+// URIs.
 func (a *subscriptions) agreed() []*subscription {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,7 +158,7 @@ func (a *subscriptions) agreed() []*subscription {
 	return all
 }
 
-// end ends all of them, for good.
+// end ends all subscriptions, and those added later.
 func (a *subscriptions) end() {
 	for _, sub := range a.markEnded() {
 		sub.cancel(session.ErrEnded)

@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxToldTasks bounds of how many tasks a session is told without asking. The one that
-// it has begun first goes first: what is told of a task is optional (2025-11-25,
-// basic/utilities/tasks, "Task Notifications").
+// maxWatchedTasks bounds the tasks of a session with status notifications. The oldest is
+// dropped first: these notifications are optional (2025-11-25, basic/utilities/tasks,
+// "Task Notifications").
 const maxWatchedTasks = 64
 
 var (
@@ -26,8 +26,8 @@ var (
 	errTooManyWatched = errors.New("newer tasks are told of")
 )
 
-// toldTasks are the tasks of a session of which its client is told. The zero value is
-// ready.
+// watchedTasks are the tasks of a session for which the client gets status notifications.
+// The zero value is ready.
 type watchedTasks struct {
 	mu    sync.Mutex
 	open  []*watchedTask // oldest first
@@ -39,8 +39,8 @@ type watchedTask struct {
 	cancel context.CancelCauseFunc
 }
 
-// add takes a task in, and returns the one that goes for it, nil where there is room.
-// It reports false when the session has ended.
+// add adds a task, and returns the one that it displaces, or nil. It reports false if the
+// session has ended.
 func (t *watchedTasks) add(task *watchedTask) (gone *watchedTask, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +60,7 @@ func (t *watchedTasks) remove(task *watchedTask) {
 	t.open = slices.DeleteFunc(t.open, func(other *watchedTask) bool { return other == task })
 }
 
-// end ends all, with the session.
+// end ends all of them, with the session.
 func (t *watchedTasks) end() {
 	for _, task := range t.markEnded() {
 		task.cancel(session.ErrEnded)
@@ -74,13 +74,13 @@ func (t *watchedTasks) markEnded() []*watchedTask {
 	return slices.Clone(t.open)
 }
 
-// tellTask has the Handler tell what becomes of a task that a session has begun: the
-// inside has one way to hear of it, a listen for the task, and what comes of that goes
-// on the session's standalone stream. A Handler that does not agree to the listen tells
-// nothing, or by itself. tellTask returns at once; Shutdown and Close wait for the
-// goroutine, which ends with the task, the session, or the Handler's listen.
+// watchTask sends status notifications of a task that a session has begun on the
+// session's standalone stream. The Handler reports the status on a listen for the task;
+// one that does not agree to the listen reports nothing, or sends notifications itself.
+// watchTask returns at once. Its goroutine ends with the task, the session, or the
+// Handler's listen; Shutdown and Close wait for it.
 func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacyTaskHandler, id string) {
-	// The values are those of the request, and the end is the task's own.
+	// The values are those of the request, but not the end.
 	ctx, cancel := context.WithCancelCause(life.Apart(ctx))
 	task := &watchedTask{id: id, cancel: cancel}
 	gone, ok := e.tasks.watched.add(task)
@@ -93,13 +93,13 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacy
 		cancel(errTaskOver)
 		return
 	}
-	go func() { // ends with the Handler's listen; Shutdown and Close wait for its flight
+	go func() { // ends with the Handler's listen; Shutdown and Close wait for its entry
 		defer s.inflight.remove(entry)
 		defer cancel(nil)
 		defer e.tasks.watched.remove(task)
 		req := taskListenRequest(sess, id)
 		req.Client = e.tasks.declareTasks(sess.Client)
-		_, _ = s.serve(ctx, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, task}) // its client can ask
+		_, _ = s.serve(ctx, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, task}) // the client can poll
 	}()
 }
 
@@ -113,14 +113,15 @@ func taskListenRequest(sess *session.Session, id string) *mcp.Request {
 	return req
 }
 
-// taskTeller is the Caller of the listen for a task.
+// taskStatusCaller is the Caller of the listen for a task.
 type taskStatusCaller struct {
 	streamSender
 	task *watchedTask
 }
 
-// Notify puts the state of the task on the standalone stream, as 2025-11-25 tells it.
-// It never waits: the newest state takes the place of those that nobody has read.
+// Notify appends the state of the task to the standalone stream, in the form of
+// 2025-11-25. It never blocks: the newest state replaces those that the client has not
+// read.
 func (t *taskStatusCaller) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case methodAcknowledged:
@@ -167,7 +168,7 @@ func (t *taskStatusCaller) sendStatus(n *mcp.Notification) error {
 	return err
 }
 
-// Ask fails: a listen asks nothing.
+// Ask fails: a listen has no questions.
 func (t *taskStatusCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
 }

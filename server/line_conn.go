@@ -16,16 +16,16 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// ServeStdio serves one client on a pair of pipes, both eras interleaved: each
-// modern request by what it says itself, and the legacy session that an
-// initialize opens. It returns nil when r has ended, after a moment for requests
-// that are nearly done; otherwise the error of r or w, or why ctx or the server
-// ended. A client that no longer reads has gone, whether or not it still writes:
-// nothing that it began goes on then.
+// ServeStdio serves one client on a pair of pipes, with both eras interleaved: each
+// modern request by itself, and the legacy session that an initialize opens. It returns
+// nil when r has ended, after a short time for requests that are nearly done; otherwise
+// it returns the error of r or w, or the cause with which ctx or the server ended. A
+// client that no longer reads counts as gone, even if it still writes: its requests are
+// cancelled.
 //
-// Where it is not r that ends first, r is closed if it is an [io.Closer], and so
-// is w if it takes nothing any more. A read or write that this does not end stays
-// behind; for the standard streams of a process that is until the process exits.
+// If r is not the first to end, it is closed if it is an [io.Closer], and so is w if it
+// accepts nothing any more. A read or write that this does not end is left behind; on the
+// standard streams of a process it lasts until the process exits.
 func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -37,18 +37,18 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 	c := s.newLineConn(newPipeWriter(w, cancel), "")
 
 	written := make(chan struct{})
-	go func() { // ends with mux.close or with a write that takes too long; await waits for it
+	go func() { // ends with writer.close or with a write that takes too long; awaitWriter waits for it
 		defer close(written)
 		c.writer.run()
 	}()
 	lines, read := make(chan line), make(chan struct{})
-	go func() { // ends with r, and after a line with ctx; abandon waits for it where r can be closed
+	go func() { // ends with r, and after a line with ctx; abandonReader waits for it if r can be closed
 		defer close(read)
 		readLines(ctx, r, int(s.cfg.Limits.RequestBody), lines)
 	}()
 
-	// In this order: no request comes any more, those that came have their answers,
-	// the answers are queued, and then they are written.
+	// In this order: no more requests arrive, those in flight are answered, the answers
+	// are queued, and then they are written.
 	err := c.loop(ctx, lines)
 	if err == nil {
 		c.endInput()
@@ -63,8 +63,8 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 	return err
 }
 
-// newStdio returns what serves one connection of lines, for whoever is at its other
-// end. The mux is the caller's to run.
+// newLineConn returns the state of one connection of lines. The caller must run its
+// writer.
 func (s *Server) newLineConn(w *pipeWriter, principal string) *lineConn {
 	c := &lineConn{server: s, writer: w, principal: principal, connSession: session.New("", principal, &mcp.Peer{}, &s.rules), opened: make(chan initializeOutcome, 1)}
 	c.connSession.Initialized()
@@ -73,12 +73,12 @@ func (s *Server) newLineConn(w *pipeWriter, principal string) *lineConn {
 	return c
 }
 
-// letGo is how long a read or write is given to end whose pipe was closed. Those
+// closeGrace is how long a read or write may take to end after its pipe was closed. Those
 // of the standard streams of a process do not end by that.
 const closeGrace = 100 * time.Millisecond
 
-// await waits for the writer. One that is stuck gets a moment, then its pipe is
-// closed, and then it is left behind.
+// awaitWriter waits for the writer. If it is stuck, its pipe is closed after a short
+// time, and then it is left behind.
 func awaitWriter(written <-chan struct{}, w io.Writer) {
 	if endsWithin(written, finishGrace) {
 		return
@@ -89,7 +89,7 @@ func awaitWriter(written <-chan struct{}, w io.Writer) {
 	}
 }
 
-// abandon ends a read that nobody waits for any more.
+// abandonReader ends a read with a result that is no longer needed.
 func abandonReader(r io.Reader, read <-chan struct{}) {
 	if closer, ok := r.(io.Closer); ok {
 		_ = closer.Close()
@@ -97,7 +97,7 @@ func abandonReader(r io.Reader, read <-chan struct{}) {
 	}
 }
 
-// endsWithin reports whether done is closed before the time is over.
+// endsWithin reports whether done is closed within d.
 func endsWithin(done <-chan struct{}, d time.Duration) bool {
 	late := time.NewTimer(d)
 	defer late.Stop()
@@ -109,22 +109,22 @@ func endsWithin(done <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// line is one line of a pipe, or why there are no more.
+// line is one line of a pipe, or the error that ended it.
 type line struct {
 	data []byte
 	err  error
 }
 
-// readLines reads until the end, which it delivers as the last line, or until
-// nobody takes lines any more.
+// readLines reads until the end, which it delivers as the last line, or until ctx ends.
 func readLines(ctx context.Context, r io.Reader, limit int, lines chan<- line) {
 	lr := frame.NewLineReader(r, limit)
 	for {
 		data, err := lr.Next()
 		select {
 		case lines <- line{data, err}:
-			// To read from the standard input of a process is to wait in the system, with the
-			// processor on which those who serve the line would run: they are let run first.
+			// A read from the standard input of a process blocks in the system, on the
+			// processor on which the goroutines that serve the line would run: these run
+			// first.
 			runtime.Gosched()
 		case <-ctx.Done():
 			return
@@ -135,32 +135,33 @@ func readLines(ctx context.Context, r io.Reader, limit int, lines chan<- line) {
 	}
 }
 
-// eras is how many sets of requests in flight a pipe has.
+// eras is the number of sets of requests in flight on a pipe.
 const eras = 2
 
-// stdio is one connection over pipes. Its fields belong to the goroutine that
-// runs loop.
+// lineConn is one connection over pipes. Its fields belong to the goroutine that runs
+// loop.
 type lineConn struct {
 	server       *Server
 	writer       *pipeWriter
-	connSession  *session.Session       // exchanges of the modern era, and what belongs to none
-	id           uint64                 // tells the pipe from others, and from HTTP
+	connSession  *session.Session       // exchanges of the modern era, and messages outside of exchanges
+	id           uint64                 // distinguishes the pipe from others, and from HTTP
 	legacy       *session.Session       // nil before initialize is answered
-	opened       chan initializeOutcome // an initialize is done
-	initializing *inflight              // the initialize that was begun; nil where it failed
-	queued       []func()               // handles what came for the session before it was open
+	opened       chan initializeOutcome // receives the outcome of an initialize
+	initializing *inflight              // the running or successful initialize, or nil
+	queued       []func()               // calls that handle messages received before the session was open
 	wg           sync.WaitGroup         // requests and the inner listen
 
 	cancelListen context.CancelFunc // ends the inner listen; nil before it
 	inputEnded   bool               // the client has closed its end
 
-	// Of a connection over HTTP with SSE, which only the legacy era has; zero on a pipe.
+	// Of a connection over HTTP with SSE, which serves only the legacy era; zero on a
+	// pipe.
 	sse               bool
 	principal, remote string
 }
 
-// loop handles lines until there are no more. Handlers run elsewhere: it waits
-// for nothing but room to answer.
+// loop handles lines until there are no more. Handlers run on other goroutines; loop
+// blocks only while answers cannot be queued.
 func (c *lineConn) loop(ctx context.Context, lines <-chan line) error {
 	for {
 		select {
@@ -177,8 +178,8 @@ func (c *lineConn) loop(ctx context.Context, lines <-chan line) error {
 	}
 }
 
-// endOfPipe: that a client closes its end is how a pipe ends, and no error
-// (2025-11-25, basic/lifecycle, "Shutdown").
+// endOfPipe returns nil for io.EOF: a pipe ends when the client closes its end, and that
+// is no error (2025-11-25, basic/lifecycle, "Shutdown").
 func endOfPipe(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -186,9 +187,9 @@ func endOfPipe(err error) error {
 	return err
 }
 
-// finish ends all that is left. Requests, those that still wait for the session
-// to be open among them, are given a moment where the client has merely said
-// everything; where the server is ending they had it already.
+// finish ends all that is left. If the client has closed its end, requests get a short
+// time to finish, including those that wait for the session to open; if the server is
+// ending, they have had it.
 func (c *lineConn) finish(ctx context.Context) {
 	c.writer.tearDown(errPipeClosed)
 	c.stopListen()
@@ -201,24 +202,25 @@ func (c *lineConn) finish(ctx context.Context) {
 	c.awaitInitialize(ctx, patience)
 	c.writer.waitBusy(patience, 0)
 	if c.inputEnded {
-		c.writer.dropRequests(time.Now()) // the errors that end the rest are for nobody
+		c.writer.dropRequests(time.Now()) // the client does not get the errors that end the rest
 	}
 	c.connSession.End(errSessionEnded())
-	c.server.cancelParked(c.server.parked.DropPlace(c.id), errPipeClosed) // nobody can come back on the pipe
+	c.server.cancelParked(c.server.parked.DropPlace(c.id), errPipeClosed) // no client can retry on the pipe
 	c.endLegacy()
 	c.wg.Wait()
 }
 
-// justSaid is how long before the end of its input a client may have made a request that
-// is answered after it: a script writes all that it has to say, and closes.
+// recentRequest is how long before the end of its input a client may have sent a request
+// that is still answered: a script writes all its requests, and closes.
 const recentRequest = 250 * time.Millisecond
 
-// partingWords is lastWords at the end of the input: clients kill a server that lives on for
-// 2 s, and backends have to end after this.
+// partingGrace is finishGrace at the end of the input: clients kill a server that runs
+// for 2 s longer, and backends have to end after this.
 const partingGrace = 1200 * time.Millisecond
 
-// part is called at the end of the input. A client that has left is not written to: some
-// fail when a message comes while they close. What it asked for long ago is cancelled.
+// endInput is called at the end of the input. Nothing is written to a client that has
+// left: some fail on a message that arrives while they close. Older requests are
+// cancelled.
 func (c *lineConn) endInput() {
 	c.inputEnded = true
 	if c.legacy != nil {
@@ -229,7 +231,7 @@ func (c *lineConn) endInput() {
 	}
 }
 
-// deafen ends the inner listen, or has none begin.
+// stopListen ends the inner listen, or prevents it.
 func (c *lineConn) stopListen() {
 	if c.cancelListen != nil {
 		c.cancelListen()
@@ -237,8 +239,7 @@ func (c *lineConn) stopListen() {
 	c.cancelListen = func() {}
 }
 
-// endLegacy ends the session of the pipe, if there is one, and what was kept for
-// it.
+// endLegacy ends the session of the pipe, if there is one, and the state kept for it.
 func (c *lineConn) endLegacy() {
 	if c.legacy == nil {
 		return
@@ -247,21 +248,20 @@ func (c *lineConn) endLegacy() {
 	c.server.endScope(c.legacy.Scope)
 }
 
-// say writes a message that belongs to no exchange.
+// send sends a message that belongs to no exchange.
 func (c *lineConn) send(ctx context.Context, m session.Message) {
 	o := streamSender{server: c.server, stream: c.connSession.Standalone()}
-	_ = o.send(ctx, m) // fails only when everything ends
+	_ = o.send(ctx, m) // fails only at the end of the connection
 }
 
-// fail answers with an error that belongs to no exchange. It waits for room like
-// any answer, so that a client which sends rubbish and does not read is read from
-// no faster than it reads.
+// sendError answers with an error that belongs to no exchange. It blocks while the stream
+// is full, so that invalid input is read no faster than the client reads the errors.
 func (c *lineConn) sendError(ctx context.Context, id mcp.ID, err *mcp.Error) {
 	c.server.refused.Add(1)
 	c.send(ctx, session.Message{Head: mcp.AppendError(nil, id, err)})
 }
 
-// refuse is fail for what may be an event.
+// refuse is sendError for a refusal that may be an event.
 func (c *lineConn) refuse(ctx context.Context, no *refusal) {
 	if no.event.Kind != "" {
 		no.event.Principal, no.event.Remote = c.principal, c.remote
@@ -270,12 +270,12 @@ func (c *lineConn) refuse(ctx context.Context, no *refusal) {
 	c.sendError(ctx, no.id, no.err)
 }
 
-// handle serves one line. What is wrong with a line is answered, and the next
-// line is read: a pipe has no other message to lose (I44).
+// handleLine serves one line. An invalid line is answered with an error, and the next one
+// is read: no other message of the pipe is affected (I44).
 func (c *lineConn) handleLine(ctx context.Context, l line) {
 	limits := &c.server.cfg.Limits
 	if long, ok := errors.AsType[*frame.TooLongError](l.err); ok {
-		m, _ := mcp.Parse(long.Head, limits.message()) // for the id, if it stands in the beginning
+		m, _ := mcp.Parse(long.Head, limits.message()) // for the id, if it is at the beginning
 		c.sendError(ctx, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "line exceeds %s (limits.requestBody)", bytesText(limits.RequestBody)))
 		return
 	}
@@ -301,7 +301,7 @@ func (c *lineConn) handleLine(ctx context.Context, l line) {
 	}
 }
 
-// message serves one message of a line, which may be one of a batch.
+// handleMessage serves one message of a line, which may be one of a batch.
 func (c *lineConn) handleMessage(ctx context.Context, data []byte) {
 	m, err := mcp.Parse(data, c.server.cfg.Limits.message())
 	switch {
@@ -327,21 +327,21 @@ func (c *lineConn) handleMessage(ctx context.Context, data []byte) {
 	}
 }
 
-// isModernLine decides the era of a request on a pipe: a request that names
-// anything of the modern metadata is modern, and so are those whose methods
-// legacy revisions do not have.
+// isModernLine decides the era of a request on a pipe: a request with any part of the
+// modern metadata is modern, and so are those with methods that legacy revisions do not
+// have.
 func isModernLine(m *mcp.Message) bool {
 	return m.Params.Has(mcp.MetaVersion) || m.Params.Has(mcp.MetaClientCapabilities) ||
 		m.Method == "server/discover" || m.Method == "subscriptions/listen"
 }
 
-// request serves a request. A client that asks and does not read what it is told
-// waits here: where there are more streams than requests may run, some of them
-// have ended and are not written yet.
+// request serves a request. It blocks if the client sends requests and does not read the
+// answers: with more streams than requests may run, some have ended and are not yet
+// written.
 func (c *lineConn) request(ctx context.Context, m *mcp.Message) {
 	c.writer.waitBusy(ctx, eras*c.server.cfg.Limits.InFlightPerSession)
-	// The era is looked at before the session: a modern request needs none, and must
-	// not wait for one that is being opened.
+	// The era is checked before the session: a modern request needs none, and must not
+	// wait for one that is being opened.
 	switch {
 	case c.inFlight(m.ID):
 		c.sendError(ctx, m.ID, c.server.refuseBegin(m.ID, session.ErrDuplicate).err)
@@ -360,15 +360,14 @@ func (c *lineConn) request(ctx context.Context, m *mcp.Message) {
 	}
 }
 
-// inFlight reports whether the id is taken in either era: there is one pipe, and
-// the answers on it are told apart by their ids alone.
+// inFlight reports whether the id is in use in either era: on the one pipe, answers are
+// distinguished by their ids only.
 func (c *lineConn) inFlight(id mcp.ID) bool {
 	return c.connSession.InFlight(id) || c.legacy != nil && c.legacy.InFlight(id)
 }
 
-// modernRequest serves a request that says itself who sends it. Its exchange is
-// one of the pipe's own session, so that ids in flight are told apart and the end
-// of the pipe ends it.
+// modernRequest serves a modern request. Its exchange belongs to the connection's own
+// session, so that duplicate ids are detected and the end of the pipe ends it.
 func (c *lineConn) modernRequest(ctx context.Context, m *mcp.Message) {
 	ir := new(inflightRequest)
 	if wireErr := ir.initModern(m, ""); wireErr != nil {
@@ -402,7 +401,7 @@ func (c *lineConn) modernRequest(ctx context.Context, m *mcp.Message) {
 	c.start(ctx, ir)
 }
 
-// modernRetry has a request go on with one that is parked.
+// modernRetry serves a retry that resumes a parked request.
 func (c *lineConn) modernRetry(ctx context.Context, m *mcp.Message, opened *openedRequest) {
 	_, x, no := c.server.resumeParked(m, opened, c.id, func(ir *inflightRequest) (*session.Exchange, *refusal) {
 		x, err := c.connSession.Begin(m.ID, ir.stop)
@@ -422,7 +421,7 @@ func (c *lineConn) modernRetry(ctx context.Context, m *mcp.Message, opened *open
 	}
 }
 
-// legacyRequest serves a request of the session that the pipe has.
+// legacyRequest serves a request of the session of the pipe.
 func (c *lineConn) legacyRequest(ctx context.Context, m *mcp.Message) {
 	taskCtx, ir, err := c.server.beginLegacyRequest(ctx, c.legacy, m)
 	if err != nil {
@@ -432,7 +431,7 @@ func (c *lineConn) legacyRequest(ctx context.Context, m *mcp.Message) {
 	c.start(taskCtx, ir)
 }
 
-// start runs a request whose answer goes on the pipe.
+// start starts a request with an answer on the pipe.
 func (c *lineConn) start(ctx context.Context, ir *inflightRequest) {
 	c.writer.addRequest(ir.x, &ir.inflight)
 	ir.wg = &c.wg
@@ -441,8 +440,8 @@ func (c *lineConn) start(ctx context.Context, ir *inflightRequest) {
 	}
 }
 
-// notified serves a notification. A cancel is looked up in both eras: it names a
-// request by its id, and ids are shared on a pipe.
+// notified serves a notification. A cancel is looked up in both eras: it names a request
+// by its id, and a pipe has one set of ids.
 func (c *lineConn) notified(ctx context.Context, m *mcp.Message) {
 	if m.Method == "notifications/cancelled" {
 		id, err := mcp.ParseID(m.Params.Raw(mcp.FieldRequestID))
@@ -464,25 +463,24 @@ func (c *lineConn) notified(ctx context.Context, m *mcp.Message) {
 	}
 }
 
-// ignored tells of a notification that is for no session. Of those that mean
-// something without one there are only cancels, and this one hit nothing.
+// reportIgnored reports a notification without a session. Only a cancel is significant
+// without one, and this one matched no request.
 func (c *lineConn) reportIgnored(ctx context.Context, m *mcp.Message) {
 	if m.Method == "notifications/cancelled" {
 		c.server.observeIdleCancel(ctx, Event{Principal: c.principal, Remote: c.remote}, m.Params.Raw(mcp.FieldRequestID))
 	}
 }
 
-// isSenselessCancel reports whether a message that was refused is a cancellation all
-// the same: "Invalid cancellation notifications SHOULD be ignored" (2026-07-28,
-// basic/patterns/cancellation). It cancels nothing, and where no status of HTTP has to
-// say something, nothing is said.
+// isInvalidCancel reports whether a message that failed to parse is a cancel: "Invalid
+// cancellation notifications SHOULD be ignored" (2026-07-28,
+// basic/patterns/cancellation). It cancels nothing, and gets no answer except the status
+// over HTTP.
 func isInvalidCancel(m *mcp.Message, err error) bool {
 	refused, ok := errors.AsType[*mcp.ParseError](err)
 	return ok && refused.Code == mcp.CodeInvalidRequest && m.ID.IsZero() && m.Method == "notifications/cancelled"
 }
 
-// listen tells the client of changes for as long as the pipe lives. Finish waits
-// for it.
+// listen sends changes to the client for as long as the pipe lives. finish waits for it.
 func (c *lineConn) listen(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	c.cancelListen = cancel

@@ -10,14 +10,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// opening is the outcome of an initialize.
+// initializeOutcome is the outcome of an initialize.
 type initializeOutcome struct {
-	sess   *session.Session // nil where it failed
+	sess   *session.Session // nil if it failed
 	answer session.Message
 }
 
-// initialize opens the session of the pipe. The Handler is asked in a goroutine
-// of its own, which ends when that answers; finish waits for it.
+// initialize opens the session of the pipe. The Handler runs on another goroutine, which
+// ends when it answers; finish waits for it.
 func (c *lineConn) initialize(ctx context.Context, m *mcp.Message) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	entry := &inflight{stop: session.StopFunc(cancel)}
@@ -32,22 +32,21 @@ func (c *lineConn) initialize(ctx context.Context, m *mcp.Message) {
 		defer cancel(nil)
 		sess, answer, err := c.server.initialize(ctx, m, c.principal)
 		if err != nil && ctx.Err() != nil {
-			err = errSessionEnded() // whatever the Handler makes of the end of its context
+			err = errSessionEnded() // whatever error the Handler returns at the end of its context
 		}
 		if err != nil {
 			answer = legacyEncoder{}.failure(m.ID, nil, err)
 		}
-		c.opened <- initializeOutcome{sess, answer} // has room: there is one initialize at a time
+		c.opened <- initializeOutcome{sess, answer} // does not block: there is one initialize at a time
 	})
 }
 
-// isOpening reports whether an initialize is under way.
+// isInitializing reports whether an initialize is in progress.
 func (c *lineConn) isInitializing() bool { return c.initializing != nil && c.legacy == nil }
 
-// hold keeps what came for the session until that is open: a client that writes
-// all it has to say in one go, such as a script, does not wait for the answer of
-// its initialize. As many are held as requests may be in flight; what is beyond
-// is refused.
+// enqueue queues the handling of a message until the session is open: a client that
+// writes all its messages at once, such as a script, does not wait for the answer to its
+// initialize. The queue is as long as the limit of requests in flight; more are refused.
 func (c *lineConn) enqueue(ctx context.Context, id mcp.ID, again func()) {
 	if len(c.queued) >= c.server.cfg.Limits.InFlightPerSession {
 		c.refuse(ctx, c.server.refuseBegin(id, session.ErrTooMany))
@@ -56,8 +55,8 @@ func (c *lineConn) enqueue(ctx context.Context, id mcp.ID, again func()) {
 	c.queued = append(c.queued, again)
 }
 
-// open makes the outcome of an initialize known, and then handles what has
-// waited for it, in its order.
+// finishInitialize records the outcome of an initialize, answers it, and then handles the
+// queued messages in order.
 func (c *lineConn) finishInitialize(ctx context.Context, o initializeOutcome) {
 	if o.sess == nil {
 		c.initializing = nil
@@ -75,8 +74,8 @@ func (c *lineConn) finishInitialize(ctx context.Context, o initializeOutcome) {
 	}
 }
 
-// awaitOpen returns when no initialize is under way. One that takes longer than
-// patience is ended.
+// awaitInitialize returns when no initialize is in progress. It cancels one that takes
+// longer than patience.
 func (c *lineConn) awaitInitialize(ctx, patience context.Context) {
 	for c.isInitializing() {
 		select {
@@ -86,7 +85,7 @@ func (c *lineConn) awaitInitialize(ctx, patience context.Context) {
 			c.initializing.stop.End(errPipeClosed)
 			o := <-c.opened
 			if c.inputEnded {
-				c.initializing, c.queued, c.legacy = nil, nil, o.sess // nothing of it is answered
+				c.initializing, c.queued, c.legacy = nil, nil, o.sess // it is not answered
 				continue
 			}
 			c.finishInitialize(ctx, o)

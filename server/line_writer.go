@@ -16,14 +16,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// mux carries all streams of a pipe on its one writer. Streams are added by the
-// goroutine that reads; run belongs to the goroutine that writes.
+// pipeWriter writes all streams of a pipe to its one writer. The goroutine that reads
+// adds streams; run belongs to the goroutine that writes.
 type pipeWriter struct {
 	out     io.Writer
-	onError func(error) // called once, when writing has failed
+	onError func(error) // called once, when a write has failed
 	wake    chan struct{}
 
-	// Of run, which uses them again.
+	// Used by run only, and reused.
 	buf     []byte
 	batch   []session.Message
 	current []*pipeStream
@@ -31,38 +31,38 @@ type pipeWriter struct {
 	mu      sync.Mutex
 	streams []*pipeStream
 	closing bool
-	failed  bool          // nothing is written any more, and all is taken still
-	changed chan struct{} // closed when a tap goes and somebody waits
+	failed  bool          // nothing is written any more, and messages are discarded
+	changed chan struct{} // closed when a stream is removed and a goroutine waits
 }
 
-// tap is one stream of a pipe.
+// pipeStream is one stream of a pipe.
 type pipeStream struct {
 	consumer  *session.Consumer
 	stream    *session.Stream
 	since     time.Time
 	permanent bool      // lives as long as the pipe
-	request   *inflight // of a request
+	request   *inflight // the request of the stream, or nil
 	id        mcp.ID
 }
 
-// newMux returns the mux of a writer. gone is called on the goroutine of run, at
-// most once, when the writer fails.
+// newPipeWriter returns the pipeWriter of a writer. It calls onError on the goroutine of
+// run, at most once, when a write fails.
 func newPipeWriter(w io.Writer, gone func(error)) *pipeWriter {
 	return &pipeWriter{out: w, onError: gone, wake: make(chan struct{}, 1)}
 }
 
-// stand adds a stream that lives as long as the pipe.
+// addPermanent adds a stream that lives as long as the pipe.
 func (w *pipeWriter) addPermanent(s *session.Stream) {
 	w.add(&pipeStream{consumer: s.Attach(w.wake), stream: s, permanent: true})
 }
 
-// follow adds the stream of a request.
+// addRequest adds the stream of a request.
 func (w *pipeWriter) addRequest(r *session.Exchange, entry *inflight) {
 	w.add(&pipeStream{consumer: r.Stream().Attach(w.wake), since: time.Now(), request: entry, id: r.ID()})
 }
 
-// add has run serve the stream from its next round on, and wakes it: the stream
-// may have something to say already.
+// add adds a stream for the next round of run, and wakes it: the stream may have messages
+// already.
 func (w *pipeWriter) add(ps *pipeStream) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,8 +70,8 @@ func (w *pipeWriter) add(ps *pipeStream) {
 	w.signal()
 }
 
-// nudge wakes run. The channel holds one, which is enough: run asks each stream
-// whether it was woken.
+// signal wakes run. The channel holds one signal, which is enough: run checks for each
+// stream whether it was woken.
 func (w *pipeWriter) signal() {
 	select {
 	case w.wake <- struct{}{}:
@@ -79,8 +79,8 @@ func (w *pipeWriter) signal() {
 	}
 }
 
-// close has run return when all that waits is written. Streams that have not
-// ended by then are let go.
+// close makes run return once all queued messages are written. Streams that have not
+// ended by then are detached.
 func (w *pipeWriter) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,11 +88,11 @@ func (w *pipeWriter) close() {
 	w.signal()
 }
 
-// run writes until close. When writing fails it goes on taking, so that nobody
-// waits for a client that is gone.
+// run writes until close. After a failed write it goes on and discards messages, so that
+// no Handler blocks on a client that is gone.
 func (w *pipeWriter) run() { w.runWith(nil, nil) }
 
-// runWith is run with a sign of life at each beat.
+// runWith is run with a call of live at each tick of beat.
 func (w *pipeWriter) runWith(beat <-chan time.Time, live func() error) {
 	for {
 		if w.writeAll() {
@@ -107,9 +107,9 @@ func (w *pipeWriter) runWith(beat <-chan time.Time, live func() error) {
 	}
 }
 
-// serveAll writes what waits on all streams. Of those that have nothing new to say
-// nothing is locked: with many requests in flight each message would otherwise cost a
-// look at all of them. It reports whether that was all there will be.
+// writeAll writes the messages of all streams, and reports whether the writer is closing.
+// It takes no lock of a stream without new messages: with many requests in flight, each
+// message would otherwise cost a check of all of them.
 func (w *pipeWriter) writeAll() (closing bool) {
 	closing = w.collect()
 	for _, ps := range w.current {
@@ -117,11 +117,11 @@ func (w *pipeWriter) writeAll() (closing bool) {
 			w.writeStream(ps)
 		}
 	}
-	clear(w.current) // of what has ended nothing is kept
+	clear(w.current) // keep nothing of streams that have ended
 	return closing
 }
 
-// look copies what is to be served, because writing may take long and the reader must
+// collect copies the list of streams, because writing may take long and the reader must
 // be able to add streams meanwhile (I29).
 func (w *pipeWriter) collect() (closing bool) {
 	w.mu.Lock()
@@ -130,9 +130,9 @@ func (w *pipeWriter) collect() (closing bool) {
 	return w.closing
 }
 
-// serve writes what waits on one stream.
+// writeStream writes the messages of one stream.
 func (w *pipeWriter) writeStream(ps *pipeStream) {
-	// Until it is empty, because a carrier is woken once for all that it has by then.
+	// Until the queue is empty, because a consumer is woken once for all its messages.
 	for {
 		batch, state := ps.consumer.Take(w.batch[:0])
 		for i := range batch {
@@ -152,8 +152,8 @@ func (w *pipeWriter) writeStream(ps *pipeStream) {
 	}
 }
 
-// farewell says that a subscription is over which we have ended: on a pipe there
-// is no stream of its own to close (2026-07-28, basic/patterns/cancellation).
+// endSubscription sends a cancel for a subscription that we have ended: on a pipe it has
+// no stream of its own that could be closed (2026-07-28, basic/patterns/cancellation).
 func (w *pipeWriter) endSubscription(ps *pipeStream) {
 	if ps.request == nil || ps.request.kind != kindListen || !ps.request.tornDown.Load() {
 		return
@@ -162,9 +162,9 @@ func (w *pipeWriter) endSubscription(ps *pipeStream) {
 	w.writeLine(&session.Message{Head: mcp.AppendNotification(nil, "notifications/cancelled", append(params, '}'))})
 }
 
-// line writes a message as one line. A large body goes out as it is, without a
-// copy, unless it has line breaks, which JSON allows between its tokens and a
-// line does not (2025-11-25, basic/transports, "stdio").
+// writeLine writes a message as one line. A large body is written without a copy, unless
+// it has line breaks, which JSON allows between its tokens and a line does not
+// (2025-11-25, basic/transports, "stdio").
 func (w *pipeWriter) writeLine(m *session.Message) {
 	if m.Len() > maxJoined && frame.IsFlat(m.Body) {
 		w.write(m.Head)
@@ -175,12 +175,12 @@ func (w *pipeWriter) writeLine(m *session.Message) {
 	w.buf = frame.AppendLine(w.buf[:0], m.Head, m.Body, m.Tail)
 	w.write(w.buf)
 	if cap(w.buf) > maxJoined {
-		w.buf = nil // one large message is no reason to keep as much
+		w.buf = nil // a large buffer is not kept after one large message
 	}
 }
 
-// write writes, or does nothing once that has failed: what a broken pipe lost in
-// the middle of a line can not be mended by the next one.
+// write writes b, or does nothing after a failed write: the next line cannot repair one
+// that was cut in the middle.
 func (w *pipeWriter) write(b []byte) {
 	if w.hasFailed() || len(b) == 0 {
 		return
@@ -189,7 +189,7 @@ func (w *pipeWriter) write(b []byte) {
 	w.recordError(err)
 }
 
-// note has nothing written any more once writing has failed.
+// recordError stops all further writes if err is not nil.
 func (w *pipeWriter) recordError(err error) {
 	if err == nil || w.hasFailed() {
 		return
@@ -210,7 +210,8 @@ func (w *pipeWriter) fail() {
 	w.failed = true
 }
 
-// remove lets go of a stream that has ended, and tells those who wait for room.
+// remove removes a stream that has ended, and wakes the goroutines that wait for one to
+// end.
 func (w *pipeWriter) remove(ps *pipeStream) {
 	ps.consumer.Detach()
 	w.mu.Lock()
@@ -222,8 +223,8 @@ func (w *pipeWriter) remove(ps *pipeStream) {
 	}
 }
 
-// part lets go of the requests that began before a time, whose answers are not written, and
-// returns them.
+// dropRequests removes the requests that began before the given time and are not yet
+// answered, and returns them.
 func (w *pipeWriter) dropRequests(before time.Time) (flights []*inflight) {
 	for _, ps := range w.snapshot() {
 		if ps.request != nil && (ps.since.Before(before) || ps.request.kind == kindListen) {
@@ -234,7 +235,7 @@ func (w *pipeWriter) dropRequests(before time.Time) (flights []*inflight) {
 	return flights
 }
 
-// drop lets go of a stream that lives as long as the pipe.
+// dropStream removes a permanent stream.
 func (w *pipeWriter) dropStream(s *session.Stream) {
 	for _, ps := range w.snapshot() {
 		if ps.stream == s {
@@ -243,22 +244,23 @@ func (w *pipeWriter) dropStream(s *session.Stream) {
 	}
 }
 
-// detach lets go of all streams, because nothing is written any more.
+// detach detaches all streams, because nothing is written any more.
 func (w *pipeWriter) detach() {
 	for _, ps := range w.snapshot() {
 		ps.consumer.Detach()
 	}
 }
 
-// snapshot copies the streams, because nothing foreign is called under a lock (I29).
+// snapshot copies the list of streams, because no other code is called under the lock
+// (I29).
 func (w *pipeWriter) snapshot() []*pipeStream {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.streams)
 }
 
-// settle waits until no more than most requests have something left to be
-// written, or until ctx ends.
+// waitBusy waits until at most the given number of requests have messages left to write,
+// or ctx ends.
 func (w *pipeWriter) waitBusy(ctx context.Context, most int) {
 	for {
 		busy, changed := w.busy()
@@ -273,8 +275,8 @@ func (w *pipeWriter) waitBusy(ctx context.Context, most int) {
 	}
 }
 
-// busy counts the requests whose answers are not written, and returns a channel
-// that is closed when that is worth another look.
+// busy counts the requests with answers still to be written, and returns a channel that
+// is closed when the count may have changed.
 func (w *pipeWriter) busy() (int, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

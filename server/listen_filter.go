@@ -5,12 +5,12 @@ package server
 
 import "github.com/signalbox-mcp/signalbox/mcp"
 
-// wish is what a listen has asked to be told of.
+// listenFilter is the set of notification types that a listen has requested.
 type listenFilter struct{ tools, prompts, resources, updates, tasks bool }
 
-// wishOf reads the filter of a listen (2026-07-28, basic/patterns/subscriptions,
-// "Notification Filter"; the extension io.modelcontextprotocol/tasks). What is not of
-// its type asks for nothing.
+// listenFilterOf reads the filter of a listen (2026-07-28, basic/patterns/subscriptions,
+// "Notification Filter"; the extension io.modelcontextprotocol/tasks). A value of the
+// wrong type requests nothing.
 func listenFilterOf(req *mcp.Request) listenFilter {
 	var w listenFilter
 	for name, value := range mcp.Members(req.Params.Raw(mcp.FieldNotifications)) {
@@ -37,9 +37,8 @@ func hasElements(raw []byte) bool {
 	return false
 }
 
-// takes reports whether a notification is of a type that was asked for. Which
-// resources and tasks it may be about is for whoever serves the listen, who alone
-// knows what is a part of what. Of the types of others nothing is known here.
+// allows reports whether a notification is of a requested type. The Handler filters by
+// resource and task, since only it knows their relations. Other types pass.
 func (w listenFilter) allows(method string) bool {
 	switch method {
 	case "notifications/tools/list_changed":

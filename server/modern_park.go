@@ -15,25 +15,25 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// A modern client cannot be sent a request. It is asked by a result of type
-// input_required, after which it comes back with the answers in a request of its
-// own (2026-07-28, basic/patterns/mrtr). So a task during which a client may be
-// asked is served in one exchange after another, each a leg of it, and is parked
-// between them.
+// A modern client cannot be sent a request. It is asked with a result of type
+// input_required, and sends the answers in a retry, which is a request of its own
+// (2026-07-28, basic/patterns/mrtr). So a request during which a client may be asked is
+// served in several exchanges, one for each attempt of the client, and is parked between
+// them.
 type (
 	attempt        = requestCaller
 	parkedRequests = session.ParkedRequests[inflightRequest, attempt]
 	parkedRequest  = session.ParkedRequest[inflightRequest, attempt]
 )
 
-// askWindow is how long a question waits for others, so that a Handler which asks
-// several things at once has them put at once: each round is a transcript with a
-// person, and a request. It is longer than what a backend writes together takes to
-// arrive, and shorter than anybody notices.
+// askWindow is how long a question waits for others, so that questions which a Handler
+// asks together are sent together: each round costs a request, and an interaction with a
+// person. It is longer than messages that a backend writes together are apart, and too
+// short to be noticed.
 const askWindow = 10 * time.Millisecond
 
-// principalShare is the part of all parked requests that one principal may have:
-// whoever leaves all questions open must not keep the others from being asked.
+// principalShare is the fraction of the parked requests that one principal may have, so
+// that a client that leaves its questions unanswered does not block the others.
 const principalShare = 4
 
 func newParkedRequests(cfg *Config) *parkedRequests {
@@ -47,7 +47,7 @@ func newParkedRequests(cfg *Config) *parkedRequests {
 	})
 }
 
-// mayAsk lists the requests that a client can be asked in (2026-07-28,
+// mayAsk lists the requests during which a client can be asked (2026-07-28,
 // basic/patterns/mrtr, "Supported Requests").
 func mayAsk(method string) bool {
 	switch method {
@@ -58,7 +58,7 @@ func mayAsk(method string) bool {
 	}
 }
 
-// cannotAsk is the answer to a question during a request that has no way to put it.
+// cannotAsk is the error of a question during a request that does not allow one.
 func cannotAsk(during, ask *mcp.Request) error {
 	return &mcp.Fault{
 		Code: mcp.CodeUnsupported,
@@ -67,7 +67,7 @@ func cannotAsk(during, ask *mcp.Request) error {
 	}
 }
 
-// park has the task be one that can be parked, and returns its Caller.
+// makeParkable prepares a request for parking, and returns its Caller.
 func (s *Server) makeParkable(ir *inflightRequest) mcp.Caller {
 	ir.parked = &ir.parkedValue
 	s.parked.Register(ir.parked, ir, ir.firstAttempt(s))
@@ -75,17 +75,17 @@ func (s *Server) makeParkable(ir *inflightRequest) mcp.Caller {
 	return &ir.mrtr
 }
 
-// traveller is the Caller of a task that can be parked.
+// mrtrCaller is the Caller of a request that can be parked.
 type mrtrCaller struct {
 	server  *Server
 	request *inflightRequest
 }
 
-// Notify sends what belongs to the request on the leg that it is on. While the
-// request is parked nobody listens: what is said then is dropped, and counted.
+// Notify sends a notification of the request in its current exchange. While the request
+// is parked, notifications are dropped and counted.
 func (c *mrtrCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	if n.Method == elicitationComplete {
-		// The client comes back by itself (2026-07-28, changelog, 11).
+		// The client retries by itself (2026-07-28, changelog, 11).
 		return c.drop()
 	}
 	for {
@@ -100,7 +100,7 @@ func (c *mrtrCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 		if now, _ := c.request.parked.Exchange(); now == at || !errors.Is(err, mcp.ErrRequestEnded) {
 			return err
 		}
-		// Between the two looks the leg has ended and the request has not.
+		// The exchange has ended in between and the request has not.
 	}
 }
 
@@ -109,8 +109,8 @@ func (c *mrtrCaller) drop() error {
 	return nil
 }
 
-// addressed returns a progress notification of the request with the token of the
-// leg: each retry is a request of its own, and names another one.
+// withToken returns a progress notification with the progress token of the current
+// exchange: each retry is a request of its own, with its own token.
 func (c *mrtrCaller) withToken(n *mcp.Notification, at *attempt) *mcp.Notification {
 	token := c.request.req.Params.Raw(mcp.MetaProgressToken)
 	named := n.Params.Raw(mcp.FieldProgressToken)
@@ -119,24 +119,24 @@ func (c *mrtrCaller) withToken(n *mcp.Notification, at *attempt) *mcp.Notificati
 	}
 	var e mcp.Edit
 	if at.token == nil {
-		e.Delete(mcp.FieldProgressToken) // it wants none: as one that has no address it is dropped
+		e.Delete(mcp.FieldProgressToken) // the retry wants no progress: without a token it is dropped
 	} else {
 		e.Set(mcp.FieldProgressToken, at.token)
 	}
 	params, err := e.Apply(&n.Params)
 	if err != nil {
-		return n // a token that came in a request is JSON
+		return n // a token that was received is JSON
 	}
 	return &mcp.Notification{Method: n.Method, Params: params}
 }
 
-// Ask puts a question to the client and waits for the answer, until ctx ends or
-// the client is known not to come back.
+// Ask sends a question to the client and waits for the answer, until ctx ends or it is
+// known that the client will not retry.
 func (c *mrtrCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return asking(c.Start).wait(ctx, req)
 }
 
-// Start puts a question: the client gets them in the order in which they are put.
+// Start sends a question. Questions are sent in the order of the calls.
 func (c *mrtrCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	ir := c.request
 	if err := checkDeclared(ir.parked.LastExchange().req.Client, req); err != nil {
@@ -150,7 +150,7 @@ func (c *mrtrCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.
 	return func() (*mcp.Result, error) { return c.awaitAnswer(ctx, q) }, nil
 }
 
-// await waits for the answer to a question.
+// awaitAnswer waits for the answer to a question.
 func (c *mrtrCaller) awaitAnswer(ctx context.Context, q *session.Question) (*mcp.Result, error) {
 	s, ir := c.server, c.request
 	select {
@@ -166,11 +166,11 @@ func (c *mrtrCaller) awaitAnswer(ctx context.Context, q *session.Question) (*mcp
 	}
 }
 
-// putSoon has the questions of a task be put when others have had the time to
-// join them. The alarm is stopped when the Handler has returned.
+// parkSoon schedules park, to give other questions the time to join. The timer is stopped
+// when the Handler has returned.
 func (s *Server) parkSoon(ir *inflightRequest) { ir.askTimer.after(askWindow, func() { s.park(ir) }) }
 
-// put ends the leg that the task is on with its questions, and parks the task.
+// park ends the current exchange with the questions of the request, and parks it.
 func (s *Server) park(ir *inflightRequest) {
 	id := rand.Text()
 	round, ok := ir.parked.Park(id, s.parkedOwner(ir.req, ir.connID), time.Now())
@@ -179,24 +179,25 @@ func (s *Server) park(ir *inflightRequest) {
 	}
 	s.parkedTimer.after(time.Until(round.Next), s.expireParked)
 	left := round.Left
-	s.releaseQuota(ir) // before the client can know that there is room again
+	s.releaseQuota(ir) // before the client can know that the exchange has ended
 	state := s.sealState(stateParked, ir.req, round.Until, []byte(id))
 	if !left.x.Finish(modernEncoder{}.result(nil, left.x.ID(), ir.req, inputRequiredResult(round.Questions, state))) {
-		s.cancelIfParked(ir, left.x) // it was cancelled, and nobody will come back
+		s.cancelIfParked(ir, left.x) // it was cancelled, and no retry will follow
 	}
 	left.progressTimer.stop()
 }
 
-// lose ends a task that is parked since it left the exchange, whose end did not
-// reach the client.
+// cancelIfParked cancels a request that is parked since the given exchange, because the
+// end of that exchange did not reach the client.
 func (s *Server) cancelIfParked(ir *inflightRequest, left *session.Exchange) {
 	if at := ir.parked.LastExchange(); at.x == left && ir.parked.DropIfParked(at) {
 		s.cancelParked([]*parkedRequest{ir.parked}, errDisconnected)
 	}
 }
 
-// leave has the Handlers of requests stop that nobody will come back for. They are
-// told first, so that they do not take the end of their questions for an answer.
+// cancelParked cancels parked requests that no retry will follow. Their contexts end
+// before their questions fail, so that the Handlers do not take the failure for an
+// answer.
 func (s *Server) cancelParked(gone []*parkedRequest, why error) {
 	for _, p := range gone {
 		p.Value().stop.End(why)
@@ -205,10 +206,10 @@ func (s *Server) cancelParked(gone []*parkedRequest, why error) {
 	}
 }
 
-// errUnanswered is why the context of a parked request ends.
+// errUnanswered is the cause with which the context of a parked request ends.
 var errUnanswered = errors.New("the client did not come back with the input that it was asked for")
 
-// expireParked ends the parked requests whose clients did not come back in time.
+// expireParked ends the parked requests of clients that did not retry in time.
 func (s *Server) expireParked() {
 	due, next := s.parked.Expire(time.Now())
 	s.cancelParked(due, errUnanswered)
@@ -217,8 +218,8 @@ func (s *Server) expireParked() {
 	}
 }
 
-// concludeParking gives the terminal to the leg that the task is on. Where it is
-// parked the terminal waits, as long as the questions would, for who comes back.
+// concludeParked sends the terminal message in the current exchange. If the request is
+// parked, the message is kept for the retry, as long as the questions would be.
 func (s *Server) concludeParked(ir *inflightRequest) (kept bool) {
 	at, kept := ir.parked.End()
 	switch {
@@ -231,13 +232,13 @@ func (s *Server) concludeParked(ir *inflightRequest) (kept bool) {
 	return kept
 }
 
-// arrive ends the last leg of a task.
+// finishParked ends the last exchange of a request.
 func (s *Server) finishParked(ir *inflightRequest, at *attempt) {
 	ir.finish(at.x)
 	at.progressTimer.stop()
 }
 
-// parkFault is askFault for what cannot be asked by parking the request.
+// parkFault is askFault for the errors of parking.
 func (s *Server) parkFault(err error) error {
 	l := &s.cfg.Limits
 	switch {
@@ -254,13 +255,12 @@ func (s *Server) parkFault(err error) error {
 	}
 }
 
-// elicitationComplete exists in 2025-11-25 alone.
+// elicitationComplete exists in 2025-11-25 only.
 const elicitationComplete = "notifications/elicitation/complete"
 
-// modernAsk returns the parameters of a question as a modern client may have them.
-// The members that go are of 2025-11-25: the id of a URL elicitation, which the
-// state of the request makes superfluous, and what a request of a server may have
-// as any other, to be told of progress or to become a task.
+// modernAsk returns the parameters of a question for a modern client, without the members
+// of 2025-11-25: the id of a URL elicitation, which the requestState replaces, the
+// progress token and the task parameter.
 func modernAsk(req *mcp.Request) []byte {
 	var e mcp.Edit
 	for _, f := range []mcp.Field{mcp.MetaProgressToken, mcp.MetaRelatedTask, mcp.FieldTask} {
@@ -277,8 +277,8 @@ func modernAsk(req *mcp.Request) []byte {
 	})
 }
 
-// questionsResult returns the result that asks a client. It has been made of what
-// was JSON before.
+// inputRequiredResult returns the result that asks the client. All its parts are valid
+// JSON.
 func inputRequiredResult(questions []*session.Question, state string) *mcp.Result {
 	out := []byte(`{"resultType":"input_required","inputRequests":{`)
 	for i, q := range questions {

@@ -19,29 +19,27 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// stateKind is what a requestState that begins with it is, to us. A state that
-// begins with none of them is a backend's own.
+// stateKind is the prefix of a requestState that was created here. A state with no such
+// prefix belongs to a backend.
 //
-// What begins like one of ours is ours, or it is nothing: it is opened or refused,
-// and never handed on. A stale state of a parked request would otherwise have a
-// legacy backend do once more what it has done. Where a backend is a gateway like
-// this one, its states begin like that, too: they are marked on their way out, and
-// the mark is taken off on their way back.
+// A state with one of the prefixes is opened or refused, and never forwarded: with a
+// stale state of a parked request, a legacy backend would do its work a second time. The
+// states of a backend that is a gateway like this one have such prefixes, too; they are
+// marked when they are sent to the client, and the mark is removed when they return.
 type stateKind string
 
 const (
 	stateParked  stateKind = "sbp1." // of a request that is parked here
 	stateSealed  stateKind = "sbs1." // of a backend, for one principal and one request
-	stateRestart stateKind = "sba1." // of a request that is to be begun again
-	stateMarked  stateKind = "sbm1." // of a backend, as it is, behind the mark
+	stateRestart stateKind = "sba1." // of a request to restart
+	stateMarked  stateKind = "sbm1." // of a backend, unmodified after the mark
 )
 
-// stateLife is how long a backend's own state is taken back in its seal. What a
-// backend thinks of its age is its own affair: this only bounds for how long a
-// stolen one may be tried.
+// stateTTL is how long a sealed state of a backend is accepted. The backend checks the
+// age of its states itself; this only bounds how long a stolen one can be tried.
 const stateTTL = 24 * time.Hour
 
-// kindOf returns the kind that a text begins with, "" where that is none.
+// stateKindOf returns the prefix of a text, or "" if it has none.
 func stateKindOf(text string) stateKind {
 	for _, kind := range []stateKind{stateParked, stateSealed, stateRestart, stateMarked} {
 		if strings.HasPrefix(text, string(kind)) {
@@ -51,7 +49,7 @@ func stateKindOf(text string) stateKind {
 	return ""
 }
 
-// newBox returns what seals the states.
+// newBox returns the box that seals the states.
 func newBox(keys [][]byte) *seal.Box {
 	box, err := seal.New(keys...)
 	if err != nil {
@@ -60,16 +58,17 @@ func newBox(keys [][]byte) *seal.Box {
 	return box
 }
 
-// sealsStates reports whether the states of backends go out sealed. Where clients
-// are told apart, backends are called for all of them with one credential, so that
-// nobody but us can tell whose state it is. Where there are keys, nobody but us can tell
-// to which request, and so to which backend, it belongs, and all who have them can serve
-// the retry. Without either a state passes as it is, and any replica can.
+// sealsStates reports whether the states of backends are sealed for clients. With
+// authentication, backends are called for all clients with one credential, so only the
+// gateway can check which client a state belongs to. With keys, only the gateway can
+// check the request and so the backend that a state belongs to, and every replica with
+// the keys can serve the retry. With neither, a state is forwarded unmodified, and any
+// replica can serve the retry.
 func (s *Server) sealsStates() bool { return s.cfg.Authenticate != nil || len(s.cfg.StateKeys) > 0 }
 
-// ticket is what stands in a sealed state, besides what it is for: until when it
-// holds, and of which principal and request. Its form is fixed: 8 bytes, two
-// hashes, and the rest.
+// sealedState is the content of a sealed state: its expiry, the principal and the request
+// that it is for, and the state itself. The format is fixed: 8 bytes, two hashes, and the
+// rest.
 type sealedState struct {
 	until     time.Time
 	principal [sha256.Size]byte
@@ -95,16 +94,16 @@ func parseSealedState(raw []byte) (t sealedState, ok bool) {
 	return t, true
 }
 
-// sealState returns a state that opens for the principal and the request alone.
+// sealState returns a state that opens for this principal and request only.
 func (s *Server) sealState(kind stateKind, req *mcp.Request, until time.Time, body []byte) string {
-	// Whole seconds: nobody may come back a moment too late for what still says that
-	// it holds.
+	// Times are stored in whole seconds; one more, so that a state never expires early.
 	t := sealedState{until: until.Add(time.Second), principal: sha256.Sum256([]byte(req.Principal)), request: digest(req), body: body}
 	return string(kind) + s.box.Seal(string(kind), t.bytes())
 }
 
-// openState returns what was sealed. The error is session.ErrUnknown, or
-// session.ErrForeign where the principal is another; to the client these are one.
+// openState returns the content of a sealed state. The error is session.ErrForeign if the
+// state belongs to another principal, and session.ErrUnknown otherwise; the client cannot
+// distinguish them.
 func (s *Server) openState(kind stateKind, text string, req *mcp.Request) ([]byte, error) {
 	raw, err := s.box.Open(string(kind), strings.TrimPrefix(text, string(kind)))
 	if err != nil {
@@ -123,10 +122,10 @@ func (s *Server) openState(kind stateKind, text string, req *mcp.Request) ([]byt
 	}
 }
 
-// digest is what a request and its retry have in common: the method, and the
-// parameters without what differs between the two. Two texts of the same
-// parameters have one digest, because a client may write its retry anew; but a
-// number is the text that it is, because whose precision it is nobody knows.
+// digest identifies a request and its retries: it covers the method, and the parameters
+// without those that a retry changes. Equal parameters have one digest, because a client
+// may encode its retry anew; but numbers are compared as text, because their precision is
+// unknown.
 func digest(req *mcp.Request) [sha256.Size]byte {
 	var e mcp.Edit
 	for _, f := range []mcp.Field{mcp.FieldInputResponses, mcp.FieldRequestState, mcp.FieldMeta} {
@@ -135,31 +134,31 @@ func digest(req *mcp.Request) [sha256.Size]byte {
 		}
 	}
 	params := jsontext.Value(e.AppendTo(nil, &req.Params))
-	// What has a name twice stays as it is written, and is compared like that.
+	// Parameters with duplicate names are compared as they are written.
 	_ = params.Format(jsontext.ReorderRawObjects(true), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
 	sum := sha256.New()
 	for _, part := range [][]byte{[]byte(req.Method), params} {
-		_, _ = sum.Write(binary.AppendUvarint(nil, uint64(len(part)))) // a hash takes everything
+		_, _ = sum.Write(binary.AppendUvarint(nil, uint64(len(part)))) // a hash returns no error
 		_, _ = sum.Write(part)
 	}
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// ownerOf returns whom a request belongs to while it is parked.
+// parkedOwner returns the owner of a request while it is parked.
 func (s *Server) parkedOwner(req *mcp.Request, place uint64) session.Owner {
 	sum := digest(req)
 	return session.Owner{Place: place, Principal: req.Principal, Method: req.Method, Digest: string(sum[:])}
 }
 
-// returned is a request whose state has been looked at.
+// openedRequest is a request after its requestState has been opened.
 type openedRequest struct {
-	req      *mcp.Request // as the Handler gets it
-	parkedID string       // the id of the request that it goes on with, or ""
-	restarts int          // how often it was begun again
+	req      *mcp.Request // as passed to the Handler
+	parkedID string       // the id of the parked request that it resumes, or ""
+	restarts int          // how often it was restarted
 }
 
-// readState looks at the state that a request brings. The error is that of
-// openState, or a wire error.
+// readState opens the requestState of a request. The error is that of openState, or a
+// wire error.
 func (s *Server) readState(req *mcp.Request) (openedRequest, error) {
 	if !req.Params.Has(mcp.FieldRequestState) {
 		return openedRequest{req: req}, nil
@@ -167,7 +166,7 @@ func (s *Server) readState(req *mcp.Request) (openedRequest, error) {
 	text, _ := req.Params.Text(mcp.FieldRequestState)
 	kind := stateKindOf(text)
 	if s.sealsStates() && (kind == "" || kind == stateMarked) {
-		return openedRequest{}, session.ErrUnknown // no state that goes out here is like that
+		return openedRequest{}, session.ErrUnknown // no such state is ever sent to a client
 	}
 	switch kind {
 	case stateParked:
@@ -192,7 +191,7 @@ func (s *Server) readState(req *mcp.Request) (openedRequest, error) {
 	}
 }
 
-// withState returns the request with the state that its backend has given.
+// withState returns the request with the state of its backend.
 func withState(req *mcp.Request, state []byte) (openedRequest, error) {
 	var e mcp.Edit
 	e.Set(mcp.FieldRequestState, state)
@@ -209,9 +208,9 @@ func withEdit(req *mcp.Request, e *mcp.Edit) (openedRequest, error) {
 	return openedRequest{req: &next}, nil
 }
 
-// mark returns the JSON text of a state with the mark before what it says; unmarked
-// takes it off. What stands behind it keeps its bytes, unless a client has written
-// the mark itself in another way.
+// markState returns the JSON string of a state with the mark in front; unmarkState
+// removes it. The bytes after the mark stay, unless a client has encoded the mark itself
+// differently.
 func markState(raw []byte) []byte {
 	return append(append([]byte{'"'}, stateMarked...), raw[1:]...)
 }
@@ -223,15 +222,15 @@ func unmarkState(raw []byte, text string) []byte {
 	return mcp.AppendString(nil, strings.TrimPrefix(text, string(stateMarked)))
 }
 
-// refuseState refuses a request for the state that it brings. Whether that is
-// another's, of another request, expired, used, or no state at all is for the
-// operator to know: the answer is the same, and nothing has been done.
+// refuseState refuses a request because of its state. Whether the state belongs to
+// another principal or request, has expired or was used, or is no state at all, is
+// reported to the operator only: the response is the same, and nothing has run.
 func (s *Server) refuseState(id mcp.ID, err error) *refusal {
 	if wire, ok := asWire(err); ok {
 		return refuseMessage(http.StatusOK, id, wire)
 	}
 	if s.inflight.isDraining() {
-		return refuseLost(id) // that a request is not parked here says nothing any more
+		return refuseLost(id) // an unknown parked request is no longer significant
 	}
 	kind := UnknownState
 	if errors.Is(err, session.ErrForeign) {
@@ -241,8 +240,8 @@ func (s *Server) refuseState(id mcp.ID, err error) *refusal {
 		"requestState is unknown, used or expired, or it belongs to another request")).withEvent(kind, "")
 }
 
-// takeOver has a retry go on with the request that is parked. begin opens the
-// exchange of the retry, which is returned also where the retry is refused.
+// resumeParked continues the parked request that a retry names. begin opens the exchange
+// of the retry, which is returned also if the retry is refused.
 func (s *Server) resumeParked(m *mcp.Message, r *openedRequest, place uint64, begin func(*inflightRequest) (*session.Exchange, *refusal)) (*inflightRequest, *session.Exchange, *refusal) {
 	owner, now := s.parkedOwner(r.req, place), time.Now()
 	p, questions, err := s.parked.Lookup(r.parkedID, owner, now)
