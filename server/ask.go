@@ -124,7 +124,7 @@ func askFault(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, session.ErrNoReceiver):
-		return &mcp.Fault{Code: mcp.CodeUnsupported, Message: "the client has no stream open on which it could be asked", Cause: err}
+		return &mcp.Fault{Code: mcp.CodeUnsupported, Message: "the client has no open stream for the question", Cause: err}
 	case errors.Is(err, session.ErrTooMany):
 		return &mcp.Fault{Code: mcp.CodeLimit, Message: "the client has too many questions to answer", Cause: err}
 	case errors.Is(err, session.ErrEnded):

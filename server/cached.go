@@ -12,7 +12,7 @@ import (
 )
 
 // errNotCached reports that a request must be served as usual.
-var errNotCached = errors.New("the handler has no answer at hand")
+var errNotCached = errors.New("the handler has no cached answer")
 
 // answerCached answers a list request on the goroutine of the request if the Handler has
 // the answer cached. Nothing in it blocks, so there is nothing to cancel, and it does not

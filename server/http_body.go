@@ -47,7 +47,7 @@ func (s *Server) readBody(p *response, r *http.Request) ([]byte, *refusal) {
 	case errors.Is(err, errBodyTooLong):
 		return nil, s.refuseLength()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, refuse(http.StatusRequestTimeout, "the body came too slowly: less than %s per second", bytesText(bodyRate))
+		return nil, refuse(http.StatusRequestTimeout, "the body arrived too slowly: less than %s per second", bytesText(bodyRate))
 	default:
 		return nil, refuse(http.StatusBadRequest, "the body ended too early")
 	}
@@ -112,7 +112,7 @@ type bodyPace struct {
 // expect sets the deadline of the next read after n bytes.
 func (p *bodyPace) expect(n int) {
 	earned := bodyGrace + time.Duration(n)*time.Second/bodyRate
-	// A writer without deadlines (in a test, say) has the whole body in memory.
+	// A writer without deadlines, as in a test, has the whole body in memory.
 	_ = p.rc.SetReadDeadline(p.start.Add(earned))
 }
 

@@ -85,7 +85,7 @@ func (s *Server) checkHost(r *http.Request) *refusal {
 	if s.isOurHost(r) {
 		return nil
 	}
-	return refuse(http.StatusForbidden, "host %s is not served here (allowedHosts)", escape(r.Host)).withEvent(ForeignHost, r.Host)
+	return refuse(http.StatusForbidden, "host %s is not allowed (allowedHosts)", escape(r.Host)).withEvent(ForeignHost, r.Host)
 }
 
 // isOurHost reports whether the host is loopback under any of its names, the address that
@@ -157,7 +157,7 @@ func (s *Server) checkOrigin(r *http.Request) *refusal {
 		return nil
 	}
 	all := strings.Join(origins, ", ")
-	return refuse(http.StatusForbidden, "origin %s may not call (allowedOrigins)", escape(all)).withEvent(ForeignOrigin, all)
+	return refuse(http.StatusForbidden, "origin %s is not allowed (allowedOrigins)", escape(all)).withEvent(ForeignOrigin, all)
 }
 
 // isOurOrigin compares texts, not meanings: an origin is allowed if it is written like an
@@ -189,7 +189,7 @@ func (s *Server) checkMethod(r *http.Request) *refusal {
 	case http.MethodGet, http.MethodPost, http.MethodDelete:
 		return nil
 	default:
-		return refuse(http.StatusMethodNotAllowed, "method %s is not served here", escape(r.Method)).withHeader("Allow", allowedMethods)
+		return refuse(http.StatusMethodNotAllowed, "method %s is not allowed", escape(r.Method)).withHeader("Allow", allowedMethods)
 	}
 }
 

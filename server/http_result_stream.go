@@ -187,7 +187,7 @@ func (p *response) pad(n int) {
 }
 
 // errIncomplete is the error of a response that cannot end as it began.
-var errIncomplete = errors.New("the answer did not end as it began")
+var errIncomplete = errors.New("the response is incomplete")
 
 // resultWriter is the io.Writer to which a result is written.
 type resultWriter struct {

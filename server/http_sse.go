@@ -38,7 +38,7 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost:
 		no = s.ssePost(p, r, principal)
 	default: // there is no session to delete: a connection ends when it is closed
-		no = refuse(http.StatusMethodNotAllowed, "method %s is not served here", escape(r.Method)).withHeader("Allow", "GET, POST")
+		no = refuse(http.StatusMethodNotAllowed, "method %s is not allowed", escape(r.Method)).withHeader("Allow", "GET, POST")
 	}
 	if no != nil {
 		s.refuse(p, r, no, principal)
@@ -50,7 +50,7 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 const sseMessages = "sessionId"
 
 // errUnused ends a connection without any message.
-var errUnused = errors.New("nothing was said on the connection (limits.sessionUninitialized)")
+var errUnused = errors.New("no message was received on the connection (limits.sessionUninitialized)")
 
 // sseOpen serves one connection, which is a pipe over HTTP: messages arrive by POST, and
 // are sent on this response. It returns when the client disconnects or the server ends
@@ -117,11 +117,11 @@ func (s *Server) ssePost(p *response, r *http.Request, principal string) *refusa
 	}
 	id := r.URL.Query().Get(sseMessages)
 	if id == "" {
-		return refuse(http.StatusBadRequest, "%s is missing; open a connection by GET, and POST to where its first event says", sseMessages)
+		return refuse(http.StatusBadRequest, "%s is missing; open a connection with GET, and POST to the URL in its first event", sseMessages)
 	}
 	conn, kind := s.sseConns.find(id, principal)
 	if conn == nil {
-		no := refuse(http.StatusNotFound, "connection not found; open a new one by GET").withEvent(kind, "")
+		no := refuse(http.StatusNotFound, "connection not found; open a new one with GET").withEvent(kind, "")
 		no.event.Session = scopeKey(id)
 		return no
 	}
@@ -139,7 +139,7 @@ func (s *Server) ssePost(p *response, r *http.Request, principal string) *refusa
 		p.writeAccepted()
 		return nil
 	case <-conn.done:
-		return refuse(http.StatusNotFound, "connection not found; open a new one by GET")
+		return refuse(http.StatusNotFound, "connection not found; open a new one with GET")
 	case <-r.Context().Done():
 		p.aborted = true // the client is gone
 		return nil

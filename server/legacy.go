@@ -21,7 +21,7 @@ type legacyEncoder struct {
 // legacy client cannot receive an input_required result: its Handler must ask.
 func (enc legacyEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
 	if t := res.Type(); t == mcp.ResultInputRequired {
-		err := mcp.Errorf(mcp.CodeInternalError, "internal error: the result of %s is %q, which %s cannot say", req.Method, t, req.Client.Version)
+		err := mcp.Errorf(mcp.CodeInternalError, "internal error: the result of %s is %q, which %s does not have", req.Method, t, req.Client.Version)
 		return session.Message{Head: mcp.AppendError(nil, id, err)}
 	}
 	if isList(req.Method) {
@@ -39,9 +39,9 @@ func (legacyEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) sessio
 	return session.Message{Head: mcp.AppendError(nil, id, revision.Error(mcp.EraLegacy, req, err))}
 }
 
-// ackEncoder is the encoder of a request that the edge has handled itself and of which
-// the Handler is only notified: the answer is {}, also if the Handler does not know the
-// method.
+// ackEncoder is the encoder of a request that the edge has handled itself, and that it
+// passes to the Handler as information: the answer is {}, also if the Handler does not
+// know the method.
 type ackEncoder struct{ legacyEncoder }
 
 func (enc ackEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, _ *mcp.Result) session.Message {
@@ -185,7 +185,7 @@ func (s *Server) legacyResponse(ctx context.Context, sess *session.Session, m *m
 	} else if e, err := m.WireError(); err == nil {
 		end.Err = e
 	} else {
-		end.Err = mcp.Errorf(mcp.CodeInternalError, "the client's answer is no valid error: %v", err)
+		end.Err = mcp.Errorf(mcp.CodeInternalError, "the client's response is not a valid error: %v", err)
 	}
 	if !sess.Answer(m.ID, end) {
 		s.observeIn(ctx, sess, remote, Stray, m.ID.String())

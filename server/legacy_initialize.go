@@ -83,7 +83,8 @@ func newInitializeResult(res *mcp.Result, v mcp.Version) initializeResult {
 	return g
 }
 
-// noCaller is the Caller during an initialize, before which nothing can be sent.
+// noCaller is the Caller of requests that have no stream before their answer: initialize,
+// and those that are answered from a cache.
 type noCaller struct{}
 
 // Notify drops n: the client has no session yet that it could belong to (I34).
@@ -160,7 +161,7 @@ func encodeInitialize(res *mcp.Result, version mcp.Version) ([]byte, error) {
 // Tasks are an extension to the Handler, and were a capability in one revision.
 func legacyCapabilities(raw []byte, version mcp.Version) (json.RawMessage, error) {
 	if len(raw) > 0 && raw[0] != '{' {
-		return nil, errors.New("no object")
+		return nil, errors.New("not an object")
 	}
 	return revision.ServerCapabilities(version, tasks.WithLegacyOffer(raw)), nil
 }

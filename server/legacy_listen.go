@@ -106,7 +106,7 @@ func (s *Server) missedBefore(c *session.Consumer, sent string) missedChanges {
 // which may be nil. It returns at once. A goroutine runs as long as the Handler needs
 // one; Shutdown and Close wait for the listen, and so does the group unless it is nil.
 // startListen reports false if the server is draining.
-func (s *Server) startListen(ctx context.Context, sess *session.Session, missed missedChanges, by *session.Consumer, group *sync.WaitGroup) bool {
+func (s *Server) startListen(ctx context.Context, sess *session.Session, missed missedChanges, consumer *session.Consumer, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
 	entry := &inflight{kind: kindInnerListen, stop: session.StopFunc(cancel)}
 	if !s.inflight.add(entry) {
@@ -138,7 +138,7 @@ func (s *Server) startListen(ctx context.Context, sess *session.Session, missed 
 				stop()
 			})
 		}()
-		stop = s.listenLoop(ctx, sess, missed, by)
+		stop = s.listenLoop(ctx, sess, missed, consumer)
 	}()
 	return true
 }
@@ -147,8 +147,8 @@ func (s *Server) startListen(ctx context.Context, sess *session.Session, missed 
 // temporary reason: the client has an open stream and cannot see that the listen has
 // ended. It returns when ctx or the listen has ended. If the Handler goes on by itself,
 // it returns a function to call at the end of ctx.
-func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed missedChanges, by *session.Consumer) (stop func()) {
-	c := &changesCaller{streamSender: streamSender{server: s, stream: sess.Standalone()}, consumer: by}
+func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed missedChanges, consumer *session.Consumer) (stop func()) {
+	c := &changesCaller{streamSender: streamSender{server: s, stream: sess.Standalone()}, consumer: consumer}
 	c.acked.Store(missed != missedNothing)
 	if missed == missedAll && !s.sendAllUpdates(ctx, sess, c) {
 		return nil
@@ -159,7 +159,7 @@ func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed m
 		if stop != nil || ctx.Err() != nil {
 			return false
 		}
-		s.log.DebugContext(ctx, "no changes to listen to", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
+		s.log.DebugContext(ctx, "the listen for changes has ended", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
 		again := isRetryable(err)
 		if !again {
 			c.clearMissed() // there will be no changes of lists

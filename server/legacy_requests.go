@@ -19,7 +19,7 @@ import (
 func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*session.Session, *refusal) {
 	ids := r.Header.Values(sessionHeader)
 	if len(ids) > 1 {
-		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header stands %d times; send it once", sessionHeader, len(ids)))
+		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header appears %d times; send it once", sessionHeader, len(ids)))
 	}
 	if len(ids) == 0 || ids[0] == "" {
 		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header is missing; open a session with initialize", sessionHeader))
@@ -55,7 +55,7 @@ func checkVersion(h http.Header, sess *session.Session, id mcp.ID) *refusal {
 		return nil
 	}
 	return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
-		"%s header says %s; the session speaks %s", spelled(versionHeader), escape(values[0]), sess.Client.Version))
+		"%s header is %s; the session uses %s", spelled(versionHeader), escape(values[0]), sess.Client.Version))
 }
 
 // legacyPost serves a message of a session, or the initialize that opens one. An

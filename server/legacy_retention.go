@@ -78,7 +78,7 @@ func (s *Server) settleStream(ctx context.Context, ir *inflightRequest) {
 	case stream.IsAway():
 		s.retain(ir.sess)
 	case stream.IsLost():
-		s.log.DebugContext(ctx, "answer not delivered: the client is gone and had no event to come back to",
+		s.log.DebugContext(ctx, "answer not delivered: the client disconnected without an event id to resume from",
 			slog.String("session", ir.sess.Scope.Key()), slog.String("method", ir.req.Method), slog.String("outcome", string(mcp.Completed)))
 	}
 }

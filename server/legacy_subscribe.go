@@ -37,7 +37,7 @@ func (s *Server) subscriptionHandler(sess *session.Session, m *mcp.Message) mcp.
 			return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.uri must be a string")
 		}
 		if len(uri) > maxSubscribed {
-			return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.uri has %d bytes; a subscription keeps it, and takes %d at most", len(uri), maxSubscribed)
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.uri has %d bytes; a subscription accepts %d at most", len(uri), maxSubscribed)
 		}
 		if err := serve(ctx, sess, uri); err != nil {
 			return nil, err
@@ -141,7 +141,7 @@ func (s *Server) subscriptionLoop(ctx context.Context, sess *session.Session, u 
 		}
 		agreed := u.all.settle(u.sub, err) && ctx.Err() == nil
 		if agreed {
-			s.log.DebugContext(ctx, "a subscription has no listen", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
+			s.log.DebugContext(ctx, "the listen of a subscription has ended", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
 		}
 		return agreed
 	})
@@ -156,7 +156,7 @@ func refusedSubscription(uri string) error {
 	if err != nil {
 		data = nil // strings always encode
 	}
-	return &mcp.Error{Code: mcp.CodeResourceNotFound, Message: "nobody tells of changes of this resource", Data: data}
+	return &mcp.Error{Code: mcp.CodeResourceNotFound, Message: "no updates are available for this resource", Data: data}
 }
 
 // subscriptionRequest requests the updates of one resource.
@@ -240,10 +240,10 @@ func confirms(n *mcp.Notification, uri string) bool {
 	if raw == nil {
 		return true
 	}
-	var said struct {
+	var ack struct {
 		URIs []string `json:"resourceSubscriptions"`
 	}
-	return json.Unmarshal(raw, &said) == nil && slices.Contains(said.URIs, uri)
+	return json.Unmarshal(raw, &ack) == nil && slices.Contains(ack.URIs, uri)
 }
 
 // Ask fails: a listen has no questions.

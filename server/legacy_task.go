@@ -65,7 +65,7 @@ func (e *legacyTaskHandler) Serve(ctx context.Context, req *mcp.Request, caller 
 	}
 	id, ok := req.Params.Text(mcp.FieldTaskID)
 	if !ok {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: params.taskId is missing or no string", req.Method)
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: params.taskId must be a string", req.Method)
 	}
 	if e.tasks.isOurs(id) {
 		return e.immediate(req.Method, id)

@@ -22,8 +22,8 @@ import (
 const maxWatchedTasks = 64
 
 var (
-	errTaskOver       = errors.New("nothing more is told of the task")
-	errTooManyWatched = errors.New("newer tasks are told of")
+	errTaskOver       = errors.New("the task has no more status notifications")
+	errTooManyWatched = errors.New("displaced by newer tasks")
 )
 
 // watchedTasks are the tasks of a session for which the client gets status notifications.
@@ -137,11 +137,11 @@ func (t *taskStatusCaller) Notify(_ context.Context, n *mcp.Notification) error 
 }
 
 func (t *taskStatusCaller) isAcknowledged(n *mcp.Notification) bool {
-	var said struct {
+	var ack struct {
 		TaskIDs []string `json:"taskIds"`
 	}
-	err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &said)
-	return err == nil && slices.Contains(said.TaskIDs, t.task.id)
+	err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &ack)
+	return err == nil && slices.Contains(ack.TaskIDs, t.task.id)
 }
 
 func (t *taskStatusCaller) sendStatus(n *mcp.Notification) error {

@@ -150,7 +150,7 @@ func TestLegacyAnswers(t *testing.T) {
 		{"modern members", `{"resultType":"complete","tools":[ ],"ttlMs":1,"cacheScope":"public"}`, `"result":{"tools":[ ]}`},
 		{"as it came", `{"x":1.0e+2}`, `"result":{"x":1.0e+2}`},
 		{"input required", `{"resultType":"input_required"}`,
-			`"error":{"code":-32603,"message":"internal error: the result of tools/list is \"input_required\", which 2025-11-25 cannot say"}`},
+			`"error":{"code":-32603,"message":"internal error: the result of tools/list is \"input_required\", which 2025-11-25 does not have"}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestTwoSessionsInOneRequest(t *testing.T) {
 		r := s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), nil)
 		r.Header["Mcp-Session-Id"] = []string{h["Mcp-Session-Id"], s.session()["Mcp-Session-Id"]}
 		got := s.do(r)
-		equal(t, "body", got.body, wireError("1", "-32600", "Mcp-Session-Id header stands 2 times; send it once"))
+		equal(t, "body", got.body, wireError("1", "-32600", "Mcp-Session-Id header appears 2 times; send it once"))
 	})
 }
 
@@ -255,7 +255,7 @@ func TestLegacyRefusals(t *testing.T) {
 			{name: "no session, ping", body: raw("1", "ping", `{}`), status: 400, want: wireError("1", "-32600", noSession)},
 			{name: "no session, notification", body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`, status: 400, want: invalid(noSession)},
 			{name: "nothing of a revision, but a modern header", body: raw("1", "tools/list", ""), header: headers{"Mcp-Method": "tools/list"}, status: 400,
-				want: wireError("1", "-32602", `params._meta lacks "io.modelcontextprotocol/protocolVersion"; each request names it`)},
+				want: wireError("1", "-32602", `params._meta lacks "io.modelcontextprotocol/protocolVersion"; every request must have it`)},
 			{name: "GET after an event", method: "GET", header: with("Last-Event-ID", "17"), status: 400,
 				want: invalid(`unknown event id "17"; open a stream without Last-Event-ID`)},
 			{name: "GET without a session", method: "GET", status: 400, want: invalid(noSession)},
@@ -267,9 +267,9 @@ func TestLegacyRefusals(t *testing.T) {
 			{name: "initialize with a dead session", body: initialize, header: headers{"Mcp-Session-Id": "x"}, status: 404, want: wireError("0", "-32600", notFound)},
 			{name: "initialize again", body: initialize, header: h, status: 400, want: wireError("0", "-32600", "the session is already initialized")},
 			{name: "another version", body: raw("1", "ping", ""), header: with("MCP-Protocol-Version", "2025-06-18"), status: 400,
-				want: wireError("1", "-32600", `MCP-Protocol-Version header says "2025-06-18"; the session speaks 2025-11-25`)},
+				want: wireError("1", "-32600", `MCP-Protocol-Version header is "2025-06-18"; the session uses 2025-11-25`)},
 			{name: "garbage version", body: raw("1", "ping", ""), header: with("MCP-Protocol-Version", "latest"), status: 400,
-				want: wireError("1", "-32600", `MCP-Protocol-Version header says "latest"; the session speaks 2025-11-25`)},
+				want: wireError("1", "-32600", `MCP-Protocol-Version header is "latest"; the session uses 2025-11-25`)},
 			{name: "the same version", body: raw("1", "ping", ""), header: with("MCP-Protocol-Version", "2025-11-25"), status: 200, want: `{"jsonrpc":"2.0","id":1,"result":{}}`},
 			{name: "unknown method", body: raw("1", "no/such", ""), header: h, status: 200, want: wireError("1", "-32601", `unknown method "no/such"`)},
 			{name: "modern method", body: raw("1", "subscriptions/listen", `{}`), header: h, status: 200, want: wireError("1", "-32601", `method "subscriptions/listen" does not exist in 2025-11-25`)},

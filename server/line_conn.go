@@ -193,14 +193,14 @@ func endOfPipe(err error) error {
 func (c *lineConn) finish(ctx context.Context) {
 	c.writer.tearDown(errPipeClosed)
 	c.stopListen()
-	words := finishGrace
+	grace := finishGrace
 	if c.inputEnded {
-		words = partingGrace
+		grace = partingGrace
 	}
-	patience, cancel := context.WithTimeout(ctx, words)
+	graceCtx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	c.awaitInitialize(ctx, patience)
-	c.writer.waitBusy(patience, 0)
+	c.awaitInitialize(ctx, graceCtx)
+	c.writer.waitBusy(graceCtx, 0)
 	if c.inputEnded {
 		c.writer.dropRequests(time.Now()) // the client does not get the errors that end the rest
 	}

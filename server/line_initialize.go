@@ -75,13 +75,13 @@ func (c *lineConn) finishInitialize(ctx context.Context, o initializeOutcome) {
 }
 
 // awaitInitialize returns when no initialize is in progress. It cancels one that takes
-// longer than patience.
-func (c *lineConn) awaitInitialize(ctx, patience context.Context) {
+// longer than graceCtx.
+func (c *lineConn) awaitInitialize(ctx, graceCtx context.Context) {
 	for c.isInitializing() {
 		select {
 		case o := <-c.opened:
 			c.finishInitialize(ctx, o)
-		case <-patience.Done():
+		case <-graceCtx.Done():
 			c.initializing.stop.End(errPipeClosed)
 			o := <-c.opened
 			if c.inputEnded {

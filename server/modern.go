@@ -49,7 +49,7 @@ func (ir *inflightRequest) initModern(m *mcp.Message, principal string) *mcp.Err
 	// learns which one to use, and not that a method is missing which its own revision
 	// may have.
 	if missing := missingMeta(m); missing != "" {
-		return mcp.Errorf(mcp.CodeInvalidParams, "params._meta lacks %q; each request names it", missing)
+		return mcp.Errorf(mcp.CodeInvalidParams, "params._meta lacks %q; every request must have it", missing)
 	}
 	version, err := modernVersion(m)
 	if err != nil {
@@ -118,7 +118,7 @@ func unsupportedVersion(text string) *mcp.Error {
 	data = append(mcp.AppendString(data, text), '}')
 	message := "unsupported protocol version " + escape(text)
 	if mcp.Version(text).Era() == mcp.EraLegacy {
-		message = escape(text) + " is not spoken request by request; begin with initialize"
+		message = escape(text) + " is not served without a session; begin with initialize"
 	}
 	return &mcp.Error{Code: mcp.CodeUnsupportedVersion, Message: message, Data: data}
 }

@@ -194,20 +194,20 @@ func checkHeader(h http.Header, key, want string, encoded bool) *mcp.Error {
 	values := h[key]
 	switch {
 	case len(values) == 0:
-		return mismatch("%s header is missing; the body says %s", spelled(key), escape(want))
+		return mismatch("%s header is missing; the body has %s", spelled(key), escape(want))
 	case len(values) > 1:
-		return mismatch("%s header stands %d times; the body says %s", spelled(key), len(values), escape(want))
+		return mismatch("%s header appears %d times; the body has %s", spelled(key), len(values), escape(want))
 	}
 	got := strings.Trim(values[0], " \t")
 	if encoded {
 		decoded, err := mcp.DecodeHeaderValue(got)
 		if err != nil {
-			return mismatch("%s header %s: %v; the body says %s", spelled(key), escape(got), err, escape(want))
+			return mismatch("%s header %s: %v; the body has %s", spelled(key), escape(got), err, escape(want))
 		}
 		got = decoded
 	}
 	if got != want {
-		return mismatch("%s header says %s; the body says %s", spelled(key), escape(got), escape(want))
+		return mismatch("%s header is %s; the body has %s", spelled(key), escape(got), escape(want))
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func mismatch(format string, args ...any) *mcp.Error {
 // connection only are left out, since a Handler forwards headers that it does not know
 // (RFC 9110, section 7.6.1).
 //
-// none is returned if there are none; it is shared and must not be changed.
+// If there are none, it returns the map none, which is shared and must not be changed.
 func paramHeaders(h http.Header, none map[string][]string) map[string][]string {
 	var found map[string][]string
 	for key, values := range h {
@@ -259,7 +259,7 @@ func paramHeaders(h http.Header, none map[string][]string) map[string][]string {
 func checkRepeated(first, retry map[string][]string) *mcp.Error {
 	for _, key := range slices.Sorted(maps.Keys(first)) {
 		if !slices.EqualFunc(first[key], retry[key], sameHeaderValue) {
-			return mismatch("%s header says %q; the request that this is the retry of said %q", key, retry[key], first[key])
+			return mismatch("%s header is %q; the request that it retries had %q", key, retry[key], first[key])
 		}
 	}
 	return nil

@@ -15,10 +15,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// inputRequired handles an outcome that asks a modern client for input: a result of a
-// modern backend, of which only the state changes, or the error of a backend of
-// 2025-11-25 that asks for URLs to be visited first. Other outcomes are returned
-// unmodified.
+// inputRequired handles an outcome that asks a modern client for input. That is a result
+// of a modern backend, which is passed on with its state sealed or marked, or the error of
+// a backend of 2025-11-25 that asks for URLs to be visited first. Other outcomes are
+// returned unmodified.
 func (s *Server) inputRequired(ir *inflightRequest, res *mcp.Result, err error) (*mcp.Result, error) {
 	if wire, ok := err.(*mcp.Error); ok && wire.Code == mcp.CodeURLElicitationRequired { //nolint:errorlint // only an error that the backend itself returned
 		if asked := s.urlElicitationResult(ir, wire); asked != nil {
@@ -45,23 +45,23 @@ type inputRequest struct {
 // sender.
 func checkInputRequests(req *mcp.Request, res *mcp.Result) error {
 	if !mayAsk(req.Method) {
-		return malformedInput("the server asked for input, which it cannot during " + req.Method)
+		return malformedInput("the server asked for input, which is not allowed during " + req.Method)
 	}
 	raw := res.Raw(mcp.FieldInputRequests)
 	if raw == nil {
 		if !res.Has(mcp.FieldRequestState) {
-			return malformedInput("the server asked for input and did not say for which")
+			return malformedInput("the server asked for input without inputRequests or requestState")
 		}
 		return nil
 	}
 	var questions map[string]inputRequest
 	if err := json.Unmarshal(raw, &questions); err != nil || questions == nil {
-		return malformedInput("the server asked for input, and its inputRequests are none")
+		return malformedInput("the server asked for input with invalid inputRequests")
 	}
 	for _, q := range questions {
 		ask, err := mcp.NewRequest(q.Method, q.Params)
 		if err != nil {
-			return malformedInput("the server asked for input, and its inputRequests are none")
+			return malformedInput("the server asked for input with invalid inputRequests")
 		}
 		if err := checkDeclared(req.Client, ask); err != nil {
 			return err
@@ -132,7 +132,7 @@ func restartRequest(req *mcp.Request, count []byte) (openedRequest, error) {
 	}
 	for _, raw := range answers {
 		if action := question.Action(raw); action == "decline" || action == "cancel" {
-			return openedRequest{}, mcp.Errorf(mcp.CodeInvalidParams, "a URL that the request needs to have visited was not: %s", action)
+			return openedRequest{}, mcp.Errorf(mcp.CodeInvalidParams, "a URL that the request requires was not visited: %s", action)
 		}
 	}
 	var e mcp.Edit

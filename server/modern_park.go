@@ -62,7 +62,7 @@ func mayAsk(method string) bool {
 func cannotAsk(during, ask *mcp.Request) error {
 	return &mcp.Fault{
 		Code: mcp.CodeUnsupported,
-		Message: fmt.Sprintf("%s cannot be put to a client of %s during %s, only during tools/call, prompts/get and resources/read",
+		Message: fmt.Sprintf("%s cannot be sent to a client of %s during %s, only during tools/call, prompts/get and resources/read",
 			ask.Method, mcp.V20260728, during.Method),
 	}
 }
@@ -207,7 +207,7 @@ func (s *Server) cancelParked(gone []*parkedRequest, why error) {
 }
 
 // errUnanswered is the cause with which the context of a parked request ends.
-var errUnanswered = errors.New("the client did not come back with the input that it was asked for")
+var errUnanswered = errors.New("the client did not retry with the input that it was asked for")
 
 // expireParked ends the parked requests of clients that did not retry in time.
 func (s *Server) expireParked() {
@@ -247,9 +247,9 @@ func (s *Server) parkFault(err error) error {
 	case errors.Is(err, session.ErrRounds):
 		return &mcp.Fault{Code: mcp.CodeLimit, Message: fmt.Sprintf("the client has been asked for input %d times (limits.rounds)", l.Rounds), Cause: err}
 	case errors.Is(err, session.ErrClosed):
-		return &mcp.Fault{Code: mcp.CodeShuttingDown, Message: "the gateway is shutting down, and the client could not come back", Cause: err}
+		return &mcp.Fault{Code: mcp.CodeShuttingDown, Message: "the gateway is shutting down, and the client could not retry", Cause: err}
 	case errors.Is(err, errUnanswered):
-		return &mcp.Fault{Code: mcp.CodeDeadline, Message: fmt.Sprintf("the client did not come back within %v (limits.inputWait)", l.InputWait), Cause: err}
+		return &mcp.Fault{Code: mcp.CodeDeadline, Message: fmt.Sprintf("the client did not retry within %v (limits.inputWait)", l.InputWait), Cause: err}
 	default:
 		return askFault(err)
 	}

@@ -56,7 +56,7 @@ func raw(id, method, params string) string {
 // V6+ 2026-07-28 basic/versioning: "SHOULD name the protocol versions it supports in
 // any error it returns to an initialize request, on any transport"
 func TestModernRefusals(t *testing.T) {
-	const lacks = "params._meta lacks %q; each request names it"
+	const lacks = "params._meta lacks %q; every request must have it"
 	version, caps := mcp.MetaVersion.Key(), mcp.MetaClientCapabilities.Key()
 	only := func(kv ...string) string { return `{"name":"echo","_meta":{` + strings.Join(kv, ",") + `}}` }
 	v := func(s string) string { return fmt.Sprintf(`%q:%s`, version, s) }
@@ -79,25 +79,25 @@ func TestModernRefusals(t *testing.T) {
 		{name: "capabilities are no object", body: raw("1", "tools/call", only(v(`"2026-07-28"`), fmt.Sprintf(`%q:[]`, caps))), header: h, status: 400, want: wireError("1", "-32602", fmt.Sprintf(lacks, caps))},
 
 		{name: "no version header", body: raw("1", "tools/call", good), header: hv("MCP-Protocol-Version", "-"), status: 400,
-			want: wireError("1", "-32020", `MCP-Protocol-Version header is missing; the body says "2026-07-28"`)},
+			want: wireError("1", "-32020", `MCP-Protocol-Version header is missing; the body has "2026-07-28"`)},
 		{name: "another version header", body: raw("1", "tools/call", good), header: hv("MCP-Protocol-Version", "2025-11-25"), status: 400,
-			want: wireError("1", "-32020", `MCP-Protocol-Version header says "2025-11-25"; the body says "2026-07-28"`)},
+			want: wireError("1", "-32020", `MCP-Protocol-Version header is "2025-11-25"; the body has "2026-07-28"`)},
 		{name: "the body's version is unknown, and the header says another", body: raw("1", "tools/call", only(v(`"1900-01-01"`), c)), header: h, status: 400,
-			want: wireError("1", "-32020", `MCP-Protocol-Version header says "2026-07-28"; the body says "1900-01-01"`)},
+			want: wireError("1", "-32020", `MCP-Protocol-Version header is "2026-07-28"; the body has "1900-01-01"`)},
 		{name: "no method header", body: raw("1", "tools/call", good), header: hv("Mcp-Method", "-"), status: 400,
-			want: wireError("1", "-32020", `Mcp-Method header is missing; the body says "tools/call"`)},
+			want: wireError("1", "-32020", `Mcp-Method header is missing; the body has "tools/call"`)},
 		{name: "method header in another case", body: raw("1", "tools/call", good), header: hv("Mcp-Method", "TOOLS/CALL"), status: 400,
-			want: wireError("1", "-32020", `Mcp-Method header says "TOOLS/CALL"; the body says "tools/call"`)},
+			want: wireError("1", "-32020", `Mcp-Method header is "TOOLS/CALL"; the body has "tools/call"`)},
 		{name: "no name header", body: raw("1", "tools/call", good), header: hv("Mcp-Name", "-"), status: 400,
-			want: wireError("1", "-32020", `Mcp-Name header is missing; the body says "echo"`)},
+			want: wireError("1", "-32020", `Mcp-Name header is missing; the body has "echo"`)},
 		{name: "harmless header, dangerous body", body: raw("1", "tools/call", good), header: hv("Mcp-Name", "harmless"), status: 400,
-			want: wireError("1", "-32020", `Mcp-Name header says "harmless"; the body says "echo"`)},
+			want: wireError("1", "-32020", `Mcp-Name header is "harmless"; the body has "echo"`)},
 		{name: "bad base64", body: raw("1", "tools/call", good), header: hv("Mcp-Name", "=?base64?a?="), status: 400,
-			want: wireError("1", "-32020", `Mcp-Name header "=?base64?a?=": header value: invalid base64 between =?base64? and ?=; the body says "echo"`)},
+			want: wireError("1", "-32020", `Mcp-Name header "=?base64?a?=": header value: invalid base64 between =?base64? and ?=; the body has "echo"`)},
 		{name: "upper case sentinel is a literal", body: raw("1", "tools/call", good), header: hv("Mcp-Name", "=?BASE64?ZWNobw==?="), status: 400,
-			want: wireError("1", "-32020", `Mcp-Name header says "=?BASE64?ZWNobw==?="; the body says "echo"`)},
+			want: wireError("1", "-32020", `Mcp-Name header is "=?BASE64?ZWNobw==?="; the body has "echo"`)},
 		{name: "a long value is cut", body: raw("1", "tools/call", good), header: hv("Mcp-Name", strings.Repeat("x", 100)), status: 400,
-			want: wireError("1", "-32020", `Mcp-Name header says "`+strings.Repeat("x", 64)+`"...; the body says "echo"`)},
+			want: wireError("1", "-32020", `Mcp-Name header is "`+strings.Repeat("x", 64)+`"...; the body has "echo"`)},
 		{name: "no name at all", body: raw("1", "tools/call", `{"_meta":{`+meta+`}}`), header: h, status: 400,
 			want: wireError("1", "-32602", `params.name must be a string`)},
 
@@ -105,7 +105,7 @@ func TestModernRefusals(t *testing.T) {
 		{name: "unknown version, in the header alone", body: raw("1", "tools/list", ""), header: headers{"MCP-Protocol-Version": "zzz"}, status: 400,
 			want: strings.ReplaceAll(unsupported, "1900-01-01", "zzz")},
 		{name: "a version that begins with initialize", body: raw("1", "tools/call", only(v(`"2025-11-25"`), c)), header: hv("MCP-Protocol-Version", "2025-11-25"), status: 400,
-			want: strings.ReplaceAll(strings.Replace(unsupported, `unsupported protocol version \"1900-01-01\"`, `\"2025-11-25\" is not spoken request by request; begin with initialize`, 1), "1900-01-01", "2025-11-25")},
+			want: strings.ReplaceAll(strings.Replace(unsupported, `unsupported protocol version \"1900-01-01\"`, `\"2025-11-25\" is not served without a session; begin with initialize`, 1), "1900-01-01", "2025-11-25")},
 		{name: "log level", body: raw("1", "tools/call", only(v(`"2026-07-28"`), c, `"io.modelcontextprotocol/logLevel":"loud"`)), header: h, status: 400,
 			want: wireError("1", "-32602", `unknown log level "loud" in _meta`)},
 		{name: "log level that is no text", body: raw("1", "tools/call", only(v(`"2026-07-28"`), c, `"io.modelcontextprotocol/logLevel":7`)), header: h, status: 400,
@@ -129,7 +129,7 @@ func TestModernHeaderTwice(t *testing.T) {
 	bubble(t, never(t), server.Config{}, func(s *site) {
 		r := s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"))
 		r.Header.Add("Mcp-Name", "echo")
-		equal(t, "body", s.do(r).body, wireError("1", "-32020", `Mcp-Name header stands 2 times; the body says "echo"`))
+		equal(t, "body", s.do(r).body, wireError("1", "-32020", `Mcp-Name header appears 2 times; the body has "echo"`))
 	})
 }
 
@@ -354,7 +354,7 @@ func TestModernClientIsNotAskedDuringAList(t *testing.T) {
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
 		got := s.post(modern("1", "tools/list", ""), modernHeaders("tools/list", ""))
-		if !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":1,"error":{"code":1005,"message":"roots/list cannot be put to a client of 2026-07-28 during tools/list`) {
+		if !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":1,"error":{"code":1005,"message":"roots/list cannot be sent to a client of 2026-07-28 during tools/list`) {
 			t.Errorf("%s; want nothing but an error that names what is missing", got.body)
 		}
 	})

@@ -290,10 +290,10 @@ func TestParkedCallExpires(t *testing.T) {
 		s.tool("")
 		s.pass(30*time.Second + time.Millisecond)
 		s.parked(1)
-		d.wantEnds(t, "did not come back")
+		d.wantEnds(t, "did not retry")
 		s.pass(30 * time.Second)
 		s.parked(0)
-		d.wantEnds(t, "did not come back", "did not come back")
+		d.wantEnds(t, "did not retry", "did not retry")
 	})
 }
 

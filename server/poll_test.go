@@ -69,7 +69,7 @@ func TestPollThenAsk(t *testing.T) {
 	for _, tt := range []struct {
 		away time.Duration
 		want string
-	}{{35 * time.Second, ""}, {time.Minute, "no stream open"}} {
+	}{{35 * time.Second, ""}, {time.Minute, "no open stream"}} {
 		talking(t, server.Config{}, func(s *site, k *talk) {
 			sess := s.session()
 			st := s.start(s.ctx(), k, sess, "1", "one")

@@ -65,7 +65,7 @@ func errShuttingDown() *mcp.Error {
 func parseError(err error) *mcp.Error {
 	pe, ok := errors.AsType[*mcp.ParseError](err)
 	if !ok {
-		return mcp.Errorf(mcp.CodeParseError, "the body is no message")
+		return mcp.Errorf(mcp.CodeParseError, "the body is not a JSON-RPC message")
 	}
 	wire := pe.Wire()
 	if key := limitOf(pe); key != "" {
@@ -108,7 +108,7 @@ func refuseDraining(id mcp.ID) *refusal {
 // refuseLost is refuseDraining for a retry. A part of the request has already run, so the
 // client must not take it for one that was never sent.
 func refuseLost(id mcp.ID) *refusal {
-	lost := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down and keeps no request that waits for input"}
+	lost := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down and keeps no requests that wait for input"}
 	return refuseMessage(http.StatusServiceUnavailable, id, lost.Wire()).withHeader("Retry-After", retryAfter)
 }
 

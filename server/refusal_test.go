@@ -95,18 +95,18 @@ func TestHTTPRefusals(t *testing.T) {
 	var tests []refusalCase
 	for _, host := range []string{"evil.example", "evil.example:80", "localhost.evil.com", "127.0.0.1.evil.com", "localhost.", "10.0.0.1", "[::2]", "0.0.0.0"} {
 		tests = append(tests, refusalCase{name: "host " + host, body: echo, header: with("Host", host), status: 403,
-			want: invalid(`host "` + host + `" is not served here (allowedHosts)`)})
+			want: invalid(`host "` + host + `" is not allowed (allowedHosts)`)})
 	}
 	for _, origin := range []string{"null", "http://evil.example", "http://localhost:81", "HTTP://localhost", "http://localhost.",
 		"http://localhost.evil.com", "http://127.0.0.1.evil.com", "http://[::2]", "http://localhost/", "http://user@localhost", "file://localhost", "localhost"} {
 		tests = append(tests, refusalCase{name: "origin " + origin, body: echo, header: with("Origin", origin), status: 403,
-			want: invalid(`origin "` + origin + `" may not call (allowedOrigins)`)})
+			want: invalid(`origin "` + origin + `" is not allowed (allowedOrigins)`)})
 	}
 	tests = append(tests,
-		refusalCase{name: "method", method: "PUT", status: 405, want: invalid(`method "PUT" is not served here`), also: [2]string{"Allow", "GET, POST, DELETE"}},
-		refusalCase{name: "preflight", method: "OPTIONS", status: 405, want: invalid(`method "OPTIONS" is not served here`)},
+		refusalCase{name: "method", method: "PUT", status: 405, want: invalid(`method "PUT" is not allowed`), also: [2]string{"Allow", "GET, POST, DELETE"}},
+		refusalCase{name: "preflight", method: "OPTIONS", status: 405, want: invalid(`method "OPTIONS" is not allowed`)},
 		refusalCase{name: "origin before method", method: "OPTIONS", header: headers{"Origin": "http://evil.example"}, status: 403,
-			want: invalid(`origin "http://evil.example" may not call (allowedOrigins)`)},
+			want: invalid(`origin "http://evil.example" is not allowed (allowedOrigins)`)},
 		refusalCase{name: "token in the query", path: "access_token=x", body: echo, header: h, status: 401,
 			want: invalid("tokens in the query are not accepted"), also: [2]string{"WWW-Authenticate", "Bearer"}},
 		refusalCase{name: "token in the query, in disguise", path: "a=b&access%5Ftoken=x", body: echo, header: h, status: 401,
@@ -174,7 +174,7 @@ func TestTwoOriginsAreRefused(t *testing.T) {
 		r := s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"))
 		r.Header["Origin"] = []string{"https://app.example", "https://app.example"}
 		got := s.do(r)
-		equal(t, "body", got.body, invalid(`origin "https://app.example, https://app.example" may not call (allowedOrigins)`))
+		equal(t, "body", got.body, invalid(`origin "https://app.example, https://app.example" is not allowed (allowedOrigins)`))
 	})
 }
 
@@ -238,7 +238,7 @@ func TestWhatIsAccepted(t *testing.T) {
 			}
 		}
 		got := s.post(modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"), headers{"Host": "other.example:1"})
-		equal(t, "another port", got.body, invalid(`host "other.example:1" is not served here (allowedHosts)`))
+		equal(t, "another port", got.body, invalid(`host "other.example:1" is not allowed (allowedHosts)`))
 	})
 }
 
@@ -298,7 +298,7 @@ func TestSlowBody(t *testing.T) {
 		r.Body, r.ContentLength = noLength{&drip{every: time.Second}}, -1
 		start := time.Now()
 		got := s.do(r)
-		equal(t, "body", got.body, invalid("the body came too slowly: less than 1 KiB per second"))
+		equal(t, "body", got.body, invalid("the body arrived too slowly: less than 1 KiB per second"))
 		if got.status != 408 || time.Since(start) > 15*time.Second {
 			t.Errorf("status %d after %v, want 408 after 10s", got.status, time.Since(start))
 		}

@@ -90,9 +90,9 @@ func (s *Server) start(ctx context.Context, ir *inflightRequest) bool {
 	return true
 }
 
-// run calls the Handler for a request of a client; no other function does. The deferred
-// calls are in the order in which they must happen: first the answer, then the end of the
-// context, then delayed progress, and last the signals that others wait for.
+// run serves the request with its Handler. The deferred calls are in the order in which
+// they must happen: first the answer, then the end of the context, then delayed progress,
+// and last the signals that other goroutines wait for.
 func (s *Server) run(ctx context.Context, ir *inflightRequest) {
 	if ir.wg != nil {
 		defer ir.wg.Done()
@@ -185,7 +185,7 @@ var errNoResult = errors.New("the handler returned neither a result nor an error
 // wireError returns the error to send to the client, and logs what is not sent.
 //
 // A Fault takes precedence over the Error that caused it, as in [mcp.ToWire]: the cause
-// is what a backend sent for a request that is not the client's, and does not tell
+// is what a backend sent for a request that is not the client's, and does not show
 // whether the request ran.
 func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mcp.Error {
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
@@ -197,8 +197,8 @@ func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mc
 	}
 	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
 		// The Handler stopped as it should, and no client waits for the answer.
-		s.log.DebugContext(ctx, "request given up", slog.String("method", req.Method), slog.Any("error", cause))
-		return mcp.Errorf(mcp.CodeInternalError, "given up: %v", cause)
+		s.log.DebugContext(ctx, "request cancelled", slog.String("method", req.Method), slog.Any("error", cause))
+		return mcp.Errorf(mcp.CodeInternalError, "cancelled: %v", cause)
 	}
 	ref := rand.Text()
 	s.log.ErrorContext(ctx, "handler failed", slog.String("ref", ref), slog.String("method", req.Method), slog.Any("error", err))

@@ -77,7 +77,7 @@ func transcript() []struct{ name, said, want string } {
 	return []struct{ name, said, want string }{
 		{"call", modern("1", "tools/call", `"name":"echo"`), `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`},
 		{"unknown tool", modern(`"x"`, "tools/call", `"name":"none"`), wireError(`"x"`, "-32602", `unknown tool "none"`)},
-		{"no metadata", raw("2", "server/discover", `{}`), wireError("2", "-32602", `params._meta lacks "io.modelcontextprotocol/protocolVersion"; each request names it`)},
+		{"no metadata", raw("2", "server/discover", `{}`), wireError("2", "-32602", `params._meta lacks "io.modelcontextprotocol/protocolVersion"; every request must have it`)},
 		{"of another era", modern("3", "ping", ""), wireError("3", "-32601", `method "ping" does not exist in 2026-07-28; it belongs to 2025-11-25 and before`)},
 		{"no message", `{"jsonrpc":"1.0","id":4,"method":"x"}`, ""},
 		{"no JSON", `hello`, ""},

@@ -585,7 +585,7 @@ func TestVersionHeaderOnEveryVerb(t *testing.T) {
 				}
 				body := make([]byte, 500) // and not to its end, which a stream does not have
 				n, _ := res.Body.Read(body)
-				if got := string(body[:n]); res.StatusCode != 400 || !strings.Contains(got, "the session speaks 2025-06-18") {
+				if got := string(body[:n]); res.StatusCode != 400 || !strings.Contains(got, "the session uses 2025-06-18") {
 					t.Errorf("%s %q: %d %s; want 400", method, version, res.StatusCode, got)
 				}
 				_ = res.Body.Close()

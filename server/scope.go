@@ -17,7 +17,7 @@ func (s *Server) endScope(scope *mcp.Scope) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.panics.Add(1)
-			s.log.Error("end of a session panicked", slog.String("session", scope.Key()),
+			s.log.Error("panic at the end of a session", slog.String("session", scope.Key()),
 				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		}
 	}()

@@ -145,7 +145,7 @@ func TestStdioRefusals(t *testing.T) {
 		{"too long", raw("5", "ping", `{"x":"`+strings.Repeat("x", 3000)+`"}`), wireError("5", "-32600", "line exceeds 2 KiB (limits.requestBody)")},
 		{"legacy before initialize", raw("1", "tools/list", ""), wireError("1", "-32600", `session not initialized; send initialize first, or name "io.modelcontextprotocol/protocolVersion" in _meta`)},
 		{"batch", `[` + raw("1", "ping", "") + `]`, invalid("only 2025-03-26 has batches")},
-		{"modern without version", raw("1", "server/discover", `{}`), wireError("1", "-32602", `params._meta lacks "io.modelcontextprotocol/protocolVersion"; each request names it`)},
+		{"modern without version", raw("1", "server/discover", `{}`), wireError("1", "-32602", `params._meta lacks "io.modelcontextprotocol/protocolVersion"; every request must have it`)},
 		{"modern unknown method", modern("1", "no/such", ""), wireError("1", "-32601", `unknown method "no/such"`)},
 		{"modern ping", modern("1", "ping", ""), wireError("1", "-32601", `method "ping" does not exist in 2026-07-28; it belongs to 2025-11-25 and before`)},
 		{"ping before initialize", raw("1", "ping", ""), `{"jsonrpc":"2.0","id":1,"result":{}}`},

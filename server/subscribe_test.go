@@ -149,7 +149,7 @@ func TestSubscribeIsAnInnerListen(t *testing.T) {
 
 // Where nothing is agreed, the client is told, and nothing is left behind.
 func TestSubscribeThatIsRefused(t *testing.T) {
-	const nobody = `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"nobody tells of changes of this resource","data":{"uri":"x:1"}}}`
+	const nobody = `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"no updates are available for this resource","data":{"uri":"x:1"}}}`
 	for name, tt := range map[string]struct {
 		serve func(ctx context.Context, l *loan) (*mcp.Result, error)
 		want  string

@@ -155,7 +155,7 @@ func (r *record) judgeEndLocked() {
 	if !r.deleted.IsZero() && j.began.Before(r.deleted) && j.ended.Sub(r.deleted) > soon {
 		r.wrongLocked("its work went on for %v after its session was deleted", j.ended.Sub(r.deleted))
 	}
-	if r.ended != "result" && strings.Contains(j.stopped, "did not come back") {
+	if r.ended != "result" && strings.Contains(j.stopped, "did not retry") {
 		return // the answer was lost, or there was none
 	}
 	if r.era == mcp.EraLegacy && j.stopped != "" && r.cancelled.IsZero() && !r.stoppable && !r.cameTo(lostPipe) && !r.cameTo(wasShut) && r.w.backend.life == 1 {
