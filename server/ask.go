@@ -17,11 +17,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// asking starts a question, like the Start method of a Caller.
-type asking func(ctx context.Context, req *mcp.Request) (wait func() (*mcp.Result, error), err error)
+// askFunc starts a question, like the Start method of a Caller.
+type askFunc func(ctx context.Context, req *mcp.Request) (wait func() (*mcp.Result, error), err error)
 
 // wait starts a question and waits for the answer, like the Ask method of a Caller.
-func (a asking) wait(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (a askFunc) wait(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	wait, err := a(ctx, req)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (a asking) wait(ctx context.Context, req *mcp.Request) (*mcp.Result, error)
 
 // asker returns a function that sends questions to a legacy client on a stream: that of
 // the request which the question belongs to, or the standalone one.
-func (s *Server) asker(sess *session.Session, stream *session.Stream) asking {
+func (s *Server) asker(sess *session.Session, stream *session.Stream) askFunc {
 	return func(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 		if err := checkDeclared(sess.Client, req); err != nil {
 			return nil, err

@@ -19,8 +19,8 @@ func askOf(t *testing.T, method, params string) *mcp.Request {
 	return req
 }
 
-// peerOf returns a client that has declared these capabilities, as the edge of its
-// era takes them down.
+// peerOf returns a client with these declared capabilities, as the edge of its era reads
+// them.
 func peerOf(t *testing.T, v mcp.Version, caps string) *mcp.Peer {
 	t.Helper()
 	if v.Era() == mcp.EraModern {
@@ -37,7 +37,7 @@ func peerOf(t *testing.T, v mcp.Version, caps string) *mcp.Peer {
 	return peer
 }
 
-// A client is asked for what it has declared, whether its revision names it or not.
+// A client is asked for what it has declared, whether or not its revision has it.
 func TestDeclaredDecides(t *testing.T) {
 	const all = `{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}}}`
 	const runs = `{"tasks":{"list":{},"requests":{"elicitation":{"create":{}}}}}`
@@ -46,7 +46,7 @@ func TestDeclaredDecides(t *testing.T) {
 		version        mcp.Version
 		caps           string
 		method, params string
-		want           string // what is missing
+		want           string // the missing capability
 	}{
 		{mcp.V20241105, all, "roots/list", `{}`, ""},
 		{mcp.V20241105, all, "elicitation/create", url, ""},
@@ -60,7 +60,7 @@ func TestDeclaredDecides(t *testing.T) {
 		{mcp.V20250326, all, "sampling/createMessage", `{}`, ""},
 		{mcp.V20250618, all, "elicitation/create", form, ""},
 		{mcp.V20250618, all, "elicitation/create", url, ""},
-		{mcp.V20250618, `{"elicitation":{"url":{}}}`, "elicitation/create", form, `{"elicitation":{"form":{}}}`}, // it has no forms, by its own word
+		{mcp.V20250618, `{"elicitation":{"url":{}}}`, "elicitation/create", form, `{"elicitation":{"form":{}}}`}, // it declares URLs only
 		{mcp.V20250618, `{"elicitation":{"form":{}}}`, "elicitation/create", form, ""},
 		{mcp.V20250618, all, "sampling/createMessage", tools, ""},
 		{mcp.V20251125, all, "elicitation/create", url, ""},

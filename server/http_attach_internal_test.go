@@ -15,9 +15,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// asks has the server answer one request as it would one of net/http, and returns where
-// the answer is when done is closed.
-func asks(s *Server, body string, header map[string]string) (answer *httptest.ResponseRecorder, done <-chan struct{}) {
+// post serves one POST as net/http would, and returns the response, which is complete
+// when done is closed.
+func post(s *Server, body string, header map[string]string) (answer *httptest.ResponseRecorder, done <-chan struct{}) {
 	r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
@@ -25,19 +25,19 @@ func asks(s *Server, body string, header map[string]string) (answer *httptest.Re
 		r.Header.Set(k, v)
 	}
 	answer, ended := httptest.NewRecorder(), make(chan struct{})
-	go func() { // ends with the answer
+	go func() { // ends with the response
 		defer close(ended)
 		s.ServeHTTP(answer, r)
 	}()
 	return answer, ended
 }
 
-// earlyCalls are the two ways of a call to a Handler: what is said before it, and the
+// earlyCalls are the two ways to call a Handler: the messages before the call, and the
 // call.
 var earlyCalls = []struct {
 	name    string
 	version mcp.Version
-	dialect encoder
+	encoder encoder
 	before  []string
 	call    string
 	header  map[string]string
@@ -59,11 +59,10 @@ var earlyCalls = []struct {
 	},
 }
 
-// A result that is offered as early as can be, by the first act of a Handler, finds who
-// takes it: the exchange has its carrier before the task is given to anybody who could
-// run the Handler. That is the test here, so that the request stands still where it gives
-// the task away.
-func TestEarliestResultIsTaken(t *testing.T) {
+// A result offered at the earliest possible time, by the first act of a Handler, finds a
+// consumer: the response is attached to the exchange before the request is passed to a
+// worker. The test plays the worker, so that the request stops at this point.
+func TestEarliestResultIsAccepted(t *testing.T) {
 	text := `"content":[{"type":"text","text":"` + strings.Repeat("abcdefgh", 8<<10) + `"}]}}`
 	for _, tt := range earlyCalls {
 		t.Run(tt.name, func(t *testing.T) {
@@ -78,25 +77,25 @@ func TestEarliestResultIsTaken(t *testing.T) {
 				defer s.Close()
 				header := maps.Clone(tt.header)
 				for _, body := range tt.before {
-					said, done := asks(s, body, header)
+					rec, done := post(s, body, header)
 					<-done
-					if id := said.Header().Get(sessionHeader); id != "" {
+					if id := rec.Header().Get(sessionHeader); id != "" {
 						header[sessionHeader] = id
 					}
 				}
-				runner := s.hold()
-				said, done := asks(s, tt.call, header)
-				synctest.Wait() // until it gives the task away
+				runner := s.holdNext()
+				rec, done := post(s, tt.call, header)
+				synctest.Wait() // until it is passed to the worker
 				calls := s.inflight.list(kindCall)
 				if len(calls) != 1 {
 					t.Fatalf("%d calls are in flight, want one", len(calls))
 				}
 				x, ir := calls[0].exchange(), &inflightRequest{
 					req:     &mcp.Request{Method: "tools/call", Client: &mcp.Peer{Version: tt.version}},
-					encoder: tt.dialect,
+					encoder: tt.encoder,
 				}
 				caller := newRequestCaller(s, ir, x, ir.req, &ir.progressTimer)
-				go func() { // ends when the result was refused, or has gone by
+				go func() { // ends when the result was refused, or is written
 					a := arrived(t, `{"jsonrpc":"2.0","id":31,"result":{"resultType":"complete",`+text)
 					if taken, err := mcp.Receive(t.Context(), &caller, a); !taken || err != nil {
 						t.Errorf("Receive = %v, %v", taken, err)
@@ -107,24 +106,23 @@ func TestEarliestResultIsTaken(t *testing.T) {
 				next := <-runner.jobs
 				s.run(next.ctx, next.request)
 				<-done
-				if got := said.Body.String(); said.Code != http.StatusOK || !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":5,"result":{`) || !strings.HasSuffix(got, text) {
-					t.Errorf("%d %.100s", said.Code, got)
+				if got := rec.Body.String(); rec.Code != http.StatusOK || !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":5,"result":{`) || !strings.HasSuffix(got, text) {
+					t.Errorf("%d %.100s", rec.Code, got)
 				}
 			})
 		})
 	}
 }
 
-// hold has the next task wait until it is taken from the worker, which is none of the
-// crew's.
-func (s *Server) hold() *worker {
-	synctest.Wait() // until what was before has ended: who was kept last is the next
+// holdNext adds a worker of the test's own, which receives the next request.
+func (s *Server) holdNext() *worker {
+	synctest.Wait() // until earlier requests have ended: the worker added last is used first
 	w := &worker{jobs: make(chan job)}
 	s.workers.addIdle(w)
 	return w
 }
 
-// arrived returns a result on its way of which all has come.
+// arrived returns an arriving result of which all bytes are there.
 func arrived(t *testing.T, answer string) *mcp.Arriving {
 	a := mcp.NewArrival(strings.NewReader(answer), -1, mcp.Limits{}, 1<<30)
 	if whole, err := a.Begin(); err != nil || whole != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// lentWriter is a writer that net/http takes back, as it does that of HTTP/2: whoever
-// uses it after that, in whatever goroutine, brings the program down.
+// lentWriter is a writer that belongs to net/http again after the response, like that of
+// HTTP/2: any use after that, on any goroutine, would crash the program.
 type lentWriter struct {
 	timedWriter
 	taken bool
@@ -26,18 +26,18 @@ func (w *lentWriter) SetWriteDeadline(t time.Time) error {
 	return w.timedWriter.SetWriteDeadline(t)
 }
 
-// serve is what net/http does: it takes the writer back however the response ends.
+// serve runs f as net/http does: it takes the writer back however the response ends.
 func (w *lentWriter) serve(f func()) {
 	defer func() {
 		w.taken = true
-		_ = recover() // of the one that is cut
+		_ = recover() // the panic of an aborted response
 	}()
 	f()
 }
 
-// Whoever is in a hurry when all is over does nothing, and a writer that is another's is
-// left alone.
-func TestHurryAfterTheEnd(t *testing.T) {
+// A deadline that is set after the end of a response has no effect, and the writer is not
+// used.
+func TestDeadlineAfterTheEnd(t *testing.T) {
 	s := New(mcp.HandlerFunc(nil), Config{})
 	defer s.Close()
 	for _, cut := range []bool{false, true} {
@@ -47,15 +47,14 @@ func TestHurryAfterTheEnd(t *testing.T) {
 		w.serve(p.end)
 		p.setDeadline(time.Now())
 		if p.finalDeadline.Load() != nil {
-			t.Errorf("cut %t: it is in a hurry after its end", cut)
+			t.Errorf("cut %t: it has a final deadline after its end", cut)
 		}
 	}
 }
 
-// What is quiet for a while has no deadline on a stream of HTTP/2, unless it is to be
-// over: then it has that of the one in a hurry. On a connection of its own the deadline
-// hits nothing but a write, and is not moved for nothing.
-func TestQuietHasNoDeadline(t *testing.T) {
+// An idle HTTP/2 stream has no deadline, unless a final one was set. On a connection of
+// its own a deadline affects only writes, and is not removed.
+func TestIdleStreamHasNoDeadline(t *testing.T) {
 	s := New(mcp.HandlerFunc(nil), Config{})
 	defer s.Close()
 	by := time.Now().Add(time.Hour)

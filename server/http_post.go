@@ -113,7 +113,7 @@ func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone 
 
 // answerWith is answer with the given function to write a stream. The response must be
 // attached to the exchange.
-func (s *Server) answerWith(p *response, r *http.Request, x *session.Exchange, gone func(), carry func(*session.Consumer) session.State) {
+func (s *Server) answerWith(p *response, r *http.Request, x *session.Exchange, gone func(), write func(*session.Consumer) session.State) {
 	c := &p.consumer
 	defer c.Detach()
 	switch s.awaitForm(p, x, r.Context().Done()) {
@@ -123,7 +123,7 @@ func (s *Server) answerWith(p *response, r *http.Request, x *session.Exchange, g
 		p.aborted = !p.writeObject(r, c)
 	case session.SSE:
 		p.beginStream()
-		p.aborted = !isInOrder(carry(c))
+		p.aborted = !isInOrder(write(c))
 	}
 	if p.aborted {
 		gone()

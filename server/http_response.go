@@ -339,10 +339,10 @@ func (p *response) end() {
 // write fails. The result is Ended if everything was written, Paused if the client must
 // reconnect for the rest, and Open if the client is gone. Messages that were taken and
 // could not be written go back to the stream.
-func (p *response) writeStream(c *session.Consumer, r streamOptions) session.State {
-	quiet := time.NewTimer(r.keepAlive)
+func (p *response) writeStream(c *session.Consumer, opts streamOptions) session.State {
+	quiet := time.NewTimer(opts.keepAlive)
 	defer quiet.Stop()
-	life, stop := lifeTimer(r.maxLife)
+	life, stop := lifeTimer(opts.maxLife)
 	defer stop()
 	batch, state := c.Take(p.batch[:0])
 	if len(batch) == 0 && state == session.Open && !p.primed {
@@ -351,16 +351,16 @@ func (p *response) writeStream(c *session.Consumer, r streamOptions) session.Sta
 	for ; ; batch, state = c.Take(batch[:0]) {
 		if len(batch) > 0 {
 			p.writeEvents(batch)
-			quiet.Reset(r.keepAlive)
+			quiet.Reset(opts.keepAlive)
 		}
 		// The system accepts the first write to a client that has just disconnected.
-		if p.err != nil || state == session.Open && isClosed(r.gone) {
+		if p.err != nil || state == session.Open && isClosed(opts.gone) {
 			c.Requeue(batch)
 			return session.Open
 		}
 		clear(batch) // keep nothing that was written
-		if len(batch) > 0 && r.onWrite != nil {
-			r.onWrite()
+		if len(batch) > 0 && opts.onWrite != nil {
+			opts.onWrite()
 		}
 		switch {
 		case state != session.Open:
@@ -372,10 +372,10 @@ func (p *response) writeStream(c *session.Consumer, r streamOptions) session.Sta
 		case <-c.Wake():
 		case <-quiet.C:
 			p.writeComment()
-			quiet.Reset(r.keepAlive)
+			quiet.Reset(opts.keepAlive)
 		case <-life:
 			return session.Paused
-		case <-r.gone:
+		case <-opts.gone:
 			return session.Open
 		}
 	}

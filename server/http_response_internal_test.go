@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// timedWriter is a response whose deadlines are noted.
+// timedWriter is a response that records its deadlines.
 type timedWriter struct {
 	*httptest.ResponseRecorder
 	deadlines []time.Time
@@ -28,16 +28,16 @@ func (w *timedWriter) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// I22: what a response was made of begins anew with another: nothing of the first
-// request is in it, and none of its streams can wake it.
-func TestResponseIsLeftClean(t *testing.T) {
+// I22: a response that is reused is clean: it has nothing of the first request, and none
+// of its streams can wake it.
+func TestReusedResponseIsClean(t *testing.T) {
 	s := New(mcp.HandlerFunc(nil), Config{})
 	defer s.Close()
 	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
 	x := session.NewStateless(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
 	p.attachExchange(x)
 	c := &p.consumer
-	superseding := x.Stream().Attach(make(chan struct{}, 1)) // wakes p, which does not look
+	superseding := x.Stream().Attach(make(chan struct{}, 1)) // wakes p, which does not check
 	x.Finish(session.Message{Head: []byte(`{"secret":1}`)})
 	c.Detach()
 	p.writeJSON(&session.Message{Head: []byte(`{"a":`), Body: []byte(`"secret"`), Tail: []byte(`}`)})
@@ -49,25 +49,25 @@ func TestResponseIsLeftClean(t *testing.T) {
 
 	switch {
 	case p.w != nil, p.err != nil, p.primed, p.aborted, p.ended, !p.deadline.IsZero(), p.batch[0].Head != nil:
-		t.Errorf("something is left: %+v", p)
+		t.Errorf("state is left: %+v", p)
 	case p.consumer != (session.Consumer{}):
-		t.Error("the carrier is left")
+		t.Error("the consumer is left")
 	case len(p.wake) != 0:
-		t.Error("it is woken still")
+		t.Error("it is still woken")
 	case len(p.buf) != 0:
 		t.Error("the buffer is not empty")
 	}
 }
 
-// The header of an answer is the request's, and whoever has the writer may read it when
-// the response serves another request already.
+// The header belongs to one request, and may be read when the response already serves
+// another.
 func TestHeaderOutlivesTheResponse(t *testing.T) {
 	s := New(mcp.HandlerFunc(nil), Config{})
 	defer s.Close()
-	for _, ofTask := range []bool{false, true} {
+	for _, attached := range []bool{false, true} {
 		old := httptest.NewRecorder()
 		p := s.newResponse(old, new(http.Request))
-		if ofTask {
+		if attached {
 			ir := new(inflightRequest)
 			ir.x = session.NewStateless(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
 			p.attach(ir)
@@ -87,8 +87,8 @@ func TestHeaderOutlivesTheResponse(t *testing.T) {
 	}
 }
 
-// A small terminal stands in the room of its exchange, and in that of no other; a large
-// one is not copied.
+// A small terminal message is written to the buffer of its own exchange; a large one is
+// not copied.
 func TestResultMessage(t *testing.T) {
 	x, y := session.NewStateless(mcp.NumberID(1), nil, nil), session.NewStateless(mcp.NumberID(2), nil, nil)
 	text := func(m session.Message) string { return string(m.Head) + string(m.Body) + string(m.Tail) }
@@ -117,8 +117,8 @@ func TestResultMessage(t *testing.T) {
 	}
 }
 
-// I31, I25: a task has the values of its request's context, and not its end.
-func TestTaskHasTheValuesOfItsRequest(t *testing.T) {
+// I31, I25: a request has the values of the context of its HTTP request, but not its end.
+func TestRequestHasTheValuesOfItsContext(t *testing.T) {
 	type key struct{}
 	came, leave := context.WithCancelCause(context.WithValue(t.Context(), key{}, "v"))
 	var ir inflightRequest
@@ -138,32 +138,32 @@ func TestTaskHasTheValuesOfItsRequest(t *testing.T) {
 	}
 }
 
-// What was cut, and what another goroutine may know of, is nobody else's; and a large
-// buffer is not kept for small answers.
-func TestResponseIsNotLeft(t *testing.T) {
+// A response that was aborted, or that another goroutine may refer to, is not reused; and
+// a large buffer is not kept for small responses.
+func TestResponseIsNotReused(t *testing.T) {
 	s := New(mcp.HandlerFunc(nil), Config{})
 	defer s.Close()
 	for name, spoil := range map[string]func(*response){
-		"cut":     func(p *response) { p.aborted = true },
-		"hurried": func(p *response) { p.setDeadline(time.Now()) },
+		"aborted":        func(p *response) { p.aborted = true },
+		"final deadline": func(p *response) { p.setDeadline(time.Now()) },
 	} {
 		p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
 		spoil(p)
 		s.recycle(p)
 		if p.w == nil {
-			t.Errorf("%s: it was left", name)
+			t.Errorf("%s: it was reused", name)
 		}
 	}
 	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
 	p.buf = make([]byte, maxReusedBuffer+1)
 	s.recycle(p)
 	if p.buf != nil {
-		t.Errorf("a buffer of %d bytes was left", cap(p.buf))
+		t.Errorf("a buffer of %d bytes was kept", cap(p.buf))
 	}
 }
 
-// One answer of one piece has one deadline, which is taken back. What comes later has
-// one of its own, however long the response lasts (M054).
+// A response of one write has one deadline, which is removed at the end. Later writes
+// have deadlines of their own, however long the response lasts (M054).
 func TestDeadlinesOfAResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(mcp.HandlerFunc(nil), Config{})

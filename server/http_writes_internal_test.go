@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// pieceWriter notes each write, and how long it could have taken.
+// pieceWriter records the size of each write, and the time that it had.
 type pieceWriter struct {
 	timedWriter
 	sizes []int
@@ -28,8 +28,9 @@ func (w *pieceWriter) Write(b []byte) (int, error) {
 	return w.timedWriter.Write(b)
 }
 
-// Each write costs a system call and wakes a client that waits, so a large answer is
-// few, and none for the brace at its end. Each has time for a client on a slow line.
+// Each write costs a system call and wakes a waiting client, so a large response takes
+// few writes, and none for the brace at its end. Each has time for a client on a slow
+// line.
 func TestLargeAnswerIsFewWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(mcp.HandlerFunc(nil), Config{})
@@ -44,9 +45,9 @@ func TestLargeAnswerIsFewWrites(t *testing.T) {
 			s.recycle(p)
 
 			if got := w.Body.String(); got != head+body+tail {
-				t.Errorf("%d bytes: another answer, of %d bytes", n, len(got))
+				t.Errorf("%d bytes: a different response, of %d bytes", n, len(got))
 			}
-			// The head's, the last one's, and where the pieces do not come out even.
+			// One for the head, one for the last piece, and one for a remainder.
 			if got, most := len(w.sizes), n/(256<<10)+3; got > most {
 				t.Errorf("%d bytes: %d writes, want %d at most", n, got, most)
 			}

@@ -116,7 +116,7 @@ func (s *Server) startListen(ctx context.Context, sess *session.Session, missed 
 	if group != nil {
 		group.Add(1)
 	}
-	leave := func() {
+	finish := func() {
 		cancel(nil)
 		s.inflight.remove(entry)
 		if group != nil {
@@ -130,11 +130,11 @@ func (s *Server) startListen(ctx context.Context, sess *session.Session, missed 
 		// Deferred, because a Handler may end its goroutine instead of returning.
 		defer func() {
 			if stop == nil {
-				leave()
+				finish()
 				return
 			}
 			context.AfterFunc(ctx, func() { // ctx ends with the stream, or with a shutdown
-				defer leave()
+				defer finish()
 				stop()
 			})
 		}()

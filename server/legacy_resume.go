@@ -35,18 +35,18 @@ type streamOptions struct {
 // writeStream writes a stream of a session to a response, so that the client can resume
 // it if its revision allows that, and returns how it ended. It does not detach.
 func (s *Server) writeStream(p *response, sess *session.Session, c *session.Consumer, gone <-chan struct{}) session.State {
-	ride := streamOptions{keepAlive: s.cfg.KeepAlive, gone: gone}
+	opts := streamOptions{keepAlive: s.cfg.KeepAlive, gone: gone}
 	if !canResume(sess.Client.Version) {
-		return p.writeStream(c, ride)
+		return p.writeStream(c, opts)
 	}
 	c.MakeResumable()
 	s.kept.track(sess)
-	ride.onWrite = s.shedIfFull
+	opts.onWrite = s.shedIfFull
 	if canPoll(sess.Client.Version) && !c.IsSpent() {
 		p.writePriming(c.Prime())
-		ride.maxLife = s.cfg.StreamLife
+		opts.maxLife = s.cfg.StreamLife
 	}
-	state := p.writeStream(c, ride)
+	state := p.writeStream(c, opts)
 	if state == session.Paused {
 		p.write(frame.AppendRetry(nil, s.reconnectDelay(c)))
 	}

@@ -284,7 +284,7 @@ type taskCaller struct {
 
 // Ask sends a question of the task to the client and waits for the answer.
 func (c *taskCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return asking(c.Start).wait(ctx, req)
+	return askFunc(c.Start).wait(ctx, req)
 }
 
 // Start sends a question of the task to the client.

@@ -223,16 +223,16 @@ func (w *pipeWriter) remove(ps *pipeStream) {
 	}
 }
 
-// dropRequests removes the requests that began before the given time and are not yet
-// answered, and returns them.
-func (w *pipeWriter) dropRequests(before time.Time) (flights []*inflight) {
+// dropRequests removes all listens, and the requests that began before the given time and
+// are not yet answered. It returns what it removed.
+func (w *pipeWriter) dropRequests(before time.Time) (dropped []*inflight) {
 	for _, ps := range w.snapshot() {
 		if ps.request != nil && (ps.since.Before(before) || ps.request.kind == kindListen) {
 			w.remove(ps)
-			flights = append(flights, ps.request)
+			dropped = append(dropped, ps.request)
 		}
 	}
-	return flights
+	return dropped
 }
 
 // dropStream removes a permanent stream.

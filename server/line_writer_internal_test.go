@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// newPipe returns a mux of the streams of so many requests.
+// newPipe returns a pipeWriter with the streams of n requests.
 func newPipe(tb testing.TB, n int) (*pipeWriter, *bytes.Buffer, []*session.Exchange) {
 	tb.Helper()
 	var out bytes.Buffer
@@ -31,33 +31,33 @@ func newPipe(tb testing.TB, n int) (*pipeWriter, *bytes.Buffer, []*session.Excha
 	return w, &out, all
 }
 
-func say(tb testing.TB, x *session.Exchange, text string) {
+func appendText(tb testing.TB, x *session.Exchange, text string) {
 	tb.Helper()
 	if full, err := x.Stream().Append(session.Message{Class: session.Plain, Head: []byte(text)}); full != nil || err != nil {
 		tb.Fatalf("%s: %v", text, err)
 	}
 }
 
-// Each round writes what is new, whichever stream it is on, and lets go of what has
+// Each round writes the new messages of all streams, and removes the streams that have
 // ended.
-func TestPipeWriterWritesWhatIsNew(t *testing.T) {
+func TestPipeWriterWritesNewMessages(t *testing.T) {
 	w, out, all := newPipe(t, 3)
 	round := func(want string) {
 		t.Helper()
 		out.Reset()
 		if w.writeAll() {
-			t.Error("it is to close")
+			t.Error("it reports that it is closing")
 		}
 		if got := strings.ReplaceAll(out.String(), "\n", "|"); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	round("")
-	say(t, all[1], "a")
-	say(t, all[1], "b")
+	appendText(t, all[1], "a")
+	appendText(t, all[1], "b")
 	round("a|b|")
 	round("")
-	say(t, all[2], "c\nd")
+	appendText(t, all[2], "c\nd")
 	all[0].Finish(session.Message{Head: []byte("<"), Body: []byte("\r\n"), Tail: []byte(">")})
 	round("<  >|c d|")
 	if busy, _ := w.busy(); busy != 2 {
@@ -65,12 +65,11 @@ func TestPipeWriterWritesWhatIsNew(t *testing.T) {
 	}
 	w.close()
 	if !w.writeAll() {
-		t.Error("it is not to close")
+		t.Error("it does not report that it is closing")
 	}
 }
 
-// A message is written without anything being made for it, however many requests have
-// nothing to say meanwhile.
+// Writing a message allocates nothing, however many idle requests there are.
 func TestPipeWriterAllocations(t *testing.T) {
 	w, out, all := newPipe(t, 100)
 	m := session.Message{Class: session.Plain, Head: []byte("{"), Body: []byte(" "), Tail: []byte("}")}
@@ -82,7 +81,7 @@ func TestPipeWriterAllocations(t *testing.T) {
 		w.writeAll()
 		out.Reset()
 	})
-	if got > 2 { // the stream's queue, which was empty: two under the race detector
+	if got > 2 { // the queue of the stream, which was empty: two under the race detector
 		t.Errorf("%v allocations for a message, want at most 2", got)
 	}
 }
@@ -91,7 +90,7 @@ func BenchmarkPipeWriter(b *testing.B) {
 	w, out, all := newPipe(b, 100)
 	b.ReportAllocs()
 	for b.Loop() {
-		say(b, all[50], "{}")
+		appendText(b, all[50], "{}")
 		w.writeAll()
 		out.Reset()
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// What is taken for the same without being decoded is the same when it is decoded; and
-// whatever could be written in two ways is decoded.
-func TestPlainHeadersAreComparedAsTheyAre(t *testing.T) {
+// Headers that are equal without decoding are equal when decoded; and values with more
+// than one spelling are decoded.
+func TestPlainHeadersAreComparedUndecoded(t *testing.T) {
 	tests := []struct {
 		header, body string
 		want         bool
@@ -27,8 +27,8 @@ func TestPlainHeadersAreComparedAsTheyAre(t *testing.T) {
 		{"", ``, false},
 		{"1", `1`, false},
 		{"null", `null`, false},
-		{`a\nb`, `"a\nb"`, false}, // the body says a line break
-		{"a b", `"a b"`, false},   // a blank may be none of the value
+		{`a\nb`, `"a\nb"`, false}, // a line break in the body
+		{"a b", `"a b"`, false},   // a space may not belong to the value
 		{"=?base64?YQ==?=", `"=?base64?YQ==?="`, false},
 		{"=?base64?YQ==?=", `"a"`, false},
 		{"é", `"é"`, false},
@@ -55,13 +55,13 @@ func TestPlainHeadersAreComparedAsTheyAre(t *testing.T) {
 	}
 	for name, h := range map[string]http.Header{"none": {}, "two": {nameHeader: {"echo", "echo"}}} {
 		if mirrors(h, nameHeader, []byte(`"echo"`)) {
-			t.Errorf("%s: taken for the same", name)
+			t.Errorf("%s: accepted as equal", name)
 		}
 	}
 }
 
-// The Handler is told that there were headers, also where none mirrors an argument; and
-// what it is told then is never changed.
+// The Handler gets a map, even if no header mirrors an argument; and that map never
+// changes.
 func TestParamHeadersAreNeverNil(t *testing.T) {
 	none := map[string][]string{}
 	for name, h := range map[string]http.Header{
@@ -76,9 +76,9 @@ func TestParamHeadersAreNeverNil(t *testing.T) {
 	}
 	h := http.Header{"Mcp-Param-A": {"1"}, "Mcp-Param-B": {"2", "3"}, "Connection": {"Mcp-Param-A"}}
 	if got := paramHeaders(h, none); len(got) != 1 || len(got["Mcp-Param-B"]) != 2 {
-		t.Errorf("got %v, want the one that is not for this connection alone", got)
+		t.Errorf("got %v, want only the header that is not limited to this connection", got)
 	}
 	if len(none) != 0 {
-		t.Errorf("what is shared was changed: %v", none)
+		t.Errorf("the shared map was changed: %v", none)
 	}
 }

@@ -133,7 +133,7 @@ func (c *mrtrCaller) withToken(n *mcp.Notification, at *attempt) *mcp.Notificati
 // Ask sends a question to the client and waits for the answer, until ctx ends or it is
 // known that the client will not retry.
 func (c *mrtrCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return asking(c.Start).wait(ctx, req)
+	return askFunc(c.Start).wait(ctx, req)
 }
 
 // Start sends a question. Questions are sent in the order of the calls.
@@ -198,8 +198,8 @@ func (s *Server) cancelIfParked(ir *inflightRequest, left *session.Exchange) {
 // cancelParked cancels parked requests that no retry will follow. Their contexts end
 // before their questions fail, so that the Handlers do not take the failure for an
 // answer.
-func (s *Server) cancelParked(gone []*parkedRequest, why error) {
-	for _, p := range gone {
+func (s *Server) cancelParked(parked []*parkedRequest, why error) {
+	for _, p := range parked {
 		p.Value().stop.End(why)
 		p.Fail(why)
 		p.Value().memory.reservation.Release() // of an answer that was kept

@@ -145,9 +145,9 @@ func digest(req *mcp.Request) [sha256.Size]byte {
 }
 
 // parkedOwner returns the owner of a request while it is parked.
-func (s *Server) parkedOwner(req *mcp.Request, place uint64) session.Owner {
+func (s *Server) parkedOwner(req *mcp.Request, connID uint64) session.Owner {
 	sum := digest(req)
-	return session.Owner{Place: place, Principal: req.Principal, Method: req.Method, Digest: string(sum[:])}
+	return session.Owner{Place: connID, Principal: req.Principal, Method: req.Method, Digest: string(sum[:])}
 }
 
 // openedRequest is a request after its requestState has been opened.
@@ -242,8 +242,8 @@ func (s *Server) refuseState(id mcp.ID, err error) *refusal {
 
 // resumeParked continues the parked request that a retry names. begin opens the exchange
 // of the retry, which is returned also if the retry is refused.
-func (s *Server) resumeParked(m *mcp.Message, r *openedRequest, place uint64, begin func(*inflightRequest) (*session.Exchange, *refusal)) (*inflightRequest, *session.Exchange, *refusal) {
-	owner, now := s.parkedOwner(r.req, place), time.Now()
+func (s *Server) resumeParked(m *mcp.Message, r *openedRequest, connID uint64, begin func(*inflightRequest) (*session.Exchange, *refusal)) (*inflightRequest, *session.Exchange, *refusal) {
+	owner, now := s.parkedOwner(r.req, connID), time.Now()
 	p, questions, err := s.parked.Lookup(r.parkedID, owner, now)
 	if err != nil {
 		return nil, nil, s.refuseState(m.ID, err)

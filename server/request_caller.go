@@ -171,7 +171,7 @@ func wants(least mcp.LogLevel, n *mcp.Notification) bool {
 
 // Ask sends a question to the client of the request and waits for the answer.
 func (c *requestCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return asking(c.Start).wait(ctx, req)
+	return askFunc(c.Start).wait(ctx, req)
 }
 
 // Start sends a question to the client of the request. Questions are sent in the order of

@@ -12,114 +12,114 @@ import (
 	"weak"
 )
 
-// crewed runs f in a bubble with a crew whose tasks do what their place says, and
-// closes the crew afterwards, so that whoever is left fails the test.
-func crewed(t *testing.T, do func(place uint64), f func(*testing.T, *workers)) {
+// withWorkers runs f in a bubble with workers that call do with the connID of each
+// request. It closes them afterwards, so that a worker that is left fails the test.
+func withWorkers(t *testing.T, do func(connID uint64), f func(*testing.T, *workers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ws := &workers{run: func(_ context.Context, ir *inflightRequest) { do(ir.connID) }}
 		f(t, ws)
 		ws.close()
 		ws.close()
-		if n := ws.isIdle(); n != 0 {
-			t.Errorf("%d are idle when the crew was closed", n)
+		if n := ws.idleCount(); n != 0 {
+			t.Errorf("%d are idle after close", n)
 		}
 	})
 }
 
-func (ws *workers) isIdle() int {
+func (ws *workers) idleCount() int {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	return len(ws.idle)
 }
 
-// begin has the crew do n things at once.
+// begin starts n requests at once.
 func (ws *workers) begin(ctx context.Context, n int) {
 	for range n {
 		ws.start(ctx, new(inflightRequest))
 	}
 }
 
-// idles checks how many wait when all that could happen has happened.
-func (ws *workers) idles(t *testing.T, when string, want int) {
+// wantIdle checks the number of idle workers when all goroutines are blocked.
+func (ws *workers) wantIdle(t *testing.T, when string, want int) {
 	t.Helper()
 	synctest.Wait()
-	if got := ws.isIdle(); got != want {
+	if got := ws.idleCount(); got != want {
 		t.Errorf("%s: %d are idle, want %d", when, got, want)
 	}
 }
 
-// Whoever is done does the next: what comes one after another takes one goroutine.
-func TestCrewWorksAgain(t *testing.T) {
-	crewed(t, func(uint64) {}, func(t *testing.T, ws *workers) {
+// Requests one after another use one goroutine.
+func TestWorkerIsReused(t *testing.T) {
+	withWorkers(t, func(uint64) {}, func(t *testing.T, ws *workers) {
 		for range 100 {
 			ws.begin(t.Context(), 1)
 			synctest.Wait()
 		}
-		ws.idles(t, "after one at a time", 1)
+		ws.wantIdle(t, "after one at a time", 1)
 	})
 }
 
-// I28: what a busy time needed ends after it, and what goes on needs no more than it
-// did before.
-func TestCrewEndsWhenNobodyNeedsIt(t *testing.T) {
-	slow := func(place uint64) { <-time.After(time.Duration(place) * time.Millisecond) }
-	crewed(t, slow, func(t *testing.T, ws *workers) {
+// I28: surplus workers end after a busy time, and a steady load needs no more than
+// before.
+func TestSurplusWorkersEnd(t *testing.T) {
+	slow := func(connID uint64) { <-time.After(time.Duration(connID) * time.Millisecond) }
+	withWorkers(t, slow, func(t *testing.T, ws *workers) {
 		for range 40 {
 			ws.start(t.Context(), &inflightRequest{connID: 10})
 		}
 		time.Sleep(20 * time.Millisecond)
-		ws.idles(t, "after forty at once", 40)
+		ws.wantIdle(t, "after forty at once", 40)
 		for range 300 {
 			ws.start(t.Context(), &inflightRequest{connID: 5})
 			time.Sleep(10 * time.Millisecond)
 		}
-		ws.idles(t, "after three seconds of one at a time", 1)
+		ws.wantIdle(t, "after three seconds of one at a time", 1)
 		time.Sleep(2*workerIdleTime + time.Millisecond)
-		ws.idles(t, "after two quiet ones", 0)
-		ws.wg.Wait() // nobody has ended but is counted, and nobody is left
+		ws.wantIdle(t, "after two quiet ones", 0)
+		ws.wg.Wait() // every worker that has ended is counted
 		ws.begin(t.Context(), 1)
-		ws.idles(t, "when there is something to do again", 1)
+		ws.wantIdle(t, "when there is something to do again", 1)
 	})
 }
 
-// A flood leaves no more behind, even for a moment, than there may be idle.
-func TestCrewKeepsNoMoreThanItMay(t *testing.T) {
+// After a flood no more workers are idle than allowed, even for a moment.
+func TestIdleWorkersAreBounded(t *testing.T) {
 	release := make(chan struct{})
-	crewed(t, func(uint64) { <-release }, func(t *testing.T, ws *workers) {
-		release = make(chan struct{}) // one of the bubble
+	withWorkers(t, func(uint64) { <-release }, func(t *testing.T, ws *workers) {
+		release = make(chan struct{}) // belongs to the bubble
 		ws.begin(t.Context(), maxIdleWorkers+50)
-		ws.idles(t, "while all work", 0)
+		ws.wantIdle(t, "while all work", 0)
 		close(release)
-		ws.idles(t, "when all are done", maxIdleWorkers)
+		ws.wantIdle(t, "when all are done", maxIdleWorkers)
 	})
 }
 
-// I29: a task that ends its goroutine ends nobody else's.
-func TestCrewOutlivesATaskThatEndsItsGoroutine(t *testing.T) {
+// I29: a request that ends its goroutine ends no other.
+func TestWorkersOutliveARequestThatEndsItsGoroutine(t *testing.T) {
 	done := 0
-	end := func(place uint64) {
-		if done++; place == 1 {
+	end := func(connID uint64) {
+		if done++; connID == 1 {
 			runtime.Goexit()
 		}
 	}
-	crewed(t, end, func(t *testing.T, ws *workers) {
+	withWorkers(t, end, func(t *testing.T, ws *workers) {
 		ws.begin(t.Context(), 1)
-		ws.idles(t, "before", 1)
+		ws.wantIdle(t, "before", 1)
 		ws.start(t.Context(), &inflightRequest{connID: 1})
-		ws.idles(t, "after it has ended its goroutine", 0)
+		ws.wantIdle(t, "after it has ended its goroutine", 0)
 		ws.begin(t.Context(), 1)
-		ws.idles(t, "after the next", 1)
+		ws.wantIdle(t, "after the next", 1)
 		if done != 3 {
-			t.Errorf("%d tasks were done, want 3", done)
+			t.Errorf("%d requests were run, want 3", done)
 		}
 	})
 }
 
-// Close returns after the last goroutine, whatever that was doing when it began.
-func TestCrewIsClosedWhenTheLastHasEnded(t *testing.T) {
+// close returns after the last goroutine, whatever it is doing.
+func TestCloseWaitsForTheLastWorker(t *testing.T) {
 	const slow = 10 * time.Second
-	crewed(t, func(uint64) { <-time.After(slow) }, func(t *testing.T, ws *workers) {
+	withWorkers(t, func(uint64) { <-time.After(slow) }, func(t *testing.T, ws *workers) {
 		ws.begin(t.Context(), 3)
 		began := time.Now()
 		ws.close()
@@ -129,16 +129,16 @@ func TestCrewIsClosedWhenTheLastHasEnded(t *testing.T) {
 	})
 }
 
-// What a task was is not held on to by a goroutine that waits for another.
-func TestCrewHoldsNothing(t *testing.T) {
-	crewed(t, func(uint64) {}, func(t *testing.T, ws *workers) {
+// An idle worker keeps no reference to the last request.
+func TestIdleWorkerReleasesItsRequest(t *testing.T) {
+	withWorkers(t, func(uint64) {}, func(t *testing.T, ws *workers) {
 		done := new(inflightRequest)
 		left := weak.Make(done)
 		ws.start(t.Context(), done)
-		ws.idles(t, "afterwards", 1)
+		ws.wantIdle(t, "afterwards", 1)
 		runtime.GC()
 		if left.Value() != nil {
-			t.Error("the task is still there")
+			t.Error("the request is still referenced")
 		}
 	})
 }
