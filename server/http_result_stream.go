@@ -80,25 +80,25 @@ func (legacyEncoder) preparePass(req *mcp.Request, a *mcp.Arriving) bool {
 
 func (ackEncoder) preparePass(*mcp.Request, *mcp.Arriving) bool { return false }
 
-// preparePass puts the members that the backend has not sent, or not yet, at the front.
-// The caching hints are left out if the backend is modern: it may send its own further
-// on.
+// preparePass puts members that the backend has not sent, or not yet, at the front. A result
+// of a modern backend that needs caching hints and does not begin with them is not passed:
+// its own hints may follow.
 func (modernEncoder) preparePass(req *mcp.Request, a *mcp.Arriving) bool {
 	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
 		return false
 	}
 	shown := a.Head()
-	isKept := isCacheable(req.Method) && (!shown.Has(mcp.FieldTTL) || !shown.Has(mcp.FieldCacheScope))
-	if isKept && a.From.Era() != mcp.EraLegacy {
+	needsHints := isCacheable(req.Method) && (!shown.Has(mcp.FieldTTL) || !shown.Has(mcp.FieldCacheScope))
+	if needsHints && a.From.Era() != mcp.EraLegacy {
 		return false
 	}
 	if !shown.Has(mcp.FieldResultType) {
 		a.PutText(mcp.FieldResultType, mcp.ResultComplete)
 	}
-	if isKept && !shown.Has(mcp.FieldTTL) {
+	if needsHints && !shown.Has(mcp.FieldTTL) {
 		a.Prepend(mcp.FieldTTL, []byte("0"))
 	}
-	if isKept && !shown.Has(mcp.FieldCacheScope) {
+	if needsHints && !shown.Has(mcp.FieldCacheScope) {
 		a.PutText(mcp.FieldCacheScope, "private")
 	}
 	return true

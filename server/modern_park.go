@@ -28,8 +28,8 @@ type (
 
 // askWindow is how long a question waits for others, so that questions which a Handler
 // asks together are sent together: each round costs a request, and an interaction with a
-// person. It is longer than messages that a backend writes together are apart, and too
-// short to be noticed.
+// person. It is longer than the gaps between messages that a backend writes together, and
+// too short to be noticed.
 const askWindow = 10 * time.Millisecond
 
 // principalShare is the fraction of the parked requests that one principal may have, so
