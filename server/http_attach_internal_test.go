@@ -122,7 +122,7 @@ func (s *Server) holdNext() *worker {
 	return w
 }
 
-// arrived returns an arriving result of which all bytes are there.
+// arrived returns an arriving result with all its bytes available.
 func arrived(t *testing.T, answer string) *mcp.Arriving {
 	a := mcp.NewArrival(strings.NewReader(answer), -1, mcp.Limits{}, 1<<30)
 	if whole, err := a.Begin(); err != nil || whole != nil {

@@ -89,8 +89,8 @@ func (s *Server) checkHost(r *http.Request) *refusal {
 }
 
 // isOurHost reports whether the host is loopback under any of its names, the address that
-// the connection was made to, or configured. A missing or malformed Host is none of
-// these.
+// the connection was made to, or configured. It reports false for a missing or malformed
+// Host.
 func (s *Server) isOurHost(r *http.Request) bool {
 	name, port := splitHost(r.Host)
 	if name == "" {

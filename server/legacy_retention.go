@@ -14,7 +14,7 @@ import (
 )
 
 // retention tracks the sessions that retain messages for clients that resume, and expires
-// the messages. There is one timer for all sessions, and none while there are none.
+// the messages. One timer serves all sessions; without sessions it is not running.
 type retention struct {
 	expirer, shedder timer
 
