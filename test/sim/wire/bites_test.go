@@ -75,7 +75,7 @@ var bites = []bite{
 		"	sess, err := s.sessions.Get(ids[0], principal, time.Now())\n",
 		"	sess, err := s.sessions.Get(ids[0], principal, time.Now())\n	if err == session.ErrUnknown {\n" +
 			"		sess = session.New(ids[0], principal, &mcp.Peer{Version: mcp.LatestLegacy}, &s.rules)\n" +
-			"		sess.Scope = mcp.NewScope(scopeKey(sess.ID), s.standalone(sess))\n		err = s.publish(sess)\n	}\n"},
+			"		sess.Scope = mcp.NewScope(scopeKey(sess.ID), s.standalone(sess))\n		err = s.addSession(sess)\n	}\n"},
 	{"a line is written once (I44)", "progress [0-9]+ after|a log message that is not its next", "server/line_writer.go",
 		"frame.AppendLine(w.buf[:0], m.Head, m.Body, m.Tail)", "frame.AppendLine(w.buf, m.Head, m.Body, m.Tail)"},
 	{"all that waits is written (I1)", "got no answer", "server/line_writer.go",
