@@ -3,12 +3,12 @@
 
 package mcp
 
-// first and next walk over the members of an object that no level interprets:
+// first and next iterate over the members of an object that no level interprets:
 //
 //	for i := s.first(i); i >= 0; i = s.next(i) { i = s.value(s.key(i), d) }
 //
-// The loop ends with a negative offset, after which behind is the offset behind
-// the object, or failed.
+// The loop ends with a negative offset. Then behind is the offset after the object, or
+// failed.
 func (s *scanner) first(i int) int {
 	s.behind = failed
 	if s.at(i) != '{' {
@@ -35,8 +35,8 @@ func (s *scanner) next(i int) int {
 	}
 }
 
-// keyText returns the name that key has just read from start, with U+FFFD for
-// half a surrogate pair.
+// keyText returns the name that key has just read from start, with U+FFFD for an
+// unpaired surrogate.
 func (s *scanner) keyText(start int) string {
 	name := s.data[start+1 : s.keyEnd-1]
 	if s.keyEscaped {

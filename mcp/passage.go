@@ -3,7 +3,7 @@
 
 package mcp
 
-// message lets the whole message pass, and writes of it what is the result.
+// message reads the whole message and writes its result.
 func (f *flow) message() {
 	var i int
 	if isSpace(f.s.at(0)) {
@@ -30,15 +30,15 @@ func (f *flow) message() {
 	}
 }
 
-// object lets an object pass whose members are interpreted, and leaves out those that
-// are to be dropped. A member is written with the comma before it, so that whether
-// one is needed is known when it is; and until its name is known, that comma stays.
+// object reads an object with interpreted members and omits those to be dropped. A
+// member is written with the comma before it, because only then it is known whether one
+// is needed. The comma is held until the member's name is known.
 func (f *flow) object(i, depth int, l level) int {
 	if depth >= f.s.depth {
 		return f.s.tooDeep(i)
 	}
 	i++
-	live, some := f.live, false // some: a member has been written, or is about to be
+	live, some := f.live, false // some: a member has been written or will be
 	if live && l == levelResult && len(f.front) > 0 {
 		f.write(i)
 		f.put(f.front)
@@ -99,27 +99,27 @@ func (f *flow) object(i, depth int, l level) int {
 	}
 }
 
-// goBeside begins to write a member of the envelope that JSON-RPC does not define. Before
-// the result there is none: see lookEnvelope.
+// goBeside starts to write a member of the envelope that JSON-RPC does not define.
+// Before the result there cannot be one: see lookEnvelope.
 func (f *flow) goBeside(l level, field Field) {
 	if l == levelEnvelope && field == FieldNone && f.seen>>fieldResult&1 != 0 {
 		f.live, f.from = true, f.hold
 	}
 }
 
-// refuses fails at a member that may not stand here.
+// refuses fails at a member that is not allowed here.
 func (f *flow) refuses(start int, field Field) {
 	switch {
 	case field == fieldMethod, field == fieldParams, field == fieldError:
-		f.s.invalid(start, `the message has a result and the member "`+field.Key()+`"`, "send one of both")
+		f.s.invalid(start, `the message has a result and the member "`+field.Key()+`"`, "send only one of them")
 	case f.refuse>>field&1 != 0:
-		f.s.invalid(start, `the member "`+field.Key()+`" stands behind so much else`, "send it in front")
+		f.s.invalid(start, `the member "`+field.Key()+`" comes too late in the result`, "send it first")
 	}
 	f.seen |= 1 << field
 }
 
-// mendComma sees to the comma before a member that is the first to be written, where
-// it was not the first that came, and the other way round.
+// mendComma corrects the comma before a member that is the first written but not the
+// first read, or the other way round.
 func (f *flow) mendComma(first bool) {
 	if first {
 		f.put([]byte{','})
@@ -128,7 +128,7 @@ func (f *flow) mendComma(first bool) {
 	f.from++
 }
 
-// member lets the value of a member pass, whose own members may be interpreted.
+// member reads the value of a member and, at an interpreted level, its members.
 func (f *flow) member(i, depth int, l level, field Field) int {
 	c := f.s.at(i)
 	sub, ok := l.sub(field)
@@ -149,7 +149,7 @@ func (f *flow) member(i, depth int, l level, field Field) int {
 	case ok && c == '{':
 		return f.object(i, depth, sub)
 	case field == fieldResult:
-		return f.s.invalid(i, `member "result" is no object`, "send an object")
+		return f.s.invalid(i, `member "result" is not an object`, "send an object")
 	case f.asks(field, c):
 		start, end := f.token(i, c)
 		if end < 0 || !f.fact(field, start, end) {
@@ -165,10 +165,10 @@ func (f *flow) member(i, depth int, l level, field Field) int {
 	}
 }
 
-// wrapping is what stands before a value that is to be in an object.
+// wrapping is written before a value that is wrapped in an object.
 const wrapping = `{"result":`
 
-// wrapped lets a value pass as the one member of an object.
+// wrapped reads a value and writes it as the only member of an object.
 func (f *flow) wrapped(i, depth int) int {
 	f.write(i)
 	if f.live {
@@ -184,7 +184,7 @@ func (f *flow) wrapped(i, depth int) int {
 	return i
 }
 
-// asks reports whether the value of a member is judged, whose first byte is c.
+// asks reports whether the value of the member, with first byte c, is checked.
 func (f *flow) asks(field Field, c byte) bool {
 	switch field {
 	case fieldID, fieldJSONRPC:
@@ -198,14 +198,14 @@ func (f *flow) asks(field Field, c byte) bool {
 	}
 }
 
-// fact judges the value of a member, which stands from start to end, and reports
-// whether it may be that.
+// fact checks the value of a member, from start to end, and reports whether it is
+// valid.
 func (f *flow) fact(field Field, start, end int) bool {
 	value := f.data[start:end]
 	switch field {
 	case fieldID:
 		if id := f.s.id(start, end); !f.id.IsZero() && id != f.id && f.s.err == nil {
-			f.s.invalid(start, "the id is not that of the request", "send that")
+			f.s.invalid(start, "the id is not the request's", "send the request's id")
 		}
 	case fieldJSONRPC:
 		if !is20(value) {
@@ -213,7 +213,7 @@ func (f *flow) fact(field Field, start, end int) bool {
 		}
 	case FieldResultType:
 		if text, ok := decodeText(value); !ok || text != ResultComplete {
-			f.s.invalid(start, `member "resultType" is not "complete"`, "send it in front")
+			f.s.invalid(start, `member "resultType" is not "complete"`, "send it first")
 		}
 	default:
 		f.digest = append(append([]byte(`{"isError":`), value...), '}')
