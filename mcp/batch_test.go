@@ -48,7 +48,7 @@ func TestSplitBatchRefuses(t *testing.T) {
 		want string
 	}{
 		{``, CodeParseError, "there is no JSON text at byte 0; send one JSON object"},
-		{`{}`, CodeInvalidRequest, "this is no batch at byte 0; send an array of messages"},
+		{`{}`, CodeInvalidRequest, "not a batch at byte 0; send an array of messages"},
 		{` []`, CodeInvalidRequest, "the batch is empty at byte 1; send at least one message"},
 		{`[1,2,3]`, CodeInvalidRequest, "the batch has more than 2 messages at byte 5; send fewer at once"},
 		{`[1,]`, CodeParseError, "unexpected ']' at byte 3; expected a value"},

@@ -304,15 +304,15 @@ func TestPassage(t *testing.T) {
 		p                   Passage
 	}{
 		{"its id", big, "", Passage{ID: NumberID(1)}},
-		{"another id", big, "the id is not that of the request", Passage{ID: StringID("1")}},
+		{"another id", big, "the id is not the request's", Passage{ID: StringID("1")}},
 		{"complete in front", `"resultType":"complete",` + big, "", Passage{Complete: true}},
 		{"complete behind", big + `,"resultType":"c\u006fmplete"`, "", Passage{Complete: true}},
 		{"incomplete behind", big + `,"resultType":"input_required"`, `member "resultType" is not "complete"`, Passage{Complete: true}},
 		{"a number", big + `,"resultType":1`, `member "resultType" is not "complete"`, Passage{Complete: true}},
 		{"an object", big + `,"resultType":{}`, `member "resultType" is an object`, Passage{Complete: true}},
 		{"whatever", big + `,"resultType":{}`, "", Passage{}},
-		{"refused", big + `,"ttlMs":1`, `the member "ttlMs" stands behind so much else`, Passage{Refuse: []Field{FieldTTL, FieldNone}}},
-		{"refused in meta", big + `,"_meta":{"io.modelcontextprotocol/serverInfo":1}`, `the member "io.modelcontextprotocol/serverInfo" stands behind so much else`, Passage{Refuse: []Field{MetaServerInfo}}},
+		{"refused", big + `,"ttlMs":1`, `the member "ttlMs" comes too late in the result`, Passage{Refuse: []Field{FieldTTL, FieldNone}}},
+		{"refused in meta", big + `,"_meta":{"io.modelcontextprotocol/serverInfo":1}`, `the member "io.modelcontextprotocol/serverInfo" comes too late in the result`, Passage{Refuse: []Field{MetaServerInfo}}},
 		{"refused, but shown", `"ttlMs":1,` + big, "", Passage{Refuse: []Field{FieldTTL}}},
 		{"refused elsewhere", big + `,"b":{"ttlMs":1}`, "", Passage{Refuse: []Field{FieldTTL}}},
 	} {

@@ -75,7 +75,7 @@ func TestDecodeHeaderValue(t *testing.T) {
 		{"=?base64?Zm 9v?=", invalid}, // white space inside
 		{"=?base64?Zm9v=?=", invalid},
 		{"=?base64?_w==?=", invalid}, // the URL alphabet
-		{"=?base64?/w==?=", "header value: what the base64 stands for is no UTF-8"},
+		{"=?base64?/w==?=", "header value: the decoded base64 is not valid UTF-8"},
 		{"a\nb", `header value: invalid character '\n' at byte 1`},
 		{"a\x00", `header value: invalid character '\x00' at byte 1`},
 		{"\x7fa", `header value: invalid character '\x7f' at byte 0`},

@@ -106,9 +106,9 @@ func badMessages() []badMessage {
 
 		// Half a surrogate pair cannot be compared, so that it may stand only
 		// where nothing is.
-		{"I42", `{"jsonrpc":"2.0","id":1,"method":"\ud800"}`, text, "1", `member "method" has half a surrogate pair at byte 33; send both halves`},
-		{"I42", `{"jsonrpc":"2.0","id":"\udc00\ud800","method":"x"}`, text, "", `the id has half a surrogate pair at byte 22; send both halves`},
-		{"I42", call(`{"\ud800":1}`), text, "1", `the name of a member has half a surrogate pair at byte 56; send both halves`},
+		{"I42", `{"jsonrpc":"2.0","id":1,"method":"\ud800"}`, text, "1", `member "method" has an unpaired surrogate at byte 33; send both halves of the pair`},
+		{"I42", `{"jsonrpc":"2.0","id":"\udc00\ud800","method":"x"}`, text, "", `the id has an unpaired surrogate at byte 22; send both halves of the pair`},
+		{"I42", call(`{"\ud800":1}`), text, "1", `the name of a member has an unpaired surrogate at byte 56; send both halves of the pair`},
 
 		// J2: what an id may be.
 		{"J2", `{"jsonrpc":"2.0","id":null,"method":"x"}`, bad, "", `the id is null at byte 22; an id is a string or an integer`},
@@ -121,10 +121,10 @@ func badMessages() []badMessage {
 		{"J2", `{"jsonrpc":"2.0","id":null,"result":{}}`, bad, "", `the id is null at byte 22; an id is a string or an integer`},
 
 		// J6: result XOR error, and what they are.
-		{"J6", `{"jsonrpc":"2.0","id":1,"result":{},"error":{}}`, bad, "1", `the message has a result and an error at byte 44; send one of both`},
+		{"J6", `{"jsonrpc":"2.0","id":1,"result":{},"error":{}}`, bad, "1", `the message has a result and an error at byte 44; send only one of them`},
 		{"J6", `{"jsonrpc":"2.0","id":1}`, bad, "1", `the message has no method, no result and no error at byte 0; send one of them`},
-		{"J6", `{"jsonrpc":"2.0","id":1,"method":"x","result":{}}`, bad, "1", `the message has a method and a result at byte 46; send one of both`},
-		{"J6", `{"jsonrpc":"2.0","id":1,"method":"x","error":{}}`, bad, "1", `the message has a method and an error at byte 45; send one of both`},
+		{"J6", `{"jsonrpc":"2.0","id":1,"method":"x","result":{}}`, bad, "1", `the message has a method and a result at byte 46; send only one of them`},
+		{"J6", `{"jsonrpc":"2.0","id":1,"method":"x","error":{}}`, bad, "1", `the message has a method and an error at byte 45; send only one of them`},
 		{"J6", `{"jsonrpc":"2.0","result":{}}`, bad, "", `the message has a result and no id at byte 0; send the id of the request`},
 		{"J6", `{"jsonrpc":"2.0","id":1,"result":null}`, bad, "1", `member "result" is null at byte 33; send an object`},
 		{"J6", `{"jsonrpc":"2.0","id":1,"result":[]}`, bad, "1", `member "result" is an array at byte 33; send an object`},
@@ -155,21 +155,21 @@ func badMessages() []badMessage {
 		{"J16", call(`{"ref":{"NAME":1}}`), bad, "1", `member "NAME" differs from "name" in letter case only at byte 63; names are case-sensitive`},
 
 		// J17: nothing that is interpreted stands twice.
-		{"J17", `{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}`, bad, "1", `member "method" stands twice at byte 37; send it once`},
-		{"J17", `{"jsonrpc":"2.0","id":1,"id":2,"method":"b"}`, bad, "", `member "id" stands twice at byte 24; send it once`},
-		{"J17", `{"jsonrpc":"2.0","id":1,"method":"b","x":1,"x":2}`, bad, "1", `member "x" stands twice at byte 43; send it once`},
-		{"J17", call(`{"name":"a","name":"a"}`), bad, "1", `member "name" stands twice at byte 67; send it once`},
-		{"J17", call(`{"name":"a","na\u006de":"a"}`), bad, "1", `member "name" stands twice at byte 67; send it once`},
-		{"J17", call(`{"\u0078":"a","x":"a"}`), bad, "1", `member "x" stands twice at byte 69; send it once`},
-		{"J17", call(`{"_meta":{},"_meta":{}}`), bad, "1", `member "_meta" stands twice at byte 67; send it once`},
-		{"J17", call(`{"_meta":{"progressToken":1,"progressToken":1}}`), bad, "1", `member "progressToken" stands twice at byte 83; send it once`},
-		{"J17", call(`{"_meta":{"a":1,"a":1}}`), bad, "1", `member "a" stands twice at byte 71; send it once`},
-		{"J17", call(`{"capabilities":{"roots":{},"roots":{}}}`), bad, "1", `member "roots" stands twice at byte 83; send it once`},
-		{"J17", call(`{"capabilities":{"tasks":{"requests":{"a":1,"a":1}}}}`), bad, "1", `member "a" stands twice at byte 99; send it once`},
-		{"J17", call(`{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"sampling":{},"sampling":null}}}`), bad, "1", `member "sampling" stands twice at byte 125; send it once`},
-		{"J17", call(`{"ref":{"type":1,"type":1}}`), bad, "1", `member "type" stands twice at byte 72; send it once`},
-		{"J17", `{"jsonrpc":"2.0","id":1,"result":{"content":[],"content":[]}}`, bad, "1", `member "content" stands twice at byte 47; send it once`},
-		{"J17", `{"jsonrpc":"2.0","id":1,"error":{"code":1,"code":2,"message":""}}`, bad, "1", `member "code" stands twice at byte 42; send it once`},
+		{"J17", `{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}`, bad, "1", `duplicate member "method" at byte 37; send it once`},
+		{"J17", `{"jsonrpc":"2.0","id":1,"id":2,"method":"b"}`, bad, "", `duplicate member "id" at byte 24; send it once`},
+		{"J17", `{"jsonrpc":"2.0","id":1,"method":"b","x":1,"x":2}`, bad, "1", `duplicate member "x" at byte 43; send it once`},
+		{"J17", call(`{"name":"a","name":"a"}`), bad, "1", `duplicate member "name" at byte 67; send it once`},
+		{"J17", call(`{"name":"a","na\u006de":"a"}`), bad, "1", `duplicate member "name" at byte 67; send it once`},
+		{"J17", call(`{"\u0078":"a","x":"a"}`), bad, "1", `duplicate member "x" at byte 69; send it once`},
+		{"J17", call(`{"_meta":{},"_meta":{}}`), bad, "1", `duplicate member "_meta" at byte 67; send it once`},
+		{"J17", call(`{"_meta":{"progressToken":1,"progressToken":1}}`), bad, "1", `duplicate member "progressToken" at byte 83; send it once`},
+		{"J17", call(`{"_meta":{"a":1,"a":1}}`), bad, "1", `duplicate member "a" at byte 71; send it once`},
+		{"J17", call(`{"capabilities":{"roots":{},"roots":{}}}`), bad, "1", `duplicate member "roots" at byte 83; send it once`},
+		{"J17", call(`{"capabilities":{"tasks":{"requests":{"a":1,"a":1}}}}`), bad, "1", `duplicate member "a" at byte 99; send it once`},
+		{"J17", call(`{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"sampling":{},"sampling":null}}}`), bad, "1", `duplicate member "sampling" at byte 125; send it once`},
+		{"J17", call(`{"ref":{"type":1,"type":1}}`), bad, "1", `duplicate member "type" at byte 72; send it once`},
+		{"J17", `{"jsonrpc":"2.0","id":1,"result":{"content":[],"content":[]}}`, bad, "1", `duplicate member "content" at byte 47; send it once`},
+		{"J17", `{"jsonrpc":"2.0","id":1,"error":{"code":1,"code":2,"message":""}}`, bad, "1", `duplicate member "code" at byte 42; send it once`},
 	}
 }
 
@@ -317,7 +317,7 @@ func TestParseManyNames(t *testing.T) {
 	}
 	for _, twice := range []string{"member0", "member7", "member8", "member9999"} {
 		_, err := Parse([]byte(fmt.Sprintf(in, twice)), Limits{})
-		if err == nil || !strings.Contains(err.Error(), `"`+twice+`" stands twice`) {
+		if err == nil || !strings.Contains(err.Error(), `duplicate member "`+twice+`"`) {
 			t.Errorf("%s twice among many: error %v", twice, err)
 		}
 	}
@@ -354,7 +354,7 @@ func TestParseErrorWire(t *testing.T) {
 		t.Fatalf("error %v, want a ParseError", err)
 	}
 	got := string(AppendError(nil, m.ID, pe.Wire()))
-	want := `{"jsonrpc":"2.0","id":9,"error":{"code":-32600,"message":"member \"method\" stands twice at byte 37; send it once"}}`
+	want := `{"jsonrpc":"2.0","id":9,"error":{"code":-32600,"message":"duplicate member \"method\" at byte 37; send it once"}}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -122,12 +122,12 @@ func TestZeroObject(t *testing.T) {
 func TestParseObjectRefuses(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{" ", "there is no JSON text at byte 1; send one JSON object"},
-		{"null", "this is no JSON object at byte 0; send {...}"},
-		{" [1]", "this is no JSON object at byte 1; send {...}"},
+		{"null", "not a JSON object at byte 0; send {...}"},
+		{" [1]", "not a JSON object at byte 1; send {...}"},
 		{"[1", "the JSON text ends too early at byte 2; expected ',' or ']' after an element"},
 		{"{} x", "unexpected 'x' after the end of the JSON text at byte 3; send one value"},
-		{`{"a":1,"a":1}`, `member "a" stands twice at byte 7; send it once`},
-		{`{"_meta":{"a":1,"a":1}}`, `member "a" stands twice at byte 16; send it once`},
+		{`{"a":1,"a":1}`, `duplicate member "a" at byte 7; send it once`},
+		{`{"_meta":{"a":1,"a":1}}`, `duplicate member "a" at byte 16; send it once`},
 		{`{"a":1;}`, `unexpected ';' at byte 6; expected ',' or '}' after a member`},
 		{`{"a":` + strings.Repeat("[", 1024), "nesting is deeper than 1024 at byte 1028; send a flatter message"},
 	} {

@@ -82,7 +82,7 @@ func TestParamHeadersUnreachable(t *testing.T) {
 		`[` + annotated + `]`,
 	} {
 		got, err := ParamHeaders([]byte(schema))
-		if err == nil || !strings.Contains(err.Error(), "only what is reached through properties alone can be mirrored") || got != nil {
+		if err == nil || !strings.Contains(err.Error(), "only an argument reached through properties alone can be mirrored") || got != nil {
 			t.Errorf("%s: %v, %v", schema, got, err)
 		}
 	}
@@ -101,20 +101,20 @@ func TestParamHeadersRefuses(t *testing.T) {
 		{property(`{"type":"string","x-mcp-header":""}`), `x-mcp-header at "p": the header's name is empty`},
 		{property(`{"type":"string","x-mcp-header":7}`), `x-mcp-header at "p": the header's name is an integer, not a string`},
 		{property(`{"type":"string","x-mcp-header":null}`), `x-mcp-header at "p": the header's name is null, not a string`},
-		{property(`{"type":"string","x-mcp-header":"A B"}`), `x-mcp-header at "p": the header's name "A B" is no token of RFC 9110`},
-		{property(`{"type":"string","x-mcp-header":"A\r\nX: y"}`), `x-mcp-header at "p": the header's name "A\r\nX: y" is no token of RFC 9110`},
-		{property(`{"type":"string","x-mcp-header":"Ä"}`), `x-mcp-header at "p": the header's name "\u00c4" is no token of RFC 9110`},
-		{property(`{"type":"string","x-mcp-header":"A:"}`), `x-mcp-header at "p": the header's name "A:" is no token of RFC 9110`},
+		{property(`{"type":"string","x-mcp-header":"A B"}`), `x-mcp-header at "p": the header's name "A B" is not a token (RFC 9110)`},
+		{property(`{"type":"string","x-mcp-header":"A\r\nX: y"}`), `x-mcp-header at "p": the header's name "A\r\nX: y" is not a token (RFC 9110)`},
+		{property(`{"type":"string","x-mcp-header":"Ä"}`), `x-mcp-header at "p": the header's name "\u00c4" is not a token (RFC 9110)`},
+		{property(`{"type":"string","x-mcp-header":"A:"}`), `x-mcp-header at "p": the header's name "A:" is not a token (RFC 9110)`},
 		{property(`{"type":"number","x-mcp-header":"A"}`), `x-mcp-header at "p": only type string, integer or boolean can be mirrored`},
 		{property(`{"type":"object","x-mcp-header":"A"}`), `x-mcp-header at "p": only type string, integer or boolean can be mirrored`},
 		{property(`{"type":["string","null"],"x-mcp-header":"A"}`), `x-mcp-header at "p": only type string, integer or boolean can be mirrored`},
 		{property(`{"x-mcp-header":"A"}`), `x-mcp-header at "p": only type string, integer or boolean can be mirrored`},
 		{`{"properties":{"p":{"type":"string","x-mcp-header":"Ab"},"q":{"properties":{"r":{"type":"string","x-mcp-header":"aB"}}}}}`,
-			`x-mcp-header at "q.r": the header's name "aB" is taken`},
+			`x-mcp-header at "q.r": the header's name "aB" is already taken`},
 		{`{"properties":{"p":{"type":"string","x-mcp-header":""},"q":{"type":"number","x-mcp-header":"Q"}}}`,
 			`x-mcp-header at "p": the header's name is empty` + "\n" + `x-mcp-header at "q": only type string, integer or boolean can be mirrored`},
-		{property(`{"type":"string","type":"string","x-mcp-header":"A"}`), `x-mcp-header at "p": member "type" stands twice`},
-		{`{"properties":{"p":{"type":"string","x-mcp-header":"A"},"p":{}}}`, `x-mcp-header at the root: property "p" stands twice`},
+		{property(`{"type":"string","type":"string","x-mcp-header":"A"}`), `x-mcp-header at "p": duplicate member "type"`},
+		{`{"properties":{"p":{"type":"string","x-mcp-header":"A"},"p":{}}}`, `x-mcp-header at the root: duplicate property "p"`},
 		{`{"x-mcp-header":`, `input schema: the JSON text ends too early at byte 16; expected a value`},
 		{`{"x-mcp-header"}`, `input schema: unexpected '}' at byte 15; expected ':' after a member's name`},
 		{`{"x-mcp-header":1;}`, `input schema: unexpected ';' at byte 17; expected ',' or '}' after a member`},
@@ -206,13 +206,13 @@ func TestParamHeaderValue(t *testing.T) {
 		{`{"b":1}`, "", false, ""},
 		{`[]`, "", false, ""},
 		{``, "", false, ""},
-		{`{"a":{"b":1.5}}`, "", false, `argument "a.b" is a number with a fraction or an exponent, which no header can mirror`},
-		{`{"a":{"b":9007199254740992}}`, "", false, `argument "a.b" is an integer, which no header can mirror`},
-		{`{"a":{"b":{}}}`, "", false, `argument "a.b" is an object, which no header can mirror`},
-		{`{"a":{"b":[1]}}`, "", false, `argument "a.b" is an array, which no header can mirror`},
-		{`{"a":{"b":"\ud800"}}`, "", false, `argument "a.b" is a string, which no header can mirror`},
-		{`{"a":{"b":1,"b":1}}`, "", false, `argument "b": stands twice in the arguments`},
-		{`{"a":{"b":1},"\u0061":2}`, "", false, `argument "a": stands twice in the arguments`},
+		{`{"a":{"b":1.5}}`, "", false, `argument "a.b" is a number with a fraction or an exponent, which a header cannot mirror`},
+		{`{"a":{"b":9007199254740992}}`, "", false, `argument "a.b" is an integer, which a header cannot mirror`},
+		{`{"a":{"b":{}}}`, "", false, `argument "a.b" is an object, which a header cannot mirror`},
+		{`{"a":{"b":[1]}}`, "", false, `argument "a.b" is an array, which a header cannot mirror`},
+		{`{"a":{"b":"\ud800"}}`, "", false, `argument "a.b" is a string, which a header cannot mirror`},
+		{`{"a":{"b":1,"b":1}}`, "", false, `argument "b": duplicate member in the arguments`},
+		{`{"a":{"b":1},"\u0061":2}`, "", false, `argument "a": duplicate member in the arguments`},
 		{`{"a":{"b"}}`, "", false, `argument "a": unexpected '}' at byte 9; expected ':' after a member's name`},
 		{`{"a" 1`, "", false, `argument "a": unexpected '1' at byte 5; expected ':' after a member's name`},
 		{`{"a":1;`, "", false, `argument "a": unexpected ';' at byte 6; expected ',' or '}' after a member`},
@@ -281,14 +281,14 @@ func TestCheckParamHeaders(t *testing.T) {
 		{one("S", "a"), `{}`, `header mismatch: Mcp-Param-S "a" does not match the body, which has no argument "s"`},
 		{one("S", "=?base64?!?="), `{"s":"a"}`, `header mismatch: Mcp-Param-S is malformed: header value: invalid base64 between =?base64? and ?=`},
 		{one("S", "\x01"), `{"s":"a"}`, `header mismatch: Mcp-Param-S is malformed: header value: invalid character '\x01' at byte 0`},
-		{map[string][]string{"Mcp-Param-S": {"a", "a"}}, `{"s":"a"}`, `header mismatch: Mcp-Param-S stands more than once`},
-		{one("S", "a"), `{"s":"a","s":"b"}`, `argument "s": stands twice in the arguments; the header Mcp-Param-S can mirror one: send it once`},
-		{map[string][]string{}, `{"s":"a","s":"b"}`, `argument "s": stands twice in the arguments; the header Mcp-Param-S can mirror one: send it once`},
-		{nil, `{"s":"a","s":"b"}`, `argument "s": stands twice in the arguments; the header Mcp-Param-S can mirror one: send it once`},
+		{map[string][]string{"Mcp-Param-S": {"a", "a"}}, `{"s":"a"}`, `header mismatch: Mcp-Param-S appears more than once`},
+		{one("S", "a"), `{"s":"a","s":"b"}`, `argument "s": duplicate member in the arguments; the header Mcp-Param-S can mirror only one: send it once`},
+		{map[string][]string{}, `{"s":"a","s":"b"}`, `argument "s": duplicate member in the arguments; the header Mcp-Param-S can mirror only one: send it once`},
+		{nil, `{"s":"a","s":"b"}`, `argument "s": duplicate member in the arguments; the header Mcp-Param-S can mirror only one: send it once`},
 		{one("I", "43"), `{"i":42}`, `header mismatch: Mcp-Param-I "43" does not match the body's "42" in argument "i"`},
 		{one("I", "0x2a"), `{"i":42}`, `header mismatch: Mcp-Param-I "0x2a" does not match the body's "42" in argument "i"`},
-		{one("I", "9007199254740993"), `{"i":9007199254740992}`, `header mismatch: Mcp-Param-I "9007199254740993" does not match the body: argument "i" is an integer, which no header can mirror`},
-		{one("I", "1"), `{"i":[1]}`, `header mismatch: Mcp-Param-I "1" does not match the body: argument "i" is an array, which no header can mirror`},
+		{one("I", "9007199254740993"), `{"i":9007199254740992}`, `header mismatch: Mcp-Param-I "9007199254740993" does not match the body: argument "i" is an integer, which a header cannot mirror`},
+		{one("I", "1"), `{"i":[1]}`, `header mismatch: Mcp-Param-I "1" does not match the body: argument "i" is an array, which a header cannot mirror`},
 		{one("B", "True"), `{"b":true}`, `header mismatch: Mcp-Param-B "True" does not match the body's "true" in argument "b"`},
 		{one("S", "=?base64?G1swbQ==?="), `{"s":"a"}`, `header mismatch: Mcp-Param-S "\x1b[0m" does not match the body's "a" in argument "s"`},
 	} {
@@ -301,7 +301,7 @@ func TestCheckParamHeaders(t *testing.T) {
 		}
 		e, ok := errors.AsType[*Error](err)
 		code := int64(CodeHeaderMismatch)
-		if strings.Contains(tt.want, "stands twice in the arguments") {
+		if strings.Contains(tt.want, "duplicate member in the arguments") {
 			code = CodeInvalidParams
 		}
 		if !ok || e.Code != code || e.Message != tt.want {

@@ -334,7 +334,7 @@ func TestParseErrorsAreOneLine(t *testing.T) {
 		name := randomText(r) + "\u202e\x1b[2J" + strings.Repeat("k", r.IntN(200))
 		in := `{"jsonrpc":"2.0","id":1,"method":"m","params":{` + escapedText(r, name) + `:1,` + escapedText(r, name) + `:2}}`
 		_, err := Parse([]byte(in), Limits{})
-		if err == nil || !strings.Contains(err.Error(), "stands twice") {
+		if err == nil || !strings.Contains(err.Error(), "duplicate member ") {
 			t.Fatalf("%s: %v", in, err)
 		}
 		checkOneLine(t, err)
