@@ -68,7 +68,7 @@ func Example() {
 	// Output:
 	// [{"type":"text","text":"One soup is on its way."}]
 	// [{"type":"text","text":"A dish has a name."}]
-	// [{"type":"text","text":"The arguments do not fit: /dish is not of the type that the schema asks for."}]
+	// [{"type":"text","text":"The arguments are invalid: /dish does not have the type required by the schema."}]
 	// [{"type":"text","text":"The argument \"dish\" is missing."}]
 }
 

@@ -46,7 +46,7 @@ func TestBound(t *testing.T) {
 	equal(t, "prompt", answer(t, m, "prompts/get", `{"name":"x","arguments":{"name":"Ada"}}`), `{"messages":[{"role":"user","content":{"type":"text","text":"Ada"}}]}`)
 	was := called
 	for arguments, want := range map[string]string{
-		`{"name":"Ada","times":"2"}`: `The arguments do not fit: /times is not of the type that the schema asks for.`,
+		`{"name":"Ada","times":"2"}`: `The arguments are invalid: /times does not have the type required by the schema.`,
 		`{"Name":"Ada"}`:             `The argument \"name\" is missing.`,
 		`{"times":2}`:                `The argument \"name\" is missing.`,
 		`{}`:                         `The argument \"name\" is missing.`,
@@ -57,7 +57,7 @@ func TestBound(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", arguments, got, want)
 		}
 	}
-	refused(t, m, request(t, "prompts/get", `{"name":"x","arguments":{"name":7}}`), mcp.CodeInvalidParams, "the arguments do not fit: /name")
+	refused(t, m, request(t, "prompts/get", `{"name":"x","arguments":{"name":7}}`), mcp.CodeInvalidParams, "the arguments are invalid: /name")
 	if called != was {
 		t.Errorf("called %d times with arguments that do not fit", called-was)
 	}

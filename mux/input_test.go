@@ -110,10 +110,10 @@ func TestInputThatIsNoAnswer(t *testing.T) {
 	m := doing(interview)
 	for responses, want := range map[string]string{
 		`null`: "must be an object", `[]`: "must be an object", `7`: "must be an object",
-		`{"who":7}`: "who is no answer to elicitation/create", `{"who":{"action":"perhaps"}}`: "who is no answer",
-		`{"who":{"action":"accept","content":[]}}`:                     "who is no answer",
-		`{"who":` + ada + `,"color":{"role":"assistant"}}`:             "color is no answer to sampling/createMessage",
-		`{"who":` + ada + `,"color":` + blue + `,"where":{"roots":1}}`: "where is no answer to roots/list",
+		`{"who":7}`: "who is not a valid answer to elicitation/create", `{"who":{"action":"perhaps"}}`: "who is not a valid answer",
+		`{"who":{"action":"accept","content":[]}}`:                     "who is not a valid answer",
+		`{"who":` + ada + `,"color":{"role":"assistant"}}`:             "color is not a valid answer to sampling/createMessage",
+		`{"who":` + ada + `,"color":` + blue + `,"where":{"roots":1}}`: "where is not a valid answer to roots/list",
 	} {
 		refused(t, m, request(t, "tools/call", retry("", responses)), mcp.CodeInvalidParams, want)
 	}

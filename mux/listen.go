@@ -14,11 +14,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxTopics bounds the resources and tasks of one subscription, which it has us keep.
+// maxTopics bounds the resources and tasks of one subscription, which are kept in
+// memory.
 const maxTopics = 1000
 
-// filter is what a listener wants to hear, and what was agreed (2026-07-28,
-// basic/patterns/subscriptions, "Notification Filter").
+// filter is the notifications that a client wants, or those that were agreed
+// (2026-07-28, basic/patterns/subscriptions, "Notification Filter").
 type filter listenfilter.Filter
 
 func filterOf(req *mcp.Request) (filter, error) {
@@ -28,13 +29,13 @@ func filterOf(req *mcp.Request) (filter, error) {
 		return want, err
 	}
 	if n := len(want.URIs) + len(want.TaskIDs); n > maxTopics {
-		return want, invalid("%d resources and tasks in one subscription, and %d are allowed", n, maxTopics)
+		return want, invalid("%d resources and tasks in one subscription; at most %d are allowed", n, maxTopics)
 	}
 	return want, nil
 }
 
-// agreed returns what of a filter will be told: what the client sees in the
-// acknowledgement, and so knows of what it will hear nothing.
+// agreed returns the part of a filter that will be served. The client receives it in
+// the acknowledgement, and so knows which notifications it will not get.
 func (m *Mux) agreed(want filter, principal string) filter {
 	c := m.current()
 	if m.Fixed {
@@ -52,14 +53,14 @@ func (m *Mux) agreed(want filter, principal string) filter {
 	return want
 }
 
-// listen serves subscriptions/listen: the acknowledgement, and then what changes,
-// until the context ends.
+// listen serves subscriptions/listen: the acknowledgement, and then changes until the
+// context ends.
 func (m *Mux) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	want, err := filterOf(req)
 	if err != nil {
 		return nil, err
 	}
-	// Before anything is said: what changes from here on is told.
+	// Before the acknowledgement, so that no change after it is missed.
 	want = m.agreed(want, req.Principal)
 	e := m.ears.open(want)
 	defer m.ears.close(e)
@@ -94,7 +95,7 @@ func notify(ctx context.Context, caller mcp.Caller, method string, params []byte
 	return caller.Notify(ctx, n)
 }
 
-// deliver says what has changed.
+// deliver sends the notifications.
 func (m *Mux) deliver(ctx context.Context, caller mcp.Caller, n news, principal string) error {
 	for _, list := range []struct {
 		changed bool
@@ -128,21 +129,21 @@ func (m *Mux) deliver(ctx context.Context, caller mcp.Caller, n news, principal 
 	return nil
 }
 
-// news is that something has changed, and never how: what is told is what is true when
-// it is told, so that many changes are one notice, and there is one after the last.
+// news is what has changed, but not how: the notification refers to the state when it
+// is sent. So many changes need only one notification, after the last.
 type news struct {
 	lists lists
 	uris  []string
 	tasks []string
 }
 
-// ears are those who listen.
+// ears are the listening clients.
 type ears struct {
 	mu  sync.Mutex
 	all map[*ear]struct{}
 }
 
-// ear is one of them.
+// ear is one listening client.
 type ear struct {
 	want filter
 	wake chan struct{} // written to when there is news
@@ -166,7 +167,7 @@ func (a *ears) close(e *ear) {
 	delete(a.all, e)
 }
 
-// tell notes the news for all who want it. It never waits.
+// tell adds the news for all clients that want it. It never waits.
 func (a *ears) tell(n news) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -176,12 +177,12 @@ func (a *ears) tell(n news) {
 		}
 		select {
 		case e.wake <- struct{}{}:
-		default: // it has been woken already
+		default: // already woken
 		}
 	}
 }
 
-// noteLocked reports whether there is something for the ear.
+// noteLocked adds the news and reports whether any of it is wanted.
 func (e *ear) noteLocked(n news) bool {
 	mine := n.lists.and(lists{e.want.Tools, e.want.Resources, e.want.Prompts})
 	e.due.lists = e.due.lists.or(mine)
@@ -206,7 +207,7 @@ func with(names []string, name string) []string {
 	return append(names, name)
 }
 
-// take returns what is due, and is so no more.
+// take returns the pending news and clears it.
 func (a *ears) take(e *ear) news {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,47 +14,47 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Resource is something that can be read, at one URI.
+// A Resource can be read at one URI.
 type Resource struct {
 	URI         string `json:"uri"`
 	Name        string `json:"name"`
 	Title       string `json:"title,omitempty"`
 	MIMEType    string `json:"mimeType,omitempty"`
 	Description string `json:"description,omitempty"`
-	Size        int64  `json:"size,omitzero"`        // in bytes, where it is known
-	Annotations JSON   `json:"annotations,omitzero"` // an object, or nothing
-	Icons       JSON   `json:"icons,omitzero"`       // an array, or nothing
-	Meta        JSON   `json:"_meta,omitzero"`       // an object, or nothing
+	Size        int64  `json:"size,omitzero"`        // in bytes, if known
+	Annotations JSON   `json:"annotations,omitzero"` // an object, or empty
+	Icons       JSON   `json:"icons,omitzero"`       // an array, or empty
+	Meta        JSON   `json:"_meta,omitzero"`       // an object, or empty
 
-	// TTL is how long the client may keep what it has read. Zero is not at all.
+	// TTL is how long the client may cache the contents. Zero means not at all.
 	TTL time.Duration `json:"-"`
 
-	// Read returns what it holds, which is not nothing. It is called concurrently.
+	// Read returns the contents, which must not be empty. It is called concurrently.
 	Read func(ctx context.Context, call *Call) ([]Contents, error) `json:"-"`
 }
 
-// Template is any number of resources: one for each URI that it makes.
+// A Template is a set of resources: one for each URI that it matches.
 type Template struct {
-	// URI is a template (RFC 6570) of plain text, {name}, which stands for one
-	// segment, and {+name}, which may hold slashes. One that makes a URI of a Resource
-	// is not asked for that.
+	// URI is a template (RFC 6570) with plain text, {name}, which matches one segment,
+	// and {+name}, which may contain slashes. A Resource with a matching URI takes
+	// precedence.
 	URI         string `json:"uriTemplate"`
 	Name        string `json:"name"`
 	Title       string `json:"title,omitempty"`
 	MIMEType    string `json:"mimeType,omitempty"`
 	Description string `json:"description,omitempty"`
-	Annotations JSON   `json:"annotations,omitzero"` // an object, or nothing
-	Icons       JSON   `json:"icons,omitzero"`       // an array, or nothing
-	Meta        JSON   `json:"_meta,omitzero"`       // an object, or nothing
+	Annotations JSON   `json:"annotations,omitzero"` // an object, or empty
+	Icons       JSON   `json:"icons,omitzero"`       // an array, or empty
+	Meta        JSON   `json:"_meta,omitzero"`       // an object, or empty
 
-	// TTL is how long the client may keep what it has read. Zero is not at all.
+	// TTL is how long the client may cache the contents. Zero means not at all.
 	TTL time.Duration `json:"-"`
 
-	// Read returns what the resource holds, or NotFound. Call.Var has what stands in
-	// the URI. It is called concurrently.
+	// Read returns the contents of the resource, or NotFound. Call.Var returns the
+	// variables in the URI. It is called concurrently.
 	Read func(ctx context.Context, call *Call) ([]Contents, error) `json:"-"`
 
-	// Complete has a function for each variable that is completed.
+	// Complete has the Completers of variables.
 	Complete map[string]Completer `json:"-"`
 
 	match pattern
@@ -98,8 +98,8 @@ func (t Template) drop(c *catalog) {
 	c.changed.resources = c.templates.drop(t.URI) || c.changed.resources
 }
 
-// Updated tells those who are subscribed to the resource that it holds something else
-// now.
+// Updated notifies clients that are subscribed to the resource that its contents have
+// changed.
 func (m *Mux) Updated(uri string) error {
 	if m.Fixed && m.current().served {
 		return errFixed
@@ -108,9 +108,9 @@ func (m *Mux) Updated(uri string) error {
 	return nil
 }
 
-// NotFound is the error for a URI that is no resource (2026-07-28, server/resources,
-// "Error Handling"). It names the resource in its data, for a client that reads
-// several at once.
+// NotFound returns the error for a URI without a resource (2026-07-28,
+// server/resources, "Error Handling"). Its data has the URI, for a client that reads
+// several resources at once.
 func NotFound(uri string) error {
 	return &mcp.Error{
 		Code: mcp.CodeInvalidParams, Message: "resource not found",
@@ -141,19 +141,19 @@ func (m *Mux) serveResources(ctx context.Context, req *mcp.Request, caller mcp.C
 	case err != nil:
 		return nil, err
 	case len(contents) == 0:
-		return nil, NotFound(uri) // which is what nothing would be taken for
+		return nil, NotFound(uri) // empty contents would mean an empty resource
 	}
 	return readResult(contents, found.ttl)
 }
 
-// readable is what was found at a URI.
+// readable is the resource found at a URI.
 type readable struct {
 	read func(ctx context.Context, call *Call) ([]Contents, error)
 	ttl  time.Duration
 	vars map[string]string
 }
 
-// find looks a resource up. URIs are compared as they are: a locator has one spelling.
+// find finds the resource at a URI. URIs are compared byte by byte.
 func (c *catalog) find(uri string) (readable, bool) {
 	if r, ok := c.resources.get(uri); ok {
 		return readable{read: r.Read, ttl: r.TTL}, true
@@ -167,8 +167,8 @@ func (c *catalog) find(uri string) (readable, bool) {
 	return readable{}, false
 }
 
-// readResult says how long the contents hold, and of a kept one that it is this
-// client's: whether another may see the same is not known here.
+// readResult returns the contents with their TTL. The scope of a TTL is private,
+// because it is unknown whether other clients may see the same contents.
 func readResult(contents []Contents, ttl time.Duration) (*mcp.Result, error) {
 	raw, err := json.Marshal(contents)
 	if err != nil {

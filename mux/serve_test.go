@@ -70,8 +70,8 @@ func TestBind(t *testing.T) {
 		`,"arguments":{}`:            `"text":"7"`,
 		`,"arguments":{"n":3}`:       `"text":"3"`,
 		`,"arguments":{"N":3}`:       `"text":"7"`,
-		`,"arguments":{"n":"3"}`:     `"text":"The arguments do not fit: /n is not of the type that the schema asks for."}],"isError":true`,
-		`,"arguments":[]`:            `"text":"The arguments do not fit: it is not what the schema asks for."}],"isError":true`,
+		`,"arguments":{"n":"3"}`:     `"text":"The arguments are invalid: /n does not have the type required by the schema."}],"isError":true`,
+		`,"arguments":[]`:            `"text":"The arguments are invalid: they do not match the schema."}],"isError":true`,
 		`,"arguments":{"n":1,"n":2}`: `"isError":true`,
 	} {
 		if got := answer(t, m, "tools/call", `{"name":"x"`+arguments+`}`); !strings.Contains(got, want) {
@@ -144,7 +144,7 @@ func TestPrompts(t *testing.T) {
 		`{"name":"x"}`: `unknown prompt: "x"`, `{}`: `unknown prompt: ""`, `{"name":1}`: `unknown prompt: ""`,
 		`{"name":"p"}`:                                  `prompt p: the argument "a" is missing`,
 		`{"name":"p","arguments":{"b":"1"}}`:            `prompt p: the argument "a" is missing`,
-		`{"name":"p","arguments":{"a":1}}`:              `prompt p: the arguments do not fit: /a is not of the type that the schema asks for`,
+		`{"name":"p","arguments":{"a":1}}`:              `prompt p: the arguments are invalid: /a does not have the type required by the schema`,
 		`{"name":"p","arguments":{"a":"cake","c":"d"}}`: `prompt p: no cake today`,
 	} {
 		refused(t, m, request(t, "prompts/get", params), mcp.CodeInvalidParams, want)
@@ -232,11 +232,11 @@ func TestComplete(t *testing.T) {
 		t.Errorf("101 values: %.80s with %d", long, strings.Count(long, `q"`))
 	}
 	for params, want := range map[string]string{
-		`{}`: "nothing of this reference",
-		complete(`{"type":"ref/prompt","name":"x"}`, `{"name":"a","value":""}`, ``):  "nothing of this reference",
-		complete(`{"type":"ref/resource","uri":"v"}`, `{"name":"a","value":""}`, ``): "nothing of this reference",
-		complete(`{"type":"ref/tool","name":"v"}`, `{"name":"a","value":""}`, ``):    "nothing of this reference",
-		complete(prompt, `{"name":"a","value":1}`, ``):                               "the argument does not fit: /value is not",
+		`{}`: "unknown reference: nothing to complete",
+		complete(`{"type":"ref/prompt","name":"x"}`, `{"name":"a","value":""}`, ``):  "unknown reference: nothing to complete",
+		complete(`{"type":"ref/resource","uri":"v"}`, `{"name":"a","value":""}`, ``): "unknown reference: nothing to complete",
+		complete(`{"type":"ref/tool","name":"v"}`, `{"name":"a","value":""}`, ``):    "unknown reference: nothing to complete",
+		complete(prompt, `{"name":"a","value":1}`, ``):                               "the argument is invalid: /value does not",
 	} {
 		refused(t, m, request(t, "completion/complete", params), mcp.CodeInvalidParams, want)
 	}

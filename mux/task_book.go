@@ -17,27 +17,29 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxTasks bounds the tasks that are there at once, running or ended.
+// maxTasks bounds the tasks, running or ended, that are kept at once.
 const maxTasks = 10_000
 
-// taskBook are the tasks of a Mux.
+// taskBook holds the tasks of a Mux.
 type taskBook struct {
 	running sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
 	all    map[string]*task
-	order  []*task // of all, the oldest first
+	order  []*task // all of them, the oldest first
 }
 
-// begin runs the rest of a call as a task, which is there when begin returns.
+// begin runs f, the rest of a call, as a task. The task can be found when begin
+// returns.
 func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Call) (*Result, error)) (*task, error) {
 	ttl := m.TaskTTL
 	if ttl <= 0 {
 		ttl = DefaultTaskTTL
 	}
 	now := time.Now()
-	// The values are the request's, and the end is the task's own.
+	// The context has the request's values, and the task's own deadline and
+	// cancellation.
 	ctx, stop := context.WithDeadline(life.Apart(ctx), now.Add(ttl))
 	ctx, cancel := context.WithCancelCause(ctx)
 	t := &task{
@@ -50,14 +52,14 @@ func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Ca
 		t.cancel(err)
 		return nil, err
 	}
-	go func() { // ends with f, which is told by ctx; Close waits
+	go func() { // Ends with f, which ctx cancels; Close waits for it.
 		defer m.tasks.running.Done()
 		t.run(ctx, call, f)
 	}()
 	return t, nil
 }
 
-// add keeps the task, and counts it as running.
+// add keeps the task and counts it as running.
 func (b *taskBook) add(t *task, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +68,7 @@ func (b *taskBook) add(t *task, now time.Time) error {
 	case b.closed:
 		return &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.NotDispatched, Message: "the server is shutting down"}
 	case len(b.all) >= maxTasks:
-		return &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: "there are too many tasks"}
+		return &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: "too many tasks"}
 	}
 	if b.all == nil {
 		b.all = make(map[string]*task)
@@ -77,9 +79,8 @@ func (b *taskBook) add(t *task, now time.Time) error {
 	return nil
 }
 
-// forgetLocked drops the tasks whose time is up: those that were begun first, because
-// all have the same time. Nothing but a new one makes the book grow, so that it is
-// looked through then.
+// forgetLocked drops expired tasks: those that began first, because all have the same
+// TTL. It runs when a task is added, which is the only way the number of tasks grows.
 func (b *taskBook) forgetLocked(now time.Time) {
 	for len(b.order) > 0 && b.order[0].isOver(now) {
 		delete(b.all, b.order[0].id)
@@ -89,7 +90,7 @@ func (b *taskBook) forgetLocked(now time.Time) {
 
 func (t *task) isOver(now time.Time) bool { return now.Sub(t.created) >= t.ttl }
 
-// find returns the task, if it is there and the principal's.
+// find returns the task if it exists and belongs to the principal.
 func (b *taskBook) find(id, principal string) *task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +108,7 @@ func (b *taskBook) close() {
 	b.running.Wait()
 }
 
-// forget takes all tasks out for good.
+// forget removes all tasks and admits no more.
 func (b *taskBook) forget() map[string]*task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,9 +117,8 @@ func (b *taskBook) forget() map[string]*task {
 	return all
 }
 
-// serveTasks serves the methods of the extension. That the client has declared it is
-// for its edge to check. An id that is unknown and one that is another principal's are
-// one.
+// serveTasks serves the methods of the extension. The edge checks that the client has
+// declared it. An unknown id and another principal's id get the same answer.
 func (m *Mux) serveTasks(req *mcp.Request) (*mcp.Result, error) {
 	id, _ := req.Params.Text(mcp.FieldTaskID)
 	t := m.tasks.find(id, req.Principal)

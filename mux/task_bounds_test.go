@@ -125,7 +125,7 @@ func TestTaskFailuresAreLogged(t *testing.T) {
 		err  error
 		want string
 	}{
-		{errors.New("secret"), `msg="a task has failed"`}, {fmt.Errorf("x: %w", errors.New("secret")), `error="x: secret"`},
+		{errors.New("secret"), `msg="task failed"`}, {fmt.Errorf("x: %w", errors.New("secret")), `error="x: secret"`},
 		{mcp.Errorf(-7, "m"), ``}, {&mcp.Fault{Code: mcp.CodeLimit, Message: "f"}, ``}, {Errorf("no"), ``}, {nil, ``},
 	} {
 		synctest.Test(t, func(t *testing.T) {

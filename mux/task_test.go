@@ -176,7 +176,7 @@ func TestTaskAsks(t *testing.T) {
 		}
 		synctest.Wait()
 		open("input_required", "q1 elicitation/create", "q2 elicitation/create")
-		refused(t, m, tasking(t, "tasks/update", id+`,"inputResponses":{"q1":`+ada+`,"q2":{}}}`), mcp.CodeInvalidParams, "q2 is no answer to elicitation/create")
+		refused(t, m, tasking(t, "tasks/update", id+`,"inputResponses":{"q1":`+ada+`,"q2":{}}}`), mcp.CodeInvalidParams, "q2 is not a valid answer to elicitation/create")
 		refused(t, m, tasking(t, "tasks/update", id+`,"inputResponses":null}`), mcp.CodeInvalidParams, "must be an object")
 		update(`{"q9":{"ignored":true}}`)
 		open("input_required", "q1 elicitation/create", "q2 elicitation/create")

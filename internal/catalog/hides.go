@@ -5,15 +5,14 @@ package catalog
 
 import "maps"
 
-// Hides reports whether a backend has an item that would go by the name, and that
-// is not offered because the operator says so: by include and exclude, because
-// several would have the name, or because a view does not admit it. What is left
-// out for its own faults is not hidden, and what is offered by anybody is not
-// either.
+// Hides reports whether a backend has an item with this name that is not offered
+// because of the operator's settings: include and exclude, a name conflict, or a view.
+// Items left out because of their own errors are not hidden, nor are names that another
+// backend offers.
 //
-// A client is told the same of a hidden name as of one that never was, so that
-// nobody finds out by asking; Hides is for the operator's record, in which an
-// attempt at what is hidden differs from a slip of the pen.
+// Clients receive the same answer for a hidden name as for an unknown one, so that they
+// cannot probe for hidden names. Hides is for the audit log, in which an attempt to use
+// a hidden name differs from a typing error.
 func (c *Catalog) Hides(k Kind, name string) bool {
 	if !c.hidden[k][name] {
 		return false
@@ -22,8 +21,8 @@ func (c *Catalog) Hides(k Kind, name string) bool {
 	return !offered
 }
 
-// hide returns the hidden names of a view: those of the Catalog, and what the view
-// does not admit.
+// hide returns the hidden names of a view: those of the Catalog and those that the view
+// removed.
 func (c *Catalog) hide(k Kind, after *section) map[string]bool {
 	hidden := maps.Clone(c.hidden[k])
 	for _, e := range c.sections[k].entries {

@@ -93,19 +93,19 @@ func TestItemsAreBytes(t *testing.T) {
 // K5- 2026-07-28 server/tools: "MUST be a valid JSON Schema object (not `null`)"
 func TestItemsLeftOut(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
-	const tooDeep = `it nests deeper than the 125 levels that an item of a list may have`
+	const tooDeep = `it is nested deeper than the 125 levels allowed for an item of a list`
 	tests := []struct {
 		name string
 		kind Kind
 		item string
 		want string // part of the problem
 	}{
-		{"null", Tools, `null`, `tool "at place 2": left out: it is no object`},
-		{"null prompt", Prompts, `null`, `prompt "at place 2": left out: it is no object`},
-		{"null resource", Resources, `null`, `resource "at place 2": left out: it is no object`},
-		{"null template", Templates, `null`, `resource template "at place 2": left out: it is no object`},
-		{"string", Tools, `"x"`, `it is no object`},
-		{"array", Tools, `[{"name":"x","inputSchema":{}}]`, `it is no object`},
+		{"null", Tools, `null`, `tool "at place 2": left out: not an object`},
+		{"null prompt", Prompts, `null`, `prompt "at place 2": left out: not an object`},
+		{"null resource", Resources, `null`, `resource "at place 2": left out: not an object`},
+		{"null template", Templates, `null`, `resource template "at place 2": left out: not an object`},
+		{"string", Tools, `"x"`, `not an object`},
+		{"array", Tools, `[{"name":"x","inputSchema":{}}]`, `not an object`},
 		{"empty object", Tools, `{}`, `it has no name`},
 		{"name null", Tools, `{"name":null,"inputSchema":{}}`, `it has no name`},
 		{"name a number", Tools, `{"name":1,"inputSchema":{}}`, `it has no name`},
@@ -120,13 +120,13 @@ func TestItemsLeftOut(t *testing.T) {
 		{"no schema", Tools, `{"name":"x"}`, `tool "x": left out: it has no inputSchema`},
 		{"schema of another type", Tools, `{"name":"x","inputSchema":{"type":"string"}}`, `its inputSchema is not of type object`},
 		{"schema of several types", Tools, `{"name":"x","inputSchema":{"type":["object","null"]}}`, `its inputSchema is not of type object`},
-		{"schema null", Tools, `{"name":"x","inputSchema":null}`, `its inputSchema is no object`},
-		{"schema true", Tools, `{"name":"x","inputSchema":true}`, `its inputSchema is no object`},
-		{"schema an array", Tools, `{"name":"x","inputSchema":[]}`, `its inputSchema is no object`},
-		{"output schema true", Tools, `{"name":"x","outputSchema":true,"inputSchema":{}}`, `its outputSchema is no object`},
-		{"$ref to the network", Tools, `{"name":"x","inputSchema":{"properties":{"a":{"$ref":"http://169.254.169.254/latest"}}}}`, `its inputSchema refers to "http://169.254.169.254/latest", which is not inside of it`},
-		{"$ref to a file", Tools, `{"name":"x","inputSchema":{"$ref":"file:///etc/passwd"}}`, `refers to "file:///etc/passwd"`},
-		{"$ref in the output", Tools, `{"name":"x","outputSchema":{"$ref":"other.json"},"inputSchema":{}}`, `its outputSchema refers to "other.json"`},
+		{"schema null", Tools, `{"name":"x","inputSchema":null}`, `its inputSchema is not an object`},
+		{"schema true", Tools, `{"name":"x","inputSchema":true}`, `its inputSchema is not an object`},
+		{"schema an array", Tools, `{"name":"x","inputSchema":[]}`, `its inputSchema is not an object`},
+		{"output schema true", Tools, `{"name":"x","outputSchema":true,"inputSchema":{}}`, `its outputSchema is not an object`},
+		{"$ref to the network", Tools, `{"name":"x","inputSchema":{"properties":{"a":{"$ref":"http://169.254.169.254/latest"}}}}`, `its inputSchema has an external reference: "http://169.254.169.254/latest"`},
+		{"$ref to a file", Tools, `{"name":"x","inputSchema":{"$ref":"file:///etc/passwd"}}`, `has an external reference: "file:///etc/passwd"`},
+		{"$ref in the output", Tools, `{"name":"x","outputSchema":{"$ref":"other.json"},"inputSchema":{}}`, `its outputSchema has an external reference: "other.json"`},
 		{"schema too large", Tools, `{"name":"x","inputSchema":{"description":"` + strings.Repeat("x", 1000) + `"}}`, `its inputSchema has 1034 bytes, more than the limit of 1000 (limits.schema)`},
 		{"schema too deep", Tools, `{"name":"x","inputSchema":` + deep(125) + `}`, `tool "x": left out: ` + tooDeep},
 		{"too deep", Prompts, `{"name":"x","a":` + deep(125) + `}`, `prompt "x": left out: ` + tooDeep},
@@ -241,7 +241,7 @@ func TestTooManyItems(t *testing.T) {
 	if c.Len(Tools) != 1 || len(c.Problems()) != maxProblems+1 {
 		t.Errorf("%d tools, %d problems", c.Len(Tools), len(c.Problems()))
 	}
-	if got, want := c.Problems()[maxProblems].String(), `backend "null": more of its tools have problems than the first 100`; got != want {
+	if got, want := c.Problems()[maxProblems].String(), `backend "null": more of its tools have problems; only the first 100 are reported`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

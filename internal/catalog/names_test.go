@@ -126,8 +126,8 @@ func TestCollisions(t *testing.T) {
 		},
 		{
 			"neither is offered", []Backend{a, b}, Options{}, "one two",
-			"backend \"a\": tool \"search\": left out: backend \"b\" would be tool \"search\" too; rename one of them, or set conflict: first\n" +
-				"backend \"b\": tool \"search\": left out: backend \"a\" would be tool \"search\" too; rename one of them, or set conflict: first\n",
+			"backend \"a\": tool \"search\": left out: backend \"b\" would also be tool \"search\"; rename one of them, or set conflict: first\n" +
+				"backend \"b\": tool \"search\": left out: backend \"a\" would also be tool \"search\"; rename one of them, or set conflict: first\n",
 		},
 		{
 			"the first wins", []Backend{a, b}, Options{FirstWins: true}, "search one two",
@@ -140,8 +140,8 @@ func TestCollisions(t *testing.T) {
 		{
 			"within one backend, by a rename",
 			[]Backend{backend("a").with(Tools, tools("x", "y", "z")...).rules(Rules{Rename: map[string]string{"x": "a__y"}})}, Options{}, "a__z",
-			"backend \"a\": tool \"x\": left out: \"y\" of backend \"a\" would be tool \"a__y\" too; rename one of them, or set conflict: first\n" +
-				"backend \"a\": tool \"y\": left out: \"x\" of backend \"a\" would be tool \"a__y\" too; rename one of them, or set conflict: first\n",
+			"backend \"a\": tool \"x\": left out: \"y\" of backend \"a\" would also be tool \"a__y\"; rename one of them, or set conflict: first\n" +
+				"backend \"a\": tool \"y\": left out: \"x\" of backend \"a\" would also be tool \"a__y\"; rename one of them, or set conflict: first\n",
 		},
 		{
 			"cured by exclude",
@@ -150,8 +150,8 @@ func TestCollisions(t *testing.T) {
 		{
 			"a prefix that makes two names one",
 			[]Backend{backend("a").with(Tools, tool("b__c")), backend("a__b").with(Tools, tool("c"))}, Options{}, "",
-			"backend \"a\": tool \"b__c\": left out: \"c\" of backend \"a__b\" would be tool \"a__b__c\" too; rename one of them, or set conflict: first\n" +
-				"backend \"a__b\": tool \"c\": left out: \"b__c\" of backend \"a\" would be tool \"a__b__c\" too; rename one of them, or set conflict: first\n",
+			"backend \"a\": tool \"b__c\": left out: \"c\" of backend \"a__b\" would also be tool \"a__b__c\"; rename one of them, or set conflict: first\n" +
+				"backend \"a__b\": tool \"c\": left out: \"b__c\" of backend \"a\" would also be tool \"a__b__c\"; rename one of them, or set conflict: first\n",
 		},
 		{
 			"a stale backend keeps its names",
@@ -182,11 +182,11 @@ func TestCollisionsOfTwoAreOneProblem(t *testing.T) {
 			with(Resources, resource("x:1"), resource("x:2"), resource("x:3")).rules(bare)
 	}
 	c := Build([]Backend{same("a"), same("b"), backend("c").with(Tools, tool("read")).rules(bare)}, Options{})
-	want := "backend \"a\": left out: 2 tools, such as \"search\", that backend \"b\" would offer too; set a prefix, rename them, or set conflict: first\n" +
-		"backend \"a\": tool \"read\": left out: backend \"b\", backend \"c\" would be tool \"read\" too; rename one of them, or set conflict: first\n" +
-		"backend \"b\": left out: 2 tools, such as \"search\", that backend \"a\" would offer too; set a prefix, rename them, or set conflict: first\n" +
-		"backend \"b\": tool \"read\": left out: backend \"a\", backend \"c\" would be tool \"read\" too; rename one of them, or set conflict: first\n" +
-		"backend \"c\": tool \"read\": left out: backend \"a\", backend \"b\" would be tool \"read\" too; rename one of them, or set conflict: first\n" +
+	want := "backend \"a\": left out: 2 tools, such as \"search\", that backend \"b\" would also offer; set a prefix, rename them, or set conflict: first\n" +
+		"backend \"a\": tool \"read\": left out: backend \"b\", backend \"c\" would also be tool \"read\"; rename one of them, or set conflict: first\n" +
+		"backend \"b\": left out: 2 tools, such as \"search\", that backend \"a\" would also offer; set a prefix, rename them, or set conflict: first\n" +
+		"backend \"b\": tool \"read\": left out: backend \"a\", backend \"c\" would also be tool \"read\"; rename one of them, or set conflict: first\n" +
+		"backend \"c\": tool \"read\": left out: backend \"a\", backend \"b\" would also be tool \"read\"; rename one of them, or set conflict: first\n" +
 		"backend \"b\": left out: 3 resources, such as \"x:1\", that backend \"a\" offers first\n"
 	if diff := cmp.Diff(problems(c), want); diff != "" {
 		t.Errorf("problems (-got +want):\n%s", diff)
@@ -200,7 +200,7 @@ func TestCollisionOfMany(t *testing.T) {
 		in = append(in, backend(fmt.Sprint("b", i)).with(Prompts, prompt("p")).rules(Rules{Prefix: &empty}))
 	}
 	got := Build(in, Options{}).Problems()
-	want := `left out: backend "b0", backend "b1", backend "b2", 2 more would be prompt "p" too; rename one of them, or set conflict: first`
+	want := `left out: backend "b0", backend "b1", backend "b2", 2 more would also be prompt "p"; rename one of them, or set conflict: first`
 	if len(got) != 6 || got[5].Text != want {
 		t.Errorf("got %d problems, the last of them %q, want %q", len(got), got[len(got)-1].Text, want)
 	}
@@ -362,7 +362,7 @@ func TestToolNamesThatProvidersRefuse(t *testing.T) {
 		backend("cured").with(Tools, tools("a.b", "c.d")...).rules(Rules{Rename: map[string]string{"a.b": "a_b"}, Exclude: []string{"c.d"}}),
 		backend("long").with(Tools, tools(longest+"1")...),
 	}
-	const refused = "tool names that model providers refuse (more than 64 characters, or others than letters, digits, _ and -): "
+	const refused = "tool names that model providers reject (longer than 64 characters, or with characters other than letters, digits, _ and -): "
 	const cure = "; set a short prefix, or rename the tools\n"
 	want := `backend "` + dotted + `": ` + refused + `2, first "` + dotted + `__echo"` + cure +
 		`backend "own": ` + refused + `5, first "own__ends.badly"` + cure +

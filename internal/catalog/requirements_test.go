@@ -49,8 +49,8 @@ func TestSchemasAreReadWithinBounds(t *testing.T) {
 		{"an expression that takes for ever", `{"properties":{"a":{"pattern":"^(a+)+$"}},"patternProperties":{"^(([a-z])+.)+[A-Z]([a-z])+$":{"$ref":"#"}}}`, ""},
 		{"many parts", `{"anyOf":[` + wide(15_000) + `]}`, ""},
 		{"many parts, as many ways", `{"$defs":{"a":` + strings.Repeat(`{"allOf":[{"$ref":"#"},`, 25) + `{}` + strings.Repeat(`]}`, 25) + `}}`, ""},
-		{"deeper", nested(40, wide(18_000)), "has references, and nests deeper than"},
-		{"deeper, by properties", strings.Repeat(`{"properties":{"a":`, 40) + `{"anyOf":[` + wide(18_000) + `]}` + strings.Repeat(`}}`, 40), "has references, and nests deeper than"},
+		{"deeper", nested(40, wide(18_000)), "has references and is nested deeper than"},
+		{"deeper, by properties", strings.Repeat(`{"properties":{"a":`, 40) + `{"anyOf":[` + wide(18_000) + `]}` + strings.Repeat(`}}`, 40), "has references and is nested deeper than"},
 		{"deeper than JSON may be", nested(1<<15, `{}`), "nest"},
 		{"large", `{"description":"` + strings.Repeat("x", 10<<20) + `"}`, "more than the limit of"},
 	}

@@ -19,7 +19,7 @@ import (
 // parameters (passwords, API keys, tokens, PII) with `x-mcp-header`, as header values are
 // visible to network intermediaries."
 func TestSecretsInHeadersAreToldOf(t *testing.T) {
-	const told = `backend "a": tool "x": offered as it is: its argument %s seems to be a secret, and goes into the header %s (x-mcp-header), where others on the way can read it` + "\n"
+	const told = `backend "a": tool "x": offered as it is: its argument %s seems to be a secret, but is sent in the header %s (x-mcp-header), which intermediaries can read` + "\n"
 	for _, tt := range []struct{ properties, want string }{
 		{`"region":{"type":"string","x-mcp-header":"Region"},"token":{"type":"string"}`, ""},
 		{`"password":{"type":"string"}`, ""},
