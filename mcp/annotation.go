@@ -106,7 +106,7 @@ func (a *annotations) schema(i, depth int, path []string, reachable bool) int {
 	if name != nil {
 		a.annotate(path, reachable, name, kind)
 	}
-	return a.behind
+	return a.afterObject
 }
 
 // keyword reads the value of a schema's keyword.
@@ -145,7 +145,7 @@ func (a *annotations) properties(i, depth int, path []string, reachable bool) in
 			return failed
 		}
 	}
-	return a.behind
+	return a.afterObject
 }
 
 // schemas reads an array of schemas, which are not reachable.
@@ -190,11 +190,11 @@ func (a *annotations) annotate(path []string, reachable bool, token, kind []byte
 	case len(a.found) == maxParamHeaders:
 		a.fault(path, "more than "+strconv.Itoa(maxParamHeaders)+" arguments are mirrored")
 	default:
-		a.take(ParamHeader{Name: name, Path: slices.Clone(path), Type: typ})
+		a.add(ParamHeader{Name: name, Path: slices.Clone(path), Type: typ})
 	}
 }
 
-func (a *annotations) take(p ParamHeader) {
+func (a *annotations) add(p ParamHeader) {
 	if a.taken == nil {
 		a.taken = make(map[string]bool)
 	}

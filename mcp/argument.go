@@ -34,7 +34,7 @@ func findArguments(headers []ParamHeader, raw []byte) []argument {
 		all[i] = i
 	}
 	if f.object(0, 0, all); f.err != nil {
-		f.spoil(all, 0, f.err)
+		f.setError(all, 0, f.err)
 	}
 	return f.found
 }
@@ -63,13 +63,13 @@ func (f *finder) object(i, depth int, wanted []int) int {
 			return failed
 		}
 		if asked && seen[name] {
-			f.spoil(inside, depth, errArgumentTwice)
+			f.setError(inside, depth, errArgumentTwice)
 		}
 		if asked {
 			seen[name] = true
 		}
 	}
-	return f.behind
+	return f.afterObject
 }
 
 // byName groups the wanted headers by the next element of their paths.
@@ -103,8 +103,9 @@ func (f *finder) member(i, depth int, wanted []int) int {
 	return i
 }
 
-// spoil sets an error for all these headers, naming the current element of their paths.
-func (f *finder) spoil(wanted []int, depth int, err error) {
+// setError sets an error for all these headers, naming the current element of their
+// paths.
+func (f *finder) setError(wanted []int, depth int, err error) {
 	for _, w := range wanted {
 		if path := f.headers[w].Path; depth < len(path) {
 			f.found[w] = argument{err: fmt.Errorf("argument %s: %w", quoted([]byte(path[depth])), err)}

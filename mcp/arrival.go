@@ -34,10 +34,10 @@ const windowSize = 63 << 10
 //
 // An Arrival is for one goroutine. It does not close its reader and need not be closed.
 type Arrival struct {
-	r    io.Reader
-	size int64 // announced length; negative if unknown
-	most int
-	lim  Limits
+	r        io.Reader
+	size     int64 // announced length; negative if unknown
+	maxBytes int
+	lim      Limits
 
 	window *[]byte // backing memory of data, and the read buffer
 	data   []byte  // text that was read and is still needed
@@ -48,16 +48,16 @@ type Arrival struct {
 	result Result
 }
 
-// windows are lent to an Arrival from Begin until the message is whole or streamed.
+// windowPool are lent to an Arrival from Begin until the message is whole or streamed.
 //
 //nolint:gochecknoglobals // a pool is shared by nature
-var windows = sync.Pool{New: func() any { b := make([]byte, windowSize); return &b }}
+var windowPool = sync.Pool{New: func() any { b := make([]byte, windowSize); return &b }}
 
 // NewArrival returns an Arrival that reads one response from r up to the end of r. size
 // is the announced length, or negative; it is a hint only. The response may be at most
 // most bytes long.
 func NewArrival(r io.Reader, size int64, lim Limits, most int) *Arrival {
-	return &Arrival{r: r, size: size, lim: lim, most: int(min(int64(most), math.MaxUint32))}
+	return &Arrival{r: r, size: size, lim: lim, maxBytes: int(min(int64(most), math.MaxUint32))}
 }
 
 // Begin reads until the message ends and returns its text, or until a window of it (63
@@ -67,17 +67,17 @@ func NewArrival(r io.Reader, size int64, lim Limits, most int) *Arrival {
 // The text belongs to the caller and is not yet parsed.
 func (a *Arrival) Begin() (whole []byte, err error) {
 	if a.window == nil {
-		a.window, _ = windows.Get().(*[]byte)
+		a.window, _ = windowPool.Get().(*[]byte)
 	}
 	room := *a.window
 	for len(a.data) < len(room) && a.end == nil {
 		a.read(room, 1)
 	}
 	switch {
-	case a.total > a.most:
+	case a.total > a.maxBytes:
 		return nil, a.tooLong()
 	case a.end == nil:
-		a.look()
+		a.scanHead()
 		return nil, nil
 	case !errors.Is(a.end, io.EOF):
 		return nil, a.end
@@ -105,13 +105,13 @@ func (a *Arrival) Result() *Result {
 
 // Gather reads the rest and returns the whole text, as Begin would.
 func (a *Arrival) Gather() ([]byte, error) {
-	whole := make([]byte, len(a.data), a.room(len(a.data)))
+	whole := make([]byte, len(a.data), a.bufferSize(len(a.data)))
 	copy(whole, a.data)
 	a.release()
 	a.data = whole
-	for a.end == nil && a.total <= a.most {
+	for a.end == nil && a.total <= a.maxBytes {
 		if len(whole) == cap(whole) {
-			grown := make([]byte, len(whole), a.room(len(whole)))
+			grown := make([]byte, len(whole), a.bufferSize(len(whole)))
 			copy(grown, whole)
 			whole, a.data = grown, grown
 		}
@@ -119,7 +119,7 @@ func (a *Arrival) Gather() ([]byte, error) {
 		whole = a.data
 	}
 	switch {
-	case a.total > a.most:
+	case a.total > a.maxBytes:
 		return nil, a.tooLong()
 	case !errors.Is(a.end, io.EOF):
 		return nil, a.end
@@ -128,11 +128,11 @@ func (a *Arrival) Gather() ([]byte, error) {
 	}
 }
 
-// room returns the size of a buffer after have bytes were read: the announced length,
-// but never much more than the sender has sent.
-func (a *Arrival) room(have int) int {
+// bufferSize returns the size of a buffer after have bytes were read: the announced
+// length, but never much more than the sender has sent.
+func (a *Arrival) bufferSize(have int) int {
 	// One more byte, in which the reader reports its end.
-	announced := int(min(a.size, int64(a.most))) + 1
+	announced := int(min(a.size, int64(a.maxBytes))) + 1
 	if announced <= have {
 		return 2*have + 512
 	}
@@ -152,32 +152,32 @@ func (a *Arrival) read(room []byte, least int) {
 
 // release returns the window, which must not be used afterwards.
 func (a *Arrival) release() {
-	windows.Put(a.window)
+	windowPool.Put(a.window)
 	a.window, a.data, a.result = nil, nil, Result{}
 }
 
 func (a *Arrival) tooLong() error {
 	return &ParseError{
-		Code: CodeInvalidRequest, Offset: a.most, Exceeded: LimitBytes,
-		Reason: "the message is longer than " + strconv.Itoa(a.most) + " bytes", Cure: "send a shorter one",
+		Code: CodeInvalidRequest, Offset: a.maxBytes, Exceeded: LimitBytes,
+		Reason: "the message is longer than " + strconv.Itoa(a.maxBytes) + " bytes", Cure: "send a shorter one",
 	}
 }
 
-// look scans the head of the message. The text is checked only when it is streamed or
-// parsed. An invalid head gives no result, so that the message is gathered and rejected
-// as a whole.
-func (a *Arrival) look() {
+// scanHead scans the head of the message. The text is checked only when it is streamed
+// or parsed. An invalid head gives no result, so that the message is gathered and
+// rejected as a whole.
+func (a *Arrival) scanHead() {
 	s := newScanner(a.data, a.lim)
 	var env, res Object
 	env.raw = a.data
-	at := s.lookEnvelope(&env, &res)
+	at := s.scanEnvelopeHead(&env, &res)
 	wrong := s.err != nil && s.err.Offset+longestEscape <= len(a.data)
 	if wrong {
 		return
 	}
 	// A number at the end of the head may continue after it.
-	res.forget(len(a.data) - at)
-	env.forget(len(a.data))
+	res.removeEndingAt(len(a.data) - at)
+	env.removeEndingAt(len(a.data))
 	if id, ok := env.find(fieldID); ok {
 		a.id = s.id(int(id.value), int(id.end))
 	}
@@ -188,9 +188,9 @@ func (a *Arrival) look() {
 	a.result.raw = a.data[at:]
 }
 
-// lookEnvelope scans the envelope as far as it has been read, and returns the offset of
-// the result, or failed if it has no object as its result.
-func (s *scanner) lookEnvelope(env, res *Object) (at int) {
+// scanEnvelopeHead scans the envelope as far as it has been read, and returns the
+// offset of the result, or failed if it has no object as its result.
+func (s *scanner) scanEnvelopeHead(env, res *Object) (at int) {
 	i := s.begin()
 	if i < 0 {
 		return failed

@@ -22,29 +22,29 @@ type Arriving struct {
 	From Version
 
 	arrival *Arrival
-	shown   *Result
+	head    *Result
 	passage Passage
 	stop    func()
 	stopped atomic.Bool
 	around  []func(taking bool)
-	gone    *Result
+	result  *Result
 }
 
 // NewArriving returns the result after a has read its head. stop makes reading the rest
 // fail; it must not wait and may be called more than once.
 func NewArriving(a *Arrival, from Version, stop func()) *Arriving {
-	return &Arriving{From: from, arrival: a, shown: a.Result(), stop: stop, passage: Passage{ID: a.ID(), Complete: true}}
+	return &Arriving{From: from, arrival: a, head: a.Result(), stop: stop, passage: Passage{ID: a.ID(), Complete: true}}
 }
 
 // Head returns the members that have arrived completely. More may follow.
-func (a *Arriving) Head() *Result { return a.shown }
+func (a *Arriving) Head() *Result { return a.head }
 
 // Has reports whether the member has arrived at least in part.
 func (a *Arriving) Has(f Field) bool {
-	if a.shown.Has(f) {
+	if a.head.Has(f) {
 		return true
 	}
-	s := newScanner(a.shown.Bytes(), Limits{})
+	s := newScanner(a.head.Bytes(), Limits{})
 	var seen names
 	for i := s.first(s.begin()); i >= 0; i = s.next(i) {
 		start := i
@@ -101,7 +101,7 @@ func (a *Arriving) Longest() int64 {
 	if size < 0 {
 		return -1
 	}
-	begins := len(a.arrival.data) - len(a.shown.Bytes())
+	begins := len(a.arrival.data) - len(a.head.Bytes())
 	size -= int64(begins + len("}")) // of the envelope, which ends after the result
 	if n := len(a.passage.Front); n > 0 {
 		size += int64(n + len(","))
@@ -115,7 +115,7 @@ func (a *Arriving) Longest() int64 {
 // Flow writes the result to w as [Arrival.Flow] does. The error wraps [ErrNotTaken] if
 // w failed or Stop was called.
 func (a *Arriving) Flow(w io.Writer) error {
-	res, err := a.arrival.Flow(taker{w, a.around}, a.passage)
+	res, err := a.arrival.Flow(clientWriter{w, a.around}, a.passage)
 	switch {
 	case err != nil && a.stopped.Load() && !errors.Is(err, ErrNotTaken):
 		return fmt.Errorf("%w: %w", ErrNotTaken, err)
@@ -123,25 +123,25 @@ func (a *Arriving) Flow(w io.Writer) error {
 		return err
 	}
 	res.delivered = true
-	a.gone = res
+	a.result = res
 	return nil
 }
 
 // Result returns what is known of a result that was delivered completely: its isError.
 // The Handler returns it.
-func (a *Arriving) Result() *Result { return a.gone }
+func (a *Arriving) Result() *Result { return a.result }
 
 // ErrNotTaken is wrapped by the error of an Arriving that ended early because of its
 // client.
 var ErrNotTaken = errors.New("the client stopped reading the result")
 
-// taker writes to the client and calls the functions registered by Around.
-type taker struct {
+// clientWriter writes to the client and calls the functions registered by Around.
+type clientWriter struct {
 	w      io.Writer
 	around []func(taking bool)
 }
 
-func (t taker) Write(p []byte) (int, error) {
+func (t clientWriter) Write(p []byte) (int, error) {
 	for _, f := range t.around {
 		f(true)
 	}

@@ -51,7 +51,7 @@ func (s *scanner) batch(most int) [][]byte {
 			return nil
 		}
 		if len(parts) == most {
-			s.beyond(LimitBatch, i, "the batch has more than "+strconv.Itoa(most)+" messages", "send fewer at once")
+			s.exceed(LimitBatch, i, "the batch has more than "+strconv.Itoa(most)+" messages", "send fewer at once")
 			return nil
 		}
 		parts = append(parts, s.data[i:end:end])

@@ -68,11 +68,11 @@ func (s *scanner) classifyCall(m *Message, env *Object) {
 		m.Params = s.body
 		m.Params.raw = raw
 	}
-	m.Params.beside = s.besides()
+	m.Params.beside = s.besidePtr()
 }
 
-// besides returns the members beside the params or the result, or nil.
-func (s *scanner) besides() *[]byte {
+// besidePtr returns the members beside the params or the result, or nil.
+func (s *scanner) besidePtr() *[]byte {
 	if s.beside == nil {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (s *scanner) classifyResult(m *Message, env *Object, start int) {
 		m.Kind = KindResult
 		m.Result.Object = s.body
 		m.Result.raw = env.Raw(fieldResult)
-		m.Result.beside = s.besides()
+		m.Result.beside = s.besidePtr()
 	}
 }
 

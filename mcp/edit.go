@@ -98,18 +98,18 @@ func (e *Edit) Apply(o *Object) (Object, error) {
 	}
 	var room [8]change
 	var cutRoom [8]cut
-	changes := e.flat(room[:0], o)
-	text, cuts := splice(make([]byte, 0, e.length(o)), textOf(o), o, changes, cutRoom[:0], new(leftOut))
-	if !arePlain(changes) || uint64(len(text)) > math.MaxUint32 {
+	changes := e.flatten(room[:0], o)
+	text, cuts := splice(make([]byte, 0, e.length(o)), textOf(o), o, changes, cutRoom[:0], new(uncopied))
+	if !areSimple(changes) || uint64(len(text)) > math.MaxUint32 {
 		return o.WithBytes(text)
 	}
-	return moved(text, o, changes, cuts), nil
+	return relocate(text, o, changes, cuts), nil
 }
 
-// arePlain reports whether the changes cannot make an object invalid or change its
+// areSimple reports whether the changes cannot make an object invalid or change its
 // nested objects: deletions, and strings that are encoded here. Then the positions of
 // all members are known without another scan.
-func arePlain(changes []change) bool {
+func areSimple(changes []change) bool {
 	for i := range changes {
 		c := &changes[i]
 		if !c.deletes() && (!c.isText || c.field == FieldMeta || c.field == FieldRef) {
@@ -122,8 +122,8 @@ func arePlain(changes []change) bool {
 // length bounds the length of the changed object.
 func (e *Edit) length(o *Object) int {
 	n := len(o.raw) + e.growth()
-	if o.over != nil {
-		n += o.over.size()
+	if o.override != nil {
+		n += o.override.size()
 	}
 	return n
 }
@@ -142,37 +142,37 @@ func (e *Edit) growth() int {
 // New members are appended to the end of their object, in the order in which they were
 // set.
 func (e *Edit) AppendTo(dst []byte, o *Object) []byte {
-	return e.appendTo(withRoom(dst, e.length(o)), o, new(leftOut))
+	return e.appendTo(withCapacity(dst, e.length(o)), o, new(uncopied))
 }
 
 // appendTo is AppendTo with left, which may omit a run of unchanged text.
-func (e *Edit) appendTo(dst []byte, o *Object, left *leftOut) []byte {
-	if e.IsZero() && !o.IsZero() && o.over == nil {
+func (e *Edit) appendTo(dst []byte, o *Object, left *uncopied) []byte {
+	if e.IsZero() && !o.IsZero() && o.override == nil {
 		return left.append(dst, o.raw)
 	}
 	var room [8]change
 	var cuts [8]cut
-	dst, _ = splice(dst, textOf(o), o, e.flat(room[:0], o), cuts[:0], left)
+	dst, _ = splice(dst, textOf(o), o, e.flatten(room[:0], o), cuts[:0], left)
 	return dst
 }
 
-// leftOut is the first long run of unchanged text, which is not copied. The zero value
+// uncopied is the first long run of unchanged text, which is not copied. The zero value
 // omits nothing.
-type leftOut struct {
+type uncopied struct {
 	min int // minimum length of the run; 0 for none
 	run []byte
 	at  int // offset of the run in the copy
 }
 
-// longRun is the length from which a run is not copied, and besideRun the usual amount
+// longRun is the length from which a run is not copied, and runOverhead the usual amount
 // of other text.
 const (
-	longRun   = 32 << 10
-	besideRun = 1 << 10
+	longRun     = 32 << 10
+	runOverhead = 1 << 10
 )
 
 // append appends a run or omits it.
-func (l *leftOut) append(dst, run []byte) []byte {
+func (l *uncopied) append(dst, run []byte) []byte {
 	if l.min == 0 || l.run != nil || len(run) < l.min {
 		return append(dst, run...)
 	}
@@ -182,7 +182,7 @@ func (l *leftOut) append(dst, run []byte) []byte {
 
 // last returns the last byte of the text that is not white space; dst is the copy of
 // the text.
-func (l *leftOut) last(dst []byte) byte {
+func (l *uncopied) last(dst []byte) byte {
 	for _, part := range [...][]byte{dst[l.at:], l.run, dst[:l.at]} {
 		if part = bytes.TrimRight(part, " \t\r\n"); len(part) > 0 {
 			return part[len(part)-1]
@@ -202,23 +202,23 @@ func textOf(o *Object) []byte {
 	return o.raw
 }
 
-// flat appends the changes to dst so that no two of them concern the same part of the
-// object: those at its top, and those inside its ref and its _meta if these are objects
-// that remain. Otherwise the changes inside become one change of the whole. The
+// flatten appends the changes to dst so that no two of them concern the same part of
+// the object: those at its top, and those inside its ref and its _meta if these are
+// objects that remain. Otherwise the changes inside become one change of the whole. The
 // object's own replacement text (o.over) comes first, unless another change undoes it.
-func (e *Edit) flat(dst []change, o *Object) []change {
-	if o.over != nil && !slices.ContainsFunc(e.all(), func(c change) bool { return c.field == o.over.field }) {
-		dst = append(dst, *o.over)
+func (e *Edit) flatten(dst []change, o *Object) []change {
+	if o.override != nil && !slices.ContainsFunc(e.all(), func(c change) bool { return c.field == o.override.field }) {
+		dst = append(dst, *o.override)
 	}
 	for _, c := range e.all() {
 		if c.field.parent() == FieldNone && c.field != FieldNone && c.field < numFields {
 			dst = append(dst, c)
 		}
 	}
-	return e.nested(e.nested(dst, FieldRef, o), FieldMeta, o)
+	return e.flattenNested(e.flattenNested(dst, FieldRef, o), FieldMeta, o)
 }
 
-func (e *Edit) nested(dst []change, parent Field, o *Object) []change {
+func (e *Edit) flattenNested(dst []change, parent Field, o *Object) []change {
 	var room [8]change
 	inner := room[:0]
 	sets := false
@@ -252,7 +252,7 @@ func (e *Edit) nested(dst []change, parent Field, o *Object) []change {
 		dst = slices.Delete(dst, i, i+1)
 	}
 	var cuts [8]cut
-	value, _ := splice(make([]byte, 0, len(raw)+e.growth()), raw, members, inner, cuts[:0], new(leftOut))
+	value, _ := splice(make([]byte, 0, len(raw)+e.growth()), raw, members, inner, cuts[:0], new(uncopied))
 	return append(dst, change{field: parent, value: value})
 }
 
@@ -290,7 +290,7 @@ const deleted = -1
 //
 // New members are appended, so that readers from the front find the same as before and
 // a change moves nothing else.
-func splice(dst, raw []byte, o *Object, changes []change, cuts []cut, left *leftOut) ([]byte, []cut) {
+func splice(dst, raw []byte, o *Object, changes []change, cuts []cut, left *uncopied) ([]byte, []cut) {
 	for i := range changes {
 		c := &changes[i]
 		m, ok := o.find(c.field)
@@ -300,12 +300,12 @@ func splice(dst, raw []byte, o *Object, changes []change, cuts []cut, left *left
 		case ok:
 			cuts = append(cuts, cut{from: int(m.value), to: int(m.end), by: i})
 		case !c.deletes():
-			end := endOf(raw, o, c.field.parent())
+			end := closingBrace(raw, o, c.field.parent())
 			cuts = append(cuts, cut{from: end, to: end, by: i})
 		}
 	}
 	slices.SortStableFunc(cuts, func(a, b cut) int { return a.from - b.from })
-	cuts = closeGaps(raw, cuts)
+	cuts = includeCommas(raw, cuts)
 	start, at := len(dst), 0
 	for i := range cuts {
 		c := &cuts[i]
@@ -327,9 +327,9 @@ func splice(dst, raw []byte, o *Object, changes []change, cuts []cut, left *left
 	return left.append(dst, raw[at:]), cuts
 }
 
-// endOf returns the offset of the closing brace of the object that contains the members
-// of parent.
-func endOf(raw []byte, o *Object, parent Field) int {
+// closingBrace returns the offset of the closing brace of the object that contains the
+// members of parent.
+func closingBrace(raw []byte, o *Object, parent Field) int {
 	if parent != FieldNone && o.isObject(parent) {
 		return o.end(parent) - len("}")
 	}
@@ -338,21 +338,21 @@ func endOf(raw []byte, o *Object, parent Field) int {
 
 // appendKey begins a member of the object that is open at the end of dst. No value ends
 // with an opening brace, so one there is the object's own and the member is its first.
-func appendKey(dst []byte, f Field, left *leftOut) []byte {
+func appendKey(dst []byte, f Field, left *uncopied) []byte {
 	if left.last(dst) != '{' {
 		dst = append(dst, ',')
 	}
 	return append(AppendString(dst, f.Key()), ':')
 }
 
-// moved returns the object made from o by plain changes, with the positions of its
+// relocate returns the object made from o by simple changes, with the positions of its
 // members computed from the cuts.
-func moved(text []byte, o *Object, changes []change, cuts []cut) Object {
+func relocate(text []byte, o *Object, changes []change, cuts []cut) Object {
 	out := Object{raw: text, beside: o.beside}
 	for _, members := range [][]member{o.few[:o.n], o.many} {
 		for _, m := range members {
 			if o.present(m.field) && !isDeleted(m.field, changes) {
-				out.add(m.field, behind(cuts, int(m.key)), behind(cuts, int(m.value)), within(cuts, int(m.end)))
+				out.add(m.field, mapStart(cuts, int(m.key)), mapStart(cuts, int(m.value)), mapEnd(cuts, int(m.end)))
 			}
 		}
 	}
@@ -374,8 +374,8 @@ func isDeleted(f Field, changes []change) bool {
 	return false
 }
 
-// behind maps an offset at which something begins from the old text to the new one.
-func behind(cuts []cut, at int) int {
+// mapStart maps an offset at which something begins from the old text to the new one.
+func mapStart(cuts []cut, at int) int {
 	grown := 0
 	for i := range cuts {
 		if cuts[i].to <= at {
@@ -385,8 +385,8 @@ func behind(cuts []cut, at int) int {
 	return at + grown
 }
 
-// within is like behind for an offset at which something ends.
-func within(cuts []cut, at int) int {
+// mapEnd is like mapStart for an offset at which something ends.
+func mapEnd(cuts []cut, at int) int {
 	grown := 0
 	for i := range cuts {
 		if cuts[i].from < at {
@@ -396,10 +396,10 @@ func within(cuts []cut, at int) int {
 	return at + grown
 }
 
-// closeGaps widens the cuts that delete members, so that each includes a comma:
+// includeCommas widens the cuts that delete members, so that each includes a comma:
 // neighbours are deleted as one, with the comma after them, or, at the end of the
 // object, with the one before.
-func closeGaps(raw []byte, cuts []cut) []cut {
+func includeCommas(raw []byte, cuts []cut) []cut {
 	out := cuts[:0]
 	for i := 0; i < len(cuts); i++ {
 		c := cuts[i]

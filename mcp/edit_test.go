@@ -326,7 +326,7 @@ func checkEdit(t testing.TB, in []byte, ops []op) {
 func checkLeftOut(t testing.TB, e *Edit, o *Object, long int, want []byte) {
 	t.Helper()
 	const before = "before "
-	left := leftOut{min: long}
+	left := uncopied{min: long}
 	got := e.appendTo([]byte(before), o, &left)
 	whole := string(got[:left.at]) + string(left.run) + string(got[left.at:])
 	if left.run == nil {

@@ -12,13 +12,13 @@ import (
 // appended unmodified and unchecked: it comes from Parse or from an encoder. They
 // append one message without a line end.
 
-// around bounds the length of a message apart from its method, its params or result,
-// and a long id.
-const around = len(`{"jsonrpc":"2.0","id":,"method":"","params":}`) + len(ID{}.short)
+// envelopeSize bounds the length of a message apart from its method, its params or
+// result, and a long id.
+const envelopeSize = len(`{"jsonrpc":"2.0","id":,"method":"","params":}`) + len(ID{}.short)
 
-// withRoom allocates n bytes if dst has no capacity, so that a separate message is
+// withCapacity allocates n bytes if dst has no capacity, so that a separate message is
 // allocated once.
-func withRoom(dst []byte, n int) []byte {
+func withCapacity(dst []byte, n int) []byte {
 	if cap(dst) > 0 {
 		return dst
 	}
@@ -28,7 +28,7 @@ func withRoom(dst []byte, n int) []byte {
 // AppendRequest appends a request to dst. Empty params are omitted. The id must not be
 // the zero ID: a request without an id would be a notification.
 func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
-	dst = withRoom(dst, around+len(id.long)+len(method)+len(params))
+	dst = withCapacity(dst, envelopeSize+len(id.long)+len(method)+len(params))
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)
 	dst = append(dst, ',')
@@ -46,9 +46,9 @@ func (p *Pieces) Len() int { return len(p[0]) + len(p[1]) + len(p[2]) }
 // set in e must be valid JSON. A long unchanged run is the second piece, in o's memory,
 // and must not be changed. The other pieces share memory of their own.
 func EditedRequest(id ID, method string, e *Edit, o *Object) Pieces {
-	room := around + len(id.long) + len(method) + e.length(o) + len(o.Beside())
+	room := envelopeSize + len(id.long) + len(method) + e.length(o) + len(o.Beside())
 	if len(o.raw) >= longRun {
-		room -= len(o.raw) - besideRun
+		room -= len(o.raw) - runOverhead
 	}
 	dst := make([]byte, 0, room)
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
@@ -56,7 +56,7 @@ func EditedRequest(id ID, method string, e *Edit, o *Object) Pieces {
 	dst = append(dst, `,"method":`...)
 	dst = AppendString(dst, method)
 	dst = append(dst, `,"params":`...)
-	left := leftOut{min: longRun}
+	left := uncopied{min: longRun}
 	dst = AppendBeside(append(e.appendTo(dst, o, &left), '}'), o.Beside())
 	if left.run == nil {
 		return Pieces{dst}
@@ -66,7 +66,7 @@ func EditedRequest(id ID, method string, e *Edit, o *Object) Pieces {
 
 // AppendNotification appends a notification to dst. Empty params are omitted.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
-	dst = withRoom(dst, around+len(method)+len(params))
+	dst = withCapacity(dst, envelopeSize+len(method)+len(params))
 	return appendCall(append(dst, `{"jsonrpc":"2.0",`...), method, params)
 }
 
@@ -85,7 +85,7 @@ func appendCall(dst []byte, method string, params []byte) []byte {
 // AppendResult appends the result of the request with this id to dst. The id must not
 // be the zero ID. An empty result is sent as {}.
 func AppendResult(dst []byte, id ID, result []byte) []byte {
-	dst = withRoom(dst, around+len(id.long)+len(result))
+	dst = withCapacity(dst, envelopeSize+len(id.long)+len(result))
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)
 	dst = append(dst, `,"result":`...)

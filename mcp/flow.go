@@ -46,22 +46,22 @@ func (a *Arrival) Flow(w io.Writer, p Passage) (*Result, error) {
 	f := flow{
 		Arrival: a, w: w, front: p.Front, complete: p.Complete, wrap: p.Wrap, id: p.ID,
 		drop: setOf(p.Drop), refuse: setOf(p.Refuse) &^ a.result.has,
-		s: newScanner(a.data, a.lim), hold: none, digest: []byte("{}"),
+		s: newScanner(a.data, a.lim), holdFrom: none, summary: []byte("{}"),
 	}
-	f.message()
+	f.run()
 	a.release()
 	switch {
 	case f.err != nil:
 		return nil, f.err
 	case a.end != nil && !errors.Is(a.end, io.EOF):
 		return nil, a.end
-	case a.total > a.most:
+	case a.total > a.maxBytes:
 		return nil, a.tooLong()
 	case f.s.err != nil:
-		f.s.err.Offset += f.passed
+		f.s.err.Offset += f.consumed
 		return nil, f.s.err
 	}
-	return NewResult(f.digest)
+	return NewResult(f.summary)
 }
 
 func setOf(fields []Field) (set uint64) {
@@ -87,15 +87,15 @@ type flow struct {
 	wrap     Field
 	id       ID // required id of the response
 
-	s      scanner // its data is the Arrival's
-	passed int     // bytes of the message before the window
-	live   bool    // scanned text is written
-	from   int     // start of the text that is not written yet
-	hold   int     // text from here on is kept in the window, unwritten; or none
-	tried  bool    // container has already failed once in this window
-	err    error   // of w
-	seen   uint64  // members of the envelope so far
-	digest []byte  // known members of the result, as JSON
+	s               scanner // its data is the Arrival's
+	consumed        int     // bytes of the message before the window
+	writing         bool    // scanned text is written
+	from            int     // start of the text that is not written yet
+	holdFrom        int     // text from here on is kept in the window, unwritten; or none
+	containerFailed bool    // container has already failed once in this window
+	err             error   // of w
+	seen            uint64  // members of the envelope so far
+	summary         []byte  // known members of the result, as JSON
 }
 
 // none means that nothing is held.
@@ -108,17 +108,17 @@ const longestEscape = len(`\u0000`)
 // more reads more text. If the text has ended instead, the Arrival's end is set.
 func (f *flow) more(at int) int {
 	keep := at
-	if f.hold != none {
-		keep = min(at, f.hold)
-		f.hold -= keep
+	if f.holdFrom != none {
+		keep = min(at, f.holdFrom)
+		f.holdFrom -= keep
 	}
 	if f.write(keep); f.err != nil {
 		return failed
 	}
 	rest := copy(*f.window, f.data[keep:])
 	f.data = (*f.window)[:rest]
-	f.passed += keep
-	f.tried = false
+	f.consumed += keep
+	f.containerFailed = false
 	f.from -= keep
 	if rest == len(*f.window) {
 		return f.s.invalid(0, "a name or a number does not fit into "+strconv.Itoa(rest)+" bytes", "send a shorter one")
@@ -127,7 +127,7 @@ func (f *flow) more(at int) int {
 	// again and again.
 	f.read(*f.window, 1+rest/64)
 	f.s.data = f.data
-	if f.total > f.most || f.end != nil && !errors.Is(f.end, io.EOF) {
+	if f.total > f.maxBytes || f.end != nil && !errors.Is(f.end, io.EOF) {
 		return failed
 	}
 	return at - keep
@@ -138,7 +138,7 @@ func (f *flow) write(to int) {
 	if to <= f.from {
 		return
 	}
-	if f.live {
+	if f.writing {
 		f.put(f.data[f.from:to])
 	}
 	f.from = to
@@ -213,7 +213,7 @@ func (f *flow) text(i int) int {
 	i++
 	for {
 		f.s.partial = f.end == nil
-		end := f.s.inside(i)
+		end := f.s.textFrom(i)
 		f.s.partial = false
 		if end >= 0 || f.s.err != nil && f.isDecided(end) {
 			return end
@@ -274,12 +274,12 @@ func (f *flow) value(i, depth int) int {
 // otherwise enters it. It is not tried in the first window, which has the longer outer
 // containers, and fails at most once in each other window.
 func (f *flow) container(i int, depth *int) (next int, done bool) {
-	if f.passed > 0 && !f.tried {
+	if f.consumed > 0 && !f.containerFailed {
 		members := f.s.members
 		if end := f.s.value(i, *depth); end >= 0 {
 			return end, true
 		}
-		f.s.err, f.s.members, f.tried = nil, members, true
+		f.s.err, f.s.members, f.containerFailed = nil, members, true
 	}
 	return f.enter(i, depth)
 }

@@ -76,10 +76,10 @@ func (l level) sub(f Field) (level, bool) {
 	}
 }
 
-// variantOf returns the field with a name that differs from the given one in letter
+// caseVariant returns the field with a name that differs from the given one in letter
 // case only, at the levels that route a message: "Name" beside "name" would make two
 // readers of one message disagree. It is called for names that are not a field's.
-func (l level) variantOf(name []byte) Field {
+func (l level) caseVariant(name []byte) Field {
 	if l != levelEnvelope && l != levelParams && l != levelRef {
 		return FieldNone
 	}

@@ -65,7 +65,7 @@ func TestVariantOf(t *testing.T) {
 		{levelError, "Code", FieldNone},
 		{levelMeta, "ProgressToken", FieldNone},
 	} {
-		if got := tt.l.variantOf([]byte(tt.name)); got != tt.want {
+		if got := tt.l.caseVariant([]byte(tt.name)); got != tt.want {
 			t.Errorf("level %d, %q: a variant of %q, want %q", tt.l, tt.name, got.Key(), tt.want.Key())
 		}
 	}

@@ -7,28 +7,28 @@ package mcp
 //
 //	for i := s.first(i); i >= 0; i = s.next(i) { i = s.value(s.key(i), d) }
 //
-// The loop ends with a negative offset. Then behind is the offset after the object, or
+// The loop ends with a negative offset. Then afterObject is the offset after the object, or
 // failed.
 func (s *scanner) first(i int) int {
-	s.behind = failed
+	s.afterObject = failed
 	if s.at(i) != '{' {
 		return s.syntax(i, "an object")
 	}
 	if i = s.space(i + 1); s.at(i) == '}' {
-		s.behind = i + 1
+		s.afterObject = i + 1
 		return failed
 	}
 	return i
 }
 
 func (s *scanner) next(i int) int {
-	s.behind = failed
+	s.afterObject = failed
 	i = s.space(i)
 	switch s.at(i) {
 	case ',':
 		return s.space(i + 1)
 	case '}':
-		s.behind = i + 1
+		s.afterObject = i + 1
 		return failed
 	default:
 		return s.syntax(i, "',' or '}' after a member")

@@ -15,12 +15,12 @@ import (
 // not free, so methods take a pointer. The zero value is no object; absent parameters
 // are a zero Object.
 type Object struct {
-	raw  []byte
-	has  uint64 // one bit for each field that is present
-	n    int
-	few  [12]member
-	many []member // members that do not fit into few
-	over *change  // replacement of one member's text, or nil; raw and the positions are from before it
+	raw      []byte
+	has      uint64 // one bit for each field that is present
+	n        int
+	few      [12]member
+	many     []member // members that do not fit into few
+	override *change  // replacement of one member's text, or nil; raw and the positions are from before it
 
 	beside *[]byte // see Beside; nil if empty
 }
@@ -90,8 +90,8 @@ func (o *Object) find(f Field) (member, bool) {
 	return member{}, false
 }
 
-// forget removes the members that end at the given offset.
-func (o *Object) forget(end int) {
+// removeEndingAt removes the members that end at the given offset.
+func (o *Object) removeEndingAt(end int) {
 	for _, members := range [][]member{o.few[:o.n], o.many} {
 		for _, m := range members {
 			if int(m.end) == end {
@@ -106,21 +106,21 @@ func (o *Object) forget(end int) {
 // copied only when Bytes is called, each time: use it for an object that will be edited
 // once more when it is sent.
 func (o *Object) WithText(f Field, s string) Object {
-	if !o.Has(f) || o.over != nil || f.parent() != FieldNone || f == FieldMeta || f == FieldRef {
+	if !o.Has(f) || o.override != nil || f.parent() != FieldNone || f == FieldMeta || f == FieldRef {
 		var e Edit
 		e.SetText(f, s)
 		changed, _ := e.Apply(o) // a string is always valid JSON
 		return changed
 	}
 	changed := *o
-	changed.over = &change{field: f, isText: true, value: slices.Clip(AppendString(nil, s)), text: s}
+	changed.override = &change{field: f, isText: true, value: slices.Clip(AppendString(nil, s)), text: s}
 	return changed
 }
 
 // Bytes returns the JSON text of the object, or nil for the zero Object. It must not be
 // changed.
 func (o *Object) Bytes() []byte {
-	if o.over != nil {
+	if o.override != nil {
 		return new(Edit).AppendTo(nil, o)
 	}
 	return o.raw
@@ -159,8 +159,8 @@ func (o *Object) Raw(f Field) []byte {
 	switch {
 	case !ok:
 		return nil
-	case o.over != nil && o.over.field == f:
-		return o.over.value
+	case o.override != nil && o.override.field == f:
+		return o.override.value
 	}
 	return o.raw[m.value:m.end:m.end]
 }

@@ -24,10 +24,10 @@ func stops(x uint64) uint64 {
 	return (quote | slash) &^ x & highs
 }
 
-// plain skips plain text in steps of 32 bytes, with one branch each. It returns the
+// skipPlain skips plain text in steps of 32 bytes, with one branch each. It returns the
 // offset of the first other byte, or an offset with fewer than eight bytes left, and
 // all bytes that it read, or-ed.
-func plain(data []byte, i int) (stop int, high uint64) {
+func skipPlain(data []byte, i int) (stop int, high uint64) {
 	for ; i+32 <= len(data); i += 32 {
 		d := data[i : i+32]
 		a, b := binary.LittleEndian.Uint64(d), binary.LittleEndian.Uint64(d[8:])
@@ -56,14 +56,14 @@ func plain(data []byte, i int) (stop int, high uint64) {
 	return i, high
 }
 
-// prose skips plain ASCII with line ends (\n), and returns an offset at most 64 bytes
-// before other text or the end of data. It may return the offset of the n of such an
-// escape, but never that of the backslash before an n.
-func prose(data []byte, i int) int {
-	return len(data) - len(lines(data[i:], 0x02*ones, 0xA0*ones, '\\'*ones, 'n'*ones, 0x7F*ones, highs))
+// skipProse skips plain ASCII with line ends (\n), and returns an offset at most 64
+// bytes before other text or the end of data. It may return the offset of the n of such
+// an escape, but never that of the backslash before an n.
+func skipProse(data []byte, i int) int {
+	return len(data) - len(skipLines(data[i:], 0x02*ones, 0xA0*ones, '\\'*ones, 'n'*ones, 0x7F*ones, highs))
 }
 
-// lines is prose without a branch for each line end: these are unpredictable, and a
+// skipLines is skipProse without a branch for each line end: these are unpredictable, and a
 // wrong prediction costs as much as the line. It returns the rest of data, beginning
 // with the first block of 64 bytes that has other text.
 //
@@ -72,7 +72,7 @@ func prose(data []byte, i int) int {
 // must not be inlined.
 //
 //go:noinline
-func lines(data []byte, pair, bound, slash, letter, most, high uint64) []byte {
+func skipLines(data []byte, pair, bound, slash, letter, most, high uint64) []byte {
 	// The high bit is set for each byte that is not ASCII, for a quote or a control
 	// character, as in stops, and for a backslash without an n after it. Only non-ASCII
 	// bytes carry into other bytes, and then the loop ends anyway.

@@ -46,9 +46,9 @@ type scanner struct {
 	keyEnd     int  // after its closing quote
 	keyEscaped bool // it must be decoded before it is compared
 
-	behind int // offset after the object that next iterated over
+	afterObject int // offset after the object that next iterated over
 
-	// Of the string in which inside failed.
+	// Of the string in which textFrom failed.
 	cut  int    // the string is checked up to here
 	high uint64 // all bytes before cut, or-ed
 
@@ -88,9 +88,9 @@ func (s *scanner) invalid(offset int, reason, cure string) int {
 	return s.fail(CodeInvalidRequest, offset, reason, cure)
 }
 
-// beyond fails for text that exceeds a configured limit. Other readers might accept the
+// exceed fails for text that exceeds a configured limit. Other readers might accept the
 // message.
-func (s *scanner) beyond(limit Limit, offset int, reason, cure string) int {
+func (s *scanner) exceed(limit Limit, offset int, reason, cure string) int {
 	s.invalid(offset, reason, cure)
 	s.err.Exceeded = limit
 	return failed
@@ -192,7 +192,7 @@ func (s *scanner) enter(i int, depth *int) (next int, empty bool) {
 }
 
 func (s *scanner) tooDeep(i int) int {
-	return s.beyond(LimitDepth, i, "nesting is deeper than "+strconv.Itoa(s.depth), "send a flatter message")
+	return s.exceed(LimitDepth, i, "nesting is deeper than "+strconv.Itoa(s.depth), "send a flatter message")
 }
 
 // leave continues after a value inside a container: past closing brackets, to the next
@@ -227,7 +227,7 @@ func (s *scanner) key(i int) int {
 	// Counted before the name is read, so that a message beyond the limit costs no more
 	// than one at the limit.
 	if s.members--; s.members < 0 {
-		return s.beyond(LimitMembers, i, "the message has too many members", "send a smaller message")
+		return s.exceed(LimitMembers, i, "the message has too many members", "send a smaller message")
 	}
 	start := i
 	if i, s.keyEscaped = s.text(i); i < 0 {

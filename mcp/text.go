@@ -9,27 +9,27 @@ import (
 	"unicode/utf8"
 )
 
-// nearText is how far a string is searched for its end before it is treated as long.
-const nearText = 256
+// shortText is how far a string is searched for its end before it is treated as long.
+const shortText = 256
 
-// otherText is how far prose is not tried again after a failure, so that other kinds of
-// text lose next to nothing by it.
-const otherText = 2 << 10
+// proseBackoff is how far prose is not tried again after a failure, so that other kinds
+// of text lose next to nothing by it.
+const proseBackoff = 2 << 10
 
 // text checks the string with its opening quote at i. It returns the offset after the
 // closing quote, and whether the string has escapes.
 func (s *scanner) text(i int) (end int, escaped bool) {
 	data, start := s.data, i+1
 	if start+8 > len(data) {
-		return s.rest(start, start, 0)
+		return s.textSlow(start, start, 0)
 	}
 	high := binary.LittleEndian.Uint64(data[start : start+8])
 	m := stops(high)
 	if m == 0 {
 		// Most runs of plain text end within a word. Others may be long.
 		var more uint64
-		near := data[:min(len(data), start+nearText)]
-		i, more = plain(near, start+8)
+		near := data[:min(len(data), start+shortText)]
+		i, more = skipPlain(near, start+8)
 		high |= more
 		if i+8 > len(near) && len(near) < len(data) {
 			return s.long(start, i, high)
@@ -40,33 +40,33 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 	if i < len(data) && data[i] == '"' && high&highs == 0 {
 		return i + 1, false
 	}
-	return s.rest(start, i, high)
+	return s.textSlow(start, i, high)
 }
 
-// long is like rest, but i may be inside a run of plain text.
+// long is like textSlow, but i may be inside a run of plain text.
 func (s *scanner) long(start, i int, high uint64) (end int, escaped bool) {
 	i, far, skipped := skip(s.data, i)
-	i, tail := plain(s.data, i)
-	end, escaped = s.rest(start, i, high|far|tail)
+	i, tail := skipPlain(s.data, i)
+	end, escaped = s.textSlow(start, i, high|far|tail)
 	return end, escaped || skipped
 }
 
-// inside is like long, from the opening quote on. It may fail without an error at the
+// textFrom is like long, from the opening quote on. It may fail without an error at the
 // end of a partial text. After a failure, cut is the offset up to which the string was
 // checked, except for UTF-8, and high reports whether it has non-ASCII bytes.
-func (s *scanner) inside(i int) int {
+func (s *scanner) textFrom(i int) int {
 	// A string that needs a window is long, and then most often prose or base64.
 	start := i
 	if !hasSkip {
-		i = prose(s.data, i)
+		i = skipProse(s.data, i)
 	}
 	i, _ = s.long(start, i, 0)
 	return i
 }
 
-// rest checks a string with content from start, beginning at i, where its first run of
-// plain text ends. high is all earlier bytes, or-ed.
-func (s *scanner) rest(start, i int, high uint64) (end int, escaped bool) {
+// textSlow checks a string with content from start, beginning at i, where its first run
+// of plain text ends. high is all earlier bytes, or-ed.
+func (s *scanner) textSlow(start, i int, high uint64) (end int, escaped bool) {
 	data := s.data
 	try := i // from here on it may be prose
 	for i < len(data) {
@@ -93,8 +93,8 @@ func (s *scanner) rest(start, i int, high uint64) (end int, escaped bool) {
 			high |= more
 		case i >= try && data[i-1] == 'n':
 			// After one end of a line there are likely to be more.
-			if i = prose(data, i); i == next {
-				try = i + otherText
+			if i = skipProse(data, i); i == next {
+				try = i + proseBackoff
 			}
 		}
 		if i+8 > len(data) {
@@ -107,7 +107,7 @@ func (s *scanner) rest(start, i int, high uint64) (end int, escaped bool) {
 			continue
 		}
 		var more uint64
-		i, more = plain(data, i+8)
+		i, more = skipPlain(data, i+8)
 		high |= more
 	}
 	// Fewer than eight bytes are left, without a quote so far.

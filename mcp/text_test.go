@@ -54,15 +54,15 @@ func judged(end int, err *ParseError) (int, string) {
 // opening quote is.
 func flowText(text string, at int) (end int, err *ParseError) {
 	window := make([]byte, 512)
-	a := &Arrival{r: &cutReader{text: text[at:], end: io.EOF, together: at%2 == 0}, most: len(text), window: &window}
+	a := &Arrival{r: &cutReader{text: text[at:], end: io.EOF, together: at%2 == 0}, maxBytes: len(text), window: &window}
 	a.data = window[:copy(window, text[:at])]
 	a.total = at
-	f := flow{Arrival: a, s: newScanner(a.data, a.lim), hold: none}
+	f := flow{Arrival: a, s: newScanner(a.data, a.lim), holdFrom: none}
 	if end = f.text(0); end >= 0 {
-		end += f.passed
+		end += f.consumed
 	}
 	if f.s.err != nil {
-		f.s.err.Offset += f.passed
+		f.s.err.Offset += f.consumed
 	}
 	return end, f.s.err
 }
@@ -85,7 +85,7 @@ func testTextStopsAnywhere(t *testing.T) {
 		strings.Repeat("a", blocks),
 		`\n` + strings.Repeat("a", blocks),
 		strings.Repeat(`a line of eighteen\n`, 7)[:blocks],
-		strings.Repeat("a", nearText+blocks),
+		strings.Repeat("a", shortText+blocks),
 		strings.Repeat(`\"quoted\"`, 13)[:blocks],
 	}
 	for _, head := range heads {
@@ -162,7 +162,7 @@ func TestProse(t *testing.T) {
 				default:
 					want = 128
 				}
-				if got := prose(data, 0); got != min(want&^63, 128) {
+				if got := skipProse(data, 0); got != min(want&^63, 128) {
 					t.Fatalf("bytes %#x %#x at %d: %d, want %d", a, b, at, got, want&^63)
 				}
 			}
@@ -173,7 +173,7 @@ func TestProse(t *testing.T) {
 // Of plain text prose leaves less than a block and the byte that it looks at behind one.
 func TestProseToTheEnd(t *testing.T) {
 	for n := range 300 {
-		got := prose([]byte(strings.Repeat("a", n)), 0)
+		got := skipProse([]byte(strings.Repeat("a", n)), 0)
 		if want := max(n-1, 0) &^ 63; got != want {
 			t.Errorf("%d bytes: %d skipped, want %d", n, got, want)
 		}

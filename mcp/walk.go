@@ -107,7 +107,7 @@ func (s *scanner) name(start int, l level, seen *names) Field {
 	if f == FieldNone {
 		// Readers that fold case would take it for the member and others would not, so
 		// that the message checked here would differ from the one acted on.
-		if v := l.variantOf(name); v != FieldNone {
+		if v := l.caseVariant(name); v != FieldNone {
 			s.invalid(start, "member "+quoted(name)+" differs from "+quoted([]byte(v.Key()))+" in letter case only",
 				"names are case-sensitive")
 			return FieldNone
@@ -129,7 +129,7 @@ type names struct {
 	few    [8][]byte
 	many   map[string]struct{} // used instead of few when few is full
 
-	fleeting bool // the bytes of names are overwritten later, so copy them
+	copies bool // the bytes of names are overwritten later, so copy them
 }
 
 // add adds a name and reports whether it is new. It keeps the bytes of the name.
@@ -139,8 +139,8 @@ func (s *names) add(f Field, name []byte) bool {
 		s.fields |= 1 << f
 		return s.fields != old
 	}
-	if s.fleeting {
-		name = keepsake(name)
+	if s.copies {
+		name = nameKey(name)
 	}
 	if s.many != nil {
 		_, had := s.many[string(name)]
@@ -166,9 +166,9 @@ func (s *names) add(f Field, name []byte) bool {
 	return true
 }
 
-// keepsake returns a copy of a name, or the hash of a long one. A name that equals the
+// nameKey returns a copy of a name, or the hash of a long one. A name that equals the
 // hash of another is reported as a duplicate.
-func keepsake(name []byte) []byte {
+func nameKey(name []byte) []byte {
 	if len(name) <= sha256.Size {
 		return bytes.Clone(name)
 	}

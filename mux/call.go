@@ -29,8 +29,8 @@ type Call struct {
 	tasks bool // it may continue in the background
 	vars  map[string]string
 
-	reading    sync.Once // of the answers in the request
-	given      *given
+	readOnce   sync.Once // of the answers in the request
+	received   *receivedAnswers
 	unreadable error
 }
 
@@ -55,7 +55,7 @@ func (c *Call) checkRequired(names []string) error {
 	}
 	for _, name := range names {
 		if !given[name] {
-			return &complaint{err: fmt.Errorf("the argument %q is missing", name)}
+			return &callerError{err: fmt.Errorf("the argument %q is missing", name)}
 		}
 	}
 	return nil
@@ -66,7 +66,7 @@ func (c *Call) checkRequired(names []string) error {
 // should return the error of Bind: it names the invalid argument to the caller.
 func (c *Call) Bind(into any) error {
 	if err := decode(c.Request.Params.Raw(mcp.FieldArguments), into); err != nil {
-		return misfit(err)
+		return invalidArguments(err)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func TestAddRefusesWhatIsNotRight(t *testing.T) {
 		if err := m.Add(hello("right"), item); err == nil || !strings.HasPrefix(err.Error(), "mux: ") {
 			t.Errorf("%s: %v, want an error of ours", name, err)
 		}
-		if m.current().tools.known {
+		if m.current().tools.everUsed {
 			t.Errorf("%s: another was added all the same", name)
 		}
 	}

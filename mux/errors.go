@@ -12,15 +12,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// complaint is an error that the caller has made.
-type complaint struct {
-	sentence bool // the text is a whole sentence
-	err      error
+// callerError is an error that the caller has made.
+type callerError struct {
+	isSentence bool // the text is a whole sentence
+	err        error
 }
 
-func (c *complaint) Error() string { return c.err.Error() }
+func (c *callerError) Error() string { return c.err.Error() }
 
-func (c *complaint) Unwrap() error { return c.err }
+func (c *callerError) Unwrap() error { return c.err }
 
 // Errorf returns an error about the caller's request. For a tool it is sent to the
 // model, as a result with isError, so that the model can call again with better
@@ -28,18 +28,18 @@ func (c *complaint) Unwrap() error { return c.err }
 // text is sent, without that of errors that wrap it. Errorf formats and wraps like
 // [fmt.Errorf].
 func Errorf(format string, args ...any) error {
-	return &complaint{sentence: true, err: fmt.Errorf(format, args...)}
+	return &callerError{isSentence: true, err: fmt.Errorf(format, args...)}
 }
 
-// misfit returns the error for arguments that cannot be decoded.
-func misfit(err error) error {
-	return &complaint{err: fmt.Errorf("the arguments are invalid: %w", err)}
+// invalidArguments returns the error for arguments that cannot be decoded.
+func invalidArguments(err error) error {
+	return &callerError{err: fmt.Errorf("the arguments are invalid: %w", err)}
 }
 
-// asResult returns the complaint as a tool's result.
-func (c *complaint) asResult() *Result {
+// asResult returns the error as a tool's result.
+func (c *callerError) asResult() *Result {
 	text := c.Error()
-	if !c.sentence {
+	if !c.isSentence {
 		text = "T" + text[1:] + "." // all such texts begin with "the"
 	}
 	r := Say("%s", text)

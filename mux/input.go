@@ -23,11 +23,11 @@ import (
 // user's lunch break.
 const stateLife = 2 * time.Hour
 
-// given holds the answers in a request and those that the function has used.
-type given struct {
-	mu   sync.Mutex
-	came map[string]Answer
-	used map[string]Answer
+// receivedAnswers holds the answers in a request and those that the function has used.
+type receivedAnswers struct {
+	mu       sync.Mutex
+	received map[string]Answer
+	used     map[string]Answer
 }
 
 // inputRequired is the error of a function that must be called again with the answers
@@ -61,13 +61,13 @@ func (c *Call) Input(ctx context.Context, questions ...Question) (map[string]Ans
 }
 
 // take returns the answers to the questions, or an error for those without an answer.
-func (g *given) take(questions []Question) (map[string]Answer, error) {
+func (g *receivedAnswers) take(questions []Question) (map[string]Answer, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var missing []Question
 	answers := make(map[string]Answer, len(questions))
 	for _, q := range questions {
-		a, ok := g.came[q.Key]
+		a, ok := g.received[q.Key]
 		if !ok {
 			missing = append(missing, q)
 			continue
@@ -85,12 +85,12 @@ func (g *given) take(questions []Question) (map[string]Answer, error) {
 
 // answers returns the answers in the request: those sealed in its state, and those to
 // the last questions. They are read once.
-func (c *Call) answers() (*given, error) {
-	c.reading.Do(func() { c.given, c.unreadable = c.readAnswers() })
-	return c.given, c.unreadable
+func (c *Call) answers() (*receivedAnswers, error) {
+	c.readOnce.Do(func() { c.received, c.unreadable = c.readAnswers() })
+	return c.received, c.unreadable
 }
 
-func (c *Call) readAnswers() (*given, error) {
+func (c *Call) readAnswers() (*receivedAnswers, error) {
 	came, err := c.openState()
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (c *Call) readAnswers() (*given, error) {
 			came[key] = Answer(value)
 		}
 	}
-	return &given{came: came, used: make(map[string]Answer)}, nil
+	return &receivedAnswers{received: came, used: make(map[string]Answer)}, nil
 }
 
 // result returns the result for the client. It includes the answers so far, sealed,
@@ -153,10 +153,10 @@ func (c *Call) sealState() (string, error) {
 
 // used encodes the answers that the function has used.
 func (c *Call) used() ([]byte, error) {
-	c.given.mu.Lock()
-	defer c.given.mu.Unlock()
-	values := make(map[string]jsontext.Value, len(c.given.used))
-	for key, a := range c.given.used {
+	c.received.mu.Lock()
+	defer c.received.mu.Unlock()
+	values := make(map[string]jsontext.Value, len(c.received.used))
+	for key, a := range c.received.used {
 		values[key] = jsontext.Value(a)
 	}
 	return json.Marshal(values, json.Deterministic(true))

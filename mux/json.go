@@ -34,15 +34,15 @@ const (
 	anArray  jsontext.Kind = '['
 )
 
-// must is a JSON text in an item and the kind that it must have.
-type must struct {
+// jsonField is a JSON text in an item and the kind that it must have.
+type jsonField struct {
 	member string
 	text   JSON
 	kind   jsontext.Kind
 }
 
 // check returns an error for the first text that is invalid. An empty text is valid.
-func check(all ...must) error {
+func check(all ...jsonField) error {
 	for _, m := range all {
 		raw := jsontext.Value(m.text)
 		switch {

@@ -15,23 +15,23 @@ import (
 // page returns one page of a list: the items after the one in the cursor of the
 // request. Added and removed items do not move others to another page, so that a client
 // that follows the cursors misses none of the items that exist throughout.
-func page[T any](m *Mux, req *mcp.Request, member string, s *shelf[T]) (*mcp.Result, error) {
+func page[T any](m *Mux, req *mcp.Request, member string, s *itemList[T]) (*mcp.Result, error) {
 	after, err := cursorOf(req)
 	if err != nil {
 		return nil, err
 	}
-	from, _ := slices.BinarySearchFunc(s.slots, after+1, func(slot slot[T], n uint64) int { return int(slot.number) - int(n) })
-	rest := s.slots[from:]
+	from, _ := slices.BinarySearchFunc(s.entries, after+1, func(e entry[T], n uint64) int { return int(e.number) - int(n) })
+	rest := s.entries[from:]
 	more := m.PageSize > 0 && len(rest) > m.PageSize
 	if more {
 		rest = rest[:m.PageSize]
 	}
 	out := append(append([]byte(`{"`), member...), `":[`...)
-	for i, slot := range rest {
+	for i, e := range rest {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, slot.listed...)
+		out = append(out, e.listed...)
 	}
 	out = append(out, ']')
 	if more {

@@ -45,7 +45,7 @@ func TestListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(hello("a"), note("x:y"), verse("v"))
 		t.Cleanup(func() { // the last of all
-			if n := len(m.ears.all); n != 0 {
+			if n := len(m.subscribers.all); n != 0 {
 				t.Errorf("%d listen after the end", n)
 			}
 		})
@@ -85,7 +85,7 @@ func TestListenToNothing(t *testing.T) {
 		for _, m := range []*Mux{{}, fixed} {
 			heard(t, listening(t, m, all).says(), acknowledged+`{}}`)
 		}
-		refused(t, new(Mux), request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":1}}`), mcp.CodeInvalidParams, "no filter")
+		refused(t, new(Mux), request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":1}}`), mcp.CodeInvalidParams, "not a notification filter")
 		var many strings.Builder
 		for i := range maxTopics {
 			fmt.Fprintf(&many, `"x:%d",`, i)

@@ -57,10 +57,10 @@ type Mux struct {
 	// nil. Errors and panics of other calls reach the caller of Serve.
 	Logger *slog.Logger
 
-	catalog atomic.Pointer[catalog] // replaced as a whole, with mu held
-	box     lazyBox
-	ears    ears
-	tasks   taskBook
+	catalog     atomic.Pointer[catalog] // replaced as a whole, with mu held
+	box         lazyBox
+	subscribers subscribers
+	tasks       taskStore
 
 	mu sync.Mutex
 }
@@ -129,11 +129,11 @@ func (m *Mux) Close() error {
 }
 
 // has returns the kinds of lists that the Mux has.
-func (m *Mux) has(c *catalog) lists {
-	return lists{
-		tools:     c.tools.known || m.HasTools,
-		resources: c.resources.known || c.templates.known || m.HasResources,
-		prompts:   c.prompts.known || m.HasPrompts,
+func (m *Mux) has(c *catalog) listSet {
+	return listSet{
+		tools:     c.tools.everUsed || m.HasTools,
+		resources: c.resources.everUsed || c.templates.everUsed || m.HasResources,
+		prompts:   c.prompts.everUsed || m.HasPrompts,
 	}
 }
 
@@ -144,23 +144,23 @@ type implementation struct {
 	Version string `json:"version"`
 }
 
-// discovered is the result of server/discover, from which the legacy edge makes the
+// discoverResult is the result of server/discover, from which the legacy edge makes the
 // result of initialize.
-type discovered struct {
+type discoverResult struct {
 	Versions     []mcp.Version  `json:"supportedVersions"`
 	Capabilities jsontext.Value `json:"capabilities"`
 	Instructions string         `json:"instructions,omitempty"`
-	Meta         *discoveredBy  `json:"_meta,omitempty"`
+	Meta         *discoverMeta  `json:"_meta,omitempty"`
 }
 
-type discoveredBy struct {
+type discoverMeta struct {
 	Server implementation `json:"io.modelcontextprotocol/serverInfo"`
 }
 
 func (m *Mux) discover(c *catalog) (*mcp.Result, error) {
-	d := discovered{Versions: mcp.ModernVersions(), Capabilities: c.capabilities(m.has(c), m.Fixed), Instructions: m.Instructions}
+	d := discoverResult{Versions: mcp.ModernVersions(), Capabilities: c.capabilities(m.has(c), m.Fixed), Instructions: m.Instructions}
 	if m.Name != "" {
-		d.Meta = &discoveredBy{implementation{m.Name, m.Title, m.Version}}
+		d.Meta = &discoverMeta{implementation{m.Name, m.Title, m.Version}}
 	}
 	return result(d)
 }

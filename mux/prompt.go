@@ -52,7 +52,7 @@ func (p Prompt) put(c *catalog) error {
 	if p.Get == nil {
 		return fmt.Errorf("mux: prompt %q has no Get", p.Name)
 	}
-	if err := check(must{"icons", p.Icons, anArray}, must{"_meta", p.Meta, anObject}); err != nil {
+	if err := check(jsonField{"icons", p.Icons, anArray}, jsonField{"_meta", p.Meta, anObject}); err != nil {
 		return fmt.Errorf("mux: prompt %q: %w", p.Name, err)
 	}
 	c.changed.prompts = true
@@ -75,7 +75,7 @@ func (m *Mux) servePrompts(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	}
 	call := &Call{Request: req, Caller: caller, mux: m}
 	messages, err := p.fill(ctx, call)
-	switch more, wrong := asInput(err), asComplaint(err); {
+	switch more, wrong := asInput(err), asCallerError(err); {
 	case more != nil:
 		return more.result(call)
 	case wrong != nil:
@@ -111,7 +111,7 @@ func asInput(err error) *inputRequired {
 	return more
 }
 
-func asComplaint(err error) *complaint {
-	wrong, _ := errors.AsType[*complaint](err)
+func asCallerError(err error) *callerError {
+	wrong, _ := errors.AsType[*callerError](err)
 	return wrong
 }

@@ -174,15 +174,16 @@ func (c *Call) askAll(ctx context.Context, questions []Question) (map[string]Ans
 	return answers, nil
 }
 
-// asked is a question that was sent, and the function that waits for its answer.
-type asked struct {
+// startedQuestion is a question that was sent, and the function that waits for its
+// answer.
+type startedQuestion struct {
 	key  string
 	wait func() (*mcp.Result, error)
 }
 
 // startAll sends the questions in order until one fails, and returns those that were
 // sent.
-func (c *Call) startAll(ctx context.Context, questions []Question) (all []asked, err error) {
+func (c *Call) startAll(ctx context.Context, questions []Question) (all []startedQuestion, err error) {
 	for _, q := range questions {
 		req, err := q.request()
 		if err != nil {
@@ -192,7 +193,7 @@ func (c *Call) startAll(ctx context.Context, questions []Question) (all []asked,
 		if err != nil {
 			return all, err
 		}
-		all = append(all, asked{q.Key, wait})
+		all = append(all, startedQuestion{q.Key, wait})
 	}
 	return all, nil
 }

@@ -91,7 +91,7 @@ func (t Template) put(c *catalog) error {
 }
 
 func checkShown(annotations, icons, meta JSON) error {
-	return check(must{"annotations", annotations, anObject}, must{"icons", icons, anArray}, must{"_meta", meta, anObject})
+	return check(jsonField{"annotations", annotations, anObject}, jsonField{"icons", icons, anArray}, jsonField{"_meta", meta, anObject})
 }
 
 func (t Template) drop(c *catalog) {
@@ -104,7 +104,7 @@ func (m *Mux) Updated(uri string) error {
 	if m.Fixed && m.current().served {
 		return errFixed
 	}
-	m.ears.tell(news{uris: []string{uri}})
+	m.subscribers.publish(changeSet{uris: []string{uri}})
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (m *Mux) serveResources(ctx context.Context, req *mcp.Request, caller mcp.C
 	}
 	call := &Call{Request: req, Caller: caller, mux: m, vars: found.vars}
 	contents, err := found.read(ctx, call)
-	switch more, wrong := asInput(err), asComplaint(err); {
+	switch more, wrong := asInput(err), asCallerError(err); {
 	case more != nil:
 		return more.result(call)
 	case wrong != nil:
@@ -146,25 +146,25 @@ func (m *Mux) serveResources(ctx context.Context, req *mcp.Request, caller mcp.C
 	return readResult(contents, found.ttl)
 }
 
-// readable is the resource found at a URI.
-type readable struct {
+// foundResource is the resource found at a URI.
+type foundResource struct {
 	read func(ctx context.Context, call *Call) ([]Contents, error)
 	ttl  time.Duration
 	vars map[string]string
 }
 
 // find finds the resource at a URI. URIs are compared byte by byte.
-func (c *catalog) find(uri string) (readable, bool) {
+func (c *catalog) find(uri string) (foundResource, bool) {
 	if r, ok := c.resources.get(uri); ok {
-		return readable{read: r.Read, ttl: r.TTL}, true
+		return foundResource{read: r.Read, ttl: r.TTL}, true
 	}
-	for i := range c.templates.slots {
-		t := &c.templates.slots[i].item
+	for i := range c.templates.entries {
+		t := &c.templates.entries[i].item
 		if vars, ok := t.match.vars(uri); ok {
-			return readable{t.Read, t.TTL, vars}, true
+			return foundResource{t.Read, t.TTL, vars}, true
 		}
 	}
-	return readable{}, false
+	return foundResource{}, false
 }
 
 // readResult returns the contents with their TTL. The scope of a TTL is private,

@@ -98,7 +98,7 @@ func (t *task) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result
 	case missing != "":
 		return nil, question.Undeclared(req.Method, missing)
 	}
-	p, err := t.put(req)
+	p, err := t.addQuestion(req)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (t *task) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result
 // maxOpen bounds the open questions of a task: each is a dialogue with a user.
 const maxOpen = 16
 
-func (t *task) put(req *mcp.Request) (*pending, error) {
+func (t *task) addQuestion(req *mcp.Request) (*pending, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -131,7 +131,7 @@ func (t *task) put(req *mcp.Request) (*pending, error) {
 	t.asked++ // keys are never reused
 	p := &pending{key: "q" + strconv.Itoa(t.asked), method: req.Method, params: req.Params.Bytes(), answer: make(chan *mcp.Result, 1)}
 	t.open = append(t.open, p)
-	t.turnLocked()
+	t.updateStatusLocked()
 	return p, nil
 }
 
@@ -147,15 +147,15 @@ func (t *task) closeLocked(key string) *pending {
 	for i, p := range t.open {
 		if p.key == key {
 			t.open = append(t.open[:i:i], t.open[i+1:]...)
-			t.turnLocked()
+			t.updateStatusLocked()
 			return p
 		}
 	}
 	return nil
 }
 
-// turnLocked updates the status: input required or working.
-func (t *task) turnLocked() {
+// updateStatusLocked updates the status: input required or working.
+func (t *task) updateStatusLocked() {
 	t.updated = time.Now()
 	switch {
 	case t.status.IsTerminal():
@@ -204,26 +204,26 @@ func (t *task) run(ctx context.Context, call *Call, f func(context.Context, *Cal
 	status, detail := tasks.Failed, jsontext.Value(nil)
 	defer func() {
 		if p := recover(); p != nil {
-			call.mux.notePanic(ctx, t, p)
+			call.mux.logPanic(ctx, t, p)
 			status, detail = tasks.Failed, failure(errPanic)
 		}
 		t.end(status, detail)
 	}()
-	own := t.callOf(call)
-	res, err := own.conclude(f(ctx, own))
+	own := t.newCall(call)
+	res, err := own.toResult(f(ctx, own))
 	switch {
 	case err == nil:
 		status, detail = tasks.Completed, res.Bytes()
 	case ctx.Err() != nil:
 		status = tasks.Cancelled
 	default:
-		call.mux.noteFailure(ctx, t, err)
+		call.mux.logFailure(ctx, t, err)
 		detail = failure(err)
 	}
 }
 
-// noteFailure logs an error that the client receives without its text.
-func (m *Mux) noteFailure(ctx context.Context, t *task, err error) {
+// logFailure logs an error that the client receives without its text.
+func (m *Mux) logFailure(ctx context.Context, t *task, err error) {
 	_, ours := errors.AsType[*mcp.Fault](err)
 	_, wire := errors.AsType[*mcp.Error](err)
 	if m.Logger != nil && !ours && !wire {
@@ -231,8 +231,8 @@ func (m *Mux) noteFailure(ctx context.Context, t *task, err error) {
 	}
 }
 
-// notePanic logs a panic.
-func (m *Mux) notePanic(ctx context.Context, t *task, p any) {
+// logPanic logs a panic.
+func (m *Mux) logPanic(ctx context.Context, t *task, p any) {
 	if m.Logger != nil {
 		m.Logger.ErrorContext(ctx, "task panicked", slog.String("task", t.id), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 	}
@@ -240,8 +240,8 @@ func (m *Mux) notePanic(ctx context.Context, t *task, p any) {
 
 var errPanic = errors.New("the function panicked")
 
-// callOf returns the Call for the task's function.
-func (t *task) callOf(call *Call) *Call {
+// newCall returns the Call for the task's function.
+func (t *task) newCall(call *Call) *Call {
 	return &Call{Request: call.Request, Caller: t, mux: call.mux, tasks: true, vars: call.vars}
 }
 

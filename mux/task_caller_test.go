@@ -142,7 +142,7 @@ func TestListenersThatAreGone(t *testing.T) {
 			if err := <-over; !errors.Is(err, errDeaf) || len(d.says()) != hears {
 				t.Errorf("after %d messages: %v", hears, err)
 			}
-			if n := len(m.ears.all); n != 0 {
+			if n := len(m.subscribers.all); n != 0 {
 				t.Errorf("%d still listen", n)
 			}
 		})

@@ -76,8 +76,8 @@ func (t Tool) put(c *catalog) error {
 
 // read checks the tool's JSON texts and keeps the parts that are enforced.
 func (t *Tool) read() error {
-	err := check(must{"input schema", t.InputSchema, anObject}, must{"output schema", t.OutputSchema, anObject},
-		must{"annotations", t.Annotations, anObject}, must{"icons", t.Icons, anArray}, must{"_meta", t.Meta, anObject})
+	err := check(jsonField{"input schema", t.InputSchema, anObject}, jsonField{"output schema", t.OutputSchema, anObject},
+		jsonField{"annotations", t.Annotations, anObject}, jsonField{"icons", t.Icons, anArray}, jsonField{"_meta", t.Meta, anObject})
 	if err != nil {
 		return err
 	}
@@ -110,17 +110,17 @@ func (m *Mux) serveTools(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	}
 	call := &Call{Request: req, Caller: caller, mux: m, tasks: t.Task != TaskNever}
 	if err := call.checkRequired(t.required); err != nil {
-		return call.conclude(nil, err)
+		return call.toResult(nil, err)
 	}
-	return call.conclude(t.Call(ctx, call))
+	return call.toResult(t.Call(ctx, call))
 }
 
-// conclude returns the result for the client from the results of a tool's function.
-func (c *Call) conclude(res *Result, err error) (*mcp.Result, error) {
+// toResult returns the result for the client from the results of a tool's function.
+func (c *Call) toResult(res *Result, err error) (*mcp.Result, error) {
 	if more, ok := errors.AsType[*inputRequired](err); ok {
 		return more.result(c)
 	}
-	if wrong, ok := errors.AsType[*complaint](err); ok {
+	if wrong, ok := errors.AsType[*callerError](err); ok {
 		res, err = wrong.asResult(), nil
 	}
 	if err != nil {

@@ -22,21 +22,21 @@ type Token struct {
 // A Bearer identifies callers by bearer tokens (RFC 6750). It is immutable, and its
 // methods may be called concurrently.
 type Bearer struct {
-	known []known
+	tokens []knownToken
 }
 
-// known is the digest of a Token: it is compared in constant time, whatever the token's
-// length, and the token cannot be recovered from it.
-type known struct {
+// knownToken is the digest of a Token: it is compared in constant time, whatever the
+// token's length, and the token cannot be recovered from it.
+type knownToken struct {
 	principal string
 	sum       [sha256.Size]byte
 }
 
 // NewBearer returns a Bearer with the given tokens. It keeps their digests only.
 func NewBearer(tokens []Token) *Bearer {
-	b := &Bearer{known: make([]known, 0, len(tokens))}
+	b := &Bearer{tokens: make([]knownToken, 0, len(tokens))}
 	for _, t := range tokens {
-		b.known = append(b.known, known{t.Principal, sha256.Sum256([]byte(t.Value))})
+		b.tokens = append(b.tokens, knownToken{t.Principal, sha256.Sum256([]byte(t.Value))})
 	}
 	return b
 }
@@ -68,7 +68,7 @@ func (b *Bearer) Authenticate(r *http.Request) (string, error) {
 	principal, ok := "", 0
 	// All tokens are compared, even after a match: otherwise the duration would reveal
 	// the position of a token in the file.
-	for _, k := range b.known {
+	for _, k := range b.tokens {
 		if match := subtle.ConstantTimeCompare(sum[:], k.sum[:]); match == 1 {
 			principal, ok = k.principal, 1
 		}

@@ -105,7 +105,7 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 			if areTasks {
 				e.showTaskSupport()
 			}
-			for _, oddity := range []string{e.foreignDialect(), e.exposed()} {
+			for _, oddity := range []string{e.foreignDialect(), e.secretHeader()} {
 				if oddity != "" {
 					b.report.item(in.Name, k, name, "offered as it is: "+oddity)
 				}
@@ -174,7 +174,7 @@ func (b *builder) checkRules() {
 		if in.State != Live || in.Lists[Tools].Problem != "" || in.Lists[Prompts].Problem != "" {
 			continue
 		}
-		for _, text := range in.Rules.idle(b.own[i]) {
+		for _, text := range in.Rules.unused(b.own[i]) {
 			b.report.whole(in.Name, text)
 		}
 	}

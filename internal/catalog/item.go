@@ -47,7 +47,7 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 		own, reason := identity(k, &obj)
 		return nil, own, cmp.Or(reason, fmt.Sprintf("it is nested deeper than the %d levels allowed for an item of a list", maxItemDepth))
 	}
-	obj = mend(obj)
+	obj = repair(obj)
 	// Repaired first, so that the following code reads the same as clients.
 	own, reason := identity(k, &obj)
 	if reason != "" {

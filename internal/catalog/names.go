@@ -77,8 +77,8 @@ func isModelName(name string) bool {
 	return len(name) <= maxModelName && !strings.ContainsFunc(name, bad)
 }
 
-// idle returns the rules that match none of the backend's own names.
-func (r *Rules) idle(names []string) []string {
+// unused returns the rules that match none of the backend's own names.
+func (r *Rules) unused(names []string) []string {
 	var out []string
 	add := func(setting string, patterns []string) {
 		for _, p := range patterns {

@@ -62,7 +62,7 @@ func externalRef(raw []byte) (ref string, ok bool) {
 			return ref, true
 		}
 	}
-	return "", !w.isCut
+	return "", !w.truncated
 }
 
 // idKeyword returns the id keyword of the schema's dialect: "id" in draft-03 and
@@ -122,16 +122,16 @@ func isMetaSchema(ref string) bool {
 // refWalk collects the schemas that a schema contains and those that it refers to, as
 // absolute URIs where possible.
 type refWalk struct {
-	id    string // the id keyword
-	ids   map[string]bool
-	refs  []string
-	isCut bool // deeper parts were skipped
+	id        string // the id keyword
+	ids       map[string]bool
+	refs      []string
+	truncated bool // deeper parts were skipped
 }
 
 // schema looks for the id first: it applies to its siblings, whatever their order.
 func (w *refWalk) schema(raw []byte, base *url.URL, depth int) {
 	if depth > maxSchemaDepth {
-		w.isCut = true
+		w.truncated = true
 		return
 	}
 	for name, value := range mcp.Members(raw) {

@@ -20,7 +20,7 @@ type section struct {
 	kind    Kind
 	entries []*Entry
 	at      map[string]int
-	fresh   freshnessOf
+	fresh   listFreshness
 	opt     Options
 
 	pages  []*mcp.Result
@@ -28,8 +28,8 @@ type section struct {
 	digest Digest
 }
 
-// freshnessOf is for how long, and for which clients, the results are valid.
-type freshnessOf struct {
+// listFreshness is for how long, and for which clients, the results are valid.
+type listFreshness struct {
 	ttl    time.Duration
 	public bool
 }
@@ -37,8 +37,8 @@ type freshnessOf struct {
 // freshness merges the values of the backends: the shortest time and the most private
 // scope (2026-07-28, server/utilities/caching). A merged list with missing or stale
 // parts has a TTL of zero.
-func freshness(k Kind, backends []Backend) freshnessOf {
-	var f freshnessOf
+func freshness(k Kind, backends []Backend) listFreshness {
+	var f listFreshness
 	first := true
 	for i := range backends {
 		in := &backends[i]
@@ -46,7 +46,7 @@ func freshness(k Kind, backends []Backend) freshnessOf {
 		switch {
 		// Its items may arrive at any moment and change the list.
 		case in.State == Missing:
-			return freshnessOf{}
+			return listFreshness{}
 		// A backend without such a list does not affect its freshness.
 		case len(l.Items) == 0 && !declares(in.Capabilities, k.capability()):
 			continue
@@ -55,7 +55,7 @@ func freshness(k Kind, backends []Backend) freshnessOf {
 			l = &List{Public: l.Public}
 		}
 		if first {
-			f, first = freshnessOf{l.TTL, l.Public}, false
+			f, first = listFreshness{l.TTL, l.Public}, false
 			continue
 		}
 		f.ttl = min(f.ttl, l.TTL)
@@ -68,7 +68,7 @@ func freshness(k Kind, backends []Backend) freshnessOf {
 
 // newSection encodes the list in advance: lists are requested far more often than they
 // change.
-func newSection(k Kind, entries []*Entry, fresh freshnessOf, opt Options) section {
+func newSection(k Kind, entries []*Entry, fresh listFreshness, opt Options) section {
 	s := section{
 		kind:    k,
 		entries: entries,

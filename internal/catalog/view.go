@@ -19,7 +19,7 @@ func (c *Catalog) View(allow func(*Entry) bool) *Catalog {
 		// cannot be found either.
 		s := &c.sections[k]
 		entries := slices.DeleteFunc(slices.Clone(s.entries), func(e *Entry) bool { return !allow(e) })
-		v.sections[k] = newSection(k, entries, freshnessOf{ttl: s.fresh.ttl}, c.opt)
+		v.sections[k] = newSection(k, entries, listFreshness{ttl: s.fresh.ttl}, c.opt)
 		v.hidden[k] = c.hide(k, &v.sections[k])
 	}
 	v.locator = c.locator.view(c, &v)

@@ -18,9 +18,9 @@ const (
 	// take their buffer with them.
 	keptSize = 16 << 10
 
-	// around is roughly the size of a message's own framing and the beginning of the
-	// next message.
-	around = 1 << 10
+	// frameOverhead is roughly the size of a message's own framing and the beginning of
+	// the next message.
+	frameOverhead = 1 << 10
 
 	// headSize is how much of a message over the limit is returned: enough for method
 	// and id if they are first.
@@ -106,7 +106,7 @@ func (b *buffer) fill() error {
 	if b.err != nil {
 		return b.err
 	}
-	if err := b.makeRoom(); err != nil {
+	if err := b.ensureSpace(); err != nil {
 		return err
 	}
 	for range emptyReads {
@@ -124,9 +124,9 @@ func (b *buffer) fill() error {
 	return b.err
 }
 
-// makeRoom makes space for reading. A message that fills half of the buffer gets one of
-// twice the size; after it is gone, a small one.
-func (b *buffer) makeRoom() error {
+// ensureSpace makes space for reading. A message that fills half of the buffer gets one
+// of twice the size; after it is gone, a small one.
+func (b *buffer) ensureSpace() error {
 	held := b.kept.len() + b.end - b.pos
 	switch {
 	case b.buf == nil, held == 0 && len(b.buf) > keptSize:
@@ -183,8 +183,8 @@ func (e *NoRoomError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *NoRoomError) Unwrap() error { return e.Err }
 
-// follow appends text of the skipped message to the Tail.
-func (e *NoRoomError) follow(text []byte) {
+// addTail appends text of the skipped message to the Tail.
+func (e *NoRoomError) addTail(text []byte) {
 	e.Tail = append(e.Tail, text[max(0, len(text)-headSize):]...)
 	e.Tail = e.Tail[max(0, len(e.Tail)-headSize):]
 }
@@ -222,7 +222,7 @@ func (b *buffer) release() []byte {
 		}
 		return append(make([]byte, 0, n), data...)
 	}
-	b.guess = n + n/16 + around
+	b.guess = n + n/16 + frameOverhead
 	b.moveTo(make([]byte, max(firstRead, b.end-b.pos)))
 	return data
 }

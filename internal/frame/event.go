@@ -38,10 +38,10 @@ type EventReader struct {
 	b   buffer
 	max int
 
-	begun  bool // checked for a byte order mark
-	skipLF bool // the last line ended with a CR
-	midway bool // the beginning of the line at pos was skipped
-	over   bool // the event is over the limit: skip the rest of it
+	started bool // checked for a byte order mark
+	skipLF  bool // the last line ended with a CR
+	inLine  bool // the beginning of the line at pos was skipped
+	over    bool // the event is over the limit: skip the rest of it
 
 	refused *NoRoomError // error for the event that is skipped, or nil
 
@@ -105,7 +105,7 @@ func (r *EventReader) line() ([]byte, error) {
 		switch {
 		case r.over:
 			if r.refused != nil && len(line) > 0 {
-				r.refused.follow(line)
+				r.refused.addTail(line)
 			}
 			r.skip(len(line), whole)
 			if !r.over && r.refused != nil {
@@ -136,15 +136,15 @@ func (r *EventReader) line() ([]byte, error) {
 // skip skips a line, or the available part of it, of an event over the limit, up to the
 // blank line that ends the event.
 func (r *EventReader) skip(n int, whole bool) {
-	blank := n == 0 && !r.midway
+	blank := n == 0 && !r.inLine
 	switch {
 	case !whole:
 		r.b.pos += n
-		r.midway = !blank
+		r.inLine = !blank
 	case blank:
 		r.over = false
 	default:
-		r.midway = false
+		r.inLine = false
 	}
 }
 
@@ -153,7 +153,7 @@ func (r *EventReader) skip(n int, whole bool) {
 // because a line that ends with a CR must not wait for the next byte.
 func (r *EventReader) begin() error {
 	const mark = "\xef\xbb\xbf"
-	for !r.begun {
+	for !r.started {
 		have := r.b.buf[r.b.pos:r.b.end]
 		n := min(len(have), len(mark))
 		if n < len(mark) && string(have) == mark[:n] {
@@ -162,7 +162,7 @@ func (r *EventReader) begin() error {
 			}
 			continue
 		}
-		r.begun = true
+		r.started = true
 		if string(have[:n]) == mark {
 			r.b.pos += n
 		}

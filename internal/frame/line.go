@@ -12,12 +12,12 @@ import (
 // A LineReader reads messages of one line each, the format of MCP on the standard
 // streams of a process (basic/transports/stdio).
 type LineReader struct {
-	b    buffer
-	max  int
-	head int  // bytes of a line over the limit to return
-	over bool // the line at pos is over the limit: skip the rest of it
-	rest int  // length of the last line over the limit that was not returned
-	done bool // the stream has ended
+	b       buffer
+	max     int
+	headLen int  // bytes of a line over the limit to return
+	over    bool // the line at pos is over the limit: skip the rest of it
+	cutLen  int  // length of the last line over the limit that was not returned
+	done    bool // the stream has ended
 
 	refused *NoRoomError // error for the line at pos, which is skipped, or nil
 }
@@ -25,7 +25,7 @@ type LineReader struct {
 // NewLineReader returns a reader of lines of up to maxLine bytes, not counting the line
 // end.
 func NewLineReader(r io.Reader, maxLine int) *LineReader {
-	return &LineReader{b: buffer{r: r}, max: maxLine, head: headSize}
+	return &LineReader{b: buffer{r: r}, max: maxLine, headLen: headSize}
 }
 
 // Bound sets the Bound that must grant memory for large lines. Next returns a
@@ -43,7 +43,7 @@ func (r *LineReader) Next() ([]byte, error) {
 			if !r.over && lf-r.b.pos > r.max+1 { // the last byte may be the CR
 				return nil, r.tooLong()
 			}
-			r.pass(lf)
+			r.skipTo(lf)
 			err := r.b.fill()
 			if no, ok := err.(*NoRoomError); ok { //nolint:errorlint // the buffer's own
 				r.refused, r.over = no, true
@@ -62,13 +62,13 @@ func (r *LineReader) Next() ([]byte, error) {
 	}
 }
 
-// pass skips the text read so far of a line that is not returned.
-func (r *LineReader) pass(end int) {
+// skipTo skips the text read so far of a line that is not returned.
+func (r *LineReader) skipTo(end int) {
 	if !r.over {
 		return
 	}
 	if r.refused != nil {
-		r.refused.follow(r.b.buf[r.b.pos:end])
+		r.refused.addTail(r.b.buf[r.b.pos:end])
 	}
 	r.b.pos = end
 }
@@ -81,16 +81,16 @@ func (r *LineReader) IsAtEnd() bool { return r.done }
 // bytes of a line, up to the limit, and the number of bytes cut off. It returns when
 // the line has ended. Use either Next or NextCut for a reader.
 func (r *LineReader) NextCut() (line []byte, cut int, err error) {
-	r.head = r.max
+	r.headLen = r.max
 	line, err = r.Next()
 	long, ok := errors.AsType[*TooLongError](err)
 	if !ok {
 		return line, 0, err
 	}
 	if r.over {
-		r.rest = r.skip() - len(long.Head)
+		r.cutLen = r.skip() - len(long.Head)
 	}
-	return long.Head, r.rest, nil
+	return long.Head, r.cutLen, nil
 }
 
 // skip skips the rest of a line over the limit, and returns its length.
@@ -121,7 +121,7 @@ func (r *LineReader) take(lf int) ([]byte, error) {
 	r.b.pos = min(lf+1, r.b.end)
 	if no := r.refused; no != nil {
 		r.refused, r.over = nil, false
-		no.follow(r.b.buf[start:end])
+		no.addTail(r.b.buf[start:end])
 		return nil, no
 	}
 	if r.over {
@@ -133,8 +133,8 @@ func (r *LineReader) take(lf int) ([]byte, error) {
 	}
 	switch n := end - start; {
 	case n > r.max:
-		r.rest = n - min(r.max, r.head)
-		return nil, newTooLong(r.max, r.head, r.b.buf[start:end])
+		r.cutLen = n - min(r.max, r.headLen)
+		return nil, newTooLong(r.max, r.headLen, r.b.buf[start:end])
 	case n == 0:
 		return nil, nil
 	}
@@ -144,7 +144,7 @@ func (r *LineReader) take(lf int) ([]byte, error) {
 
 func (r *LineReader) tooLong() error {
 	r.over = true
-	return newTooLong(r.max, r.head, r.b.buf[r.b.pos:r.b.end])
+	return newTooLong(r.max, r.headLen, r.b.buf[r.b.pos:r.b.end])
 }
 
 // AppendLine appends a JSON text, possibly in parts, as one line. Line breaks in it can

@@ -14,8 +14,8 @@ import (
 // change attributes set with WithAttrs, which come from the program, nor the attribute
 // backend. Its methods may be called concurrently.
 type Handler struct {
-	inner slog.Handler
-	by    func() *Redactor
+	inner    slog.Handler
+	redactor func() *Redactor
 }
 
 // Around returns a Handler that calls h. by is called for each record and must not
@@ -29,17 +29,17 @@ func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {
 
 // WithAttrs returns a handler with the attributes.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &Handler{h.inner.WithAttrs(attrs), h.by}
+	return &Handler{h.inner.WithAttrs(attrs), h.redactor}
 }
 
 // WithGroup returns a handler with the group.
 func (h *Handler) WithGroup(name string) slog.Handler {
-	return &Handler{h.inner.WithGroup(name), h.by}
+	return &Handler{h.inner.WithGroup(name), h.redactor}
 }
 
 // Handle removes the secrets and calls the inner handler.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
-	by := h.by()
+	by := h.redactor()
 	if by == nil || r.NumAttrs() == 0 { // messages are constants of the program
 		return h.inner.Handle(ctx, r)
 	}

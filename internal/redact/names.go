@@ -55,7 +55,7 @@ func wordsOf(name string) []string {
 // or an address without credentials, with a name that does not suggest a secret. Such
 // values also appear in harmless texts.
 func isOrdinary(name, value string) bool {
-	if IsSecretName(name) || slices.ContainsFunc(wordsOf(name), isOfSecret) {
+	if IsSecretName(name) || slices.ContainsFunc(wordsOf(name), isSecretWord) {
 		return false
 	}
 	if filepath.IsAbs(value) || strings.HasPrefix(value, "~/") || strings.HasPrefix(value, "./") {
@@ -67,8 +67,8 @@ func isOrdinary(name, value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsLetter(r) && !strings.ContainsRune("-_.,: ", r) })
 }
 
-// isOfSecret reports whether a word appears in the names of secret variables, and of
+// isSecretWord reports whether a word appears in the names of secret variables, and of
 // others as well.
-func isOfSecret(word string) bool {
+func isSecretWord(word string) bool {
 	return slices.Contains([]string{"key", "pass", "auth", "pat", "pin", "dsn", "private", "salt", "seed", "license"}, word)
 }

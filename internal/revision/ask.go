@@ -23,13 +23,13 @@ func Ask(v mcp.Version, method string, params *mcp.Object) []byte {
 		if name != "messages" {
 			return value
 		}
-		return mcp.RewriteElements(value, func(message []byte) []byte { return sampled(v, message) })
+		return mcp.RewriteElements(value, func(message []byte) []byte { return splitMessage(v, message) })
 	})
 }
 
-// sampled splits a message with a list of content into one message for each item:
+// splitMessage splits a message with a list of content into one message for each item:
 // before 2025-11-25 a message had one item.
-func sampled(v mcp.Version, message []byte) []byte {
+func splitMessage(v mcp.Version, message []byte) []byte {
 	var list []byte
 	for name, value := range mcp.Members(message) {
 		if name == "content" {
@@ -37,11 +37,11 @@ func sampled(v mcp.Version, message []byte) []byte {
 		}
 	}
 	if len(list) == 0 || list[0] != '[' {
-		return oneOf(message, Block(v, list))
+		return withContent(message, Block(v, list))
 	}
 	var parts [][]byte
 	for block := range mcp.Elements(list) {
-		parts = append(parts, oneOf(message, Block(v, block)))
+		parts = append(parts, withContent(message, Block(v, block)))
 	}
 	if len(parts) == 0 {
 		return message // there is nothing to convert
@@ -49,8 +49,8 @@ func sampled(v mcp.Version, message []byte) []byte {
 	return join(parts)
 }
 
-// oneOf returns the message with the given content.
-func oneOf(message, content []byte) []byte {
+// withContent returns the message with the given content.
+func withContent(message, content []byte) []byte {
 	return mcp.RewriteMembers(message, func(name string, value []byte) []byte {
 		if name == "content" && !isSame(value, content) {
 			return content
@@ -86,16 +86,16 @@ func Answer(v mcp.Version, method string, params *mcp.Object, result []byte) []b
 		case name != "content" || len(value) == 0:
 			return value
 		case value[0] == '[':
-			return single(v, value)
+			return mergeContent(v, value)
 		default:
 			return Block(v, value)
 		}
 	})
 }
 
-// single converts a list of content into one item: the only one, or the joined text of
-// all. Other lists are unmodified, and the server will reject them.
-func single(v mcp.Version, list []byte) []byte {
+// mergeContent converts a list of content into one item: the only one, or the joined
+// text of all. Other lists are unmodified, and the server will reject them.
+func mergeContent(v mcp.Version, list []byte) []byte {
 	var only []byte
 	var text []string
 	n, allText := 0, true

@@ -9,7 +9,7 @@ import "github.com/signalbox-mcp/signalbox/mcp"
 // can use. A declared capability must be honoured, which is impossible for one of
 // another revision. Empty text gives {}.
 func ServerCapabilities(v mcp.Version, raw []byte) []byte {
-	return only(raw, func(name string, _ []byte) bool {
+	return filterMembers(raw, func(name string, _ []byte) bool {
 		switch name {
 		case "tools", "resources", "prompts", "logging", "experimental":
 			return true
@@ -32,7 +32,7 @@ func ServerCapabilities(v mcp.Version, raw []byte) []byte {
 // of roots if either is modern. Empty text gives {}.
 func ClientCapabilities(from, to mcp.Version, raw []byte) []byte {
 	legacy := from.Era() == mcp.EraLegacy && to.Era() == mcp.EraLegacy
-	out := only(raw, func(name string, _ []byte) bool {
+	out := filterMembers(raw, func(name string, _ []byte) bool {
 		return (name != "tasks" || legacy) && (name != "extensions" || to.Era() != mcp.EraLegacy)
 	})
 	if legacy {
@@ -42,12 +42,12 @@ func ClientCapabilities(from, to mcp.Version, raw []byte) []byte {
 		if name != "roots" {
 			return value
 		}
-		return only(value, func(name string, _ []byte) bool { return name != "listChanged" })
+		return filterMembers(value, func(name string, _ []byte) bool { return name != "listChanged" })
 	})
 }
 
-// only returns the object with the members for which wanted returns true.
-func only(raw []byte, wanted func(name string, value []byte) bool) []byte {
+// filterMembers returns the object with the members for which wanted returns true.
+func filterMembers(raw []byte, wanted func(name string, value []byte) bool) []byte {
 	if len(raw) == 0 || raw[0] != '{' {
 		return []byte("{}")
 	}

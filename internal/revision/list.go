@@ -37,7 +37,7 @@ func listItem(v mcp.Version, item []byte) []byte {
 				return nil
 			}
 		case "inputSchema":
-			if isForeign(value) {
+			if hasForeignDialect(value) {
 				return value
 			}
 			return objectSchema(value)
@@ -53,11 +53,11 @@ func listItem(v mcp.Version, item []byte) []byte {
 func outputSchema(raw []byte) []byte {
 	types := schemaTypes(raw)
 	switch {
-	case isForeign(raw):
+	case hasForeignDialect(raw):
 		return nil // its meaning is unknown
 	case len(types) == 1 && types[0] == "object":
 		return objectSchema(raw)
-	case len(types) == 0 || slices.Contains(types, "object") || refers(raw):
+	case len(types) == 0 || slices.Contains(types, "object") || mayHaveRefs(raw):
 		// The schema may or may not describe objects, which a value alone does not
 		// show; or it has references to its own parts, which move when it is wrapped.
 		return nil
@@ -66,9 +66,9 @@ func outputSchema(raw []byte) []byte {
 	}
 }
 
-// isForeign reports whether a schema has a dialect other than JSON Schema's own: the
-// meaning of its members is unknown, so it cannot be converted.
-func isForeign(raw []byte) bool {
+// hasForeignDialect reports whether a schema has a dialect other than JSON Schema's
+// own: the meaning of its members is unknown, so it cannot be converted.
+func hasForeignDialect(raw []byte) bool {
 	for name, value := range mcp.Members(raw) {
 		if name == "$schema" {
 			dialect := textOf(value)
@@ -95,8 +95,8 @@ func schemaTypes(raw []byte) []string {
 	return types
 }
 
-// refers reports whether a schema may contain references.
-func refers(raw []byte) bool {
+// mayHaveRefs reports whether a schema may contain references.
+func mayHaveRefs(raw []byte) bool {
 	for _, word := range []string{`"$ref"`, `"$dynamicRef"`, `"$recursiveRef"`, `\u`} {
 		if bytes.Contains(raw, []byte(word)) {
 			return true

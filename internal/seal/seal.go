@@ -77,7 +77,7 @@ func New(secrets ...[]byte) (*Box, error) {
 func (b *Box) Seal(purpose string, plain []byte, bound ...string) string {
 	raw := make([]byte, saltSize+nonceSize, overhead+len(plain))
 	_, _ = rand.Read(raw) // never fails, as above
-	raw = aead(b.keys[0], raw[:saltSize]).Seal(raw, raw[saltSize:], plain, context(purpose, bound))
+	raw = aead(b.keys[0], raw[:saltSize]).Seal(raw, raw[saltSize:], plain, additionalData(purpose, bound))
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
@@ -93,7 +93,7 @@ func (b *Box) Open(purpose, text string, bound ...string) ([]byte, error) {
 		return nil, ErrSealed
 	}
 	salt, nonce, sealed := raw[:saltSize], raw[saltSize:saltSize+nonceSize], raw[saltSize+nonceSize:]
-	known := context(purpose, bound)
+	known := additionalData(purpose, bound)
 	for _, key := range b.keys {
 		if plain, err := aead(key, salt).Open(nil, nonce, sealed, known); err == nil {
 			return plain, nil
@@ -117,9 +117,9 @@ func aead(key, salt []byte) cipher.AEAD {
 	return gcm
 }
 
-// context encodes the purpose and the bound values, each after its length, so that
-// different lists have different bytes.
-func context(purpose string, bound []string) []byte {
+// additionalData encodes the purpose and the bound values, each after its length, so
+// that different lists have different bytes.
+func additionalData(purpose string, bound []string) []byte {
 	size := binary.MaxVarintLen64 + len(purpose)
 	for _, v := range bound {
 		size += binary.MaxVarintLen64 + len(v)

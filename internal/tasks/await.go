@@ -24,9 +24,9 @@ const (
 )
 
 const (
-	// maxMisses is how many polls in a row may fail with a gateway error before Await
+	// maxFailures is how many polls in a row may fail with a gateway error before Await
 	// fails.
-	maxMisses = 3
+	maxFailures = 3
 
 	// maxInputs bounds the open input requests of a task: each is a goroutine and a
 	// dialogue with a user.
@@ -78,12 +78,12 @@ type wait struct {
 	id      string
 	caller  mcp.Caller
 
-	asked  map[string]bool // keys that were sent to the caller
-	sent   map[string]sent // answers that were sent to the server, by key
-	ready  chan answers
-	asking sync.WaitGroup
-	misses int
-	ended  bool // the task has ended
+	asked    map[string]bool // keys that were sent to the caller
+	sent     map[string]sent // answers that were sent to the server, by key
+	ready    chan answers
+	asking   sync.WaitGroup
+	failures int
+	ended    bool // the task has ended
 }
 
 // answers are the caller's answers to the questions of one poll.
@@ -100,7 +100,7 @@ type sent struct {
 
 func (w *wait) run(ctx context.Context) (*mcp.Result, error) {
 	for {
-		t, err := w.look(ctx)
+		t, err := w.poll(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -113,39 +113,39 @@ func (w *wait) run(ctx context.Context) (*mcp.Result, error) {
 		case Cancelled:
 			return nil, mcp.Errorf(mcp.CodeInternalError, "the task was cancelled")
 		case InputRequired:
-			if err := w.tend(ctx, &t); err != nil {
+			if err := w.handleInputs(ctx, &t); err != nil {
 				return nil, err
 			}
 		default:
 		}
-		if err := w.pause(ctx, Interval(t.Poll)); err != nil {
+		if err := w.sleep(ctx, Interval(t.Poll)); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// look polls the task. A failure that may be transient does not mean that the task has
+// poll polls the task. A failure that may be transient does not mean that the task has
 // failed.
-func (w *wait) look(ctx context.Context) (Task, error) {
+func (w *wait) poll(ctx context.Context) (Task, error) {
 	for {
 		res, err := w.serve(ctx, "tasks/get", nil)
 		if err == nil {
-			w.misses = 0
+			w.failures = 0
 			mcp.Pulse(w.caller)
 			return Read(res.Bytes())
 		}
-		if w.misses++; ctx.Err() != nil || !mayPass(err) || w.misses >= maxMisses {
+		if w.failures++; ctx.Err() != nil || !isTransient(err) || w.failures >= maxFailures {
 			return Task{}, err
 		}
-		if err := w.pause(ctx, defaultPoll); err != nil {
+		if err := w.sleep(ctx, defaultPoll); err != nil {
 			return Task{}, err
 		}
 	}
 }
 
-// mayPass reports whether an error is the gateway's, about the way to the server, and
-// not the server's own.
-func mayPass(err error) bool {
+// isTransient reports whether an error is the gateway's, about the way to the server,
+// and not the server's own.
+func isTransient(err error) bool {
 	_, ok := errors.AsType[*mcp.Fault](err)
 	return ok
 }
@@ -168,9 +168,9 @@ func (w *wait) serve(ctx context.Context, method string, inputs []byte) (*mcp.Re
 	return res, err
 }
 
-// pause waits until the next poll. Answers that arrive meanwhile are sent at once,
+// sleep waits until the next poll. Answers that arrive meanwhile are sent at once,
 // followed by a poll.
-func (w *wait) pause(ctx context.Context, d time.Duration) error {
+func (w *wait) sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -186,10 +186,10 @@ func (w *wait) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// tend sends new input requests to the caller, and sends answers again that the server
-// still asks for: they may have been lost, and a server ignores an answer that it
-// already has (tasks, "Task Update Requests").
-func (w *wait) tend(ctx context.Context, t *Task) error {
+// handleInputs sends new input requests to the caller, and sends answers again that the
+// server still asks for: they may have been lost, and a server ignores an answer that
+// it already has (tasks, "Task Update Requests").
+func (w *wait) handleInputs(ctx context.Context, t *Task) error {
 	var questions map[string]question
 	if err := json.Unmarshal(t.Inputs, &questions); err != nil {
 		return mcp.Errorf(mcp.CodeInternalError, "the task's inputRequests are invalid")
@@ -210,7 +210,7 @@ func (w *wait) tend(ctx context.Context, t *Task) error {
 	}
 	if len(questions) > 0 {
 		// Ends with the answers or with ctx; Await waits for it.
-		w.asking.Go(func() { w.ask(ctx, inOrder(t.Inputs, questions)) })
+		w.asking.Go(func() { w.ask(ctx, ordered(t.Inputs, questions)) })
 	}
 	if len(again) > 0 {
 		return w.update(ctx, again)
@@ -226,8 +226,8 @@ type question struct {
 	key string
 }
 
-// inOrder returns the remaining questions in the order of the task's inputRequests.
-func inOrder(inputs []byte, left map[string]question) []question {
+// ordered returns the remaining questions in the order of the task's inputRequests.
+func ordered(inputs []byte, left map[string]question) []question {
 	sorted := make([]question, 0, len(left))
 	for key := range mcp.Members(inputs) {
 		if q, ok := left[key]; ok {
@@ -309,7 +309,7 @@ func (w *wait) update(ctx context.Context, values map[string]jsontext.Value) err
 		return err
 	}
 	_, err = w.serve(ctx, "tasks/update", raw)
-	if err != nil && (ctx.Err() != nil || !mayPass(err)) {
+	if err != nil && (ctx.Err() != nil || !isTransient(err)) {
 		return err
 	}
 	return nil

@@ -106,7 +106,7 @@ func FromCreated(raw []byte) (result []byte, ok bool) {
 		return nil, false
 	}
 	out := members{{"resultType", jsontext.Value(`"` + mcp.ResultTask + `"`)}}
-	out = append(out, modern(task, Status(task.text("status")))...)
+	out = append(out, toModern(task, Status(task.text("status")))...)
 	for _, rest := range m.without("task") {
 		out = out.with(rest.name, rest.value)
 	}
@@ -120,16 +120,16 @@ func FromTask(raw []byte, status Status, detail string, value []byte) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	out := modern(m, status)
+	out := toModern(m, status)
 	if detail != "" {
 		out = out.with(detail, value)
 	}
 	return out.bytes(), nil
 }
 
-// modern renames the members that the extension names differently. An absent TTL means
-// unlimited.
-func modern(task members, status Status) members {
+// toModern renames the members that the extension names differently. An absent TTL
+// means unlimited.
+func toModern(task members, status Status) members {
 	out := task.renamed("ttl", "ttlMs").renamed("pollInterval", "pollIntervalMs")
 	out = out.with("status", []byte(strconv.Quote(string(status))))
 	if out.get("ttlMs") == nil {
@@ -144,7 +144,7 @@ func ToCreated(raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := members{{"task", legacy(m.without("_meta")).bytes()}}
+	out := members{{"task", toLegacy(m.without("_meta")).bytes()}}
 	if meta := m.get("_meta"); meta != nil {
 		out = out.with("_meta", meta)
 	}
@@ -158,12 +158,12 @@ func ToTask(raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return legacy(m).bytes(), nil
+	return toLegacy(m).bytes(), nil
 }
 
-// legacy is ToTask for members. A tool result with isError means a failed task
+// toLegacy is ToTask for members. A tool result with isError means a failed task
 // (2025-11-25, basic/utilities/tasks, "Task Execution Errors").
-func legacy(m members) members {
+func toLegacy(m members) members {
 	if m.text("status") == string(Completed) && isError(m.get("result")) {
 		m = m.with("status", []byte(`"failed"`))
 	}

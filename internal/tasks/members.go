@@ -20,7 +20,7 @@ type member struct {
 	value jsontext.Value
 }
 
-var errNoObject = errors.New("not a JSON object")
+var errNotObject = errors.New("not a JSON object")
 
 // read parses an object; empty text is one without members.
 func read(raw []byte) (members, error) {
@@ -33,7 +33,7 @@ func read(raw []byte) (members, error) {
 		return nil, err
 	}
 	if first.Kind() != '{' {
-		return nil, errNoObject
+		return nil, errNotObject
 	}
 	var all members
 	for d.PeekKind() == '"' {

@@ -10,11 +10,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// mend repairs an item for strict clients, which reject a whole list if one item
+// repair repairs an item for strict clients, which reject a whole list if one item
 // violates the schema. That harms the server that wrote it and, through a gateway, all
 // other servers too. So two mistakes that are known from real servers, and can mean
 // only one thing, are corrected. It also removes icons that clients must not open.
-func mend(obj mcp.Object) mcp.Object {
+func repair(obj mcp.Object) mcp.Object {
 	raw := mcp.RewriteMembers(obj.Bytes(), func(name string, value []byte) []byte {
 		switch {
 		case string(value) == "null" && isOptional(name):

@@ -30,7 +30,7 @@ func mergeCapabilities(backends []Backend) []byte {
 		{"completions", `{}`},
 		{"logging", `{}`},
 		{"prompts", `{"listChanged":true}`},
-		{"resources", resourcesOffer(backends)},
+		{"resources", resourcesCapability(backends)},
 		{"tools", `{"listChanged":true}`},
 	} {
 		if slices.ContainsFunc(backends, func(in Backend) bool {
@@ -45,9 +45,9 @@ func mergeCapabilities(backends []Backend) []byte {
 	return []byte("{" + strings.Join(parts, ",") + "}")
 }
 
-// resourcesOffer declares subscriptions if some backend does. Which of its resources
-// support them is found out on subscription.
-func resourcesOffer(backends []Backend) string {
+// resourcesCapability declares subscriptions if some backend does. Which of its
+// resources support them is found out on subscription.
+func resourcesCapability(backends []Backend) string {
 	if slices.ContainsFunc(backends, func(in Backend) bool { return in.State == Missing || subscribes(in.Capabilities) }) {
 		return `{"listChanged":true,"subscribe":true}`
 	}

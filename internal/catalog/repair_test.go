@@ -27,7 +27,7 @@ func TestMend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := mend(obj)
+		got := repair(obj)
 		if tt.want == "" {
 			if &got.Bytes()[0] != &obj.Bytes()[0] {
 				t.Errorf("%s: %s is copied: %s", tt.name, tt.in, got.Bytes())
@@ -50,7 +50,7 @@ func TestMendAtTheLimitOfDepth(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if got := mend(obj); !strings.Contains(string(got.Bytes()), `"type":"object"`) {
+		if got := repair(obj); !strings.Contains(string(got.Bytes()), `"type":"object"`) {
 			t.Errorf("depth %d: %s", depth, got.Bytes())
 		}
 		deepest = depth

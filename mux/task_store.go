@@ -20,8 +20,8 @@ import (
 // maxTasks bounds the tasks, running or ended, that are kept at once.
 const maxTasks = 10_000
 
-// taskBook holds the tasks of a Mux.
-type taskBook struct {
+// taskStore holds the tasks of a Mux.
+type taskStore struct {
 	running sync.WaitGroup
 
 	mu     sync.Mutex
@@ -46,7 +46,7 @@ func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Ca
 		id: rand.Text(), principal: call.Request.Principal, client: call.Request.Client,
 		created: now, updated: now, ttl: ttl, status: tasks.Working,
 		cancel:  func(cause error) { cancel(cause); stop() },
-		changed: func(t *task) { m.ears.tell(news{tasks: []string{t.id}}) },
+		changed: func(t *task) { m.subscribers.publish(changeSet{tasks: []string{t.id}}) },
 	}
 	if err := m.tasks.add(t, now); err != nil {
 		t.cancel(err)
@@ -60,10 +60,10 @@ func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Ca
 }
 
 // add keeps the task and counts it as running.
-func (b *taskBook) add(t *task, now time.Time) error {
+func (b *taskStore) add(t *task, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.forgetLocked(now)
+	b.removeExpiredLocked(now)
 	switch {
 	case b.closed:
 		return &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.NotDispatched, Message: "the server is shutting down"}
@@ -79,9 +79,10 @@ func (b *taskBook) add(t *task, now time.Time) error {
 	return nil
 }
 
-// forgetLocked drops expired tasks: those that began first, because all have the same
-// TTL. It runs when a task is added, which is the only way the number of tasks grows.
-func (b *taskBook) forgetLocked(now time.Time) {
+// removeExpiredLocked drops expired tasks: those that began first, because all have the
+// same TTL. It runs when a task is added, which is the only way the number of tasks
+// grows.
+func (b *taskStore) removeExpiredLocked(now time.Time) {
 	for len(b.order) > 0 && b.order[0].isOver(now) {
 		delete(b.all, b.order[0].id)
 		b.order[0], b.order = nil, b.order[1:]
@@ -91,7 +92,7 @@ func (b *taskBook) forgetLocked(now time.Time) {
 func (t *task) isOver(now time.Time) bool { return now.Sub(t.created) >= t.ttl }
 
 // find returns the task if it exists and belongs to the principal.
-func (b *taskBook) find(id, principal string) *task {
+func (b *taskStore) find(id, principal string) *task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.all[id]
@@ -101,15 +102,15 @@ func (b *taskBook) find(id, principal string) *task {
 	return t
 }
 
-func (b *taskBook) close() {
-	for _, t := range b.forget() {
+func (b *taskStore) close() {
+	for _, t := range b.removeAll() {
 		t.stop()
 	}
 	b.running.Wait()
 }
 
-// forget removes all tasks and admits no more.
-func (b *taskBook) forget() map[string]*task {
+// removeAll removes all tasks and admits no more.
+func (b *taskStore) removeAll() map[string]*task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := b.all
