@@ -19,7 +19,7 @@ func TestParseID(t *testing.T) {
 		"18446744073709551616", strings.Repeat("9", 1024),
 		`""`, `"1"`, `"a"`, `"\u0061"`, `"\""`, `"ä日🎉"`, `"\ud83c\udf89"`,
 		`"3f2b8c51-9d0e-4c1f-8a77-d1a40b5e6f90"`, `"` + strings.Repeat("x", 1022) + `"`,
-		`"` + strings.Repeat("x", 21) + `"`, `"` + strings.Repeat("x", 22) + `"`, // around what fits inside an ID
+		`"` + strings.Repeat("x", 21) + `"`, `"` + strings.Repeat("x", 22) + `"`, // about as long as fits inside an ID
 	} {
 		id, err := ParseID([]byte(in))
 		if err != nil {

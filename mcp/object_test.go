@@ -17,7 +17,7 @@ func parsed(t testing.TB, raw string) *Object {
 	return &o
 }
 
-// Every field is found where it belongs, and only there.
+// Every field is found in its place only.
 func TestObjectFields(t *testing.T) {
 	for f := FieldName; f < numFields; f++ {
 		key := string(AppendString(nil, f.Key()))
@@ -42,7 +42,7 @@ func TestObjectFields(t *testing.T) {
 	}
 }
 
-// All fields at once: more than an Object has room for without allocating.
+// All fields at once, more than an Object holds without an allocation.
 func TestObjectAllFields(t *testing.T) {
 	groups := map[Field]*strings.Builder{FieldNone: {}, FieldMeta: {}, FieldRef: {}}
 	for f := FieldName; f < numFields; f++ {
@@ -135,7 +135,7 @@ func TestParseObjectRefuses(t *testing.T) {
 			t.Errorf("ParseObject(%.40s): %q, %v; want %s", tt.in, o.Bytes(), err, tt.want)
 		}
 	}
-	// Results may have what routes nothing in any letter case; params may not.
+	// Results may have names that route nothing in any letter case; params may not.
 	const variant = `{"Name":"a"}`
 	if _, err := NewResult([]byte(variant)); err != nil {
 		t.Error(err)
@@ -149,7 +149,7 @@ func TestParseObjectRefuses(t *testing.T) {
 	}
 }
 
-// Keys and the fields that they are found as belong together.
+// Keys and fields correspond to each other.
 func TestFieldKeys(t *testing.T) {
 	for f := FieldName; f < endFields; f++ {
 		l := levelParams

@@ -134,9 +134,9 @@ func TestParamHeadersRefuses(t *testing.T) {
 	}
 }
 
-// Names that stand twice are a fault where somebody may see an annotation and
-// somebody not, and nobody's business in a schema that has none.
-func TestParamHeadersTwiceWithoutAnnotation(t *testing.T) {
+// Duplicate names are errors if only some readers see an annotation, and are ignored in
+// a schema without annotations.
+func TestParamHeadersDuplicatesWithoutAnnotation(t *testing.T) {
 	for _, schema := range []string{
 		`{"description":"caf\u00e9","properties":{"a":{"type":"string"},"a":{}}}`,
 		`{"description":"see x-mcp-header","type":"object","type":"object"}`,
@@ -156,7 +156,8 @@ func properties(n int, format string) []byte {
 	return []byte(`{"properties":{` + b.String()[1:] + `}}`)
 }
 
-// No server takes hundreds of headers, and no reader hundreds of complaints.
+// Servers do not accept hundreds of headers, and an error does not name hundreds of
+// faults.
 func TestParamHeadersMany(t *testing.T) {
 	const good, bad = `{"type":"string","x-mcp-header":"H%d"}`, `{"type":"number","x-mcp-header":"H%d"}`
 	got, err := ParamHeaders(properties(maxParamHeaders, good))
@@ -170,8 +171,8 @@ func TestParamHeadersMany(t *testing.T) {
 	if _, err := ParamHeaders(properties(maxFaults, bad)); err == nil || strings.Count(err.Error(), "\n") != maxFaults-1 {
 		t.Errorf("%d faults: %v", maxFaults, err)
 	}
-	// As many as a message can hold: they are compared with each other, and
-	// that is no work which grows with their square.
+	// As many as a message can hold: comparing them with each other must not take
+	// quadratic time.
 	_, err = ParamHeaders(properties(30_000, bad))
 	if err == nil || strings.Count(err.Error(), "\n") != maxFaults || !strings.HasSuffix(err.Error(), "\nand 29984 more") {
 		t.Errorf("30,000 faults: %.2000v", err)
@@ -250,14 +251,14 @@ func TestCheckParamHeaders(t *testing.T) {
 		arguments string
 		want      string
 	}{
-		{nil, `{"s":"a"}`, ""}, // no layer of headers
+		{nil, `{"s":"a"}`, ""}, // without headers
 		{one("S", "a"), `{"s":"a"}`, ""},
 		{one("S", " a\t"), `{"s":"a"}`, ""},
 		{one("S", "=?base64?YQ==?="), `{"s":"a"}`, ""},
 		{one("S", "=?base64?w6Q=?="), `{"s":"ä"}`, ""},
 		{one("S", "=?BASE64?YQ==?="), `{"s":"=?BASE64?YQ==?="}`, ""},
 		{one("S", ""), `{"s":""}`, ""},
-		{one("S", "42"), `{"s":42}`, ""}, // a string by the schema: the tool's to refuse
+		{one("S", "42"), `{"s":42}`, ""}, // a string by the schema: up to the tool
 		{one("I", "42"), `{"i":42}`, ""},
 		{one("I", "42.0"), `{"i":42}`, ""},
 		{one("I", "42"), `{"i":42.0}`, ""},
@@ -268,7 +269,7 @@ func TestCheckParamHeaders(t *testing.T) {
 		{map[string][]string{}, `{"s":null}`, ""},
 		{map[string][]string{}, `{}`, ""},
 		{map[string][]string{}, ``, ""},
-		{map[string][]string{}, `{"i":1.5}`, ""}, // no header can say it
+		{map[string][]string{}, `{"i":1.5}`, ""}, // not representable in a header
 		{map[string][]string{}, `{"s":{}}`, ""},
 		{one("Unknown", "x"), `{}`, ""},
 
@@ -333,8 +334,8 @@ func TestSafeInteger(t *testing.T) {
 	}
 }
 
-// Whatever the schema and the arguments are: what ParamHeaders accepts can be
-// asked for, and a call that mirrors as it should passes the check.
+// For any schema and arguments, headers accepted by ParamHeaders have values, and a
+// call with the correct headers passes the check.
 func FuzzParamHeaders(f *testing.F) {
 	f.Add([]byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"properties":{"c":{"type":"integer","x-mcp-header":"C"}}}}}`), []byte(`{"a":"ä","b":{"c":42.0}}`))
 	f.Add([]byte(`{"oneOf":[{"x-mcp-header":"A"}]}`), []byte(`{}`))

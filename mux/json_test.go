@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A JSON text keeps its members in their order and its numbers as they are written.
+// A JSON text keeps the order of its members and the text of its numbers.
 func TestJSONIsKept(t *testing.T) {
 	tool := hello("a")
 	tool.InputSchema = "{\n\t\"type\": \"object\", \"z\": 1.0, \"a\": 9007199254740993 }"
@@ -32,9 +32,9 @@ func TestMustJSON(t *testing.T) {
 	}
 }
 
-// What an item shows is checked when it is added, with the name of the item and of
-// what is wrong with it.
-func TestWhatIsShownIsChecked(t *testing.T) {
+// The JSON texts of an item are checked when it is added; the error names the item and
+// the text.
+func TestItemsAreChecked(t *testing.T) {
 	with := func(edit func(*Tool)) Item {
 		tool := hello("a")
 		edit(&tool)

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// What a tool returns is what its client is told.
+// The result of a tool's function is the result for its client.
 func TestToolResults(t *testing.T) {
 	structured := Say("x")
 	structured.Structured, structured.Meta = map[string]int{"b": 2, "a": 1}, JSON(`{"k":1e3}`)
@@ -42,8 +42,8 @@ func TestToolResults(t *testing.T) {
 	}
 }
 
-// A complaint goes to the model; an error of the protocol, or one that nobody foresaw,
-// is the request's.
+// An error of Errorf goes to the model; one of the protocol, or an unexpected one, is
+// the request's.
 func TestToolErrors(t *testing.T) {
 	m := doing(func(context.Context, *Call) (*Result, error) { return nil, Errorf("Not %q.", "so") })
 	equal(t, "complaint", answer(t, m, "tools/call", `{"name":"x"}`), `{"content":[{"type":"text","text":"Not \"so\"."}],"isError":true}`)
@@ -80,7 +80,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// Arguments that stand in headers as well are the same there, or the call is refused.
+// Arguments in headers must match those in the body.
 func TestParamHeaders(t *testing.T) {
 	tool := hello("x")
 	tool.InputSchema = `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`
@@ -100,7 +100,7 @@ func TestParamHeaders(t *testing.T) {
 	}
 }
 
-// Progress and log messages are said to who has asked for them, as they are asked for.
+// Progress and log messages are sent only if the client asked for them.
 func TestReports(t *testing.T) {
 	m := doing(func(ctx context.Context, call *Call) (*Result, error) {
 		return nil, errors.Join(
@@ -120,7 +120,7 @@ func TestReports(t *testing.T) {
 		{level: mcp.LogWarning, want: []string{`message {"level":"error","logger":"l","data":{"n":1}}`}, fails: true},
 		{level: mcp.LogUnset, want: []string{`message {"level":"debug","data":"quiet"}`, `message {"level":"error","logger":"l","data":{"n":1}}`}, fails: true},
 	} {
-		req, a := request(t, "tools/call", `{"name":"x"`+tt.meta+`}`), &audience{}
+		req, a := request(t, "tools/call", `{"name":"x"`+tt.meta+`}`), &recorder{}
 		req.LogLevel = tt.level
 		if _, err := m.Serve(t.Context(), req, a); (err != nil) != tt.fails {
 			t.Errorf("%v: %v", tt.level, err)

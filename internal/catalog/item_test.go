@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// DESIGN: an item is forwarded as the bytes that arrived, but for its name.
+// DESIGN: an item is forwarded as the bytes that arrived, except for its name.
 //
 // K5+ 2026-07-28 server/tools: "MUST be a valid JSON Schema object (not `null`)"
 func TestItemsAreBytes(t *testing.T) {
@@ -84,8 +84,8 @@ func TestItemsAreBytes(t *testing.T) {
 	}
 }
 
-// FAULTS 61, 66; REQUIREMENTS K2, K5: each of these is left out alone, with a
-// reason that names it.
+// FAULTS 61, 66; REQUIREMENTS K2, K5: each of these is left out alone, with a reason
+// that names it.
 //
 // K2- 2026-07-28 basic/index: "Schemas that fail to validate due to an unresolved
 // external `$ref` SHOULD be rejected rather than silently treated as permissive."
@@ -150,7 +150,8 @@ func TestItemsLeftOut(t *testing.T) {
 	}
 }
 
-// The deepest item that is offered makes no page that a client refuses for its depth.
+// The deepest item that is offered does not make a page that clients reject for its
+// depth.
 func TestDeepestItem(t *testing.T) {
 	item := `{"name":"x","t":"{{[[","inputSchema":{"default":` + strings.Repeat("[", 123) + strings.Repeat("]", 123) + `}}`
 	c := Build([]Backend{backend("b").with(Tools, item)}, Options{})
@@ -224,7 +225,8 @@ func TestAnnotationsOfOtherForms(t *testing.T) {
 	}
 }
 
-// FAULTS 64: the first ones are kept, and what is said of the rest is bounded.
+// FAULTS 64: the first items are kept, and the problems reported for the rest are
+// bounded.
 func TestTooManyItems(t *testing.T) {
 	c := Build([]Backend{backend("many").with(Tools, numbered(DefaultMaxItems+5, tool)...)}, Options{})
 	if c.Len(Tools) != DefaultMaxItems {

@@ -64,8 +64,8 @@ func TestRulesOffers(t *testing.T) {
 	}
 }
 
-// Every pattern and name of up to four of the letters below, against a regular
-// expression that says the same.
+// Every pattern and name of up to four of the letters below, compared with an
+// equivalent regular expression.
 func TestMatchAll(t *testing.T) {
 	pattern := words("ab*", 4)
 	name := words("ab", 4)
@@ -93,7 +93,7 @@ func words(letters string, most int) []string {
 	return all
 }
 
-// Names of tools can hold what other kinds of patterns take for syntax.
+// Names of tools may contain the syntax of other kinds of patterns.
 func TestMatchIsNoOtherSyntax(t *testing.T) {
 	for _, name := range []string{"a.b", "a?", "[ab]", `a\*`, "a/b", "{a}"} {
 		if !match(name, name) && !strings.Contains(name, "*") {
@@ -172,8 +172,8 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// Two servers that offer the same things have one problem with each other, and not one for
-// each item.
+// Two servers with the same items have one problem with each other, not one for each
+// item.
 func TestCollisionsOfTwoAreOneProblem(t *testing.T) {
 	empty := ""
 	bare := Rules{Prefix: &empty}
@@ -233,7 +233,7 @@ func TestResourcesGoToTheFirst(t *testing.T) {
 	}
 }
 
-// randomBackends makes backends whose names are likely to meet.
+// randomBackends makes backends with names that are likely to conflict.
 func randomBackends(r *rand.Rand) []Backend {
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	all := make([]Backend, 1+r.IntN(5))
@@ -259,8 +259,8 @@ func randomBackends(r *rand.Rand) []Backend {
 	return all
 }
 
-// model is Build's naming once more, by counting: for each backend and own name,
-// the name that the pair is offered under, if it is.
+// model implements Build's naming once more, by counting: for each backend and own
+// name, the offered name, if any.
 func model(in []Backend, firstWins bool) map[[2]string]string {
 	type item struct{ backend, own, name string }
 	var all []item
@@ -294,9 +294,9 @@ func offered(c *Catalog) map[[2]string]string {
 	return out
 }
 
-// Names are a pure function of the configuration and of (backend, name): against
-// a model, and when a backend goes away, nobody else's name is another one. It may
-// only appear, where it met one that went.
+// Names are a pure function of the configuration and of (backend, name): compared with
+// a model, and with a backend removed, which does not change other names. A name may
+// only appear, if it had a conflict with one that is gone.
 func TestNamesArePure(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -350,8 +350,8 @@ backend "s": rename "zzz" matches none of its tools and prompts
 	}
 }
 
-// Model providers take fewer names than the protocol: each backend has one problem for
-// all of its tools, and prompts, which no provider is given, have none.
+// Model providers accept fewer names than the protocol: each backend has one problem
+// for all of its tools. Prompts, which are not passed to providers, have none.
 func TestToolNamesThatProvidersRefuse(t *testing.T) {
 	const dotted = "com.example.everything-server-for-the-whole-team"
 	longest := strings.Repeat("x", 64-len("fine__"))
@@ -374,7 +374,7 @@ func TestToolNamesThatProvidersRefuse(t *testing.T) {
 	if _, ok := c.Tool(dotted + "__echo"); !ok {
 		t.Error("a tool with such a name is not offered")
 	}
-	// A tool that is not offered has no name that could be refused.
+	// A tool that is not offered has no name to reject.
 	empty := ""
 	twice := backend("one").with(Tools, tools("a.b")...).rules(Rules{Prefix: &empty})
 	other := backend("two").with(Tools, tools("a.b")...).rules(Rules{Prefix: &empty})
