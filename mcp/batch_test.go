@@ -47,7 +47,7 @@ func TestSplitBatchRefuses(t *testing.T) {
 		code int64
 		want string
 	}{
-		{``, CodeParseError, "there is no JSON text at byte 0; send one JSON object"},
+		{``, CodeParseError, "missing JSON text at byte 0; send one JSON object"},
 		{`{}`, CodeInvalidRequest, "not a batch at byte 0; send an array of messages"},
 		{` []`, CodeInvalidRequest, "the batch is empty at byte 1; send at least one message"},
 		{`[1,2,3]`, CodeInvalidRequest, "the batch has more than 2 messages at byte 5; send fewer at once"},

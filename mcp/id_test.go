@@ -38,7 +38,7 @@ func TestParseID(t *testing.T) {
 // J2- 2026-07-28 basic/index: "Unlike base JSON-RPC, the ID **MUST NOT** be `null`."
 func TestParseIDRefuses(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
-		{"", "there is no JSON text at byte 0; send one JSON object"},
+		{"", "missing JSON text at byte 0; send one JSON object"},
 		{"null", "the id is null at byte 0; an id is a string or an integer"},
 		{"1.0", "the id is a number with a fraction or an exponent at byte 0; an id is a string or an integer"},
 		{"1e0", "the id is a number with a fraction or an exponent at byte 0; an id is a string or an integer"},

@@ -71,8 +71,8 @@ func badMessages() []badMessage {
 	}
 	return []badMessage{
 		// J1: one JSON text in valid UTF-8.
-		{"J1", "", text, "", `there is no JSON text at byte 0; send one JSON object`},
-		{"J1", " \n", text, "", `there is no JSON text at byte 2; send one JSON object`},
+		{"J1", "", text, "", `missing JSON text at byte 0; send one JSON object`},
+		{"J1", " \n", text, "", `missing JSON text at byte 2; send one JSON object`},
 		{"J1", "\xEF\xBB\xBF{}", text, "", `byte order mark at byte 0; send UTF-8 without it`},
 		{"J1", "\xFF\xFE{\x00}\x00", text, "", `this looks like UTF-16 or UTF-32 at byte 0; send UTF-8`},
 		{"J1", "{\x00}\x00", text, "", `this looks like UTF-16 or UTF-32 at byte 0; send UTF-8`},

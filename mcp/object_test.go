@@ -121,7 +121,7 @@ func TestZeroObject(t *testing.T) {
 
 func TestParseObjectRefuses(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
-		{" ", "there is no JSON text at byte 1; send one JSON object"},
+		{" ", "missing JSON text at byte 1; send one JSON object"},
 		{"null", "not a JSON object at byte 0; send {...}"},
 		{" [1]", "not a JSON object at byte 1; send {...}"},
 		{"[1", "the JSON text ends too early at byte 2; expected ',' or ']' after an element"},

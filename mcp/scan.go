@@ -328,7 +328,7 @@ func (s *scanner) begin() int {
 	case uint64(len(d)) > math.MaxUint32:
 		return s.invalid(0, "the JSON text is longer than 4 GiB", "send less at once")
 	case i == len(d):
-		return s.fail(CodeParseError, i, "there is no JSON text", "send one JSON object")
+		return s.fail(CodeParseError, i, "missing JSON text", "send one JSON object")
 	case len(d) >= 3 && string(d[:3]) == "\uFEFF":
 		return s.fail(CodeParseError, 0, "byte order mark", "send UTF-8 without it")
 	case len(d) >= 2 && (d[0] == 0 || d[1] == 0 || d[0] >= 0xFE):
