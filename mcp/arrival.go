@@ -54,8 +54,8 @@ type Arrival struct {
 var windowPool = sync.Pool{New: func() any { b := make([]byte, windowSize); return &b }}
 
 // NewArrival returns an Arrival that reads one response from r up to the end of r. size
-// is the announced length, or negative; it is a hint only. The response may be at most
-// most bytes long.
+// is the announced length, or negative; it is a hint only. most is the maximal length
+// of the response in bytes.
 func NewArrival(r io.Reader, size int64, lim Limits, most int) *Arrival {
 	return &Arrival{r: r, size: size, lim: lim, maxBytes: int(min(int64(most), math.MaxUint32))}
 }
@@ -139,8 +139,8 @@ func (a *Arrival) bufferSize(have int) int {
 	return min(announced, 32*have)
 }
 
-// read reads at least least bytes after data, which is the front of room, unless room
-// is full or the reader ends.
+// read appends at least least bytes to data, which is the front of room, unless room is
+// full or the reader ends.
 func (a *Arrival) read(room []byte, least int) {
 	for got := 0; got < least && len(a.data) < len(room) && a.end == nil; {
 		n, err := a.r.Read(room[len(a.data):])

@@ -155,9 +155,9 @@ func (t clientWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// A Receiver is a [Caller] that can send a result to its client while it arrives. A
-// Caller that wraps another may implement it only if the Handlers behind it pass on
-// each result unmodified, or register their changes on the Arriving.
+// Receiver is implemented by a [Caller] that can send a result to its client while it
+// arrives. A Caller that wraps another may implement it only if the Handlers behind it
+// pass on each result unmodified, or register their changes on the Arriving.
 type Receiver interface {
 	// Receive sends the result to the client and returns when all of it has been sent
 	// or when it failed; the client sees from its connection that the result is

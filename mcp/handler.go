@@ -15,8 +15,8 @@ import "context"
 // The context ends when the request is cancelled, when its sender is permanently gone,
 // or when its deadline has passed; Serve must return soon after. The request belongs to
 // the Handler until Serve returns. It must not be changed, because its bytes may be
-// shared. Messages that belong to the request are sent through caller, which must not
-// be used after Serve has returned.
+// shared. Messages that belong to the request are sent through caller, and only until
+// Serve has returned.
 type Handler interface {
 	Serve(ctx context.Context, req *Request, caller Caller) (*Result, error)
 }
@@ -47,8 +47,9 @@ type Caller interface {
 	Ask(ctx context.Context, req *Request) (*Result, error)
 }
 
-// A Pulser is a [Caller] that watches for signs of life. A Handler calls Pulse when it
-// learns that the request is being worked on and has no message for the client.
+// Pulser is implemented by a [Caller] that watches for signs of life. A Handler calls
+// [Pulse] when it learns that the request is being worked on and has no message for the
+// client.
 type Pulser interface {
 	// Pulse reports that the request is alive. It does not wait.
 	Pulse()
@@ -61,7 +62,7 @@ func Pulse(caller Caller) {
 	}
 }
 
-// A Pauser is a [Caller] that limits how long its request may take.
+// Pauser is implemented by a [Caller] that limits how long its request may take.
 type Pauser interface {
 	// Pause stops the limits (true) or resumes them (false). Each true is followed by
 	// one false.
@@ -77,8 +78,8 @@ func Pause(caller Caller, on bool) {
 	}
 }
 
-// A Starter is a [Caller] that can send a request to the client without waiting for the
-// answer.
+// Starter is implemented by a [Caller] that can send a request to the client without
+// waiting for the answer.
 type Starter interface {
 	// Start sends the request before it returns, without waiting, and returns a
 	// function that waits for the answer as Ask does. That function must be called

@@ -3,7 +3,7 @@
 
 package mcp
 
-// An Instant is a [Handler] that can answer some requests at once.
+// Instant is implemented by a [Handler] that can answer some requests at once.
 type Instant interface {
 	// ServeNow returns the result that Serve would return, if that needs neither time
 	// nor a Caller. It reports false in all other cases, including errors; then Serve

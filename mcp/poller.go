@@ -5,9 +5,9 @@ package mcp
 
 import "time"
 
-// A Poller is a [Caller] whose client can lose the connection that carries its request
-// and come back for the rest (2025-11-25, basic/transports, "Sending Messages to the
-// Server").
+// Poller is implemented by a [Caller] with a client that can lose the connection that
+// carries its request and come back for the rest (2025-11-25, basic/transports,
+// "Sending Messages to the Server").
 type Poller interface {
 	// Poll closes the connection that carries the request now and asks the client to
 	// come back after the given time; zero or less means a default. The request

@@ -5,8 +5,8 @@ package mcp
 
 import "context"
 
-// A Watcher is a [Handler] that can serve subscriptions/listen without a goroutine
-// while there is nothing to send.
+// Watcher is implemented by a [Handler] that can serve subscriptions/listen without a
+// goroutine while there is nothing to send.
 type Watcher interface {
 	// Watch does what Serve does for subscriptions/listen, but returns as soon as the
 	// caller has received the acknowledgement and any notifications due at once. It

@@ -24,7 +24,7 @@ type section struct {
 	opt     Options
 
 	pages  []*mcp.Result
-	cursor map[string]int // the first item's index for each page but the first
+	cursor map[string]int // page index by cursor, for all pages but the first
 	digest Digest
 }
 
