@@ -111,8 +111,8 @@ func TestAuditFileHasTheEvents(t *testing.T) {
 	want := []string{
 		"foreign_host  evil.example",
 		"foreign_origin  https://evil.example",
-		"unauthenticated  the bearer token is not known here",
-		"unauthenticated  a bearer token is needed: send the header Authorization: Bearer TOKEN",
+		"unauthenticated  unknown bearer token",
+		"unauthenticated  missing bearer token: send the header Authorization: Bearer TOKEN",
 		"foreign_session bob",
 		"query_token",
 	}

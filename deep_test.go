@@ -32,7 +32,7 @@ func TestDeepSchemaCostsNoOtherTool(t *testing.T) {
 				if b := status.Backends[0]; b.State != "live" || b.Tools != 20 {
 					t.Errorf("backend %+v", b)
 				}
-				want := `backend "b": tool "deep": left out: it nests deeper than the 125 levels that an item of a list may have`
+				want := `backend "b": tool "deep": left out: it is nested deeper than the 125 levels allowed for an item of a list`
 				if len(status.Problems) != 1 || status.Problems[0] != want {
 					t.Errorf("problems %q, want %q", status.Problems, want)
 				}

@@ -33,10 +33,10 @@ func TestInfoThatIsNoObject(t *testing.T) {
 		},
 	}
 	infos := map[string]string{
-		`"zoo"`:                     "this is no JSON object at byte 0; send {...}",
+		`"zoo"`:                     "not a JSON object at byte 0; send {...}",
 		`{"name":"zoo","version":1`: "at byte 25",
 		`{}, "x":{}`:                "at byte 2",
-		`null`:                      "this is no JSON object",
+		`null`:                      "not a JSON object",
 		` `:                         "at byte 1",
 	}
 	for transport, dial := range dials {

@@ -14,24 +14,24 @@ import (
 
 const annotationKey = "x-mcp-header"
 
-// maxParamHeaders is how many arguments of one tool may be mirrored. Servers of
-// HTTP commonly refuse a request with more than a hundred headers, so that no call
-// of such a tool would arrive; and what a call costs grows with their number.
+// maxParamHeaders bounds the mirrored arguments of one tool. HTTP servers commonly
+// refuse a request with more than a hundred headers, so that no call of such a tool
+// would arrive, and the cost of a call grows with their number.
 const maxParamHeaders = 128
 
-// maxFaults is how many broken annotations are named: enough to mend them in one
-// go, and no more than a log line holds.
+// maxFaults is how many invalid annotations are named: enough to correct them in one
+// go, and few enough for a log line.
 const maxFaults = 16
 
-// ParamHeaders returns the x-mcp-header annotations of a tool's input schema, in
-// the order in which they stand; the result belongs to the caller. A schema
-// without any has none, whatever else is wrong with it: that is not judged here.
+// ParamHeaders returns the x-mcp-header annotations of a tool's input schema, in the
+// order of the schema; the result belongs to the caller. A schema without annotations
+// is not checked otherwise.
 //
-// The error, if any, names the annotations that break a rule, up to 16 of them; a
-// tool of such a schema must not be offered over HTTP (2026-07-28,
-// basic/transports/streamable-http, "Schema Extension").
+// The error names up to 16 annotations that break a rule. A tool with such a schema
+// must not be offered over HTTP (2026-07-28, basic/transports/streamable-http, "Schema
+// Extension").
 func ParamHeaders(inputSchema []byte) ([]ParamHeader, error) {
-	// Few schemas have any, and the name can only hide behind \u.
+	// Few schemas have any, and the name can only be hidden with \u.
 	if !bytes.Contains(inputSchema, []byte(annotationKey)) && !bytes.Contains(inputSchema, []byte(`\u`)) {
 		return nil, nil
 	}
@@ -45,9 +45,9 @@ func ParamHeaders(inputSchema []byte) ([]ParamHeader, error) {
 	return a.result()
 }
 
-// result is nothing for a schema in which nothing is annotated. Members that
-// stand twice are faults only beside an annotation, because then one reader sees
-// it and the next does not; elsewhere they are the backend's business.
+// result returns nothing for a schema without annotations. Duplicate members are errors
+// only beside an annotation, because some readers would see it and others not;
+// elsewhere they are the backend's business.
 func (a *annotations) result() ([]ParamHeader, error) {
 	if !a.annotated || len(a.faults) == 0 {
 		return a.found, nil
@@ -58,21 +58,21 @@ func (a *annotations) result() ([]ParamHeader, error) {
 	return nil, errors.Join(a.faults...)
 }
 
-// annotations collects what a schema says of headers, in one pass. It descends
-// as deep as the scanner's limit at most.
+// annotations collects the annotations of a schema in one pass. It descends at most as
+// deep as the scanner's limit.
 type annotations struct {
 	scanner
 	found     []ParamHeader
-	taken     map[string]bool // names of found, in lower case
-	annotated bool            // there is any annotation, right or wrong
-	faulty    int             // how many faults there are
-	faults    []error         // the first of them
+	taken     map[string]bool // names in found, in lower case
+	annotated bool            // there is an annotation, valid or not
+	faulty    int             // number of faults
+	faults    []error         // the first maxFaults of them
 }
 
-// schema reads the schema at i. Whether it is reachable from the root through
-// nothing but properties is what decides whether it may be annotated. Inside of
-// an unknown keyword anything may be a schema, and is taken for one: an
-// annotation that somebody may see and somebody not is worse than a tool less.
+// schema reads the schema at i. Only a schema that is reachable from the root through
+// properties alone may be annotated. Anything inside an unknown keyword may be a schema
+// and is treated as one: losing a tool is better than an annotation that only some
+// readers see.
 func (a *annotations) schema(i, depth int, path []string, reachable bool) int {
 	switch {
 	case depth >= a.depth:
@@ -91,7 +91,7 @@ func (a *annotations) schema(i, depth int, path []string, reachable bool) int {
 		}
 		start, keyword := i, a.keyText(key)
 		if !seen.add(FieldNone, []byte(keyword)) {
-			a.fault(path, "member "+quoted([]byte(keyword))+" stands twice")
+			a.fault(path, "duplicate member "+quoted([]byte(keyword)))
 		}
 		if i = a.keyword(i, depth+1, keyword, path, reachable); i < 0 {
 			return failed
@@ -106,7 +106,7 @@ func (a *annotations) schema(i, depth int, path []string, reachable bool) int {
 	if name != nil {
 		a.annotate(path, reachable, name, kind)
 	}
-	return a.behind
+	return a.afterObject
 }
 
 // keyword reads the value of a schema's keyword.
@@ -117,14 +117,13 @@ func (a *annotations) keyword(i, depth int, keyword string, path []string, reach
 	case "patternProperties", "$defs", "definitions", "dependentSchemas":
 		return a.properties(i, depth, append(path, keyword), false)
 	case "default", "const", "enum", "examples", "example":
-		return a.value(i, depth) // data, in which nothing is an annotation
+		return a.value(i, depth) // data, which has no annotations
 	default:
 		return a.schema(i, depth, append(path, keyword), false)
 	}
 }
 
-// properties reads an object whose members' names are free and whose values are
-// schemas.
+// properties reads an object with free member names and schemas as values.
 func (a *annotations) properties(i, depth int, path []string, reachable bool) int {
 	if a.at(i) != '{' {
 		return a.value(i, depth)
@@ -140,16 +139,16 @@ func (a *annotations) properties(i, depth int, path []string, reachable bool) in
 		}
 		name := a.keyText(key)
 		if !seen.add(FieldNone, []byte(name)) {
-			a.fault(path, "property "+quoted([]byte(name))+" stands twice")
+			a.fault(path, "duplicate property "+quoted([]byte(name)))
 		}
 		if i = a.schema(i, depth+1, append(path, name), reachable); i < 0 {
 			return failed
 		}
 	}
-	return a.behind
+	return a.afterObject
 }
 
-// schemas reads an array, whose elements are schemas out of reach.
+// schemas reads an array of schemas, which are not reachable.
 func (a *annotations) schemas(i, depth int, path []string) int {
 	if i = a.space(i + 1); a.at(i) == ']' {
 		return i + 1
@@ -170,32 +169,32 @@ func (a *annotations) schemas(i, depth int, path []string) int {
 	}
 }
 
-// annotate judges one annotation by the rules of the specification.
+// annotate checks one annotation against the rules of the specification.
 func (a *annotations) annotate(path []string, reachable bool, token, kind []byte) {
 	a.annotated = true
 	name, isText := decodeText(token)
 	typ, _ := decodeText(kind)
 	switch {
 	case !reachable || len(path) == 0:
-		a.fault(path, "only what is reached through properties alone can be mirrored")
+		a.fault(path, "only an argument reached through properties alone can be mirrored")
 	case !isText:
 		a.fault(path, "the header's name is "+kindOf(token)+", not a string")
 	case name == "":
 		a.fault(path, "the header's name is empty")
 	case !isToken(name):
-		a.fault(path, "the header's name "+quoted([]byte(name))+" is no token of RFC 9110")
+		a.fault(path, "the header's name "+quoted([]byte(name))+" is not a token (RFC 9110)")
 	case typ != "string" && typ != "integer" && typ != "boolean":
 		a.fault(path, "only type string, integer or boolean can be mirrored")
-	case a.taken[strings.ToLower(name)]: // headers have no letter case, and tokens are ASCII
-		a.fault(path, "the header's name "+quoted([]byte(name))+" is taken")
+	case a.taken[strings.ToLower(name)]: // header names ignore case, and tokens are ASCII
+		a.fault(path, "the header's name "+quoted([]byte(name))+" is already taken")
 	case len(a.found) == maxParamHeaders:
 		a.fault(path, "more than "+strconv.Itoa(maxParamHeaders)+" arguments are mirrored")
 	default:
-		a.take(ParamHeader{Name: name, Path: slices.Clone(path), Type: typ})
+		a.add(ParamHeader{Name: name, Path: slices.Clone(path), Type: typ})
 	}
 }
 
-func (a *annotations) take(p ParamHeader) {
+func (a *annotations) add(p ParamHeader) {
 	if a.taken == nil {
 		a.taken = make(map[string]bool)
 	}

@@ -8,18 +8,17 @@ import (
 	"fmt"
 )
 
-var errArgumentTwice = errors.New("stands twice in the arguments")
+var errArgumentTwice = errors.New("duplicate member in the arguments")
 
-// argument is what was found at the end of a header's path. The zero value is
-// that there is nothing.
+// argument is the value at the end of a header's path. The zero value means absent.
 type argument struct {
 	raw []byte
-	err error // errArgumentTwice, or that the arguments are no JSON
+	err error // errArgumentTwice, or invalid JSON
 }
 
-// findArguments looks up what several headers mirror, in one pass. It is an
-// error, errArgumentTwice, if a member on the way stands twice, because then the
-// header and the tool may mean different ones.
+// findArguments finds the arguments mirrored by several headers in one pass. A
+// duplicate member on the path is an error (errArgumentTwice), because the header and
+// the tool may use different ones.
 func findArguments(headers []ParamHeader, raw []byte) []argument {
 	found := make([]argument, len(headers))
 	if len(headers) == 0 || len(raw) == 0 || raw[0] != '{' {
@@ -35,21 +34,21 @@ func findArguments(headers []ParamHeader, raw []byte) []argument {
 		all[i] = i
 	}
 	if f.object(0, 0, all); f.err != nil {
-		f.spoil(all, 0, f.err)
+		f.setError(all, 0, f.err)
 	}
 	return f.found
 }
 
-// finder walks over the objects on the way to the arguments that are asked for,
-// and only checks what lies beside. It descends as deep as the longest path.
+// finder walks over the objects on the paths to the mirrored arguments, and checks
+// everything else. It descends as deep as the longest path.
 type finder struct {
 	scanner
 	headers []ParamHeader
 	found   []argument // one for each header
 }
 
-// object reads the object at i, which lies depth objects deep, on the way to the
-// arguments of the headers in wanted.
+// object reads the object at i, inside depth objects, on the path to the arguments of
+// the headers in wanted.
 func (f *finder) object(i, depth int, wanted []int) int {
 	ways := f.byName(wanted, depth)
 	seen := make(map[string]bool, len(ways))
@@ -64,16 +63,16 @@ func (f *finder) object(i, depth int, wanted []int) int {
 			return failed
 		}
 		if asked && seen[name] {
-			f.spoil(inside, depth, errArgumentTwice)
+			f.setError(inside, depth, errArgumentTwice)
 		}
 		if asked {
 			seen[name] = true
 		}
 	}
-	return f.behind
+	return f.afterObject
 }
 
-// byName sorts the headers that are wanted by the next step of their paths.
+// byName groups the wanted headers by the next element of their paths.
 func (f *finder) byName(wanted []int, depth int) map[string][]int {
 	ways := make(map[string][]int, len(wanted))
 	for _, w := range wanted {
@@ -84,8 +83,8 @@ func (f *finder) byName(wanted []int, depth int) map[string][]int {
 	return ways
 }
 
-// member reads the value of a member that all of these headers come by, some of
-// them to stay.
+// member reads the value of a member on the path of all headers in wanted, and records
+// it for headers with a path that ends here.
 func (f *finder) member(i, depth int, wanted []int) int {
 	start := i
 	if len(wanted) > 0 && f.at(i) == '{' {
@@ -104,9 +103,9 @@ func (f *finder) member(i, depth int, wanted []int) int {
 	return i
 }
 
-// spoil says that the argument of none of these headers can be told, for what
-// stands at this step of their paths.
-func (f *finder) spoil(wanted []int, depth int, err error) {
+// setError sets an error for all these headers, naming the current element of their
+// paths.
+func (f *finder) setError(wanted []int, depth int, err error) {
 	for _, w := range wanted {
 		if path := f.headers[w].Path; depth < len(path) {
 			f.found[w] = argument{err: fmt.Errorf("argument %s: %w", quoted([]byte(path[depth])), err)}

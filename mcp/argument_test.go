@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// refArgument looks one argument up the slow way, with the oracle's reader.
+// refArgument finds one argument with the oracle's reader.
 func refArgument(t testing.TB, raw []byte, path []string) ([]byte, error) {
 	for _, name := range path {
 		if len(raw) == 0 || raw[0] != '{' {
@@ -35,7 +35,7 @@ func refArgument(t testing.TB, raw []byte, path []string) ([]byte, error) {
 	return raw, nil
 }
 
-// checkArguments holds one pass for all headers against a search for each.
+// checkArguments compares one pass for all headers with a search for each.
 func checkArguments(t testing.TB, headers []ParamHeader, arguments []byte) {
 	t.Helper()
 	values := ParamValues(headers, arguments)
@@ -65,7 +65,8 @@ func checkArguments(t testing.TB, headers []ParamHeader, arguments []byte) {
 	}
 }
 
-// randomArguments has names that meet often, some of them twice.
+// randomArguments returns arguments with frequently repeated names, some of them
+// duplicates.
 func randomArguments(r *rand.Rand, depth int) string {
 	names := []string{`"a"`, `"b"`, `"\u0061"`, `"c"`, `""`}
 	var b strings.Builder
@@ -95,8 +96,8 @@ func randomHeaders(r *rand.Rand) []ParamHeader {
 	return headers
 }
 
-// Whatever the arguments and however many headers look into them: each finds
-// what a search of its own would.
+// One pass for any arguments and any number of headers finds the same as a search for
+// each header.
 func TestParamValuesRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 7))
 	for range 2_000 {
@@ -104,8 +105,8 @@ func TestParamValuesRandom(t *testing.T) {
 	}
 }
 
-// A hundred headers that lie a hundred objects deep in a large call: with a
-// search for each of them the same bytes are read ten thousand times.
+// A hundred headers with paths of a hundred objects in a large call: a search for each
+// of them would read the same bytes ten thousand times.
 func TestParamValuesReadsOnce(t *testing.T) {
 	const deep = 100
 	path := strings.Split(strings.Repeat("a", deep), "")
@@ -126,16 +127,16 @@ func TestParamValuesReadsOnce(t *testing.T) {
 	}
 }
 
-// What comes by a member that stands twice has no value, however deep; what
-// comes by another is not touched.
-func TestParamValuesTwice(t *testing.T) {
+// A duplicate member on the path leaves its headers without a value, at any depth;
+// other headers are not affected.
+func TestParamValuesDuplicate(t *testing.T) {
 	headers := []ParamHeader{
 		{Name: "Ab", Path: []string{"a", "b"}}, {Name: "Ac", Path: []string{"a", "c"}},
 		{Name: "A", Path: []string{"a"}}, {Name: "D", Path: []string{"d"}}, {Name: "None", Path: []string{"x"}},
 	}
 	for _, tt := range []struct {
 		arguments string
-		twice     string // the names of the headers that have no value
+		twice     string // the names of the headers without a value
 	}{
 		{`{"a":{"b":1,"c":2},"d":3}`, ""},
 		{`{"a":{"b":1,"b":1,"c":2},"d":3}`, "Ab"},
@@ -159,7 +160,7 @@ func TestParamValuesTwice(t *testing.T) {
 	}
 }
 
-func TestParamValuesOfNothing(t *testing.T) {
+func TestParamValuesEmpty(t *testing.T) {
 	if got := ParamValues(nil, []byte(`{"a":1}`)); len(got) != 0 {
 		t.Errorf("no headers: %v", got)
 	}
@@ -173,8 +174,9 @@ func TestParamValuesOfNothing(t *testing.T) {
 	}
 }
 
-// Arguments that are no JSON spoil all: nobody can say what the tool would read.
-func TestParamValuesBroken(t *testing.T) {
+// Arguments that are not JSON invalidate all headers, because the tool may read them
+// differently.
+func TestParamValuesInvalidJSON(t *testing.T) {
 	headers := []ParamHeader{{Name: "A", Path: []string{"a"}}, {Name: "B", Path: []string{"b"}}}
 	for _, arguments := range []string{`{"a":1`, `{"a":1;`, `{"a" 1}`, `{"a":{"x"}}`, `{"a":1,"b":tru}`} {
 		for i, v := range ParamValues(headers, []byte(arguments)) {
@@ -201,7 +203,7 @@ func BenchmarkParamValues(b *testing.B) {
 	}
 }
 
-// Most tools mirror nothing: then the check costs next to nothing either.
+// Most tools mirror nothing, so the check must cost next to nothing for them.
 func BenchmarkCheckParamHeadersNone(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

@@ -11,75 +11,73 @@ import (
 	"sync"
 )
 
-// windowSize is how much of a message an Arrival holds. What is no longer is read
-// whole.
+// windowSize is the part of a message that an Arrival holds. A message that is no
+// longer is read whole.
 //
-// What flows is written a window at a time, and each packet wakes who waits for it. A
-// window is as much as goes into one: over loopback that is 64 KiB less the headers, and
-// so much more would be a second packet for a few bytes.
+// A streamed result is written one window at a time, and each packet wakes its reader.
+// A window fits into one packet: over loopback that is 64 KiB less the headers, and a
+// larger window would cost a second packet for a few bytes.
 const windowSize = 63 << 10
 
-// Arrival reads one response while it is still arriving, as strictly as [Parse]. A
-// short one is had whole from Begin. Of a longer one, Begin shows the front, after
-// which either Gather or Flow is called, once:
+// An Arrival reads one response while it is still arriving, as strictly as [Parse].
+// Begin returns a short response whole. Of a longer one, Begin reads the head, after
+// which either Gather or Flow must be called, once:
 //
 //	whole, err := a.Begin()
 //	switch {
 //	case err != nil || whole != nil: // the end
-//	case a.Result() == nil:          // nobody can tell yet what this is
+//	case a.Result() == nil:          // the head does not show a result
 //		whole, err = a.Gather()
 //	default:
 //		res, err = a.Flow(w, Passage{ID: id})
 //	}
 //
-// An Arrival is for one goroutine. It does not close its reader, and needs no end:
-// one that is dropped is garbage.
+// An Arrival is for one goroutine. It does not close its reader and need not be closed.
 type Arrival struct {
-	r    io.Reader
-	size int64 // announced; negative is unknown
-	most int
-	lim  Limits
+	r        io.Reader
+	size     int64 // announced length; negative if unknown
+	maxBytes int
+	lim      Limits
 
-	window *[]byte // what data is part of, and what is read into
-	data   []byte  // what has been read and is still needed
-	total  int     // what has been read in all
-	end    error   // what the reader ended with
+	window *[]byte // backing memory of data, and the read buffer
+	data   []byte  // text that was read and is still needed
+	total  int     // number of bytes read
+	end    error   // error of the reader
 
 	id     ID
 	result Result
 }
 
-// windows are lent to one Arrival from Begin on until the message is whole or has
-// flowed by.
+// windowPool are lent to an Arrival from Begin until the message is whole or streamed.
 //
 //nolint:gochecknoglobals // a pool is shared by nature
-var windows = sync.Pool{New: func() any { b := make([]byte, windowSize); return &b }}
+var windowPool = sync.Pool{New: func() any { b := make([]byte, windowSize); return &b }}
 
-// NewArrival returns what reads the response that r has up to its end. size is the
-// length that was announced, or negative; it is used and not relied upon. The response
-// may be most bytes long.
+// NewArrival returns an Arrival that reads one response from r up to the end of r. size
+// is the announced length, or negative; it is a hint only. most is the maximal length
+// of the response in bytes.
 func NewArrival(r io.Reader, size int64, lim Limits, most int) *Arrival {
-	return &Arrival{r: r, size: size, lim: lim, most: int(min(int64(most), math.MaxUint32))}
+	return &Arrival{r: r, size: size, lim: lim, maxBytes: int(min(int64(most), math.MaxUint32))}
 }
 
-// Begin reads until the message has ended, and returns its text, or until there is a
-// window of it (63 KiB), and returns nil. It fails with the reader's error as that
-// is, or with a [*ParseError] where the message is longer than it may be.
+// Begin reads until the message ends and returns its text, or until a window of it (63
+// KiB) has been read and returns nil. It fails with the unmodified error of the reader,
+// or with a [*ParseError] if the message is too long.
 //
-// The text is the caller's, and not yet parsed.
+// The text belongs to the caller and is not yet parsed.
 func (a *Arrival) Begin() (whole []byte, err error) {
 	if a.window == nil {
-		a.window, _ = windows.Get().(*[]byte)
+		a.window, _ = windowPool.Get().(*[]byte)
 	}
 	room := *a.window
 	for len(a.data) < len(room) && a.end == nil {
 		a.read(room, 1)
 	}
 	switch {
-	case a.total > a.most:
+	case a.total > a.maxBytes:
 		return nil, a.tooLong()
 	case a.end == nil:
-		a.look()
+		a.scanHead()
 		return nil, nil
 	case !errors.Is(a.end, io.EOF):
 		return nil, a.end
@@ -90,14 +88,14 @@ func (a *Arrival) Begin() (whole []byte, err error) {
 	return whole, nil
 }
 
-// ID returns the id of a response of which Begin has shown the front, or the zero ID
-// where none stands in it: the id may come behind the result.
+// ID returns the id of the response, as far as Begin has read it, or the zero ID: the
+// id may follow the result.
 func (a *Arrival) ID() ID { return a.id }
 
-// Result returns the members of a result of which Begin has shown the front, as far
-// as they stand in it whole, or nil where it does not show that the message is a
-// result, or where a member stands before the result that JSON-RPC does not define. Its Bytes are no more than the front. It is valid until Gather or Flow is
-// called.
+// Result returns the members of the result that are complete in the head that Begin has
+// read. It returns nil if the head does not show that the message is a result, or if a
+// member that JSON-RPC does not define precedes the result. Its Bytes are only the
+// head. It is valid until Gather or Flow is called.
 func (a *Arrival) Result() *Result {
 	if a.result.IsZero() {
 		return nil
@@ -107,13 +105,13 @@ func (a *Arrival) Result() *Result {
 
 // Gather reads the rest and returns the whole text, as Begin would.
 func (a *Arrival) Gather() ([]byte, error) {
-	whole := make([]byte, len(a.data), a.room(len(a.data)))
+	whole := make([]byte, len(a.data), a.bufferSize(len(a.data)))
 	copy(whole, a.data)
 	a.release()
 	a.data = whole
-	for a.end == nil && a.total <= a.most {
+	for a.end == nil && a.total <= a.maxBytes {
 		if len(whole) == cap(whole) {
-			grown := make([]byte, len(whole), a.room(len(whole)))
+			grown := make([]byte, len(whole), a.bufferSize(len(whole)))
 			copy(grown, whole)
 			whole, a.data = grown, grown
 		}
@@ -121,7 +119,7 @@ func (a *Arrival) Gather() ([]byte, error) {
 		whole = a.data
 	}
 	switch {
-	case a.total > a.most:
+	case a.total > a.maxBytes:
 		return nil, a.tooLong()
 	case !errors.Is(a.end, io.EOF):
 		return nil, a.end
@@ -130,19 +128,19 @@ func (a *Arrival) Gather() ([]byte, error) {
 	}
 }
 
-// room is how large a buffer is made where so much has come: what was announced, but
-// no sender is lent memory for much more than it has sent.
-func (a *Arrival) room(have int) int {
-	// A byte more than needed is where a reader says that it is at its end.
-	announced := int(min(a.size, int64(a.most))) + 1
+// bufferSize returns the size of a buffer after have bytes were read: the announced
+// length, but never much more than the sender has sent.
+func (a *Arrival) bufferSize(have int) int {
+	// One more byte, in which the reader reports its end.
+	announced := int(min(a.size, int64(a.maxBytes))) + 1
 	if announced <= have {
 		return 2*have + 512
 	}
 	return min(announced, 32*have)
 }
 
-// read reads at least least bytes behind data, which is the front of room, unless
-// that is full or the reader ends.
+// read appends at least least bytes to data, which is the front of room, unless room is
+// full or the reader ends.
 func (a *Arrival) read(room []byte, least int) {
 	for got := 0; got < least && len(a.data) < len(room) && a.end == nil; {
 		n, err := a.r.Read(room[len(a.data):])
@@ -152,34 +150,34 @@ func (a *Arrival) read(room []byte, least int) {
 	}
 }
 
-// release gives the window back, of which nothing may be used any longer.
+// release returns the window, which must not be used afterwards.
 func (a *Arrival) release() {
-	windows.Put(a.window)
+	windowPool.Put(a.window)
 	a.window, a.data, a.result = nil, nil, Result{}
 }
 
 func (a *Arrival) tooLong() error {
 	return &ParseError{
-		Code: CodeInvalidRequest, Offset: a.most, Exceeded: LimitBytes,
-		Reason: "the message is longer than " + strconv.Itoa(a.most) + " bytes", Cure: "send a shorter one",
+		Code: CodeInvalidRequest, Offset: a.maxBytes, Exceeded: LimitBytes,
+		Reason: "the message is longer than " + strconv.Itoa(a.maxBytes) + " bytes", Cure: "send a shorter one",
 	}
 }
 
-// look finds what the front tells of the message. It is no more than a look: what
-// flows is checked when it does. A front that is wrong tells nothing, so that the
-// message is gathered and refused as a whole.
-func (a *Arrival) look() {
+// scanHead scans the head of the message. The text is checked only when it is streamed
+// or parsed. An invalid head gives no result, so that the message is gathered and
+// rejected as a whole.
+func (a *Arrival) scanHead() {
 	s := newScanner(a.data, a.lim)
 	var env, res Object
 	env.raw = a.data
-	at := s.lookEnvelope(&env, &res)
+	at := s.scanEnvelopeHead(&env, &res)
 	wrong := s.err != nil && s.err.Offset+longestEscape <= len(a.data)
 	if wrong {
 		return
 	}
-	// A number that ends with the front may go on behind it.
-	res.forget(len(a.data) - at)
-	env.forget(len(a.data))
+	// A number at the end of the head may continue after it.
+	res.removeEndingAt(len(a.data) - at)
+	env.removeEndingAt(len(a.data))
 	if id, ok := env.find(fieldID); ok {
 		a.id = s.id(int(id.value), int(id.end))
 	}
@@ -190,9 +188,9 @@ func (a *Arrival) look() {
 	a.result.raw = a.data[at:]
 }
 
-// lookEnvelope scans the envelope as far as it goes, and returns where the result
-// begins, or failed where there is none that is an object.
-func (s *scanner) lookEnvelope(env, res *Object) (at int) {
+// scanEnvelopeHead scans the envelope as far as it has been read, and returns the
+// offset of the result, or failed if it has no object as its result.
+func (s *scanner) scanEnvelopeHead(env, res *Object) (at int) {
 	i := s.begin()
 	if i < 0 {
 		return failed
@@ -209,7 +207,7 @@ func (s *scanner) lookEnvelope(env, res *Object) (at int) {
 			return at
 		}
 		if f == FieldNone && at < 0 {
-			return failed // it is to stand behind the result, which only the whole allows
+			return failed // it belongs after the result, which only the whole message allows
 		}
 		if f == fieldResult && s.at(i) == '{' {
 			at = i

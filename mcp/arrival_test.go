@@ -12,15 +12,14 @@ import (
 	"testing"
 )
 
-// cutReader gives a text in pieces whose lengths are those of cuts, again and again,
-// and its end with the last piece or after it. The first piece is as long as
-// is asked for.
+// cutReader returns a text in pieces of the lengths in cuts, repeatedly, and the end of
+// the text with the last piece or after it. The first piece has the requested length.
 type cutReader struct {
 	text     string
 	cuts     []byte
 	n        int
 	end      error
-	together bool // the end comes with the last piece
+	together bool // report the end with the last piece
 }
 
 func (r *cutReader) Read(p []byte) (int, error) {
@@ -39,8 +38,8 @@ func (r *cutReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// long returns a text that is the given one behind so much white space that of it only
-// the first so many bytes stand in the window.
+// long returns the text after enough white space that only its first inWindow bytes are
+// in the window.
 func long(text string, inWindow int) string {
 	return strings.Repeat(" ", max(0, windowSize-inWindow)) + text
 }
@@ -49,8 +48,8 @@ func arriving(text string, lim Limits, cuts ...byte) *Arrival {
 	return NewArrival(&cutReader{text: text, cuts: cuts, end: io.EOF}, -1, lim, 1<<30)
 }
 
-// A short message is had whole, and one beyond the bound is refused.
-func TestArrivalWhole(t *testing.T) {
+// Begin returns a short message whole and rejects one beyond the limit.
+func TestArrivalShortMessage(t *testing.T) {
 	for _, in := range []string{smallCall, "", textResult(10 << 10), `{"jsonrpc`, strings.Repeat(" ", windowSize-1)} {
 		whole, err := arriving(in, Limits{}).Begin()
 		if err != nil || whole == nil || string(whole) != in {
@@ -63,8 +62,8 @@ func TestArrivalWhole(t *testing.T) {
 	}
 }
 
-// What was announced is used, and not relied upon.
-func TestArrivalGathers(t *testing.T) {
+// Gather uses the announced length but does not rely on it.
+func TestArrivalGather(t *testing.T) {
 	for _, length := range []int{windowSize, windowSize + 1, 100_000, 3 << 20} {
 		in := textResult(length)
 		for _, size := range []int64{-1, 0, 10, int64(len(in)) - 1, int64(len(in)), int64(len(in)) + 1, 1 << 40} {
@@ -80,9 +79,9 @@ func TestArrivalGathers(t *testing.T) {
 	}
 }
 
-// One buffer is made where the length was announced, and a few where it was not.
-func TestGatherAllocatesLittle(t *testing.T) {
-	// A collection would take the windows that wait to be used again.
+// Gather allocates one buffer for an announced length, and a few otherwise.
+func TestGatherAllocations(t *testing.T) {
+	// A collection would free the pooled windows.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	in := textResult(1 << 20)
 	for size, most := range map[int64]float64{int64(len(in)): 5, -1: 9} {
@@ -101,8 +100,8 @@ func TestGatherAllocatesLittle(t *testing.T) {
 	}
 }
 
-// A sender who promises much and sends little is not lent much.
-func TestGatherBelievesLittle(t *testing.T) {
+// A sender that announces much and sends little causes no large allocation.
+func TestGatherDoesNotTrustTheAnnouncedLength(t *testing.T) {
 	a := NewArrival(strings.NewReader(textResult(windowSize+100)), 1<<30, Limits{}, 1<<30)
 	if _, err := a.Begin(); err != nil {
 		t.Fatal(err)
@@ -113,8 +112,8 @@ func TestGatherBelievesLittle(t *testing.T) {
 	}
 }
 
-// The bound holds for what is gathered and for what flows, to the byte.
-func TestArrivalBound(t *testing.T) {
+// maxBytes applies exactly to gathered and streamed messages.
+func TestArrivalMaxBytes(t *testing.T) {
 	in := textResult(100_000)
 	for _, most := range []int{windowSize - 1, windowSize, windowSize + 1, len(in) - 1, len(in)} {
 		for _, flows := range []bool{false, true} {
@@ -135,8 +134,8 @@ func TestArrivalBound(t *testing.T) {
 	}
 }
 
-// A connection that breaks is no end of a message, wherever it does.
-func TestArrivalBreaks(t *testing.T) {
+// A broken connection is not the end of a message, at any position.
+func TestArrivalReadError(t *testing.T) {
 	in := textResult(100_000)
 	for _, at := range []int{0, 10, windowSize - 1, windowSize, windowSize + 1, len(in) - 1, len(in)} {
 		for _, flows := range []bool{false, true} {
@@ -156,8 +155,8 @@ func TestArrivalBreaks(t *testing.T) {
 	}
 }
 
-// The front tells what stands in it whole, and nothing of what may still change.
-func TestArrivalFront(t *testing.T) {
+// Result has the members that are complete in the head, and none that may still change.
+func TestArrivalHead(t *testing.T) {
 	const head = `{"jsonrpc":"2.0","id":42,"result":{"resultType":"complete","ttlMs":12,"_meta":{"progressToken":7,"`
 	has := func(o *Result, fields ...Field) (got []bool) {
 		for _, f := range fields {
@@ -196,8 +195,9 @@ func TestArrivalFront(t *testing.T) {
 	}
 }
 
-// Of what is no result for sure nothing is told: it is gathered, and judged whole.
-func TestArrivalTellsNothing(t *testing.T) {
+// Result is nil if the message may not be a result: it is gathered and checked as a
+// whole.
+func TestArrivalHeadWithoutResult(t *testing.T) {
 	big := strings.Repeat("x", windowSize)
 	for _, in := range []string{
 		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"` + big + `"}}`,
@@ -223,7 +223,7 @@ func TestArrivalTellsNothing(t *testing.T) {
 	}
 }
 
-// endless gives so many bytes, all the same.
+// endless returns the same byte left times.
 type endless struct{ left int }
 
 func (r *endless) Read(p []byte) (int, error) {
@@ -238,8 +238,8 @@ func (r *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// However long a result is, no more than a window of it is held.
-func TestFlowHoldsAWindow(t *testing.T) {
+// Flow holds no more than a window, however long the result.
+func TestFlowHoldsOneWindow(t *testing.T) {
 	const size = 100 << 20
 	r := io.MultiReader(
 		strings.NewReader(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`),

@@ -11,42 +11,40 @@ import (
 	"sync/atomic"
 )
 
-// Arriving is a result of which a Handler has the beginning, while the rest is still on
-// its way. The Handler offers it to its caller with [Receive] from inside of Serve. On
-// the way there it passes other Handlers' callers, which may say what is to be changed
-// of it, and whoever takes it calls Flow.
+// An Arriving is a result that is still arriving after its head has been read. The
+// Handler offers it to its caller with [Receive] inside Serve. On the way to the client
+// it passes the callers of other Handlers, which may register changes on it. The one
+// that accepts it calls Flow.
 //
-// It is for one goroutine at a time, but for Stop.
+// Apart from Stop, it must be used by one goroutine at a time.
 type Arriving struct {
-	// From is the revision that its server speaks.
+	// From is the revision of the server that sent the result.
 	From Version
 
 	arrival *Arrival
-	shown   *Result
+	head    *Result
 	passage Passage
 	stop    func()
 	stopped atomic.Bool
 	around  []func(taking bool)
-	gone    *Result
+	result  *Result
 }
 
-// NewArriving returns the result that an Arrival has shown the beginning of. stop ends
-// the reading of it, which then fails; it must not wait, and may be called more than
-// once.
+// NewArriving returns the result after a has read its head. stop makes reading the rest
+// fail; it must not wait and may be called more than once.
 func NewArriving(a *Arrival, from Version, stop func()) *Arriving {
-	return &Arriving{From: from, arrival: a, shown: a.Result(), stop: stop, passage: Passage{ID: a.ID(), Complete: true}}
+	return &Arriving{From: from, arrival: a, head: a.Result(), stop: stop, passage: Passage{ID: a.ID(), Complete: true}}
 }
 
-// Head returns the members that are there already, each as a whole. More may follow,
-// so that one which is not there may come yet.
-func (a *Arriving) Head() *Result { return a.shown }
+// Head returns the members that have arrived completely. More may follow.
+func (a *Arriving) Head() *Result { return a.head }
 
-// Has reports whether the member has begun, at least.
+// Has reports whether the member has arrived at least in part.
 func (a *Arriving) Has(f Field) bool {
-	if a.shown.Has(f) {
+	if a.head.Has(f) {
 		return true
 	}
-	s := newScanner(a.shown.Bytes(), Limits{})
+	s := newScanner(a.head.Bytes(), Limits{})
 	var seen names
 	for i := s.first(s.begin()); i >= 0; i = s.next(i) {
 		start := i
@@ -63,8 +61,8 @@ func (a *Arriving) Has(f Field) bool {
 	return false
 }
 
-// Prepend has the member stand at the front of the result, instead of where it stands by
-// itself, if it does.
+// Prepend puts the member at the front of the result and omits its own occurrence, if
+// any.
 func (a *Arriving) Prepend(f Field, value []byte) {
 	if len(a.passage.Front) > 0 {
 		a.passage.Front = append(a.passage.Front, ',')
@@ -74,35 +72,37 @@ func (a *Arriving) Prepend(f Field, value []byte) {
 	a.Omit(f)
 }
 
-// PutText is Put for a string.
+// PutText is Prepend with a string.
 func (a *Arriving) PutText(f Field, s string) { a.Prepend(f, AppendString(nil, s)) }
 
-// Omit has members left out, wherever they stand.
+// Omit omits members of the result and of its _meta.
 func (a *Arriving) Omit(fields ...Field) { a.passage.Drop = append(a.passage.Drop, fields...) }
 
-// Wrap has a member that is no object be the member "result" of one.
+// Wrap replaces a member that is not an object by an object with the value as its
+// member "result".
 func (a *Arriving) Wrap(f Field) { a.passage.Wrap = f }
 
-// Around has f called before and after each piece is given to the client, while which
-// nothing is read: how long that takes says nothing of the server.
+// Around registers a function that is called before (true) and after (false) each write
+// to the client. The server is not read during a write, so this time must not count
+// against the server.
 func (a *Arriving) Around(f func(taking bool)) { a.around = append(a.around, f) }
 
-// Stop ends the reading: Flow fails soon. It may be called by any goroutine at any time,
-// and does not wait.
+// Stop ends the reading, so that Flow fails soon. It may be called by any goroutine at
+// any time, and does not wait.
 func (a *Arriving) Stop() {
 	a.stopped.Store(true)
 	a.stop()
 }
 
-// Longest returns how many bytes Flow writes at most, or a negative number where the
-// server did not announce how long its answer is.
+// Longest returns an upper bound of the number of bytes that Flow writes, or a negative
+// number if the server did not announce the length of its response.
 func (a *Arriving) Longest() int64 {
 	size := a.arrival.size
 	if size < 0 {
 		return -1
 	}
-	begins := len(a.arrival.data) - len(a.shown.Bytes())
-	size -= int64(begins + len("}")) // of the envelope, which ends behind the result
+	begins := len(a.arrival.data) - len(a.head.Bytes())
+	size -= int64(begins + len("}")) // of the envelope, which ends after the result
 	if n := len(a.passage.Front); n > 0 {
 		size += int64(n + len(","))
 	}
@@ -112,10 +112,10 @@ func (a *Arriving) Longest() int64 {
 	return size
 }
 
-// Flow writes the result to w as [Arrival.Flow] does. Where w has failed, or Stop was
-// called, [ErrNotTaken] is in the error.
+// Flow writes the result to w as [Arrival.Flow] does. The error wraps [ErrNotTaken] if
+// w failed or Stop was called.
 func (a *Arriving) Flow(w io.Writer) error {
-	res, err := a.arrival.Flow(taker{w, a.around}, a.passage)
+	res, err := a.arrival.Flow(clientWriter{w, a.around}, a.passage)
 	switch {
 	case err != nil && a.stopped.Load() && !errors.Is(err, ErrNotTaken):
 		return fmt.Errorf("%w: %w", ErrNotTaken, err)
@@ -123,25 +123,25 @@ func (a *Arriving) Flow(w io.Writer) error {
 		return err
 	}
 	res.delivered = true
-	a.gone = res
+	a.result = res
 	return nil
 }
 
-// Result returns what is known of a result that has been taken by its caller as a
-// whole: its isError. It is what the Handler returns.
-func (a *Arriving) Result() *Result { return a.gone }
+// Result returns what is known of a result that was delivered completely: its isError.
+// The Handler returns it.
+func (a *Arriving) Result() *Result { return a.result }
 
-// ErrNotTaken is in the error of an Arriving that broke off because its client did not
-// take it.
-var ErrNotTaken = errors.New("the client did not take it")
+// ErrNotTaken is wrapped by the error of an Arriving that ended early because of its
+// client.
+var ErrNotTaken = errors.New("the client stopped reading the result")
 
-// taker writes pieces, and tells of it.
-type taker struct {
+// clientWriter writes to the client and calls the functions registered by Around.
+type clientWriter struct {
 	w      io.Writer
 	around []func(taking bool)
 }
 
-func (t taker) Write(p []byte) (int, error) {
+func (t clientWriter) Write(p []byte) (int, error) {
 	for _, f := range t.around {
 		f(true)
 	}
@@ -155,18 +155,19 @@ func (t taker) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Receiver is an optional interface of a [Caller] that can give its client a result
-// while it arrives. A Caller that wraps another is one only if the Handlers behind it
-// pass on each result as it is, or say on the Arriving what they change.
+// Receiver is implemented by a [Caller] that can send a result to its client while it
+// arrives. A Caller that wraps another may implement it only if the Handlers behind it
+// pass on each result unmodified, or register their changes on the Arriving.
 type Receiver interface {
-	// Receive gives the client the result, and returns when it has all of it that there
-	// is, or never will: the client knows by its connection that it was cut. The Handler
-	// then returns the Arriving's Result, or an error. Where Receive returns false it has
-	// done nothing, and the Handler is to read the whole and to return it.
+	// Receive sends the result to the client and returns when all of it has been sent
+	// or when it failed; the client sees from its connection that the result is
+	// incomplete. Then the Handler returns a.Result or an error. If Receive reports
+	// false it has done nothing, and the Handler must read the whole result and return
+	// it.
 	Receive(ctx context.Context, a *Arriving) (taken bool, err error)
 }
 
-// Receive offers a result to a caller, if that is a [Receiver].
+// Receive offers a result to a caller if it is a [Receiver].
 func Receive(ctx context.Context, caller Caller, a *Arriving) (taken bool, err error) {
 	if r, ok := caller.(Receiver); ok {
 		return r.Receive(ctx, a)

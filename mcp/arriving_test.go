@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// arrivingOf returns a result, of which the front is shown and rest follows a window
-// later.
+// arrivingOf returns a result with front as its head; rest follows a window later.
 func arrivingOf(t *testing.T, front, rest string, end error) *Arriving {
 	t.Helper()
 	text := `{"jsonrpc":"2.0","id":1,"result":{` + front + `"filler":"` + strings.Repeat("x", 2*windowSize) + `"` + rest
@@ -28,8 +27,8 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// What is said on a result holds wherever the member stands, and all else is as it came.
-func TestArrivingIsChanged(t *testing.T) {
+// Changes apply wherever the member is, and all other text is unmodified.
+func TestArrivingChanges(t *testing.T) {
 	filler := `"filler":"` + strings.Repeat("x", 2*windowSize) + `"`
 	put := func(a *Arriving) { a.PutText(FieldResultType, "complete"); a.Prepend(FieldTTL, []byte("0")) }
 	drop := func(a *Arriving) { a.Omit(FieldTTL, FieldCacheScope, MetaRelatedTask) }
@@ -74,8 +73,8 @@ func TestArrivingIsChanged(t *testing.T) {
 	}
 }
 
-// How long a result can be is what was announced without what stands around it, and with
-// what is added; what is taken away, and what stands behind it, is not known before.
+// Longest is the announced length less the envelope, plus added members; omitted
+// members and those after the result are not known in advance.
 func TestArrivingLongest(t *testing.T) {
 	const filler = int64(len(`"filler":""`) + 2*windowSize)
 	tests := []struct {
@@ -106,8 +105,8 @@ func TestArrivingLongest(t *testing.T) {
 	}
 }
 
-// Begun looks at the members of the result, and at no others.
-func TestArrivingBegun(t *testing.T) {
+// Has looks at the members of the result only.
+func TestArrivingHas(t *testing.T) {
 	tests := []struct {
 		front string
 		want  bool
@@ -125,8 +124,8 @@ func TestArrivingBegun(t *testing.T) {
 	}
 }
 
-// Whose fault it is that a result broke off can be told from the error.
-func TestArrivingBreaksOff(t *testing.T) {
+// The error distinguishes a failure of the server from one of the client.
+func TestArrivingErrors(t *testing.T) {
 	died, full := errors.New("died"), errors.New("full")
 	a := arrivingOf(t, "", "", died)
 	if err := a.Flow(io.Discard); !errors.Is(err, died) || errors.Is(err, ErrNotTaken) || a.Result() != nil {
@@ -147,7 +146,7 @@ type refusing struct{ err error }
 
 func (r refusing) Write([]byte) (int, error) { return 0, r.err }
 
-// Each piece is told of before and after it is given out.
+// Around's function is called before and after each write.
 func TestArrivingAround(t *testing.T) {
 	a := arrivingOf(t, "", "}}", io.EOF)
 	taking, pieces := 0, 0
@@ -176,8 +175,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// A caller that cannot take a result takes none.
-func TestReceiveByAnyCaller(t *testing.T) {
+// A caller without Receive accepts nothing.
+func TestReceiveWithoutReceiver(t *testing.T) {
 	a := arrivingOf(t, "", "}}", io.EOF)
 	if taken, err := Receive(t.Context(), struct{ Caller }{}, a); taken || err != nil {
 		t.Errorf("Receive = %v, %v", taken, err)

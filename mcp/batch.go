@@ -5,25 +5,24 @@ package mcp
 
 import "strconv"
 
-// IsBatch reports whether the JSON text begins like an array: a batch, as only
-// revision 2025-03-26 has it (basic, "Batching"). It looks no further, so that
-// what is wrong with a batch is said by [SplitBatch], in a batch's words.
+// IsBatch reports whether the JSON text begins like an array: a batch, which only
+// revision 2025-03-26 has (basic, "Batching"). Everything else about a batch is checked
+// by [SplitBatch].
 func IsBatch(data []byte) bool {
 	s := scanner{data: data}
 	return s.at(s.space(0)) == '['
 }
 
-// SplitBatch returns the elements of a batch, which are checked for syntax and
-// still to be parsed, each by itself: one that is no message is one answer among
-// others, and does not spoil them. The elements are parts of data, which must not
-// be changed afterwards. The limits hold for the whole: elements share the number
-// of members.
+// SplitBatch returns the elements of a batch. They are checked for syntax but not yet
+// parsed, so that an invalid message does not affect the others. The elements are parts
+// of data, which must not be changed afterwards. The limits apply to the whole batch:
+// the elements share the number of members.
 //
-// The error, a [*ParseError], says what is wrong with the whole: it is no array,
-// or empty, or has more elements than most.
+// The error is a [*ParseError] about the batch as a whole: not an array, empty, or more
+// than most elements.
 func SplitBatch(data []byte, most int, lim Limits) ([][]byte, error) {
 	s := newScanner(data, lim)
-	s.depth = s.inLists // where that is, Parse finds out
+	s.depth = s.inLists // Parse checks the depth of each place
 	parts := s.batch(most)
 	if s.err != nil {
 		return nil, s.err
@@ -37,7 +36,7 @@ func (s *scanner) batch(most int) [][]byte {
 		return nil
 	}
 	if s.data[i] != '[' {
-		s.invalid(i, "this is no batch", "send an array of messages")
+		s.invalid(i, "not a batch", "send an array of messages")
 		return nil
 	}
 	start := i
@@ -52,7 +51,7 @@ func (s *scanner) batch(most int) [][]byte {
 			return nil
 		}
 		if len(parts) == most {
-			s.beyond(LimitBatch, i, "the batch has more than "+strconv.Itoa(most)+" messages", "send fewer at once")
+			s.exceed(LimitBatch, i, "the batch has more than "+strconv.Itoa(most)+" messages", "send fewer at once")
 			return nil
 		}
 		parts = append(parts, s.data[i:end:end])

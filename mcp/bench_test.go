@@ -21,7 +21,7 @@ const modernCall = `{"jsonrpc":"2.0","id":"3f2b8c51-9d0e-4c1f-8a77-d1a40b5e6f90"
 	`"io.modelcontextprotocol/clientInfo":{"name":"ExampleClient","version":"1.0.0"},` +
 	`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}},"sampling":{}}}}}`
 
-// textResult is a result of about n bytes, as a tool that reads a file gives it.
+// textResult is a result of about n bytes, like that of a tool that reads a file.
 func textResult(n int) string {
 	const line = `\t\"The quick brown fox\" jumps over the lazy dog, again and again, until line %d of the file.\n`
 	var text strings.Builder
@@ -31,15 +31,15 @@ func textResult(n int) string {
 	return `{"jsonrpc":"2.0","id":42,"result":{"content":[{"type":"text","text":"` + text.String() + `"}],"isError":false}}`
 }
 
-// proseResult is a result of about n bytes of text that has nothing to escape but the
-// ends of its lines.
+// proseResult is a result of about n bytes of text that needs escapes only for line
+// ends.
 func proseResult(n int) string {
 	const line = `The signalman sets the points, and no two trains are ever sent onto one track.\n`
 	return `{"jsonrpc":"2.0","id":42,"result":{"content":[{"type":"text","text":"` + strings.Repeat(line, n/len(line)) + `"}]}}`
 }
 
-// denseResult is a result of about n bytes that is structure for the most part:
-// what a list or a query answers.
+// denseResult is a result of about n bytes of mostly structure, like a list or the
+// answer to a query.
 func denseResult(n int) string {
 	const row = `{"id":%d,"name":"row %d","active":true,"score":%d.25,"tags":["alpha","beta"],"owner":{"login":"someone","url":"https://example.com/users/someone"}}`
 	var rows strings.Builder
@@ -52,7 +52,7 @@ func denseResult(n int) string {
 	return `{"jsonrpc":"2.0","id":42,"result":{"content":[],"structuredContent":{"rows":[` + rows.String() + `]},"isError":false}}`
 }
 
-// wideResult is a result of about n bytes of text that is not ASCII.
+// wideResult is a result of about n bytes of non-ASCII text.
 func wideResult(n int) string {
 	const text = "日本語の文章と、ときどき English、そして emoji 🎉。"
 	return `{"jsonrpc":"2.0","id":42,"result":{"content":[{"type":"text","text":"` + strings.Repeat(text, n/len(text)) + `"}]}}`
@@ -83,8 +83,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// BenchmarkFlow reads and checks a response while it arrives, and gives away its
-// result, in the form in which most large ones come.
+// BenchmarkFlow reads, checks and streams a response in the form of most large ones.
 func BenchmarkFlow(b *testing.B) {
 	for _, bm := range []struct{ name, message string }{
 		{"text 1 MiB", textResult(1 << 20)},
@@ -138,7 +137,7 @@ func BenchmarkEdit(b *testing.B) {
 	}
 }
 
-// BenchmarkApply renames the tool of a call whose parameters are asked for more.
+// BenchmarkApply renames the tool of a call and parses the new parameters.
 func BenchmarkApply(b *testing.B) {
 	for name, message := range map[string]string{"call 100 B": smallCall, "call modern": modernCall} {
 		m, err := Parse([]byte(message), Limits{})
@@ -171,7 +170,7 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
-// BenchmarkSplice renames the tool of a call, as a gateway does with each.
+// BenchmarkSplice renames the tool of a call, as a gateway does for each.
 func BenchmarkSplice(b *testing.B) {
 	for _, bm := range []struct{ name, message string }{{"call 100 B", smallCall}, {"call modern", modernCall}} {
 		b.Run(bm.name, func(b *testing.B) {
@@ -185,8 +184,8 @@ func BenchmarkSplice(b *testing.B) {
 	}
 }
 
-// spliced returns what parses a message and renames its tool, into a buffer that is
-// there.
+// spliced returns a function that parses a message and renames its tool, into an
+// existing buffer.
 func spliced(tb testing.TB, message string) func() {
 	data, dst := []byte(message), make([]byte, 0, 2*len(message))
 	return func() {
@@ -202,8 +201,8 @@ func spliced(tb testing.TB, message string) func() {
 	}
 }
 
-// A rename costs nothing but a long id, whatever the message has besides.
-func TestSpliceAllocatesLittle(t *testing.T) {
+// A rename allocates only for a long id, whatever else is in the message.
+func TestSpliceAllocations(t *testing.T) {
 	large := strings.Replace(smallCall, `"a":1`, `"a":"`+strings.Repeat("x", 100<<10)+`"`, 1)
 	for name, message := range map[string]string{"100 B": smallCall, "modern": modernCall, "100 KiB": large} {
 		if got := testing.AllocsPerRun(50, spliced(t, message)); got > 1 {

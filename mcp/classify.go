@@ -3,13 +3,13 @@
 
 package mcp
 
-// classify decides what the message is whose envelope was scanned. start is the
-// offset of the envelope, where absent members are complained about.
+// classify determines the kind of the message from its scanned envelope. start is the
+// offset of the envelope, which errors about absent members point to.
 //
-// A member that belongs to another kind of message makes it none, because a
-// reader that looks for that member first would take it for the other kind: a
-// call with a result beside its method is a call to one and an answer to the
-// next. Members that no kind has are forwarded: see [Object.Beside].
+// A member of another kind makes the message invalid, because a reader that looks for
+// that member first would take the message for the other kind: a call with a result
+// beside its method would be a call to one reader and an answer to the next. Members of
+// no kind are forwarded: see [Object.Beside].
 func (s *scanner) classify(m *Message, env *Object, start int) {
 	s.checkVersion(env, start)
 	switch {
@@ -17,7 +17,7 @@ func (s *scanner) classify(m *Message, env *Object, start int) {
 	case env.present(fieldMethod):
 		s.classifyCall(m, env)
 	case env.present(fieldResult) && env.present(fieldError):
-		s.invalid(env.offset(fieldError), "the message has a result and an error", "send one of both")
+		s.invalid(env.offset(fieldError), "the message has a result and an error", "send only one of them")
 	case env.present(fieldParams):
 		s.invalid(env.offset(fieldParams), "the message has params and no method", "name the method")
 	case env.present(fieldResult):
@@ -29,7 +29,7 @@ func (s *scanner) classify(m *Message, env *Object, start int) {
 	}
 }
 
-// checkVersion wants JSON-RPC 2.0: in 1.0 the same members mean other things.
+// checkVersion requires JSON-RPC 2.0: in 1.0 the same members have other meanings.
 func (s *scanner) checkVersion(env *Object, start int) {
 	switch raw := env.Raw(fieldJSONRPC); {
 	case string(raw) == `"2.0"`, is20(raw):
@@ -40,23 +40,22 @@ func (s *scanner) checkVersion(env *Object, start int) {
 	}
 }
 
-// is20 is for the version with escapes in it, which nobody sends and which is
-// valid all the same.
+// is20 accepts the version with escapes too, which is unusual but valid.
 func is20(raw []byte) bool {
 	v, ok := decodeText(raw)
 	return ok && v == "2.0"
 }
 
-// classifyCall tells requests from notifications by whether there is an id at
-// all: one that is null is neither.
+// classifyCall distinguishes requests from notifications by the presence of an id. A
+// null id is invalid in both.
 func (s *scanner) classifyCall(m *Message, env *Object) {
 	switch {
 	case env.present(fieldResult):
-		s.invalid(env.offset(fieldResult), "the message has a method and a result", "send one of both")
+		s.invalid(env.offset(fieldResult), "the message has a method and a result", "send only one of them")
 	case env.present(fieldError):
-		s.invalid(env.offset(fieldError), "the message has a method and an error", "send one of both")
+		s.invalid(env.offset(fieldError), "the message has a method and an error", "send only one of them")
 	case env.present(fieldID) && m.ID.IsZero():
-		s.id(env.offset(fieldID), env.end(fieldID)) // null, which identify lets pass
+		s.id(env.offset(fieldID), env.end(fieldID)) // null, which identify does not read
 	case env.present(fieldParams) && !env.isObject(fieldParams):
 		s.invalid(env.offset(fieldParams), `member "params" is `+kindOf(env.Raw(fieldParams)),
 			"send an object, or leave the member out")
@@ -69,11 +68,11 @@ func (s *scanner) classifyCall(m *Message, env *Object) {
 		m.Params = s.body
 		m.Params.raw = raw
 	}
-	m.Params.beside = s.besides()
+	m.Params.beside = s.besidePtr()
 }
 
-// besides returns what is beside the params or the result, nil for nothing.
-func (s *scanner) besides() *[]byte {
+// besidePtr returns the members beside the params or the result, or nil.
+func (s *scanner) besidePtr() *[]byte {
 	if s.beside == nil {
 		return nil
 	}
@@ -81,7 +80,7 @@ func (s *scanner) besides() *[]byte {
 	return &beside
 }
 
-// classifyResult insists on an id: a result that answers nothing has no use.
+// classifyResult requires an id: a result without one answers no request.
 func (s *scanner) classifyResult(m *Message, env *Object, start int) {
 	switch {
 	case !env.present(fieldID):
@@ -94,12 +93,12 @@ func (s *scanner) classifyResult(m *Message, env *Object, start int) {
 		m.Kind = KindResult
 		m.Result.Object = s.body
 		m.Result.raw = env.Raw(fieldResult)
-		m.Result.beside = s.besides()
+		m.Result.beside = s.besidePtr()
 	}
 }
 
-// classifyError accepts an error without an id, or with null: so answers a peer
-// that could not read the id.
+// classifyError accepts an absent or null id, which a peer sends if it could not read
+// the id.
 func (s *scanner) classifyError(m *Message, env *Object) {
 	if !env.isObject(fieldError) {
 		s.invalid(env.offset(fieldError), `member "error" is `+kindOf(env.Raw(fieldError)), "send an object")
@@ -110,11 +109,10 @@ func (s *scanner) classifyError(m *Message, env *Object) {
 	m.beside = s.beside
 }
 
-// present, offset, end and isObject are for members of the envelope, which Has
-// knows nothing of.
+// present, offset, end and isObject are for members of the envelope too, unlike Has.
 func (o *Object) present(f Field) bool { return o.has>>f&1 != 0 }
 
-// offset is where an error points.
+// offset returns the position for an error about the member.
 func (o *Object) offset(f Field) int {
 	m, _ := o.find(f)
 	return int(m.value)
@@ -130,10 +128,10 @@ func (o *Object) isObject(f Field) bool {
 	return len(raw) > 0 && raw[0] == '{'
 }
 
-// salvageID looks for the id of a message that was refused, by counting
-// brackets and nothing else: in an envelope that is nested too deeply, say, whose
-// sender would otherwise wait for ever. It returns none where there are two to
-// choose from, and is as quick as the scan that failed.
+// salvageID looks for the id of a rejected message by counting brackets only, so that
+// the sender of an envelope that is nested too deeply, for example, gets an answer. It
+// returns the zero ID if there are two candidates, and is as fast as the scan that
+// failed.
 func salvageID(data []byte) ID {
 	var found ID
 	s := newScanner(data, Limits{})
@@ -162,7 +160,7 @@ func salvageID(data []byte) ID {
 	return found
 }
 
-// salvage returns the id whose name is the string from i to end.
+// salvage returns the id if the string from i to end is its name.
 func (s *scanner) salvage(i, end, depth int) (ID, bool) {
 	if depth != 1 {
 		return ID{}, false

@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// decodeText returns the text of a JSON string that was scanned before. It
-// reports false for anything else and for half a surrogate pair.
+// decodeText returns the text of a JSON string that was scanned before. It reports
+// false for any other value and for an unpaired surrogate.
 func decodeText(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
 	}
 	raw = raw[1 : len(raw)-1]
-	// Nearly all texts that route something have no escape.
+	// Most texts that route a message have no escape.
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw), true
 	}
@@ -27,9 +27,8 @@ func decodeText(raw []byte) (string, bool) {
 	return string(b), true
 }
 
-// unescape appends what the inside of a scanned JSON string stands for. It
-// reports false where the string holds half a surrogate pair; that half is
-// appended as U+FFFD.
+// unescape appends the decoded content of a scanned JSON string. It reports false if
+// there is an unpaired surrogate, which is appended as U+FFFD.
 func unescape(dst, src []byte) ([]byte, bool) {
 	ok := true
 	for {
@@ -46,12 +45,12 @@ func unescape(dst, src []byte) ([]byte, bool) {
 		}
 		r, size := unescapeRune(src)
 		ok = ok && !utf16.IsSurrogate(r)
-		dst = utf8.AppendRune(dst, r) // a surrogate becomes U+FFFD
+		dst = utf8.AppendRune(dst, r) // U+FFFD for a surrogate
 		src = src[size:]
 	}
 }
 
-// unescapeByte is for the escapes of one letter; the rest stand for themselves.
+// unescapeByte decodes an escape of one letter; other bytes decode to themselves.
 func unescapeByte(c byte) byte {
 	switch c {
 	case 'b':
@@ -69,10 +68,10 @@ func unescapeByte(c byte) byte {
 	}
 }
 
-// unescapeRune reads uXXXX, or two of them that are a surrogate pair. A half
-// without its other comes back as itself.
+// unescapeRune decodes uXXXX, or a surrogate pair of two of them. An unpaired surrogate
+// is returned as it is.
 func unescapeRune(src []byte) (r rune, size int) {
-	// src begins behind the backslash, so that both lengths are without it.
+	// src begins after the backslash, so both lengths exclude it.
 	const one, pair = len("u0000"), len(`u0000\u0000`)
 	r, _ = hex4(src[1:])
 	if len(src) < pair || src[one] != '\\' || src[one+1] != 'u' {

@@ -45,8 +45,8 @@ func TestDecodeText(t *testing.T) {
 	}
 }
 
-// Every code unit, alone and before another: as the standard library decodes it,
-// which puts U+FFFD where there is half a pair.
+// Every code unit, alone and before another, decodes as in the standard library, with
+// U+FFFD for an unpaired surrogate.
 func TestUnescapeUnits(t *testing.T) {
 	const digits = "0123456789abcdef"
 	for r := range rune(0x10000) {

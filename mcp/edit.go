@@ -9,20 +9,20 @@ import (
 	"slices"
 )
 
-// Edit is a set of changes to the known members of an [Object], to be made by
-// splicing: bytes that no change asks for stay as they are, in their order. The
-// zero value changes nothing. Of two changes to one member the later counts, and
-// a change to _meta or ref as a whole undoes the earlier ones inside of it.
+// An Edit is a set of changes to the known members of an [Object], made by splicing:
+// all other bytes keep their text and order. The zero value changes nothing. The later
+// of two changes to one member counts, and a change to _meta or ref as a whole undoes
+// the earlier ones inside it.
 //
 // An Edit may be applied to any number of objects, also concurrently once it is
 // complete.
 type Edit struct {
-	few  [6]change // more are seldom
+	few  [6]change // more are rare
 	n    int       // of few
-	many []change  // all of them, where few has no room
+	many []change  // all changes, once few is full
 }
 
-// all returns the changes, for as long as no other is set.
+// all returns the changes; the slice is valid until the next Set.
 func (e *Edit) all() []change {
 	if e.many != nil {
 		return e.many
@@ -30,17 +30,17 @@ func (e *Edit) all() []change {
 	return e.few[:e.n]
 }
 
-// change is the new value of a field, or none to delete it.
+// change is the new value of a field, or an empty one to delete it.
 type change struct {
 	field  Field
 	isText bool
 	value  []byte // the JSON text, unless isText
-	text   string // encoded only when the change is made
+	text   string // encoded only when the change is applied
 }
 
 func (c *change) deletes() bool { return !c.isText && len(c.value) == 0 }
 
-// size is about how long the value is.
+// size is the approximate length of the value.
 func (c *change) size() int { return len(c.value) + len(c.text) + len(`""`) }
 
 func (c *change) appendTo(dst []byte) []byte {
@@ -50,9 +50,9 @@ func (c *change) appendTo(dst []byte) []byte {
 	return append(dst, c.value...)
 }
 
-// Set replaces the member's value by a JSON text, or appends the member where
-// it is absent, making the _meta or ref that it belongs in. It keeps value. An
-// empty value deletes.
+// Set replaces the member's value by a JSON text. If the member is absent, Set appends
+// it, and creates the _meta or ref that contains it. It keeps value. An empty value
+// deletes the member.
 func (e *Edit) Set(f Field, value []byte) {
 	e.set(change{field: f, value: bytes.Trim(value, " \t\r\n")})
 }
@@ -74,7 +74,7 @@ func (e *Edit) set(c change) {
 	e.many = append(append(make([]change, 0, 2*len(e.few)), e.few[:]...), c)
 }
 
-// without takes out the changes that a later one of that field undoes.
+// without removes the changes that a later one of the field f undoes.
 func without(changes []change, f Field) []change {
 	kept := changes[:0]
 	for _, c := range changes {
@@ -85,32 +85,31 @@ func without(changes []change, f Field) []change {
 	return kept
 }
 
-// Delete removes the member, if it is there. A _meta that becomes empty stays.
+// Delete removes the member if it is present. A _meta that becomes empty remains.
 func (e *Edit) Delete(f Field) { e.Set(f, nil) }
 
-// IsZero reports whether nothing is to change.
+// IsZero reports whether there are no changes.
 func (e *Edit) IsZero() bool { return len(e.all()) == 0 }
 
-// Apply returns the changed object. It fails where a value that was set is no
-// JSON text.
+// Apply returns the changed object. It fails if a value that was set is not valid JSON.
 func (e *Edit) Apply(o *Object) (Object, error) {
 	if e.IsZero() {
 		return *o, nil
 	}
 	var room [8]change
 	var cutRoom [8]cut
-	changes := e.flat(room[:0], o)
-	text, cuts := splice(make([]byte, 0, e.length(o)), textOf(o), o, changes, cutRoom[:0], new(leftOut))
-	if !arePlain(changes) || uint64(len(text)) > math.MaxUint32 {
+	changes := e.flatten(room[:0], o)
+	text, cuts := splice(make([]byte, 0, e.length(o)), textOf(o), o, changes, cutRoom[:0], new(uncopied))
+	if !areSimple(changes) || uint64(len(text)) > math.MaxUint32 {
 		return o.WithBytes(text)
 	}
-	return moved(text, o, changes, cuts), nil
+	return relocate(text, o, changes, cuts), nil
 }
 
-// arePlain reports whether no change can make an object wrong, or another one inside of
-// it than there was: what is deleted, and what is set to a text that we encode. It is
-// known then where all members stand, so that nobody has to look for them again.
-func arePlain(changes []change) bool {
+// areSimple reports whether the changes cannot make an object invalid or change its
+// nested objects: deletions, and strings that are encoded here. Then the positions of
+// all members are known without another scan.
+func areSimple(changes []change) bool {
 	for i := range changes {
 		c := &changes[i]
 		if !c.deletes() && (!c.isText || c.field == FieldMeta || c.field == FieldRef) {
@@ -120,16 +119,16 @@ func arePlain(changes []change) bool {
 	return true
 }
 
-// length bounds how long the changed object is.
+// length bounds the length of the changed object.
 func (e *Edit) length(o *Object) int {
 	n := len(o.raw) + e.growth()
-	if o.over != nil {
-		n += o.over.size()
+	if o.override != nil {
+		n += o.override.size()
 	}
 	return n
 }
 
-// growth bounds how much longer an object becomes.
+// growth bounds the growth of an object.
 func (e *Edit) growth() int {
 	n := len(`{"_meta":{},"ref":{}}`)
 	changes := e.all()
@@ -139,41 +138,41 @@ func (e *Edit) growth() int {
 	return n
 }
 
-// AppendTo appends the changed object's JSON text. The zero Object counts as
-// {}. New members stand at the end of their object, in the order in which they
-// were set.
+// AppendTo appends the JSON text of the changed object. The zero Object counts as {}.
+// New members are appended to the end of their object, in the order in which they were
+// set.
 func (e *Edit) AppendTo(dst []byte, o *Object) []byte {
-	return e.appendTo(withRoom(dst, e.length(o)), o, new(leftOut))
+	return e.appendTo(withCapacity(dst, e.length(o)), o, new(uncopied))
 }
 
-// appendTo is AppendTo, but for what may be left out.
-func (e *Edit) appendTo(dst []byte, o *Object, left *leftOut) []byte {
-	if e.IsZero() && !o.IsZero() && o.over == nil {
+// appendTo is AppendTo with left, which may omit a run of unchanged text.
+func (e *Edit) appendTo(dst []byte, o *Object, left *uncopied) []byte {
+	if e.IsZero() && !o.IsZero() && o.override == nil {
 		return left.append(dst, o.raw)
 	}
 	var room [8]change
 	var cuts [8]cut
-	dst, _ = splice(dst, textOf(o), o, e.flat(room[:0], o), cuts[:0], left)
+	dst, _ = splice(dst, textOf(o), o, e.flatten(room[:0], o), cuts[:0], left)
 	return dst
 }
 
-// leftOut is what of a text that stays as it was is not copied: its first run that is long.
-// The zero value leaves out nothing.
-type leftOut struct {
-	min int // how long a run is, at least; 0 for none
+// uncopied is the first long run of unchanged text, which is not copied. The zero value
+// omits nothing.
+type uncopied struct {
+	min int // minimum length of the run; 0 for none
 	run []byte
-	at  int // where in the copy it belongs
+	at  int // offset of the run in the copy
 }
 
-// longRun is how long a run is that is better left where it is, and besideRun how much
-// there is as a rule besides.
+// longRun is the length from which a run is not copied, and runOverhead the usual amount
+// of other text.
 const (
-	longRun   = 32 << 10
-	besideRun = 1 << 10
+	longRun     = 32 << 10
+	runOverhead = 1 << 10
 )
 
-// append appends a run, or leaves it out.
-func (l *leftOut) append(dst, run []byte) []byte {
+// append appends a run or omits it.
+func (l *uncopied) append(dst, run []byte) []byte {
 	if l.min == 0 || l.run != nil || len(run) < l.min {
 		return append(dst, run...)
 	}
@@ -181,8 +180,9 @@ func (l *leftOut) append(dst, run []byte) []byte {
 	return dst
 }
 
-// last returns the last byte of the text, of which dst is the copy, that is no space.
-func (l *leftOut) last(dst []byte) byte {
+// last returns the last byte of the text that is not white space; dst is the copy of
+// the text.
+func (l *uncopied) last(dst []byte) byte {
 	for _, part := range [...][]byte{dst[l.at:], l.run, dst[:l.at]} {
 		if part = bytes.TrimRight(part, " \t\r\n"); len(part) > 0 {
 			return part[len(part)-1]
@@ -191,10 +191,10 @@ func (l *leftOut) last(dst []byte) byte {
 	return 0
 }
 
-//nolint:gochecknoglobals // nobody writes to it
+//nolint:gochecknoglobals // never written to
 var empty = []byte("{}")
 
-// textOf returns an object's text; that of none is an empty one.
+// textOf returns the text of an object, {} for the zero Object.
 func textOf(o *Object) []byte {
 	if o.IsZero() {
 		return empty
@@ -202,23 +202,23 @@ func textOf(o *Object) []byte {
 	return o.raw
 }
 
-// flat appends the changes to dst so that no two of them are of one part of the object:
-// those at its top, and those inside of its ref and its _meta where these are objects
-// that stay. Where one is not, what is set inside of it becomes one change of the whole.
-// What the object has over its text is the first of them, unless another undoes it.
-func (e *Edit) flat(dst []change, o *Object) []change {
-	if o.over != nil && !slices.ContainsFunc(e.all(), func(c change) bool { return c.field == o.over.field }) {
-		dst = append(dst, *o.over)
+// flatten appends the changes to dst so that no two of them concern the same part of
+// the object: those at its top, and those inside its ref and its _meta if these are
+// objects that remain. Otherwise the changes inside become one change of the whole. The
+// object's own replacement text (o.over) comes first, unless another change undoes it.
+func (e *Edit) flatten(dst []change, o *Object) []change {
+	if o.override != nil && !slices.ContainsFunc(e.all(), func(c change) bool { return c.field == o.override.field }) {
+		dst = append(dst, *o.override)
 	}
 	for _, c := range e.all() {
 		if c.field.parent() == FieldNone && c.field != FieldNone && c.field < numFields {
 			dst = append(dst, c)
 		}
 	}
-	return e.nested(e.nested(dst, FieldRef, o), FieldMeta, o)
+	return e.flattenNested(e.flattenNested(dst, FieldRef, o), FieldMeta, o)
 }
 
-func (e *Edit) nested(dst []change, parent Field, o *Object) []change {
+func (e *Edit) flattenNested(dst []change, parent Field, o *Object) []change {
 	var room [8]change
 	inner := room[:0]
 	sets := false
@@ -241,7 +241,7 @@ func (e *Edit) nested(dst []change, parent Field, o *Object) []change {
 	}
 	switch {
 	case members == nil:
-		return dst // what was set is no JSON text: Apply says so
+		return dst // invalid JSON was set, which Apply reports
 	case i >= 0 && len(raw) > 0 && raw[0] == '{':
 	case !sets:
 		return dst // there is nothing to delete from
@@ -252,12 +252,12 @@ func (e *Edit) nested(dst []change, parent Field, o *Object) []change {
 		dst = slices.Delete(dst, i, i+1)
 	}
 	var cuts [8]cut
-	value, _ := splice(make([]byte, 0, len(raw)+e.growth()), raw, members, inner, cuts[:0], new(leftOut))
+	value, _ := splice(make([]byte, 0, len(raw)+e.growth()), raw, members, inner, cuts[:0], new(uncopied))
 	return append(dst, change{field: parent, value: value})
 }
 
-// scanNested finds the members of a _meta or ref that was itself set; nil where
-// that cannot be done.
+// scanNested returns the members of a _meta or ref that was itself set, or nil if it is
+// invalid.
 func scanNested(raw []byte, parent Field) *Object {
 	l := levelMeta
 	if parent == FieldRef {
@@ -273,24 +273,24 @@ func scanNested(raw []byte, parent Field) *Object {
 	return &o
 }
 
-// cut is a piece of an object's text that is replaced; an empty one is where a new member
-// stands.
+// cut is a part of an object's text that is replaced; an empty one is the position of a
+// new member.
 type cut struct {
 	from, to   int
-	by         int // of the changes, the one that replaces it; or deleted
-	grows      int // how much longer the text becomes by it
-	value, end int // of a new member, where its value stands in the new text, if all is in that
+	by         int // index of the change that replaces it, or deleted
+	grows      int // growth of the text
+	value, end int // of a new member: position of its value in the new text, if that is complete
 }
 
 const deleted = -1
 
-// splice appends the object whose text is raw with the changes made, but for what may be
-// left out, and returns what was cut besides, in the room for that. Where its members
-// stand is known from o.
+// splice appends the object with text raw and the changes applied, except for the run
+// that left omits. It also returns the replaced parts, appended to cuts. o has the
+// positions of the members in raw.
 //
-// New members are appended, so that those who read from the front find what they
-// found before, and a change never moves what it does not concern.
-func splice(dst, raw []byte, o *Object, changes []change, cuts []cut, left *leftOut) ([]byte, []cut) {
+// New members are appended, so that readers from the front find the same as before and
+// a change moves nothing else.
+func splice(dst, raw []byte, o *Object, changes []change, cuts []cut, left *uncopied) ([]byte, []cut) {
 	for i := range changes {
 		c := &changes[i]
 		m, ok := o.find(c.field)
@@ -300,12 +300,12 @@ func splice(dst, raw []byte, o *Object, changes []change, cuts []cut, left *left
 		case ok:
 			cuts = append(cuts, cut{from: int(m.value), to: int(m.end), by: i})
 		case !c.deletes():
-			end := endOf(raw, o, c.field.parent())
+			end := closingBrace(raw, o, c.field.parent())
 			cuts = append(cuts, cut{from: end, to: end, by: i})
 		}
 	}
 	slices.SortStableFunc(cuts, func(a, b cut) int { return a.from - b.from })
-	cuts = closeGaps(raw, cuts)
+	cuts = includeCommas(raw, cuts)
 	start, at := len(dst), 0
 	for i := range cuts {
 		c := &cuts[i]
@@ -327,33 +327,32 @@ func splice(dst, raw []byte, o *Object, changes []change, cuts []cut, left *left
 	return left.append(dst, raw[at:]), cuts
 }
 
-// endOf returns where the object around the members of a parent ends: the brace that
-// closes it.
-func endOf(raw []byte, o *Object, parent Field) int {
+// closingBrace returns the offset of the closing brace of the object that contains the
+// members of parent.
+func closingBrace(raw []byte, o *Object, parent Field) int {
 	if parent != FieldNone && o.isObject(parent) {
 		return o.end(parent) - len("}")
 	}
 	return bytes.LastIndexByte(raw, '}')
 }
 
-// appendKey begins a member of an object that is open at the end of dst. A brace before
-// it is the object's own, because no value ends with that one: then the member is the
-// first.
-func appendKey(dst []byte, f Field, left *leftOut) []byte {
+// appendKey begins a member of the object that is open at the end of dst. No value ends
+// with an opening brace, so one there is the object's own and the member is its first.
+func appendKey(dst []byte, f Field, left *uncopied) []byte {
 	if left.last(dst) != '{' {
 		dst = append(dst, ',')
 	}
 	return append(AppendString(dst, f.Key()), ':')
 }
 
-// moved returns the object that was made of o with plain changes: where its members stand
-// is told from what was cut.
-func moved(text []byte, o *Object, changes []change, cuts []cut) Object {
+// relocate returns the object made from o by simple changes, with the positions of its
+// members computed from the cuts.
+func relocate(text []byte, o *Object, changes []change, cuts []cut) Object {
 	out := Object{raw: text, beside: o.beside}
 	for _, members := range [][]member{o.few[:o.n], o.many} {
 		for _, m := range members {
 			if o.present(m.field) && !isDeleted(m.field, changes) {
-				out.add(m.field, behind(cuts, int(m.key)), behind(cuts, int(m.value)), within(cuts, int(m.end)))
+				out.add(m.field, mapStart(cuts, int(m.key)), mapStart(cuts, int(m.value)), mapEnd(cuts, int(m.end)))
 			}
 		}
 	}
@@ -375,9 +374,8 @@ func isDeleted(f Field, changes []change) bool {
 	return false
 }
 
-// behind returns where a place of the old text, at which something begins, is in the new
-// one.
-func behind(cuts []cut, at int) int {
+// mapStart maps an offset at which something begins from the old text to the new one.
+func mapStart(cuts []cut, at int) int {
 	grown := 0
 	for i := range cuts {
 		if cuts[i].to <= at {
@@ -387,8 +385,8 @@ func behind(cuts []cut, at int) int {
 	return at + grown
 }
 
-// within is behind for a place at which something ends.
-func within(cuts []cut, at int) int {
+// mapEnd is like mapStart for an offset at which something ends.
+func mapEnd(cuts []cut, at int) int {
 	grown := 0
 	for i := range cuts {
 		if cuts[i].from < at {
@@ -398,10 +396,10 @@ func within(cuts []cut, at int) int {
 	return at + grown
 }
 
-// closeGaps widens the cuts that delete members, so that each takes a comma with
-// it: neighbours are deleted as one, with the comma behind them, or, at the end
-// of the object, with the one before.
-func closeGaps(raw []byte, cuts []cut) []cut {
+// includeCommas widens the cuts that delete members, so that each includes a comma:
+// neighbours are deleted as one, with the comma after them, or, at the end of the
+// object, with the one before.
+func includeCommas(raw []byte, cuts []cut) []cut {
 	out := cuts[:0]
 	for i := 0; i < len(cuts); i++ {
 		c := cuts[i]
@@ -432,7 +430,7 @@ func skipSpace(raw []byte, i int) int {
 	return i
 }
 
-// skipSpaceBack returns the offset of the last byte before i that is no space.
+// skipSpaceBack returns the offset of the last byte before i that is not white space.
 func skipSpaceBack(raw []byte, i int) int {
 	for i--; isSpace(raw[i]); i-- {
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// op is one call of a method of Edit; no value deletes.
+// op is one call of a method of Edit; an empty value deletes.
 type op struct {
 	field Field
 	value string
@@ -105,9 +105,9 @@ func TestEditText(t *testing.T) {
 	}
 }
 
-// An edit of a few changes needs no memory of its own, and the object that it makes is
-// made of one piece.
-func TestEditAllocatesLittle(t *testing.T) {
+// An edit of a few changes needs no memory of its own, and the changed object is one
+// allocation.
+func TestEditAllocations(t *testing.T) {
 	name := strings.Repeat("name", 20)
 	o := parsed(t, `{"name":"a","uri":"b","_meta":{"progressToken":1}}`)
 	got := testing.AllocsPerRun(20, func() {
@@ -126,8 +126,8 @@ func TestEditAllocatesLittle(t *testing.T) {
 	}
 }
 
-// Large arguments are not copied, neither for another name nor for a request, wherever
-// they stand; and all else of that is one piece of memory.
+// Large arguments are not copied, wherever they are, neither by a rename nor for a
+// request; everything else is one allocation.
 func TestLargeArgumentsAreNotCopied(t *testing.T) {
 	args := `{"x":"` + strings.Repeat("x", 1<<20) + `"}`
 	for _, in := range []string{
@@ -165,7 +165,7 @@ func TestLargeArgumentsAreNotCopied(t *testing.T) {
 	}
 }
 
-// Changes beyond a few count like those before, and undo them.
+// Changes beyond the first few count like those before, and undo them.
 func TestEditOfManyChanges(t *testing.T) {
 	var e Edit
 	fields := []Field{FieldName, FieldURI, FieldCursor, FieldLevel, FieldReason, FieldMode, FieldTaskID}
@@ -200,9 +200,9 @@ func TestEditRefuses(t *testing.T) {
 	}
 }
 
-// model applies operations one after the other by decoding, changing and
-// encoding: what an Edit replaces. Order is lost on the way. An operation that a
-// later one undoes was never there.
+// model applies operations one after the other by decoding, changing and encoding,
+// which an Edit replaces. It loses the order of members. An operation that is undone by
+// a later one is ignored.
 func model(t testing.TB, in []byte, ops []op) string {
 	members := decoded(t, in)
 	for i, o := range ops {
@@ -262,8 +262,8 @@ func encoded(members map[string]string) string {
 	return string(append(out, '}'))
 }
 
-// canonical returns an object with the members of it, of its _meta and of its
-// ref in the order of their names.
+// canonical returns an object with its members, and those of its _meta and its ref,
+// sorted by name.
 func canonical(t testing.TB, in []byte) string {
 	members := decoded(t, in)
 	for _, name := range []string{"_meta", "ref"} {
@@ -274,8 +274,8 @@ func canonical(t testing.TB, in []byte) string {
 	return encoded(members)
 }
 
-// untouched returns the members that no operation names, as they stand in the
-// text, in their order.
+// untouched returns the members that no operation names, as they are in the text, in
+// order.
 func untouched(t testing.TB, in []byte, ops []op) []string {
 	var out []string
 	if len(in) == 0 {
@@ -298,7 +298,7 @@ func checkEdit(t testing.TB, in []byte, ops []op) {
 	}
 	got := editOf(ops...).AppendTo(nil, &o)
 	for _, long := range []int{1, 2, 5, 20} {
-		checkLeftOut(t, editOf(ops...), &o, long, got)
+		checkUncopied(t, editOf(ops...), &o, long, got)
 	}
 	if !isJSON(got) {
 		t.Fatalf("%v of %q: %q is no JSON text", ops, in, got)
@@ -316,17 +316,17 @@ func checkEdit(t testing.TB, in []byte, ops []op) {
 	if !changed.IsZero() {
 		checkObject(t, &changed, got)
 	}
-	checkPlainEdit(t, &o, ops)
+	checkTextEdit(t, &o, ops)
 	for _, f := range [...]Field{FieldName, FieldURI, FieldMeta, FieldRef, FieldRefName, MetaVersion} {
 		checkWithText(t, &o, f, ops)
 	}
 }
 
-// checkLeftOut has long runs left out, and holds what there is then against the whole.
-func checkLeftOut(t testing.TB, e *Edit, o *Object, long int, want []byte) {
+// checkUncopied omits long runs, and compares the pieces with the whole.
+func checkUncopied(t testing.TB, e *Edit, o *Object, long int, want []byte) {
 	t.Helper()
 	const before = "before "
-	left := leftOut{min: long}
+	left := uncopied{min: long}
 	got := e.appendTo([]byte(before), o, &left)
 	whole := string(got[:left.at]) + string(left.run) + string(got[left.at:])
 	if left.run == nil {
@@ -337,9 +337,8 @@ func checkLeftOut(t testing.TB, e *Edit, o *Object, long int, want []byte) {
 	}
 }
 
-// checkWithText gives a member another text, once by an edit and once without, and then
-// holds what is read from the two objects, and what further edits make of them, against
-// each other.
+// checkWithText changes a member's text with an edit and with WithText, and compares
+// the two objects and the results of further edits of them.
 func checkWithText(t testing.TB, o *Object, f Field, ops []op) {
 	t.Helper()
 	var e Edit
@@ -390,9 +389,9 @@ func checkWithText(t testing.TB, o *Object, f Field, ops []op) {
 	}
 }
 
-// checkPlainEdit sets texts instead, and holds what is known then of the changed object
-// against what a scan of it finds: all members stand at the same places.
-func checkPlainEdit(t testing.TB, o *Object, ops []op) {
+// checkTextEdit sets texts instead, and compares the positions of the changed object's
+// members with those that a scan finds.
+func checkTextEdit(t testing.TB, o *Object, ops []op) {
 	t.Helper()
 	var e Edit
 	for _, op := range ops {
@@ -424,7 +423,7 @@ func checkPlainEdit(t testing.TB, o *Object, ops []op) {
 	}
 }
 
-// script makes operations of bytes, for fuzzing and for random ones.
+// script decodes operations from bytes, for fuzzing and random tests.
 func script(code []byte) []op {
 	fields := [...]Field{
 		FieldName, FieldURI, FieldMeta, FieldRef, FieldRefName, FieldRefType,
@@ -457,8 +456,8 @@ func randomObject(r *rand.Rand, depth int) string {
 	return b.String() + "}"
 }
 
-// Any changes of any object: what comes out is what decoding, changing and
-// encoding would mean, and all else is as it was.
+// Any changes of any object have the result of decoding, changing and encoding, and
+// leave all other text alone.
 func TestEditRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 728))
 	for range 1_500 {

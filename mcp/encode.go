@@ -8,48 +8,47 @@ import (
 	"unicode/utf8"
 )
 
-// What the Append functions are given as JSON text (params, results, the data of
-// an error) is appended as it is: it came from Parse or from an encoder, and
-// nobody scans it again. What they append is one message without a line end.
+// JSON text passed to the Append functions (params, results, the data of an error) is
+// appended unmodified and unchecked: it comes from Parse or from an encoder. They
+// append one message without a line end.
 
-// around bounds what a message has beside its method, its params or result, and an
-// id that is long.
-const around = len(`{"jsonrpc":"2.0","id":,"method":"","params":}`) + len(ID{}.short)
+// envelopeSize bounds the length of a message apart from its method, its params or
+// result, and a long id.
+const envelopeSize = len(`{"jsonrpc":"2.0","id":,"method":"","params":}`) + len(ID{}.short)
 
-// withRoom makes room for n bytes where there is no piece of memory yet, so that a
-// message that is made for itself is one, and need not grow.
-func withRoom(dst []byte, n int) []byte {
+// withCapacity allocates n bytes if dst has no capacity, so that a separate message is
+// allocated once.
+func withCapacity(dst []byte, n int) []byte {
 	if cap(dst) > 0 {
 		return dst
 	}
 	return make([]byte, 0, n)
 }
 
-// AppendRequest appends a request to dst. No params are left out. The id must not
-// be the zero ID: a request without one would be a notification.
+// AppendRequest appends a request to dst. Empty params are omitted. The id must not be
+// the zero ID: a request without an id would be a notification.
 func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
-	dst = withRoom(dst, around+len(id.long)+len(method)+len(params))
+	dst = withCapacity(dst, envelopeSize+len(id.long)+len(method)+len(params))
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)
 	dst = append(dst, ',')
 	return appendCall(dst, method, params)
 }
 
-// Pieces is a message that is sent piece by piece. One that was made at once has only the
-// first.
+// Pieces is a message that is sent in up to three pieces. One that was made at once has
+// only the first.
 type Pieces [3][]byte
 
-// Len returns how long the message is.
+// Len returns the length of the message.
 func (p *Pieces) Len() int { return len(p[0]) + len(p[1]) + len(p[2]) }
 
-// EditedRequest returns a request whose params are those that an edit makes of o. The
-// values that the edit sets have to be JSON texts. What is long and stays as it was is the
-// second piece, in o's memory, and must not be changed; all else is in one piece of memory
-// of its own.
+// EditedRequest returns a request with the params of o as e changes them. The values
+// set in e must be valid JSON. A long unchanged run is the second piece, in o's memory,
+// and must not be changed. The other pieces share memory of their own.
 func EditedRequest(id ID, method string, e *Edit, o *Object) Pieces {
-	room := around + len(id.long) + len(method) + e.length(o) + len(o.Beside())
+	room := envelopeSize + len(id.long) + len(method) + e.length(o) + len(o.Beside())
 	if len(o.raw) >= longRun {
-		room -= len(o.raw) - besideRun
+		room -= len(o.raw) - runOverhead
 	}
 	dst := make([]byte, 0, room)
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
@@ -57,7 +56,7 @@ func EditedRequest(id ID, method string, e *Edit, o *Object) Pieces {
 	dst = append(dst, `,"method":`...)
 	dst = AppendString(dst, method)
 	dst = append(dst, `,"params":`...)
-	left := leftOut{min: longRun}
+	left := uncopied{min: longRun}
 	dst = AppendBeside(append(e.appendTo(dst, o, &left), '}'), o.Beside())
 	if left.run == nil {
 		return Pieces{dst}
@@ -65,13 +64,14 @@ func EditedRequest(id ID, method string, e *Edit, o *Object) Pieces {
 	return Pieces{dst[:left.at:left.at], left.run, dst[left.at:]}
 }
 
-// AppendNotification appends a notification to dst. No params are left out.
+// AppendNotification appends a notification to dst. Empty params are omitted.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
-	dst = withRoom(dst, around+len(method)+len(params))
+	dst = withCapacity(dst, envelopeSize+len(method)+len(params))
 	return appendCall(append(dst, `{"jsonrpc":"2.0",`...), method, params)
 }
 
-// appendCall appends what requests and notifications have in common, to the end.
+// appendCall appends the part that requests and notifications have in common, up to the
+// end.
 func appendCall(dst []byte, method string, params []byte) []byte {
 	dst = append(dst, `"method":`...)
 	dst = AppendString(dst, method)
@@ -82,14 +82,14 @@ func appendCall(dst []byte, method string, params []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendResult appends the result of the request of this id, which must not be the
-// zero ID, to dst. No result is an empty one.
+// AppendResult appends the result of the request with this id to dst. The id must not
+// be the zero ID. An empty result is sent as {}.
 func AppendResult(dst []byte, id ID, result []byte) []byte {
-	dst = withRoom(dst, around+len(id.long)+len(result))
+	dst = withCapacity(dst, envelopeSize+len(id.long)+len(result))
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.AppendTo(dst)
 	dst = append(dst, `,"result":`...)
-	// The member has to be there: without it the message is none.
+	// The member is required: without it the message is invalid.
 	if len(result) == 0 {
 		result = []byte("{}")
 	}
@@ -97,12 +97,12 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendError appends an error to dst. Where its Raw is set, that is what is sent:
-// what a peer said of its own mistake is not ours to retell.
+// AppendError appends an error to dst. If err.Raw is set it is sent unmodified, because
+// a peer's error is not rewritten.
 //
-// The zero ID leaves the member out, because the id could not be read: JSON-RPC
-// would have null there, which the specification's schema has in no revision
-// (2026-07-28, basic, "Error Responses").
+// The zero ID omits the member, because the id could not be read: JSON-RPC would have
+// null there, which no revision of the specification's schema allows (2026-07-28,
+// basic, "Error Responses").
 func AppendError(dst []byte, id ID, err *Error) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0",`...)
 	if !id.IsZero() {
@@ -115,9 +115,8 @@ func AppendError(dst []byte, id ID, err *Error) []byte {
 	return AppendBeside(append(dst, '}'), err.Beside)
 }
 
-// AppendBeside adds the members to a message that stood beside an object in the one that
-// it came in. They are those of [Object.Beside], and msg is what another Append function
-// has returned.
+// AppendBeside adds the members returned by [Object.Beside] to a message. msg is the
+// result of another Append function.
 func AppendBeside(msg, beside []byte) []byte {
 	if len(beside) == 0 {
 		return msg
@@ -142,15 +141,15 @@ func (e *Error) appendTo(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendString appends s to dst as a JSON string. What is no UTF-8 becomes U+FFFD,
-// one for each byte: nobody behind has to wonder whether the text is valid. HTML
-// is not escaped, because nothing here is shown as HTML.
+// AppendString appends s to dst as a JSON string. Each byte of invalid UTF-8 becomes
+// U+FFFD, so that the text is always valid. HTML is not escaped, because the text is
+// not embedded in HTML.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
-		// Runs of plain text are copied as a whole, when something else ends them.
+		// Runs of plain text are copied as a whole when they end.
 		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
 			i++
 			continue
@@ -174,7 +173,8 @@ func AppendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// appendEscape writes the short forms that every reader has, and else the long one.
+// appendEscape appends the short escape if every reader knows it, and otherwise the
+// long one.
 func appendEscape(dst []byte, c byte) []byte {
 	const hex = "0123456789abcdef"
 	switch c {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// What is appended is a message that Parse takes back.
+// Appended messages parse.
 func TestAppend(t *testing.T) {
 	for _, tt := range []struct {
 		got  []byte
@@ -55,10 +55,10 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// A message is made in one piece of memory, whatever its size and that of its id.
-func TestMessagesAreOnePiece(t *testing.T) {
+// A message is one allocation, whatever its size and that of its id.
+func TestMessagesAreOneAllocation(t *testing.T) {
 	for _, id := range []ID{NumberID(math.MaxInt64), StringID(strings.Repeat("i", 21)), StringID(strings.Repeat("i", 500))} {
-		for size := range 130 { // so that each is once as large as a piece can be
+		for size := range 130 { // so that each is once as large as an allocation class
 			params := []byte(`{"name":"` + strings.Repeat("a", size) + `"}`)
 			for name, message := range map[string]func() []byte{
 				"request":      func() []byte { return AppendRequest(nil, id, "tools/call", params) },
@@ -73,7 +73,7 @@ func TestMessagesAreOnePiece(t *testing.T) {
 	}
 }
 
-// A request whose params are edited is the one that the edited params make, in one
+// A request with edited params equals one made from the edited params, with one
 // allocation besides those of the edit.
 func TestEditedRequest(t *testing.T) {
 	for _, params := range []string{``, `{}`, `{"name":"a"}`, ` { "name" : "a" , "_meta" : { "x" : 1 } } `} {
@@ -98,7 +98,7 @@ func TestEditedRequest(t *testing.T) {
 			if _, err := Parse(got[0], Limits{}); err != nil {
 				t.Errorf("%s: %v", got, err)
 			}
-			of := testing.AllocsPerRun(100, func() { e.AppendTo(make([]byte, 0, 1<<10), o) }) // room on the stack
+			of := testing.AllocsPerRun(100, func() { e.AppendTo(make([]byte, 0, 1<<10), o) }) // capacity on the stack
 			if n := testing.AllocsPerRun(100, func() { EditedRequest(NumberID(1), "tools/call", e, o) }); n > of+1 {
 				t.Errorf("%s: %v allocations, want at most %v", params, n, of+1)
 			}

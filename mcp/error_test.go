@@ -78,13 +78,13 @@ func TestToWire(t *testing.T) {
 	}
 }
 
-// What caused a fault is never shown, be it an error that could be: a backend's
-// refusal of our handshake is not the answer to the client's call.
+// ToWire does not send the cause of a fault, even if it is an Error: a backend's
+// refusal of the handshake is not the answer to the client's call.
 //
 // J15- 2026-07-28 basic/index: "Implementations surfacing local errors in
 // JSON-RPC-shaped structures should ensure they cannot be mistaken for errors received
 // from the peer."
-func TestToWireShowsTheFaultAndNotItsCause(t *testing.T) {
+func TestToWireHidesTheCause(t *testing.T) {
 	cause := &Error{Code: CodeInternalError, Message: "secret of the backend", Raw: []byte(`{"code":-32603,"message":"secret of the backend"}`)}
 	fault := &Fault{Code: CodeBackendFailed, Outcome: NotDispatched, Backend: "b", Message: "the handshake failed", Cause: cause}
 	for _, err := range []error{fault, fmt.Errorf("calling: %w", fault), &Fault{Code: CodeBackendFailed, Outcome: NotDispatched, Backend: "b", Message: "the handshake failed", Cause: fmt.Errorf("x: %w", cause)}} {
@@ -97,9 +97,8 @@ func TestToWireShowsTheFaultAndNotItsCause(t *testing.T) {
 	}
 }
 
-// Whatever ToWire makes of an error is a message that a peer reads back as the
-// same error.
-func TestToWireIsReadBack(t *testing.T) {
+// A peer that parses the result of ToWire gets the same error.
+func TestToWireRoundTrip(t *testing.T) {
 	for _, err := range []error{
 		Errorf(CodeInvalidParams, "a \"quoted\" name\n"),
 		&Error{Code: 7, Message: "", Data: []byte(`[1,{"a":null}]`)},
@@ -128,9 +127,9 @@ func TestToWireIsReadBack(t *testing.T) {
 	}
 }
 
-// The outcome stands in the text for people and in the data for programs; both
-// say the same (DELIVERY: an error always says whether the call may have run).
-func TestOutcomesAreSaidTwice(t *testing.T) {
+// The outcome is in the text for people and in the data for programs, and both agree
+// (DELIVERY: an error always says whether the call may have run).
+func TestOutcomeInTextAndData(t *testing.T) {
 	for outcome, words := range map[Outcome]string{
 		NotDispatched: "was not sent", Unknown: "may have been executed", Completed: "was executed",
 	} {

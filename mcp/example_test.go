@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// A call is given another name on its way, and nothing else of it changes.
+// A call is renamed on its way, and nothing else changes.
 func Example() {
 	in := []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call",` +
 		`"params":{"name":"files__read", "arguments":{"path":"/etc/hosts","x":1e400}}}`)
@@ -30,7 +30,7 @@ func Example() {
 	// {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read", "arguments":{"path":"/etc/hosts","x":1e400},"_meta":{"progressToken":"p1"}}}
 }
 
-// What is refused says where and why, and what to do about it.
+// A rejected message has an error with the reason, the position and the cure.
 func ExampleParse_refused() {
 	m, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":"q","method":"ping","METHOD":"tools/call"}`), mcp.Limits{})
 	fmt.Println(m.ID, err)
@@ -38,7 +38,7 @@ func ExampleParse_refused() {
 	// "q" member "METHOD" differs from "method" in letter case only at byte 42; names are case-sensitive
 }
 
-// An argument is mirrored into a header, for whom the body is too much to read.
+// An argument is mirrored into a header, for intermediaries that do not read the body.
 func ExampleParamHeaders() {
 	headers, err := mcp.ParamHeaders([]byte(`{"type":"object","properties":{"city":{"type":"string","x-mcp-header":"City"}}}`))
 	if err != nil {
@@ -58,7 +58,7 @@ func ExampleParamHeaders() {
 	// header mismatch: Mcp-Param-City "Bern" does not match the body's "Z\u00fcrich" in argument "city" (code -32020)
 }
 
-// Headers of one call are read together: an argument that is absent has none.
+// The headers of one call are read together; an absent argument has none.
 func ExampleParamValues() {
 	headers, err := mcp.ParamHeaders([]byte(`{"properties":{
 		"region":{"type":"string","x-mcp-header":"Region"},

@@ -3,9 +3,9 @@
 
 package mcp
 
-// Field names a member of params or of a result that the protocol gives a
-// meaning, and says where it stands: at the top of the object, inside its ref,
-// or inside its _meta. The zero value names nothing.
+// Field names a member of params or of a result that has a meaning in the protocol, and
+// its place: at the top of the object, inside its ref, or inside its _meta. The zero
+// value names nothing.
 type Field uint8
 
 // The members at the top of params and results.
@@ -22,7 +22,7 @@ const (
 	FieldLevel
 	FieldRequestID
 	FieldReason
-	FieldProgressToken // of notifications/progress; a request's stands in _meta
+	FieldProgressToken // of notifications/progress; a request has it in _meta
 	FieldProgress
 	FieldNotifications
 	FieldInputResponses
@@ -56,8 +56,8 @@ const (
 	FieldRefName
 	FieldRefURI
 
-	// The members of _meta. All but the first have the protocol's prefix on
-	// the wire, as Key shows.
+	// The members of _meta. All but the first have the protocol's prefix on the wire;
+	// see Key.
 	MetaProgressToken
 	MetaVersion
 	MetaClientInfo
@@ -70,8 +70,8 @@ const (
 	numFields
 )
 
-// The members of the envelope and of an error object are scanned like fields,
-// but are nobody's to ask for.
+// The members of the envelope and of an error object are scanned like fields, but are
+// not exported.
 const (
 	fieldJSONRPC = numFields + iota
 	fieldID
@@ -86,7 +86,7 @@ const (
 	endFields
 )
 
-// A set of fields is one word.
+// A set of fields fits into one word.
 var _ [64 - int(endFields)]struct{}
 
 // Key returns the member's name on the wire, and "" for FieldNone.
@@ -97,7 +97,7 @@ func (f Field) Key() string {
 	return ""
 }
 
-// parent returns the member that f stands inside of, or FieldNone.
+// parent returns the member that contains f, or FieldNone.
 func (f Field) parent() Field {
 	switch {
 	case f >= FieldRefType && f <= FieldRefURI:
@@ -109,10 +109,11 @@ func (f Field) parent() Field {
 	}
 }
 
-// isList reports whether f is a list of what a server offers.
+// isList reports whether f is a list of tools, prompts, resources or resource
+// templates.
 func (f Field) isList() bool { return f >= FieldTools && f <= FieldPrompts }
 
-// fieldKeys is a table that nothing writes to.
+// fieldKeys is never written to.
 //
 //nolint:gochecknoglobals // a function that returned it would allocate or copy it
 var fieldKeys = [endFields]string{

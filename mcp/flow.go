@@ -10,59 +10,58 @@ import (
 	"unicode/utf8"
 )
 
-// Passage says what becomes of a result that flows.
+// A Passage specifies how a result is checked and changed while it is streamed.
 type Passage struct {
-	// ID is the request's, which the response must have.
+	// ID is the request's id, which the response must have.
 	ID ID
-	// Front is members that the result is given at its front, as they stand between an
-	// object's braces. It is the caller's to keep them from standing twice: by Drop,
-	// or by Refuse.
+	// Front is members to put at the front of the result, as they appear between the
+	// braces of an object. The caller must prevent duplicates with Drop or Refuse.
 	Front []byte
-	// Drop is members of the result and of its _meta that are left out, wherever they
-	// stand, with the white space around them.
+	// Drop is members of the result and of its _meta to omit, with the white space
+	// around them.
 	Drop []Field
-	// Refuse is members of the same places that end the flow, unless Result has shown
-	// them.
+	// Refuse is members of the same objects at which Flow fails, unless Result has
+	// returned them.
 	Refuse []Field
-	// Wrap is a member of the result that is to be an object: one that is none becomes
-	// the member "result" of one.
+	// Wrap is a member of the result that must be an object: any other value is
+	// replaced by an object with the value as its member "result".
 	Wrap Field
-	// Complete wants a resultType, wherever one stands, to be "complete".
+	// Complete requires a resultType, if present, to be "complete".
 	Complete bool
 }
 
-// Flow writes the result's JSON text to w, in pieces of at most a window, as it arrives;
-// and then what stands behind the result in the message and JSON-RPC does not define,
-// each member with a comma before it. Nothing reaches w that has not been checked, and what has been checked is
-// written before more is waited for. Flow ends at the first error, which is that of
-// the reader or of w as they gave it, or a [*ParseError]. What has been written then is
-// not to be taken for a result: it may even be whole, in an envelope that is none.
+// Flow writes the JSON text of the result to w as it arrives, in pieces of at most a
+// window; then the members after the result that JSON-RPC does not define, each after a
+// comma. Only checked text reaches w, and checked text is written before Flow waits for
+// more. Flow ends at the first error, which is the unmodified error of the reader or of
+// w, or a [*ParseError]. Text written before an error must not be used as a result: it
+// may even be complete, in an invalid envelope.
 //
-// In one thing it is stricter than Parse: a number, a member's name, and the white
+// Flow is stricter than Parse in one respect: a number, a member's name, and the white
 // space on both sides of a name must fit into a window.
 //
-// The Result that it returns stands for the one that went by. It has isError where
-// that had it, and nothing else.
+// The returned Result has the isError of the streamed result, if it was present, and no
+// other member.
 func (a *Arrival) Flow(w io.Writer, p Passage) (*Result, error) {
 	f := flow{
 		Arrival: a, w: w, front: p.Front, complete: p.Complete, wrap: p.Wrap, id: p.ID,
 		drop: setOf(p.Drop), refuse: setOf(p.Refuse) &^ a.result.has,
-		s: newScanner(a.data, a.lim), hold: none, digest: []byte("{}"),
+		s: newScanner(a.data, a.lim), holdFrom: none, summary: []byte("{}"),
 	}
-	f.message()
+	f.run()
 	a.release()
 	switch {
 	case f.err != nil:
 		return nil, f.err
 	case a.end != nil && !errors.Is(a.end, io.EOF):
 		return nil, a.end
-	case a.total > a.most:
+	case a.total > a.maxBytes:
 		return nil, a.tooLong()
 	case f.s.err != nil:
-		f.s.err.Offset += f.passed
+		f.s.err.Offset += f.consumed
 		return nil, f.s.err
 	}
-	return NewResult(f.digest)
+	return NewResult(f.summary)
 }
 
 func setOf(fields []Field) (set uint64) {
@@ -72,11 +71,11 @@ func setOf(fields []Field) (set uint64) {
 	return set &^ (1 << FieldNone)
 }
 
-// flow is one result on its way. Its methods take and return offsets like those of
-// scanner, into the window. Wherever one may wait for more, the window moves: what lies
-// before the offset that it was called with is written, or not wanted, and the offset
-// that it returns counts from the new beginning. A method that fails says why in the
-// scanner's err, unless that is the reader's, the writer's, or the length.
+// flow is the streaming of one result. Its methods take and return offsets into the
+// window, like those of scanner. A method that reads more text moves the window: text
+// before the offset passed to it has been written or dropped, and the offset that it
+// returns counts from the new beginning. A method that fails has set the scanner's err,
+// unless the error is the reader's, the writer's, or about the length.
 type flow struct {
 	*Arrival
 
@@ -86,61 +85,60 @@ type flow struct {
 	refuse   uint64
 	complete bool
 	wrap     Field
-	id       ID // that the response must have
+	id       ID // required id of the response
 
-	s      scanner // its data is that of the Arrival
-	passed int     // bytes of the message before the window
-	live   bool    // what is scanned is written
-	from   int     // where that begins which was not written yet
-	hold   int     // from here on all is kept in the window, unwritten; or none
-	tried  bool    // of this window some was scanned in vain
-	err    error   // of w
-	seen   uint64  // members of the envelope
-	digest []byte  // what is told of the result
+	s               scanner // its data is the Arrival's
+	consumed        int     // bytes of the message before the window
+	writing         bool    // scanned text is written
+	from            int     // start of the text that is not written yet
+	holdFrom        int     // text from here on is kept in the window, unwritten; or none
+	containerFailed bool    // container has already failed once in this window
+	err             error   // of w
+	seen            uint64  // members of the envelope so far
+	summary         []byte  // known members of the result, as JSON
 }
 
-// none is no offset to hold.
+// none means that nothing is held.
 const none = -1
 
-// longestEscape is how many bytes decide, at most, whether a token is none: what fails
-// nearer to the end of the window is tried again when there is more.
+// longestEscape is the number of bytes that can decide whether a token is invalid. A
+// failure nearer to the end of the window is retried with more text.
 const longestEscape = len(`\u0000`)
 
-// more waits for more text behind what there is. The text may as well have ended,
-// which the Arrival's end says.
+// more reads more text. If the text has ended instead, the Arrival's end is set.
 func (f *flow) more(at int) int {
 	keep := at
-	if f.hold != none {
-		keep = min(at, f.hold)
-		f.hold -= keep
+	if f.holdFrom != none {
+		keep = min(at, f.holdFrom)
+		f.holdFrom -= keep
 	}
 	if f.write(keep); f.err != nil {
 		return failed
 	}
 	rest := copy(*f.window, f.data[keep:])
 	f.data = (*f.window)[:rest]
-	f.passed += keep
-	f.tried = false
+	f.consumed += keep
+	f.containerFailed = false
 	f.from -= keep
 	if rest == len(*f.window) {
 		return f.s.invalid(0, "a name or a number does not fit into "+strconv.Itoa(rest)+" bytes", "send a shorter one")
 	}
-	// Where much is kept, a little more would not help, and all would be looked at again
-	// and again.
+	// If much is kept, a little more text would not help, and all would be scanned
+	// again and again.
 	f.read(*f.window, 1+rest/64)
 	f.s.data = f.data
-	if f.total > f.most || f.end != nil && !errors.Is(f.end, io.EOF) {
+	if f.total > f.maxBytes || f.end != nil && !errors.Is(f.end, io.EOF) {
 		return failed
 	}
 	return at - keep
 }
 
-// write writes what is before an offset.
+// write writes the text before an offset.
 func (f *flow) write(to int) {
 	if to <= f.from {
 		return
 	}
-	if f.live {
+	if f.writing {
 		f.put(f.data[f.from:to])
 	}
 	f.from = to
@@ -152,8 +150,8 @@ func (f *flow) put(text []byte) {
 	}
 }
 
-// isDecided reports whether what was found of a token stands, whatever follows. A
-// failure that does not stand is forgotten.
+// isDecided reports whether the result of scanning a token is final, whatever follows.
+// A failure that is not final is cleared.
 func (f *flow) isDecided(end int) bool {
 	switch {
 	case f.end != nil:
@@ -168,7 +166,7 @@ func (f *flow) isDecided(end int) bool {
 	}
 }
 
-// skip skips white space, up to something else or to the end of the text.
+// skip skips white space, up to another byte or the end of the text.
 func (f *flow) skip(i int) int {
 	for {
 		if i = f.s.space(i); i < len(f.data) || f.end != nil {
@@ -180,8 +178,8 @@ func (f *flow) skip(i int) int {
 	}
 }
 
-// token checks a string, a number or a word, all of which is then in the window. c is
-// its first byte.
+// token checks a string, a number or a literal with first byte c, which is then whole
+// in the window.
 func (f *flow) token(i int, c byte) (start, end int) {
 	for {
 		if c == '"' {
@@ -198,7 +196,7 @@ func (f *flow) token(i int, c byte) (start, end int) {
 	}
 }
 
-// key checks a member's name and the colon, all of which is then in the window.
+// key checks a member's name and the colon, which are then whole in the window.
 func (f *flow) key(i int) (start, value int) {
 	for members := f.s.members; ; f.s.members = members {
 		if value = f.s.key(i); f.isDecided(value) {
@@ -215,7 +213,7 @@ func (f *flow) text(i int) int {
 	i++
 	for {
 		f.s.partial = f.end == nil
-		end := f.s.inside(i)
+		end := f.s.textFrom(i)
 		f.s.partial = false
 		if end >= 0 || f.s.err != nil && f.isDecided(end) {
 			return end
@@ -230,7 +228,7 @@ func (f *flow) text(i int) int {
 	}
 }
 
-// cutRune returns the length of a character at the end of text that is not all there.
+// cutRune returns the length of an incomplete character at the end of text.
 func cutRune(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if c := text[len(text)-n]; utf8.RuneStart(c) {
@@ -243,7 +241,7 @@ func cutRune(text []byte) int {
 	return 0
 }
 
-// value checks the value that stands at i or behind white space there.
+// value checks the value at i or after white space there.
 func (f *flow) value(i, depth int) int {
 	base := depth
 	for {
@@ -272,21 +270,21 @@ func (f *flow) value(i, depth int) int {
 	}
 }
 
-// container passes over the container at i where all of it is in the window, which is
-// quicker, or else enters it. The outer ones, which the first window has, are longer;
-// and of each other window one attempt at most is made in vain.
+// container skips the container at i if it is whole in the window, which is faster, and
+// otherwise enters it. It is not tried in the first window, which has the longer outer
+// containers, and fails at most once in each other window.
 func (f *flow) container(i int, depth *int) (next int, done bool) {
-	if f.passed > 0 && !f.tried {
+	if f.consumed > 0 && !f.containerFailed {
 		members := f.s.members
 		if end := f.s.value(i, *depth); end >= 0 {
 			return end, true
 		}
-		f.s.err, f.s.members, f.tried = nil, members, true
+		f.s.err, f.s.members, f.containerFailed = nil, members, true
 	}
 	return f.enter(i, depth)
 }
 
-// enter opens the container at i, like that of scanner.
+// enter opens the container at i, like scanner.enter.
 func (f *flow) enter(i int, depth *int) (next int, empty bool) {
 	d := *depth
 	if d >= f.s.depth {
@@ -309,7 +307,7 @@ func (f *flow) enter(i int, depth *int) (next int, empty bool) {
 	return i, false
 }
 
-// leave goes on behind a value inside a container, like that of scanner.
+// leave continues after a value inside a container, like scanner.leave.
 func (f *flow) leave(i, base int, depth *int) int {
 	for *depth > base {
 		if i = f.skip(i); i < 0 {

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// flowed returns what a text becomes that flows.
+// flowed streams a text and returns the output.
 func flowed(t testing.TB, text string, lim Limits, p Passage, cuts []byte) (string, *Result, error) {
 	t.Helper()
 	a := NewArrival(&cutReader{text: text, cuts: cuts, end: io.EOF, together: len(cuts)%2 == 0}, -1, lim, 1<<30)
@@ -28,7 +28,8 @@ func flowed(t testing.TB, text string, lim Limits, p Passage, cuts []byte) (stri
 	return out.String(), res, err
 }
 
-// apart returns a result that has flowed, and what stands behind it without its comma.
+// apart splits the output into the result and the members after it, without their
+// comma.
 func apart(t testing.TB, out string) (result, beside string) {
 	t.Helper()
 	s := newScanner([]byte(out), Limits{})
@@ -40,7 +41,7 @@ func apart(t testing.TB, out string) (result, beside string) {
 }
 
 // namedIn returns the members of a message that JSON-RPC does not define: all, or those
-// that stand behind the result.
+// after the result.
 func namedIn(msg []byte, behind bool) (all []string) {
 	for name, value := range Members(msg) {
 		switch name {
@@ -56,8 +57,8 @@ func namedIn(msg []byte, behind bool) (all []string) {
 	return all
 }
 
-// checkFlow fails where what flows is judged, or comes out, in another way than what
-// is parsed, however it is cut and however much of it stands in the window.
+// checkFlow compares streaming with parsing: the same messages are accepted, with the
+// same output, however the text is cut and however much of it is in the window.
 func checkFlow(t testing.TB, text string, inWindow int, drop []Field, cuts []byte) {
 	t.Helper()
 	in := long(text, inWindow%(len(text)+1))
@@ -103,7 +104,7 @@ func checkFlowError(t testing.TB, text string, length int, err error) {
 	checkOneLine(t, err)
 }
 
-// passed is what becomes of a result that is had whole.
+// passed returns the expected output for a complete result.
 func passed(res *Object, p Passage) string {
 	var e Edit
 	for _, f := range p.Drop {
@@ -130,7 +131,7 @@ func compact(t testing.TB, text string) string {
 	return out.String()
 }
 
-// flowing are texts that are results, and such as nearly are.
+// flowing are texts that are results, and texts that nearly are.
 func flowing() []string {
 	inside := []string{
 		``, ` `, `"a":1`, ` "a" : 1 `, `"isError":true`, `"isError":false,"a":[]`, `"isError":1`, `"isError":{"a":1}`,
@@ -192,7 +193,7 @@ func TestFlowAgreesWithParse(t *testing.T) {
 	}
 }
 
-// Whatever two pieces a text comes in.
+// For every cut into two pieces.
 func TestFlowCutAnywhere(t *testing.T) {
 	for _, text := range []string{
 		`{"jsonrpc":"2.0","id":"ab","result":{"a":[1.5e3,true,{"b":"c\u00e9é日🎉\\"}],"ttlMs":10,"_meta":{"io.modelcontextprotocol/serverInfo":{},"x":null},"isError":false}}`,
@@ -217,8 +218,8 @@ func FuzzFlow(f *testing.F) {
 	})
 }
 
-// All that was checked is written before more is waited for.
-func TestFlowDoesNotWait(t *testing.T) {
+// Checked text is written before Flow waits for more.
+func TestFlowWritesBeforeItWaits(t *testing.T) {
 	pieces := []string{
 		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.Repeat("x", windowSize), "first ", `sec\`, `nd`, "\xe6\x97", "\xa5", `","n":12`, `3,"o":[1`, `,2]`, `},"x":0}`,
 	}
@@ -236,8 +237,7 @@ func TestFlowDoesNotWait(t *testing.T) {
 	}
 }
 
-// relay is a reader of pieces and a writer that knows what was written between two
-// reads.
+// relay is a reader of pieces and a writer that records the output between two reads.
 type relay struct {
 	pieces  []string
 	between []string
@@ -259,8 +259,8 @@ func (r *relay) Read(p []byte) (int, error) {
 
 func (r *relay) Write(p []byte) (int, error) { return r.written.Write(p) }
 
-// Nothing of what is wrong is written, nor of what stands behind it.
-func TestFlowWritesWhatItChecked(t *testing.T) {
+// Nothing is written of invalid text, nor after it.
+func TestFlowWritesCheckedTextOnly(t *testing.T) {
 	good := strings.Repeat("x", 3*windowSize)
 	for _, bad := range []string{"\x00", `\q`, "\xff", "\n", `"]`, `"},`, `","a":1`} {
 		out, _, err := flowed(t, `{"jsonrpc":"2.0","id":1,"result":{"a":"`+good+bad+`evil"}}`, Limits{}, Passage{}, []byte{200})
@@ -272,7 +272,7 @@ func TestFlowWritesWhatItChecked(t *testing.T) {
 
 var errWriter = errors.New("the client is gone")
 
-// brokenAfter is a writer that takes so many pieces.
+// brokenAfter is a writer that fails after left writes.
 type brokenAfter struct{ left int }
 
 func (w *brokenAfter) Write(p []byte) (int, error) {
@@ -282,8 +282,8 @@ func (w *brokenAfter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Nothing more is read for a client that is gone.
-func TestFlowEndsWithTheWriter(t *testing.T) {
+// Nothing more is read after the writer has failed.
+func TestFlowWriterError(t *testing.T) {
 	r := &relay{pieces: slices.Repeat([]string{strings.Repeat(" ", windowSize)}, 10)}
 	r.pieces[0] = `{"jsonrpc":"2.0","id":1,"result":{"a":"` + r.pieces[0]
 	a := NewArrival(r, -1, Limits{}, 1<<30)
@@ -296,23 +296,23 @@ func TestFlowEndsWithTheWriter(t *testing.T) {
 	}
 }
 
-// What a passage asks for is held against the whole result, and not its front alone.
+// A Passage applies to the whole result, not only to its head.
 func TestPassage(t *testing.T) {
 	big := `"a":"` + strings.Repeat("x", windowSize) + `"`
 	for _, tt := range []struct {
-		name, members, want string // want is the error, or nothing
+		name, members, want string // want is the error, or empty
 		p                   Passage
 	}{
 		{"its id", big, "", Passage{ID: NumberID(1)}},
-		{"another id", big, "the id is not that of the request", Passage{ID: StringID("1")}},
+		{"another id", big, "the id is not the request's", Passage{ID: StringID("1")}},
 		{"complete in front", `"resultType":"complete",` + big, "", Passage{Complete: true}},
 		{"complete behind", big + `,"resultType":"c\u006fmplete"`, "", Passage{Complete: true}},
 		{"incomplete behind", big + `,"resultType":"input_required"`, `member "resultType" is not "complete"`, Passage{Complete: true}},
 		{"a number", big + `,"resultType":1`, `member "resultType" is not "complete"`, Passage{Complete: true}},
 		{"an object", big + `,"resultType":{}`, `member "resultType" is an object`, Passage{Complete: true}},
 		{"whatever", big + `,"resultType":{}`, "", Passage{}},
-		{"refused", big + `,"ttlMs":1`, `the member "ttlMs" stands behind so much else`, Passage{Refuse: []Field{FieldTTL, FieldNone}}},
-		{"refused in meta", big + `,"_meta":{"io.modelcontextprotocol/serverInfo":1}`, `the member "io.modelcontextprotocol/serverInfo" stands behind so much else`, Passage{Refuse: []Field{MetaServerInfo}}},
+		{"refused", big + `,"ttlMs":1`, `the member "ttlMs" comes too late in the result`, Passage{Refuse: []Field{FieldTTL, FieldNone}}},
+		{"refused in meta", big + `,"_meta":{"io.modelcontextprotocol/serverInfo":1}`, `the member "io.modelcontextprotocol/serverInfo" comes too late in the result`, Passage{Refuse: []Field{MetaServerInfo}}},
 		{"refused, but shown", `"ttlMs":1,` + big, "", Passage{Refuse: []Field{FieldTTL}}},
 		{"refused elsewhere", big + `,"b":{"ttlMs":1}`, "", Passage{Refuse: []Field{FieldTTL}}},
 	} {
@@ -324,7 +324,7 @@ func TestPassage(t *testing.T) {
 	}
 }
 
-// The limits hold for what flows as for what is parsed.
+// The limits apply to streaming as to parsing.
 func TestFlowLimits(t *testing.T) {
 	big := strings.Repeat("x", windowSize)
 	in := `{"jsonrpc":"2.0","id":1,"result":{"a":"` + big + `","b":[{"c":{"d":[]}}]}}`
@@ -345,8 +345,8 @@ func TestFlowLimits(t *testing.T) {
 	}
 }
 
-// What cannot be cut has to fit into the window; what comes byte by byte is not read
-// again with each.
+// Tokens that cannot be split must fit into the window; text that arrives byte by byte
+// is not scanned again for each byte.
 func TestFlowOfLongTokens(t *testing.T) {
 	const half, twice = windowSize / 2, 2 * windowSize
 	for _, tt := range []struct {
@@ -383,8 +383,8 @@ func members(n int) string {
 	return b.String()
 }
 
-// A window that one message has left is the next one's, and shows nothing of it.
-func TestFlowsShareNothing(t *testing.T) {
+// A reused window shows nothing of the previous message.
+func TestFlowsShareNoData(t *testing.T) {
 	for i := range 20 {
 		text := strings.Repeat(string(rune('a'+i)), windowSize+i)
 		out, _, err := flowed(t, `{"jsonrpc":"2.0","id":1,"result":{"a":"`+text+`"}}`, Limits{}, Passage{}, nil)
@@ -394,7 +394,7 @@ func TestFlowsShareNothing(t *testing.T) {
 	}
 }
 
-func TestFlowAllocatesLittle(t *testing.T) {
+func TestFlowAllocations(t *testing.T) {
 	in := textResult(1 << 20)
 	got := testing.AllocsPerRun(20, func() {
 		a := NewArrival(strings.NewReader(in), -1, Limits{}, 1<<30)
@@ -405,7 +405,7 @@ func TestFlowAllocatesLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if got > 16 { // one or two for each piece that a token is cut by
+	if got > 16 { // one or two for each cut within a token
 		t.Errorf("%v allocations", got)
 	}
 }

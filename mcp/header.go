@@ -18,10 +18,10 @@ const (
 	encodedSuffix = "?="
 )
 
-// EncodeHeaderValue returns a text as it stands in an Mcp-Name or Mcp-Param-*
-// header: as it is where that is safe, and otherwise in base64 between markers.
-// The text must be valid UTF-8, as what Text returns is. The empty text is
-// encoded too, because an empty header is easily lost on the way.
+// EncodeHeaderValue returns a text as the value of an Mcp-Name or Mcp-Param-* header:
+// unmodified if that is safe, and otherwise in base64 between markers. The text must be
+// valid UTF-8, as [Object.Text] returns it. The empty text is encoded too, because an
+// empty header is easily lost on the way.
 func EncodeHeaderValue(s string) string {
 	if isPlainHeader(s) {
 		return s
@@ -39,8 +39,8 @@ func isPlainHeader(s string) bool {
 	return badHeaderByte(s) < 0
 }
 
-// badHeaderByte returns the offset of the first byte that a header value cannot
-// have, or -1.
+// badHeaderByte returns the offset of the first byte that is not allowed in a header
+// value, or -1.
 func badHeaderByte(s string) int {
 	for i := range len(s) {
 		if c := s[i]; c != '\t' && (c < ' ' || c > '~') {
@@ -50,10 +50,10 @@ func badHeaderByte(s string) int {
 	return -1
 }
 
-// DecodeHeaderValue returns the text that an Mcp-Name or Mcp-Param-* header
-// stands for. White space around the value is no part of it. The markers count
-// as such in exactly their own spelling; anything else is plain text. The error
-// quotes nothing of the value but one byte: headers hold what logs must not.
+// DecodeHeaderValue returns the text of an Mcp-Name or Mcp-Param-* header. White space
+// around the value is ignored. The markers must be spelled exactly; any other value is
+// plain text. The error quotes at most one byte of the value, because headers may hold
+// secrets that must not be logged.
 func DecodeHeaderValue(v string) (string, error) {
 	v = strings.Trim(v, " \t")
 	if i := badHeaderByte(v); i >= 0 {
@@ -72,13 +72,13 @@ func DecodeHeaderValue(v string) (string, error) {
 		return "", errors.New("header value: invalid base64 between =?base64? and ?=")
 	}
 	if !utf8.Valid(b) {
-		return "", errors.New("header value: what the base64 stands for is no UTF-8")
+		return "", errors.New("header value: the decoded base64 is not valid UTF-8")
 	}
 	return string(b), nil
 }
 
-// NameField returns the member of params that the Mcp-Name header of a request
-// mirrors, and FieldNone for a method that has no such header.
+// NameField returns the member of params that is mirrored into the Mcp-Name header of a
+// request, and FieldNone if the method has no such header.
 func NameField(method string) Field {
 	switch method {
 	case "tools/call", "prompts/get":

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// What is encoded survives real HTTP, which trims, folds and refuses: the headers
-// of a call arrive as what CheckParamHeaders expects, under the names by which it
-// looks.
+// Encoded values survive real HTTP, which trims, folds and rejects: the headers of a
+// call arrive with the values that CheckParamHeaders expects, under the names that it
+// uses.
 //
 // H6+ 2026-07-28 basic/transports/streamable-http: "servers MUST decode an encoded
 // Mcp-Name or Mcp-Param-{Name} value before comparing it to the corresponding request
@@ -22,7 +22,7 @@ func TestHeadersSurviveHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var arguments []byte // of the call under way
+	var arguments []byte // of the current call
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := CheckParamHeaders(headers, r.Header, arguments); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)

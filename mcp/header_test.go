@@ -72,10 +72,10 @@ func TestDecodeHeaderValue(t *testing.T) {
 		{"=?base64?Zm9v!?=", invalid},
 		{"=?base64?Zm9?=", invalid},   // no padding
 		{"=?base64?Zm9=?=", invalid},  // bits beyond the end
-		{"=?base64?Zm 9v?=", invalid}, // white space inside
+		{"=?base64?Zm 9v?=", invalid}, // white space in the middle
 		{"=?base64?Zm9v=?=", invalid},
 		{"=?base64?_w==?=", invalid}, // the URL alphabet
-		{"=?base64?/w==?=", "header value: what the base64 stands for is no UTF-8"},
+		{"=?base64?/w==?=", "header value: the decoded base64 is not valid UTF-8"},
 		{"a\nb", `header value: invalid character '\n' at byte 1`},
 		{"a\x00", `header value: invalid character '\x00' at byte 1`},
 		{"\x7fa", `header value: invalid character '\x7f' at byte 0`},
@@ -99,8 +99,8 @@ func TestNameField(t *testing.T) {
 	}
 }
 
-// Whatever is encoded is a header, and comes back; whatever is decoded survives
-// another round.
+// Encoded text is a valid header and decodes to itself; decoded text survives another
+// round.
 func FuzzHeaderValue(f *testing.F) {
 	for _, seed := range []string{"", "a", " a", "=?base64??=", "=?base64?Zm9v?=", "世界", "\x00", "=?base64?/w==?=", "=?base64?Zm9=?="} {
 		f.Add(seed)

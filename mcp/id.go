@@ -8,23 +8,23 @@ import (
 	"unicode/utf16"
 )
 
-// ID is the id of a JSON-RPC request: the very bytes that stood in the message,
-// so that 1 and "1" differ, and 9007199254740993 comes back as itself. IDs are
-// comparable and may be map keys. The zero value is no id.
+// ID is the id of a JSON-RPC request, kept as the bytes of the message: 1 and "1"
+// differ, and 9007199254740993 is preserved. IDs are comparable and may be map keys.
+// The zero value is no id.
 type ID struct {
-	// A token stands in short where it fits, and in long otherwise, and never
-	// in both: only so are equal ids equal. Most ids cost no allocation.
+	// A token is kept in short if it fits and otherwise in long, never in both, so that
+	// equal ids compare equal. Most ids need no allocation.
 	long  string
 	short [23]byte
 	size  uint8 // of short
 }
 
-// maxID bounds an id's JSON text: it is kept as long as its request runs, and is
+// maxID bounds the JSON text of an id, which is kept as long as its request runs and is
 // written to logs.
 const maxID = 1024
 
-// ParseID returns the id that a JSON text is: a string, or a number written as
-// an integer, of at most 1 KiB. The error is a [*ParseError].
+// ParseID returns the id with the given JSON text: a string, or a number written as an
+// integer, of at most 1 KiB. The error is a [*ParseError].
 func ParseID(raw []byte) (ID, error) {
 	s := newScanner(raw, Limits{})
 	i := s.begin()
@@ -39,13 +39,13 @@ func ParseID(raw []byte) (ID, error) {
 	return ID{}, s.err
 }
 
-// NumberID returns the id that is the number n.
+// NumberID returns the number n as an id.
 func NumberID(n uint64) ID {
 	var buf [20]byte
 	return newID(strconv.AppendUint(buf[:0], n, 10))
 }
 
-// StringID returns the id that is the string s, which may be empty.
+// StringID returns the string s, which may be empty, as an id.
 func StringID(s string) ID {
 	return newID(AppendString(nil, s))
 }
@@ -60,7 +60,7 @@ func newID(token []byte) ID {
 	return id
 }
 
-// id reads the value from i to end, which has been scanned, as an id.
+// id returns the scanned value from i to end as an id.
 func (s *scanner) id(i, end int) ID {
 	const cure = "an id is a string or an integer"
 	token := s.data[i:end]
@@ -68,7 +68,7 @@ func (s *scanner) id(i, end int) ID {
 	case token[0] == 'n':
 		s.invalid(i, "the id is null", cure)
 	case token[0] == '"' && hasHalfPair(token):
-		s.fail(CodeParseError, i, "the id has half a surrogate pair", "send both halves")
+		s.fail(CodeParseError, i, "the id has an unpaired surrogate", "send both halves of the pair")
 	case token[0] != '"' && !isInteger(token):
 		s.invalid(i, "the id is "+kindOf(token), cure)
 	case len(token) > maxID:
@@ -79,7 +79,7 @@ func (s *scanner) id(i, end int) ID {
 	return ID{}
 }
 
-// kindOf names what a scanned value is.
+// kindOf returns the JSON type of a scanned value, with its article.
 func kindOf(token []byte) string {
 	switch token[0] {
 	case '"':
@@ -99,8 +99,7 @@ func kindOf(token []byte) string {
 	return "a number with a fraction or an exponent"
 }
 
-// hasHalfPair reports whether a scanned string has a surrogate without its other
-// half.
+// hasHalfPair reports whether a scanned string has an unpaired surrogate.
 func hasHalfPair(token []byte) bool {
 	for i := 0; i < len(token); i++ {
 		if token[i] != '\\' {

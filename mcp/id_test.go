@@ -19,7 +19,7 @@ func TestParseID(t *testing.T) {
 		"18446744073709551616", strings.Repeat("9", 1024),
 		`""`, `"1"`, `"a"`, `"\u0061"`, `"\""`, `"ä日🎉"`, `"\ud83c\udf89"`,
 		`"3f2b8c51-9d0e-4c1f-8a77-d1a40b5e6f90"`, `"` + strings.Repeat("x", 1022) + `"`,
-		`"` + strings.Repeat("x", 21) + `"`, `"` + strings.Repeat("x", 22) + `"`, // around what fits inside an ID
+		`"` + strings.Repeat("x", 21) + `"`, `"` + strings.Repeat("x", 22) + `"`, // about as long as fits inside an ID
 	} {
 		id, err := ParseID([]byte(in))
 		if err != nil {
@@ -38,7 +38,7 @@ func TestParseID(t *testing.T) {
 // J2- 2026-07-28 basic/index: "Unlike base JSON-RPC, the ID **MUST NOT** be `null`."
 func TestParseIDRefuses(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
-		{"", "there is no JSON text at byte 0; send one JSON object"},
+		{"", "missing JSON text at byte 0; send one JSON object"},
 		{"null", "the id is null at byte 0; an id is a string or an integer"},
 		{"1.0", "the id is a number with a fraction or an exponent at byte 0; an id is a string or an integer"},
 		{"1e0", "the id is a number with a fraction or an exponent at byte 0; an id is a string or an integer"},
@@ -47,9 +47,9 @@ func TestParseIDRefuses(t *testing.T) {
 		{"-", "the JSON text ends too early at byte 1; expected a digit"},
 		{"1 2", "unexpected '2' after the end of the JSON text at byte 2; send one value"},
 		{`"a`, "the JSON text ends too early at byte 2; expected the closing quote of a string"},
-		{`"\ud800"`, "the id has half a surrogate pair at byte 0; send both halves"},
-		{`"\ud800\ud800"`, "the id has half a surrogate pair at byte 0; send both halves"},
-		{`"\\\n\udc00"`, "the id has half a surrogate pair at byte 0; send both halves"},
+		{`"\ud800"`, "the id has an unpaired surrogate at byte 0; send both halves of the pair"},
+		{`"\ud800\ud800"`, "the id has an unpaired surrogate at byte 0; send both halves of the pair"},
+		{`"\\\n\udc00"`, "the id has an unpaired surrogate at byte 0; send both halves of the pair"},
 		{"{}", "the id is an object at byte 0; an id is a string or an integer"},
 		{"[1]", "the id is an array at byte 0; an id is a string or an integer"},
 		{"true", "the id is a boolean at byte 0; an id is a string or an integer"},

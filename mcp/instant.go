@@ -3,11 +3,10 @@
 
 package mcp
 
-// Instant is an optional interface of a [Handler] that has some answers at hand, which
-// whoever asks need not wait for.
+// Instant is implemented by a [Handler] that can answer some requests at once.
 type Instant interface {
-	// ServeNow returns the result that Serve would return, where that takes neither
-	// time nor a Caller. It reports false for all else, errors included, for which
-	// Serve is to be asked. It is called concurrently.
+	// ServeNow returns the result that Serve would return, if that needs neither time
+	// nor a Caller. It reports false in all other cases, including errors; then Serve
+	// must be called. It is called concurrently.
 	ServeNow(req *Request) (*Result, bool)
 }

@@ -3,11 +3,11 @@
 
 package mcp
 
-// level is one of the objects whose members are interpreted. In these, and only
-// in these, a member that stands twice is refused. A client's capabilities are among
-// them as a whole, because they are judged here and passed on as they came. In what lies below them (the
-// arguments of a tool, the content of a result) nothing is judged but syntax,
-// because it is forwarded and somebody else's to read.
+// level is one of the objects whose members are interpreted. Duplicate members are
+// rejected at these levels only. All objects inside a client's capabilities belong to
+// them, because capabilities are checked here and passed on unmodified. Below the
+// levels (the arguments of a tool, the content of a result) only the syntax is checked,
+// because the text is forwarded for others to read.
 type level uint8
 
 const (
@@ -16,12 +16,12 @@ const (
 	levelResult
 	levelError
 	levelRef       // of params
-	levelResultRef // of a result, which has no such thing, or of who knows what
+	levelResultRef // of a result, where the protocol does not define it
 	levelMeta
-	levelCapabilities // of a client, and the objects inside of it
+	levelCapabilities // of a client, and the objects inside it
 )
 
-// fields returns the first field of a level and the one behind its last.
+// fields returns the first field of a level and the one after its last.
 func (l level) fields() (first, behind Field) {
 	switch l {
 	case levelEnvelope:
@@ -39,9 +39,9 @@ func (l level) fields() (first, behind Field) {
 	}
 }
 
-// field returns the field that a member's name is at this level. Comparing with
-// each is quick, because hardly any other has the same length; and a message has
-// few members at the levels that are interpreted.
+// field returns the field with the given name at this level. Comparing with each is
+// fast, because hardly any others have the same length and messages have few members at
+// these levels.
 func (l level) field(name []byte) Field {
 	first, behind := l.fields()
 	for f := first; f < behind; f++ {
@@ -52,7 +52,7 @@ func (l level) field(name []byte) Field {
 	return FieldNone
 }
 
-// sub returns the level of a member's value, if that is interpreted in turn.
+// sub returns the level of a member's value, if the value is interpreted too.
 func (l level) sub(f Field) (level, bool) {
 	switch {
 	case l == levelCapabilities,
@@ -76,18 +76,17 @@ func (l level) sub(f Field) (level, bool) {
 	}
 }
 
-// variantOf returns the field whose name a member's name differs from by letter
-// case alone, at the levels that route a message: there "Name" beside "name" is
-// how two readers of one message are made to disagree. It is called for names
-// that are no field's.
-func (l level) variantOf(name []byte) Field {
+// caseVariant returns the field with a name that differs from the given one in letter
+// case only, at the levels that route a message: "Name" beside "name" would make two
+// readers of one message disagree. It is called for names that are not a field's.
+func (l level) caseVariant(name []byte) Field {
 	if l != levelEnvelope && l != levelParams && l != levelRef {
 		return FieldNone
 	}
 	initial, _ := foldOne(name)
 	first, behind := l.fields()
 	for f := first; f < behind; f++ {
-		// Most names begin with another letter, which takes no call to see.
+		// Most names have another first letter, which needs no call.
 		if key := fieldKeys[f]; initial == lower(key[0]) && foldsTo(name, key) {
 			return f
 		}
@@ -95,9 +94,8 @@ func (l level) variantOf(name []byte) Field {
 	return FieldNone
 }
 
-// foldsTo reports whether name equals the ASCII word when letter case is
-// ignored, as a reader would that compares with Unicode's simple folding: there
-// U+017F is an s and U+212A is a k.
+// foldsTo reports whether name equals the ASCII word under Unicode simple case folding,
+// where U+017F is an s and U+212A is a k.
 func foldsTo(name []byte, word string) bool {
 	for i := range len(word) {
 		c, n := foldOne(name)

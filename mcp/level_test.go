@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// J16. A name in another letter case is known by the folding that readers
-// compare with which ignore case: that of strings.EqualFold and encoding/json.
+// J16. Names in another letter case are recognized by the folding of case-insensitive
+// readers: that of strings.EqualFold and encoding/json.
 //
 // J16- own: "A name that another reader would take for one of the envelope is not
 // passed over."
@@ -18,7 +18,7 @@ func TestFoldsTo(t *testing.T) {
 	for f := FieldName; f < endFields; f++ {
 		word := f.Key()
 		for i := range len(word) {
-			// Every character there is that folds to this one, in its place.
+			// Every character that folds to this one, in its place.
 			for r := unicode.SimpleFold(rune(word[i])); r != rune(word[i]); r = unicode.SimpleFold(r) {
 				name := word[:i] + string(r) + word[i+1:]
 				if !foldsTo([]byte(name), word) {
@@ -40,8 +40,8 @@ func TestFoldsTo(t *testing.T) {
 	}
 }
 
-// Variants are refused where a message is routed, and nowhere else.
-func TestVariantOf(t *testing.T) {
+// Variants are rejected at the levels that route a message, and nowhere else.
+func TestCaseVariant(t *testing.T) {
 	for _, tt := range []struct {
 		l    level
 		name string
@@ -65,7 +65,7 @@ func TestVariantOf(t *testing.T) {
 		{levelError, "Code", FieldNone},
 		{levelMeta, "ProgressToken", FieldNone},
 	} {
-		if got := tt.l.variantOf([]byte(tt.name)); got != tt.want {
+		if got := tt.l.caseVariant([]byte(tt.name)); got != tt.want {
 			t.Errorf("level %d, %q: a variant of %q, want %q", tt.l, tt.name, got.Key(), tt.want.Key())
 		}
 	}

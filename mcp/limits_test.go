@@ -14,11 +14,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// "One request inside the size limit exhausts the server" (GHSA-46jr-4wx8-v453):
-// here the work of a byte is bounded whatever the bytes are. Each of these took a
-// reader of somebody's more than its share, and would take minutes where work
-// grows with the square.
-func TestHostileMessagesCostNoMoreThanTheirBytes(t *testing.T) {
+// "One request inside the size limit exhausts the server" (GHSA-46jr-4wx8-v453): here
+// the work for each byte is bounded. Each of these messages overloaded some reader, and
+// would take minutes with quadratic work.
+func TestHostileMessagesTakeLinearTime(t *testing.T) {
 	const n = 1 << 18
 	repeat := func(s string, n int) string { return strings.Repeat(s, n/len(s)) }
 	for _, tt := range []struct{ name, in string }{
@@ -62,9 +61,8 @@ func TestHostileMessagesCostNoMoreThanTheirBytes(t *testing.T) {
 	}
 }
 
-// What is refused leaves little behind: a message of a megabyte does not cost
-// another one to be refused.
-func TestRefusalsAllocateLittle(t *testing.T) {
+// Rejections allocate little: a message of a megabyte does not cost another one.
+func TestRejectionAllocations(t *testing.T) {
 	for name, in := range map[string]string{
 		"deep":     `{"jsonrpc":"2.0","method":"m","params":{"a":` + strings.Repeat("[", 1<<20) + `}`,
 		"dense":    strings.TrimSuffix(denseResult(1<<20), "}"),
@@ -83,13 +81,12 @@ func TestRefusalsAllocateLittle(t *testing.T) {
 	}
 }
 
-// Each limit is one that may be reached, and one more is too many, wherever it
-// is counted.
-func TestLimitsToTheMember(t *testing.T) {
+// Each limit may be reached but not exceeded, wherever it is counted.
+func TestMembersLimitIsExact(t *testing.T) {
 	const three = `{"jsonrpc":"2.0","id":1,"method":"m"}` // three members
 	for _, tt := range []struct {
 		name, in string
-		members  int // how many it has
+		members  int // number of members
 	}{
 		{"the envelope", three, 3},
 		{"params", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1,"b":2}}`, 6},
@@ -114,10 +111,10 @@ func TestLimitsToTheMember(t *testing.T) {
 	}
 }
 
-func TestLimitsToTheLevel(t *testing.T) {
+func TestDepthLimitIsExact(t *testing.T) {
 	for _, tt := range []struct {
 		in    string
-		depth int // how deep it is
+		depth int // depth
 	}{
 		{`{"jsonrpc":"2.0","id":1,"method":"m"}`, 1},
 		{`{"jsonrpc":"2.0","id":1,"method":"m","params":{}}`, 2},
@@ -134,7 +131,7 @@ func TestLimitsToTheLevel(t *testing.T) {
 			t.Errorf("%s within %d: %v", tt.in, tt.depth, err)
 		}
 		if tt.depth == 1 {
-			continue // a limit of none is the default
+			continue // zero means the default
 		}
 		_, err := Parse([]byte(tt.in), Limits{Depth: tt.depth - 1})
 		want := fmt.Sprintf("nesting is deeper than %d", tt.depth-1)
@@ -144,7 +141,7 @@ func TestLimitsToTheLevel(t *testing.T) {
 	}
 }
 
-// ListDepth holds in the lists of a result and nowhere else.
+// ListDepth applies to the lists of a result and nowhere else.
 func TestListDepth(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	lim := Limits{Depth: 6, ListDepth: 10}
@@ -178,7 +175,7 @@ func TestListDepth(t *testing.T) {
 			t.Errorf("%s in a batch: %v", in, err)
 		}
 	}
-	// There is a bound for lists, too, and without one of their own it is that of the rest.
+	// Lists have a bound too; by default it is that of other text.
 	for _, lim := range []Limits{{ListDepth: 1 << 30}, {Depth: 128, ListDepth: 5}} {
 		for depth, ok := range map[int]bool{126: true, 127: lim.Depth == 0, 1022: lim.Depth == 0, 1023: false, 1 << 20: false} {
 			_, err := Parse([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":`+deep(depth)+`}}`), lim)
@@ -189,7 +186,7 @@ func TestListDepth(t *testing.T) {
 	}
 }
 
-// FuzzListDepth holds both limits against what a decoder finds.
+// FuzzListDepth compares both limits with the depths that a decoder finds.
 func FuzzListDepth(f *testing.F) {
 	for _, seed := range []string{`{"tools":[[[[[[0]]]]]]}`, `{"a":[[[0]]],"prompts":[{"x":{"tools":[{}]}}]}`, `{"resources":"[[[[[[","b":[[[]]]}`} {
 		f.Add(seed)
@@ -208,11 +205,11 @@ func FuzzListDepth(f *testing.F) {
 	})
 }
 
-// isDeeper reports whether a message nests deeper than most, or in the lists of its
-// result deeper than inLists.
+// isDeeper reports whether a message is nested deeper than most, or deeper than inLists
+// in the lists of its result.
 func isDeeper(data []byte, most, inLists int) bool {
 	list := regexp.MustCompile(`^/result/(tools|resources|resourceTemplates|prompts)(/|$)`)
-	d := jsontext.NewDecoder(bytes.NewReader(mendPairs(data)), jsontext.AllowDuplicateNames(true))
+	d := jsontext.NewDecoder(bytes.NewReader(replaceHalfPairs(data)), jsontext.AllowDuplicateNames(true))
 	for {
 		token, err := d.ReadToken()
 		if err != nil {
@@ -231,8 +228,8 @@ func isDeeper(data []byte, most, inLists int) bool {
 	}
 }
 
-// Whoever sets limits is told which one was exceeded, and of nothing else: not of
-// what would be wrong under any limits, nor of bounds that nobody can set.
+// Exceeded names the limit that was exceeded, and nothing for errors under any limits
+// and for fixed bounds.
 func TestExceeded(t *testing.T) {
 	lim := Limits{Depth: 3, Members: 4}
 	for in, want := range map[string]Limit{

@@ -3,14 +3,14 @@
 
 package mcp
 
-// LogLevel is the severity of a log message, after RFC 5424, and what a request
-// says of the messages that it wants.
+// LogLevel is the severity of a log message, as in RFC 5424, and the least severe level
+// that a request wants.
 type LogLevel uint8
 
-// The levels, least severe first. LogNone, the zero value, is a request that
-// wants no messages at all. LogUnset is a legacy session that never called
-// logging/setLevel: there the server decides what it sends
-// (2025-11-25, server/utilities/logging).
+// The levels, least severe first. LogNone, the zero value, is for a request that wants
+// no messages. LogUnset is for a legacy session that never called logging/setLevel:
+// then the server decides which messages it sends (2025-11-25,
+// server/utilities/logging).
 const (
 	LogNone LogLevel = iota
 	LogUnset
@@ -28,8 +28,8 @@ func logNames() [10]string {
 	return [...]string{"", "", "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 }
 
-// ParseLogLevel returns the level of a name that the specification knows, in
-// exactly its spelling. It reports false, and returns LogNone, for any other.
+// ParseLogLevel returns the level with the given name, in exactly the spelling of the
+// specification. It returns LogNone and false for any other name.
 func ParseLogLevel(name string) (LogLevel, bool) {
 	for l, n := range logNames() {
 		if n == name && n != "" {
@@ -47,8 +47,8 @@ func (l LogLevel) String() string {
 	return ""
 }
 
-// Wants reports whether a sender that asked for l wants a message of level m. One
-// that never asked gets whatever there is, and one that wants none gets none.
+// Wants reports whether a sender that asked for level l wants a message of level m.
+// LogUnset wants all messages, LogNone none.
 func (l LogLevel) Wants(m LogLevel) bool {
 	return l == LogUnset || l != LogNone && m >= l
 }

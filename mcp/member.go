@@ -5,8 +5,9 @@ package mcp
 
 import "bytes"
 
-// WithMember returns the object with one more member at its end, as a copy. The
-// object was parsed before and has no member of that name; no bytes count as {}.
+// WithMember returns a copy of the object with one more member at its end. The object
+// must be parsed already and must not have a member of that name; empty text counts as
+// {}.
 func WithMember(raw []byte, name string, value []byte) []byte {
 	if len(raw) == 0 {
 		raw = []byte("{}")

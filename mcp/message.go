@@ -5,7 +5,7 @@ package mcp
 
 import "bytes"
 
-// Kind is what a message is.
+// Kind is the kind of a message.
 type Kind uint8
 
 // The kinds of a message.
@@ -33,38 +33,36 @@ func (k Kind) String() string {
 	}
 }
 
-// Message is one JSON-RPC message: the bytes that arrived, and where its parts
-// stand in them. It is immutable.
+// A Message is one JSON-RPC message: the bytes that arrived and the positions of its
+// parts in them. It is immutable.
 type Message struct {
-	// Raw is what arrived, unknown members of the envelope included.
+	// Raw is the text that arrived, including unknown members of the envelope.
 	Raw  []byte
 	Kind Kind
 
-	// ID is the zero value for a notification, and for an error whose sender
-	// could not read the id.
+	// ID is the zero value for a notification, and for an error without a readable id.
 	ID     ID
 	Method string // of requests and notifications
 	Params Object // of requests and notifications; zero where absent
-	Result Result // of results; who keeps it keeps the message
+	Result Result // of results; keeping it keeps the message
 	Error  []byte // of errors: the error object's JSON text; see WireError
 
 	beside []byte // of errors: see Object.Beside
 }
 
-// Parse reads one message. It keeps data, which must not be changed afterwards.
+// Parse parses one message. It keeps data, which must not be changed afterwards.
 //
-// It is strict wherever two readers could read differently: what is accepted is
-// one RFC 8259 text in valid UTF-8, whose envelope is a request, a notification,
-// a result or an error and nothing in between. At the levels that Signalbox
-// reads (the envelope; the top of params, result and error; params.ref; _meta)
-// no member stands twice, however it is escaped; and on the way to what routes a
-// message (the envelope, params, params.ref) no member has a known name in
-// another letter case. What lies below is not judged: it is forwarded.
+// Parse is strict wherever two readers could read differently. It accepts one RFC 8259
+// text in valid UTF-8 with an envelope that is exactly one of request, notification,
+// result and error. At the levels that Signalbox reads (the envelope; the top of
+// params, result and error; params.ref; _meta) duplicate members are rejected, however
+// they are escaped. On the way to the members that route a message (the envelope,
+// params, params.ref) a known name in another letter case is rejected too. Deeper
+// levels are forwarded without further checks.
 //
-// The error is a [*ParseError]; with it come the ID and the Method as far as
-// they could be read, so that an answer can be addressed. The ID is even looked
-// for behind the place of an error that leaves the text readable, and is zero if
-// there are two.
+// The error is a [*ParseError]. The ID and the Method are returned with it as far as
+// they could be read, so that an answer can be addressed. The ID is found even after
+// the position of an error that leaves the text readable. It is zero if there are two.
 func Parse(data []byte, lim Limits) (Message, error) {
 	m := Message{Raw: data}
 	s := newScanner(data, lim)
@@ -97,8 +95,8 @@ func (s *scanner) envelope(m *Message) {
 	}
 }
 
-// identify reads who is asked for what, as far as the envelope was scanned. An
-// error that is known already stays the error.
+// identify reads the method and the id, as far as the envelope was scanned. An earlier
+// error is kept.
 func (s *scanner) identify(m *Message, env *Object) {
 	if method, ok := env.find(fieldMethod); ok {
 		m.Method = s.method(int(method.value), int(method.end))
@@ -115,7 +113,7 @@ func (s *scanner) method(i, end int) string {
 		return ""
 	}
 	if hasHalfPair(token) {
-		s.fail(CodeParseError, i, "member \"method\" has half a surrogate pair", "send both halves")
+		s.fail(CodeParseError, i, "member \"method\" has an unpaired surrogate", "send both halves of the pair")
 		return ""
 	}
 	name := token[1 : len(token)-1]

@@ -60,7 +60,7 @@ type badMessage struct {
 	rule string // the requirement or invariant
 	in   string
 	code int64
-	id   string // what could be read of it
+	id   string // the id that could be read
 	want string
 }
 
@@ -70,9 +70,9 @@ func badMessages() []badMessage {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params + `}`
 	}
 	return []badMessage{
-		// J1: JSON text in valid UTF-8, one of it.
-		{"J1", "", text, "", `there is no JSON text at byte 0; send one JSON object`},
-		{"J1", " \n", text, "", `there is no JSON text at byte 2; send one JSON object`},
+		// J1: one JSON text in valid UTF-8.
+		{"J1", "", text, "", `missing JSON text at byte 0; send one JSON object`},
+		{"J1", " \n", text, "", `missing JSON text at byte 2; send one JSON object`},
 		{"J1", "\xEF\xBB\xBF{}", text, "", `byte order mark at byte 0; send UTF-8 without it`},
 		{"J1", "\xFF\xFE{\x00}\x00", text, "", `this looks like UTF-16 or UTF-32 at byte 0; send UTF-8`},
 		{"J1", "{\x00}\x00", text, "", `this looks like UTF-16 or UTF-32 at byte 0; send UTF-8`},
@@ -104,13 +104,13 @@ func badMessages() []badMessage {
 		{"J1", `{"jsonrpc":"2.0","id":1,"method":"x"}` + "\x00", text, "1", `unexpected '\x00' after the end of the JSON text at byte 37; send one value`},
 		{"J1", call(`{"a":1` + "\u00a0" + `}`), text, "1", `unexpected byte 0xc2 at byte 61; expected ',' or '}' after a member`},
 
-		// Half a surrogate pair cannot be compared, so that it may stand only
-		// where nothing is.
-		{"I42", `{"jsonrpc":"2.0","id":1,"method":"\ud800"}`, text, "1", `member "method" has half a surrogate pair at byte 33; send both halves`},
-		{"I42", `{"jsonrpc":"2.0","id":"\udc00\ud800","method":"x"}`, text, "", `the id has half a surrogate pair at byte 22; send both halves`},
-		{"I42", call(`{"\ud800":1}`), text, "1", `the name of a member has half a surrogate pair at byte 56; send both halves`},
+		// Unpaired surrogates cannot be compared, so they are allowed only where
+		// nothing is compared.
+		{"I42", `{"jsonrpc":"2.0","id":1,"method":"\ud800"}`, text, "1", `member "method" has an unpaired surrogate at byte 33; send both halves of the pair`},
+		{"I42", `{"jsonrpc":"2.0","id":"\udc00\ud800","method":"x"}`, text, "", `the id has an unpaired surrogate at byte 22; send both halves of the pair`},
+		{"I42", call(`{"\ud800":1}`), text, "1", `the name of a member has an unpaired surrogate at byte 56; send both halves of the pair`},
 
-		// J2: what an id may be.
+		// J2: valid ids.
 		{"J2", `{"jsonrpc":"2.0","id":null,"method":"x"}`, bad, "", `the id is null at byte 22; an id is a string or an integer`},
 		{"J2", `{"jsonrpc":"2.0","id":1.5,"method":"x"}`, bad, "", `the id is a number with a fraction or an exponent at byte 22; an id is a string or an integer`},
 		{"J2", `{"jsonrpc":"2.0","id":1e3,"method":"x"}`, bad, "", `the id is a number with a fraction or an exponent at byte 22; an id is a string or an integer`},
@@ -120,11 +120,11 @@ func badMessages() []badMessage {
 		{"J2", `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 1023) + `","method":"x"}`, bad, "", `the id is longer than 1024 bytes at byte 22; send a shorter id`},
 		{"J2", `{"jsonrpc":"2.0","id":null,"result":{}}`, bad, "", `the id is null at byte 22; an id is a string or an integer`},
 
-		// J6: result XOR error, and what they are.
-		{"J6", `{"jsonrpc":"2.0","id":1,"result":{},"error":{}}`, bad, "1", `the message has a result and an error at byte 44; send one of both`},
+		// J6: result XOR error, and their forms.
+		{"J6", `{"jsonrpc":"2.0","id":1,"result":{},"error":{}}`, bad, "1", `the message has a result and an error at byte 44; send only one of them`},
 		{"J6", `{"jsonrpc":"2.0","id":1}`, bad, "1", `the message has no method, no result and no error at byte 0; send one of them`},
-		{"J6", `{"jsonrpc":"2.0","id":1,"method":"x","result":{}}`, bad, "1", `the message has a method and a result at byte 46; send one of both`},
-		{"J6", `{"jsonrpc":"2.0","id":1,"method":"x","error":{}}`, bad, "1", `the message has a method and an error at byte 45; send one of both`},
+		{"J6", `{"jsonrpc":"2.0","id":1,"method":"x","result":{}}`, bad, "1", `the message has a method and a result at byte 46; send only one of them`},
+		{"J6", `{"jsonrpc":"2.0","id":1,"method":"x","error":{}}`, bad, "1", `the message has a method and an error at byte 45; send only one of them`},
 		{"J6", `{"jsonrpc":"2.0","result":{}}`, bad, "", `the message has a result and no id at byte 0; send the id of the request`},
 		{"J6", `{"jsonrpc":"2.0","id":1,"result":null}`, bad, "1", `member "result" is null at byte 33; send an object`},
 		{"J6", `{"jsonrpc":"2.0","id":1,"result":[]}`, bad, "1", `member "result" is an array at byte 33; send an object`},
@@ -144,7 +144,7 @@ func badMessages() []badMessage {
 		{"J1", call(`null`), bad, "1", `member "params" is null at byte 55; send an object, or leave the member out`},
 		{"J1", call(`3`), bad, "1", `member "params" is an integer at byte 55; send an object, or leave the member out`},
 
-		// J16: member names are case-sensitive, and look-alikes are refused.
+		// J16: member names are case-sensitive, and variants are rejected.
 		{"J16", `{"jsonrpc":"2.0","id":1,"Method":"x"}`, bad, "1", `member "Method" differs from "method" in letter case only at byte 24; names are case-sensitive`},
 		{"J16", `{"jsonrpc":"2.0","id":1,"method":"x","PARAMS":{}}`, bad, "1", `member "PARAMS" differs from "params" in letter case only at byte 37; names are case-sensitive`},
 		{"J16", `{"jsonrpc":"2.0","id":1,"method":"x","param` + "\u017f" + `":{}}`, bad, "1", `member "param\u017f" differs from "params" in letter case only at byte 37; names are case-sensitive`},
@@ -154,27 +154,27 @@ func badMessages() []badMessage {
 		{"J16", call(`{"ta` + "\u017f\u212a" + `":1}`), bad, "1", `member "ta\u017f\u212a" differs from "task" in letter case only at byte 56; names are case-sensitive`},
 		{"J16", call(`{"ref":{"NAME":1}}`), bad, "1", `member "NAME" differs from "name" in letter case only at byte 63; names are case-sensitive`},
 
-		// J17: nothing that is interpreted stands twice.
-		{"J17", `{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}`, bad, "1", `member "method" stands twice at byte 37; send it once`},
-		{"J17", `{"jsonrpc":"2.0","id":1,"id":2,"method":"b"}`, bad, "", `member "id" stands twice at byte 24; send it once`},
-		{"J17", `{"jsonrpc":"2.0","id":1,"method":"b","x":1,"x":2}`, bad, "1", `member "x" stands twice at byte 43; send it once`},
-		{"J17", call(`{"name":"a","name":"a"}`), bad, "1", `member "name" stands twice at byte 67; send it once`},
-		{"J17", call(`{"name":"a","na\u006de":"a"}`), bad, "1", `member "name" stands twice at byte 67; send it once`},
-		{"J17", call(`{"\u0078":"a","x":"a"}`), bad, "1", `member "x" stands twice at byte 69; send it once`},
-		{"J17", call(`{"_meta":{},"_meta":{}}`), bad, "1", `member "_meta" stands twice at byte 67; send it once`},
-		{"J17", call(`{"_meta":{"progressToken":1,"progressToken":1}}`), bad, "1", `member "progressToken" stands twice at byte 83; send it once`},
-		{"J17", call(`{"_meta":{"a":1,"a":1}}`), bad, "1", `member "a" stands twice at byte 71; send it once`},
-		{"J17", call(`{"capabilities":{"roots":{},"roots":{}}}`), bad, "1", `member "roots" stands twice at byte 83; send it once`},
-		{"J17", call(`{"capabilities":{"tasks":{"requests":{"a":1,"a":1}}}}`), bad, "1", `member "a" stands twice at byte 99; send it once`},
-		{"J17", call(`{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"sampling":{},"sampling":null}}}`), bad, "1", `member "sampling" stands twice at byte 125; send it once`},
-		{"J17", call(`{"ref":{"type":1,"type":1}}`), bad, "1", `member "type" stands twice at byte 72; send it once`},
-		{"J17", `{"jsonrpc":"2.0","id":1,"result":{"content":[],"content":[]}}`, bad, "1", `member "content" stands twice at byte 47; send it once`},
-		{"J17", `{"jsonrpc":"2.0","id":1,"error":{"code":1,"code":2,"message":""}}`, bad, "1", `member "code" stands twice at byte 42; send it once`},
+		// J17: no interpreted member has a duplicate.
+		{"J17", `{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}`, bad, "1", `duplicate member "method" at byte 37; send it once`},
+		{"J17", `{"jsonrpc":"2.0","id":1,"id":2,"method":"b"}`, bad, "", `duplicate member "id" at byte 24; send it once`},
+		{"J17", `{"jsonrpc":"2.0","id":1,"method":"b","x":1,"x":2}`, bad, "1", `duplicate member "x" at byte 43; send it once`},
+		{"J17", call(`{"name":"a","name":"a"}`), bad, "1", `duplicate member "name" at byte 67; send it once`},
+		{"J17", call(`{"name":"a","na\u006de":"a"}`), bad, "1", `duplicate member "name" at byte 67; send it once`},
+		{"J17", call(`{"\u0078":"a","x":"a"}`), bad, "1", `duplicate member "x" at byte 69; send it once`},
+		{"J17", call(`{"_meta":{},"_meta":{}}`), bad, "1", `duplicate member "_meta" at byte 67; send it once`},
+		{"J17", call(`{"_meta":{"progressToken":1,"progressToken":1}}`), bad, "1", `duplicate member "progressToken" at byte 83; send it once`},
+		{"J17", call(`{"_meta":{"a":1,"a":1}}`), bad, "1", `duplicate member "a" at byte 71; send it once`},
+		{"J17", call(`{"capabilities":{"roots":{},"roots":{}}}`), bad, "1", `duplicate member "roots" at byte 83; send it once`},
+		{"J17", call(`{"capabilities":{"tasks":{"requests":{"a":1,"a":1}}}}`), bad, "1", `duplicate member "a" at byte 99; send it once`},
+		{"J17", call(`{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"sampling":{},"sampling":null}}}`), bad, "1", `duplicate member "sampling" at byte 125; send it once`},
+		{"J17", call(`{"ref":{"type":1,"type":1}}`), bad, "1", `duplicate member "type" at byte 72; send it once`},
+		{"J17", `{"jsonrpc":"2.0","id":1,"result":{"content":[],"content":[]}}`, bad, "1", `duplicate member "content" at byte 47; send it once`},
+		{"J17", `{"jsonrpc":"2.0","id":1,"error":{"code":1,"code":2,"message":""}}`, bad, "1", `duplicate member "code" at byte 42; send it once`},
 	}
 }
 
-// Each rule that a message can break, what is said of it, and what could be read of
-// the id, to which nothing is added.
+// Each rule for messages, with the error for a violation and the id as far as it could
+// be read; nothing is added to the id.
 //
 // J1- 2026-07-28 basic/index: "All messages between MCP clients and servers **MUST**
 // follow the [JSON-RPC 2.0](https://www.jsonrpc.org/specification) specification."
@@ -208,7 +208,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Every prefix of a message is an error, and none of them a panic.
+// Every proper prefix of a message is an error, and none causes a panic.
 func TestParseTruncated(t *testing.T) {
 	for _, tt := range goodMessages() {
 		in := strings.TrimSpace(tt.in)
@@ -220,7 +220,7 @@ func TestParseTruncated(t *testing.T) {
 	}
 }
 
-// Each byte of a message replaced by each of some others: the oracle decides.
+// Each byte of a message replaced by each of some others, compared with the oracle.
 func TestParseMutated(t *testing.T) {
 	const others = "\x00\x1f \"\\{}[],:0-.eEuntf\x80\xC3\xED\xF4\xFF"
 	for _, tt := range goodMessages() {
@@ -260,8 +260,8 @@ func TestParseDepth(t *testing.T) {
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("Parse of %d bytes, %+v: error %v, want %s", len(tt.in), tt.lim, err, tt.want)
 		}
-		// The sender is told by the id that it waits for, although that stands
-		// behind what could not be read.
+		// The error has the id that the sender waits for, although it is after the text
+		// that could not be read.
 		if want := "7"; strings.HasSuffix(tt.in, `"id":7}`) && m.ID.String() != want {
 			t.Errorf("Parse of %d bytes, %+v: id %q, want %q", len(tt.in), tt.lim, m.ID, want)
 		}
@@ -284,7 +284,7 @@ func TestParseMembers(t *testing.T) {
 	}
 }
 
-// FAULTS 8: the name of a member is bounded wherever it stands.
+// FAULTS 8: the length of a member's name is bounded everywhere.
 func TestParseLongName(t *testing.T) {
 	for _, in := range []string{
 		`{"jsonrpc":"2.0","id":7,"method":"x","%s":0}`,
@@ -304,8 +304,7 @@ func TestParseLongName(t *testing.T) {
 	}
 }
 
-// Very many names at a level that must not have one twice are no work
-// that grows with their square.
+// Many names at a level without duplicates do not cause quadratic work.
 func TestParseManyNames(t *testing.T) {
 	var b strings.Builder
 	for i := range 10_000 {
@@ -317,14 +316,14 @@ func TestParseManyNames(t *testing.T) {
 	}
 	for _, twice := range []string{"member0", "member7", "member8", "member9999"} {
 		_, err := Parse([]byte(fmt.Sprintf(in, twice)), Limits{})
-		if err == nil || !strings.Contains(err.Error(), `"`+twice+`" stands twice`) {
+		if err == nil || !strings.Contains(err.Error(), `duplicate member "`+twice+`"`) {
 			t.Errorf("%s twice among many: error %v", twice, err)
 		}
 	}
 }
 
-// The id that an answer needs is looked for behind an error that leaves the text
-// readable; where two could be meant, none is.
+// The id for an answer is found after an error that leaves the text readable; with two
+// candidates the id is zero.
 func TestParseSalvagesID(t *testing.T) {
 	const deep = `"params":{"id":5,"a":` // followed by too many brackets
 	over := strings.Repeat("[", 200) + strings.Repeat("]", 200)
@@ -354,7 +353,7 @@ func TestParseErrorWire(t *testing.T) {
 		t.Fatalf("error %v, want a ParseError", err)
 	}
 	got := string(AppendError(nil, m.ID, pe.Wire()))
-	want := `{"jsonrpc":"2.0","id":9,"error":{"code":-32600,"message":"member \"method\" stands twice at byte 37; send it once"}}`
+	want := `{"jsonrpc":"2.0","id":9,"error":{"code":-32600,"message":"duplicate member \"method\" at byte 37; send it once"}}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -375,8 +374,8 @@ func TestKindString(t *testing.T) {
 	}
 }
 
-// The marks of the scanner: no allocation for a message of a known method, but one for what
-// is in the envelope besides.
+// Parsing does not allocate for a message with a known method, except once for
+// undefined members of the envelope.
 func TestParseAllocates(t *testing.T) {
 	const unknown = `{"jsonrpc":"2.0","id":1,"method":"ping","trace":0,"params":{"a":1,"naming":2,"uris":3,"_meta":{"b":4}}}`
 	for _, in := range []string{smallCall, unknown, textResult(10 << 10), denseResult(10 << 10), toolsResult(10 << 10)} {
@@ -394,7 +393,7 @@ func TestParseAllocates(t *testing.T) {
 	}
 }
 
-// Every method of the specification comes back as itself.
+// Every method of the specification is returned as a shared string.
 func TestMethodNames(t *testing.T) {
 	for _, name := range []string{
 		"completion/complete", "elicitation/create", "initialize", "logging/setLevel", "ping",

@@ -3,8 +3,8 @@
 
 package mcp
 
-// methods are the names that the specification has, in any revision, those of
-// requests first. It is a table that nothing writes to.
+// methods are the method names of all revisions of the specification, those of requests
+// first. It is never written to.
 //
 //nolint:gochecknoglobals // a function that returned it would allocate or copy it
 var methods = [...]string{
@@ -46,10 +46,10 @@ var methods = [...]string{
 	"notifications/tasks/status",
 }
 
-// methodName returns a method's name as a string, without allocating for those
-// that the specification has.
+// methodName returns a method's name as a string, without an allocation for those of
+// the specification.
 func methodName(b []byte) string {
-	// In order, since those that are called most stand first; a map would have to hash each.
+	// In order, because the most frequent ones are first; a map would hash each name.
 	for _, name := range methods {
 		if len(name) == len(b) && name == string(b) {
 			return name

@@ -8,13 +8,12 @@ import (
 	"testing"
 )
 
-// Every message of every revision has what routes it where the fields say: one
-// row for each method and each direction. What the envelope holds is in front,
-// because a reader of this table wants to see the params.
+// For every message of every revision the fields find what routes it: one row for each
+// method and each direction. The envelope is in front, to keep the params visible.
 func methodMessages() []struct {
 	method string
 	params string
-	want   map[Field]string // the JSON text of each field that is there
+	want   map[Field]string // the JSON text of each present field
 } {
 	type fields = map[Field]string
 	const prefix = "io.modelcontextprotocol/"
@@ -80,7 +79,7 @@ func methodMessages() []struct {
 	}
 }
 
-func TestMethodsAreRoutedByTheirFields(t *testing.T) {
+func TestMethodFields(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tt := range methodMessages() {
 		seen[tt.method] = true
@@ -103,8 +102,7 @@ func TestMethodsAreRoutedByTheirFields(t *testing.T) {
 	}
 }
 
-// checkFields checks that an object has these fields and no others; "*" is any
-// object.
+// checkFields checks that an object has exactly these fields; "*" is any object.
 func checkFields(t *testing.T, in string, o *Object, want map[Field]string) {
 	t.Helper()
 	for f := FieldName; f < numFields; f++ {
@@ -119,8 +117,8 @@ func checkFields(t *testing.T, in string, o *Object, want map[Field]string) {
 	}
 }
 
-// The results of both eras, and what is read of them.
-func TestResultsAreReadByTheirFields(t *testing.T) {
+// The results of both eras, and the fields that are read from them.
+func TestResultFields(t *testing.T) {
 	type fields = map[Field]string
 	const prefix = "io.modelcontextprotocol/"
 	for _, tt := range []struct {
@@ -155,8 +153,8 @@ func TestResultsAreReadByTheirFields(t *testing.T) {
 	}
 }
 
-// What is renamed on its way is renamed in each method that names something, and
-// all else of the message is as it came.
+// A rename changes the name in each method that has one, and leaves all other text
+// alone.
 func TestMethodsAreRenamedInPlace(t *testing.T) {
 	for _, tt := range methodMessages() {
 		o := parsed(t, tt.params)

@@ -10,32 +10,32 @@ import (
 	"strconv"
 )
 
-// Object is a JSON object: its bytes as they arrived, and where the members
-// stand that the protocol gives a meaning. It is immutable, and cheap to copy
-// though not free; methods take a pointer. The zero value is no object, which
-// is what absent parameters are.
+// An Object is a JSON object: its bytes as they arrived, and the positions of the
+// members that have a meaning in the protocol. It is immutable. Copying it is cheap but
+// not free, so methods take a pointer. The zero value is no object; absent parameters
+// are a zero Object.
 type Object struct {
-	raw  []byte
-	has  uint64 // one bit for each field that is present
-	n    int
-	few  [12]member
-	many []member // what few has no room for
-	over *change  // of a member's text, nil for none; raw and where things stand are from before it
+	raw      []byte
+	has      uint64 // one bit for each field that is present
+	n        int
+	few      [12]member
+	many     []member // members that do not fit into few
+	override *change  // replacement of one member's text, or nil; raw and the positions are from before it
 
-	beside *[]byte // see Beside; nil for nothing
+	beside *[]byte // see Beside; nil if empty
 }
 
-// member is where one member stands in the object's bytes. Only members that
-// are there take room: an Object with a slot for each field would be three times
-// as large, and is copied with each message.
+// member is the position of one member in the object's bytes. Only present members take
+// space: an Object with a slot for each field would be three times as large, and is
+// copied with each message.
 type member struct {
-	key, value, end uint32 // of the name's quote, of the value, behind the value
+	key, value, end uint32 // offsets of the name's quote, of the value, and after the value
 	field           Field
 }
 
-// ParseObject scans the JSON text of an object, and keeps it. No bytes give the
-// zero Object. It refuses what Parse would refuse in a result, but sets no limit
-// to what is its caller's own. The error is a [*ParseError].
+// ParseObject scans the JSON text of an object and keeps it. Empty text gives the zero
+// Object. It rejects what Parse rejects in a result, but sets no limits, because the
+// text is the program's own. The error is a [*ParseError].
 func ParseObject(raw []byte) (Object, error) {
 	return parseObject(raw, levelResult)
 }
@@ -49,7 +49,7 @@ func parseObject(raw []byte, l level) (Object, error) {
 	i := s.begin()
 	if i >= 0 && raw[i] != '{' {
 		if s.end(s.value(i, 0)) >= 0 {
-			s.invalid(i, "this is no JSON object", "send {...}")
+			s.invalid(i, "not a JSON object", "send {...}")
 		}
 	}
 	if s.err == nil {
@@ -90,8 +90,8 @@ func (o *Object) find(f Field) (member, bool) {
 	return member{}, false
 }
 
-// forget leaves out the members that end at an offset.
-func (o *Object) forget(end int) {
+// removeEndingAt removes the members that end at the given offset.
+func (o *Object) removeEndingAt(end int) {
 	for _, members := range [][]member{o.few[:o.n], o.many} {
 		for _, m := range members {
 			if int(m.end) == end {
@@ -101,34 +101,34 @@ func (o *Object) forget(end int) {
 	}
 }
 
-// WithText returns the object with a text in a member, or with that member. Where it is
-// one that the object has at its top, and the first that is changed so, the object's bytes
-// are copied when all of them are asked for, each time, and not before: that is for an
-// object that is changed once more when it is sent.
+// WithText returns the object with the member f set to the string s. If f is at the top
+// of the object, is present, and is the first member changed this way, the bytes are
+// copied only when Bytes is called, each time: use it for an object that will be edited
+// once more when it is sent.
 func (o *Object) WithText(f Field, s string) Object {
-	if !o.Has(f) || o.over != nil || f.parent() != FieldNone || f == FieldMeta || f == FieldRef {
+	if !o.Has(f) || o.override != nil || f.parent() != FieldNone || f == FieldMeta || f == FieldRef {
 		var e Edit
 		e.SetText(f, s)
-		changed, _ := e.Apply(o) // only what is no JSON text makes it fail, and a string is one
+		changed, _ := e.Apply(o) // a string is always valid JSON
 		return changed
 	}
 	changed := *o
-	changed.over = &change{field: f, isText: true, value: slices.Clip(AppendString(nil, s)), text: s}
+	changed.override = &change{field: f, isText: true, value: slices.Clip(AppendString(nil, s)), text: s}
 	return changed
 }
 
-// Bytes returns the object's JSON text, or nil for the zero Object. It must not
-// be changed.
+// Bytes returns the JSON text of the object, or nil for the zero Object. It must not be
+// changed.
 func (o *Object) Bytes() []byte {
-	if o.over != nil {
+	if o.override != nil {
 		return new(Edit).AppendTo(nil, o)
 	}
 	return o.raw
 }
 
-// Beside returns the members that a peer has put beside the params or the result in its
-// message and that JSON-RPC does not define, as they stand between an object's braces. A
-// message that is made of the object has them again: see [AppendBeside]. They must not be
+// Beside returns the members that a peer put beside the params or the result in its
+// message and that JSON-RPC does not define, as they appear between the braces of an
+// object. [AppendBeside] adds them to a message made from the object. They must not be
 // changed.
 func (o *Object) Beside() []byte {
 	if o.beside == nil {
@@ -137,42 +137,42 @@ func (o *Object) Beside() []byte {
 	return *o.beside
 }
 
-// WithBytes returns the object that another JSON text makes in the place of this one, with
-// the same members beside it. It keeps raw. The error is that of [ParseObject].
+// WithBytes returns an object with the JSON text raw in place of this one, with the
+// same members beside it. It keeps raw. The error is the one that [ParseObject]
+// returns.
 func (o *Object) WithBytes(raw []byte) (Object, error) {
 	next, err := ParseObject(raw)
 	next.beside = o.beside
 	return next, err
 }
 
-// IsZero reports whether there is no object at all. An empty object is one.
+// IsZero reports whether there is no object at all. An empty object is not zero.
 func (o *Object) IsZero() bool { return o.raw == nil }
 
-// Has reports whether the member is present, be it null.
+// Has reports whether the member is present, even if it is null.
 func (o *Object) Has(f Field) bool { return o.has>>f&1 != 0 && f < numFields }
 
-// Raw returns the JSON text of the member's value, or nil where the member is
-// absent. It must not be changed.
+// Raw returns the JSON text of the member's value, or nil if the member is absent. It
+// must not be changed.
 func (o *Object) Raw(f Field) []byte {
 	m, ok := o.find(f)
 	switch {
 	case !ok:
 		return nil
-	case o.over != nil && o.over.field == f:
-		return o.over.value
+	case o.override != nil && o.override.field == f:
+		return o.override.value
 	}
 	return o.raw[m.value:m.end:m.end]
 }
 
-// Text returns the member as a decoded string. It reports false where the
-// member is absent, or is no string, or is one that has no text because it holds
-// half a surrogate pair.
+// Text returns the member as a decoded string. It reports false if the member is
+// absent, is not a string, or has an unpaired surrogate.
 func (o *Object) Text(f Field) (string, bool) {
 	return decodeText(o.Raw(f))
 }
 
-// Int returns the member as an integer. It reports false where the member is
-// absent, or has a fraction or an exponent, or does not fit.
+// Int returns the member as an integer. It reports false if the member is absent, has a
+// fraction or an exponent, or does not fit.
 func (o *Object) Int(f Field) (int64, bool) {
 	raw := o.Raw(f)
 	if !isInteger(raw) {
@@ -182,8 +182,8 @@ func (o *Object) Int(f Field) (int64, bool) {
 	return n, err == nil
 }
 
-// Bool returns the member as a boolean; ok is false where the member is absent
-// or is none.
+// Bool returns the member as a boolean; ok is false if the member is absent or not a
+// boolean.
 func (o *Object) Bool(f Field) (value, ok bool) {
 	switch string(o.Raw(f)) {
 	case "true":

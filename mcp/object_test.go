@@ -17,7 +17,7 @@ func parsed(t testing.TB, raw string) *Object {
 	return &o
 }
 
-// Every field is found where it belongs, and only there.
+// Every field is found in its place only.
 func TestObjectFields(t *testing.T) {
 	for f := FieldName; f < numFields; f++ {
 		key := string(AppendString(nil, f.Key()))
@@ -42,7 +42,7 @@ func TestObjectFields(t *testing.T) {
 	}
 }
 
-// All fields at once: more than an Object has room for without allocating.
+// All fields at once, more than an Object holds without an allocation.
 func TestObjectAllFields(t *testing.T) {
 	groups := map[Field]*strings.Builder{FieldNone: {}, FieldMeta: {}, FieldRef: {}}
 	for f := FieldName; f < numFields; f++ {
@@ -121,13 +121,13 @@ func TestZeroObject(t *testing.T) {
 
 func TestParseObjectRefuses(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
-		{" ", "there is no JSON text at byte 1; send one JSON object"},
-		{"null", "this is no JSON object at byte 0; send {...}"},
-		{" [1]", "this is no JSON object at byte 1; send {...}"},
+		{" ", "missing JSON text at byte 1; send one JSON object"},
+		{"null", "not a JSON object at byte 0; send {...}"},
+		{" [1]", "not a JSON object at byte 1; send {...}"},
 		{"[1", "the JSON text ends too early at byte 2; expected ',' or ']' after an element"},
 		{"{} x", "unexpected 'x' after the end of the JSON text at byte 3; send one value"},
-		{`{"a":1,"a":1}`, `member "a" stands twice at byte 7; send it once`},
-		{`{"_meta":{"a":1,"a":1}}`, `member "a" stands twice at byte 16; send it once`},
+		{`{"a":1,"a":1}`, `duplicate member "a" at byte 7; send it once`},
+		{`{"_meta":{"a":1,"a":1}}`, `duplicate member "a" at byte 16; send it once`},
 		{`{"a":1;}`, `unexpected ';' at byte 6; expected ',' or '}' after a member`},
 		{`{"a":` + strings.Repeat("[", 1024), "nesting is deeper than 1024 at byte 1028; send a flatter message"},
 	} {
@@ -135,7 +135,7 @@ func TestParseObjectRefuses(t *testing.T) {
 			t.Errorf("ParseObject(%.40s): %q, %v; want %s", tt.in, o.Bytes(), err, tt.want)
 		}
 	}
-	// Results may have what routes nothing in any letter case; params may not.
+	// Results may have names that route nothing in any letter case; params may not.
 	const variant = `{"Name":"a"}`
 	if _, err := NewResult([]byte(variant)); err != nil {
 		t.Error(err)
@@ -149,7 +149,7 @@ func TestParseObjectRefuses(t *testing.T) {
 	}
 }
 
-// Keys and the fields that they are found as belong together.
+// Keys and fields correspond to each other.
 func TestFieldKeys(t *testing.T) {
 	for f := FieldName; f < endFields; f++ {
 		l := levelParams

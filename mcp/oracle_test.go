@@ -15,14 +15,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The oracle reads a message the slow way, with a JSON library that nobody here
-// wrote, and rules written down a second time. Parse must agree with it on every
-// input.
+// The oracle reads a message with an independent JSON library, and with a second
+// implementation of the rules. Parse must agree with it on every input.
 
-// mendPairs replaces each half of a surrogate pair by \ufffd, which is as long:
-// the library refuses halves, and the scanner lets them pass where they are only
-// forwarded. Outside of strings a backslash is an error with or without it.
-func mendPairs(data []byte) []byte {
+// replaceHalfPairs replaces each unpaired surrogate by \ufffd, which has the same
+// length: the library rejects them, while the scanner forwards them. Outside strings a
+// backslash is an error in either case.
+func replaceHalfPairs(data []byte) []byte {
 	out := bytes.Clone(data)
 	for i := 0; i+1 < len(out); i++ {
 		if out[i] != '\\' {
@@ -53,7 +52,7 @@ func escapedRune(b []byte) (rune, bool) {
 
 // isJSON reports whether data is one JSON text, duplicate names allowed.
 func isJSON(data []byte) bool {
-	d := jsontext.NewDecoder(bytes.NewReader(mendPairs(data)), jsontext.AllowDuplicateNames(true))
+	d := jsontext.NewDecoder(bytes.NewReader(replaceHalfPairs(data)), jsontext.AllowDuplicateNames(true))
 	if d.SkipValue() != nil {
 		return false
 	}
@@ -64,13 +63,13 @@ func isJSON(data []byte) bool {
 type pair struct {
 	name  string
 	value []byte
-	half  bool // the name has half a surrogate pair
+	half  bool // the name has an unpaired surrogate
 }
 
-// pairs returns the members of a valid object in their order.
+// pairs returns the members of a valid object in order.
 func pairs(t testing.TB, object []byte) []pair {
 	t.Helper()
-	mended := mendPairs(object)
+	mended := replaceHalfPairs(object)
 	d := jsontext.NewDecoder(bytes.NewReader(mended), jsontext.AllowDuplicateNames(true))
 	if _, err := d.ReadToken(); err != nil {
 		t.Fatal(err)
@@ -106,10 +105,11 @@ func lookup(members []pair, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// sameFolded is Unicode's simple folding, as encoding/json compares names.
+// sameFolded reports equality under Unicode simple folding, which encoding/json uses
+// for names.
 func sameFolded(name, word string) bool { return name != word && strings.EqualFold(name, word) }
 
-// unambiguous is the rule of names at one level.
+// unambiguous is the rule for names at one level.
 func unambiguous(members []pair, known ...string) bool {
 	seen := map[string]bool{}
 	for _, m := range members {
@@ -126,7 +126,7 @@ func unambiguous(members []pair, known ...string) bool {
 	return true
 }
 
-// allUnambiguous is the rule for an object and those inside of it.
+// allUnambiguous is the rule for an object and the objects inside it.
 func allUnambiguous(t testing.TB, value []byte) bool {
 	if value[0] != '{' {
 		return true
@@ -143,8 +143,7 @@ func topKeys() []string {
 	return keys
 }
 
-// wellNamed judges the names of params, result or error, and of the levels
-// inside.
+// wellNamed checks the names of params, result or error, and of the levels inside.
 func wellNamed(t testing.TB, object []byte, isParams, isError bool) bool {
 	members := pairs(t, object)
 	known := topKeys()
@@ -174,7 +173,7 @@ func wellNamed(t testing.TB, object []byte, isParams, isError bool) bool {
 	return unambiguous(pairs(t, ref), "type", "name", "uri")
 }
 
-// kindOfMessage is the rules of the envelope, for a text that is JSON.
+// kindOfMessage applies the rules of the envelope to a JSON text.
 func kindOfMessage(t testing.TB, data []byte) Kind {
 	data = bytes.TrimSpace(data)
 	if data[0] != '{' {
@@ -220,7 +219,7 @@ func kindOfMessage(t testing.TB, data []byte) Kind {
 	}
 }
 
-func hasHalf(token []byte) bool { return !bytes.Equal(mendPairs(token), token) }
+func hasHalf(token []byte) bool { return !bytes.Equal(replaceHalfPairs(token), token) }
 
 func isGoodID(token []byte) bool {
 	switch {
@@ -234,7 +233,7 @@ func isGoodID(token []byte) bool {
 }
 
 func plainText(token []byte) string {
-	b, err := jsontext.AppendUnquote(nil, mendPairs(token))
+	b, err := jsontext.AppendUnquote(nil, replaceHalfPairs(token))
 	if err != nil {
 		return ""
 	}
@@ -259,7 +258,7 @@ func depthOf(data []byte) int {
 	return deepest
 }
 
-// checkAgainstOracle fails where Parse and the oracle disagree.
+// checkAgainstOracle fails if Parse and the oracle disagree.
 func checkAgainstOracle(t testing.TB, data []byte) {
 	t.Helper()
 	m, err := Parse(data, Limits{})
@@ -285,7 +284,7 @@ func checkAgainstOracle(t testing.TB, data []byte) {
 	}
 }
 
-// checkParts holds what Parse found against what the oracle finds in the bytes.
+// checkParts compares the parts of a message with those that the oracle finds.
 func checkParts(t testing.TB, m *Message) {
 	t.Helper()
 	env := pairs(t, bytes.TrimSpace(m.Raw))

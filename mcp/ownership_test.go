@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// inside reports whether part is some of the very bytes of whole.
+// inside reports whether part shares the memory of whole.
 func inside(whole, part []byte) bool {
 	if len(part) == 0 {
 		return false
@@ -19,9 +19,9 @@ func inside(whole, part []byte) bool {
 	return at >= from && at+uintptr(len(part)) <= from+uintptr(len(whole))
 }
 
-// A message is the bytes that arrived and nothing else: what is judged and what
-// is forwarded are the same bytes in the same place (I40, I42).
-func TestPartsAreTheBytesThatArrived(t *testing.T) {
+// A message is the bytes that arrived: checking and forwarding use the same bytes in
+// the same place (I40, I42).
+func TestPartsShareTheMessage(t *testing.T) {
 	data := []byte(modernCall)
 	m, err := Parse(data, Limits{})
 	if err != nil {
@@ -35,15 +35,14 @@ func TestPartsAreTheBytesThatArrived(t *testing.T) {
 		if m.Params.Has(f) && !inside(data, raw) {
 			t.Errorf("%s is a copy", f.Key())
 		}
-		// Appending to a part must not write over what stands behind it.
+		// Appending to a part must not overwrite the text after it.
 		if _ = append(raw, "XXXX"...); string(data) != modernCall {
 			t.Fatalf("appending to %s changed the message: %s", f.Key(), data)
 		}
 	}
 }
 
-// Ids and methods outlive their message: tables keep them while its buffer is
-// long gone.
+// Ids and methods outlive their message: tables keep them after its buffer is gone.
 func TestIDAndMethodAreCopies(t *testing.T) {
 	for _, tt := range []struct{ id, method string }{
 		{`7`, "tools/call"}, {`"short"`, "acme/own"}, {`"` + strings.Repeat("long", 20) + `"`, "notifications/x"},
@@ -60,8 +59,8 @@ func TestIDAndMethodAreCopies(t *testing.T) {
 	}
 }
 
-// Texts are copies too: a name that a catalog keeps does not hold a message of
-// megabytes in memory.
+// Texts are copies too: a name kept by a catalog must not keep a message of megabytes
+// in memory.
 func TestTextsAreCopies(t *testing.T) {
 	data := []byte(`{"name":"plain","uri":"\u0065scaped"}`)
 	o, err := ParseObject(data)
@@ -76,8 +75,8 @@ func TestTextsAreCopies(t *testing.T) {
 	}
 }
 
-// One object and one edit serve many at once: a list is kept once and answered to
-// every client, each with changes of its own.
+// One object and one edit may be used concurrently: a list is stored once and sent to
+// every client, each with its own changes.
 func TestConcurrentReaders(t *testing.T) {
 	o := parsed(t, `{"tools":[1,2,3],"_meta":{"a":1},"nextCursor":"x"}`)
 	var shared Edit
@@ -103,8 +102,8 @@ func TestConcurrentReaders(t *testing.T) {
 	wg.Wait()
 }
 
-// What an edit was given may be used again by whoever gave it: SetText copies,
-// and AppendTo leaves its object and its values as they are.
+// The arguments of an edit may be reused by the caller: SetText copies, and AppendTo
+// does not change its object and its values.
 func TestEditLeavesItsArgumentsAlone(t *testing.T) {
 	value, in := []byte(` {"a":1} `), []byte(`{"name":"x","_meta":{"b":2}}`)
 	o, err := ParseObject(in)
@@ -127,7 +126,7 @@ func TestEditLeavesItsArgumentsAlone(t *testing.T) {
 	}
 }
 
-// The zero values do what they are documented to.
+// The zero values behave as documented.
 func TestZeroValues(t *testing.T) {
 	var (
 		o Object

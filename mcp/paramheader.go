@@ -12,42 +12,40 @@ import (
 
 const paramHeaderPrefix = "Mcp-Param-"
 
-// ParamHeader is one x-mcp-header annotation of a tool's input schema: an
-// argument of the tool that is mirrored into a header of the request
-// (2026-07-28, basic/transports/streamable-http, "Custom Headers from Tool
-// Parameters").
+// A ParamHeader is one x-mcp-header annotation of a tool's input schema: an argument of
+// the tool that is mirrored into a header of the request (2026-07-28,
+// basic/transports/streamable-http, "Custom Headers from Tool Parameters").
 type ParamHeader struct {
-	Name string   // without Mcp-Param-, in the schema's spelling
+	Name string   // without Mcp-Param-, as spelled in the schema
 	Path []string // the chain of properties that leads to the argument
 	Type string   // "string", "integer" or "boolean"
 }
 
-// Header returns the header's canonical name.
+// Header returns the canonical name of the header.
 func (p ParamHeader) Header() string {
 	return textproto.CanonicalMIMEHeaderKey(paramHeaderPrefix + p.Name)
 }
 
-// Value returns what the header of a call with these arguments says, not yet
-// encoded. It reports false where the argument is absent or null: then there is
-// no header. The error says that the argument has no value that a header could
-// mirror: it is an object or an array, a number that is no integer within
-// 2^53-1, or stands twice. For several headers of one call see [ParamValues].
+// Value returns the value of the header for a call with these arguments, not yet
+// encoded. It reports false if the argument is absent or null: then there is no header.
+// It returns an error if the argument has no value that a header can mirror: it is an
+// object or an array, a number that is not an integer within 2^53-1, or a duplicate.
+// For several headers of one call see [ParamValues].
 func (p ParamHeader) Value(arguments []byte) (string, bool, error) {
 	v := ParamValues([]ParamHeader{p}, arguments)[0]
 	return v.Text, v.Present, v.Err
 }
 
-// ParamValue is what one header of a call says: what [ParamHeader.Value] returns.
+// A ParamValue is the value of one header of a call, as [ParamHeader.Value] returns it.
 type ParamValue struct {
 	Text    string
 	Present bool
 	Err     error
 }
 
-// ParamValues returns the values of the headers of one call, in the order in
-// which the headers are given. The arguments are read once, however many headers
-// there are and however deep their arguments lie: neither a schema nor a call can
-// make the work larger than the two together.
+// ParamValues returns the values of the headers of one call, in the order of headers.
+// It reads the arguments once, however many headers there are and however deep their
+// arguments are, so that the work is bounded by the size of schema and call.
 func ParamValues(headers []ParamHeader, arguments []byte) []ParamValue {
 	values := make([]ParamValue, len(headers))
 	found := findArguments(headers, arguments)
@@ -63,16 +61,15 @@ func (p ParamHeader) valueOf(a argument) ParamValue {
 	}
 	text, ok := mirrored(a.raw)
 	if !ok {
-		return ParamValue{Err: fmt.Errorf("argument %s is %s, which no header can mirror", p.path(), kindOf(a.raw))}
+		return ParamValue{Err: fmt.Errorf("argument %s is %s, which a header cannot mirror", p.path(), kindOf(a.raw))}
 	}
 	return ParamValue{Text: text, Present: true}
 }
 
 func (p ParamHeader) path() string { return quoted([]byte(strings.Join(p.Path, "."))) }
 
-// mirrored returns a scanned value as a header says it. What counts is what the
-// value is, not what the schema would have it be: arguments are the tool's to
-// judge.
+// mirrored returns a scanned value as a header value. It depends on the value and not
+// on the type in the schema: validating arguments is up to the tool.
 func mirrored(token []byte) (string, bool) {
 	switch token[0] {
 	case '"':
@@ -86,14 +83,14 @@ func mirrored(token []byte) (string, bool) {
 	}
 }
 
-// CheckParamHeaders holds the Mcp-Param-* headers of a request, by canonical
-// name and undecoded, against the arguments in its body. Integers are compared
-// as numbers, all else as text. A request that came without a layer of headers
-// has a nil map, and nothing to hold against.
+// CheckParamHeaders compares the Mcp-Param-* headers of a request, by canonical name
+// and undecoded, with the arguments in its body. Integers are compared as numbers,
+// other values as text. got is nil for a request without headers; then nothing is
+// compared.
 //
-// The error is an [*Error] of [CodeHeaderMismatch]. An argument that is there twice is
-// one of [CodeInvalidParams], also without a layer of headers: a header can mirror one of
-// the two, and the tool may read the other.
+// The error is an [*Error] with [CodeHeaderMismatch]. For a duplicate argument the code
+// is [CodeInvalidParams], also without headers: a header can mirror only one of the
+// two, and the tool may read the other.
 func CheckParamHeaders(want []ParamHeader, got map[string][]string, arguments []byte) error {
 	if len(want) == 0 {
 		return nil
@@ -101,7 +98,7 @@ func CheckParamHeaders(want []ParamHeader, got map[string][]string, arguments []
 	for i, body := range ParamValues(want, arguments) {
 		p := want[i]
 		if errors.Is(body.Err, errArgumentTwice) {
-			return Errorf(CodeInvalidParams, "%v; the header %s can mirror one: send it once", body.Err, p.Header())
+			return Errorf(CodeInvalidParams, "%v; the header %s can mirror only one: send it once", body.Err, p.Header())
 		}
 		if got == nil {
 			continue
@@ -113,19 +110,19 @@ func CheckParamHeaders(want []ParamHeader, got map[string][]string, arguments []
 	return nil
 }
 
-// check returns what is wrong with the header, or nothing.
+// check returns what is wrong with the header, or "".
 //
-// A header without a value in the body is refused: somebody on the way may have
-// routed by it. A value that no header can mirror and that comes without one
-// passes, because only the tool can say what is wrong with it.
+// A header without a value in the body is rejected, because an intermediary may have
+// routed by it. A value that a header cannot mirror passes without a header, because
+// only the tool can report what is wrong with it.
 func (p ParamHeader) check(values []string, body ParamValue) string {
 	switch {
 	case len(values) > 1:
-		return "stands more than once"
+		return "appears more than once"
 	case len(values) == 0 && body.Present:
 		return "is missing; the body has " + quoted([]byte(body.Text)) + " in argument " + p.path()
 	case len(values) == 0:
-		return "" // absent or null; or nothing that a header could say, which is the tool's to refuse
+		return "" // absent or null, or a value that a header cannot mirror
 	}
 	header, decodeErr := DecodeHeaderValue(values[0])
 	switch {

@@ -82,7 +82,7 @@ func TestParamHeadersUnreachable(t *testing.T) {
 		`[` + annotated + `]`,
 	} {
 		got, err := ParamHeaders([]byte(schema))
-		if err == nil || !strings.Contains(err.Error(), "only what is reached through properties alone can be mirrored") || got != nil {
+		if err == nil || !strings.Contains(err.Error(), "only an argument reached through properties alone can be mirrored") || got != nil {
 			t.Errorf("%s: %v, %v", schema, got, err)
 		}
 	}
@@ -101,20 +101,20 @@ func TestParamHeadersRefuses(t *testing.T) {
 		{property(`{"type":"string","x-mcp-header":""}`), `x-mcp-header at "p": the header's name is empty`},
 		{property(`{"type":"string","x-mcp-header":7}`), `x-mcp-header at "p": the header's name is an integer, not a string`},
 		{property(`{"type":"string","x-mcp-header":null}`), `x-mcp-header at "p": the header's name is null, not a string`},
-		{property(`{"type":"string","x-mcp-header":"A B"}`), `x-mcp-header at "p": the header's name "A B" is no token of RFC 9110`},
-		{property(`{"type":"string","x-mcp-header":"A\r\nX: y"}`), `x-mcp-header at "p": the header's name "A\r\nX: y" is no token of RFC 9110`},
-		{property(`{"type":"string","x-mcp-header":"Ä"}`), `x-mcp-header at "p": the header's name "\u00c4" is no token of RFC 9110`},
-		{property(`{"type":"string","x-mcp-header":"A:"}`), `x-mcp-header at "p": the header's name "A:" is no token of RFC 9110`},
+		{property(`{"type":"string","x-mcp-header":"A B"}`), `x-mcp-header at "p": the header's name "A B" is not a token (RFC 9110)`},
+		{property(`{"type":"string","x-mcp-header":"A\r\nX: y"}`), `x-mcp-header at "p": the header's name "A\r\nX: y" is not a token (RFC 9110)`},
+		{property(`{"type":"string","x-mcp-header":"Ä"}`), `x-mcp-header at "p": the header's name "\u00c4" is not a token (RFC 9110)`},
+		{property(`{"type":"string","x-mcp-header":"A:"}`), `x-mcp-header at "p": the header's name "A:" is not a token (RFC 9110)`},
 		{property(`{"type":"number","x-mcp-header":"A"}`), `x-mcp-header at "p": only type string, integer or boolean can be mirrored`},
 		{property(`{"type":"object","x-mcp-header":"A"}`), `x-mcp-header at "p": only type string, integer or boolean can be mirrored`},
 		{property(`{"type":["string","null"],"x-mcp-header":"A"}`), `x-mcp-header at "p": only type string, integer or boolean can be mirrored`},
 		{property(`{"x-mcp-header":"A"}`), `x-mcp-header at "p": only type string, integer or boolean can be mirrored`},
 		{`{"properties":{"p":{"type":"string","x-mcp-header":"Ab"},"q":{"properties":{"r":{"type":"string","x-mcp-header":"aB"}}}}}`,
-			`x-mcp-header at "q.r": the header's name "aB" is taken`},
+			`x-mcp-header at "q.r": the header's name "aB" is already taken`},
 		{`{"properties":{"p":{"type":"string","x-mcp-header":""},"q":{"type":"number","x-mcp-header":"Q"}}}`,
 			`x-mcp-header at "p": the header's name is empty` + "\n" + `x-mcp-header at "q": only type string, integer or boolean can be mirrored`},
-		{property(`{"type":"string","type":"string","x-mcp-header":"A"}`), `x-mcp-header at "p": member "type" stands twice`},
-		{`{"properties":{"p":{"type":"string","x-mcp-header":"A"},"p":{}}}`, `x-mcp-header at the root: property "p" stands twice`},
+		{property(`{"type":"string","type":"string","x-mcp-header":"A"}`), `x-mcp-header at "p": duplicate member "type"`},
+		{`{"properties":{"p":{"type":"string","x-mcp-header":"A"},"p":{}}}`, `x-mcp-header at the root: duplicate property "p"`},
 		{`{"x-mcp-header":`, `input schema: the JSON text ends too early at byte 16; expected a value`},
 		{`{"x-mcp-header"}`, `input schema: unexpected '}' at byte 15; expected ':' after a member's name`},
 		{`{"x-mcp-header":1;}`, `input schema: unexpected ';' at byte 17; expected ',' or '}' after a member`},
@@ -134,9 +134,9 @@ func TestParamHeadersRefuses(t *testing.T) {
 	}
 }
 
-// Names that stand twice are a fault where somebody may see an annotation and
-// somebody not, and nobody's business in a schema that has none.
-func TestParamHeadersTwiceWithoutAnnotation(t *testing.T) {
+// Duplicate names are errors if only some readers see an annotation, and are ignored in
+// a schema without annotations.
+func TestParamHeadersDuplicatesWithoutAnnotation(t *testing.T) {
 	for _, schema := range []string{
 		`{"description":"caf\u00e9","properties":{"a":{"type":"string"},"a":{}}}`,
 		`{"description":"see x-mcp-header","type":"object","type":"object"}`,
@@ -156,7 +156,8 @@ func properties(n int, format string) []byte {
 	return []byte(`{"properties":{` + b.String()[1:] + `}}`)
 }
 
-// No server takes hundreds of headers, and no reader hundreds of complaints.
+// Servers do not accept hundreds of headers, and an error does not name hundreds of
+// faults.
 func TestParamHeadersMany(t *testing.T) {
 	const good, bad = `{"type":"string","x-mcp-header":"H%d"}`, `{"type":"number","x-mcp-header":"H%d"}`
 	got, err := ParamHeaders(properties(maxParamHeaders, good))
@@ -170,8 +171,8 @@ func TestParamHeadersMany(t *testing.T) {
 	if _, err := ParamHeaders(properties(maxFaults, bad)); err == nil || strings.Count(err.Error(), "\n") != maxFaults-1 {
 		t.Errorf("%d faults: %v", maxFaults, err)
 	}
-	// As many as a message can hold: they are compared with each other, and
-	// that is no work which grows with their square.
+	// As many as a message can hold: comparing them with each other must not take
+	// quadratic time.
 	_, err = ParamHeaders(properties(30_000, bad))
 	if err == nil || strings.Count(err.Error(), "\n") != maxFaults || !strings.HasSuffix(err.Error(), "\nand 29984 more") {
 		t.Errorf("30,000 faults: %.2000v", err)
@@ -206,13 +207,13 @@ func TestParamHeaderValue(t *testing.T) {
 		{`{"b":1}`, "", false, ""},
 		{`[]`, "", false, ""},
 		{``, "", false, ""},
-		{`{"a":{"b":1.5}}`, "", false, `argument "a.b" is a number with a fraction or an exponent, which no header can mirror`},
-		{`{"a":{"b":9007199254740992}}`, "", false, `argument "a.b" is an integer, which no header can mirror`},
-		{`{"a":{"b":{}}}`, "", false, `argument "a.b" is an object, which no header can mirror`},
-		{`{"a":{"b":[1]}}`, "", false, `argument "a.b" is an array, which no header can mirror`},
-		{`{"a":{"b":"\ud800"}}`, "", false, `argument "a.b" is a string, which no header can mirror`},
-		{`{"a":{"b":1,"b":1}}`, "", false, `argument "b": stands twice in the arguments`},
-		{`{"a":{"b":1},"\u0061":2}`, "", false, `argument "a": stands twice in the arguments`},
+		{`{"a":{"b":1.5}}`, "", false, `argument "a.b" is a number with a fraction or an exponent, which a header cannot mirror`},
+		{`{"a":{"b":9007199254740992}}`, "", false, `argument "a.b" is an integer, which a header cannot mirror`},
+		{`{"a":{"b":{}}}`, "", false, `argument "a.b" is an object, which a header cannot mirror`},
+		{`{"a":{"b":[1]}}`, "", false, `argument "a.b" is an array, which a header cannot mirror`},
+		{`{"a":{"b":"\ud800"}}`, "", false, `argument "a.b" is a string, which a header cannot mirror`},
+		{`{"a":{"b":1,"b":1}}`, "", false, `argument "b": duplicate member in the arguments`},
+		{`{"a":{"b":1},"\u0061":2}`, "", false, `argument "a": duplicate member in the arguments`},
 		{`{"a":{"b"}}`, "", false, `argument "a": unexpected '}' at byte 9; expected ':' after a member's name`},
 		{`{"a" 1`, "", false, `argument "a": unexpected '1' at byte 5; expected ':' after a member's name`},
 		{`{"a":1;`, "", false, `argument "a": unexpected ';' at byte 6; expected ',' or '}' after a member`},
@@ -250,14 +251,14 @@ func TestCheckParamHeaders(t *testing.T) {
 		arguments string
 		want      string
 	}{
-		{nil, `{"s":"a"}`, ""}, // no layer of headers
+		{nil, `{"s":"a"}`, ""}, // without headers
 		{one("S", "a"), `{"s":"a"}`, ""},
 		{one("S", " a\t"), `{"s":"a"}`, ""},
 		{one("S", "=?base64?YQ==?="), `{"s":"a"}`, ""},
 		{one("S", "=?base64?w6Q=?="), `{"s":"ä"}`, ""},
 		{one("S", "=?BASE64?YQ==?="), `{"s":"=?BASE64?YQ==?="}`, ""},
 		{one("S", ""), `{"s":""}`, ""},
-		{one("S", "42"), `{"s":42}`, ""}, // a string by the schema: the tool's to refuse
+		{one("S", "42"), `{"s":42}`, ""}, // a string by the schema: up to the tool
 		{one("I", "42"), `{"i":42}`, ""},
 		{one("I", "42.0"), `{"i":42}`, ""},
 		{one("I", "42"), `{"i":42.0}`, ""},
@@ -268,7 +269,7 @@ func TestCheckParamHeaders(t *testing.T) {
 		{map[string][]string{}, `{"s":null}`, ""},
 		{map[string][]string{}, `{}`, ""},
 		{map[string][]string{}, ``, ""},
-		{map[string][]string{}, `{"i":1.5}`, ""}, // no header can say it
+		{map[string][]string{}, `{"i":1.5}`, ""}, // not representable in a header
 		{map[string][]string{}, `{"s":{}}`, ""},
 		{one("Unknown", "x"), `{}`, ""},
 
@@ -281,14 +282,14 @@ func TestCheckParamHeaders(t *testing.T) {
 		{one("S", "a"), `{}`, `header mismatch: Mcp-Param-S "a" does not match the body, which has no argument "s"`},
 		{one("S", "=?base64?!?="), `{"s":"a"}`, `header mismatch: Mcp-Param-S is malformed: header value: invalid base64 between =?base64? and ?=`},
 		{one("S", "\x01"), `{"s":"a"}`, `header mismatch: Mcp-Param-S is malformed: header value: invalid character '\x01' at byte 0`},
-		{map[string][]string{"Mcp-Param-S": {"a", "a"}}, `{"s":"a"}`, `header mismatch: Mcp-Param-S stands more than once`},
-		{one("S", "a"), `{"s":"a","s":"b"}`, `argument "s": stands twice in the arguments; the header Mcp-Param-S can mirror one: send it once`},
-		{map[string][]string{}, `{"s":"a","s":"b"}`, `argument "s": stands twice in the arguments; the header Mcp-Param-S can mirror one: send it once`},
-		{nil, `{"s":"a","s":"b"}`, `argument "s": stands twice in the arguments; the header Mcp-Param-S can mirror one: send it once`},
+		{map[string][]string{"Mcp-Param-S": {"a", "a"}}, `{"s":"a"}`, `header mismatch: Mcp-Param-S appears more than once`},
+		{one("S", "a"), `{"s":"a","s":"b"}`, `argument "s": duplicate member in the arguments; the header Mcp-Param-S can mirror only one: send it once`},
+		{map[string][]string{}, `{"s":"a","s":"b"}`, `argument "s": duplicate member in the arguments; the header Mcp-Param-S can mirror only one: send it once`},
+		{nil, `{"s":"a","s":"b"}`, `argument "s": duplicate member in the arguments; the header Mcp-Param-S can mirror only one: send it once`},
 		{one("I", "43"), `{"i":42}`, `header mismatch: Mcp-Param-I "43" does not match the body's "42" in argument "i"`},
 		{one("I", "0x2a"), `{"i":42}`, `header mismatch: Mcp-Param-I "0x2a" does not match the body's "42" in argument "i"`},
-		{one("I", "9007199254740993"), `{"i":9007199254740992}`, `header mismatch: Mcp-Param-I "9007199254740993" does not match the body: argument "i" is an integer, which no header can mirror`},
-		{one("I", "1"), `{"i":[1]}`, `header mismatch: Mcp-Param-I "1" does not match the body: argument "i" is an array, which no header can mirror`},
+		{one("I", "9007199254740993"), `{"i":9007199254740992}`, `header mismatch: Mcp-Param-I "9007199254740993" does not match the body: argument "i" is an integer, which a header cannot mirror`},
+		{one("I", "1"), `{"i":[1]}`, `header mismatch: Mcp-Param-I "1" does not match the body: argument "i" is an array, which a header cannot mirror`},
 		{one("B", "True"), `{"b":true}`, `header mismatch: Mcp-Param-B "True" does not match the body's "true" in argument "b"`},
 		{one("S", "=?base64?G1swbQ==?="), `{"s":"a"}`, `header mismatch: Mcp-Param-S "\x1b[0m" does not match the body's "a" in argument "s"`},
 	} {
@@ -301,7 +302,7 @@ func TestCheckParamHeaders(t *testing.T) {
 		}
 		e, ok := errors.AsType[*Error](err)
 		code := int64(CodeHeaderMismatch)
-		if strings.Contains(tt.want, "stands twice in the arguments") {
+		if strings.Contains(tt.want, "duplicate member in the arguments") {
 			code = CodeInvalidParams
 		}
 		if !ok || e.Code != code || e.Message != tt.want {
@@ -333,8 +334,8 @@ func TestSafeInteger(t *testing.T) {
 	}
 }
 
-// Whatever the schema and the arguments are: what ParamHeaders accepts can be
-// asked for, and a call that mirrors as it should passes the check.
+// For any schema and arguments, headers accepted by ParamHeaders have values, and a
+// call with the correct headers passes the check.
 func FuzzParamHeaders(f *testing.F) {
 	f.Add([]byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"properties":{"c":{"type":"integer","x-mcp-header":"C"}}}}}`), []byte(`{"a":"ä","b":{"c":42.0}}`))
 	f.Add([]byte(`{"oneOf":[{"x-mcp-header":"A"}]}`), []byte(`{}`))

@@ -5,28 +5,27 @@ package mcp
 
 import "strconv"
 
-// ParseError says why bytes are no acceptable message.
+// A ParseError describes why bytes are not an acceptable message.
 type ParseError struct {
-	// Code is CodeParseError where the bytes are no JSON text, and
-	// CodeInvalidRequest where they are, but no message or an ambiguous one.
+	// Code is CodeParseError if the bytes are not JSON, and CodeInvalidRequest if they
+	// are JSON but an invalid or ambiguous message.
 	Code int64
-	// Offset is where in the bytes, counted from 0.
+	// Offset is the position in the bytes, counted from 0.
 	Offset int
-	// Reason says what is wrong, and Cure what to do about it, or nothing.
-	// Both may quote the message and are escaped; neither is longer than a line.
+	// Reason describes the error and Cure how to correct it, if known. Both may quote
+	// the message; they are escaped and at most one line long.
 	Reason string
 	Cure   string
-	// Exceeded is the limit of the reader that the bytes go beyond. It is
-	// LimitNone where they are wrong under any limits, which includes the bounds
-	// that nobody can set.
+	// Exceeded is the configured limit that the bytes exceed. It is LimitNone if they
+	// are invalid under any limits, including the fixed bounds.
 	Exceeded Limit
 }
 
-// Limit names one of the bounds that a reader sets for what it reads.
+// Limit names a bound that a reader sets for its input.
 type Limit uint8
 
-// The limits: those of [Limits], the number of messages of [SplitBatch], and the
-// length of what [Arrival] reads.
+// The limits: those of [Limits], the number of messages of [SplitBatch], and the length
+// of the text that an [Arrival] reads.
 const (
 	LimitNone Limit = iota
 	LimitDepth
@@ -44,13 +43,13 @@ func (e *ParseError) Error() string {
 	return text
 }
 
-// Wire returns the error as the sender of the bytes is told.
+// Wire returns the error as it is sent to the sender of the bytes.
 func (e *ParseError) Wire() *Error {
 	return &Error{Code: e.Code, Message: e.Error()}
 }
 
-// quoted returns a name from a message as it may stand in an error text: ASCII,
-// escaped, and no longer than somebody reads.
+// quoted returns a name from a message for an error text: ASCII, escaped, and of
+// readable length.
 func quoted(name []byte) string {
 	const most = 64
 	if len(name) <= most {

@@ -3,8 +3,8 @@
 
 package mcp
 
-// message lets the whole message pass, and writes of it what is the result.
-func (f *flow) message() {
+// run reads the whole message and writes its result.
+func (f *flow) run() {
 	var i int
 	if isSpace(f.s.at(0)) {
 		i = f.skip(0)
@@ -30,23 +30,23 @@ func (f *flow) message() {
 	}
 }
 
-// object lets an object pass whose members are interpreted, and leaves out those that
-// are to be dropped. A member is written with the comma before it, so that whether
-// one is needed is known when it is; and until its name is known, that comma stays.
+// object reads an object with interpreted members and omits those to be dropped. A
+// member is written with the comma before it, because only then it is known whether one
+// is needed. The comma is held until the member's name is known.
 func (f *flow) object(i, depth int, l level) int {
 	if depth >= f.s.depth {
 		return f.s.tooDeep(i)
 	}
 	i++
-	live, some := f.live, false // some: a member has been written, or is about to be
+	live, some := f.writing, false // some: a member has been written or will be
 	if live && l == levelResult && len(f.front) > 0 {
 		f.write(i)
 		f.put(f.front)
 		some = true
 	}
-	seen := names{fleeting: true}
+	seen := names{copies: true}
 	for first := true; ; first = false {
-		f.hold = i
+		f.holdFrom = i
 		if !first {
 			i++
 		}
@@ -54,7 +54,7 @@ func (f *flow) object(i, depth int, l level) int {
 			return failed
 		}
 		if first && f.s.at(i) == '}' {
-			f.hold = none
+			f.holdFrom = none
 			return i + 1
 		}
 		start, value := f.key(i)
@@ -62,24 +62,24 @@ func (f *flow) object(i, depth int, l level) int {
 			return failed
 		}
 		field := f.s.name(start, l, &seen)
-		if f.refuses(start, field); f.s.err != nil {
+		if f.checkAllowed(start, field); f.s.err != nil {
 			return failed
 		}
 		dropped := f.drop>>field&1 != 0
 		switch {
 		case !live:
-			f.goBeside(l, field)
+			f.startBeside(l, field)
 		case dropped:
-			f.write(f.hold)
-			f.live = false
+			f.write(f.holdFrom)
+			f.writing = false
 		case first == some:
-			f.write(f.hold)
-			f.mendComma(first)
+			f.write(f.holdFrom)
+			f.fixComma(first)
 			some = true
 		default:
 			some = true
 		}
-		f.hold = none
+		f.holdFrom = none
 		if i = f.member(value, depth+1, l, field); i >= 0 {
 			i = f.skip(i)
 		}
@@ -87,7 +87,7 @@ func (f *flow) object(i, depth int, l level) int {
 			return failed
 		}
 		if dropped && live {
-			f.live, f.from = true, i
+			f.writing, f.from = true, i
 		}
 		switch f.s.at(i) {
 		case ',':
@@ -99,28 +99,28 @@ func (f *flow) object(i, depth int, l level) int {
 	}
 }
 
-// goBeside begins to write a member of the envelope that JSON-RPC does not define. Before
-// the result there is none: see lookEnvelope.
-func (f *flow) goBeside(l level, field Field) {
+// startBeside starts to write a member of the envelope that JSON-RPC does not define.
+// Before the result there cannot be one: see scanEnvelopeHead.
+func (f *flow) startBeside(l level, field Field) {
 	if l == levelEnvelope && field == FieldNone && f.seen>>fieldResult&1 != 0 {
-		f.live, f.from = true, f.hold
+		f.writing, f.from = true, f.holdFrom
 	}
 }
 
-// refuses fails at a member that may not stand here.
-func (f *flow) refuses(start int, field Field) {
+// checkAllowed fails at a member that is not allowed here.
+func (f *flow) checkAllowed(start int, field Field) {
 	switch {
 	case field == fieldMethod, field == fieldParams, field == fieldError:
-		f.s.invalid(start, `the message has a result and the member "`+field.Key()+`"`, "send one of both")
+		f.s.invalid(start, `the message has a result and the member "`+field.Key()+`"`, "send only one of them")
 	case f.refuse>>field&1 != 0:
-		f.s.invalid(start, `the member "`+field.Key()+`" stands behind so much else`, "send it in front")
+		f.s.invalid(start, `the member "`+field.Key()+`" comes too late in the result`, "send it first")
 	}
 	f.seen |= 1 << field
 }
 
-// mendComma sees to the comma before a member that is the first to be written, where
-// it was not the first that came, and the other way round.
-func (f *flow) mendComma(first bool) {
+// fixComma corrects the comma before a member that is the first written but not the
+// first read, or the other way round.
+func (f *flow) fixComma(first bool) {
 	if first {
 		f.put([]byte{','})
 		return
@@ -128,7 +128,7 @@ func (f *flow) mendComma(first bool) {
 	f.from++
 }
 
-// member lets the value of a member pass, whose own members may be interpreted.
+// member reads the value of a member and, at an interpreted level, its members.
 func (f *flow) member(i, depth int, l level, field Field) int {
 	c := f.s.at(i)
 	sub, ok := l.sub(field)
@@ -136,23 +136,23 @@ func (f *flow) member(i, depth int, l level, field Field) int {
 	case l == levelEnvelope && field == FieldNone:
 		if i = f.value(i, depth); i >= 0 {
 			f.write(i)
-			f.live = false
+			f.writing = false
 		}
 		return i
 	case field == fieldResult && c == '{':
-		f.live, f.from = true, i
+		f.writing, f.from = true, i
 		if i = f.object(i, depth, sub); i >= 0 {
 			f.write(i)
-			f.live = false
+			f.writing = false
 		}
 		return i
 	case ok && c == '{':
 		return f.object(i, depth, sub)
 	case field == fieldResult:
-		return f.s.invalid(i, `member "result" is no object`, "send an object")
-	case f.asks(field, c):
+		return f.s.invalid(i, `member "result" is not an object`, "send an object")
+	case f.isChecked(field, c):
 		start, end := f.token(i, c)
-		if end < 0 || !f.fact(field, start, end) {
+		if end < 0 || !f.checkValue(field, start, end) {
 			return failed
 		}
 		return end
@@ -165,27 +165,27 @@ func (f *flow) member(i, depth int, l level, field Field) int {
 	}
 }
 
-// wrapping is what stands before a value that is to be in an object.
+// wrapping is written before a value that is wrapped in an object.
 const wrapping = `{"result":`
 
-// wrapped lets a value pass as the one member of an object.
+// wrapped reads a value and writes it as the only member of an object.
 func (f *flow) wrapped(i, depth int) int {
 	f.write(i)
-	if f.live {
+	if f.writing {
 		f.put([]byte(wrapping))
 	}
 	if i = f.value(i, depth); i < 0 {
 		return failed
 	}
 	f.write(i)
-	if f.live {
+	if f.writing {
 		f.put([]byte{'}'})
 	}
 	return i
 }
 
-// asks reports whether the value of a member is judged, whose first byte is c.
-func (f *flow) asks(field Field, c byte) bool {
+// isChecked reports whether the value of the member, with first byte c, is checked.
+func (f *flow) isChecked(field Field, c byte) bool {
 	switch field {
 	case fieldID, fieldJSONRPC:
 		return c != '{' && c != '['
@@ -198,14 +198,14 @@ func (f *flow) asks(field Field, c byte) bool {
 	}
 }
 
-// fact judges the value of a member, which stands from start to end, and reports
-// whether it may be that.
-func (f *flow) fact(field Field, start, end int) bool {
+// checkValue checks the value of a member, from start to end, and reports whether it is
+// valid.
+func (f *flow) checkValue(field Field, start, end int) bool {
 	value := f.data[start:end]
 	switch field {
 	case fieldID:
 		if id := f.s.id(start, end); !f.id.IsZero() && id != f.id && f.s.err == nil {
-			f.s.invalid(start, "the id is not that of the request", "send that")
+			f.s.invalid(start, "the id is not the request's", "send the request's id")
 		}
 	case fieldJSONRPC:
 		if !is20(value) {
@@ -213,10 +213,10 @@ func (f *flow) fact(field Field, start, end int) bool {
 		}
 	case FieldResultType:
 		if text, ok := decodeText(value); !ok || text != ResultComplete {
-			f.s.invalid(start, `member "resultType" is not "complete"`, "send it in front")
+			f.s.invalid(start, `member "resultType" is not "complete"`, "send it first")
 		}
 	default:
-		f.digest = append(append([]byte(`{"isError":`), value...), '}')
+		f.summary = append(append([]byte(`{"isError":`), value...), '}')
 	}
 	return f.s.err == nil
 }

@@ -8,9 +8,9 @@ import (
 	"math/bits"
 )
 
-// Eight bytes at once: the lowest marked bit of stops is at the first byte that
-// ends a run of plain text: a quote, a control character or a backslash. Bits
-// above it may be wrong, because a subtraction may borrow; they are not read.
+// Eight bytes at once: the lowest marked bit of stops is at the first byte that ends a
+// run of plain text: a quote, a control character or a backslash. Bits above it may be
+// wrong, because a subtraction may borrow; they are not read.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
@@ -24,10 +24,10 @@ func stops(x uint64) uint64 {
 	return (quote | slash) &^ x & highs
 }
 
-// plain skips plain text in steps of 32 bytes, with one branch for each. It returns
-// where something else is, or where fewer than eight bytes are left, and all bytes that
-// it saw or-ed.
-func plain(data []byte, i int) (stop int, high uint64) {
+// skipPlain skips plain text in steps of 32 bytes, with one branch each. It returns the
+// offset of the first other byte, or an offset with fewer than eight bytes left, and
+// all bytes that it read, or-ed.
+func skipPlain(data []byte, i int) (stop int, high uint64) {
 	for ; i+32 <= len(data); i += 32 {
 		d := data[i : i+32]
 		a, b := binary.LittleEndian.Uint64(d), binary.LittleEndian.Uint64(d[8:])
@@ -56,32 +56,32 @@ func plain(data []byte, i int) (stop int, high uint64) {
 	return i, high
 }
 
-// prose skips plain ASCII and the ends of lines (\n) in it, and returns where something
-// else may be: up to 64 bytes before that, or before the end of data. It may return the n
-// of such an escape, never its backslash's own place with the n unseen.
-func prose(data []byte, i int) int {
-	return len(data) - len(lines(data[i:], 0x02*ones, 0xA0*ones, '\\'*ones, 'n'*ones, 0x7F*ones, highs))
+// skipProse skips plain ASCII with line ends (\n), and returns an offset at most 64
+// bytes before other text or the end of data. It may return the offset of the n of such
+// an escape, but never that of the backslash before an n.
+func skipProse(data []byte, i int) int {
+	return len(data) - len(skipLines(data[i:], 0x02*ones, 0xA0*ones, '\\'*ones, 'n'*ones, 0x7F*ones, highs))
 }
 
-// lines is prose without a branch for each line: where a line ends no processor
-// foresees, and to be wrong there costs as much as the line. It returns what is left,
-// from the first block of 64 bytes on that has something else.
+// skipLines is skipProse without a branch for each line end: these are unpredictable, and a
+// wrong prediction costs as much as the line. It returns the rest of data, beginning
+// with the first block of 64 bytes that has other text.
 //
-// The constants are passed to it because those that the compiler knows are made anew for
-// each word, and parameters stay in registers: a third of the time. So it must not be
-// inlined.
+// The constants are parameters because the compiler would make known constants anew for
+// each word, while parameters stay in registers, which saves a third of the time. So it
+// must not be inlined.
 //
 //go:noinline
-func lines(data []byte, pair, bound, slash, letter, most, high uint64) []byte {
-	// The high bit is set of each byte that is not ASCII, or a quote or a control character,
-	// as in stops, or a backslash with no n behind it. Only what is not ASCII carries bits
-	// into other bytes, and then the block is left anyhow.
+func skipLines(data []byte, pair, bound, slash, letter, most, high uint64) []byte {
+	// The high bit is set for each byte that is not ASCII, for a quote or a control
+	// character, as in stops, and for a backslash without an n after it. Only non-ASCII
+	// bytes carry into other bytes, and then the loop ends anyway.
 	odd := func(d []byte) uint64 {
 		x, next := binary.LittleEndian.Uint64(d), binary.LittleEndian.Uint64(d[1:])
 		return x | (bound - (x ^ pair)) | (high-(x^slash))&((next^letter)+most)
 	}
 	for ; len(data) > 64; data = data[64:] {
-		// The byte behind the block may be what is behind a backslash, and must be ASCII too.
+		// The byte after the block may follow a backslash, and must be ASCII too.
 		found := uint64(data[64]) | odd(data) | odd(data[8:]) | odd(data[16:]) | odd(data[24:]) |
 			odd(data[32:]) | odd(data[40:]) | odd(data[48:]) | odd(data[56:])
 		if found&high != 0 {

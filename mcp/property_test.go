@@ -14,11 +14,11 @@ import (
 	"unicode/utf8"
 )
 
-// seeded returns numbers that are the same in each run: what fails fails again.
+// seeded returns the same random numbers in each run, to reproduce failures.
 func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(2026_07_28, n)) }
 
-// randomText has what encodings trip over: quotes, escapes, control characters,
-// the edges of UTF-8, halves of nothing.
+// randomText has characters that are difficult to encode: quotes, escapes, control
+// characters, the limits of UTF-8, unpaired surrogates.
 func randomText(r *rand.Rand) string {
 	parts := []string{
 		"", "a", "Z", " ", "\t", "\n", "\r", "\x00", "\x1f", "\x7f", `"`, `\`, "/", "'", "<", "&", "=?base64?", "?=", "é", "ß", "\u0080",
@@ -31,7 +31,7 @@ func randomText(r *rand.Rand) string {
 	return b.String()
 }
 
-// escapedText spells a text as a JSON string in one of the many ways.
+// escapedText spells a text as a JSON string in a random way.
 func escapedText(r *rand.Rand, s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -58,8 +58,7 @@ func hex16(r *rand.Rand, c rune) string {
 	return s
 }
 
-// However a text is spelled, it is read as itself; and what is written is read
-// again.
+// A text is read as itself, however it is spelled, and encoded text is read again.
 //
 // J1+ 2025-11-25 basic/transports: "JSON-RPC messages **MUST** be UTF-8 encoded."
 func TestTextRoundTrip(t *testing.T) {
@@ -101,8 +100,8 @@ func randomID(r *rand.Rand) ID {
 	}
 }
 
-// An id goes through a request, its result and its error, and comes back as the
-// token that it was (J5: "the same ID as the request they correspond to").
+// An id passes through a request, its result and its error, and is the same token at
+// the end (J5: "the same ID as the request they correspond to").
 func TestIDRoundTrip(t *testing.T) {
 	r := seeded(2)
 	for range 2_000 {
@@ -120,8 +119,8 @@ func TestIDRoundTrip(t *testing.T) {
 	}
 }
 
-// Two ids are equal where their tokens are, and nowhere else: "a" and "\u0061"
-// are two, because a peer may tell them apart (I4).
+// Two ids are equal exactly if their tokens are: "a" and "\u0061" are two ids, because
+// a peer may distinguish them (I4).
 func TestIDsEqualByToken(t *testing.T) {
 	r := seeded(3)
 	byToken := map[string]ID{}
@@ -141,8 +140,8 @@ func TestIDsEqualByToken(t *testing.T) {
 	}
 }
 
-// Any text is a header and comes back, also through a second encoding: a text
-// that looks like an encoded one is encoded (H6).
+// Any text can be encoded as a header and decoded, also twice: a text that looks
+// encoded is encoded (H6).
 func TestHeaderValueRoundTrip(t *testing.T) {
 	r := seeded(4)
 	for range 2_000 {
@@ -161,7 +160,7 @@ func TestHeaderValueRoundTrip(t *testing.T) {
 	}
 }
 
-// What one side mirrors the other accepts, whatever the argument is.
+// Every mirrored value passes the check, whatever the argument.
 func TestParamHeaderRoundTrip(t *testing.T) {
 	r := seeded(5)
 	for range 1_500 {
@@ -181,7 +180,7 @@ func TestParamHeaderRoundTrip(t *testing.T) {
 		if err := CheckParamHeaders(headers, got, arguments); err != nil {
 			t.Fatalf("%s with %q: %v", arguments, got, err)
 		}
-		// One character more, and it is no mirror any longer.
+		// With one more character it does not match.
 		for name, v := range got {
 			got[name] = []string{EncodeHeaderValue("x" + v[0])}
 			if CheckParamHeaders(headers, got, arguments) == nil {
@@ -192,7 +191,7 @@ func TestParamHeaderRoundTrip(t *testing.T) {
 	}
 }
 
-// Numbers are integers exactly where arithmetic that never rounds says so.
+// A number is an integer exactly if exact arithmetic agrees.
 func TestSafeIntegerRandom(t *testing.T) {
 	limit := new(big.Int).SetUint64(1<<53 - 1)
 	r := seeded(6)
@@ -228,8 +227,8 @@ func TestSafeIntegerRandom(t *testing.T) {
 	}
 }
 
-// A sequence of edits, one after the other, ends where one edit of all of them
-// ends: what an edit leaves is an object like any other.
+// A sequence of edits, one after the other, has the same result as one edit of all of
+// them.
 func TestEditsInSequence(t *testing.T) {
 	r := seeded(7)
 	for range 1_500 {
@@ -244,13 +243,13 @@ func TestEditsInSequence(t *testing.T) {
 		}
 		e := editOf(script(code)...)
 		step := o
-		for _, c := range e.all() { // of two to one member the later is left
+		for _, c := range e.all() { // the later of two changes of one member
 			if step, err = editOf(op{c.field, string(c.value)}).Apply(&step); err != nil {
 				t.Fatalf("%v of %s: %v", c, step.Bytes(), err)
 			}
 		}
-		// A _meta that becomes empty on the way stays, and one that was never made
-		// is not: what counts is what is left of the members.
+		// A _meta that becomes empty on the way remains, and one that was never made is
+		// absent: the remaining members count.
 		once := canonical(t, e.AppendTo(nil, &o))
 		if got := canonical(t, step.Bytes()); dropEmpty(got) != dropEmpty(once) {
 			t.Fatalf("%v of %s:\none by one %s\nat once    %s", e.all(), in, got, once)
@@ -265,8 +264,7 @@ func dropEmpty(object string) string {
 	return object
 }
 
-// The bytes outside of what an edit replaces are the bytes that were there: what
-// is before the first change and behind the last is untouched, white space too.
+// All bytes that an edit does not replace are kept, including white space.
 func TestEditKeepsAllOtherBytes(t *testing.T) {
 	r := seeded(8)
 	for range 2_000 {
@@ -287,7 +285,7 @@ func TestEditKeepsAllOtherBytes(t *testing.T) {
 	}
 }
 
-// randomMembers are members that no level knows, in front of others or behind.
+// randomMembers are members that no level knows, before or after others.
 func randomMembers(r *rand.Rand, prefix string) string {
 	var b strings.Builder
 	for i := range r.IntN(4) {
@@ -301,8 +299,7 @@ func randomMembers(r *rand.Rand, prefix string) string {
 	return b.String()
 }
 
-// The order of an object's own members never changes, whichever of them are
-// edited, and new ones stand behind.
+// An edit never changes the order of an object's members, and appends new ones.
 func TestEditKeepsTheOrder(t *testing.T) {
 	r := seeded(9)
 	for range 1_500 {
@@ -326,15 +323,14 @@ func namesOf(t testing.TB, object []byte) []string {
 	return out
 }
 
-// Whatever the message, an error is one line of ASCII that a log and a terminal
-// take as it is, and no longer than somebody reads.
+// For any message, an error is one short line of ASCII, safe for logs and terminals.
 func TestParseErrorsAreOneLine(t *testing.T) {
 	r := seeded(10)
 	for range 2_000 {
 		name := randomText(r) + "\u202e\x1b[2J" + strings.Repeat("k", r.IntN(200))
 		in := `{"jsonrpc":"2.0","id":1,"method":"m","params":{` + escapedText(r, name) + `:1,` + escapedText(r, name) + `:2}}`
 		_, err := Parse([]byte(in), Limits{})
-		if err == nil || !strings.Contains(err.Error(), "stands twice") {
+		if err == nil || !strings.Contains(err.Error(), "duplicate member ") {
 			t.Fatalf("%s: %v", in, err)
 		}
 		checkOneLine(t, err)

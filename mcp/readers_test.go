@@ -13,19 +13,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// What is accepted is read alike by whoever stands behind: a reader that ignores
-// the case of names and takes the last of two (encoding/json), one that takes
-// the first, and one that is strict. Where they could differ, Parse refuses
-// (CVE-2026-27896, GHSA-4gph-2hhr-5mwg: a proxy judged one name and the server
-// behind it read another).
+// All readers agree on accepted messages: one that ignores the case of names and takes
+// the last duplicate (encoding/json), one that takes the first, and a strict one. Parse
+// rejects messages on which they could differ (CVE-2026-27896, GHSA-4gph-2hhr-5mwg: a
+// proxy checked one name and the server behind it read another).
 
-// seenCall is what a reader makes of a message: what it would route and judge.
+// seenCall is the part of a message that a reader uses for routing and policy.
 type seenCall struct {
 	Method, Name, URI, RefName string
 }
 
-// folding reads as encoding/json does. The tags are the protocol's names; the
-// library matches them in any letter case.
+// folding reads like encoding/json. The tags are the protocol's names; the library
+// matches them in any letter case.
 func folding(t testing.TB, data []byte) seenCall {
 	t.Helper()
 	var m struct {
@@ -52,8 +51,8 @@ func folding(t testing.TB, data []byte) seenCall {
 	return seen
 }
 
-// strict reads as encoding/json/v2 does, but for duplicates below the levels that
-// are interpreted.
+// strict reads like encoding/json/v2, except for duplicates below the interpreted
+// levels.
 func strict(t testing.TB, data []byte) seenCall {
 	t.Helper()
 	var m struct {
@@ -71,7 +70,7 @@ func strict(t testing.TB, data []byte) seenCall {
 	return seen
 }
 
-// ours is what Parse found.
+// ours returns the parts that Parse found.
 func ours(m *Message) seenCall {
 	seen := seenCall{Method: m.Method}
 	seen.Name, _ = m.Params.Text(FieldName)
@@ -96,8 +95,7 @@ func checkReaders(t testing.TB, data []byte) (accepted bool) {
 	return true
 }
 
-// trick spells a name in one of the ways that two readers have been made to
-// disagree by.
+// trick spells a name in one of the ways on which readers have disagreed.
 func trick(r *rand.Rand, name string) string {
 	i := r.IntN(len(name))
 	switch r.IntN(12) {
@@ -125,7 +123,7 @@ func hexOf(c byte) string {
 	return string([]byte{digits[c>>4], digits[c&15]})
 }
 
-// trickyObject has members of the given names, tricked, in any order and number.
+// trickyObject has members with the given names, tricked, in any order and number.
 func trickyObject(r *rand.Rand, names []string, value func(name string) string) string {
 	var members []string
 	for range 1 + r.IntN(len(names)+1) {
@@ -165,19 +163,18 @@ func TestReadersAgree(t *testing.T) {
 			accepted++
 		}
 	}
-	// The tricks are few enough that some messages are plain, and enough that
-	// most are not: else the test says nothing.
+	// Few enough tricks that some messages are accepted, and enough that most are
+	// rejected: otherwise the test is useless.
 	if accepted < n/50 || accepted > n/2 {
 		t.Errorf("%d of %d messages were accepted", accepted, n)
 	}
 }
 
-// Every message of the tables reads alike, too: what is accepted there for being
-// odd is not odd in what routes.
+// All readers agree on the messages of the tables, too.
 func TestReadersAgreeOnTheTables(t *testing.T) {
 	accepted := 0
 	for _, tt := range goodMessages() {
-		if !strings.Contains(tt.in, `\ud800`) && checkReaders(t, []byte(tt.in)) { // which the strict one refuses
+		if !strings.Contains(tt.in, `\ud800`) && checkReaders(t, []byte(tt.in)) { // the strict reader rejects it
 			accepted++
 		}
 	}

@@ -64,9 +64,8 @@ func TestResultType(t *testing.T) {
 	}
 }
 
-// What is looked at on the way of each call makes nothing where there is nothing to be
-// told apart.
-func TestOrdinaryResultsAndHeadersCostNothing(t *testing.T) {
+// The checks on the path of every call do not allocate in the usual cases.
+func TestOrdinaryResultsAndHeadersDoNotAllocate(t *testing.T) {
 	r, err := NewResult([]byte(`{"content":[],"resultType":"complete"}`))
 	if err != nil {
 		t.Fatal(err)

@@ -9,11 +9,11 @@ import (
 	"iter"
 )
 
-// The functions of this file walk over JSON that was parsed before: they look no
-// further than they are asked to, and may panic where it is no JSON.
+// The functions of this file walk over JSON that was parsed before. They look no
+// further than necessary and may panic for invalid JSON.
 
-// Members returns the names and values of an object's members in their order,
-// and nothing for what is no object. The values share raw's bytes.
+// Members returns the names and values of the members of an object in order, and
+// nothing if raw is not an object. The values share the bytes of raw.
 func Members(raw []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for s := range spans(raw, '{') {
@@ -24,8 +24,8 @@ func Members(raw []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// Elements returns the elements of an array, and nothing for what is none. They
-// share raw's bytes.
+// Elements returns the elements of an array, and nothing if raw is not an array. They
+// share the bytes of raw.
 func Elements(raw []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for s := range spans(raw, '[') {
@@ -36,31 +36,31 @@ func Elements(raw []byte) iter.Seq[[]byte] {
 	}
 }
 
-// RewriteMembers returns the object with each value as f returns it: the very value
-// that it was given, another JSON text, or nil for no such member. Where f changes
-// nothing, and for what is no object, that is raw itself; otherwise it is a
-// copy in which names and values that stay have their own bytes, in their order.
+// RewriteMembers returns the object with each value replaced by what f returns: the
+// value itself (the same slice), another JSON text, or nil to remove the member. If f
+// changes nothing, or raw is not an object, the result is raw itself. Otherwise it is a
+// copy in which unchanged names and values keep their bytes and order.
 func RewriteMembers(raw []byte, f func(name string, value []byte) []byte) []byte {
 	return rewrite(raw, '{', '}', func(s span, value []byte) []byte { return f(s.name(raw), value) })
 }
 
-// RewriteElements does the same with the elements of an array.
+// RewriteElements does the same for the elements of an array.
 func RewriteElements(raw []byte, f func(value []byte) []byte) []byte {
 	return rewrite(raw, '[', ']', func(_ span, value []byte) []byte { return f(value) })
 }
 
-// rewrite copies nothing before the first change, which most objects never come to.
+// rewrite copies nothing before the first change, because most objects have none.
 func rewrite(raw []byte, open, closing byte, f func(s span, value []byte) []byte) []byte {
 	var out []byte
-	kept := 0 // so many bytes of raw stay as they are, up to the first change
+	kept := 0 // number of bytes of raw before the first change that are unchanged
 	for s := range spans(raw, open) {
 		old := raw[s.value:s.end:s.end]
 		value := f(s, old)
 		switch {
 		case out != nil:
 		case isSame(old, value):
-			// A comma in front of what comes next is not kept: whether one is needed depends on
-			// whether anything stands before it.
+			// The comma before the next element is excluded: whether it is needed
+			// depends on the elements before it.
 			kept = s.end
 			continue
 		default:
@@ -80,28 +80,28 @@ func rewrite(raw []byte, open, closing byte, f func(s span, value []byte) []byte
 	return append(out, closing)
 }
 
-// isSame reports whether two slices are one and the same.
+// isSame reports whether two slices are the same memory.
 func isSame(a, b []byte) bool { return len(a) == len(b) && len(b) > 0 && &a[0] == &b[0] }
 
-// span is where a member or an element stands. An element begins with its value.
+// span is the position of a member or an element. For an element, key equals value.
 type span struct{ key, value, end int }
 
-// name decodes the name of a member. Half a surrogate pair is U+FFFD.
+// name decodes the name of a member, with U+FFFD for an unpaired surrogate.
 func (s span) name(raw []byte) string {
-	// From behind: between a name and its value there is no other quote.
+	// Backwards: there is no other quote between a name and its value.
 	inner := raw[s.key+1 : s.key+1+bytes.LastIndexByte(raw[s.key+1:s.value], '"')]
 	if bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner)
 	}
 	var text string
 	if json.Unmarshal(raw[s.key:s.key+len(inner)+len(`""`)], &text) != nil {
-		return "" // it was valid when it came
+		return "" // impossible: it was parsed before
 	}
 	return text
 }
 
-// spans walks over an object or an array, as open says, and finds nothing in what is
-// something else.
+// spans iterates over an object or an array, as open specifies, and yields nothing for
+// any other value.
 func spans(raw []byte, open byte) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		if len(raw) == 0 || raw[0] != open {
@@ -121,7 +121,7 @@ func spans(raw []byte, open byte) iter.Seq[span] {
 	}
 }
 
-// skipTo returns where the next token stands; commas and colons are none.
+// skipTo returns the offset of the next token other than a comma or colon.
 func skipTo(raw []byte, i int) int {
 	for raw[i] == ' ' || raw[i] == '\n' || raw[i] == '\t' || raw[i] == '\r' || raw[i] == ',' || raw[i] == ':' {
 		i++
@@ -129,7 +129,7 @@ func skipTo(raw []byte, i int) int {
 	return i
 }
 
-// skipString returns the place behind the string that begins at i.
+// skipString returns the offset after the string that begins at i.
 func skipString(raw []byte, i int) int {
 	for i++; ; i++ {
 		i += bytes.IndexByte(raw[i:], '"')
@@ -143,7 +143,7 @@ func skipString(raw []byte, i int) int {
 	}
 }
 
-// skipValue returns the place behind the value that begins at i.
+// skipValue returns the offset after the value that begins at i.
 func skipValue(raw []byte, i int) int {
 	for depth := 0; i < len(raw); {
 		switch raw[i] {
@@ -169,7 +169,7 @@ func skipValue(raw []byte, i int) int {
 	return i
 }
 
-// skipScalar returns the place behind a number or a word.
+// skipScalar returns the offset after a number or a literal.
 func skipScalar(raw []byte, i int) int {
 	for i < len(raw) && bytes.IndexByte([]byte(" \n\t\r,:}]"), raw[i]) < 0 {
 		i++

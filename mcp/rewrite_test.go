@@ -20,8 +20,7 @@ func jsonSeeds() []string {
 	}
 }
 
-// FuzzMembers holds the walk over members and elements against the standard
-// library.
+// FuzzMembers compares Members and Elements with the standard library.
 func FuzzMembers(f *testing.F) {
 	for _, s := range jsonSeeds() {
 		f.Add([]byte(s))
@@ -105,7 +104,7 @@ func TestWalksStopEarly(t *testing.T) {
 	}
 }
 
-// checkRewrites holds what is changed against the same change of decoded JSON.
+// checkRewrites compares a rewrite with the same change of decoded JSON.
 func checkRewrites(t *testing.T, raw []byte) {
 	t.Helper()
 	keep := func(_ string, value []byte) []byte { return value }

@@ -8,15 +8,14 @@ import (
 	"strconv"
 )
 
-// safeInteger returns a number in the decimal form that a header has, if it is
-// an integer, however it is written, that every reader of JSON represents
-// exactly: 42.0 and 4.2e1 are 42. It never goes through a float, which would take
-// 9007199254740993 for its neighbour; and its work is bounded whatever the
-// exponent says, which a big number's would not be.
+// safeInteger returns a number in the decimal form of a header, if it is an integer,
+// however written, that every JSON reader represents exactly: 42.0 and 4.2e1 are 42. It
+// does not use a float, which would change 9007199254740993, and its work is bounded
+// whatever the exponent, unlike a big number's.
 func safeInteger(token []byte) (string, bool) {
 	const (
 		limit     = 1<<53 - 1
-		maxLength = 64 // nobody writes a safe integer longer
+		maxLength = 64 // longer than any usual form of a safe integer
 	)
 	s := newScanner(token, Limits{})
 	if len(token) > maxLength || s.number(0) != len(token) {
@@ -33,8 +32,8 @@ func safeInteger(token []byte) (string, bool) {
 	return strconv.FormatInt(n, 10), true
 }
 
-// integerDigits returns the digits of a number after its exponent is applied. It
-// reports false where a fraction remains or there are more than fit.
+// integerDigits returns the digits of a number with its exponent applied. It reports
+// false if a fraction remains or there are too many digits.
 func integerDigits(token []byte) ([]byte, bool) {
 	mantissa, exponent := token, 0
 	if e := bytes.IndexAny(token, "eE"); e >= 0 {
@@ -51,7 +50,7 @@ func integerDigits(token []byte) ([]byte, bool) {
 		digits = digits[:len(digits)-1]
 		exponent++
 	}
-	// Before the exponent counts: zero is zero whatever that says.
+	// Before the exponent is used: zero is zero with any exponent.
 	if len(bytes.Trim(digits, "-0")) == 0 {
 		return []byte("0"), true
 	}

@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Limits bound what a message may make its reader do. A zero member is its
-// default.
+// Limits bound the work of reading a message. A zero field means its default.
 type Limits struct {
-	Depth   int // arrays and objects inside each other, the envelope included; at most 1024
+	Depth   int // nested arrays and objects, including the envelope; at most 1024
 	Members int // members of all objects together
 
 	// ListDepth is Depth for the tools, prompts, resources and resource templates of a
-	// result: who lists them can leave out one that is too deep. The default is Depth.
+	// result: the code that merges lists can omit a single item that is too deep. The
+	// default is Depth.
 	ListDepth int
 }
 
@@ -25,41 +25,41 @@ const (
 	maxDepth       = 1024
 	defaultMembers = 100_000
 
-	// maxName bounds the JSON text of a member's name: whoever reads the message
-	// behind us keeps, hashes and quotes names as if they were short.
+	// maxName bounds the JSON text of a member's name: later readers of the message
+	// keep, hash and quote names as if they were short.
 	maxName = 64 << 10
 )
 
-// scanner checks JSON text against RFC 8259 in one pass. Its methods take the
-// offset of what they expect and return the offset behind it, or failed, after
-// which the reason stands in err. There is no recursion in depth of the text.
+// scanner checks JSON text against RFC 8259 in one pass. Its methods take the offset at
+// which they expect something and return the offset after it, or failed with the reason
+// in err. They do not recurse with the depth of the text.
 type scanner struct {
 	data    []byte
-	members int // that may still come
+	members int // that are still allowed
 	depth   int // limit
-	inLists int // likewise, in the lists of a result
+	inLists int // limit inside the lists of a result
 	err     *ParseError
-	body    Object // params or result, where an envelope is scanned
-	beside  []byte // what else is in the envelope: see Object.Beside
+	body    Object // params or result of a scanned envelope
+	beside  []byte // undefined members of the envelope: see Object.Beside
 
 	// Of the name that key read last.
-	keyEnd     int  // behind its closing quote
+	keyEnd     int  // after its closing quote
 	keyEscaped bool // it must be decoded before it is compared
 
-	behind int // where the object ends over whose members next went
+	afterObject int // offset after the object that next iterated over
 
-	// Of the string that inside failed in.
-	cut  int    // up to where it may be one
-	high uint64 // all bytes before that, or-ed
+	// Of the string in which textFrom failed.
+	cut  int    // the string is checked up to here
+	high uint64 // all bytes before cut, or-ed
 
-	partial bool // where data ends in a string, that is no error
+	partial bool // data may end inside a string without an error
 
 	// One bit for each open container of value: set for an object.
 	open [maxDepth / 64]uint64
 }
 
-// failed is no offset. Callers hand it on without a look at err, so that the way of a
-// good message has one comparison at each step.
+// failed is not an offset. Callers return it without looking at err, so that a valid
+// message costs one comparison at each step.
 const failed = -1
 
 func newScanner(data []byte, lim Limits) scanner {
@@ -76,27 +76,27 @@ func newScanner(data []byte, lim Limits) scanner {
 }
 
 func (s *scanner) fail(code int64, offset int, reason, cure string) int {
-	// The first reason is the true one: what is found wrong afterwards follows from it.
+	// The first error counts: later ones follow from it.
 	if s.err == nil {
 		s.err = &ParseError{Code: code, Offset: offset, Reason: reason, Cure: cure}
 	}
 	return failed
 }
 
-// invalid fails at what is JSON, and no message.
+// invalid fails for valid JSON that is not a valid message.
 func (s *scanner) invalid(offset int, reason, cure string) int {
 	return s.fail(CodeInvalidRequest, offset, reason, cure)
 }
 
-// beyond fails at what exceeds a limit that the reader has set. It is a message
-// none the less, which other readers might take.
-func (s *scanner) beyond(limit Limit, offset int, reason, cure string) int {
+// exceed fails for text that exceeds a configured limit. Other readers might accept the
+// message.
+func (s *scanner) exceed(limit Limit, offset int, reason, cure string) int {
 	s.invalid(offset, reason, cure)
 	s.err.Exceeded = limit
 	return failed
 }
 
-// syntax fails at a byte that the grammar does not have here.
+// syntax fails at a byte that the grammar does not allow here.
 func (s *scanner) syntax(i int, want string) int {
 	if i >= len(s.data) {
 		return s.fail(CodeParseError, len(s.data), "the JSON text ends too early", "expected "+want)
@@ -104,8 +104,8 @@ func (s *scanner) syntax(i int, want string) int {
 	return s.fail(CodeParseError, i, "unexpected "+quoteByte(s.data[i]), "expected "+want)
 }
 
-// quoteByte shows one byte of what somebody sent, in ASCII: it stands in errors, which
-// end in logs and on terminals.
+// quoteByte quotes one byte of a peer's text in ASCII, because errors end in logs and
+// on terminals.
 func quoteByte(c byte) string {
 	if c >= utf8.RuneSelf {
 		return "byte 0x" + strconv.FormatUint(uint64(c), 16)
@@ -113,8 +113,7 @@ func quoteByte(c byte) string {
 	return strconv.QuoteRuneToASCII(rune(c))
 }
 
-// at returns the byte at an offset, and behind the end a NUL, which is nowhere
-// allowed.
+// at returns the byte at an offset, and NUL after the end, which is never allowed.
 func (s *scanner) at(i int) byte {
 	if i < len(s.data) {
 		return s.data[i]
@@ -124,7 +123,8 @@ func (s *scanner) at(i int) byte {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// space skips white space. It is small enough to be inlined where there is none.
+// space skips white space. It is small enough to be inlined for the case that there is
+// none.
 func (s *scanner) space(i int) int {
 	if i < len(s.data) && s.data[i] <= ' ' {
 		return s.spaces(i)
@@ -139,7 +139,7 @@ func (s *scanner) spaces(i int) int {
 	return i
 }
 
-// value checks the value that begins at i and lies depth containers deep.
+// value checks the value that begins at i, inside depth containers.
 func (s *scanner) value(i, depth int) int {
 	base := depth
 	for {
@@ -147,7 +147,8 @@ func (s *scanner) value(i, depth int) int {
 		case '"':
 			i, _ = s.text(i)
 		case '{', '[':
-			// Levels are counted here and not on the stack, so that no message can use that up.
+			// Levels are counted here instead of on the stack, which no message can
+			// exhaust then.
 			next, empty := s.enter(i, &depth)
 			if next >= 0 && !empty {
 				i = next
@@ -166,8 +167,8 @@ func (s *scanner) value(i, depth int) int {
 	}
 }
 
-// enter opens the container at i. It returns the offset of the first value in
-// it, or, where the container is empty, the offset behind it.
+// enter opens the container at i. It returns the offset of its first value, or, if the
+// container is empty, the offset after it.
 func (s *scanner) enter(i int, depth *int) (next int, empty bool) {
 	if *depth >= s.depth {
 		return s.tooDeep(i), false
@@ -191,11 +192,11 @@ func (s *scanner) enter(i int, depth *int) (next int, empty bool) {
 }
 
 func (s *scanner) tooDeep(i int) int {
-	return s.beyond(LimitDepth, i, "nesting is deeper than "+strconv.Itoa(s.depth), "send a flatter message")
+	return s.exceed(LimitDepth, i, "nesting is deeper than "+strconv.Itoa(s.depth), "send a flatter message")
 }
 
-// leave goes on behind a value inside a container: over the brackets that close,
-// to the next value, or until no more than base containers are open.
+// leave continues after a value inside a container: past closing brackets, to the next
+// value, or until no more than base containers are open.
 func (s *scanner) leave(i, base int, depth *int) int {
 	for *depth > base {
 		i = s.space(i)
@@ -218,15 +219,15 @@ func (s *scanner) leave(i, base int, depth *int) int {
 	return i
 }
 
-// key checks a member's name and the colon, and returns the value's offset.
+// key checks a member's name and the colon, and returns the offset of the value.
 func (s *scanner) key(i int) int {
 	if s.at(i) != '"' {
 		return s.syntax(i, "a member's name in double quotes")
 	}
 	// Counted before the name is read, so that a message beyond the limit costs no more
-	// than one at it.
+	// than one at the limit.
 	if s.members--; s.members < 0 {
-		return s.beyond(LimitMembers, i, "the message has too many members", "send a smaller message")
+		return s.exceed(LimitMembers, i, "the message has too many members", "send a smaller message")
 	}
 	start := i
 	if i, s.keyEscaped = s.text(i); i < 0 {
@@ -242,7 +243,7 @@ func (s *scanner) key(i int) int {
 	return s.space(i + 1)
 }
 
-// scalar checks a number or a literal whose first byte is c.
+// scalar checks a number or a literal with first byte c.
 func (s *scanner) scalar(i int, c byte) int {
 	switch {
 	case c == '-' || '0' <= c && c <= '9':
@@ -258,7 +259,7 @@ func (s *scanner) scalar(i int, c byte) int {
 	}
 }
 
-// literal checks one of the three words.
+// literal checks true, false or null.
 func (s *scanner) literal(i int, word string) int {
 	end := i + len(word)
 	if end > len(s.data) || string(s.data[i:end]) != word {
@@ -267,8 +268,8 @@ func (s *scanner) literal(i int, word string) int {
 	return end
 }
 
-// number checks the grammar and not the value: a number is forwarded as it is written,
-// and may well be more than any type of ours holds.
+// number checks the grammar and not the value: a number is forwarded as it is written
+// and may exceed any Go type.
 func (s *scanner) number(i int) int {
 	if s.at(i) == '-' {
 		i++
@@ -293,10 +294,10 @@ func (s *scanner) number(i int) int {
 	return i
 }
 
-// digits wants at least one.
+// digits requires at least one digit.
 func (s *scanner) digits(i int) int {
 	start := i
-	// What is less than '0' wraps around and is more than nine.
+	// Bytes less than '0' wrap around and are greater than nine.
 	for i < len(s.data) && s.data[i]-'0' <= 9 {
 		i++
 	}
@@ -306,31 +307,28 @@ func (s *scanner) digits(i int) int {
 	return i
 }
 
-// end checks that nothing but white space follows, unless the text has failed
-// already.
+// end checks that only white space follows, unless the text has already failed.
 func (s *scanner) end(i int) int {
 	if i < 0 {
 		return failed
 	}
-	// A second value behind the first would be read by some as the message, and by others
-	// not at all.
+	// Some readers would take a second value for the message, others would ignore it.
 	if i = s.space(i); i < len(s.data) {
 		return s.fail(CodeParseError, i, "unexpected "+quoteByte(s.data[i])+" after the end of the JSON text", "send one value")
 	}
 	return i
 }
 
-// begin skips to the first value and explains the beginnings that are common
-// and wrong.
+// begin skips to the first value and reports common wrong beginnings.
 func (s *scanner) begin() int {
 	i := s.space(0)
 	d := s.data
 	switch {
-	// Where a member stands is kept in 32 bits.
+	// Positions are kept in 32 bits.
 	case uint64(len(d)) > math.MaxUint32:
 		return s.invalid(0, "the JSON text is longer than 4 GiB", "send less at once")
 	case i == len(d):
-		return s.fail(CodeParseError, i, "there is no JSON text", "send one JSON object")
+		return s.fail(CodeParseError, i, "missing JSON text", "send one JSON object")
 	case len(d) >= 3 && string(d[:3]) == "\uFEFF":
 		return s.fail(CodeParseError, 0, "byte order mark", "send UTF-8 without it")
 	case len(d) >= 2 && (d[0] == 0 || d[1] == 0 || d[0] >= 0xFE):

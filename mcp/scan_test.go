@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// accepts reports whether the scanner takes a JSON text, wherever it stands: as
-// a value on its own and, which is other code, inside of params.
+// accepts reports whether the scanner accepts a JSON text, both as a value on its own
+// and, with other code, inside params.
 func accepts(t *testing.T, text string) bool {
 	t.Helper()
 	s := newScanner([]byte(text), Limits{Depth: maxDepth})
@@ -27,8 +27,8 @@ func accepts(t *testing.T, text string) bool {
 	return alone
 }
 
-// "A JSON text is a serialized value" (RFC 8259, section 2), and the sections on
-// each kind of value.
+// "A JSON text is a serialized value" (RFC 8259, section 2), and the sections on each
+// kind of value.
 func TestScanAccepts(t *testing.T) {
 	for _, text := range []string{
 		`{}`, `[]`, `""`, `0`, `true`, `false`, `null`,
@@ -77,8 +77,8 @@ func TestScanRefuses(t *testing.T) {
 	}
 }
 
-// Strings are read eight bytes at a time: what ends or spoils one is found at
-// every place within the eight, and before and behind them.
+// Strings are read eight bytes at a time: the end or an error is found at every offset
+// within the eight, and before and after them.
 func TestScanStringPlaces(t *testing.T) {
 	for n := range 40 {
 		for after := range 10 {
@@ -106,8 +106,7 @@ func TestScanStringPlaces(t *testing.T) {
 	}
 }
 
-// The word that finds the end of plain text agrees with looking at each byte,
-// for every byte beside every other.
+// stops agrees with a loop over bytes, for every byte next to every other.
 func TestStops(t *testing.T) {
 	stop := func(c byte) bool { return c < ' ' || c == '"' || c == '\\' }
 	for a := range 256 {
@@ -131,23 +130,23 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// What skips plain text by the block stops at what is something else, for
-// every byte beside every other, wherever the two stand, and sees what is beyond ASCII.
-func TestPlain(t *testing.T) {
+// skipPlain stops at the first other byte, for every byte next to every other, at any
+// offset, and detects non-ASCII bytes.
+func TestSkipPlain(t *testing.T) {
 	stop := func(c byte) bool { return c < ' ' || c == '"' || c == '\\' }
 	for a := range 256 {
 		for b := range 256 {
 			at := (a + b) % 11 * 8
 			data := bytes.Repeat([]byte("x"), 100)
 			data[at], data[at+1] = byte(a), byte(b)
-			want := 96 // what is too near to the end is left alone
+			want := 96 // bytes too near to the end are not skipped
 			switch {
 			case stop(byte(a)):
 				want = at
 			case stop(byte(b)):
 				want = at + 1
 			}
-			got, high := plain(data, 0)
+			got, high := skipPlain(data, 0)
 			if got != want {
 				t.Fatalf("bytes %#x %#x at %d: %d, want %d", a, b, at, got, want)
 			}
@@ -158,7 +157,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// Where a text is invalid UTF-8 is said to the byte.
+// The offset of invalid UTF-8 is exact.
 func TestScanOffsets(t *testing.T) {
 	for n := range 30 {
 		text := `"` + strings.Repeat("é", n) + "a\xe2\x82b" + strings.Repeat("é", 30-n) + `"`
@@ -193,8 +192,7 @@ func TestScanLimits(t *testing.T) {
 	}
 }
 
-// brackets returns a text that is nested to a depth, opening with one bracket
-// after the other of those given.
+// brackets returns a text nested to a depth with the given opening brackets in turn.
 func brackets(depth int, openers string) string {
 	var open, closing []string
 	for _, o := range strings.SplitAfter(strings.ReplaceAll(openers, "[", "[;"), ";") {

@@ -5,12 +5,12 @@ package mcp
 
 import "sync"
 
-// Scope is how long a Handler may keep state for the sender of a request: the
-// life of a legacy client session. State is kept under the scope and let go at
-// its end; nobody reaches into a session to clean up after it.
+// A Scope is how long a Handler may keep state for the sender of a request: the life of
+// a legacy client session. State is kept under the scope and released at its end, so
+// that no Handler needs access to the session to clean up.
 //
-// A Scope is made by the edge that owns the session, which also ends it. All
-// methods may be called concurrently. Comparing two scopes compares pointers.
+// A Scope is made and ended by the edge that owns the session. All methods may be
+// called concurrently. Scopes are compared by pointer.
 type Scope struct {
 	key       string
 	unrelated Caller
@@ -22,23 +22,23 @@ type Scope struct {
 	yield  func() bool
 }
 
-// NewScope returns a scope. The key tells it from others in logs and is never a
-// credential. Unrelated is the address of messages that belong to the scope but
-// to none of its requests; nil where there is none.
+// NewScope returns a scope. The key identifies the scope in logs and is never a
+// credential. Unrelated sends messages that belong to the scope but to none of its
+// requests; nil if there is no way to send them.
 func NewScope(key string, unrelated Caller) *Scope {
 	return &Scope{key: key, unrelated: unrelated}
 }
 
-// Key returns what NewScope was given.
+// Key returns the key that was passed to NewScope.
 func (s *Scope) Key() string { return s.key }
 
-// Unrelated returns the address of messages that belong to none of the scope's
-// requests, or nil. It lives as long as the scope.
+// Unrelated returns the Caller for messages that belong to none of the scope's
+// requests, or nil. It is valid as long as the scope.
 func (s *Scope) Unrelated() Caller { return s.unrelated }
 
-// Value returns what is kept under the key, making it with build if there is
-// nothing yet. The second result is false, and the first nil, when the scope has
-// ended. build is called under the scope's lock: it only allocates.
+// Value returns the value kept under the key; if there is no value, it calls build to
+// make it. If the scope has ended it returns nil and false. build is called under the
+// scope's lock and must only allocate.
 func (s *Scope) Value(key any, build func() any) (any, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,9 +56,9 @@ func (s *Scope) Value(key any, build func() any) (any, bool) {
 	return v, true
 }
 
-// OnEnd has f called once when the scope ends, by whoever ends it, so that f
-// must not block. It reports false, and does not call f, when the scope has
-// ended already.
+// OnEnd registers f to be called once when the scope ends, by the goroutine that ends
+// it, so f must not block. If the scope has already ended, OnEnd reports false and does
+// not call f.
 func (s *Scope) OnEnd(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,10 +69,10 @@ func (s *Scope) OnEnd(f func()) bool {
 	return true
 }
 
-// OnYield says how Yield asks the owner of the scope, who alone calls it. f ends
-// the scope, with End and whatever else its life means to others, and reports
-// true; or it reports false while the scope is in use. It is called with nothing
-// locked, perhaps by several at once, and must not block. The last f counts.
+// OnYield sets the function that Yield calls. Only the owner of the scope calls
+// OnYield. f either ends the scope, with End and everything else that its life means to
+// others, and reports true, or reports false while the scope is in use. It is called
+// without locks, perhaps concurrently, and must not block. The last f counts.
 func (s *Scope) OnYield(f func() bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,10 +81,10 @@ func (s *Scope) OnYield(f func() bool) {
 	}
 }
 
-// Yield asks the owner to end the scope, because a Handler has no room for
-// another one. It reports whether the scope has ended; a scope whose owner never
-// yields, or uses it, has not. The functions that were given to OnEnd are called
-// as at any end: a caller holds no lock that one of them takes.
+// Yield asks the owner to end the scope, because a Handler has no room for another one.
+// It reports whether the scope has ended; it has not if its owner never yields or is
+// using it. The functions passed to OnEnd are called as at any end: the caller must
+// hold no lock that one of them takes.
 func (s *Scope) Yield() bool {
 	f, ended := s.owner()
 	return ended || f != nil && f()
@@ -96,10 +96,9 @@ func (s *Scope) owner() (yield func() bool, ended bool) {
 	return s.yield, s.ended
 }
 
-// End ends the scope: what it kept is let go, and the functions that were given
-// to OnEnd run in their order. Only the first call does anything. Where one of
-// them panics the others still run, because they free what others keep, and then
-// End panics.
+// End ends the scope: it releases the kept values and calls the functions passed to
+// OnEnd in order. Only the first call has an effect. If one of the functions panics the
+// others are still called, because they free resources, and then End panics.
 func (s *Scope) End() { runAll(s.end()) }
 
 func runAll(fs []func()) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// unrelated is an address that nothing is sent to.
+// unrelated is a Caller that receives nothing.
 type unrelated struct{ Caller }
 
 func TestScope(t *testing.T) {
@@ -31,7 +31,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// The end lets go of what was kept and runs what was to run, once and in order.
+// End releases the values and calls the functions once and in order.
 func TestScopeEnd(t *testing.T) {
 	s := NewScope("", nil)
 	var ran []int
@@ -40,7 +40,7 @@ func TestScopeEnd(t *testing.T) {
 			t.Fatal("the scope has ended before its end")
 		}
 	}
-	// A function of the end may call the scope: nothing is locked.
+	// A function of the end may call the scope: no lock is held.
 	s.OnEnd(func() {
 		if _, ok := s.Value("k", func() any { return 1 }); ok {
 			t.Error("a value during the end")
@@ -63,8 +63,8 @@ func TestScopeEnd(t *testing.T) {
 	}
 }
 
-// Whoever wins: each function that was accepted runs exactly once, one value is
-// made, and nobody gets it after the end.
+// In any order of events, each accepted function runs exactly once, one value is made,
+// and none is returned after the end.
 func TestScopeConcurrent(t *testing.T) {
 	for range 200 {
 		s := NewScope("", nil)
@@ -95,7 +95,7 @@ func TestScopeConcurrent(t *testing.T) {
 	}
 }
 
-// A scope that is wanted by nobody but its owner is the owner's to give up.
+// A scope that only its owner needs can be ended by Yield.
 func TestScopeYield(t *testing.T) {
 	s := NewScope("", nil)
 	if s.Yield() {
@@ -109,7 +109,7 @@ func TestScopeYield(t *testing.T) {
 		if inUse {
 			return false
 		}
-		// The owner's way to end it takes the scope's lock.
+		// The owner's function uses the scope's lock.
 		s.End()
 		return true
 	})
@@ -126,7 +126,7 @@ func TestScopeYield(t *testing.T) {
 	}
 }
 
-// However many lack room at once, the scope ends once.
+// However many goroutines call Yield at once, the scope ends once.
 func TestScopeYieldsOnceToMany(t *testing.T) {
 	for range 200 {
 		s := NewScope("", nil)

@@ -3,17 +3,17 @@
 
 package mcp
 
-// Where there are vector instructions (hasSkip), skipBlocks skips the inside of a string 64
-// bytes at a time, with the escapes that are frequent. Everything else is decided without
-// it, byte by byte where need be: it may stop anywhere, but never skip what is wrong.
+// With vector instructions (hasSkip), skipBlocks skips the content of a string 64 bytes
+// at a time, including frequent escapes. Everything else is checked without it, if
+// necessary byte by byte: skipBlocks may stop anywhere, but never skips invalid text.
 
-// skip skips what is plain, and escapes, from i on, where a character or an escape begins.
-// It returns where something else stands, or where fewer than 65 bytes are left, all that
-// it skipped or-ed, as far as that tells what is beyond ASCII, and whether there were
-// escapes.
+// skip skips plain text and escapes from i on, where a character or an escape must
+// begin. It returns the offset of the first other byte or an offset with fewer than 65
+// bytes left, all skipped bytes or-ed, as far as that shows non-ASCII bytes, and
+// whether there were escapes.
 func skip(data []byte, i int) (stop int, high uint64, escaped bool) {
-	// The byte before decides whether a quote is escaped. A backslash there is the end of
-	// an escape, though, and what was before a window nobody knows.
+	// The byte before i decides whether a quote is escaped. A backslash there is the
+	// end of an escape, however, and the byte before a window is unknown.
 	if !hasSkip || len(data)-i <= 64 || i == 0 || data[i-1] == '\\' {
 		return i, 0, false
 	}

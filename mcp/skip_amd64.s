@@ -9,12 +9,13 @@
 	MOVD         AX, x;  \
 	VPBROADCASTB x, y
 
-// LOOK judges the 32 bytes at off. In good it sets each byte with which the text goes on, in
-// escapes each backslash.
+// LOOK checks the 32 bytes at off. In good it sets each byte that continues the text,
+// in escapes each backslash.
 //
-// XOR with Y0 exchanges 0x20..0x23 in pairs, which puts the quote (0x22) next to the control
-// characters, so that one comparison finds both. A quote behind a backslash is text all the
-// same. So is a control character there, but that backslash is none of an escape.
+// XOR with Y0 exchanges 0x20..0x23 in pairs, which puts the quote (0x22) next to the
+// control characters, so that one comparison finds both. A quote after a backslash is
+// text. So is a control character there, but then the backslash does not begin a known
+// escape.
 #define LOOK(off, text, good, escapes, t1, t2) \
 	VMOVDQU  (off)(SI), text;         \
 	VPXOR    text, Y0, t1;            \
@@ -36,7 +37,7 @@ TEXT ·skipBlocks(SB), NOSPLIT, $0-48
 	MOVQ text_base+0(FP), SI
 	MOVQ text_len+8(FP), CX
 	INCQ SI
-	LEAQ -1(SI)(CX*1), DX // behind the text
+	LEAQ -1(SI)(CX*1), DX // after the text
 	MOVQ SI, DI
 	EACH(0x02, X0, Y0)
 	EACH(0x21, X1, Y1)
@@ -49,7 +50,7 @@ TEXT ·skipBlocks(SB), NOSPLIT, $0-48
 	XORL  R9, R9
 	XORL  R10, R10
 
-	// The byte behind the block is looked at, too.
+	// The byte after the block is read, too.
 	SUBQ $65, DX
 	CMPQ SI, DX
 	JHI  done
@@ -71,7 +72,7 @@ block:
 	JMP       done
 
 stop:
-	// One bit for each byte of the block: where it goes on, is beyond ASCII, is a backslash.
+	// One bit for each byte of the block: continues the text, not ASCII, backslash.
 	VPMOVMSKB Y7, R8
 	VPMOVMSKB Y10, AX
 	SHLQ      $32, AX
@@ -85,7 +86,7 @@ stop:
 	SHLQ      $32, AX
 	ORQ       AX, R10
 
-	// Of these, what is before the stop.
+	// The bits before the stop.
 	NOTQ R8
 	BSFQ R8, BX
 	ADDQ BX, SI
@@ -109,8 +110,8 @@ done:
 
 // func hasAVX2() bool
 //
-// The processor must have it (leaf 7), and the system must keep its registers: XGETBV says
-// so, which there is where leaf 1 has OSXSAVE.
+// The processor must have AVX2 (leaf 7), and the system must save its registers, which
+// XGETBV reports; XGETBV exists if leaf 1 has OSXSAVE.
 TEXT ·hasAVX2(SB), NOSPLIT, $0-1
 	MOVB   $0, ret+0(FP)
 	XORL   AX, AX

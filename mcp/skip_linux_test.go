@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Nothing is read outside of the text: it lies between two pages that cannot be read.
-func TestSkipReadsNoFurther(t *testing.T) {
+// The text is between two pages that cannot be read.
+func TestSkipReadsWithinTheText(t *testing.T) {
 	page := os.Getpagesize()
 	room, err := syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {

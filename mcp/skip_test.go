@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// skipped says byte by byte what skip does: nothing, on a processor that has no vectors.
+// skipped does byte by byte what skip does; it skips nothing on a processor without
+// vectors.
 func skipped(data []byte, i int) (stop int, high, escaped bool) {
 	if !hasSkip || i == 0 || data[i-1] == '\\' {
 		return i, false, false
@@ -26,7 +27,7 @@ func skipped(data []byte, i int) (stop int, high, escaped bool) {
 				return i, high, escaped
 			}
 			if length == 2 && i == block+63 && len(data)-block-64 <= 64 {
-				return i, high, escaped // its second byte is looked at by somebody else
+				return i, high, escaped // its second byte is not read here
 			}
 			high = high || c >= utf8.RuneSelf
 			i += length
@@ -44,8 +45,8 @@ func checkSkip(t *testing.T, data []byte, i int) {
 	}
 }
 
-// Every byte beside every other, wherever the two stand in a block and where it meets
-// the next, or the end.
+// Every byte next to every other, at any offset in a block and at its boundary with the
+// next, or the end.
 func TestSkipPairs(t *testing.T) {
 	for _, at := range []int{0, 1, 32, 63, 64, 128} {
 		data := []byte(strings.Repeat("x", 140))
@@ -58,20 +59,20 @@ func TestSkipPairs(t *testing.T) {
 	}
 }
 
-// Text of what matters, of any length and from any place on.
-func TestSkipAnything(t *testing.T) {
+// Text of relevant bytes, of any length and from any offset.
+func TestSkipRandom(t *testing.T) {
 	const frequent, seldom = "aaaaaaaaaaaaaaaaaaaaa /ntn", "\\\\\\\"\"nt\x00\x1f\x20\x21\x22\x23\x7f\x80\xc3\xff"
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
 		data := make([]byte, rnd.IntN(300))
-		strange := 1 << rnd.IntN(9) // one in so many
+		strange := 1 << rnd.IntN(9) // one in strange bytes is not plain
 		for i := range data {
 			data[i] = frequent[rnd.IntN(len(frequent))]
 			if rnd.IntN(strange) == 0 {
 				data[i] = seldom[rnd.IntN(len(seldom))]
 			}
 		}
-		// Escapes as they should be stop nothing.
+		// Valid escapes do not stop it.
 		for range rnd.IntN(20) {
 			if len(data) > 1 {
 				copy(data[rnd.IntN(len(data)-1):], [...]string{`\n`, `\"`, `\t`}[rnd.IntN(3)])
@@ -81,7 +82,7 @@ func TestSkipAnything(t *testing.T) {
 	}
 }
 
-// eachWay runs a test with skip, and without, as on a processor that has no vectors.
+// eachWay runs a test with skip and without, as on a processor without vectors.
 func eachWay(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	f(t)

@@ -9,27 +9,27 @@ import (
 	"unicode/utf8"
 )
 
-// nearText is how far a string is looked at for its end before it is taken for a long one.
-const nearText = 256
+// shortText is how far a string is searched for its end before it is treated as long.
+const shortText = 256
 
-// otherText is how far prose is not tried again where it got nowhere, so that text of
-// another kind loses next to nothing by it.
-const otherText = 2 << 10
+// proseBackoff is how far prose is not tried again after a failure, so that other kinds
+// of text lose next to nothing by it.
+const proseBackoff = 2 << 10
 
-// text checks the string whose opening quote is at i. It returns the offset
-// behind the closing quote, and whether the string has escapes.
+// text checks the string with its opening quote at i. It returns the offset after the
+// closing quote, and whether the string has escapes.
 func (s *scanner) text(i int) (end int, escaped bool) {
 	data, start := s.data, i+1
 	if start+8 > len(data) {
-		return s.rest(start, start, 0)
+		return s.textSlow(start, start, 0)
 	}
 	high := binary.LittleEndian.Uint64(data[start : start+8])
 	m := stops(high)
 	if m == 0 {
-		// Most runs of plain text end within a word. Those that do not may be long.
+		// Most runs of plain text end within a word. Others may be long.
 		var more uint64
-		near := data[:min(len(data), start+nearText)]
-		i, more = plain(near, start+8)
+		near := data[:min(len(data), start+shortText)]
+		i, more = skipPlain(near, start+8)
 		high |= more
 		if i+8 > len(near) && len(near) < len(data) {
 			return s.long(start, i, high)
@@ -40,33 +40,33 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 	if i < len(data) && data[i] == '"' && high&highs == 0 {
 		return i + 1, false
 	}
-	return s.rest(start, i, high)
+	return s.textSlow(start, i, high)
 }
 
-// long is rest where i may be inside of a run of plain text.
+// long is like textSlow, but i may be inside a run of plain text.
 func (s *scanner) long(start, i int, high uint64) (end int, escaped bool) {
 	i, far, skipped := skip(s.data, i)
-	i, tail := plain(s.data, i)
-	end, escaped = s.rest(start, i, high|far|tail)
+	i, tail := skipPlain(s.data, i)
+	end, escaped = s.textSlow(start, i, high|far|tail)
 	return end, escaped || skipped
 }
 
-// inside does so from behind the opening quote on. Where it fails, which it does without
-// an error where a partial text ends, cut says how far the string was checked but for
-// being UTF-8, and high whether it has anything beyond ASCII.
-func (s *scanner) inside(i int) int {
-	// What needs a window is long, and then it is prose most often, or base64.
+// textFrom is like long, from the opening quote on. It may fail without an error at the
+// end of a partial text. After a failure, cut is the offset up to which the string was
+// checked, except for UTF-8, and high reports whether it has non-ASCII bytes.
+func (s *scanner) textFrom(i int) int {
+	// A string that needs a window is long, and then most often prose or base64.
 	start := i
 	if !hasSkip {
-		i = prose(s.data, i)
+		i = skipProse(s.data, i)
 	}
 	i, _ = s.long(start, i, 0)
 	return i
 }
 
-// rest checks the string whose inside begins at start from i on, where the first run of
-// plain text ends. high is all bytes before that, or-ed.
-func (s *scanner) rest(start, i int, high uint64) (end int, escaped bool) {
+// textSlow checks a string with content from start, beginning at i, where its first run
+// of plain text ends. high is all earlier bytes, or-ed.
+func (s *scanner) textSlow(start, i int, high uint64) (end int, escaped bool) {
 	data := s.data
 	try := i // from here on it may be prose
 	for i < len(data) {
@@ -92,9 +92,9 @@ func (s *scanner) rest(start, i int, high uint64) (end int, escaped bool) {
 			i, more, _ = skip(data, i)
 			high |= more
 		case i >= try && data[i-1] == 'n':
-			// Behind the end of one line there are likely to be more.
-			if i = prose(data, i); i == next {
-				try = i + otherText
+			// After one end of a line there are likely to be more.
+			if i = skipProse(data, i); i == next {
+				try = i + proseBackoff
 			}
 		}
 		if i+8 > len(data) {
@@ -107,16 +107,16 @@ func (s *scanner) rest(start, i int, high uint64) (end int, escaped bool) {
 			continue
 		}
 		var more uint64
-		i, more = plain(data, i+8)
+		i, more = skipPlain(data, i+8)
 		high |= more
 	}
-	// Fewer than eight bytes are left, and no quote yet.
+	// Fewer than eight bytes are left, without a quote so far.
 	return s.textEnd(start, i, high, escaped)
 }
 
-// closeText ends the string whose inside is from start to i, where its closing
-// quote is. All of it is checked at once for being UTF-8: no part of a longer
-// character looks like a quote or a backslash, so that a wrong one hides no end.
+// closeText ends the string with the content from start to i, where its closing quote
+// is. UTF-8 is checked for the whole string at once: no part of a longer character
+// looks like a quote or a backslash, so that an invalid one hides no end.
 func (s *scanner) closeText(start, i int, high uint64) int {
 	if high&highs != 0 && !utf8.Valid(s.data[start:i]) {
 		return s.badUTF8(start, i)
@@ -124,7 +124,7 @@ func (s *scanner) closeText(start, i int, high uint64) int {
 	return i + 1
 }
 
-// textEnd goes on with text where fewer than eight bytes are left.
+// textEnd continues where fewer than eight bytes are left.
 func (s *scanner) textEnd(start, i int, high uint64, escaped bool) (int, bool) {
 	for i < len(s.data) {
 		switch c := s.data[i]; {
@@ -150,9 +150,8 @@ func (s *scanner) textEnd(start, i int, high uint64, escaped bool) (int, bool) {
 	return s.syntax(i, "the closing quote of a string"), escaped
 }
 
-// escape checks the escape at i, or fails at the control character that is there
-// instead. Half a surrogate pair is let through: it is valid by the grammar, and
-// forwarded as it stands.
+// escape checks the escape at i, or fails if a control character is there. Unpaired
+// surrogates pass: the grammar allows them, and they are forwarded unmodified.
 func (s *scanner) escape(i int) int {
 	if c := s.data[i]; c < ' ' {
 		return s.fail(CodeParseError, i, "control character "+quoteByte(c)+" in a string", "escape it")
@@ -160,7 +159,7 @@ func (s *scanner) escape(i int) int {
 	switch c := s.at(i + 1); {
 	case isShort(c):
 		return i + 2
-	// Four digits of either case; which character they stand for is decided by who decodes.
+	// Four digits of either case; the decoder checks the character.
 	case c == 'u':
 		if _, ok := hex4(s.data[i+2:]); ok {
 			return i + 6
@@ -172,8 +171,8 @@ func (s *scanner) escape(i int) int {
 	return s.fail(CodeParseError, i, "unknown escape in a string", "JSON has \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u with four hexadecimal digits")
 }
 
-// isShort reports whether the byte makes an escape of two with a backslash before it. It
-// has no branches: what is escaped next, nobody foresees.
+// isShort reports whether a backslash and c are an escape of two bytes. It has no
+// branches, because they would be unpredictable.
 func isShort(c byte) bool {
 	const (
 		low  = 1<<'"' | 1<<'/'
@@ -204,7 +203,7 @@ func hex4(b []byte) (rune, bool) {
 	return r, true
 }
 
-// badUTF8 fails at the first byte that is at fault, which is looked for only now.
+// badUTF8 fails at the first invalid byte, which it searches for.
 func (s *scanner) badUTF8(i, end int) int {
 	for i < end {
 		r, n := utf8.DecodeRune(s.data[i:end])

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// judgeText says byte by byte where the string ends whose inside text begins with, or
-// where it fails and why.
+// judgeText finds byte by byte the end of the string that text continues, or the offset
+// and reason of its error.
 func judgeText(text string) (end int, reason string) {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
@@ -39,7 +39,7 @@ func judgeText(text string) (end int, reason string) {
 	return len(text), "the JSON text ends too early"
 }
 
-// judged is what a scanner has found of a string, in the form of judgeText.
+// judged returns a scanner's result in the form of judgeText.
 func judged(end int, err *ParseError) (int, string) {
 	if err == nil {
 		return end, ""
@@ -50,32 +50,33 @@ func judged(end int, err *ParseError) (int, string) {
 	return err.Offset, err.Reason
 }
 
-// flowText lets a string flow that comes in two pieces, in the first of which its
-// opening quote is.
+// flowText streams a string that arrives in two pieces, the first with its opening
+// quote.
 func flowText(text string, at int) (end int, err *ParseError) {
 	window := make([]byte, 512)
-	a := &Arrival{r: &cutReader{text: text[at:], end: io.EOF, together: at%2 == 0}, most: len(text), window: &window}
+	a := &Arrival{r: &cutReader{text: text[at:], end: io.EOF, together: at%2 == 0}, maxBytes: len(text), window: &window}
 	a.data = window[:copy(window, text[:at])]
 	a.total = at
-	f := flow{Arrival: a, s: newScanner(a.data, a.lim), hold: none}
+	f := flow{Arrival: a, s: newScanner(a.data, a.lim), holdFrom: none}
 	if end = f.text(0); end >= 0 {
-		end += f.passed
+		end += f.consumed
 	}
 	if f.s.err != nil {
-		f.s.err.Offset += f.passed
+		f.s.err.Offset += f.consumed
 	}
 	return end, f.s.err
 }
 
-// whatStops are what a string has in it that is not plain, right and wrong.
+// whatStops are the valid and invalid parts of strings that are not plain.
 var whatStops = []string{
 	`"`, "", `\`, `\n`, `\t`, `\"`, `\\`, `\\n`, `\n\n`, `\u004E`, `\u12g4`, `\x`, `\]`, `\N`, "\\\x00", "\\\xee", "\\é",
 	"\x00", "\x1f", "\n", "\x7f", "é", "世", "🎉n", "\x80", "\x80n", "\xa2n", "\xdc\\n", "\xc3", "\xe2\x82n", "\xf0\x9f\x8e", "\xff",
 }
 
-// Strings are read in words, in blocks of four and of eight, and in windows. Wherever in
-// these something stands, what ends or spoils a string does so as if each byte were
-// looked at; in the first of its blocks, in plain text, and in text of lines and of quotes.
+// Strings are read in words, in blocks of four and eight words, and in windows. At any
+// offset in these, an end or error of a string has the same effect as in a loop over
+// bytes; in the first of its blocks, in plain text, and in text with lines and with
+// quotes.
 func TestTextStopsAnywhere(t *testing.T) { eachWay(t, testTextStopsAnywhere) }
 
 func testTextStopsAnywhere(t *testing.T) {
@@ -85,7 +86,7 @@ func testTextStopsAnywhere(t *testing.T) {
 		strings.Repeat("a", blocks),
 		`\n` + strings.Repeat("a", blocks),
 		strings.Repeat(`a line of eighteen\n`, 7)[:blocks],
-		strings.Repeat("a", nearText+blocks),
+		strings.Repeat("a", shortText+blocks),
 		strings.Repeat(`\"quoted\"`, 13)[:blocks],
 	}
 	for _, head := range heads {
@@ -99,7 +100,7 @@ func testTextStopsAnywhere(t *testing.T) {
 	}
 }
 
-// And wherever it is cut.
+// The same for every cut.
 func TestTextCutAnywhere(t *testing.T) { eachWay(t, testTextCutAnywhere) }
 
 func testTextCutAnywhere(t *testing.T) {
@@ -110,7 +111,7 @@ func testTextCutAnywhere(t *testing.T) {
 		for _, stop := range whatStops {
 			text := head[:n] + stop + tails[n%2] + `"`
 			wantEnd, want := judgeText(text)
-			// Most are cut only where it matters most.
+			// Most are cut only near the end of the token.
 			from, to := max(1, n-1), min(len(text), n+len(stop)+2)
 			if n%7 == 0 {
 				from, to = 1, len(text)
@@ -139,20 +140,20 @@ func checkText(t *testing.T, text string) {
 	}
 }
 
-// What skips lines by the block leaves each block that has anything else than plain ASCII
-// and ends of lines, for every byte beside every other, wherever the two stand in the
-// block and where it meets the next.
-func TestProse(t *testing.T) {
+// skipProse stops at each block with other text than plain ASCII and line ends, for
+// every byte next to every other, at any offset in the block and at its boundary with
+// the next.
+func TestSkipProse(t *testing.T) {
 	plain := func(c byte) bool { return c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' }
 	for _, at := range []int{0, 1, 6, 7, 8, 30, 55, 56, 62, 63, 64, 71, 126, 127} {
 		data := []byte(strings.Repeat("x", 140))
 		for a := range 256 {
 			for b := range 256 {
 				data[at], data[at+1] = byte(a), byte(b)
-				var want int // the block with the first of the two that is something else
+				var want int // the block with the first of the two that is not plain
 				switch {
 				case a >= utf8.RuneSelf:
-					want = max(at-1, 0) // it might have been behind a backslash
+					want = max(at-1, 0) // it might follow a backslash
 				case !plain(byte(a)) && (a != '\\' || b != 'n'):
 					want = at
 				case b >= utf8.RuneSelf:
@@ -162,7 +163,7 @@ func TestProse(t *testing.T) {
 				default:
 					want = 128
 				}
-				if got := prose(data, 0); got != min(want&^63, 128) {
+				if got := skipProse(data, 0); got != min(want&^63, 128) {
 					t.Fatalf("bytes %#x %#x at %d: %d, want %d", a, b, at, got, want&^63)
 				}
 			}
@@ -170,10 +171,10 @@ func TestProse(t *testing.T) {
 	}
 }
 
-// Of plain text prose leaves less than a block and the byte that it looks at behind one.
-func TestProseToTheEnd(t *testing.T) {
+// skipProse leaves less than a block of plain text and the byte after it.
+func TestSkipProseToTheEnd(t *testing.T) {
 	for n := range 300 {
-		got := prose([]byte(strings.Repeat("a", n)), 0)
+		got := skipProse([]byte(strings.Repeat("a", n)), 0)
 		if want := max(n-1, 0) &^ 63; got != want {
 			t.Errorf("%d bytes: %d skipped, want %d", n, got, want)
 		}

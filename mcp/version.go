@@ -5,12 +5,12 @@ package mcp
 
 import "slices"
 
-// Version is a protocol revision as it stands on the wire, such as
-// "2025-11-25". The zero value is no revision. Revisions are dates, so that
-// they compare as strings.
+// Version is a protocol revision as it appears on the wire, such as "2025-11-25". The
+// zero value is not a revision. Revisions are dates, so they can be compared as
+// strings.
 type Version string
 
-// The revisions of the specification that Signalbox speaks.
+// The revisions of the specification that Signalbox supports.
 const (
 	V20241105 Version = "2024-11-05"
 	V20250326 Version = "2025-03-26"
@@ -25,12 +25,12 @@ const (
 	LatestModern = V20260728
 )
 
-// Era says how two peers of a revision know each other: by a session that a
-// handshake opened, or by what each request says of itself.
+// Era is the way in which two peers know each other: through a session opened by a
+// handshake (legacy), or through the metadata of each request (modern).
 type Era uint8
 
-// The two eras. EraUnknown is the zero value: of a revision that this package
-// does not know, or of a server that was not asked yet.
+// The two eras. EraUnknown, the zero value, is for a revision unknown to this package
+// and for a server that has not been probed yet.
 const (
 	EraUnknown Era = iota
 	EraLegacy
@@ -49,8 +49,8 @@ func (e Era) String() string {
 	}
 }
 
-// Era returns the era of a known revision, and EraUnknown for any other: a later
-// date says nothing of what a revision that nobody here has read will be like.
+// Era returns the era of a known revision, and EraUnknown for any other: nothing can be
+// concluded from a later date.
 func (v Version) Era() Era {
 	switch {
 	case slices.Contains(LegacyVersions(), v):
@@ -62,14 +62,14 @@ func (v Version) Era() Era {
 	}
 }
 
-// LegacyVersions returns the known revisions that open with initialize, newest
-// first. The caller owns the slice.
+// LegacyVersions returns the known revisions with initialize, newest first. The caller
+// owns the slice.
 func LegacyVersions() []Version {
 	return []Version{V20251125, V20250618, V20250326, V20241105}
 }
 
-// ModernVersions returns the known revisions without sessions, newest first.
-// The caller owns the slice.
+// ModernVersions returns the known revisions without sessions, newest first. The caller
+// owns the slice.
 func ModernVersions() []Version {
 	return []Version{V20260728}
 }

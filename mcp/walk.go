@@ -8,9 +8,9 @@ import (
 	"crypto/sha256"
 )
 
-// object checks the object at i, whose members are interpreted, and records in o
-// where the known ones stand. o may be nil for an object of which nothing is
-// asked later. base is what offsets in o count from.
+// object checks the object at i, interprets its members at level l, and records the
+// positions of the known ones in o, relative to base. o may be nil if they are not
+// needed.
 func (s *scanner) object(i, depth int, l level, o *Object, base int) int {
 	if depth >= s.depth {
 		return s.tooDeep(i)
@@ -20,7 +20,7 @@ func (s *scanner) object(i, depth int, l level, o *Object, base int) int {
 	}
 	var seen names
 	for {
-		// Where the name begins: it is compared when its end is known.
+		// Start of the name, which is compared once its end is known.
 		start := i
 		if i = s.key(start); i < 0 {
 			return failed
@@ -33,8 +33,9 @@ func (s *scanner) object(i, depth int, l level, o *Object, base int) int {
 		if i = s.member(i, depth+1, l, f, o, base); i < 0 {
 			return failed
 		}
-		// Members that have no meaning to us are checked and not kept: they are forwarded with
-		// the bytes around them. Those of the envelope are kept, because that is written anew.
+		// Members without a meaning here are checked and not recorded: they are
+		// forwarded with the bytes around them. Those of the envelope are kept, because
+		// a new envelope is written.
 		switch {
 		case l == levelEnvelope && f == FieldNone:
 			s.addBeside(s.data[start:i:i])
@@ -53,7 +54,7 @@ func (s *scanner) object(i, depth int, l level, o *Object, base int) int {
 	}
 }
 
-// member checks the value of a member, whose own members may be interpreted.
+// member checks the value of a member and, at an interpreted level, its members.
 func (s *scanner) member(i, depth int, l level, f Field, o *Object, base int) int {
 	sub, ok := l.sub(f)
 	if !ok || s.at(i) != '{' {
@@ -63,16 +64,16 @@ func (s *scanner) member(i, depth int, l level, f Field, o *Object, base int) in
 		return s.value(i, depth)
 	}
 	if l == levelEnvelope {
-		// The object stands for itself: its offsets count from its own start. An
-		// envelope with more than one of these objects is refused later.
+		// Offsets in params and result count from their own start. An envelope with
+		// more than one of these objects is rejected later.
 		s.body = Object{}
 		o, base = &s.body, i
 	}
 	return s.object(i, depth, sub, o, base)
 }
 
-// addBeside keeps a member of an envelope that JSON-RPC does not define. A single one is
-// not copied.
+// addBeside keeps a member of the envelope that JSON-RPC does not define. A single one
+// is not copied.
 func (s *scanner) addBeside(member []byte) {
 	if s.beside == nil {
 		s.beside = member
@@ -81,7 +82,7 @@ func (s *scanner) addBeside(member []byte) {
 	s.beside = append(append(s.beside, ','), member...)
 }
 
-// list checks a list of a result, which may be deeper than the rest.
+// list checks a list in a result, which may be nested more deeply than the rest.
 func (s *scanner) list(i, depth int) int {
 	limit := s.depth
 	s.depth = s.inLists
@@ -90,57 +91,56 @@ func (s *scanner) list(i, depth int) int {
 	return i
 }
 
-// name returns the field of the member whose name key has just read from start.
-// It fails where the name stands for the second time, or where it is a known
-// name in another letter case.
+// name returns the field with the name that key has just read from start. It fails for
+// a duplicate, and for a known name in another letter case.
 func (s *scanner) name(start int, l level, seen *names) Field {
 	name := s.data[start+1 : s.keyEnd-1]
 	if s.keyEscaped {
 		decoded, ok := unescape(nil, name)
 		if !ok {
-			s.fail(CodeParseError, start, "the name of a member has half a surrogate pair", "send both halves")
+			s.fail(CodeParseError, start, "the name of a member has an unpaired surrogate", "send both halves of the pair")
 			return FieldNone
 		}
 		name = decoded
 	}
 	f := l.field(name)
 	if f == FieldNone {
-		// Readers that fold case would take it for the member, and others would not: what was
-		// judged would then be something else than what is acted on.
-		if v := l.variantOf(name); v != FieldNone {
+		// Readers that fold case would take it for the member and others would not, so
+		// that the message checked here would differ from the one acted on.
+		if v := l.caseVariant(name); v != FieldNone {
 			s.invalid(start, "member "+quoted(name)+" differs from "+quoted([]byte(v.Key()))+" in letter case only",
 				"names are case-sensitive")
 			return FieldNone
 		}
 	}
-	// Some readers take the first of two, and most the last.
+	// Some readers take the first duplicate, most the last.
 	if !seen.add(f, name) {
-		s.invalid(start, "member "+quoted(name)+" stands twice", "send it once")
+		s.invalid(start, "duplicate member "+quoted(name), "send it once")
 	}
 	return f
 }
 
-// names is the set of the names that one object has had so far. The zero value
-// is empty. Known names cost a bit and a few others a comparison; a map is made
-// only for an object of many, so that its size is never squared.
+// names is the set of member names seen in one object. The zero value is empty. Known
+// names cost a bit and a few others a comparison. A map is made only for an object with
+// many names, to avoid quadratic work.
 type names struct {
 	fields uint64 // known names: one bit for each field
 	n      int
 	few    [8][]byte
-	many   map[string]struct{} // takes over where few is full
+	many   map[string]struct{} // used instead of few when few is full
 
-	fleeting bool // the bytes of names will not stay, so that they are copied
+	copies bool // the bytes of names are overwritten later, so copy them
 }
 
-// add adds a name and reports whether it is new. It keeps the name's bytes.
+// add adds a name and reports whether it is new. It keeps the bytes of the name.
 func (s *names) add(f Field, name []byte) bool {
 	if f != FieldNone {
 		old := s.fields
 		s.fields |= 1 << f
 		return s.fields != old
 	}
-	if s.fleeting {
-		name = keepsake(name)
+	if s.copies {
+		name = nameKey(name)
 	}
 	if s.many != nil {
 		_, had := s.many[string(name)]
@@ -157,7 +157,7 @@ func (s *names) add(f Field, name []byte) bool {
 		s.n++
 		return true
 	}
-	// Beyond a few, so that the names of a large object are not compared each with each.
+	// A map, so that the names of a large object are not compared pairwise.
 	s.many = make(map[string]struct{}, 4*len(s.few))
 	for _, b := range s.few {
 		s.many[string(b)] = struct{}{}
@@ -166,9 +166,9 @@ func (s *names) add(f Field, name []byte) bool {
 	return true
 }
 
-// keepsake returns a copy of a name, or what stands for it if it is long: whoever
-// makes a name that is another's hash is told that it stands twice.
-func keepsake(name []byte) []byte {
+// nameKey returns a copy of a name, or the hash of a long one. A name that equals the
+// hash of another is reported as a duplicate.
+func nameKey(name []byte) []byte {
 	if len(name) <= sha256.Size {
 		return bytes.Clone(name)
 	}

@@ -9,14 +9,13 @@ import (
 	"strconv"
 )
 
-// WireError decodes the error of a message of KindError, whose bytes the result
-// shares. The code must be an
-// integer and the message a string; an error that has neither is reported as
-// what it is, a peer's mistake, because a message without an answer would be
-// lost. Raw is set, and is what is forwarded.
+// WireError decodes the error of a message of KindError; the result shares its bytes.
+// The code must be an integer and the message a string. Anything else is returned as an
+// error about the peer, because the message still answers a request. Raw is set, and is
+// what is forwarded.
 func (m *Message) WireError() (*Error, error) {
 	if m.Kind != KindError {
-		return nil, errors.New("the message is no error")
+		return nil, errors.New("the message is not an error response")
 	}
 	var o Object
 	s := newScanner(m.Error, Limits{Depth: maxDepth, Members: len(m.Error)})
@@ -25,7 +24,7 @@ func (m *Message) WireError() (*Error, error) {
 		return nil, s.err
 	}
 	o.raw = m.Error
-	// Read from the bytes: 1e3 is an integer to JSON, and no code to any client.
+	// Read from the bytes: 1e3 is an integer in JSON, but not a code for any client.
 	token := o.Raw(fieldCode)
 	code, err := strconv.ParseInt(string(token), 10, 64)
 	if err != nil || !isInteger(token) {
@@ -39,8 +38,8 @@ func (m *Message) WireError() (*Error, error) {
 	return &Error{Code: code, Message: string(text), Data: o.Raw(fieldErrorData), Raw: m.Error, Beside: m.beside}, nil
 }
 
-// describe says what stands in a member's place. A text is not shown: it is a peer's, and
-// may be long.
+// describe names the value of a member. A string is not shown, because it is a peer's
+// and may be long.
 func describe(token []byte) string {
 	switch {
 	case len(token) == 0:

@@ -14,27 +14,28 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Call is one request for a tool, a prompt or a resource while it is served. Its
-// methods may be called concurrently until the function has returned: then its client
-// has the answer, and hears no more.
+// A Call is one request for a tool, a prompt or a resource while it is served. Its
+// methods may be called concurrently until the function returns. After that the client
+// has its answer and receives nothing more.
 type Call struct {
-	// Request is what was asked, and by whom: Request.Principal, Request.Client. It must
-	// not be changed.
+	// Request is the request, including its sender: Request.Principal, Request.Client.
+	// It must not be changed.
 	Request *mcp.Request
-	// Caller is the way back to who asked. What a Call has no method for is said by it.
+	// Caller is the sender of the request. Use it for messages that Call has no method
+	// for.
 	Caller mcp.Caller
 
 	mux   *Mux
-	tasks bool // it may go on in the background
+	tasks bool // it may continue in the background
 	vars  map[string]string
 
-	reading    sync.Once // of the answers that came with the request
-	given      *given
+	readOnce   sync.Once // of the answers in the request
+	received   *receivedAnswers
 	unreadable error
 }
 
-// Arguments are what the call was made with: a JSON object, or whatever else a client
-// has sent. It is {} where that is nothing.
+// Arguments returns the arguments of the call: a JSON object, or another value if the
+// client sent one. It returns {} if the client sent none.
 func (c *Call) Arguments() JSON {
 	if raw := c.Request.Params.Raw(mcp.FieldArguments); raw != nil {
 		return JSON(raw)
@@ -42,8 +43,8 @@ func (c *Call) Arguments() JSON {
 	return "{}"
 }
 
-// checkRequired is the complaint about an argument that is not there. What is no
-// object is for whoever reads it.
+// checkRequired returns an error if a required argument is missing. It ignores
+// arguments that are not an object.
 func (c *Call) checkRequired(names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -54,34 +55,33 @@ func (c *Call) checkRequired(names []string) error {
 	}
 	for _, name := range names {
 		if !given[name] {
-			return &complaint{err: fmt.Errorf("the argument %q is missing", name)}
+			return &callerError{err: fmt.Errorf("the argument %q is missing", name)}
 		}
 	}
 	return nil
 }
 
-// Bind decodes the arguments into a pointer to what holds their defaults: a struct, or
-// a map. The letter case of names counts, and arguments that it has no place for are
-// ignored. Its error is for the function to return: it says which argument does not
-// fit, to whoever wrote it.
+// Bind decodes the arguments into a pointer to a struct or a map, which may hold
+// defaults. Names are case-sensitive, and unknown arguments are ignored. The function
+// should return the error of Bind: it names the invalid argument to the caller.
 func (c *Call) Bind(into any) error {
 	if err := decode(c.Request.Params.Raw(mcp.FieldArguments), into); err != nil {
-		return misfit(err)
+		return invalidArguments(err)
 	}
 	return nil
 }
 
-// Var returns what stands for a variable of the template in the URI that is read.
+// Var returns the value of a template variable in the URI of the request.
 func (c *Call) Var(name string) string { return c.vars[name] }
 
-// URI returns the URI that is read.
+// URI returns the URI of the resource that is read.
 func (c *Call) URI() string {
 	uri, _ := c.Request.Params.Text(mcp.FieldURI)
 	return uri
 }
 
-// Progress says how far the call is, if its client wants to know. A total of 0 is not
-// known. An error says that nobody listens any more, and is for the function to return.
+// Progress reports progress if the client asked for it. A total of 0 means unknown. An
+// error means that the client is gone; the function should return it.
 func (c *Call) Progress(ctx context.Context, done, total float64, message string) error {
 	token := c.Request.Params.Raw(mcp.MetaProgressToken)
 	if token == nil {
@@ -98,9 +98,8 @@ func (c *Call) Progress(ctx context.Context, done, total float64, message string
 	return c.notify(ctx, "notifications/progress", append(params, '}'))
 }
 
-// Log tells the client something, if it wants messages of that level. The logger may
-// be "". Data is anything that encodes as JSON. An error is that of Progress, or of
-// the data.
+// Log sends a log message if the client wants messages of that level. The logger may be
+// "". Data must encode as JSON. The error is like that of Progress, or about the data.
 func (c *Call) Log(ctx context.Context, level mcp.LogLevel, logger string, data any) error {
 	if !c.Request.LogLevel.Wants(level) {
 		return nil

@@ -14,21 +14,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Item is something to add to a Mux: a [Tool], a [Resource], a [Template] or a
+// An Item can be added to a Mux: it is a [Tool], a [Resource], a [Template] or a
 // [Prompt].
 type Item interface {
-	// put adds the item to a catalog that nobody else has yet.
+	// put adds the item to a catalog that is not yet published.
 	put(c *catalog) error
-	// drop takes what has the item's kind and key out of it.
+	// drop removes the item with the same kind and key.
 	drop(c *catalog)
 }
 
-// errFixed is the error of a change that was promised not to happen.
-var errFixed = errors.New("mux: nothing changes once a fixed Mux serves")
+// errFixed is the error of a change to a fixed Mux.
+var errFixed = errors.New("mux: a fixed Mux cannot be changed after its first request")
 
-// Add adds items, or none where one of them is not right; one of the same kind and
-// name, or URI, is replaced, and keeps its place in the list. Clients that listen are
-// told once, after the last.
+// Add adds items, or none if one of them is invalid. It replaces an item of the same
+// kind and name, or URI, which keeps its place in the list. Clients that listen are
+// notified once, after the last item.
 func (m *Mux) Add(items ...Item) error {
 	return m.change(func(c *catalog) error {
 		for _, item := range items {
@@ -40,8 +40,8 @@ func (m *Mux) Add(items ...Item) error {
 	})
 }
 
-// Remove removes items, of which nothing but the kind and the name, or the URI,
-// counts. One that is not there is gone already.
+// Remove removes the items with the same kind and name, or URI; other fields are
+// ignored. It ignores items that do not exist.
 func (m *Mux) Remove(items ...Item) error {
 	return m.change(func(c *catalog) error {
 		for _, item := range items {
@@ -51,26 +51,26 @@ func (m *Mux) Remove(items ...Item) error {
 	})
 }
 
-// change replaces the catalog, and tells those who listen.
+// change replaces the catalog and notifies listening clients.
 func (m *Mux) change(f func(*catalog) error) error {
 	changed, err := m.swap(f)
 	if err != nil {
 		return err
 	}
-	m.ears.tell(news{lists: changed})
+	m.subscribers.publish(changeSet{lists: changed})
 	return nil
 }
 
-func (m *Mux) swap(f func(*catalog) error) (lists, error) {
+func (m *Mux) swap(f func(*catalog) error) (listSet, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old := m.current()
 	if m.Fixed && old.served {
-		return lists{}, errFixed
+		return listSet{}, errFixed
 	}
 	c := old.clone()
 	if err := f(c); err != nil {
-		return lists{}, err
+		return listSet{}, err
 	}
 	c.summarize()
 	m.catalog.Store(c)
@@ -85,7 +85,8 @@ func (m *Mux) current() *catalog {
 	return &catalog{}
 }
 
-// serving is current for a request, after which a fixed Mux is.
+// serving returns the catalog for a request; from then on a fixed Mux cannot be
+// changed.
 func (m *Mux) serving() *catalog {
 	c := m.current()
 	if !m.Fixed || c.served {
@@ -99,57 +100,57 @@ func (m *Mux) serving() *catalog {
 	return c
 }
 
-// lists are those that clients can be told of.
-type lists struct{ tools, resources, prompts bool }
+// listSet are the lists for which there are notifications.
+type listSet struct{ tools, resources, prompts bool }
 
-func (l lists) any() bool { return l.tools || l.resources || l.prompts }
+func (l listSet) any() bool { return l.tools || l.resources || l.prompts }
 
-func (l lists) and(o lists) lists {
-	return lists{l.tools && o.tools, l.resources && o.resources, l.prompts && o.prompts}
+func (l listSet) and(o listSet) listSet {
+	return listSet{l.tools && o.tools, l.resources && o.resources, l.prompts && o.prompts}
 }
 
-func (l lists) or(o lists) lists {
-	return lists{l.tools || o.tools, l.resources || o.resources, l.prompts || o.prompts}
+func (l listSet) or(o listSet) listSet {
+	return listSet{l.tools || o.tools, l.resources || o.resources, l.prompts || o.prompts}
 }
 
-// catalog is all that a Mux has at one time. It is immutable once it is published.
+// catalog is all items of a Mux at one time. It is immutable once it is published.
 type catalog struct {
-	tools     shelf[Tool]
-	resources shelf[Resource]
-	templates shelf[Template]
-	prompts   shelf[Prompt]
+	tools     itemList[Tool]
+	resources itemList[Resource]
+	templates itemList[Template]
+	prompts   itemList[Prompt]
 
-	changed lists // since the one before
+	changed listSet // since the previous catalog
 	served  bool
 
-	completes bool // there was something to complete
-	runsTasks bool // there was a tool that runs as a task
+	completes bool // an item has or had a Completer
+	runsTasks bool // a tool runs or ran as a task
 }
 
 func (c *catalog) clone() *catalog {
 	own := *c
-	own.changed = lists{}
+	own.changed = listSet{}
 	own.tools, own.resources = c.tools.clone(), c.resources.clone()
 	own.templates, own.prompts = c.templates.clone(), c.prompts.clone()
 	return &own
 }
 
-// summarize notes what is said of the whole. What was there once may be there again:
-// a client that was told of it goes on to ask.
+// summarize updates the properties of the whole. Removed items still count, because
+// they may come back: a client that knows the capability continues to use it.
 func (c *catalog) summarize() {
-	for _, t := range c.tools.slots {
+	for _, t := range c.tools.entries {
 		c.runsTasks = c.runsTasks || t.item.Task != TaskNever
 	}
-	for _, t := range c.templates.slots {
+	for _, t := range c.templates.entries {
 		c.completes = c.completes || len(t.item.Complete) > 0
 	}
-	for _, p := range c.prompts.slots {
+	for _, p := range c.prompts.entries {
 		c.completes = c.completes || slices.ContainsFunc(p.item.Arguments, func(a Argument) bool { return a.Complete != nil })
 	}
 }
 
-// capabilities says what there is, and nothing else.
-func (c *catalog) capabilities(has lists, fixed bool) jsontext.Value {
+// capabilities declares the capabilities that the items need.
+func (c *catalog) capabilities(has listSet, fixed bool) jsontext.Value {
 	changes, updates := `{"listChanged":true}`, `{"listChanged":true,"subscribe":true}`
 	if fixed {
 		changes, updates = `{}`, `{}`
@@ -164,35 +165,35 @@ func (c *catalog) capabilities(has lists, fixed bool) jsontext.Value {
 	add(has.resources, "resources", updates)
 	add(has.prompts, "prompts", changes)
 	add(c.completes, "completions", `{}`)
-	add(len(all) > 0, "logging", `{}`) // each function has Call.Log
+	add(len(all) > 0, "logging", `{}`) // every function has Call.Log
 	add(c.runsTasks, "extensions", `{"io.modelcontextprotocol/tasks":{}}`)
 	return jsontext.Value("{" + strings.Join(all, ",") + "}")
 }
 
-// shelf is what there is of one kind, in the order in which it was added.
-type shelf[T any] struct {
-	slots []slot[T]
-	by    map[string]int // places in slots
-	last  uint64         // of all numbers
-	known bool           // there was something once
+// itemList is the items of one kind, in the order in which they were added.
+type itemList[T any] struct {
+	entries  []entry[T]
+	index    map[string]int // indices of slots
+	last     uint64         // the highest number so far
+	everUsed bool           // there is or was an item
 }
 
-// slot is one item.
-type slot[T any] struct {
+// entry is one item.
+type entry[T any] struct {
 	key    string
-	number uint64 // never another's
+	number uint64 // never reused
 	item   T
-	listed jsontext.Value // as it is listed
+	listed jsontext.Value // its JSON in the list
 }
 
-func (s *shelf[T]) clone() shelf[T] {
+func (s *itemList[T]) clone() itemList[T] {
 	own := *s
-	own.slots, own.by = slices.Clone(s.slots), maps.Clone(s.by)
+	own.entries, own.index = slices.Clone(s.entries), maps.Clone(s.index)
 	return own
 }
 
-// put adds an item, which is listed as it is encoded.
-func (s *shelf[T]) put(kind, key string, item T) error {
+// put adds an item and its JSON for the list.
+func (s *itemList[T]) put(kind, key string, item T) error {
 	if key == "" {
 		return fmt.Errorf("mux: a %s without a name", kind)
 	}
@@ -200,38 +201,38 @@ func (s *shelf[T]) put(kind, key string, item T) error {
 	if err != nil {
 		return fmt.Errorf("mux: %s %q: %w", kind, key, err)
 	}
-	if s.by == nil {
-		s.by = make(map[string]int)
+	if s.index == nil {
+		s.index = make(map[string]int)
 	}
-	s.known = true
-	if i, ok := s.by[key]; ok {
-		s.slots[i].item, s.slots[i].listed = item, listed
+	s.everUsed = true
+	if i, ok := s.index[key]; ok {
+		s.entries[i].item, s.entries[i].listed = item, listed
 		return nil
 	}
 	s.last++
-	s.by[key] = len(s.slots)
-	s.slots = append(s.slots, slot[T]{key, s.last, item, listed})
+	s.index[key] = len(s.entries)
+	s.entries = append(s.entries, entry[T]{key, s.last, item, listed})
 	return nil
 }
 
-// drop reports whether there was one.
-func (s *shelf[T]) drop(key string) bool {
-	i, ok := s.by[key]
+// drop removes an item and reports whether it existed.
+func (s *itemList[T]) drop(key string) bool {
+	i, ok := s.index[key]
 	if !ok {
 		return false
 	}
-	s.slots = slices.Delete(s.slots, i, i+1)
-	clear(s.by)
-	for i, slot := range s.slots {
-		s.by[slot.key] = i
+	s.entries = slices.Delete(s.entries, i, i+1)
+	clear(s.index)
+	for i, e := range s.entries {
+		s.index[e.key] = i
 	}
 	return true
 }
 
-func (s *shelf[T]) get(key string) (*T, bool) {
-	i, ok := s.by[key]
+func (s *itemList[T]) get(key string) (*T, bool) {
+	i, ok := s.index[key]
 	if !ok {
 		return nil, false
 	}
-	return &s.slots[i].item, true
+	return &s.entries[i].item, true
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAddRefusesWhatIsNotRight(t *testing.T) {
+func TestAddRejectsInvalidItems(t *testing.T) {
 	twice := hello("a")
 	twice.InputSchema = `{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"X"},"b":{"type":"string","x-mcp-header":"x"}}}`
 	broken := hello("a")
@@ -35,7 +35,7 @@ func TestAddRefusesWhatIsNotRight(t *testing.T) {
 		if err := m.Add(hello("right"), item); err == nil || !strings.HasPrefix(err.Error(), "mux: ") {
 			t.Errorf("%s: %v, want an error of ours", name, err)
 		}
-		if m.current().tools.known {
+		if m.current().tools.everUsed {
 			t.Errorf("%s: another was added all the same", name)
 		}
 	}
@@ -50,7 +50,7 @@ func TestMustAddPanics(t *testing.T) {
 	New(hello(""))
 }
 
-// An item that is replaced keeps its place; one that is removed and added has a new one.
+// A replaced item keeps its place; one that is removed and added again gets a new one.
 func TestReplace(t *testing.T) {
 	m := New(hello("a"), hello("b"), hello("c"))
 	again := hello("a")
@@ -66,7 +66,7 @@ func TestReplace(t *testing.T) {
 	equal(t, "called", answer(t, m, "tools/call", `{"name":"c"}`), `{"content":[{"type":"text","text":"Hello from c."}]}`)
 }
 
-// Items of all kinds are listed with what they have, and removed by their kind.
+// Items of all kinds are listed with their fields, and removed by their kind.
 func TestKinds(t *testing.T) {
 	tool := hello("same")
 	tool.Title, tool.Description, tool.Task = "T", "D.", TaskRequired
@@ -95,8 +95,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Whoever lists meanwhile sees what was there before or what is there after.
-func TestChangesAreWhole(t *testing.T) {
+// A concurrent list shows the items before a change or after it, never in between.
+func TestChangesAreAtomic(t *testing.T) {
 	m := New(hello("a0"), hello("b0"))
 	var all sync.WaitGroup
 	all.Go(func() { // ends by itself

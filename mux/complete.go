@@ -9,39 +9,39 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Completer proposes values that go on with what was typed, the best first: a client is
-// shown a hundred of them. Others are the arguments that are filled in already, as far
-// as the client says; it may be nil. A Completer is called concurrently, and often: with
-// each letter, perhaps.
+// A Completer returns completions of typed text, the best first; a client receives at
+// most a hundred. others has the arguments that are already filled in, as far as the
+// client sent them, and may be nil. A Completer is called concurrently and often,
+// possibly for each letter.
 type Completer func(ctx context.Context, typed string, others map[string]string) ([]string, error)
 
-// maxValues is how many values a client is shown (2026-07-28,
+// maxValues bounds the values sent to a client (2026-07-28,
 // server/utilities/completion, "Completion Results").
 const maxValues = 100
 
-// completion is what a client is shown.
+// completion is the result for a client.
 type completion struct {
 	HasMore bool     `json:"hasMore"`
 	Total   int      `json:"total"`
 	Values  []string `json:"values"`
 }
 
-// complete serves completion/complete. An argument that has no proposals is answered
-// with none; a reference to something that does not exist is an error (2026-07-28,
+// complete serves completion/complete. An argument without a Completer gets an empty
+// list; a reference to an unknown item is an error (2026-07-28,
 // server/utilities/completion, "Error Handling").
 func (m *Mux) complete(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 	of, ok := m.completers(req)
 	if !ok {
-		return nil, invalid("there is nothing of this reference to complete")
+		return nil, invalid("unknown reference: nothing to complete")
 	}
 	var arg struct {
 		Name  string `json:"name"`
 		Value string `json:"value"`
 	}
 	if err := decode(req.Params.Raw(mcp.FieldArgument), &arg); err != nil {
-		return nil, invalid("the argument does not fit: %v", err)
+		return nil, invalid("the argument is invalid: %v", err)
 	}
-	c := completion{Values: []string{}} // the list has to be there, also when nothing fits
+	c := completion{Values: []string{}} // the list is required, even if empty
 	if f := of(arg.Name); f != nil {
 		values, err := f(ctx, arg.Value, filledIn(req))
 		if err != nil {
@@ -53,11 +53,12 @@ func (m *Mux) complete(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mc
 	return result(map[string]completion{"completion": c})
 }
 
-// completers returns what completes the arguments of what the request refers to.
+// completers returns a lookup of the Completers for the arguments of the item that the
+// request refers to.
 func (m *Mux) completers(req *mcp.Request) (func(argument string) Completer, bool) {
 	c := m.current()
 	kind, _ := req.Params.Text(mcp.FieldRefType)
-	// By the kind first: a prompt and a template may have one name.
+	// By kind first: a prompt and a template may have the same name.
 	switch kind {
 	case "ref/prompt":
 		name, _ := req.Params.Text(mcp.FieldRefName)
@@ -79,8 +80,8 @@ func (m *Mux) completers(req *mcp.Request) (func(argument string) Completer, boo
 	}
 }
 
-// filledIn returns the arguments that the client says are there; what cannot be read
-// helps nobody.
+// filledIn returns the arguments that are already filled in. It ignores values that it
+// cannot decode.
 func filledIn(req *mcp.Request) map[string]string {
 	for name, value := range mcp.Members(req.Params.Bytes()) {
 		if name != "context" {

@@ -13,66 +13,66 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Content is one block of what a tool answers or a prompt says. The zero value is
-// none.
+// Content is one block of a tool's result or a prompt's message. The zero value is
+// invalid.
 type Content struct{ raw jsontext.Value }
 
-// MarshalJSON returns the block as it stands on the wire.
+// MarshalJSON returns the block as it is sent.
 func (c Content) MarshalJSON() ([]byte, error) { return c.raw, nil }
 
-// With returns the block with one more member, such as its annotations or its _meta,
-// which it does not have yet.
+// With returns the block with one more member, such as annotations or _meta. The block
+// must not have it yet.
 func (c Content) With(member string, value JSON) Content {
 	return Content{mcp.WithMember(c.raw, member, []byte(value))}
 }
 
-// Text is a text.
+// Text returns a text block.
 func Text(text string) Content {
 	return Content{object("type", "text", "text", text)}
 }
 
-// Image is an image of a MIME type.
+// Image returns an image block.
 func Image(mimeType string, data []byte) Content { return media("image", mimeType, data) }
 
-// Audio is sound of a MIME type.
+// Audio returns an audio block.
 func Audio(mimeType string, data []byte) Content { return media("audio", mimeType, data) }
 
 func media(kind, mimeType string, data []byte) Content {
 	return Content{object("type", kind, "data", base64.StdEncoding.EncodeToString(data), "mimeType", mimeType)}
 }
 
-// Embed is a resource that the client need not read any more.
+// Embed returns a block with an embedded resource, which the client need not read.
 func Embed(c Contents) Content {
 	return Content{mcp.WithMember(object("type", "resource"), "resource", c.raw)}
 }
 
-// Link is a resource that the client may read.
+// Link returns a block with a link to a resource, which the client may read.
 func Link(uri, name string) Content {
 	return Content{object("type", "resource_link", "uri", uri, "name", name)}
 }
 
-// Contents is what a resource holds, or a part of it. The zero value is nothing.
+// Contents is the contents of a resource, or a part of it. The zero value is invalid.
 type Contents struct{ raw jsontext.Value }
 
-// MarshalJSON returns the contents as they stand on the wire.
+// MarshalJSON returns the contents as they are sent.
 func (c Contents) MarshalJSON() ([]byte, error) { return c.raw, nil }
 
-// With is Content.With.
+// With returns the contents with one more member; see Content.With.
 func (c Contents) With(member string, value JSON) Contents {
 	return Contents{mcp.WithMember(c.raw, member, []byte(value))}
 }
 
-// TextContents is a text of a MIME type, as the contents of the resource of that URI.
+// TextContents returns text as the contents of the resource with the given URI.
 func TextContents(uri, mimeType, text string) Contents {
 	return Contents{object("uri", uri, "mimeType", mimeType, "text", text)}
 }
 
-// BlobContents is bytes of a MIME type, likewise.
+// BlobContents returns bytes as the contents of the resource with the given URI.
 func BlobContents(uri, mimeType string, data []byte) Contents {
 	return Contents{object("uri", uri, "mimeType", mimeType, "blob", base64.StdEncoding.EncodeToString(data))}
 }
 
-// object returns an object of texts, given as names and values by turns.
+// object returns a JSON object with string values; members alternates names and values.
 func object(members ...string) jsontext.Value {
 	out := []byte{'{'}
 	for i, text := range members {
@@ -87,33 +87,34 @@ func object(members ...string) jsontext.Value {
 	return append(out, '}')
 }
 
-// Result is what a tool answers with. The zero value says nothing.
+// A Result is the result of a tool. The zero value is an empty one.
 type Result struct {
-	// Content is what the model reads. Where it is nil and there is a Structured, that is
-	// a text besides, for clients that read nothing else (2026-07-28, server/tools,
-	// "Structured Content").
+	// Content is for the model. If it is nil and Structured is set, the JSON of
+	// Structured is added as a text, for clients that read nothing else (2026-07-28,
+	// server/tools, "Structured Content").
 	Content []Content `json:"content"`
-	// Structured is a value that the tool's output schema describes. It is encoded when
+	// Structured is a value described by the tool's output schema. It is encoded after
 	// the function has returned.
 	Structured any `json:"structuredContent,omitzero"`
-	// IsError says that Content is a complaint, which the model can read.
+	// IsError reports that the tool failed and that Content has the error for the
+	// model.
 	IsError bool `json:"isError,omitzero"`
-	// Meta is an object, or nothing.
+	// Meta is an object, or empty.
 	Meta JSON `json:"_meta,omitzero"`
 
-	raw *mcp.Result // the result itself, where it is of another form
+	raw *mcp.Result // the complete result, if it has another form
 }
 
-// Say is the result of one text.
+// Say returns a result with one formatted text.
 func Say(format string, args ...any) *Result { return Show(Text(fmt.Sprintf(format, args...))) }
 
-// Show is a result of blocks.
+// Show returns a result with the given content.
 func Show(content ...Content) *Result { return &Result{Content: content} }
 
-// Structured is a result of a value, which the tool's output schema describes.
+// Structured returns a result with a value described by the tool's output schema.
 func Structured(value any) *Result { return &Result{Structured: value} }
 
-// wire is the result as it is sent.
+// wire returns the result as it is sent.
 func (r *Result) wire() (*mcp.Result, error) {
 	if r == nil {
 		r = &Result{}
@@ -128,7 +129,7 @@ func (r *Result) wire() (*mcp.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := *r // which is the function's, and may be answered again
+	own := *r // a copy, because the function may return r again
 	own.Content, own.Structured = []Content{Text(string(value))}, JSON(value)
 	return result(own)
 }

@@ -21,7 +21,7 @@ func say(format string, args ...any) mux.Tool {
 	return mux.Tool{Name: "say", Call: mux.Always(mux.Say(format, args...))}
 }
 
-// content calls a tool that answers.
+// content calls a tool and returns its content.
 func content(t *testing.T, h mcp.Handler, tool string) string {
 	t.Helper()
 	res, err := ask(t, h, person{}, "tools/call", `{"name":"`+tool+`"}`)
@@ -31,9 +31,9 @@ func content(t *testing.T, h mcp.Handler, tool string) string {
 	return string(res.Raw(mcp.FieldContent))
 }
 
-// A function is told when its client takes the call back, and its answer goes to
-// nobody.
-func TestEveryEraTakesBack(t *testing.T) {
+// The function's context ends when its client cancels the call, and its answer is
+// dropped.
+func TestEveryEraCancels(t *testing.T) {
 	everyEra(t, func() *mux.Mux { return mux.New(say("x")) }, func(t *testing.T, _ mcp.Version, m *mux.Mux, h mcp.Handler) {
 		told := make(chan error)
 		m.MustAdd(mux.Tool{Name: "wait", Call: func(ctx context.Context, _ *mux.Call) (*mux.Result, error) {
@@ -57,9 +57,9 @@ func TestEveryEraTakesBack(t *testing.T) {
 	})
 }
 
-// A function that panics costs its own request: its client is told that there was
-// something, and others are served on.
-func TestEveryEraOutlivesAPanic(t *testing.T) {
+// A panic affects only its own request: its client gets an internal error, and other
+// requests are served.
+func TestEveryEraSurvivesAPanic(t *testing.T) {
 	panics := func() *mux.Mux {
 		return mux.New(say("x"),
 			mux.Tool{Name: "panic", Call: func(context.Context, *mux.Call) (*mux.Result, error) { panic("secret") }},
@@ -88,8 +88,8 @@ func TestEveryEraOutlivesAPanic(t *testing.T) {
 	})
 }
 
-// What middleware of net/http knows of a request, its function does.
-func TestEveryEraHasItsContext(t *testing.T) {
+// A function gets the context that middleware of net/http has set.
+func TestEveryEraPassesTheContext(t *testing.T) {
 	build := func() *mux.Mux {
 		return mux.New(mux.Tool{Name: "who", Call: func(ctx context.Context, _ *mux.Call) (*mux.Result, error) {
 			return mux.Say("%v", ctx.Value(userKey{})), nil
@@ -102,8 +102,8 @@ func TestEveryEraHasItsContext(t *testing.T) {
 	})
 }
 
-// Who follows the cursors gets all, of each kind.
-func TestEveryEraTurnsPages(t *testing.T) {
+// Following the cursors lists all items of each kind.
+func TestEveryEraPages(t *testing.T) {
 	build := func() *mux.Mux {
 		m := &mux.Mux{PageSize: 2}
 		for i := range 5 {
@@ -149,8 +149,8 @@ func allPages(t *testing.T, h mcp.Handler, method, member string) (names []strin
 	}
 }
 
-// A structure is said twice: as such, and as the text that older clients read.
-func TestEveryEraReadsStructures(t *testing.T) {
+// A structured result is sent as such, and as text for older clients.
+func TestEveryEraStructuredContent(t *testing.T) {
 	build := func() *mux.Mux {
 		return mux.New(mux.Tool{
 			Name: "sum", OutputSchema: `{"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"]}`,
@@ -171,8 +171,8 @@ func TestEveryEraReadsStructures(t *testing.T) {
 	})
 }
 
-// A call that is over has no way to its client any more.
-func TestEveryEraIsSilentAfterwards(t *testing.T) {
+// After a call has ended, its Caller returns errors.
+func TestEveryEraCallerAfterTheCall(t *testing.T) {
 	everyEra(t, func() *mux.Mux { return new(mux.Mux) }, func(t *testing.T, _ mcp.Version, m *mux.Mux, h mcp.Handler) {
 		kept := make(chan *mux.Call, 1)
 		m.MustAdd(mux.Tool{Name: "leave", Call: func(_ context.Context, call *mux.Call) (*mux.Result, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// pass lets the time of a bubble go by.
+// pass advances the time of a bubble.
 func pass(d time.Duration) { time.Sleep(d) }
 
 // everyEra runs a test of a Mux behind the edges of a server and a client, in each
@@ -27,7 +27,7 @@ func pass(d time.Duration) { time.Sleep(d) }
 func everyEra(t *testing.T, build func() *mux.Mux, f func(t *testing.T, v mcp.Version, m *mux.Mux, h mcp.Handler)) {
 	for _, v := range append(mcp.ModernVersions(), mcp.LegacyVersions()...) {
 		if v == mcp.V20241105 {
-			continue // which has another transport
+			continue // which uses another transport
 		}
 		t.Run(string(v), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -40,14 +40,14 @@ func everyEra(t *testing.T, build func() *mux.Mux, f func(t *testing.T, v mcp.Ve
 
 type userKey struct{}
 
-// signed has each request say who has made it, as middleware does.
+// signed sets the sender of each request, as middleware does.
 func signed(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, "Ada")))
 	})
 }
 
-// open returns what a client of that revision makes of the Mux.
+// open returns a client of the revision, connected to the Mux.
 func open(t *testing.T, v mcp.Version, m *mux.Mux) mcp.Handler {
 	s := server.New(m, server.Config{})
 	ln := memnet.Listen()
@@ -66,10 +66,10 @@ func open(t *testing.T, v mcp.Version, m *mux.Mux) mcp.Handler {
 	return c
 }
 
-// person answers each question of a form, and hears what changes.
+// person answers each form, and records notifications.
 type person struct{ heard chan string }
 
-// next is what is heard next, or that an hour has passed.
+// next returns the next notification, or reports that an hour has passed.
 func (p person) next() string {
 	select {
 	case what := <-p.heard:
@@ -105,8 +105,8 @@ func ask(t *testing.T, h mcp.Handler, p person, method, params string) (*mcp.Res
 
 const nameForm = `{"type":"object","properties":{"name":{"type":"string"}}}`
 
-// greeter has two tools that greet whom they have asked for a name, each in its way,
-// and one that does so in the background.
+// greeter has two tools that ask for a name and greet, by Ask and by Input, and one
+// that does so in the background.
 func greeter() *mux.Mux {
 	who := mux.Elicit("who", "Who?", nameForm)
 	hello := func(a mux.Answer) *mux.Result {
@@ -131,8 +131,8 @@ func greeter() *mux.Mux {
 		}})
 }
 
-// One function asks clients of every revision, each as it can be asked.
-func TestEveryEraIsAsked(t *testing.T) {
+// The same function asks clients of every revision, each in its own way.
+func TestEveryEraAsks(t *testing.T) {
 	everyEra(t, greeter, func(t *testing.T, _ mcp.Version, _ *mux.Mux, h mcp.Handler) {
 		for _, tool := range []string{"ask", "input", "background"} {
 			res, err := ask(t, h, person{}, "tools/call", `{"name":"`+tool+`"}`)
@@ -143,7 +143,7 @@ func TestEveryEraIsAsked(t *testing.T) {
 	})
 }
 
-// listens has a person hear what changes, until the test's end.
+// listens records notifications until the test's end.
 func listens(t *testing.T, h mcp.Handler, filter string) person {
 	t.Helper()
 	p := person{heard: make(chan string, 10)}
@@ -168,8 +168,8 @@ func listens(t *testing.T, h mcp.Handler, filter string) person {
 	return p
 }
 
-// What changes is heard in every revision.
-func TestEveryEraHears(t *testing.T) {
+// List changes reach clients of every revision.
+func TestEveryEraListChanges(t *testing.T) {
 	everyEra(t, greeter, func(t *testing.T, _ mcp.Version, m *mux.Mux, h mcp.Handler) {
 		p := listens(t, h, `{"toolsListChanged":true}`)
 		m.MustAdd(mux.Tool{Name: "new", Call: mux.Always(mux.Say("new"))})
@@ -179,9 +179,9 @@ func TestEveryEraHears(t *testing.T) {
 	})
 }
 
-// A resource that holds something else is told of in every revision, one of a template
-// too, and no other.
-func TestEveryEraHearsOfResources(t *testing.T) {
+// A changed resource, also one of a template, is announced in every revision, and no
+// other is.
+func TestEveryEraResourceUpdates(t *testing.T) {
 	build := func() *mux.Mux {
 		read := mux.Always([]mux.Contents{mux.TextContents("x:y", "text/plain", "")})
 		return mux.New(mux.Resource{URI: "x:y", Name: "y", Read: read}, mux.Template{URI: "t:{a}", Name: "t", Read: read})
@@ -206,8 +206,8 @@ func TestEveryEraHearsOfResources(t *testing.T) {
 	})
 }
 
-// A server that says that it will have tools is asked for them when they come.
-func TestEveryEraGrows(t *testing.T) {
+// A server that declares tools in advance is asked for them when they are added.
+func TestEveryEraToolsAddedLater(t *testing.T) {
 	build := func() *mux.Mux { return &mux.Mux{HasTools: true} }
 	everyEra(t, build, func(t *testing.T, _ mcp.Version, m *mux.Mux, h mcp.Handler) {
 		res, err := ask(t, h, person{}, "tools/list", `{}`)

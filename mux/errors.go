@@ -12,51 +12,53 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// complaint is an error of who called.
-type complaint struct {
-	sentence bool // it is one
-	err      error
+// callerError is an error that the caller has made.
+type callerError struct {
+	isSentence bool // the text is a whole sentence
+	err        error
 }
 
-func (c *complaint) Error() string { return c.err.Error() }
+func (c *callerError) Error() string { return c.err.Error() }
 
-func (c *complaint) Unwrap() error { return c.err }
+func (c *callerError) Unwrap() error { return c.err }
 
-// Errorf is an error of whoever made the call: of a tool it goes to the model, as a
-// result with isError, so that it can call again with better arguments; of a prompt or
-// a resource it is an invalid parameter. Its text is shown as it is, and no more of
-// an error that wraps it. It formats and wraps as [fmt.Errorf] does.
+// Errorf returns an error about the caller's request. For a tool it is sent to the
+// model, as a result with isError, so that the model can call again with better
+// arguments. For a prompt or a resource it becomes an invalid-params error. Its own
+// text is sent, without that of errors that wrap it. Errorf formats and wraps like
+// [fmt.Errorf].
 func Errorf(format string, args ...any) error {
-	return &complaint{sentence: true, err: fmt.Errorf(format, args...)}
+	return &callerError{isSentence: true, err: fmt.Errorf(format, args...)}
 }
 
-// misfit is the complaint about arguments that cannot be read.
-func misfit(err error) error { return &complaint{err: fmt.Errorf("the arguments do not fit: %w", err)} }
+// invalidArguments returns the error for arguments that cannot be decoded.
+func invalidArguments(err error) error {
+	return &callerError{err: fmt.Errorf("the arguments are invalid: %w", err)}
+}
 
-// asResult makes a complaint the result of a tool.
-func (c *complaint) asResult() *Result {
+// asResult returns the error as a tool's result.
+func (c *callerError) asResult() *Result {
 	text := c.Error()
-	if !c.sentence {
-		text = "T" + text[1:] + "." // each of ours begins with "the"
+	if !c.isSentence {
+		text = "T" + text[1:] + "." // all such texts begin with "the"
 	}
 	r := Say("%s", text)
 	r.IsError = true
 	return r
 }
 
-// decode reads a JSON text into what holds the defaults. The words of its error are
-// for whoever wrote the call, who knows JSON and the schema, and nothing of Go's
-// types.
+// decode decodes a JSON text over the defaults in into. Its error is for the client or
+// model, which knows JSON and the schema but not the Go types.
 func decode(raw []byte, into any) error {
 	if raw == nil {
 		return nil
 	}
 	err := json.Unmarshal(raw, into)
 	if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.JSONPointer != "" {
-		return fmt.Errorf("%s is not of the type that the schema asks for", wrong.JSONPointer)
+		return fmt.Errorf("%s does not have the type required by the schema", wrong.JSONPointer)
 	}
 	if err != nil {
-		return errors.New("it is not what the schema asks for")
+		return errors.New("they do not match the schema")
 	}
 	return nil
 }

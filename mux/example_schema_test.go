@@ -20,9 +20,8 @@ type ticket struct {
 	Class int    `json:"class,omitempty" jsonschema:"1 or 2"`
 }
 
-// typed makes a tool whose schema is that of a type, and which is called with what
-// fits it alone. A function like this, around a tool, does for one what middleware does
-// for all.
+// typed makes a tool with the schema of a type, and calls f with valid arguments only.
+// A function like this, around a tool, does for one tool what middleware does for all.
 func typed[In any](tool mux.Tool, f func(ctx context.Context, call *mux.Call, in In) (*mux.Result, error)) (mux.Tool, error) {
 	schema, err := jsonschema.For[In](nil)
 	if err != nil {
@@ -47,7 +46,7 @@ func typed[In any](tool mux.Tool, f func(ctx context.Context, call *mux.Call, in
 	return tool, nil
 }
 
-// A schema that a library makes of a type, and holds the arguments against.
+// A library makes the schema of a type, and validates the arguments.
 func Example_schema() {
 	tool, err := typed(mux.Tool{Name: "book"}, func(_ context.Context, _ *mux.Call, in ticket) (*mux.Result, error) {
 		return mux.Say("From %s to %s.", in.From, in.To), nil

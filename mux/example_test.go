@@ -19,7 +19,7 @@ type order struct {
 	Dish string `json:"dish"`
 }
 
-// takeOrder asks before it does what cannot be taken back.
+// takeOrder asks before an action that cannot be undone.
 func takeOrder(ctx context.Context, call *mux.Call, in order) (*mux.Result, error) {
 	if in.Dish == "" {
 		return nil, mux.Errorf("A dish has a name.") // for the model, which calls again
@@ -34,7 +34,7 @@ func takeOrder(ctx context.Context, call *mux.Call, in order) (*mux.Result, erro
 	return mux.Say("One %s is on its way.", in.Dish), nil
 }
 
-// A server of one tool, and a client of an older revision that uses it.
+// A server with one tool, and a client of an older revision that uses it.
 func Example() {
 	m := mux.New(mux.Tool{
 		Name: "order", Description: "Orders a dish.",
@@ -68,7 +68,7 @@ func Example() {
 	// Output:
 	// [{"type":"text","text":"One soup is on its way."}]
 	// [{"type":"text","text":"A dish has a name."}]
-	// [{"type":"text","text":"The arguments do not fit: /dish is not of the type that the schema asks for."}]
+	// [{"type":"text","text":"The arguments are invalid: /dish does not have the type required by the schema."}]
 	// [{"type":"text","text":"The argument \"dish\" is missing."}]
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// use prints what a Handler answers.
+// use prints the answer of a Handler.
 func use(h mcp.Handler, method, params string, caller mcp.Caller) {
 	req, err := mcp.NewRequest(method, []byte(params))
 	if err != nil {
@@ -30,7 +30,7 @@ func use(h mcp.Handler, method, params string, caller mcp.Caller) {
 	fmt.Printf("%s\n", res.Bytes())
 }
 
-// A Mux is a Handler, so that a tool is tried without a server and without a client.
+// A Mux is a Handler, so a tool can be tried without a server and a client.
 func ExampleMux_Serve() {
 	m := mux.New(mux.Tool{Name: "hello", Call: mux.Always(mux.Say("Hello."))})
 	use(m, "tools/call", `{"name":"hello"}`, nil)
@@ -55,7 +55,7 @@ func ExampleMux_Serve_middleware() {
 	// 1
 }
 
-// Items come and go while the Mux serves; one of the same name is replaced.
+// Items are added and removed while the Mux serves; one of the same name is replaced.
 func ExampleMux_Add() {
 	m := &mux.Mux{HasTools: true}
 	use(m, "tools/list", `{}`, nil)
@@ -75,7 +75,7 @@ func ExampleMux_Add() {
 	// {"tools":[]}
 }
 
-// A Template is read for each URI that it makes, and completes what is typed for it.
+// A Template is read for each URI that it matches, and completes variables.
 func ExampleTemplate() {
 	capitals := map[string]string{"france": "Paris", "finland": "Helsinki", "peru": "Lima"}
 	m := mux.New(mux.Template{
@@ -124,7 +124,7 @@ func ExamplePrompt() {
 	// prompt review: the argument "code" is missing (code -32602)
 }
 
-// A result has a structure for programs, and a text for who reads nothing else.
+// A result has a structure for programs, and a text for clients that read nothing else.
 func ExampleStructured() {
 	type weather struct {
 		Celsius float64 `json:"celsius"`
@@ -139,25 +139,25 @@ func ExampleStructured() {
 	// {"content":[{"type":"text","text":"{\"celsius\":21.5}"}],"structuredContent":{"celsius":21.5}}
 }
 
-// hears prints what it is told, as a client that has asked for it.
-type hears struct{ yes }
+// printer is a client that prints the notifications it receives.
+type printer struct{ yes }
 
-func (hears) Notify(_ context.Context, n *mcp.Notification) error {
+func (printer) Notify(_ context.Context, n *mcp.Notification) error {
 	fmt.Printf("%s %s\n", n.Method, n.Params.Bytes())
 	return nil
 }
 
-// Progress and log messages go to the client that has asked for them.
+// Progress and log messages go to the client that asked for them.
 func ExampleCall_Progress() {
 	m := mux.New(mux.Tool{Name: "work", Call: func(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 		for step := range 2 {
 			if err := call.Progress(ctx, float64(step+1), 2, ""); err != nil {
-				return nil, err // nobody listens any more
+				return nil, err // the client is gone
 			}
 		}
 		return mux.Say("Done."), call.Log(ctx, mcp.LogInfo, "work", "all done")
 	}})
-	use(m, "tools/call", `{"name":"work","_meta":{"progressToken":"p"}}`, hears{})
+	use(m, "tools/call", `{"name":"work","_meta":{"progressToken":"p"}}`, printer{})
 	// Output:
 	// notifications/progress {"progressToken":"p","progress":1,"total":2}
 	// notifications/progress {"progressToken":"p","progress":2,"total":2}
@@ -165,8 +165,8 @@ func ExampleCall_Progress() {
 	// {"content":[{"type":"text","text":"Done."}]}
 }
 
-// A function that asks by Input does all that comes before again when the answers are
-// there: it looks, and does nothing, until it has asked.
+// A function that uses Input is called again from its beginning with the answers: code
+// before Input only looks and changes nothing.
 func ExampleCall_Input() {
 	m := mux.New(mux.Tool{Name: "rename", Call: func(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 		answers, err := call.Input(ctx,
@@ -187,8 +187,8 @@ func ExampleCall_Input() {
 	// {"content":[{"type":"text","text":"It keeps its name."}]}
 }
 
-// What takes long goes on in the background, where the client takes tasks; this one
-// takes none, and waits.
+// Long work continues in the background for clients that support tasks; this client
+// does not, and waits.
 func ExampleCall_Background() {
 	m := mux.New(mux.Tool{Name: "dig", Task: mux.TaskOptional, Call: func(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 		return call.Background(ctx, func(ctx context.Context, _ *mux.Call) (*mux.Result, error) {

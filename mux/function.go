@@ -5,10 +5,10 @@ package mux
 
 import "context"
 
-// Bound returns a function for a Tool or a Prompt that calls f with its arguments, as
-// [Call.Bind] decodes them into the zero value of In. Arguments that do not fit do not
-// reach f. Where an argument has a default that is not its zero value, the function
-// binds by itself.
+// Bound returns a function for a Tool or a Prompt that calls f with its arguments,
+// decoded by [Call.Bind] into the zero value of In. f is not called for invalid
+// arguments. If an argument has a default other than its zero value, use Call.Bind
+// instead.
 func Bound[In, Out any](f func(ctx context.Context, call *Call, in In) (Out, error)) func(ctx context.Context, call *Call) (Out, error) {
 	return func(ctx context.Context, call *Call) (Out, error) {
 		var in In
@@ -20,8 +20,8 @@ func Bound[In, Out any](f func(ctx context.Context, call *Call, in In) (Out, err
 	}
 }
 
-// Always returns a function that always answers the same, for a Tool, a Prompt or a
-// Resource. The answer must not be changed any more.
+// Always returns a function for a Tool, a Prompt or a Resource that always returns out,
+// which must not be changed afterwards.
 func Always[Out any](out Out) func(ctx context.Context, call *Call) (Out, error) {
 	return func(context.Context, *Call) (Out, error) { return out, nil }
 }

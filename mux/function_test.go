@@ -21,7 +21,7 @@ type greetee struct {
 	Also  []string `json:"also"`
 }
 
-// A function that is bound gets its arguments, or is not called.
+// A bound function gets valid arguments, or is not called.
 func TestBound(t *testing.T) {
 	called := 0
 	m := New(
@@ -46,7 +46,7 @@ func TestBound(t *testing.T) {
 	equal(t, "prompt", answer(t, m, "prompts/get", `{"name":"x","arguments":{"name":"Ada"}}`), `{"messages":[{"role":"user","content":{"type":"text","text":"Ada"}}]}`)
 	was := called
 	for arguments, want := range map[string]string{
-		`{"name":"Ada","times":"2"}`: `The arguments do not fit: /times is not of the type that the schema asks for.`,
+		`{"name":"Ada","times":"2"}`: `The arguments are invalid: /times does not have the type required by the schema.`,
 		`{"Name":"Ada"}`:             `The argument \"name\" is missing.`,
 		`{"times":2}`:                `The argument \"name\" is missing.`,
 		`{}`:                         `The argument \"name\" is missing.`,
@@ -57,14 +57,14 @@ func TestBound(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", arguments, got, want)
 		}
 	}
-	refused(t, m, request(t, "prompts/get", `{"name":"x","arguments":{"name":7}}`), mcp.CodeInvalidParams, "the arguments do not fit: /name")
+	refused(t, m, request(t, "prompts/get", `{"name":"x","arguments":{"name":7}}`), mcp.CodeInvalidParams, "the arguments are invalid: /name")
 	if called != was {
 		t.Errorf("called %d times with arguments that do not fit", called-was)
 	}
 }
 
-// Each call has arguments of its own.
-func TestBoundSharesNothing(t *testing.T) {
+// Each call has its own arguments.
+func TestBoundConcurrently(t *testing.T) {
 	m := doing(Bound(func(_ context.Context, _ *Call, in greetee) (*Result, error) {
 		in.Also = append(in.Also, "x")
 		return Say("%d", len(in.Also)), nil
@@ -89,7 +89,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// An answer that is always the same stays so, whoever gets it.
+// The result of Always is the same for every call.
 func TestAlways(t *testing.T) {
 	same := Structured([]int{1})
 	m := New(Tool{Name: "x", Call: Always(same)}, Prompt{Name: "p", Get: Always([]Message{User(Text("a"))})},
@@ -108,7 +108,7 @@ func TestAlways(t *testing.T) {
 	}
 }
 
-// Errorf wraps as fmt.Errorf does, and is found in what wraps it.
+// Errorf wraps like fmt.Errorf, and is found in errors that wrap it.
 func TestErrorf(t *testing.T) {
 	cause := errors.New("cause")
 	err := Errorf("no %q: %w", "x", cause)
@@ -123,7 +123,7 @@ func TestErrorf(t *testing.T) {
 	refused(t, m, request(t, "resources/read", `{"uri":"x:y"}`), mcp.CodeInvalidParams, `resource x:y: no "x": cause`)
 }
 
-// A call that has begun goes on with what it began with, whatever becomes of its tool.
+// A call that has begun continues, even if its tool is removed.
 func TestRemovedWhileCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
@@ -142,7 +142,7 @@ func TestRemovedWhileCalled(t *testing.T) {
 	})
 }
 
-// A function may change what there is, its own tool included.
+// A function may change the items, including its own tool.
 func TestFunctionThatRemovesItself(t *testing.T) {
 	m := new(Mux)
 	m.MustAdd(Tool{Name: "once", Call: func(context.Context, *Call) (*Result, error) {
@@ -152,7 +152,7 @@ func TestFunctionThatRemovesItself(t *testing.T) {
 	refused(t, m, request(t, "tools/call", `{"name":"once"}`), mcp.CodeInvalidParams, "unknown tool")
 }
 
-// What will be there is offered before it is, and answered with nothing.
+// Kinds declared in advance are announced, with empty lists.
 func TestHas(t *testing.T) {
 	m := &Mux{HasTools: true, HasResources: true, HasPrompts: true}
 	equal(t, "discover", answer(t, m, "server/discover", ``), `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},`+
@@ -167,8 +167,8 @@ func TestHas(t *testing.T) {
 	refused(t, m, request(t, "prompts/get", `{"name":"x"}`), mcp.CodeInvalidParams, "unknown prompt")
 }
 
-// What has no JSON text is an error that nobody foresaw, and never half a result.
-func TestAnswersThatHaveNoText(t *testing.T) {
+// A result that cannot be encoded is an unexpected error, and never a partial result.
+func TestResultsThatDoNotEncode(t *testing.T) {
 	m := New(
 		Tool{Name: "content", Call: Always(Show(Text("a"), Content{}))},
 		Tool{Name: "meta", Call: Always(&Result{Meta: `{"a":`})},
@@ -187,9 +187,9 @@ func TestAnswersThatHaveNoText(t *testing.T) {
 	}
 }
 
-// Errors that nobody foresaw are the request's own, of prompts and resources and
-// completions as of tools.
-func TestErrorsThatNobodyForesaw(t *testing.T) {
+// Unexpected errors of prompts, resources and completions are errors of the request, as
+// for tools.
+func TestUnexpectedErrors(t *testing.T) {
 	secret := errors.New("secret")
 	m := New(
 		Prompt{Name: "p", Arguments: []Argument{{Name: "a", Complete: func(context.Context, string, map[string]string) ([]string, error) { return nil, secret }}},

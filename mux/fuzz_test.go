@@ -14,28 +14,28 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// everyMethod are those that a Mux serves, and one that it does not.
+// everyMethod are the methods that a Mux serves, and one that it does not.
 var everyMethod = []string{
 	"server/discover", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
 	"prompts/list", "prompts/get", "completion/complete", "tasks/get", "tasks/update", "tasks/cancel", "nothing",
 }
 
-// fullMux has one of everything.
+// fullMux has one item of every kind.
 func fullMux(t testing.TB) *Mux {
 	m := New(
 		Tool{Name: "x", Call: interview},
 		Tool{Name: "b", InputSchema: `{"type":"object","required":["name"]}`, Task: TaskOptional, Call: Bound(func(ctx context.Context, call *Call, in greetee) (*Result, error) {
 			return call.Background(ctx, Always(Say("%v", in)))
 		})},
-		note("x:y"), Template{URI: "t:{a}/{+b}", Name: "t", Read: note("").Read, Complete: map[string]Completer{"a": nobody}},
-		verse("v", Argument{Name: "a", Complete: nobody}, Argument{Name: "r", Required: true}))
+		note("x:y"), Template{URI: "t:{a}/{+b}", Name: "t", Read: note("").Read, Complete: map[string]Completer{"a": noCompletions}},
+		verse("v", Argument{Name: "a", Complete: noCompletions}, Argument{Name: "r", Required: true}))
 	m.PageSize = 1
 	t.Cleanup(func() { _ = m.Close() })
 	return m
 }
 
-// Whatever a client sends, it has a result that is an object of JSON, or an error of the
-// protocol: none that nobody foresaw, which would be ours.
+// Any request has a result that is a JSON object, or an error of the protocol, never an
+// unexpected error.
 func FuzzServe(f *testing.F) {
 	for _, params := range []string{
 		``, `{}`, `{"name":"x"}`, `{"name":"b","arguments":{"name":"Ada","times":1e3}}`, `{"name":"b","arguments":{"name":"a","name":"b"}}`, `{"name":"b","arguments":"\ud800"}`,
@@ -52,11 +52,11 @@ func FuzzServe(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method uint8, params string) {
 		req, err := mcp.NewRequest(everyMethod[int(method)%len(everyMethod)], []byte(params))
 		if err != nil {
-			return // which the edge refuses
+			return // which the edge rejects
 		}
 		req.Client = &mcp.Peer{Version: mcp.LatestModern, Capabilities: []byte(everything)}
 		req.TakesInputRequired = true
-		res, err := m.Serve(t.Context(), req, &audience{})
+		res, err := m.Serve(t.Context(), req, &recorder{})
 		if _, ok := errors.AsType[*mcp.Error](err); err != nil && !ok {
 			t.Errorf("%s %s: %v is no error of the protocol", req.Method, params, err)
 		}
@@ -67,7 +67,7 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
-// What a template makes of values is read back as these values.
+// A URI made from a template and values is matched with the same values.
 func FuzzPattern(f *testing.F) {
 	f.Add("x:{a}/{+b}", "1", "2/3")
 	f.Add("{a}", "ä/ö", "")
@@ -85,7 +85,7 @@ func FuzzPattern(f *testing.F) {
 		}
 		got, ok := p.vars(uri)
 		if len(values) < len(p.names) || ambiguous(p, a+b) {
-			return // a name twice, or a value that holds the text behind it
+			return // a duplicate name, or a value that contains the text after it
 		}
 		for name, want := range values {
 			if !ok || got[name] != want {
@@ -95,7 +95,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// ambiguous reports whether a text between two variables may be a part of a value.
+// ambiguous reports whether a text between two variables may be part of a value.
 func ambiguous(p pattern, values string) bool {
 	escaped := url.PathEscape(values)
 	for i, text := range p.texts[1:] {

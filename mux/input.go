@@ -19,32 +19,31 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// stateLife is how long a client may take over one round of questions: a person may
-// have lunch.
+// stateLife is how long a client may take for one round of questions, long enough for a
+// user's lunch break.
 const stateLife = 2 * time.Hour
 
-// given are the answers that came with a request, and those that the function has
-// asked for.
-type given struct {
-	mu   sync.Mutex
-	came map[string]Answer
-	used map[string]Answer
+// receivedAnswers holds the answers in a request and those that the function has used.
+type receivedAnswers struct {
+	mu       sync.Mutex
+	received map[string]Answer
+	used     map[string]Answer
 }
 
-// inputRequired is the error of a function that is to be called again with the
-// answers (2026-07-28, basic/patterns/mrtr).
+// inputRequired is the error of a function that must be called again with the answers
+// (2026-07-28, basic/patterns/mrtr).
 type inputRequired struct{ questions []Question }
 
 func (*inputRequired) Error() string { return "input is required" }
 
-// Input puts questions to the client, all at once, and returns the answers by their
-// keys. Where the client has to come back with them, there is an error instead, which
-// is for the function to return: it is called again, and gets all answers that there
-// were so far. So what it does before is done again, and ought to be nothing that
-// cannot be; and the keys of two rounds differ.
+// Input asks the client several questions at once and returns the answers by their
+// keys. If the client has to come back with the answers, Input returns an error, which
+// the function must return. The function is then called again, and Input returns all
+// answers so far. Code before Input runs again each time and should be safe to repeat;
+// the keys of different rounds must differ.
 //
-// An answer has the form that the method has for it. What is in it is for the function
-// to check. Answers that nobody has asked for are ignored.
+// An answer is checked against its method's form. The function must check its content.
+// Answers to other keys are ignored.
 func (c *Call) Input(ctx context.Context, questions ...Question) (map[string]Answer, error) {
 	for _, q := range questions {
 		if err := c.checkDeclared(q); err != nil {
@@ -61,20 +60,20 @@ func (c *Call) Input(ctx context.Context, questions ...Question) (map[string]Ans
 	return g.take(questions)
 }
 
-// take returns the answers to the questions, or the error for those that have none.
-func (g *given) take(questions []Question) (map[string]Answer, error) {
+// take returns the answers to the questions, or an error for those without an answer.
+func (g *receivedAnswers) take(questions []Question) (map[string]Answer, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var missing []Question
 	answers := make(map[string]Answer, len(questions))
 	for _, q := range questions {
-		a, ok := g.came[q.Key]
+		a, ok := g.received[q.Key]
 		if !ok {
 			missing = append(missing, q)
 			continue
 		}
 		if !question.IsAnswer(q.Method, []byte(a)) {
-			return nil, invalid("params.inputResponses.%s is no answer to %s", q.Key, q.Method)
+			return nil, invalid("params.inputResponses.%s is not a valid answer to %s", q.Key, q.Method)
 		}
 		answers[q.Key], g.used[q.Key] = a, a
 	}
@@ -84,14 +83,14 @@ func (g *given) take(questions []Question) (map[string]Answer, error) {
 	return answers, nil
 }
 
-// answers returns what came with the request: what its state holds, and what the
-// client says to the last questions. It is read when it is asked for first.
-func (c *Call) answers() (*given, error) {
-	c.reading.Do(func() { c.given, c.unreadable = c.readAnswers() })
-	return c.given, c.unreadable
+// answers returns the answers in the request: those sealed in its state, and those to
+// the last questions. They are read once.
+func (c *Call) answers() (*receivedAnswers, error) {
+	c.readOnce.Do(func() { c.received, c.unreadable = c.readAnswers() })
+	return c.received, c.unreadable
 }
 
-func (c *Call) readAnswers() (*given, error) {
+func (c *Call) readAnswers() (*receivedAnswers, error) {
 	came, err := c.openState()
 	if err != nil {
 		return nil, err
@@ -105,11 +104,11 @@ func (c *Call) readAnswers() (*given, error) {
 			came[key] = Answer(value)
 		}
 	}
-	return &given{came: came, used: make(map[string]Answer)}, nil
+	return &receivedAnswers{received: came, used: make(map[string]Answer)}, nil
 }
 
-// result is what the client is told. The answers so far go with it, sealed, so that
-// the client brings them again.
+// result returns the result for the client. It includes the answers so far, sealed,
+// which the client sends again.
 func (i *inputRequired) result(c *Call) (*mcp.Result, error) {
 	requests := make(map[string]map[string]jsontext.Value, len(i.questions))
 	for _, q := range i.questions {
@@ -122,7 +121,7 @@ func (i *inputRequired) result(c *Call) (*mcp.Result, error) {
 	return result(map[string]any{"resultType": mcp.ResultInputRequired, "inputRequests": requests, "requestState": state})
 }
 
-// lazyBox seals what clients keep.
+// lazyBox holds the box that seals the state kept by clients.
 type lazyBox struct {
 	once sync.Once
 	box  *seal.Box
@@ -134,11 +133,11 @@ func (m *Mux) seals() (*seal.Box, error) {
 	return m.box.box, m.box.err
 }
 
-// statePurpose is what the seal of a state is for.
+// statePurpose is the purpose of the seal.
 const statePurpose = "mux: answers so far"
 
-// sealState returns the answers that the function has asked for until now, and until
-// when they hold.
+// sealState returns the answers that the function has used so far, with an expiry time,
+// sealed.
 func (c *Call) sealState() (string, error) {
 	box, err := c.mux.seals()
 	if err != nil {
@@ -152,21 +151,20 @@ func (c *Call) sealState() (string, error) {
 	return box.Seal(statePurpose, append(plain, answers...), c.Request.Principal, c.Request.Method, c.digest()), nil
 }
 
-// used encodes the answers that the function has asked for.
+// used encodes the answers that the function has used.
 func (c *Call) used() ([]byte, error) {
-	c.given.mu.Lock()
-	defer c.given.mu.Unlock()
-	values := make(map[string]jsontext.Value, len(c.given.used))
-	for key, a := range c.given.used {
+	c.received.mu.Lock()
+	defer c.received.mu.Unlock()
+	values := make(map[string]jsontext.Value, len(c.received.used))
+	for key, a := range c.received.used {
 		values[key] = jsontext.Value(a)
 	}
 	return json.Marshal(values, json.Deterministic(true))
 }
 
-// openState returns the answers of earlier rounds. A state is the client's to bring,
-// and so it is nobody's to believe: it opens for the principal and the request that it
-// was made for, as long as it holds (2026-07-28, basic/patterns/mrtr, "Server
-// Requirements").
+// openState returns the answers of earlier rounds. The state comes from the client and
+// is not trusted: it opens only for the principal and the request that it was made for,
+// until it expires (2026-07-28, basic/patterns/mrtr, "Server Requirements").
 func (c *Call) openState() (map[string]Answer, error) {
 	came := make(map[string]Answer)
 	if !c.Request.Params.Has(mcp.FieldRequestState) {
@@ -191,8 +189,8 @@ func (c *Call) openState() (map[string]Answer, error) {
 	return came, nil
 }
 
-// digest is what a request and its retries have in common besides the method: the
-// parameters but for what differs between them. A client may write them anew.
+// digest identifies a request and its retries, apart from the method: it hashes the
+// parameters without those that differ between them. The client may format them anew.
 func (c *Call) digest() string {
 	var e mcp.Edit
 	for _, f := range []mcp.Field{mcp.FieldInputResponses, mcp.FieldRequestState, mcp.FieldMeta} {
@@ -201,7 +199,7 @@ func (c *Call) digest() string {
 		}
 	}
 	params := jsontext.Value(e.AppendTo(nil, &c.Request.Params))
-	// What has a name twice stays as it is written, and is compared like that.
+	// An object with duplicate names is not reformatted, and compared as it is.
 	_ = params.Format(jsontext.ReorderRawObjects(true), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
 	sum := sha256.Sum256(params)
 	return base64.RawURLEncoding.EncodeToString(sum[:])

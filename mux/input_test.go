@@ -45,7 +45,7 @@ func interview(ctx context.Context, call *Call) (*Result, error) {
 	return Say("%s likes %s in %s", name(first["who"]), second["color"].Text(), second["where"]), nil
 }
 
-// round is what a client is told that is asked.
+// round is an input_required result.
 type round struct {
 	ResultType    string
 	InputRequests map[string]struct {
@@ -75,8 +75,8 @@ func retry(state, responses string) string {
 	return params + `}`
 }
 
-// A function that asks is called again, with all answers so far, until it has what it
-// needs.
+// A function that asks is called again, with all answers so far, until it has all that
+// it needs.
 func TestInputInRounds(t *testing.T) {
 	m := doing(interview)
 	first := roundOf(t, answer(t, m, "tools/call", retry("", `{}`)))
@@ -93,34 +93,35 @@ func TestInputInRounds(t *testing.T) {
 	if _, left := third.InputRequests["where"]; !left || len(third.InputRequests) != 1 {
 		t.Errorf("the third round asks %v, want what is left", third.InputRequests)
 	}
-	// A client may write its retry anew.
+	// A client may format its retry anew.
 	params := `{"arguments":{"a":2.0,"b":1},"requestState":"` + third.RequestState + `","name":"x","inputResponses":{"where":{"roots":[]},"color":` + blue + `},"_meta":{}}`
 	equal(t, "end", answer(t, m, "tools/call", params), `{"content":[{"type":"text","text":"Ada likes blue in {\"roots\":[]}"}]}`)
 }
 
-// Answers that come without having been asked for are answers: nothing is kept here
-// that could tell.
+// Answers without a state are accepted: the Mux keeps nothing that could show whether
+// it asked.
 func TestInputWithoutState(t *testing.T) {
 	m := doing(interview)
 	got := answer(t, m, "tools/call", retry("", `{"who":`+ada+`,"color":`+blue+`,"where":{"roots":[]},"extra":{}}`))
 	equal(t, "end", got, `{"content":[{"type":"text","text":"Ada likes blue in {\"roots\":[]}"}]}`)
 }
 
-func TestInputThatIsNoAnswer(t *testing.T) {
+func TestInputInvalidAnswers(t *testing.T) {
 	m := doing(interview)
 	for responses, want := range map[string]string{
 		`null`: "must be an object", `[]`: "must be an object", `7`: "must be an object",
-		`{"who":7}`: "who is no answer to elicitation/create", `{"who":{"action":"perhaps"}}`: "who is no answer",
-		`{"who":{"action":"accept","content":[]}}`:                     "who is no answer",
-		`{"who":` + ada + `,"color":{"role":"assistant"}}`:             "color is no answer to sampling/createMessage",
-		`{"who":` + ada + `,"color":` + blue + `,"where":{"roots":1}}`: "where is no answer to roots/list",
+		`{"who":7}`: "who is not a valid answer to elicitation/create", `{"who":{"action":"perhaps"}}`: "who is not a valid answer",
+		`{"who":{"action":"accept","content":[]}}`:                     "who is not a valid answer",
+		`{"who":` + ada + `,"color":{"role":"assistant"}}`:             "color is not a valid answer to sampling/createMessage",
+		`{"who":` + ada + `,"color":` + blue + `,"where":{"roots":1}}`: "where is not a valid answer to roots/list",
 	} {
 		refused(t, m, request(t, "tools/call", retry("", responses)), mcp.CodeInvalidParams, want)
 	}
 }
 
-// A state holds for its request and its principal, for a while, and as it was given.
-func TestStatesOfOthers(t *testing.T) {
+// A state is valid for its request and its principal, for a limited time, and
+// unmodified.
+func TestForeignStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := doing(interview)
 		m.MustAdd(Tool{Name: "y", Call: interview})
@@ -148,7 +149,7 @@ func TestStatesOfOthers(t *testing.T) {
 	})
 }
 
-// Servers that share a key serve each other's clients.
+// Servers that share a key accept each other's states.
 func TestStatesOfReplicas(t *testing.T) {
 	replica := func(keys ...string) *Mux {
 		m := doing(interview)
@@ -162,7 +163,7 @@ func TestStatesOfReplicas(t *testing.T) {
 	refused(t, replica("b"), request(t, "tools/call", retry(state, `{}`)), mcp.CodeInvalidParams, "requestState")
 }
 
-// What a client has not declared it is not asked for, however.
+// A client is never asked for what it has not declared.
 func TestAskOnlyWhatIsDeclared(t *testing.T) {
 	for _, tt := range []struct {
 		capabilities string
@@ -201,12 +202,12 @@ func TestAskOnlyWhatIsDeclared(t *testing.T) {
 	refused(t, m, request(t, "tools/call", `{"name":"x"}`), mcp.CodeInternalError, "cannot be asked for tools/list")
 }
 
-// Where the client does not come back by itself, the same function asks and waits.
-func TestInputOfAClientThatIsAsked(t *testing.T) {
+// With a client that does not retry by itself, the same function asks and waits.
+func TestInputWithLegacyClient(t *testing.T) {
 	m := doing(interview)
 	req := request(t, "tools/call", `{"name":"x"}`)
 	req.TakesInputRequired = false
-	a := &audience{answers: map[string]string{"elicitation/create": `{"action":"decline"}`, "sampling/createMessage": blue, "roots/list": `{"roots":[]}`}}
+	a := &recorder{answers: map[string]string{"elicitation/create": `{"action":"decline"}`, "sampling/createMessage": blue, "roots/list": `{"roots":[]}`}}
 	res, err := m.Serve(t.Context(), req, a)
 	if err != nil {
 		t.Fatal(err)

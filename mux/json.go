@@ -11,17 +11,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// JSON is a JSON text, such as a schema: a constant is one as it is written, and "" is
-// none. It is checked where it is added or sent, and keeps the order of its members and
-// the texts of its numbers.
+// JSON is a JSON text, such as a schema, or "" for none. It is checked where it is
+// added or sent, and keeps the order of members and the text of numbers.
 type JSON string
 
-// MustJSON is the JSON text of a value, such as a schema of a library for schemas. It
-// panics where the value has none, which is a mistake of the program.
+// MustJSON returns the JSON text of a value, such as a schema made by a library. It
+// panics if the value cannot be encoded.
 func MustJSON(v any) JSON {
 	raw, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
-		panic(fmt.Errorf("mux: %w", err)) //nolint:forbidigo // a mistake of the program, as the comment says
+		panic(fmt.Errorf("mux: %w", err)) //nolint:forbidigo // documented: a mistake in the program
 	}
 	return JSON(raw)
 }
@@ -29,27 +28,27 @@ func MustJSON(v any) JSON {
 // MarshalJSON returns the text.
 func (j JSON) MarshalJSON() ([]byte, error) { return []byte(j), nil }
 
-// kinds of JSON texts.
+// The kinds of JSON texts.
 const (
 	anObject jsontext.Kind = '{'
 	anArray  jsontext.Kind = '['
 )
 
-// must is a JSON text that an item has, and of what kind it is to be.
-type must struct {
+// jsonField is a JSON text in an item and the kind that it must have.
+type jsonField struct {
 	member string
 	text   JSON
 	kind   jsontext.Kind
 }
 
-// check returns what is wrong with the first of the texts that is. None is right.
-func check(all ...must) error {
+// check returns an error for the first text that is invalid. An empty text is valid.
+func check(all ...jsonField) error {
 	for _, m := range all {
 		raw := jsontext.Value(m.text)
 		switch {
 		case m.text == "":
 		case !raw.IsValid():
-			return fmt.Errorf("its %s is no JSON text", m.member)
+			return fmt.Errorf("its %s is not valid JSON", m.member)
 		case raw.Kind() != m.kind:
 			return fmt.Errorf("its %s is not %s", m.member, map[jsontext.Kind]string{anObject: "an object", anArray: "an array"}[m.kind])
 		}
@@ -57,8 +56,8 @@ func check(all ...must) error {
 	return nil
 }
 
-// required are the members that a schema of arguments requires at its top, where a
-// model that forgets one is most often wrong.
+// required returns the top-level members that a schema for arguments requires.
+// Forgetting one is the most frequent mistake of models.
 func required(schema JSON) ([]string, error) {
 	var top struct {
 		Type     string   `json:"type"`

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A JSON text keeps its members in their order and its numbers as they are written.
+// A JSON text keeps the order of its members and the text of its numbers.
 func TestJSONIsKept(t *testing.T) {
 	tool := hello("a")
 	tool.InputSchema = "{\n\t\"type\": \"object\", \"z\": 1.0, \"a\": 9007199254740993 }"
@@ -32,9 +32,9 @@ func TestMustJSON(t *testing.T) {
 	}
 }
 
-// What an item shows is checked when it is added, with the name of the item and of
-// what is wrong with it.
-func TestWhatIsShownIsChecked(t *testing.T) {
+// The JSON texts of an item are checked when it is added; the error names the item and
+// the text.
+func TestItemsAreChecked(t *testing.T) {
 	with := func(edit func(*Tool)) Item {
 		tool := hello("a")
 		edit(&tool)
@@ -55,13 +55,13 @@ func TestWhatIsShownIsChecked(t *testing.T) {
 		{with(func(t *Tool) { t.InputSchema = `{"type":"array"}` }), `mux: tool "a": its input schema is not of the type "object"`},
 		{with(func(t *Tool) { t.InputSchema = `{}` }), `mux: tool "a": its input schema is not of the type "object"`},
 		{with(func(t *Tool) { t.InputSchema = `true` }), `mux: tool "a": its input schema is not an object`},
-		{with(func(t *Tool) { t.InputSchema = `{"type":"object"` }), `mux: tool "a": its input schema is no JSON text`},
+		{with(func(t *Tool) { t.InputSchema = `{"type":"object"` }), `mux: tool "a": its input schema is not valid JSON`},
 		{with(func(t *Tool) { t.OutputSchema = `[]` }), `mux: tool "a": its output schema is not an object`},
 		{with(func(t *Tool) { t.Annotations = `null` }), `mux: tool "a": its annotations is not an object`},
 		{with(func(t *Tool) { t.Icons = `{}` }), `mux: tool "a": its icons is not an array`},
-		{with(func(t *Tool) { t.Meta = ` ` }), `mux: tool "a": its _meta is no JSON text`},
+		{with(func(t *Tool) { t.Meta = ` ` }), `mux: tool "a": its _meta is not valid JSON`},
 		{resource(func(r *Resource) { r.Annotations = `7` }), `mux: resource "x:y": its annotations is not an object`},
-		{resource(func(r *Resource) { r.Meta = `{"a":1,"a":2}` }), `mux: resource "x:y": its _meta is no JSON text`},
+		{resource(func(r *Resource) { r.Meta = `{"a":1,"a":2}` }), `mux: resource "x:y": its _meta is not valid JSON`},
 		{template, `mux: template "x:{a}": its annotations is not an object`},
 		{prompt, `mux: prompt "v": its icons is not an array`},
 	} {

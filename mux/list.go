@@ -12,27 +12,26 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// page returns one page of a list: what comes behind the item that the cursor of the
-// request was given out for. An item that goes or comes meanwhile moves no other to
-// another page, so that who follows the cursors misses nothing that was there all the
-// time.
-func page[T any](m *Mux, req *mcp.Request, member string, s *shelf[T]) (*mcp.Result, error) {
+// page returns one page of a list: the items after the one in the cursor of the
+// request. Added and removed items do not move others to another page, so that a client
+// that follows the cursors misses none of the items that exist throughout.
+func page[T any](m *Mux, req *mcp.Request, member string, s *itemList[T]) (*mcp.Result, error) {
 	after, err := cursorOf(req)
 	if err != nil {
 		return nil, err
 	}
-	from, _ := slices.BinarySearchFunc(s.slots, after+1, func(slot slot[T], n uint64) int { return int(slot.number) - int(n) })
-	rest := s.slots[from:]
+	from, _ := slices.BinarySearchFunc(s.entries, after+1, func(e entry[T], n uint64) int { return int(e.number) - int(n) })
+	rest := s.entries[from:]
 	more := m.PageSize > 0 && len(rest) > m.PageSize
 	if more {
 		rest = rest[:m.PageSize]
 	}
 	out := append(append([]byte(`{"`), member...), `":[`...)
-	for i, slot := range rest {
+	for i, e := range rest {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, slot.listed...)
+		out = append(out, e.listed...)
 	}
 	out = append(out, ']')
 	if more {
@@ -40,17 +39,18 @@ func page[T any](m *Mux, req *mcp.Request, member string, s *shelf[T]) (*mcp.Res
 	}
 	if m.TTL > 0 {
 		out = strconv.AppendInt(append(out, `,"ttlMs":`...), m.TTL.Milliseconds(), 10)
-		out = append(out, `,"cacheScope":"public"`...) // all clients have the same
+		out = append(out, `,"cacheScope":"public"`...) // all clients get the same
 	}
 	return mcp.NewResult(append(out, '}'))
 }
 
-// cursor says where to go on. Whoever makes one up gets a list that begins elsewhere.
+// cursor returns the cursor for the items after a number. A made-up cursor does no
+// harm: the list begins elsewhere.
 func cursor(after uint64) string {
 	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint(nil, after))
 }
 
-// cursorOf returns the number behind which the client wants to go on (2026-07-28,
+// cursorOf returns the number after which the client wants to continue (2026-07-28,
 // server/utilities/pagination, "Error Handling").
 func cursorOf(req *mcp.Request) (after uint64, err error) {
 	if !req.Params.Has(mcp.FieldCursor) {
@@ -63,5 +63,5 @@ func cursorOf(req *mcp.Request) (after uint64, err error) {
 			return n, nil
 		}
 	}
-	return 0, mcp.Errorf(mcp.CodeInvalidParams, "params.cursor is none that was given out here")
+	return 0, mcp.Errorf(mcp.CodeInvalidParams, "params.cursor is unknown: list again from the beginning")
 }

@@ -42,7 +42,7 @@ func many(n int) *Mux {
 	return m
 }
 
-// Who follows the cursors gets each item once, and none comes after the last.
+// Following the cursors returns each item once.
 func TestPages(t *testing.T) {
 	for n, want := range map[int][]int{0: nil, 1: {1}, 3: {3}, 4: {3, 1}, 6: {3, 3}, 7: {3, 3, 1}} {
 		m := many(n)
@@ -71,8 +71,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// What goes and comes between two pages costs nobody else their place.
-func TestPagesWhileThingsChange(t *testing.T) {
+// Items added and removed between two pages do not move others.
+func TestPagesDuringChanges(t *testing.T) {
 	m := many(9)
 	first, cursor := pageOf(t, m, nil)
 	if err := m.Remove(hello("t0"), hello("t2"), hello("t4")); err != nil {
@@ -92,14 +92,14 @@ func TestPagesWhileThingsChange(t *testing.T) {
 
 // "Invalid cursors SHOULD result in an error with code -32602 (Invalid params)"
 // (2026-07-28, server/utilities/pagination, "Error Handling").
-func TestCursorsThatAreNone(t *testing.T) {
+func TestInvalidCursors(t *testing.T) {
 	m := many(4)
 	for _, cursor := range []string{`""`, `"x"`, `7`, `null`, `"!!"`, `"AAAA"`, `"_____________w"`, `{}`} {
 		refused(t, m, request(t, "tools/list", `{"cursor":`+cursor+`}`), mcp.CodeInvalidParams, "params.cursor")
 	}
 }
 
-// A list says how long it holds, where that is known.
+// A list has its TTL, if it is set.
 func TestListTTL(t *testing.T) {
 	m := New(hello("a"))
 	m.TTL = 90 * time.Second

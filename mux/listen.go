@@ -14,11 +14,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxTopics bounds the resources and tasks of one subscription, which it has us keep.
+// maxTopics bounds the resources and tasks of one subscription, which are kept in
+// memory.
 const maxTopics = 1000
 
-// filter is what a listener wants to hear, and what was agreed (2026-07-28,
-// basic/patterns/subscriptions, "Notification Filter").
+// filter is the notifications that a client wants, or those that were agreed
+// (2026-07-28, basic/patterns/subscriptions, "Notification Filter").
 type filter listenfilter.Filter
 
 func filterOf(req *mcp.Request) (filter, error) {
@@ -28,13 +29,13 @@ func filterOf(req *mcp.Request) (filter, error) {
 		return want, err
 	}
 	if n := len(want.URIs) + len(want.TaskIDs); n > maxTopics {
-		return want, invalid("%d resources and tasks in one subscription, and %d are allowed", n, maxTopics)
+		return want, invalid("%d resources and tasks in one subscription; at most %d are allowed", n, maxTopics)
 	}
 	return want, nil
 }
 
-// agreed returns what of a filter will be told: what the client sees in the
-// acknowledgement, and so knows of what it will hear nothing.
+// agreed returns the part of a filter that will be served. The client receives it in
+// the acknowledgement, and so knows which notifications it will not get.
 func (m *Mux) agreed(want filter, principal string) filter {
 	c := m.current()
 	if m.Fixed {
@@ -52,17 +53,17 @@ func (m *Mux) agreed(want filter, principal string) filter {
 	return want
 }
 
-// listen serves subscriptions/listen: the acknowledgement, and then what changes,
-// until the context ends.
+// listen serves subscriptions/listen: the acknowledgement, and then changes until the
+// context ends.
 func (m *Mux) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	want, err := filterOf(req)
 	if err != nil {
 		return nil, err
 	}
-	// Before anything is said: what changes from here on is told.
+	// Before the acknowledgement, so that no change after it is missed.
 	want = m.agreed(want, req.Principal)
-	e := m.ears.open(want)
-	defer m.ears.close(e)
+	sub := m.subscribers.subscribe(want)
+	defer m.subscribers.unsubscribe(sub)
 	if err := acknowledge(ctx, caller, want); err != nil {
 		return nil, err
 	}
@@ -70,9 +71,9 @@ func (m *Mux) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (
 		select {
 		case <-ctx.Done():
 			return mcp.NewResult([]byte("{}"))
-		case <-e.wake:
+		case <-sub.wake:
 		}
-		if err := m.deliver(ctx, caller, m.ears.take(e), req.Principal); err != nil {
+		if err := m.deliver(ctx, caller, m.subscribers.take(sub), req.Principal); err != nil {
 			return nil, err
 		}
 	}
@@ -94,8 +95,8 @@ func notify(ctx context.Context, caller mcp.Caller, method string, params []byte
 	return caller.Notify(ctx, n)
 }
 
-// deliver says what has changed.
-func (m *Mux) deliver(ctx context.Context, caller mcp.Caller, n news, principal string) error {
+// deliver sends the notifications.
+func (m *Mux) deliver(ctx context.Context, caller mcp.Caller, n changeSet, principal string) error {
 	for _, list := range []struct {
 		changed bool
 		method  string
@@ -128,72 +129,72 @@ func (m *Mux) deliver(ctx context.Context, caller mcp.Caller, n news, principal 
 	return nil
 }
 
-// news is that something has changed, and never how: what is told is what is true when
-// it is told, so that many changes are one notice, and there is one after the last.
-type news struct {
-	lists lists
+// changeSet is what has changed, but not how: the notification refers to the state when
+// it is sent. So many changes need only one notification, after the last.
+type changeSet struct {
+	lists listSet
 	uris  []string
 	tasks []string
 }
 
-// ears are those who listen.
-type ears struct {
+// subscribers are the listening clients.
+type subscribers struct {
 	mu  sync.Mutex
-	all map[*ear]struct{}
+	all map[*subscriber]struct{}
 }
 
-// ear is one of them.
-type ear struct {
-	want filter
-	wake chan struct{} // written to when there is news
-	due  news          // guarded by ears.mu
+// subscriber is one listening client.
+type subscriber struct {
+	want    filter
+	wake    chan struct{} // written to when there are changes
+	pending changeSet     // guarded by subscribers.mu
 }
 
-func (a *ears) open(want filter) *ear {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.all == nil {
-		a.all = make(map[*ear]struct{})
+func (s *subscribers) subscribe(want filter) *subscriber {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = make(map[*subscriber]struct{})
 	}
-	e := &ear{want: want, wake: make(chan struct{}, 1)}
-	a.all[e] = struct{}{}
-	return e
+	sub := &subscriber{want: want, wake: make(chan struct{}, 1)}
+	s.all[sub] = struct{}{}
+	return sub
 }
 
-func (a *ears) close(e *ear) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.all, e)
+func (s *subscribers) unsubscribe(sub *subscriber) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, sub)
 }
 
-// tell notes the news for all who want it. It never waits.
-func (a *ears) tell(n news) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for e := range a.all {
-		if !e.noteLocked(n) {
+// publish adds the changes for all clients that want them. It never waits.
+func (s *subscribers) publish(n changeSet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for sub := range s.all {
+		if !sub.addLocked(n) {
 			continue
 		}
 		select {
-		case e.wake <- struct{}{}:
-		default: // it has been woken already
+		case sub.wake <- struct{}{}:
+		default: // already woken
 		}
 	}
 }
 
-// noteLocked reports whether there is something for the ear.
-func (e *ear) noteLocked(n news) bool {
-	mine := n.lists.and(lists{e.want.Tools, e.want.Resources, e.want.Prompts})
-	e.due.lists = e.due.lists.or(mine)
+// addLocked adds the changes that the client wants and reports whether there are any.
+func (sub *subscriber) addLocked(n changeSet) bool {
+	mine := n.lists.and(listSet{sub.want.Tools, sub.want.Resources, sub.want.Prompts})
+	sub.pending.lists = sub.pending.lists.or(mine)
 	noted := mine.any()
 	for _, uri := range n.uris {
-		if slices.Contains(e.want.URIs, uri) {
-			e.due.uris, noted = with(e.due.uris, uri), true
+		if slices.Contains(sub.want.URIs, uri) {
+			sub.pending.uris, noted = with(sub.pending.uris, uri), true
 		}
 	}
 	for _, id := range n.tasks {
-		if slices.Contains(e.want.TaskIDs, id) {
-			e.due.tasks, noted = with(e.due.tasks, id), true
+		if slices.Contains(sub.want.TaskIDs, id) {
+			sub.pending.tasks, noted = with(sub.pending.tasks, id), true
 		}
 	}
 	return noted
@@ -206,11 +207,11 @@ func with(names []string, name string) []string {
 	return append(names, name)
 }
 
-// take returns what is due, and is so no more.
-func (a *ears) take(e *ear) news {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	due := e.due
-	e.due = news{}
+// take returns the pending changes and clears them.
+func (s *subscribers) take(sub *subscriber) changeSet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	due := sub.pending
+	sub.pending = changeSet{}
 	return due
 }

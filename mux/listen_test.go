@@ -14,11 +14,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// listening has an audience listen until the test's end, in a bubble.
-func listening(t *testing.T, m *Mux, filter string) *audience {
+// listening has a recorder listen until the test's end, in a bubble.
+func listening(t *testing.T, m *Mux, filter string) *recorder {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	a, over := &audience{}, make(chan error, 1)
+	a, over := &recorder{}, make(chan error, 1)
 	req := request(t, "subscriptions/listen", `{"notifications":`+filter+`}`)
 	go func() { // ends with ctx; the cleanup waits
 		res, err := m.Serve(ctx, req, a)
@@ -39,13 +39,13 @@ func listening(t *testing.T, m *Mux, filter string) *audience {
 
 const acknowledged = `subscriptions/acknowledged {"notifications":`
 
-// Who listens hears first what was agreed, and then what it wanted to hear, and
-// nothing else.
+// A listening client gets the acknowledgement first, and then the agreed notifications,
+// and no others.
 func TestListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(hello("a"), note("x:y"), verse("v"))
 		t.Cleanup(func() { // the last of all
-			if n := len(m.ears.all); n != 0 {
+			if n := len(m.subscribers.all); n != 0 {
 				t.Errorf("%d listen after the end", n)
 			}
 		})
@@ -76,7 +76,7 @@ func TestListen(t *testing.T) {
 	})
 }
 
-// A Mux agrees to what it can tell of.
+// A Mux agrees only to notifications that it can send.
 func TestListenToNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all = `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["x:y"],"taskIds":["t"]}`
@@ -85,34 +85,35 @@ func TestListenToNothing(t *testing.T) {
 		for _, m := range []*Mux{{}, fixed} {
 			heard(t, listening(t, m, all).says(), acknowledged+`{}}`)
 		}
-		refused(t, new(Mux), request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":1}}`), mcp.CodeInvalidParams, "no filter")
+		refused(t, new(Mux), request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":1}}`), mcp.CodeInvalidParams, "not a notification filter")
 		var many strings.Builder
 		for i := range maxTopics {
 			fmt.Fprintf(&many, `"x:%d",`, i)
 		}
 		refused(t, fixed, request(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":[`+many.String()+`"x:y"]}}`), mcp.CodeInvalidParams, "1001 resources and tasks")
-		twice := `{"resourceSubscriptions":[` + many.String() + `"x:0"]}` // which is once
+		twice := `{"resourceSubscriptions":[` + many.String() + `"x:0"]}` // a duplicate
 		heard(t, listening(t, fixed, twice).says(), acknowledged+`{}}`)
 	})
 }
 
-// slow is a client that hears one thing at a time.
+// slow is a client that receives one notification at a time.
 type slow struct {
-	audience
+	recorder
 	next chan struct{}
 }
 
 func (s *slow) Notify(ctx context.Context, n *mcp.Notification) error {
 	select {
 	case <-s.next:
-		return s.audience.Notify(ctx, n)
+		return s.recorder.Notify(ctx, n)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// A storm of changes is one notice to who is slow, and there is one after the last.
-func TestStorm(t *testing.T) {
+// Many changes are one notification to a slow client, and there is one after the last
+// change.
+func TestChangesAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(hello("a"), note("x:y"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -129,12 +130,12 @@ func TestStorm(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		storm() // before the acknowledgement is through
+		storm() // before the acknowledgement has been received
 		for range 2 {
 			s.next <- struct{}{}
 		}
 		synctest.Wait()
-		storm() // while the first notice of the storm is under way
+		storm() // while the first notification is being received
 		for range 3 {
 			s.next <- struct{}{}
 			synctest.Wait()

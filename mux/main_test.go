@@ -18,23 +18,23 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// audience is a client that keeps what it hears, and answers what it is asked.
-type audience struct {
-	answers map[string]string // by method; none is a refusal
+// recorder is a client that records notifications and answers requests.
+type recorder struct {
+	answers map[string]string // by method; without an answer it returns an error
 
 	mu    sync.Mutex
 	heard []string
 	asked []string
 }
 
-func (a *audience) Notify(_ context.Context, n *mcp.Notification) error {
+func (a *recorder) Notify(_ context.Context, n *mcp.Notification) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.heard = append(a.heard, strings.TrimPrefix(n.Method, "notifications/")+" "+string(n.Params.Bytes()))
 	return nil
 }
 
-func (a *audience) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (a *recorder) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked = append(a.asked, req.Method+" "+string(req.Params.Bytes()))
@@ -45,8 +45,8 @@ func (a *audience) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error)
 	return mcp.NewResult([]byte(text))
 }
 
-// says returns what was heard since the last time.
-func (a *audience) says() []string {
+// says returns the notifications since the last call.
+func (a *recorder) says() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	heard := a.heard
@@ -59,7 +59,7 @@ const (
 	takesTasks = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 )
 
-// request is one of a client of this era that can be asked everything.
+// request is a request of a modern client with all capabilities.
 func request(t testing.TB, method, params string) *mcp.Request {
 	t.Helper()
 	req, err := mcp.NewRequest(method, []byte(params))
@@ -74,14 +74,14 @@ func request(t testing.TB, method, params string) *mcp.Request {
 // serve returns the bytes of the result.
 func serve(t testing.TB, m *Mux, req *mcp.Request) (string, error) {
 	t.Helper()
-	res, err := m.Serve(t.Context(), req, &audience{})
+	res, err := m.Serve(t.Context(), req, &recorder{})
 	if err != nil {
 		return "", err
 	}
 	return string(res.Bytes()), nil
 }
 
-// answer serves a request that is answered.
+// answer serves a request that must succeed.
 func answer(t testing.TB, m *Mux, method, params string) string {
 	t.Helper()
 	got, err := serve(t, m, request(t, method, params))
@@ -91,7 +91,7 @@ func answer(t testing.TB, m *Mux, method, params string) string {
 	return got
 }
 
-// refused checks that a request has an error of the protocol.
+// refused checks that a request fails with an error of the protocol.
 func refused(t testing.TB, m *Mux, req *mcp.Request, code int64, message string) {
 	t.Helper()
 	got, err := serve(t, m, req)
@@ -115,7 +115,7 @@ func heard(t testing.TB, got []string, want ...string) {
 	}
 }
 
-// hello is a tool of that name.
+// hello is a tool with that name.
 func hello(name string) Tool {
 	return Tool{Name: name, Call: func(context.Context, *Call) (*Result, error) { return Say("Hello from %s.", name), nil }}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// model is a list of tools as anybody would write it: names with their titles.
+// model is a simple list of tools: names with their titles.
 type model struct{ names, titles []string }
 
 func (m *model) add(name, title string) {
@@ -56,9 +56,9 @@ func listed(t *testing.T, m *Mux) (got model) {
 	}
 }
 
-// Whatever is added, replaced and removed in whatever order, what is listed is what is
-// there, and what is listed is what can be called.
-func TestCatalogIsItsModel(t *testing.T) {
+// After any sequence of additions, replacements and removals, exactly the existing
+// tools are listed, and exactly these can be called.
+func TestCatalogAgainstModel(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		m, want := &Mux{HasTools: true, PageSize: random.IntN(4)}, model{}
@@ -89,8 +89,8 @@ func TestCatalogIsItsModel(t *testing.T) {
 	}
 }
 
-// Who walks through the pages while things come and go sees what was there all the time,
-// once, in its order.
+// A walk through the pages during changes returns the items that exist throughout, once
+// and in order.
 func TestPagesMissNothing(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 2))
@@ -110,7 +110,7 @@ func TestPagesMissNothing(t *testing.T) {
 			if err := m.Remove(hello(fmt.Sprintf("goes%d", i))); err != nil {
 				t.Fatal(err)
 			}
-			if random.IntN(2) == 0 && len(seen) < 100 { // which has an end
+			if random.IntN(2) == 0 && len(seen) < 100 { // bounded
 				m.MustAdd(hello(fmt.Sprintf("goes%d", i)), hello(stay[i]))
 			}
 		}
@@ -121,8 +121,8 @@ func TestPagesMissNothing(t *testing.T) {
 	}
 }
 
-// Everything at once: clients that list, call, listen and leave, while items change and
-// tasks run, and an end in the middle of it.
+// All at once: clients that list, call, listen and leave, while items change and tasks
+// run, and Close in the middle.
 func TestEverythingAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fullMux(t)
@@ -132,7 +132,7 @@ func TestEverythingAtOnce(t *testing.T) {
 				for n := range 5 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n+i)*time.Second)
 					req := request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:y"]}}`)
-					_, _ = m.Serve(ctx, req, &audience{})
+					_, _ = m.Serve(ctx, req, &recorder{})
 					cancel()
 				}
 			})
@@ -153,7 +153,7 @@ func TestEverythingAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := len(m.ears.all) + len(m.tasks.all); n != 0 {
+		if n := len(m.subscribers.all) + len(m.tasks.all); n != 0 {
 			t.Errorf("%d listen or run after the end", n)
 		}
 	})
@@ -161,7 +161,7 @@ func TestEverythingAtOnce(t *testing.T) {
 
 // prompt is a client that fetches the list as soon as it is listening.
 type prompt struct {
-	audience
+	recorder
 	fetch func()
 }
 
@@ -169,11 +169,11 @@ func (p *prompt) Notify(ctx context.Context, n *mcp.Notification) error {
 	if n.Method == "notifications/subscriptions/acknowledged" {
 		p.fetch()
 	}
-	return p.audience.Notify(ctx, n)
+	return p.recorder.Notify(ctx, n)
 }
 
-// A change that comes while a client begins to listen is in the list that it fetches
-// then, or is told.
+// A change while a client begins to listen is in the list that it fetches then, or is
+// announced.
 func TestChangeWhileListeningBegins(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
@@ -195,8 +195,8 @@ func TestChangeWhileListeningBegins(t *testing.T) {
 	}
 }
 
-// A state that was changed in any one place is none. (The last character of base64 may
-// hold fewer bits than it could, and be another one all the same.)
+// A state with a change at any position is invalid. (The last character of base64 may
+// have unused bits, and differ without a change.)
 func TestStateIsSealedWhole(t *testing.T) {
 	m := doing(interview)
 	state := roundOf(t, answer(t, m, "tools/call", retry("", `{}`))).RequestState

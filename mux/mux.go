@@ -17,77 +17,75 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Mux serves what was added to it. The zero value is empty and ready. Its methods may
-// be called concurrently, and items come and go while it serves; its fields are set
-// before that.
+// A Mux serves the items that were added to it. The zero value is empty and ready to
+// use. Its methods may be called concurrently, and items may be added and removed while
+// it serves. Its fields must be set before.
 type Mux struct {
-	// Name, Title and Version are who the server says that it is. Without a name it
-	// does not say.
+	// Name, Title and Version describe the server to clients. They are omitted if Name
+	// is empty.
 	Name, Title, Version string
 
-	// Instructions are for the model, on how to use what there is.
+	// Instructions explain to the model how to use the items.
 	Instructions string
 
-	// HasTools, HasResources and HasPrompts say of what kinds there will be something
-	// later: a client learns at its beginning what kinds there are, and does not ask for
-	// others. What is there by then, or was there once, needs no word.
+	// HasTools, HasResources and HasPrompts declare kinds of items that are added
+	// later: clients learn at their start which kinds there are, and do not ask for
+	// others. They are not needed for kinds that have or once had items.
 	HasTools, HasResources, HasPrompts bool
 
-	// Fixed says that nothing changes once the Mux serves: clients are not told to
-	// listen for changes, and Add, Remove and Updated fail from then on.
+	// Fixed specifies that items never change while the Mux serves: clients do not
+	// listen for changes, and Add, Remove and Updated fail from the first request on.
 	Fixed bool
 
-	// PageSize is how many items a list has before its client is to ask for more.
-	// Zero is all of them.
+	// PageSize is the maximal number of items in a page of a list. Zero means no limit.
 	PageSize int
 
-	// TTL is how long clients may keep a list before they ask again. Zero is not at all.
+	// TTL is how long clients may cache a list. Zero means not at all.
 	TTL time.Duration
 
-	// TaskTTL is how long a task is there from its beginning on. One that has not
-	// ended by then is cancelled. Zero is DefaultTaskTTL.
+	// TaskTTL is how long a task is kept, from its start. A task that is still running
+	// is cancelled. Zero means DefaultTaskTTL.
 	TaskTTL time.Duration
 
-	// StateKeys seal what a client keeps for a function that waits for input by
-	// Call.Input. Each has at least 32 bytes. The first one seals and all of them
-	// open; servers that share them serve each other's. None is a random one.
+	// StateKeys seal the state that a client keeps for a function that waits for
+	// Call.Input. Each has at least 32 bytes. The first one seals and all of them open,
+	// so servers that share keys accept each other's states. Without keys a random one
+	// is used.
 	StateKeys [][]byte
 
-	// Logger is told of tasks whose function has panicked, or failed by an error that
-	// nobody foresaw. It may be nil. Of calls that are no tasks, whoever serves the Mux is
-	// told.
+	// Logger logs tasks that panicked or failed with an unexpected error. It may be
+	// nil. Errors and panics of other calls reach the caller of Serve.
 	Logger *slog.Logger
 
-	catalog atomic.Pointer[catalog] // replaced whole, by whoever holds mu
-	box     lazyBox
-	ears    ears
-	tasks   taskBook
+	catalog     atomic.Pointer[catalog] // replaced as a whole, with mu held
+	box         lazyBox
+	subscribers subscribers
+	tasks       taskStore
 
 	mu sync.Mutex
 }
 
-// DefaultTaskTTL is longer than a person is away from a question, and an end.
+// DefaultTaskTTL is longer than a user usually takes to answer a question.
 const DefaultTaskTTL = time.Hour
 
-// New returns a Mux of items. It panics where one of them is not right, which is a
-// mistake of the program.
+// New returns a Mux with the given items. It panics if one of them is invalid.
 func New(items ...Item) *Mux {
 	m := new(Mux)
 	m.MustAdd(items...)
 	return m
 }
 
-// MustAdd is Add for items that the program itself has written: it panics where one of
-// them is not right.
+// MustAdd is like Add but panics if an item is invalid. It is for items that are part
+// of the program.
 func (m *Mux) MustAdd(items ...Item) {
 	if err := m.Add(items...); err != nil {
-		panic(err) //nolint:forbidigo // a mistake of the program, as the comment says
+		panic(err) //nolint:forbidigo // documented: a mistake in the program
 	}
 }
 
-// Serve answers one request, and makes a Mux an [mcp.Handler]. It calls the function
-// that the request is for, and no other, in this goroutine. A caller may be nil where
-// the function says and asks nothing.
+// Serve serves one request; it implements [mcp.Handler]. It calls the function for the
+// request in the calling goroutine. The caller may be nil if the function does not send
+// anything to the client.
 func (m *Mux) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	c := m.serving()
 	has := m.has(c)
@@ -123,51 +121,51 @@ func (m *Mux) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", req.Method)
 }
 
-// Close cancels what runs as a task, and returns when that has ended. Tasks that have
-// ended are forgotten, and no more are begun. It may be called again.
+// Close cancels the running tasks and waits until they have ended. It forgets ended
+// tasks, and no new ones can start. It may be called again.
 func (m *Mux) Close() error {
 	m.tasks.close()
 	return nil
 }
 
-// has returns the lists that there are.
-func (m *Mux) has(c *catalog) lists {
-	return lists{
-		tools:     c.tools.known || m.HasTools,
-		resources: c.resources.known || c.templates.known || m.HasResources,
-		prompts:   c.prompts.known || m.HasPrompts,
+// has returns the kinds of lists that the Mux has.
+func (m *Mux) has(c *catalog) listSet {
+	return listSet{
+		tools:     c.tools.everUsed || m.HasTools,
+		resources: c.resources.everUsed || c.templates.everUsed || m.HasResources,
+		prompts:   c.prompts.everUsed || m.HasPrompts,
 	}
 }
 
-// implementation is how the server names itself.
+// implementation is the server's description of itself.
 type implementation struct {
 	Name    string `json:"name"`
 	Title   string `json:"title,omitempty"`
 	Version string `json:"version"`
 }
 
-// discovered is the result of server/discover, of which the edge of older revisions
-// makes that of initialize.
-type discovered struct {
+// discoverResult is the result of server/discover, from which the legacy edge makes the
+// result of initialize.
+type discoverResult struct {
 	Versions     []mcp.Version  `json:"supportedVersions"`
 	Capabilities jsontext.Value `json:"capabilities"`
 	Instructions string         `json:"instructions,omitempty"`
-	Meta         *discoveredBy  `json:"_meta,omitempty"`
+	Meta         *discoverMeta  `json:"_meta,omitempty"`
 }
 
-type discoveredBy struct {
+type discoverMeta struct {
 	Server implementation `json:"io.modelcontextprotocol/serverInfo"`
 }
 
 func (m *Mux) discover(c *catalog) (*mcp.Result, error) {
-	d := discovered{Versions: mcp.ModernVersions(), Capabilities: c.capabilities(m.has(c), m.Fixed), Instructions: m.Instructions}
+	d := discoverResult{Versions: mcp.ModernVersions(), Capabilities: c.capabilities(m.has(c), m.Fixed), Instructions: m.Instructions}
 	if m.Name != "" {
-		d.Meta = &discoveredBy{implementation{m.Name, m.Title, m.Version}}
+		d.Meta = &discoverMeta{implementation{m.Name, m.Title, m.Version}}
 	}
 	return result(d)
 }
 
-// result encodes v in one way only: the same request has the same bytes for an answer.
+// result encodes v deterministically: equal requests get equal bytes.
 func result(v any) (*mcp.Result, error) {
 	raw, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-func nobody(context.Context, string, map[string]string) ([]string, error) { return nil, nil }
+func noCompletions(context.Context, string, map[string]string) ([]string, error) { return nil, nil }
 
-// A Mux offers what there is and nothing else, and answers what it offers.
-func TestCapabilitiesAreWhatThereIs(t *testing.T) {
+// A Mux declares the capabilities of its items only, and serves what it declares.
+func TestCapabilities(t *testing.T) {
 	template := Template{URI: "x:{a}", Name: "t", Read: note("x:y").Read}
 	completed := template
-	completed.Complete = map[string]Completer{"a": nobody}
+	completed.Complete = map[string]Completer{"a": noCompletions}
 	task := hello("task")
 	task.Task = TaskOptional
 	const changes = `{"listChanged":true}`
@@ -34,7 +34,7 @@ func TestCapabilitiesAreWhatThereIs(t *testing.T) {
 		{"a template", []Item{template}, `{"resources":{"listChanged":true,"subscribe":true},"logging":{}}`},
 		{"a template that is completed", []Item{completed}, `{"resources":{"listChanged":true,"subscribe":true},"completions":{},"logging":{}}`},
 		{"a prompt", []Item{verse("v")}, `{"prompts":` + changes + `,"logging":{}}`},
-		{"a prompt that is completed", []Item{verse("v", Argument{Name: "a", Complete: nobody})}, `{"prompts":` + changes + `,"completions":{},"logging":{}}`},
+		{"a prompt that is completed", []Item{verse("v", Argument{Name: "a", Complete: noCompletions})}, `{"prompts":` + changes + `,"completions":{},"logging":{}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := New(tt.items...)
@@ -56,7 +56,8 @@ func TestCapabilitiesAreWhatThereIs(t *testing.T) {
 	}
 }
 
-// What was offered once goes on to be served: a client that was told so asks.
+// A declared capability is served even after its last item is removed, because clients
+// continue to use it.
 func TestCapabilitiesStay(t *testing.T) {
 	m := New(hello("a"))
 	if err := m.Remove(Tool{Name: "a"}); err != nil {
@@ -77,12 +78,12 @@ func TestUnknownMethods(t *testing.T) {
 	for _, method := range []string{"ping", "tools", "logging/setLevel", "resources/subscribe", "TOOLS/LIST", ""} {
 		refused(t, m, request(t, method, ``), mcp.CodeMethodNotFound, "unknown method")
 	}
-	if res, err := m.Serve(t.Context(), request(t, "notifications/roots/list_changed", ``), &audience{}); res != nil || err != nil {
+	if res, err := m.Serve(t.Context(), request(t, "notifications/roots/list_changed", ``), &recorder{}); res != nil || err != nil {
 		t.Errorf("a notification has %v, %v for a terminal, want nothing", res, err)
 	}
 }
 
-// A fixed Mux promises no changes, and has none.
+// A fixed Mux declares no changes, and rejects them.
 func TestFixed(t *testing.T) {
 	m := &Mux{Fixed: true}
 	m.MustAdd(hello("a"), note("x:y"), verse("v"))

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// pattern is a URI template that can be read backwards: text and variables by turns.
+// pattern is a URI template that can be matched: text and variables alternate.
 type pattern struct {
 	texts []string // one more than names
 	names []string
-	wide  []bool // the variable may hold slashes
+	wide  []bool // the variable may contain slashes
 }
 
-var errPattern = errors.New("a URI template is made of text, {name} and {+name}, with text between two of these")
+var errPattern = errors.New("a URI template consists of text, {name} and {+name}, with text between variables")
 
 func parsePattern(template string) (pattern, error) {
 	var p pattern
@@ -40,8 +40,8 @@ func parsePattern(template string) (pattern, error) {
 	}
 }
 
-// vars returns what stands for the variables in a URI that the template makes. Each
-// takes as little as it can, and the last one the rest.
+// vars returns the values of the variables in a URI made from the template. Each
+// variable matches as little as possible, and the last one the rest.
 func (p pattern) vars(uri string) (map[string]string, bool) {
 	rest, ok := strings.CutPrefix(uri, p.texts[0])
 	if !ok {
@@ -62,7 +62,7 @@ func (p pattern) vars(uri string) (map[string]string, bool) {
 	return vars, rest == ""
 }
 
-// cut takes the value of a variable off a URI, and the text behind it.
+// cut cuts the value of a variable, and the text after it, off a URI.
 func (p pattern) cut(rest string, i int) (value, after string, ok bool) {
 	text := p.texts[i+1]
 	if i+1 < len(p.names) {

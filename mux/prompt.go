@@ -11,21 +11,21 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Prompt is a text for a model that a user picks, and fills.
+// A Prompt is a text for a model that a user picks and fills in.
 type Prompt struct {
 	Name        string     `json:"name"`
 	Title       string     `json:"title,omitempty"`
 	Description string     `json:"description,omitempty"`
 	Arguments   []Argument `json:"arguments,omitempty"`
-	Icons       JSON       `json:"icons,omitzero"` // an array, or nothing
-	Meta        JSON       `json:"_meta,omitzero"` // an object, or nothing
+	Icons       JSON       `json:"icons,omitzero"` // an array, or empty
+	Meta        JSON       `json:"_meta,omitzero"` // an object, or empty
 
-	// Get fills the prompt. It is called concurrently, with all arguments that are
-	// required.
+	// Get returns the messages of the prompt. It is called concurrently, with all
+	// required arguments present.
 	Get func(ctx context.Context, call *Call) ([]Message, error) `json:"-"`
 }
 
-// Argument is what the user fills in.
+// An Argument is one that the user fills in.
 type Argument struct {
 	Name        string `json:"name"`
 	Title       string `json:"title,omitempty"`
@@ -42,17 +42,17 @@ type Message struct {
 	Content Content `json:"content"`
 }
 
-// User is a message of the user's.
+// User returns a message with the role user.
 func User(c Content) Message { return Message{"user", c} }
 
-// Assistant is a message of the model's.
+// Assistant returns a message with the role assistant.
 func Assistant(c Content) Message { return Message{"assistant", c} }
 
 func (p Prompt) put(c *catalog) error {
 	if p.Get == nil {
 		return fmt.Errorf("mux: prompt %q has no Get", p.Name)
 	}
-	if err := check(must{"icons", p.Icons, anArray}, must{"_meta", p.Meta, anObject}); err != nil {
+	if err := check(jsonField{"icons", p.Icons, anArray}, jsonField{"_meta", p.Meta, anObject}); err != nil {
 		return fmt.Errorf("mux: prompt %q: %w", p.Name, err)
 	}
 	c.changed.prompts = true
@@ -75,7 +75,7 @@ func (m *Mux) servePrompts(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	}
 	call := &Call{Request: req, Caller: caller, mux: m}
 	messages, err := p.fill(ctx, call)
-	switch more, wrong := asInput(err), asComplaint(err); {
+	switch more, wrong := asInput(err), asCallerError(err); {
 	case more != nil:
 		return more.result(call)
 	case wrong != nil:
@@ -88,11 +88,11 @@ func (m *Mux) servePrompts(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	}{messages})
 }
 
-// fill calls Get with what it was promised: "Missing required arguments" are an
+// fill calls Get after checking the arguments: "Missing required arguments" are an
 // invalid parameter (2026-07-28, server/prompts, "Error Handling").
 func (p *Prompt) fill(ctx context.Context, call *Call) ([]Message, error) {
 	if err := call.Bind(&map[string]string{}); err != nil {
-		return nil, err // the arguments of a prompt are texts
+		return nil, err // the arguments of a prompt are strings
 	}
 	var needed []string
 	for _, a := range p.Arguments {
@@ -111,7 +111,7 @@ func asInput(err error) *inputRequired {
 	return more
 }
 
-func asComplaint(err error) *complaint {
-	wrong, _ := errors.AsType[*complaint](err)
+func asCallerError(err error) *callerError {
+	wrong, _ := errors.AsType[*callerError](err)
 	return wrong
 }

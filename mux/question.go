@@ -15,36 +15,37 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Question is something to ask a client.
+// A Question is a request to a client.
 type Question struct {
-	// Key tells it from the others of the call.
+	// Key identifies the question among those of the call.
 	Key string
 	// Method is elicitation/create, sampling/createMessage or roots/list.
 	Method string
-	// Params are an object, as the method has it.
+	// Params is an object, in the form of the method.
 	Params JSON
 }
 
-// With returns the question with one more parameter, which it does not have yet.
+// With returns the question with one more parameter. The question must not have it yet.
 func (q Question) With(member string, value JSON) Question {
 	q.Params = JSON(mcp.WithMember([]byte(q.Params), member, []byte(value)))
 	return q
 }
 
-// Elicit asks the user for what the schema describes, which is one of a flat object.
-// The answer has an Action, and where that is accept, a Content.
+// Elicit returns a question that asks the user to fill in a form. The schema is that of
+// a flat object. The answer has an Action and, if that is accept, a Content.
 func Elicit(key, message string, schema JSON) Question {
 	return Question{key, "elicitation/create", JSON(object("mode", "form", "message", message))}.With("requestedSchema", schema)
 }
 
-// Visit asks the user to go to a URL, and says nothing of what happens there.
+// Visit returns a question that asks the user to open a URL. The answer has no result
+// of the visit.
 func Visit(key, message, url string) Question {
 	return Question{key, "elicitation/create", JSON(object("mode", "url", "message", message, "url", url))}
 }
 
-// Sample asks the client's model to go on with a conversation, in so many tokens at
-// most. Other parameters, such as systemPrompt, are added by With. The answer has a
-// Text.
+// Sample returns a question that asks the client's model to continue a conversation,
+// with at most maxTokens tokens. Use With for other parameters, such as systemPrompt.
+// The answer has a Text.
 func Sample(key string, maxTokens int, messages ...Message) Question {
 	if messages == nil {
 		messages = []Message{}
@@ -53,22 +54,23 @@ func Sample(key string, maxTokens int, messages ...Message) Question {
 		With("messages", MustJSON(messages)).With("maxTokens", JSON(strconv.Itoa(maxTokens)))
 }
 
-// Roots asks for the folders that the client works in, which the answer has as Roots.
+// Roots returns a question for the directories that the client works in. The answer has
+// them as Roots.
 func Roots(key string) Question { return Question{key, "roots/list", `{}`} }
 
 func (q Question) request() (*mcp.Request, error) { return mcp.NewRequest(q.Method, []byte(q.Params)) }
 
-// Answer is what came back: a JSON object.
+// An Answer is the client's answer to a Question: a JSON object.
 type Answer JSON
 
-// Decode reads the answer.
+// Decode decodes the answer.
 func (a Answer) Decode(into any) error { return json.Unmarshal([]byte(a), into) }
 
-// Action is what a user has done with an elicitation: accept, decline or cancel.
+// Action returns the user's action in an elicitation: accept, decline or cancel.
 func (a Answer) Action() string { return question.Action([]byte(a)) }
 
-// Content decodes what a user has filled in into a pointer, and reports whether it is
-// there: who has declined has filled in nothing.
+// Content decodes the user's input into a pointer, and reports whether there is any:
+// there is no input if the user declined or cancelled.
 func (a Answer) Content(into any) bool {
 	var in struct {
 		Content jsontext.Value `json:"content"`
@@ -76,13 +78,13 @@ func (a Answer) Content(into any) bool {
 	return a.Action() == "accept" && a.Decode(&in) == nil && len(in.Content) > 0 && json.Unmarshal(in.Content, into) == nil
 }
 
-// Root is a folder that a client works in.
+// A Root is a directory that a client works in.
 type Root struct {
 	URI  string `json:"uri"`
 	Name string `json:"name"`
 }
 
-// Roots returns the folders that the client has named, in its order.
+// Roots returns the directories in the client's order.
 func (a Answer) Roots() []Root {
 	var in struct {
 		Roots []Root `json:"roots"`
@@ -93,7 +95,7 @@ func (a Answer) Roots() []Root {
 	return in.Roots
 }
 
-// Text returns what the model has said to a Sample, as far as that is text.
+// Text returns the text of the model's answer to a Sample.
 func (a Answer) Text() string {
 	var one struct {
 		Content struct {
@@ -118,10 +120,10 @@ func (a Answer) Text() string {
 	return text.String()
 }
 
-// CanAsk reports whether the client has declared that it can answer the question.
+// CanAsk reports whether the client has declared the capability for the question.
 func (c *Call) CanAsk(q Question) bool { return c.checkDeclared(q) == nil }
 
-// checkDeclared is why a question cannot be put to the client.
+// checkDeclared returns an error if the question cannot be sent to the client.
 func (c *Call) checkDeclared(q Question) error {
 	req, err := q.request()
 	if err != nil {
@@ -138,29 +140,28 @@ func (c *Call) checkDeclared(q Question) error {
 	}
 }
 
-// Ask puts a question to the client and waits for the answer where it stands. See the
-// package documentation for how it differs from Input. It fails at once where the
-// client cannot be asked, with an error that is for the function to return, or to do
-// without.
+// Ask asks the client a question and waits for the answer. See the package
+// documentation for the difference from Input. It fails at once if the client cannot be
+// asked; the function may return the error or continue without an answer.
 func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	all, err := c.askAll(ctx, []Question{q})
 	return all[q.Key], err
 }
 
-// askAll puts questions all at once, in their order. Where one fails, the others are
-// taken back, and have been when it returns.
+// askAll asks all questions at once, in order. If one fails, the others have been
+// cancelled when it returns.
 func (c *Call) askAll(ctx context.Context, questions []Question) (map[string]Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	all, err := c.startAll(ctx, questions)
 	answers := make(map[string]Answer, len(all))
-	for _, a := range all { // each of them, as mcp.Start has it
+	for _, a := range all { // each of them, as mcp.Start requires
 		if err != nil {
 			cancel()
 		}
 		res, failed := a.wait()
 		switch {
-		case err != nil: // the first one counts
+		case err != nil: // the first error counts
 		case failed != nil:
 			err = failed
 		default:
@@ -173,14 +174,16 @@ func (c *Call) askAll(ctx context.Context, questions []Question) (map[string]Ans
 	return answers, nil
 }
 
-// asked is a question that was put, and what waits for its answer.
-type asked struct {
+// startedQuestion is a question that was sent, and the function that waits for its
+// answer.
+type startedQuestion struct {
 	key  string
 	wait func() (*mcp.Result, error)
 }
 
-// startAll puts questions until one cannot be put, and returns those that were.
-func (c *Call) startAll(ctx context.Context, questions []Question) (all []asked, err error) {
+// startAll sends the questions in order until one fails, and returns those that were
+// sent.
+func (c *Call) startAll(ctx context.Context, questions []Question) (all []startedQuestion, err error) {
 	for _, q := range questions {
 		req, err := q.request()
 		if err != nil {
@@ -190,7 +193,7 @@ func (c *Call) startAll(ctx context.Context, questions []Question) (all []asked,
 		if err != nil {
 			return all, err
 		}
-		all = append(all, asked{q.Key, wait})
+		all = append(all, startedQuestion{q.Key, wait})
 	}
 	return all, nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// A question is the request that its method has.
+// A question is sent as the request of its method.
 func TestQuestions(t *testing.T) {
 	for _, tt := range []struct {
 		q              Question
@@ -46,8 +46,8 @@ func TestQuestionWith(t *testing.T) {
 	equal(t, "the question", string(plain.Params), `{"messages":[],"maxTokens":1}`)
 }
 
-// A question that is no JSON is an error of the function that puts it.
-func TestQuestionThatIsNone(t *testing.T) {
+// Invalid JSON in a question is an error of the function that asks it.
+func TestInvalidQuestion(t *testing.T) {
 	for _, ask := range []func(ctx context.Context, call *Call, q Question) error{
 		func(ctx context.Context, call *Call, q Question) error { _, err := call.Ask(ctx, q); return err },
 		func(ctx context.Context, call *Call, q Question) error { _, err := call.Input(ctx, q); return err },
@@ -76,16 +76,17 @@ func TestAnswerRoots(t *testing.T) {
 	}
 }
 
-// crowd is a client that is asked many things at once, and refuses one of them.
-type crowd struct {
-	audience
+// askedClient is a client that is asked several questions at once, and refuses one of
+// them.
+type askedClient struct {
+	recorder
 	refuses string
 
 	mu    sync.Mutex
-	taken []string // back
+	taken []string // cancelled questions
 }
 
-func (c *crowd) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+func (c *askedClient) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	context.AfterFunc(ctx, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -99,8 +100,8 @@ func (c *crowd) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Resul
 	}, nil
 }
 
-// Of questions that are put at once, one that is refused takes the others back.
-func TestRefusedQuestionTakesTheOthersBack(t *testing.T) {
+// Of questions that are asked at once, a refused one cancels the others.
+func TestRefusedQuestionCancelsTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := doing(func(ctx context.Context, call *Call) (*Result, error) {
 			_, err := call.Input(ctx, Sample("a", 1), Roots("b"), Elicit("c", "?", nameForm))
@@ -108,7 +109,7 @@ func TestRefusedQuestionTakesTheOthersBack(t *testing.T) {
 		})
 		req := request(t, "tools/call", `{"name":"x"}`)
 		req.TakesInputRequired = false
-		c := &crowd{refuses: "roots/list"}
+		c := &askedClient{refuses: "roots/list"}
 		if res, err := m.Serve(t.Context(), req, c); !errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidRequest}) {
 			t.Errorf("got %v, %v; want the refusal", res, err)
 		}
@@ -118,7 +119,7 @@ func TestRefusedQuestionTakesTheOthersBack(t *testing.T) {
 	})
 }
 
-// A key that seals too little is an error where it is needed first, and not a seal.
+// A key that is too short is an error when it is first needed.
 func TestShortStateKey(t *testing.T) {
 	m := doing(interview)
 	m.StateKeys = [][]byte{[]byte(strings.Repeat("k", 31))}

@@ -14,47 +14,47 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Resource is something that can be read, at one URI.
+// A Resource can be read at one URI.
 type Resource struct {
 	URI         string `json:"uri"`
 	Name        string `json:"name"`
 	Title       string `json:"title,omitempty"`
 	MIMEType    string `json:"mimeType,omitempty"`
 	Description string `json:"description,omitempty"`
-	Size        int64  `json:"size,omitzero"`        // in bytes, where it is known
-	Annotations JSON   `json:"annotations,omitzero"` // an object, or nothing
-	Icons       JSON   `json:"icons,omitzero"`       // an array, or nothing
-	Meta        JSON   `json:"_meta,omitzero"`       // an object, or nothing
+	Size        int64  `json:"size,omitzero"`        // in bytes, if known
+	Annotations JSON   `json:"annotations,omitzero"` // an object, or empty
+	Icons       JSON   `json:"icons,omitzero"`       // an array, or empty
+	Meta        JSON   `json:"_meta,omitzero"`       // an object, or empty
 
-	// TTL is how long the client may keep what it has read. Zero is not at all.
+	// TTL is how long the client may cache the contents. Zero means not at all.
 	TTL time.Duration `json:"-"`
 
-	// Read returns what it holds, which is not nothing. It is called concurrently.
+	// Read returns the contents, which must not be empty. It is called concurrently.
 	Read func(ctx context.Context, call *Call) ([]Contents, error) `json:"-"`
 }
 
-// Template is any number of resources: one for each URI that it makes.
+// A Template is a set of resources: one for each URI that it matches.
 type Template struct {
-	// URI is a template (RFC 6570) of plain text, {name}, which stands for one
-	// segment, and {+name}, which may hold slashes. One that makes a URI of a Resource
-	// is not asked for that.
+	// URI is a template (RFC 6570) with plain text, {name}, which matches one segment,
+	// and {+name}, which may contain slashes. A Resource with a matching URI takes
+	// precedence.
 	URI         string `json:"uriTemplate"`
 	Name        string `json:"name"`
 	Title       string `json:"title,omitempty"`
 	MIMEType    string `json:"mimeType,omitempty"`
 	Description string `json:"description,omitempty"`
-	Annotations JSON   `json:"annotations,omitzero"` // an object, or nothing
-	Icons       JSON   `json:"icons,omitzero"`       // an array, or nothing
-	Meta        JSON   `json:"_meta,omitzero"`       // an object, or nothing
+	Annotations JSON   `json:"annotations,omitzero"` // an object, or empty
+	Icons       JSON   `json:"icons,omitzero"`       // an array, or empty
+	Meta        JSON   `json:"_meta,omitzero"`       // an object, or empty
 
-	// TTL is how long the client may keep what it has read. Zero is not at all.
+	// TTL is how long the client may cache the contents. Zero means not at all.
 	TTL time.Duration `json:"-"`
 
-	// Read returns what the resource holds, or NotFound. Call.Var has what stands in
-	// the URI. It is called concurrently.
+	// Read returns the contents of the resource, or NotFound. Call.Var returns the
+	// variables in the URI. It is called concurrently.
 	Read func(ctx context.Context, call *Call) ([]Contents, error) `json:"-"`
 
-	// Complete has a function for each variable that is completed.
+	// Complete has the Completers of variables.
 	Complete map[string]Completer `json:"-"`
 
 	match pattern
@@ -91,26 +91,26 @@ func (t Template) put(c *catalog) error {
 }
 
 func checkShown(annotations, icons, meta JSON) error {
-	return check(must{"annotations", annotations, anObject}, must{"icons", icons, anArray}, must{"_meta", meta, anObject})
+	return check(jsonField{"annotations", annotations, anObject}, jsonField{"icons", icons, anArray}, jsonField{"_meta", meta, anObject})
 }
 
 func (t Template) drop(c *catalog) {
 	c.changed.resources = c.templates.drop(t.URI) || c.changed.resources
 }
 
-// Updated tells those who are subscribed to the resource that it holds something else
-// now.
+// Updated notifies clients that are subscribed to the resource that its contents have
+// changed.
 func (m *Mux) Updated(uri string) error {
 	if m.Fixed && m.current().served {
 		return errFixed
 	}
-	m.ears.tell(news{uris: []string{uri}})
+	m.subscribers.publish(changeSet{uris: []string{uri}})
 	return nil
 }
 
-// NotFound is the error for a URI that is no resource (2026-07-28, server/resources,
-// "Error Handling"). It names the resource in its data, for a client that reads
-// several at once.
+// NotFound returns the error for a URI without a resource (2026-07-28,
+// server/resources, "Error Handling"). Its data has the URI, for a client that reads
+// several resources at once.
 func NotFound(uri string) error {
 	return &mcp.Error{
 		Code: mcp.CodeInvalidParams, Message: "resource not found",
@@ -133,7 +133,7 @@ func (m *Mux) serveResources(ctx context.Context, req *mcp.Request, caller mcp.C
 	}
 	call := &Call{Request: req, Caller: caller, mux: m, vars: found.vars}
 	contents, err := found.read(ctx, call)
-	switch more, wrong := asInput(err), asComplaint(err); {
+	switch more, wrong := asInput(err), asCallerError(err); {
 	case more != nil:
 		return more.result(call)
 	case wrong != nil:
@@ -141,34 +141,34 @@ func (m *Mux) serveResources(ctx context.Context, req *mcp.Request, caller mcp.C
 	case err != nil:
 		return nil, err
 	case len(contents) == 0:
-		return nil, NotFound(uri) // which is what nothing would be taken for
+		return nil, NotFound(uri) // empty contents would mean an empty resource
 	}
 	return readResult(contents, found.ttl)
 }
 
-// readable is what was found at a URI.
-type readable struct {
+// foundResource is the resource found at a URI.
+type foundResource struct {
 	read func(ctx context.Context, call *Call) ([]Contents, error)
 	ttl  time.Duration
 	vars map[string]string
 }
 
-// find looks a resource up. URIs are compared as they are: a locator has one spelling.
-func (c *catalog) find(uri string) (readable, bool) {
+// find finds the resource at a URI. URIs are compared byte by byte.
+func (c *catalog) find(uri string) (foundResource, bool) {
 	if r, ok := c.resources.get(uri); ok {
-		return readable{read: r.Read, ttl: r.TTL}, true
+		return foundResource{read: r.Read, ttl: r.TTL}, true
 	}
-	for i := range c.templates.slots {
-		t := &c.templates.slots[i].item
+	for i := range c.templates.entries {
+		t := &c.templates.entries[i].item
 		if vars, ok := t.match.vars(uri); ok {
-			return readable{t.Read, t.TTL, vars}, true
+			return foundResource{t.Read, t.TTL, vars}, true
 		}
 	}
-	return readable{}, false
+	return foundResource{}, false
 }
 
-// readResult says how long the contents hold, and of a kept one that it is this
-// client's: whether another may see the same is not known here.
+// readResult returns the contents with their TTL. The scope of a TTL is private,
+// because it is unknown whether other clients may see the same contents.
 func readResult(contents []Contents, ttl time.Duration) (*mcp.Result, error) {
 	raw, err := json.Marshal(contents)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// What a tool returns is what its client is told.
+// The result of a tool's function is the result for its client.
 func TestToolResults(t *testing.T) {
 	structured := Say("x")
 	structured.Structured, structured.Meta = map[string]int{"b": 2, "a": 1}, JSON(`{"k":1e3}`)
@@ -42,8 +42,8 @@ func TestToolResults(t *testing.T) {
 	}
 }
 
-// A complaint goes to the model; an error of the protocol, or one that nobody foresaw,
-// is the request's.
+// An error of Errorf goes to the model; one of the protocol, or an unexpected one, is
+// the request's.
 func TestToolErrors(t *testing.T) {
 	m := doing(func(context.Context, *Call) (*Result, error) { return nil, Errorf("Not %q.", "so") })
 	equal(t, "complaint", answer(t, m, "tools/call", `{"name":"x"}`), `{"content":[{"type":"text","text":"Not \"so\"."}],"isError":true}`)
@@ -70,8 +70,8 @@ func TestBind(t *testing.T) {
 		`,"arguments":{}`:            `"text":"7"`,
 		`,"arguments":{"n":3}`:       `"text":"3"`,
 		`,"arguments":{"N":3}`:       `"text":"7"`,
-		`,"arguments":{"n":"3"}`:     `"text":"The arguments do not fit: /n is not of the type that the schema asks for."}],"isError":true`,
-		`,"arguments":[]`:            `"text":"The arguments do not fit: it is not what the schema asks for."}],"isError":true`,
+		`,"arguments":{"n":"3"}`:     `"text":"The arguments are invalid: /n does not have the type required by the schema."}],"isError":true`,
+		`,"arguments":[]`:            `"text":"The arguments are invalid: they do not match the schema."}],"isError":true`,
 		`,"arguments":{"n":1,"n":2}`: `"isError":true`,
 	} {
 		if got := answer(t, m, "tools/call", `{"name":"x"`+arguments+`}`); !strings.Contains(got, want) {
@@ -80,7 +80,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// Arguments that stand in headers as well are the same there, or the call is refused.
+// Arguments in headers must match those in the body.
 func TestParamHeaders(t *testing.T) {
 	tool := hello("x")
 	tool.InputSchema = `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`
@@ -100,7 +100,7 @@ func TestParamHeaders(t *testing.T) {
 	}
 }
 
-// Progress and log messages are said to who has asked for them, as they are asked for.
+// Progress and log messages are sent only if the client asked for them.
 func TestReports(t *testing.T) {
 	m := doing(func(ctx context.Context, call *Call) (*Result, error) {
 		return nil, errors.Join(
@@ -120,7 +120,7 @@ func TestReports(t *testing.T) {
 		{level: mcp.LogWarning, want: []string{`message {"level":"error","logger":"l","data":{"n":1}}`}, fails: true},
 		{level: mcp.LogUnset, want: []string{`message {"level":"debug","data":"quiet"}`, `message {"level":"error","logger":"l","data":{"n":1}}`}, fails: true},
 	} {
-		req, a := request(t, "tools/call", `{"name":"x"`+tt.meta+`}`), &audience{}
+		req, a := request(t, "tools/call", `{"name":"x"`+tt.meta+`}`), &recorder{}
 		req.LogLevel = tt.level
 		if _, err := m.Serve(t.Context(), req, a); (err != nil) != tt.fails {
 			t.Errorf("%v: %v", tt.level, err)
@@ -144,7 +144,7 @@ func TestPrompts(t *testing.T) {
 		`{"name":"x"}`: `unknown prompt: "x"`, `{}`: `unknown prompt: ""`, `{"name":1}`: `unknown prompt: ""`,
 		`{"name":"p"}`:                                  `prompt p: the argument "a" is missing`,
 		`{"name":"p","arguments":{"b":"1"}}`:            `prompt p: the argument "a" is missing`,
-		`{"name":"p","arguments":{"a":1}}`:              `prompt p: the arguments do not fit: /a is not of the type that the schema asks for`,
+		`{"name":"p","arguments":{"a":1}}`:              `prompt p: the arguments are invalid: /a does not have the type required by the schema`,
 		`{"name":"p","arguments":{"a":"cake","c":"d"}}`: `prompt p: no cake today`,
 	} {
 		refused(t, m, request(t, "prompts/get", params), mcp.CodeInvalidParams, want)
@@ -232,11 +232,11 @@ func TestComplete(t *testing.T) {
 		t.Errorf("101 values: %.80s with %d", long, strings.Count(long, `q"`))
 	}
 	for params, want := range map[string]string{
-		`{}`: "nothing of this reference",
-		complete(`{"type":"ref/prompt","name":"x"}`, `{"name":"a","value":""}`, ``):  "nothing of this reference",
-		complete(`{"type":"ref/resource","uri":"v"}`, `{"name":"a","value":""}`, ``): "nothing of this reference",
-		complete(`{"type":"ref/tool","name":"v"}`, `{"name":"a","value":""}`, ``):    "nothing of this reference",
-		complete(prompt, `{"name":"a","value":1}`, ``):                               "the argument does not fit: /value is not",
+		`{}`: "unknown reference: nothing to complete",
+		complete(`{"type":"ref/prompt","name":"x"}`, `{"name":"a","value":""}`, ``):  "unknown reference: nothing to complete",
+		complete(`{"type":"ref/resource","uri":"v"}`, `{"name":"a","value":""}`, ``): "unknown reference: nothing to complete",
+		complete(`{"type":"ref/tool","name":"v"}`, `{"name":"a","value":""}`, ``):    "unknown reference: nothing to complete",
+		complete(prompt, `{"name":"a","value":1}`, ``):                               "the argument is invalid: /value does not",
 	} {
 		refused(t, m, request(t, "completion/complete", params), mcp.CodeInvalidParams, want)
 	}

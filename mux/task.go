@@ -20,11 +20,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// pollInterval is how often a client is to look at a task: soon enough that nobody
-// wonders, and no load.
+// pollInterval is how often a client should poll a task: often enough for a user, and
+// without much load.
 const pollInterval = 500 // milliseconds
 
-// task is a call that goes on in the background, and the Caller of it.
+// task is a call that continues in the background, and the Caller of that call.
 type task struct {
 	id        string
 	principal string
@@ -32,33 +32,33 @@ type task struct {
 	created   time.Time
 	ttl       time.Duration
 	cancel    context.CancelCauseFunc
-	changed   func(*task) // is called with nothing locked
+	changed   func(*task) // called without locks
 
 	mu      sync.Mutex
 	updated time.Time
 	status  tasks.Status
-	detail  jsontext.Value // its result or its error
-	open    []*pending     // what it asks for, in its order
+	detail  jsontext.Value // result or error
+	open    []*pending     // open questions, in order
 	asked   int
 }
 
-// pending is one question that has no answer yet.
+// pending is one question without an answer.
 type pending struct {
 	key    string
 	method string
 	params []byte
-	answer chan *mcp.Result // of capacity 1
+	answer chan *mcp.Result // capacity 1
 }
 
-// Background goes on with the call in f, as a task where the client takes one and the
-// tool says that it may be one. Then it returns at once, with the result that tells
-// the client of the task, for the function to return; f runs until it returns, the
-// task is cancelled, or its time is up, and gets a Call of its own, whose questions are
-// the task's. Progress and log messages of a task go nowhere. Where there is no task,
-// Background is f.
+// Background continues the call in f, as a task if the client supports tasks and the
+// tool allows it. Then Background returns at once, with the result that announces the
+// task, which the function must return. f runs until it returns, the task is cancelled,
+// or its TTL ends. It gets its own Call; questions asked with it become input requests
+// of the task, and its progress and log messages are dropped. If there is no task,
+// Background calls f and returns its results.
 //
-// What is to be known before it is clear that there is something to do is asked for
-// before, by Input.
+// Questions that decide whether there is anything to do should be asked before, with
+// Input.
 func (c *Call) Background(ctx context.Context, f func(ctx context.Context, call *Call) (*Result, error)) (*Result, error) {
 	if !c.tasks || c.isTask() || !tasks.Declared(c.Request.Client.Capabilities) {
 		return f(ctx, c)
@@ -71,16 +71,17 @@ func (c *Call) Background(ctx context.Context, f func(ctx context.Context, call 
 	return &Result{raw: raw}, err
 }
 
-// isTask reports whether the call is what runs as a task.
+// isTask reports whether the call runs as a task.
 func (c *Call) isTask() bool {
 	_, ok := c.Caller.(*task)
 	return ok
 }
 
-// Notify drops what a task has no way to say (tasks, "Task Status Notifications").
+// Notify drops the notification: a task cannot send any (tasks, "Task Status
+// Notifications").
 func (t *task) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask puts a question of the task.
+// Ask asks a question as an input request of the task.
 func (t *task) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	wait, err := t.Start(ctx, req)
 	if err != nil {
@@ -89,7 +90,7 @@ func (t *task) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return wait()
 }
 
-// Start puts a question of the task, for whoever looks at it.
+// Start adds a question to the task's input requests.
 func (t *task) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	switch missing, known := question.Missing(t.client.Capabilities, req); {
 	case !known:
@@ -97,7 +98,7 @@ func (t *task) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result
 	case missing != "":
 		return nil, question.Undeclared(req.Method, missing)
 	}
-	p, err := t.put(req)
+	p, err := t.addQuestion(req)
 	if err != nil {
 		return nil, err
 	}
@@ -115,46 +116,46 @@ func (t *task) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result
 	}, nil
 }
 
-// maxOpen bounds what a task asks for at once: each is a transcript with a person.
+// maxOpen bounds the open questions of a task: each is a dialogue with a user.
 const maxOpen = 16
 
-func (t *task) put(req *mcp.Request) (*pending, error) {
+func (t *task) addQuestion(req *mcp.Request) (*pending, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case t.status.IsTerminal():
 		return nil, mcp.ErrRequestEnded
 	case len(t.open) == maxOpen:
-		return nil, &mcp.Fault{Code: mcp.CodeLimit, Message: "the task asks too much at once"}
+		return nil, &mcp.Fault{Code: mcp.CodeLimit, Message: "the task has too many open questions"}
 	}
-	t.asked++ // a key is never another's
+	t.asked++ // keys are never reused
 	p := &pending{key: "q" + strconv.Itoa(t.asked), method: req.Method, params: req.Params.Bytes(), answer: make(chan *mcp.Result, 1)}
 	t.open = append(t.open, p)
-	t.turnLocked()
+	t.updateStatusLocked()
 	return p, nil
 }
 
-// withdraw takes a question back, and reports whether it was still open.
+// withdraw removes a question and reports whether it was open.
 func (t *task) withdraw(p *pending) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.closeLocked(p.key) != nil
 }
 
-// closeLocked takes the question of a key out, if there is one.
+// closeLocked removes the question with the key, and returns it, or nil.
 func (t *task) closeLocked(key string) *pending {
 	for i, p := range t.open {
 		if p.key == key {
 			t.open = append(t.open[:i:i], t.open[i+1:]...)
-			t.turnLocked()
+			t.updateStatusLocked()
 			return p
 		}
 	}
 	return nil
 }
 
-// turnLocked has the status say whether input is required.
-func (t *task) turnLocked() {
+// updateStatusLocked updates the status: input required or working.
+func (t *task) updateStatusLocked() {
 	t.updated = time.Now()
 	switch {
 	case t.status.IsTerminal():
@@ -165,9 +166,8 @@ func (t *task) turnLocked() {
 	}
 }
 
-// answer gives answers to the questions that are open. What answers none of them is
-// ignored (tasks, "Task Update Requests"); what is none is refused, and no answer is
-// taken.
+// answer passes answers to the open questions. It ignores answers to other keys (tasks,
+// "Task Update Requests"). If an answer is invalid, it rejects all of them.
 func (t *task) answer(values map[string]jsontext.Value) error {
 	taken, err := t.take(values)
 	if taken {
@@ -181,7 +181,7 @@ func (t *task) take(values map[string]jsontext.Value) (taken bool, err error) {
 	defer t.mu.Unlock()
 	for _, p := range t.open {
 		if raw, ok := values[p.key]; ok && !question.IsAnswer(p.method, raw) {
-			return false, invalid("params.inputResponses.%s is no answer to %s", p.key, p.method)
+			return false, invalid("params.inputResponses.%s is not a valid answer to %s", p.key, p.method)
 		}
 	}
 	for key, raw := range values {
@@ -191,7 +191,7 @@ func (t *task) take(values map[string]jsontext.Value) (taken bool, err error) {
 		}
 		res, err := mcp.NewResult(raw)
 		if err != nil {
-			return taken, err // it was an answer, and so an object
+			return taken, err // impossible: IsAnswer has checked that it is an object
 		}
 		p.answer <- res
 		taken = true
@@ -199,54 +199,53 @@ func (t *task) take(values map[string]jsontext.Value) (taken bool, err error) {
 	return taken, nil
 }
 
-// run is the task. Its function may panic, and costs nobody else their task.
+// run runs the task. A panic in its function affects no other task.
 func (t *task) run(ctx context.Context, call *Call, f func(context.Context, *Call) (*Result, error)) {
 	status, detail := tasks.Failed, jsontext.Value(nil)
 	defer func() {
 		if p := recover(); p != nil {
-			call.mux.notePanic(ctx, t, p)
+			call.mux.logPanic(ctx, t, p)
 			status, detail = tasks.Failed, failure(errPanic)
 		}
 		t.end(status, detail)
 	}()
-	own := t.callOf(call)
-	res, err := own.conclude(f(ctx, own))
+	own := t.newCall(call)
+	res, err := own.toResult(f(ctx, own))
 	switch {
 	case err == nil:
 		status, detail = tasks.Completed, res.Bytes()
 	case ctx.Err() != nil:
 		status = tasks.Cancelled
 	default:
-		call.mux.noteFailure(ctx, t, err)
+		call.mux.logFailure(ctx, t, err)
 		detail = failure(err)
 	}
 }
 
-// noteFailure logs what the client is not told of an error, and nobody else would
-// hear of.
-func (m *Mux) noteFailure(ctx context.Context, t *task, err error) {
+// logFailure logs an error that the client receives without its text.
+func (m *Mux) logFailure(ctx context.Context, t *task, err error) {
 	_, ours := errors.AsType[*mcp.Fault](err)
 	_, wire := errors.AsType[*mcp.Error](err)
 	if m.Logger != nil && !ours && !wire {
-		m.Logger.ErrorContext(ctx, "a task has failed", slog.String("task", t.id), slog.Any("error", err))
+		m.Logger.ErrorContext(ctx, "task failed", slog.String("task", t.id), slog.Any("error", err))
 	}
 }
 
-// notePanic logs what nobody else would hear of.
-func (m *Mux) notePanic(ctx context.Context, t *task, p any) {
+// logPanic logs a panic.
+func (m *Mux) logPanic(ctx context.Context, t *task, p any) {
 	if m.Logger != nil {
-		m.Logger.ErrorContext(ctx, "a task has panicked", slog.String("task", t.id), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		m.Logger.ErrorContext(ctx, "task panicked", slog.String("task", t.id), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 	}
 }
 
-var errPanic = errors.New("the function has panicked")
+var errPanic = errors.New("the function panicked")
 
-// callOf is the call as the task has it.
-func (t *task) callOf(call *Call) *Call {
+// newCall returns the Call for the task's function.
+func (t *task) newCall(call *Call) *Call {
 	return &Call{Request: call.Request, Caller: t, mux: call.mux, tasks: true, vars: call.vars}
 }
 
-// failure is an error as the task has it.
+// failure returns an error as the task's detail.
 func failure(err error) jsontext.Value {
 	wire := mcp.ToWire(err)
 	out := strconv.AppendInt([]byte(`{"code":`), wire.Code, 10)
@@ -257,7 +256,7 @@ func failure(err error) jsontext.Value {
 	return append(out, '}')
 }
 
-// end is the last that changes.
+// end ends the task and notifies listening clients.
 func (t *task) end(status tasks.Status, detail jsontext.Value) {
 	t.finish(status, detail)
 	t.cancel(nil)
@@ -273,11 +272,11 @@ func (t *task) finish(status tasks.Status, detail jsontext.Value) {
 	t.status, t.detail, t.open, t.updated = status, detail, nil, time.Now()
 }
 
-// stop cancels the task. The function is told; whatever it returns, the task has been
-// cancelled, because that is what its client was promised first.
+// stop cancels the task. Its status stays cancelled, whatever the function returns,
+// because the client has been promised that.
 func (t *task) stop() { t.end(tasks.Cancelled, nil) }
 
-// describe returns the task with what belongs to its state.
+// describe returns the task as JSON, with the members of its status.
 func (t *task) describe() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()

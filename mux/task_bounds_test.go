@@ -17,12 +17,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Tasks are bounded, those that have ended too, until their time is up.
+// The number of tasks is bounded, including ended ones until their TTL ends.
 func TestTasksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := job(t, TaskOptional, Always(Say("done")))
 		begin(t, m)
-		for i := range maxTasks - 1 { // that nobody runs, which is less work
+		for i := range maxTasks - 1 { // without functions, which is less work
 			now := time.Now()
 			if err := m.tasks.add(&task{id: fmt.Sprint(i), created: now, ttl: DefaultTaskTTL}, now); err != nil {
 				t.Fatal(err)
@@ -42,7 +42,7 @@ func TestTasksAreBounded(t *testing.T) {
 	})
 }
 
-// What a task asks at once is bounded, and what is answered makes room.
+// The open questions of a task are bounded, and an answer makes room for another.
 func TestQuestionsOfATaskAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := job(t, TaskOptional, func(ctx context.Context, call *Call) (*Result, error) {
@@ -79,7 +79,7 @@ func TestQuestionsOfATaskAreBounded(t *testing.T) {
 	})
 }
 
-// What goes on in the background of a task is the task.
+// Background within a task continues the same task.
 func TestBackgroundOfATask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := job(t, TaskOptional, func(ctx context.Context, call *Call) (*Result, error) {
@@ -96,7 +96,7 @@ func TestBackgroundOfATask(t *testing.T) {
 	})
 }
 
-// The arguments of a task are those of its call, and outlive it, as its context does.
+// The arguments and the context of a task are those of its call, and outlive it.
 func TestTaskOutlivesItsCall(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
@@ -105,11 +105,11 @@ func TestTaskOutlivesItsCall(t *testing.T) {
 			return Say("%s of %v, %v", call.Arguments(), ctx.Value(key{}), ctx.Err()), nil
 		})
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "Ada"))
-		res, err := m.Serve(ctx, tasking(t, "tools/call", `{"name":"x","arguments":{"n":1}}`), &audience{})
+		res, err := m.Serve(ctx, tasking(t, "tools/call", `{"name":"x","arguments":{"n":1}}`), &recorder{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		cancel() // which nobody hears any more
+		cancel() // no client waits any more
 		id, _ := res.Text(mcp.FieldTaskID)
 		time.Sleep(2 * time.Minute)
 		end := look(t, m, `{"taskId":"`+id+`"}`, "completed")
@@ -119,13 +119,13 @@ func TestTaskOutlivesItsCall(t *testing.T) {
 	})
 }
 
-// What a client is not told of a task is in the log, and what it is told is not.
+// Errors that a client receives without their text are logged, and others are not.
 func TestTaskFailuresAreLogged(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want string
 	}{
-		{errors.New("secret"), `msg="a task has failed"`}, {fmt.Errorf("x: %w", errors.New("secret")), `error="x: secret"`},
+		{errors.New("secret"), `msg="task failed"`}, {fmt.Errorf("x: %w", errors.New("secret")), `error="x: secret"`},
 		{mcp.Errorf(-7, "m"), ``}, {&mcp.Fault{Code: mcp.CodeLimit, Message: "f"}, ``}, {Errorf("no"), ``}, {nil, ``},
 	} {
 		synctest.Test(t, func(t *testing.T) {

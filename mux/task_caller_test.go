@@ -14,9 +14,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Progress and log messages of a task go nowhere: not to the call that began it, which
-// is over, and not to those who listen for its state.
-func TestTaskIsQuiet(t *testing.T) {
+// Progress and log messages of a task are dropped: they go neither to the call that
+// began it, which has ended, nor to clients that listen for its state.
+func TestTaskDropsNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := job(t, TaskOptional, func(ctx context.Context, call *Call) (*Result, error) {
 			time.Sleep(time.Second)
@@ -24,7 +24,7 @@ func TestTaskIsQuiet(t *testing.T) {
 			time.Sleep(time.Minute)
 			return Say("done"), err
 		})
-		req, caller := tasking(t, "tools/call", `{"name":"x","_meta":{"progressToken":"p"}}`), &audience{}
+		req, caller := tasking(t, "tools/call", `{"name":"x","_meta":{"progressToken":"p"}}`), &recorder{}
 		req.LogLevel = mcp.LogDebug
 		res, err := m.Serve(t.Context(), req, caller)
 		if err != nil {
@@ -40,8 +40,8 @@ func TestTaskIsQuiet(t *testing.T) {
 	})
 }
 
-// What a Call has no method for is said by its Caller, in a task too; and after its end
-// nobody is asked.
+// Messages without a method of Call are sent with its Caller, in a task too; after the
+// task's end Ask fails.
 func TestCallerOfATask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := make(chan *Call, 1)
@@ -75,8 +75,8 @@ func TestCallerOfATask(t *testing.T) {
 	})
 }
 
-// A question of a task that its function gives up is open no more.
-func TestQuestionThatIsGivenUp(t *testing.T) {
+// A question of a task that its function cancels is no longer open.
+func TestCancelledQuestionOfATask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := job(t, TaskOptional, func(ctx context.Context, call *Call) (*Result, error) {
 			soon, cancel := context.WithTimeout(ctx, time.Minute)
@@ -92,39 +92,39 @@ func TestQuestionThatIsGivenUp(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if s := look(t, m, about, "working"); s.InputRequests != nil {
-			t.Errorf("open are %v, which nobody waits for", s.InputRequests)
+			t.Errorf("open are %v, which no goroutine waits for", s.InputRequests)
 		}
 		time.Sleep(time.Minute)
 		equal(t, "result", string(look(t, m, about, "completed").Result), `{"content":[{"type":"text","text":"context deadline exceeded"}]}`)
 	})
 }
 
-// deaf is a client that hears a few things, and then no more.
-type deaf struct {
-	audience
-	hears int
+// failingClient is a client that accepts a few notifications and then fails.
+type failingClient struct {
+	recorder
+	accepts int
 }
 
-var errDeaf = errors.New("nobody is there")
+var errClientGone = errors.New("the client is gone")
 
-func (d *deaf) Notify(ctx context.Context, n *mcp.Notification) error {
-	if d.hears--; d.hears < 0 {
-		return errDeaf
+func (d *failingClient) Notify(ctx context.Context, n *mcp.Notification) error {
+	if d.accepts--; d.accepts < 0 {
+		return errClientGone
 	}
-	return d.audience.Notify(ctx, n)
+	return d.recorder.Notify(ctx, n)
 }
 
-// Who cannot be told any more listens no more, whatever it is that they are told.
-func TestListenersThatAreGone(t *testing.T) {
-	for hears := range 5 {
+// A listen ends when a notification fails, whichever it is.
+func TestListenersThatFail(t *testing.T) {
+	for accepts := range 5 {
 		synctest.Test(t, func(t *testing.T) {
 			m := job(t, TaskOptional, after(time.Hour, nil, nil))
 			m.MustAdd(note("x:y"))
 			s, about := begin(t, m)
-			d, over := &deaf{hears: hears}, make(chan error, 1)
+			d, over := &failingClient{accepts: accepts}, make(chan error, 1)
 			req := request(t, "subscriptions/listen",
 				`{"notifications":{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["x:y"],"taskIds":["`+s.TaskID+`"]}}`)
-			go func() { // ends when the client does not hear any more
+			go func() { // ends when the client fails
 				_, err := m.Serve(t.Context(), req, d)
 				over <- err
 			}()
@@ -139,10 +139,10 @@ func TestListenersThatAreGone(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if err := <-over; !errors.Is(err, errDeaf) || len(d.says()) != hears {
-				t.Errorf("after %d messages: %v", hears, err)
+			if err := <-over; !errors.Is(err, errClientGone) || len(d.says()) != accepts {
+				t.Errorf("after %d messages: %v", accepts, err)
 			}
-			if n := len(m.ears.all); n != 0 {
+			if n := len(m.subscribers.all); n != 0 {
 				t.Errorf("%d still listen", n)
 			}
 		})

@@ -20,7 +20,7 @@ import (
 
 type function = func(ctx context.Context, call *Call) (*Result, error)
 
-// job is a Mux with one tool, x, that does all in the background.
+// job is a Mux with one tool, x, that does all its work in the background.
 func job(t *testing.T, support TaskSupport, f function) *Mux {
 	t.Helper()
 	m := New(Tool{Name: "x", Task: support, Call: func(ctx context.Context, call *Call) (*Result, error) { return call.Background(ctx, f) }})
@@ -28,7 +28,7 @@ func job(t *testing.T, support TaskSupport, f function) *Mux {
 	return m
 }
 
-// tasking is a request of a client that takes tasks.
+// tasking is a request of a client that supports tasks.
 func tasking(t *testing.T, method, params string) *mcp.Request {
 	t.Helper()
 	req := request(t, method, params)
@@ -92,7 +92,7 @@ func after(d time.Duration, res *Result, err error) function {
 	}
 }
 
-// A task ends with what the call would have ended with.
+// A task ends with the result that the call would have had.
 func TestTaskEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name, status, result, wrong string
@@ -102,7 +102,7 @@ func TestTaskEnds(t *testing.T) {
 		{name: "result", status: "completed", res: Say("done"), result: `{"content":[{"type":"text","text":"done"}]}`},
 		{name: "complaint", status: "completed", err: Errorf("no"), result: `{"content":[{"type":"text","text":"no"}],"isError":true}`},
 		{name: "error of the protocol", status: "failed", err: &mcp.Error{Code: -7, Message: "m", Data: []byte(`[1.0]`)}, wrong: `{"code":-7,"message":"m","data":[1.0]}`},
-		{name: "error that nobody foresaw", status: "failed", err: errors.New("secret"), wrong: `{"code":-32603,"message":"internal error"}`},
+		{name: "unexpected error", status: "failed", err: errors.New("secret"), wrong: `{"code":-32603,"message":"internal error"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -125,8 +125,9 @@ func TestTaskEnds(t *testing.T) {
 	}
 }
 
-// Who does not take tasks gets the result of the call, or that it has to take them.
-func TestCallsThatAreNoTask(t *testing.T) {
+// A client without tasks gets the result of the call, or an error if the tool requires
+// tasks.
+func TestCallsWithoutTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := after(time.Minute, Say("done"), nil)
 		const want = `{"content":[{"type":"text","text":"done"}]}`
@@ -143,7 +144,7 @@ func TestCallsThatAreNoTask(t *testing.T) {
 	})
 }
 
-// What a task asks for stands in its state until it is answered, each by itself.
+// The questions of a task are in its state until each is answered.
 func TestTaskAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := job(t, TaskOptional, func(ctx context.Context, call *Call) (*Result, error) {
@@ -176,7 +177,7 @@ func TestTaskAsks(t *testing.T) {
 		}
 		synctest.Wait()
 		open("input_required", "q1 elicitation/create", "q2 elicitation/create")
-		refused(t, m, tasking(t, "tasks/update", id+`,"inputResponses":{"q1":`+ada+`,"q2":{}}}`), mcp.CodeInvalidParams, "q2 is no answer to elicitation/create")
+		refused(t, m, tasking(t, "tasks/update", id+`,"inputResponses":{"q1":`+ada+`,"q2":{}}}`), mcp.CodeInvalidParams, "q2 is not a valid answer to elicitation/create")
 		refused(t, m, tasking(t, "tasks/update", id+`,"inputResponses":null}`), mcp.CodeInvalidParams, "must be an object")
 		update(`{"q9":{"ignored":true}}`)
 		open("input_required", "q1 elicitation/create", "q2 elicitation/create")
@@ -193,7 +194,7 @@ func TestTaskAsks(t *testing.T) {
 	})
 }
 
-// Questions that are asked before there is a task are asked in the call.
+// Questions asked before there is a task are asked in the call.
 func TestTaskAfterInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Tool{Name: "x", Task: TaskRequired, Call: func(ctx context.Context, call *Call) (*Result, error) {
@@ -216,8 +217,8 @@ func TestTaskAfterInput(t *testing.T) {
 	})
 }
 
-// A task that is cancelled is so at once, and its function is told; one that has ended
-// stays what it is.
+// A cancelled task has that status at once, and its function's context ends; an ended
+// task does not change.
 func TestTaskCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan error, 1)
@@ -244,8 +245,8 @@ func TestTaskCancelled(t *testing.T) {
 	})
 }
 
-// A task is its principal's, for as long as was said, and unknown to all others.
-func TestTasksOfOthers(t *testing.T) {
+// A task belongs to its principal, until its TTL ends, and is unknown to all others.
+func TestTasksOfOtherPrincipals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := job(t, TaskOptional, after(2*time.Hour, nil, nil))
 		m.TaskTTL = time.Minute
@@ -261,7 +262,7 @@ func TestTasksOfOthers(t *testing.T) {
 		look(t, m, about, "working")
 		time.Sleep(time.Millisecond)
 		refused(t, m, tasking(t, "tasks/get", about), mcp.CodeInvalidParams, "unknown task")
-		m.tasks.running.Wait() // its function was told
+		m.tasks.running.Wait() // its context has ended
 		begin(t, m)
 		if n := len(m.tasks.all); n != 1 {
 			t.Errorf("%d tasks are kept, want the last", n)
@@ -269,7 +270,7 @@ func TestTasksOfOthers(t *testing.T) {
 	})
 }
 
-// Who listens to a task hears each state, as it would see it.
+// A client that listens for a task is notified of each state, as tasks/get returns it.
 func TestTaskNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := job(t, TaskOptional, func(ctx context.Context, call *Call) (*Result, error) {
@@ -304,7 +305,7 @@ func TestTaskNotices(t *testing.T) {
 	})
 }
 
-// A function that panics costs its own task, and says so in the log.
+// A panic affects only its own task, and is logged.
 func TestTaskPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -320,13 +321,13 @@ func TestTaskPanics(t *testing.T) {
 	})
 }
 
-// Close ends what runs, and waits for it; nothing is begun any more.
+// Close cancels the running tasks and waits for them; no more can start.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := false
 		m := job(t, TaskOptional, func(ctx context.Context, _ *Call) (*Result, error) {
 			<-ctx.Done()
-			time.Sleep(time.Second) // tidies up
+			time.Sleep(time.Second) // cleans up
 			ended = true
 			return nil, ctx.Err()
 		})

@@ -14,47 +14,48 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Tool is something that a model can have done.
+// A Tool is a function that a model can call.
 type Tool struct {
 	Name        string `json:"name"`
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
 
-	// InputSchema describes the arguments, which are an object; none is one of
-	// anything. A call without an argument that it requires does not reach Call, whose
-	// model is told. The rest of it is shown and not enforced: Bind holds the arguments
-	// against the types of Go, and Call checks what it relies on beyond that. Arguments
-	// that it annotates by x-mcp-header are held against the headers of the request.
+	// InputSchema describes the arguments, which are an object; empty means any object.
+	// A call without a required argument does not reach Call, and the model gets an
+	// error. The rest of the schema is shown to the model but not enforced: Bind checks
+	// the arguments against Go types, and Call must check everything else that it
+	// relies on. Arguments annotated with x-mcp-header are compared with the headers of
+	// the request.
 	InputSchema JSON `json:"inputSchema"`
-	// OutputSchema describes Result.Structured. It is for Call to keep to it.
+	// OutputSchema describes Result.Structured. It is not enforced.
 	OutputSchema JSON `json:"outputSchema,omitzero"`
-	Annotations  JSON `json:"annotations,omitzero"` // an object, or nothing
-	Icons        JSON `json:"icons,omitzero"`       // an array, or nothing
-	Meta         JSON `json:"_meta,omitzero"`       // an object, or nothing
+	Annotations  JSON `json:"annotations,omitzero"` // an object, or empty
+	Icons        JSON `json:"icons,omitzero"`       // an array, or empty
+	Meta         JSON `json:"_meta,omitzero"`       // an object, or empty
 
-	// Task says whether Call goes on in the background, by Call.Background.
+	// Task specifies whether Call uses Call.Background.
 	Task TaskSupport `json:"execution,omitzero"`
 
-	// Call does it. It is called concurrently. Its context ends when the client takes
-	// the call back or has gone for good. Result nil is one without content; see the
-	// package documentation for errors, and for a panic.
+	// Call executes the tool. It is called concurrently. Its context ends when the
+	// client cancels the call or is permanently gone. A nil result has no content; see
+	// the package documentation for errors and panics.
 	Call func(ctx context.Context, call *Call) (*Result, error) `json:"-"`
 
 	headers  []mcp.ParamHeader
 	required []string
 }
 
-// TaskSupport says whether a tool runs as a task.
+// TaskSupport specifies whether a tool runs as a task.
 type TaskSupport string
 
-// What a tool says of tasks.
+// The values of TaskSupport.
 const (
 	TaskNever    TaskSupport = ""         // never
-	TaskOptional TaskSupport = "optional" // for clients that take tasks
-	TaskRequired TaskSupport = "required" // and clients that do not cannot call it
+	TaskOptional TaskSupport = "optional" // for clients that support tasks
+	TaskRequired TaskSupport = "required" // clients without tasks cannot call it
 )
 
-// MarshalJSON returns it as a tool is listed.
+// MarshalJSON returns the JSON of a tool's member execution.
 func (t TaskSupport) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"taskSupport": string(t)})
 }
@@ -73,10 +74,10 @@ func (t Tool) put(c *catalog) error {
 	return c.tools.put("tool", t.Name, t)
 }
 
-// read checks what the tool shows, and keeps what is enforced of it.
+// read checks the tool's JSON texts and keeps the parts that are enforced.
 func (t *Tool) read() error {
-	err := check(must{"input schema", t.InputSchema, anObject}, must{"output schema", t.OutputSchema, anObject},
-		must{"annotations", t.Annotations, anObject}, must{"icons", t.Icons, anArray}, must{"_meta", t.Meta, anObject})
+	err := check(jsonField{"input schema", t.InputSchema, anObject}, jsonField{"output schema", t.OutputSchema, anObject},
+		jsonField{"annotations", t.Annotations, anObject}, jsonField{"icons", t.Icons, anArray}, jsonField{"_meta", t.Meta, anObject})
 	if err != nil {
 		return err
 	}
@@ -109,17 +110,17 @@ func (m *Mux) serveTools(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	}
 	call := &Call{Request: req, Caller: caller, mux: m, tasks: t.Task != TaskNever}
 	if err := call.checkRequired(t.required); err != nil {
-		return call.conclude(nil, err)
+		return call.toResult(nil, err)
 	}
-	return call.conclude(t.Call(ctx, call))
+	return call.toResult(t.Call(ctx, call))
 }
 
-// conclude makes what a client is told of what a tool has answered.
-func (c *Call) conclude(res *Result, err error) (*mcp.Result, error) {
+// toResult returns the result for the client from the results of a tool's function.
+func (c *Call) toResult(res *Result, err error) (*mcp.Result, error) {
 	if more, ok := errors.AsType[*inputRequired](err); ok {
 		return more.result(c)
 	}
-	if wrong, ok := errors.AsType[*complaint](err); ok {
+	if wrong, ok := errors.AsType[*callerError](err); ok {
 		res, err = wrong.asResult(), nil
 	}
 	if err != nil {

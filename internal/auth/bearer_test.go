@@ -65,7 +65,7 @@ func TestBearer(t *testing.T) {
 	}
 }
 
-// A server without tokens in its table refuses every token, the empty one too.
+// A Bearer without tokens rejects every token, including an empty one.
 func TestNoTokens(t *testing.T) {
 	r := &http.Request{Header: http.Header{"Authorization": {"Bearer x"}}}
 	if _, err := NewBearer(nil).Authenticate(r); err == nil {
@@ -73,8 +73,8 @@ func TestNoTokens(t *testing.T) {
 	}
 }
 
-// What the Bearer was made of can be changed afterwards, and it holds no token that
-// a dump of memory or a careless %+v could show.
+// The arguments of NewBearer may be changed afterwards, and the Bearer holds no token
+// that a memory dump or %+v could reveal.
 func TestBearerKeepsDigestsOnly(t *testing.T) {
 	tokens := []Token{{"ann", "sesame-open-sesame"}}
 	b := NewBearer(tokens)
@@ -94,8 +94,8 @@ func asking(authorization string) *http.Request {
 	return &http.Request{Header: http.Header{"Authorization": {authorization}}}
 }
 
-// The challenge of a request without a token says nothing of an error, and so no
-// client takes it for the end of a token that it never sent (RFC 6750, section 3.1).
+// The challenge for a request without a token has no error code, so that clients do not
+// take it for the expiry of a token (RFC 6750, section 3.1).
 func TestChallengeOfAnUnauthenticatedRequest(t *testing.T) {
 	b := NewBearer([]Token{{"ann", "sesame-open-sesame"}})
 	for _, header := range []http.Header{{}, nil, {"Authorization": nil}, {"Cookie": {"Authorization=Bearer x"}}} {
@@ -107,9 +107,9 @@ func TestChallengeOfAnUnauthenticatedRequest(t *testing.T) {
 	}
 }
 
-// A token is compared whole: of every prefix and every change of one character, none
-// is let in, and neither is the token in another spelling of its case.
-func TestNothingNearATokenIsLetIn(t *testing.T) {
+// A token is compared as a whole: every prefix, every change of one character, and
+// every other letter case is rejected.
+func TestSimilarTokensAreRejected(t *testing.T) {
 	const token = "aZ0-._~+/token=="
 	b := NewBearer([]Token{{"ann", token}})
 	near := []string{strings.ToUpper(token), strings.ToLower(token), token + "=", " " + token, "\t" + token, token + token}
@@ -126,8 +126,8 @@ func TestNothingNearATokenIsLetIn(t *testing.T) {
 	}
 }
 
-// The bound is one on what is hashed: a token of its length is looked up, and a
-// longer one refused unread.
+// The limit is on the hashed text: a token of the maximal length is looked up, and a
+// longer one is rejected unread.
 func TestTokenLength(t *testing.T) {
 	longest := strings.Repeat("x", maxToken)
 	b := NewBearer([]Token{{"ann", longest}, {"bob", longest + "x"}})
@@ -139,7 +139,7 @@ func TestTokenLength(t *testing.T) {
 	}
 }
 
-// One Bearer serves all requests at once.
+// One Bearer serves concurrent requests.
 func TestBearerConcurrently(t *testing.T) {
 	var tokens []Token
 	for i := range 8 {

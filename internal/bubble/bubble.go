@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bubble tells tests what is left in their bubble of testing/synctest.
+// Package bubble counts the goroutines of a testing/synctest bubble, for tests.
 package bubble
 
 import (
@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 )
 
-// Goroutines is how many goroutines the caller's bubble has, when all that can happen has
-// happened. What [runtime.NumGoroutine] returns has one in it that ended a moment ago,
-// and those of nobody's test.
+// Goroutines returns the number of goroutines in the caller's bubble after
+// synctest.Wait. Unlike [runtime.NumGoroutine] it does not count goroutines that have
+// just ended or that belong to other tests.
 func Goroutines(tb testing.TB) int {
 	tb.Helper()
 	synctest.Wait()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// benchBackends returns n tools over so many backends, of about a KiB each.
+// benchBackends returns n tools of about a KiB each, distributed over the backends.
 func benchBackends(n, over int) []Backend {
 	schema := `{"type":"object","properties":{` + strings.Repeat(`"path":{"type":"string","description":"Where the file stands."},`, 10) + `"x":{"type":"integer"}},"required":["x"]}`
 	var in []Backend
@@ -61,8 +61,8 @@ func BenchmarkView(b *testing.B) {
 	}
 }
 
-// What a catalog costs to build is so much for each item, however many there are.
-func TestBuildAllocatesByItem(t *testing.T) {
+// The allocations of Build are proportional to the number of items.
+func TestBuildAllocations(t *testing.T) {
 	const most = 50
 	for _, size := range [][2]int{{10, 1}, {1000, 20}} {
 		in := benchBackends(size[0], size[1])

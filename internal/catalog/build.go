@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Catalog is what is offered at one moment. It is immutable, and its methods may
-// be called concurrently. The zero value offers nothing and answers no list;
-// Build without backends makes an empty one.
+// A Catalog is the items offered at one moment. It is immutable, and its methods may be
+// called concurrently. The zero value offers nothing and answers no list; Build without
+// backends makes an empty Catalog.
 type Catalog struct {
 	sections     [NumKinds]section
 	locator      locator
@@ -21,9 +21,9 @@ type Catalog struct {
 	opt          Options
 }
 
-// Build makes a Catalog out of what the backends list, in the order of the
-// configuration. It may keep the bytes of the items, and changes none of them: an
-// item that is renamed, mended or marked is a copy.
+// Build makes a Catalog from the lists of the backends, in the order of the
+// configuration. It may keep the bytes of the items, and does not change them: a
+// renamed, repaired or marked item is a copy.
 func Build(backends []Backend, opt Options) *Catalog {
 	b := builder{in: backends, opt: opt, own: make([][]string, len(backends))}
 	c := &Catalog{
@@ -31,14 +31,14 @@ func Build(backends []Backend, opt Options) *Catalog {
 		capabilities: mergeCapabilities(backends),
 		instructions: mergeInstructions(backends, opt.Instructions),
 	}
-	// Each kind by itself: a prompt may have the name of a tool, and a page of one list is
-	// no page of another.
+	// Each kind separately: a prompt may have the name of a tool, and each list has its
+	// own pages.
 	for k := range NumKinds {
 		entries := b.unique(k, b.entries(k))
 		c.sections[k] = newSection(k, entries, freshness(k, backends), opt)
 	}
-	// After all of them, because a rule holds for tools and prompts alike, and is idle
-	// only where it fits neither.
+	// After all kinds, because a rule applies to tools and prompts alike and is unused
+	// only if it matches neither.
 	b.checkRules()
 	b.checkToolNames(c.sections[Tools].entries)
 	c.locator = newLocator(backends, c.sections[Templates].entries)
@@ -47,8 +47,8 @@ func Build(backends []Backend, opt Options) *Catalog {
 	return c
 }
 
-// Problems returns what is not offered, or not as it was meant, and why. It must
-// not be changed.
+// Problems returns the items that are not offered, or not as intended, with the
+// reasons. It must not be changed.
 func (c *Catalog) Problems() []Problem { return c.problems }
 
 // builder is one run of Build.
@@ -60,11 +60,11 @@ type builder struct {
 	hidden [NumKinds]map[string]bool
 }
 
-// entries reads the items of one kind, of all backends in their order.
+// entries returns the items of one kind of all backends, in their order.
 func (b *builder) entries(k Kind) []*Entry {
 	var all []*Entry
 	for i := range b.in {
-		// Nothing is known of what it has. Its rules are not judged either.
+		// Its items are unknown, so its rules are not checked either.
 		if b.in[i].State != Missing {
 			all = append(all, b.backendEntries(k, i)...)
 		}
@@ -72,8 +72,8 @@ func (b *builder) entries(k Kind) []*Entry {
 	return all
 }
 
-// backendEntries reads the items of one kind of one backend. Each is judged for
-// itself: a bad one costs nothing but itself.
+// backendEntries returns the items of one kind of one backend. Each is checked
+// separately: an invalid item does not affect others.
 func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	in := &b.in[backend]
 	list := &in.Lists[k]
@@ -94,31 +94,31 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 		switch {
 		case name == "":
 			b.report.item(in.Name, k, place(i), "left out: "+reason)
-		// Before the rules are asked, which count each name that they are asked for.
+		// Before admit, which records each name.
 		case seen[name]:
 			b.report.item(in.Name, k, name, "left out: the backend lists it twice; the first one counts")
 		case !b.admit(k, backend, name):
-			// The operator does not want it.
+			// Excluded by the operator.
 		case reason != "":
 			b.report.item(in.Name, k, name, "left out: "+reason)
 		default:
 			if areTasks {
 				e.showTaskSupport()
 			}
-			for _, oddity := range []string{e.foreignDialect(), e.exposed()} {
+			for _, oddity := range []string{e.foreignDialect(), e.secretHeader()} {
 				if oddity != "" {
 					b.report.item(in.Name, k, name, "offered as it is: "+oddity)
 				}
 			}
 			kept = append(kept, e)
 		}
-		// Also what was left out: the second of that name is no better.
+		// Also for items left out: a second one with that name is no better.
 		seen[name] = true
 	}
 	return kept
 }
 
-// admit asks the operator's rules, and takes note of the name for checkRules.
+// admit applies the operator's rules and records the name for checkRules.
 func (b *builder) admit(k Kind, backend int, own string) bool {
 	if !k.named() {
 		return true
@@ -132,7 +132,7 @@ func (b *builder) admit(k Kind, backend int, own string) bool {
 	return false
 }
 
-// hide takes note of a name that would be there, but for the operator's word.
+// hide records a name that would be offered without the operator's settings.
 func (b *builder) hide(k Kind, name string) {
 	if b.hidden[k] == nil {
 		b.hidden[k] = make(map[string]bool)
@@ -140,15 +140,14 @@ func (b *builder) hide(k Kind, name string) {
 	b.hidden[k][name] = true
 }
 
-// unique leaves one entry for each name: none of those that share a name of
-// theirs, and the first of those that share a URI.
+// unique keeps one entry for each name: none if several share a name, unless the first
+// one wins, and the first if several share a URI.
 func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 	groups := make(map[string][]*Entry, len(entries))
 	for _, e := range entries {
 		groups[e.Name] = append(groups[e.Name], e)
 	}
-	// A URI leads to the same thing wherever it is read, so that there a second offer
-	// takes nothing from anybody.
+	// A URI means the same resource from any backend, so the first one may own it.
 	firstWins := b.opt.FirstWins || !k.named()
 	lost := collisions{firstWins: firstWins}
 	kept := slices.DeleteFunc(entries, func(e *Entry) bool {
@@ -157,8 +156,8 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 			return false
 		}
 		if !firstWins {
-			// It exists, and nobody may call it: to somebody who asks for it by that name it is
-			// unknown, and the record says that it is hidden.
+			// The item exists but cannot be called: clients get the answer for an
+			// unknown name, and the audit log marks it as hidden.
 			b.hide(k, e.Name)
 		}
 		lost.add(e, group)
@@ -168,22 +167,21 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 	return kept
 }
 
-// checkRules complains about rules that match nothing, where all that they could
-// match is known.
+// checkRules reports rules that match nothing, if all items are known.
 func (b *builder) checkRules() {
 	for i := range b.in {
 		in := &b.in[i]
 		if in.State != Live || in.Lists[Tools].Problem != "" || in.Lists[Prompts].Problem != "" {
 			continue
 		}
-		for _, text := range in.Rules.idle(b.own[i]) {
+		for _, text := range in.Rules.unused(b.own[i]) {
 			b.report.whole(in.Name, text)
 		}
 	}
 }
 
-// checkToolNames complains about the tools that are offered under names which model
-// providers refuse, once for each backend: most often its prefix makes them all so.
+// checkToolNames reports offered tools with names that model providers reject, once for
+// each backend: most often its prefix is the cause.
 func (b *builder) checkToolNames(tools []*Entry) {
 	count, first := make([]int, len(b.in)), make([]string, len(b.in))
 	for _, e := range tools {
@@ -197,7 +195,7 @@ func (b *builder) checkToolNames(tools []*Entry) {
 	}
 	for i, n := range count {
 		if n > 0 {
-			b.report.whole(b.in[i].Name, fmt.Sprintf("tool names that model providers refuse (more than %d characters, or others than letters, digits, _ and -): %d, first %s; set a short prefix, or rename the tools",
+			b.report.whole(b.in[i].Name, fmt.Sprintf("tool names that model providers reject (longer than %d characters, or with characters other than letters, digits, _ and -): %d, first %s; set a short prefix, or rename the tools",
 				maxModelName, n, quote(first[i])))
 		}
 	}

@@ -8,33 +8,34 @@ import (
 	"strings"
 )
 
-// collisions are the items of one kind that are left out because others have their names.
-// Two servers that offer the same things collide in all of them, which is one problem.
+// collisions are the items of one kind that are left out because of name conflicts. Two
+// servers with the same items conflict in all of them, which is reported as one
+// problem.
 type collisions struct {
 	firstWins bool
 	order     []*collision
 	between   map[parties]*collision
 }
 
-// parties are the backend that loses items, and those that have their names.
+// parties are the backend that loses items and the owners of the names.
 type parties struct{ backend, others string }
 
-// collision is what one backend loses to the same others.
+// collision is the items that one backend loses to the same others.
 type collision struct {
 	parties
 
 	first *Entry
-	group []*Entry // of first
+	group []*Entry // the items with the name of first
 	count int
 }
 
-// add notes an item that is left out of a group.
+// add records an item that is left out of a group.
 func (c *collisions) add(e *Entry, group []*Entry) {
 	if c.between == nil {
 		c.between = make(map[parties]*collision)
 	}
-	// A backend that has both items has one of them renamed: each such pair is a mistake of
-	// its own.
+	// If one backend has both items, one of them was renamed, and each such pair is a
+	// mistake of its own.
 	name := func(other *Entry) string {
 		if other.Backend == e.Backend {
 			return origin(other)
@@ -53,7 +54,7 @@ func (c *collisions) add(e *Entry, group []*Entry) {
 	one.count++
 }
 
-// report says what was left out: an item that collides alone by its name, and several
+// report reports the items that were left out: a single conflict by its name, several
 // between the same backends by their number.
 func (c *collisions) report(k Kind, r *report) {
 	for _, one := range c.order {
@@ -62,16 +63,16 @@ func (c *collisions) report(k Kind, r *report) {
 		case one.count == 1 && c.firstWins:
 			r.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", origin(one.group[0]), k, quote(e.Name)))
 		case one.count == 1:
-			r.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would be %s %s too; rename one of them, or set conflict: first", others(one.group, e, origin), k, quote(e.Name)))
+			r.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would also be %s %s; rename one of them, or set conflict: first", others(one.group, e, origin), k, quote(e.Name)))
 		case c.firstWins:
 			r.whole(e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s offers first", one.count, k, quote(e.Name), one.others))
 		default:
-			r.whole(e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s would offer too; set a prefix, rename them, or set conflict: first", one.count, k, quote(e.Name), one.others))
+			r.whole(e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s would also offer; set a prefix, rename them, or set conflict: first", one.count, k, quote(e.Name), one.others))
 		}
 	}
 }
 
-// origin names an entry by its backend, and by its own name if it has another.
+// origin names an entry by its backend, and by its own name if that differs.
 func origin(e *Entry) string {
 	if e.Own == e.Name {
 		return fmt.Sprintf("backend %q", e.BackendName)
@@ -79,7 +80,7 @@ func origin(e *Entry) string {
 	return fmt.Sprintf("%s of backend %q", quote(e.Own), e.BackendName)
 }
 
-// maxOthers bounds how many of those that share a name are named.
+// maxOthers bounds how many of the other items are named.
 const maxOthers = 3
 
 // others names the rest of a group.

@@ -1,37 +1,36 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalog is what the gateway offers: the tools, resources, resource
-// templates and prompts of all backends, as one immutable snapshot.
+// Package catalog merges the tools, resources, resource templates and prompts of all
+// backends into one immutable snapshot.
 //
-// Build makes a [Catalog] from the lists of the backends and from the rules that
-// the operator gave each of them. It is pure: no clock, no I/O, and the same
-// input gives the same bytes. Whoever serves keeps the newest Catalog in an
-// atomic pointer; a list is a result that was encoded when the Catalog was built.
+// Build makes a [Catalog] from the lists of the backends and the operator's rules for
+// each of them. It is pure: no clock, no I/O, and the same input gives the same bytes.
+// The gateway keeps the newest Catalog in an atomic pointer. Lists are encoded when the
+// Catalog is built.
 //
 // # Names
 //
-// The name under which a tool or prompt is offered depends on the rules of its
-// own backend and on its own name, and on nothing else. See [Rules]. Where two
-// items would have one name, neither is offered, or the first in file order if the
-// operator said so.
+// The name under which a tool or prompt is offered depends only on the rules of its
+// backend and on its own name. See [Rules]. If two items would have the same name,
+// neither is offered, or only the first in file order if the operator chose so.
 //
-// So no name moves because another backend came or went, while each backend has a
-// prefix of its own, which is the default. Backends that share a prefix share names:
-// a backend that is [Missing] takes no part in who gets one, so that until each of
-// them has been heard of once its owner can change.
+// So no name moves because another backend came or went, as long as each backend has
+// its own prefix, which is the default. Backends that share a prefix share names: a
+// backend that is [Missing] does not take part in the assignment, so that the owner of
+// a name can change until each of them has been reached once.
 //
-// Resource URIs and URI templates are locators and stay as they are. Of several
-// backends that offer the same one, the first in file order owns it.
+// Resource URIs and URI templates are locators and are not changed. If several backends
+// offer the same one, the first in file order owns it.
 //
 // # Items
 //
-// An item is passed on as the bytes that came from the backend, but for its
-// name. What cannot be offered is left out alone, and a [Problem] says why.
+// An item is passed on as the bytes of the backend, except for its name. An item that
+// cannot be offered is left out alone, and a [Problem] gives the reason.
 //
 // # Views
 //
-// [Catalog.View] gives the Catalog as one principal sees it. It is a Catalog like
-// any other, so that what is listed is what may be called: both are answered from
-// the same table.
+// [Catalog.View] returns the Catalog as one principal sees it. It is a Catalog like any
+// other, so that the listed items are exactly those that may be called: both are
+// answered from the same table.
 package catalog

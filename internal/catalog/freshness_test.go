@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// The caching hints of a merged list are the shortest time and the most private
-// scope, and a list in which something may be missing says so by being stale at
-// once (INVARIANTS I32).
+// A merged list has the shortest TTL and the most private scope, and a TTL of zero if
+// it may be incomplete (INVARIANTS I32).
 //
 // G1- 2026-07-28 server/utilities/caching: "Servers MUST provide a `ttlMs` value that
 // is `>= 0`."
@@ -62,8 +61,8 @@ func TestMissingBackendOffersNothing(t *testing.T) {
 	}
 }
 
-// INVARIANTS I41: a backend that cannot be reached costs its own items only, and
-// one that was reached before costs none.
+// INVARIANTS I41: an unreachable backend costs its own items only, and none if it was
+// reached before.
 func TestI41OneBackendDown(t *testing.T) {
 	up := backend("up").with(Tools, tool("x"))
 	down := backend("down").with(Tools, tool("y"))

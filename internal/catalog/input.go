@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// State says how far the lists of a backend can be believed.
+// State is how reliable the lists of a backend are.
 type State uint8
 
-// The states. The zero value is a backend that was never reached: it offers
-// nothing, and may come to offer anything.
+// The states. The zero value is for a backend that was never reached: it offers nothing
+// yet, and may later offer anything.
 const (
 	Missing State = iota
 	Live
-	Stale // the last good lists of one that cannot be reached now
+	Stale // the last good lists of a backend that cannot be reached
 )
 
-// Backend is one backend as Build sees it, in the order of the configuration.
+// A Backend is the input of Build for one backend, in the order of the configuration.
 type Backend struct {
 	Name  string // as configured; unique
 	Rules Rules
@@ -31,35 +31,35 @@ type Backend struct {
 	Lists [NumKinds]List
 }
 
-// List is one list of a backend, every page of it. The items must be valid JSON;
-// they are kept and must not be changed.
+// A List is one complete list of a backend. The items must be valid JSON; they are kept
+// and must not be changed.
 type List struct {
 	Items   []json.RawMessage
-	TTL     time.Duration // how long a client may believe it
-	Public  bool          // not made for one user only
-	Problem string        // why it is not whole, or ""
-	Failed  bool          // it could not be fetched; Items are of an earlier time, if any
+	TTL     time.Duration // how long a client may cache it
+	Public  bool          // not specific to one user
+	Problem string        // reason why it is incomplete, or ""
+	Failed  bool          // it could not be fetched; Items are older, if any
 }
 
-// Options is what holds for all backends. The zero value is the default of each.
+// Options are settings for all backends. The zero value means the defaults.
 type Options struct {
-	// FirstWins gives a name that several items would have to the first of them,
-	// in the order of the backends and of their lists.
+	// FirstWins gives a name that several items would have to the first of them, in the
+	// order of the backends and of their lists.
 	FirstWins bool
 
 	// Instructions replaces those of the backends.
 	Instructions string
 
-	// MaxItems bounds each list of one backend: the first ones are kept. Zero is
-	// DefaultMaxItems, negative is no limit.
+	// MaxItems bounds each list of one backend: the first ones are kept. Zero means
+	// DefaultMaxItems, negative no limit.
 	MaxItems int
 
-	// MaxSchema bounds a tool's input or output schema in bytes. Zero is
-	// DefaultMaxSchema, negative is no limit.
+	// MaxSchema bounds a tool's input or output schema in bytes. Zero means
+	// DefaultMaxSchema, negative no limit.
 	MaxSchema int
 
-	// PageItems bounds one page of a list. Zero is DefaultPageItems, negative is
-	// no limit.
+	// PageItems bounds one page of a list. Zero means DefaultPageItems, negative no
+	// limit.
 	PageItems int
 }
 
@@ -68,14 +68,13 @@ const (
 	DefaultMaxItems  = 2000
 	DefaultMaxSchema = 256 << 10
 
-	// DefaultPageItems is high because there are clients that read the first
-	// page only, and bounded because there are clients that show what they read
-	// to a model.
+	// DefaultPageItems is high because some clients read only the first page, and
+	// bounded because some clients show the whole page to a model.
 	DefaultPageItems = 1000
 
-	// pageBytes and pageMembers end a page that has fewer items than it may have,
-	// so that no list becomes a message that is refused for its size: by another
-	// gateway like this one, say, with its limits of 4 MiB and 100,000 members.
+	// pageBytes and pageMembers end a page early, so that no page is rejected for its
+	// size, for example by another gateway of this kind with its limits of 4 MiB and
+	// 100,000 members.
 	pageBytes   = 3 << 20
 	pageMembers = 80_000
 )

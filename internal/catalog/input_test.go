@@ -65,7 +65,7 @@ func numbered(n int, item func(name string) string) []string {
 	return items
 }
 
-// names returns the names of what is offered, in the order of the list.
+// names returns the names of the offered items, in the order of the list.
 func names(c *Catalog, k Kind) string {
 	var out []string
 	for e := range c.Entries(k) {
@@ -74,7 +74,7 @@ func names(c *Catalog, k Kind) string {
 	return strings.Join(out, " ")
 }
 
-// problems returns the problems, each in a line.
+// problems returns the problems, one per line.
 func problems(c *Catalog) string {
 	var out strings.Builder
 	for _, p := range c.Problems() {
@@ -83,7 +83,7 @@ func problems(c *Catalog) string {
 	return out.String()
 }
 
-// page decodes one page of a list.
+// page is one decoded page of a list.
 type page struct {
 	ResultType string  `json:"resultType"`
 	TTL        *int64  `json:"ttlMs"`
@@ -116,7 +116,7 @@ func readPage(t testing.TB, c *Catalog, k Kind, cursor string) page {
 	return p
 }
 
-// readAll pages through a list.
+// readAll reads all pages of a list.
 func readAll(t testing.TB, c *Catalog, k Kind) []page {
 	t.Helper()
 	pages := []page{readPage(t, c, k, "")}

@@ -13,21 +13,21 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Entry is one item that is offered. It is immutable.
+// An Entry is one offered item. It is immutable.
 type Entry struct {
 	Kind        Kind
-	Backend     int    // place in what Build was given
+	Backend     int    // index in the input of Build
 	BackendName string // the configured name
 
-	// Name is the name or URI by which clients ask for the item, and Own that by
-	// which its backend knows it. They differ for tools and prompts only.
+	// Name is the name or URI that clients use for the item, and Own the one that its
+	// backend uses. They differ for tools and prompts only.
 	Name, Own string
 
 	// ParamHeaders are the arguments of a tool that a client mirrors into headers.
 	ParamHeaders []mcp.ParamHeader
 
-	// ReadOnly and Idempotent are what a tool's annotations say of it. They are
-	// the backend's word, which nothing verifies.
+	// ReadOnly and Idempotent are from a tool's annotations, which the gateway cannot
+	// verify.
 	ReadOnly, Idempotent bool
 
 	item []byte
@@ -36,8 +36,8 @@ type Entry struct {
 // JSON returns the item as it is listed. It must not be changed.
 func (e *Entry) JSON() []byte { return e.item }
 
-// newEntry reads one item. Instead of one that cannot be offered it returns the
-// reason; name is what can be said of the item then.
+// newEntry parses one item. If the item cannot be offered, it returns the reason, and
+// the item's name as far as it is known.
 func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, name, reason string) {
 	obj, reason := parseItem(raw)
 	if reason != "" {
@@ -45,10 +45,10 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	}
 	if nestsDeeper(obj.Bytes(), maxItemDepth) {
 		own, reason := identity(k, &obj)
-		return nil, own, cmp.Or(reason, fmt.Sprintf("it nests deeper than the %d levels that an item of a list may have", maxItemDepth))
+		return nil, own, cmp.Or(reason, fmt.Sprintf("it is nested deeper than the %d levels allowed for an item of a list", maxItemDepth))
 	}
-	obj = mend(obj)
-	// Mended first, so that everything that follows reads what clients will.
+	obj = repair(obj)
+	// Repaired first, so that the following code reads the same as clients.
 	own, reason := identity(k, &obj)
 	if reason != "" {
 		return nil, "", reason
@@ -64,14 +64,14 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	return e, own, reason
 }
 
-// maxItemDepth is how deep an item may nest: as deep as a message of which readers take
-// 128 levels ([mcp.Limits]), less its envelope, its result and the list.
+// maxItemDepth bounds the nesting of an item: a message may have 128 levels
+// ([mcp.Limits]), less the envelope, the result and the list.
 const maxItemDepth = 128 - 3
 
 func parseItem(raw []byte) (mcp.Object, string) {
-	// Told apart from what is broken: servers do list bare names.
+	// A separate message, because some servers list bare names.
 	if raw = bytes.TrimSpace(raw); !isObject(raw) {
-		return mcp.Object{}, "it is no object"
+		return mcp.Object{}, "not an object"
 	}
 	obj, err := mcp.ParseObject(raw)
 	if err != nil {
@@ -80,7 +80,7 @@ func parseItem(raw []byte) (mcp.Object, string) {
 	return obj, ""
 }
 
-// identity returns what the backend calls the item.
+// identity returns the backend's own name or URI of the item.
 func identity(k Kind, obj *mcp.Object) (own, reason string) {
 	missing := "name"
 	var ok bool
@@ -103,9 +103,9 @@ func identity(k Kind, obj *mcp.Object) (own, reason string) {
 	return own, ""
 }
 
-// rename splices the name in, if it differs.
+// rename changes the name in the item's JSON, if it differs.
 func (e *Entry) rename(name string, obj *mcp.Object) {
-	// The bytes are the backend's own then, and are not copied.
+	// The backend's bytes are used without a copy.
 	if name == e.Own {
 		return
 	}
@@ -115,8 +115,8 @@ func (e *Entry) rename(name string, obj *mcp.Object) {
 	e.item = edit.AppendTo(make([]byte, 0, len(e.item)+len(name)+len(`"",`)), obj)
 }
 
-// readTool reads what the gateway needs to know of a tool, and says why it cannot
-// be offered, if so.
+// readTool reads the properties of a tool that the gateway needs, and returns the
+// reason if it cannot be offered.
 func (e *Entry) readTool(maxSchema int) (reason string) {
 	var input []byte
 	for name, value := range mcp.Members(e.item) {
@@ -139,16 +139,17 @@ func (e *Entry) readTool(maxSchema int) (reason string) {
 		return "it has no inputSchema"
 	}
 	var err error
-	// A tool whose headers cannot be told is refused by clients that follow the
-	// specification (2026-07-28, basic/transports/streamable-http), and is offered to none.
+	// Clients that follow the specification reject a tool with invalid header
+	// annotations (2026-07-28, basic/transports/streamable-http), so it is not offered
+	// to any.
 	if e.ParamHeaders, err = mcp.ParamHeaders(input); err != nil {
 		return err.Error()
 	}
 	return ""
 }
 
-// readAnnotations takes true for true and everything else for the default, which
-// is the careful answer.
+// readAnnotations treats every value except true as the default, which is the safe
+// choice.
 func (e *Entry) readAnnotations(raw []byte) {
 	for name, value := range mcp.Members(raw) {
 		switch name {

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// DESIGN: an item is forwarded as the bytes that arrived, but for its name.
+// DESIGN: an item is forwarded as the bytes that arrived, except for its name.
 //
 // K5+ 2026-07-28 server/tools: "MUST be a valid JSON Schema object (not `null`)"
 func TestItemsAreBytes(t *testing.T) {
@@ -84,8 +84,8 @@ func TestItemsAreBytes(t *testing.T) {
 	}
 }
 
-// FAULTS 61, 66; REQUIREMENTS K2, K5: each of these is left out alone, with a
-// reason that names it.
+// FAULTS 61, 66; REQUIREMENTS K2, K5: each of these is left out alone, with a reason
+// that names it.
 //
 // K2- 2026-07-28 basic/index: "Schemas that fail to validate due to an unresolved
 // external `$ref` SHOULD be rejected rather than silently treated as permissive."
@@ -93,26 +93,26 @@ func TestItemsAreBytes(t *testing.T) {
 // K5- 2026-07-28 server/tools: "MUST be a valid JSON Schema object (not `null`)"
 func TestItemsLeftOut(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
-	const tooDeep = `it nests deeper than the 125 levels that an item of a list may have`
+	const tooDeep = `it is nested deeper than the 125 levels allowed for an item of a list`
 	tests := []struct {
 		name string
 		kind Kind
 		item string
 		want string // part of the problem
 	}{
-		{"null", Tools, `null`, `tool "at place 2": left out: it is no object`},
-		{"null prompt", Prompts, `null`, `prompt "at place 2": left out: it is no object`},
-		{"null resource", Resources, `null`, `resource "at place 2": left out: it is no object`},
-		{"null template", Templates, `null`, `resource template "at place 2": left out: it is no object`},
-		{"string", Tools, `"x"`, `it is no object`},
-		{"array", Tools, `[{"name":"x","inputSchema":{}}]`, `it is no object`},
+		{"null", Tools, `null`, `tool "at place 2": left out: not an object`},
+		{"null prompt", Prompts, `null`, `prompt "at place 2": left out: not an object`},
+		{"null resource", Resources, `null`, `resource "at place 2": left out: not an object`},
+		{"null template", Templates, `null`, `resource template "at place 2": left out: not an object`},
+		{"string", Tools, `"x"`, `not an object`},
+		{"array", Tools, `[{"name":"x","inputSchema":{}}]`, `not an object`},
 		{"empty object", Tools, `{}`, `it has no name`},
 		{"name null", Tools, `{"name":null,"inputSchema":{}}`, `it has no name`},
 		{"name a number", Tools, `{"name":1,"inputSchema":{}}`, `it has no name`},
 		{"name empty", Tools, `{"name":"","inputSchema":{}}`, `it has no name`},
 		{"name with half a surrogate pair", Tools, `{"name":"\ud800","inputSchema":{}}`, `it has no name`},
-		{"name twice", Tools, `{"name":"x","name":"y","inputSchema":{}}`, `member "name" stands twice`},
-		{"schema twice", Tools, `{"name":"x","inputSchema":{},"inputSchema":{"type":"object"}}`, `member "inputSchema" stands twice`},
+		{"name twice", Tools, `{"name":"x","name":"y","inputSchema":{}}`, `duplicate member "name"`},
+		{"schema twice", Tools, `{"name":"x","inputSchema":{},"inputSchema":{"type":"object"}}`, `duplicate member "inputSchema"`},
 		{"no uri", Resources, `{"name":"x"}`, `it has no uri`},
 		{"uri null", Resources, `{"uri":null}`, `it has no uri`},
 		{"no uriTemplate", Templates, `{"uri":"x:y"}`, `it has no uriTemplate`},
@@ -120,13 +120,13 @@ func TestItemsLeftOut(t *testing.T) {
 		{"no schema", Tools, `{"name":"x"}`, `tool "x": left out: it has no inputSchema`},
 		{"schema of another type", Tools, `{"name":"x","inputSchema":{"type":"string"}}`, `its inputSchema is not of type object`},
 		{"schema of several types", Tools, `{"name":"x","inputSchema":{"type":["object","null"]}}`, `its inputSchema is not of type object`},
-		{"schema null", Tools, `{"name":"x","inputSchema":null}`, `its inputSchema is no object`},
-		{"schema true", Tools, `{"name":"x","inputSchema":true}`, `its inputSchema is no object`},
-		{"schema an array", Tools, `{"name":"x","inputSchema":[]}`, `its inputSchema is no object`},
-		{"output schema true", Tools, `{"name":"x","outputSchema":true,"inputSchema":{}}`, `its outputSchema is no object`},
-		{"$ref to the network", Tools, `{"name":"x","inputSchema":{"properties":{"a":{"$ref":"http://169.254.169.254/latest"}}}}`, `its inputSchema refers to "http://169.254.169.254/latest", which is not inside of it`},
-		{"$ref to a file", Tools, `{"name":"x","inputSchema":{"$ref":"file:///etc/passwd"}}`, `refers to "file:///etc/passwd"`},
-		{"$ref in the output", Tools, `{"name":"x","outputSchema":{"$ref":"other.json"},"inputSchema":{}}`, `its outputSchema refers to "other.json"`},
+		{"schema null", Tools, `{"name":"x","inputSchema":null}`, `its inputSchema is not an object`},
+		{"schema true", Tools, `{"name":"x","inputSchema":true}`, `its inputSchema is not an object`},
+		{"schema an array", Tools, `{"name":"x","inputSchema":[]}`, `its inputSchema is not an object`},
+		{"output schema true", Tools, `{"name":"x","outputSchema":true,"inputSchema":{}}`, `its outputSchema is not an object`},
+		{"$ref to the network", Tools, `{"name":"x","inputSchema":{"properties":{"a":{"$ref":"http://169.254.169.254/latest"}}}}`, `its inputSchema has an external reference: "http://169.254.169.254/latest"`},
+		{"$ref to a file", Tools, `{"name":"x","inputSchema":{"$ref":"file:///etc/passwd"}}`, `has an external reference: "file:///etc/passwd"`},
+		{"$ref in the output", Tools, `{"name":"x","outputSchema":{"$ref":"other.json"},"inputSchema":{}}`, `its outputSchema has an external reference: "other.json"`},
 		{"schema too large", Tools, `{"name":"x","inputSchema":{"description":"` + strings.Repeat("x", 1000) + `"}}`, `its inputSchema has 1034 bytes, more than the limit of 1000 (limits.schema)`},
 		{"schema too deep", Tools, `{"name":"x","inputSchema":` + deep(125) + `}`, `tool "x": left out: ` + tooDeep},
 		{"too deep", Prompts, `{"name":"x","a":` + deep(125) + `}`, `prompt "x": left out: ` + tooDeep},
@@ -150,7 +150,8 @@ func TestItemsLeftOut(t *testing.T) {
 	}
 }
 
-// The deepest item that is offered makes no page that a client refuses for its depth.
+// The deepest item that is offered does not make a page that clients reject for its
+// depth.
 func TestDeepestItem(t *testing.T) {
 	item := `{"name":"x","t":"{{[[","inputSchema":{"default":` + strings.Repeat("[", 123) + strings.Repeat("]", 123) + `}}`
 	c := Build([]Backend{backend("b").with(Tools, item)}, Options{})
@@ -224,7 +225,8 @@ func TestAnnotationsOfOtherForms(t *testing.T) {
 	}
 }
 
-// FAULTS 64: the first ones are kept, and what is said of the rest is bounded.
+// FAULTS 64: the first items are kept, and the problems reported for the rest are
+// bounded.
 func TestTooManyItems(t *testing.T) {
 	c := Build([]Backend{backend("many").with(Tools, numbered(DefaultMaxItems+5, tool)...)}, Options{})
 	if c.Len(Tools) != DefaultMaxItems {
@@ -241,7 +243,7 @@ func TestTooManyItems(t *testing.T) {
 	if c.Len(Tools) != 1 || len(c.Problems()) != maxProblems+1 {
 		t.Errorf("%d tools, %d problems", c.Len(Tools), len(c.Problems()))
 	}
-	if got, want := c.Problems()[maxProblems].String(), `backend "null": more of its tools have problems than the first 100`; got != want {
+	if got, want := c.Problems()[maxProblems].String(), `backend "null": more of its tools have problems; only the first 100 are reported`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

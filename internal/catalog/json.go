@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// member returns the value of a member of an object, nil where there is none. It is
-// for members that mcp has no Field for, because the gateway routes nothing by them.
+// member returns the value of a member of an object, or nil if it is absent. It is for
+// members that have no mcp.Field, because the gateway routes nothing by them.
 func member(raw []byte, name string) []byte {
 	for n, value := range mcp.Members(raw) {
 		if n == name {
@@ -21,8 +21,7 @@ func member(raw []byte, name string) []byte {
 	return nil
 }
 
-// nestsDeeper reports whether a JSON text has more than most arrays and objects inside
-// each other.
+// nestsDeeper reports whether a JSON text has more than most nested arrays and objects.
 func nestsDeeper(raw []byte, most int) bool {
 	if bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) <= most {
 		return false
@@ -50,14 +49,14 @@ func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 
 func isString(raw []byte) bool { return len(raw) > 0 && raw[0] == '"' }
 
-// text decodes a string that is known to be valid.
+// text decodes a valid JSON string.
 func text(raw []byte) string {
 	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner)
 	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
-		return "" // it was valid when it came
+		return "" // impossible: it was parsed before
 	}
 	return s
 }

@@ -8,7 +8,7 @@ import "github.com/signalbox-mcp/signalbox/mcp"
 // Kind is one of the lists of the protocol.
 type Kind uint8
 
-// The kinds. NumKinds is how many there are.
+// The kinds; NumKinds is their number.
 const (
 	Tools Kind = iota
 	Resources
@@ -22,7 +22,7 @@ func (k Kind) Method() string {
 	return [NumKinds]string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"}[k]
 }
 
-// KindOf returns the kind whose items the method lists.
+// KindOf returns the kind of the items that the method lists.
 func KindOf(method string) (Kind, bool) {
 	for k := range NumKinds {
 		if k.Method() == method {
@@ -37,16 +37,16 @@ func (k Kind) Field() mcp.Field {
 	return [NumKinds]mcp.Field{mcp.FieldTools, mcp.FieldResources, mcp.FieldResourceTemplates, mcp.FieldPrompts}[k]
 }
 
-// String returns what one item of the kind is called.
+// String returns the name of one item of the kind.
 func (k Kind) String() string {
 	return [NumKinds]string{"tool", "resource", "resource template", "prompt"}[k]
 }
 
-// named reports whether the items go by a name, which the gateway may change,
-// and not by a URI.
+// named reports whether items have a name, which the gateway may change, instead of a
+// URI.
 func (k Kind) named() bool { return k == Tools || k == Prompts }
 
-// capability returns the server capability that a backend declares for the kind.
+// capability returns the server capability for the kind.
 func (k Kind) capability() string {
 	return [NumKinds]string{"tools", "resources", "resources", "prompts"}[k]
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// List returns one page of a list as a whole result, ttlMs and cacheScope
-// included. No cursor is the first page, and so is an empty one: it is none that
-// a Catalog gives out. A cursor leads on from the item that it was given out
-// after, also when the lists have changed since; if the item is gone, the error
-// is an [*mcp.Error] of [mcp.CodeInvalidParams], and the client has to start over
-// (2026-07-28, server/utilities/pagination, "Error Handling").
+// List returns one page of a list as a complete result, including ttlMs and cacheScope.
+// An empty cursor means the first page; a Catalog never returns one. Any other cursor
+// continues after the item for which it was made, even if the lists have changed since.
+// If that item is gone, the error is an [*mcp.Error] with [mcp.CodeInvalidParams], and
+// the client must start again (2026-07-28, server/utilities/pagination, "Error
+// Handling").
 //
 // The result is shared and must not be changed.
 func (c *Catalog) List(k Kind, cursor string) (*mcp.Result, error) {
@@ -26,23 +26,23 @@ func (c *Catalog) List(k Kind, cursor string) (*mcp.Result, error) {
 	return res, nil
 }
 
-// Entries returns what is offered of a kind, in the order of the list.
+// Entries returns the offered items of a kind, in the order of the list.
 func (c *Catalog) Entries(k Kind) iter.Seq[*Entry] {
 	return slices.Values(c.sections[k].entries)
 }
 
-// Len returns how many items of a kind are offered.
+// Len returns the number of offered items of a kind.
 func (c *Catalog) Len(k Kind) int { return len(c.sections[k].entries) }
 
-// Tool returns the tool that clients know by the name.
+// Tool returns the tool with the name that clients use.
 func (c *Catalog) Tool(name string) (*Entry, bool) { return c.sections[Tools].find(name) }
 
-// Prompt returns the prompt that clients know by the name.
+// Prompt returns the prompt with the name that clients use.
 func (c *Catalog) Prompt(name string) (*Entry, bool) { return c.sections[Prompts].find(name) }
 
-// Reference returns what the ref of a completion request means, and the member
-// whose value the backend is to get the entry's Own in: FieldRefName or
-// FieldRefURI. A URI may be a template or that of a resource.
+// Reference returns the entry that the ref of a completion request refers to, and the
+// member that must be set to the entry's Own for the backend: FieldRefName or
+// FieldRefURI. A URI may be a template's or a resource's.
 func (c *Catalog) Reference(params *mcp.Object) (*Entry, mcp.Field, bool) {
 	kind, _ := params.Text(mcp.FieldRefType)
 	switch kind {

@@ -42,10 +42,10 @@ func TestListBytes(t *testing.T) {
 	}
 }
 
-// A declared capability answers its list, with whatever there is, and be it nothing.
+// A declared capability has a list, even an empty one.
 //
 // G10- 2026-07-28 server/tools: "This set MAY be empty"
-func TestListOfNothing(t *testing.T) {
+func TestEmptyList(t *testing.T) {
 	for name, c := range map[string]*Catalog{
 		"no backends":      Build(nil, Options{}),
 		"a missing one":    Build([]Backend{{Name: "a"}}, Options{}),
@@ -70,7 +70,7 @@ func TestZeroCatalog(t *testing.T) {
 	}
 }
 
-// The same input, the same bytes, whatever the order of maps.
+// The same input gives the same bytes, whatever the order of maps.
 //
 // G8+ 2026-07-28 server/tools: "Servers SHOULD return tools in a deterministic order"
 func TestG8ListsAreDeterministic(t *testing.T) {
@@ -141,7 +141,7 @@ func TestDefaultPage(t *testing.T) {
 	}
 }
 
-// No page is a message that a receiver with the default limits refuses.
+// A receiver with the default limits accepts every page.
 func TestPagesAreBounded(t *testing.T) {
 	heavy := func(name string) string {
 		return fmt.Sprintf(`{"name":%q,"description":%q}`, name, strings.Repeat("x", 100_000))
@@ -178,8 +178,8 @@ func TestOneHugeItemIsAPage(t *testing.T) {
 	}
 }
 
-// "Servers SHOULD provide stable cursors": a cursor leads on from where it was
-// given out, though items came and went before and behind it.
+// "Servers SHOULD provide stable cursors": a cursor continues after its item, even if
+// items before and after it were added and removed.
 func TestCursorSurvivesChanges(t *testing.T) {
 	all := numbered(30, tool)
 	before := Build([]Backend{backend("b").with(Tools, all...)}, Options{PageItems: 10})
@@ -266,7 +266,7 @@ func TestG5AllPagesHaveTheSameScope(t *testing.T) {
 	}
 }
 
-// A list that began as private goes on like that, whatever has become of it meanwhile.
+// A list that began as private continues as private, whatever has changed meanwhile.
 //
 // G5- 2026-07-28 server/utilities/caching: "if the first page of a `tools/list` response has
 // `cacheScope: "private"`, all subsequent pages for that request **MUST** also be

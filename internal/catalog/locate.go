@@ -11,19 +11,19 @@ import (
 // locator finds the backend of a resource that is in no list.
 type locator struct {
 	patterns []pattern
-	sole     *Entry          // of the only backend with resources, or nil
+	sole     *Entry          // the only backend with resources, or nil
 	hidden   map[string]bool // listed, but not in this view
 }
 
-// pattern is a resource template as two expressions over URIs: one that takes a
-// variable for part of one segment, and one that takes it for anything.
+// pattern is a resource template as two expressions over URIs: one with variables that
+// match part of one segment, and one with variables that match any text.
 type pattern struct {
 	entry        *Entry
 	narrow, wide *regexp.Regexp
 }
 
-// Bounds of what is matched: far above what servers have, and low enough that
-// nobody can make matching expensive. What is beyond them is offered all the same.
+// Bounds for matching: far above what servers use, and low enough to keep matching
+// cheap. Templates beyond them are still offered.
 const (
 	maxPatterns    = 100 // of one backend
 	maxTemplate    = 2048
@@ -45,7 +45,7 @@ func newLocator(backends []Backend, templates []*Entry) locator {
 	return l
 }
 
-// soleBackend returns the only one that declares resources, as an Entry without a
+// soleBackend returns the only backend that declares resources, as an Entry without a
 // name.
 func soleBackend(backends []Backend) *Entry {
 	var sole *Entry
@@ -62,7 +62,8 @@ func soleBackend(backends []Backend) *Entry {
 	return sole
 }
 
-// newPattern reads a URI template (RFC 6570). What cannot be read matches nothing.
+// newPattern parses a URI template (RFC 6570). It reports false for one that it cannot
+// parse.
 func newPattern(e *Entry) (pattern, bool) {
 	template := e.Own
 	if len(template) > maxTemplate || strings.Count(template, "{") > maxExpressions {
@@ -92,9 +93,9 @@ func newPattern(e *Entry) (pattern, bool) {
 	return p, err1 == nil && err2 == nil
 }
 
-// expressionPatterns returns what an expression may stand for, by its operator. A
-// plain variable is never empty here: a template that matched with nothing in
-// it would take what belongs to others.
+// expressionPatterns returns the expressions for a variable with the given operator. A
+// plain variable is never empty here: a template that matched with an empty variable
+// would match the URIs of others.
 func expressionPatterns(operator byte) (narrow, wide string) {
 	switch operator {
 	case '+':
@@ -115,17 +116,17 @@ func expressionPatterns(operator byte) (narrow, wide string) {
 	}
 }
 
-// Resource returns whom to ask for a URI. The first that applies counts:
+// Resource returns the entry for a URI. The first rule that applies counts:
 //
 //   - the backend that lists it;
-//   - the first template, in the order of the list, that it can have come from,
-//     with each plain variable within one segment of the path;
-//   - the same with variables that span segments, because servers write {path}
-//     where {+path} is meant;
+//   - the first template, in the order of the list, that matches with each plain
+//     variable within one segment of the path;
+//   - the same with variables that span segments, because servers write {path} where
+//     {+path} is meant;
 //   - the only backend that has resources at all.
 //
-// The last is for resources that servers return in results and never list; a view
-// does not have it, because nobody said whether they may be seen.
+// The last rule is for resources that servers return in results and never list. A view
+// does not have it, because it is unknown whether they may be seen.
 func (c *Catalog) Resource(uri string) (*Entry, bool) {
 	if e, ok := c.sections[Resources].find(uri); ok {
 		return e, true

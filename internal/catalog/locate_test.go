@@ -74,7 +74,7 @@ func TestResourceIsFoundInOrder(t *testing.T) {
 }
 
 // Servers return links to resources that they never list.
-func TestSoleBackendIsAskedForAnything(t *testing.T) {
+func TestSoleBackendOwnsUnlistedResources(t *testing.T) {
 	none := Backend{Name: "none", State: Live, Capabilities: []byte(`{"tools":{},"resources":null}`)}
 	sole := Backend{Name: "sole", State: Live, Capabilities: []byte(`{"resources":{}}`)}
 	stale := sole

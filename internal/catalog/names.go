@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// Rules are how the operator wants the tools and prompts of one backend to be
-// named, and which of them to be offered. All of them speak of the backend's own
-// names. They do not touch resources.
+// Rules specify which tools and prompts of one backend are offered, and under which
+// names. They refer to the backend's own names and do not apply to resources.
 type Rules struct {
-	// Prefix stands before each name. Nil is the default: the backend's name and
-	// two underscores.
+	// Prefix is put before each name. Nil means the default: the backend's name and two
+	// underscores.
 	Prefix *string
 
-	// Rename gives single items another name, which is the whole name that
-	// clients see: no prefix is put before it. What the operator wrote is what
-	// is there, and a name without a prefix can be given to one tool of many.
+	// Rename maps single items to another name. It is the complete name that clients
+	// see, without a prefix, so that one tool of many can have a name without a prefix.
 	Rename map[string]string
 
-	// Include, if it is not empty, has the patterns of the only items that are
-	// offered, and Exclude of those that are not, which counts for more. In a
-	// pattern * stands for any characters, also none, and all else for itself.
+	// Include, if not empty, has the patterns of the only items that are offered.
+	// Exclude has the patterns of items that are not offered, and takes precedence. In
+	// a pattern * matches any characters, including none; other characters match
+	// themselves.
 	Include, Exclude []string
 }
 
@@ -38,7 +37,7 @@ func (r *Rules) name(backend, own string) string {
 	return backend + "__" + own
 }
 
-// offers reports whether the rules leave an item visible.
+// offers reports whether the rules admit an item.
 func (r *Rules) offers(own string) bool {
 	matches := func(pattern string) bool { return match(pattern, own) }
 	if slices.ContainsFunc(r.Exclude, matches) {
@@ -47,7 +46,7 @@ func (r *Rules) offers(own string) bool {
 	return len(r.Include) == 0 || slices.ContainsFunc(r.Include, matches)
 }
 
-// match compares from the left, and the part behind the last * from the right.
+// match compares from the left, and the part after the last * from the right.
 func match(pattern, name string) bool {
 	head, rest, wild := strings.Cut(pattern, "*")
 	if !wild {
@@ -65,11 +64,12 @@ func match(pattern, name string) bool {
 	return false
 }
 
-// maxModelName is the length of tool names that every model provider takes.
+// maxModelName is the length of tool names that every model provider accepts.
 const maxModelName = 64
 
-// isModelName reports whether every model provider takes a tool of that name. The
-// protocol allows more: dots, and 128 characters (2025-11-25, server/tools, "Tool Names").
+// isModelName reports whether every model provider accepts a tool with this name. The
+// protocol allows more: dots, and 128 characters (2025-11-25, server/tools, "Tool
+// Names").
 func isModelName(name string) bool {
 	bad := func(r rune) bool {
 		return (r < 'a' || 'z' < r) && (r < 'A' || 'Z' < r) && (r < '0' || '9' < r) && r != '_' && r != '-'
@@ -77,8 +77,8 @@ func isModelName(name string) bool {
 	return len(name) <= maxModelName && !strings.ContainsFunc(name, bad)
 }
 
-// idle returns the rules that match none of the backend's own names.
-func (r *Rules) idle(names []string) []string {
+// unused returns the rules that match none of the backend's own names.
+func (r *Rules) unused(names []string) []string {
 	var out []string
 	add := func(setting string, patterns []string) {
 		for _, p := range patterns {

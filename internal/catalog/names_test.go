@@ -64,8 +64,8 @@ func TestRulesOffers(t *testing.T) {
 	}
 }
 
-// Every pattern and name of up to four of the letters below, against a regular
-// expression that says the same.
+// Every pattern and name of up to four of the letters below, compared with an
+// equivalent regular expression.
 func TestMatchAll(t *testing.T) {
 	pattern := words("ab*", 4)
 	name := words("ab", 4)
@@ -93,7 +93,7 @@ func words(letters string, most int) []string {
 	return all
 }
 
-// Names of tools can hold what other kinds of patterns take for syntax.
+// Names of tools may contain the syntax of other kinds of patterns.
 func TestMatchIsNoOtherSyntax(t *testing.T) {
 	for _, name := range []string{"a.b", "a?", "[ab]", `a\*`, "a/b", "{a}"} {
 		if !match(name, name) && !strings.Contains(name, "*") {
@@ -126,8 +126,8 @@ func TestCollisions(t *testing.T) {
 		},
 		{
 			"neither is offered", []Backend{a, b}, Options{}, "one two",
-			"backend \"a\": tool \"search\": left out: backend \"b\" would be tool \"search\" too; rename one of them, or set conflict: first\n" +
-				"backend \"b\": tool \"search\": left out: backend \"a\" would be tool \"search\" too; rename one of them, or set conflict: first\n",
+			"backend \"a\": tool \"search\": left out: backend \"b\" would also be tool \"search\"; rename one of them, or set conflict: first\n" +
+				"backend \"b\": tool \"search\": left out: backend \"a\" would also be tool \"search\"; rename one of them, or set conflict: first\n",
 		},
 		{
 			"the first wins", []Backend{a, b}, Options{FirstWins: true}, "search one two",
@@ -140,8 +140,8 @@ func TestCollisions(t *testing.T) {
 		{
 			"within one backend, by a rename",
 			[]Backend{backend("a").with(Tools, tools("x", "y", "z")...).rules(Rules{Rename: map[string]string{"x": "a__y"}})}, Options{}, "a__z",
-			"backend \"a\": tool \"x\": left out: \"y\" of backend \"a\" would be tool \"a__y\" too; rename one of them, or set conflict: first\n" +
-				"backend \"a\": tool \"y\": left out: \"x\" of backend \"a\" would be tool \"a__y\" too; rename one of them, or set conflict: first\n",
+			"backend \"a\": tool \"x\": left out: \"y\" of backend \"a\" would also be tool \"a__y\"; rename one of them, or set conflict: first\n" +
+				"backend \"a\": tool \"y\": left out: \"x\" of backend \"a\" would also be tool \"a__y\"; rename one of them, or set conflict: first\n",
 		},
 		{
 			"cured by exclude",
@@ -150,8 +150,8 @@ func TestCollisions(t *testing.T) {
 		{
 			"a prefix that makes two names one",
 			[]Backend{backend("a").with(Tools, tool("b__c")), backend("a__b").with(Tools, tool("c"))}, Options{}, "",
-			"backend \"a\": tool \"b__c\": left out: \"c\" of backend \"a__b\" would be tool \"a__b__c\" too; rename one of them, or set conflict: first\n" +
-				"backend \"a__b\": tool \"c\": left out: \"b__c\" of backend \"a\" would be tool \"a__b__c\" too; rename one of them, or set conflict: first\n",
+			"backend \"a\": tool \"b__c\": left out: \"c\" of backend \"a__b\" would also be tool \"a__b__c\"; rename one of them, or set conflict: first\n" +
+				"backend \"a__b\": tool \"c\": left out: \"b__c\" of backend \"a\" would also be tool \"a__b__c\"; rename one of them, or set conflict: first\n",
 		},
 		{
 			"a stale backend keeps its names",
@@ -172,8 +172,8 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// Two servers that offer the same things have one problem with each other, and not one for
-// each item.
+// Two servers with the same items have one problem with each other, not one for each
+// item.
 func TestCollisionsOfTwoAreOneProblem(t *testing.T) {
 	empty := ""
 	bare := Rules{Prefix: &empty}
@@ -182,11 +182,11 @@ func TestCollisionsOfTwoAreOneProblem(t *testing.T) {
 			with(Resources, resource("x:1"), resource("x:2"), resource("x:3")).rules(bare)
 	}
 	c := Build([]Backend{same("a"), same("b"), backend("c").with(Tools, tool("read")).rules(bare)}, Options{})
-	want := "backend \"a\": left out: 2 tools, such as \"search\", that backend \"b\" would offer too; set a prefix, rename them, or set conflict: first\n" +
-		"backend \"a\": tool \"read\": left out: backend \"b\", backend \"c\" would be tool \"read\" too; rename one of them, or set conflict: first\n" +
-		"backend \"b\": left out: 2 tools, such as \"search\", that backend \"a\" would offer too; set a prefix, rename them, or set conflict: first\n" +
-		"backend \"b\": tool \"read\": left out: backend \"a\", backend \"c\" would be tool \"read\" too; rename one of them, or set conflict: first\n" +
-		"backend \"c\": tool \"read\": left out: backend \"a\", backend \"b\" would be tool \"read\" too; rename one of them, or set conflict: first\n" +
+	want := "backend \"a\": left out: 2 tools, such as \"search\", that backend \"b\" would also offer; set a prefix, rename them, or set conflict: first\n" +
+		"backend \"a\": tool \"read\": left out: backend \"b\", backend \"c\" would also be tool \"read\"; rename one of them, or set conflict: first\n" +
+		"backend \"b\": left out: 2 tools, such as \"search\", that backend \"a\" would also offer; set a prefix, rename them, or set conflict: first\n" +
+		"backend \"b\": tool \"read\": left out: backend \"a\", backend \"c\" would also be tool \"read\"; rename one of them, or set conflict: first\n" +
+		"backend \"c\": tool \"read\": left out: backend \"a\", backend \"b\" would also be tool \"read\"; rename one of them, or set conflict: first\n" +
 		"backend \"b\": left out: 3 resources, such as \"x:1\", that backend \"a\" offers first\n"
 	if diff := cmp.Diff(problems(c), want); diff != "" {
 		t.Errorf("problems (-got +want):\n%s", diff)
@@ -200,7 +200,7 @@ func TestCollisionOfMany(t *testing.T) {
 		in = append(in, backend(fmt.Sprint("b", i)).with(Prompts, prompt("p")).rules(Rules{Prefix: &empty}))
 	}
 	got := Build(in, Options{}).Problems()
-	want := `left out: backend "b0", backend "b1", backend "b2", 2 more would be prompt "p" too; rename one of them, or set conflict: first`
+	want := `left out: backend "b0", backend "b1", backend "b2", 2 more would also be prompt "p"; rename one of them, or set conflict: first`
 	if len(got) != 6 || got[5].Text != want {
 		t.Errorf("got %d problems, the last of them %q, want %q", len(got), got[len(got)-1].Text, want)
 	}
@@ -233,7 +233,7 @@ func TestResourcesGoToTheFirst(t *testing.T) {
 	}
 }
 
-// randomBackends makes backends whose names are likely to meet.
+// randomBackends makes backends with names that are likely to conflict.
 func randomBackends(r *rand.Rand) []Backend {
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	all := make([]Backend, 1+r.IntN(5))
@@ -259,8 +259,8 @@ func randomBackends(r *rand.Rand) []Backend {
 	return all
 }
 
-// model is Build's naming once more, by counting: for each backend and own name,
-// the name that the pair is offered under, if it is.
+// model implements Build's naming once more, by counting: for each backend and own
+// name, the offered name, if any.
 func model(in []Backend, firstWins bool) map[[2]string]string {
 	type item struct{ backend, own, name string }
 	var all []item
@@ -294,9 +294,9 @@ func offered(c *Catalog) map[[2]string]string {
 	return out
 }
 
-// Names are a pure function of the configuration and of (backend, name): against
-// a model, and when a backend goes away, nobody else's name is another one. It may
-// only appear, where it met one that went.
+// Names are a pure function of the configuration and of (backend, name): compared with
+// a model, and with a backend removed, which does not change other names. A name may
+// only appear, if it had a conflict with one that is gone.
 func TestNamesArePure(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -350,8 +350,8 @@ backend "s": rename "zzz" matches none of its tools and prompts
 	}
 }
 
-// Model providers take fewer names than the protocol: each backend has one problem for
-// all of its tools, and prompts, which no provider is given, have none.
+// Model providers accept fewer names than the protocol: each backend has one problem
+// for all of its tools. Prompts, which are not passed to providers, have none.
 func TestToolNamesThatProvidersRefuse(t *testing.T) {
 	const dotted = "com.example.everything-server-for-the-whole-team"
 	longest := strings.Repeat("x", 64-len("fine__"))
@@ -362,7 +362,7 @@ func TestToolNamesThatProvidersRefuse(t *testing.T) {
 		backend("cured").with(Tools, tools("a.b", "c.d")...).rules(Rules{Rename: map[string]string{"a.b": "a_b"}, Exclude: []string{"c.d"}}),
 		backend("long").with(Tools, tools(longest+"1")...),
 	}
-	const refused = "tool names that model providers refuse (more than 64 characters, or others than letters, digits, _ and -): "
+	const refused = "tool names that model providers reject (longer than 64 characters, or with characters other than letters, digits, _ and -): "
 	const cure = "; set a short prefix, or rename the tools\n"
 	want := `backend "` + dotted + `": ` + refused + `2, first "` + dotted + `__echo"` + cure +
 		`backend "own": ` + refused + `5, first "own__ends.badly"` + cure +
@@ -374,7 +374,7 @@ func TestToolNamesThatProvidersRefuse(t *testing.T) {
 	if _, ok := c.Tool(dotted + "__echo"); !ok {
 		t.Error("a tool with such a name is not offered")
 	}
-	// A tool that is not offered has no name that could be refused.
+	// A tool that is not offered has no name to reject.
 	empty := ""
 	twice := backend("one").with(Tools, tools("a.b")...).rules(Rules{Prefix: &empty})
 	other := backend("two").with(Tools, tools("a.b")...).rules(Rules{Prefix: &empty})

@@ -8,12 +8,12 @@ import (
 	"strconv"
 )
 
-// Problem says why something that a backend lists is not offered, or not as it
-// was meant. Problems are comparable, so that those can be told that are new.
+// A Problem is the reason why a listed item is not offered, or not as intended.
+// Problems are comparable, so that new ones can be detected.
 type Problem struct {
 	Backend string // the configured name
-	Kind    Kind   // of the item, if there is one
-	Item    string // the backend's own name of it, or its place in the list, or ""
+	Kind    Kind   // of the item, if any
+	Item    string // its own name in the backend, or its place in the list, or ""
 	Text    string
 }
 
@@ -25,8 +25,8 @@ func (p Problem) String() string {
 	return fmt.Sprintf("backend %q: %s %s: %s", p.Backend, p.Kind, quote(p.Item), p.Text)
 }
 
-// maxProblems bounds what is said of one list; a list of a million nulls is one
-// mistake and not a million.
+// maxProblems bounds the problems reported for one list; a list of a million nulls is
+// one mistake.
 const maxProblems = 100
 
 // report collects the problems of one build.
@@ -40,7 +40,7 @@ type listKey struct {
 	kind    Kind
 }
 
-// item notes what is wrong with one item of a list.
+// item reports a problem with one item of a list.
 func (r *report) item(backend string, k Kind, item, text string) {
 	if r.listed == nil {
 		r.listed = make(map[listKey]int)
@@ -51,19 +51,19 @@ func (r *report) item(backend string, k Kind, item, text string) {
 	case n <= maxProblems:
 		r.problems = append(r.problems, Problem{backend, k, item, text})
 	case n == maxProblems+1:
-		r.whole(backend, fmt.Sprintf("more of its %ss have problems than the first %d", k, maxProblems))
+		r.whole(backend, fmt.Sprintf("more of its %ss have problems; only the first %d are reported", k, maxProblems))
 	}
 }
 
-// whole notes what is wrong with a backend's lists as such.
+// whole reports a problem with a backend's lists as such.
 func (r *report) whole(backend, text string) {
 	r.problems = append(r.problems, Problem{Backend: backend, Text: text})
 }
 
-// maxQuoted is how much of a backend's text is shown in a message of ours.
+// maxQuoted bounds the part of a backend's text that is quoted.
 const maxQuoted = 200
 
-// quote shows a text of a backend, of whatever length and content, in one line.
+// quote quotes a backend's text, of any length and content, in one line.
 func quote(s string) string {
 	if len(s) > maxQuoted {
 		return strconv.Quote(s[:maxQuoted]) + "..."

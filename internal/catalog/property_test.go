@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// randomItem makes a tool with members of all kinds around its name, of which
-// some are called what the gateway looks for.
+// randomItem makes a tool with members of all kinds around its name, some with names
+// that the gateway looks for.
 func randomItem(r *rand.Rand, name string) string {
 	parts := []string{
 		fmt.Sprintf(`"name"%s:%s%q`, space(r), space(r), name),
@@ -38,8 +38,8 @@ func space(r *rand.Rand) string {
 	return strings.Repeat(" ", r.IntN(2)) + strings.Repeat("\n", r.IntN(2))
 }
 
-// Splicing a name in is decoding, changing and encoding, without the losses: the
-// item is the same in all else.
+// Splicing a name equals decoding, changing and encoding, without the losses:
+// everything else is the same.
 func TestSpliceIsAnEdit(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -66,9 +66,9 @@ func TestSpliceIsAnEdit(t *testing.T) {
 	}
 }
 
-// A client that pages while the lists change reads every item that was there all
-// the time, once: what comes and goes moves nothing else. If the item that its
-// cursor stands at is gone, it is told so.
+// A client that pages while the lists change reads every item that exists throughout,
+// once: other changes do not move it. If the item of its cursor is gone, it gets an
+// error.
 func TestPagingThroughChanges(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -100,8 +100,8 @@ func TestPagingThroughChanges(t *testing.T) {
 	}
 }
 
-// pageThrough reads a list of which each page comes from another snapshot. It
-// reports whether it came to the end.
+// pageThrough reads a list with each page from another snapshot. It reports whether it
+// reached the end.
 func pageThrough(t *testing.T, snapshot func() *Catalog) (items []string, whole bool) {
 	t.Helper()
 	cursor := ""
@@ -121,8 +121,8 @@ func pageThrough(t *testing.T, snapshot func() *Catalog) (items []string, whole 
 	}
 }
 
-// A resource has one owner: the first in file order of those that list it,
-// whoever else comes or goes behind it.
+// A resource has one owner: the first in file order of the backends that list it,
+// whatever backends are added or removed after it.
 func TestResourceOwnerIsTheFirst(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -12,26 +12,27 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// checkSchema says why a tool with such a schema cannot be offered, or "". The
-// schema is not validated; what counts is that whoever reads it neither chokes on
-// it nor is sent elsewhere by it (2026-07-28, basic, "JSON Schema Usage").
+// checkSchema returns the reason why a tool with this schema cannot be offered, or "".
+// The schema is not validated. It is checked that it neither overloads its readers nor
+// makes them fetch other documents (2026-07-28, basic, "JSON Schema Usage").
 func checkSchema(member string, raw []byte, most int) string {
 	switch {
 	case !isObject(raw):
-		return fmt.Sprintf("its %s is no object", member)
+		return fmt.Sprintf("its %s is not an object", member)
 	case len(raw) > most:
 		return fmt.Sprintf("its %s has %d bytes, more than the limit of %d (limits.schema)", member, len(raw), most)
 	}
 	switch ref, ok := externalRef(raw); {
 	case !ok:
-		return fmt.Sprintf("its %s has references, and nests deeper than the %d levels that are looked through for them", member, maxSchemaDepth)
+		return fmt.Sprintf("its %s has references and is nested deeper than the %d levels that are searched for them", member, maxSchemaDepth)
 	case ref != "":
-		return fmt.Sprintf("its %s refers to %s, which is not inside of it", member, quote(ref))
+		return fmt.Sprintf("its %s has an external reference: %s", member, quote(ref))
 	}
 	return ""
 }
 
-// checkType says why a schema cannot be one for arguments, or "": those are an object.
+// checkType returns the reason why a schema is not one for arguments, which are an
+// object, or "".
 func checkType(member string, raw []byte) string {
 	for name, value := range mcp.Members(raw) {
 		if name == "type" && (!isString(value) || text(value) != "object") {
@@ -41,16 +42,15 @@ func checkType(member string, raw []byte) string {
 	return ""
 }
 
-// maxSchemaDepth bounds how deep a schema with references may nest, as JSON: each
-// level is looked through once more than the one around it ("Implementations SHOULD
-// apply reasonable bounds, such as a maximum schema depth": 2026-07-28, basic,
-// "Composition-Keyword Resource Use"). What people write has a part of it.
+// maxSchemaDepth bounds the JSON nesting of a schema with references: each level is
+// scanned once more than the one around it ("Implementations SHOULD apply reasonable
+// bounds, such as a maximum schema depth": 2026-07-28, basic, "Composition-Keyword
+// Resource Use"). Real schemas use a fraction of it.
 const maxSchemaDepth = 64
 
-// externalRef returns a reference of the schema that leads out of it, or "".
-// One that leads to an $id inside of it does not, nor one to a schema of JSON
-// Schema itself, which every validator has. It reports false where the schema is too
-// deep to tell.
+// externalRef returns a reference that leads out of the schema, or "". References to an
+// $id inside it, and to the schemas of JSON Schema itself, which every validator has,
+// are not external. It reports false if the schema is too deep to check.
 func externalRef(raw []byte) (ref string, ok bool) {
 	if !mayRefer(raw) {
 		return "", true
@@ -62,11 +62,11 @@ func externalRef(raw []byte) (ref string, ok bool) {
 			return ref, true
 		}
 	}
-	return "", !w.isCut
+	return "", !w.truncated
 }
 
-// idKeyword returns how the schema's dialect names what is an id: draft-03 and draft-04
-// did without the dollar.
+// idKeyword returns the id keyword of the schema's dialect: "id" in draft-03 and
+// draft-04.
 func idKeyword(raw []byte) string {
 	for name, value := range mcp.Members(raw) {
 		if name != "$schema" || !isString(value) {
@@ -80,11 +80,10 @@ func idKeyword(raw []byte) string {
 	return "$id"
 }
 
-// foreignDialect says of which dialect a tool's schemas are, if it is none of JSON
-// Schema's own, or "". What it means is for whoever validates by it; but whoever runs
-// the gateway can be told, as each of its readers would have to be ("handle unsupported
-// dialects gracefully by returning an appropriate error": 2026-07-28, basic, "JSON
-// Schema Usage").
+// foreignDialect returns a message if a tool's schemas use a dialect other than JSON
+// Schema's own, or "". Handling it is up to the validator, but the operator is informed
+// ("handle unsupported dialects gracefully by returning an appropriate error":
+// 2026-07-28, basic, "JSON Schema Usage").
 func (e *Entry) foreignDialect() string {
 	if e.Kind != Tools {
 		return ""
@@ -109,31 +108,30 @@ func (e *Entry) foreignDialect() string {
 	return ""
 }
 
-// mayRefer rules out in one glance that there are references: their keywords do
-// not occur, nor does an escape in which they could hide.
+// mayRefer quickly excludes references: neither their keywords occur nor an escape that
+// could hide them.
 func mayRefer(raw []byte) bool {
 	return bytes.Contains(raw, []byte("Ref")) || bytes.Contains(raw, []byte("$ref")) || bytes.Contains(raw, []byte(`\u`))
 }
 
-// isMetaSchema reports whether a validator has the schema by itself.
+// isMetaSchema reports whether every validator has the schema built in.
 func isMetaSchema(ref string) bool {
 	return strings.HasPrefix(ref, "https://json-schema.org/") || strings.HasPrefix(ref, "http://json-schema.org/")
 }
 
-// refWalk collects, as absolute as they get, the schemas that a schema contains
-// and those that it refers to.
+// refWalk collects the schemas that a schema contains and those that it refers to, as
+// absolute URIs where possible.
 type refWalk struct {
-	id    string // the keyword
-	ids   map[string]bool
-	refs  []string
-	isCut bool // there is more, too deep
+	id        string // the id keyword
+	ids       map[string]bool
+	refs      []string
+	truncated bool // deeper parts were skipped
 }
 
-// schema looks for the id first: it holds for its siblings, wherever it stands
-// among them.
+// schema looks for the id first: it applies to its siblings, whatever their order.
 func (w *refWalk) schema(raw []byte, base *url.URL, depth int) {
 	if depth > maxSchemaDepth {
-		w.isCut = true
+		w.truncated = true
 		return
 	}
 	for name, value := range mcp.Members(raw) {
@@ -149,9 +147,8 @@ func (w *refWalk) schema(raw []byte, base *url.URL, depth int) {
 	}
 }
 
-// keyword looks into one member of a schema. Where the names of the member's own
-// members are data (a property may be called $ref) or all of it is, they are no
-// keywords.
+// keyword reads one member of a schema. It skips names that are data (a property may be
+// called $ref) and values that are data.
 func (w *refWalk) keyword(name string, value []byte, base *url.URL, depth int) {
 	switch name {
 	case "$ref", "$dynamicRef", "$recursiveRef":
@@ -175,9 +172,9 @@ func (w *refWalk) identify(id string, base *url.URL) *url.URL {
 	return u
 }
 
-// resolve returns the reference as seen from base, without its fragment: a
-// pointer into a schema leads wherever the schema is. What is no URL stands for
-// itself, and is known to nobody.
+// resolve returns the reference resolved against base, without its fragment: a pointer
+// into a schema is where the schema is. An invalid URL is returned as it is, and
+// matches no id.
 func resolve(ref string, base *url.URL) *url.URL {
 	ref, _, _ = strings.Cut(ref, "#")
 	if ref == "" {

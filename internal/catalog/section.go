@@ -14,61 +14,61 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// section is everything of one kind: the entries, where each stands, and the
-// list, encoded page by page.
+// section is everything of one kind: the entries, their positions, and the list,
+// encoded page by page.
 type section struct {
 	kind    Kind
 	entries []*Entry
 	at      map[string]int
-	fresh   freshnessOf
+	fresh   listFreshness
 	opt     Options
 
 	pages  []*mcp.Result
-	cursor map[string]int // of the pages but the first
+	cursor map[string]int // page index by cursor, for all pages but the first
 	digest Digest
 }
 
-// freshnessOf is what the results say of how long and for whom they are true.
-type freshnessOf struct {
+// listFreshness is for how long, and for which clients, the results are valid.
+type listFreshness struct {
 	ttl    time.Duration
 	public bool
 }
 
-// freshness merges what the backends say of their lists: the shortest time and
-// the most private scope (2026-07-28, server/utilities/caching). A merged list in
-// which something is missing or out of date is true for no time at all.
-func freshness(k Kind, backends []Backend) freshnessOf {
-	var f freshnessOf
+// freshness merges the values of the backends: the shortest time and the most private
+// scope (2026-07-28, server/utilities/caching). A merged list with missing or stale
+// parts has a TTL of zero.
+func freshness(k Kind, backends []Backend) listFreshness {
+	var f listFreshness
 	first := true
 	for i := range backends {
 		in := &backends[i]
 		l := &in.Lists[k]
 		switch {
-		// It may come in the next moment, and then the list is another one.
+		// Its items may arrive at any moment and change the list.
 		case in.State == Missing:
-			return freshnessOf{}
-		// Who has no such list says nothing of how long it is true.
+			return listFreshness{}
+		// A backend without such a list does not affect its freshness.
 		case len(l.Items) == 0 && !declares(in.Capabilities, k.capability()):
 			continue
 		case in.State == Stale, l.Failed:
-			// What was true when it was fetched cannot be said to be true for any longer.
+			// The TTL began when the list was fetched and may have passed.
 			l = &List{Public: l.Public}
 		}
 		if first {
-			f, first = freshnessOf{l.TTL, l.Public}, false
+			f, first = listFreshness{l.TTL, l.Public}, false
 			continue
 		}
 		f.ttl = min(f.ttl, l.TTL)
 		f.public = f.public && l.Public
 	}
-	// A server may have written less than nothing.
+	// A server may have sent a negative value.
 	f.ttl = max(f.ttl, 0)
 	return f
 }
 
-// newSection encodes the list, so that answering it is no work: lists are asked
-// for far more often than they change.
-func newSection(k Kind, entries []*Entry, fresh freshnessOf, opt Options) section {
+// newSection encodes the list in advance: lists are requested far more often than they
+// change.
+func newSection(k Kind, entries []*Entry, fresh listFreshness, opt Options) section {
 	s := section{
 		kind:    k,
 		entries: entries,
@@ -83,7 +83,7 @@ func newSection(k Kind, entries []*Entry, fresh freshnessOf, opt Options) sectio
 	}
 	page, end := s.encode(0, fresh.public)
 	s.pages = append(s.pages, page)
-	// At least one page, also of nothing: an empty list is an answer.
+	// At least one page: an empty list is an answer too.
 	for end < len(entries) {
 		s.cursor[s.cursorAfter(end-1, fresh.public)] = len(s.pages)
 		page, end = s.encode(end, fresh.public)
@@ -92,14 +92,14 @@ func newSection(k Kind, entries []*Entry, fresh freshnessOf, opt Options) sectio
 	return s
 }
 
-// encode returns the page that begins with an entry, for all or for its client alone,
-// and where the next begins.
+// encode returns the page that begins with the entry at start, with public or private
+// scope, and the start of the next page.
 func (s *section) encode(start int, public bool) (*mcp.Result, int) {
 	end, size := s.pageEnd(start)
 	dst := make([]byte, 0, size+len(s.kind.Field().Key())+512)
 	dst = append(dst, `{"resultType":"complete","ttlMs":`...)
 	dst = strconv.AppendInt(dst, s.fresh.ttl.Milliseconds(), 10)
-	// Written by hand and not by an encoder: the items are megabytes, and stay as they are.
+	// Written without an encoder: the items may be megabytes, and are not changed.
 	if public {
 		dst = append(dst, `,"cacheScope":"public"`...)
 	} else {
@@ -126,8 +126,8 @@ func (s *section) encode(start int, public bool) (*mcp.Result, int) {
 	return res, end
 }
 
-// pageEnd returns where the page that begins with an entry ends, and how many
-// bytes its items have. Each page has at least one item, however large.
+// pageEnd returns the end of the page that begins with an entry, and the size of its
+// items in bytes. Each page has at least one item, however large.
 func (s *section) pageEnd(start int) (end, size int) {
 	most, members := limit(s.opt.PageItems, DefaultPageItems), 0
 	for end = start; end < len(s.entries) && end-start < most; end++ {
@@ -136,22 +136,20 @@ func (s *section) pageEnd(start int) (end, size int) {
 			break
 		}
 		size += n
-		members += m // at most: some colons stand in texts
+		members += m // an upper bound: some colons are in strings
 	}
 	return end, size
 }
 
-// cursorAfter returns the cursor of what follows an entry. It says the entry's
-// name and nothing of its place, so that it leads on from there in every Catalog
-// that has the entry: after a change, and in another process with the same
-// configuration.
+// cursorAfter returns the cursor for the items after an entry. It contains the entry's
+// name and not its position, so that it is valid in every Catalog that has the entry:
+// after a change, and in another process with the same configuration.
 func (s *section) cursorAfter(i int, public bool) string {
 	return encodeCursor(s.kind, public, s.entries[i].Name)
 }
 
-// encodeCursor writes the kind as well, so that a cursor of another list is
-// refused and not mistaken for an item of the same name; and whether the page before
-// was for all, so that what began as private goes on like that.
+// encodeCursor includes the kind, so that a cursor of another list is rejected, and the
+// scope of the page before, so that a list that began as private continues as private.
 func encodeCursor(k Kind, public bool, after string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{cursorMark(k, public)}, after...))
 }
@@ -163,7 +161,7 @@ func cursorMark(k Kind, public bool) byte {
 	return '0' + byte(NumKinds+k)
 }
 
-// decodeCursor reverses encodeCursor, and takes nothing else.
+// decodeCursor reverses encodeCursor, and rejects all other text.
 func decodeCursor(k Kind, cursor string) (after string, public, ok bool) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil || len(b) < 2 {
@@ -173,9 +171,9 @@ func decodeCursor(k Kind, cursor string) (after string, public, ok bool) {
 	return after, public, encodeCursor(k, public, after) == cursor
 }
 
-// list returns the page that a cursor asks for.
+// list returns the page for a cursor.
 func (s *section) list(cursor string) (*mcp.Result, bool) {
-	// The first two cost nothing: that is what nearly all who ask for a list come for.
+	// The first two cases are the usual ones and cost nothing.
 	if cursor == "" && len(s.pages) > 0 {
 		return s.pages[0], true
 	}
@@ -186,20 +184,20 @@ func (s *section) list(cursor string) (*mcp.Result, bool) {
 	if !ok {
 		return nil, false
 	}
-	// An item that is gone since was the end of somebody's page: there is no telling what
-	// that client has seen, and it begins anew.
+	// The item at the end of the client's last page is gone, so it is unknown which
+	// items the client has seen: it must start again.
 	i, ok := s.at[after]
 	if !ok {
 		return nil, false
 	}
-	// The pages were cut elsewhere when it was given out, or were for somebody else: "all
-	// subsequent pages for that request MUST also be private" (2026-07-28,
-	// server/utilities/caching). Of a list that was public until now, this is not.
+	// The cursor is from other page boundaries or another scope: "all subsequent pages
+	// for that request MUST also be private" (2026-07-28, server/utilities/caching). A
+	// list that has become private is private from here on.
 	page, _ := s.encode(i+1, public && s.fresh.public)
 	return page, true
 }
 
-// find returns the entry that clients know by the name.
+// find returns the entry with the name that clients use.
 func (s *section) find(name string) (*Entry, bool) {
 	i, ok := s.at[name]
 	if !ok {
@@ -208,12 +206,12 @@ func (s *section) find(name string) (*Entry, bool) {
 	return s.entries[i], true
 }
 
-// Digest stands for what one list says: two lists with the same items in the same
-// order have the same one. The zero value is that of no list.
+// Digest identifies the content of one list: lists with the same items in the same
+// order have the same Digest. The zero value is for no list.
 type Digest [16]byte
 
-// digest takes the length of each item too, because two items in a row are not
-// the same as one of the same bytes.
+// digest includes the length of each item, because the same bytes can be split into
+// items in different ways.
 func digest(entries []*Entry) Digest {
 	h := sha256.New()
 	var size [8]byte

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// An argument that goes into a header is what it is for. One that seems to be a secret
-// is told of, by its place, and the tool is offered as it came: a client that follows
-// the schema must send the header, and its server refuses calls without it.
+// Arguments in headers are intended. One that seems to be a secret is reported, with
+// its path, and the tool is offered unmodified: a client that follows the schema must
+// send the header, and its server rejects calls without it.
 //
 // X11+ 2026-07-28 server/tools: "Properties **MAY** include an
 // [`x-mcp-header`](#x-mcp-header) annotation to expose"
@@ -18,8 +18,8 @@ import (
 // X11- 2026-07-28 server/tools: "Server developers **SHOULD NOT** mark sensitive
 // parameters (passwords, API keys, tokens, PII) with `x-mcp-header`, as header values are
 // visible to network intermediaries."
-func TestSecretsInHeadersAreToldOf(t *testing.T) {
-	const told = `backend "a": tool "x": offered as it is: its argument %s seems to be a secret, and goes into the header %s (x-mcp-header), where others on the way can read it` + "\n"
+func TestSecretsInHeadersAreReported(t *testing.T) {
+	const told = `backend "a": tool "x": offered as it is: its argument %s seems to be a secret, but is sent in the header %s (x-mcp-header), which intermediaries can read` + "\n"
 	for _, tt := range []struct{ properties, want string }{
 		{`"region":{"type":"string","x-mcp-header":"Region"},"token":{"type":"string"}`, ""},
 		{`"password":{"type":"string"}`, ""},

@@ -3,14 +3,13 @@
 
 package catalog
 
-// Version stands for everything that a client can list. Versions are comparable,
-// small, and mean the same in every process. The zero value is before anything
-// was offered.
+// Version identifies the content of all lists. Versions are comparable, small, and the
+// same in every process. The zero value is for the time before anything was offered.
 type Version struct {
 	Tools, Prompts, Resources, Templates Digest
 }
 
-// Version returns what the lists say, as one value.
+// Version returns the version of the lists.
 func (c *Catalog) Version() Version {
 	return Version{
 		Tools:     c.sections[Tools].digest,
@@ -20,16 +19,16 @@ func (c *Catalog) Version() Version {
 	}
 }
 
-// Changes says which lists differ, one for each notification that there is.
+// Changes are the lists that differ, one field for each notification of the protocol.
 // Templates count as resources.
 type Changes struct {
 	Tools, Prompts, Resources bool
 }
 
-// Any reports whether anything differs.
+// Any reports whether any list differs.
 func (d Changes) Any() bool { return d != Changes{} }
 
-// Diff returns what somebody who knows v has to be told so that they know next.
+// Diff returns the lists that differ between v and next.
 func (v Version) Diff(next Version) Changes {
 	return Changes{
 		Tools:     v.Tools != next.Tools,
@@ -38,7 +37,7 @@ func (v Version) Diff(next Version) Changes {
 	}
 }
 
-// Diff returns which lists of two Catalogs differ in what a client can see.
+// Diff returns the lists of two Catalogs that differ for a client.
 func Diff(before, after *Catalog) Changes {
 	return before.Version().Diff(after.Version())
 }

@@ -8,25 +8,25 @@ import (
 	"slices"
 )
 
-// View returns the Catalog with only those entries that allow admits. The results
-// are private: they were made for somebody. allow is called once for each entry,
-// before View returns; it must not keep anything of it.
+// View returns the Catalog with only those entries for which allow returns true. The
+// results have private scope. allow is called once for each entry, before View returns,
+// and must not keep the entry.
 func (c *Catalog) View(allow func(*Entry) bool) *Catalog {
 	v := *c
-	v.problems = nil // they are the operator's, and name what is hidden
+	v.problems = nil // for the operator only: they name hidden items
 	for k := range NumKinds {
-		// What is listed and what may be called are one thing here: a name that is not in the
-		// section cannot be found in it either.
+		// Listing and calling use the same section: an entry that is removed here
+		// cannot be found either.
 		s := &c.sections[k]
 		entries := slices.DeleteFunc(slices.Clone(s.entries), func(e *Entry) bool { return !allow(e) })
-		v.sections[k] = newSection(k, entries, freshnessOf{ttl: s.fresh.ttl}, c.opt)
+		v.sections[k] = newSection(k, entries, listFreshness{ttl: s.fresh.ttl}, c.opt)
 		v.hidden[k] = c.hide(k, &v.sections[k])
 	}
 	v.locator = c.locator.view(c, &v)
 	return &v
 }
 
-// view hides what is no longer listed from the search beyond the lists too.
+// view also hides the removed entries from the search beyond the lists.
 func (l *locator) view(before, after *Catalog) locator {
 	v := locator{hidden: maps.Clone(l.hidden)}
 	if v.hidden == nil {

@@ -21,7 +21,7 @@ func viewed() *Catalog {
 
 func notWrite(e *Entry) bool { return !strings.Contains(e.Own, "write") }
 
-// What is listed is exactly what may be called.
+// Exactly the listed items may be called.
 func TestViewListsWhatMayBeCalled(t *testing.T) {
 	base := viewed()
 	v := base.View(notWrite)
@@ -49,8 +49,8 @@ func TestViewListsWhatMayBeCalled(t *testing.T) {
 	}
 }
 
-// A resource that is hidden is not found through a template, or through the rule
-// for those that are in no list.
+// A hidden resource is not found through a template, or through the rule for unlisted
+// resources.
 func TestViewHidesResources(t *testing.T) {
 	tests := []struct {
 		uri  string
@@ -93,7 +93,7 @@ func TestViewAsksOnce(t *testing.T) {
 	}
 }
 
-// Problems are the operator's: they name what is hidden.
+// Problems are for the operator: they name hidden items.
 func TestViewHasNoProblems(t *testing.T) {
 	c := Build([]Backend{backend("a").with(Tools, `null`, tool("x"))}, Options{})
 	if len(c.Problems()) != 1 || len(c.View(notWrite).Problems()) != 0 {
@@ -101,7 +101,7 @@ func TestViewHasNoProblems(t *testing.T) {
 	}
 }
 
-// INVARIANTS I33: a change is what a client could see, and no more.
+// INVARIANTS I33: a change is one that a client can see.
 func TestDiff(t *testing.T) {
 	base := func() Backend {
 		return backend("a").with(Tools, tools("x", "y")...).with(Prompts, prompt("p")).
@@ -138,8 +138,9 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// Two lists of other items are not the same for being the same bytes in a row.
-func TestDigestKeepsItemsApart(t *testing.T) {
+// Lists with different items have different versions, even if their items concatenated
+// are the same bytes.
+func TestDigestIncludesItemBoundaries(t *testing.T) {
 	one := digest([]*Entry{{item: []byte("ab")}, {item: []byte("c")}})
 	two := digest([]*Entry{{item: []byte("a")}, {item: []byte("bc")}})
 	if one == two || one == (Digest{}) {
@@ -147,7 +148,7 @@ func TestDigestKeepsItemsApart(t *testing.T) {
 	}
 }
 
-// How pages are cut is nothing that changed.
+// Other page boundaries are not a change.
 func TestDiffIgnoresPages(t *testing.T) {
 	in := []Backend{backend("a").with(Tools, numbered(10, tool)...)}
 	if got := Diff(Build(in, Options{}), Build(in, Options{PageItems: 3})); got.Any() {

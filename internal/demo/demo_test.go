@@ -142,15 +142,15 @@ func TestRefusals(t *testing.T) {
 		{"argument of a prompt", "prompts/get", `{"name":"greet"}`, mcp.CodeInvalidParams, `prompt greet: the argument "language" is missing`},
 		{"argument of a prompt that is empty", "prompts/get", `{"name":"greet","arguments":{"language":""}}`, mcp.CodeInvalidParams, `prompt greet: the argument "language" is missing`},
 		{"argument of another type", "prompts/get", `{"name":"greet","arguments":{"language":7}}`, mcp.CodeInvalidParams,
-			`prompt greet: the arguments do not fit: /language is not of the type that the schema asks for`},
+			`prompt greet: the arguments are invalid: /language does not have the type required by the schema`},
 		{"arguments that are none", "prompts/get", `{"name":"greet","arguments":[]}`, mcp.CodeInvalidParams,
-			`prompt greet: the arguments do not fit: it is not what the schema asks for`},
-		{"nothing to complete", "completion/complete", `{"argument":{"name":"language","value":""}}`, mcp.CodeInvalidParams, `there is nothing of this reference to complete`},
-		{"another prompt", "completion/complete", `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"language","value":""}}`, mcp.CodeInvalidParams, `there is nothing of this reference to complete`},
-		{"a resource that is no template", "completion/complete", `{"ref":{"type":"ref/resource","uri":"demo://about"},"argument":{"name":"language","value":""}}`, mcp.CodeInvalidParams, `there is nothing of this reference to complete`},
-		{"a reference of another kind", "completion/complete", `{"ref":{"type":"ref/tool","name":"greet"},"argument":{"name":"language","value":""}}`, mcp.CodeInvalidParams, `there is nothing of this reference to complete`},
+			`prompt greet: the arguments are invalid: they do not match the schema`},
+		{"nothing to complete", "completion/complete", `{"argument":{"name":"language","value":""}}`, mcp.CodeInvalidParams, `unknown reference: nothing to complete`},
+		{"another prompt", "completion/complete", `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"language","value":""}}`, mcp.CodeInvalidParams, `unknown reference: nothing to complete`},
+		{"a resource that is no template", "completion/complete", `{"ref":{"type":"ref/resource","uri":"demo://about"},"argument":{"name":"language","value":""}}`, mcp.CodeInvalidParams, `unknown reference: nothing to complete`},
+		{"a reference of another kind", "completion/complete", `{"ref":{"type":"ref/tool","name":"greet"},"argument":{"name":"language","value":""}}`, mcp.CodeInvalidParams, `unknown reference: nothing to complete`},
 		{"an argument that is none", "completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"language","value":1}}`, mcp.CodeInvalidParams,
-			`the argument does not fit: /value is not of the type that the schema asks for`},
+			`the argument is invalid: /value does not have the type required by the schema`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := serve(t, &audience{}, mcp.LogNone, tt.method, tt.params)

@@ -232,7 +232,7 @@ func TestEveryWayRefuses(t *testing.T) {
 			{"prompts/get", `{"name":"greet"}`, `prompt greet: the argument "language" is missing`, mcp.CodeInvalidParams},
 			{"resources/read", `{"uri":"demo://nothing"}`, `resource not found`, missing},
 			{"completion/complete", `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":""}}`,
-				`there is nothing of this reference to complete`, mcp.CodeInvalidParams},
+				`unknown reference: nothing to complete`, mcp.CodeInvalidParams},
 		} {
 			_, err := h.Serve(t.Context(), request(t, tt.method, tt.params), &person{})
 			e, ok := errors.AsType[*mcp.Error](err)

@@ -22,17 +22,17 @@ import (
 // and mend (2025-11-25, server/tools, "Error Handling").
 func TestMistakes(t *testing.T) {
 	for _, tt := range []struct{ name, call, want string }{
-		{"another type", `"name":"echo","arguments":{"text":7}`, `The arguments do not fit: /text is not of the type that the schema asks for.`},
-		{"no object", `"name":"echo","arguments":"hi"`, `The arguments do not fit: it is not what the schema asks for.`},
-		{"twice", `"name":"echo","arguments":{"text":"a","text":"b"}`, `The arguments do not fit: it is not what the schema asks for.`},
-		{"a fraction", `"name":"roll_dice","arguments":{"count":1.5}`, `The arguments do not fit: /count is not of the type that the schema asks for.`},
+		{"another type", `"name":"echo","arguments":{"text":7}`, `The arguments are invalid: /text does not have the type required by the schema.`},
+		{"no object", `"name":"echo","arguments":"hi"`, `The arguments are invalid: they do not match the schema.`},
+		{"twice", `"name":"echo","arguments":{"text":"a","text":"b"}`, `The arguments are invalid: they do not match the schema.`},
+		{"a fraction", `"name":"roll_dice","arguments":{"count":1.5}`, `The arguments are invalid: /count does not have the type required by the schema.`},
 		{"no dice", `"name":"roll_dice","arguments":{"count":0}`, `count goes from 1 to 10; 0 is outside.`},
 		{"too many dice", `"name":"roll_dice","arguments":{"count":11}`, `count goes from 1 to 10; 11 is outside.`},
 		{"from nowhere", `"name":"countdown","arguments":{"from":0}`, `from goes from 1 to 60; 0 is outside.`},
 		{"from far away", `"name":"countdown","arguments":{"from":61}`, `from goes from 1 to 60; 61 is outside.`},
 		{"back in time", `"name":"countdown","arguments":{"stepMs":-1}`, `stepMs goes from 0 to 1000; -1 is outside.`},
 		{"for ever", `"name":"countdown","arguments":{"stepMs":1001}`, `stepMs goes from 0 to 1000; 1001 is outside.`},
-		{"steps of another type", `"name":"countdown","arguments":{"stepMs":"1s"}`, `The arguments do not fit: /stepMs is not of the type that the schema asks for.`},
+		{"steps of another type", `"name":"countdown","arguments":{"stepMs":"1s"}`, `The arguments are invalid: /stepMs does not have the type required by the schema.`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := &audience{}

@@ -99,8 +99,8 @@ func BenchmarkAppendLine(b *testing.B) {
 }
 
 // An event, or a line, is one allocation: the bytes that the caller keeps. A large one
-// is a few more, by which its room grows.
-func TestReadersAllocateWhatTheyGiveAway(t *testing.T) {
+// has a few more, while its buffer grows.
+func TestReaderAllocations(t *testing.T) {
 	for size, most := range map[int]float64{100: 1, 10 << 10: 1, 256 << 10: 4} {
 		data := bytes.Repeat([]byte("x"), size)
 		events := NewEventReader(&loop{one: AppendEvent(nil, "", data)}, size)
@@ -121,9 +121,9 @@ func TestReadersAllocateWhatTheyGiveAway(t *testing.T) {
 	}
 }
 
-// The room of a large message is known from the one before: it is about as large as
-// the message, and what was read before the size was known is moved once.
-func TestLargeMessagesTakeTheirSize(t *testing.T) {
+// The buffer size for a large message is known from the previous one: it is about as
+// large as the message, and the bytes read before the size was known are moved once.
+func TestLargeMessageAllocations(t *testing.T) {
 	const size = 1 << 20
 	data := bytes.Repeat([]byte("x"), size)
 	events := NewEventReader(&loop{one: AppendEvent(nil, "", data)}, size)
@@ -134,7 +134,7 @@ func TestLargeMessagesTakeTheirSize(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		const messages = 8
-		for i := range messages + 2 { // the first two are the ones before
+		for i := range messages + 2 { // the first two are the previous ones
 			if i == 2 {
 				runtime.ReadMemStats(&before)
 			}
@@ -149,7 +149,7 @@ func TestLargeMessagesTakeTheirSize(t *testing.T) {
 	}
 }
 
-// It is looked at what a large result has before it is written as it is.
+// IsFlat is called for a large result before it is written unmodified.
 func BenchmarkIsFlat(b *testing.B) {
 	text := bytes.Repeat([]byte("x"), 1<<20)
 	b.SetBytes(int64(len(text)))

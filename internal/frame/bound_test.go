@@ -13,14 +13,14 @@ import (
 
 var errNoRoom = errors.New("no room")
 
-// roomUpTo is a Bound that refuses larger sizes, and keeps what it was asked.
-type roomUpTo struct {
+// sizeBound is a Bound that rejects larger sizes, and records its arguments.
+type sizeBound struct {
 	most  int
 	asked int
 	start string
 }
 
-func (r *roomUpTo) Room(size int, start []byte) error {
+func (r *sizeBound) Room(size int, start []byte) error {
 	r.asked, r.start = max(r.asked, size), string(start[:10])
 	if size > r.most {
 		return errNoRoom
@@ -28,13 +28,13 @@ func (r *roomUpTo) Room(size int, start []byte) error {
 	return nil
 }
 
-// A message for which there is no room is skipped, with what its two ends say, and costs
-// those behind it nothing.
+// A message that the Bound rejects is skipped, its error has its beginning and end, and
+// later messages are not affected.
 func TestBound(t *testing.T) {
 	t.Parallel()
 	large := `{"first":"` + strings.Repeat("x", 300<<10) + `","last":1}`
 	for i, small := range []string{`{"small":1}`, strings.Repeat("y", 40<<10)} {
-		b := &roomUpTo{most: 200 << 10}
+		b := &sizeBound{most: 200 << 10}
 		for _, r := range inParts(small + "\n" + large + "\n" + small + "\n") {
 			lines := NewLineReader(r, 1<<20)
 			lines.Bound(b)
@@ -57,12 +57,12 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// inParts returns readers of a text that give it in parts of several sizes.
+// inParts returns readers that return a text in parts of several sizes.
 func inParts(text string) []io.Reader {
 	return []io.Reader{strings.NewReader(text), iotest.HalfReader(strings.NewReader(text)), iotest.DataErrReader(strings.NewReader(text))}
 }
 
-// wantMessage checks the message of index n: the second is the one that is refused.
+// wantMessage checks the message with index n: the second one is rejected.
 func wantMessage(t *testing.T, n int, got string, err error, small string) {
 	t.Helper()
 	if n != 1 {

@@ -10,33 +10,33 @@ import (
 )
 
 const (
-	// firstRead is the size of a fresh buffer: most messages fit, and an idle
-	// stream holds no more than this.
+	// firstRead is the size of a new buffer: most messages fit, and an idle stream
+	// holds no more memory.
 	firstRead = 4 << 10
 
-	// keptSize is how large a buffer may stay that nothing is left in. Messages of
-	// a size that needs more are given away with their buffer.
+	// keptSize is the maximal size of an empty buffer that is reused. Larger messages
+	// take their buffer with them.
 	keptSize = 16 << 10
 
-	// around is what stands around a message in its buffer, roughly: its own frame, and
-	// the beginning of the next one.
-	around = 1 << 10
+	// frameOverhead is roughly the size of a message's own framing and the beginning of
+	// the next message.
+	frameOverhead = 1 << 10
 
-	// headSize is how much of a message over the limit is shown: enough for
-	// method and id, where they stand first.
+	// headSize is how much of a message over the limit is returned: enough for method
+	// and id if they are first.
 	headSize = 1 << 10
 
-	// emptyReads is how often in a row a reader may return nothing and no error.
+	// emptyReads is how often in a row a reader may return no bytes and no error.
 	emptyReads = 100
 )
 
-// TooLongError says that one message was longer than the reader's limit. It is
-// not the end of the stream: the next call of Next skips the rest of the message.
+// A TooLongError is returned for a message longer than the reader's limit. It is not
+// the end of the stream: the next call of Next skips the rest of the message.
 type TooLongError struct {
-	// Limit is what the reader was made with.
+	// Limit is the reader's limit.
 	Limit int
-	// Head is the beginning of the message, up to one KiB, so that the request
-	// to which it belongs may be found. It belongs to the caller.
+	// Head is the beginning of the message, up to one KiB, from which its request may
+	// be identified. It belongs to the caller.
 	Head []byte
 }
 
@@ -45,19 +45,19 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("message longer than the limit of %d bytes", e.Limit)
 }
 
-// newTooLong makes the error of a message that begins so, of which up to head bytes
-// are shown.
+// newTooLong returns the error for a message that begins with start; its Head has up to
+// head bytes.
 func newTooLong(limit, head int, start []byte) *TooLongError {
 	return &TooLongError{Limit: limit, Head: bytes.Clone(start[:min(len(start), limit, head)])}
 }
 
-// buffer holds what was read and not yet given to the caller:
+// buffer holds the bytes that were read and not yet returned:
 //
 //	  kept           pos         end
 //	..[====].........|-----------|.......
 //
-// kept is what the owner has already made of a message, the bytes from pos to
-// end are not yet looked at, and all others are of no use any more.
+// kept is the part of a message that its owner has already assembled, the bytes from
+// pos to end have not been parsed yet, and all others are unused.
 type buffer struct {
 	r   io.Reader
 	err error // of r; final
@@ -66,15 +66,15 @@ type buffer struct {
 	kept     span
 	pos, end int
 
-	// Where the search for the next LF and CR stands: the place that was found,
-	// or else the place up to which there is none. Each byte is searched once,
-	// however the stream is cut and whichever of the two it uses.
+	// Positions of the next LF and CR, or the offset up to which the search found
+	// nothing. Each byte is searched once, however the stream is split and whichever
+	// line end it uses.
 	lf, cr int
 
-	bound Bound // asked before the buffer becomes larger than boundFrom; nil is no bound
+	bound Bound // asked before the buffer grows beyond boundFrom; nil means no bound
 
-	// guess is the size of the buffer that the last large message would have needed: the
-	// next one is often as large. It is forgotten when it was wrong.
+	// guess is the buffer size that the last large message needed: the next one often
+	// has the same size. It is cleared when it was wrong.
 	guess int
 }
 
@@ -82,13 +82,13 @@ type span struct{ start, end int }
 
 func (s span) len() int { return s.end - s.start }
 
-// findLF returns the place of the next LF, or end.
+// findLF returns the offset of the next LF, or end.
 func (b *buffer) findLF() int {
 	b.lf = b.find('\n', max(b.lf, b.pos), b.end)
 	return b.lf
 }
 
-// findEOL returns the place of the next CR or LF, or end.
+// findEOL returns the offset of the next CR or LF, or end.
 func (b *buffer) findEOL() int {
 	b.cr = b.find('\r', max(b.cr, b.pos), b.findLF())
 	return b.cr
@@ -101,13 +101,12 @@ func (b *buffer) find(c byte, from, to int) int {
 	return to
 }
 
-// fill reads more, and returns nil if it has read anything. What is held may
-// move.
+// fill reads more bytes, and returns nil if there were any. It may move the held bytes.
 func (b *buffer) fill() error {
 	if b.err != nil {
 		return b.err
 	}
-	if err := b.makeRoom(); err != nil {
+	if err := b.ensureSpace(); err != nil {
 		return err
 	}
 	for range emptyReads {
@@ -125,15 +124,15 @@ func (b *buffer) fill() error {
 	return b.err
 }
 
-// makeRoom makes sure that something can be read. A message that fills half of
-// the buffer gets one of twice the size; one that is gone leaves a small one.
-func (b *buffer) makeRoom() error {
+// ensureSpace makes space for reading. A message that fills half of the buffer gets one
+// of twice the size; after it is gone, a small one.
+func (b *buffer) ensureSpace() error {
 	held := b.kept.len() + b.end - b.pos
 	switch {
 	case b.buf == nil, held == 0 && len(b.buf) > keptSize:
 		b.moveTo(make([]byte, firstRead))
 	case b.end < len(b.buf):
-		// There is room.
+		// There is space.
 	case held > len(b.buf)/2:
 		size := b.grown()
 		if b.bound != nil && size > boundFrom {
@@ -148,19 +147,18 @@ func (b *buffer) makeRoom() error {
 	return nil
 }
 
-// Bound bounds the messages that readers hold while they read.
+// A Bound bounds the messages that readers hold while they read.
 type Bound interface {
-	// Room is asked before a message takes more than 64 KiB, with the size that it may
-	// take in all, and with its beginning. Where it returns an error the message is
-	// skipped.
+	// Room is called before a message takes more than 64 KiB, with the total size that
+	// it may take and its beginning. If it returns an error, the message is skipped.
 	Room(size int, start []byte) error
 }
 
-// boundFrom is the size up to which a buffer needs no room.
+// boundFrom is the size up to which no Bound is asked.
 const boundFrom = 64 << 10
 
-// start returns the beginning of the message that is being read, which is at least half of
-// the buffer.
+// start returns the beginning of the message that is being read, which fills at least
+// half of the buffer.
 func (b *buffer) start() []byte {
 	if b.kept.len() > headSize {
 		return b.buf[b.kept.start:b.kept.end]
@@ -169,13 +167,13 @@ func (b *buffer) start() []byte {
 	return bytes.TrimPrefix(bytes.TrimPrefix(text, []byte("data:")), []byte(" "))
 }
 
-// NoRoomError is the error for a message for which a [Bound] has no room. The reader has
-// skipped it, and can be used for the next one.
+// A NoRoomError is returned for a message that a [Bound] rejects. The reader has
+// skipped it and can read the next one.
 type NoRoomError struct {
 	// Head and Tail are the beginning and the end of the message, up to one KiB each.
 	// They belong to the caller.
 	Head, Tail []byte
-	// Err is what Room has returned.
+	// Err is the error of Room.
 	Err error
 }
 
@@ -185,8 +183,8 @@ func (e *NoRoomError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *NoRoomError) Unwrap() error { return e.Err }
 
-// follow notes more of a message that is skipped.
-func (e *NoRoomError) follow(text []byte) {
+// addTail appends text of the skipped message to the Tail.
+func (e *NoRoomError) addTail(text []byte) {
 	e.Tail = append(e.Tail, text[max(0, len(text)-headSize):]...)
 	e.Tail = e.Tail[max(0, len(e.Tail)-headSize):]
 }
@@ -199,8 +197,7 @@ func (b *buffer) grown() int {
 	return size
 }
 
-// moveTo moves what is held to the beginning of buf, which may be the buffer
-// itself.
+// moveTo moves the held bytes to the beginning of buf, which may be the current buffer.
 func (b *buffer) moveTo(buf []byte) {
 	k := copy(buf, b.buf[b.kept.start:b.kept.end])
 	copy(buf[k:], b.buf[b.pos:b.end])
@@ -209,12 +206,12 @@ func (b *buffer) moveTo(buf []byte) {
 	b.kept = span{0, k}
 	b.pos -= shift
 	b.end -= shift
-	b.lf -= shift // one that is behind pos stays behind it
+	b.lf -= shift // a value beyond pos stays beyond it
 	b.cr -= shift
 }
 
-// release gives away what is kept: a copy, or, if it fills most of the buffer,
-// the buffer. It is never nil, and has no room that others could write to.
+// release returns the kept bytes: as a copy, or, if they fill most of the buffer, with
+// the buffer. The result is never nil and has no spare capacity.
 func (b *buffer) release() []byte {
 	start, n := b.kept.start, b.kept.len()
 	data := b.buf[start : start+n : start+n]
@@ -225,7 +222,7 @@ func (b *buffer) release() []byte {
 		}
 		return append(make([]byte, 0, n), data...)
 	}
-	b.guess = n + n/16 + around
+	b.guess = n + n/16 + frameOverhead
 	b.moveTo(make([]byte, max(firstRead, b.end-b.pos)))
 	return data
 }

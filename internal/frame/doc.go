@@ -1,18 +1,18 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package frame cuts a stream of bytes into messages and back, in the two ways
-// that MCP has: server-sent events over HTTP and lines over stdio. It knows
-// nothing of what is inside a message.
+// Package frame splits a byte stream into messages and encodes messages, in the two
+// framings of MCP: server-sent events over HTTP and lines over stdio. It does not look
+// inside messages.
 //
-// Both readers take a limit and keep to it: memory is bounded by it, whatever
-// arrives. A message over the limit is reported as a [TooLongError], the rest of
-// it is thrown away, and the next message is read as if nothing had happened.
+// Both readers have a limit, which bounds their memory whatever arrives. A message over
+// the limit is reported as a [TooLongError], the rest of it is skipped, and the next
+// message is read as usual.
 //
-// What a reader returns belongs to the caller, because a message outlives the
-// next read. A small message is copied out of the read buffer; for a large one
-// the buffer itself is given away and a new one is begun.
+// Returned messages belong to the caller, because a message outlives the next read. A
+// small message is copied out of the read buffer; a large one takes the buffer with it,
+// and a new buffer is allocated.
 //
-// Readers are for one goroutine. The Append functions write to memory only and
+// Readers must be used by one goroutine. The Append functions write to memory only and
 // do not keep their arguments.
 package frame

@@ -10,50 +10,49 @@ import (
 	"time"
 )
 
-// Event is one block of an event stream, up to the blank line that ends it. A
-// block that sets no more than an id or a reconnection time is returned too,
-// though a browser would dispatch nothing: Data is nil then.
+// An Event is one block of an event stream, up to the blank line that ends it. A block
+// with only an id or a reconnection time is an Event too, with nil Data, although a
+// browser would dispatch nothing.
 type Event struct {
-	// Name is the event's type, "message" where the stream does not say.
+	// Name is the type of the event, "message" if the stream does not set one.
 	Name string
 
-	// ID is the event's own id, if HasID. An empty one that was given is not the
-	// same as none: it takes the last id back.
+	// ID is the event's own id, if HasID. An explicit empty id differs from none: it
+	// clears the last id.
 	ID    string
 	HasID bool
 
 	// Retry is the reconnection time that the block sets, or negative.
 	Retry time.Duration
 
-	// Data is nil where the block has no data field, and empty where that field
-	// is empty, as in the event that primes a stream for resumption.
-	// It belongs to the caller.
+	// Data is nil if the block has no data field, and empty if that field is empty, as
+	// in the event that primes a stream for resumption. It belongs to the caller.
 	Data []byte
 }
 
-// EventReader reads a stream of server-sent events, by the grammar of the WHATWG
-// (html.spec.whatwg.org, "Server-sent events", section 9.2.6), but for two
-// things: bytes that are no UTF-8 are passed on as they are, for the parser of
-// the data to refuse, and no event is longer than the limit.
+// An EventReader reads a stream of server-sent events, by the grammar of the WHATWG
+// (html.spec.whatwg.org, "Server-sent events", section 9.2.6), with two exceptions:
+// invalid UTF-8 is passed on unmodified, for the parser of the data to reject, and
+// events have a maximal length.
 type EventReader struct {
 	b   buffer
 	max int
 
-	begun  bool // the byte order mark was looked for
-	skipLF bool // the last line ended with a CR
-	midway bool // the line at pos has no beginning: it was thrown away
-	over   bool // the event is over the limit: the rest of it is skipped
+	started bool // checked for a byte order mark
+	skipLF  bool // the last line ended with a CR
+	inLine  bool // the beginning of the line at pos was skipped
+	over    bool // the event is over the limit: skip the rest of it
 
-	refused *NoRoomError // of the event that is skipped; or nil
+	refused *NoRoomError // error for the event that is skipped, or nil
 
 	event  Event
-	filled bool // some field of the event was given
-	data   bool // its data field was
+	filled bool // the event has a field
+	data   bool // the event has a data field
 	lastID string
 }
 
-// The longest field before the value. A line may be longer than the limit by so
-// much, because the limit is one of the data.
+// The longest field name. A line may exceed the limit by this length, because the limit
+// applies to the data.
 const prefix = len("data: ")
 
 // NewEventReader returns a reader of events with data of up to maxEvent bytes.
@@ -61,18 +60,17 @@ func NewEventReader(r io.Reader, maxEvent int) *EventReader {
 	return &EventReader{b: buffer{r: r}, max: maxEvent, event: Event{Retry: -1}}
 }
 
-// Bound has a reader of events ask b for room, and return a [*NoRoomError] at the end of an
-// event for which there is none.
+// Bound sets the Bound that must grant memory for large events. Next returns a
+// [*NoRoomError] at the end of an event that b rejects.
 func (r *EventReader) Bound(b Bound) { r.b.bound = b }
 
-// LastID returns the id of the last event that had one, among those that Next
-// has returned: what a client sends as Last-Event-ID.
+// LastID returns the id of the last event with an id that Next has returned, which a
+// client sends as Last-Event-ID.
 func (r *EventReader) LastID() string { return r.lastID }
 
-// Next returns the next event. At the end of the stream it returns what the
-// stream's reader returned, io.EOF as a rule; an event without the blank line
-// that would end it is thrown away. A *TooLongError may be followed by further
-// events; any other error is final.
+// Next returns the next event. At the end of the stream it returns the error of the
+// stream's reader, usually io.EOF; an event without its final blank line is dropped.
+// More events may follow a *TooLongError or a *NoRoomError; any other error is final.
 func (r *EventReader) Next() (Event, error) {
 	for {
 		line, err := r.line()
@@ -91,7 +89,7 @@ func (r *EventReader) Next() (Event, error) {
 	}
 }
 
-// line returns the next line that counts, without its end.
+// line returns the next line of an event that is not skipped, without its end.
 func (r *EventReader) line() ([]byte, error) {
 	for {
 		if err := r.begin(); err != nil {
@@ -107,7 +105,7 @@ func (r *EventReader) line() ([]byte, error) {
 		switch {
 		case r.over:
 			if r.refused != nil && len(line) > 0 {
-				r.refused.follow(line)
+				r.refused.addTail(line)
 			}
 			r.skip(len(line), whole)
 			if !r.over && r.refused != nil {
@@ -135,27 +133,27 @@ func (r *EventReader) line() ([]byte, error) {
 	}
 }
 
-// skip throws away a line, or as much of it as there is, of an event over the
-// limit, up to the blank line that ends the event.
+// skip skips a line, or the available part of it, of an event over the limit, up to the
+// blank line that ends the event.
 func (r *EventReader) skip(n int, whole bool) {
-	blank := n == 0 && !r.midway
+	blank := n == 0 && !r.inLine
 	switch {
 	case !whole:
 		r.b.pos += n
-		r.midway = !blank
+		r.inLine = !blank
 	case blank:
 		r.over = false
 	default:
-		r.midway = false
+		r.inLine = false
 	}
 }
 
-// begin takes away what may stand before a line: a byte order mark at the start
-// of the stream, and an LF after the CR that ended the line before. It is looked
-// at only now, because the line that a CR ends is not to wait for the next byte.
+// begin skips the bytes that may precede a line: a byte order mark at the start of the
+// stream, and the LF after the CR of the previous line. The LF is skipped only now,
+// because a line that ends with a CR must not wait for the next byte.
 func (r *EventReader) begin() error {
 	const mark = "\xef\xbb\xbf"
-	for !r.begun {
+	for !r.started {
 		have := r.b.buf[r.b.pos:r.b.end]
 		n := min(len(have), len(mark))
 		if n < len(mark) && string(have) == mark[:n] {
@@ -164,7 +162,7 @@ func (r *EventReader) begin() error {
 			}
 			continue
 		}
-		r.begun = true
+		r.started = true
 		if string(have[:n]) == mark {
 			r.b.pos += n
 		}
@@ -178,7 +176,7 @@ func (r *EventReader) begin() error {
 	return nil
 }
 
-// tooLong gives the event up.
+// tooLong drops the event.
 func (r *EventReader) tooLong(line []byte) error {
 	head := bytes.TrimPrefix(bytes.TrimPrefix(line, []byte("data:")), []byte(" "))
 	if r.data && r.b.kept.len() > 0 {
@@ -196,8 +194,7 @@ func (r *EventReader) reset() {
 	r.b.kept = span{}
 }
 
-// dispatch ends the event. There is none where no field was given that a caller
-// could use.
+// dispatch ends the event. It reports false if the event has no useful field.
 func (r *EventReader) dispatch() (Event, bool) {
 	e, ok := r.event, r.filled
 	if ok && r.data {
@@ -216,7 +213,7 @@ func (r *EventReader) dispatch() (Event, bool) {
 	return e, true
 }
 
-// field takes one line that is not blank: a field of the event, or a comment.
+// field parses one line that is not blank: a field of the event, or a comment.
 func (r *EventReader) field(line []byte) error {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	if len(value) > 0 && value[0] == ' ' {
@@ -238,14 +235,14 @@ func (r *EventReader) field(line []byte) error {
 			r.filled = true
 		}
 	default:
-		// A comment, whose name is empty, or a field that nobody knows.
+		// A comment (with an empty name), or an unknown field.
 	}
 	return nil
 }
 
-// addData adds one data field to the event's data, with an LF between. The first
-// one stays where it stands in the buffer; a further one is moved to its end,
-// which is always behind: a line is longer than its value.
+// addData appends one data field to the event's data, after an LF. The first one is
+// kept in place in the buffer; a further one is moved to its end, always backwards,
+// because a line is longer than its value.
 func (r *EventReader) addData(line, value []byte) error {
 	k := &r.b.kept
 	length := len(value)
@@ -259,14 +256,14 @@ func (r *EventReader) addData(line, value []byte) error {
 		r.b.buf[k.end] = '\n'
 		k.end += 1 + copy(r.b.buf[k.end+1:], value)
 	} else {
-		end := r.b.pos - 1 // pos is behind the one byte that ends the line
+		end := r.b.pos - 1 // pos is one byte after the end of the line
 		*k = span{end - len(value), end}
 	}
 	r.filled, r.data = true, true
 	return nil
 }
 
-// eventName makes no string of the names that MCP uses.
+// eventName avoids an allocation for the names that MCP uses.
 func eventName(value []byte) string {
 	switch string(value) {
 	case "message", "":
@@ -278,8 +275,8 @@ func eventName(value []byte) string {
 	}
 }
 
-// milliseconds reads a value of nothing but digits. More than a Duration holds
-// counts as the most that it holds.
+// milliseconds parses a value of digits only. Values beyond the maximal Duration are
+// limited to it.
 func milliseconds(value []byte) (time.Duration, bool) {
 	const most = math.MaxInt64 / int64(time.Millisecond)
 	var n int64

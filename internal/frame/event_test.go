@@ -98,8 +98,8 @@ func TestEventReader(t *testing.T) {
 	}
 }
 
-// Every pair of the streams above, the second one through a buffer in which the
-// first one has left its traces.
+// Every pair of the streams above, the second one with a buffer that the first one has
+// used.
 func TestEventReaderPairs(t *testing.T) {
 	for _, a := range eventCases() {
 		for _, b := range eventCases() {
@@ -113,7 +113,8 @@ func TestEventReaderPairs(t *testing.T) {
 	}
 }
 
-// A stream in CR must not wait for the byte after it: that may come in an hour.
+// A line that ends with CR must not wait for the next byte, which may arrive much
+// later.
 func TestEventReaderDoesNotWaitForLF(t *testing.T) {
 	pr, pw := io.Pipe()
 	defer pr.Close()
@@ -173,7 +174,7 @@ func TestEventReaderLimit(t *testing.T) {
 	}
 }
 
-// Sizes around those of the buffer, so that what is held moves in all ways.
+// Sizes around those of the buffer, so that the held bytes move in all ways.
 func TestEventReaderSizes(t *testing.T) {
 	var sizes []int
 	for _, n := range []int{0, firstRead / 2, firstRead, keptSize / 2, keptSize, 3 * keptSize, 200_000} {
@@ -197,8 +198,8 @@ func TestEventReaderSizes(t *testing.T) {
 	}
 }
 
-// What was returned belongs to the caller: neither later reads nor an append to
-// one event reach another.
+// A returned event belongs to the caller: neither later reads nor an append to one
+// event change another.
 func TestEventReaderOwnership(t *testing.T) {
 	for _, size := range []int{10, 2 * keptSize} {
 		one := "data: " + strings.Repeat("x", size) + "\n\n"
@@ -244,9 +245,9 @@ func TestEventReaderNoProgress(t *testing.T) {
 	}
 }
 
-// An endless stream of short lines, of one kind of line end, in a large buffer:
-// the search for the other kind must not start over for each line. With a search
-// from the start it takes minutes.
+// An endless stream of short lines, with one kind of line end, in a large buffer: the
+// search for the other kind must not start again for each line, which would take
+// minutes.
 func TestEventReaderIsLinear(t *testing.T) {
 	for _, eol := range []string{"\r", "\n"} {
 		stream := "data: x" + eol + strings.Repeat("data"+eol, 1<<20) + eol
@@ -257,7 +258,7 @@ func TestEventReaderIsLinear(t *testing.T) {
 	}
 }
 
-// A large event leaves no large buffer behind.
+// A large event leaves a small buffer.
 func TestEventReaderShrinks(t *testing.T) {
 	stream := "data: " + strings.Repeat("x", 1<<20) + "\n\ndata: a\n\n"
 	r := NewEventReader(strings.NewReader(stream), 2<<20)

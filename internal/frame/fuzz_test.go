@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzEventReader holds the reader against the reference parser, on the stream
-// cut at two places.
+// FuzzEventReader compares the reader with the reference parser, on the stream cut at
+// two places.
 func FuzzEventReader(f *testing.F) {
 	for i, tt := range eventCases() {
 		f.Add([]byte(tt.stream), uint16(i), uint16(2*i))
@@ -26,8 +26,8 @@ func FuzzEventReader(f *testing.F) {
 	})
 }
 
-// limited reads with a small limit, once whole and once in single bytes: the
-// same events are over it, and none that is returned is.
+// limited reads with a small limit, once whole and once in single bytes: the same
+// events are over the limit, and no returned event is.
 func limited(t *testing.T, stream []byte, limit int) {
 	t.Helper()
 	whole, _ := readEvents(t, bytes.NewReader(stream), limit)
@@ -46,8 +46,7 @@ func limited(t *testing.T, stream []byte, limit int) {
 	}
 }
 
-// FuzzLineReader holds the reader against the reference, and writes what was
-// read once more.
+// FuzzLineReader compares the reader with the reference, and writes the lines again.
 func FuzzLineReader(f *testing.F) {
 	for i, tt := range lineCases() {
 		f.Add([]byte(tt.stream), uint16(i), uint8(10))

@@ -9,41 +9,41 @@ import (
 	"io"
 )
 
-// LineReader reads messages that are one line each, as MCP writes them to the
-// standard streams of a process (basic/transports/stdio).
+// A LineReader reads messages of one line each, the format of MCP on the standard
+// streams of a process (basic/transports/stdio).
 type LineReader struct {
-	b    buffer
-	max  int
-	head int  // how much of a line over the limit is shown
-	over bool // the line at pos is over the limit: the rest of it is skipped
-	rest int  // how much of the last line that was over the limit is not shown
-	done bool // the stream has ended
+	b       buffer
+	max     int
+	headLen int  // bytes of a line over the limit to return
+	over    bool // the line at pos is over the limit: skip the rest of it
+	cutLen  int  // length of the last line over the limit that was not returned
+	done    bool // the stream has ended
 
-	refused *NoRoomError // of the line at pos, which is skipped; or nil
+	refused *NoRoomError // error for the line at pos, which is skipped, or nil
 }
 
-// NewLineReader returns a reader of lines of up to maxLine bytes, their end not
-// counted.
+// NewLineReader returns a reader of lines of up to maxLine bytes, not counting the line
+// end.
 func NewLineReader(r io.Reader, maxLine int) *LineReader {
-	return &LineReader{b: buffer{r: r}, max: maxLine, head: headSize}
+	return &LineReader{b: buffer{r: r}, max: maxLine, headLen: headSize}
 }
 
-// Bound has a reader of lines ask b for room, and return a [*NoRoomError] at the end of a
-// line for which there is none.
+// Bound sets the Bound that must grant memory for large lines. Next returns a
+// [*NoRoomError] at the end of a line that b rejects.
 func (r *LineReader) Bound(b Bound) { r.b.bound = b }
 
-// Next returns the next line that is not empty, without the LF or CRLF that ends
-// it. What stands behind the last LF of the stream is a line too. The line
-// belongs to the caller. A *TooLongError or *NoRoomError may be followed by further lines; any
-// other error is final, io.EOF at the end of the stream.
+// Next returns the next line that is not empty, without the LF or CRLF that ends it.
+// The text after the last LF of the stream is a line too. The line belongs to the
+// caller. More lines may follow a *TooLongError or a *NoRoomError. Any other error is
+// final; it is io.EOF at the end of the stream.
 func (r *LineReader) Next() ([]byte, error) {
 	for {
 		lf := r.b.findLF()
 		if lf == r.b.end {
-			if !r.over && lf-r.b.pos > r.max+1 { // the last of them may be the CR
+			if !r.over && lf-r.b.pos > r.max+1 { // the last byte may be the CR
 				return nil, r.tooLong()
 			}
-			r.pass(lf)
+			r.skipTo(lf)
 			err := r.b.fill()
 			if no, ok := err.(*NoRoomError); ok { //nolint:errorlint // the buffer's own
 				r.refused, r.over = no, true
@@ -62,35 +62,35 @@ func (r *LineReader) Next() ([]byte, error) {
 	}
 }
 
-// pass goes past what was read of a line that is not returned.
-func (r *LineReader) pass(end int) {
+// skipTo skips the text read so far of a line that is not returned.
+func (r *LineReader) skipTo(end int) {
 	if !r.over {
 		return
 	}
 	if r.refused != nil {
-		r.refused.follow(r.b.buf[r.b.pos:end])
+		r.refused.addTail(r.b.buf[r.b.pos:end])
 	}
 	r.b.pos = end
 }
 
-// IsAtEnd reports whether the stream has ended, so that the line that Next has returned
-// is the last one.
+// IsAtEnd reports whether the stream has ended, so that the line that Next returned is
+// the last one.
 func (r *LineReader) IsAtEnd() bool { return r.done }
 
-// NextCut is Next for text that is worth reading also where it is too long: the
-// first bytes of a line, up to the limit, and how many more it had. It returns when
-// the line has ended. One reader is read with one of the two.
+// NextCut is Next for text that is useful even if it is too long: it returns the first
+// bytes of a line, up to the limit, and the number of bytes cut off. It returns when
+// the line has ended. Use either Next or NextCut for a reader.
 func (r *LineReader) NextCut() (line []byte, cut int, err error) {
-	r.head = r.max
+	r.headLen = r.max
 	line, err = r.Next()
 	long, ok := errors.AsType[*TooLongError](err)
 	if !ok {
 		return line, 0, err
 	}
 	if r.over {
-		r.rest = r.skip() - len(long.Head)
+		r.cutLen = r.skip() - len(long.Head)
 	}
-	return long.Head, r.rest, nil
+	return long.Head, r.cutLen, nil
 }
 
 // skip skips the rest of a line over the limit, and returns its length.
@@ -114,14 +114,14 @@ func (r *LineReader) skip() (n int) {
 	}
 }
 
-// take takes the line up to lf, or to the end of the stream. There is none where
-// the line is empty or the rest of one over the limit.
+// take returns the line up to lf, or to the end of the stream. It returns nil for an
+// empty line and for the rest of a line over the limit.
 func (r *LineReader) take(lf int) ([]byte, error) {
 	start, end := r.b.pos, lf
 	r.b.pos = min(lf+1, r.b.end)
 	if no := r.refused; no != nil {
 		r.refused, r.over = nil, false
-		no.follow(r.b.buf[start:end])
+		no.addTail(r.b.buf[start:end])
 		return nil, no
 	}
 	if r.over {
@@ -133,8 +133,8 @@ func (r *LineReader) take(lf int) ([]byte, error) {
 	}
 	switch n := end - start; {
 	case n > r.max:
-		r.rest = n - min(r.max, r.head)
-		return nil, newTooLong(r.max, r.head, r.b.buf[start:end])
+		r.cutLen = n - min(r.max, r.headLen)
+		return nil, newTooLong(r.max, r.headLen, r.b.buf[start:end])
 	case n == 0:
 		return nil, nil
 	}
@@ -144,11 +144,11 @@ func (r *LineReader) take(lf int) ([]byte, error) {
 
 func (r *LineReader) tooLong() error {
 	r.over = true
-	return newTooLong(r.max, r.head, r.b.buf[r.b.pos:r.b.end])
+	return newTooLong(r.max, r.headLen, r.b.buf[r.b.pos:r.b.end])
 }
 
-// AppendLine appends a JSON text, which may come in parts, as one line. A line break in
-// it can only stand between two tokens, where a space says the same.
+// AppendLine appends a JSON text, possibly in parts, as one line. Line breaks in it can
+// only be between tokens, and become spaces.
 func AppendLine(dst []byte, parts ...[]byte) []byte {
 	for _, part := range parts {
 		dst = appendFlat(dst, part)
@@ -156,21 +156,21 @@ func AppendLine(dst []byte, parts ...[]byte) []byte {
 	return append(dst, '\n')
 }
 
-// MakeLine makes a line of a JSON text in the memory in which that is, if there is room
-// for one byte more, and which is nobody else's any more.
+// MakeLine makes a line of a JSON text in place, if there is capacity for one more
+// byte. The caller must own the text.
 func MakeLine(text []byte) []byte {
 	Flatten(text)
 	return append(text, '\n')
 }
 
-// IsFlat reports whether a text has no line breaks, so that it can be one line as it is.
+// IsFlat reports whether a text has no line breaks, so that it is one line.
 func IsFlat(text []byte) bool {
-	// One after the other, at the speed of memory: to look for any of two bytes takes
-	// several times as long.
+	// Two searches run at the speed of memory; a search for either byte takes several
+	// times as long.
 	return bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0
 }
 
-// appendFlat appends text with spaces for its line breaks.
+// appendFlat appends text with its line breaks replaced by spaces.
 func appendFlat[T []byte | string](dst []byte, text T) []byte {
 	n := len(dst)
 	dst = append(dst, text...)
@@ -178,7 +178,7 @@ func appendFlat[T []byte | string](dst []byte, text T) []byte {
 	return dst
 }
 
-// Flatten puts spaces for the line breaks of a JSON text.
+// Flatten replaces the line breaks of a JSON text by spaces.
 func Flatten(text []byte) {
 	for _, c := range []byte("\r\n") {
 		for rest := text; ; {

@@ -61,8 +61,8 @@ func TestLineReader(t *testing.T) {
 	}
 }
 
-// 10 MiB in one line, over the limit, and the next one is read all the same; the
-// memory is that of the limit.
+// After a line of 10 MiB, over the limit, the next one is read; the memory is that of
+// the limit.
 func TestLineReaderTenMiB(t *testing.T) {
 	const limit = 4 << 20
 	stream := io.MultiReader(
@@ -88,8 +88,7 @@ func TestLineReaderTenMiB(t *testing.T) {
 	}
 }
 
-// Cut lines are those that the reader gives, as much of them as may be, and nothing
-// is lost without being counted.
+// Cut lines are the beginnings of the lines, and the cut bytes are counted.
 func TestLineReaderCuts(t *testing.T) {
 	for _, tt := range lineCases() {
 		t.Run(tt.name, func(t *testing.T) {
@@ -177,7 +176,7 @@ func TestAppendLine(t *testing.T) {
 	}
 }
 
-// The argument is a message that others may read at the same time.
+// The argument is a message that other goroutines may read at the same time.
 func TestAppendLineLeavesItsArgumentAlone(t *testing.T) {
 	msg := []byte("{\n}")
 	AppendLine(nil, msg)

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// randomJSON is a JSON text with everything in it that framing trips over: line
-// breaks between tokens, and inside of strings what looks like a field.
+// randomJSON is a JSON text that is difficult to frame: it has line breaks between
+// tokens, and strings that look like fields.
 func randomJSON(r *rand.Rand) string {
 	space := func() string { return []string{"", "", " ", "\n", "\r\n", "\r", "\t\n\n"}[r.IntN(7)] }
 	text := []string{`"a"`, `"data: x"`, `"\n\n"`, `": c"`, `"\u0000"`, `"日本🎉"`, `"` + strings.Repeat("x", r.IntN(9000)) + `"`, `1e400`, `[]`}
@@ -31,10 +31,10 @@ func randomJSON(r *rand.Rand) string {
 	return b.String() + "}"
 }
 
-// flat is how a text arrives that was written over several lines.
+// flat returns a text as it arrives after it was written over several lines.
 func flat(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }
 
-// cutAnywhere returns a stream in pieces of any size.
+// cutAnywhere returns a stream in pieces of random sizes.
 func cutAnywhere(r *rand.Rand, stream string) *cutReader {
 	var cuts []int
 	for range r.IntN(12) {
@@ -44,9 +44,8 @@ func cutAnywhere(r *rand.Rand, stream string) *cutReader {
 	return newCut(stream, cuts...)
 }
 
-// Whatever is written to a stream, in whatever order and however it is cut on the
-// way, is read as what was written: the writer and the reader agree without a
-// third.
+// Everything written to a stream, in any order and however it is cut, is read as it was
+// written: writer and reader agree without a third implementation.
 func TestEventsWrittenAreRead(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 26))
 	for range 300 {
@@ -81,7 +80,7 @@ func TestEventsWrittenAreRead(t *testing.T) {
 			}
 		}
 		got, gotID := readEvents(t, cutAnywhere(r, string(stream)), 1<<20)
-		if !reflect.DeepEqual(got, want) || gotID != lastID { // cmp is for saying what differs: it takes seconds
+		if !reflect.DeepEqual(got, want) || gotID != lastID { // cmp, for showing differences, takes seconds
 			t.Fatalf("last id %q, want %q; (-got +want):\n%s", gotID, lastID, cmp.Diff(got, want))
 		}
 	}
@@ -106,9 +105,9 @@ func TestLinesWrittenAreRead(t *testing.T) {
 	}
 }
 
-// A stream that ends anywhere gives every message that was whole, and of the
-// last one nothing: half a message is none (SSE), or is the caller's to judge
-// (lines, which have no end of their own at the end of a stream).
+// A stream that ends anywhere gives every complete message. Of the last one it gives
+// nothing (SSE), or the part that was read, which the caller must check (a line needs
+// no end at the end of a stream).
 func TestStreamsThatEndAnywhere(t *testing.T) {
 	whole := AppendEvent(AppendEvent(nil, "1", []byte(`{"a":1}`)), "2", []byte(`{"b":2}`))
 	first := len(AppendEvent(nil, "1", []byte(`{"a":1}`)))

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// refEvents is the event stream grammar of the WHATWG once more, the slow way:
-// the whole stream at once, cut into lines, and each line handled as the
-// specification's steps say. It has no limit.
+// refEvents is a simple second implementation of the WHATWG event stream grammar: it
+// splits the whole stream into lines, and handles each line by the steps of the
+// specification. It has no limit.
 func refEvents(stream string) (events []Event, lastID string) {
 	stream = strings.TrimPrefix(stream, "\ufeff")
 	lines := strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream), "\n")
@@ -65,7 +65,7 @@ func refEvents(stream string) (events []Event, lastID string) {
 				break
 			}
 			const most = uint64(math.MaxInt64 / time.Millisecond)
-			n, _ := strconv.ParseUint(value, 10, 64) // out of range is the greatest
+			n, _ := strconv.ParseUint(value, 10, 64) // out of range gives the maximum
 			e.Retry = time.Duration(min(n, most)) * time.Millisecond
 		}
 	}
@@ -99,8 +99,7 @@ func (r *cutReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readings returns the stream whole, cut in two at every place, and in single
-// bytes.
+// readings returns the stream whole, cut in two at every offset, and in single bytes.
 func readings(stream string) []io.Reader {
 	all := []io.Reader{newCut(stream)}
 	var each []int
@@ -111,8 +110,8 @@ func readings(stream string) []io.Reader {
 	return append(all, newCut(stream, each...))
 }
 
-// readEvents reads to the end. What was over the limit stands in the list as an
-// event with the name "too long" and the head as its data.
+// readEvents reads to the end. An event over the limit appears in the list with the
+// name "too long" and the head as its data.
 func readEvents(t testing.TB, r io.Reader, limit int) (events []Event, lastID string) {
 	t.Helper()
 	er := NewEventReader(r, limit)
@@ -131,7 +130,7 @@ func readEvents(t testing.TB, r io.Reader, limit int) (events []Event, lastID st
 	}
 }
 
-// refLines cuts a stream into lines the slow way.
+// refLines is a simple second implementation of splitting into lines.
 func refLines(stream string, limit int) []string {
 	var lines []string
 	for line := range strings.SplitSeq(stream, "\n") {
@@ -165,8 +164,7 @@ func readLines(t testing.TB, r io.Reader, limit int) []string {
 	}
 }
 
-// refCuts cuts a stream into lines the slow way, and says how much of each is left
-// out.
+// refCuts is refLines with long lines cut, followed by the number of cut bytes.
 func refCuts(stream string, limit int) []string {
 	var lines []string
 	for line := range strings.SplitSeq(stream, "\n") {

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// M199: event streams in every form that the grammar allows, ended by each
-// terminator, and cut at every byte: the events are those of the reference, and
-// the one that is not complete at the end is none.
+// M199: event streams in every form of the grammar, with each line end, and cut at
+// every byte: the events are those of the reference, without an incomplete one at the
+// end.
 //
 // T9- 2026-07-28 basic/transports/streamable-http: "any line beginning with a colon is
 // a comment that carries no event data; clients must ignore such lines and must not

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// AppendEvent appends a JSON text, which may be in parts, as one event of a stream: its
-// type, its id if that is not empty, and one line of data. Line breaks in the text, which can
-// only stand between two tokens, become spaces, because there are readers that
-// take the last data line for the whole.
+// AppendEvent appends a JSON text, possibly in parts, as one event of a stream: its
+// type, its id if that is not empty, and one line of data. Line breaks in the text,
+// which can only be between tokens, become spaces, because some readers use only the
+// last data line.
 //
-// An id with a CR, LF or NUL cannot be said in an event stream; the event goes
-// out without one.
+// An id with a CR, LF or NUL cannot be encoded in an event stream; the event has no id
+// then.
 func AppendEvent(dst []byte, id string, parts ...[]byte) []byte {
 	dst = append(dst, "event: message\n"...)
 	dst = appendID(dst, id)
@@ -26,25 +26,24 @@ func AppendEvent(dst []byte, id string, parts ...[]byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// AppendEndpoint appends the event that a connection of HTTP with SSE begins with: the
-// URI to which its messages are POSTed (2024-11-05, basic/transports, "HTTP with SSE").
+// AppendEndpoint appends the first event of an HTTP with SSE connection: the URI for
+// the client's POSTs (2024-11-05, basic/transports, "HTTP with SSE").
 func AppendEndpoint(dst []byte, uri string) []byte {
 	dst = append(dst, "event: endpoint\ndata: "...)
 	dst = appendFlat(dst, uri)
 	return append(dst, "\n\n"...)
 }
 
-// AppendPriming appends the event that a stream begins with so that a client can
-// resume it before any message came: an id and empty data (2025-11-25,
+// AppendPriming appends the first event of a stream, with an id and empty data, which
+// lets a client resume the stream before any message has arrived (2025-11-25,
 // basic/transports, "Sending Messages to the Server").
 func AppendPriming(dst []byte, id string) []byte {
 	dst = appendID(dst, id)
 	return append(dst, "data:\n\n"...)
 }
 
-// AppendRetry appends a block that sets the time after which a client is to come
-// back once the stream has ended, rounded up to milliseconds. It holds nothing
-// else, and may stand between any two events.
+// AppendRetry appends a block that sets the reconnection time of the client, rounded up
+// to milliseconds. It may be put between any two events.
 func AppendRetry(dst []byte, d time.Duration) []byte {
 	ms := (max(d, 0) + time.Millisecond - 1) / time.Millisecond
 	dst = append(dst, "retry: "...)
@@ -52,8 +51,8 @@ func AppendRetry(dst []byte, d time.Duration) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// AppendComment appends a comment, which every reader ignores: a sign of life on
-// a quiet stream. It may stand between any two events.
+// AppendComment appends a comment, which every reader ignores, as a sign of life on a
+// quiet stream. It may be put between any two events.
 func AppendComment(dst []byte, text string) []byte {
 	dst = append(dst, ": "...)
 	dst = appendFlat(dst, text)

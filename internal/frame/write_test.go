@@ -39,8 +39,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// What is written is what is read, and by a parser that nobody here wrote too,
-// as far as the reference is one.
+// Written events are read again, also by an independent parser, as far as the reference
+// is one.
 func TestEventRoundTrip(t *testing.T) {
 	var stream []byte
 	stream = AppendComment(stream, "hello")

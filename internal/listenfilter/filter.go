@@ -1,8 +1,8 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package listenfilter reads what a listen asks for, for all who serve one
-// (2026-07-28, basic/patterns/subscriptions, "Notification Filter").
+// Package listenfilter reads the filter of subscriptions/listen (2026-07-28,
+// basic/patterns/subscriptions, "Notification Filter").
 package listenfilter
 
 import (
@@ -13,8 +13,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Filter is what a listener wants to hear, and what was agreed. Who serves a listen
-// has a type of its own of this form, with what it does with one.
+// A Filter is the notifications that a client wants, or those that were agreed.
+// Packages that serve subscriptions/listen define their own type with this one as its
+// underlying type.
 type Filter struct {
 	Tools     bool     `json:"toolsListChanged,omitzero"`
 	Prompts   bool     `json:"promptsListChanged,omitzero"`
@@ -23,10 +24,10 @@ type Filter struct {
 	TaskIDs   []string `json:"taskIds,omitempty"` // of the extension io.modelcontextprotocol/tasks
 }
 
-// Read reads the filter of a listen out of its parameters. What it names twice counts
-// once. What it has besides is another's, or of a later revision: that is not agreed,
-// which the client sees in the acknowledgement. Without a filter nothing is asked for;
-// one of another form is the only error, an [*mcp.Error].
+// Read reads the filter in the parameters of subscriptions/listen. Duplicates count
+// once. Unknown members, which belong to other extensions or later revisions, are not
+// agreed to; the client sees that in the acknowledgement. Without a filter nothing is
+// requested. The only error is an [*mcp.Error] for an invalid filter.
 func Read(params *mcp.Object) (Filter, error) {
 	var f Filter
 	raw := params.Raw(mcp.FieldNotifications)
@@ -34,14 +35,14 @@ func Read(params *mcp.Object) (Filter, error) {
 		return f, nil
 	}
 	if json.Unmarshal(raw, &f) != nil {
-		return Filter{}, mcp.Errorf(mcp.CodeInvalidParams, "params.notifications is no filter of notifications")
+		return Filter{}, mcp.Errorf(mcp.CodeInvalidParams, "params.notifications is not a notification filter")
 	}
 	f.URIs, f.TaskIDs = Distinct(f.URIs), Distinct(f.TaskIDs)
 	return f, nil
 }
 
-// Distinct returns the names once each, in the order in which they came first. It uses
-// the slice that it is given.
+// Distinct removes duplicates and keeps the order of the first occurrences. It reuses
+// the slice.
 func Distinct(names []string) []string {
 	seen := make(map[string]bool, len(names))
 	return slices.DeleteFunc(names, func(name string) bool {

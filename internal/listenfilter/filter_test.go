@@ -38,7 +38,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// One of another form asks for nothing, not for the part of it that could be read.
+// An invalid filter requests nothing, instead of its valid part.
 func TestReadRefuses(t *testing.T) {
 	for _, filter := range []string{`[]`, `1`, `"all"`, `{"toolsListChanged":1}`, `{"toolsListChanged":true,"taskIds":"1"}`, `{"resourceSubscriptions":[1]}`} {
 		got, err := read(t, `{"notifications":`+filter+`}`)

@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// IsAnswer reports whether a JSON text has the form of the result of a question:
-// the members that its schema requires, with their types.
+// IsAnswer reports whether a JSON text has the form of a result of the method: the
+// members that its schema requires, with their types.
 func IsAnswer(method string, raw []byte) bool {
 	switch method {
 	case "elicitation/create":
@@ -41,11 +41,12 @@ func IsAnswer(method string, raw []byte) bool {
 		}
 		return true
 	default:
-		return false // nothing else is asked
+		return false // there are no other requests to clients
 	}
 }
 
-// Action returns what somebody has done who was asked, "" where that is no word.
+// Action returns the action in the result of an elicitation, or "" if it is not a
+// string.
 func Action(raw []byte) string {
 	var a struct {
 		Action string `json:"action"`
@@ -56,7 +57,7 @@ func Action(raw []byte) string {
 	return a.Action
 }
 
-// isContent reports whether a JSON text is one block of content or a list of them.
+// isContent reports whether a JSON text may be one block of content or a list of them.
 func isContent(raw []byte) bool {
 	return len(raw) > 0 && (raw[0] == '{' || raw[0] == '[')
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// methods are those that a client can be asked for.
+// methods are the methods of requests to clients.
 var methods = []string{"elicitation/create", "sampling/createMessage", "roots/list"}
 
-// Whatever is taken for an answer is an object that a strict decoder reads, and no
-// answer to a question of another kind, unless it has the members of both.
+// An accepted answer is an object that a strict decoder reads, and not an answer to
+// another method, unless it has the members of both.
 func FuzzIsAnswer(f *testing.F) {
 	for _, raw := range []string{
 		`{"action":"accept","content":{}}`, `{"role":"user","model":"m","content":{"type":"text","text":""}}`, `{"roots":[{"uri":"x:y"}]}`,
@@ -39,7 +39,8 @@ func FuzzIsAnswer(f *testing.F) {
 	})
 }
 
-// What is missing is enough: who declares it besides can be asked.
+// The missing capabilities are sufficient: a client that also declares them can be
+// asked.
 func FuzzMissing(f *testing.F) {
 	f.Add(uint8(0), []byte(`{}`))
 	f.Add(uint8(0), []byte(`{"mode":"url"}`))

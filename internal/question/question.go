@@ -1,10 +1,11 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package question knows what a client can be asked (elicitation/create,
-// sampling/createMessage, roots/list), by what it has declared, and what is an
-// answer. Whoever asks looks here first: what is not declared must not be asked,
-// and what is no answer must not be taken for one.
+// Package question checks requests from the server side to a client
+// (elicitation/create, sampling/createMessage, roots/list) against the client's
+// declared capabilities, and checks the form of the answers. Every request to a client
+// must be checked first: undeclared requests must not be sent, and invalid answers must
+// not be accepted.
 package question
 
 import (
@@ -13,9 +14,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// clientCapabilities is what of a client's capabilities decides what it can be
-// asked. Pointers, because a capability is declared by being there: {} says all
-// that can be said of most.
+// clientCapabilities is the part of a client's capabilities that decides which requests
+// it accepts. Pointers, because a capability is declared by its presence: {} is usually
+// its complete declaration.
 type clientCapabilities struct {
 	Roots    *struct{}
 	Sampling *struct {
@@ -27,8 +28,9 @@ type clientCapabilities struct {
 	}
 }
 
-// capabilitiesOf reads what a client has declared, whether its revision names it or
-// not. A capability of another form than an object is not declared, and costs no other.
+// capabilitiesOf reads a client's capabilities, whether its revision defines them or
+// not. A capability that is not an object counts as undeclared, and does not affect
+// others.
 func capabilitiesOf(raw []byte) clientCapabilities {
 	var caps clientCapabilities
 	for name, value := range mcp.Members(raw) {
@@ -50,10 +52,10 @@ func declare[T any](capability **T, value []byte) {
 	}
 }
 
-// Missing returns what a client of these capabilities would have to declare besides,
-// to be asked, as the JSON text of a capabilities object; "" is nothing. It reports
-// false for a method that no client can be asked for (2025-11-25, basic/lifecycle,
-// "Operation"; 2026-07-28, basic/patterns/mrtr, "Server Requirements").
+// Missing returns the capabilities that a client must declare in addition to receive
+// the request, as the JSON text of a capabilities object, or "". It reports false for a
+// method that is never sent to clients (2025-11-25, basic/lifecycle, "Operation";
+// 2026-07-28, basic/patterns/mrtr, "Server Requirements").
 func Missing(capabilities []byte, req *mcp.Request) (missing string, known bool) {
 	caps := capabilitiesOf(capabilities)
 	switch req.Method {
@@ -71,7 +73,8 @@ func Missing(capabilities []byte, req *mcp.Request) (missing string, known bool)
 	return missing, true
 }
 
-// Undeclared is the error for a request that needs what Missing has returned.
+// Undeclared returns the error for a request that needs the capabilities returned by
+// Missing.
 func Undeclared(method, missing string) *mcp.Error {
 	return &mcp.Error{
 		Code:    mcp.CodeMissingCapability,
@@ -80,12 +83,12 @@ func Undeclared(method, missing string) *mcp.Error {
 	}
 }
 
-// missingSampling: tools in a sampling request are a capability of their own,
-// and a client that does not know of them would leave them out silently
-// (2025-11-25, client/sampling, "Capabilities").
+// missingSampling checks sampling requests: tools need their own capability, because a
+// client without it would drop them silently (2025-11-25, client/sampling,
+// "Capabilities").
 func missingSampling(caps *clientCapabilities, req *mcp.Request) string {
 	switch {
-	// All that is missing at once, so that a client need not be told twice.
+	// All missing capabilities in one error.
 	case req.Params.Has(mcp.FieldTools) && (caps.Sampling == nil || caps.Sampling.Tools == nil):
 		return `{"sampling":{"tools":{}}}`
 	case caps.Sampling == nil:
@@ -95,8 +98,8 @@ func missingSampling(caps *clientCapabilities, req *mcp.Request) string {
 	}
 }
 
-// missingElicitation: an empty declaration means forms (2025-11-25,
-// client/elicitation, "Capabilities").
+// missingElicitation checks elicitation requests: an empty declaration means forms
+// (2025-11-25, client/elicitation, "Capabilities").
 func missingElicitation(caps *clientCapabilities, req *mcp.Request) string {
 	mode, _ := req.Params.Text(mcp.FieldMode)
 	e := caps.Elicitation

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// A capability is declared by being there. What is declared oddly is not.
+// A capability is declared by its presence. An invalid declaration does not count.
 func TestMissing(t *testing.T) {
 	const form, url = `{"elicitation":{"form":{}}}`, `{"elicitation":{"url":{}}}`
 	for _, tt := range []struct{ capabilities, method, params, want string }{
@@ -55,7 +55,7 @@ func TestUndeclared(t *testing.T) {
 	}
 }
 
-// An answer has what its schema requires, and may have more.
+// An answer has the members that its schema requires, and may have more.
 func TestIsAnswer(t *testing.T) {
 	const elicit, sample, roots = "elicitation/create", "sampling/createMessage", "roots/list"
 	for _, tt := range []struct {

@@ -9,37 +9,38 @@ import (
 	"log/slog"
 )
 
-// Handler is a [slog.Handler] around another that takes secrets out of what records
-// say, errors and other values included. What a logger has of attributes of its own
-// is the code's, and stays, as does the name of a backend. Its methods may be called
-// concurrently.
+// A Handler is a [slog.Handler] that removes secrets from the attributes of records,
+// including errors and other values, before it calls another handler. It does not
+// change attributes set with WithAttrs, which come from the program, nor the attribute
+// backend. Its methods may be called concurrently.
 type Handler struct {
-	inner slog.Handler
-	by    func() *Redactor
+	inner    slog.Handler
+	redactor func() *Redactor
 }
 
-// Around returns a Handler around h. by is asked for each record; it must not block.
+// Around returns a Handler that calls h. by is called for each record and must not
+// block.
 func Around(h slog.Handler, by func() *Redactor) *Handler { return &Handler{h, by} }
 
-// Enabled asks the handler below.
+// Enabled calls the inner handler.
 func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.inner.Enabled(ctx, level)
 }
 
-// WithAttrs returns a handler whose records have the attributes.
+// WithAttrs returns a handler with the attributes.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &Handler{h.inner.WithAttrs(attrs), h.by}
+	return &Handler{h.inner.WithAttrs(attrs), h.redactor}
 }
 
-// WithGroup returns a handler that puts attributes into a group.
+// WithGroup returns a handler with the group.
 func (h *Handler) WithGroup(name string) slog.Handler {
-	return &Handler{h.inner.WithGroup(name), h.by}
+	return &Handler{h.inner.WithGroup(name), h.redactor}
 }
 
-// Handle has the handler below write the record without secrets.
+// Handle removes the secrets and calls the inner handler.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
-	by := h.by()
-	if by == nil || r.NumAttrs() == 0 { // messages are constants of the code
+	by := h.redactor()
+	if by == nil || r.NumAttrs() == 0 { // messages are constants of the program
 		return h.inner.Handle(ctx, r)
 	}
 	clean := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
@@ -63,7 +64,7 @@ func (r *Redactor) attr(a slog.Attr) slog.Attr {
 		if text := fmt.Sprint(a.Value.Any()); a.Key != "backend" && r.Text(text) != text {
 			return slog.String(a.Key, r.Text(text))
 		}
-	default: // numbers and times are ours
+	default: // numbers and times are the program's own
 	}
 	return a
 }

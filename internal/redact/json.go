@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// JSON returns a JSON text without the secrets, however they are spelled in it: in
-// strings, names of members included, with or without escapes, and as numbers. What
-// has none stays as the bytes that it is, and a text without any is raw itself. raw
-// has to be valid.
+// JSON removes the secrets from a JSON text, however they are spelled in it: in
+// strings, including names of members, with or without escapes, and as numbers. Other
+// bytes are not changed, and a text without secrets is returned as raw itself. raw must
+// be valid JSON.
 func (r *Redactor) JSON(raw []byte) []byte {
 	if r == nil {
 		return raw
 	}
 	var out []byte
-	kept := 0 // so many bytes of raw are in out already
+	kept := 0 // number of bytes of raw that are in out
 	for i := 0; i < len(raw); {
 		end := tokenEnd(raw, i)
 		if clean, found := r.token(raw[i:end]); found {
@@ -33,10 +33,10 @@ func (r *Redactor) JSON(raw []byte) []byte {
 	return append(out, raw[kept:]...)
 }
 
-// between are the bytes that stand alone, and those that end a number or a word.
+// between are the bytes that are tokens themselves or end a number or a literal.
 const between = "\" \n\t\r,:[]{}"
 
-// tokenEnd returns where the token ends that begins at i.
+// tokenEnd returns the end of the token that begins at i.
 func tokenEnd(raw []byte, i int) int {
 	switch {
 	case raw[i] == '"':
@@ -60,7 +60,7 @@ func stringEnd(raw []byte, i int) int {
 	return min(i+1, len(raw))
 }
 
-// token returns what stands in place of a token that has a secret in it.
+// token returns the replacement of a token that contains a secret.
 func (r *Redactor) token(raw []byte) (clean []byte, found bool) {
 	text := string(raw)
 	if raw[0] == '"' && (bytes.IndexByte(raw, '\\') < 0 || json.Unmarshal(raw, &text) != nil) {

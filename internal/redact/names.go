@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// IsSecretName reports whether a name is one of those that secrets have, whichever way
-// its words are put together.
+// IsSecretName reports whether a name looks like that of a secret, however its words
+// are joined.
 func IsSecretName(name string) bool {
 	words := wordsOf(name)
 	whole := strings.Join(words, "")
@@ -26,7 +26,7 @@ func IsSecretName(name string) bool {
 		case "pwd", "jwt", "otp", "bearer", "authorization", "cookie", "ssn", "iban", "cvv":
 			return true
 		case "token":
-			// A place in a list is called so, too.
+			// A position in a list is called a token too.
 			places := []string{"page", "next", "continuation", "sync"}
 			return i == 0 || !slices.Contains(places, words[i-1])
 		}
@@ -34,7 +34,7 @@ func IsSecretName(name string) bool {
 	return false
 }
 
-// wordsOf takes a name apart where its case changes and where there is no letter.
+// wordsOf splits a name where its case changes and at characters other than letters.
 func wordsOf(name string) []string {
 	var spaced strings.Builder
 	before := ' '
@@ -51,11 +51,11 @@ func wordsOf(name string) []string {
 	return strings.Fields(spaced.String())
 }
 
-// isOrdinary reports whether a variable is one of those that say how a server is to
-// work: a path, a word or an address without credentials, under a name that promises
-// no more. They turn up in texts that have nothing to hide.
+// isOrdinary reports whether a variable is a plain setting of a server: a path, a word
+// or an address without credentials, with a name that does not suggest a secret. Such
+// values also appear in harmless texts.
 func isOrdinary(name, value string) bool {
-	if IsSecretName(name) || slices.ContainsFunc(wordsOf(name), isOfSecret) {
+	if IsSecretName(name) || slices.ContainsFunc(wordsOf(name), isSecretWord) {
 		return false
 	}
 	if filepath.IsAbs(value) || strings.HasPrefix(value, "~/") || strings.HasPrefix(value, "./") {
@@ -67,8 +67,8 @@ func isOrdinary(name, value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsLetter(r) && !strings.ContainsRune("-_.,: ", r) })
 }
 
-// isOfSecret reports whether a word is one that names of variables which hold secrets
-// have in them, and other names as well.
-func isOfSecret(word string) bool {
+// isSecretWord reports whether a word appears in the names of secret variables, and of
+// others as well.
+func isSecretWord(word string) bool {
 	return slices.Contains([]string{"key", "pass", "auth", "pat", "pin", "dsn", "private", "salt", "seed", "license"}, word)
 }

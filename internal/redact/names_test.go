@@ -23,8 +23,8 @@ func TestIsSecretName(t *testing.T) {
 	}
 }
 
-// A variable is taken for a secret unless its name and its value both say that it is
-// none: what is taken out of a text by mistake is missing there.
+// A variable is treated as a secret unless both its name and its value are ordinary:
+// text removed by mistake is missing.
 func TestOrdinaryVariables(t *testing.T) {
 	for kv, secret := range map[string]bool{
 		"NODE_ENV=production": false, "ROOT=/srv/projects": false, "HOME=~/projects": false, "DIR=./projects": false,

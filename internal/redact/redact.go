@@ -1,9 +1,8 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redact takes out of texts what the configuration gave to a server for
-// itself: what a server complains about, in its log or in ours, is often its
-// credentials.
+// Package redact removes configured credentials from texts: error messages and logs of
+// a server often contain its credentials.
 package redact
 
 import (
@@ -15,30 +14,29 @@ import (
 	"strings"
 )
 
-// Redacted stands where something was taken out.
+// Redacted replaces removed secrets.
 const Redacted = "[redacted]"
 
 const (
-	// minSecret is how long a configured value is, at least, that is taken for a
-	// secret wherever it turns up. Shorter ones are words like any other.
+	// minSecret is the minimal length of a configured value that is treated as a secret
+	// wherever it appears. Shorter values are often ordinary words.
 	minSecret = 8
 
-	// minStart is how much of a secret, at least, is taken for the beginning of
-	// one at the end of a text that was cut off.
+	// minStart is the minimal length of the beginning of a secret that is recognized at
+	// the end of a cut text.
 	minStart = 4
 )
 
-// Redactor takes the values out of texts that it was made of. nil takes out
-// nothing. It is immutable.
+// A Redactor removes a set of secrets from texts. nil removes nothing. It is immutable.
 type Redactor struct {
 	secrets []string // the longest first
 	replace *strings.Replacer
 }
 
-// New returns a Redactor of the values of header fields, of variables in the form
-// "KEY=value" that look like secrets, and of what a URL has of credentials: a password, and the values of
-// its query. Of credentials in a header it is also what stands in them behind the
-// name of a scheme, and what that encodes.
+// New returns a Redactor for the values of header fields, for variables in the form
+// "KEY=value" that look like secrets, and for the credentials in URLs: a password and
+// the values of the query. Of credentials in a header it also removes the part after
+// the scheme, and its decoded form.
 func New(header http.Header, env []string, urls ...string) *Redactor {
 	var secrets []string
 	for name, values := range header {
@@ -57,14 +55,15 @@ func New(header http.Header, env []string, urls ...string) *Redactor {
 	return Of(secrets...)
 }
 
-// Of returns a Redactor of texts. What is too short to be told from a word is none
-// of them.
+// Of returns a Redactor for the given texts. It ignores texts that are too short to
+// differ from ordinary words.
 func Of(secrets ...string) *Redactor {
 	secrets = slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return len(s) < minSecret })
 	if len(secrets) == 0 {
 		return nil
 	}
-	// Of two that begin alike the longer one is looked for first, or its end would be left.
+	// Longer secrets first, so that the rest of one with a common beginning is not
+	// left.
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	secrets = slices.Compact(secrets)
 	pairs := make([]string, 0, 2*len(secrets))
@@ -74,7 +73,7 @@ func Of(secrets ...string) *Redactor {
 	return &Redactor{secrets, strings.NewReplacer(pairs...)}
 }
 
-// inHeader returns what in the value of a header field may be repeated by itself.
+// inHeader returns the parts of a header value that may appear alone.
 func inHeader(name, value string) []string {
 	scheme, credentials, _ := strings.Cut(value, " ")
 	secrets := []string{value, credentials, value[strings.LastIndexByte(value, ' ')+1:]}
@@ -118,8 +117,7 @@ func (r *Redactor) Text(s string) string {
 	return r.replace.Replace(s)
 }
 
-// CutText is Text for a text of which the end may be missing, and with it the end of
-// a secret.
+// CutText is Text for a text that may be cut off, possibly within a secret.
 func (r *Redactor) CutText(s string) string {
 	if r == nil {
 		return s

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
-// given is a Redactor of one of each thing that a configuration can give.
+// given returns a Redactor with one of each kind of secret in a configuration.
 func given() *redact.Redactor {
 	return redact.New(
 		http.Header{
@@ -53,7 +53,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// A text may end within a secret, whose beginning is no less of one.
+// A text may end within a secret; its beginning is removed too.
 func TestCutText(t *testing.T) {
 	for text, want := range map[string]string{
 		"key swordf": "key [redacted]", "key swor": "key [redacted]", "key swo": "key swo",
@@ -68,7 +68,7 @@ func TestCutText(t *testing.T) {
 	}
 }
 
-// A secret is found however JSON spells it, and what has none stays as it is.
+// A secret is found however JSON spells it, and text without one is unmodified.
 func TestJSON(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{ "a" : [1.0, "x\u00e9", true,null] }`:      `{ "a" : [1.0, "x\u00e9", true,null] }`,
@@ -89,8 +89,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Whatever the text, what comes out is JSON, has no secret, and is the same text
-// where it had none.
+// For any text, the result is JSON without the secret, and the same text if it had
+// none.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{`{"swordfish":["31415926",31415926,"\u0073wordfish-1"]}`, `[-1.5e+9,"\\\"",{}]`, `"sword\"fish\\1"`} {
 		f.Add([]byte(seed))
@@ -109,8 +109,8 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// What a record says is clean, whatever kind of value says it; what it is about, and
-// what the logger says of itself, stays.
+// All values in a record are redacted, of every kind; the backend and the attributes of
+// the logger are kept.
 func TestHandler(t *testing.T) {
 	var text strings.Builder
 	r := given()

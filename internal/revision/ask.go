@@ -12,10 +12,9 @@ import (
 
 const sampling = "sampling/createMessage"
 
-// Ask returns the parameters of a question to a client as one of the revision can read
-// them; the very ones that it was given where nothing of them is in the way. Sampling
-// with tools needs a capability of its own, and a client that has declared it reads what
-// 2025-11-25 has, whatever its revision is.
+// Ask converts the parameters of a request to a client of the revision; it returns them
+// unmodified if possible. Sampling with tools needs its own capability, and a client
+// that has declared it reads the format of 2025-11-25, whatever its revision.
 func Ask(v mcp.Version, method string, params *mcp.Object) []byte {
 	if method != sampling || v >= mcp.V20251125 || params.Has(mcp.FieldTools) {
 		return params.Bytes()
@@ -24,13 +23,13 @@ func Ask(v mcp.Version, method string, params *mcp.Object) []byte {
 		if name != "messages" {
 			return value
 		}
-		return mcp.RewriteElements(value, func(message []byte) []byte { return sampled(v, message) })
+		return mcp.RewriteElements(value, func(message []byte) []byte { return splitMessage(v, message) })
 	})
 }
 
-// sampled says a message with a list of content as that many messages, one after the
-// other: before 2025-11-25 each message had one item.
-func sampled(v mcp.Version, message []byte) []byte {
+// splitMessage splits a message with a list of content into one message for each item:
+// before 2025-11-25 a message had one item.
+func splitMessage(v mcp.Version, message []byte) []byte {
 	var list []byte
 	for name, value := range mcp.Members(message) {
 		if name == "content" {
@@ -38,20 +37,20 @@ func sampled(v mcp.Version, message []byte) []byte {
 		}
 	}
 	if len(list) == 0 || list[0] != '[' {
-		return oneOf(message, Block(v, list))
+		return withContent(message, Block(v, list))
 	}
 	var parts [][]byte
 	for block := range mcp.Elements(list) {
-		parts = append(parts, oneOf(message, Block(v, block)))
+		parts = append(parts, withContent(message, Block(v, block)))
 	}
 	if len(parts) == 0 {
-		return message // says nothing that could be said otherwise
+		return message // there is nothing to convert
 	}
 	return join(parts)
 }
 
-// oneOf returns the message with this content.
-func oneOf(message, content []byte) []byte {
+// withContent returns the message with the given content.
+func withContent(message, content []byte) []byte {
 	return mcp.RewriteMembers(message, func(name string, value []byte) []byte {
 		if name == "content" && !isSame(value, content) {
 			return content
@@ -60,7 +59,7 @@ func oneOf(message, content []byte) []byte {
 	})
 }
 
-// join puts several elements of an array where there was one.
+// join joins elements of an array with commas.
 func join(parts [][]byte) []byte {
 	if len(parts) == 1 {
 		return parts[0]
@@ -75,9 +74,9 @@ func join(parts [][]byte) []byte {
 	return out
 }
 
-// Answer is the reverse for what a client has answered: a server of the revision asked
-// for one item of content, and several of text are one text. A server that asked with
-// tools reads lists.
+// Answer converts a client's answer for a server of the revision, which expects one
+// item of content; several texts are joined. A server that asked with tools reads
+// lists.
 func Answer(v mcp.Version, method string, params *mcp.Object, result []byte) []byte {
 	if method != sampling || v >= mcp.V20251125 || params.Has(mcp.FieldTools) {
 		return result
@@ -87,16 +86,16 @@ func Answer(v mcp.Version, method string, params *mcp.Object, result []byte) []b
 		case name != "content" || len(value) == 0:
 			return value
 		case value[0] == '[':
-			return single(v, value)
+			return mergeContent(v, value)
 		default:
 			return Block(v, value)
 		}
 	})
 }
 
-// single makes one item of a list of content: the only one, or the text of all. What
-// is neither stays, for the server to refuse.
-func single(v mcp.Version, list []byte) []byte {
+// mergeContent converts a list of content into one item: the only one, or the joined
+// text of all. Other lists are unmodified, and the server will reject them.
+func mergeContent(v mcp.Version, list []byte) []byte {
 	var only []byte
 	var text []string
 	n, allText := 0, true
@@ -120,16 +119,16 @@ func single(v mcp.Version, list []byte) []byte {
 	}
 }
 
-// AskError returns the error that a server of the revision gets for its question.
-// That a client did not declare what the question needs has a code of its own in the
-// modern era alone; before, it was one of JSON-RPC (2025-11-25, client/roots and
-// client/elicitation, "Error Handling").
+// AskError converts the error of a request to a client for a server of the revision.
+// Only the modern era has a code for a capability that the client did not declare;
+// before, it was one of JSON-RPC (2025-11-25, client/roots and client/elicitation,
+// "Error Handling").
 func AskError(v mcp.Version, method string, err *mcp.Error) *mcp.Error {
 	switch {
 	case v >= mcp.V20260728 || err.Code != mcp.CodeMissingCapability:
 		return err
 	case method == "elicitation/create", method == sampling && bytes.Contains(err.Data, []byte(`"tools"`)):
-		return recode(err, mcp.CodeInvalidParams) // it can be asked, but not so
+		return recode(err, mcp.CodeInvalidParams) // the method is known, but not these params
 	default:
 		return recode(err, mcp.CodeMethodNotFound)
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// blocks returns a list of content of which each item has a type that the revision
-// knows.
+// blocks converts the items of a list of content into types that the revision knows.
 func blocks(v mcp.Version, content []byte) []byte {
 	if v >= mcp.V20250618 || !mayHaveBlocks(content) {
 		return content
@@ -19,16 +18,14 @@ func blocks(v mcp.Version, content []byte) []byte {
 	return mcp.RewriteElements(content, func(block []byte) []byte { return Block(v, block) })
 }
 
-// mayHaveBlocks rules out in one glance, which is all that most results cost, that
-// there is something to translate: neither type occurs, nor an escape in which
-// it could hide.
+// mayHaveBlocks quickly excludes content that needs no conversion, which is most:
+// neither type occurs, nor an escape that could hide it.
 func mayHaveBlocks(raw []byte) bool {
 	return bytes.Contains(raw, []byte(`"audio"`)) || bytes.Contains(raw, []byte(`"resource_link"`)) || bytes.Contains(raw, []byte(`\u`))
 }
 
-// Block returns one item of content in a type that the revision knows; the very one
-// that it was given where that is so already. Of types that no revision has, nothing
-// is known that could be said otherwise.
+// Block converts one item of content into a type that the revision knows. It returns
+// block itself if the type is known already, or is unknown to all revisions.
 func Block(v mcp.Version, block []byte) []byte {
 	switch kind := typeOf(block); {
 	case kind == "audio" && v < mcp.V20250326:
@@ -40,7 +37,7 @@ func Block(v mcp.Version, block []byte) []byte {
 	}
 }
 
-// typeOf returns the member that tells one item of content from another.
+// typeOf returns the type of an item of content.
 func typeOf(block []byte) string {
 	for name, value := range mcp.Members(block) {
 		if name == "type" {
@@ -50,7 +47,7 @@ func typeOf(block []byte) string {
 	return ""
 }
 
-// textOf decodes a string; what is none is "".
+// textOf decodes a string; any other value gives "".
 func textOf(raw []byte) string {
 	var s string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
@@ -59,8 +56,8 @@ func textOf(raw []byte) string {
 	return s
 }
 
-// audioBlock says audio content as an embedded resource, in which the earliest
-// revision can carry any data. Its URI is one for a part of the very message (RFC 2392).
+// audioBlock converts audio content into an embedded resource, in which the earliest
+// revision can carry any data. Its URI refers to a part of the same message (RFC 2392).
 func audioBlock(block []byte) []byte {
 	resource := []byte(`{"uri":"cid:audio"`)
 	var rest []byte
@@ -79,8 +76,8 @@ func audioBlock(block []byte) []byte {
 	return append(append(append(out, '}'), rest...), '}')
 }
 
-// linkBlock says a link to a resource as text, for a person or a model to read:
-// what it is called, where it is, and what it is about.
+// linkBlock converts a resource link into text for users and models: name, URI and
+// description.
 func linkBlock(block []byte) []byte {
 	var link struct{ name, title, uri, description string }
 	var rest []byte
@@ -112,7 +109,7 @@ func linkBlock(block []byte) []byte {
 	return append(append(out, rest...), '}')
 }
 
-// appendMember appends a member of which there is one before.
+// appendMember appends a member after another one.
 func appendMember(dst []byte, name string, value []byte) []byte {
 	dst = mcp.AppendString(append(dst, ','), name)
 	return append(append(dst, ':'), value...)

@@ -5,11 +5,11 @@ package revision
 
 import "github.com/signalbox-mcp/signalbox/mcp"
 
-// ServerCapabilities returns what of a server's capabilities a client of the revision
-// can make something of. What is advertised must be honoured, which a capability of
-// another revision never is. No bytes are {}.
+// ServerCapabilities returns the capabilities of a server that a client of the revision
+// can use. A declared capability must be honoured, which is impossible for one of
+// another revision. Empty text gives {}.
 func ServerCapabilities(v mcp.Version, raw []byte) []byte {
-	return only(raw, func(name string, _ []byte) bool {
+	return filterMembers(raw, func(name string, _ []byte) bool {
 		switch name {
 		case "tools", "resources", "prompts", "logging", "experimental":
 			return true
@@ -25,14 +25,14 @@ func ServerCapabilities(v mcp.Version, raw []byte) []byte {
 	})
 }
 
-// ClientCapabilities returns what a server of revision to is told that a client of
-// revision from can do: all that the client has declared, known to either revision or
-// not. Left out is what no message can pass for between the two: extensions where the
-// server is legacy (ADR 0026), tasks of the client and changes of roots where either is
-// modern. No bytes are {}.
+// ClientCapabilities returns the capabilities to declare to a server of revision to for
+// a client of revision from: all that the client declared, whether or not either
+// revision knows them. It removes those without messages that could pass between the
+// two: extensions if the server is legacy (ADR 0026), tasks of the client and changes
+// of roots if either is modern. Empty text gives {}.
 func ClientCapabilities(from, to mcp.Version, raw []byte) []byte {
 	legacy := from.Era() == mcp.EraLegacy && to.Era() == mcp.EraLegacy
-	out := only(raw, func(name string, _ []byte) bool {
+	out := filterMembers(raw, func(name string, _ []byte) bool {
 		return (name != "tasks" || legacy) && (name != "extensions" || to.Era() != mcp.EraLegacy)
 	})
 	if legacy {
@@ -42,12 +42,12 @@ func ClientCapabilities(from, to mcp.Version, raw []byte) []byte {
 		if name != "roots" {
 			return value
 		}
-		return only(value, func(name string, _ []byte) bool { return name != "listChanged" })
+		return filterMembers(value, func(name string, _ []byte) bool { return name != "listChanged" })
 	})
 }
 
-// only returns the object with the members that are wanted.
-func only(raw []byte, wanted func(name string, value []byte) bool) []byte {
+// filterMembers returns the object with the members for which wanted returns true.
+func filterMembers(raw []byte, wanted func(name string, value []byte) bool) []byte {
 	if len(raw) == 0 || raw[0] != '{' {
 		return []byte("{}")
 	}

@@ -1,17 +1,16 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package revision knows what each revision of the specification is able to say,
-// and says what it lacks in what it has.
+// Package revision converts messages between the revisions of the specification: it
+// expresses features that a revision lacks by those that it has.
 //
-// The inside speaks the newest revision. Both edges translate: the server's what goes
-// to a client that speaks an older one, the client's what a server of an older one is
-// told. That a member is unknown to a revision is no reason to take it away: a reader
-// passes over it, and bytes that nobody touched are bytes that nobody spoiled. What
-// is translated is what readers of the time refuse, a whole result for the sake of one
-// item of it: types of content that their revision does not have, structured content
-// and schemas that are no objects. What a client has declared it is asked, whether its
-// revision names that or not.
+// The gateway uses the newest revision internally. Both edges translate: the server for
+// clients of older revisions, the client for servers of older revisions. A member that
+// a revision does not know is no reason for a change: readers ignore it, and unmodified
+// bytes cannot be damaged. The package converts only what older readers reject, often
+// the whole result because of one item: types of content that their revision lacks, and
+// structured content and schemas that are not objects. A client is sent every request
+// for which it declared the capability, even if its revision does not define it.
 //
 //	                          2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28
 //	audio content             -           yes         yes         yes         yes

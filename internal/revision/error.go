@@ -9,17 +9,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Codes that the modern revisions keep for themselves (2026-07-28, basic, "Error
-// Codes"): one that none of them defines must not be sent.
+// The codes that the modern revisions reserve (2026-07-28, basic, "Error Codes"): a
+// reserved code that none of them defines must not be sent.
 const (
 	firstReserved = -32020
 	lastReserved  = -32099
 )
 
-// Error returns the error of a request with the code that a client of the era has for
-// what it means. What has no code there gets the nearest that JSON-RPC has, or one
-// of our own; the message and the data say what it is in any case. Everything else is the
-// backend's own word, and stays. The request may be nil.
+// Error converts the code of a request's error into the one for clients of the era.
+// Without an exact equivalent it uses the closest code of JSON-RPC, or one of
+// Signalbox; message and data still describe the error. Everything else of the
+// backend's error is unmodified. The request may be nil.
 func Error(era mcp.Era, req *mcp.Request, err *mcp.Error) *mcp.Error {
 	code := legacyCode(req, err)
 	if era == mcp.EraModern {
@@ -66,9 +66,9 @@ func legacyCode(req *mcp.Request, err *mcp.Error) int64 {
 	return err.Code
 }
 
-// isMissingResource reports whether the error says that there is no resource of the
-// URI that was to be read. Invalid parameters are more than that: what tells it is
-// that the error names the URI (2026-07-28, server/resources, "Error Handling").
+// isMissingResource reports whether the error means that the requested URI has no
+// resource. Invalid params can mean other errors too; only an error about a missing
+// resource names the URI (2026-07-28, server/resources, "Error Handling").
 func isMissingResource(req *mcp.Request, err *mcp.Error) bool {
 	if req == nil || req.Method != "resources/read" {
 		return false
@@ -82,9 +82,9 @@ func isMissingResource(req *mcp.Request, err *mcp.Error) bool {
 	return false
 }
 
-// namesCapabilities reports whether the error says what its client would have had to
-// declare (2026-07-28, basic, "Error Codes"). The legacy era has no code for that, and
-// so a server of that era that knows more says it in the data alone, as legacyCode does.
+// namesCapabilities reports whether the error names the capabilities that the client
+// must declare (2026-07-28, basic, "Error Codes"). The legacy era has no code for it,
+// so servers of that era can name them only in the data, as legacyCode leaves them.
 func namesCapabilities(err *mcp.Error) bool {
 	for name, value := range mcp.Members(err.Data) {
 		if name == "requiredCapabilities" {
@@ -94,7 +94,7 @@ func namesCapabilities(err *mcp.Error) bool {
 	return false
 }
 
-// recode returns the error with another code, and all else that it had.
+// recode returns the error with another code.
 func recode(err *mcp.Error, code int64) *mcp.Error {
 	next := &mcp.Error{Code: code, Message: err.Message, Data: err.Data, Beside: err.Beside}
 	if err.Raw != nil {

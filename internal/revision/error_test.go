@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// TestErrorCodes is the table of what a code becomes on its way to a client of either
-// era. What stands in no line of it stays what it was.
+// TestErrorCodes is the table of the conversions of codes for a client of either era.
+// Other codes are unmodified.
 func TestErrorCodes(t *testing.T) {
 	read, err := mcp.NewRequest("resources/read", []byte(`{"uri":"file:///1"}`))
 	if err != nil {
@@ -80,7 +80,7 @@ func TestErrorCodes(t *testing.T) {
 	}
 }
 
-// A code that changes changes alone: what else a backend has put into its error stays.
+// Only the code changes; all other members of a backend's error are kept.
 func TestErrorKeepsBytes(t *testing.T) {
 	m, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"error":{"x-own":1.0, "code" : -32002,"message":"\u0041","data":{"b":1e2}}}`), mcp.Limits{})
 	if err != nil {

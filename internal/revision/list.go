@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// listResult changes the items of a list that a client of the revision would refuse,
-// and the whole list with them.
+// listResult changes the items of a list that a client of the revision would reject,
+// together with the whole list.
 func listResult(v mcp.Version, raw []byte) []byte {
 	if v >= mcp.V20260728 {
 		return raw
@@ -31,14 +31,13 @@ func listItem(v mcp.Version, item []byte) []byte {
 	return mcp.RewriteMembers(item, func(name string, value []byte) []byte {
 		switch name {
 		case "icons":
-			// Members that a client does not know do no harm, but for these: readers of
-			// the time before the revision that has them knew a draft of them, in which
-			// sizes were of another type.
+			// Clients ignore unknown members, except this one: some older clients
+			// implement a draft in which sizes has another type.
 			if v < mcp.V20251125 {
 				return nil
 			}
 		case "inputSchema":
-			if isForeign(value) {
+			if hasForeignDialect(value) {
 				return value
 			}
 			return objectSchema(value)
@@ -49,27 +48,27 @@ func listItem(v mcp.Version, item []byte) []byte {
 	})
 }
 
-// outputSchema returns what the legacy era can take of a schema that describes
-// structured content, or nil for none, which promises less and is true.
+// outputSchema returns the schema for structured content in a form that the legacy era
+// supports, or nil for none, which promises less but is true.
 func outputSchema(raw []byte) []byte {
 	types := schemaTypes(raw)
 	switch {
-	case isForeign(raw):
-		return nil // whatever it says
+	case hasForeignDialect(raw):
+		return nil // its meaning is unknown
 	case len(types) == 1 && types[0] == "object":
 		return objectSchema(raw)
-	case len(types) == 0 || slices.Contains(types, "object") || refers(raw):
-		// It may be of objects or not, which a value does not say; or it refers to parts
-		// of itself, which stand elsewhere once it is wrapped.
+	case len(types) == 0 || slices.Contains(types, "object") || mayHaveRefs(raw):
+		// The schema may or may not describe objects, which a value alone does not
+		// show; or it has references to its own parts, which move when it is wrapped.
 		return nil
 	default:
 		return wrapSchema(raw)
 	}
 }
 
-// isForeign reports whether a schema is of a dialect that is none of JSON Schema's own:
-// what its members mean is not known here, and nothing can be made of them.
-func isForeign(raw []byte) bool {
+// hasForeignDialect reports whether a schema has a dialect other than JSON Schema's
+// own: the meaning of its members is unknown, so it cannot be converted.
+func hasForeignDialect(raw []byte) bool {
 	for name, value := range mcp.Members(raw) {
 		if name == "$schema" {
 			dialect := textOf(value)
@@ -79,7 +78,7 @@ func isForeign(raw []byte) bool {
 	return false
 }
 
-// schemaTypes returns what the schema's own type member names, if it has one.
+// schemaTypes returns the types in the schema's own type member.
 func schemaTypes(raw []byte) []string {
 	var types []string
 	for name, value := range mcp.Members(raw) {
@@ -96,8 +95,8 @@ func schemaTypes(raw []byte) []string {
 	return types
 }
 
-// refers reports whether there may be references in a schema.
-func refers(raw []byte) bool {
+// mayHaveRefs reports whether a schema may contain references.
+func mayHaveRefs(raw []byte) bool {
 	for _, word := range []string{`"$ref"`, `"$dynamicRef"`, `"$recursiveRef"`, `\u`} {
 		if bytes.Contains(raw, []byte(word)) {
 			return true
@@ -106,8 +105,8 @@ func refers(raw []byte) bool {
 	return false
 }
 
-// wrapSchema describes what wrapValue makes. A dialect is declared where readers
-// look for it.
+// wrapSchema returns a schema for the results of wrapValue. $schema stays at the top,
+// where readers look for it.
 func wrapSchema(raw []byte) []byte {
 	out := []byte(`{`)
 	for name, value := range mcp.Members(raw) {
@@ -119,8 +118,9 @@ func wrapSchema(raw []byte) []byte {
 	return append(append(out, raw...), `},"required":["result"]}`...)
 }
 
-// objectSchema says true and false among the properties as objects: schemas of two
-// words are older than the protocol, but its legacy revisions do not have them.
+// objectSchema replaces true and false among the properties by equivalent objects:
+// boolean schemas are older than the protocol, but its legacy revisions do not allow
+// them.
 func objectSchema(raw []byte) []byte {
 	return mcp.RewriteMembers(raw, func(name string, value []byte) []byte {
 		if name != "properties" {

@@ -5,21 +5,20 @@ package revision
 
 import "github.com/signalbox-mcp/signalbox/mcp"
 
-// Passes reports whether Result would leave a result as it is of which only the
-// beginning is there, but for what Passes says on the result itself.
+// Passes reports whether Result would leave a result unmodified, given its head only,
+// apart from changes that Passes registers on a.
 //
-// The server is taken at its word here: what the revision does not have that it speaks
-// is not looked for in its results.
+// It trusts the server to use only features of the revision that it declares.
 func Passes(v mcp.Version, method string, a *mcp.Arriving) bool {
 	if v < mcp.V20250618 && v < a.From && method != "resources/read" {
-		return false // a type of content that the revision does not know may be in it
+		return false // the result may have a type of content that the revision does not know
 	}
 	if method != "tools/call" {
-		// What else it may turn out to be has members that can be large.
+		// Other kinds of results have members that can be large.
 		return a.From.Era() == mcp.EraLegacy || a.Head().Has(mcp.FieldResultType)
 	}
-	// Nothing but a complete result has content; and where structured content stands
-	// alone, content is made of it.
+	// Only a complete result has content; and if structured content is alone, content
+	// must be made from it.
 	if !a.Has(mcp.FieldContent) {
 		return false
 	}

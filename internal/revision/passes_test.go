@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// arriving returns a result that begins like this and is longer than what is shown.
+// arriving returns a result with front as its head; the rest is longer than the head.
 func arriving(t *testing.T, from mcp.Version, front string) *mcp.Arriving {
 	t.Helper()
 	text := `{"jsonrpc":"2.0","id":1,"result":{` + front + strings.Repeat("x", 100<<10) + `"}}`
@@ -22,7 +22,7 @@ func arriving(t *testing.T, from mcp.Version, front string) *mcp.Arriving {
 	return mcp.NewArriving(a, from, func() {})
 }
 
-// What a client could not read as it comes is not passed on before it is all there.
+// A result that needs a conversion is not passed on before it is complete.
 func TestPasses(t *testing.T) {
 	const content, typed = `"content":[{"type":"text","text":"`, `"resultType":"complete",`
 	tests := []struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Result returns the result of a request as a client of the revision can read it.
-// That is the very one that it was given where nothing of it is in the way.
+// Result converts the result of a request for a client of the revision. It returns res
+// itself if no change is needed.
 func Result(v mcp.Version, method string, res *mcp.Result) *mcp.Result {
 	raw := res.Bytes()
 	changed := raw
@@ -27,13 +27,13 @@ func Result(v mcp.Version, method string, res *mcp.Result) *mcp.Result {
 	}
 	next, err := res.WithBytes(changed)
 	if err != nil {
-		return res // nested too deeply for one more level; the client has to see for itself
+		return res // nested too deeply for one more level: the client receives it unmodified
 	}
 	return &mcp.Result{Object: next}
 }
 
-// toolResult: a client that knows no structured content, or not of that kind, gets
-// it as text, in which a server should have said it in any case ("a tool that returns
+// toolResult converts the result of a tool. Structured content that the revision does
+// not support is added as text, if the server has not done so ("a tool that returns
 // structured content SHOULD also return the serialized JSON in a TextContent block":
 // 2026-07-28, server/tools, "Structured Content").
 func toolResult(v mcp.Version, res *mcp.Result) []byte {
@@ -44,7 +44,7 @@ func toolResult(v mcp.Version, res *mcp.Result) []byte {
 	switch {
 	case structured == nil:
 	case content == nil:
-		// A member that every revision requires; some servers take it for optional.
+		// Every revision requires content, but some servers omit it.
 		next = withText([]byte("[]"), structured)
 	case (v < mcp.V20250618 || v < mcp.V20260728 && !isObject) && !hasText(content):
 		next = withText(next, structured)
@@ -61,12 +61,13 @@ func toolResult(v mcp.Version, res *mcp.Result) []byte {
 	return e.AppendTo(nil, &res.Object)
 }
 
-// wrapValue makes an object of a value that is none. wrapSchema describes it.
+// wrapValue wraps a value in an object; wrapSchema makes the matching schema.
 func wrapValue(raw []byte) []byte {
 	return append(append([]byte(`{"result":`), raw...), '}')
 }
 
-// hasText reports whether a list of content has an item that every client can show.
+// hasText reports whether a list of content has a text item, which every client can
+// show.
 func hasText(content []byte) bool {
 	for block := range mcp.Elements(content) {
 		if typeOf(block) == "text" {
@@ -80,7 +81,7 @@ func hasText(content []byte) bool {
 func withText(content, value []byte) []byte {
 	end := bytes.LastIndexByte(content, ']')
 	if end < 0 {
-		return content // no list; not ours to mend
+		return content // not a list: unmodified
 	}
 	out := append(make([]byte, 0, len(content)+2*len(value)), content[:end]...)
 	if len(bytes.TrimSpace(content[1:end])) > 0 {
@@ -91,7 +92,7 @@ func withText(content, value []byte) []byte {
 	return append(out, "}]"...)
 }
 
-// promptResult is the same for the messages of a prompt, each of which has one item.
+// promptResult is the same for the messages of a prompt, each with one item.
 func promptResult(v mcp.Version, raw []byte) []byte {
 	if v >= mcp.V20250618 || !mayHaveBlocks(raw) {
 		return raw
@@ -111,5 +112,5 @@ func promptResult(v mcp.Version, raw []byte) []byte {
 	})
 }
 
-// isSame reports whether two slices are one and the same.
+// isSame reports whether two slices are the same memory.
 func isSame(a, b []byte) bool { return len(a) == len(b) && len(b) > 0 && &a[0] == &b[0] }

@@ -24,14 +24,15 @@ func newResult(t *testing.T, raw string) *mcp.Result {
 	return res
 }
 
-// upTo says what revisions up to and including one get; all later ones get what came.
+// upTo is the result for revisions up to and including one; later ones get the
+// original.
 type upTo struct {
 	version mcp.Version
 	want    string
 }
 
-// checkRevisions translates a result for each revision. The steps are in the order of
-// the revisions; what is behind the last comes as it was, and is not copied.
+// checkRevisions converts a result for each revision. The steps are in the order of the
+// revisions; later revisions get the result itself.
 func checkRevisions(t *testing.T, method, in string, steps ...upTo) {
 	t.Helper()
 	res := newResult(t, in)
@@ -142,7 +143,7 @@ func TestPromptResult(t *testing.T) {
 func TestToolList(t *testing.T) {
 	tool := func(members string) string { return `{"tools":[{"name":"x",` + members + `},{"name":"y"}]}` }
 	for _, tt := range []struct {
-		name, in, want string // want: of the legacy era, "" where it is as it came
+		name, in, want string // want: for the legacy era, "" if unmodified
 	}{
 		{"plain", `"inputSchema":{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}`, ""},
 		{"of objects", `"inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":{"a":{"$ref":"#/$defs/b"}},"$defs":{"b":true}}`, ""},
@@ -173,8 +174,8 @@ func TestToolList(t *testing.T) {
 	}
 }
 
-// What is said of a value and the value fit together, whatever the schema is: a client
-// validates the one by the other.
+// A converted value is valid under its converted schema, whatever the schema: clients
+// validate one by the other.
 func TestWrappedSchemasFitWrappedValues(t *testing.T) {
 	for _, tt := range []struct{ schema, value string }{
 		{`{"type":"array"}`, `[1]`},
@@ -228,7 +229,7 @@ func TestIcons(t *testing.T) {
 	}
 }
 
-// A result that cannot be nested any deeper is given as it is.
+// A result that cannot be nested more deeply is unmodified.
 func TestDeepResult(t *testing.T) {
 	deep := strings.Repeat("[", 126) + strings.Repeat("]", 126)
 	for _, n := range []int{0, 1} {
@@ -262,7 +263,7 @@ func FuzzResult(f *testing.F) {
 				if !json.Valid(once.Bytes()) {
 					t.Fatalf("%s for %s: %s becomes %s", method, v, raw, once.Bytes())
 				}
-				// What a client of a revision can read needs no translation for it.
+				// A converted result needs no further conversion.
 				if twice := Result(v, method, once); twice != once {
 					t.Errorf("%s for %s: %s becomes %s, and then %s", method, v, raw, once.Bytes(), twice.Bytes())
 				}

@@ -1,13 +1,13 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package seal makes what clients keep for us unreadable and unchangeable: the
-// state of a request that waits for input, and the ids of tasks. What was sealed
-// opens for the purpose, and beside the values, that it was sealed for and for
-// nothing else, here or at any replica that has the same secret.
+// Package seal encrypts and authenticates data that clients keep for the gateway: the
+// state of a request that waits for input, and the ids of tasks. A sealed text opens
+// only for the purpose and the values that it was sealed for, here or at any replica
+// with the same secret.
 //
-// A sealed text says nothing of when it was made or how often it was used: an
-// expiry stands inside of it, and single use is kept by whoever needs that.
+// A sealed text does not contain its time or how often it was used: put an expiry time
+// into the sealed bytes, and track single use separately.
 package seal
 
 import (
@@ -24,38 +24,38 @@ import (
 	"strings"
 )
 
-// MinKey is how many bytes a secret has at least. Fewer than that can be found by
-// trying, for which one sealed text is enough.
+// MinKey is the minimal length of a secret in bytes. A shorter one could be found by
+// trial, given one sealed text.
 const MinKey = 32
 
 const (
-	// saltSize and nonceSize are random bytes of each text. With the nonce of the
-	// cipher alone there would be a bound to how many texts one secret may seal; the
-	// salt gives each text a key of its own, and no secret is ever used up.
+	// saltSize and nonceSize are random bytes of each text. The cipher's nonce alone
+	// would bound the number of texts that one secret may seal; the salt gives each
+	// text its own key, so that there is no such bound.
 	saltSize  = 16
 	nonceSize = 12
 	tagSize   = 16
 	overhead  = saltSize + nonceSize + tagSize
 )
 
-// ErrSealed is the error of a text that does not open, whatever the reason is: one
-// that could be told from another would help those who guess.
+// ErrSealed is the error of a text that does not open, for any reason: distinct errors
+// would help attackers.
 var ErrSealed = errors.New("the sealed text does not open")
 
-// Box seals and opens. It is immutable, and its methods may be called
-// concurrently. It is made by New.
+// A Box seals and opens texts. It is immutable, and its methods may be called
+// concurrently. Use New to make one.
 type Box struct {
-	keys [][]byte // of the texts' own keys
+	keys [][]byte // from which the keys of texts are derived
 }
 
-// New returns a Box of some secrets, which it does not keep. The first one seals
-// and all of them open, so that a secret is replaced by putting a new one before
-// it and dropping the old one when nothing that it sealed is of use any more.
-// Without secrets there is a random one: what it seals opens in this Box alone.
+// New returns a Box with the given secrets, which it does not keep. The first one seals
+// and all of them open. To replace a secret, put a new one before it, and remove the
+// old one once its texts are no longer needed. Without secrets a random one is used,
+// and its texts open only in this Box.
 func New(secrets ...[]byte) (*Box, error) {
 	if len(secrets) == 0 {
 		random := make([]byte, MinKey)
-		_, _ = rand.Read(random) // never fails: crypto/rand ends the program where it would
+		_, _ = rand.Read(random) // never fails: crypto/rand crashes the program instead
 		secrets = [][]byte{random}
 	}
 	b := &Box{keys: make([][]byte, 0, len(secrets))}
@@ -72,19 +72,19 @@ func New(secrets ...[]byte) (*Box, error) {
 	return b, nil
 }
 
-// Seal returns the plain bytes as a text of URL-safe base64. The purpose and the
-// bound values do not stand in it: Open has to be given the same ones.
+// Seal encrypts the plain bytes and returns a text in URL-safe base64. The purpose and
+// the bound values are not in it: the same ones must be passed to Open.
 func (b *Box) Seal(purpose string, plain []byte, bound ...string) string {
 	raw := make([]byte, saltSize+nonceSize, overhead+len(plain))
 	_, _ = rand.Read(raw) // never fails, as above
-	raw = aead(b.keys[0], raw[:saltSize]).Seal(raw, raw[saltSize:], plain, context(purpose, bound))
+	raw = aead(b.keys[0], raw[:saltSize]).Seal(raw, raw[saltSize:], plain, additionalData(purpose, bound))
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// Open returns what was sealed for this purpose and these values, in their order.
-// The error is ErrSealed. The text may be anything that anybody sends.
+// Open returns the bytes that were sealed for this purpose and these values, in this
+// order. The error is ErrSealed. The text is untrusted.
 func (b *Box) Open(purpose, text string, bound ...string) ([]byte, error) {
-	// The decoder passes over line breaks, which would give one seal many spellings.
+	// The decoder ignores line breaks, which would give one sealed text many spellings.
 	if strings.ContainsAny(text, "\r\n") {
 		return nil, ErrSealed
 	}
@@ -93,7 +93,7 @@ func (b *Box) Open(purpose, text string, bound ...string) ([]byte, error) {
 		return nil, ErrSealed
 	}
 	salt, nonce, sealed := raw[:saltSize], raw[saltSize:saltSize+nonceSize], raw[saltSize+nonceSize:]
-	known := context(purpose, bound)
+	known := additionalData(purpose, bound)
 	for _, key := range b.keys {
 		if plain, err := aead(key, salt).Open(nil, nonce, sealed, known); err == nil {
 			return plain, nil
@@ -105,7 +105,7 @@ func (b *Box) Open(purpose, text string, bound ...string) ([]byte, error) {
 // aead returns the cipher of one text.
 func aead(key, salt []byte) cipher.AEAD {
 	mac := hmac.New(sha256.New, key)
-	_, _ = mac.Write(salt) // a hash takes everything
+	_, _ = mac.Write(salt) // a hash never fails
 	block, err := aes.NewCipher(mac.Sum(nil))
 	if err != nil {
 		panic("seal: a hash of 32 bytes is a key of AES-256: " + err.Error()) //nolint:forbidigo // an invariant of this file
@@ -117,9 +117,9 @@ func aead(key, salt []byte) cipher.AEAD {
 	return gcm
 }
 
-// context is what a text is bound to: each value with its length before it, so
-// that no two lists of values are the same bytes.
-func context(purpose string, bound []string) []byte {
+// additionalData encodes the purpose and the bound values, each after its length, so
+// that different lists have different bytes.
+func additionalData(purpose string, bound []string) []byte {
 	size := binary.MaxVarintLen64 + len(purpose)
 	for _, v := range bound {
 		size += binary.MaxVarintLen64 + len(v)

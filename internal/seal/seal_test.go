@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/seal"
 )
 
-// secret returns a secret of the least length.
+// secret returns a secret of the minimal length.
 func secret(c byte) []byte { return bytes.Repeat([]byte{c}, seal.MinKey) }
 
 func newBox(t testing.TB, secrets ...[]byte) *seal.Box {
@@ -26,7 +26,7 @@ func newBox(t testing.TB, secrets ...[]byte) *seal.Box {
 
 // Q1+ 2026-07-28 basic/patterns/mrtr: "servers MUST protect its integrity (e.g. HMAC
 // or AEAD)"
-func TestOpensWhatItSealed(t *testing.T) {
+func TestSealOpen(t *testing.T) {
 	tests := map[string]struct {
 		plain []byte
 		bound []string
@@ -49,9 +49,9 @@ func TestOpensWhatItSealed(t *testing.T) {
 	}
 }
 
-// What differs in anything that a text is bound to does not open, and all such
-// texts have one error.
-func TestOpensForNothingElse(t *testing.T) {
+// A text does not open with any difference in its bound values, and the error is always
+// the same.
+func TestOpenIsBound(t *testing.T) {
 	b := newBox(t, secret(1))
 	text := b.Seal("state", []byte("plain"), "ann", "tools/call")
 	tests := map[string]struct {
@@ -89,11 +89,11 @@ func TestOpensForNothingElse(t *testing.T) {
 	}
 }
 
-// No character of a text can be changed, none taken away, and none put another
-// way: there is one spelling of each seal.
+// No character of a text can be changed, removed, or spelled in another way: each
+// sealed text has one spelling.
 //
 // Q1- 2026-07-28 basic/patterns/mrtr: "MUST reject state that fails verification."
-func TestAnyChangeIsSeen(t *testing.T) {
+func TestTampering(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	b := newBox(t, secret(1))
 	text := b.Seal("p", []byte("some bytes"), "ann")
@@ -110,8 +110,8 @@ func TestAnyChangeIsSeen(t *testing.T) {
 	}
 }
 
-// "the first seals, all open": a secret is replaced without a moment in which
-// what was given out is worth nothing.
+// "the first seals, all open": a secret is replaced without a time at which issued
+// texts are invalid.
 func TestRotation(t *testing.T) {
 	old, next := newBox(t, secret(1)), newBox(t, secret(2), secret(1))
 	before := old.Seal("p", []byte("old"))
@@ -130,7 +130,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-func TestNeverTheSameTwice(t *testing.T) {
+func TestSealIsRandom(t *testing.T) {
 	b := newBox(t)
 	seen := make(map[string]bool)
 	for range 1000 {
@@ -150,7 +150,7 @@ func TestShortSecretIsRefused(t *testing.T) {
 	}
 }
 
-// The secrets belong to the caller, who may wipe them.
+// The secrets belong to the caller, which may erase them.
 func TestSecretsAreNotKept(t *testing.T) {
 	own := secret(1)
 	b := newBox(t, own)
@@ -187,12 +187,11 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// A seal has one spelling: the bits of its last letter that stand for nothing are
-// looked at, too.
+// A sealed text has one spelling: the unused bits of its last letter are checked, too.
 func TestOneSpelling(t *testing.T) {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	b := newBox(t)
-	for n := range 3 { // how many bits those are depends on the length
+	for n := range 3 { // the number of unused bits depends on the length
 		text := b.Seal("p", make([]byte, n))
 		cut := len(text) - 1
 		opened := 0

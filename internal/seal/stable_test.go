@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/seal"
 )
 
-// The same name is the same text in every process that has the secret, and any
-// difference in what is sealed is another one.
+// The same name gives the same text in every process with the secret, and any
+// difference in the input another text.
 func TestSealStable(t *testing.T) {
 	secret := bytes.Repeat([]byte("k"), seal.MinKey)
 	one, two, other := stableBox(t, secret), stableBox(t, secret), stableBox(t, bytes.Repeat([]byte("o"), seal.MinKey))
@@ -32,8 +32,8 @@ func TestSealStable(t *testing.T) {
 	}
 }
 
-// What SealStable makes opens as anything else that was sealed, for the same
-// purpose and the same values alone, and under a secret that has been replaced.
+// The texts of SealStable open like those of Seal, for the same purpose and values
+// only, and under a secret that has been replaced.
 func TestSealStableOpens(t *testing.T) {
 	old, young := bytes.Repeat([]byte("k"), seal.MinKey), bytes.Repeat([]byte("n"), seal.MinKey)
 	text := stableBox(t, old).SealStable("task", []byte("a\x00t1"), "ann")

@@ -15,9 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// How often a task is looked at. What its server suggests counts between the two
-// bounds: less is a load that nobody has asked for, and more is a result that waits
-// for no reason.
+// How often a task is polled. The interval that its server suggests is limited to these
+// bounds: shorter ones cause needless load, longer ones delay the result needlessly.
 const (
 	defaultPoll = time.Second
 	minPoll     = 50 * time.Millisecond
@@ -25,16 +24,17 @@ const (
 )
 
 const (
-	// maxMisses is how many looks in a row may fail of ours before the wait does.
-	maxMisses = 3
+	// maxFailures is how many polls in a row may fail with a gateway error before Await
+	// fails.
+	maxFailures = 3
 
-	// maxInputs bounds what a task may ask for at once: each is a goroutine and a
-	// transcript with a person.
+	// maxInputs bounds the open input requests of a task: each is a goroutine and a
+	// dialogue with a user.
 	maxInputs = 16
 )
 
-// Interval is how long to wait before the next look at a task that suggests so
-// much.
+// Interval returns the time to wait before the next poll of a task that suggests an
+// interval.
 func Interval(suggested time.Duration) time.Duration {
 	if suggested == 0 {
 		return defaultPoll
@@ -42,14 +42,14 @@ func Interval(suggested time.Duration) time.Duration {
 	return min(max(suggested, minPoll), maxPoll)
 }
 
-// Await looks at a task of h until it has ended, and returns what the request would
-// have ended with that it stands for. What the task asks for is put to the caller
-// and answered by tasks/update, each question once. The requests to h are made in
-// the name of like, and nothing but like's sender is taken from it.
+// Await polls a task of h until it has ended, and returns what the original request
+// would have returned. It sends the task's input requests to the caller, each once, and
+// answers them with tasks/update. The requests to h have the sender of like; nothing
+// else of like is used.
 //
-// A caller that is a [mcp.Pulser] is told of each look that found the task at work.
-// Await returns when the context ends, with its error, and leaves the task as it
-// is. An error that leaves the task at work wraps a [LeftError].
+// If the caller is a [mcp.Pulser], each successful poll is a sign of life. Await
+// returns when the context ends, with its error, and does not cancel the task. An error
+// that leaves the task running wraps a [LeftError].
 func Await(ctx context.Context, h mcp.Handler, like *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &wait{handler: h, like: like, id: id, caller: caller, asked: make(map[string]bool), sent: make(map[string]sent), ready: make(chan answers)}
@@ -62,37 +62,37 @@ func Await(ctx context.Context, h mcp.Handler, like *mcp.Request, id string, cal
 	return res, err
 }
 
-// LeftError is the error of an Await that gave up before the task had ended.
+// A LeftError is the error of an Await that returned before the task had ended.
 type LeftError struct{ Err error }
 
 // Error returns the text of the error.
 func (e *LeftError) Error() string { return e.Err.Error() }
 
-// Unwrap returns why it gave up.
+// Unwrap returns the reason.
 func (e *LeftError) Unwrap() error { return e.Err }
 
-// wait is one Await.
+// wait is one call of Await.
 type wait struct {
 	handler mcp.Handler
 	like    *mcp.Request
 	id      string
 	caller  mcp.Caller
 
-	asked  map[string]bool // keys that were put to the caller
-	sent   map[string]sent // what was answered, by key
-	ready  chan answers
-	asking sync.WaitGroup
-	misses int
-	ended  bool // the task
+	asked    map[string]bool // keys that were sent to the caller
+	sent     map[string]sent // answers that were sent to the server, by key
+	ready    chan answers
+	asking   sync.WaitGroup
+	failures int
+	ended    bool // the task has ended
 }
 
-// answers are what the caller has said to the questions of one look.
+// answers are the caller's answers to the questions of one poll.
 type answers struct {
 	values map[string]jsontext.Value
 	err    error
 }
 
-// sent is an answer and when the server was told last.
+// sent is an answer and the time when it was last sent to the server.
 type sent struct {
 	value jsontext.Value
 	at    time.Time
@@ -100,7 +100,7 @@ type sent struct {
 
 func (w *wait) run(ctx context.Context) (*mcp.Result, error) {
 	for {
-		t, err := w.look(ctx)
+		t, err := w.poll(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -113,39 +113,39 @@ func (w *wait) run(ctx context.Context) (*mcp.Result, error) {
 		case Cancelled:
 			return nil, mcp.Errorf(mcp.CodeInternalError, "the task was cancelled")
 		case InputRequired:
-			if err := w.tend(ctx, &t); err != nil {
+			if err := w.handleInputs(ctx, &t); err != nil {
 				return nil, err
 			}
 		default:
 		}
-		if err := w.pause(ctx, Interval(t.Poll)); err != nil {
+		if err := w.sleep(ctx, Interval(t.Poll)); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// look asks for the state of the task. That one look fails for a reason which may
-// pass says nothing of the task.
-func (w *wait) look(ctx context.Context) (Task, error) {
+// poll polls the task. A failure that may be transient does not mean that the task has
+// failed.
+func (w *wait) poll(ctx context.Context) (Task, error) {
 	for {
 		res, err := w.serve(ctx, "tasks/get", nil)
 		if err == nil {
-			w.misses = 0
+			w.failures = 0
 			mcp.Pulse(w.caller)
 			return Read(res.Bytes())
 		}
-		if w.misses++; ctx.Err() != nil || !mayPass(err) || w.misses >= maxMisses {
+		if w.failures++; ctx.Err() != nil || !isTransient(err) || w.failures >= maxFailures {
 			return Task{}, err
 		}
-		if err := w.pause(ctx, defaultPoll); err != nil {
+		if err := w.sleep(ctx, defaultPoll); err != nil {
 			return Task{}, err
 		}
 	}
 }
 
-// mayPass reports whether an error is ours, about the way to the server, and not
-// what the server says of the task.
-func mayPass(err error) bool {
+// isTransient reports whether an error is the gateway's, about the way to the server,
+// and not the server's own.
+func isTransient(err error) bool {
 	_, ok := errors.AsType[*mcp.Fault](err)
 	return ok
 }
@@ -163,14 +163,14 @@ func (w *wait) serve(ctx context.Context, method string, inputs []byte) (*mcp.Re
 	req.Client, req.Principal, req.Scope, req.LogLevel = w.like.Client, w.like.Principal, w.like.Scope, w.like.LogLevel
 	res, err := w.handler.Serve(ctx, req, w.caller)
 	if err == nil && res == nil {
-		return nil, mcp.Errorf(mcp.CodeInternalError, "%s was answered with nothing", method)
+		return nil, mcp.Errorf(mcp.CodeInternalError, "%s returned no result", method)
 	}
 	return res, err
 }
 
-// pause lets time pass until the next look. Answers that come meanwhile go out at
-// once, and are followed by a look.
-func (w *wait) pause(ctx context.Context, d time.Duration) error {
+// sleep waits until the next poll. Answers that arrive meanwhile are sent at once,
+// followed by a poll.
+func (w *wait) sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -186,16 +186,16 @@ func (w *wait) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// tend puts what is asked for the first time to the caller, and says again what was
-// answered and is still asked for: the answer may have been lost, and a server
-// ignores one that it has (tasks, "Task Update Requests").
-func (w *wait) tend(ctx context.Context, t *Task) error {
+// handleInputs sends new input requests to the caller, and sends answers again that the
+// server still asks for: they may have been lost, and a server ignores an answer that
+// it already has (tasks, "Task Update Requests").
+func (w *wait) handleInputs(ctx context.Context, t *Task) error {
 	var questions map[string]question
 	if err := json.Unmarshal(t.Inputs, &questions); err != nil {
-		return mcp.Errorf(mcp.CodeInternalError, "the task asks for input in a way that cannot be read")
+		return mcp.Errorf(mcp.CodeInternalError, "the task's inputRequests are invalid")
 	}
 	if len(questions) > maxInputs {
-		return mcp.Errorf(mcp.CodeInternalError, "the task asks %d questions at once", len(questions))
+		return mcp.Errorf(mcp.CodeInternalError, "the task has %d open input requests, which is too many", len(questions))
 	}
 	again := make(map[string]jsontext.Value)
 	for key := range questions {
@@ -210,7 +210,7 @@ func (w *wait) tend(ctx context.Context, t *Task) error {
 	}
 	if len(questions) > 0 {
 		// Ends with the answers or with ctx; Await waits for it.
-		w.asking.Go(func() { w.ask(ctx, inOrder(t.Inputs, questions)) })
+		w.asking.Go(func() { w.ask(ctx, ordered(t.Inputs, questions)) })
 	}
 	if len(again) > 0 {
 		return w.update(ctx, again)
@@ -218,7 +218,7 @@ func (w *wait) tend(ctx context.Context, t *Task) error {
 	return nil
 }
 
-// question is one of the inputRequests.
+// question is one entry of inputRequests.
 type question struct {
 	Method string         `json:"method"`
 	Params jsontext.Value `json:"params"`
@@ -226,9 +226,8 @@ type question struct {
 	key string
 }
 
-// inOrder returns the questions that are left of those that a task asks, as it asks
-// them.
-func inOrder(inputs []byte, left map[string]question) []question {
+// ordered returns the remaining questions in the order of the task's inputRequests.
+func ordered(inputs []byte, left map[string]question) []question {
 	sorted := make([]question, 0, len(left))
 	for key := range mcp.Members(inputs) {
 		if q, ok := left[key]; ok {
@@ -239,9 +238,9 @@ func inOrder(inputs []byte, left map[string]question) []question {
 	return sorted
 }
 
-// ask puts questions to the caller, all at once, and hands over the answers
-// together. The first that fails is the wait's failure: there is no way to say no to
-// a task but the answers that a question has for that.
+// ask sends questions to the caller, all at once, and passes on the answers together.
+// The first error fails the Await: a task has no way to receive an error for a
+// question.
 func (w *wait) ask(ctx context.Context, questions []question) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -258,7 +257,7 @@ func (w *wait) ask(ctx context.Context, questions []question) {
 			a.values[key] = value
 		case a.err == nil:
 			a.err = err
-			cancel() // the other questions are of no use any more
+			cancel() // the other answers are no longer needed
 		}
 	}
 	for _, q := range questions {
@@ -280,7 +279,7 @@ func (w *wait) ask(ctx context.Context, questions []question) {
 	}
 }
 
-// start puts one question, and returns what waits for the answer.
+// start sends one question and returns a function that waits for the answer.
 func (w *wait) start(ctx context.Context, q question) (func() (jsontext.Value, error), error) {
 	req, err := mcp.NewRequest(q.Method, q.Params)
 	if err != nil {
@@ -299,8 +298,8 @@ func (w *wait) start(ctx context.Context, q question) (func() (jsontext.Value, e
 	}, nil
 }
 
-// update answers questions. That it fails on the way is no failure of the wait: what
-// is still asked for is said again.
+// update sends answers to the server. A gateway error does not fail the Await: answers
+// that are still asked for are sent again.
 func (w *wait) update(ctx context.Context, values map[string]jsontext.Value) error {
 	for key, value := range values {
 		w.sent[key] = sent{value, time.Now()}
@@ -310,7 +309,7 @@ func (w *wait) update(ctx context.Context, values map[string]jsontext.Value) err
 		return err
 	}
 	_, err = w.serve(ctx, "tasks/update", raw)
-	if err != nil && (ctx.Err() != nil || !mayPass(err)) {
+	if err != nil && (ctx.Err() != nil || !isTransient(err)) {
 		return err
 	}
 	return nil

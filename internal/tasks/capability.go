@@ -15,21 +15,21 @@ import (
 // Extension is the identifier of the extension.
 const Extension = "io.modelcontextprotocol/tasks"
 
-// Declared reports whether a capabilities object, of a client or of a server, has
-// the extension.
+// Declared reports whether a capabilities object, of a client or a server, declares the
+// extension.
 func Declared(capabilities []byte) bool {
 	value := find(find(capabilities, "extensions"), Extension)
 	return len(value) > 0 && value[0] == '{'
 }
 
-// DeclaredOthers reports whether a capabilities object has any other extension.
+// DeclaredOthers reports whether a capabilities object declares any other extension.
 func DeclaredOthers(capabilities []byte) bool {
 	all, err := read(find(capabilities, "extensions"))
 	return err == nil && slices.ContainsFunc(all, func(m member) bool { return m.name != Extension })
 }
 
-// Declare returns the capabilities object with the extension declared. What cannot
-// be read declares nothing else.
+// Declare returns the capabilities object with the extension declared. Invalid
+// capabilities are replaced.
 func Declare(capabilities []byte) []byte {
 	if Declared(capabilities) {
 		return capabilities
@@ -46,15 +46,15 @@ func Declare(capabilities []byte) []byte {
 	return all.with("extensions", extensions.bytes()).bytes()
 }
 
-// Offer is what a server says of tasks, in the form of either era.
+// An Offer is what a server declares about tasks, in the form of either era.
 type Offer struct {
-	Extension bool // it has the extension
+	Extension bool // it declares the extension
 	Calls     bool // 2025-11-25: tasks.requests.tools.call
 	List      bool // 2025-11-25: tasks.list
 	Cancel    bool // 2025-11-25: tasks.cancel
 }
 
-// Any reports whether tools can be called as tasks at all.
+// Any reports whether tools can be called as tasks.
 func (o Offer) Any() bool { return o.Extension || o.Calls }
 
 // OfferOf reads a server's capabilities.
@@ -69,9 +69,9 @@ func OfferOf(capabilities []byte) Offer {
 	}
 }
 
-// LegacyOffer returns the member "tasks" that a client of 2025-11-25 is told, nil
-// where there are no tasks. A Handler that says nothing of its own in that form has
-// no list, because the extension has none.
+// LegacyOffer returns the member "tasks" for a client of 2025-11-25, or nil if there
+// are no tasks. For a Handler that declares only the extension it has no list, because
+// the extension has none.
 func LegacyOffer(capabilities []byte) []byte {
 	switch o := OfferOf(capabilities); {
 	case o.Calls:
@@ -83,9 +83,9 @@ func LegacyOffer(capabilities []byte) []byte {
 	}
 }
 
-// ModernOffer returns a server's capabilities as a modern client is told them: with
-// the extension where tools can be called as tasks, and without the member of
-// 2025-11-25. What needs no change is returned as it is.
+// ModernOffer returns a server's capabilities for a modern client: with the extension
+// if tools can be called as tasks, and without the member of 2025-11-25. Capabilities
+// that need no change are returned unmodified.
 func ModernOffer(capabilities []byte) []byte {
 	o := OfferOf(capabilities)
 	if o.Calls {
@@ -98,8 +98,8 @@ func ModernOffer(capabilities []byte) []byte {
 	return all.without("tasks").bytes()
 }
 
-// WithoutOwn returns a client's capabilities without the tasks that the client
-// itself would run for a server (2025-11-25): nobody here can follow those.
+// WithoutOwn returns a client's capabilities without the tasks that the client itself
+// would run for a server (2025-11-25), which the gateway cannot follow.
 func WithoutOwn(capabilities []byte) []byte {
 	all, err := read(capabilities)
 	if err != nil || all.get("tasks") == nil {
@@ -108,7 +108,7 @@ func WithoutOwn(capabilities []byte) []byte {
 	return all.without("tasks").bytes()
 }
 
-// Missing is the error for a client that did not declare the extension (tasks,
+// Missing returns the error for a client that did not declare the extension (tasks,
 // "Capability Negotiation").
 func Missing(method string) *mcp.Error {
 	return &mcp.Error{
@@ -118,8 +118,8 @@ func Missing(method string) *mcp.Error {
 	}
 }
 
-// IsMissing reports whether an error says that the server can serve a request only
-// as a task, and that its client did not declare the extension.
+// IsMissing reports whether the error means that the server serves the request only as
+// a task, and that its client did not declare the extension.
 func IsMissing(e *mcp.Error) bool {
 	return e.Code == mcp.CodeMissingCapability && Declared(find(jsontext.Value(e.Data), "requiredCapabilities"))
 }
@@ -127,9 +127,9 @@ func IsMissing(e *mcp.Error) bool {
 // Watches reports whether the filter of a subscriptions/listen names tasks.
 func Watches(filter []byte) bool { return find(filter, "taskIds") != nil }
 
-// WithLegacyOffer returns a server's capabilities with the member "tasks" as
-// 2025-11-25 has it: that of the Handler, or what the extension amounts to. One
-// that offers nothing is left out.
+// WithLegacyOffer returns a server's capabilities with the member "tasks" in the form
+// of 2025-11-25: the Handler's own, or the equivalent of the extension. A member that
+// offers nothing is removed.
 func WithLegacyOffer(capabilities []byte) []byte {
 	all, err := read(capabilities)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// ClientOffer is what a client of 2025-11-25 says of the tasks that it runs itself,
-// for a server that asks it something (basic/utilities/tasks, "Client Capabilities").
-// What it does not say it does not have.
+// A ClientOffer is what a client of 2025-11-25 declares about tasks that it runs
+// itself, for requests from a server (basic/utilities/tasks, "Client Capabilities").
+// Undeclared features are false.
 type ClientOffer struct {
 	Sampling    bool // tasks.requests.sampling.createMessage
 	Elicitation bool // tasks.requests.elicitation.create
@@ -33,10 +33,10 @@ func ClientOfferOf(capabilities []byte) ClientOffer {
 
 func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
 
-// Any reports whether anything can be asked for as a task.
+// Any reports whether any request can be sent as a task.
 func (o ClientOffer) Any() bool { return o.Sampling || o.Elicitation }
 
-// Runs reports whether a question can be asked as a task.
+// Runs reports whether a request with this method can be sent as a task.
 func (o ClientOffer) Runs(method string) bool {
 	switch method {
 	case "sampling/createMessage":
@@ -48,7 +48,7 @@ func (o ClientOffer) Runs(method string) bool {
 	}
 }
 
-// Serves reports whether the client serves a method that is about its tasks.
+// Serves reports whether the client serves this method for its tasks.
 func (o ClientOffer) Serves(method string) bool {
 	switch method {
 	case "tasks/get", "tasks/result":
@@ -62,8 +62,7 @@ func (o ClientOffer) Serves(method string) bool {
 	}
 }
 
-// CreatedID returns the id of the task that a CreateTaskResult tells of, "" where a
-// result is none.
+// CreatedID returns the task id in a CreateTaskResult, or "" if the result is not one.
 func CreatedID(result []byte) string {
 	m, err := read(find(result, "task"))
 	if err != nil {
@@ -72,7 +71,7 @@ func CreatedID(result []byte) string {
 	return m.text("taskId")
 }
 
-// Keep returns a result of tasks/list with those of its tasks alone whose id is kept.
+// Keep filters a result of tasks/list: it keeps the tasks for which kept returns true.
 func Keep(list []byte, kept func(id string) bool) ([]byte, error) {
 	m, err := read(list)
 	if err != nil {

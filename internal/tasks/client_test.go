@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What a client has declared is what it can be asked for, and what it has not
-// declared, or oddly, is not.
+// A client can be asked for what it has declared, and not for undeclared or invalid
+// capabilities.
 func TestClientOffer(t *testing.T) {
 	const all = "sampling/createMessage elicitation/create roots/list tasks/get tasks/result tasks/list tasks/cancel tasks/update"
 	for caps, want := range map[string]string{
@@ -52,7 +52,7 @@ func TestCreatedID(t *testing.T) {
 	}
 }
 
-// A list keeps the bytes of what is kept, and all that is not a task.
+// Keep keeps the bytes of the kept tasks and all other members.
 func TestKeep(t *testing.T) {
 	mine := func(id string) bool { return id == "a" || id == "c" }
 	for raw, want := range map[string]string{

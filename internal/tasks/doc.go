@@ -1,9 +1,9 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tasks knows the two forms in which MCP has tasks, and turns each into the
-// other: that of the extension io.modelcontextprotocol/tasks, which is the form of
-// the inside, and that of revision 2025-11-25.
+// Package tasks converts between the two forms of MCP tasks: that of the extension
+// io.modelcontextprotocol/tasks, which is used inside the gateway, and that of revision
+// 2025-11-25.
 //
 //	extension                            2025-11-25
 //	the client declares it, the          params.task asks for a task, where
@@ -15,5 +15,5 @@
 //	inputRequests, tasks/update          requests of the server during tasks/result
 //
 // It changes the members that differ and keeps the bytes of all others. It has no
-// state and starts nothing but what Await waits for.
+// state. Only Await starts goroutines, and waits for them.
 package tasks

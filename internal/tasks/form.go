@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Status is the state of a task, by the word of either form.
+// Status is the state of a task, named alike in both forms.
 type Status string
 
 // The states. The last three are terminal.
@@ -27,23 +27,24 @@ const (
 	Cancelled     Status = "cancelled"
 )
 
-// IsTerminal reports whether a task of that state never changes again.
+// IsTerminal reports whether a task in this state never changes again.
 func (s Status) IsTerminal() bool { return s == Completed || s == Failed || s == Cancelled }
 
-// Task is a task as the extension has it, as far as anybody here looks at it.
+// A Task is a task in the form of the extension, with the members that the gateway
+// uses.
 type Task struct {
 	ID      string
 	Status  Status
-	Poll    time.Duration  // 0 where it is not said
-	TTL     time.Duration  // 0 where it is not said, or has no end
-	Created time.Time      // zero where it cannot be read
-	Result  jsontext.Value // of a completed one
-	Error   jsontext.Value // of a failed one
-	Inputs  jsontext.Value // of one that waits for input
+	Poll    time.Duration  // 0 if absent
+	TTL     time.Duration  // 0 if absent or unlimited
+	Created time.Time      // zero if invalid
+	Result  jsontext.Value // if completed
+	Error   jsontext.Value // if failed
+	Inputs  jsontext.Value // if input is required
 }
 
-// Read reads a task in the form of the extension: the result of tools/call that is
-// one, or that of tasks/get.
+// Read reads a task in the form of the extension: a result of tools/call that is a
+// task, or one of tasks/get.
 func Read(raw []byte) (Task, error) {
 	m, err := read(raw)
 	if err != nil {
@@ -59,14 +60,15 @@ func Read(raw []byte) (Task, error) {
 	}
 	switch {
 	case t.ID == "":
-		return Task{}, fmt.Errorf("task: it has no taskId")
+		return Task{}, fmt.Errorf("task: taskId is missing")
 	case t.Status == "":
-		return Task{}, fmt.Errorf("task: it has no status")
+		return Task{}, fmt.Errorf("task: status is missing")
 	}
 	return t, nil
 }
 
-// millis reads a number of milliseconds; what is none, or beyond a year, is 0.
+// millis reads a number of milliseconds; for any other value, or more than a year, it
+// returns 0.
 func millis(raw []byte) time.Duration {
 	const year = 365 * 24 * time.Hour
 	n, err := strconv.ParseFloat(string(raw), 64)
@@ -76,8 +78,7 @@ func millis(raw []byte) time.Duration {
 	return time.Duration(n * float64(time.Millisecond))
 }
 
-// Failure returns the error of a failed task. One without any is said to have
-// failed, in words of ours.
+// Failure returns the error of a failed task, or a generic one if it has none.
 func (t *Task) Failure() *mcp.Error {
 	var e struct {
 		Code    int64          `json:"code"`
@@ -85,16 +86,16 @@ func (t *Task) Failure() *mcp.Error {
 		Data    jsontext.Value `json:"data"`
 	}
 	if err := json.Unmarshal(t.Error, &e); err != nil || e.Code == 0 {
-		return mcp.Errorf(mcp.CodeInternalError, "the task failed without saying why")
+		return mcp.Errorf(mcp.CodeInternalError, "the task failed without an error")
 	}
 	return &mcp.Error{Code: e.Code, Message: e.Message, Data: []byte(e.Data), Raw: []byte(t.Error)}
 }
 
-// isError reports whether a result of a tool says that the tool has failed.
+// isError reports whether a tool's result has isError.
 func isError(result []byte) bool { return string(find(result, "isError")) == "true" }
 
-// FromCreated turns the CreateTaskResult of 2025-11-25 into that of the extension.
-// ok is false for a result that is none.
+// FromCreated converts a CreateTaskResult of 2025-11-25 into one of the extension. ok
+// is false for any other result.
 func FromCreated(raw []byte) (result []byte, ok bool) {
 	m, err := read(raw)
 	if err != nil {
@@ -105,30 +106,30 @@ func FromCreated(raw []byte) (result []byte, ok bool) {
 		return nil, false
 	}
 	out := members{{"resultType", jsontext.Value(`"` + mcp.ResultTask + `"`)}}
-	out = append(out, modern(task, Status(task.text("status")))...)
+	out = append(out, toModern(task, Status(task.text("status")))...)
 	for _, rest := range m.without("task") {
 		out = out.with(rest.name, rest.value)
 	}
 	return out.bytes(), true
 }
 
-// FromTask turns a task of 2025-11-25 into one of the extension that has the given
-// state, and behind it the members that belong to the state.
+// FromTask converts a task of 2025-11-25 into one of the extension with the given
+// state, followed by the member that belongs to the state.
 func FromTask(raw []byte, status Status, detail string, value []byte) ([]byte, error) {
 	m, err := read(raw)
 	if err != nil {
 		return nil, err
 	}
-	out := modern(m, status)
+	out := toModern(m, status)
 	if detail != "" {
 		out = out.with(detail, value)
 	}
 	return out.bytes(), nil
 }
 
-// modern renames what the extension calls otherwise. A time to live that is not
-// said has no end.
-func modern(task members, status Status) members {
+// toModern renames the members that the extension names differently. An absent TTL
+// means unlimited.
+func toModern(task members, status Status) members {
 	out := task.renamed("ttl", "ttlMs").renamed("pollInterval", "pollIntervalMs")
 	out = out.with("status", []byte(strconv.Quote(string(status))))
 	if out.get("ttlMs") == nil {
@@ -137,32 +138,32 @@ func modern(task members, status Status) members {
 	return out
 }
 
-// ToCreated turns the CreateTaskResult of the extension into that of 2025-11-25.
+// ToCreated converts a CreateTaskResult of the extension into one of 2025-11-25.
 func ToCreated(raw []byte) ([]byte, error) {
 	m, err := read(raw)
 	if err != nil {
 		return nil, err
 	}
-	out := members{{"task", legacy(m.without("_meta")).bytes()}}
+	out := members{{"task", toLegacy(m.without("_meta")).bytes()}}
 	if meta := m.get("_meta"); meta != nil {
 		out = out.with("_meta", meta)
 	}
 	return out.bytes(), nil
 }
 
-// ToTask turns a task of the extension into one of 2025-11-25, which has neither
-// its result nor what it asks for.
+// ToTask converts a task of the extension into one of 2025-11-25, without its result
+// and its input requests.
 func ToTask(raw []byte) ([]byte, error) {
 	m, err := read(raw)
 	if err != nil {
 		return nil, err
 	}
-	return legacy(m).bytes(), nil
+	return toLegacy(m).bytes(), nil
 }
 
-// legacy: a tool that says isError has failed (2025-11-25,
-// basic/utilities/tasks, "Task Execution Errors").
-func legacy(m members) members {
+// toLegacy is ToTask for members. A tool result with isError means a failed task
+// (2025-11-25, basic/utilities/tasks, "Task Execution Errors").
+func toLegacy(m members) members {
 	if m.text("status") == string(Completed) && isError(m.get("result")) {
 		m = m.with("status", []byte(`"failed"`))
 	}
@@ -174,8 +175,7 @@ func legacy(m members) members {
 	return out
 }
 
-// TTL reads what a client asks for in params.task: how long the task is to be kept.
-// 0 is no wish.
+// TTL reads the TTL that a client requests in params.task, or 0 if absent.
 func TTL(task []byte) time.Duration { return millis(find(task, "ttl")) }
 
 // Prepend puts tasks before those of a result of tasks/list.
@@ -203,7 +203,7 @@ func StatusOf(raw []byte) Status {
 	return Status(m.text("status"))
 }
 
-// ErrorJSON returns an error as it stands in a failed task.
+// ErrorJSON returns an error as it appears in a failed task.
 func ErrorJSON(e *mcp.Error) []byte {
 	if e.Raw != nil {
 		return e.Raw
@@ -216,8 +216,7 @@ func ErrorJSON(e *mcp.Error) []byte {
 	return append(out, '}')
 }
 
-// Inputs writes inputRequests: the parameters of each question by its key, in the
-// order of the keys given.
+// Inputs encodes inputRequests: the request of each key, in the order of keys.
 func Inputs(keys []string, ask func(key string) *mcp.Request) []byte {
 	var all members
 	for _, key := range keys {
@@ -231,7 +230,7 @@ func Inputs(keys []string, ask func(key string) *mcp.Request) []byte {
 	return all.bytes()
 }
 
-// Answers reads inputResponses.
+// Answers decodes inputResponses.
 func Answers(raw []byte) (map[string][]byte, error) {
 	m, err := read(raw)
 	if err != nil {
@@ -244,8 +243,7 @@ func Answers(raw []byte) (map[string][]byte, error) {
 	return all, nil
 }
 
-// RelatedID reads the task that a message is related to, out of the member of its
-// _meta.
+// RelatedID returns the task id in the related-task member of a message's _meta.
 func RelatedID(related []byte) string {
 	m, err := read(related)
 	if err != nil {
@@ -254,8 +252,8 @@ func RelatedID(related []byte) string {
 	return m.text("taskId")
 }
 
-// Notice returns what notifications/tasks says of a task: the task as tasks/get has
-// it, without what belongs to a result.
+// Notice returns the params of notifications/tasks for a task: the result of tasks/get
+// without the members of a result.
 func Notice(result []byte) ([]byte, error) {
 	m, err := read(result)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Only the members that the two forms call otherwise change; all others keep their
-// bytes, their order and the texts of their numbers.
+// Only the members that the two forms name differently change; all others keep their
+// bytes, their order and the text of their numbers.
 func TestForms(t *testing.T) {
 	toCreated := func(raw string) (string, error) { b, err := tasks.ToCreated([]byte(raw)); return string(b), err }
 	fromCreated := func(raw string) (string, error) { b, _ := tasks.FromCreated([]byte(raw)); return string(b), nil }
@@ -101,7 +101,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What the two eras say of tasks in their capabilities.
+// The capabilities for tasks in the two eras.
 func TestOffers(t *testing.T) {
 	const (
 		ext   = `"extensions":{"a/b":{},"io.modelcontextprotocol/tasks":{}}`
@@ -177,8 +177,8 @@ func TestPrepend(t *testing.T) {
 	}
 }
 
-// What comes from a server is read without harm, whatever it is, and what was turned
-// is an object again.
+// Any text from a server is read without a panic, and the result of a conversion is an
+// object.
 func FuzzForms(f *testing.F) {
 	for _, seed := range []string{
 		`{"task":{"taskId":"t","status":"working","ttl":1}}`, `{"taskId":"t","status":"completed","result":{"isError":true}}`,

@@ -12,8 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// members are the members of an object in their order, with the bytes of their
-// values.
+// members are the members of an object in order, with the bytes of their values.
 type members []member
 
 type member struct {
@@ -21,9 +20,9 @@ type member struct {
 	value jsontext.Value
 }
 
-var errNoObject = errors.New("this is no JSON object")
+var errNotObject = errors.New("not a JSON object")
 
-// read reads an object; no bytes are one without members.
+// read parses an object; empty text is one without members.
 func read(raw []byte) (members, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -34,7 +33,7 @@ func read(raw []byte) (members, error) {
 		return nil, err
 	}
 	if first.Kind() != '{' {
-		return nil, errNoObject
+		return nil, errNotObject
 	}
 	var all members
 	for d.PeekKind() == '"' {
@@ -54,7 +53,7 @@ func read(raw []byte) (members, error) {
 	return all, err
 }
 
-// find returns one member of an object, nil where it is not there or raw is none.
+// find returns one member of an object, or nil if it is absent or raw is not an object.
 func find(raw []byte, name string) jsontext.Value {
 	all, err := read(raw)
 	if err != nil {
@@ -72,7 +71,7 @@ func (m members) get(name string) jsontext.Value {
 	return nil
 }
 
-// text returns a member that is a string, and "" for anything else.
+// text returns a string member, and "" for any other value.
 func (m members) text(name string) string {
 	value := m.get(name)
 	if len(value) == 0 || value[0] != '"' {
@@ -85,7 +84,7 @@ func (m members) text(name string) string {
 	return string(text)
 }
 
-// with returns the members with one set: in its place, or at the end.
+// with returns the members with one set, in its place or at the end.
 func (m members) with(name string, value []byte) members {
 	out := make(members, 0, len(m)+1)
 	found := false
@@ -115,7 +114,7 @@ next:
 	return out
 }
 
-// renamed returns the members with one under another name, in its place.
+// renamed returns the members with one renamed in its place.
 func (m members) renamed(from, to string) members {
 	out := append(members{}, m...)
 	for i := range out {
@@ -126,7 +125,7 @@ func (m members) renamed(from, to string) members {
 	return out
 }
 
-// bytes writes the object.
+// bytes encodes the object.
 func (m members) bytes() []byte {
 	out := []byte{'{'}
 	for i, one := range m {

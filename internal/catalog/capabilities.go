@@ -10,27 +10,27 @@ import (
 	"unicode/utf8"
 )
 
-// Capabilities returns the capabilities object of the gateway: what some backend
-// declares. Changes of the lists are announced in any case, by the gateway itself.
-// A backend that was never reached counts as one that declares everything, because
-// a client in a session reads the object once, and what comes later could not be
-// declared any more. The bytes must not be changed.
+// Capabilities returns the capabilities object of the gateway: the capabilities that
+// some backend declares. The gateway itself always announces list changes. A backend
+// that was never reached counts as declaring everything, because a client with a
+// session reads the object only once and later additions could not be declared. The
+// bytes must not be changed.
 func (c *Catalog) Capabilities() []byte { return c.capabilities }
 
-// Instructions returns the configured instructions, or those of the backends with
-// their names.
+// Instructions returns the configured instructions, or those of the backends with their
+// names.
 func (c *Catalog) Instructions() string { return c.instructions }
 
-// mergeCapabilities writes only capabilities that the gateway itself keeps: those
-// that it would have to take a backend's word for, such as experimental ones, are
-// not passed on.
+// mergeCapabilities includes only capabilities that the gateway implements itself.
+// Others, such as experimental ones, are not passed on, because the gateway would
+// depend on a backend for them.
 func mergeCapabilities(backends []Backend) []byte {
 	var parts []string
 	for _, c := range []struct{ name, value string }{
 		{"completions", `{}`},
 		{"logging", `{}`},
 		{"prompts", `{"listChanged":true}`},
-		{"resources", resourcesOffer(backends)},
+		{"resources", resourcesCapability(backends)},
 		{"tools", `{"listChanged":true}`},
 	} {
 		if slices.ContainsFunc(backends, func(in Backend) bool {
@@ -45,32 +45,33 @@ func mergeCapabilities(backends []Backend) []byte {
 	return []byte("{" + strings.Join(parts, ",") + "}")
 }
 
-// resourcesOffer says that resources can be subscribed to where a backend says so of
-// its own: which of its resources those are is found out when somebody subscribes.
-func resourcesOffer(backends []Backend) string {
+// resourcesCapability declares subscriptions if some backend does. Which of its
+// resources support them is found out on subscription.
+func resourcesCapability(backends []Backend) string {
 	if slices.ContainsFunc(backends, func(in Backend) bool { return in.State == Missing || subscribes(in.Capabilities) }) {
 		return `{"listChanged":true,"subscribe":true}`
 	}
 	return `{"listChanged":true}`
 }
 
-// subscribes reports whether a capabilities object offers subscriptions.
+// subscribes reports whether a capabilities object declares resource subscriptions.
 func subscribes(capabilities []byte) bool {
 	return string(member(member(capabilities, "resources"), "subscribe")) == "true"
 }
 
-// declares reports whether a capabilities object has the member. null is none.
+// declares reports whether a capabilities object has the member with a value other than
+// null.
 func declares(capabilities []byte, name string) bool {
 	value := member(capabilities, name)
 	return value != nil && string(value) != "null"
 }
 
-// maxInstructions bounds the text of one backend, in bytes: clients show it to a
-// model before anything was asked.
+// maxInstructions bounds the instructions of one backend, in bytes: clients show them
+// to a model at the start.
 const maxInstructions = 16 << 10
 
-// mergeInstructions says whose instructions are whose, because they speak of tools
-// by names that may be prefixed here.
+// mergeInstructions puts each backend's name above its instructions, because they refer
+// to tools by names that may have a prefix here.
 func mergeInstructions(backends []Backend, configured string) string {
 	if configured != "" {
 		return configured

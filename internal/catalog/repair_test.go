@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-func TestMend(t *testing.T) {
+func TestRepair(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"nothing", `{"name":"x","inputSchema":{"type":"object"},"x-own":null,"title":"null"}`, ""},
 		{"no type", `{"name":"x","inputSchema":{"properties":{"a":{}}}}`, `{"name":"x","inputSchema":{"properties":{"a":{}},"type":"object"}}`},
@@ -27,7 +27,7 @@ func TestMend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := mend(obj)
+		got := repair(obj)
 		if tt.want == "" {
 			if &got.Bytes()[0] != &obj.Bytes()[0] {
 				t.Errorf("%s: %s is copied: %s", tt.name, tt.in, got.Bytes())
@@ -40,9 +40,9 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// The deepest item that can be read at all is mended too: what is added to it stands
-// no deeper than what it has.
-func TestMendAtTheLimitOfDepth(t *testing.T) {
+// The deepest readable item is repaired too: added members are not nested more deeply
+// than existing ones.
+func TestRepairAtTheDepthLimit(t *testing.T) {
 	deepest := 0
 	for depth := 1; ; depth++ {
 		raw := `{"name":"x","title":null,"inputSchema":{"default":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}}`
@@ -50,7 +50,7 @@ func TestMendAtTheLimitOfDepth(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if got := mend(obj); !strings.Contains(string(got.Bytes()), `"type":"object"`) {
+		if got := repair(obj); !strings.Contains(string(got.Bytes()), `"type":"object"`) {
 			t.Errorf("depth %d: %s", depth, got.Bytes())
 		}
 		deepest = depth
@@ -60,8 +60,8 @@ func TestMendAtTheLimitOfDepth(t *testing.T) {
 	}
 }
 
-// A client that refuses a whole list for one item in it can read this one.
-func TestBuildMends(t *testing.T) {
+// A client that rejects a whole list for one item accepts this one.
+func TestBuildRepairs(t *testing.T) {
 	b := backend("a").with(Tools, `{"name":"x","description":null,"inputSchema":{}}`).with(Prompts, `{"name":"p","arguments":null}`)
 	c := Build([]Backend{b}, Options{})
 	for k, want := range map[Kind]string{
@@ -75,8 +75,8 @@ func TestBuildMends(t *testing.T) {
 	}
 }
 
-// Icons at addresses that a client may not open reach none, however they are spelled; all
-// others arrive as they were sent.
+// Icons with unsafe addresses reach no client, however they are spelled; all others are
+// unmodified.
 //
 // X10+ 2026-07-28 basic/index: "Ensure that the icon URI is either a HTTPS or `data:` URI."
 //

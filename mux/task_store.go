@@ -17,56 +17,58 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxTasks bounds the tasks that are there at once, running or ended.
+// maxTasks bounds the tasks, running or ended, that are kept at once.
 const maxTasks = 10_000
 
-// taskBook are the tasks of a Mux.
-type taskBook struct {
+// taskStore holds the tasks of a Mux.
+type taskStore struct {
 	running sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
 	all    map[string]*task
-	order  []*task // of all, the oldest first
+	order  []*task // all of them, the oldest first
 }
 
-// begin runs the rest of a call as a task, which is there when begin returns.
+// begin runs f, the rest of a call, as a task. The task can be found when begin
+// returns.
 func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Call) (*Result, error)) (*task, error) {
 	ttl := m.TaskTTL
 	if ttl <= 0 {
 		ttl = DefaultTaskTTL
 	}
 	now := time.Now()
-	// The values are the request's, and the end is the task's own.
+	// The context has the request's values, and the task's own deadline and
+	// cancellation.
 	ctx, stop := context.WithDeadline(life.Apart(ctx), now.Add(ttl))
 	ctx, cancel := context.WithCancelCause(ctx)
 	t := &task{
 		id: rand.Text(), principal: call.Request.Principal, client: call.Request.Client,
 		created: now, updated: now, ttl: ttl, status: tasks.Working,
 		cancel:  func(cause error) { cancel(cause); stop() },
-		changed: func(t *task) { m.ears.tell(news{tasks: []string{t.id}}) },
+		changed: func(t *task) { m.subscribers.publish(changeSet{tasks: []string{t.id}}) },
 	}
 	if err := m.tasks.add(t, now); err != nil {
 		t.cancel(err)
 		return nil, err
 	}
-	go func() { // ends with f, which is told by ctx; Close waits
+	go func() { // Ends with f, which ctx cancels; Close waits for it.
 		defer m.tasks.running.Done()
 		t.run(ctx, call, f)
 	}()
 	return t, nil
 }
 
-// add keeps the task, and counts it as running.
-func (b *taskBook) add(t *task, now time.Time) error {
+// add keeps the task and counts it as running.
+func (b *taskStore) add(t *task, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.forgetLocked(now)
+	b.removeExpiredLocked(now)
 	switch {
 	case b.closed:
 		return &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.NotDispatched, Message: "the server is shutting down"}
 	case len(b.all) >= maxTasks:
-		return &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: "there are too many tasks"}
+		return &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: "too many tasks"}
 	}
 	if b.all == nil {
 		b.all = make(map[string]*task)
@@ -77,10 +79,10 @@ func (b *taskBook) add(t *task, now time.Time) error {
 	return nil
 }
 
-// forgetLocked drops the tasks whose time is up: those that were begun first, because
-// all have the same time. Nothing but a new one makes the book grow, so that it is
-// looked through then.
-func (b *taskBook) forgetLocked(now time.Time) {
+// removeExpiredLocked drops expired tasks: those that began first, because all have the
+// same TTL. It runs when a task is added, which is the only way the number of tasks
+// grows.
+func (b *taskStore) removeExpiredLocked(now time.Time) {
 	for len(b.order) > 0 && b.order[0].isOver(now) {
 		delete(b.all, b.order[0].id)
 		b.order[0], b.order = nil, b.order[1:]
@@ -89,8 +91,8 @@ func (b *taskBook) forgetLocked(now time.Time) {
 
 func (t *task) isOver(now time.Time) bool { return now.Sub(t.created) >= t.ttl }
 
-// find returns the task, if it is there and the principal's.
-func (b *taskBook) find(id, principal string) *task {
+// find returns the task if it exists and belongs to the principal.
+func (b *taskStore) find(id, principal string) *task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.all[id]
@@ -100,15 +102,15 @@ func (b *taskBook) find(id, principal string) *task {
 	return t
 }
 
-func (b *taskBook) close() {
-	for _, t := range b.forget() {
+func (b *taskStore) close() {
+	for _, t := range b.removeAll() {
 		t.stop()
 	}
 	b.running.Wait()
 }
 
-// forget takes all tasks out for good.
-func (b *taskBook) forget() map[string]*task {
+// removeAll removes all tasks and admits no more.
+func (b *taskStore) removeAll() map[string]*task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := b.all
@@ -116,9 +118,8 @@ func (b *taskBook) forget() map[string]*task {
 	return all
 }
 
-// serveTasks serves the methods of the extension. That the client has declared it is
-// for its edge to check. An id that is unknown and one that is another principal's are
-// one.
+// serveTasks serves the methods of the extension. The edge checks that the client has
+// declared it. An unknown id and another principal's id get the same answer.
 func (m *Mux) serveTasks(req *mcp.Request) (*mcp.Result, error) {
 	id, _ := req.Params.Text(mcp.FieldTaskID)
 	t := m.tasks.find(id, req.Principal)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestHides tells what an operator hid from what never was, from what has faults
-// of its own, and from what somebody offers.
+// Hides distinguishes names hidden by the operator from unknown names, from invalid
+// items, and from names that are offered.
 func TestHides(t *testing.T) {
 	empty := ""
 	files := backend("files").
@@ -56,7 +56,7 @@ func TestHides(t *testing.T) {
 	}
 }
 
-// Whoever is first gets the name then, and nothing is hidden about it.
+// The first item gets the name then, and nothing is hidden.
 func TestHidesNoConflictThatIsDecided(t *testing.T) {
 	empty := ""
 	a := backend("a").with(Tools, tools("x")...).rules(Rules{Prefix: &empty})
@@ -69,8 +69,8 @@ func TestHidesNoConflictThatIsDecided(t *testing.T) {
 	}
 }
 
-// A view hides what it does not admit and what was hidden before, for each kind,
-// and so does a view of it; the Catalog itself hides no more than it did.
+// A view hides the entries that it removes and those hidden before, for each kind, and
+// so does a view of a view; the Catalog itself is not changed.
 func TestHidesInViews(t *testing.T) {
 	base := viewed()
 	once := base.View(notWrite)
@@ -96,9 +96,9 @@ func TestHidesInViews(t *testing.T) {
 	}
 }
 
-// TestHidesIsWhatIsThereAndNotOffered holds the rule against every name that some
-// backend could have, with random rules and conflicts.
-func TestHidesIsWhatIsThereAndNotOffered(t *testing.T) {
+// Hides agrees with the rule for every name that some backend could have, with random
+// rules and conflicts.
+func TestHidesAgainstModel(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		in := randomBackends(r)
@@ -119,7 +119,7 @@ func TestHidesIsWhatIsThereAndNotOffered(t *testing.T) {
 	}
 }
 
-// hasTool reports whether some backend lists a tool that would have a name.
+// hasTool reports whether some backend lists a tool that would have the name.
 func hasTool(in []Backend, name string) bool {
 	for i := range in {
 		all := in[i]
