@@ -29,14 +29,14 @@ type clientTasks struct {
 	offer taskform.ClientOffer // that the server was told of; does not change afterwards
 
 	mu     sync.Mutex
-	begun  []theirTask         // oldest first
+	begun  []clientTask        // oldest first
 	asking int                 // questions that may become a task and are not answered yet
 	early  []*mcp.Notification // states of what may be the answer of one of them
-	out    outbox              // to the server
+	out    notificationQueue   // to the server
 }
 
-// theirTask is one of them.
-type theirTask struct {
+// clientTask is one of them.
+type clientTask struct {
 	id    string
 	known bool // the server has the answer that names it
 }
@@ -110,7 +110,7 @@ func (c *clientTasks) has(id string) bool {
 }
 
 func (c *clientTasks) indexLocked(id string) int {
-	return slices.IndexFunc(c.begun, func(t theirTask) bool { return t.id == id })
+	return slices.IndexFunc(c.begun, func(t clientTask) bool { return t.id == id })
 }
 
 // ask notes a question that is put. settle must follow.
@@ -149,7 +149,7 @@ func (c *clientTasks) add(id string) {
 	if id == "" || c.indexLocked(id) >= 0 {
 		return
 	}
-	c.begun = append(c.begun, theirTask{id: id})
+	c.begun = append(c.begun, clientTask{id: id})
 	c.begun = c.begun[max(0, len(c.begun)-maxTheirs):]
 }
 

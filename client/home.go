@@ -18,7 +18,7 @@ import (
 // of the same session. It is kept when a call is given up, as the process of a server
 // without a gateway would be.
 type home struct {
-	slot slot
+	slot scopedSession
 
 	mu    sync.Mutex
 	known bool
@@ -43,7 +43,7 @@ func (l *legacy) hasHome(req *mcp.Request) bool {
 
 // goHome returns the session, opened if need be. ours is as in opener.
 func (l *legacy) goHome(ctx context.Context, req *mcp.Request, ours bool) (*legacySession, error) {
-	s, err := l.home.slot.get(ctx, l, l.opener(req.Client, address{onlyCall: true}, ours))
+	s, err := l.home.slot.get(ctx, l, l.opener(req.Client, routing{onlyCall: true}, ours))
 	if err == nil {
 		l.pool.host(&l.home.slot, keyOf(req), s, true)
 	}
@@ -82,7 +82,7 @@ func (l *legacy) settle(use *lease) {
 
 // settle moves a session that is lent into a slot that has none, as a resident. It
 // returns nil where the slot has one.
-func (p *pool) settle(sl *slot, key poolKey, s *legacySession) (r *resident, old *legacySession) {
+func (p *pool) settle(sl *scopedSession, key poolKey, s *legacySession) (r *resident, old *legacySession) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {

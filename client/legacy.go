@@ -26,16 +26,16 @@ type legacy struct {
 	dial  dialer
 	want  mcp.Version
 	spent time.Duration // on the probe, of the time for the first handshake
-	tasks tasks
+	tasks goroutines
 
-	everybody slot    // Share
-	watch     watches // listens without a scope
-	home      home    // OneClient
+	everybody scopedSession // Share
+	watch     watches       // listens without a scope
+	home      home          // OneClient
 	pool      pool
 
-	support taskSupport // of the server's tools
-	anchors anchors     // of tasks
-	holds   holds       // of tasks that wait for input
+	support taskSupport     // of the server's tools
+	anchors taskSessions    // of tasks
+	holds   openTaskResults // of tasks that wait for input
 
 	watched watchedTasks
 
@@ -46,7 +46,7 @@ type legacy struct {
 	// Whoever opens a session and whoever closes all of them meet here, so that
 	// none can be opened that nobody closes.
 	mu   sync.Mutex
-	held map[*slot]struct{}          // those of scopes that have not ended
+	held map[*scopedSession]struct{} // those of scopes that have not ended
 	live map[*legacySession]struct{} // the sessions that are not closed yet
 	shut bool                        // no session is opened any more
 	past session.CallStats           // of those that are
@@ -54,23 +54,23 @@ type legacy struct {
 
 // dialer opens the connection of one legacy session.
 type dialer interface {
-	dial(ctx context.Context, n need) (legacyWire, error)
+	dial(ctx context.Context, n slotPurpose) (legacyWire, error)
 
 	// failed is called when the handshake over the wire has failed, before the
 	// wire is closed. It reports true when the wire has turned out to be of the
 	// other era, and is kept for that.
 	failed(wire legacyWire) (keep bool)
 
-	// older returns another wire to the same server, opened, where the way in which
-	// it has refused the handshake may mean that it has an older transport, and it
+	// sseFallback returns another wire to the same server, opened, where the way in which
+	// it has refused the handshake may mean that it has an sseFallback transport, and it
 	// does; else nil.
-	older(ctx context.Context, wire legacyWire) legacyWire
+	sseFallback(ctx context.Context, wire legacyWire) legacyWire
 
 	// mistaken is called when the handshake over the wire has succeeded. It reports
 	// true when the server has turned out to be of both eras: it is spoken to in the
 	// other one, and over another wire, for this one is bound by the handshake. It
 	// does so once.
-	mistaken(wire legacyWire) bool
+	isModern(wire legacyWire) bool
 
 	// sharesStream reports whether all messages of a session come on one stream.
 	sharesStream() bool
@@ -159,7 +159,7 @@ func (l *legacy) serveOpened(ctx context.Context, req *mcp.Request) (*mcp.Result
 // lease is a session while a request uses it.
 type lease struct {
 	*legacySession
-	slot   *slot // of a scope, which rests behind the request; nil where it is none's
+	slot   *scopedSession // of a scope, which rests behind the request; nil where it is none's
 	pooled bool
 	key    poolKey // in the pool
 
@@ -184,7 +184,7 @@ func (l *legacy) acquire(ctx context.Context, req *mcp.Request) (lease, error) {
 	if l.Share {
 		// Nothing is asked of anybody but the only one whose call is under way: the
 		// session is everybody's, and has no client of its own.
-		s, err := l.everybody.get(ctx, l, l.opener(l.self(), address{onlyCall: true, shared: true}, true))
+		s, err := l.everybody.get(ctx, l, l.opener(l.self(), routing{onlyCall: true, shared: true}, true))
 		return lease{legacySession: s}, err
 	}
 	if req.Scope != nil {
@@ -209,14 +209,14 @@ func (l *legacy) release(use *lease, clean bool) {
 
 // opener returns what opens a session for the given client. ours: it is not for
 // one client alone.
-func (l *legacy) opener(client *mcp.Peer, addr address, ours bool) func(ctx context.Context) (*legacySession, error) {
+func (l *legacy) opener(client *mcp.Peer, addr routing, ours bool) func(ctx context.Context) (*legacySession, error) {
 	addr.private, addr.watched = !ours, &l.watched
-	n := need{ours: ours, makeRoom: l.makeRoom}
+	n := slotPurpose{ours: ours, makeRoom: l.makeRoom}
 	return func(ctx context.Context) (*legacySession, error) { return l.open(ctx, client, addr, n) }
 }
 
 // open opens a session. It returns it complete, or not at all.
-func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address, n need) (*legacySession, error) {
+func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr routing, n slotPurpose) (*legacySession, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience())
 	defer cancel()
 	wire, err := l.dial.dial(ctx, n)
@@ -233,12 +233,12 @@ func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address, n nee
 	}
 	if err != nil {
 		if l.dial.failed(wire) {
-			return nil, &rejected{why: wrongEra, err: plain(err)}
+			return nil, &rejected{why: wrongEra, err: unwrap(err)}
 		}
 		l.discard(s)
 		return nil, l.handshakeFailed(ctx, err)
 	}
-	if l.dial.mistaken(wire) {
+	if l.dial.isModern(wire) {
 		l.discard(s)
 		err := l.fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, nil, "it is modern, and was too slow to say so before its handshake")
 		return nil, &rejected{why: wrongEra, err: err}
@@ -256,10 +256,10 @@ func (l *legacy) olderWire(ctx context.Context, wire legacyWire, err error) lega
 	if err == nil {
 		return nil
 	}
-	return l.dial.older(ctx, wire)
+	return l.dial.sseFallback(ctx, wire)
 }
 
-// patience is how long a handshake may take. One that follows a probe has what the
+// resumeLimiter is how long a handshake may take. One that follows a probe has what the
 // probe has left: a server that answers nothing costs a call the time of one
 // handshake, and not of both.
 func (l *legacy) patience() time.Duration {
@@ -276,7 +276,7 @@ func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 	if l.spoke.Load() || isRejected(err, wrongEra) {
 		why = wrongEra
 	}
-	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	f, isFault := unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		text := fmt.Sprintf("it did not answer initialize within %v (limits.handshake)", l.Handshake)
@@ -285,14 +285,14 @@ func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 		}
 		err = l.unavailable(errors.Join(errNotAgain, err), "%s", text)
 	case isRejected(err, busy) && isFault:
-		return &rejected{why: busy, err: notYet(f)} // which says nothing about the era
+		return &rejected{why: busy, err: beforeSend(f)} // which says nothing about the era
 	case isFault && isUnreachable(f):
 		return err // nor does this
 	case isFault:
 		// The handshake was sent; the request that needed it was not.
 		err = l.unavailable(errors.Join(errNotAgain, f.Cause), "initialize failed: %s", f.Message)
 	}
-	return &rejected{why: why, err: plain(err)}
+	return &rejected{why: why, err: unwrap(err)}
 }
 
 // isUnreachable reports whether nothing was sent for want of a connection.
@@ -310,11 +310,11 @@ func (l *legacy) opened(scope *mcp.Scope) *legacySession {
 	if scope == nil {
 		return nil
 	}
-	v, ok := scope.Value(l, func() any { return new(slot) })
+	v, ok := scope.Value(l, func() any { return new(scopedSession) })
 	if !ok {
 		return nil
 	}
-	if sl, ok := v.(*slot); ok {
+	if sl, ok := v.(*scopedSession); ok {
 		return sl.open()
 	}
 	return nil

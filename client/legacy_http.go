@@ -23,12 +23,12 @@ type httpDialer struct {
 	isOlder atomic.Bool // the server has shown that it has the older one
 }
 
-func (d *httpDialer) dial(ctx context.Context, n need) (legacyWire, error) {
+func (d *httpDialer) dial(ctx context.Context, n slotPurpose) (legacyWire, error) {
 	if !d.isOlder.Load() {
 		return newLegacyHTTP(d.endpoint), nil
 	}
 	w, err := sseDialer{d.endpoint}.dial(ctx, n)
-	if f, ok := plain(err).(*mcp.Fault); err != nil && (!ok || !isUnreachable(f)) { //nolint:errorlint // only what is a Fault itself
+	if f, ok := unwrap(err).(*mcp.Fault); err != nil && (!ok || !isUnreachable(f)) { //nolint:errorlint // only what is a Fault itself
 		d.isOlder.Store(false) // it may have become another
 		return newLegacyHTTP(d.endpoint), nil
 	}
@@ -41,10 +41,10 @@ func (d *httpDialer) failed(legacyWire) (keep bool) {
 	return false
 }
 
-// older asks a server for the older transport that has refused an initialize in one of
+// sseFallback asks a server for the sseFallback transport that has refused an initialize in one of
 // the ways of a server which has no other. Only a stream that begins as one of that
 // transport does is an answer.
-func (d *httpDialer) older(ctx context.Context, wire legacyWire) legacyWire {
+func (d *httpDialer) sseFallback(ctx context.Context, wire legacyWire) legacyWire {
 	w, ok := wire.(*legacyHTTP)
 	if !ok || !mayBeOlder(w.refusedWith) {
 		return nil
@@ -59,7 +59,7 @@ func (d *httpDialer) older(ctx context.Context, wire legacyWire) legacyWire {
 }
 
 // mistaken: over HTTP the probe has been answered before there is a handshake.
-func (d *httpDialer) mistaken(legacyWire) bool { return false }
+func (d *httpDialer) isModern(legacyWire) bool { return false }
 
 // sharesStream: each call has a stream of its own.
 func (d *httpDialer) sharesStream() bool { return d.isOlder.Load() }
@@ -68,10 +68,10 @@ func (d *httpDialer) sharesStream() bool { return d.isOlder.Load() }
 // (2025-11-25, basic/transports).
 type legacyHTTP struct {
 	*endpoint
-	calls session.Calls
-	tasks tasks
-	s     *legacySession
-	deaf  chan struct{} // closed when there is no listening stream, or none any more
+	calls    session.Calls
+	tasks    goroutines
+	s        *legacySession
+	noListen chan struct{} // closed when there is no listening stream, or none any more
 
 	// Set by the handshake, before the session is given to anybody.
 	id          string
@@ -81,7 +81,7 @@ type legacyHTTP struct {
 }
 
 func newLegacyHTTP(e *endpoint) *legacyHTTP {
-	return &legacyHTTP{endpoint: e, calls: session.Calls{Numbers: newNumbers()}, deaf: make(chan struct{})}
+	return &legacyHTTP{endpoint: e, calls: session.Calls{Numbers: newNumbers()}, noListen: make(chan struct{})}
 }
 
 func (w *legacyHTTP) table() *session.Calls { return &w.calls }
@@ -107,19 +107,19 @@ func (w *legacyHTTP) fixHeaders() {
 	w.posts.Store(&posts)
 }
 
-func (w *legacyHTTP) carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error) {
-	c := newCarrier(w.endpoint, f, &w.tasks, msg)
-	return c.travel(ctx, func() { w.follow(ctx, c) })
+func (w *legacyHTTP) carry(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error) {
+	c := newHTTPCall(w.endpoint, f, &w.tasks, msg)
+	return c.do(ctx, func() { w.follow(ctx, c) })
 }
 
 // serves: what an HTTP server says that is not for a client it says to nobody here.
 func (w *legacyHTTP) serves(*mcp.Request) {}
 
 // follow POSTs a request and follows its stream, over reconnects, to the response. ctx
-// is the caller's; the carrier's life ends with it, and with the call.
+// is the caller's; the httpCall's life ends with it, and with the call.
 //
 //nolint:contextcheck,nolintlint // that life is no other context than ctx, but for how it ends
-func (w *legacyHTTP) follow(ctx context.Context, c *carrier) {
+func (w *legacyHTTP) follow(ctx context.Context, c *httpCall) {
 	c.due = w.s.due.await()
 	defer c.due.heard()
 	accepted, err := w.carryPost(ctx, c)
@@ -147,12 +147,12 @@ func (w *legacyHTTP) follow(ctx context.Context, c *carrier) {
 // request and will answer on another stream.
 //
 //nolint:contextcheck,nolintlint // as in follow
-func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier) (accepted bool, err error) {
+func (w *legacyHTTP) carryPost(ctx context.Context, c *httpCall) (accepted bool, err error) {
 	resp, err := w.send(&c.life, &c.out)
 	if err != nil {
 		return false, err
 	}
-	defer c.letGo(resp)
+	defer c.release(resp)
 	if resp.StatusCode == http.StatusAccepted {
 		c.due.heard()
 		return true, nil
@@ -176,7 +176,7 @@ func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier) (accepted bool, 
 }
 
 // send POSTs a message with the session's headers.
-func (w *legacyHTTP) send(ctx context.Context, out *parcel) (*http.Response, error) {
+func (w *legacyHTTP) send(ctx context.Context, out *requestBody) (*http.Response, error) {
 	header := w.endpoint.posts
 	if own := w.posts.Load(); own != nil {
 		header = *own
@@ -186,7 +186,7 @@ func (w *legacyHTTP) send(ctx context.Context, out *parcel) (*http.Response, err
 
 // take hands on one message of a call's stream. A response ends the call that it
 // names, whichever stream brings it.
-func (w *legacyHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad error) (more bool) {
+func (w *legacyHTTP) take(ctx context.Context, c *httpCall, m *mcp.Message, bad error) (more bool) {
 	switch {
 	case bad != nil && m.ID == c.call.ID():
 		c.fail(w.malformed(bad))
@@ -206,13 +206,13 @@ func (w *legacyHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad e
 		return true
 	default:
 		w.s.noteTask(m) // the call is told as well: the server has put it there
-		return c.offer(ctx, m)
+		return c.deliverMessage(ctx, m)
 	}
 }
 
 // answer ends the call that a response names, and reports false where that is the
 // stream's own.
-func (w *legacyHTTP) answer(c *carrier, m *mcp.Message) (more bool) {
+func (w *legacyHTTP) answer(c *httpCall, m *mcp.Message) (more bool) {
 	if m.ID == c.call.ID() {
 		c.respond(m)
 		return false
@@ -223,7 +223,7 @@ func (w *legacyHTTP) answer(c *carrier, m *mcp.Message) (more bool) {
 
 // doubts reports whether an error may mean that the server does not know the
 // session, and keeps it until that has been found out.
-func (w *legacyHTTP) doubts(c *carrier, m *mcp.Message) bool {
+func (w *legacyHTTP) doubts(c *httpCall, m *mcp.Message) bool {
 	if w.id == "" {
 		return false
 	}
@@ -231,7 +231,7 @@ func (w *legacyHTTP) doubts(c *carrier, m *mcp.Message) bool {
 	if err != nil || !isSessionError(e) {
 		return false
 	}
-	c.doubt = &doubt{said: e, looked: !readsOnly(c.call.Method())}
+	c.doubt = &sessionCheck{said: e, looked: !readsOnly(c.call.Method())}
 	return true
 }
 
@@ -249,14 +249,14 @@ func isSessionError(e *mcp.Error) bool {
 // resolve ends a call whose server said that it knows no such session. A tool may
 // say so of sessions of its own, so that the server is asked whether it knows
 // ours. A call that it may have executed ends with what it said.
-func (w *legacyHTTP) resolve(ctx context.Context, c *carrier) {
+func (w *legacyHTTP) resolve(ctx context.Context, c *httpCall) {
 	said := c.doubt.said
 	switch {
 	case !w.forgotten(ctx):
-		c.fail(plain(said))
+		c.fail(unwrap(said))
 		return
 	case c.doubt.looked:
-		c.fail(plain(said))
+		c.fail(unwrap(said))
 	default:
 		c.fail(w.gone(said))
 	}
@@ -273,7 +273,7 @@ func (w *legacyHTTP) forgotten(ctx context.Context) bool {
 		return false
 	}
 	defer call.Finish(session.Terminal{})
-	resp, err := w.send(ctx, &parcel{msg: mcp.Pieces{mcp.AppendRequest(nil, call.ID(), methodPing, nil)}})
+	resp, err := w.send(ctx, &requestBody{msg: mcp.Pieces{mcp.AppendRequest(nil, call.ID(), methodPing, nil)}})
 	if err != nil {
 		return false
 	}
@@ -283,7 +283,7 @@ func (w *legacyHTTP) forgotten(ctx context.Context) bool {
 		return r.status == http.StatusNotFound || r.mayMeanSession()
 	}
 	unknown := false
-	err = w.read(resp, &position{}, nil, passNothing, func(m *mcp.Message, bad error) bool {
+	err = w.read(resp, &cursor{}, nil, passNothing, func(m *mcp.Message, bad error) bool {
 		if bad == nil && m.Kind == mcp.KindError {
 			e, err := m.WireError()
 			unknown = err == nil && isSessionError(e)
@@ -307,7 +307,7 @@ func (w *legacyHTTP) gone(cause error) error {
 // server may be saying the same at this moment.
 func (w *legacyHTTP) noteGone(cause error) {
 	w.forgetConnections()
-	err := w.lost(plain(cause), "it has ended the session")
+	err := w.lost(unwrap(cause), "it has ended the session")
 	w.s.markGone(err)
 	w.s.due.forget()
 	lose := func() { w.s.lose(err) }
@@ -317,14 +317,14 @@ func (w *legacyHTTP) noteGone(cause error) {
 }
 
 // refusal says what an HTTP answer without a message means in a session. c is the
-// carrier of the call that was refused, nil where it was none.
-func (w *legacyHTTP) refusal(ctx context.Context, r *refusal, c *carrier) error {
+// httpCall of the call that was refused, nil where it was none.
+func (w *legacyHTTP) refusal(ctx context.Context, r *refusal, c *httpCall) error {
 	err := w.refused(ctx, r)
 	switch {
 	case w.id != "" && r.status == http.StatusNotFound:
 		return w.gone(err)
 	case w.id != "" && c != nil && r.mayMeanSession():
-		c.doubt = &doubt{said: err}
+		c.doubt = &sessionCheck{said: err}
 		return err
 	case r.rpc != nil && isModernOnly(r.rpc.Code):
 		return &rejected{why: wrongEra, err: err}
@@ -348,11 +348,11 @@ func isModernOnly(code int64) bool {
 
 // awaitElsewhere waits for the response to come on the listening stream, for as
 // long as there is one.
-func (w *legacyHTTP) awaitElsewhere(c *carrier) {
+func (w *legacyHTTP) awaitElsewhere(c *httpCall) {
 	select {
 	case <-c.call.Done():
 	case <-c.life.Done():
-	case <-w.deaf:
+	case <-w.noListen:
 		c.fail(w.lost(nil, "it took the request and has no stream to answer it on"))
 	}
 }
@@ -362,7 +362,7 @@ func (w *legacyHTTP) awaitElsewhere(c *carrier) {
 func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := w.send(ctx, &parcel{msg: mcp.Pieces{msg}})
+	resp, err := w.send(ctx, &requestBody{msg: mcp.Pieces{msg}})
 	if err != nil {
 		return err
 	}
@@ -397,20 +397,20 @@ func (w *legacyHTTP) opened(ctx context.Context) {
 	// close.
 	_, ok := w.tasks.start(func(ctx context.Context) { w.listen(ctx, sync.OnceFunc(func() { close(answered) })) })
 	if !ok {
-		close(w.deaf)
+		close(w.noListen)
 		return
 	}
 	grace := time.NewTimer(listenGrace)
 	defer grace.Stop()
 	select {
 	case <-answered:
-	case <-w.deaf:
+	case <-w.noListen:
 	case <-grace.C:
 	case <-ctx.Done():
 	}
 }
 
-func (w *legacyHTTP) deafness() <-chan struct{} { return w.deaf }
+func (w *legacyHTTP) noListenStream() <-chan struct{} { return w.noListen }
 
 // leave: an HTTP session is bounded where it is opened, not where it is carried.
 func (w *legacyHTTP) leave() {}

@@ -31,24 +31,24 @@ func (s *legacySession) ensureLevel(ctx context.Context, level mcp.LogLevel) (ov
 	return over
 }
 
-// levels are what the calls under way in one session ask for, and what its server was
+// logLevel are what the calls under way in one session ask for, and what its server was
 // told. The zero value is ready.
-type levels struct {
+type logLevel struct {
 	mu      sync.Mutex
 	count   [mcp.LogEmergency + 1]int
 	wanted  mcp.LogLevel // last
-	telling *levelTelling
+	telling *setLevelCall
 }
 
-// levelTelling is what tells the server a level, and whichever is wanted by then.
-type levelTelling struct {
+// setLevelCall is what tells the server a level, and whichever is wanted by then.
+type setLevelCall struct {
 	done chan struct{} // closed when res and err are set
 	res  *mcp.Result
 	err  error
 }
 
 // begin notes a call and returns the least severe level that one asks for.
-func (l *levels) begin(level mcp.LogLevel) mcp.LogLevel {
+func (l *logLevel) begin(level mcp.LogLevel) mcp.LogLevel {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count[level]++
@@ -61,7 +61,7 @@ func (l *levels) begin(level mcp.LogLevel) mcp.LogLevel {
 }
 
 // end notes that a call is over. The level is left as it is: the next call sets it.
-func (l *levels) end(level mcp.LogLevel) {
+func (l *logLevel) end(level mcp.LogLevel) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count[level]--
@@ -69,21 +69,21 @@ func (l *levels) end(level mcp.LogLevel) {
 
 // want notes the level and returns what tells the server, nil where it knows. first
 // reports that it is the caller who has to begin that.
-func (l *levels) want(level mcp.LogLevel) (t *levelTelling, first bool) {
+func (l *logLevel) want(level mcp.LogLevel) (t *setLevelCall, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.wanted == level
 	l.wanted = level
 	first = l.telling == nil && !known
 	if first {
-		l.telling = &levelTelling{done: make(chan struct{})}
+		l.telling = &setLevelCall{done: make(chan struct{})}
 	}
 	return l.telling, first
 }
 
 // next takes in what the server has said, and returns the level that is wanted by
 // now, if it is another one.
-func (l *levels) next(told mcp.LogLevel, res *mcp.Result, err error) (next mcp.LogLevel, more bool) {
+func (l *logLevel) next(told mcp.LogLevel, res *mcp.Result, err error) (next mcp.LogLevel, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.wanted != told {
@@ -122,7 +122,7 @@ func (s *legacySession) tellLevel(ctx context.Context, level mcp.LogLevel) (*mcp
 
 // awaitLevel waits until the server was told of the newest level, for as long as
 // that may take.
-func (s *legacySession) awaitLevel(ctx context.Context, t *levelTelling) (*mcp.Result, error) {
+func (s *legacySession) awaitLevel(ctx context.Context, t *setLevelCall) (*mcp.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
 	defer cancel()
 	select {

@@ -74,7 +74,7 @@ func (l *legacy) listened(ctx context.Context, want filter, req *mcp.Request) (*
 	leave := func() { l.watch.leave(l, key, own) }
 	// Lists are what a server offers to all, and are asked for by nobody; resources are
 	// watched for a client.
-	open := l.opener(req.Client, address{onlyCall: true}, len(want.URIs) == 0)
+	open := l.opener(req.Client, routing{onlyCall: true}, len(want.URIs) == 0)
 	s, err := own.slot.get(ctx, l, func(ctx context.Context) (*legacySession, error) {
 		if s := l.pool.adopt(key); s != nil {
 			return s, nil
@@ -100,7 +100,7 @@ type watches struct {
 
 // watch is the session of one key. users is guarded by watches.mu.
 type watch struct {
-	slot  slot
+	slot  scopedSession
 	users int
 }
 
@@ -174,7 +174,7 @@ func (w *watches) shut() []*watch {
 // ended before its stream is closed, so that whoever sees the stream closed finds
 // the reason there.
 func (s *legacySession) listen(ctx context.Context, want filter, sink mcp.Caller) error {
-	promised, deafness := want.with(want.lists()&s.promises()), s.wire.deafness()
+	promised, deafness := want.with(want.lists()&s.promises()), s.wire.noListenStream()
 	deaf := isClosed(deafness) // looked at first: then what ended it is known below
 	if err := s.lossCause(); err != nil {
 		return &rejected{why: sessionGone, err: err}
@@ -208,7 +208,7 @@ func (s *legacySession) listen(ctx context.Context, want filter, sink mcp.Caller
 			if err := s.lossCause(); err != nil {
 				return err
 			}
-			return s.deaf()
+			return s.errNoListen()
 		case <-ear.wake:
 			if err := s.feed.take(ear).tell(ctx, sink); err != nil {
 				return err

@@ -21,14 +21,14 @@ type stillWire struct {
 
 func (w *stillWire) table() *session.Calls { return &w.calls }
 func (w *stillWire) attach(*legacySession) {}
-func (w *stillWire) carry(ctx context.Context, f flight, _ mcp.Pieces) (*mcp.Result, error) {
+func (w *stillWire) carry(ctx context.Context, f outboundCall, _ mcp.Pieces) (*mcp.Result, error) {
 	return f.run(ctx)
 }
 func (w *stillWire) serves(*mcp.Request)                {}
 func (w *stillWire) post(context.Context, []byte) error { return nil }
 func (w *stillWire) ready(mcp.Version)                  {}
 func (w *stillWire) opened(context.Context)             {}
-func (w *stillWire) deafness() <-chan struct{}          { return w.deaf }
+func (w *stillWire) noListenStream() <-chan struct{}          { return w.deaf }
 func (w *stillWire) leave()                             {}
 func (w *stillWire) close(context.Context)              {}
 
@@ -65,14 +65,14 @@ func TestListenSeesTheEndOfTheSessionInAnyOrder(t *testing.T) {
 		{"the session before", []event{end}, nil, errLost, nil},
 		{"both meanwhile", nil, []event{end, deafen}, errLost, []string{told}},
 		{"only the session", nil, []event{end}, errLost, []string{told}},
-		{"only the stream", nil, []event{deafen}, errDeaf, []string{told}},
+		{"only the stream", nil, []event{deafen}, errNoListenStream, []string{told}},
 		{"no stream from the beginning, then the end", []event{deafen}, []event{end}, errLost, []string{untold}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for range 20 { // a select takes any of those that are ready
 				synctest.Test(t, func(t *testing.T) {
 					w := &stillWire{deaf: make(chan struct{})}
-					s := newLegacySession(newSetup(Config{}), w, address{})
+					s := newLegacySession(newSetup(Config{}), w, routing{})
 					s.offers.Tools.ListChanged = true
 					for _, happens := range tt.before {
 						happens(s, w)

@@ -38,7 +38,7 @@ func (w *legacyPipe) attach(s *legacySession) {
 
 // carry: the answer comes on the pipe that the session has anyway, so that nothing of
 // a call is to be let go.
-func (w *legacyPipe) carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error) {
+func (w *legacyPipe) carry(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error) {
 	f.call.SetRequest(f.req)
 	w.begin(f.call, msg)
 	return f.run(ctx)
@@ -59,8 +59,8 @@ func (w *legacyPipe) ready(mcp.Version) {}
 
 func (w *legacyPipe) opened(context.Context) {}
 
-// deafness: a pipe tells until it ends, and its end is the session's.
-func (w *legacyPipe) deafness() <-chan struct{} { return nil }
+// noListenReason: a pipe tells until it ends, and its end is the session's.
+func (w *legacyPipe) noListenStream() <-chan struct{} { return nil }
 
 func (w *legacyPipe) leave() { w.place.leave() }
 

@@ -61,7 +61,7 @@ func (s *legacySession) routeAsk(m *mcp.Message) {
 }
 
 // askingCall returns the call that an ask without an address is taken to belong to. A list
-// asks nothing: servers ask right after the handshake, when the gateway lists. Only where
+// serverRequests nothing: servers ask right after the handshake, when the gateway lists. Only where
 // the client cannot be asked otherwise is a list's caller asked.
 func (s *legacySession) askingCall() *session.Call {
 	call := s.onlyCall()
@@ -140,7 +140,7 @@ func (s *legacySession) routeOther(m *mcp.Message) {
 	if call := s.onlyCall(); call != nil && call.Push(m) == session.Queued {
 		return
 	}
-	n, ok := s.discreet(&mcp.Notification{Method: m.Method, Params: m.Params})
+	n, ok := s.redact(&mcp.Notification{Method: m.Method, Params: m.Params})
 	if ok && s.addr.unrelated != nil {
 		s.stray.put(&s.tasks, s.addr.unrelated, n)
 	}

@@ -38,8 +38,8 @@ func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (lease, error) {
 // openFor opens the session of a scope. Both the client's capabilities and the address
 // for what belongs to no request are those of the first request: they are the
 // session's for as long as it lives.
-func (l *legacy) openFor(ctx context.Context, sl *slot, req *mcp.Request) (*legacySession, error) {
-	addr := address{onlyCall: l.dial.sharesStream() || l.OneClient, unrelated: req.Scope.Unrelated()}
+func (l *legacy) openFor(ctx context.Context, sl *scopedSession, req *mcp.Request) (*legacySession, error) {
+	addr := routing{onlyCall: l.dial.sharesStream() || l.OneClient, unrelated: req.Scope.Unrelated()}
 	if addr.unrelated != nil {
 		addr.scope = req.Scope
 	}
@@ -51,12 +51,12 @@ func (l *legacy) openFor(ctx context.Context, sl *slot, req *mcp.Request) (*lega
 // slotOf returns the place of a scope's session, which ends with the scope. It is
 // bound to the scope once, by whoever comes first; a scope that ends in between has
 // the slot ended here, because nothing else would.
-func (l *legacy) slotOf(scope *mcp.Scope) (*slot, error) {
-	v, ok := scope.Value(l, func() any { return new(slot) })
+func (l *legacy) slotOf(scope *mcp.Scope) (*scopedSession, error) {
+	v, ok := scope.Value(l, func() any { return new(scopedSession) })
 	if !ok {
 		return nil, l.fault(mcp.CodeSessionEnded, mcp.NotDispatched, nil, "the client's session has ended")
 	}
-	sl, ok := v.(*slot)
+	sl, ok := v.(*scopedSession)
 	if !ok {
 		return nil, l.fault(mcp.CodeInternalError, mcp.NotDispatched, nil, "foreign value in the scope")
 	}
@@ -77,23 +77,23 @@ func (l *legacy) slotOf(scope *mcp.Scope) (*slot, error) {
 	return sl, nil
 }
 
-// hold and letGo keep account of the slots of scopes that have not ended.
-func (l *legacy) hold(sl *slot) {
+// openTaskResult and letGo keep account of the slots of scopes that have not ended.
+func (l *legacy) hold(sl *scopedSession) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held == nil {
-		l.held = make(map[*slot]struct{})
+		l.held = make(map[*scopedSession]struct{})
 	}
 	l.held[sl] = struct{}{}
 }
 
-func (l *legacy) letGo(sl *slot) {
+func (l *legacy) letGo(sl *scopedSession) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.held, sl)
 }
 
-func (l *legacy) holding() []*slot {
+func (l *legacy) holding() []*scopedSession {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Keys(l.held))
@@ -120,12 +120,12 @@ func (l *legacy) makeRoom() bool {
 // unused returns the slots of scopes that have a session and no request under
 // way, the longest unused first. It is a look and no promise: what is used again
 // in the next moment is protected by the scope's owner, who alone can tell.
-func (l *legacy) unused() []*slot {
-	since := make(map[*slot]time.Time)
+func (l *legacy) unused() []*scopedSession {
+	since := make(map[*scopedSession]time.Time)
 	for _, sl := range l.holding() {
 		if at, idle := sl.idleSince(); idle && !sl.isPinned() {
 			since[sl] = at
 		}
 	}
-	return slices.SortedFunc(maps.Keys(since), func(a, b *slot) int { return since[a].Compare(since[b]) })
+	return slices.SortedFunc(maps.Keys(since), func(a, b *scopedSession) int { return since[a].Compare(since[b]) })
 }

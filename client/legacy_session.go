@@ -28,7 +28,7 @@ type legacyWire interface {
 
 	// carry sends a call's request and returns the call's terminal, or an error as
 	// soon as ctx ends.
-	carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error)
+	carry(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error)
 
 	// serves notes for whom the session makes a call.
 	serves(req *mcp.Request)
@@ -42,9 +42,9 @@ type legacyWire interface {
 	ready(v mcp.Version)
 	opened(ctx context.Context)
 
-	// deafness is closed when the server has no way, or none any more, to say what
+	// noListenReason is closed when the server has no way, or none any more, to say what
 	// belongs to no call. It may be nil.
-	deafness() <-chan struct{}
+	noListenStream() <-chan struct{}
 
 	// leave is called when the session is used for nothing new and will be closed
 	// soon.
@@ -54,9 +54,9 @@ type legacyWire interface {
 	close(ctx context.Context)
 }
 
-// address says to whom a message belongs that came on no call's stream.
-type address struct {
-	// onlyCall: to the call in flight, if there is exactly one.
+// routing says to whom a message belongs that came on no call's stream.
+type routing struct {
+	// onlyCall: to the call in outboundCall, if there is exactly one.
 	onlyCall bool
 	// shared: the calls are those of several clients.
 	shared bool
@@ -79,31 +79,31 @@ type legacySession struct {
 	*setup
 	wire  legacyWire
 	calls *session.Calls
-	addr  address
-	tasks tasks
-	asks  asks
-	feed  feed
+	addr  routing
+	tasks goroutines
+	asks  serverRequests
+	feed  changeFeed
 
 	subs   subscriptions
-	levels levels
-	stray  outbox
+	levels logLevel
+	stray  notificationQueue
 
-	// replies are the answers that need nobody's thought.
-	replies replies
+	// responseQueue are the answers that need nobody's thought.
+	replies responseQueue
 
 	abandoned abandoned
 
-	due answersDue // once the server has forgotten the session
+	due pendingAnswers // once the server has forgotten the session
 
 	taskOffer taskform.Offer // of the server
 	taskWaits taskWaits
-	pins      pins // what keeps a session without a scope open
+	pins      retained // what keeps a session without a scope open
 
 	theirs clientTasks // that the client runs for the server
 
 	// notices are the cancellations on their way, which the session's end lets
 	// arrive.
-	notices tasks
+	notices goroutines
 
 	version      mcp.Version
 	capabilities []byte
@@ -111,7 +111,7 @@ type legacySession struct {
 	instructions []byte // a JSON string, or nil
 	offers       serverOffers
 
-	ending ending
+	ending closeOnce
 
 	// gone is closed before calls ends where the server has forgotten the session:
 	// the call that found out is to be made again, and the others are lost.
@@ -134,7 +134,7 @@ type listOffer struct {
 	Subscribe   bool `json:"subscribe"` // of resources
 }
 
-func newLegacySession(s *setup, wire legacyWire, addr address) *legacySession {
+func newLegacySession(s *setup, wire legacyWire, addr routing) *legacySession {
 	ls := &legacySession{setup: s, wire: wire, calls: wire.table(), addr: addr, gone: make(chan struct{})}
 	ls.asks.of = addr.asking
 	wire.attach(ls)
@@ -192,14 +192,14 @@ func (s *legacySession) roundTrip(ctx context.Context, method string, params []b
 	if err != nil {
 		return nil, err
 	}
-	f := flight{setup: s.setup, maker: ownCalls{s}, call: call, caller: nobody{}}
+	f := outboundCall{setup: s.setup, maker: ownCalls{s}, call: call, caller: nobody{}}
 	return s.wire.carry(ctx, f, mcp.Pieces{mcp.AppendRequest(nil, call.ID(), call.Method(), params)})
 }
 
 // ownCalls is a session as the maker of a call of its own.
 type ownCalls struct{ *legacySession }
 
-func (o ownCalls) asked(_ context.Context, _ *flight, m *mcp.Message) { o.refuseAsk(m) }
+func (o ownCalls) asked(_ context.Context, _ *outboundCall, m *mcp.Message) { o.refuseAsk(m) }
 
 // abandon tells nobody: the session ends, or its next word replaces this one.
 func (o ownCalls) abandon(*session.Call) {}
@@ -221,7 +221,7 @@ func (s *legacySession) callNoting(ctx context.Context, req *mcp.Request, caller
 	}
 	s.wire.serves(req)
 	note(call.ID())
-	f := flight{setup: s.setup, maker: s, call: call, req: req, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken), version: s.version, passes: passes(req)}
+	f := outboundCall{setup: s.setup, maker: s, call: call, req: req, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken), version: s.version, passes: passes(req)}
 	res, err := s.wire.carry(ctx, f, legacyRequest(call, &req.Params))
 	if err == nil && res.Type() != mcp.ResultComplete {
 		return nil, s.malformed(errUnagreed(res))
@@ -229,7 +229,7 @@ func (s *legacySession) callNoting(ctx context.Context, req *mcp.Request, caller
 	return res, err
 }
 
-func (s *legacySession) asked(ctx context.Context, f *flight, m *mcp.Message) {
+func (s *legacySession) asked(ctx context.Context, f *outboundCall, m *mcp.Message) {
 	s.askThem(ctx, m, f.caller, s.isAtHome(f.req))
 }
 

@@ -28,7 +28,7 @@ func NewSSE(url string, cfg Config) *Client {
 	return newClient(s, &sseLink{endpoint: newEndpoint(s, url)})
 }
 
-// sseLink reaches a server of which the configuration says that it has the older
+// sseLink reaches a server of which the configuration says that it has the sseFallback
 // transport.
 type sseLink struct{ *endpoint }
 
@@ -41,7 +41,7 @@ func (l *sseLink) stop() { l.forgetConnections() }
 // sseDialer opens legacy sessions over HTTP with SSE.
 type sseDialer struct{ *endpoint }
 
-func (d sseDialer) dial(ctx context.Context, _ need) (legacyWire, error) {
+func (d sseDialer) dial(ctx context.Context, _ slotPurpose) (legacyWire, error) {
 	w, err := d.openSSE(ctx)
 	if err != nil {
 		return nil, err
@@ -54,10 +54,10 @@ func (d sseDialer) failed(legacyWire) (keep bool) {
 	return false
 }
 
-func (d sseDialer) older(context.Context, legacyWire) legacyWire { return nil }
+func (d sseDialer) sseFallback(context.Context, legacyWire) legacyWire { return nil }
 
 // mistaken: nothing is probed over it.
-func (d sseDialer) mistaken(legacyWire) bool { return false }
+func (d sseDialer) isModern(legacyWire) bool { return false }
 
 // sharesStream: all that the server says comes on the one stream of the connection.
 func (d sseDialer) sharesStream() bool { return true }
@@ -159,8 +159,8 @@ func portOf(u *url.URL) string {
 type legacySSE struct {
 	*endpoint // where messages are POSTed
 	calls     session.Calls
-	served    audience
-	tasks     tasks
+	served    clientsServed
+	tasks     goroutines
 	s         *legacySession
 
 	resp   *http.Response
@@ -202,7 +202,7 @@ func (w *legacySSE) follow(ctx context.Context) {
 // takeAll takes messages to the end of the stream. An answer for which there is no room
 // costs its call, and no other.
 func (w *legacySSE) takeAll(ctx context.Context) error {
-	pos := position{retry: -1}
+	pos := cursor{retry: -1}
 	for {
 		err := w.takeEvents(w.events, &pos, w.takeAny)
 		no, ok := errors.AsType[*frame.NoRoomError](err)
@@ -227,10 +227,10 @@ func (w *legacySSE) takeAny(m *mcp.Message, bad error) (more bool) {
 
 // carry POSTs a request in the background. There are servers that answer a POST when
 // they have answered what is in it, so that nobody waits for it.
-func (w *legacySSE) carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error) {
+func (w *legacySSE) carry(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error) {
 	f.call.Hold()
 	f.call.SetRequest(f.req)
-	out := &parcel{msg: msg, call: f.call}
+	out := &requestBody{msg: msg, call: f.call}
 	// Ends with the answer to the POST, or soon after the call; waited for by close.
 	cancel, ok := w.tasks.start(func(ctx context.Context) { w.request(ctx, out) })
 	if !ok {
@@ -241,7 +241,7 @@ func (w *legacySSE) carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.R
 }
 
 // leaveSoon ends the POST of a call that is over.
-func (w *legacySSE) leaveSoon(out *parcel, cancel context.CancelFunc) {
+func (w *legacySSE) leaveSoon(out *requestBody, cancel context.CancelFunc) {
 	if !out.left.Load() {
 		cancel()
 		return
@@ -252,7 +252,7 @@ func (w *legacySSE) leaveSoon(out *parcel, cancel context.CancelFunc) {
 }
 
 // request POSTs a request.
-func (w *legacySSE) request(ctx context.Context, out *parcel) {
+func (w *legacySSE) request(ctx context.Context, out *requestBody) {
 	err := w.send(ctx, out)
 	if err == nil {
 		return // the answer comes on the stream
@@ -260,11 +260,11 @@ func (w *legacySSE) request(ctx context.Context, out *parcel) {
 	// The call's own error first: it may be that it can be made again.
 	out.call.Finish(session.Terminal{Err: err})
 	if isRejected(err, sessionGone) {
-		w.s.lose(w.lost(plain(err), "it has ended the session"))
+		w.s.lose(w.lost(unwrap(err), "it has ended the session"))
 	}
 }
 
-func (w *legacySSE) send(ctx context.Context, out *parcel) error {
+func (w *legacySSE) send(ctx context.Context, out *requestBody) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	header := w.posts
@@ -282,8 +282,8 @@ func (w *legacySSE) send(ctx context.Context, out *parcel) error {
 	r := w.readRefusal(resp)
 	err = w.refused(ctx, r)
 	if r.status == http.StatusNotFound || r.mayMeanSession() {
-		w.s.markGone(w.lost(plain(err), "it has ended the session"))
-		return &rejected{why: sessionGone, err: w.unavailable(plain(err), "it has ended the session")}
+		w.s.markGone(w.lost(unwrap(err), "it has ended the session"))
+		return &rejected{why: sessionGone, err: w.unavailable(unwrap(err), "it has ended the session")}
 	}
 	return err
 }
@@ -292,9 +292,9 @@ func (w *legacySSE) send(ctx context.Context, out *parcel) error {
 func (w *legacySSE) serves(req *mcp.Request) { w.served.note(req) }
 
 func (w *legacySSE) post(ctx context.Context, msg []byte) error {
-	err := w.send(ctx, &parcel{msg: mcp.Pieces{msg}})
+	err := w.send(ctx, &requestBody{msg: mcp.Pieces{msg}})
 	if isRejected(err, sessionGone) {
-		w.s.lose(w.lost(plain(err), "it has ended the session"))
+		w.s.lose(w.lost(unwrap(err), "it has ended the session"))
 	}
 	return err
 }
@@ -303,8 +303,8 @@ func (w *legacySSE) ready(v mcp.Version) { w.version.Store(&v) }
 
 func (w *legacySSE) opened(context.Context) {}
 
-// deafness: the stream tells until it ends, and its end is the session's.
-func (w *legacySSE) deafness() <-chan struct{} { return nil }
+// noListenReason: the stream tells until it ends, and its end is the session's.
+func (w *legacySSE) noListenStream() <-chan struct{} { return nil }
 
 func (w *legacySSE) leave() {}
 
@@ -315,7 +315,7 @@ func (w *legacySSE) close(context.Context) {
 }
 
 // mayBeOlder reports whether a server that has refused to shake hands like this may
-// have the older transport, which is found out by asking for its stream (2025-11-25,
+// have the sseFallback transport, which is found out by asking for its stream (2025-11-25,
 // basic/transports, "Backwards Compatibility").
 func mayBeOlder(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed

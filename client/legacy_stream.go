@@ -24,25 +24,25 @@ const maxMisses = 5
 // that says less and ends at once is asked less and less often.
 const shortestPoll = time.Second
 
-// patience counts the attempts in a row to read on that brought nothing new.
-type patience struct {
+// resumeLimiter counts the attempts in a row to read on that brought nothing new.
+type resumeLimiter struct {
 	misses int // nothing new, and the server did not ask for the attempt
 	hasty  int // no message, and the server did not space the attempts out
 	away   int // the server could not say whether there is a stream
 }
 
 // isOver reports whether a further attempt is in vain.
-func (p *patience) isOver() bool { return p.misses >= maxMisses }
+func (p *resumeLimiter) isOver() bool { return p.misses >= maxMisses }
 
 // note notes an attempt that was answered, by where the stream was before it and is
 // after it, and how long it took. inOrder is an answer that did not break. A server that
 // has said once when to come back has its clients poll, for as long as a call or a
 // session takes (2025-11-25, basic/transports, "Sending Messages to the Server").
-func (p *patience) note(before, after *position, inOrder bool, lasted time.Duration) {
+func (p *resumeLimiter) note(before, after *cursor, inOrder bool, lasted time.Duration) {
 	isNew, asked := after.ids > before.ids, after.retry >= 0
 	p.away = 0
 	if after.messages > before.messages {
-		*p = patience{}
+		*p = resumeLimiter{}
 		return
 	}
 	p.hasty++
@@ -56,7 +56,7 @@ func (p *patience) note(before, after *position, inOrder bool, lasted time.Durat
 }
 
 // wait returns how long to wait before the next attempt.
-func (p *patience) wait(pos *position) time.Duration { return pos.wait(p.hasty + p.away) }
+func (p *resumeLimiter) wait(pos *cursor) time.Duration { return pos.wait(p.hasty + p.away) }
 
 // hasNoStream reports whether the answer to a GET says that there is no such stream.
 func hasNoStream(status int, err error) bool {
@@ -85,10 +85,10 @@ func mayPass(status int) bool {
 // (2025-11-25, basic/transports, "Resumability and Redelivery").
 //
 //nolint:contextcheck,nolintlint // as in follow
-func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
+func (w *legacyHTTP) resume(ctx context.Context, c *httpCall) {
 	life := &c.life
 	take := func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) }
-	for patience := (patience{}); ; {
+	for patience := (resumeLimiter{}); ; {
 		if !pause(life, patience.wait(&c.pos)) {
 			return
 		}
@@ -121,7 +121,7 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 
 // giveUp ends a call whose stream cannot be resumed. status is that of the last
 // attempt, 0 where there was none.
-func (w *legacyHTTP) giveUp(ctx context.Context, c *carrier, status int, why *mcp.Fault) {
+func (w *legacyHTTP) giveUp(ctx context.Context, c *httpCall, status int, why *mcp.Fault) {
 	w.log.LogAttrs(ctx, slog.LevelWarn, "giving up on the stream of a call's answer",
 		slog.String("method", c.call.Method()), slog.Int("status", status), slog.Any("cause", why))
 	c.fail(why)
@@ -132,7 +132,7 @@ func (w *legacyHTTP) giveUp(ctx context.Context, c *carrier, status int, why *mc
 // calls is to know at once. One that cannot be reached may be so for a moment, while
 // something in between restarts, and is tried twice.
 func isGone(err error, n int) bool {
-	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	f, ok := unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	return ok && isUnreachable(f) && (n > 1 || errors.Is(f, syscall.ECONNREFUSED))
 }
 
@@ -146,8 +146,8 @@ const liveAfter = 20 * time.Second
 // what has ended, and not the stream. After a gap that could not be read, every list may
 // have changed. answered is called when the server has said yes or no to it, each time.
 func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
-	defer close(w.deaf)
-	pos := position{retry: -1}
+	defer close(w.noListen)
+	pos := cursor{retry: -1}
 	heard, gap := false, false
 	start := time.Now()
 	open := func() {
@@ -159,9 +159,9 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 		gap = false
 		answered()
 	}
-	for patience := (patience{}); ; {
+	for patience := (resumeLimiter{}); ; {
 		began, before := time.Now(), pos
-		status, err := w.get(ctx, &pos, nil, open, w.takeStray)
+		status, err := w.get(ctx, &pos, nil, open, w.takeUnsolicited)
 		lasted := time.Since(began)
 		switch {
 		case ctx.Err() != nil:
@@ -214,15 +214,15 @@ func (w *legacyHTTP) noteDeaf(ctx context.Context, heard bool, status int) {
 
 // isOfSession reports whether a server that refuses the stream, as one does that has
 // none, does so because it has forgotten the session: one that was started again
-// right after the handshake. A session without a stream would be deaf for as long as
+// right after the handshake. A session without a stream would be noListenStream for as long as
 // it lives, so that the server is asked.
 func (w *legacyHTTP) isOfSession(ctx context.Context, status int) bool {
 	return w.id != "" && (status == http.StatusNotFound || status == http.StatusBadRequest) && w.forgotten(ctx)
 }
 
-// takeStray hands on one message of the listening stream. What is no message there
+// takeUnsolicited hands on one message of the listening stream. What is no message there
 // belongs to nobody who could be told.
-func (w *legacyHTTP) takeStray(m *mcp.Message, bad error) (more bool) {
+func (w *legacyHTTP) takeUnsolicited(m *mcp.Message, bad error) (more bool) {
 	if bad == nil {
 		w.s.route(m)
 	}
@@ -236,7 +236,7 @@ var errNoStream = errors.New("no stream")
 // the ids of one stream mean nothing in another. It gives the messages to take and
 // returns the status, 0 where there was none. answered is called as soon as there
 // is a stream.
-func (w *legacyHTTP) get(ctx context.Context, pos *position, bound frame.Bound, answered func(), take taker) (int, error) {
+func (w *legacyHTTP) get(ctx context.Context, pos *cursor, bound frame.Bound, answered func(), take messageFunc) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h := w.headers()

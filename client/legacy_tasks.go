@@ -23,14 +23,14 @@ const (
 	methodTaskList   = "tasks/list"
 )
 
-// way is how a tool is called at a server of 2025-11-25.
-type way uint8
+// taskMode is how a tool is called at a server of 2025-11-25.
+type taskMode uint8
 
 const (
-	direct  way = iota // for its result
-	asTask             // as a task, which the client takes
-	awaited            // as a task that the client does not hear of, for its result
-	refused            // not at all: its client has to declare first that it takes tasks
+	direct  taskMode = iota // for its result
+	asTask                  // as a task, which the client takes
+	awaited                 // as a task that the client does not hear of, for its result
+	refused                 // not at all: its client has to declare first that it takes tasks
 )
 
 // callTool makes a call of a tool, as a task where the tool and the client want
@@ -69,7 +69,7 @@ func isMethodNotFound(err error) bool {
 // modern era, as by a server of its own: it can declare the extension with its next
 // request (tasks, "Capability Negotiation"). Any other client that takes no tasks gets
 // what it has asked for, however long that takes.
-func (l *legacy) wayOf(s *legacySession, req *mcp.Request, tool string) way {
+func (l *legacy) wayOf(s *legacySession, req *mcp.Request, tool string) taskMode {
 	support, client := l.support.of(tool), req.Client
 	if client == nil {
 		client = l.self()
@@ -93,7 +93,7 @@ func (l *legacy) wayOf(s *legacySession, req *mcp.Request, tool string) way {
 
 // undeclaredWay is how a tool is called for a client that has not declared that it
 // takes tasks.
-func undeclaredWay(req *mcp.Request, support string, v mcp.Version) way {
+func undeclaredWay(req *mcp.Request, support string, v mcp.Version) taskMode {
 	switch {
 	case support != taskRequired || v == mcp.V20251125:
 		return direct
@@ -109,7 +109,7 @@ func undeclaredWay(req *mcp.Request, support string, v mcp.Version) way {
 func isLegacyClient(p *mcp.Peer) bool { return p != nil && p.Version.Era() == mcp.EraLegacy }
 
 // callBy makes the call.
-func (l *legacy) callBy(ctx context.Context, s *legacySession, req *mcp.Request, caller mcp.Caller, how way) (*mcp.Result, error) {
+func (l *legacy) callBy(ctx context.Context, s *legacySession, req *mcp.Request, caller mcp.Caller, how taskMode) (*mcp.Result, error) {
 	own, err := withTask(req, how)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (l *legacy) callBy(ctx context.Context, s *legacySession, req *mcp.Request,
 
 // withTask returns the request as the server gets it: with params.task as its
 // client has written it, with one of ours, or without.
-func withTask(req *mcp.Request, how way) (*mcp.Request, error) {
+func withTask(req *mcp.Request, how taskMode) (*mcp.Request, error) {
 	var e mcp.Edit
 	switch has := req.Params.Has(mcp.FieldTask); {
 	case how == direct && has:

@@ -92,8 +92,8 @@ func (p *pool) borrow(ctx context.Context, l *legacy, req *mcp.Request) (lease, 
 
 // openOne opens a session in the room that take has found for it.
 func (p *pool) openOne(ctx context.Context, l *legacy, req *mcp.Request) (*legacySession, error) {
-	sl := new(slot) // the handshake goes on when its request gives up
-	s, err := sl.get(ctx, l, l.opener(req.Client, address{onlyCall: true, asking: &questionPlace{among: &p.questions, principal: req.Principal}}, false))
+	sl := new(scopedSession) // the handshake goes on when its request gives up
+	s, err := sl.get(ctx, l, l.opener(req.Client, routing{onlyCall: true, asking: &questionPlace{among: &p.questions, principal: req.Principal}}, false))
 	if err != nil {
 		p.forget()
 		sl.end(l)

@@ -14,7 +14,7 @@ import (
 
 // still returns a session over a wire that carries nothing.
 func still() *legacySession {
-	return newLegacySession(newSetup(Config{Name: "b"}), &stillWire{deaf: make(chan struct{})}, address{})
+	return newLegacySession(newSetup(Config{Name: "b"}), &stillWire{deaf: make(chan struct{})}, routing{})
 }
 
 func closedLegacy(t *testing.T, cfg Config) *legacy {
@@ -150,7 +150,7 @@ func (w *parting) close(ctx context.Context) {
 func TestRetiredSessionIsListedUntilItEnds(t *testing.T) {
 	l := closedLegacy(t, Config{Name: "b"})
 	w := &parting{&stillWire{deaf: make(chan struct{})}, make(chan struct{})}
-	s := newLegacySession(l.setup, w, address{})
+	s := newLegacySession(l.setup, w, routing{})
 	if !l.note(s) {
 		t.Fatal("it was not taken in")
 	}

@@ -68,7 +68,7 @@ func (r *refusals) refused(now time.Time) bool {
 // one, and may mean that it speaks another era now. That a server is busy or wants other
 // credentials is said before the message is looked at, in either era.
 func isOfServer(ctx context.Context, err error) bool {
-	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	f, isFault := unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case ctx.Err() != nil:
 		return false
@@ -96,7 +96,7 @@ func (c *Client) recheck() {
 
 // beginRecheck returns the protocol to look behind, nil where there is none, or that is
 // done already.
-func (c *Client) beginRecheck() *speaking {
+func (c *Client) beginRecheck() *activeProtocol {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cur == nil || c.rechecking {
@@ -108,7 +108,7 @@ func (c *Client) beginRecheck() *speaking {
 
 // proven returns the protocol of another era that the server speaks now, or nil. A server
 // in trouble answers a probe with an error too, so that the other era has to work.
-func (c *Client) proven(ctx context.Context, sp *speaking) protocol {
+func (c *Client) proven(ctx context.Context, sp *activeProtocol) protocol {
 	p, err := c.link.detect(ctx)
 	if err != nil {
 		return nil
@@ -124,7 +124,7 @@ func (c *Client) proven(ctx context.Context, sp *speaking) protocol {
 }
 
 // endRecheck has all further requests use another protocol, if there is one.
-func (c *Client) endRecheck(ctx context.Context, old *speaking, p protocol) {
+func (c *Client) endRecheck(ctx context.Context, old *activeProtocol, p protocol) {
 	isIdle, isReplaced := c.replace(old, p)
 	switch {
 	case !isReplaced && p != nil:
@@ -140,7 +140,7 @@ func (c *Client) endRecheck(ctx context.Context, old *speaking, p protocol) {
 
 // replace reports whether the protocol is in use now, and whether the old one serves
 // nothing any more.
-func (c *Client) replace(old *speaking, p protocol) (isIdle, isReplaced bool) {
+func (c *Client) replace(old *activeProtocol, p protocol) (isIdle, isReplaced bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rechecking = false

@@ -15,7 +15,7 @@ import (
 //
 // It counts against no limit of the pool: the listen pays for it.
 type resident struct {
-	slot  *slot // the place of the session
+	slot  *scopedSession // the place of the session
 	key   poolKey
 	s     *legacySession
 	lent  bool
@@ -26,7 +26,7 @@ type resident struct {
 
 // host registers the session of a slot to be lent to requests of the key. The slot
 // may have another session than before.
-func (p *pool) host(sl *slot, key poolKey, s *legacySession, kept bool) {
+func (p *pool) host(sl *scopedSession, key poolKey, s *legacySession, kept bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.ended {
@@ -48,7 +48,7 @@ func (p *pool) registerLocked(r *resident) {
 
 // dismiss removes the resident of a slot. It reports true if the session is lent:
 // then release closes it, and the caller must not.
-func (p *pool) dismiss(sl *slot) (lent bool) {
+func (p *pool) dismiss(sl *scopedSession) (lent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.IndexFunc(p.residents, func(r *resident) bool { return r.slot == sl })

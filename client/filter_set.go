@@ -3,23 +3,23 @@
 
 package client
 
-// interest is a filter as a set: what several listens want together, or what a
+// filterSet is a filter as a set: what several listens want together, or what a
 // server has agreed to tell of.
-type interest struct {
+type filterSet struct {
 	lists       changes
 	uris, tasks map[string]bool
 }
 
-func newInterest() interest {
-	return interest{uris: make(map[string]bool), tasks: make(map[string]bool)}
+func newFilterSet() filterSet {
+	return filterSet{uris: make(map[string]bool), tasks: make(map[string]bool)}
 }
 
-func interestOf(f filter) interest {
-	return interest{lists: f.lists(), uris: setOf(f.URIs), tasks: setOf(f.TaskIDs)}
+func filterSetOf(f filter) filterSet {
+	return filterSet{lists: f.lists(), uris: setOf(f.URIs), tasks: setOf(f.TaskIDs)}
 }
 
 // add puts what the filter asks for into the set.
-func (i *interest) add(f filter) {
+func (i *filterSet) add(f filter) {
 	i.lists |= f.lists()
 	for _, uri := range f.URIs {
 		i.uris[uri] = true
@@ -30,19 +30,19 @@ func (i *interest) add(f filter) {
 }
 
 // filter asks for the set, in a fixed order: the same request is the same bytes.
-func (i interest) filter() filter {
+func (i filterSet) filter() filter {
 	f := i.lists.filter()
 	f.URIs, f.TaskIDs = sorted(i.uris), sorted(i.tasks)
 	return f
 }
 
-func (i interest) isEmpty() bool { return i.lists == 0 && len(i.uris) == 0 && len(i.tasks) == 0 }
+func (i filterSet) isEmpty() bool { return i.lists == 0 && len(i.uris) == 0 && len(i.tasks) == 0 }
 
 // has reports whether all that the filter asks for is in the set.
-func (i interest) has(f filter) bool { return i.covers(interestOf(f)) }
+func (i filterSet) has(f filter) bool { return i.covers(filterSetOf(f)) }
 
 // covers reports whether all of o is in the set.
-func (i interest) covers(o interest) bool {
+func (i filterSet) covers(o filterSet) bool {
 	return o.lists&^i.lists == 0 && isSubset(o.uris, i.uris) && isSubset(o.tasks, i.tasks)
 }
 
@@ -56,4 +56,4 @@ func isSubset(a, b map[string]bool) bool {
 }
 
 // of returns what the filter asks for of the set, in the order of the filter.
-func (i interest) of(f filter) filter { return f.common(i.filter()) }
+func (i filterSet) of(f filter) filter { return f.common(i.filter()) }

@@ -25,22 +25,22 @@ const maxAnchors = 4096
 // taskKey is one task, to those who may ask for it.
 type taskKey struct{ principal, id string }
 
-// anchors remember which session a task was begun in. Many servers keep tasks for
+// taskSessions remember which session a task was begun in. Many servers keep tasks for
 // the session, or in the process, that they were begun in; so the requests about one
 // go there as long as there is such a session, whoever of the principal's clients
 // asks. The zero value is ready.
-type anchors struct {
+type taskSessions struct {
 	mu   sync.Mutex
-	held map[taskKey]*anchor
+	held map[taskKey]*taskSession
 }
 
-type anchor struct {
+type taskSession struct {
 	s     *legacySession
 	until time.Time
 }
 
 // put notes where a task is, and has that session kept open.
-func (a *anchors) put(principal string, t *taskform.Task, s *legacySession) {
+func (a *taskSessions) put(principal string, t *taskform.Task, s *legacySession) {
 	keep := anchorTime
 	if t.TTL > 0 && t.TTL < keep {
 		keep = t.TTL
@@ -48,22 +48,22 @@ func (a *anchors) put(principal string, t *taskform.Task, s *legacySession) {
 	a.hold(taskKey{principal, t.ID}, s, time.Now().Add(keep))
 }
 
-func (a *anchors) hold(key taskKey, s *legacySession, until time.Time) {
+func (a *taskSessions) hold(key taskKey, s *legacySession, until time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.held == nil {
-		a.held = make(map[taskKey]*anchor)
+		a.held = make(map[taskKey]*taskSession)
 	}
 	if len(a.held) >= maxAnchors {
 		a.forgetLocked(time.Now())
 	}
-	a.held[key] = &anchor{s: s, until: until}
+	a.held[key] = &taskSession{s: s, until: until}
 	s.pins.set(key, until)
 }
 
 // forgetLocked makes room: of what is over, and of anything where that is not
 // enough.
-func (a *anchors) forgetLocked(now time.Time) {
+func (a *taskSessions) forgetLocked(now time.Time) {
 	for key, one := range a.held {
 		if now.After(one.until) || !one.s.isAlive() {
 			a.dropLocked(key)
@@ -77,14 +77,14 @@ func (a *anchors) forgetLocked(now time.Time) {
 	}
 }
 
-func (a *anchors) dropLocked(key taskKey) {
+func (a *taskSessions) dropLocked(key taskKey) {
 	a.held[key].s.pins.set(key, time.Time{})
 	delete(a.held, key)
 }
 
 // done notes that the result of a task was fetched, if it was: it may be fetched
 // once more, and then the session is nobody's.
-func (a *anchors) done(principal, id string, err error) {
+func (a *taskSessions) done(principal, id string, err error) {
 	if err != nil {
 		if _, answered := err.(*mcp.Error); !answered { //nolint:errorlint // the server's own word ends a task as well
 			return
@@ -100,7 +100,7 @@ func (a *anchors) done(principal, id string, err error) {
 }
 
 // find returns the session of a task, nil where there is none any more.
-func (a *anchors) find(principal, id string) *legacySession {
+func (a *taskSessions) find(principal, id string) *legacySession {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key := taskKey{principal, id}
@@ -116,14 +116,14 @@ func (a *anchors) find(principal, id string) *legacySession {
 	}
 }
 
-// pins are the tasks for whose sake a session is kept open. The zero value is ready.
-type pins struct {
+// retained are the tasks for whose sake a session is kept open. The zero value is ready.
+type retained struct {
 	mu    sync.Mutex
 	until map[taskKey]time.Time
 }
 
 // set keeps the session until then for a task; the zero time lets go.
-func (p *pins) set(key taskKey, until time.Time) {
+func (p *retained) set(key taskKey, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if until.IsZero() {
@@ -137,8 +137,8 @@ func (p *pins) set(key taskKey, until time.Time) {
 }
 
 // last returns when the session need not be kept any more, the zero time where it
-// need not be now.
-func (p *pins) last(now time.Time) time.Time {
+// slotPurpose not be now.
+func (p *retained) last(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var latest time.Time
@@ -157,7 +157,7 @@ func (p *pins) last(now time.Time) time.Time {
 func (s *legacySession) isPinned() bool { return !s.pins.last(time.Now()).IsZero() }
 
 // isPinned reports whether a task runs in the slot's session.
-func (sl *slot) isPinned() bool {
+func (sl *scopedSession) isPinned() bool {
 	s := sl.open()
 	return s != nil && s.isPinned()
 }

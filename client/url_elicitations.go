@@ -19,19 +19,19 @@ const (
 	memberElicitation = "elicitationId"
 )
 
-// visits are the URLs that the client of a call was asked to visit. 2025-11-25
+// urlElicitations are the URLs that the client of a call was asked to visit. 2025-11-25
 // gives each such question an id, and has a notification that says when the visit
 // has led to something (client/elicitation, "Completion Notifications for URL Mode
 // Elicitation"). 2026-07-28 has neither: there the server says it by going on. The
 // zero value is ready, and nil has none.
-type visits struct {
+type urlElicitations struct {
 	mu   sync.Mutex
 	urls map[string]string // by id
 }
 
 // named returns the question with an id, if it is one of these and has none, and
 // what is to be called with the answer.
-func (v *visits) named(req *mcp.Request) (*mcp.Request, func(*mcp.Result), error) {
+func (v *urlElicitations) named(req *mcp.Request) (*mcp.Request, func(*mcp.Result), error) {
 	ignore := func(*mcp.Result) {}
 	if mode, _ := req.Params.Text(mcp.FieldMode); req.Method != methodElicit || mode != "url" {
 		return req, ignore, nil
@@ -51,7 +51,7 @@ func (v *visits) named(req *mcp.Request) (*mcp.Request, func(*mcp.Result), error
 }
 
 // note keeps a visit that the client has agreed to: nothing else can complete.
-func (v *visits) note(id, url string, answer *mcp.Result) {
+func (v *urlElicitations) note(id, url string, answer *mcp.Result) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for name, value := range mcp.Members(answer.Bytes()) {
@@ -67,7 +67,7 @@ func (v *visits) note(id, url string, answer *mcp.Result) {
 
 // tell says of each visit that the server does not ask for again that it is
 // complete. A client that is not told waits for its user to say so.
-func (v *visits) tell(ctx context.Context, res *mcp.Result, caller mcp.Caller) {
+func (v *urlElicitations) tell(ctx context.Context, res *mcp.Result, caller mcp.Caller) {
 	urls := v.take()
 	if len(urls) == 0 {
 		return
@@ -84,7 +84,7 @@ func (v *visits) tell(ctx context.Context, res *mcp.Result, caller mcp.Caller) {
 	}
 }
 
-func (v *visits) take() map[string]string {
+func (v *urlElicitations) take() map[string]string {
 	if v == nil {
 		return nil
 	}

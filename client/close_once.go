@@ -5,15 +5,15 @@ package client
 
 import "sync"
 
-// ending is the end of something, which whoever comes first brings about. Not a
+// closeOnce is the end of something, which whoever comes first brings about. Not a
 // sync.Once, whose lock would be held meanwhile. The zero value is ready.
-type ending struct {
+type closeOnce struct {
 	mu   sync.Mutex
 	over chan struct{} // closed when it has ended; nil until somebody begins
 }
 
 // once calls f where nobody has, and returns when f has returned, whoever called it.
-func (e *ending) once(f func()) {
+func (e *closeOnce) once(f func()) {
 	first, over := e.begin()
 	if !first {
 		<-over
@@ -23,7 +23,7 @@ func (e *ending) once(f func()) {
 	f()
 }
 
-func (e *ending) begin() (first bool, over chan struct{}) {
+func (e *closeOnce) begin() (first bool, over chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	first = e.over == nil

@@ -11,10 +11,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// slot is the place of one legacy session: opened by the first who needs it, for
+// scopedSession is the place of one legacy session: opened by the first who needs it, for
 // all who come meanwhile, and again when the server has lost it. The zero value
 // is an empty slot.
-type slot struct {
+type scopedSession struct {
 	scope *mcp.Scope // whose the session is, nil where it is not a scope's
 
 	mu      sync.Mutex
@@ -36,7 +36,7 @@ type attempt struct {
 // get returns the slot's session, and opens it where there is none. The handshake
 // belongs to the slot: that one who waits for it gives up does not concern the
 // others.
-func (sl *slot) get(ctx context.Context, l *legacy, open func(context.Context) (*legacySession, error)) (*legacySession, error) {
+func (sl *scopedSession) get(ctx context.Context, l *legacy, open func(context.Context) (*legacySession, error)) (*legacySession, error) {
 	s, att, old := sl.look(l, open)
 	l.retire(old)
 	if s != nil {
@@ -55,7 +55,7 @@ func (sl *slot) get(ctx context.Context, l *legacy, open func(context.Context) (
 
 // look returns the live session, or the handshake to wait for, begun if need be.
 // Both are nil when the slot has ended. old is a dead session to be put away.
-func (sl *slot) look(l *legacy, open func(context.Context) (*legacySession, error)) (s *legacySession, att *attempt, old *legacySession) {
+func (sl *scopedSession) look(l *legacy, open func(context.Context) (*legacySession, error)) (s *legacySession, att *attempt, old *legacySession) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	switch {
@@ -88,7 +88,7 @@ func (sl *slot) look(l *legacy, open func(context.Context) (*legacySession, erro
 // settle ends an attempt. It reports false when nobody wants the session. That is
 // decided here, under the lock under which the slot is ended: a session that is
 // finished later cannot come back into a slot that is no more.
-func (sl *slot) settle(att *attempt, s *legacySession, err error) bool {
+func (sl *scopedSession) settle(att *attempt, s *legacySession, err error) bool {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	defer close(att.done)
@@ -108,7 +108,7 @@ func (sl *slot) settle(att *attempt, s *legacySession, err error) bool {
 }
 
 // open returns the session if it is open.
-func (sl *slot) open() *legacySession {
+func (sl *scopedSession) open() *legacySession {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	if sl.cur == nil || !sl.cur.isAlive() {
@@ -119,7 +119,7 @@ func (sl *slot) open() *legacySession {
 
 // put makes a session that was opened elsewhere the slot's, and reports false where it
 // has one or is about to. old is a dead session to be put away.
-func (sl *slot) put(s *legacySession) (old *legacySession, ok bool) {
+func (sl *scopedSession) put(s *legacySession) (old *legacySession, ok bool) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	if sl.ended || sl.attempt != nil || sl.cur != nil && sl.cur.isAlive() {
@@ -130,7 +130,7 @@ func (sl *slot) put(s *legacySession) (old *legacySession, ok bool) {
 }
 
 // tie reports true to the first who asks: the one to bind the slot to its scope.
-func (sl *slot) tie() bool {
+func (sl *scopedSession) tie() bool {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	first := !sl.tied
@@ -140,17 +140,17 @@ func (sl *slot) tie() bool {
 
 // end lets the session go, for good. It does not wait: it runs at the end of a scope,
 // on whatever goroutine ends that.
-func (sl *slot) end(l *legacy) { l.retire(sl.takeOut(true)) }
+func (sl *scopedSession) end(l *legacy) { l.retire(sl.takeOut(true)) }
 
 // join is the beginning of a request that uses the slot's session.
-func (sl *slot) join() {
+func (sl *scopedSession) join() {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	sl.users++
 }
 
 // rest is the end of a request that has joined.
-func (sl *slot) rest() {
+func (sl *scopedSession) rest() {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	sl.users--
@@ -159,7 +159,7 @@ func (sl *slot) rest() {
 
 // idleSince returns when the last request ended, and false where one is under
 // way, or no session is open to be given up.
-func (sl *slot) idleSince() (time.Time, bool) {
+func (sl *scopedSession) idleSince() (time.Time, bool) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	idle := sl.users == 0 && sl.attempt == nil && sl.cur != nil && sl.cur.isAlive()
@@ -169,7 +169,7 @@ func (sl *slot) idleSince() (time.Time, bool) {
 // takeOut empties the slot. A handshake under way is not stopped, because servers
 // differ in what they make of one that breaks off: settle finds that nobody wants
 // its session.
-func (sl *slot) takeOut(ended bool) *legacySession {
+func (sl *scopedSession) takeOut(ended bool) *legacySession {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	sl.ended = sl.ended || ended

@@ -14,12 +14,12 @@ const (
 	maxLooked = 1 << 16 // bytes are looked through for secrets first
 )
 
-// discreet takes out of a log message what the configuration gave to the server for
+// redact takes out of a log message what the configuration gave to the server for
 // itself: "Log messages MUST NOT contain: Credentials or secrets" (2026-07-28,
 // server/utilities/logging). Everything else is passed on as it came, and so is the
 // message's level, which has to be one. A message of which nothing can be passed on is
 // none; of one with secrets in it nothing is passed on but its parameters.
-func (s *setup) discreet(n *mcp.Notification) (*mcp.Notification, bool) {
+func (s *setup) redact(n *mcp.Notification) (*mcp.Notification, bool) {
 	if n.Method != methodMessage || s.secrets == nil {
 		return n, true
 	}
@@ -47,9 +47,9 @@ func (s *setup) isClean(beside []byte) bool {
 	return bytes.Equal(s.secrets.JSON(text), text)
 }
 
-// shown is the beginning of what is no message, as the log may have it. Secrets are
+// redactPrefix is the beginning of what is no message, as the log may have it. Secrets are
 // looked for before it is cut.
-func (s *setup) shown(text []byte) string {
+func (s *setup) sanitize(text []byte) string {
 	clean := s.secrets.CutText(string(text[:min(len(text), maxLooked)]))
-	return visible(clean[:min(len(clean), maxShown)])
+	return sanitize(clean[:min(len(clean), maxShown)])
 }

@@ -18,7 +18,7 @@ func TestAnswerTwice(t *testing.T) {
 		t.Fatal("no hold")
 	}
 	defer l.holds.finish(one)
-	ask := &heldAsk{req: &mcp.Request{Method: "roots/list"}, answer: make(chan *mcp.Result, 1)}
+	ask := &pendingInput{req: &mcp.Request{Method: "roots/list"}, answer: make(chan *mcp.Result, 1)}
 	key := one.add(ask)
 	for _, answer := range []string{"first", "second", "third"} {
 		req, err := mcp.NewRequest("tasks/update", []byte(`{"taskId":"t","inputResponses":{"`+key+`":{"is":"`+answer+`"},"never":{}}}`))

@@ -16,7 +16,7 @@ func TestAudience(t *testing.T) {
 	tests := []struct {
 		name string
 		reqs []*mcp.Request
-		want reach
+		want clientCount
 	}{
 		{"nobody", nil, noClient},
 		{"the gateway", []*mcp.Request{{Scope: ours}, {Method: methodDiscover}, {Scope: ours}}, noClient},
@@ -30,7 +30,7 @@ func TestAudience(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var served audience
+			var served clientsServed
 			for _, req := range tt.reqs {
 				served.note(req)
 			}

@@ -8,11 +8,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// backlog is lines that wait to be written, in their order. Short ones are put together,
+// writeQueue is lines that wait to be written, in their order. Short ones are put together,
 // so that they are one write; long ones are where they were made, because to copy all
 // that waits whenever one more comes takes longer than to write it. The zero value is
 // empty.
-type backlog struct {
+type writeQueue struct {
 	parts  [][]byte // none of them empty
 	size   int      // of all of them
 	room   []byte   // empty, for the next short lines
@@ -31,7 +31,7 @@ const (
 // on. While little waits the second is left where it is. That may be a small part of what
 // a client has sent, which is held with it and which nobody counts: so what waits for
 // long is copied.
-func (b *backlog) add(msg mcp.Pieces) {
+func (b *writeQueue) add(msg mcp.Pieces) {
 	last := len(b.parts) - 1
 	switch {
 	case msg.Len() > shortLine:
@@ -48,7 +48,7 @@ func (b *backlog) add(msg mcp.Pieces) {
 }
 
 // addLong leaves a line where it is, if it is flat where somebody else has it.
-func (b *backlog) addLong(msg mcp.Pieces) {
+func (b *writeQueue) addLong(msg mcp.Pieces) {
 	switch {
 	case len(msg[0]) == msg.Len():
 		b.parts = append(b.parts, frame.MakeLine(msg[0]))
@@ -61,7 +61,7 @@ func (b *backlog) addLong(msg mcp.Pieces) {
 }
 
 // reuse empties a backlog that has been written, and keeps a little of its room.
-func (b *backlog) reuse() {
+func (b *writeQueue) reuse() {
 	if b.inRoom > 0 {
 		if part := b.parts[b.inRoom-1]; cap(part) <= shortLine {
 			b.room = part[:0]

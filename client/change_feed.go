@@ -171,17 +171,17 @@ func updateOf(uri string) *mcp.Notification {
 	return n
 }
 
-// feed tells the listens of one session of its changes. The zero value is ready.
+// changeFeed tells the listens of one session of its changes. The zero value is ready.
 // It holds no queue, so that a slow listener costs no memory, and a stream that
 // announces changes without end cannot fill anything.
-type feed struct {
+type changeFeed struct {
 	mu   sync.Mutex
-	out  map[*listener]struct{}
+	out  map[*changeListener]struct{}
 	uris map[string]int // how many of out ask for each
 }
 
-// listener is one listen: what changed since it last looked.
-type listener struct {
+// changeListener is one listen: what changed since it last looked.
+type changeListener struct {
 	want changes
 	wake chan struct{} // capacity 1
 
@@ -197,12 +197,12 @@ type listener struct {
 
 // add registers a listen. It is done before the listen is acknowledged: what
 // changes in between is told, rather than lost in a gap that nobody knows of.
-func (f *feed) add(want filter) *listener {
-	l := &listener{want: want.lists(), uris: setOf(want.URIs), tasks: setOf(want.TaskIDs), wake: make(chan struct{}, 1)}
+func (f *changeFeed) add(want filter) *changeListener {
+	l := &changeListener{want: want.lists(), uris: setOf(want.URIs), tasks: setOf(want.TaskIDs), wake: make(chan struct{}, 1)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.out == nil {
-		f.out, f.uris = make(map[*listener]struct{}), make(map[string]int)
+		f.out, f.uris = make(map[*changeListener]struct{}), make(map[string]int)
 	}
 	f.out[l] = struct{}{}
 	for uri := range l.uris {
@@ -211,7 +211,7 @@ func (f *feed) add(want filter) *listener {
 	return l
 }
 
-func (f *feed) remove(l *listener) {
+func (f *changeFeed) remove(l *changeListener) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := f.out[l]; !ok {
@@ -223,14 +223,14 @@ func (f *feed) remove(l *listener) {
 	}
 }
 
-func (f *feed) dropLocked(uri string) {
+func (f *changeFeed) dropLocked(uri string) {
 	if f.uris[uri]--; f.uris[uri] == 0 {
 		delete(f.uris, uri)
 	}
 }
 
 // keep leaves the listen those resources and tasks that were agreed on.
-func (f *feed) keep(l *listener, agreed filter) {
+func (f *changeFeed) keep(l *changeListener, agreed filter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.tasks = setOf(agreed.TaskIDs)
@@ -244,7 +244,7 @@ func (f *feed) keep(l *listener, agreed filter) {
 }
 
 // mark notes that lists have changed. It waits for nobody.
-func (f *feed) mark(c changes) {
+func (f *changeFeed) mark(c changes) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for l := range f.out {
@@ -259,7 +259,7 @@ func (f *feed) mark(c changes) {
 
 // update notes that a resource has changed, for those listens whom it concerns,
 // and reports whether there is one. It waits for nobody.
-func (f *feed) update(n *mcp.Notification) bool {
+func (f *changeFeed) update(n *mcp.Notification) bool {
 	uri, ok := n.Params.Text(mcp.FieldURI)
 	if !ok {
 		return false
@@ -280,7 +280,7 @@ func (f *feed) update(n *mcp.Notification) bool {
 // task notes the state of a task, for those listens that ask for it. It waits for
 // nobody. What waits for a listener is the newest state alone, as a resource's is: it
 // is bounded by the tasks that were asked for.
-func (f *feed) task(n *mcp.Notification) {
+func (f *changeFeed) task(n *mcp.Notification) {
 	id, ok := n.Params.Text(mcp.FieldTaskID)
 	if !ok {
 		return
@@ -304,7 +304,7 @@ func (f *feed) task(n *mcp.Notification) {
 // the client actually subscribed to" (2025-11-25 and 2026-07-28, schema,
 // ResourceUpdatedNotificationParams). One that shows nothing is nobody's, even where
 // there is one subscription alone: it may be of one that was just given up.
-func (f *feed) subscribedLocked(uri string) []string {
+func (f *changeFeed) subscribedLocked(uri string) []string {
 	var of []string
 	for _, own := range append(parents(uri), uri) {
 		if f.uris[own] > 0 {
@@ -339,7 +339,7 @@ const (
 	maxUpdate       = 4 << 10
 )
 
-func (l *listener) noteLocked(uri string, n *mcp.Notification) {
+func (l *changeListener) noteLocked(uri string, n *mcp.Notification) {
 	if len(n.Params.Bytes())+len(n.Params.Beside()) > maxUpdate {
 		n = updateOf(uri)
 	}
@@ -359,7 +359,7 @@ func (l *listener) noteLocked(uri string, n *mcp.Notification) {
 }
 
 // updateAllLocked has all resources that the listen asks for count as changed.
-func (l *listener) updateAllLocked() {
+func (l *changeListener) updateAllLocked() {
 	l.order = sorted(l.uris)
 	l.updated = make(map[string]*mcp.Notification, len(l.uris))
 	for _, uri := range l.order {
@@ -369,7 +369,7 @@ func (l *listener) updateAllLocked() {
 }
 
 // invalidate has everything count as changed that was not heard of in a gap.
-func (f *feed) invalidate() {
+func (f *changeFeed) invalidate() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for l := range f.out {
@@ -382,7 +382,7 @@ func (f *feed) invalidate() {
 
 func sorted(uris map[string]bool) []string { return slices.Sorted(maps.Keys(uris)) }
 
-func (l *listener) wakeLocked() {
+func (l *changeListener) wakeLocked() {
 	select {
 	case l.wake <- struct{}{}:
 	default: // it will look
@@ -390,7 +390,7 @@ func (l *listener) wakeLocked() {
 }
 
 // take returns what has changed for a listen, and forgets it.
-func (f *feed) take(l *listener) news {
+func (f *changeFeed) take(l *changeListener) news {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := news{lists: l.lists, said: l.said}

@@ -71,7 +71,7 @@ func TestVisitsAreNamedAndTold(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var open visits
+			var open urlElicitations
 			asked := requestOf(t, tt.method, tt.params)
 			req, answered, err := open.named(asked)
 			if err != nil {
@@ -100,7 +100,7 @@ func TestVisitsAreNamedAndTold(t *testing.T) {
 
 // An id that is there is its server's, which tells of it.
 func TestVisitKeepsItsID(t *testing.T) {
-	var open visits
+	var open urlElicitations
 	req, answered, err := open.named(requestOf(t, methodElicit, `{"mode":"url","url":"https://x","elicitationId":"own"}`))
 	if err != nil || idOf(req) != `"own"` {
 		t.Fatalf("asked %s, %v", req.Params.Bytes(), err)

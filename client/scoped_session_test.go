@@ -31,7 +31,7 @@ func (g *gate) pass(context.Context) (*legacySession, error) {
 
 // waiting gets the slot's session in a goroutine of its own, which the channel's
 // one value ends.
-func waiting(ctx context.Context, sl *slot, l *legacy, g *gate) <-chan error {
+func waiting(ctx context.Context, sl *scopedSession, l *legacy, g *gate) <-chan error {
 	got := make(chan error, 1)
 	go func() {
 		s, err := sl.get(ctx, l, g.pass)
@@ -49,7 +49,7 @@ func waiting(ctx context.Context, sl *slot, l *legacy, g *gate) <-chan error {
 func TestM105OneHandshakeForASlot(t *testing.T) {
 	for _, fails := range []error{nil, errors.New("refused")} {
 		synctest.Test(t, func(t *testing.T) {
-			l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(slot)
+			l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(scopedSession)
 			g.err = fails
 			ctx, giveUp := context.WithCancel(t.Context())
 			leader := waiting(ctx, sl, l, g)
@@ -82,7 +82,7 @@ func TestM105OneHandshakeForASlot(t *testing.T) {
 // found again (M103, M134).
 func TestM103EndWhileOpening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(slot)
+		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(scopedSession)
 		first := waiting(t.Context(), sl, l, g)
 		sl.end(l)
 		if err := <-waiting(t.Context(), sl, l, g); !errors.Is(err, errClosed) {
@@ -100,7 +100,7 @@ func TestM103EndWhileOpening(t *testing.T) {
 // A session that its server has lost is replaced, once, and put away.
 func TestSlotReplacesTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(slot)
+		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(scopedSession)
 		close(g.open)
 		if err := <-waiting(t.Context(), sl, l, g); err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestSlotReplacesTheDead(t *testing.T) {
 // what ended last counts.
 func TestSlotIsIdleSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(slot)
+		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(scopedSession)
 		want := func(what string, want bool) {
 			t.Helper()
 			if _, idle := sl.idleSince(); idle != want {

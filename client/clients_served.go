@@ -9,19 +9,19 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// audience is who has been served over a pipe: what its server wrote to standard
+// clientsServed is who has been served over a pipe: what its server wrote to standard
 // error may be about any of them. The zero value is ready.
-type audience struct {
+type clientsServed struct {
 	mu    sync.Mutex
-	reach reach
+	reach clientCount
 	first identity
 }
 
-// reach is how many clients an audience is.
-type reach uint8
+// clientCount is how many clients an audience is.
+type clientCount uint8
 
 const (
-	noClient reach = iota
+	noClient clientCount = iota
 	oneClient
 	severalClients
 )
@@ -36,7 +36,7 @@ type identity struct {
 // note notes for whom a request is sent. A scope that nothing can be said to is no
 // client's: the gateway learns by it what a server offers. Nor is what a server is
 // asked to say of itself.
-func (a *audience) note(req *mcp.Request) {
+func (a *clientsServed) note(req *mcp.Request) {
 	who := identity{scope: req.Scope}
 	switch {
 	case req.Method == methodDiscover:
@@ -56,7 +56,7 @@ func (a *audience) note(req *mcp.Request) {
 	}
 }
 
-func (a *audience) size() reach {
+func (a *clientsServed) size() clientCount {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.reach

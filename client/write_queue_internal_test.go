@@ -16,7 +16,7 @@ import (
 // written before is not in it any more, although its room is used again.
 func TestBacklogKeepsTheOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	var now, written backlog
+	var now, written writeQueue
 	for range 500 {
 		var want []byte
 		for i := range r.IntN(30) {
@@ -51,7 +51,7 @@ func split(r *rand.Rand, msg string) mcp.Pieces {
 // What waits behind much is copied: it may be held for long, and with it all that a client
 // has sent.
 func TestBacklogHoldsLittleOfOthers(t *testing.T) {
-	var b backlog
+	var b writeQueue
 	theirs := 0
 	for range 1000 {
 		middle := make([]byte, 32<<10)
@@ -74,7 +74,7 @@ func TestBacklogLeavesTheSecondPieceAlone(t *testing.T) {
 		for _, text := range []string{"points ", "points\r\n"} {
 			middle := bytes.Repeat([]byte(text), size/len(text)+1)
 			before := bytes.Clone(middle)
-			var b backlog
+			var b writeQueue
 			b.add(mcp.Pieces{[]byte("{\n"), middle[:size:size], []byte("\n}")})
 			b.add(mcp.Pieces{[]byte("{}")})
 			want := "{ " + strings.NewReplacer("\r", " ", "\n", " ").Replace(string(before[:size])) + " }\n{}\n"
@@ -89,7 +89,7 @@ func TestBacklogLeavesTheSecondPieceAlone(t *testing.T) {
 		}
 	}
 	middle := make([]byte, 100<<10)
-	var b backlog
+	var b writeQueue
 	if b.add(mcp.Pieces{[]byte("{"), middle, []byte("}")}); len(b.parts) != 3 || &b.parts[1][0] != &middle[0] {
 		t.Error("what is flat is copied")
 	}
@@ -99,7 +99,7 @@ func TestBacklogLeavesTheSecondPieceAlone(t *testing.T) {
 // keeps for later is little.
 func TestBacklogTakesLittleMemory(t *testing.T) {
 	short, long := []byte(`{"short":true}`), make([]byte, 1<<20, 1<<20+1)
-	var b backlog
+	var b writeQueue
 	b.add(mcp.Pieces{short})
 	if n := testing.AllocsPerRun(100, func() {
 		b.reuse()

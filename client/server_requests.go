@@ -17,13 +17,13 @@ import (
 // maxAsks bounds the asks of one session that wait for an answer.
 const maxAsks = 16
 
-// asks are the requests of one backend session to its client while they wait for
+// serverRequests are the requests of one backend session to its client while they wait for
 // an answer. The zero value is ready.
 //
 // An id is free before its answer leaves, because the server may use it again as
 // soon as it has that. The place of an ask is free after it: a server that asks and
 // takes no answers would have as many of them wait as it likes.
-type asks struct {
+type serverRequests struct {
 	of *questionPlace // taken while any of them waits
 
 	mu     sync.Mutex
@@ -44,7 +44,7 @@ type ask struct {
 }
 
 // begin notes an ask, or says why it is not taken.
-func (a *asks) begin(id mcp.ID) (*ask, *mcp.Error) {
+func (a *serverRequests) begin(id mcp.ID) (*ask, *mcp.Error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, taken := a.open[id]; taken {
@@ -68,7 +68,7 @@ func (a *asks) begin(id mcp.ID) (*ask, *mcp.Error) {
 }
 
 // leave gives back the place that begin took.
-func (a *asks) leave() {
+func (a *serverRequests) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.places--; a.places == 0 {
@@ -77,7 +77,7 @@ func (a *asks) leave() {
 }
 
 // end frees the id.
-func (a *asks) end(id mcp.ID) {
+func (a *serverRequests) end(id mcp.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.open, id)
@@ -85,13 +85,13 @@ func (a *asks) end(id mcp.ID) {
 
 // bind says what ends the ask while it is put. One that was taken back already
 // ends at once.
-func (a *asks) bind(one *ask, cancel context.CancelFunc) {
+func (a *serverRequests) bind(one *ask, cancel context.CancelFunc) {
 	if a.arm(one, cancel) {
 		cancel()
 	}
 }
 
-func (a *asks) arm(one *ask, cancel context.CancelFunc) (withdrawn bool) {
+func (a *serverRequests) arm(one *ask, cancel context.CancelFunc) (withdrawn bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	one.cancel = cancel
@@ -100,13 +100,13 @@ func (a *asks) arm(one *ask, cancel context.CancelFunc) (withdrawn bool) {
 
 // cancel ends the ask of the given id: its backend wants no answer any more. The
 // id stays taken until the ask has ended.
-func (a *asks) cancel(id mcp.ID) {
+func (a *serverRequests) cancel(id mcp.ID) {
 	if cancel := a.withdraw(id); cancel != nil {
 		cancel()
 	}
 }
 
-func (a *asks) withdraw(id mcp.ID) context.CancelFunc {
+func (a *serverRequests) withdraw(id mcp.ID) context.CancelFunc {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	one := a.open[id]
@@ -170,7 +170,7 @@ func (s *legacySession) takeAsk(said *mcp.Message, atHome bool, serve func(life 
 		s.asks.leave()
 	}
 	// Ends with what was asked, or soon after the session.
-	begun := s.tasks.lend(func(life context.Context) {
+	begun := s.tasks.startUnowned(func(life context.Context) {
 		res, err := serve(life, one, m)
 		if err == nil && res != nil {
 			res, err = s.theirs.read(m, res)
@@ -322,7 +322,7 @@ func (s *legacySession) deliver(ctx context.Context, msg []byte) {
 // it is sent again: the connection broke, or brought no answer in time, or the server
 // has said that it is busy or did not wait for all of it.
 func mayArriveYet(err error) bool {
-	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	f, ok := unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	return ok && f.Code != mcp.CodeShuttingDown && (!isRefusal(f) || isRejected(err, busy))
 }
 

@@ -14,19 +14,19 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// carrier is the POST of one call, and whatever continues it, on the goroutine that
+// httpCall is the POST of one call, and whatever continues it, on the goroutine that
 // waits for the call. What the call's own stream brings is handed on as it is read, so
 // that a caller who is slow to take it slows down the server. What comes for the call
 // by other ways does not wait for that stream: a message is handed on by a goroutine of
-// its own, and the terminal breaks off whatever the carrier is about.
-type carrier struct {
+// its own, and the terminal breaks off whatever the httpCall is about.
+type httpCall struct {
 	*endpoint
-	flight flight
+	flight outboundCall
 	call   *session.Call
-	owner  *tasks
+	owner  *goroutines
 	caller context.Context //nolint:containedctx // of whoever waits for the call, for what is told to the carrier
-	out    parcel
-	pos    position
+	out    requestBody
+	pos    cursor
 	due    dueAnswer // in a session
 
 	life    life.Context // of all that is done for the call
@@ -34,46 +34,46 @@ type carrier struct {
 	brought bool         // the call got its terminal from its own stream
 	kept    bool         // the rest of that stream is read, and the end of life is for who reads it
 
-	// doubt is set when the server has said something that may mean that it does
+	// sessionCheck is set when the server has said something that may mean that it does
 	// not know the session.
-	doubt *doubt
+	doubt *sessionCheck
 }
 
-// doubt is an answer that may be about the session, or about the call.
-type doubt struct {
+// sessionCheck is an answer that may be about the session, or about the call.
+type sessionCheck struct {
 	said   error
 	looked bool // the server may have executed the call
 }
 
-// newCarrier returns the carrier of a call that nobody waits for yet. The call is
-// held until its parcel departs.
-func newCarrier(e *endpoint, f flight, owner *tasks, msg mcp.Pieces) *carrier {
+// newHTTPCall returns the httpCall of a call that nobody waits for yet. The call is
+// held until its requestBody departs.
+func newHTTPCall(e *endpoint, f outboundCall, owner *goroutines, msg mcp.Pieces) *httpCall {
 	f.call.Hold()
-	c := &carrier{endpoint: e, flight: f, call: f.call, owner: owner, pos: position{retry: -1}}
+	c := &httpCall{endpoint: e, flight: f, call: f.call, owner: owner, pos: cursor{retry: -1}}
 	c.out.msg, c.out.call = msg, f.call
 	return c
 }
 
 // travel has carry do all that the call needs, and returns the call's terminal. The
-// carrier's life ends with ctx, and with the call: from wherever its terminal comes,
+// httpCall's life ends with ctx, and with the call: from wherever its terminal comes,
 // nobody waits for a stream that does not bring it.
-func (c *carrier) travel(ctx context.Context, carry func()) (*mcp.Result, error) {
-	c.depart(ctx, carry)
+func (c *httpCall) do(ctx context.Context, carry func()) (*mcp.Result, error) {
+	c.run(ctx, carry)
 	return c.flight.run(ctx)
 }
 
 // depart leaves to run what has no terminal yet, because ctx has ended.
 //
 //nolint:contextcheck,nolintlint // the rest of a stream is read when ctx has ended, so that the connection can be used again
-func (c *carrier) depart(ctx context.Context, carry func()) {
+func (c *httpCall) run(ctx context.Context, carry func()) {
 	if ctx.Err() != nil {
 		return // told of that by a goroutine, carry would have begun
 	}
 	c.caller = ctx
 	c.life.Follow(ctx)
-	defer c.letLive()
+	defer c.keepAlive()
 	c.call.Detach(c)
-	if c.inside = c.owner.join(); !c.inside {
+	if c.inside = c.owner.enter(); !c.inside {
 		c.fail(c.closed())
 		return
 	}
@@ -82,28 +82,28 @@ func (c *carrier) depart(ctx context.Context, carry func()) {
 }
 
 // Comes has what has come for the call by another way handed on.
-func (c *carrier) OnMessage() {
+func (c *httpCall) OnMessage() {
 	// Ends when there is nothing to hand on, or when the caller's context does; waited
 	// for by run.
-	go c.flight.handAll(c.caller)
+	go c.flight.deliverAll(c.caller)
 }
 
 // Ended breaks off what is done for a call whose terminal has come by another way.
-func (c *carrier) OnEnd() { c.breakOff() }
+func (c *httpCall) OnEnd() { c.cancel() }
 
 // breakOff ends all that is done for the call.
-func (c *carrier) breakOff() { c.life.End(nil) }
+func (c *httpCall) cancel() { c.life.End(nil) }
 
 // letLive leaves to whoever reads the rest of the stream what needs a life still.
-func (c *carrier) letLive() {
+func (c *httpCall) keepAlive() {
 	if c.kept {
 		c.life.Leave()
 		return
 	}
-	c.breakOff()
+	c.cancel()
 }
 
-func (c *carrier) leave() {
+func (c *httpCall) leave() {
 	if c.inside {
 		c.inside = false
 		c.owner.leave()
@@ -111,20 +111,20 @@ func (c *carrier) leave() {
 }
 
 // fail ends the call, if nothing else has.
-func (c *carrier) fail(err error) { c.call.Finish(session.Terminal{Err: err}) }
+func (c *httpCall) fail(err error) { c.call.Finish(session.Terminal{Err: err}) }
 
 // respond ends the call with the response that its own stream brought.
-func (c *carrier) respond(m *mcp.Message) {
+func (c *httpCall) respond(m *mcp.Message) {
 	c.brought = c.call.Respond(c.terminal(m))
 }
 
 // offer hands a message of the call's own stream on. It reports false when the stream
-// need not be read on.
-func (c *carrier) offer(ctx context.Context, m *mcp.Message) bool {
+// slotPurpose not be read on.
+func (c *httpCall) deliverMessage(ctx context.Context, m *mcp.Message) bool {
 	for {
 		switch c.call.Offer(m) {
 		case session.DeliverDirectly:
-			return c.hand(ctx, m)
+			return c.deliver(ctx, m)
 		case session.Queued:
 			return true
 		case session.Dropped:
@@ -141,11 +141,11 @@ func (c *carrier) offer(ctx context.Context, m *mcp.Message) bool {
 
 // hand gives the caller a message, and whatever comes by other ways meanwhile. Nobody
 // waits for the goroutine while it is the caller's, who may be what closes the client.
-func (c *carrier) hand(ctx context.Context, m *mcp.Message) bool {
+func (c *httpCall) deliver(ctx context.Context, m *mcp.Message) bool {
 	c.leave()
-	c.flight.hand(ctx, m)
-	c.flight.handAll(ctx)
-	c.inside = c.owner.join()
+	c.flight.deliver(ctx, m)
+	c.flight.deliverAll(ctx)
+	c.inside = c.owner.enter()
 	return c.inside
 }
 
@@ -157,13 +157,13 @@ const (
 
 // letGo lets go of the call's own stream. Where that has brought the terminal and goes
 // on, it is read to its end in the background, because the caller has what it waits for.
-func (c *carrier) letGo(resp *http.Response) {
+func (c *httpCall) release(resp *http.Response) {
 	if !c.brought || isRead(resp) {
 		resp.Body.Close()
 		return
 	}
 	// Ends with the stream, or soon; the owner's close ends it, and waits for it.
-	c.kept = c.owner.launch(c.breakOff, true, func() { drain(resp, c.breakOff) })
+	c.kept = c.owner.launch(c.cancel, true, func() { drain(resp, c.cancel) })
 }
 
 // drain reads a body to its end, if that is near, and closes it. A connection

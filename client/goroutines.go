@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// tasks are the goroutines of one owner: a client, a session, a connection. The
+// goroutines are the goroutines of one owner: a client, a session, a connection. The
 // zero value is ready. Each has a context that ends with the owner, and the
 // owner's end waits for all of them.
-type tasks struct {
+type goroutines struct {
 	mu      sync.Mutex
 	running map[*context.CancelFunc]bool // whether close waits for it
 	owned   int                          // those that it waits for
@@ -26,7 +26,7 @@ type tasks struct {
 // closing.
 //
 //nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: the owner's life bounds f, and not that of a request which happens to start it
-func (t *tasks) start(f func(ctx context.Context)) (cancel context.CancelFunc, ok bool) {
+func (t *goroutines) start(f func(ctx context.Context)) (cancel context.CancelFunc, ok bool) {
 	return t.run(f, true)
 }
 
@@ -35,19 +35,19 @@ func (t *tasks) start(f func(ctx context.Context)) (cancel context.CancelFunc, o
 // be what called close.
 //
 //nolint:contextcheck,nolintlint // as start
-func (t *tasks) lend(f func(ctx context.Context)) (ok bool) {
+func (t *goroutines) startUnowned(f func(ctx context.Context)) (ok bool) {
 	_, ok = t.run(f, false)
 	return ok
 }
 
-func (t *tasks) run(f func(ctx context.Context), owned bool) (cancel context.CancelFunc, ok bool) {
+func (t *goroutines) run(f func(ctx context.Context), owned bool) (cancel context.CancelFunc, ok bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	return cancel, t.launch(cancel, owned, func() { f(ctx) })
 }
 
 // launch runs f, which ends when cancel is called, and calls that behind it, or
 // instead of it when the owner is closing.
-func (t *tasks) launch(cancel context.CancelFunc, owned bool, f func()) bool {
+func (t *goroutines) launch(cancel context.CancelFunc, owned bool, f func()) bool {
 	if !t.add(&cancel, owned) {
 		cancel()
 		return false
@@ -66,7 +66,7 @@ func (t *tasks) launch(cancel context.CancelFunc, owned bool, f func()) bool {
 // reports false when the owner is closing. What the goroutine waits for meanwhile has
 // to be something that ends before the owner closes: a call, whose terminal breaks off
 // all that is done for it.
-func (t *tasks) join() bool {
+func (t *goroutines) enter() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.closing {
@@ -75,7 +75,7 @@ func (t *tasks) join() bool {
 	return !t.closing
 }
 
-func (t *tasks) leave() {
+func (t *goroutines) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.owned--
@@ -83,7 +83,7 @@ func (t *tasks) leave() {
 }
 
 // cancel ends the contexts of all and refuses new ones. It does not wait.
-func (t *tasks) cancel() {
+func (t *goroutines) cancel() {
 	for _, cancel := range t.refuse() {
 		cancel()
 	}
@@ -91,19 +91,19 @@ func (t *tasks) cancel() {
 
 // finish refuses new ones, gives those that run so long to end by themselves, and
 // is then close.
-func (t *tasks) finish(d time.Duration) {
+func (t *goroutines) finish(d time.Duration) {
 	t.refuse()
 	within(t.ended(), d)
 	t.close()
 }
 
 // close is cancel, and waits until nothing runs but what was lent.
-func (t *tasks) close() {
+func (t *goroutines) close() {
 	t.cancel()
 	<-t.ended()
 }
 
-func (t *tasks) add(key *context.CancelFunc, owned bool) bool {
+func (t *goroutines) add(key *context.CancelFunc, owned bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing {
@@ -119,7 +119,7 @@ func (t *tasks) add(key *context.CancelFunc, owned bool) bool {
 	return true
 }
 
-func (t *tasks) remove(key *context.CancelFunc) {
+func (t *goroutines) remove(key *context.CancelFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.running[key] {
@@ -129,7 +129,7 @@ func (t *tasks) remove(key *context.CancelFunc) {
 	t.noteIdleLocked()
 }
 
-func (t *tasks) refuse() []context.CancelFunc {
+func (t *goroutines) refuse() []context.CancelFunc {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closing = true
@@ -142,7 +142,7 @@ func (t *tasks) refuse() []context.CancelFunc {
 
 // ended returns a channel that is closed when the owner closes and nothing
 // of its own runs.
-func (t *tasks) ended() <-chan struct{} {
+func (t *goroutines) ended() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.idle == nil {
@@ -154,7 +154,7 @@ func (t *tasks) ended() <-chan struct{} {
 
 // noteIdleLocked wakes those who wait for the end, once. It is looked at after every
 // change of what it depends on.
-func (t *tasks) noteIdleLocked() {
+func (t *goroutines) noteIdleLocked() {
 	if t.idle == nil || !t.closing || t.owned > 0 {
 		return
 	}

@@ -13,11 +13,11 @@ import (
 // answers. What a server refuses it refuses at once.
 const answerTime = time.Second
 
-// answersDue are the answers that have not begun in one session. A server that has
+// pendingAnswers are the answers that have not begun in one session. A server that has
 // forgotten it refuses most of them as it did the first, without looking at what was
 // asked; and a call that reads that itself can be made again, where one that only
 // loses its session may have been executed. The zero value is ready.
-type answersDue struct {
+type pendingAnswers struct {
 	mu      sync.Mutex
 	awaited int
 	none    chan struct{} // closed when none is awaited; nil before the session is forgotten
@@ -25,18 +25,18 @@ type answersDue struct {
 
 // dueAnswer is one of them. It belongs to one goroutine.
 type dueAnswer struct {
-	among *answersDue // nil once it has been heard
+	among *pendingAnswers // nil once it has been heard
 }
 
 // await notes a call whose answer is awaited.
-func (l *answersDue) await() dueAnswer {
+func (l *pendingAnswers) await() dueAnswer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.awaited++
 	return dueAnswer{among: l}
 }
 
-// heard is called when the answer has begun, or when the call has ended for want of
+// logRequest is called when the answer has begun, or when the call has ended for want of
 // one; more than once does no harm.
 func (a *dueAnswer) heard() {
 	if a.among != nil {
@@ -45,7 +45,7 @@ func (a *dueAnswer) heard() {
 	}
 }
 
-func (l *answersDue) heard() {
+func (l *pendingAnswers) heard() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.awaited--
@@ -53,7 +53,7 @@ func (l *answersDue) heard() {
 }
 
 // forget notes that the server has forgotten the session.
-func (l *answersDue) forget() {
+func (l *pendingAnswers) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.none == nil {
@@ -64,7 +64,7 @@ func (l *answersDue) forget() {
 
 // settleLocked says once that there is nothing to wait for. What is sent in the
 // session after that is lost with it.
-func (l *answersDue) settleLocked() {
+func (l *pendingAnswers) settleLocked() {
 	if l.none != nil && l.awaited == 0 && !isClosed(l.none) {
 		close(l.none)
 	}
@@ -72,7 +72,7 @@ func (l *answersDue) settleLocked() {
 
 // due returns what is closed when none is awaited any more, and nil where there is
 // nothing to wait for.
-func (l *answersDue) due() <-chan struct{} {
+func (l *pendingAnswers) due() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.none == nil || isClosed(l.none) {
@@ -84,7 +84,7 @@ func (l *answersDue) due() <-chan struct{} {
 // thenIn has f called by a goroutine of the owner's when no answer is awaited any
 // more, or when that takes too long, or the owner closes. It reports false, and does
 // not call f, where there is nothing to wait for.
-func (l *answersDue) thenIn(owner *tasks, f func()) bool {
+func (l *pendingAnswers) thenIn(owner *goroutines, f func()) bool {
 	due := l.due()
 	if due == nil {
 		return false
@@ -104,7 +104,7 @@ func (l *answersDue) thenIn(owner *tasks, f func()) bool {
 }
 
 // forgo has nobody wait any more, nor begin to.
-func (l *answersDue) forgo() {
+func (l *pendingAnswers) forgo() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.none == nil {

@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// visible returns a server's text as it may stand on a terminal and in a log: what
+// sanitize returns a server's text as it may stand on a terminal and in a log: what
 // controls the terminal, turns the direction of writing or breaks the line, and what
-// is no character, is shown by its number. Quotes and backslashes are left alone,
+// is no character, is redactPrefix by its number. Quotes and backslashes are left alone,
 // because each format of a log escapes them in its own way, and once is enough.
-func visible(s string) string {
+func sanitize(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)

@@ -13,10 +13,10 @@ import (
 // maxOutbox bounds the notifications that wait for a slow receiver.
 const maxOutbox = 64
 
-// outbox gives notifications to a receiver that may be slow, in order, on behalf
+// notificationQueue gives notifications to a receiver that may be slow, in order, on behalf
 // of a reader that must not wait. It has a goroutine only while there is
 // something to give. The zero value is ready.
-type outbox struct {
+type notificationQueue struct {
 	mu      sync.Mutex
 	queue   []*mcp.Notification
 	running bool
@@ -25,12 +25,12 @@ type outbox struct {
 
 // put hands over a notification; the oldest one is dropped where there are too
 // many.
-func (o *outbox) put(owner *tasks, to mcp.Caller, n *mcp.Notification) {
+func (o *notificationQueue) put(owner *goroutines, to mcp.Caller, n *mcp.Notification) {
 	if !o.add(n) {
 		return
 	}
 	// Lent, because the receiver may do anything; ends when the queue is empty.
-	if !owner.lend(func(ctx context.Context) { o.drain(ctx, to) }) {
+	if !owner.startUnowned(func(ctx context.Context) { o.drain(ctx, to) }) {
 		o.next(true)
 	}
 }
@@ -38,7 +38,7 @@ func (o *outbox) put(owner *tasks, to mcp.Caller, n *mcp.Notification) {
 // add reports whether a goroutine is needed. The oldest message goes where there is
 // no room: these are messages that only the latest of matters, or that are best
 // effort.
-func (o *outbox) add(n *mcp.Notification) bool {
+func (o *notificationQueue) add(n *mcp.Notification) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.queue) >= maxOutbox {
@@ -53,7 +53,7 @@ func (o *outbox) add(n *mcp.Notification) bool {
 
 // drain gives what is queued, on the receiver's time. What comes meanwhile is given
 // by the same goroutine, so that the order holds.
-func (o *outbox) drain(ctx context.Context, to mcp.Caller) {
+func (o *notificationQueue) drain(ctx context.Context, to mcp.Caller) {
 	for {
 		n := o.next(ctx.Err() != nil)
 		if n == nil {
@@ -67,7 +67,7 @@ func (o *outbox) drain(ctx context.Context, to mcp.Caller) {
 
 // next returns the next notification, or nil when there is none or no more are
 // to be given; then the goroutine is over.
-func (o *outbox) next(stop bool) *mcp.Notification {
+func (o *notificationQueue) next(stop bool) *mcp.Notification {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if stop || len(o.queue) == 0 {

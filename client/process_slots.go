@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// places bound the pipes to one server that are open at a time, each of which is
+// processSlots bound the pipes to one server that are open at a time, each of which is
 // a process of the machine, often. A pipe has its place from before it is opened
 // until its far end has really gone, so that what is ending still counts.
 //
 // One place more is kept for what no client has asked for: what a server offers
 // can be learned however many clients keep it busy, and no client has to leave
 // for that.
-type places struct {
+type processSlots struct {
 	max int
 
 	mu    sync.Mutex
@@ -31,17 +31,17 @@ type places struct {
 	keptLeaving bool
 }
 
-// place is one of them. All methods may be called more than once.
-type place struct {
-	of *places
+// processSlot is one of them. All methods may be called more than once.
+type processSlot struct {
+	of *processSlots
 
 	// Below: guarded by of.mu.
 	kept          bool
 	leaving, free bool
 }
 
-// need is what a pipe is wanted for.
-type need struct {
+// slotPurpose is what a pipe is wanted for.
+type slotPurpose struct {
 	// ours: no client has asked, so that the kept place will do.
 	ours bool
 
@@ -54,12 +54,12 @@ type need struct {
 type waiter struct {
 	ours    bool
 	granted chan struct{} // closed when got is set
-	got     *place
+	got     *processSlot
 }
 
 // take returns a place, nil when there is none and none can be made, or none
 // came free before ctx ended.
-func (r *places) take(ctx context.Context, n need) *place {
+func (r *processSlots) take(ctx context.Context, n slotPurpose) *processSlot {
 	for ctx.Err() == nil {
 		pl, w := r.ask(n.ours)
 		switch {
@@ -77,7 +77,7 @@ func (r *places) take(ctx context.Context, n need) *place {
 }
 
 // ask returns a place or the promise of one; neither where all are in use.
-func (r *places) ask(ours bool) (*place, *waiter) {
+func (r *processSlots) ask(ours bool) (*processSlot, *waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if pl := r.grantLocked(ours); pl != nil {
@@ -96,20 +96,20 @@ func (r *places) ask(ours bool) (*place, *waiter) {
 	return nil, w
 }
 
-func (r *places) grantLocked(ours bool) *place {
+func (r *processSlots) grantLocked(ours bool) *processSlot {
 	switch {
 	case ours && !r.kept:
 		r.kept = true
-		return &place{of: r, kept: true}
+		return &processSlot{of: r, kept: true}
 	case r.used < r.max:
 		r.used++
-		return &place{of: r}
+		return &processSlot{of: r}
 	default:
 		return nil
 	}
 }
 
-func (r *places) await(ctx context.Context, w *waiter) *place {
+func (r *processSlots) await(ctx context.Context, w *waiter) *processSlot {
 	select {
 	case <-w.granted:
 	case <-ctx.Done():
@@ -119,7 +119,7 @@ func (r *places) await(ctx context.Context, w *waiter) *place {
 }
 
 // withdraw takes a waiter out, unless it has been given its place already.
-func (r *places) withdraw(w *waiter) {
+func (r *processSlots) withdraw(w *waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queue = slices.DeleteFunc(r.queue, func(o *waiter) bool { return o == w })
@@ -127,7 +127,7 @@ func (r *places) withdraw(w *waiter) {
 
 // swap gives the second place's room to the first, and the first one's to the
 // second: a pipe that was opened for nobody is now a client's.
-func (r *places) swap(a, b *place) {
+func (r *processSlots) swap(a, b *processSlot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.free || b.free {
@@ -142,7 +142,7 @@ func (r *places) swap(a, b *place) {
 
 // countLocked adds a place to those that are leaving, or takes it out, if it is
 // one.
-func (r *places) countLocked(pl *place, by int) {
+func (r *processSlots) countLocked(pl *processSlot, by int) {
 	switch {
 	case !pl.leaving || pl.free:
 	case pl.kept:
@@ -153,7 +153,7 @@ func (r *places) countLocked(pl *place, by int) {
 }
 
 // leave says that the pipe is used no more and its far end on its way out.
-func (pl *place) leave() {
+func (pl *processSlot) leave() {
 	r := pl.of
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +166,7 @@ func (pl *place) leave() {
 
 // release gives the place back; who has waited for longest and may have it gets
 // it.
-func (pl *place) release() {
+func (pl *processSlot) release() {
 	r := pl.of
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +183,7 @@ func (pl *place) release() {
 	r.serveLocked()
 }
 
-func (r *places) serveLocked() {
+func (r *processSlots) serveLocked() {
 	for i, w := range r.queue {
 		if w.got = r.grantLocked(w.ours); w.got != nil {
 			close(w.granted)

@@ -11,46 +11,46 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// hearing are the calls on a shared pipe that asked for log messages. A message
+// logRouting are the calls on a shared pipe that asked for log messages. A message
 // names no call, on a pipe: it can only be about one that asked for its level,
 // under way or lately given up (2026-07-28, server/utilities/logging). The zero
 // value is ready.
-type hearing struct {
+type logRouting struct {
 	mu   sync.Mutex
-	open []heard // oldest first
+	open []logRequest // oldest first
 
 	// gaveUp are those that were given up and are not answered yet: about them
 	// the server may go on to log, for abandonedTime at the most.
-	gaveUp []heard
+	gaveUp []logRequest
 }
 
-// heard is one of them.
-type heard struct {
+// logRequest is one of them.
+type logRequest struct {
 	id    mcp.ID
 	level mcp.LogLevel // the lowest that it asked for
 	scope *mcp.Scope   // whose it is, nil where that is not known
 	ended time.Time    // when it was given up
 }
 
-func (c *heard) isSameClient(o *heard) bool { return c.scope != nil && c.scope == o.scope }
+func (c *logRequest) isSameClient(o *logRequest) bool { return c.scope != nil && c.scope == o.scope }
 
 // begin notes a call that asked for log messages. One that asked for none hears
 // none, and need not be known here.
-func (h *hearing) begin(id mcp.ID, level mcp.LogLevel, scope *mcp.Scope) {
+func (h *logRouting) begin(id mcp.ID, level mcp.LogLevel, scope *mcp.Scope) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.open = append(h.open, heard{id: id, level: level, scope: scope})
+	h.open = append(h.open, logRequest{id: id, level: level, scope: scope})
 }
 
 // end is the end of a call for its caller, whatever the server does.
-func (h *hearing) end(id mcp.ID) {
+func (h *logRouting) end(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.open = without(h.open, id)
 }
 
 // abandon notes that a call was given up.
-func (h *hearing) abandon(id mcp.ID) {
+func (h *logRouting) abandon(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forgetLocked()
@@ -63,30 +63,30 @@ func (h *hearing) abandon(id mcp.ID) {
 }
 
 // answered notes that the server is done with a call, given up or not.
-func (h *hearing) answered(id mcp.ID) {
+func (h *logRouting) answered(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.gaveUp = without(h.gaveUp, id)
 }
 
 // without takes one call out and keeps the order, which decides whose a message is.
-func without(calls []heard, id mcp.ID) []heard {
-	return slices.DeleteFunc(calls, func(c heard) bool { return c.id == id })
+func without(calls []logRequest, id mcp.ID) []logRequest {
+	return slices.DeleteFunc(calls, func(c logRequest) bool { return c.id == id })
 }
 
 // forgetLocked forgets what was given up too long ago to matter.
-func (h *hearing) forgetLocked() {
-	h.gaveUp = slices.DeleteFunc(h.gaveUp, func(c heard) bool { return time.Since(c.ended) >= abandonedTime })
+func (h *logRouting) forgetLocked() {
+	h.gaveUp = slices.DeleteFunc(h.gaveUp, func(c logRequest) bool { return time.Since(c.ended) >= abandonedTime })
 }
 
 // addressee returns the call to which a log message of the level is given, or no
 // id. What it may be about has to be of one client: a message is nobody's rather
 // than another client's. Among the calls of one client the oldest gets it.
-func (h *hearing) addressee(level mcp.LogLevel) mcp.ID {
+func (h *logRouting) addressee(level mcp.LogLevel) mcp.ID {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forgetLocked()
-	var to *heard
+	var to *logRequest
 	for i := range h.open {
 		c := &h.open[i]
 		switch {

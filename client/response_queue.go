@@ -15,12 +15,12 @@ const (
 	maxReplies  = 1024
 )
 
-// replies are short messages to a server that nobody waits for, and of which there
+// responseQueue are short messages to a server that nobody waits for, and of which there
 // may be any number at any time: refusals, the answers to pings, what a client says
 // of itself. Sending one may take a while, so that they wait in line; a server that
-// asks faster than it takes answers gets no more than the bound. The zero value is
+// serverRequests faster than it takes answers gets no more than the bound. The zero value is
 // ready.
-type replies struct {
+type responseQueue struct {
 	mu      sync.Mutex
 	queue   [][]byte
 	senders int
@@ -28,7 +28,7 @@ type replies struct {
 }
 
 // put has a message sent, without waiting.
-func (r *replies) put(s *legacySession, msg []byte) {
+func (r *responseQueue) put(s *legacySession, msg []byte) {
 	need, dropped := r.add(msg)
 	if dropped == 1 {
 		s.log.Warn("backend asks faster than it takes answers; some get none")
@@ -44,7 +44,7 @@ func (r *replies) put(s *legacySession, msg []byte) {
 
 // add reports whether another sender is needed, and the how-manieth message was
 // dropped, 0 where none was.
-func (r *replies) add(msg []byte) (need bool, dropped uint64) {
+func (r *responseQueue) add(msg []byte) (need bool, dropped uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.queue) >= maxReplies {
@@ -59,7 +59,7 @@ func (r *replies) add(msg []byte) (need bool, dropped uint64) {
 	return true, 0
 }
 
-func (r *replies) drain(ctx context.Context, s *legacySession) {
+func (r *responseQueue) drain(ctx context.Context, s *legacySession) {
 	for msg := r.next(false); msg != nil; msg = r.next(ctx.Err() != nil) {
 		s.deliver(ctx, msg)
 	}
@@ -67,7 +67,7 @@ func (r *replies) drain(ctx context.Context, s *legacySession) {
 
 // next returns the next message, or nil when there is none or no more are to be
 // sent; then the sender is over.
-func (r *replies) next(stop bool) []byte {
+func (r *responseQueue) next(stop bool) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if stop || len(r.queue) == 0 {

@@ -10,11 +10,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// flight is one call while it is under way, from the side of whoever made it: it
+// outboundCall is one call while it is under way, from the side of whoever made it: it
 // takes what arrives in the call's cell and gives it to the caller, in order.
-type flight struct {
+type outboundCall struct {
 	*setup
-	maker  maker
+	maker  callOwner
 	call   *session.Call
 	req    *mcp.Request // that the call is made for, nil where it is our own
 	caller mcp.Caller
@@ -23,15 +23,15 @@ type flight struct {
 	version mcp.Version // of the server
 	passes  bool        // its result may go to the caller while it arrives
 
-	asks    context.Context //nolint:containedctx // of the asks, made for the first one: most calls have none
-	endAsks context.CancelFunc
+	requests context.Context //nolint:containedctx // of the asks, made for the first one: most calls have none
+	endAsks  context.CancelFunc
 }
 
-// maker is who makes a call, of a session or without one.
-type maker interface {
+// callOwner is who makes a call, of a session or without one.
+type callOwner interface {
 	// asked serves a request of the backend that belongs to the call. It must not
 	// wait. The context ends with the call.
-	asked(ctx context.Context, f *flight, m *mcp.Message)
+	asked(ctx context.Context, f *outboundCall, m *mcp.Message)
 
 	// abandon tells the backend that nobody waits for the call any more. It must
 	// not wait.
@@ -41,8 +41,8 @@ type maker interface {
 // run returns the call's terminal, or an error as soon as ctx ends. A result
 // that is there wins over a context that has ended. What has come before it is handed
 // on first, by whoever has begun to.
-func (f *flight) run(ctx context.Context) (*mcp.Result, error) {
-	defer f.leaveAsks()
+func (f *outboundCall) run(ctx context.Context) (*mcp.Result, error) {
+	defer f.cancelRequests()
 	over := ctx.Done()
 	for {
 		m, end := f.call.Next()
@@ -50,7 +50,7 @@ func (f *flight) run(ctx context.Context) (*mcp.Result, error) {
 		case end != nil:
 			return end.Result, end.Err
 		case m != nil:
-			f.hand(ctx, m)
+			f.deliver(ctx, m)
 		default:
 			select {
 			case <-f.call.Wake():
@@ -64,7 +64,7 @@ func (f *flight) run(ctx context.Context) (*mcp.Result, error) {
 
 // giveUp ends a call whose context has ended. One that never left is taken back
 // without a word to the backend, which has not heard of it.
-func (f *flight) giveUp(ctx context.Context) {
+func (f *outboundCall) giveUp(ctx context.Context) {
 	if f.call.Withdraw(session.Terminal{Err: f.givenUp(ctx, mcp.NotDispatched)}) {
 		return
 	}
@@ -75,9 +75,9 @@ func (f *flight) giveUp(ctx context.Context) {
 
 // handAll hands on what has come for a call by other ways than its own stream, while
 // the goroutine that waits for it is about that.
-func (f *flight) handAll(ctx context.Context) {
+func (f *outboundCall) deliverAll(ctx context.Context) {
 	for m := f.call.Take(); m != nil; m = f.call.Take() {
-		f.hand(ctx, m)
+		f.deliver(ctx, m)
 	}
 }
 
@@ -85,9 +85,9 @@ func (f *flight) handAll(ctx context.Context) {
 // nearly always the one that waits for the result: so progress comes in order and
 // before it, and a slow caller slows down nobody but itself. That a caller takes no
 // more is no failure of the call.
-func (f *flight) hand(ctx context.Context, m *mcp.Message) {
+func (f *outboundCall) deliver(ctx context.Context, m *mcp.Message) {
 	if m.Kind == mcp.KindRequest {
-		f.maker.asked(f.asking(ctx), f, m) // who refuses it where ctx has ended: a request has an answer
+		f.maker.asked(f.requestsContext(ctx), f, m) // who refuses it where ctx has ended: a request has an answer
 		return
 	}
 	if ctx.Err() != nil {
@@ -95,7 +95,7 @@ func (f *flight) hand(ctx context.Context, m *mcp.Message) {
 	}
 	n, ok := f.translate(m)
 	if ok {
-		n, ok = f.discreet(n)
+		n, ok = f.redact(n)
 	}
 	if !ok {
 		return
@@ -107,14 +107,14 @@ func (f *flight) hand(ctx context.Context, m *mcp.Message) {
 
 // asking returns the context of the asks, which ends with the call: nobody will answer
 // them then.
-func (f *flight) asking(ctx context.Context) context.Context {
-	if f.asks == nil {
-		f.asks, f.endAsks = context.WithCancel(ctx)
+func (f *outboundCall) requestsContext(ctx context.Context) context.Context {
+	if f.requests == nil {
+		f.requests, f.endAsks = context.WithCancel(ctx)
 	}
-	return f.asks
+	return f.requests
 }
 
-func (f *flight) leaveAsks() {
+func (f *outboundCall) cancelRequests() {
 	if f.endAsks != nil {
 		f.endAsks()
 	}
@@ -124,7 +124,7 @@ func (f *flight) leaveAsks() {
 // token for ours, and no subscription of ours. Everything else is left as the bytes
 // that came. Progress that the caller did not ask for is dropped, because it could
 // not tell whose it is.
-func (f *flight) translate(m *mcp.Message) (*mcp.Notification, bool) {
+func (f *outboundCall) translate(m *mcp.Message) (*mcp.Notification, bool) {
 	n := &mcp.Notification{Method: m.Method, Params: m.Params}
 	var e mcp.Edit
 	if m.Method == methodProgress {

@@ -14,14 +14,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// posted returns a request with the parcel as its body.
-func posted(t *testing.T, p *parcel) *http.Request {
+// posted returns a request with the requestBody as its body.
+func posted(t *testing.T, p *requestBody) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://b.test/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.putInto(req)
+	p.setOn(req)
 	return req
 }
 
@@ -35,12 +35,12 @@ func opened(t *testing.T, calls *session.Calls) *session.Call {
 	return call
 }
 
-// A parcel has left as soon as somebody reads of it, and not when it is put into
+// A requestBody has left as soon as somebody reads of it, and not when it is put into
 // a request, whose length is known all the same.
 func TestParcelLeavesWhenRead(t *testing.T) {
 	var calls session.Calls
 	for _, call := range []*session.Call{nil, opened(t, &calls)} {
-		p := &parcel{msg: mcp.Pieces{[]byte("message")}, call: call}
+		p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: call}
 		req := posted(t, p)
 		if p.left.Load() || req.ContentLength != 7 {
 			t.Errorf("before: left %v, length %d; want false, 7", p.left.Load(), req.ContentLength)
@@ -55,11 +55,11 @@ func TestParcelLeavesWhenRead(t *testing.T) {
 	}
 }
 
-// Whatever reads a parcel, however it copies, gets nothing of one whose call was
+// Whatever reads a requestBody, however it copies, gets nothing of one whose call was
 // taken back.
 func TestParcelOfACallTakenBack(t *testing.T) {
 	var calls session.Calls
-	p := &parcel{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
+	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
 	if !p.call.Withdraw(session.Terminal{Err: io.EOF}) {
 		t.Fatal("a call that has not left was not taken back")
@@ -70,8 +70,8 @@ func TestParcelOfACallTakenBack(t *testing.T) {
 	}
 	for _, body := range []io.ReadCloser{req.Body, again} {
 		var out strings.Builder
-		if _, err := io.Copy(&out, io.NopCloser(body)); !errors.Is(err, errTakenBack) || out.Len() > 0 || p.left.Load() {
-			t.Errorf("read %q, %v, left %v; want %v", out.String(), err, p.left.Load(), errTakenBack)
+		if _, err := io.Copy(&out, io.NopCloser(body)); !errors.Is(err, errWithdrawn) || out.Len() > 0 || p.left.Load() {
+			t.Errorf("read %q, %v, left %v; want %v", out.String(), err, p.left.Load(), errWithdrawn)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestParcelOfACallTakenBack(t *testing.T) {
 // it would cost others their connection. Another copy of it is not begun.
 func TestParcelOfACallThatEndsMeanwhile(t *testing.T) {
 	var calls session.Calls
-	p := &parcel{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
+	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
 	head := make([]byte, 3)
 	if _, err := io.ReadFull(req.Body, head); err != nil {
@@ -95,15 +95,15 @@ func TestParcelOfACallThatEndsMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := io.ReadAll(again); len(got) > 0 || !errors.Is(err, errTakenBack) {
-		t.Errorf("again: read %q, %v; want %v", got, err, errTakenBack)
+	if got, err := io.ReadAll(again); len(got) > 0 || !errors.Is(err, errWithdrawn) {
+		t.Errorf("again: read %q, %v; want %v", got, err, errWithdrawn)
 	}
 }
 
 // net/http may send a body again that a server refused to look at.
 func TestParcelTwice(t *testing.T) {
 	var calls session.Calls
-	p := &parcel{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
+	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
 	for range 2 {
 		body, err := req.GetBody()

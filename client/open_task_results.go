@@ -20,7 +20,7 @@ import (
 
 const (
 	// maxHolds bounds the tasks of one server that wait for input of clients which
-	// hold nothing open themselves. Each is a call at the server.
+	// openTaskResult nothing open themselves. Each is a call at the server.
 	maxHolds = 256
 
 	// holdTime is how long a task is held open whose client does not come back. It is
@@ -33,16 +33,16 @@ const (
 	holdGather = time.Second
 )
 
-// holds are the tasks that wait for input, of clients that ask for the state of a
+// openTaskResults are the tasks that wait for input, of clients that ask for the state of a
 // task and answer by tasks/update. A server of 2025-11-25 puts its questions while
 // tasks/result waits, so that one is held open for each. The zero value is ready.
-type holds struct {
+type openTaskResults struct {
 	mu   sync.Mutex
-	open map[taskKey]*hold
+	open map[taskKey]*openTaskResult
 }
 
-// hold is one of them: the Caller of a tasks/result.
-type hold struct {
+// openTaskResult is one of them: the Caller of a tasks/result.
+type openTaskResult struct {
 	key  taskKey
 	s    *legacySession
 	caps []byte // of the client, which says what it can be asked
@@ -55,17 +55,17 @@ type hold struct {
 	prefix string      // of keys: no other hold of the task has the same
 	serial int
 	keys   []string // of questions, in the order in which they came
-	asks   map[string]*heldAsk
+	asks   map[string]*pendingInput
 }
 
-// heldAsk is a question that waits for its answer.
-type heldAsk struct {
+// pendingInput is a question that waits for its answer.
+type pendingInput struct {
 	req    *mcp.Request
 	answer chan *mcp.Result // capacity 1
 }
 
 // find returns the hold of a task, nil where there is none.
-func (h *holds) find(principal, id string) *hold {
+func (h *openTaskResults) find(principal, id string) *openTaskResult {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.open[taskKey{principal, id}]
@@ -73,7 +73,7 @@ func (h *holds) find(principal, id string) *hold {
 
 // claim returns the hold of a task, and what ends a new one; nil where there is no
 // room.
-func (h *holds) claim(key taskKey, s *legacySession, caps []byte) (one *hold, life context.Context, fresh bool) {
+func (h *openTaskResults) claim(key taskKey, s *legacySession, caps []byte) (one *openTaskResult, life context.Context, fresh bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if one := h.open[key]; one != nil {
@@ -83,12 +83,12 @@ func (h *holds) claim(key taskKey, s *legacySession, caps []byte) (one *hold, li
 		return nil, nil, false
 	}
 	if h.open == nil {
-		h.open = make(map[taskKey]*hold)
+		h.open = make(map[taskKey]*openTaskResult)
 	}
 	life, cancel := context.WithCancel(context.Background())
-	one = &hold{
+	one = &openTaskResult{
 		key: key, s: s, caps: caps, end: cancel, prefix: rand.Text()[:8],
-		over: make(chan struct{}), news: make(chan struct{}, 1), asks: make(map[string]*heldAsk),
+		over: make(chan struct{}), news: make(chan struct{}, 1), asks: make(map[string]*pendingInput),
 	}
 	one.timer = time.AfterFunc(holdTime, cancel)
 	one.pin(time.Now().Add(holdTime + anchorRest))
@@ -97,7 +97,7 @@ func (h *holds) claim(key taskKey, s *legacySession, caps []byte) (one *hold, li
 }
 
 // finish forgets a hold that has ended.
-func (h *holds) finish(one *hold) {
+func (h *openTaskResults) finish(one *openTaskResult) {
 	one.end()
 	one.timer.Stop()
 	one.pin(time.Time{})
@@ -110,7 +110,7 @@ func (h *holds) finish(one *hold) {
 }
 
 // drop ends the hold of a task that has ended.
-func (h *holds) drop(principal, id string) {
+func (h *openTaskResults) drop(principal, id string) {
 	if one := h.find(principal, id); one != nil {
 		one.end()
 	}
@@ -119,7 +119,7 @@ func (h *holds) drop(principal, id string) {
 // holdTask returns the hold of a task, begun if need be.
 //
 //nolint:contextcheck,nolintlint // a hold outlives the request that happens to begin it
-func (l *legacy) holdTask(s *legacySession, req *mcp.Request, id string) (*hold, error) {
+func (l *legacy) holdTask(s *legacySession, req *mcp.Request, id string) (*openTaskResult, error) {
 	one, life, fresh := l.holds.claim(taskKey{req.Principal, id}, s, capabilitiesText(req.Client))
 	switch {
 	case one == nil:
@@ -167,20 +167,20 @@ func (l *legacy) inputsOf(ctx context.Context, s *legacySession, req *mcp.Reques
 }
 
 // visit notes that the client has come back.
-func (h *hold) visit() {
+func (h *openTaskResult) visit() {
 	h.timer.Reset(holdTime)
 	h.pin(time.Now().Add(holdTime + anchorRest))
 }
 
 // pin keeps the session of the hold open, whatever becomes of the task; the zero time
 // lets go.
-func (h *hold) pin(until time.Time) {
+func (h *openTaskResult) pin(until time.Time) {
 	h.s.pins.set(taskKey{h.key.principal, "hold " + h.key.id}, until)
 }
 
 // gather returns the questions that are open. Where there must be some it waits for
 // the first.
-func (h *hold) gather(ctx context.Context, wait bool) (questions []byte, over bool, err error) {
+func (h *openTaskResult) gather(ctx context.Context, wait bool) (questions []byte, over bool, err error) {
 	late := time.NewTimer(holdGather)
 	defer late.Stop()
 	for {
@@ -200,7 +200,7 @@ func (h *hold) gather(ctx context.Context, wait bool) (questions []byte, over bo
 }
 
 // questions writes what is open as inputRequests, nil for nothing.
-func (h *hold) questions() []byte {
+func (h *openTaskResult) questions() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.keys) == 0 {
@@ -210,10 +210,10 @@ func (h *hold) questions() []byte {
 }
 
 // Notify drops: the extension has neither progress nor logs of a task.
-func (h *hold) Notify(context.Context, *mcp.Notification) error { return nil }
+func (h *openTaskResult) Notify(context.Context, *mcp.Notification) error { return nil }
 
 // Ask keeps a question until its client has fetched and answered it.
-func (h *hold) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (h *openTaskResult) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	if !canBeAsked(h.caps, req.Method) {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare that it can be asked for %.60q", req.Method)
 	}
@@ -221,7 +221,7 @@ func (h *hold) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	ask := &heldAsk{req: own, answer: make(chan *mcp.Result, 1)}
+	ask := &pendingInput{req: own, answer: make(chan *mcp.Result, 1)}
 	key := h.add(ask)
 	defer h.take(key)
 	select {
@@ -271,7 +271,7 @@ func withoutTaskMark(req *mcp.Request) (*mcp.Request, error) {
 
 // add gives a question its key, which no other question of the task ever has
 // (tasks, "Task Update Requests").
-func (h *hold) add(ask *heldAsk) string {
+func (h *openTaskResult) add(ask *pendingInput) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.serial++
@@ -286,7 +286,7 @@ func (h *hold) add(ask *heldAsk) string {
 }
 
 // take removes a question, nil where it is answered or was never asked.
-func (h *hold) take(key string) *heldAsk {
+func (h *openTaskResult) take(key string) *pendingInput {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ask := h.asks[key]

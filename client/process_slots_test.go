@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-func mustTake(t *testing.T, r *places, ours bool) *place {
+func mustTake(t *testing.T, r *processSlots, ours bool) *processSlot {
 	t.Helper()
-	pl := r.take(t.Context(), need{ours: ours})
+	pl := r.take(t.Context(), slotPurpose{ours: ours})
 	if pl == nil {
 		t.Fatalf("no place: %d of %d used, kept one taken: %v", r.used, r.max, r.kept)
 	}
@@ -24,14 +24,14 @@ func mustTake(t *testing.T, r *places, ours bool) *place {
 
 // taking waits for a place in a goroutine of its own, which the channel's one
 // value ends.
-func taking(ctx context.Context, r *places, n need) <-chan *place {
-	got := make(chan *place, 1)
+func taking(ctx context.Context, r *processSlots, n slotPurpose) <-chan *processSlot {
+	got := make(chan *processSlot, 1)
 	go func() { got <- r.take(ctx, n) }()
 	synctest.Wait()
 	return got
 }
 
-func wantNone(t *testing.T, what string, got <-chan *place) {
+func wantNone(t *testing.T, what string, got <-chan *processSlot) {
 	t.Helper()
 	select {
 	case pl := <-got:
@@ -40,7 +40,7 @@ func wantNone(t *testing.T, what string, got <-chan *place) {
 	}
 }
 
-func wantEmpty(t *testing.T, r *places) {
+func wantEmpty(t *testing.T, r *processSlots) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,21 +52,21 @@ func wantEmpty(t *testing.T, r *places) {
 // What nobody has asked for finds a place however many clients there are, and
 // takes none of theirs as long as it is one.
 func TestPlacesKeepOneForOurselves(t *testing.T) {
-	r := &places{max: 2}
+	r := &processSlots{max: 2}
 	one, two := mustTake(t, r, false), mustTake(t, r, false)
-	if pl := r.take(t.Context(), need{}); pl != nil {
+	if pl := r.take(t.Context(), slotPurpose{}); pl != nil {
 		t.Error("a third client got a place")
 	}
 	own := mustTake(t, r, true)
-	if pl := r.take(t.Context(), need{ours: true}); pl != nil {
+	if pl := r.take(t.Context(), slotPurpose{ours: true}); pl != nil {
 		t.Error("a second one of ours got a place beyond all")
 	}
 	one.release()
 	more := mustTake(t, r, true)
-	if pl := r.take(t.Context(), need{}); pl != nil {
+	if pl := r.take(t.Context(), slotPurpose{}); pl != nil {
 		t.Error("a client got the place that ours has taken")
 	}
-	for _, pl := range []*place{one, two, own, more, more} { // again does nothing
+	for _, pl := range []*processSlot{one, two, own, more, more} { // again does nothing
 		pl.release()
 	}
 	wantEmpty(t, r)
@@ -76,17 +76,17 @@ func TestPlacesKeepOneForOurselves(t *testing.T) {
 // the far end is gone.
 func TestPlacesThatAreLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &places{max: 2}
+		r := &processSlots{max: 2}
 		one, two := mustTake(t, r, false), mustTake(t, r, false)
 		one.leave()
 		one.leave() // which says nothing new
-		first := taking(t.Context(), r, need{})
+		first := taking(t.Context(), r, slotPurpose{})
 		wantNone(t, "while the far end is there", first)
-		if pl := <-taking(t.Context(), r, need{}); pl != nil {
+		if pl := <-taking(t.Context(), r, slotPurpose{}); pl != nil {
 			t.Error("a second one was promised the one place that is leaving")
 		}
 		two.leave()
-		second := taking(t.Context(), r, need{})
+		second := taking(t.Context(), r, slotPurpose{})
 		two.release()
 		synctest.Wait()
 		got := <-first
@@ -102,14 +102,14 @@ func TestPlacesThatAreLeaving(t *testing.T) {
 // client's session end; but clients cannot wait for that one.
 func TestKeptPlaceThatIsLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &places{max: 1}
+		r := &processSlots{max: 1}
 		client, own := mustTake(t, r, false), mustTake(t, r, true)
 		own.leave()
-		if pl := <-taking(t.Context(), r, need{}); pl != nil {
+		if pl := <-taking(t.Context(), r, slotPurpose{}); pl != nil {
 			t.Error("a client was promised the place that is kept")
 		}
 		evict := func() bool { t.Error("somebody was asked to leave"); return false }
-		next := taking(t.Context(), r, need{ours: true, makeRoom: evict})
+		next := taking(t.Context(), r, slotPurpose{ours: true, makeRoom: evict})
 		wantNone(t, "while the far end is there", next)
 		own.release()
 		(<-next).release()
@@ -119,16 +119,16 @@ func TestKeptPlaceThatIsLeaving(t *testing.T) {
 }
 
 // Room is made once for each who needs it, and who gives up waiting leaves the
-// place to the next.
+// processSlot to the next.
 func TestRoomIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &places{max: 3}
-		var held []*place
+		r := &processSlots{max: 3}
+		var held []*processSlot
 		for range 3 {
 			held = append(held, mustTake(t, r, false))
 		}
 		made := 0
-		n := need{makeRoom: func() bool {
+		n := slotPurpose{makeRoom: func() bool {
 			if made == len(held) {
 				return false
 			}
@@ -163,7 +163,7 @@ func TestRoomIsMade(t *testing.T) {
 // A place that was opened for nobody becomes a client's, and ours is free again;
 // one that was given back meanwhile is not counted twice.
 func TestPlacesSwap(t *testing.T) {
-	r := &places{max: 1}
+	r := &processSlots{max: 1}
 	spare := mustTake(t, r, true)
 	client := mustTake(t, r, false)
 	client.leave()
@@ -173,7 +173,7 @@ func TestPlacesSwap(t *testing.T) {
 	}
 	client.release()
 	own := mustTake(t, r, true)
-	if pl := r.take(t.Context(), need{ours: true}); pl != nil {
+	if pl := r.take(t.Context(), slotPurpose{ours: true}); pl != nil {
 		t.Error("one place more than there are")
 	}
 	spare.release()
@@ -189,9 +189,9 @@ func TestPlacesSwap(t *testing.T) {
 func TestPlacesUnderLoad(t *testing.T) {
 	const limit, clients = 3, 12
 	synctest.Test(t, func(t *testing.T) {
-		r := &places{max: limit}
+		r := &processSlots{max: limit}
 		var mu sync.Mutex
-		var idle []*place // that may be asked to leave
+		var idle []*processSlot // that may be asked to leave
 		open, most := 0, 0
 		count := func(by int) {
 			mu.Lock()
@@ -199,13 +199,13 @@ func TestPlacesUnderLoad(t *testing.T) {
 			open += by
 			most = max(most, open)
 		}
-		end := func(pl *place) { // a far end that takes its time
+		end := func(pl *processSlot) { // a far end that takes its time
 			pl.leave()
 			time.Sleep(time.Millisecond)
 			count(-1)
 			pl.release()
 		}
-		pop := func() *place {
+		pop := func() *processSlot {
 			mu.Lock()
 			defer mu.Unlock()
 			if len(idle) == 0 {
@@ -231,7 +231,7 @@ func TestPlacesUnderLoad(t *testing.T) {
 			wg.Go(func() {
 				rnd := rand.New(rand.NewPCG(1, uint64(i)))
 				for range 200 {
-					pl := r.take(t.Context(), need{ours: i == 0, makeRoom: evict})
+					pl := r.take(t.Context(), slotPurpose{ours: i == 0, makeRoom: evict})
 					if pl == nil {
 						time.Sleep(time.Millisecond)
 						continue
