@@ -94,7 +94,7 @@ func (c *httpCall) pass(ctx context.Context, a *mcp.Arrival) bool {
 	if !f.passes || a.ID() != c.call.ID() || a.Result() == nil || a.Result().Type() != mcp.ResultComplete {
 		return false
 	}
-	c.due.heard() // and may take its time from here on
+	c.due.received() // and may take its time from here on
 	res := mcp.NewArriving(a, f.version, c.cancel)
 	c.leave()
 	taken, err := mcp.Receive(ctx, f.caller, res)

@@ -27,7 +27,7 @@ type httpCall struct {
 	caller context.Context //nolint:containedctx // of whoever waits for the call, for what is told to the carrier
 	out    requestBody
 	pos    cursor
-	due    dueAnswer // in a session
+	due    pendingAnswer // in a session
 
 	life    life.Context // of all that is done for the call
 	inside  bool         // the owner's close waits for the goroutine

@@ -19,17 +19,17 @@ type stillWire struct {
 	deaf  chan struct{}
 }
 
-func (w *stillWire) table() *session.Calls { return &w.calls }
-func (w *stillWire) attach(*legacySession) {}
-func (w *stillWire) carry(ctx context.Context, f outboundCall, _ mcp.Pieces) (*mcp.Result, error) {
+func (w *stillWire) callTable() *session.Calls { return &w.calls }
+func (w *stillWire) attach(*legacySession)     {}
+func (w *stillWire) roundTrip(ctx context.Context, f outboundCall, _ mcp.Pieces) (*mcp.Result, error) {
 	return f.run(ctx)
 }
-func (w *stillWire) serves(*mcp.Request)                {}
+func (w *stillWire) noteClient(*mcp.Request)            {}
 func (w *stillWire) post(context.Context, []byte) error { return nil }
-func (w *stillWire) ready(mcp.Version)                  {}
-func (w *stillWire) opened(context.Context)             {}
-func (w *stillWire) noListenStream() <-chan struct{}          { return w.deaf }
-func (w *stillWire) leave()                             {}
+func (w *stillWire) setVersion(mcp.Version)             {}
+func (w *stillWire) initialized(context.Context)        {}
+func (w *stillWire) noListenStream() <-chan struct{}    { return w.deaf }
+func (w *stillWire) retire()                            {}
 func (w *stillWire) close(context.Context)              {}
 
 // hears notes the methods that it is told of.
@@ -52,7 +52,7 @@ func TestListenSeesTheEndOfTheSessionInAnyOrder(t *testing.T) {
 	errLost := errors.New("the session has ended")
 	const told = `notifications/subscriptions/acknowledged{"notifications":{"toolsListChanged":true}}`
 	const untold = `notifications/subscriptions/acknowledged{"notifications":{}}`
-	end := func(s *legacySession, _ *stillWire) { s.markGone(errLost) }
+	end := func(s *legacySession, _ *stillWire) { s.markEnded(errLost) }
 	deafen := func(_ *legacySession, w *stillWire) { close(w.deaf) }
 	type event = func(*legacySession, *stillWire)
 	for _, tt := range []struct {

@@ -196,7 +196,7 @@ func TestOlderTransportIsRemembered(t *testing.T) {
 // T7- 2024-11-05 basic/transports: "When a client connects, the server **MUST** send
 // an `endpoint` event containing a URI for the client to use for sending messages."
 func TestEndpointEvent(t *testing.T) {
-	const elsewhere = "messages go to another origin"
+	const elsewhere = "its endpoint event names another origin"
 	for _, tt := range []struct{ name, event, fault string }{
 		{"path", "event: endpoint\ndata: /messages?session_id=0\n\n", ""},
 		{"relative", "event: endpoint\ndata: messages?session_id=0\n\n", ""},
@@ -213,9 +213,9 @@ func TestEndpointEvent(t *testing.T) {
 		{"credentials", "event: endpoint\ndata: http://a:b@backend.test/messages\n\n", elsewhere},
 		{"script", "event: endpoint\ndata: javascript:alert(1)\n\n", elsewhere},
 		{"file", "event: endpoint\ndata: file:///etc/passwd\n\n", elsewhere},
-		{"no URI", "event: endpoint\ndata: http://[::1\n\n", "what is no URI"},
-		{"a message first", "data: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\nevent: endpoint\ndata: /messages?session_id=0\n\n", "does not begin with an endpoint"},
-		{"never", "", "did not begin with an endpoint in time"},
+		{"no URI", "event: endpoint\ndata: http://[::1\n\n", "its endpoint event is not a valid URI"},
+		{"a message first", "data: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\nevent: endpoint\ndata: /messages?session_id=0\n\n", "does not begin with an endpoint event"},
+		{"never", "", "did not begin with an endpoint event in time"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {

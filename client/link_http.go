@@ -53,7 +53,7 @@ func (h *httpLink) probe(ctx context.Context) (protocol, error) {
 		return nil, err
 	}
 	l := newLegacy(h.setup, &httpDialer{endpoint: h.endpoint}, mcp.LatestLegacy)
-	l.spent = time.Since(began)
+	l.probeTime = time.Since(began)
 	return l, nil
 }
 

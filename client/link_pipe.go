@@ -90,7 +90,7 @@ func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
 	case end == nil: // silent so far
 		l.keepSpare(p)
 		silent := newLegacy(l.setup, l, mcp.LatestLegacy)
-		silent.spent = time.Since(began)
+		silent.probeTime = time.Since(began)
 		return silent, nil
 	case isClosed(p.dead):
 		// Some legacy servers end when something comes before initialize.

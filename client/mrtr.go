@@ -225,7 +225,7 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, 
 	}
 	// Each is a goroutine and a transcript with a person: the bound is that of a legacy
 	// session's asks, so that an era gives no server more of either.
-	if len(questions) > maxAsks {
+	if len(questions) > maxServerRequests {
 		return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked %d questions at once", len(questions))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

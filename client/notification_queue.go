@@ -10,12 +10,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxOutbox bounds the notifications that wait for a slow receiver.
-const maxOutbox = 64
+// maxQueuedNotifications bounds the notifications that wait for a slow receiver.
+const maxQueuedNotifications = 64
 
-// notificationQueue gives notifications to a receiver that may be slow, in order, on behalf
-// of a reader that must not wait. It has a goroutine only while there is
-// something to give. The zero value is ready.
+// notificationQueue sends notifications to a receiver that may be slow, in order, for a
+// reader that must not wait. It has a goroutine only while it is not empty. The zero
+// value is ready.
 type notificationQueue struct {
 	mu      sync.Mutex
 	queue   []*mcp.Notification
@@ -23,25 +23,24 @@ type notificationQueue struct {
 	dropped uint64
 }
 
-// put hands over a notification; the oldest one is dropped where there are too
-// many.
+// put queues a notification. If the queue is full, it drops the oldest one.
 func (o *notificationQueue) put(owner *goroutines, to mcp.Caller, n *mcp.Notification) {
 	if !o.add(n) {
 		return
 	}
-	// Lent, because the receiver may do anything; ends when the queue is empty.
+	// Ends when the queue is empty. Unowned, because the receiver may do anything,
+	// including closing the owner.
 	if !owner.startUnowned(func(ctx context.Context) { o.drain(ctx, to) }) {
 		o.next(true)
 	}
 }
 
-// add reports whether a goroutine is needed. The oldest message goes where there is
-// no room: these are messages that only the latest of matters, or that are best
-// effort.
+// add reports whether a goroutine is needed. Dropping the oldest is safe: of these
+// messages only the latest matters, or they are best effort.
 func (o *notificationQueue) add(n *mcp.Notification) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.queue) >= maxOutbox {
+	if len(o.queue) >= maxQueuedNotifications {
 		o.queue = o.queue[1:]
 		o.dropped++
 	}
@@ -51,8 +50,8 @@ func (o *notificationQueue) add(n *mcp.Notification) bool {
 	return idle
 }
 
-// drain gives what is queued, on the receiver's time. What comes meanwhile is given
-// by the same goroutine, so that the order holds.
+// drain sends what is queued. Notifications that arrive meanwhile are sent by the same
+// goroutine, which keeps the order.
 func (o *notificationQueue) drain(ctx context.Context, to mcp.Caller) {
 	for {
 		n := o.next(ctx.Err() != nil)
@@ -65,8 +64,8 @@ func (o *notificationQueue) drain(ctx context.Context, to mcp.Caller) {
 	}
 }
 
-// next returns the next notification, or nil when there is none or no more are
-// to be given; then the goroutine is over.
+// next returns the next notification. It returns nil if the queue is empty or stop is
+// set; then the goroutine must end.
 func (o *notificationQueue) next(stop bool) *mcp.Notification {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -19,128 +19,130 @@ import (
 )
 
 const (
-	// maxHolds bounds the tasks of one server that wait for input of clients which
-	// openTaskResult nothing open themselves. Each is a call at the server.
-	maxHolds = 256
+	// maxOpenTaskResults bounds the open tasks/result requests at one server. Each of
+	// them is a pending call there.
+	maxOpenTaskResults = 256
 
-	// holdTime is how long a task is held open whose client does not come back. It is
-	// what a parked request is given (limits.inputWait).
-	holdTime = 10 * time.Minute
+	// openTaskResultTimeout is how long a tasks/result stays open after the last
+	// request of its client. It is what a parked request gets (limits.inputWait).
+	openTaskResultTimeout = 10 * time.Minute
 
-	// holdGather is how long a look at a task waits for the questions that its server
-	// has announced: the way to the server and back, with some to spare. What comes
-	// later is there at the next look.
-	holdGather = time.Second
+	// inputWait is how long a tasks/get waits for the input requests that the task's
+	// status announces: a round trip to the server and a margin. Later ones are in the
+	// next answer.
+	inputWait = time.Second
 )
 
-// openTaskResults are the tasks that wait for input, of clients that ask for the state of a
-// task and answer by tasks/update. A server of 2025-11-25 puts its questions while
-// tasks/result waits, so that one is held open for each. The zero value is ready.
+// openTaskResults are the tasks of one server that wait for input from clients that
+// poll with tasks/get and answer with tasks/update. A server of 2025-11-25 sends its
+// input requests while a tasks/result is pending, so one is kept open for each of these
+// tasks. The zero value is ready.
 type openTaskResults struct {
 	mu   sync.Mutex
 	open map[taskKey]*openTaskResult
 }
 
-// openTaskResult is one of them: the Caller of a tasks/result.
+// openTaskResult is the pending tasks/result of one task, and its Caller.
 type openTaskResult struct {
-	key  taskKey
-	s    *legacySession
-	caps []byte // of the client, which says what it can be asked
-	end  context.CancelFunc
-	over chan struct{} // closed when tasks/result has ended
-	news chan struct{} // capacity 1: there is a question
+	key     taskKey
+	session *legacySession
+	caps    []byte // the client's capabilities
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when tasks/result has ended
+	added   chan struct{} // capacity 1: an input request was added
 
 	mu     sync.Mutex
-	timer  *time.Timer // ends the hold when nobody comes back
-	prefix string      // of keys: no other hold of the task has the same
+	timer  *time.Timer // ends tasks/result when the client does not return
+	prefix string      // of keys, unique among all tasks/result of the task
 	serial int
-	keys   []string // of questions, in the order in which they came
-	asks   map[string]*pendingInput
+	keys   []string // of inputs, in the order of arrival
+	inputs map[string]*pendingInput
 }
 
-// pendingInput is a question that waits for its answer.
+// pendingInput is an input request that waits for its answer.
 type pendingInput struct {
 	req    *mcp.Request
 	answer chan *mcp.Result // capacity 1
 }
 
-// find returns the hold of a task, nil where there is none.
+// find returns the open tasks/result of a task, or nil.
 func (h *openTaskResults) find(principal, id string) *openTaskResult {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.open[taskKey{principal, id}]
 }
 
-// claim returns the hold of a task, and what ends a new one; nil where there is no
-// room.
-func (h *openTaskResults) claim(key taskKey, s *legacySession, caps []byte) (one *openTaskResult, life context.Context, fresh bool) {
+// getOrAdd returns the open tasks/result of a task. If it is fresh, the caller must run
+// it until life ends. r is nil if there are too many.
+func (h *openTaskResults) getOrAdd(key taskKey, s *legacySession, caps []byte) (r *openTaskResult, life context.Context, fresh bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if one := h.open[key]; one != nil {
-		return one, nil, false
+	if r := h.open[key]; r != nil {
+		return r, nil, false
 	}
-	if len(h.open) >= maxHolds {
+	if len(h.open) >= maxOpenTaskResults {
 		return nil, nil, false
 	}
 	if h.open == nil {
 		h.open = make(map[taskKey]*openTaskResult)
 	}
 	life, cancel := context.WithCancel(context.Background())
-	one = &openTaskResult{
-		key: key, s: s, caps: caps, end: cancel, prefix: rand.Text()[:8],
-		over: make(chan struct{}), news: make(chan struct{}, 1), asks: make(map[string]*pendingInput),
+	r = &openTaskResult{
+		key: key, session: s, caps: caps, cancel: cancel, prefix: rand.Text()[:8],
+		done: make(chan struct{}), added: make(chan struct{}, 1), inputs: make(map[string]*pendingInput),
 	}
-	one.timer = time.AfterFunc(holdTime, cancel)
-	one.pin(time.Now().Add(holdTime + anchorRest))
-	h.open[key] = one
-	return one, life, true
+	r.timer = time.AfterFunc(openTaskResultTimeout, cancel)
+	r.retain(time.Now().Add(openTaskResultTimeout + fetchedTaskTime))
+	h.open[key] = r
+	return r, life, true
 }
 
-// finish forgets a hold that has ended.
-func (h *openTaskResults) finish(one *openTaskResult) {
-	one.end()
-	one.timer.Stop()
-	one.pin(time.Time{})
+// remove removes an ended tasks/result.
+func (h *openTaskResults) remove(r *openTaskResult) {
+	r.cancel()
+	r.timer.Stop()
+	r.retain(time.Time{})
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.open[one.key] == one {
-		delete(h.open, one.key)
+	if h.open[r.key] == r {
+		delete(h.open, r.key)
 	}
-	close(one.over)
+	close(r.done)
 }
 
-// drop ends the hold of a task that has ended.
-func (h *openTaskResults) drop(principal, id string) {
-	if one := h.find(principal, id); one != nil {
-		one.end()
+// cancel ends the tasks/result of a task that has ended.
+func (h *openTaskResults) cancel(principal, id string) {
+	if r := h.find(principal, id); r != nil {
+		r.cancel()
 	}
 }
 
-// holdTask returns the hold of a task, begun if need be.
+// openTaskResult returns the open tasks/result of a task, and sends one if there is
+// none.
 //
-//nolint:contextcheck,nolintlint // a hold outlives the request that happens to begin it
-func (l *legacy) holdTask(s *legacySession, req *mcp.Request, id string) (*openTaskResult, error) {
-	one, life, fresh := l.holds.claim(taskKey{req.Principal, id}, s, capabilitiesText(req.Client))
+//nolint:contextcheck,nolintlint // a tasks/result outlives the request that begins it
+func (l *legacy) openTaskResult(s *legacySession, req *mcp.Request, id string) (*openTaskResult, error) {
+	r, life, fresh := l.openResults.getOrAdd(taskKey{req.Principal, id}, s, capabilitiesText(req.Client))
 	switch {
-	case one == nil:
-		return nil, l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d tasks wait for input", maxHolds)
+	case r == nil:
+		return nil, l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d tasks are already waiting for input", maxOpenTaskResults)
 	case !fresh:
-		return one, nil
+		return r, nil
 	}
 	ask := aboutTask(req, methodTaskResult, id)
-	// Ends with the task, when nobody comes back, or with the session, whose close
-	// waits for it.
-	_, ok := s.tasks.start(func(ctx context.Context) {
+	// Ends with the task, with the session, or when the client does not return. The
+	// session's close waits for it.
+	_, ok := s.group.start(func(ctx context.Context) {
 		ctx, cancel := both(ctx, life)
 		defer cancel()
-		defer l.holds.finish(one)
-		_, _ = s.taskResult(ctx, ask, id, mcp.ID{}, one) // what it ends with is fetched with the state
+		defer l.openResults.remove(r)
+		_, _ = s.taskResult(ctx, ask, id, mcp.ID{}, r) // the result is fetched with the state
 	})
 	if !ok {
-		l.holds.finish(one)
+		l.openResults.remove(r)
 		return nil, l.cut()
 	}
-	return one, nil
+	return r, nil
 }
 
 func capabilitiesText(p *mcp.Peer) []byte {
@@ -150,46 +152,46 @@ func capabilitiesText(p *mcp.Peer) []byte {
 	return p.Capabilities
 }
 
-// inputsOf returns what a task asks for, nil where that is nothing. over says that
-// its tasks/result has ended: the task is another by now.
-func (l *legacy) inputsOf(ctx context.Context, s *legacySession, req *mcp.Request, id string, status taskform.Status) (questions []byte, over bool, err error) {
-	one := l.holds.find(req.Principal, id)
-	if one == nil && status != taskform.InputRequired {
+// pendingInputs returns the inputRequests of a task, or nil. ended reports that its
+// tasks/result has ended, so that status is out of date.
+func (l *legacy) pendingInputs(ctx context.Context, s *legacySession, req *mcp.Request, id string, status taskform.Status) (questions []byte, ended bool, err error) {
+	r := l.openResults.find(req.Principal, id)
+	if r == nil && status != taskform.InputRequired {
 		return nil, false, nil
 	}
-	if one == nil {
-		if one, err = l.holdTask(s, req, id); err != nil {
+	if r == nil {
+		if r, err = l.openTaskResult(s, req, id); err != nil {
 			return nil, false, err
 		}
 	}
-	one.visit()
-	return one.gather(ctx, status == taskform.InputRequired)
+	r.touch()
+	return r.waitForInputs(ctx, status == taskform.InputRequired)
 }
 
-// visit notes that the client has come back.
-func (h *openTaskResult) visit() {
-	h.timer.Reset(holdTime)
-	h.pin(time.Now().Add(holdTime + anchorRest))
+// touch records that the client has returned.
+func (r *openTaskResult) touch() {
+	r.timer.Reset(openTaskResultTimeout)
+	r.retain(time.Now().Add(openTaskResultTimeout + fetchedTaskTime))
 }
 
-// pin keeps the session of the hold open, whatever becomes of the task; the zero time
-// lets go.
-func (h *openTaskResult) pin(until time.Time) {
-	h.s.pins.set(taskKey{h.key.principal, "hold " + h.key.id}, until)
+// retain keeps the session open until then, even if the task ends. The zero time
+// releases it.
+func (r *openTaskResult) retain(until time.Time) {
+	r.session.retained.set(taskKey{r.key.principal, "hold " + r.key.id}, until)
 }
 
-// gather returns the questions that are open. Where there must be some it waits for
-// the first.
-func (h *openTaskResult) gather(ctx context.Context, wait bool) (questions []byte, over bool, err error) {
-	late := time.NewTimer(holdGather)
+// waitForInputs returns the inputRequests that are pending. If wait is set, it waits
+// for the first one.
+func (r *openTaskResult) waitForInputs(ctx context.Context, wait bool) (questions []byte, ended bool, err error) {
+	late := time.NewTimer(inputWait)
 	defer late.Stop()
 	for {
-		if questions := h.questions(); questions != nil || !wait {
-			return questions, isClosed(h.over), nil
+		if questions := r.inputRequests(); questions != nil || !wait {
+			return questions, isClosed(r.done), nil
 		}
 		select {
-		case <-h.news:
-		case <-h.over:
+		case <-r.added:
+		case <-r.done:
 			return nil, true, nil
 		case <-late.C:
 			return nil, false, nil
@@ -199,22 +201,22 @@ func (h *openTaskResult) gather(ctx context.Context, wait bool) (questions []byt
 	}
 }
 
-// questions writes what is open as inputRequests, nil for nothing.
-func (h *openTaskResult) questions() []byte {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.keys) == 0 {
+// inputRequests encodes what is pending as inputRequests, nil if nothing is.
+func (r *openTaskResult) inputRequests() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.keys) == 0 {
 		return nil
 	}
-	return taskform.Inputs(h.keys, func(key string) *mcp.Request { return h.asks[key].req })
+	return taskform.Inputs(r.keys, func(key string) *mcp.Request { return r.inputs[key].req })
 }
 
-// Notify drops: the extension has neither progress nor logs of a task.
-func (h *openTaskResult) Notify(context.Context, *mcp.Notification) error { return nil }
+// Notify drops n: the extension has neither progress nor log messages of a task.
+func (r *openTaskResult) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask keeps a question until its client has fetched and answered it.
-func (h *openTaskResult) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	if !canBeAsked(h.caps, req.Method) {
+// Ask holds an input request until the client has fetched and answered it.
+func (r *openTaskResult) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	if !declares(r.caps, req.Method) {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare that it can be asked for %.60q", req.Method)
 	}
 	own, err := withoutTaskMark(req)
@@ -222,8 +224,8 @@ func (h *openTaskResult) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result
 		return nil, err
 	}
 	ask := &pendingInput{req: own, answer: make(chan *mcp.Result, 1)}
-	key := h.add(ask)
-	defer h.take(key)
+	key := r.add(ask)
+	defer r.take(key)
 	select {
 	case res := <-ask.answer:
 		return res, nil
@@ -232,9 +234,9 @@ func (h *openTaskResult) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result
 	}
 }
 
-// canBeAsked reports whether a client has declared what it is to be asked
+// declares reports whether client capabilities allow a request of the method
 // (2026-07-28, basic/patterns/mrtr).
-func canBeAsked(caps []byte, method string) bool {
+func declares(caps []byte, method string) bool {
 	var declared struct {
 		Elicitation jsontext.Value `json:"elicitation"`
 		Sampling    jsontext.Value `json:"sampling"`
@@ -255,7 +257,8 @@ func canBeAsked(caps []byte, method string) bool {
 	}
 }
 
-// withoutTaskMark: inside of a task, its questions are not marked with it.
+// withoutTaskMark removes the related-task field: the input requests of a task do not
+// carry it.
 func withoutTaskMark(req *mcp.Request) (*mcp.Request, error) {
 	if !req.Params.Has(mcp.MetaRelatedTask) {
 		return req, nil
@@ -269,66 +272,67 @@ func withoutTaskMark(req *mcp.Request) (*mcp.Request, error) {
 	return &own, nil
 }
 
-// add gives a question its key, which no other question of the task ever has
-// (tasks, "Task Update Requests").
-func (h *openTaskResult) add(ask *pendingInput) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.serial++
-	key := fmt.Sprintf("%s-%d", h.prefix, h.serial)
-	h.keys = append(h.keys, key)
-	h.asks[key] = ask
+// add assigns a key to an input request. Keys are never reused in a task (tasks, "Task
+// Update Requests").
+func (r *openTaskResult) add(ask *pendingInput) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.serial++
+	key := fmt.Sprintf("%s-%d", r.prefix, r.serial)
+	r.keys = append(r.keys, key)
+	r.inputs[key] = ask
 	select {
-	case h.news <- struct{}{}:
-	default: // somebody will look
+	case r.added <- struct{}{}:
+	default: // a wake-up is pending
 	}
 	return key
 }
 
-// take removes a question, nil where it is answered or was never asked.
-func (h *openTaskResult) take(key string) *pendingInput {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ask := h.asks[key]
-	delete(h.asks, key)
-	h.keys = slices.DeleteFunc(h.keys, func(k string) bool { return k == key })
+// take removes an input request. It returns nil if the request was answered or never
+// sent.
+func (r *openTaskResult) take(key string) *pendingInput {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ask := r.inputs[key]
+	delete(r.inputs, key)
+	r.keys = slices.DeleteFunc(r.keys, func(k string) bool { return k == key })
 	return ask
 }
 
-// updateTask serves tasks/update. What answers nothing that is open is ignored, so
-// that an answer which comes twice does no harm.
+// updateTask serves tasks/update. It ignores answers to what is not pending, so that a
+// repeated answer does no harm.
 func (l *legacy) updateTask(ctx context.Context, s *legacySession, req *mcp.Request, id string) (*mcp.Result, error) {
-	answers, err := readAnswers(req)
+	answers, err := readInputResponses(req)
 	if err != nil {
 		return nil, err
 	}
-	one := l.holds.find(req.Principal, id)
-	if one == nil {
-		// Nothing is open; but whether there is such a task the server knows.
+	r := l.openResults.find(req.Principal, id)
+	if r == nil {
+		// Nothing is pending, but the server may not know the task.
 		if _, err := s.call(ctx, aboutTask(req, methodTaskGet, id), nobody{}); err != nil {
 			return nil, err
 		}
 		return emptyResult()
 	}
-	one.visit()
+	r.touch()
 	for key, answer := range answers {
-		if ask := one.take(key); ask != nil {
-			ask.answer <- answer // has room for the only one
+		if ask := r.take(key); ask != nil {
+			ask.answer <- answer // capacity 1, sent once
 		}
 	}
 	return emptyResult()
 }
 
-// readAnswers reads all answers before any is used.
-func readAnswers(req *mcp.Request) (map[string]*mcp.Result, error) {
+// readInputResponses parses all answers before any is used.
+func readInputResponses(req *mcp.Request) (map[string]*mcp.Result, error) {
 	raw, err := taskform.Answers(req.Params.Raw(mcp.FieldInputResponses))
 	if err != nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "inputResponses is no object")
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "inputResponses is not an object")
 	}
 	answers := make(map[string]*mcp.Result, len(raw))
 	for key, value := range raw {
 		if answers[key], err = mcp.NewResult(value); err != nil {
-			return nil, mcp.Errorf(mcp.CodeInvalidParams, "inputResponses: the answer %.40q is no object", key)
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "inputResponses: the response %.40q is not an object", key)
 		}
 	}
 	return answers, nil

@@ -13,11 +13,11 @@ import (
 // looked at the first one yet: nobody waits for room.
 func TestAnswerTwice(t *testing.T) {
 	l := &legacy{}
-	one, _, fresh := l.holds.claim(taskKey{"ann", "t"}, &legacySession{}, nil)
+	one, _, fresh := l.openResults.getOrAdd(taskKey{"ann", "t"}, &legacySession{}, nil)
 	if !fresh {
 		t.Fatal("no hold")
 	}
-	defer l.holds.finish(one)
+	defer l.openResults.remove(one)
 	ask := &pendingInput{req: &mcp.Request{Method: "roots/list"}, answer: make(chan *mcp.Result, 1)}
 	key := one.add(ask)
 	for _, answer := range []string{"first", "second", "third"} {
@@ -26,7 +26,7 @@ func TestAnswerTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Principal = "ann"
-		if _, err := l.updateTask(t.Context(), one.s, req, "t"); err != nil {
+		if _, err := l.updateTask(t.Context(), one.session, req, "t"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,7 +36,7 @@ func TestAnswerTwice(t *testing.T) {
 	if n := len(ask.answer); n != 0 {
 		t.Errorf("%d more answers", n)
 	}
-	if questions := one.questions(); questions != nil {
+	if questions := one.inputRequests(); questions != nil {
 		t.Errorf("still asked: %s", questions)
 	}
 }

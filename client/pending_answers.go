@@ -9,108 +9,111 @@ import (
 	"time"
 )
 
-// answerTime is how long the calls of a forgotten session may wait for their own
-// answers. What a server refuses it refuses at once.
-const answerTime = time.Second
+// pendingAnswerTimeout is how long the calls of a forgotten session may wait for their
+// own answers. A server that refuses a request does so at once.
+const pendingAnswerTimeout = time.Second
 
-// pendingAnswers are the answers that have not begun in one session. A server that has
-// forgotten it refuses most of them as it did the first, without looking at what was
-// asked; and a call that reads that itself can be made again, where one that only
-// loses its session may have been executed. The zero value is ready.
+// pendingAnswers counts the calls of one session that wait for the beginning of their
+// answers.
+//
+// A server that has forgotten the session refuses most of these calls as it did the
+// first, without executing them. A call that receives its own refusal can be sent
+// again, while a call that merely loses its session may have been executed. So the
+// session waits for these answers before it ends. The zero value is ready.
 type pendingAnswers struct {
 	mu      sync.Mutex
-	awaited int
-	none    chan struct{} // closed when none is awaited; nil before the session is forgotten
+	count   int
+	settled chan struct{} // closed when the wait is over; nil before the session is forgotten
 }
 
-// dueAnswer is one of them. It belongs to one goroutine.
-type dueAnswer struct {
-	among *pendingAnswers // nil once it has been heard
+// pendingAnswer is one of them. It must be used by one goroutine.
+type pendingAnswer struct {
+	owner *pendingAnswers // nil once received
 }
 
-// await notes a call whose answer is awaited.
-func (l *pendingAnswers) await() dueAnswer {
+// add counts a call that waits for its answer.
+func (l *pendingAnswers) add() pendingAnswer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.awaited++
-	return dueAnswer{among: l}
+	l.count++
+	return pendingAnswer{owner: l}
 }
 
-// logRequest is called when the answer has begun, or when the call has ended for want of
-// one; more than once does no harm.
-func (a *dueAnswer) heard() {
-	if a.among != nil {
-		a.among.heard()
-		a.among = nil
+// received is called when the answer has begun, or when the call has ended without one.
+// Further calls do nothing.
+func (a *pendingAnswer) received() {
+	if a.owner != nil {
+		a.owner.received()
+		a.owner = nil
 	}
 }
 
-func (l *pendingAnswers) heard() {
+func (l *pendingAnswers) received() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.awaited--
+	l.count--
 	l.settleLocked()
 }
 
-// forget notes that the server has forgotten the session.
-func (l *pendingAnswers) forget() {
+// sessionForgotten is called when the server has forgotten the session.
+func (l *pendingAnswers) sessionForgotten() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.none == nil {
-		l.none = make(chan struct{})
+	if l.settled == nil {
+		l.settled = make(chan struct{})
 	}
 	l.settleLocked()
 }
 
-// settleLocked says once that there is nothing to wait for. What is sent in the
-// session after that is lost with it.
+// settleLocked ends the wait if no answer is pending. Calls that are sent in the
+// session after that are lost with it.
 func (l *pendingAnswers) settleLocked() {
-	if l.none != nil && l.awaited == 0 && !isClosed(l.none) {
-		close(l.none)
+	if l.settled != nil && l.count == 0 && !isClosed(l.settled) {
+		close(l.settled)
 	}
 }
 
-// due returns what is closed when none is awaited any more, and nil where there is
+// wait returns a channel that is closed when no answer is pending, nil if there is
 // nothing to wait for.
-func (l *pendingAnswers) due() <-chan struct{} {
+func (l *pendingAnswers) wait() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.none == nil || isClosed(l.none) {
+	if l.settled == nil || isClosed(l.settled) {
 		return nil
 	}
-	return l.none
+	return l.settled
 }
 
-// thenIn has f called by a goroutine of the owner's when no answer is awaited any
-// more, or when that takes too long, or the owner closes. It reports false, and does
-// not call f, where there is nothing to wait for.
-func (l *pendingAnswers) thenIn(owner *goroutines, f func()) bool {
-	due := l.due()
+// runWhenSettled calls f on a goroutine of the owner when no answer is pending, after
+// pendingAnswerTimeout, or when the owner closes. If there is nothing to wait for, it
+// reports false and does not call f.
+func (l *pendingAnswers) runWhenSettled(owner *goroutines, f func()) bool {
+	due := l.wait()
 	if due == nil {
 		return false
 	}
 	_, ok := owner.start(func(ctx context.Context) {
-		timer := time.NewTimer(answerTime)
+		timer := time.NewTimer(pendingAnswerTimeout)
 		defer timer.Stop()
 		select {
 		case <-due:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		l.forgo()
+		l.settle()
 		f()
 	})
 	return ok
 }
 
-// forgo has nobody wait any more, nor begin to.
-func (l *pendingAnswers) forgo() {
+// settle ends the wait, and any later one.
+func (l *pendingAnswers) settle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.none == nil {
-		l.none = make(chan struct{})
+	if l.settled == nil {
+		l.settled = make(chan struct{})
 	}
-	if !isClosed(l.none) {
-		close(l.none)
+	if !isClosed(l.settled) {
+		close(l.settled)
 	}
 }

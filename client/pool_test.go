@@ -95,10 +95,10 @@ func TestM101ExpiryAndRequest(t *testing.T) {
 // more (M169).
 func TestM169WhatComesBackTooLate(t *testing.T) {
 	for name, tt := range map[string]func(p *pool, s *legacySession) (clean bool){
-		"it has ended":        func(_ *pool, s *legacySession) bool { s.markGone(errClosed); return true },
+		"it has ended":        func(_ *pool, s *legacySession) bool { s.markEnded(errClosed); return true },
 		"not clean":           func(*pool, *legacySession) bool { return false },
 		"none are kept":       func(p *pool, _ *legacySession) bool { p.maxIdle = 0; return true },
-		"the pool is no more": func(p *pool, _ *legacySession) bool { p.shut(); return true },
+		"the pool is no more": func(p *pool, _ *legacySession) bool { p.clearIdle(); return true },
 	} {
 		l := closedLegacy(t, Config{})
 		p, s := &l.pool, still()
@@ -120,14 +120,14 @@ func TestPoolFindsTheDead(t *testing.T) {
 		s := still()
 		p.open++
 		p.put(key, s, true)
-		s.markGone(errClosed)
+		s.markEnded(errClosed)
 	}
 	of := &mcp.Request{Principal: "ann"}
 	s, dead, err := p.take(l, of)
 	if s.s != nil || err != nil || len(dead) != 2 || p.open != 1 {
 		t.Errorf("lent %p, %v; %d dead, %d open; want none, both dead and one to be opened", s.s, err, len(dead), p.open)
 	}
-	p.shut()
+	p.clearIdle()
 	if _, _, err := p.take(l, of); err == nil {
 		t.Error("lent after the end")
 	}
@@ -151,7 +151,7 @@ func TestRetiredSessionIsListedUntilItEnds(t *testing.T) {
 	l := closedLegacy(t, Config{Name: "b"})
 	w := &parting{&stillWire{deaf: make(chan struct{})}, make(chan struct{})}
 	s := newLegacySession(l.setup, w, routing{})
-	if !l.note(s) {
+	if !l.register(s) {
 		t.Fatal("it was not taken in")
 	}
 	retired := make(chan struct{})

@@ -8,18 +8,17 @@ import (
 	"sync"
 )
 
-// The bounds of the answers that are on their way to a server: as many at a time,
-// and as many that wait.
+// The bounds of the responses that are being sent at a time, and of those that wait.
 const (
-	maxRepliers = 4
-	maxReplies  = 1024
+	maxResponseSenders = 4
+	maxQueuedResponses = 1024
 )
 
-// responseQueue are short messages to a server that nobody waits for, and of which there
-// may be any number at any time: refusals, the answers to pings, what a client says
-// of itself. Sending one may take a while, so that they wait in line; a server that
-// serverRequests faster than it takes answers gets no more than the bound. The zero value is
-// ready.
+// responseQueue sends short messages that no goroutine waits for: refusals, answers to
+// pings, notifications of a client. There may be any number of them at any time, and
+// sending may be slow, so they are queued. Beyond the bound they are dropped: a server
+// that sends requests faster than it accepts responses gets no more than that. The zero
+// value is ready.
 type responseQueue struct {
 	mu      sync.Mutex
 	queue   [][]byte
@@ -27,32 +26,33 @@ type responseQueue struct {
 	dropped uint64
 }
 
-// put has a message sent, without waiting.
+// put queues a message. It does not wait.
 func (r *responseQueue) put(s *legacySession, msg []byte) {
 	need, dropped := r.add(msg)
 	if dropped == 1 {
-		s.log.Warn("backend asks faster than it takes answers; some get none")
+		s.log.Warn("backend sends requests faster than it accepts responses; dropping responses")
 	}
 	if !need {
 		return
 	}
-	// Ends when the queue is empty, or with the session, which waits for it.
-	if _, ok := s.tasks.start(func(ctx context.Context) { r.drain(ctx, s) }); !ok {
+	// Ends when the queue is empty, or with the session. The session's close waits for
+	// it.
+	if _, ok := s.group.start(func(ctx context.Context) { r.drain(ctx, s) }); !ok {
 		r.next(true)
 	}
 }
 
-// add reports whether another sender is needed, and the how-manieth message was
-// dropped, 0 where none was.
+// add reports whether another sender is needed. dropped is the number of dropped
+// messages if this one was dropped, otherwise 0.
 func (r *responseQueue) add(msg []byte) (need bool, dropped uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.queue) >= maxReplies {
+	if len(r.queue) >= maxQueuedResponses {
 		r.dropped++
 		return false, r.dropped
 	}
 	r.queue = append(r.queue, msg)
-	if r.senders >= maxRepliers {
+	if r.senders >= maxResponseSenders {
 		return false, 0
 	}
 	r.senders++
@@ -61,12 +61,12 @@ func (r *responseQueue) add(msg []byte) (need bool, dropped uint64) {
 
 func (r *responseQueue) drain(ctx context.Context, s *legacySession) {
 	for msg := r.next(false); msg != nil; msg = r.next(ctx.Err() != nil) {
-		s.deliver(ctx, msg)
+		s.sendWithRetry(ctx, msg)
 	}
 }
 
-// next returns the next message, or nil when there is none or no more are to be
-// sent; then the sender is over.
+// next returns the next message. It returns nil if the queue is empty or stop is set;
+// then the sender must end.
 func (r *responseQueue) next(stop bool) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -222,7 +222,7 @@ func TestGivenUpStreamsAreLogged(t *testing.T) {
 			c := dialHTTP(t, s, client.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 			_, err := within(t, c, echo(t), &recorder{})
 			wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "cannot be resumed")
-			wantLogged(t, log, "level=WARN", "giving up on the stream of a call's answer", "status=405", "method=tools/call")
+			wantLogged(t, log, "level=WARN", "giving up on a call's response stream", "status=405", "method=tools/call")
 		})
 	})
 }

@@ -11,51 +11,52 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// scopedSession is the place of one legacy session: opened by the first who needs it, for
-// all who come meanwhile, and again when the server has lost it. The zero value
-// is an empty slot.
+// scopedSession holds one legacy session: the first request that needs it opens it,
+// concurrent ones wait for that, and it is opened again after the server has lost it.
+// It belongs to a scope, to all requests, to listens, or to the sole client. The zero
+// value holds none.
 type scopedSession struct {
-	scope *mcp.Scope // whose the session is, nil where it is not a scope's
+	scope *mcp.Scope // that owns the session, or nil
 
-	mu      sync.Mutex
-	cur     *legacySession
-	attempt *attempt  // the handshake under way, or nil
-	ended   bool      // for good: a session that comes later is put away
-	tied    bool      // to its scope, whose end is to be the slot's
-	users   int       // requests
-	rested  time.Time // when the last of them ended
+	mu        sync.Mutex
+	cur       *legacySession
+	handshake *handshake // in progress, or nil
+	ended     bool       // no session is accepted any more
+	bound     bool       // the end of scope ends it
+	users     int        // requests in progress
+	released  time.Time  // when the last request ended
 }
 
-// attempt is one handshake that several may wait for.
-type attempt struct {
+// handshake is one handshake, for which several requests may wait.
+type handshake struct {
 	done chan struct{}
 	s    *legacySession
 	err  error // both are set before done is closed
 }
 
-// get returns the slot's session, and opens it where there is none. The handshake
-// belongs to the slot: that one who waits for it gives up does not concern the
-// others.
+// get returns the session, and opens one if necessary. It returns an error when ctx
+// ends, but the handshake continues for the other requests.
 func (sl *scopedSession) get(ctx context.Context, l *legacy, open func(context.Context) (*legacySession, error)) (*legacySession, error) {
-	s, att, old := sl.look(l, open)
+	s, hs, old := sl.currentOrHandshake(l, open)
 	l.retire(old)
 	if s != nil {
 		return s, nil
 	}
-	if att == nil {
+	if hs == nil {
 		return nil, l.closed()
 	}
 	select {
-	case <-att.done:
-		return att.s, att.err
+	case <-hs.done:
+		return hs.s, hs.err
 	case <-ctx.Done():
 		return nil, l.givenUp(ctx, mcp.NotDispatched)
 	}
 }
 
-// look returns the live session, or the handshake to wait for, begun if need be.
-// Both are nil when the slot has ended. old is a dead session to be put away.
-func (sl *scopedSession) look(l *legacy, open func(context.Context) (*legacySession, error)) (s *legacySession, att *attempt, old *legacySession) {
+// currentOrHandshake returns the live session, or the handshake to wait for, which it
+// starts if necessary. Both are nil after end. old is an ended session that the caller
+// must retire.
+func (sl *scopedSession) currentOrHandshake(l *legacy, open func(context.Context) (*legacySession, error)) (s *legacySession, hs *handshake, old *legacySession) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	switch {
@@ -63,43 +64,43 @@ func (sl *scopedSession) look(l *legacy, open func(context.Context) (*legacySess
 		return nil, nil, nil
 	case sl.cur != nil && sl.cur.isAlive():
 		return sl.cur, nil, nil
-	// A client may have many requests under way when its session is lost. They all
-	// wait for one handshake: one each would leave it as many sessions, of which the
-	// server keeps all and the client uses the last.
-	case sl.attempt != nil:
-		return nil, sl.attempt, nil
+	// A client may have many requests in progress when its session is lost. They all
+	// wait for one handshake, since with one each the server would keep as many
+	// sessions, and the client would use one.
+	case sl.handshake != nil:
+		return nil, sl.handshake, nil
 	}
 	old, sl.cur = sl.cur, nil
-	att = &attempt{done: make(chan struct{})}
-	// Waited for by the protocol's close; bounded by the handshake's time.
-	_, ok := l.tasks.start(func(ctx context.Context) {
+	hs = &handshake{done: make(chan struct{})}
+	// Waited for by legacy.close; bounded by the time limit of a handshake.
+	_, ok := l.group.start(func(ctx context.Context) {
 		s, err := open(ctx)
-		if !sl.settle(att, s, err) {
+		if !sl.finishHandshake(hs, s, err) {
 			l.retire(s)
 		}
 	})
 	if !ok {
 		return nil, nil, old
 	}
-	sl.attempt = att
-	return nil, att, old
+	sl.handshake = hs
+	return nil, hs, old
 }
 
-// settle ends an attempt. It reports false when nobody wants the session. That is
-// decided here, under the lock under which the slot is ended: a session that is
-// finished later cannot come back into a slot that is no more.
-func (sl *scopedSession) settle(att *attempt, s *legacySession, err error) bool {
+// finishHandshake ends a handshake. It reports false if the caller must retire s. That
+// is decided under the lock that also guards ended, so that a late session is not
+// stored after end.
+func (sl *scopedSession) finishHandshake(hs *handshake, s *legacySession, err error) bool {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	defer close(att.done)
-	if sl.attempt == att {
-		sl.attempt = nil
+	defer close(hs.done)
+	if sl.handshake == hs {
+		sl.handshake = nil
 	}
 	if err != nil {
-		att.err = err
+		hs.err = err
 		return true
 	}
-	att.s = s
+	hs.s = s
 	if sl.ended {
 		return false
 	}
@@ -107,8 +108,8 @@ func (sl *scopedSession) settle(att *attempt, s *legacySession, err error) bool 
 	return true
 }
 
-// open returns the session if it is open.
-func (sl *scopedSession) open() *legacySession {
+// current returns the session if it is open, otherwise nil.
+func (sl *scopedSession) current() *legacySession {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	if sl.cur == nil || !sl.cur.isAlive() {
@@ -117,59 +118,58 @@ func (sl *scopedSession) open() *legacySession {
 	return sl.cur
 }
 
-// put makes a session that was opened elsewhere the slot's, and reports false where it
-// has one or is about to. old is a dead session to be put away.
-func (sl *scopedSession) put(s *legacySession) (old *legacySession, ok bool) {
+// set stores a session that was opened elsewhere. It reports false if there is one
+// already, or a handshake. old is an ended session that the caller must retire.
+func (sl *scopedSession) set(s *legacySession) (old *legacySession, ok bool) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	if sl.ended || sl.attempt != nil || sl.cur != nil && sl.cur.isAlive() {
+	if sl.ended || sl.handshake != nil || sl.cur != nil && sl.cur.isAlive() {
 		return nil, false
 	}
 	old, sl.cur = sl.cur, s
 	return old, true
 }
 
-// tie reports true to the first who asks: the one to bind the slot to its scope.
-func (sl *scopedSession) tie() bool {
+// bind reports true to the first caller, which must bind the session to its scope.
+func (sl *scopedSession) bind() bool {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	first := !sl.tied
-	sl.tied = true
+	first := !sl.bound
+	sl.bound = true
 	return first
 }
 
-// end lets the session go, for good. It does not wait: it runs at the end of a scope,
-// on whatever goroutine ends that.
-func (sl *scopedSession) end(l *legacy) { l.retire(sl.takeOut(true)) }
+// end retires the session and accepts no other. It does not wait, because it runs on
+// the goroutine that ends the scope.
+func (sl *scopedSession) end(l *legacy) { l.retire(sl.clear(true)) }
 
-// join is the beginning of a request that uses the slot's session.
-func (sl *scopedSession) join() {
+// acquire begins a request's use of the session.
+func (sl *scopedSession) acquire() {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	sl.users++
 }
 
-// rest is the end of a request that has joined.
-func (sl *scopedSession) rest() {
+// release ends it.
+func (sl *scopedSession) release() {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	sl.users--
-	sl.rested = time.Now()
+	sl.released = time.Now()
 }
 
-// idleSince returns when the last request ended, and false where one is under
-// way, or no session is open to be given up.
+// idleSince returns when the last request ended. It reports false if a request is in
+// progress, or no session is open.
 func (sl *scopedSession) idleSince() (time.Time, bool) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	idle := sl.users == 0 && sl.attempt == nil && sl.cur != nil && sl.cur.isAlive()
-	return sl.rested, idle
+	idle := sl.users == 0 && sl.handshake == nil && sl.cur != nil && sl.cur.isAlive()
+	return sl.released, idle
 }
 
-// takeOut empties the slot. A handshake under way is not stopped, because servers
-// differ in what they make of one that breaks off: settle finds that nobody wants
-// its session.
-func (sl *scopedSession) takeOut(ended bool) *legacySession {
+// clear removes the session. It does not stop a handshake in progress, because servers
+// differ in how they treat an interrupted one: finishHandshake has its session retired.
+func (sl *scopedSession) clear(ended bool) *legacySession {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	sl.ended = sl.ended || ended

@@ -91,8 +91,8 @@ func TestM103EndWhileOpening(t *testing.T) {
 		close(g.open)
 		<-first
 		synctest.Wait()
-		if g.s.isAlive() || sl.open() != nil || g.n != 1 {
-			t.Errorf("alive %v, found again %v, %d handshakes", g.s.isAlive(), sl.open() != nil, g.n)
+		if g.s.isAlive() || sl.current() != nil || g.n != 1 {
+			t.Errorf("alive %v, found again %v, %d handshakes", g.s.isAlive(), sl.current() != nil, g.n)
 		}
 	})
 }
@@ -106,12 +106,12 @@ func TestSlotReplacesTheDead(t *testing.T) {
 			t.Fatal(err)
 		}
 		old := g.s
-		old.markGone(errClosed)
-		if sl.open() != nil {
+		old.markEnded(errClosed)
+		if sl.current() != nil {
 			t.Error("the dead session counts as open")
 		}
 		g.s = still()
-		if err := <-waiting(t.Context(), sl, l, g); err != nil || sl.open() != g.s {
+		if err := <-waiting(t.Context(), sl, l, g); err != nil || sl.current() != g.s {
 			t.Errorf("the next session: %v", err)
 		}
 	})
@@ -129,22 +129,22 @@ func TestSlotIsIdleSince(t *testing.T) {
 			}
 		}
 		want("empty", false)
-		sl.join()
+		sl.acquire()
 		opening := waiting(t.Context(), sl, l, g)
 		want("opening", false)
 		close(g.open)
 		<-opening
 		want("in use", false)
-		sl.join()
-		sl.rest()
+		sl.acquire()
+		sl.release()
 		want("still in use by another", false)
 		time.Sleep(time.Minute)
-		sl.rest()
+		sl.release()
 		want("at rest", true)
 		if at, _ := sl.idleSince(); !at.Equal(time.Now()) {
 			t.Errorf("since %v, want now", at)
 		}
-		g.s.markGone(errClosed)
+		g.s.markEnded(errClosed)
 		want("its session has ended", false)
 	})
 }

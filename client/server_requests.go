@@ -14,65 +14,65 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxAsks bounds the asks of one session that wait for an answer.
-const maxAsks = 16
+// maxServerRequests bounds the requests of one backend session that wait for an answer.
+const maxServerRequests = 16
 
-// serverRequests are the requests of one backend session to its client while they wait for
-// an answer. The zero value is ready.
+// serverRequests are the requests that the backend has sent in one session and that are
+// not answered yet. The zero value is ready.
 //
-// An id is free before its answer leaves, because the server may use it again as
-// soon as it has that. The place of an ask is free after it: a server that asks and
-// takes no answers would have as many of them wait as it likes.
+// An id is free before its answer is sent, because the server may reuse it on receipt.
+// The request is counted until after that: otherwise a server that does not accept
+// responses could have any number pending.
 type serverRequests struct {
-	of *questionPlace // taken while any of them waits
+	slot *questionSlot // acquired while count > 0
 
-	mu     sync.Mutex
-	open   map[mcp.ID]*ask // by id, until there is an answer
-	places int             // taken, until that is sent
-	last   <-chan struct{} // put of the ask that came last, nil before the first
+	mu    sync.Mutex
+	open  map[mcp.ID]*serverRequest // by id, until there is an answer
+	count int                       // until the answer has been sent
+	last  <-chan struct{}           // forwarded of the newest request, nil before the first
 }
 
-// ask is one of them. It may be taken back before it has been put.
-type ask struct {
-	before <-chan struct{} // closed when the ask before this one has been put, or nil
-	put    chan struct{}   // closed when this one has been, or never will be
-	placed sync.Once       // closes put
+// serverRequest is one of them. The server may cancel it before it has been forwarded.
+type serverRequest struct {
+	previous  <-chan struct{} // closed when the request before this one has been forwarded; may be nil
+	forwarded chan struct{}   // closed when this one has been forwarded, or never will be
+	once      sync.Once       // closes forwarded
 
-	// Below: guarded by asks.mu.
-	cancel    context.CancelFunc // nil until it is put
+	// The fields below are guarded by serverRequests.mu.
+	cancel    context.CancelFunc // nil until it is forwarded
 	withdrawn bool
 }
 
-// begin notes an ask, or says why it is not taken.
-func (a *serverRequests) begin(id mcp.ID) (*ask, *mcp.Error) {
+// begin registers a request. It returns an error if the request must be refused.
+func (a *serverRequests) begin(id mcp.ID) (*serverRequest, *mcp.Error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, taken := a.open[id]; taken {
-		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "a request of this id is waiting for an answer")
+		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "a request with this id is already waiting for an answer")
 	}
-	if a.places >= maxAsks {
-		return nil, mcp.Errorf(mcp.CodeInternalError, "%d requests are waiting for an answer", maxAsks)
+	if a.count >= maxServerRequests {
+		return nil, mcp.Errorf(mcp.CodeInternalError, "%d requests are already waiting for an answer", maxServerRequests)
 	}
-	if a.places == 0 {
-		if err := a.of.take(); err != nil {
+	if a.count == 0 {
+		if err := a.slot.acquire(); err != nil {
 			return nil, err
 		}
 	}
 	if a.open == nil {
-		a.open = make(map[mcp.ID]*ask)
+		a.open = make(map[mcp.ID]*serverRequest)
 	}
-	one := &ask{before: a.last, put: make(chan struct{})}
-	a.open[id], a.last = one, one.put
-	a.places++
-	return one, nil
+	r := &serverRequest{previous: a.last, forwarded: make(chan struct{})}
+	a.open[id], a.last = r, r.forwarded
+	a.count++
+	return r, nil
 }
 
-// leave gives back the place that begin took.
-func (a *serverRequests) leave() {
+// release ends the count of a request.
+func (a *serverRequests) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.places--; a.places == 0 {
-		a.of.leave()
+	if a.count--; a.count == 0 {
+		a.slot.release()
 	}
 }
 
@@ -83,23 +83,23 @@ func (a *serverRequests) end(id mcp.ID) {
 	delete(a.open, id)
 }
 
-// bind says what ends the ask while it is put. One that was taken back already
-// ends at once.
-func (a *serverRequests) bind(one *ask, cancel context.CancelFunc) {
-	if a.arm(one, cancel) {
+// bind sets the function that cancels a request while its client is asked. If the
+// server has cancelled the request already, bind calls it.
+func (a *serverRequests) bind(r *serverRequest, cancel context.CancelFunc) {
+	if a.arm(r, cancel) {
 		cancel()
 	}
 }
 
-func (a *serverRequests) arm(one *ask, cancel context.CancelFunc) (withdrawn bool) {
+func (a *serverRequests) arm(r *serverRequest, cancel context.CancelFunc) (withdrawn bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	one.cancel = cancel
-	return one.withdrawn
+	r.cancel = cancel
+	return r.withdrawn
 }
 
-// cancel ends the ask of the given id: its backend wants no answer any more. The
-// id stays taken until the ask has ended.
+// cancel cancels the request with the id, at the server's notifications/cancelled. The
+// id stays in use until the request has ended.
 func (a *serverRequests) cancel(id mcp.ID) {
 	if cancel := a.withdraw(id); cancel != nil {
 		cancel()
@@ -109,250 +109,257 @@ func (a *serverRequests) cancel(id mcp.ID) {
 func (a *serverRequests) withdraw(id mcp.ID) context.CancelFunc {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	one := a.open[id]
-	if one == nil {
+	r := a.open[id]
+	if r == nil {
 		return nil
 	}
-	one.withdrawn = true
-	return one.cancel
+	r.withdrawn = true
+	return r.cancel
 }
 
-// askThem puts a backend's request to the caller and answers it. The ask ends
-// with ctx, with the session, or when the backend takes it back. atHome says that the
-// caller is the client whose session it is, and whose tasks the backend may ask about.
-func (s *legacySession) askThem(ctx context.Context, m *mcp.Message, caller mcp.Caller, atHome bool) {
-	if isAboutTheirs(m) && !atHome {
-		s.askUnrelated(m)
+// serveRequest asks the caller a backend's request and sends the answer. The request
+// ends with ctx, with the session, or when the backend cancels it. atHome means that
+// the caller is the client that owns the session; the backend may send requests about
+// the tasks of that client.
+func (s *legacySession) serveRequest(ctx context.Context, m *mcp.Message, caller mcp.Caller, atHome bool) {
+	if isClientTaskRequest(m) && !atHome {
+		s.serveUnrelatedRequest(m)
 		return
 	}
-	s.takeAsk(m, atHome, func(life context.Context, one *ask, m *mcp.Message) (*mcp.Result, error) {
-		return s.serveAsk(ctx, life, one, m, caller)
+	s.startRequest(m, atHome, func(life context.Context, r *serverRequest, m *mcp.Message) (*mcp.Result, error) {
+		return s.askCaller(ctx, life, r, m, caller)
 	})
 }
 
-// askUnrelated is askThem for a request that belongs to no call.
-func (s *legacySession) askUnrelated(m *mcp.Message) {
-	s.takeAsk(m, true, func(life context.Context, one *ask, m *mcp.Message) (*mcp.Result, error) {
-		return s.serveAsk(life, life, one, m, s.addr.unrelated)
+// serveUnrelatedRequest is serveRequest for a request that belongs to no call.
+func (s *legacySession) serveUnrelatedRequest(m *mcp.Message) {
+	s.startRequest(m, true, func(life context.Context, r *serverRequest, m *mcp.Message) (*mcp.Result, error) {
+		return s.askCaller(life, life, r, m, s.routing.unrelated)
 	})
 }
 
-// takeAsk has an ask served in a goroutine of its own, or refuses it. The session
-// does not wait for that goroutine: who is asked may do anything, ending this
-// client included.
-func (s *legacySession) takeAsk(said *mcp.Message, atHome bool, serve func(life context.Context, one *ask, m *mcp.Message) (*mcp.Result, error)) {
-	m, err := s.theirs.admit(said, atHome)
+// startRequest serves a request in a goroutine of its own, or refuses it. The session
+// does not wait for that goroutine, because the Caller may do anything, including
+// closing this client.
+func (s *legacySession) startRequest(raw *mcp.Message, atHome bool, serve func(life context.Context, r *serverRequest, m *mcp.Message) (*mcp.Result, error)) {
+	m, err := s.clientTasks.admit(raw, atHome)
 	if err != nil {
-		s.refuse(said.ID, err)
+		s.sendError(raw.ID, err)
 		return
 	}
-	one, err := s.asks.begin(m.ID)
+	r, err := s.requests.begin(m.ID)
 	if err != nil {
-		s.refuse(m.ID, err)
+		s.sendError(m.ID, err)
 		return
 	}
-	s.theirs.ask(m)
+	s.clientTasks.begin(m)
 	end := make(chan session.Terminal, 1)
-	// Ends with the answer, which the session's end lets arrive as it does a
-	// cancellation: a server may hear of both in any order, and waits for the answer.
-	_, open := s.notices.start(func(ctx context.Context) {
-		defer s.asks.leave()
+	// Ends when the answer has been sent. The session's close lets it finish, like a
+	// cancellation: the server waits for the answer even if it has cancelled the call.
+	_, open := s.sends.start(func(ctx context.Context) {
+		defer s.requests.release()
 		select {
 		case t := <-end:
-			s.answer(ctx, m, t.Result, t.Err)
-			s.settle(m, t.Result)
-		case <-ctx.Done(): // who was asked has not come back
-			s.settle(m, nil)
+			s.sendAnswer(ctx, m, t.Result, t.Err)
+			s.settleClientTask(m, t.Result)
+		case <-ctx.Done(): // the Caller has not returned
+			s.settleClientTask(m, nil)
 		}
 	})
 	if !open {
-		s.settle(m, nil)
-		s.asks.leave()
+		s.settleClientTask(m, nil)
+		s.requests.release()
 	}
-	// Ends with what was asked, or soon after the session.
-	begun := s.tasks.startUnowned(func(life context.Context) {
-		res, err := serve(life, one, m)
+	// Ends when the Caller returns. Its context ends with the session.
+	begun := s.group.startUnowned(func(life context.Context) {
+		res, err := serve(life, r, m)
 		if err == nil && res != nil {
-			res, err = s.theirs.read(m, res)
+			res, err = s.clientTasks.readAnswer(m, res)
 		}
 		end <- session.Terminal{Result: res, Err: err}
 	})
 	if !begun {
-		end <- session.Terminal{Err: errAskEnded()}
+		end <- session.Terminal{Err: errRequestEnded()}
 	}
 }
 
-// serveAsk is one ask, but for its answer. ctx is that of what it is taken to
-// belong to, life is the session's. It frees the id.
-func (s *legacySession) serveAsk(ctx, life context.Context, one *ask, m *mcp.Message, caller mcp.Caller) (*mcp.Result, error) {
-	defer s.asks.end(m.ID)
-	defer one.leavePlace()
+// askCaller asks the caller and returns its answer. ctx is that of the call which the
+// request is assumed to belong to, life is the session's. askCaller frees the id.
+func (s *legacySession) askCaller(ctx, life context.Context, r *serverRequest, m *mcp.Message, caller mcp.Caller) (*mcp.Result, error) {
+	defer s.requests.end(m.ID)
+	defer r.markForwarded()
 	own, cancel := context.WithCancel(life)
 	defer cancel()
-	s.asks.bind(one, cancel)
-	res, err := s.putAsk(ctx, own, one, m, caller)
+	s.requests.bind(r, cancel)
+	res, err := s.askUntil(ctx, own, r, m, caller)
 	if err == nil || ctx.Err() == nil || own.Err() != nil {
 		return res, err
 	}
 	switch {
-	case s.isStrayAsk(m):
-		return s.putAsk(own, own, one, m, s.addr.unrelated)
-	case s.isOursForRoots(m):
+	case s.canAskUnrelated(m):
+		return s.askUntil(own, own, r, m, s.routing.unrelated)
+	case s.isOwnRootsRequest(m):
 		return mcp.NewResult([]byte(noRoots))
 	default:
 		return res, err
 	}
 }
 
-// isStrayAsk reports whether an ask whose call has ended can have another
-// addressee. A task of the client's outlives the call in which it was begun, and so do
-// the requests about it (2025-11-25, basic/utilities/tasks); each of them may be asked
-// twice. On a pipe the call was a guess, and a call that ends before its ask
-// is answered was a wrong one. But the client may have been asked by then, so
-// that only what can be asked twice is: the list of roots, which is what servers
-// ask for outside every request.
-func (s *legacySession) isStrayAsk(m *mcp.Message) bool {
-	return s.addr.unrelated != nil && (isAboutTheirs(m) || s.addr.onlyCall && m.Method == methodRoots)
+// canAskUnrelated reports whether a request may go to routing.unrelated after its call
+// has ended.
+//
+// A client's task outlives the call that began it, and so do the requests on the task
+// (2025-11-25, basic/utilities/tasks), which are safe to repeat. On a shared stream the
+// call was a guess, and the guess was wrong if the call ends before the request is
+// answered. But the client may have seen the request by then, so only a request that is
+// safe to repeat qualifies: roots/list, which is what servers send outside of calls.
+func (s *legacySession) canAskUnrelated(m *mcp.Message) bool {
+	return s.routing.unrelated != nil && (isClientTaskRequest(m) || s.routing.onlyCall && m.Method == methodRoots)
 }
 
-// putAsk puts an ask to a caller until either context ends.
-func (s *legacySession) putAsk(ctx, own context.Context, one *ask, m *mcp.Message, caller mcp.Caller) (*mcp.Result, error) {
+// askUntil asks a caller until either context ends.
+func (s *legacySession) askUntil(ctx, own context.Context, r *serverRequest, m *mcp.Message, caller mcp.Caller) (*mcp.Result, error) {
 	ctx, cancel := both(ctx, own)
 	defer cancel()
 	if ctx.Err() == nil {
-		res, err := s.askInTurn(ctx, one, caller, &mcp.Request{Method: m.Method, Params: m.Params, Client: s.self()})
+		res, err := s.askInOrder(ctx, r, caller, &mcp.Request{Method: m.Method, Params: m.Params, Client: s.self()})
 		if err == nil || ctx.Err() == nil {
 			return res, err
 		}
 	}
-	return nil, errAskEnded()
+	return nil, errRequestEnded()
 }
 
-// errAskEnded is the answer to what nobody can be asked any more.
-func errAskEnded() error {
+// errRequestEnded is the answer to a request when its caller cannot be asked any
+// longer.
+func errRequestEnded() error {
 	return mcp.Errorf(mcp.CodeInternalError, "the request that this one belongs to has ended")
 }
 
-// askInTurn is askSafely, behind what the server has asked before: it was written in
-// an order, in which a person is to read it.
-func (s *legacySession) askInTurn(ctx context.Context, one *ask, caller mcp.Caller, req *mcp.Request) (*mcp.Result, error) {
-	if one.before != nil {
+// askInOrder is askSafely after the server's previous request has been forwarded, so
+// that a user sees the requests in the server's order.
+func (s *legacySession) askInOrder(ctx context.Context, r *serverRequest, caller mcp.Caller, req *mcp.Request) (*mcp.Result, error) {
+	if r.previous != nil {
 		select {
-		case <-one.before: // soon, because nobody is waited for to put an ask
+		case <-r.previous: // soon: forwarding does not wait for answers
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
 	wait, err := s.startSafely(ctx, caller, req)
-	one.leavePlace()
+	r.markForwarded()
 	if err != nil {
 		return nil, err
 	}
 	return wait()
 }
 
-// leavePlace lets the next ask be put.
-func (a *ask) leavePlace() { a.placed.Do(func() { close(a.put) }) }
+// markForwarded allows the next request to be forwarded.
+func (a *serverRequest) markForwarded() { a.once.Do(func() { close(a.forwarded) }) }
 
-// askSafely is caller.Ask, on a goroutine on which nobody else would stop a panic.
+// askSafely calls caller.Ask and returns a panic as an error. The calling goroutine has
+// no other recover.
 func (s *setup) askSafely(ctx context.Context, caller mcp.Caller, req *mcp.Request) (res *mcp.Result, err error) {
-	defer s.recoverAsk(ctx, &err)
+	defer s.recoverPanic(ctx, &err)
 	return caller.Ask(ctx, req)
 }
 
-// startSafely is [mcp.Start], likewise.
+// startSafely calls [mcp.Start] and returns a panic as an error, also one of the
+// returned function.
 func (s *setup) startSafely(ctx context.Context, caller mcp.Caller, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	wait, err := s.tryStart(ctx, caller, req)
 	if err != nil {
 		return nil, err
 	}
 	return func() (res *mcp.Result, err error) {
-		defer s.recoverAsk(ctx, &err)
+		defer s.recoverPanic(ctx, &err)
 		return wait()
 	}, nil
 }
 
 func (s *setup) tryStart(ctx context.Context, caller mcp.Caller, req *mcp.Request) (wait func() (*mcp.Result, error), err error) {
-	defer s.recoverAsk(ctx, &err)
+	defer s.recoverPanic(ctx, &err)
 	return mcp.Start(ctx, caller, req)
 }
 
-// recoverAsk makes a panic the error of the question.
-func (s *setup) recoverAsk(ctx context.Context, err *error) {
+// recoverPanic turns a panic into the request's error.
+func (s *setup) recoverPanic(ctx context.Context, err *error) {
 	v := recover()
 	if v == nil {
 		return
 	}
-	s.log.LogAttrs(ctx, slog.LevelError, "panic while a client was asked",
+	s.log.LogAttrs(ctx, slog.LevelError, "panic while asking a client",
 		slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
 	*err = mcp.Errorf(mcp.CodeInternalError, "the client could not be asked")
 }
 
-// answer sends the answer to an ask. There is always one, whatever became of the
-// client: a server waits for it, and often with the call that the client waits for.
-func (s *legacySession) answer(ctx context.Context, m *mcp.Message, res *mcp.Result, err error) {
+// sendAnswer sends the answer to a request. It sends one in any case: the server waits
+// for it, and the client's own call may wait for the server.
+func (s *legacySession) sendAnswer(ctx context.Context, m *mcp.Message, res *mcp.Result, err error) {
 	switch {
 	case err != nil:
-		s.deliver(ctx, mcp.AppendError(nil, m.ID, revision.AskError(s.version, m.Method, mcp.ToWire(err))))
+		s.sendWithRetry(ctx, mcp.AppendError(nil, m.ID, revision.AskError(s.version, m.Method, mcp.ToWire(err))))
 	case res == nil:
-		s.deliver(ctx, mcp.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeInternalError, "no answer")))
+		s.sendWithRetry(ctx, mcp.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeInternalError, "no answer")))
 	default:
 		answer := mcp.AppendResult(nil, m.ID, revision.Answer(s.version, m.Method, &m.Params, res.Bytes()))
-		s.deliver(ctx, mcp.AppendBeside(answer, res.Beside()))
+		s.sendWithRetry(ctx, mcp.AppendBeside(answer, res.Beside()))
 	}
 }
 
-// maxDeliver is how often an answer is sent to a server that does not take it:
-// over some five seconds where that is found out at once, in which a server that
-// restarts is back, and has forgotten who it asked.
-const maxDeliver = 6
+// maxSendAttempts bounds the attempts to send a message. With immediate failures they
+// span some five seconds, in which a server can restart; then it has forgotten the
+// request.
+const maxSendAttempts = 6
 
-// deliver sends a message that the server waits for, until it has arrived. A
-// second one that arrives too answers nothing and does no harm: a response is not
-// executed.
-func (s *legacySession) deliver(ctx context.Context, msg []byte) {
-	for n := range maxDeliver {
-		if !mayArriveYet(s.send(ctx, msg)) || !pause(ctx, backoff(n+1)) {
+// sendWithRetry sends a message that the server waits for, until it has arrived.
+// Sending it twice does no harm: a response is not executed, and the second one is
+// ignored.
+func (s *legacySession) sendWithRetry(ctx context.Context, msg []byte) {
+	for n := range maxSendAttempts {
+		if !isRetryableSend(s.send(ctx, msg)) || !pause(ctx, backoff(n+1)) {
 			return
 		}
 	}
 }
 
-// mayArriveYet reports whether a message that failed in this way may be taken when
-// it is sent again: the connection broke, or brought no answer in time, or the server
-// has said that it is busy or did not wait for all of it.
-func mayArriveYet(err error) bool {
+// isRetryableSend reports whether a message that failed with err may be sent again: the
+// connection broke, timed out, or the server is busy or did not read the whole message.
+func isRetryableSend(err error) bool {
 	f, ok := unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	return ok && f.Code != mcp.CodeShuttingDown && (!isRefusal(f) || isRejected(err, busy))
 }
 
-// refuse answers an ask with an error, without waiting.
-func (s *legacySession) refuse(id mcp.ID, err *mcp.Error) {
-	s.replies.put(s, mcp.AppendError(nil, id, err))
+// sendError answers a request with an error, without waiting.
+func (s *legacySession) sendError(id mcp.ID, err *mcp.Error) {
+	s.responses.put(s, mcp.AppendError(nil, id, err))
 }
 
-// refuseAsk refuses what the server asks during a call of the session's own.
-func (s *legacySession) refuseAsk(m *mcp.Message) {
-	if s.hasNoRoots(m) {
+// refuseRequest refuses a request that the server sends during a call of the session's
+// own.
+func (s *legacySession) refuseRequest(m *mcp.Message) {
+	if s.answerNoRoots(m) {
 		return
 	}
-	s.refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: there is nobody to ask", m.Method))
+	s.sendError(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: no client to ask", m.Method))
 }
 
-// hasNoRoots answers a request for roots that belongs to no client, in a session of our
-// own: many servers ask right after their handshake, and take an error for a failure.
-func (s *legacySession) hasNoRoots(m *mcp.Message) bool {
-	if !s.isOursForRoots(m) {
+// answerNoRoots answers a roots/list that belongs to no client with an empty list. Many
+// servers send one right after the handshake and treat an error as a failure. It
+// reports whether m was such a request.
+func (s *legacySession) answerNoRoots(m *mcp.Message) bool {
+	if !s.isOwnRootsRequest(m) {
 		return false
 	}
-	s.replies.put(s, mcp.AppendResult(nil, m.ID, []byte(noRoots)))
+	s.responses.put(s, mcp.AppendResult(nil, m.ID, []byte(noRoots)))
 	return true
 }
 
-// noRoots is the result of roots/list where there is no client.
+// noRoots is the result of roots/list without a client.
 const noRoots = `{"roots":[]}`
 
-// isOursForRoots reports whether a request asks for roots in a session of our own.
-func (s *legacySession) isOursForRoots(m *mcp.Message) bool {
-	return m.Method == methodRoots && !s.addr.private && !s.addr.shared
+// isOwnRootsRequest reports whether m is a roots/list in a session that belongs to no
+// client.
+func (s *legacySession) isOwnRootsRequest(m *mcp.Message) bool {
+	return m.Method == methodRoots && !s.routing.private && !s.routing.shared
 }

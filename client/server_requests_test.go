@@ -172,7 +172,7 @@ func TestAskWithAnIDInUse(t *testing.T) {
 		res, err := within(t, c, echo(t), rec)
 		wantResult(t, res, err, `{"content":[]}`)
 		wantStrings(t, "answers", answers, []string{
-			`{"jsonrpc":"2.0","id":"q","error":{"code":-32600,"message":"a request of this id is waiting for an answer"}}`,
+			`{"jsonrpc":"2.0","id":"q","error":{"code":-32600,"message":"a request with this id is already waiting for an answer"}}`,
 			`{"jsonrpc":"2.0","id":"q","result":{"n":0}}`,
 		})
 	})

@@ -56,17 +56,17 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 			} else {
 				knows[b.sub.uri] = b.wanted
 			}
-			all.note(b.sub, b.wanted, err)
+			all.record(b.sub, b.wanted, err)
 		}
 		for range 60 {
 			switch {
 			case r.IntN(3) == 0:
-				sub, one := all.join(fmt.Sprint("x:", r.IntN(3)))
+				sub, one := all.acquire(fmt.Sprint("x:", r.IntN(3)))
 				joined = append(joined, sub)
 				work(one)
 			case len(joined) > 0 && r.IntN(2) == 0:
 				i := r.IntN(len(joined))
-				work(all.leave(joined[i]))
+				work(all.release(joined[i]))
 				joined = append(joined[:i], joined[i+1:]...)
 			case len(busy) > 0 && r.IntN(2) == 0:
 				finish(r.IntN(4) == 0)
@@ -75,7 +75,7 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 			}
 		}
 		for _, sub := range joined { // the session is replaced
-			work(all.leave(sub))
+			work(all.release(sub))
 		}
 		for len(busy) > 0 || workers > 0 {
 			for len(busy) < workers {
@@ -90,8 +90,8 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 				t.Errorf("seed %d: the server still tells of %s", seed, uri)
 			}
 		}
-		if len(all.by)+len(all.queue)+all.workers != 0 {
-			t.Errorf("seed %d: %d resources, %d to tell, %d workers are left", seed, len(all.by), len(all.queue), all.workers)
+		if len(all.byURI)+len(all.queue)+all.workers != 0 {
+			t.Errorf("seed %d: %d resources, %d to tell, %d workers are left", seed, len(all.byURI), len(all.queue), all.workers)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 // What the server knows in the end is what is wanted, also where that is something.
 func TestSubscriptionsFollowWhatIsWanted(t *testing.T) {
 	var all subscriptions
-	a, work := all.join("x:1")
+	a, work := all.acquire("x:1")
 	if !work {
 		t.Fatal("nobody is to tell the server")
 	}
@@ -107,13 +107,13 @@ func TestSubscriptionsFollowWhatIsWanted(t *testing.T) {
 	if sub != a || !wanted {
 		t.Fatalf("told %v, want that it is wanted", wanted)
 	}
-	if all.leave(a) { // while it is being told
+	if all.release(a) { // while it is being told
 		t.Error("a second worker for the same")
 	}
-	if b, work := all.join("x:1"); b != a || work {
+	if b, work := all.acquire("x:1"); b != a || work {
 		t.Error("another entry, or another worker, for the same resource")
 	}
-	all.note(sub, wanted, nil)
+	all.record(sub, wanted, nil)
 	if again, _ := all.next(); again != nil {
 		t.Error("the server is told what it knows")
 	}

@@ -11,27 +11,26 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// How long a session is kept for the sake of a task that nobody asks about. A server
-// that says how long it keeps the task is believed, up to the longest.
+// How long a session is kept open for a task without requests. A shorter TTL of the
+// task takes precedence.
 const (
-	anchorTime = time.Hour
-	anchorRest = time.Minute // after its result was fetched
+	taskSessionTime = time.Hour
+	fetchedTaskTime = time.Minute // after its result was fetched
 )
 
-// maxAnchors bounds the tasks whose sessions are remembered. One that is forgotten
-// is asked for in whatever session its principal has.
-const maxAnchors = 4096
+// maxTaskSessions bounds the tasks that are stored. Requests on any other task go to
+// the session that their principal has.
+const maxTaskSessions = 4096
 
-// taskKey is one task, to those who may ask for it.
+// taskKey identifies a task of a principal.
 type taskKey struct{ principal, id string }
 
-// taskSessions remember which session a task was begun in. Many servers keep tasks for
-// the session, or in the process, that they were begun in; so the requests about one
-// go there as long as there is such a session, whoever of the principal's clients
-// asks. The zero value is ready.
+// taskSessions stores the session in which each task began. Many servers keep a task in
+// its session, or in its process, so requests on the task go there as long as the
+// session lives, from any client of the principal. The zero value is ready.
 type taskSessions struct {
-	mu   sync.Mutex
-	held map[taskKey]*taskSession
+	mu     sync.Mutex
+	byTask map[taskKey]*taskSession
 }
 
 type taskSession struct {
@@ -39,38 +38,38 @@ type taskSession struct {
 	until time.Time
 }
 
-// put notes where a task is, and has that session kept open.
+// put stores the session of a task and keeps it open.
 func (a *taskSessions) put(principal string, t *taskform.Task, s *legacySession) {
-	keep := anchorTime
+	keep := taskSessionTime
 	if t.TTL > 0 && t.TTL < keep {
 		keep = t.TTL
 	}
-	a.hold(taskKey{principal, t.ID}, s, time.Now().Add(keep))
+	a.set(taskKey{principal, t.ID}, s, time.Now().Add(keep))
 }
 
-func (a *taskSessions) hold(key taskKey, s *legacySession, until time.Time) {
+func (a *taskSessions) set(key taskKey, s *legacySession, until time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.held == nil {
-		a.held = make(map[taskKey]*taskSession)
+	if a.byTask == nil {
+		a.byTask = make(map[taskKey]*taskSession)
 	}
-	if len(a.held) >= maxAnchors {
-		a.forgetLocked(time.Now())
+	if len(a.byTask) >= maxTaskSessions {
+		a.evictLocked(time.Now())
 	}
-	a.held[key] = &taskSession{s: s, until: until}
-	s.pins.set(key, until)
+	a.byTask[key] = &taskSession{s: s, until: until}
+	s.retained.set(key, until)
 }
 
-// forgetLocked makes room: of what is over, and of anything where that is not
-// enough.
-func (a *taskSessions) forgetLocked(now time.Time) {
-	for key, one := range a.held {
+// evictLocked makes room: it drops expired entries and, if that is not enough,
+// arbitrary ones.
+func (a *taskSessions) evictLocked(now time.Time) {
+	for key, one := range a.byTask {
 		if now.After(one.until) || !one.s.isAlive() {
 			a.dropLocked(key)
 		}
 	}
-	for key := range a.held {
-		if len(a.held) < maxAnchors {
+	for key := range a.byTask {
+		if len(a.byTask) < maxTaskSessions {
 			return
 		}
 		a.dropLocked(key)
@@ -78,33 +77,33 @@ func (a *taskSessions) forgetLocked(now time.Time) {
 }
 
 func (a *taskSessions) dropLocked(key taskKey) {
-	a.held[key].s.pins.set(key, time.Time{})
-	delete(a.held, key)
+	a.byTask[key].s.retained.set(key, time.Time{})
+	delete(a.byTask, key)
 }
 
-// done notes that the result of a task was fetched, if it was: it may be fetched
-// once more, and then the session is nobody's.
-func (a *taskSessions) done(principal, id string, err error) {
+// resultFetched shortens the time that the session is kept, if err shows that the
+// task's result was returned. The result may be fetched once more.
+func (a *taskSessions) resultFetched(principal, id string, err error) {
 	if err != nil {
-		if _, answered := err.(*mcp.Error); !answered { //nolint:errorlint // the server's own word ends a task as well
+		if _, answered := err.(*mcp.Error); !answered { //nolint:errorlint // the server's own error ends a task as well
 			return
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key := taskKey{principal, id}
-	if one, ok := a.held[key]; ok {
-		one.until = time.Now().Add(anchorRest)
-		one.s.pins.set(key, one.until)
+	if one, ok := a.byTask[key]; ok {
+		one.until = time.Now().Add(fetchedTaskTime)
+		one.s.retained.set(key, one.until)
 	}
 }
 
-// find returns the session of a task, nil where there is none any more.
+// find returns the session of a task, or nil.
 func (a *taskSessions) find(principal, id string) *legacySession {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key := taskKey{principal, id}
-	one, ok := a.held[key]
+	one, ok := a.byTask[key]
 	switch {
 	case !ok:
 		return nil
@@ -116,13 +115,13 @@ func (a *taskSessions) find(principal, id string) *legacySession {
 	}
 }
 
-// retained are the tasks for whose sake a session is kept open. The zero value is ready.
+// retained are the tasks for which a session is kept open. The zero value is ready.
 type retained struct {
 	mu    sync.Mutex
 	until map[taskKey]time.Time
 }
 
-// set keeps the session until then for a task; the zero time lets go.
+// set keeps the session open until then. The zero time releases it.
 func (p *retained) set(key taskKey, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,8 +135,8 @@ func (p *retained) set(key taskKey, until time.Time) {
 	p.until[key] = until
 }
 
-// last returns when the session need not be kept any more, the zero time where it
-// slotPurpose not be now.
+// last returns the time until which the session must be kept open, the zero time if it
+// need not be.
 func (p *retained) last(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,11 +152,11 @@ func (p *retained) last(now time.Time) time.Time {
 	return latest
 }
 
-// isPinned reports whether the session is to be kept open for a task.
-func (s *legacySession) isPinned() bool { return !s.pins.last(time.Now()).IsZero() }
+// isRetained reports whether the session must be kept open for a task.
+func (s *legacySession) isRetained() bool { return !s.retained.last(time.Now()).IsZero() }
 
-// isPinned reports whether a task runs in the slot's session.
-func (sl *scopedSession) isPinned() bool {
-	s := sl.open()
-	return s != nil && s.isPinned()
+// isRetained reports whether the session must be kept open for a task.
+func (sl *scopedSession) isRetained() bool {
+	s := sl.current()
+	return s != nil && s.isRetained()
 }

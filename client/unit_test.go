@@ -404,13 +404,13 @@ func TestOutboxKeepsOrderAndBound(t *testing.T) {
 		var owner goroutines
 		var box notificationQueue
 		r := &slowReceiver{gate: make(chan struct{})}
-		for i := range 3 * maxOutbox {
+		for i := range 3 * maxQueuedNotifications {
 			box.put(&owner, r, &mcp.Notification{Method: fmt.Sprint(i)})
 		}
 		synctest.Wait()
 		close(r.gate)
 		synctest.Wait()
-		if n := len(r.got); n > maxOutbox+1 || r.got[n-1] != fmt.Sprint(3*maxOutbox-1) {
+		if n := len(r.got); n > maxQueuedNotifications+1 || r.got[n-1] != fmt.Sprint(3*maxQueuedNotifications-1) {
 			t.Errorf("%d notifications, the last is %s", n, r.got[n-1])
 		}
 		box.put(&owner, r, &mcp.Notification{Method: "again"})
@@ -440,7 +440,7 @@ func (r *slowReceiver) Notify(_ context.Context, n *mcp.Notification) error {
 func TestAsksAreBounded(t *testing.T) {
 	var a serverRequests
 	cancelled := 0
-	for i := range maxAsks {
+	for i := range maxServerRequests {
 		one, err := a.begin(mcp.NumberID(uint64(i)))
 		if err != nil {
 			t.Fatal("refused within the bound")
@@ -465,7 +465,7 @@ func TestAsksAreBounded(t *testing.T) {
 	if !refused(3) {
 		t.Error("one over the bound, while an answer is being sent")
 	}
-	a.leave()
+	a.release()
 	if !refused(4) || refused(3) {
 		t.Error("an id in use is free, or a free one in use")
 	}
