@@ -9,9 +9,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// An answer to what was just answered is ignored, though whoever has asked has not
-// looked at the first one yet: nobody waits for room.
-func TestAnswerTwice(t *testing.T) {
+// A second answer to the same input request is ignored, even before the first one was
+// read: no request blocks on the channel.
+func TestRepeatedAnswerDoesNotBlock(t *testing.T) {
 	l := &legacy{}
 	one, _, fresh := l.openResults.getOrAdd(taskKey{"ann", "t"}, &legacySession{}, nil)
 	if !fresh {

@@ -13,25 +13,27 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// gate opens sessions when it is told to.
-type gate struct {
+// gatedOpener opens sessions when the test allows it.
+type gatedOpener struct {
 	s    *legacySession
 	err  error
 	open chan struct{}
 	n    int
 }
 
-func newGate() *gate { return &gate{s: still(), open: make(chan struct{})} }
+func newGatedOpener() *gatedOpener {
+	return &gatedOpener{s: idleTestSession(), open: make(chan struct{})}
+}
 
-func (g *gate) pass(context.Context) (*legacySession, error) {
+func (g *gatedOpener) pass(context.Context) (*legacySession, error) {
 	g.n++
 	<-g.open
 	return g.s, g.err
 }
 
-// waiting gets the slot's session in a goroutine of its own, which the channel's
-// one value ends.
-func waiting(ctx context.Context, sl *scopedSession, l *legacy, g *gate) <-chan error {
+// waiting calls get in a goroutine of its own, which ends when it has sent the result
+// on the channel.
+func waiting(ctx context.Context, sl *scopedSession, l *legacy, g *gatedOpener) <-chan error {
 	got := make(chan error, 1)
 	go func() {
 		s, err := sl.get(ctx, l, g.pass)
@@ -44,12 +46,12 @@ func waiting(ctx context.Context, sl *scopedSession, l *legacy, g *gate) <-chan 
 	return got
 }
 
-// All who need a session while it is being opened wait for the one handshake, and
-// all have its outcome; that one gives up does not concern the others (M105, M168).
-func TestM105OneHandshakeForASlot(t *testing.T) {
+// All requests that need a session during its handshake wait for that handshake and
+// share its outcome. If one of them gives up, the others are not affected (M105, M168).
+func TestM105OneHandshakeForAScopedSession(t *testing.T) {
 	for _, fails := range []error{nil, errors.New("refused")} {
 		synctest.Test(t, func(t *testing.T) {
-			l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(scopedSession)
+			l, g, sl := closedLegacy(t, Config{Name: "b"}), newGatedOpener(), new(scopedSession)
 			g.err = fails
 			ctx, giveUp := context.WithCancel(t.Context())
 			leader := waiting(ctx, sl, l, g)
@@ -78,11 +80,11 @@ func TestM105OneHandshakeForASlot(t *testing.T) {
 	}
 }
 
-// A session that is opened after its scope has ended is closed at once and never
-// found again (M103, M134).
+// A session that is opened after its scope has ended is closed at once and never found
+// again (M103, M134).
 func TestM103EndWhileOpening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(scopedSession)
+		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGatedOpener(), new(scopedSession)
 		first := waiting(t.Context(), sl, l, g)
 		sl.end(l)
 		if err := <-waiting(t.Context(), sl, l, g); !errors.Is(err, errClosed) {
@@ -97,10 +99,10 @@ func TestM103EndWhileOpening(t *testing.T) {
 	})
 }
 
-// A session that its server has lost is replaced, once, and put away.
-func TestSlotReplacesTheDead(t *testing.T) {
+// A session that the server has lost is replaced once, and retired.
+func TestScopedSessionReplacesAnEndedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(scopedSession)
+		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGatedOpener(), new(scopedSession)
 		close(g.open)
 		if err := <-waiting(t.Context(), sl, l, g); err != nil {
 			t.Fatal(err)
@@ -110,18 +112,18 @@ func TestSlotReplacesTheDead(t *testing.T) {
 		if sl.current() != nil {
 			t.Error("the dead session counts as open")
 		}
-		g.s = still()
+		g.s = idleTestSession()
 		if err := <-waiting(t.Context(), sl, l, g); err != nil || sl.current() != g.s {
 			t.Errorf("the next session: %v", err)
 		}
 	})
 }
 
-// A slot is idle when a session is open, nobody uses it and nobody is opening one;
-// what ended last counts.
-func TestSlotIsIdleSince(t *testing.T) {
+// A scopedSession is idle while a session is open, no request uses it and none opens
+// one. The time counts from the last request's end.
+func TestScopedSessionIdleSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGate(), new(scopedSession)
+		l, g, sl := closedLegacy(t, Config{Name: "b"}), newGatedOpener(), new(scopedSession)
 		want := func(what string, want bool) {
 			t.Helper()
 			if _, idle := sl.idleSince(); idle != want {

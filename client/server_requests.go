@@ -154,8 +154,9 @@ func (s *legacySession) startRequest(raw *mcp.Message, atHome bool, serve func(l
 	}
 	s.clientTasks.begin(m)
 	end := make(chan session.Terminal, 1)
-	// Ends when the answer has been sent. The session's close lets it finish, like a
-	// cancellation: the server waits for the answer even if it has cancelled the call.
+	// Ends when the answer has been sent. The session's close lets it finish, as it
+	// does cancellations: the server may receive an answer and a cancellation in any
+	// order, and waits for the answer.
 	_, open := s.sends.start(func(ctx context.Context) {
 		defer s.requests.release()
 		select {

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A server gets the answer to its question as its revision has it: one item of
-// content before 2025-11-25, and a code of JSON-RPC for what a client did not declare.
+// A server gets the answer to its request in the form of its revision: one content item
+// before 2025-11-25, and a JSON-RPC error code for what the client did not declare.
 func TestAnswersByRevision(t *testing.T) {
 	missing := &mcp.Error{Code: mcp.CodeMissingCapability, Message: "not declared", Data: []byte(`{"requiredCapabilities":{"sampling":{}}}`)}
 	const two = `{"role":"assistant","model":"m","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`

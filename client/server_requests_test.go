@@ -19,15 +19,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// hook is a caller that runs a function whenever it is told or asked something.
-type hook struct{ do func() }
+// callbackCaller is a caller that runs a function at each Notify and Ask.
+type callbackCaller struct{ do func() }
 
-func (h hook) Notify(context.Context, *mcp.Notification) error {
+func (h callbackCaller) Notify(context.Context, *mcp.Notification) error {
 	h.do()
 	return nil
 }
 
-func (h hook) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (h callbackCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 	h.do()
 	return mcp.NewResult([]byte("{}"))
 }
@@ -37,8 +37,7 @@ const (
 	theLog = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
 )
 
-// A caller may end the client that it is called by, whichever way it is called
-// (I29).
+// A Caller may close the client that calls it, in any of its methods (I29).
 func TestI29CloseFromWithin(t *testing.T) {
 	for what, msg := range map[string]string{"asked": theAsk, "told": theLog} {
 		t.Run("lines/"+what, func(t *testing.T) {
@@ -81,14 +80,14 @@ func TestI29CloseFromWithin(t *testing.T) {
 	})
 }
 
-// closeFromWithin makes a call whose caller, or that of its scope, ends the
-// client.
+// closeFromWithin makes a call with a Caller, or an unrelated Caller of its scope, that
+// closes the client.
 func closeFromWithin(t *testing.T, unrelated bool, dial func(t *testing.T) *client.Client) {
 	t.Helper()
 	inBubble(t, func(t *testing.T) {
 		c := dial(t)
 		closed := make(chan struct{})
-		closer := hook{do: sync.OnceFunc(func() {
+		closer := callbackCaller{do: sync.OnceFunc(func() {
 			if err := c.Close(); err != nil {
 				t.Error(err)
 			}
@@ -109,9 +108,9 @@ func closeFromWithin(t *testing.T, unrelated bool, dial func(t *testing.T) *clie
 	})
 }
 
-// Who panics when asked costs its own answer (I29).
+// A Caller that panics in Ask costs its own answer only (I29).
 func TestI29PanicOfACaller(t *testing.T) {
-	boom := hook{do: func() { panic("boom") }}
+	boom := callbackCaller{do: func() { panic("boom") }}
 	inBubble(t, func(t *testing.T) {
 		var call *faultyserver.Line
 		s := &faultyserver.Lines{}
@@ -140,8 +139,9 @@ func TestI29PanicOfACaller(t *testing.T) {
 	})
 }
 
-// An id that is in use is refused at once, and the ask that has it goes on (I5).
-func TestAskWithAnIDInUse(t *testing.T) {
+// A request with an id that is in use is refused at once, and the request that has the
+// id continues (I5).
+func TestServerRequestWithAnIDInUse(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		var (
@@ -178,9 +178,9 @@ func TestAskWithAnIDInUse(t *testing.T) {
 	})
 }
 
-// What a server asks in one order is put in that order, and not before what was asked
-// earlier; but nothing waits for an answer to that.
-func TestAsksAreInOrder(t *testing.T) {
+// The server's requests are forwarded in order, but do not wait for each other's
+// answers.
+func TestServerRequestsAreInOrder(t *testing.T) {
 	for range 20 { // goroutines that race do so in any order
 		inBubble(t, func(t *testing.T) {
 			var call *faultyserver.Line
@@ -212,9 +212,9 @@ func TestAsksAreInOrder(t *testing.T) {
 	}
 }
 
-// A server may use an id again as soon as it has the answer, before it has said
-// that it took it.
-func TestAskWithAnIDThatWasAnswered(t *testing.T) {
+// A server may reuse an id as soon as it has the answer, before it has acknowledged
+// that.
+func TestServerRequestWithAnAnsweredID(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const question = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`
 		taken := make(chan struct{})
@@ -241,12 +241,12 @@ func TestAskWithAnIDThatWasAnswered(t *testing.T) {
 	})
 }
 
-// tooSlow is what a server says that has not waited for the rest of a message.
+// tooSlow is the answer of a server that has not waited for the rest of a message.
 const tooSlow = `{"jsonrpc":"2.0","error":{"code":-32600,"message":"the body came too slowly"}}`
 
-// An answer that is lost on its way is sent again, because the server waits for it,
-// and the client with the server.
-func TestAnswerThatIsLostIsSentAgain(t *testing.T) {
+// A lost answer is sent again, because the server waits for it, and the client for the
+// server.
+func TestLostAnswerIsSentAgain(t *testing.T) {
 	lost := map[string]struct {
 		first func(x *faultyserver.Exchange)
 		tries int
@@ -293,9 +293,9 @@ func TestAnswerThatIsLostIsSentAgain(t *testing.T) {
 	}
 }
 
-// The bound is on asks at a time: a session may have any number of them one after
+// The limit is on concurrent requests: a session may have any number of them one after
 // another.
-func TestManyAsksOfOneSession(t *testing.T) {
+func TestManyServerRequestsOfOneSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const most = 100
 		asked := 0
@@ -328,9 +328,9 @@ func TestManyAsksOfOneSession(t *testing.T) {
 	})
 }
 
-// A server that asks without end, and takes no answers, costs a few connections
-// and never its own calls (fault 70, I21).
-func TestFloodOfAsks(t *testing.T) {
+// A server that sends requests without end and accepts no answers costs a few
+// connections and never its own calls (fault 70, I21).
+func TestFloodOfServerRequests(t *testing.T) {
 	for _, msg := range []string{`"method":"sampling/createMessage","params":{}`, `"method":"ping"`} {
 		inBubble(t, func(t *testing.T) {
 			var open, most atomic.Int32
@@ -366,8 +366,8 @@ func TestFloodOfAsks(t *testing.T) {
 	}
 }
 
-// Every one of many asks that come at once is answered, once.
-func TestEveryAskIsAnswered(t *testing.T) {
+// Each of many concurrent requests is answered, once.
+func TestEveryServerRequestIsAnswered(t *testing.T) {
 	const asks = 200
 	inBubble(t, func(t *testing.T) {
 		var call *faultyserver.Line

@@ -10,23 +10,23 @@ import (
 	"testing"
 )
 
-// telling is one resource that a worker is telling the server of.
-type telling struct {
+// sentRequest is one resource for which a worker has sent a request.
+type sentRequest struct {
 	sub    *subscription
 	wanted bool
 }
 
-// M168, I2, I28: in whatever order listens come and go, and whatever the server makes
-// of what it is told, it is told of each resource one thing at a time, what it knows
-// last is what is wanted, and nothing is left when nobody listens. A session that is
-// replaced has all of its listens leave it at once.
+// M168, I2, I28: in whatever order listens begin and end, and however the server
+// answers, there is one request per resource at a time, its last state is the wanted
+// one, and nothing remains without listens. When a session is replaced, all of its
+// listens leave it at once.
 func TestM168SubscriptionsReturnToZero(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var all subscriptions
-		knows := map[string]bool{} // the server
+		knows := map[string]bool{} // the server's state
 		var joined []*subscription
-		var busy []telling
+		var busy []sentRequest
 		workers := 0
 		work := func(one bool) {
 			if one {
@@ -44,7 +44,7 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 					t.Fatalf("seed %d: two things are told of %s at once", seed, sub.uri)
 				}
 			}
-			busy = append(busy, telling{sub, wanted})
+			busy = append(busy, sentRequest{sub, wanted})
 		}
 		finish := func(fails bool) {
 			i := r.IntN(len(busy))
@@ -96,7 +96,7 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 	}
 }
 
-// What the server knows in the end is what is wanted, also where that is something.
+// The server's last state is the wanted one, also if that is subscribed.
 func TestSubscriptionsFollowWhatIsWanted(t *testing.T) {
 	var all subscriptions
 	a, work := all.acquire("x:1")
@@ -107,7 +107,7 @@ func TestSubscriptionsFollowWhatIsWanted(t *testing.T) {
 	if sub != a || !wanted {
 		t.Fatalf("told %v, want that it is wanted", wanted)
 	}
-	if all.release(a) { // while it is being told
+	if all.release(a) { // during the request
 		t.Error("a second worker for the same")
 	}
 	if b, work := all.acquire("x:1"); b != a || work {

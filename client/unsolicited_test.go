@@ -18,20 +18,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// never does not answer before the request ends that it was asked in.
+// never does not answer until its context ends.
 func never(ctx context.Context, _ *mcp.Request) (*mcp.Result, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// A server on a pipe asks for the roots when the handshake is done, and then
-// answers the call that the handshake was made for. The question was not the
-// call's, and it does not end with it. What must not be asked twice does.
-func TestAskThatOutlivesItsCall(t *testing.T) {
+// A server on a pipe sends roots/list after the handshake, and then answers the call
+// that caused the handshake. The request did not belong to the call and does not end
+// with it. A request that must not be repeated does.
+func TestServerRequestOutlivesItsCall(t *testing.T) {
 	const ended = `{"jsonrpc":"2.0","id":"q","error":{"code":-32603,"message":"the request that this one belongs to has ended"}}`
 	tests := []struct {
 		method, want string
-		later        []string // what the session is asked once the call is over
+		later        []string // requests in the session after the call is over
 	}{
 		{"roots/list", `{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`, []string{"roots/list"}},
 		{"elicitation/create", ended, nil},
@@ -70,9 +70,10 @@ func TestAskThatOutlivesItsCall(t *testing.T) {
 	}
 }
 
-// A server asks for the roots in a session of our own, where the list that the handshake
-// was made for ends before the answer. Many servers take an error for a failure.
-func TestRootsThatOutliveTheListOfOurOwn(t *testing.T) {
+// A server sends roots/list in a session that belongs to no client, and the list call
+// that caused the handshake ends before the answer. Many servers treat an error as a
+// failure.
+func TestRootsRequestOutlivesTheList(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		answers := make(chan string, 1)
 		asked := make(chan struct{})
@@ -101,8 +102,8 @@ func TestRootsThatOutliveTheListOfOurOwn(t *testing.T) {
 	})
 }
 
-// A server takes back what it asked after the call was over.
-func TestAskThatOutlivesItsCallIsTakenBack(t *testing.T) {
+// A server cancels its request after the call is over.
+func TestServerRequestIsCancelledAfterItsCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		asked, again, ended := make(chan struct{}), make(chan *faultyserver.Line, 1), make(chan struct{})
 		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
@@ -133,9 +134,9 @@ func TestAskThatOutlivesItsCallIsTakenBack(t *testing.T) {
 	})
 }
 
-// A request of a server that was waiting behind a slow receiver when its call was
-// given up is answered all the same.
-func TestAskOfACallThatWasGivenUp(t *testing.T) {
+// A request that was queued behind a slow caller when its call was given up is answered
+// all the same.
+func TestServerRequestOfAnAbandonedCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		answers := make(chan string, 1)
 		sent := make(chan struct{})
@@ -143,7 +144,7 @@ func TestAskOfACallThatWasGivenUp(t *testing.T) {
 			"tools/call": func(x *faultyserver.Line) {
 				x.Send(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
 				x.Send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
-				// Answered, so that what was sent before has been read.
+				// Its answer shows that everything sent before has been read.
 				x.Send(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
 			},
 			"response": func(x *faultyserver.Line) {
@@ -170,8 +171,8 @@ func TestAskOfACallThatWasGivenUp(t *testing.T) {
 	})
 }
 
-// What a server asks before it has the listening stream is lost, so that the
-// first call waits for that stream; but not long, for it is optional.
+// A request that the server sends before it has the listening stream is lost, so the
+// first call waits for that stream; but not for long, because the stream is optional.
 func TestFirstCallWaitsForTheListeningStream(t *testing.T) {
 	tests := []struct {
 		name string
@@ -205,8 +206,8 @@ func TestFirstCallWaitsForTheListeningStream(t *testing.T) {
 	}
 }
 
-// On a connection that clients share, what a server says of a call that was given
-// up is not told, and not asked, in the call of somebody else (I22, M186).
+// On a connection that clients share, what a server sends about an abandoned call
+// reaches no other client's call (I22, M186).
 func TestI22NothingOfAnAbandonedCallCrosses(t *testing.T) {
 	for name, modern := range map[string]bool{"modern": true, "shared": false} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +215,7 @@ func TestI22NothingOfAnAbandonedCallCrosses(t *testing.T) {
 				lines := make(chan *faultyserver.Line, 1)
 				s := &faultyserver.Lines{Modern: modern, On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) { lines <- x }}}
 				c, _ := dialLines(t, s, client.Config{Share: !modern})
-				// begin makes a call of another client, and has the server speak.
+				// begin makes a call of another client, and lets the server send.
 				begin := func(text string) (*recorder, *running, *faultyserver.Line) {
 					rec := &recorder{answer: says("{}")}
 					req := echo(t)
@@ -250,10 +251,10 @@ func TestI22NothingOfAnAbandonedCallCrosses(t *testing.T) {
 	}
 }
 
-// In a session of one client, the only call is told what names none, also after
-// another one was given up: there is nobody else whom the message could be for, and
-// a client without a listening stream would hear nothing.
-func TestLogsAfterACallWasGivenUp(t *testing.T) {
+// In a session of one client, the only call receives messages that name none, even
+// after another call was abandoned: there is no other receiver, and a client without a
+// listening stream would get nothing.
+func TestLogsAfterAnAbandonedCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		lines := make(chan *faultyserver.Line, 1)
 		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) { lines <- x }}}
@@ -280,9 +281,9 @@ func TestLogsAfterACallWasGivenUp(t *testing.T) {
 	})
 }
 
-// Where nothing is under way, what a server still says of a call that was given up
-// is told outside of calls.
-func TestLateLogOfACallThatWasGivenUp(t *testing.T) {
+// If no call is in progress, late messages of an abandoned call go to the unrelated
+// Caller.
+func TestLateLogOfAnAbandonedCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		lines := make(chan *faultyserver.Line, 1)
 		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) { lines <- x }}}
@@ -300,9 +301,9 @@ func TestLateLogOfACallThatWasGivenUp(t *testing.T) {
 	})
 }
 
-// An answer that was made up for the call after the own one reaches nobody: what its
-// author knows of the own id says nothing of the next (I5).
-func TestAnswersToGuessedIDsReachNobody(t *testing.T) {
+// A forged answer for the next call is dropped: the server's knowledge of one id
+// reveals nothing about the next (I5).
+func TestForgedAnswersAreDropped(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		inBubble(t, func(t *testing.T) {
 			var before atomic.Int64
