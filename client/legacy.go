@@ -212,26 +212,26 @@ func (l *legacy) release(use *lease, clean bool) {
 
 // opener returns a function that opens a session for the given client. ours is set if
 // the session is not for that client alone.
-func (l *legacy) opener(client *mcp.Peer, addr routing, ours bool) func(ctx context.Context) (*legacySession, error) {
-	addr.private, addr.watched = !ours, &l.watchedTasks
+func (l *legacy) opener(client *mcp.Peer, route routing, ours bool) func(ctx context.Context) (*legacySession, error) {
+	route.private, route.watched = !ours, &l.watchedTasks
 	n := slotPurpose{ours: ours, makeRoom: l.makeRoom}
-	return func(ctx context.Context) (*legacySession, error) { return l.open(ctx, client, addr, n) }
+	return func(ctx context.Context) (*legacySession, error) { return l.open(ctx, client, route, n) }
 }
 
 // open opens a session. The returned session is complete.
-func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr routing, n slotPurpose) (*legacySession, error) {
+func (l *legacy) open(ctx context.Context, client *mcp.Peer, route routing, n slotPurpose) (*legacySession, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.handshakeTimeout())
 	defer cancel()
 	wire, err := l.dial.dial(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	s := newLegacySession(l.setup, wire, addr)
+	s := newLegacySession(l.setup, wire, route)
 	err = s.initialize(ctx, client, l.want)
 	if fallback := l.fallbackWire(ctx, wire, err); fallback != nil {
 		l.discard(s)
-		addr.onlyCall = true // all its messages arrive on one stream
-		s = newLegacySession(l.setup, fallback, addr)
+		route.onlyCall = true // all its messages arrive on one stream
+		s = newLegacySession(l.setup, fallback, route)
 		err = s.initialize(ctx, client, l.want)
 	}
 	if err != nil {
@@ -336,7 +336,7 @@ func (l *legacy) stats() session.CallStats {
 func (l *legacy) close(context.Context) {
 	l.shared.end(l)
 	l.listenSessions.end(l)
-	l.sole.slot.end(l)
+	l.sole.session.end(l)
 	l.pool.close(l)
 	l.stopOpening()
 	for _, s := range l.sessions() {

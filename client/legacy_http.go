@@ -103,7 +103,7 @@ func (w *legacyHTTP) headers() http.Header {
 
 // cacheHeaders computes the headers of POSTs once, instead of for each of them.
 func (w *legacyHTTP) cacheHeaders() {
-	posts := with(w.endpoint.posts, w.headers())
+	posts := with(w.posts, w.headers())
 	w.postHeader.Store(&posts)
 }
 
@@ -178,7 +178,7 @@ func (w *legacyHTTP) doPost(ctx context.Context, c *httpCall) (accepted bool, er
 
 // send POSTs a message with the session's headers.
 func (w *legacyHTTP) send(ctx context.Context, out *requestBody) (*http.Response, error) {
-	header := w.endpoint.posts
+	header := w.posts
 	if own := w.postHeader.Load(); own != nil {
 		header = *own
 	}

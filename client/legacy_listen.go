@@ -77,7 +77,7 @@ func (l *legacy) sessionForListen(ctx context.Context, want filter, req *mcp.Req
 	// Lists are the same for all clients and need no client to ask; resources are
 	// watched for one client.
 	open := l.opener(req.Client, routing{onlyCall: true}, len(want.URIs) == 0)
-	s, err := ls.slot.get(ctx, l, func(ctx context.Context) (*legacySession, error) {
+	s, err := ls.session.get(ctx, l, func(ctx context.Context) (*legacySession, error) {
 		if s := l.pool.adopt(key); s != nil {
 			return s, nil
 		}
@@ -87,7 +87,7 @@ func (l *legacy) sessionForListen(ctx context.Context, want filter, req *mcp.Req
 		leave()
 		return nil, nil, err
 	}
-	l.pool.addResident(&ls.slot, key, s, false)
+	l.pool.addResident(&ls.session, key, s, false)
 	return s, leave, nil
 }
 
@@ -101,8 +101,8 @@ type listenSessions struct {
 
 // listenSession is the session of one key. users is guarded by listenSessions.mu.
 type listenSession struct {
-	slot  scopedSession
-	users int
+	session scopedSession
+	users   int
 }
 
 // acquire returns the session of the key, adding it if necessary. The caller must
@@ -131,11 +131,11 @@ func (w *listenSessions) release(l *legacy, key poolKey, ls *listenSession) {
 	if !w.drop(key, ls) {
 		return
 	}
-	if l.pool.removeResident(&ls.slot) {
-		ls.slot.clear(true)
+	if l.pool.removeResident(&ls.session) {
+		ls.session.clear(true)
 		return
 	}
-	ls.slot.end(l)
+	ls.session.end(l)
 }
 
 // drop removes the session if it has no users left, and reports whether it did. That is
@@ -154,7 +154,7 @@ func (w *listenSessions) drop(key poolKey, ls *listenSession) bool {
 // end retires all sessions and accepts no other.
 func (w *listenSessions) end(l *legacy) {
 	for _, ls := range w.shut() {
-		ls.slot.end(l)
+		ls.session.end(l)
 	}
 }
 

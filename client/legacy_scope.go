@@ -39,13 +39,13 @@ func (l *legacy) acquireScoped(ctx context.Context, req *mcp.Request) (lease, er
 // capabilities and the caller for messages that belong to no call, for the lifetime of
 // the session.
 func (l *legacy) openScoped(ctx context.Context, sl *scopedSession, req *mcp.Request) (*legacySession, error) {
-	addr := routing{onlyCall: l.dial.sharesStream() || l.OneClient, unrelated: req.Scope.Unrelated()}
-	if addr.unrelated != nil {
-		addr.scope = req.Scope
+	route := routing{onlyCall: l.dial.sharesStream() || l.OneClient, unrelated: req.Scope.Unrelated()}
+	if route.unrelated != nil {
+		route.scope = req.Scope
 	}
 	// A scope without an unrelated caller is not a client's: the gateway uses one to
 	// learn what a server offers.
-	return sl.get(ctx, l, l.opener(req.Client, addr, addr.unrelated == nil))
+	return sl.get(ctx, l, l.opener(req.Client, route, route.unrelated == nil))
 }
 
 // scopedFor returns the scopedSession of a scope. The first caller binds it to the

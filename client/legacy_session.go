@@ -138,9 +138,9 @@ type listOffer struct {
 	Subscribe   bool `json:"subscribe"` // of resources
 }
 
-func newLegacySession(s *setup, wire legacyWire, addr routing) *legacySession {
-	ls := &legacySession{setup: s, wire: wire, calls: wire.callTable(), routing: addr, ended: make(chan struct{})}
-	ls.requests.slot = addr.questions
+func newLegacySession(s *setup, wire legacyWire, route routing) *legacySession {
+	ls := &legacySession{setup: s, wire: wire, calls: wire.callTable(), routing: route, ended: make(chan struct{})}
+	ls.requests.slot = route.questions
 	wire.attach(ls)
 	return ls
 }

@@ -15,7 +15,7 @@ import (
 //
 // It does not count against the limits of the pool: the listen does.
 type resident struct {
-	slot     *scopedSession // holds the session
+	holder   *scopedSession // holds the session
 	key      poolKey
 	s        *legacySession
 	lent     bool
@@ -30,14 +30,14 @@ func (p *pool) addResident(sl *scopedSession, key poolKey, s *legacySession, reu
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.ended {
-		p.addResidentLocked(&resident{slot: sl, key: key, s: s, reusable: reusable})
+		p.addResidentLocked(&resident{holder: sl, key: key, s: s, reusable: reusable})
 	}
 }
 
-// addResidentLocked adds a resident, or replaces that of the same slot. The resident of
+// addResidentLocked adds a resident, or replaces that of the same holder. The resident of
 // the same session stays.
 func (p *pool) addResidentLocked(r *resident) {
-	i := slices.IndexFunc(p.residents, func(o *resident) bool { return o.slot == r.slot })
+	i := slices.IndexFunc(p.residents, func(o *resident) bool { return o.holder == r.holder })
 	switch {
 	case i < 0:
 		p.residents = append(p.residents, r)
@@ -51,7 +51,7 @@ func (p *pool) addResidentLocked(r *resident) {
 func (p *pool) removeResident(sl *scopedSession) (lent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.IndexFunc(p.residents, func(r *resident) bool { return r.slot == sl })
+	i := slices.IndexFunc(p.residents, func(r *resident) bool { return r.holder == sl })
 	if i < 0 {
 		return false
 	}

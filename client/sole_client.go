@@ -18,7 +18,7 @@ import (
 // its lists and listens. The session is kept when a call is given up, as the process of
 // a directly connected server would be.
 type soleClient struct {
-	slot scopedSession
+	session scopedSession
 
 	mu    sync.Mutex
 	known bool
@@ -43,9 +43,9 @@ func (l *legacy) isSoleClient(req *mcp.Request) bool {
 
 // soleSession returns the session, and opens it if necessary. ours is as in opener.
 func (l *legacy) soleSession(ctx context.Context, req *mcp.Request, ours bool) (*legacySession, error) {
-	s, err := l.sole.slot.get(ctx, l, l.opener(req.Client, routing{onlyCall: true}, ours))
+	s, err := l.sole.session.get(ctx, l, l.opener(req.Client, routing{onlyCall: true}, ours))
 	if err == nil {
-		l.pool.addResident(&l.sole.slot, keyOf(req), s, true)
+		l.pool.addResident(&l.sole.session, keyOf(req), s, true)
 	}
 	return s, err
 }
@@ -54,7 +54,7 @@ func (l *legacy) soleSession(ctx context.Context, req *mcp.Request, ours bool) (
 // for a call.
 func (l *legacy) soleSessionForLists(ctx context.Context, req *mcp.Request) (*legacySession, error) {
 	if hasRoots(req.Client) {
-		return l.sole.slot.current(), nil
+		return l.sole.session.current(), nil
 	}
 	return l.soleSession(ctx, req, true)
 }
@@ -74,7 +74,7 @@ func hasRoots(client *mcp.Peer) bool {
 
 // makeSole makes the session of a call the sole client's, unless that has one.
 func (l *legacy) makeSole(use *lease) {
-	r, old := l.pool.makeResident(&l.sole.slot, use.key, use.legacySession)
+	r, old := l.pool.makeResident(&l.sole.session, use.key, use.legacySession)
 	l.retire(old)
 	if r != nil {
 		use.pooled, use.resident = false, r
@@ -94,7 +94,7 @@ func (p *pool) makeResident(sl *scopedSession, key poolKey, s *legacySession) (r
 		return nil, nil
 	}
 	p.open--
-	r = &resident{slot: sl, key: key, s: s, lent: true, reusable: true}
+	r = &resident{holder: sl, key: key, s: s, lent: true, reusable: true}
 	p.addResidentLocked(r)
 	return r, old
 }
