@@ -82,17 +82,17 @@ func (l *logLevel) request(level mcp.LogLevel) (t *setLevelCall, first bool) {
 
 // next records the server's answer to the level that was sent. If another one was
 // requested meanwhile, next returns that.
-func (l *logLevel) next(told mcp.LogLevel, res *mcp.Result, err error) (next mcp.LogLevel, more bool) {
+func (l *logLevel) next(sent mcp.LogLevel, res *mcp.Result, err error) (next mcp.LogLevel, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.wanted != told {
+	if l.wanted != sent {
 		return l.wanted, true
 	}
 	t := l.call
 	l.call = nil
 	t.res, t.err = res, err
 	close(t.done)
-	return told, false
+	return sent, false
 }
 
 // applyLevel sends the level to the server and waits for the answer.
