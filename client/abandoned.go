@@ -14,7 +14,7 @@ const abandonedTime = time.Minute
 
 // abandoned remembers when a call was last given up on a connection that several
 // clients share. Its server may still be at work on it, so that a message which
-// names no call is not for the only one in flight: it may be another client's.
+// names no call is not for the only one in outboundCall: it may be another client's.
 // The zero value is ready.
 type abandoned struct{ last atomic.Pointer[time.Time] }
 

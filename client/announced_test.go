@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// changing answers each call after it has told n times that a list has changed.
+// changing answers each call after n list_changed notifications.
 func changing(n int) *faultyserver.Lines {
 	return &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 		for range n {
@@ -26,7 +26,7 @@ func changing(n int) *faultyserver.Lines {
 	}}}
 }
 
-// announced records what a client announces.
+// announced records the calls of Config.Announced.
 type announced struct {
 	mu  sync.Mutex
 	got []string
@@ -50,8 +50,8 @@ func (a *announced) take() []string {
 	return got
 }
 
-// What a call has changed is announced before its result is there, with the scope in
-// whose session the server has told of it.
+// A change during a call is announced before the call's result, with the scope of the
+// session that received it.
 func TestAnnouncedBeforeTheResult(t *testing.T) {
 	overHTTP := func(t *testing.T, cfg client.Config) *client.Client {
 		s := newStation()
@@ -123,8 +123,8 @@ func TestEndIsAnnounced(t *testing.T) {
 	}
 }
 
-// What is told in a session that is no client's is not announced: the gateway's own
-// listening hears of it.
+// Changes in a session that belongs to no client are not announced: the gateway listens
+// there itself.
 func TestOwnSessionsAnnounceNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var heard announced

@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// passer gives the rest of an answer, of which the beginning is there, to the caller
+// forwardFunc gives the rest of an answer, of which the beginning is there, to the caller
 // while it arrives. It reports false where that has to be read as a whole.
-type passer func(a *mcp.Arrival) bool
+type forwardFunc func(a *mcp.Arrival) bool
 
 // passNothing is the passer of what is no call's own answer.
 func passNothing(*mcp.Arrival) bool { return false }
@@ -29,7 +29,7 @@ const gatherUpTo = 1 << 20
 
 // readJSON reads a document within the bound before it parses any of it, unless it is
 // passed on while it arrives: a length that a server claims is not believed.
-func (e *endpoint) readJSON(resp *http.Response, bound frame.Bound, pass passer, take taker) error {
+func (e *endpoint) readJSON(resp *http.Response, bound frame.Bound, pass forwardFunc, take messageFunc) error {
 	data, passed, err := e.readOrPass(resp, bound, pass)
 	switch {
 	case passed:
@@ -49,7 +49,7 @@ func (e *endpoint) readJSON(resp *http.Response, bound frame.Bound, pass passer,
 
 // readOrPass returns the whole document, or reports that it was passed on. One that says
 // that it is small is read without more ado.
-func (e *endpoint) readOrPass(resp *http.Response, bound frame.Bound, pass passer) (data []byte, passed bool, err error) {
+func (e *endpoint) readOrPass(resp *http.Response, bound frame.Bound, pass forwardFunc) (data []byte, passed bool, err error) {
 	if n := resp.ContentLength; n > 0 && n <= min(smallDocument, int64(e.MaxMessage)) {
 		data = make([]byte, n+1) // the end is read behind it, so that the connection is free
 		k, err := io.ReadFull(resp.Body, data)
@@ -89,16 +89,16 @@ func isTooLong(err error) bool {
 // pass offers the call's result to its caller while it arrives, and ends the call when
 // that has it, or never will. What is waited for is the caller's then, which may close
 // the client.
-func (c *carrier) pass(ctx context.Context, a *mcp.Arrival) bool {
+func (c *httpCall) pass(ctx context.Context, a *mcp.Arrival) bool {
 	f := &c.flight
 	if !f.passes || a.ID() != c.call.ID() || a.Result() == nil || a.Result().Type() != mcp.ResultComplete {
 		return false
 	}
-	c.due.heard() // and may take its time from here on
-	res := mcp.NewArriving(a, f.version, c.breakOff)
+	c.due.received() // and may take its time from here on
+	res := mcp.NewArriving(a, f.version, c.cancel)
 	c.leave()
 	taken, err := mcp.Receive(ctx, f.caller, res)
-	c.inside = c.owner.join()
+	c.inside = c.owner.enter()
 	switch {
 	case !taken:
 		return false
@@ -112,7 +112,7 @@ func (c *carrier) pass(ctx context.Context, a *mcp.Arrival) bool {
 
 // brokenOff is the error of a call whose result was cut while it was passed on. Its
 // client has seen a part, and never gets another.
-func (c *carrier) brokenOff(ctx context.Context, err error) error {
+func (c *httpCall) brokenOff(ctx context.Context, err error) error {
 	cause := errors.Join(errNotAgain, err)
 	if errors.Is(err, mcp.ErrNotTaken) {
 		return c.fault(mcp.CodeBackendFailed, mcp.Completed, cause, "its answer was cut, because the client did not take it")
@@ -124,7 +124,7 @@ func (c *carrier) brokenOff(ctx context.Context, err error) error {
 }
 
 // wrongWith says what is wrong with a result that did not arrive as a whole.
-func (c *carrier) wrongWith(err, cause error) *mcp.Fault {
+func (c *httpCall) wrongWith(err, cause error) *mcp.Fault {
 	_, isWrong := errors.AsType[*mcp.ParseError](err)
 	switch {
 	case isTooLong(err):
@@ -140,14 +140,14 @@ func (c *carrier) wrongWith(err, cause error) *mcp.Fault {
 // we are concerned: what is asked as a task is answered with one, which is ours to read.
 func passes(req *mcp.Request) bool { return canAsk(req.Method) && !req.Params.Has(mcp.FieldTask) }
 
-// seeing is a caller who gets results as a whole, because whoever makes the call has to
+// wholeResultCaller is a caller who gets results as a whole, because whoever makes the call has to
 // say something before them.
-type seeing struct{ mcp.Caller }
+type wholeResultCaller struct{ mcp.Caller }
 
 // Start puts a question, without waiting where the caller need not.
-func (s seeing) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+func (s wholeResultCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return mcp.Start(ctx, s.Caller, req)
 }
 
 // Pulse passes a sign of life on.
-func (s seeing) Pulse() { mcp.Pulse(s.Caller) }
+func (s wholeResultCaller) Pulse() { mcp.Pulse(s.Caller) }

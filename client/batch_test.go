@@ -37,7 +37,7 @@ func TestBatchOfAServer(t *testing.T) {
 			}}}, client.Config{})
 		},
 		"HTTP with SSE": func(t *testing.T, form func(string) string) *client.Client {
-			return dialHTTP(t, &old{announce: oldEndpoint, call: func(_ *old, c *oldConn, id string) { c.out <- form(answer(id)) }}, client.Config{})
+			return dialHTTP(t, &sseServer{announce: sseEndpoint, call: func(_ *sseServer, c *sseServerConn, id string) { c.out <- form(answer(id)) }}, client.Config{})
 		},
 		"line": func(t *testing.T, form func(string) string) *client.Client {
 			c, _ := dialLines(t, &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {

@@ -22,19 +22,19 @@ func backendLimits() mcp.Limits { return mcp.Limits{Depth: 128, ListDepth: 1024,
 // maxBatch bounds the messages of a batch, which 2025-03-26 has.
 const maxBatch = 100
 
-// position is how far one stream of events has been read: what a reconnect
+// cursor is how far one stream of events has been read: what a reconnect
 // continues from. It belongs to that stream and to no other.
-type position struct {
+type cursor struct {
 	lastID   string
 	retry    time.Duration // negative until the server says
 	messages int           // so far
 	ids      int           // new ones so far
 }
 
-// taker takes the messages of a body, in order. A message that could not be
+// messageFunc takes the messages of a body, in order. A message that could not be
 // parsed comes with the reason, and with its id where that could be read. It
 // returns false when it wants no more.
-type taker func(m *mcp.Message, bad error) (more bool)
+type messageFunc func(m *mcp.Message, bad error) (more bool)
 
 // hasMessages reports whether the answer's body is one of the two kinds that
 // carry messages.
@@ -49,7 +49,7 @@ func hasMessages(resp *http.Response) bool {
 // read gives the messages of a body to take, until there are no more or take
 // wants no more, or the rest was passed on. Its error is a failure of the body: nil is its
 // orderly end.
-func (e *endpoint) read(resp *http.Response, pos *position, bound frame.Bound, pass passer, take taker) error {
+func (e *endpoint) read(resp *http.Response, pos *cursor, bound frame.Bound, pass forwardFunc, take messageFunc) error {
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return e.lost(nil, "its answer is compressed (%s), which was not asked for", enc)
 	}
@@ -62,7 +62,7 @@ func (e *endpoint) read(resp *http.Response, pos *position, bound frame.Bound, p
 // takeText takes what stands where a message does: one, or a batch, which 2025-03-26
 // has in documents and events alike; each of its elements stands for itself. The error
 // is that of a batch that is none.
-func (e *endpoint) takeText(data []byte, take taker) (more bool, err error) {
+func (e *endpoint) takeText(data []byte, take messageFunc) (more bool, err error) {
 	if !mcp.IsBatch(data) {
 		return e.parse(data, take), nil
 	}
@@ -82,7 +82,7 @@ func (e *endpoint) tooLong(cause error) *mcp.Fault {
 	return e.fault(mcp.CodeLimit, mcp.Unknown, cause, "it sent a message of more than %d bytes (limits.backendMessage)", e.MaxMessage)
 }
 
-func (e *endpoint) parse(data []byte, take taker) (more bool) {
+func (e *endpoint) parse(data []byte, take messageFunc) (more bool) {
 	m, err := mcp.Parse(data, backendLimits())
 	return take(&m, err)
 }
@@ -90,14 +90,14 @@ func (e *endpoint) parse(data []byte, take taker) (more bool) {
 // readEvents takes messages as they arrive. An event of another name is no message,
 // and one without data says only how far the stream is (2025-11-25, basic/transports,
 // "Resumability and Redelivery"); a last event that is cut off is none.
-func (e *endpoint) readEvents(body io.Reader, pos *position, bound frame.Bound, take taker) error {
+func (e *endpoint) readEvents(body io.Reader, pos *cursor, bound frame.Bound, take messageFunc) error {
 	events := frame.NewEventReader(body, e.MaxMessage)
 	events.Bound(bound)
 	return e.takeEvents(events, pos, take)
 }
 
 // takeEvents is readEvents where the stream has begun.
-func (e *endpoint) takeEvents(events *frame.EventReader, pos *position, take taker) error {
+func (e *endpoint) takeEvents(events *frame.EventReader, pos *cursor, take messageFunc) error {
 	for {
 		ev, err := events.Next()
 		switch {
@@ -127,7 +127,7 @@ func (e *endpoint) takeEvents(events *frame.EventReader, pos *position, take tak
 }
 
 // note remembers what an event says about the stream.
-func (p *position) note(ev frame.Event) {
+func (p *cursor) note(ev frame.Event) {
 	if ev.Retry >= 0 {
 		p.retry = ev.Retry
 	}
@@ -138,7 +138,7 @@ func (p *position) note(ev frame.Event) {
 }
 
 // comeBackID returns the id as it can be sent in a header, and none where it cannot: a
-// server that gives such an id has no way to be told of it, and an older id would
+// server that gives such an id has no way to be told of it, and an sseFallback id would
 // bring again what was taken.
 func comeBackID(id string) string {
 	for i := range len(id) {
@@ -160,7 +160,7 @@ const (
 
 // wait returns how long to wait before the next attempt to read on, the n-th in
 // a row that brought nothing. It is never less than what the server has said.
-func (p *position) wait(n int) time.Duration {
+func (p *cursor) wait(n int) time.Duration {
 	least := defaultRetry
 	if p.retry >= 0 {
 		least = min(max(p.retry, minRetry), maxRetry)

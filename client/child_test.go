@@ -402,7 +402,7 @@ func TestLastWordsOfAnotherClientAreNotRepeated(t *testing.T) {
 }
 
 // The answer that a child gave before its end is heard, although another process
-// holds its output.
+// openTaskResults its output.
 func TestLastAnswerOfAChildThatLeavesAnotherBehind(t *testing.T) {
 	t.Parallel()
 	c := startChild(t, "legacy", client.Config{})

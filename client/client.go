@@ -21,16 +21,16 @@ import (
 type Client struct {
 	*setup
 	link   link
-	tasks  tasks
+	tasks  goroutines
 	budget budget
-	hello  helloCache
+	hello  discoverCache
 
 	// One lock for who is served and by what, because a shutdown asks both: whether
 	// a request has begun, and which protocol it would have to wait for.
 	mu        sync.Mutex
-	cur       *speaking              // the protocol in use, nil where the era is not known
-	known     map[*speaking]struct{} // those that are not closed yet
-	detecting *detection             // the probe under way, or nil
+	cur       *activeProtocol              // the protocol in use, nil where the era is not known
+	known     map[*activeProtocol]struct{} // those that are not closed yet
+	detecting *detection                   // the probe under way, or nil
 
 	rechecking bool // a protocol that fails is being looked behind
 	draining   bool
@@ -40,7 +40,7 @@ type Client struct {
 	requests atomic.Uint64
 	retries  atomic.Uint64
 
-	ending    ending
+	ending    closeOnce
 	hurryOnce sync.Once
 }
 
@@ -64,12 +64,12 @@ type protocol interface {
 	close(ctx context.Context)
 }
 
-// speaking is a protocol in use. One that was found wrong is closed when the
+// activeProtocol is a protocol in use. One that was found wrong is closed when the
 // last request that it serves has ended: that may still be answered.
-type speaking struct {
+type activeProtocol struct {
 	protocol
 
-	ending ending
+	ending closeOnce
 
 	// Below: guarded by Client.mu.
 	users   int
@@ -152,7 +152,7 @@ func (c *Client) noteIdleLocked() {
 
 // protocol returns what speaks to the server, after finding out if need be. The
 // caller gives it back with done. The limits of asker stop meanwhile: the probe has its own.
-func (c *Client) protocol(ctx context.Context, asker mcp.Caller) (*speaking, error) {
+func (c *Client) protocol(ctx context.Context, asker mcp.Caller) (*activeProtocol, error) {
 	for {
 		sp, det, err := c.look()
 		if sp != nil || err != nil {
@@ -176,7 +176,7 @@ func (c *Client) awaitDetection(ctx context.Context, asker mcp.Caller, det *dete
 }
 
 // look returns the protocol in use, or the probe to wait for, begun if need be.
-func (c *Client) look() (*speaking, *detection, error) {
+func (c *Client) look() (*activeProtocol, *detection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cur != nil {
@@ -221,16 +221,16 @@ func (c *Client) settle(det *detection, p protocol, err error) {
 
 // useLocked has a protocol used from now on.
 func (c *Client) useLocked(p protocol) {
-	c.cur = &speaking{protocol: p}
+	c.cur = &activeProtocol{protocol: p}
 	if c.known == nil {
-		c.known = make(map[*speaking]struct{})
+		c.known = make(map[*activeProtocol]struct{})
 	}
 	c.known[c.cur] = struct{}{}
 }
 
 // done gives a protocol back. One that was found wrong is used for no further
 // request.
-func (c *Client) done(sp *speaking, wrong bool) {
+func (c *Client) done(sp *activeProtocol, wrong bool) {
 	if c.release(sp, wrong) {
 		c.dispose(sp)
 	}
@@ -238,7 +238,7 @@ func (c *Client) done(sp *speaking, wrong bool) {
 
 // release reports whether the protocol is to be closed now. It is retired by whoever
 // finds it wrong first; another one may be in use by then, and is left alone.
-func (c *Client) release(sp *speaking, wrong bool) bool {
+func (c *Client) release(sp *activeProtocol, wrong bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sp.users--
@@ -254,7 +254,7 @@ func (c *Client) release(sp *speaking, wrong bool) bool {
 // dispose closes a protocol in the background; Close waits for it, or does it. What
 // the server has said of itself is forgotten with it: the next one may be another
 // program.
-func (c *Client) dispose(sp *speaking) {
+func (c *Client) dispose(sp *activeProtocol) {
 	c.hello.forget()
 	c.tasks.start(func(ctx context.Context) { // bounded by the protocol's close
 		sp.end(ctx)
@@ -262,7 +262,7 @@ func (c *Client) dispose(sp *speaking) {
 	})
 }
 
-func (c *Client) forget(sp *speaking) {
+func (c *Client) forget(sp *activeProtocol) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, sp)
@@ -331,7 +331,7 @@ func (c *Client) endAll() {
 	all.Wait()
 }
 
-func (c *Client) takeAll() []*speaking {
+func (c *Client) takeAll() []*activeProtocol {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := slices.Collect(maps.Keys(c.known))
@@ -340,7 +340,7 @@ func (c *Client) takeAll() []*speaking {
 }
 
 // end closes the protocol, whoever comes first.
-func (sp *speaking) end(ctx context.Context) { sp.ending.once(func() { sp.close(ctx) }) }
+func (sp *activeProtocol) end(ctx context.Context) { sp.ending.once(func() { sp.close(ctx) }) }
 
 // Stats is what a client has done, and does. What counts messages is about the
 // era that is spoken now, and begins anew with each probe.
@@ -373,7 +373,7 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-func (c *Client) current() (*speaking, int) {
+func (c *Client) current() (*activeProtocol, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cur, c.serving

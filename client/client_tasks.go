@@ -13,68 +13,73 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The bounds of what is remembered of the tasks that a client runs for one server. The
-// oldest goes first, and is unknown then.
+// The bounds of what is stored of the tasks that a client runs for one server. The
+// oldest task is dropped first, and is unknown from then on.
 const (
-	maxTheirs   = 256
-	maxTheirID  = 1024 // bytes
-	maxTooEarly = 16   // states of tasks that the server has not heard of
+	maxClientTasks  = 256
+	maxClientTaskID = 1024 // bytes
+	maxEarlyStates  = 16   // states of tasks that the server does not know yet
 )
 
 // clientTasks are the tasks that a client of 2025-11-25 runs for the server of one
-// session: questions which that has asked as tasks (basic/utilities/tasks,
-// "Task-Augmented Sampling Request"). The client may run others for other servers, so
-// that a server reaches those alone that it has begun here. The zero value has none.
+// session: requests of the server that ask for a task (basic/utilities/tasks,
+// "Task-Augmented Sampling Request"). The client may run tasks for other servers as
+// well, so a server has access only to those that it began in this session. The zero
+// value has none.
 type clientTasks struct {
-	offer taskform.ClientOffer // that the server was told of; does not change afterwards
+	offer taskform.ClientOffer // sent to the server; does not change afterwards
 
-	mu     sync.Mutex
-	begun  []theirTask         // oldest first
-	asking int                 // questions that may become a task and are not answered yet
-	early  []*mcp.Notification // states of what may be the answer of one of them
-	out    outbox              // to the server
+	mu      sync.Mutex
+	tasks   []clientTask        // oldest first
+	pending int                 // requests that may become a task and are not answered yet
+	early   []*mcp.Notification // states of tasks that may be named by a pending answer
+	out     notificationQueue   // to the server
 }
 
-// theirTask is one of them.
-type theirTask struct {
+// clientTask is one of them.
+type clientTask struct {
 	id    string
 	known bool // the server has the answer that names it
 }
 
-// capabilitiesOf returns what the server is told that its client can do. Tasks of the
-// client's own are only for a session that is that client's alone: anywhere else
-// nobody could be asked about one later.
+// capabilitiesOf returns the client capabilities that are sent to the server. They
+// include the client's tasks only if the session belongs to that client alone: in any
+// other session a later request on a task would have no client to ask.
 func (s *legacySession) capabilitiesOf(client *mcp.Peer, v mcp.Version) []byte {
 	caps := capabilitiesOf(client, v)
-	if s.addr.scope == nil || client == nil || client.Version.Era() != mcp.EraLegacy {
+	if s.routing.scope == nil || client == nil || client.Version.Era() != mcp.EraLegacy {
 		return taskform.WithoutOwn(caps)
 	}
 	return caps
 }
 
-// agree notes what the server was told of its client's tasks.
-func (c *clientTasks) agree(capabilities []byte) { c.offer = taskform.ClientOfferOf(capabilities) }
+// setOffer stores the task capabilities that were sent to the server.
+func (c *clientTasks) setOffer(capabilities []byte) { c.offer = taskform.ClientOfferOf(capabilities) }
 
-// isAtHome reports whether a request is that of the client whose session it is: the
-// requests about a task go to the session in which it was begun, whoever asks.
-func (s *legacySession) isAtHome(req *mcp.Request) bool {
-	return s.addr.scope != nil && s.addr.scope == req.Scope
+// isOwnClient reports whether a request is from the client that owns the session.
+// Requests on a task go to the session in which the task began, whatever client sends
+// them.
+func (s *legacySession) isOwnClient(req *mcp.Request) bool {
+	return s.routing.scope != nil && s.routing.scope == req.Scope
 }
 
-// isAboutTheirs reports whether the server asks about a task of its client's.
-func isAboutTheirs(m *mcp.Message) bool { return strings.HasPrefix(m.Method, methodTasks) }
+// isClientTaskRequest reports whether the server's request is about a task of its
+// client.
+func isClientTaskRequest(m *mcp.Message) bool { return strings.HasPrefix(m.Method, methodTasks) }
 
-// mayBecomeTheirs reports whether the client may answer with a task.
-func mayBecomeTheirs(m *mcp.Message) bool { return !isAboutTheirs(m) && m.Params.Has(mcp.FieldTask) }
+// mayBecomeClientTask reports whether the client may answer with a task.
+func mayBecomeClientTask(m *mcp.Message) bool {
+	return !isClientTaskRequest(m) && m.Params.Has(mcp.FieldTask)
+}
 
-// admit returns a question as it may be put, or says why it is not. Where the client
-// was not said to run such a thing as a task, a wish for one is ignored, as the client
-// would do ("Task Support and Handling").
+// admit returns the request to forward, or an error if it must be refused. If the
+// client did not declare such a task, the wish for one is removed, as the client would
+// ignore it ("Task Support and Handling").
 func (c *clientTasks) admit(m *mcp.Message, atHome bool) (*mcp.Message, *mcp.Error) {
 	switch {
-	case isAboutTheirs(m):
+	case isClientTaskRequest(m):
 		return m, c.check(m)
-	case !mayBecomeTheirs(m), atHome && c.offer.Runs(m.Method):
+	case !mayBecomeClientTask(m), atHome && c.offer.Runs(m.Method):
 		return m, nil
 	}
 	var e mcp.Edit
@@ -88,7 +93,7 @@ func (c *clientTasks) admit(m *mcp.Message, atHome bool) (*mcp.Message, *mcp.Err
 	return &own, nil
 }
 
-// check refuses what is about no task that the server has begun.
+// check refuses requests on tasks that the server has not begun.
 func (c *clientTasks) check(m *mcp.Message) *mcp.Error {
 	if !c.offer.Serves(m.Method) {
 		return mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare %.60q", m.Method)
@@ -110,33 +115,34 @@ func (c *clientTasks) has(id string) bool {
 }
 
 func (c *clientTasks) indexLocked(id string) int {
-	return slices.IndexFunc(c.begun, func(t theirTask) bool { return t.id == id })
+	return slices.IndexFunc(c.tasks, func(t clientTask) bool { return t.id == id })
 }
 
-// ask notes a question that is put. settle must follow.
-func (c *clientTasks) ask(m *mcp.Message) {
-	if !mayBecomeTheirs(m) {
+// begin counts a request that is being forwarded. settleClientTask must follow.
+func (c *clientTasks) begin(m *mcp.Message) {
+	if !mayBecomeClientTask(m) {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asking++
+	c.pending++
 }
 
-// read returns an answer as the server may have it, and takes note of the task that it
-// tells of: before it leaves, because the server may ask about the task at once.
-func (c *clientTasks) read(m *mcp.Message, res *mcp.Result) (*mcp.Result, error) {
+// readAnswer returns the answer for the server and registers the task that it names. It
+// does so before the answer is sent, because the server may send a request on the task
+// at once.
+func (c *clientTasks) readAnswer(m *mcp.Message, res *mcp.Result) (*mcp.Result, error) {
 	switch {
-	case mayBecomeTheirs(m):
+	case mayBecomeClientTask(m):
 		id := taskform.CreatedID(res.Bytes())
-		if len(id) > maxTheirID {
+		if len(id) > maxClientTaskID {
 			return nil, mcp.Errorf(mcp.CodeInternalError, "the id of the client's task is too long")
 		}
 		c.add(id)
 	case m.Method == methodTaskList:
 		raw, err := taskform.Keep(res.Bytes(), c.has)
 		if err != nil {
-			return nil, mcp.Errorf(mcp.CodeInternalError, "the client's list of tasks is none")
+			return nil, mcp.Errorf(mcp.CodeInternalError, "the client's task list is invalid")
 		}
 		return mcp.NewResult(raw)
 	}
@@ -149,64 +155,64 @@ func (c *clientTasks) add(id string) {
 	if id == "" || c.indexLocked(id) >= 0 {
 		return
 	}
-	c.begun = append(c.begun, theirTask{id: id})
-	c.begun = c.begun[max(0, len(c.begun)-maxTheirs):]
+	c.tasks = append(c.tasks, clientTask{id: id})
+	c.tasks = c.tasks[max(0, len(c.tasks)-maxClientTasks):]
 }
 
-// settle notes that the answer to a question has been sent, nil where there was none,
-// and sends what has become of the task meanwhile.
-func (s *legacySession) settle(m *mcp.Message, res *mcp.Result) {
-	if !mayBecomeTheirs(m) {
+// settleClientTask records that the answer to a request has been sent; res is nil if
+// the request got no answer. It sends the task states that have waited for the answer.
+func (s *legacySession) settleClientTask(m *mcp.Message, res *mcp.Result) {
+	if !mayBecomeClientTask(m) {
 		return
 	}
 	id := ""
 	if res != nil {
 		id = taskform.CreatedID(res.Bytes())
 	}
-	c := &s.theirs
+	c := &s.clientTasks
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asking--
+	c.pending--
 	if i := c.indexLocked(id); i >= 0 {
-		c.begun[i].known = true
+		c.tasks[i].known = true
 	}
 	early := c.early
 	c.early = nil
 	for _, n := range early {
-		s.tellLocked(n)
+		s.sendTaskStateLocked(n)
 	}
 }
 
-// tellState tells the server what has become of a task that its client runs for it:
-// in the order in which the client has said it, and not before the answer which names
-// the task. Of a task that is not its own it hears nothing.
-func (s *legacySession) tellState(n *mcp.Notification) {
-	s.theirs.mu.Lock()
-	defer s.theirs.mu.Unlock()
-	s.tellLocked(n)
+// sendTaskState sends the server the state of a task that its client runs for it: in
+// the client's order, and not before the answer that names the task. It drops the state
+// of any other task.
+func (s *legacySession) sendTaskState(n *mcp.Notification) {
+	s.clientTasks.mu.Lock()
+	defer s.clientTasks.mu.Unlock()
+	s.sendTaskStateLocked(n)
 }
 
-func (s *legacySession) tellLocked(n *mcp.Notification) {
-	c := &s.theirs
+func (s *legacySession) sendTaskStateLocked(n *mcp.Notification) {
+	c := &s.clientTasks
 	id, _ := n.Params.Text(mcp.FieldTaskID)
 	switch i := c.indexLocked(id); {
-	case i >= 0 && c.begun[i].known:
-		c.out.put(&s.tasks, toServer{s}, n)
-	case c.asking > 0 && len(c.early) < maxTooEarly:
+	case i >= 0 && c.tasks[i].known:
+		c.out.put(&s.group, serverCaller{s}, n)
+	case c.pending > 0 && len(c.early) < maxEarlyStates:
 		c.early = append(c.early, n)
 	}
 }
 
-// toServer is the server of a session as one who is told something.
-type toServer struct{ s *legacySession }
+// serverCaller is the server of a session as a Caller that receives notifications.
+type serverCaller struct{ s *legacySession }
 
-// Notify returns when the server has it, or does not take it.
-func (t toServer) Notify(ctx context.Context, n *mcp.Notification) error {
-	t.s.deliver(ctx, n.AppendTo(nil, nil))
+// Notify returns when the server has received n, or all attempts have failed.
+func (t serverCaller) Notify(ctx context.Context, n *mcp.Notification) error {
+	t.s.sendWithRetry(ctx, n.AppendTo(nil, nil))
 	return nil
 }
 
-// Ask fails: this is the way in which nothing is asked.
-func (toServer) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s is no notification", req.Method)
+// Ask fails: only notifications are sent this way.
+func (serverCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s is not a notification", req.Method)
 }

@@ -17,8 +17,8 @@ import (
 
 const runsTasks = `{"sampling":{},"tasks":{"list":{},"cancel":{},"requests":{"sampling":{"createMessage":{}}}}}`
 
-// taskRunner is a client of 2025-11-25 that runs tasks, in a session of its own with a
-// server of lines, and has a call under way.
+// taskRunner is a client of 2025-11-25 that runs tasks. It has a session of its own
+// with a line server, and one call in progress.
 type taskRunner struct {
 	t     *testing.T
 	c     *client.Client
@@ -27,11 +27,11 @@ type taskRunner struct {
 	held  *faultyserver.Line // the call, at the server
 	call  *running
 	near  *recorder // the caller of the call
-	far   *recorder // the address of what belongs to no call
+	far   *recorder // the caller of what belongs to no call
 	heard int       // lines that the test has looked at
 }
 
-// withRunner runs f. near answers what is asked in the call, far what is asked in none.
+// withRunner runs f. near answers requests of the call, far all others.
 func withRunner(t *testing.T, peer *mcp.Peer, near, far func(context.Context, *mcp.Request) (*mcp.Result, error), f func(r *taskRunner)) {
 	t.Helper()
 	inBubble(t, func(t *testing.T) {
@@ -52,7 +52,8 @@ func runner(capabilities string) *mcp.Peer {
 	return &mcp.Peer{Version: mcp.V20251125, Info: []byte(`{"name":"test","version":"1"}`), Capabilities: []byte(capabilities)}
 }
 
-// news returns what the server has got since it was called last, when nothing moves.
+// news returns what the server has received since the last call of news, once all
+// goroutines are blocked.
 func (r *taskRunner) news() string {
 	synctest.Wait()
 	all := r.lines.Seen()
@@ -64,13 +65,13 @@ func (r *taskRunner) news() string {
 	return strings.Join(out, "\n")
 }
 
-// ask has the server ask, and returns what it has got then.
+// ask sends a request of the server and returns what the server has received then.
 func (r *taskRunner) ask(id, method, params string) string {
 	r.held.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":%s}`, id, method, params))
 	return r.news()
 }
 
-// state has the client say what has become of a task.
+// state sends a task state of the client.
 func (r *taskRunner) state(params string) string {
 	req := in(r.scope, request(r.t, "notifications/tasks/status", params))
 	if _, err := r.c.Serve(r.t.Context(), req, r.near); err != nil {
@@ -88,9 +89,9 @@ func (r *taskRunner) want(what, got, want string) {
 
 const wish = `{"messages":[],"maxTokens":1.0,"task":{"ttl":1}}`
 
-// The server is told of the client's tasks in that client's own session, and of no
-// more than the client has declared: what it asks beyond that is refused, and a wish
-// for a task that the client would not run is left out.
+// The server receives the client's task capabilities in that client's own session, as
+// the client declared them. A request beyond them is refused, and a wish for a task
+// that the client would not run is removed.
 func TestClientTasksAreDeclared(t *testing.T) {
 	older := runner(runsTasks)
 	older.Version = mcp.V20250618
@@ -129,8 +130,8 @@ func TestClientTasksAreDeclared(t *testing.T) {
 	}
 }
 
-// What is asked about a task in a call that ends goes to the client's session, as do
-// the requests after it. Nothing is said of tasks that the server has not begun.
+// A request about a task goes to the client's session after the call has ended, and so
+// do later ones. States of tasks that the server has not begun are dropped.
 func TestClientTaskOutlivesItsCall(t *testing.T) {
 	near := func(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 		if req.Method == "sampling/createMessage" {
@@ -163,8 +164,8 @@ func TestClientTaskOutlivesItsCall(t *testing.T) {
 	})
 }
 
-// A state that arrives before the answer that names its task goes out behind that,
-// and those of one task in their order.
+// A state that arrives before the answer that names its task is sent after that, and
+// the states of one task are sent in order.
 func TestClientTaskStateBeforeTheTask(t *testing.T) {
 	var answer chan string // of the bubble
 	near := func(context.Context, *mcp.Request) (*mcp.Result, error) { return mcp.NewResult([]byte(<-answer)) }
@@ -180,8 +181,8 @@ func TestClientTaskStateBeforeTheTask(t *testing.T) {
 	})
 }
 
-// A wait for a task ends with the session of the client that runs it, with an answer;
-// and the next session knows nothing of the task, whoever's it is.
+// A wait for a task ends with the session of the client that runs it, with an answer.
+// The next session does not know the task, even if it is the same client's.
 func TestClientTaskEndsWithTheSession(t *testing.T) {
 	task := func(context.Context, *mcp.Request) (*mcp.Result, error) {
 		return mcp.NewResult([]byte(`{"task":{"taskId":"t1","status":"working"}}`))

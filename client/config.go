@@ -31,7 +31,7 @@ type Config struct {
 	// the time limits below. Redirects are never followed.
 	Transport http.RoundTripper
 
-	// Version pins the revision, and with it the era: the server is not probed.
+	// Version retained the revision, and with it the era: the server is not probed.
 	Version mcp.Version
 
 	// Share is the operator's word that the server keeps no state for a session:
@@ -117,7 +117,7 @@ type setup struct {
 	recheck func()
 
 	// otherOutput is the first line on a process's output that was no message, as it may be
-	// shown; nil where there was none. It is of the process that was started last.
+	// redactPrefix; nil where there was none. It is of the process that was started last.
 	otherOutput atomic.Pointer[string]
 
 	// hurried is closed when the processes get no more time to end.

@@ -91,19 +91,19 @@ func (e *endpoint) forgetConnections() {
 
 // post sends one message. Its error is a Fault, whose outcome says whether any of the
 // message has left.
-func (e *endpoint) post(ctx context.Context, header http.Header, out *parcel) (*http.Response, error) {
+func (e *endpoint) post(ctx context.Context, header http.Header, out *requestBody) (*http.Response, error) {
 	req, err := e.request(ctx, http.MethodPost, header)
 	if err != nil {
 		return nil, err
 	}
-	out.putInto(req)
+	out.setOn(req)
 	if replays(req.Header) {
 		req.GetBody = nil
 	}
 	resp, err := e.roundTrip(req, &out.reply)
 	for errors.Is(err, hop.ErrUnsent) && ctx.Err() == nil {
 		// Each time one connection fewer is kept.
-		resp, err = e.roundTrip(out.anew(req), &out.reply)
+		resp, err = e.roundTrip(out.rebuild(req), &out.reply)
 	}
 	if err != nil {
 		return nil, e.failure(ctx, err, isOfConnection(err), out.left.Load())

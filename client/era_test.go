@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A dual-era client probes with server/discover; whatever is no modern answer is
-// answered by initialize (2026-07-28, basic/versioning; requirement V3).
+// A dual-era client probes with server/discover. Any answer that is not a modern one
+// leads to initialize (2026-07-28, basic/versioning; requirement V3).
 //
 // V3+ 2026-07-28 basic/versioning: "attempt a modern request and inspect the body of a
 // 400 Bad Request before falling back."
@@ -97,9 +97,9 @@ func TestV4ModernErrorsDoNotFallBack(t *testing.T) {
 
 // "The client SHOULD select a mutually supported version from the supported list and
 // retry the request, or surface an error to the user if no compatible version exists."
-// (2026-07-28, basic/versioning, "Protocol Version Negotiation") One that goes on
-// refusing what it says it supports is not asked for ever.
-func TestRefusedRevisionThatIsSupported(t *testing.T) {
+// (2026-07-28, basic/versioning, "Protocol Version Negotiation") A server that keeps
+// refusing a version that it lists is not asked for ever.
+func TestRefusedSupportedVersion(t *testing.T) {
 	tests := []struct {
 		name     string
 		refusals int64
@@ -135,8 +135,8 @@ func TestRefusedRevisionThatIsSupported(t *testing.T) {
 	}
 }
 
-// What says nothing about the era is an error and is not remembered.
-func TestProbeThatSaysNothing(t *testing.T) {
+// An answer that is no evidence of either era is an error and is not remembered.
+func TestInconclusiveProbe(t *testing.T) {
 	tests := []struct {
 		name   string
 		status int
@@ -171,8 +171,8 @@ func TestProbeThatSaysNothing(t *testing.T) {
 	}
 }
 
-// A server that knows none of our revisions is named with what it knows.
-func TestNoCommonRevision(t *testing.T) {
+// If the server supports none of our versions, the error lists its versions.
+func TestNoCommonVersion(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"server/discover": func(x *faultyserver.Exchange) {
 			x.Result(`{"supportedVersions":["2099-01-01"],"capabilities":{}}`)
@@ -183,8 +183,8 @@ func TestNoCommonRevision(t *testing.T) {
 	})
 }
 
-// The probe over lines: an error, silence and an exit all mean legacy
-// (2026-07-28, basic/transports/stdio, "Backward Compatibility").
+// The probe over lines: an error, silence and an exit all mean legacy (2026-07-28,
+// basic/transports/stdio, "Backward Compatibility").
 //
 // V3- 2026-07-28 basic/transports/stdio: "The fallback MUST NOT be keyed to one
 // specific error code: legacy servers respond to unknown pre-initialize requests with
@@ -224,7 +224,7 @@ func TestV3ProbeOverLines(t *testing.T) {
 	}
 }
 
-// A modern server that is slow to start is not taken for a legacy one: its late
+// A modern server that is slow to start is not mistaken for a legacy one: its late
 // answer to the probe counts, and its process is kept.
 //
 // V3+ 2026-07-28 basic/transports/stdio: "The server returns a DiscoverResult: the
@@ -247,9 +247,9 @@ func TestSlowModernServerOverLines(t *testing.T) {
 	})
 }
 
-// A server of both eras that is slow to start shakes hands as well as it answers the
-// probe, each time it is started. It is modern all the same: how it is spoken to does
-// not depend on how busy a machine is.
+// A slow server of both eras completes the handshake and answers the probe too, each
+// time it is started. It is modern all the same: the era must not depend on the load of
+// a machine.
 func TestSlowServerOfBothErasOverLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){}}
@@ -273,9 +273,9 @@ func TestSlowServerOfBothErasOverLines(t *testing.T) {
 	})
 }
 
-// One that answers the probe of its first process alone is spoken to as it shakes
-// hands, and is not started over and over.
-func TestSlowOnceOverLines(t *testing.T) {
+// A server that answers the probe only in its first process is used as a legacy server
+// and not started over and over.
+func TestSlowFirstProcessOverLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){}}
 		s.On["server/discover"] = func(x *faultyserver.Line) {
@@ -296,8 +296,8 @@ func TestSlowOnceOverLines(t *testing.T) {
 	})
 }
 
-// A backend that was upgraded under traffic is probed again, and the call that
-// found out is made in the new era (requirement V5, fault 73).
+// A backend that was upgraded under traffic is probed again, and the call that failed
+// for that reason is made in the new era (requirement V5, fault 73).
 //
 // V5- 2026-07-28 basic/versioning: "re-probing if the cached assumption later fails."
 func TestV5BackendChangesItsEra(t *testing.T) {
@@ -351,7 +351,7 @@ func TestV5BackendChangesItsEra(t *testing.T) {
 	}
 }
 
-// Many first requests make one probe and, in one scope, one handshake (M105).
+// Concurrent first requests cause one probe and, in one scope, one handshake (M105).
 //
 // V5+ 2026-07-28 basic/versioning: "Clients SHOULD cache the result for the lifetime
 // of the server process (stdio) or origin (HTTP)"
@@ -385,7 +385,7 @@ func TestM105OneHandshakeForManyFirstCalls(t *testing.T) {
 	})
 }
 
-// A pinned revision is spoken without a probe.
+// With a configured version there is no probe.
 func TestPinnedVersion(t *testing.T) {
 	for v, method := range map[mcp.Version]string{mcp.V20250618: "initialize", mcp.V20260728: "tools/call"} {
 		inBubble(t, func(t *testing.T) {
@@ -401,7 +401,8 @@ func TestPinnedVersion(t *testing.T) {
 	}
 }
 
-// The leader of a handshake that gives up does not strand its followers (M168).
+// If the request that leads a handshake gives up, its followers still get the session
+// (M168).
 func TestM168LeaderGivesUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})

@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A modern server that is spoken to in the way of a legacy revision, because the
-// operator has pinned that, says what it speaks. That is the one thing that helps, and
-// so it is in what the operator and the client are told.
+// A modern server with a configured legacy version returns its supported versions in
+// its error. That is the cure, so the error for the operator and the client contains
+// it.
 //
 // V6- 2026-07-28 basic/versioning: "legacy clients have no fall-forward mechanism, and this
 // message may be the only diagnostic they can surface to users."
@@ -39,8 +39,8 @@ func TestModernServerThatIsPinnedToLegacy(t *testing.T) {
 	}
 }
 
-// The header that tells an unknown revision apart is on each request after the
-// handshake, with what was agreed on, and not on the handshake itself.
+// The version header is on each request after the handshake, with the negotiated
+// version, and not on the handshake itself.
 //
 // V10+ 2025-11-25 basic/transports: "If using HTTP, the client MUST include the
 // MCP-Protocol-Version: <protocol-version> HTTP header on all subsequent requests to the
@@ -72,8 +72,7 @@ func TestVersionHeaderAfterTheHandshake(t *testing.T) {
 	}
 }
 
-// Each task request says in a header which task it is about, in the form of any other
-// name.
+// Each request about a task names the task in the Mcp-Name header.
 //
 // H4+ seps 2663-tasks-extension: "the client MUST set the Mcp-Name header"
 func TestTaskRequestsNameTheirTask(t *testing.T) {

@@ -30,9 +30,9 @@ func (s *setup) wrote() string {
 	return "it wrote \"" + *line + "\" to its output, which is no message"
 }
 
-// notYet returns the failure of what had to come before a request as that of the
+// beforeSend returns the failure of what had to come before a request as that of the
 // request, which was not sent.
-func notYet(f *mcp.Fault) *mcp.Fault {
+func beforeSend(f *mcp.Fault) *mcp.Fault {
 	before := *f // a copy: others may wait for the same handshake
 	before.Code, before.Outcome = mcp.CodeBackendUnavailable, mcp.NotDispatched
 	return &before
@@ -63,16 +63,16 @@ func (s *setup) cut() *mcp.Fault {
 	return s.fault(mcp.CodeShuttingDown, mcp.Unknown, errClosed, "shutting down")
 }
 
-// errDeaf is the cause of the end of a listen whose server goes on and has no
+// errNoListenStream is the cause of the end of a listen whose server goes on and has no
 // stream to tell of changes on any more.
-var errDeaf = errors.New("no listening stream")
+var errNoListenStream = errors.New("no listening stream")
 
-func (s *setup) deaf() *mcp.Fault {
-	return s.fault(mcp.CodeUnsupported, mcp.Completed, errDeaf, "it no longer tells of changes")
+func (s *setup) errNoListen() *mcp.Fault {
+	return s.fault(mcp.CodeUnsupported, mcp.Completed, errNoListenStream, "it no longer tells of changes")
 }
 
 // rejected says that the backend refused a message without looking at what it
-// asks for, so that it may be sent again, another way. err is what the caller
+// serverRequests for, so that it may be sent again, another way. err is what the caller
 // is told if there is no other way.
 type rejected struct {
 	why rejection
@@ -100,8 +100,8 @@ func isRejected(err error, why rejection) bool {
 	return ok && r.why == why
 }
 
-// plain returns the error as a caller of the package may see it.
-func plain(err error) error {
+// unwrap returns the error as a caller of the package may see it.
+func unwrap(err error) error {
 	if r, ok := err.(*rejected); ok { //nolint:errorlint // as isRejected
 		return r.err
 	}

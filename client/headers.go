@@ -18,7 +18,7 @@ import (
 
 // headers returns what a modern request says in headers
 // (2026-07-28, basic/transports/streamable-http, "Request Metadata").
-func (w *modernHTTP) headers(req *mcp.Request, out *outgoing) http.Header {
+func (w *modernHTTP) headers(req *mcp.Request, out *outboundRequest) http.Header {
 	about := heading{version: out.version, method: req.Method}
 	if f := mcp.NameField(req.Method); f != mcp.FieldNone {
 		about.name, about.isNamed = out.params.Text(f)
@@ -62,14 +62,14 @@ const (
 	maxHeadingName = 256
 )
 
-// headings are the headers that were made, for the next request of the same. They are
+// headerSet are the headers that were made, for the next request of the same. They are
 // many requests' at once, and so changed by nobody. The zero value has none.
-type headings struct {
+type headerSet struct {
 	mu   sync.Mutex
 	made map[heading]http.Header
 }
 
-func (k *headings) of(about heading, posts http.Header) http.Header {
+func (k *headerSet) of(about heading, posts http.Header) http.Header {
 	if h := k.find(about); h != nil {
 		return h
 	}
@@ -80,13 +80,13 @@ func (k *headings) of(about heading, posts http.Header) http.Header {
 	return h
 }
 
-func (k *headings) find(about heading) http.Header {
+func (k *headerSet) find(about heading) http.Header {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.made[about]
 }
 
-func (k *headings) keep(about heading, h http.Header) {
+func (k *headerSet) keep(about heading, h http.Header) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.made == nil || len(k.made) >= maxHeadings {
@@ -183,9 +183,9 @@ func (t *paramTable) merge(learned map[string][]mcp.ParamHeader) {
 // maxRelearnPages bounds the pages that are read to learn a tool's headers anew.
 const maxRelearnPages = 20
 
-// relearn reads the list of tools again, because the server has refused a call
+// refreshHeaders reads the list of tools again, because the server has refused a call
 // for its headers ("Client Behavior").
-func (w *modernHTTP) relearn(ctx context.Context, p *modern, req *mcp.Request) bool {
+func (w *modernHTTP) refreshHeaders(ctx context.Context, p *modern, req *mcp.Request) bool {
 	if req.Method != methodToolsCall {
 		return false
 	}

@@ -128,7 +128,7 @@ func TestHeadersAreMadeOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return w.headers(&mcp.Request{Method: method, ParamHeaders: relayed}, &outgoing{version: mcp.LatestModern, params: &o})
+		return w.headers(&mcp.Request{Method: method, ParamHeaders: relayed}, &outboundRequest{version: mcp.LatestModern, params: &o})
 	}
 	for range 2 { // made, and found
 		for _, tt := range []struct {
@@ -161,7 +161,7 @@ func TestHeadersAreMadeOnce(t *testing.T) {
 
 // What is kept is bounded, whatever is asked for.
 func TestHeadersKeptAreFew(t *testing.T) {
-	var k headings
+	var k headerSet
 	posts := http.Header{"Accept": {"a"}}
 	for i := range 3 * maxHeadings {
 		k.of(heading{method: methodToolsCall, name: fmt.Sprint(i), isNamed: true}, posts)

@@ -18,78 +18,78 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// legacy speaks to a server of the legacy era, in sessions. A session belongs to
-// a scope; or to everybody, where the operator says so; or it is lent to one
-// request at a time.
+// legacy is the protocol of a legacy server: it serves requests in sessions. A session
+// belongs to a scope, is shared by all requests (Share), or is lent to one request at a
+// time (pool).
 type legacy struct {
 	*setup
-	dial  dialer
-	want  mcp.Version
-	spent time.Duration // on the probe, of the time for the first handshake
-	tasks tasks
+	dial      dialer
+	want      mcp.Version
+	probeTime time.Duration // spent on the probe, out of the time for the first handshake
+	group     goroutines
 
-	everybody slot    // Share
-	watch     watches // listens without a scope
-	home      home    // OneClient
-	pool      pool
+	shared         scopedSession  // used with Share
+	listenSessions listenSessions // of listens without a scope
+	sole           soleClient     // used with OneClient
+	pool           pool
 
-	support taskSupport // of the server's tools
-	anchors anchors     // of tasks
-	holds   holds       // of tasks that wait for input
+	support      taskSupport     // of the server's tools
+	taskSessions taskSessions    // by task
+	openResults  openTaskResults // of tasks that wait for input
 
-	watched watchedTasks
+	watchedTasks watchedTasks
 
-	// spoke is set once a handshake has succeeded: then this era was the right
-	// one, at least at that time.
-	spoke atomic.Bool
+	// connected is set after the first successful handshake: the era was right at that
+	// time.
+	connected atomic.Bool
 
-	// Whoever opens a session and whoever closes all of them meet here, so that
-	// none can be opened that nobody closes.
-	mu   sync.Mutex
-	held map[*slot]struct{}          // those of scopes that have not ended
-	live map[*legacySession]struct{} // the sessions that are not closed yet
-	shut bool                        // no session is opened any more
-	past session.CallStats           // of those that are
+	// mu makes register and close exclude each other, so that no session is opened
+	// after close has listed them.
+	mu          sync.Mutex
+	scoped      map[*scopedSession]struct{} // of scopes that have not ended
+	live        map[*legacySession]struct{} // sessions that are not closed yet
+	closing     bool                        // no session is opened any more
+	closedStats session.CallStats           // of closed sessions
 }
 
 // dialer opens the connection of one legacy session.
 type dialer interface {
-	dial(ctx context.Context, n need) (legacyWire, error)
+	dial(ctx context.Context, n slotPurpose) (legacyWire, error)
 
-	// failed is called when the handshake over the wire has failed, before the
-	// wire is closed. It reports true when the wire has turned out to be of the
-	// other era, and is kept for that.
+	// failed is called when the handshake over the wire has failed, before the wire is
+	// closed. It reports true if the wire has turned out to be modern, and must be kept
+	// for that.
 	failed(wire legacyWire) (keep bool)
 
-	// older returns another wire to the same server, opened, where the way in which
-	// it has refused the handshake may mean that it has an older transport, and it
-	// does; else nil.
-	older(ctx context.Context, wire legacyWire) legacyWire
+	// sseFallback returns an open HTTP+SSE connection to the same server, if the server
+	// refused the handshake in a way that suggests that transport and has it. Otherwise
+	// it returns nil.
+	sseFallback(ctx context.Context, wire legacyWire) legacyWire
 
-	// mistaken is called when the handshake over the wire has succeeded. It reports
-	// true when the server has turned out to be of both eras: it is spoken to in the
-	// other one, and over another wire, for this one is bound by the handshake. It
-	// does so once.
-	mistaken(wire legacyWire) bool
+	// isModern is called when the handshake over the wire has succeeded. It reports
+	// true if the server has turned out to speak both eras. Then the client uses the
+	// modern era over a new connection, because the handshake binds this one. It
+	// reports that once.
+	isModern(wire legacyWire) bool
 
-	// sharesStream reports whether all messages of a session come on one stream.
+	// sharesStream reports whether all messages of a session arrive on one stream.
 	sharesStream() bool
 }
 
 func newLegacy(s *setup, d dialer, want mcp.Version) *legacy {
 	l := &legacy{setup: s, dial: d, want: want}
 	l.pool.max, l.pool.maxIdle, l.pool.idleTime = s.MaxSessions, s.IdleSessions, s.IdleTime
-	l.pool.questions.max = s.MaxSessions
+	l.pool.openQuestions.max = s.MaxSessions
 	return l
 }
 
 func (l *legacy) era() mcp.Era { return mcp.EraLegacy }
 
-// serve serves one request, and once more when the server turns out to have
-// forgotten the session: then it has not looked at the request.
+// serve serves one request. It tries a second session if the server has forgotten the
+// first: then it has not looked at the request.
 func (l *legacy) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	if req.Method == methodSetLevel || strings.HasPrefix(req.Method, "notifications/") {
-		return l.serveOpened(ctx, req)
+		return l.serveIfOpen(ctx, req)
 	}
 	req, err := withoutInput(req)
 	if err != nil {
@@ -103,7 +103,7 @@ func (l *legacy) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 }
 
 func (l *legacy) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	use, err := l.acquireFor(ctx, req, caller)
+	use, err := l.acquirePaused(ctx, req, caller)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (l *legacy) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	case req.Method == methodToolsCall:
 		res, err = l.callTool(ctx, s, req, caller)
 	case strings.HasPrefix(req.Method, methodTasks):
-		res, err = l.followTask(ctx, s, req, caller)
+		res, err = l.serveTask(ctx, s, req, caller)
 	default:
 		res, err = s.call(ctx, req, caller)
 	}
@@ -126,9 +126,9 @@ func (l *legacy) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	return res, err
 }
 
-// answered reports whether a call ended with the server's own word, so that
-// nothing of it is left in the session. A session in which a call was given up may
-// still say something about it, and is not lent to anybody else.
+// answered reports whether a call ended with a result or the server's own error, so
+// that nothing of it is left in the session. After any other end the server may still
+// send messages of the call, and the session is not lent again.
 func answered(err error) bool {
 	if err == nil {
 		return true
@@ -137,69 +137,72 @@ func answered(err error) bool {
 	return ok
 }
 
-// serveOpened serves what concerns a session that is open, and nothing where
-// none is: the next handshake says it all.
-func (l *legacy) serveOpened(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	s := l.opened(req.Scope)
+// serveIfOpen serves what concerns an open session only: notifications and
+// logging/setLevel. Without a session there is nothing to do, because the next
+// handshake covers it.
+func (l *legacy) serveIfOpen(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	s := l.openSession(req.Scope)
 	switch {
-	// One client's level is nothing to the others of a session: its own calls say it.
-	case req.Method == methodSetLevel && (s == nil || s.addr.shared):
+	// The level of one client must not become the level of a shared session. Calls
+	// carry their own level.
+	case req.Method == methodSetLevel && (s == nil || s.routing.shared):
 		return emptyResult()
 	case req.Method == methodSetLevel:
 		return s.serveLevel(ctx, req)
 	case s != nil && req.Method == methodTaskStatus:
-		s.tellState(&mcp.Notification{Method: req.Method, Params: req.Params})
+		s.sendTaskState(&mcp.Notification{Method: req.Method, Params: req.Params})
 	case s != nil:
 		n := mcp.Notification{Method: req.Method, Params: req.Params}
-		s.replies.put(s, n.AppendTo(nil, nil))
+		s.responses.put(s, n.AppendTo(nil, nil))
 	}
 	return nil, nil //nolint:nilnil // a notification has no terminal
 }
 
-// lease is a session while a request uses it.
+// lease is a session in use by one request.
 type lease struct {
 	*legacySession
-	slot   *slot // of a scope, which rests behind the request; nil where it is none's
+	scoped *scopedSession // the scope's session to release, nil if the session is not a scope's
 	pooled bool
 	key    poolKey // in the pool
 
 	resident *resident // that was lent, or nil
 }
 
-// acquireFor is acquire for a request of the caller, whose limits stop meanwhile: a
-// handshake has its own.
-func (l *legacy) acquireFor(ctx context.Context, req *mcp.Request, caller mcp.Caller) (lease, error) {
+// acquirePaused is acquire with the caller's time limits paused: a handshake has its
+// own limit.
+func (l *legacy) acquirePaused(ctx context.Context, req *mcp.Request, caller mcp.Caller) (lease, error) {
 	mcp.Pause(caller, true)
 	defer mcp.Pause(caller, false)
 	return l.acquire(ctx, req)
 }
 
-// acquire returns the session for a request, to be released when that is over.
+// acquire returns the session for a request. The caller must release it.
 func (l *legacy) acquire(ctx context.Context, req *mcp.Request) (lease, error) {
 	if id, ok := req.Params.Text(mcp.FieldTaskID); ok && strings.HasPrefix(req.Method, methodTasks) {
-		if s := l.anchors.find(req.Principal, id); s != nil {
+		if s := l.taskSessions.find(req.Principal, id); s != nil {
 			return lease{legacySession: s}, nil
 		}
 	}
 	if l.Share {
-		// Nothing is asked of anybody but the only one whose call is under way: the
-		// session is everybody's, and has no client of its own.
-		s, err := l.everybody.get(ctx, l, l.opener(l.self(), address{onlyCall: true, shared: true}, true))
+		// A shared session has no client of its own, so the server's requests go to the
+		// only call in progress, or are refused.
+		s, err := l.shared.get(ctx, l, l.opener(l.self(), routing{onlyCall: true, shared: true}, true))
 		return lease{legacySession: s}, err
 	}
 	if req.Scope != nil {
-		return l.ofScope(ctx, req)
+		return l.acquireScoped(ctx, req)
 	}
 	return l.pool.borrow(ctx, l, req)
 }
 
-// release is the end of a request. clean says that nothing of it is left behind.
+// release ends a request's use of its session. clean means that nothing of the request
+// is left in the session.
 func (l *legacy) release(use *lease, clean bool) {
 	switch {
-	case use.slot != nil:
-		use.slot.rest()
+	case use.scoped != nil:
+		use.scoped.release()
 	case use.resident != nil:
-		if l.pool.returned(use.resident, clean) {
+		if l.pool.returnResident(use.resident, clean) {
 			l.retire(use.legacySession)
 		}
 	case use.pooled:
@@ -207,76 +210,76 @@ func (l *legacy) release(use *lease, clean bool) {
 	}
 }
 
-// opener returns what opens a session for the given client. ours: it is not for
-// one client alone.
-func (l *legacy) opener(client *mcp.Peer, addr address, ours bool) func(ctx context.Context) (*legacySession, error) {
-	addr.private, addr.watched = !ours, &l.watched
-	n := need{ours: ours, makeRoom: l.makeRoom}
-	return func(ctx context.Context) (*legacySession, error) { return l.open(ctx, client, addr, n) }
+// opener returns a function that opens a session for the given client. ours is set if
+// the session is not for that client alone.
+func (l *legacy) opener(client *mcp.Peer, route routing, ours bool) func(ctx context.Context) (*legacySession, error) {
+	route.private, route.watched = !ours, &l.watchedTasks
+	n := slotPurpose{ours: ours, makeRoom: l.makeRoom}
+	return func(ctx context.Context) (*legacySession, error) { return l.open(ctx, client, route, n) }
 }
 
-// open opens a session. It returns it complete, or not at all.
-func (l *legacy) open(ctx context.Context, client *mcp.Peer, addr address, n need) (*legacySession, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.patience())
+// open opens a session. The returned session is complete.
+func (l *legacy) open(ctx context.Context, client *mcp.Peer, route routing, n slotPurpose) (*legacySession, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.handshakeTimeout())
 	defer cancel()
 	wire, err := l.dial.dial(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	s := newLegacySession(l.setup, wire, addr)
+	s := newLegacySession(l.setup, wire, route)
 	err = s.initialize(ctx, client, l.want)
-	if older := l.olderWire(ctx, wire, err); older != nil {
+	if fallback := l.fallbackWire(ctx, wire, err); fallback != nil {
 		l.discard(s)
-		addr.onlyCall = true // its messages come on one stream
-		s = newLegacySession(l.setup, older, addr)
+		route.onlyCall = true // all its messages arrive on one stream
+		s = newLegacySession(l.setup, fallback, route)
 		err = s.initialize(ctx, client, l.want)
 	}
 	if err != nil {
 		if l.dial.failed(wire) {
-			return nil, &rejected{why: wrongEra, err: plain(err)}
+			return nil, &rejected{why: wrongEra, err: unwrap(err)}
 		}
 		l.discard(s)
 		return nil, l.handshakeFailed(ctx, err)
 	}
-	if l.dial.mistaken(wire) {
+	if l.dial.isModern(wire) {
 		l.discard(s)
-		err := l.fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, nil, "it is modern, and was too slow to say so before its handshake")
+		err := l.fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, nil, "it is a modern server, but answered the probe only after the handshake had begun")
 		return nil, &rejected{why: wrongEra, err: err}
 	}
-	// Noted last: a session that stats and close can see is a complete one.
-	l.spoke.Store(true)
-	if !l.note(s) {
+	// Registered last, so that stats and close see complete sessions only.
+	l.connected.Store(true)
+	if !l.register(s) {
 		l.discard(s)
 		return nil, l.closed()
 	}
 	return s, nil
 }
 
-func (l *legacy) olderWire(ctx context.Context, wire legacyWire, err error) legacyWire {
+func (l *legacy) fallbackWire(ctx context.Context, wire legacyWire, err error) legacyWire {
 	if err == nil {
 		return nil
 	}
-	return l.dial.older(ctx, wire)
+	return l.dial.sseFallback(ctx, wire)
 }
 
-// patience is how long a handshake may take. One that follows a probe has what the
-// probe has left: a server that answers nothing costs a call the time of one
-// handshake, and not of both.
-func (l *legacy) patience() time.Duration {
-	if l.spoke.Load() {
+// handshakeTimeout returns the time limit of a handshake. The first one gets what the
+// probe has left over, so that a server that answers nothing costs a call the time of
+// one handshake and not of both.
+func (l *legacy) handshakeTimeout() time.Duration {
+	if l.connected.Load() {
 		return l.Handshake
 	}
-	return (l.Handshake - l.spent).Round(time.Millisecond)
+	return (l.Handshake - l.probeTime).Round(time.Millisecond)
 }
 
-// handshakeFailed says what a failed handshake means: a server that has shaken
-// hands before, and now refuses to, may have become another.
+// handshakeFailed returns the error of a failed handshake. A server that has completed
+// a handshake before, and now refuses one, may have changed its era.
 func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 	why := neverSpoke
-	if l.spoke.Load() || isRejected(err, wrongEra) {
+	if l.connected.Load() || isRejected(err, wrongEra) {
 		why = wrongEra
 	}
-	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	f, isFault := unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		text := fmt.Sprintf("it did not answer initialize within %v (limits.handshake)", l.Handshake)
@@ -285,71 +288,70 @@ func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 		}
 		err = l.unavailable(errors.Join(errNotAgain, err), "%s", text)
 	case isRejected(err, busy) && isFault:
-		return &rejected{why: busy, err: notYet(f)} // which says nothing about the era
+		return &rejected{why: busy, err: beforeSend(f)} // which means nothing for the era
 	case isFault && isUnreachable(f):
 		return err // nor does this
 	case isFault:
 		// The handshake was sent; the request that needed it was not.
 		err = l.unavailable(errors.Join(errNotAgain, f.Cause), "initialize failed: %s", f.Message)
 	}
-	return &rejected{why: why, err: plain(err)}
+	return &rejected{why: why, err: unwrap(err)}
 }
 
-// isUnreachable reports whether nothing was sent for want of a connection.
+// isUnreachable reports whether nothing was sent because there was no connection.
 func isUnreachable(f *mcp.Fault) bool {
 	return f.Outcome == mcp.NotDispatched && f.Code == mcp.CodeBackendUnavailable && !isRefusal(f)
 }
 
-// opened returns the session of a scope that is open now, or nil. What concerns open
-// sessions opens none: a server is not started to be told that a client's roots have
-// changed.
-func (l *legacy) opened(scope *mcp.Scope) *legacySession {
+// openSession returns the open session of a scope, or nil. It opens none: a server is
+// not started only to receive a notification such as a change of the client's roots.
+func (l *legacy) openSession(scope *mcp.Scope) *legacySession {
 	if l.Share {
-		return l.everybody.open()
+		return l.shared.current()
 	}
 	if scope == nil {
 		return nil
 	}
-	v, ok := scope.Value(l, func() any { return new(slot) })
+	v, ok := scope.Value(l, func() any { return new(scopedSession) })
 	if !ok {
 		return nil
 	}
-	if sl, ok := v.(*slot); ok {
-		return sl.open()
+	if sl, ok := v.(*scopedSession); ok {
+		return sl.current()
 	}
 	return nil
 }
 
 func (l *legacy) stats() session.CallStats {
-	sum := l.pastStats()
+	sum := l.statsOfClosed()
 	for _, s := range l.sessions() {
 		sum = sum.Plus(s.calls.Stats())
 	}
 	return sum
 }
 
-// close ends all sessions and returns when nothing of them is left. Slots and
-// pool are ended before the sessions are listed: what is opened for one of them
-// meanwhile is either on the list or refused by note.
+// close ends all sessions and returns when all their goroutines have ended. The places
+// that open sessions are ended before the sessions are listed: a session opened
+// meanwhile is either on the list or refused by register.
 func (l *legacy) close(context.Context) {
-	l.everybody.end(l)
-	l.watch.end(l)
-	l.home.slot.end(l)
+	l.shared.end(l)
+	l.listenSessions.end(l)
+	l.sole.session.end(l)
 	l.pool.close(l)
-	l.refuse()
+	l.stopOpening()
 	for _, s := range l.sessions() {
-		s.due.forgo()
+		s.pending.settle()
 		l.retire(s)
 	}
-	l.tasks.close()
+	l.group.close()
 }
 
-// note takes in a session that was opened, so that close finds it. It reports false
-// when that is too late, because all are being closed.
-func (l *legacy) note(s *legacySession) bool {
+// register adds an open session, so that close finds it. It reports false if close has
+// begun.
+func (l *legacy) register(s *legacySession) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.shut {
+	if l.closing {
 		return false
 	}
 	if l.live == nil {
@@ -359,27 +361,27 @@ func (l *legacy) note(s *legacySession) bool {
 	return true
 }
 
-func (l *legacy) refuse() {
+func (l *legacy) stopOpening() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shut = true
+	l.closing = true
 }
 
-// strike forgets a session that is being closed, but for its counters: what was lost
-// in it was lost, and a sum that shrinks would say otherwise.
-func (l *legacy) strike(s *legacySession, past session.CallStats) {
+// unregister removes a session that is being closed and keeps its counters, because the
+// sum must not shrink.
+func (l *legacy) unregister(s *legacySession, past session.CallStats) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.live[s]; ok {
 		delete(l.live, s)
-		l.past = l.past.Plus(past)
+		l.closedStats = l.closedStats.Plus(past)
 	}
 }
 
-func (l *legacy) pastStats() session.CallStats {
+func (l *legacy) statsOfClosed() session.CallStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.past
+	return l.closedStats
 }
 
 // sessions returns the sessions that are not closed yet.
@@ -389,25 +391,26 @@ func (l *legacy) sessions() []*legacySession {
 	return slices.Collect(maps.Keys(l.live))
 }
 
-// retire closes a session in the background, and does not wait. It is struck when it
-// has begun to end: close finds each session on its list, or waits for its end. So
-// there is nothing to do where nothing can be begun any more, because close has.
+// retire closes a session in the background. It does not wait. The session is
+// unregistered after its closing has begun, so that legacy.close either finds it in the
+// list or waits for the goroutine. If the goroutine cannot be started, legacy.close has
+// found it in the list.
 func (l *legacy) retire(s *legacySession) {
-	if s == nil || s.due.thenIn(&l.tasks, func() { l.retire(s) }) {
+	if s == nil || s.pending.runWhenSettled(&l.group, func() { l.retire(s) }) {
 		return
 	}
-	s.lose(s.cut())
-	s.wire.leave()
+	s.end(s.cut())
+	s.wire.retire()
 	past := s.calls.Stats()
-	l.tasks.start(s.close) // waited for by close, bounded by the wire's close
-	l.strike(s, past)
+	l.group.start(s.close) // waited for by close, bounded by the wire's close
+	l.unregister(s, past)
 }
 
-// discard closes a session that was not noted, on a goroutine that close waits for.
+// discard closes an unregistered session, on a goroutine that close waits for.
 func (l *legacy) discard(s *legacySession) {
-	s.lose(s.cut())
-	s.wire.leave()
-	if _, ok := l.tasks.start(s.close); !ok { // as in retire
-		s.lastClose()
+	s.end(s.cut())
+	s.wire.retire()
+	if _, ok := l.group.start(s.close); !ok { // as in retire
+		s.closeNow()
 	}
 }

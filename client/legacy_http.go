@@ -16,80 +16,80 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// httpDialer opens legacy sessions over Streamable HTTP, and over the transport that was
-// before it where the server has no other.
+// httpDialer opens legacy sessions over Streamable HTTP, and over HTTP with SSE if the
+// server has only that.
 type httpDialer struct {
 	*endpoint
-	isOlder atomic.Bool // the server has shown that it has the older one
+	usesSSE atomic.Bool // the server has shown that it has HTTP with SSE
 }
 
-func (d *httpDialer) dial(ctx context.Context, n need) (legacyWire, error) {
-	if !d.isOlder.Load() {
+func (d *httpDialer) dial(ctx context.Context, n slotPurpose) (legacyWire, error) {
+	if !d.usesSSE.Load() {
 		return newLegacyHTTP(d.endpoint), nil
 	}
 	w, err := sseDialer{d.endpoint}.dial(ctx, n)
-	if f, ok := plain(err).(*mcp.Fault); err != nil && (!ok || !isUnreachable(f)) { //nolint:errorlint // only what is a Fault itself
-		d.isOlder.Store(false) // it may have become another
+	if f, ok := unwrap(err).(*mcp.Fault); err != nil && (!ok || !isUnreachable(f)) { //nolint:errorlint // only what is a Fault itself
+		d.usesSSE.Store(false) // the server may have been replaced
 		return newLegacyHTTP(d.endpoint), nil
 	}
 	return w, err
 }
 
 func (d *httpDialer) failed(legacyWire) (keep bool) {
-	d.isOlder.Store(false)
+	d.usesSSE.Store(false)
 	d.forgetConnections()
 	return false
 }
 
-// older asks a server for the older transport that has refused an initialize in one of
-// the ways of a server which has no other. Only a stream that begins as one of that
-// transport does is an answer.
-func (d *httpDialer) older(ctx context.Context, wire legacyWire) legacyWire {
+// sseFallback tries HTTP with SSE after the server has refused an initialize with a
+// status that servers without Streamable HTTP use. Only a stream that begins with an
+// endpoint event proves that the server has the transport.
+func (d *httpDialer) sseFallback(ctx context.Context, wire legacyWire) legacyWire {
 	w, ok := wire.(*legacyHTTP)
-	if !ok || !mayBeOlder(w.refusedWith) {
+	if !ok || !mayBeSSE(w.refusedWith) {
 		return nil
 	}
 	old, err := d.openSSE(ctx)
 	if err != nil {
-		d.log.DebugContext(ctx, "backend has no older transport", slog.Any("cause", err))
+		d.log.DebugContext(ctx, "backend does not support HTTP with SSE", slog.Any("cause", err))
 		return nil
 	}
-	d.isOlder.Store(true)
+	d.usesSSE.Store(true)
 	return old
 }
 
-// mistaken: over HTTP the probe has been answered before there is a handshake.
-func (d *httpDialer) mistaken(legacyWire) bool { return false }
+// isModern: over HTTP, the probe has been answered before the handshake begins.
+func (d *httpDialer) isModern(legacyWire) bool { return false }
 
-// sharesStream: each call has a stream of its own.
-func (d *httpDialer) sharesStream() bool { return d.isOlder.Load() }
+// sharesStream: in Streamable HTTP each call has its own stream.
+func (d *httpDialer) sharesStream() bool { return d.usesSSE.Load() }
 
-// legacyHTTP carries one legacy session over Streamable HTTP
-// (2025-11-25, basic/transports).
+// legacyHTTP is the connection of one legacy session over Streamable HTTP (2025-11-25,
+// basic/transports).
 type legacyHTTP struct {
 	*endpoint
-	calls session.Calls
-	tasks tasks
-	s     *legacySession
-	deaf  chan struct{} // closed when there is no listening stream, or none any more
+	calls    session.Calls
+	group    goroutines
+	session  *legacySession
+	noListen chan struct{} // closed when there is no listening stream, or none any more
 
-	// Set by the handshake, before the session is given to anybody.
+	// The fields below are set by the handshake, before the session is shared.
 	id          string
 	version     mcp.Version
-	refusedWith int                         // HTTP status; 0 where it was not
-	posts       atomic.Pointer[http.Header] // of the messages of the session; nil before it has an id or a version
+	refusedWith int                         // HTTP status that refused initialize, or 0
+	postHeader  atomic.Pointer[http.Header] // headers of the session's POSTs, nil before the handshake's answer
 }
 
 func newLegacyHTTP(e *endpoint) *legacyHTTP {
-	return &legacyHTTP{endpoint: e, calls: session.Calls{Numbers: newNumbers()}, deaf: make(chan struct{})}
+	return &legacyHTTP{endpoint: e, calls: session.Calls{Numbers: newNumbers()}, noListen: make(chan struct{})}
 }
 
-func (w *legacyHTTP) table() *session.Calls { return &w.calls }
+func (w *legacyHTTP) callTable() *session.Calls { return &w.calls }
 
-func (w *legacyHTTP) attach(s *legacySession) { w.s = s }
+func (w *legacyHTTP) attach(s *legacySession) { w.session = s }
 
-// headers are those of every request of the session. The handshake itself has
-// none of them.
+// headers returns the headers of every request of the session. The initialize request
+// has neither a session id nor a version.
 func (w *legacyHTTP) headers() http.Header {
 	h := maps.Clone(w.configured)
 	if w.id != "" {
@@ -101,60 +101,61 @@ func (w *legacyHTTP) headers() http.Header {
 	return h
 }
 
-// fixHeaders makes the headers of messages, which need not be made for each of them.
-func (w *legacyHTTP) fixHeaders() {
-	posts := with(w.endpoint.posts, w.headers())
-	w.posts.Store(&posts)
+// cacheHeaders computes the headers of POSTs once, instead of for each of them.
+func (w *legacyHTTP) cacheHeaders() {
+	posts := with(w.posts, w.headers())
+	w.postHeader.Store(&posts)
 }
 
-func (w *legacyHTTP) carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error) {
-	c := newCarrier(w.endpoint, f, &w.tasks, msg)
-	return c.travel(ctx, func() { w.follow(ctx, c) })
+func (w *legacyHTTP) roundTrip(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error) {
+	c := newHTTPCall(w.endpoint, f, &w.group, msg)
+	return c.do(ctx, func() { w.exchange(ctx, c) })
 }
 
-// serves: what an HTTP server says that is not for a client it says to nobody here.
-func (w *legacyHTTP) serves(*mcp.Request) {}
+// noteClient does nothing: an HTTP server has no output that is attributed to clients.
+func (w *legacyHTTP) noteClient(*mcp.Request) {}
 
-// follow POSTs a request and follows its stream, over reconnects, to the response. ctx
-// is the caller's; the carrier's life ends with it, and with the call.
+// exchange POSTs a request and reads its stream, over reconnects, until the response.
+// ctx is the caller's. The lifetime of c ends with ctx and with the call.
 //
-//nolint:contextcheck,nolintlint // that life is no other context than ctx, but for how it ends
-func (w *legacyHTTP) follow(ctx context.Context, c *carrier) {
-	c.due = w.s.due.await()
-	defer c.due.heard()
-	accepted, err := w.carryPost(ctx, c)
-	// A doubt comes before the stream's own error, because it explains it; and what
-	// can be resumed comes before any error, because then nothing is lost yet.
+//nolint:contextcheck,nolintlint // that lifetime is ctx, but for how it ends
+func (w *legacyHTTP) exchange(ctx context.Context, c *httpCall) {
+	c.due = w.session.pending.add()
+	defer c.due.received()
+	accepted, err := w.doPost(ctx, c)
+	// A suspected loss of the session explains the stream's error, so it is checked
+	// first. Resuming is tried before an error is returned, because then nothing is
+	// lost yet.
 	switch {
 	case c.call.IsOver() || c.life.Err() != nil:
 		return
 	case c.doubt != nil:
-		w.resolve(&c.life, c)
+		w.checkSession(&c.life, c)
 	case accepted:
-		w.awaitElsewhere(c)
+		w.awaitOnListenStream(c)
 	case c.pos.lastID != "":
 		w.resume(ctx, c)
 	case err != nil:
 		c.fail(err)
-		c.due.heard() // this was one
-		w.noteIfGone(err)
+		c.due.received() // the error is the answer
+		w.endSessionIfGone(err)
 	default:
 		c.fail(w.lost(nil, "its answer ended without a response"))
 	}
 }
 
-// carryPost reads the POST's own answer. accepted means that the server has the
-// request and will answer on another stream.
+// doPost sends the POST and reads its own answer. accepted means that the server has
+// the request and will answer on another stream.
 //
-//nolint:contextcheck,nolintlint // as in follow
-func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier) (accepted bool, err error) {
+//nolint:contextcheck,nolintlint // as in exchange
+func (w *legacyHTTP) doPost(ctx context.Context, c *httpCall) (accepted bool, err error) {
 	resp, err := w.send(&c.life, &c.out)
 	if err != nil {
 		return false, err
 	}
-	defer c.letGo(resp)
+	defer c.release(resp)
 	if resp.StatusCode == http.StatusAccepted {
-		c.due.heard()
+		c.due.received()
 		return true, nil
 	}
 	if !hasMessages(resp) {
@@ -164,55 +165,55 @@ func (w *legacyHTTP) carryPost(ctx context.Context, c *carrier) (accepted bool, 
 		return false, w.refusal(&c.life, w.readRefusal(resp), c)
 	}
 	if mediaType(resp) == typeEvents {
-		c.due.heard() // and may take its time from here on
+		c.due.received() // the stream has begun and may take its time
 	}
-	// Before the body is read: with the answer the handshake goes on, and its next
-	// message has to name the session.
+	// The header is read before the body: the body continues the handshake, and its
+	// next message must carry the session id.
 	if c.call.Method() == methodInitialize {
 		w.id = resp.Header.Get("Mcp-Session-Id")
-		w.fixHeaders()
+		w.cacheHeaders()
 	}
-	return false, w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
+	return false, w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) })
 }
 
 // send POSTs a message with the session's headers.
-func (w *legacyHTTP) send(ctx context.Context, out *parcel) (*http.Response, error) {
-	header := w.endpoint.posts
-	if own := w.posts.Load(); own != nil {
+func (w *legacyHTTP) send(ctx context.Context, out *requestBody) (*http.Response, error) {
+	header := w.posts
+	if own := w.postHeader.Load(); own != nil {
 		header = *own
 	}
 	return w.endpoint.post(ctx, header, out)
 }
 
-// take hands on one message of a call's stream. A response ends the call that it
-// names, whichever stream brings it.
-func (w *legacyHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad error) (more bool) {
+// receive handles one message of a call's stream. A response ends the call that it
+// names, even if it arrives on another call's stream.
+func (w *legacyHTTP) receive(ctx context.Context, c *httpCall, m *mcp.Message, bad error) (more bool) {
 	switch {
 	case bad != nil && m.ID == c.call.ID():
 		c.fail(w.malformed(bad))
 		return false
 	case bad != nil:
-		w.log.WarnContext(ctx, "backend sent a message that is none")
+		w.log.WarnContext(ctx, "backend sent an invalid message")
 		return true
 	case m.Kind == mcp.KindError && m.ID.IsZero():
 		c.respond(m)
 		return false
-	case m.Kind == mcp.KindError && m.ID == c.call.ID() && w.doubts(c, m):
+	case m.Kind == mcp.KindError && m.ID == c.call.ID() && w.noteSessionError(c, m):
 		return false
 	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
-		return w.answer(c, m)
+		return w.routeResponse(c, m)
 	case concernsSession(m):
-		w.s.route(m)
+		w.session.route(m)
 		return true
 	default:
-		w.s.noteTask(m) // the call is told as well: the server has put it there
-		return c.offer(ctx, m)
+		w.session.noteTaskStatus(m) // and passed to the call, because it arrived on its stream
+		return c.deliverMessage(ctx, m)
 	}
 }
 
-// answer ends the call that a response names, and reports false where that is the
-// stream's own.
-func (w *legacyHTTP) answer(c *carrier, m *mcp.Message) (more bool) {
+// routeResponse ends the call that a response names. It reports false if that is the
+// call of the stream.
+func (w *legacyHTTP) routeResponse(c *httpCall, m *mcp.Message) (more bool) {
 	if m.ID == c.call.ID() {
 		c.respond(m)
 		return false
@@ -221,9 +222,9 @@ func (w *legacyHTTP) answer(c *carrier, m *mcp.Message) (more bool) {
 	return true
 }
 
-// doubts reports whether an error may mean that the server does not know the
-// session, and keeps it until that has been found out.
-func (w *legacyHTTP) doubts(c *carrier, m *mcp.Message) bool {
+// noteSessionError reports whether an error may mean that the server does not know the
+// session. It stores the error in c.doubt until checkSession has asked the server.
+func (w *legacyHTTP) noteSessionError(c *httpCall, m *mcp.Message) bool {
 	if w.id == "" {
 		return false
 	}
@@ -231,12 +232,12 @@ func (w *legacyHTTP) doubts(c *carrier, m *mcp.Message) bool {
 	if err != nil || !isSessionError(e) {
 		return false
 	}
-	c.doubt = &doubt{said: e, looked: !readsOnly(c.call.Method())}
+	c.doubt = &sessionCheck{said: e, looked: !readsOnly(c.call.Method())}
 	return true
 }
 
-// isSessionError reports whether an error that came with status 200 says that the
-// session is unknown, which some servers do.
+// isSessionError reports whether an error that arrived with status 200 names a lost
+// session, as some servers do.
 func isSessionError(e *mcp.Error) bool {
 	switch e.Code {
 	case mcp.CodeInvalidRequest, -32000, -32001, -32015:
@@ -246,26 +247,26 @@ func isSessionError(e *mcp.Error) bool {
 	}
 }
 
-// resolve ends a call whose server said that it knows no such session. A tool may
-// say so of sessions of its own, so that the server is asked whether it knows
-// ours. A call that it may have executed ends with what it said.
-func (w *legacyHTTP) resolve(ctx context.Context, c *carrier) {
+// checkSession ends a call after the server has reported an unknown session. A tool may
+// report that of its own sessions, so checkSession asks the server whether it knows
+// ours. A call that the server may have executed ends with the server's error.
+func (w *legacyHTTP) checkSession(ctx context.Context, c *httpCall) {
 	said := c.doubt.said
 	switch {
-	case !w.forgotten(ctx):
-		c.fail(plain(said))
+	case !w.isForgotten(ctx):
+		c.fail(unwrap(said))
 		return
 	case c.doubt.looked:
-		c.fail(plain(said))
+		c.fail(unwrap(said))
 	default:
-		c.fail(w.gone(said))
+		c.fail(w.goneError(said))
 	}
-	w.noteGone(said)
+	w.endSession(said)
 }
 
-// forgotten asks the server whether it knows the session. Only that it does not
-// is an answer.
-func (w *legacyHTTP) forgotten(ctx context.Context) bool {
+// isForgotten pings the server and reports whether the answer is that it does not know
+// the session. Any other outcome counts as no.
+func (w *legacyHTTP) isForgotten(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, w.Write)
 	defer cancel()
 	call, err := w.calls.Open(methodPing)
@@ -273,7 +274,7 @@ func (w *legacyHTTP) forgotten(ctx context.Context) bool {
 		return false
 	}
 	defer call.Finish(session.Terminal{})
-	resp, err := w.send(ctx, &parcel{msg: mcp.Pieces{mcp.AppendRequest(nil, call.ID(), methodPing, nil)}})
+	resp, err := w.send(ctx, &requestBody{msg: mcp.Pieces{mcp.AppendRequest(nil, call.ID(), methodPing, nil)}})
 	if err != nil {
 		return false
 	}
@@ -283,7 +284,7 @@ func (w *legacyHTTP) forgotten(ctx context.Context) bool {
 		return r.status == http.StatusNotFound || r.mayMeanSession()
 	}
 	unknown := false
-	err = w.read(resp, &position{}, nil, passNothing, func(m *mcp.Message, bad error) bool {
+	err = w.read(resp, &cursor{}, nil, passNothing, func(m *mcp.Message, bad error) bool {
 		if bad == nil && m.Kind == mcp.KindError {
 			e, err := m.WireError()
 			unknown = err == nil && isSessionError(e)
@@ -293,38 +294,37 @@ func (w *legacyHTTP) forgotten(ctx context.Context) bool {
 	return err == nil && unknown
 }
 
-// gone is the error of a request that the server refused because it has forgotten
-// the session. Nobody uses the session from now on; its other calls are ended by
-// noteGone, after this one has its error, because nobody knows what became of
-// them.
-func (w *legacyHTTP) gone(cause error) error {
-	w.s.markGone(w.lost(cause, "it has ended the session"))
-	w.s.due.forget()
+// goneError returns the error of a request that the server refused because it has
+// forgotten the session. No new request uses the session from now on. endSession ends
+// its other calls after this one has its error; their outcome is unknown.
+func (w *legacyHTTP) goneError(cause error) error {
+	w.session.markEnded(w.lost(cause, "it has ended the session"))
+	w.session.pending.sessionForgotten()
 	return &rejected{why: sessionGone, err: w.unavailable(cause, "it has ended the session")}
 }
 
-// noteGone ends the session with all its calls, but not before those of which the
-// server may be saying the same at this moment.
-func (w *legacyHTTP) noteGone(cause error) {
+// endSession ends the session with all its calls. It first waits for the answers of the
+// calls that the server may be refusing for the same reason at this moment.
+func (w *legacyHTTP) endSession(cause error) {
 	w.forgetConnections()
-	err := w.lost(plain(cause), "it has ended the session")
-	w.s.markGone(err)
-	w.s.due.forget()
-	lose := func() { w.s.lose(err) }
-	if !w.s.due.thenIn(&w.tasks, lose) {
+	err := w.lost(unwrap(cause), "it has ended the session")
+	w.session.markEnded(err)
+	w.session.pending.sessionForgotten()
+	lose := func() { w.session.end(err) }
+	if !w.session.pending.runWhenSettled(&w.group, lose) {
 		lose()
 	}
 }
 
-// refusal says what an HTTP answer without a message means in a session. c is the
-// carrier of the call that was refused, nil where it was none.
-func (w *legacyHTTP) refusal(ctx context.Context, r *refusal, c *carrier) error {
+// refusal returns the error for an HTTP answer without a message. c is the refused
+// call, nil if the message was not a call.
+func (w *legacyHTTP) refusal(ctx context.Context, r *refusal, c *httpCall) error {
 	err := w.refused(ctx, r)
 	switch {
 	case w.id != "" && r.status == http.StatusNotFound:
-		return w.gone(err)
+		return w.goneError(err)
 	case w.id != "" && c != nil && r.mayMeanSession():
-		c.doubt = &doubt{said: err}
+		c.doubt = &sessionCheck{said: err}
 		return err
 	case r.rpc != nil && isModernOnly(r.rpc.Code):
 		return &rejected{why: wrongEra, err: err}
@@ -333,104 +333,105 @@ func (w *legacyHTTP) refusal(ctx context.Context, r *refusal, c *carrier) error 
 	}
 }
 
-// noteIfGone comes after the call that found out has its own error, which may be that
-// it can be made again; the others only lose their session.
-func (w *legacyHTTP) noteIfGone(err error) {
+// endSessionIfGone ends the session if err is that of goneError. It is called after the
+// call that received the refusal has its error, which may allow another attempt. The
+// other calls are only lost.
+func (w *legacyHTTP) endSessionIfGone(err error) {
 	if isRejected(err, sessionGone) {
-		w.noteGone(err)
+		w.endSession(err)
 	}
 }
 
-// isModernOnly reports whether only a modern server gives an error of the code.
+// isModernOnly reports whether only a modern server returns an error of the code.
 func isModernOnly(code int64) bool {
 	return code == mcp.CodeHeaderMismatch || code == mcp.CodeMissingCapability || code == mcp.CodeUnsupportedVersion
 }
 
-// awaitElsewhere waits for the response to come on the listening stream, for as
-// long as there is one.
-func (w *legacyHTTP) awaitElsewhere(c *carrier) {
+// awaitOnListenStream waits for the response to arrive on the listening stream, as long
+// as there is one.
+func (w *legacyHTTP) awaitOnListenStream(c *httpCall) {
 	select {
 	case <-c.call.Done():
 	case <-c.life.Done():
-	case <-w.deaf:
-		c.fail(w.lost(nil, "it took the request and has no stream to answer it on"))
+	case <-w.noListen:
+		c.fail(w.lost(nil, "it accepted the request and has no stream to answer it on"))
 	}
 }
 
-// post sends a message that has no answer. A server that has forgotten the session
-// says so here too, and then the session is over for all.
+// post sends a message that has no answer. If the server answers that it has forgotten
+// the session, the session ends for all its users.
 func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := w.send(ctx, &parcel{msg: mcp.Pieces{msg}})
+	resp, err := w.send(ctx, &requestBody{msg: mcp.Pieces{msg}})
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 == 2 {
-		if mediaType(resp) != typeEvents { // which may stay open, and nobody waits for
+		if mediaType(resp) != typeEvents { // a stream may stay open, and is not waited for
 			drain(resp, cancel)
 		}
 		return nil
 	}
 	err = w.refusal(ctx, w.readRefusal(resp), nil)
-	w.noteIfGone(err)
+	w.endSessionIfGone(err)
 	return err
 }
 
-func (w *legacyHTTP) ready(v mcp.Version) {
+func (w *legacyHTTP) setVersion(v mcp.Version) {
 	w.version = v
-	w.fixHeaders()
+	w.cacheHeaders()
 }
 
-// listenGrace is how long a session waits for its listening stream before it is
-// used without. It is longer than most ways to a server and back, and what a
-// client waits at most once per session where the server never answers.
+// listenGrace is how long a session waits for its listening stream before it is used
+// without. It exceeds most round trip times. A client waits that long at most once per
+// session if the server never answers.
 const listenGrace = 500 * time.Millisecond
 
-// opened opens the listening stream in the background, and waits for a while for
-// the answer to that: what a server asks or says before it has the stream, many
-// of them drop. The stream is optional, and so is the answer.
-func (w *legacyHTTP) opened(ctx context.Context) {
+// initialized opens the listening stream in the background and waits up to listenGrace
+// for the server's answer: many servers drop what they send before they have the
+// stream. The stream is optional, and so is the answer.
+func (w *legacyHTTP) initialized(ctx context.Context) {
 	answered := make(chan struct{})
-	// Ends with the session, or when the server has no such stream; waited for by
+	// Ends with the session, or when the server has no such stream. Waited for by
 	// close.
-	_, ok := w.tasks.start(func(ctx context.Context) { w.listen(ctx, sync.OnceFunc(func() { close(answered) })) })
+	_, ok := w.group.start(func(ctx context.Context) { w.listen(ctx, sync.OnceFunc(func() { close(answered) })) })
 	if !ok {
-		close(w.deaf)
+		close(w.noListen)
 		return
 	}
 	grace := time.NewTimer(listenGrace)
 	defer grace.Stop()
 	select {
 	case <-answered:
-	case <-w.deaf:
+	case <-w.noListen:
 	case <-grace.C:
 	case <-ctx.Done():
 	}
 }
 
-func (w *legacyHTTP) deafness() <-chan struct{} { return w.deaf }
+func (w *legacyHTTP) noListenStream() <-chan struct{} { return w.noListen }
 
-// leave: an HTTP session is bounded where it is opened, not where it is carried.
-func (w *legacyHTTP) leave() {}
+// retire does nothing: HTTP sessions are limited when they are opened, not by their
+// connections.
+func (w *legacyHTTP) retire() {}
 
-// endTime bounds the goodbye to a server.
-const endTime = 5 * time.Second
+// deleteTimeout bounds the DELETE of a session.
+const deleteTimeout = 5 * time.Second
 
 func (w *legacyHTTP) close(ctx context.Context) {
 	w.calls.End(w.cut())
-	w.tasks.close()
+	w.group.close()
 	if w.id == "" {
 		return
 	}
-	// The goodbye is sent whatever became of the context that the session was
-	// ended by; it has its own bound.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	// The DELETE is sent even if ctx has ended; it has its own bound.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
 	resp, err := w.fetch(ctx, http.MethodDelete, w.headers())
 	if err != nil {
-		return // the server will find out by itself
+		return // the server will expire the session
 	}
 	drain(resp, cancel)
 }

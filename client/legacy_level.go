@@ -10,45 +10,44 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// ensureLevel has the session's log level be that of the next call, until that is
-// over. The level is the session's (2025-11-25, server/utilities/logging). Where the
-// calls are those of several clients, it is the least severe that one of them asks
-// for: each gets what it has asked for, and what it has not is kept from it by the
-// edge that serves it. That the level cannot be set does not concern the call.
+// ensureLevel sets the session's log level (2025-11-25, server/utilities/logging) for
+// the next call. The caller must call over when the call is over. In a shared session
+// the level is the least severe that a call in progress asks for; the server edge of
+// each client drops the rest. A failure to set the level does not fail the call.
 func (s *legacySession) ensureLevel(ctx context.Context, level mcp.LogLevel) (over func()) {
 	if level <= mcp.LogUnset {
 		return func() {}
 	}
 	over = func() {}
-	if s.addr.shared {
+	if s.routing.shared {
 		own := level
-		level = s.levels.begin(own)
-		over = func() { s.levels.end(own) }
+		level = s.logLevel.begin(own)
+		over = func() { s.logLevel.end(own) }
 	}
-	if _, err := s.tellLevel(ctx, level); err != nil {
-		s.log.DebugContext(ctx, "backend did not take the log level")
+	if _, err := s.applyLevel(ctx, level); err != nil {
+		s.log.DebugContext(ctx, "backend rejected the log level")
 	}
 	return over
 }
 
-// levels are what the calls under way in one session ask for, and what its server was
-// told. The zero value is ready.
-type levels struct {
-	mu      sync.Mutex
-	count   [mcp.LogEmergency + 1]int
-	wanted  mcp.LogLevel // last
-	telling *levelTelling
+// logLevel is the log level of one session: what its calls ask for, and what was sent
+// to the server. The zero value is ready.
+type logLevel struct {
+	mu     sync.Mutex
+	count  [mcp.LogEmergency + 1]int
+	wanted mcp.LogLevel // the last one requested
+	call   *setLevelCall
 }
 
-// levelTelling is what tells the server a level, and whichever is wanted by then.
-type levelTelling struct {
+// setLevelCall sends logging/setLevel, again if another level is requested meanwhile.
+type setLevelCall struct {
 	done chan struct{} // closed when res and err are set
 	res  *mcp.Result
 	err  error
 }
 
-// begin notes a call and returns the least severe level that one asks for.
-func (l *levels) begin(level mcp.LogLevel) mcp.LogLevel {
+// begin counts a call's level and returns the least severe one.
+func (l *logLevel) begin(level mcp.LogLevel) mcp.LogLevel {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count[level]++
@@ -60,57 +59,59 @@ func (l *levels) begin(level mcp.LogLevel) mcp.LogLevel {
 	return level
 }
 
-// end notes that a call is over. The level is left as it is: the next call sets it.
-func (l *levels) end(level mcp.LogLevel) {
+// end removes a call's level. The server keeps its level until the next call sets one.
+func (l *logLevel) end(level mcp.LogLevel) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count[level]--
 }
 
-// want notes the level and returns what tells the server, nil where it knows. first
-// reports that it is the caller who has to begin that.
-func (l *levels) want(level mcp.LogLevel) (t *levelTelling, first bool) {
+// request records the level and returns the call that sends it, nil if the server has
+// it. If first is set, the caller must start the sending.
+func (l *logLevel) request(level mcp.LogLevel) (t *setLevelCall, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.wanted == level
 	l.wanted = level
-	first = l.telling == nil && !known
+	first = l.call == nil && !known
 	if first {
-		l.telling = &levelTelling{done: make(chan struct{})}
+		l.call = &setLevelCall{done: make(chan struct{})}
 	}
-	return l.telling, first
+	return l.call, first
 }
 
-// next takes in what the server has said, and returns the level that is wanted by
-// now, if it is another one.
-func (l *levels) next(told mcp.LogLevel, res *mcp.Result, err error) (next mcp.LogLevel, more bool) {
+// next records the server's answer to the level that was sent. If another one was
+// requested meanwhile, next returns that.
+func (l *logLevel) next(sent mcp.LogLevel, res *mcp.Result, err error) (next mcp.LogLevel, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.wanted != told {
+	if l.wanted != sent {
 		return l.wanted, true
 	}
-	t := l.telling
-	l.telling = nil
+	t := l.call
+	l.call = nil
 	t.res, t.err = res, err
 	close(t.done)
-	return told, false
+	return sent, false
 }
 
-// tellLevel has the server know the level. It is told by one goroutine at a time, which
-// goes on as long as there is a newer one: a server that is slow to take levels is
-// sent the last one, and not all of them side by side. That goroutine is nobody's
-// request, because the level is not: others wait for it, and whoever came first may go.
-func (s *legacySession) tellLevel(ctx context.Context, level mcp.LogLevel) (*mcp.Result, error) {
+// applyLevel sends the level to the server and waits for the answer.
+//
+// One goroutine at a time sends levels, as long as there is a newer one, so that a slow
+// server gets the latest one instead of all of them in parallel. That goroutine belongs
+// to no request, because other requests wait for it, and the first one may give up.
+func (s *legacySession) applyLevel(ctx context.Context, level mcp.LogLevel) (*mcp.Result, error) {
 	if len(s.offers.Logging) == 0 {
 		return emptyResult()
 	}
-	t, first := s.levels.want(level)
+	t, first := s.logLevel.request(level)
 	if first {
-		// Each level has the write deadline; the session's close waits for it and ends it.
-		s.tasks.start(func(ctx context.Context) {
+		// Each attempt has the write deadline. Waited for and ended by the session's
+		// close.
+		s.group.start(func(ctx context.Context) {
 			for more := true; more; {
 				res, err := s.setLevel(ctx, level)
-				level, more = s.levels.next(level, res, err)
+				level, more = s.logLevel.next(level, res, err)
 			}
 		})
 	}
@@ -120,16 +121,16 @@ func (s *legacySession) tellLevel(ctx context.Context, level mcp.LogLevel) (*mcp
 	return s.awaitLevel(ctx, t)
 }
 
-// awaitLevel waits until the server was told of the newest level, for as long as
-// that may take.
-func (s *legacySession) awaitLevel(ctx context.Context, t *levelTelling) (*mcp.Result, error) {
+// awaitLevel waits until the server has answered for the newest level, at most for the
+// write deadline.
+func (s *legacySession) awaitLevel(ctx context.Context, t *setLevelCall) (*mcp.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
 	defer cancel()
 	select {
 	case <-t.done:
 		return t.res, t.err
-	case <-s.gone:
-		return nil, s.lossCause()
+	case <-s.ended:
+		return nil, s.endCause()
 	case <-ctx.Done():
 		return nil, s.givenUp(ctx, mcp.Unknown)
 	}
@@ -139,15 +140,15 @@ func (s *legacySession) setLevel(ctx context.Context, level mcp.LogLevel) (*mcp.
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
 	defer cancel()
 	params := mcp.AppendString([]byte(`{"level":`), level.String())
-	return s.roundTrip(ctx, methodSetLevel, append(params, '}'))
+	return s.ownCall(ctx, methodSetLevel, append(params, '}'))
 }
 
-// serveLevel serves logging/setLevel of the session's own client.
+// serveLevel serves logging/setLevel of the client that owns the session.
 func (s *legacySession) serveLevel(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	name, _ := req.Params.Text(mcp.FieldLevel)
 	level, ok := mcp.ParseLogLevel(name)
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown log level %.40q", name)
 	}
-	return s.tellLevel(ctx, level)
+	return s.applyLevel(ctx, level)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// logger returns a legacy server that takes levels, whose calls wait for the test,
-// each by its name.
+// logger returns a legacy server with logging. A call waits for the gate of its name.
 func logger(gates map[string]chan struct{}) *station {
 	s := newStation()
 	s.Capabilities = `{"tools":{},"logging":{}}`
@@ -29,7 +28,7 @@ func logger(gates map[string]chan struct{}) *station {
 	return s
 }
 
-// levelsAndCalls returns what the server was told of levels, and the calls.
+// levelsAndCalls returns the levels that the server received, and the calls, in order.
 func levelsAndCalls(s *faultyserver.HTTP) []string {
 	var all []string
 	for _, r := range s.Seen() {
@@ -52,9 +51,9 @@ func calling(t *testing.T, name string, level mcp.LogLevel) *mcp.Request {
 	return req
 }
 
-// A session that is lent has the level of each borrower before its call; one that
-// wants no messages leaves it as it is, and gets none from the edge that serves it.
-func TestLentSessionHasTheBorrowersLevel(t *testing.T) {
+// A pooled session is set to the level of each borrower before its call. A borrower
+// without a level leaves it unchanged; the server edge drops the messages.
+func TestPooledSessionHasTheBorrowersLevel(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := logger(nil)
 		c := dialHTTP(t, s, client.Config{})
@@ -70,8 +69,8 @@ func TestLentSessionHasTheBorrowersLevel(t *testing.T) {
 	})
 }
 
-// Where one session serves several clients, its level is the least severe that a
-// call under way asks for, and no client's logging/setLevel is another's.
+// In a session of several clients the level is the least severe that a call in progress
+// asks for, and logging/setLevel of one client does not affect the others.
 func TestSharedSessionHasTheLeastSevereLevel(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gates := map[string]chan struct{}{"long": make(chan struct{})}
@@ -96,10 +95,9 @@ func TestSharedSessionHasTheLeastSevereLevel(t *testing.T) {
 	})
 }
 
-// A call waits for the level that somebody else is telling the server, be it for the
-// same client or for another one of the session: what it logs is to be of that level
-// from its first message on.
-func TestCallDoesNotOvertakeItsLevel(t *testing.T) {
+// A call waits while another request sets the level, of the same client or of another
+// one in the session: the call's first log message must have the right level.
+func TestCallWaitsForItsLevel(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			s := logger(nil)
@@ -133,9 +131,9 @@ func TestCallDoesNotOvertakeItsLevel(t *testing.T) {
 	}
 }
 
-// A server that does not take a level keeps a call waiting for the write deadline and
-// no longer, and it is made then.
-func TestLevelThatIsNeverTaken(t *testing.T) {
+// If the server does not answer logging/setLevel, a call waits for the write deadline
+// and is made then.
+func TestSetLevelWithoutAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := logger(nil)
 		s.On["logging/setLevel"] = func(x *faultyserver.Exchange) { x.Hold() }
@@ -154,10 +152,9 @@ func TestLevelThatIsNeverTaken(t *testing.T) {
 	})
 }
 
-// Who has begun to tell the server a level may go before that is done, and somebody
-// else may want another one by then. That one is told all the same, before the call
-// that wants it.
-func TestLevelWhoseFirstTellerHasGone(t *testing.T) {
+// The request that started logging/setLevel may give up, and another request may want
+// another level by then. That level is set all the same, before the call that wants it.
+func TestSetLevelAfterItsFirstCallerGaveUp(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			s := logger(nil)

@@ -12,10 +12,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// listen serves subscriptions/listen out of a session's changes, until the
-// session or ctx ends. The legacy era has no such request: its servers tell of
-// changes without being asked, on whatever stream the session has
-// (2025-11-25, basic/transports, "Listening for Messages from the Server").
+// listen serves subscriptions/listen from the changes of a session, until the session
+// or ctx ends. The legacy era has no such request: its servers send changes unasked, on
+// any stream of the session (2025-11-25, basic/transports, "Listening for Messages from
+// the Server").
 func (l *legacy) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error {
 	want, err := parseFilter(&req.Params)
 	if err != nil {
@@ -31,15 +31,15 @@ func (l *legacy) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 func (l *legacy) listenLists(ctx context.Context, want filter, req *mcp.Request, sink mcp.Caller) error {
 	err := l.listenOnce(ctx, want, req, sink)
 	if isRejected(err, sessionGone) {
-		// The session was lost before anything was promised, as with a call that the
-		// server has not looked at: there is nothing to be told of but in the next.
+		// The session was lost before the listen was acknowledged, so it is tried in a
+		// new one, like a call that the server has not looked at.
 		err = l.listenOnce(ctx, want, req, sink)
 	}
 	return err
 }
 
 func (l *legacy) listenOnce(ctx context.Context, want filter, req *mcp.Request, sink mcp.Caller) error {
-	s, done, err := l.listened(ctx, want, req)
+	s, done, err := l.sessionForListen(ctx, want, req)
 	if err != nil {
 		return err
 	}
@@ -47,35 +47,37 @@ func (l *legacy) listenOnce(ctx context.Context, want filter, req *mcp.Request, 
 	return s.listen(ctx, want, sink)
 }
 
-// listened returns the session whose changes a listen is told of. It is the
-// scope's own where there is one, because a server may tell each session of
-// others. The listens of one client that have no scope share one, which lives as
-// long as they do and is lent to the client's calls: some servers tell a session only
-// of what was asked for in it. That of the only client is there anyway.
-func (l *legacy) listened(ctx context.Context, want filter, req *mcp.Request) (*legacySession, func(), error) {
+// sessionForListen returns the session that serves a listen, and a function to release
+// it.
+//
+// It is the session of the request's scope, because a server may send each session
+// other changes. Listens of one client without a scope share one session, which lives
+// as long as they do and is lent to the client's calls: some servers send a session
+// only the changes of what was used in it. The sole client's session exists anyway.
+func (l *legacy) sessionForListen(ctx context.Context, want filter, req *mcp.Request) (*legacySession, func(), error) {
 	if l.Share || req.Scope != nil {
 		use, err := l.acquire(ctx, req)
 		if err == nil {
-			// Who only listens does not keep a scope from yielding: that is its
-			// owner's to judge, who knows what the listen is for.
+			// A listen does not keep its scope from yielding the session: the owner of
+			// the scope decides that, and knows the listen's purpose.
 			l.release(&use, true)
 		}
 		return use.legacySession, func() {}, err
 	}
-	if l.hasHome(req) {
-		s, err := l.goHome(ctx, req, len(want.URIs) == 0)
+	if l.isSoleClient(req) {
+		s, err := l.soleSession(ctx, req, len(want.URIs) == 0)
 		return s, func() {}, err
 	}
 	key := keyOf(req)
-	own, err := l.watch.join(l, key)
+	ls, err := l.listenSessions.acquire(l, key)
 	if err != nil {
 		return nil, nil, err
 	}
-	leave := func() { l.watch.leave(l, key, own) }
-	// Lists are what a server offers to all, and are asked for by nobody; resources are
-	// watched for a client.
-	open := l.opener(req.Client, address{onlyCall: true}, len(want.URIs) == 0)
-	s, err := own.slot.get(ctx, l, func(ctx context.Context) (*legacySession, error) {
+	leave := func() { l.listenSessions.release(l, key, ls) }
+	// Lists are the same for all clients and need no client to ask; resources are
+	// watched for one client.
+	open := l.opener(req.Client, routing{onlyCall: true}, len(want.URIs) == 0)
+	s, err := ls.session.get(ctx, l, func(ctx context.Context) (*legacySession, error) {
 		if s := l.pool.adopt(key); s != nil {
 			return s, nil
 		}
@@ -85,140 +87,138 @@ func (l *legacy) listened(ctx context.Context, want filter, req *mcp.Request) (*
 		leave()
 		return nil, nil, err
 	}
-	l.pool.host(&own.slot, key, s, false)
+	l.pool.addResident(&ls.session, key, s, false)
 	return s, leave, nil
 }
 
-// watches are the sessions of listens without a scope, one for each key of the pool:
-// a server may tell a session what only its principal may know. The zero value is
-// ready.
-type watches struct {
+// listenSessions are the sessions of listens without a scope, one for each poolKey,
+// because a server may send a session data of its principal. The zero value is ready.
+type listenSessions struct {
 	mu    sync.Mutex
-	by    map[poolKey]*watch
+	byKey map[poolKey]*listenSession
 	ended bool
 }
 
-// watch is the session of one key. users is guarded by watches.mu.
-type watch struct {
-	slot  slot
-	users int
+// listenSession is the session of one key. users is guarded by listenSessions.mu.
+type listenSession struct {
+	session scopedSession
+	users   int
 }
 
-// join returns the session's place, made by the first who joins. It is given back
-// with leave.
-func (w *watches) join(l *legacy, key poolKey) (*watch, error) {
+// acquire returns the session of the key, adding it if necessary. The caller must
+// release it.
+func (w *listenSessions) acquire(l *legacy, key poolKey) (*listenSession, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended {
 		return nil, l.closed()
 	}
-	own := w.by[key]
-	if own == nil {
-		if w.by == nil {
-			w.by = make(map[poolKey]*watch)
+	ls := w.byKey[key]
+	if ls == nil {
+		if w.byKey == nil {
+			w.byKey = make(map[poolKey]*listenSession)
 		}
-		own = new(watch)
-		w.by[key] = own
+		ls = new(listenSession)
+		w.byKey[key] = ls
 	}
-	own.users++
-	return own, nil
+	ls.users++
+	return ls, nil
 }
 
-// leave lets the session go with the last of those who joined, and forgets the
-// key. A session that is lent is closed when it comes back.
-func (w *watches) leave(l *legacy, key poolKey, own *watch) {
-	if !w.drop(key, own) {
+// release ends one use. With the last one it retires the session and removes the key. A
+// session that is lent is closed when it is returned.
+func (w *listenSessions) release(l *legacy, key poolKey, ls *listenSession) {
+	if !w.drop(key, ls) {
 		return
 	}
-	if l.pool.dismiss(&own.slot) {
-		own.slot.takeOut(true)
+	if l.pool.removeResident(&ls.session) {
+		ls.session.clear(true)
 		return
 	}
-	own.slot.end(l)
+	ls.session.end(l)
 }
 
-// drop reports whether nobody uses the session any more. Whoever comes next makes
-// another one: that is decided here, so that nobody can join one that is ended.
-func (w *watches) drop(key poolKey, own *watch) bool {
+// drop removes the session if it has no users left, and reports whether it did. That is
+// decided under the lock, so that an ended session gets no new user.
+func (w *listenSessions) drop(key poolKey, ls *listenSession) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	own.users--
-	if own.users > 0 {
+	ls.users--
+	if ls.users > 0 {
 		return false
 	}
-	delete(w.by, key)
+	delete(w.byKey, key)
 	return true
 }
 
-// end lets all sessions go, for good.
-func (w *watches) end(l *legacy) {
-	for _, own := range w.shut() {
-		own.slot.end(l)
+// end retires all sessions and accepts no other.
+func (w *listenSessions) end(l *legacy) {
+	for _, ls := range w.shut() {
+		ls.session.end(l)
 	}
 }
 
-func (w *watches) shut() []*watch {
+func (w *listenSessions) shut() []*listenSession {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
-	return slices.Collect(maps.Values(w.by))
+	return slices.Collect(maps.Values(w.byKey))
 }
 
-// listen tells sink of the lists that it wants to hear of and the server has
-// promised to tell of, and of the resources that the server lets it subscribe to,
-// until the session, its way of telling, or ctx ends.
+// listen sends sink the changes that want names: of lists for which the server has
+// declared listChanged, and of resources to which it accepts a subscription. It returns
+// when the session, its stream, or ctx ends.
 //
-// The end of a session ends its stream too, and the two are seen in any order.
-// The end of the session is what counts: the next session may well tell, while a
-// server without a stream is not listened to again. A session knows that it has
-// ended before its stream is closed, so that whoever sees the stream closed finds
-// the reason there.
+// The end of a session also ends its stream, and the two may be observed in any order.
+// The end of the session takes precedence: the next session may have a stream, while a
+// server without a stream is not listened to again. The session's end is recorded
+// before its stream is closed, so it is found after the stream.
 func (s *legacySession) listen(ctx context.Context, want filter, sink mcp.Caller) error {
-	promised, deafness := want.with(want.lists()&s.promises()), s.wire.deafness()
-	deaf := isClosed(deafness) // looked at first: then what ended it is known below
-	if err := s.lossCause(); err != nil {
+	offered, noStream := want.with(want.lists()&s.declaredLists()), s.wire.noListenStream()
+	closed := isClosed(noStream) // before endCause, so that the cause is found below
+	if err := s.endCause(); err != nil {
 		return &rejected{why: sessionGone, err: err}
 	}
-	if deaf {
-		promised = filter{}
+	if closed {
+		offered = filter{}
 	}
-	// Before the server is asked: it may tell of a change before it has answered.
-	ear := s.feed.add(promised)
-	defer s.feed.remove(ear)
-	agreed, undo, err := s.subscribe(ctx, promised.URIs)
+	// Registered before subscribing: the server may send a change before its answer.
+	listener := s.feed.add(offered)
+	defer s.feed.remove(listener)
+	agreed, undo, err := s.subscribe(ctx, offered.URIs)
 	if err != nil {
 		return err
 	}
 	defer undo()
-	promised.URIs = agreed
-	s.feed.keep(ear, promised)
-	if promised.lists() == 0 && len(agreed) == 0 {
-		deafness = nil // nothing that could be missed
+	offered.URIs = agreed
+	s.feed.keep(listener, offered)
+	if offered.lists() == 0 && len(agreed) == 0 {
+		noStream = nil // there is nothing to miss
 	}
-	if err := acknowledge(ctx, promised, sink); err != nil {
+	if err := acknowledge(ctx, offered, sink); err != nil {
 		return err
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return s.givenUp(ctx, mcp.Completed)
-		case <-s.gone:
-			return s.lossCause()
-		case <-deafness:
-			if err := s.lossCause(); err != nil {
+		case <-s.ended:
+			return s.endCause()
+		case <-noStream:
+			if err := s.endCause(); err != nil {
 				return err
 			}
-			return s.deaf()
-		case <-ear.wake:
-			if err := s.feed.take(ear).tell(ctx, sink); err != nil {
+			return s.errNoListen()
+		case <-listener.wake:
+			if err := s.feed.take(listener).tell(ctx, sink); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// promises returns the lists whose changes the server has said that it will tell.
-func (s *legacySession) promises() changes {
+// declaredLists returns the lists for which the server has declared listChanged.
+func (s *legacySession) declaredLists() changes {
 	return filter{
 		Tools: s.offers.Tools.ListChanged, Prompts: s.offers.Prompts.ListChanged, Resources: s.offers.Resources.ListChanged,
 	}.lists()

@@ -13,48 +13,48 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// stillWire carries nothing: what a session over it hears is the test's.
-type stillWire struct {
-	calls session.Calls
-	deaf  chan struct{}
+// idleWire sends nothing. The test produces what the session receives.
+type idleWire struct {
+	calls    session.Calls
+	noListen chan struct{}
 }
 
-func (w *stillWire) table() *session.Calls { return &w.calls }
-func (w *stillWire) attach(*legacySession) {}
-func (w *stillWire) carry(ctx context.Context, f flight, _ mcp.Pieces) (*mcp.Result, error) {
+func (w *idleWire) callTable() *session.Calls { return &w.calls }
+func (w *idleWire) attach(*legacySession)     {}
+func (w *idleWire) roundTrip(ctx context.Context, f outboundCall, _ mcp.Pieces) (*mcp.Result, error) {
 	return f.run(ctx)
 }
-func (w *stillWire) serves(*mcp.Request)                {}
-func (w *stillWire) post(context.Context, []byte) error { return nil }
-func (w *stillWire) ready(mcp.Version)                  {}
-func (w *stillWire) opened(context.Context)             {}
-func (w *stillWire) deafness() <-chan struct{}          { return w.deaf }
-func (w *stillWire) leave()                             {}
-func (w *stillWire) close(context.Context)              {}
+func (w *idleWire) noteClient(*mcp.Request)            {}
+func (w *idleWire) post(context.Context, []byte) error { return nil }
+func (w *idleWire) setVersion(mcp.Version)             {}
+func (w *idleWire) initialized(context.Context)        {}
+func (w *idleWire) noListenStream() <-chan struct{}    { return w.noListen }
+func (w *idleWire) retire()                            {}
+func (w *idleWire) close(context.Context)              {}
 
-// hears notes the methods that it is told of.
-type hears struct {
+// methodRecorder records the methods that it receives.
+type methodRecorder struct {
 	mcp.Caller
 
 	got []string
 }
 
-func (h *hears) Notify(_ context.Context, n *mcp.Notification) error {
+func (h *methodRecorder) Notify(_ context.Context, n *mcp.Notification) error {
 	h.got = append(h.got, n.Method+string(n.Params.Bytes()))
 	return nil
 }
 
-// A session that ends takes its stream with it. Whichever of the two a listen
-// sees first, it ends with the session's end, so that it goes on in the next one;
-// and before the first look nothing has been promised. Only a server that is well
-// and has no stream is not listened to any more.
-func TestListenSeesTheEndOfTheSessionInAnyOrder(t *testing.T) {
+// A session that ends takes its stream with it. In whatever order a listen observes the
+// two, it ends with the cause of the session, so that it continues in the next session.
+// Before the first check nothing has been acknowledged. Only a live server without a
+// stream ends the listen as such.
+func TestListenEndsWithTheSession(t *testing.T) {
 	errLost := errors.New("the session has ended")
 	const told = `notifications/subscriptions/acknowledged{"notifications":{"toolsListChanged":true}}`
 	const untold = `notifications/subscriptions/acknowledged{"notifications":{}}`
-	end := func(s *legacySession, _ *stillWire) { s.markGone(errLost) }
-	deafen := func(_ *legacySession, w *stillWire) { close(w.deaf) }
-	type event = func(*legacySession, *stillWire)
+	end := func(s *legacySession, _ *idleWire) { s.markEnded(errLost) }
+	deafen := func(_ *legacySession, w *idleWire) { close(w.noListen) }
+	type event = func(*legacySession, *idleWire)
 	for _, tt := range []struct {
 		name           string
 		before, during []event
@@ -65,20 +65,20 @@ func TestListenSeesTheEndOfTheSessionInAnyOrder(t *testing.T) {
 		{"the session before", []event{end}, nil, errLost, nil},
 		{"both meanwhile", nil, []event{end, deafen}, errLost, []string{told}},
 		{"only the session", nil, []event{end}, errLost, []string{told}},
-		{"only the stream", nil, []event{deafen}, errDeaf, []string{told}},
+		{"only the stream", nil, []event{deafen}, errNoListenStream, []string{told}},
 		{"no stream from the beginning, then the end", []event{deafen}, []event{end}, errLost, []string{untold}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for range 20 { // a select takes any of those that are ready
+			for range 20 { // select chooses at random
 				synctest.Test(t, func(t *testing.T) {
-					w := &stillWire{deaf: make(chan struct{})}
-					s := newLegacySession(newSetup(Config{}), w, address{})
+					w := &idleWire{noListen: make(chan struct{})}
+					s := newLegacySession(newSetup(Config{}), w, routing{})
 					s.offers.Tools.ListChanged = true
 					for _, happens := range tt.before {
 						happens(s, w)
 					}
-					ear, ended := &hears{}, make(chan error, 1)
-					// Ends with what happens below; waited for there.
+					ear, ended := &methodRecorder{}, make(chan error, 1)
+					// Ends with the event below; waited for there.
 					go func() { ended <- s.listen(t.Context(), filter{Tools: true}, ear) }()
 					synctest.Wait()
 					for _, happens := range tt.during {

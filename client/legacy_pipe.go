@@ -10,44 +10,43 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// legacyPipe carries one legacy session over a pipe of its own
+// legacyPipe is the connection of one legacy session over a pipe of its own
 // (2025-11-25, basic/transports, "stdio").
 type legacyPipe struct {
 	*pipe
 }
 
-func (w *legacyPipe) table() *session.Calls { return &w.calls }
+func (w *legacyPipe) callTable() *session.Calls { return &w.calls }
 
 func (w *legacyPipe) attach(s *legacySession) {
 	w.pipe.attach(s.route)
-	// Between the end of the server's output and the end of the pipe the session takes no
-	// call, and is not closed: the calls that it has wait for the reason.
-	fate := s.due.await()
-	w.onParting(s.due.forget)
-	// Ends with the pipe; waited for by close. That the pipe is gone is the end
-	// of the session.
+	// Between the end of the server's output and the end of the pipe the session takes
+	// no call and is not closed yet, so that its calls fail with the cause.
+	pending := s.pending.add()
+	w.onParting(s.pending.sessionForgotten)
+	// Ends with the pipe, and ends the session then. Waited for by close.
 	w.tasks.start(func(ctx context.Context) {
-		defer fate.heard()
+		defer pending.received()
 		select {
 		case <-w.dead:
-			s.lose(w.calls.Err())
+			s.end(w.calls.Err())
 		case <-ctx.Done():
 		}
 	})
 }
 
-// carry: the answer comes on the pipe that the session has anyway, so that nothing of
-// a call is to be let go.
-func (w *legacyPipe) carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error) {
+// roundTrip queues the request. The answer arrives on the pipe, so a call has no
+// resources to release.
+func (w *legacyPipe) roundTrip(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error) {
 	f.call.SetRequest(f.req)
 	w.begin(f.call, msg)
 	return f.run(ctx)
 }
 
-func (w *legacyPipe) serves(req *mcp.Request) { w.served.note(req) }
+func (w *legacyPipe) noteClient(req *mcp.Request) { w.served.note(req) }
 
-// post does not wait for the line to be written. A server that does not read is found
-// out by the writer, which ends the pipe with the reason.
+// post queues the message and does not wait. If the server does not read, the writer
+// ends the pipe with that cause.
 func (w *legacyPipe) post(_ context.Context, msg []byte) error {
 	if !w.enqueue(mcp.Pieces{msg}) {
 		return w.unavailable(nil, "it does not read its input")
@@ -55,13 +54,13 @@ func (w *legacyPipe) post(_ context.Context, msg []byte) error {
 	return nil
 }
 
-func (w *legacyPipe) ready(mcp.Version) {}
+func (w *legacyPipe) setVersion(mcp.Version) {}
 
-func (w *legacyPipe) opened(context.Context) {}
+func (w *legacyPipe) initialized(context.Context) {}
 
-// deafness: a pipe tells until it ends, and its end is the session's.
-func (w *legacyPipe) deafness() <-chan struct{} { return nil }
+// noListenStream returns nil: the pipe ends with the session.
+func (w *legacyPipe) noListenStream() <-chan struct{} { return nil }
 
-func (w *legacyPipe) leave() { w.place.leave() }
+func (w *legacyPipe) retire() { w.place.leave() }
 
 func (w *legacyPipe) close(context.Context) { w.pipe.close(w.cut()) }

@@ -10,22 +10,22 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// route hands on a message that came on a stream which is no call's: the
-// listening stream of a session, or a pipe. It waits for nobody.
+// route routes a message that arrived on a stream of the session, not of a call: the
+// listening stream, the SSE stream, or the pipe. It does not wait.
 func (s *legacySession) route(m *mcp.Message) {
 	switch m.Kind {
 	case mcp.KindResult, mcp.KindError:
 		s.respond(s.calls, m.ID, m)
 	case mcp.KindRequest:
-		s.routeAsk(m)
+		s.routeRequest(m)
 	case mcp.KindNotification:
 		s.routeNotification(m)
 	default:
 	}
 }
 
-// concernsSession reports whether a message is for the session even when it
-// comes on the stream of a call.
+// concernsSession reports whether a message is for the session even on the stream of a
+// call.
 func concernsSession(m *mcp.Message) bool {
 	switch m.Method {
 	case methodPing, methodCancelled, methodTools, methodPrompts, methodResources, methodUpdated:
@@ -35,58 +35,59 @@ func concernsSession(m *mcp.Message) bool {
 	}
 }
 
-// routeAsk finds out who can be asked. An ask without an addressee is refused at
-// once.
-func (s *legacySession) routeAsk(m *mcp.Message) {
+// routeRequest selects the caller that a request of the server is passed to. Without a
+// caller it refuses the request.
+func (s *legacySession) routeRequest(m *mcp.Message) {
 	if m.Method == methodPing {
-		s.replies.put(s, mcp.AppendResult(nil, m.ID, []byte("{}")))
+		s.responses.put(s, mcp.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
 	if call := s.taskCall(m); call != nil && call.Push(m) == session.Queued {
 		return
 	}
-	// Put into the call's cell and not asked here: it comes behind the messages that
-	// were sent before it, and its answer is that of the call's own caller.
-	if call := s.askingCall(); call != nil && call.Push(m) == session.Queued {
+	// The call delivers the request after the messages that were sent before it, and
+	// its own caller answers.
+	if call := s.callForRequest(); call != nil && call.Push(m) == session.Queued {
 		return
 	}
-	if s.addr.unrelated != nil {
-		s.askUnrelated(m)
+	if s.routing.unrelated != nil {
+		s.serveUnrelatedRequest(m)
 		return
 	}
-	if s.hasNoRoots(m) {
+	if s.answerNoRoots(m) {
 		return
 	}
-	s.refuse(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: there is nobody to ask: no request is being served", m.Method))
+	s.sendError(m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: no client to ask: no request is in progress", m.Method))
 }
 
-// askingCall returns the call that an ask without an address is taken to belong to. A list
-// asks nothing: servers ask right after the handshake, when the gateway lists. Only where
-// the client cannot be asked otherwise is a list's caller asked.
-func (s *legacySession) askingCall() *session.Call {
+// callForRequest returns the call that a request without an address is assumed to
+// belong to. A list is not, because servers send requests right after the handshake,
+// when the gateway lists. But its caller is asked if the client can be reached in no
+// other way.
+func (s *legacySession) callForRequest() *session.Call {
 	call := s.onlyCall()
-	if call != nil && s.addr.unrelated != nil && slices.Contains(listMethods(), call.Method()) {
+	if call != nil && s.routing.unrelated != nil && slices.Contains(listMethods(), call.Method()) {
 		return nil
 	}
 	return call
 }
 
-// onlyCall returns the call that a message without an address is taken to belong to:
-// on a stream that all calls share it is the one under way, if there is one alone.
-// Among several it would be a guess, and in a session of several clients a late
-// message of a call that was given up could reach another client.
+// onlyCall returns the call that a message without an address is assumed to belong to:
+// the only call in progress, on a stream that all calls share. With several calls there
+// would be a choice, and in a session of several clients a late message of an abandoned
+// call could reach another client.
 //
-// In a session of one client it is the only one still then. Most servers stop when
-// they are told to, and do not say that they have, so that nobody could tell for how
-// long to wait: a line too many in a call of the same client is a small harm, and
-// the logs of all its next calls, which a client without a listening stream would
-// not get at all, are not. On a modern pipe it is the same (hearing.addressee).
+// In a session of one client an abandoned call does not matter. Most servers stop on a
+// cancellation and do not confirm that, so there is no telling how long to wait. A
+// surplus log message in another call of the same client is a small harm. Losing the
+// log messages of all its next calls, which a client without a listening stream gets in
+// no other way, is not. A modern pipe does the same (logRouting.addressee).
 func (s *legacySession) onlyCall() *session.Call {
-	if !s.addr.onlyCall || s.addr.shared && s.abandoned.lately() {
+	if !s.routing.onlyCall || s.routing.shared && s.abandoned.lately() {
 		return nil
 	}
-	// What is about a task names it, and a list asks nothing; what names nothing is
-	// rather a call's.
+	// Messages about a task name it, and lists cause no requests; so another call is
+	// the likelier owner.
 	if call := s.calls.Only(append(listMethods(), methodTasks)...); call != nil {
 		return call
 	}
@@ -97,8 +98,8 @@ func listMethods() []string {
 	return []string{methodToolsList, "prompts/list", "resources/list", "resources/templates/list"}
 }
 
-// routeNotification gives a notification to the one it names. What names nobody is
-// about the session's lists, or is nobody's.
+// routeNotification passes a notification to the call or request that it names. One
+// that names none is about the session's lists, or has no receiver.
 func (s *legacySession) routeNotification(m *mcp.Message) {
 	switch m.Method {
 	case methodProgress:
@@ -107,7 +108,7 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 		}
 	case methodCancelled:
 		if id, err := mcp.ParseID(m.Params.Raw(mcp.FieldRequestID)); err == nil {
-			s.asks.cancel(id)
+			s.requests.cancel(id)
 		}
 	case methodTools:
 		s.noteChange(changedTools)
@@ -116,7 +117,7 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 	case methodResources:
 		s.noteChange(changedResources)
 	case methodTaskStatus:
-		s.noteTask(m)
+		s.noteTaskStatus(m)
 		s.routeStatus(m)
 	case methodUpdated:
 		s.feed.update(&mcp.Notification{Method: m.Method, Params: m.Params})
@@ -125,23 +126,24 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 	}
 }
 
-// noteChange tells the listens of the session that a list has changed. Where the session is
-// one client's, it also calls Announced, because the session of the lists need not be told.
+// noteChange notifies the session's listens that a list has changed. If the session
+// belongs to one client, it also calls Announced, because the server may not notify the
+// session from which the gateway lists.
 func (s *legacySession) noteChange(c changes) {
 	s.feed.mark(c)
-	if s.addr.private || s.OneClient {
-		s.Announced(s.addr.scope, false)
+	if s.routing.private || s.OneClient {
+		s.Announced(s.routing.scope, false)
 	}
 }
 
-// routeOther hands on what has no address of its own: log messages, the state of
-// a task, the end of an elicitation.
+// routeOther passes on what has no address: log messages, and the end of an
+// elicitation.
 func (s *legacySession) routeOther(m *mcp.Message) {
 	if call := s.onlyCall(); call != nil && call.Push(m) == session.Queued {
 		return
 	}
-	n, ok := s.discreet(&mcp.Notification{Method: m.Method, Params: m.Params})
-	if ok && s.addr.unrelated != nil {
-		s.stray.put(&s.tasks, s.addr.unrelated, n)
+	n, ok := s.redact(&mcp.Notification{Method: m.Method, Params: m.Params})
+	if ok && s.routing.unrelated != nil {
+		s.unsolicited.put(&s.group, s.routing.unrelated, n)
 	}
 }

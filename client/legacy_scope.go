@@ -12,63 +12,63 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// ofScope returns the session of a request's scope.
-func (l *legacy) ofScope(ctx context.Context, req *mcp.Request) (lease, error) {
-	if l.hasHome(req) {
-		if s, err := l.listsHome(ctx, req); s != nil || err != nil {
+// acquireScoped returns the session of the request's scope.
+func (l *legacy) acquireScoped(ctx context.Context, req *mcp.Request) (lease, error) {
+	if l.isSoleClient(req) {
+		if s, err := l.soleSessionForLists(ctx, req); s != nil || err != nil {
 			return lease{legacySession: s}, err
 		}
 	}
-	sl, err := l.slotOf(req.Scope)
+	sl, err := l.scopedFor(req.Scope)
 	if err != nil {
 		return lease{}, err
 	}
-	sl.join()
-	s := sl.open()
+	sl.acquire()
+	s := sl.current()
 	if s == nil {
-		s, err = l.openFor(ctx, sl, req)
+		s, err = l.openScoped(ctx, sl, req)
 	}
 	if err != nil {
-		sl.rest()
+		sl.release()
 		return lease{}, err
 	}
-	return lease{legacySession: s, slot: sl}, nil
+	return lease{legacySession: s, scoped: sl}, nil
 }
 
-// openFor opens the session of a scope. Both the client's capabilities and the address
-// for what belongs to no request are those of the first request: they are the
-// session's for as long as it lives.
-func (l *legacy) openFor(ctx context.Context, sl *slot, req *mcp.Request) (*legacySession, error) {
-	addr := address{onlyCall: l.dial.sharesStream() || l.OneClient, unrelated: req.Scope.Unrelated()}
-	if addr.unrelated != nil {
-		addr.scope = req.Scope
+// openScoped opens the session of a scope. The first request determines the client's
+// capabilities and the caller for messages that belong to no call, for the lifetime of
+// the session.
+func (l *legacy) openScoped(ctx context.Context, sl *scopedSession, req *mcp.Request) (*legacySession, error) {
+	route := routing{onlyCall: l.dial.sharesStream() || l.OneClient, unrelated: req.Scope.Unrelated()}
+	if route.unrelated != nil {
+		route.scope = req.Scope
 	}
-	// A scope that nothing can be said to is no client's session: the gateway's own
-	// requests have one, to learn what a server offers.
-	return sl.get(ctx, l, l.opener(req.Client, addr, addr.unrelated == nil))
+	// A scope without an unrelated caller is not a client's: the gateway uses one to
+	// learn what a server offers.
+	return sl.get(ctx, l, l.opener(req.Client, route, route.unrelated == nil))
 }
 
-// slotOf returns the place of a scope's session, which ends with the scope. It is
-// bound to the scope once, by whoever comes first; a scope that ends in between has
-// the slot ended here, because nothing else would.
-func (l *legacy) slotOf(scope *mcp.Scope) (*slot, error) {
-	v, ok := scope.Value(l, func() any { return new(slot) })
+// scopedFor returns the scopedSession of a scope. The first caller binds it to the
+// scope, so that it ends with the scope. If the scope ends in between, scopedFor ends
+// it.
+func (l *legacy) scopedFor(scope *mcp.Scope) (*scopedSession, error) {
+	v, ok := scope.Value(l, func() any { return new(scopedSession) })
 	if !ok {
 		return nil, l.fault(mcp.CodeSessionEnded, mcp.NotDispatched, nil, "the client's session has ended")
 	}
-	sl, ok := v.(*slot)
+	sl, ok := v.(*scopedSession)
 	if !ok {
 		return nil, l.fault(mcp.CodeInternalError, mcp.NotDispatched, nil, "foreign value in the scope")
 	}
-	if !sl.tie() {
+	if !sl.bind() {
 		return sl, nil
 	}
-	// Here, and not where the slot is made: what a client says before its first
-	// request makes one as well (opened). Nobody looks at it before it is held.
+	// Not where the value is created: openSession creates one as well, for
+	// notifications before the first request. scope is read only after trackScoped.
 	sl.scope = scope
-	l.hold(sl)
+	l.trackScoped(sl)
 	end := func() {
-		l.letGo(sl)
+		l.untrackScoped(sl)
 		sl.end(l)
 	}
 	if !scope.OnEnd(end) {
@@ -77,39 +77,38 @@ func (l *legacy) slotOf(scope *mcp.Scope) (*slot, error) {
 	return sl, nil
 }
 
-// hold and letGo keep account of the slots of scopes that have not ended.
-func (l *legacy) hold(sl *slot) {
+// trackScoped adds sl to the scopes that have not ended, untrackScoped removes it.
+func (l *legacy) trackScoped(sl *scopedSession) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held == nil {
-		l.held = make(map[*slot]struct{})
+	if l.scoped == nil {
+		l.scoped = make(map[*scopedSession]struct{})
 	}
-	l.held[sl] = struct{}{}
+	l.scoped[sl] = struct{}{}
 }
 
-func (l *legacy) letGo(sl *slot) {
+func (l *legacy) untrackScoped(sl *scopedSession) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.held, sl)
+	delete(l.scoped, sl)
 }
 
-func (l *legacy) holding() []*slot {
+func (l *legacy) scopedSessions() []*scopedSession {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Collect(maps.Keys(l.held))
+	return slices.Collect(maps.Keys(l.scoped))
 }
 
-// makeRoom ends one session that nobody uses now, for the sake of another one. A
-// session in the pool is nobody's, and costs the next request a handshake. That of
-// a scope costs a client whatever the server keeps for it: it is asked for last,
-// the longest unused first, and only its owner can give it up. It reports false
-// where all are in use.
+// makeRoom ends one idle session to make room for another one, and reports whether it
+// has. It prefers a session of the pool, which costs the next request a handshake.
+// Ending that of a scope costs the client what the server keeps for it, so scopes are
+// asked last, the longest idle first, and only the scope's owner can decide.
 func (l *legacy) makeRoom() bool {
-	if s := l.pool.oldest(); s != nil {
+	if s := l.pool.evictOldest(); s != nil {
 		l.retire(s)
 		return true
 	}
-	for _, sl := range l.unused() {
+	for _, sl := range l.idleScoped() {
 		if sl.scope.Yield() {
 			return true
 		}
@@ -117,15 +116,15 @@ func (l *legacy) makeRoom() bool {
 	return false
 }
 
-// unused returns the slots of scopes that have a session and no request under
-// way, the longest unused first. It is a look and no promise: what is used again
-// in the next moment is protected by the scope's owner, who alone can tell.
-func (l *legacy) unused() []*slot {
-	since := make(map[*slot]time.Time)
-	for _, sl := range l.holding() {
-		if at, idle := sl.idleSince(); idle && !sl.isPinned() {
+// idleScoped returns the scopes that have a session and no request in progress, the
+// longest idle first. One of them may be used again at any moment; Scope.Yield refuses
+// then.
+func (l *legacy) idleScoped() []*scopedSession {
+	since := make(map[*scopedSession]time.Time)
+	for _, sl := range l.scopedSessions() {
+		if at, idle := sl.idleSince(); idle && !sl.isRetained() {
 			since[sl] = at
 		}
 	}
-	return slices.SortedFunc(maps.Keys(since), func(a, b *slot) int { return since[a].Compare(since[b]) })
+	return slices.SortedFunc(maps.Keys(since), func(a, b *scopedSession) int { return since[a].Compare(since[b]) })
 }

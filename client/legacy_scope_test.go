@@ -11,10 +11,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// What a client says before its first call opens no session, and leaves a place
-// for one; a session that comes into that place is asked to make room as any
-// other is.
-func TestProcessOfClientThatSpokeBeforeItsFirstCall(t *testing.T) {
+// A notification before the first call opens no session but creates the scopedSession.
+// A session opened there later can be evicted like any other.
+func TestEvictionAfterEarlyNotification(t *testing.T) {
 	for _, said := range []*mcp.Request{
 		request(t, "logging/setLevel", `{"level":"error"}`),
 		request(t, "notifications/roots/list_changed", `{}`),
@@ -23,7 +22,7 @@ func TestProcessOfClientThatSpokeBeforeItsFirstCall(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				c, _ := dialLines(t, new(faultyserver.Lines), client.Config{MaxProcesses: 1})
 				first, second := newTenant("first"), newTenant("second")
-				if _, err := within(t, c, echo(t), &recorder{}); err != nil { // so that it is known how to speak to it
+				if _, err := within(t, c, echo(t), &recorder{}); err != nil { // determines the era
 					t.Fatal(err)
 				}
 				for _, req := range []*mcp.Request{said, echo(t)} {

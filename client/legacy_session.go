@@ -17,93 +17,97 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// legacyWire carries the messages of one legacy session: over HTTP, or over a
-// pipe of its own.
+// legacyWire is the connection of one legacy session: HTTP, HTTP with SSE, or a pipe of
+// its own.
 type legacyWire interface {
-	// table is where the calls of the session wait.
-	table() *session.Calls
+	// callTable returns the pending calls of the session.
+	callTable() *session.Calls
 
-	// attach names the session that the wire carries, before anything is sent.
+	// attach binds the wire to its session. It is called before anything is sent.
 	attach(s *legacySession)
 
-	// carry sends a call's request and returns the call's terminal, or an error as
-	// soon as ctx ends.
-	carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error)
+	// roundTrip sends a call's request and returns the call's terminal. It returns an
+	// error as soon as ctx ends.
+	roundTrip(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error)
 
-	// serves notes for whom the session makes a call.
-	serves(req *mcp.Request)
+	// noteClient records the client of a request that the session sends.
+	noteClient(req *mcp.Request)
 
 	// post sends a message that has no answer, within the write deadline.
 	post(ctx context.Context, msg []byte) error
 
-	// ready is called when the revision is agreed on, before anything else is
-	// sent; opened is called when the handshake is done, and returns when what the
-	// server says of itself can be heard, or ctx ends.
-	ready(v mcp.Version)
-	opened(ctx context.Context)
+	// setVersion is called when the protocol version is negotiated, before anything
+	// else is sent. initialized is called after the handshake. It returns when
+	// unsolicited messages of the server can be received, or when ctx ends.
+	setVersion(v mcp.Version)
+	initialized(ctx context.Context)
 
-	// deafness is closed when the server has no way, or none any more, to say what
-	// belongs to no call. It may be nil.
-	deafness() <-chan struct{}
+	// noListenStream returns a channel that is closed when the server has no stream for
+	// messages outside of a call, or has lost it. The channel may be nil.
+	noListenStream() <-chan struct{}
 
-	// leave is called when the session is used for nothing new and will be closed
-	// soon.
-	leave()
+	// retire is called when the session serves no new request and will be closed soon.
+	retire()
 
-	// close ends the connection. Where the server is to be told, it is.
+	// close ends the connection, and notifies the server if the transport has a message
+	// for that.
 	close(ctx context.Context)
 }
 
-// address says to whom a message belongs that came on no call's stream.
-type address struct {
-	// onlyCall: to the call in flight, if there is exactly one.
+// routing specifies which caller receives a message that did not arrive on a call's own
+// stream.
+type routing struct {
+	// onlyCall routes the message to the call in progress if there is exactly one.
 	onlyCall bool
-	// shared: the calls are those of several clients.
+	// shared is set if the calls are those of several clients.
 	shared bool
-	// private: the session is one client's.
+	// private is set if the session belongs to one client.
 	private bool
-	// unrelated: otherwise to this one. nil: to nobody.
+	// unrelated receives what no call receives. If it is nil, the message is dropped,
+	// and a request is refused.
 	unrelated mcp.Caller
-	// scope is the client's whose session it is, nil where it is nobody's alone.
+	// scope is the scope of the client that owns the session, nil if no single client
+	// does.
 	scope *mcp.Scope
-	// watched are the tasks whose states are listened for.
+	// watched are the tasks for which there are listens.
 	watched *watchedTasks
-	// asking is where the session counts while a question waits for its client, nil where
-	// it does not count.
-	asking *questionPlace
+	// questions counts the session while a question waits for its client. It is nil if
+	// the session is not counted.
+	questions *questionSlot
 }
 
-// legacySession is one session with a legacy server, from the finished handshake
-// to its end. What was negotiated does not change.
+// legacySession is one session with a legacy server, from its handshake to its end.
+// What was negotiated does not change.
 type legacySession struct {
 	*setup
-	wire  legacyWire
-	calls *session.Calls
-	addr  address
-	tasks tasks
-	asks  asks
-	feed  feed
+	wire     legacyWire
+	calls    *session.Calls
+	routing  routing
+	group    goroutines
+	requests serverRequests
+	feed     changeFeed
 
-	subs   subscriptions
-	levels levels
-	stray  outbox
+	subs        subscriptions
+	logLevel    logLevel
+	unsolicited notificationQueue
 
-	// replies are the answers that need nobody's thought.
-	replies replies
+	// responses are the queued responses that need no caller: refusals and answers to
+	// pings.
+	responses responseQueue
 
 	abandoned abandoned
 
-	due answersDue // once the server has forgotten the session
+	pending pendingAnswers // answers that calls still wait for when the server has forgotten the session
 
 	taskOffer taskform.Offer // of the server
 	taskWaits taskWaits
-	pins      pins // what keeps a session without a scope open
+	retained  retained // tasks that keep a session without a scope open
 
-	theirs clientTasks // that the client runs for the server
+	clientTasks clientTasks // that the client runs for the server
 
-	// notices are the cancellations on their way, which the session's end lets
-	// arrive.
-	notices tasks
+	// sends are the messages in progress, cancellations and responses, that close lets
+	// finish.
+	sends goroutines
 
 	version      mcp.Version
 	capabilities []byte
@@ -111,16 +115,16 @@ type legacySession struct {
 	instructions []byte // a JSON string, or nil
 	offers       serverOffers
 
-	ending ending
+	closing closeOnce
 
-	// gone is closed before calls ends where the server has forgotten the session:
-	// the call that found out is to be made again, and the others are lost.
-	mu    sync.Mutex
-	gone  chan struct{} // closed when the session has ended
-	cause error         // why, once gone is closed
+	// ended is closed before calls ends if the server has forgotten the session: the
+	// call that received this may be sent again, and the other calls are lost.
+	mu     sync.Mutex
+	ended  chan struct{} // closed when the session has ended
+	endErr error         // why, once ended is closed
 }
 
-// serverOffers is the part of a server's capabilities that the client looks at.
+// serverOffers are the server capabilities that the client uses.
 type serverOffers struct {
 	Logging   jsontext.Value `json:"logging"`
 	Tools     listOffer      `json:"tools"`
@@ -128,21 +132,21 @@ type serverOffers struct {
 	Resources listOffer      `json:"resources"`
 }
 
-// listOffer is what a server says of one of its lists.
+// listOffer is the capability of one list.
 type listOffer struct {
 	ListChanged bool `json:"listChanged"`
 	Subscribe   bool `json:"subscribe"` // of resources
 }
 
-func newLegacySession(s *setup, wire legacyWire, addr address) *legacySession {
-	ls := &legacySession{setup: s, wire: wire, calls: wire.table(), addr: addr, gone: make(chan struct{})}
-	ls.asks.of = addr.asking
+func newLegacySession(s *setup, wire legacyWire, route routing) *legacySession {
+	ls := &legacySession{setup: s, wire: wire, calls: wire.callTable(), routing: route, ended: make(chan struct{})}
+	ls.requests.slot = route.questions
 	wire.attach(ls)
 	return ls
 }
 
-// initialize shakes hands (2025-11-25, basic/lifecycle). It is never cancelled on
-// the wire: the session that would be left is closed.
+// initialize performs the handshake (2025-11-25, basic/lifecycle). It sends no
+// notifications/cancelled when ctx ends: the session is closed instead.
 func (s *legacySession) initialize(ctx context.Context, client *mcp.Peer, want mcp.Version) error {
 	params := mcp.AppendString([]byte(`{"protocolVersion":`), string(want))
 	params = append(params, `,"capabilities":`...)
@@ -151,23 +155,23 @@ func (s *legacySession) initialize(ctx context.Context, client *mcp.Peer, want m
 	params = append(params, `,"clientInfo":`...)
 	params = append(params, s.infoOf(client)...)
 	params = append(params, '}')
-	res, err := s.roundTrip(ctx, methodInitialize, params)
+	res, err := s.ownCall(ctx, methodInitialize, params)
 	if err != nil {
 		return err
 	}
 	if err := s.accept(res); err != nil {
 		return err
 	}
-	s.theirs.agree(caps)
-	s.wire.ready(s.version)
+	s.clientTasks.setOffer(caps)
+	s.wire.setVersion(s.version)
 	if err := s.wire.post(ctx, mcp.AppendNotification(nil, methodInitialized, nil)); err != nil {
 		return err
 	}
-	s.wire.opened(ctx)
+	s.wire.initialized(ctx)
 	return nil
 }
 
-// accept keeps what the server said of itself.
+// accept stores the server's answer to initialize.
 func (s *legacySession) accept(res *mcp.Result) error {
 	v, _ := res.Text(mcp.FieldProtocolVersion)
 	s.version = mcp.Version(v)
@@ -181,36 +185,38 @@ func (s *legacySession) accept(res *mcp.Result) error {
 	}
 	s.instructions = res.Raw(mcp.FieldInstructions)
 	if err := json.Unmarshal(s.capabilities, &s.offers); err != nil {
-		s.offers = serverOffers{} // oddly declared is not declared
+		s.offers = serverOffers{} // malformed capabilities count as undeclared
 	}
 	return nil
 }
 
-// roundTrip makes a call of the session's own.
-func (s *legacySession) roundTrip(ctx context.Context, method string, params []byte) (*mcp.Result, error) {
+// ownCall makes a call that serves the session and no client's request.
+func (s *legacySession) ownCall(ctx context.Context, method string, params []byte) (*mcp.Result, error) {
 	call, err := s.calls.Open(method)
 	if err != nil {
 		return nil, err
 	}
-	f := flight{setup: s.setup, maker: ownCalls{s}, call: call, caller: nobody{}}
-	return s.wire.carry(ctx, f, mcp.Pieces{mcp.AppendRequest(nil, call.ID(), call.Method(), params)})
+	f := outboundCall{setup: s.setup, maker: ownCalls{s}, call: call, caller: nobody{}}
+	return s.wire.roundTrip(ctx, f, mcp.Pieces{mcp.AppendRequest(nil, call.ID(), call.Method(), params)})
 }
 
-// ownCalls is a session as the maker of a call of its own.
+// ownCalls is the callOwner of the session's own calls.
 type ownCalls struct{ *legacySession }
 
-func (o ownCalls) asked(_ context.Context, _ *flight, m *mcp.Message) { o.refuseAsk(m) }
+func (o ownCalls) asked(_ context.Context, _ *outboundCall, m *mcp.Message) { o.refuseRequest(m) }
 
-// abandon tells nobody: the session ends, or its next word replaces this one.
+// abandon sends no cancellation: the session ends, or its next message replaces this
+// one.
 func (o ownCalls) abandon(*session.Call) {}
 
-// call makes a call for a client.
+// call makes a call for a client's request.
 func (s *legacySession) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return s.callNoting(ctx, req, caller, func(mcp.ID) {})
+	return s.callWithID(ctx, req, caller, func(mcp.ID) {})
 }
 
-// callNoting is call, and says under which id the request goes out, before it does.
-func (s *legacySession) callNoting(ctx context.Context, req *mcp.Request, caller mcp.Caller, note func(mcp.ID)) (*mcp.Result, error) {
+// callWithID is call, and passes the id of the request to note before the request is
+// sent.
+func (s *legacySession) callWithID(ctx context.Context, req *mcp.Request, caller mcp.Caller, note func(mcp.ID)) (*mcp.Result, error) {
 	if ctx.Err() != nil {
 		return nil, s.givenUp(ctx, mcp.NotDispatched)
 	}
@@ -219,22 +225,22 @@ func (s *legacySession) callNoting(ctx context.Context, req *mcp.Request, caller
 	if err != nil {
 		return nil, &rejected{why: sessionGone, err: s.unavailable(err, "its session has ended")}
 	}
-	s.wire.serves(req)
+	s.wire.noteClient(req)
 	note(call.ID())
-	f := flight{setup: s.setup, maker: s, call: call, req: req, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken), version: s.version, passes: passes(req)}
-	res, err := s.wire.carry(ctx, f, legacyRequest(call, &req.Params))
+	f := outboundCall{setup: s.setup, maker: s, call: call, req: req, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken), version: s.version, passes: passes(req)}
+	res, err := s.wire.roundTrip(ctx, f, legacyRequest(call, &req.Params))
 	if err == nil && res.Type() != mcp.ResultComplete {
 		return nil, s.malformed(errUnagreed(res))
 	}
 	return res, err
 }
 
-func (s *legacySession) asked(ctx context.Context, f *flight, m *mcp.Message) {
-	s.askThem(ctx, m, f.caller, s.isAtHome(f.req))
+func (s *legacySession) asked(ctx context.Context, f *outboundCall, m *mcp.Message) {
+	s.serveRequest(ctx, m, f.caller, s.isOwnClient(f.req))
 }
 
-// legacyRequest returns the request of a call, without what only the modern era says in
-// its parameters.
+// legacyRequest returns the request of a call, without the fields of params that only
+// the modern era has.
 func legacyRequest(call *session.Call, params *mcp.Object) mcp.Pieces {
 	var e mcp.Edit
 	switch {
@@ -255,15 +261,15 @@ func legacyRequest(call *session.Call, params *mcp.Object) mcp.Pieces {
 	return mcp.EditedRequest(call.ID(), call.Method(), &e, params)
 }
 
-// abandon takes a call back, in the background: the caller has gone on.
+// abandon cancels a call in the background, because the caller does not wait any
+// longer.
 func (s *legacySession) abandon(call *session.Call) {
 	s.abandoned.note()
-	s.notices.start(func(ctx context.Context) { _ = s.send(ctx, cancelNotice(call)) }) // bounded by send
+	s.sends.start(func(ctx context.Context) { _ = s.send(ctx, cancelNotice(call)) }) // bounded by send
 }
 
-// send sends a message that has no answer. The error is for who can do something
-// about it: that a message did not arrive is the connection's trouble, and is found
-// out there.
+// send sends a message that has no answer. Most callers ignore the error: if the
+// connection is broken, its next use reports that.
 func (s *legacySession) send(ctx context.Context, msg []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
 	defer cancel()
@@ -274,69 +280,68 @@ func (s *legacySession) send(ctx context.Context, msg []byte) error {
 	return err
 }
 
-// lose ends the session because its server has. The first reason stands.
-func (s *legacySession) lose(err error) {
-	s.markGone(err)
-	s.calls.End(s.lossCause())
+// end ends the session with err and fails its calls. Only the first err is kept.
+func (s *legacySession) end(err error) {
+	s.markEnded(err)
+	s.calls.End(s.endCause())
 }
 
-// markGone has the session used for nothing new.
-func (s *legacySession) markGone(err error) {
-	if s.noteGone(err) && (s.addr.scope != nil || s.OneClient && s.addr.private) {
-		s.Announced(s.addr.scope, true)
+// markEnded stops the session from being used for new requests. Its calls continue.
+func (s *legacySession) markEnded(err error) {
+	if s.setEnded(err) && (s.routing.scope != nil || s.OneClient && s.routing.private) {
+		s.Announced(s.routing.scope, true)
 	}
 }
 
-// noteGone reports whether it is the first that says so.
-func (s *legacySession) noteGone(err error) bool {
+// setEnded reports whether this call ended the session.
+func (s *legacySession) setEnded(err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cause != nil {
+	if s.endErr != nil {
 		return false
 	}
-	s.cause = err
-	close(s.gone)
+	s.endErr = err
+	close(s.ended)
 	return true
 }
 
 // isAlive reports whether the session can take a call, as far as is known.
-func (s *legacySession) isAlive() bool { return s.calls.Err() == nil && s.lossCause() == nil }
+func (s *legacySession) isAlive() bool { return s.calls.Err() == nil && s.endCause() == nil }
 
-// lossCause returns why the session has ended, nil while it has not.
-func (s *legacySession) lossCause() error {
+// endCause returns the reason for the session's end, nil while it has not ended.
+func (s *legacySession) endCause() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cause
+	return s.endErr
 }
 
-// close ends the session and returns when nothing of it is left.
+// close ends the session and returns when all its goroutines have ended.
 func (s *legacySession) close(ctx context.Context) {
-	// In this order, so that each step finds what it needs: calls have their
-	// reason before their carriers are cut, cancellations have a wire to leave
-	// by, and what still answers asks ends with the wire it answers on.
-	s.ending.once(func() {
-		s.lose(s.cut())
-		s.tasks.cancel()
-		s.notices.finish(noticeTime)
+	// The order matters. Calls have their terminals before their HTTP requests are cut.
+	// Cancellations are sent while the wire is open. Goroutines that answer the
+	// server's requests end after the wire.
+	s.closing.once(func() {
+		s.end(s.cut())
+		s.group.cancel()
+		s.sends.finish(noticeTime)
 		s.wire.close(ctx)
-		s.tasks.close()
+		s.group.close()
 	})
 }
 
-// lastClose closes the session when there is no more context to do it in.
+// closeNow closes the session at a point where no context is left.
 //
-//nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: there is none
-func (s *legacySession) lastClose() { s.close(context.Background()) }
+//nolint:contextcheck,nolintlint // reported here for all callers: there is no context to pass
+func (s *legacySession) closeNow() { s.close(context.Background()) }
 
-// noticeTime is how long the end of a session waits for a cancellation to
-// arrive.
+// noticeTime is how long close waits for cancellations and responses to be sent.
 const noticeTime = time.Second
 
-// discover is what the handshake said, as the modern era would say it.
+// discover returns the answer to initialize in the form of a server/discover result.
 func (s *legacySession) discover() (*mcp.Result, error) {
 	out := mcp.AppendString([]byte(`{"resultType":"complete","supportedVersions":[`), string(s.version))
 	out = append(out, `],"capabilities":`...)
-	out = append(out, orText(s.discovered(), "{}")...)
+	out = append(out, orDefault(s.declaredCapabilities(), "{}")...)
 	if s.info != nil {
 		out = append(out, `,"_meta":{"io.modelcontextprotocol/serverInfo":`...)
 		out = append(out, s.info...)
@@ -349,7 +354,7 @@ func (s *legacySession) discover() (*mcp.Result, error) {
 	return mcp.NewResult(append(out, '}'))
 }
 
-func orText(raw []byte, def string) []byte {
+func orDefault(raw []byte, def string) []byte {
 	if raw == nil {
 		return []byte(def)
 	}

@@ -18,8 +18,8 @@ import (
 )
 
 // NewSSE returns a client of the server at the URL, over HTTP with SSE, the transport
-// of 2024-11-05 that later revisions deprecate. The server is not probed: only the
-// legacy era has that transport. NewHTTP finds such servers, too, by what they answer.
+// of 2024-11-05 that later revisions deprecate. The server is not probed, because only
+// the legacy era has that transport. NewHTTP also finds such servers, by their answers.
 func NewSSE(url string, cfg Config) *Client {
 	s := newSetup(cfg)
 	if s.Version == "" {
@@ -28,8 +28,7 @@ func NewSSE(url string, cfg Config) *Client {
 	return newClient(s, &sseLink{endpoint: newEndpoint(s, url)})
 }
 
-// sseLink reaches a server of which the configuration says that it has the older
-// transport.
+// sseLink reaches a server that is configured to use HTTP with SSE.
 type sseLink struct{ *endpoint }
 
 func (l *sseLink) detect(context.Context) (protocol, error) {
@@ -41,7 +40,7 @@ func (l *sseLink) stop() { l.forgetConnections() }
 // sseDialer opens legacy sessions over HTTP with SSE.
 type sseDialer struct{ *endpoint }
 
-func (d sseDialer) dial(ctx context.Context, _ need) (legacyWire, error) {
+func (d sseDialer) dial(ctx context.Context, _ slotPurpose) (legacyWire, error) {
 	w, err := d.openSSE(ctx)
 	if err != nil {
 		return nil, err
@@ -54,27 +53,27 @@ func (d sseDialer) failed(legacyWire) (keep bool) {
 	return false
 }
 
-func (d sseDialer) older(context.Context, legacyWire) legacyWire { return nil }
+func (d sseDialer) sseFallback(context.Context, legacyWire) legacyWire { return nil }
 
-// mistaken: nothing is probed over it.
-func (d sseDialer) mistaken(legacyWire) bool { return false }
+// isModern: this transport is not probed.
+func (d sseDialer) isModern(legacyWire) bool { return false }
 
-// sharesStream: all that the server says comes on the one stream of the connection.
+// sharesStream: the connection has one stream.
 func (d sseDialer) sharesStream() bool { return true }
 
-// endpointTime is how long a server that has opened the stream may take to say where
-// messages go, which is the first thing that it has to say.
-const endpointTime = 10 * time.Second
+// endpointTimeout bounds the wait for the endpoint event, which must be the first event
+// of the stream.
+const endpointTimeout = 10 * time.Second
 
-// openSSE opens a connection and learns where its messages go.
+// openSSE opens a connection and reads its endpoint event.
 func (e *endpoint) openSSE(ctx context.Context) (*legacySSE, error) {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	late := time.AfterFunc(endpointTime, cancel)
+	late := time.AfterFunc(endpointTimeout, cancel)
 	stop := context.AfterFunc(ctx, cancel)
 	w, err := e.openStream(life, cancel)
 	stop()
 	if !late.Stop() && ctx.Err() == nil {
-		err = e.unavailable(nil, "its stream did not begin with an endpoint in time")
+		err = e.unavailable(nil, "its stream did not begin with an endpoint event in time")
 	}
 	switch {
 	case err != nil:
@@ -105,21 +104,21 @@ func (e *endpoint) openStream(ctx context.Context, cancel context.CancelFunc) (*
 	events := frame.NewEventReader(resp.Body, e.MaxMessage)
 	first, err := events.Next()
 	if err != nil {
-		return fail(e.unavailable(err, "its stream ended before it said where messages go"))
+		return fail(e.unavailable(err, "its stream ended before the endpoint event"))
 	}
-	to, err := e.announced(&first)
+	to, err := e.resolveEndpoint(&first)
 	if err != nil {
 		return fail(err)
 	}
 	return &legacySSE{endpoint: e.at(to), calls: session.Calls{Numbers: newNumbers()}, resp: resp, events: events, hangUp: cancel}, nil
 }
 
-// announced returns where messages go by the first event of a stream. What is sent
-// there has our credentials in it, and is for the server that they were configured for:
-// another origin than its own is refused, as a redirect is.
-func (e *endpoint) announced(first *frame.Event) (string, error) {
+// resolveEndpoint returns the URL for messages from the first event of a stream.
+// Messages carry the configured credentials, so the URL must have the origin of the
+// server, as with redirects.
+func (e *endpoint) resolveEndpoint(first *frame.Event) (string, error) {
 	if first.Name != "endpoint" {
-		return "", e.unavailable(nil, "its stream does not begin with an endpoint")
+		return "", e.unavailable(nil, "its stream does not begin with an endpoint event")
 	}
 	base, err := url.Parse(e.url)
 	if err != nil {
@@ -128,16 +127,15 @@ func (e *endpoint) announced(first *frame.Event) (string, error) {
 	to, err := base.Parse(string(first.Data))
 	switch {
 	case err != nil:
-		return "", e.unavailable(err, "it said that messages go to what is no URI")
+		return "", e.unavailable(err, "its endpoint event is not a valid URI")
 	case to.Scheme != base.Scheme || !sameHost(to, base) || to.User != nil:
-		return "", e.unavailable(nil, "it said that messages go to another origin (%.100q), which they do not", to.Scheme+"://"+to.Host)
+		return "", e.unavailable(nil, "its endpoint event names another origin (%.100q); messages are sent to the configured origin only", to.Scheme+"://"+to.Host)
 	}
 	to.User = base.User
 	return to.String(), nil
 }
 
-// sameHost compares hosts as an origin does: without regard to case, and with the port
-// that a scheme has by default.
+// sameHost compares hosts as an origin does: ignoring case, and with default ports.
 func sameHost(a, b *url.URL) bool {
 	return strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
 }
@@ -152,59 +150,58 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-// legacySSE carries one legacy session over HTTP with SSE: messages are POSTed, and
-// everything that the server says comes on the stream that was opened first
-// (2024-11-05, basic/transports, "HTTP with SSE"). The stream is the connection: its end
-// is that of the session.
+// legacySSE is the connection of one legacy session over HTTP with SSE: messages are
+// POSTed, and all messages of the server arrive on the stream that was opened first
+// (2024-11-05, basic/transports, "HTTP with SSE"). The session ends with the stream.
 type legacySSE struct {
-	*endpoint // where messages are POSTed
+	*endpoint // for POSTs
 	calls     session.Calls
-	served    audience
-	tasks     tasks
-	s         *legacySession
+	served    clientsServed
+	group     goroutines
+	session   *legacySession
 
 	resp   *http.Response
 	events *frame.EventReader
 	hangUp context.CancelFunc
 
-	version atomic.Pointer[mcp.Version] // once it is agreed on
+	version atomic.Pointer[mcp.Version] // nil before the handshake's answer
 }
 
-func (w *legacySSE) table() *session.Calls { return &w.calls }
+func (w *legacySSE) callTable() *session.Calls { return &w.calls }
 
 func (w *legacySSE) attach(s *legacySession) {
-	w.s = s
+	w.session = s
 	// Ends with the stream; waited for by close.
-	_, ok := w.tasks.start(func(ctx context.Context) {
+	_, ok := w.group.start(func(ctx context.Context) {
 		defer context.AfterFunc(ctx, w.hangUp)()
-		w.follow(ctx)
+		w.readStream(ctx)
 	})
 	if !ok {
 		w.hangUp()
 	}
 }
 
-// follow takes what comes until the stream ends, and the session with it.
-func (w *legacySSE) follow(ctx context.Context) {
+// readStream reads messages until the stream ends, and ends the session.
+func (w *legacySSE) readStream(ctx context.Context) {
 	defer w.hangUp()
 	defer w.resp.Body.Close()
 	w.events.Bound(newSharedRoom(ctx, &w.calls, &w.served))
-	err := w.takeAll(ctx)
+	err := w.readAll(ctx)
 	if ctx.Err() != nil {
-		return // we have ended it
+		return // closed by this side
 	}
 	if err == nil {
 		err = w.lost(nil, "it closed the connection")
 	}
-	w.s.lose(err)
+	w.session.end(err)
 }
 
-// takeAll takes messages to the end of the stream. An answer for which there is no room
-// costs its call, and no other.
-func (w *legacySSE) takeAll(ctx context.Context) error {
-	pos := position{retry: -1}
+// readAll reads messages to the end of the stream. An answer that does not fit into
+// memory ends its call, and no other.
+func (w *legacySSE) readAll(ctx context.Context) error {
+	pos := cursor{retry: -1}
 	for {
-		err := w.takeEvents(w.events, &pos, w.takeAny)
+		err := w.takeEvents(w.events, &pos, w.receive)
 		no, ok := errors.AsType[*frame.NoRoomError](err)
 		if !ok {
 			return err
@@ -213,63 +210,64 @@ func (w *legacySSE) takeAll(ctx context.Context) error {
 	}
 }
 
-// takeAny hands on one message of the stream. A broken answer ends its call; anything
-// else that is no message belongs to nobody who could be told.
-func (w *legacySSE) takeAny(m *mcp.Message, bad error) (more bool) {
+// receive handles one message of the stream. A malformed answer ends its call. Any
+// other invalid message is dropped, because no caller waits for it.
+func (w *legacySSE) receive(m *mcp.Message, bad error) (more bool) {
 	switch {
 	case bad == nil:
-		w.s.route(m)
+		w.session.route(m)
 	case !m.ID.IsZero():
 		w.calls.Respond(m.ID, session.Terminal{Err: w.malformed(bad)})
 	}
 	return true
 }
 
-// carry POSTs a request in the background. There are servers that answer a POST when
-// they have answered what is in it, so that nobody waits for it.
-func (w *legacySSE) carry(ctx context.Context, f flight, msg mcp.Pieces) (*mcp.Result, error) {
+// roundTrip POSTs a request in the background and waits for its terminal. It does not
+// wait for the answer to the POST, because some servers send it only after the
+// response.
+func (w *legacySSE) roundTrip(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error) {
 	f.call.Hold()
 	f.call.SetRequest(f.req)
-	out := &parcel{msg: msg, call: f.call}
+	out := &requestBody{msg: msg, call: f.call}
 	// Ends with the answer to the POST, or soon after the call; waited for by close.
-	cancel, ok := w.tasks.start(func(ctx context.Context) { w.request(ctx, out) })
+	cancel, ok := w.group.start(func(ctx context.Context) { w.doPost(ctx, out) })
 	if !ok {
 		f.call.Finish(session.Terminal{Err: w.closed()})
 	}
-	defer w.leaveSoon(out, cancel)
+	defer w.cancelPostSoon(out, cancel)
 	return f.run(ctx)
 }
 
-// leaveSoon ends the POST of a call that is over.
-func (w *legacySSE) leaveSoon(out *parcel, cancel context.CancelFunc) {
+// cancelPostSoon ends the POST of a call that is over.
+func (w *legacySSE) cancelPostSoon(out *requestBody, cancel context.CancelFunc) {
 	if !out.left.Load() {
 		cancel()
 		return
 	}
-	// The answer may come before that of the POST. To break that off just as it comes
-	// is to break the connection, on which the next message may be by then.
+	// The response may arrive before the answer to the POST. Cancelling the POST in
+	// that moment would break the connection, which may carry the next message by then.
 	time.AfterFunc(w.Write, cancel)
 }
 
-// request POSTs a request.
-func (w *legacySSE) request(ctx context.Context, out *parcel) {
+// doPost POSTs a request.
+func (w *legacySSE) doPost(ctx context.Context, out *requestBody) {
 	err := w.send(ctx, out)
 	if err == nil {
-		return // the answer comes on the stream
+		return // the response arrives on the stream
 	}
-	// The call's own error first: it may be that it can be made again.
+	// First the call's own error, which may allow another attempt.
 	out.call.Finish(session.Terminal{Err: err})
 	if isRejected(err, sessionGone) {
-		w.s.lose(w.lost(plain(err), "it has ended the session"))
+		w.session.end(w.lost(unwrap(err), "it has ended the session"))
 	}
 }
 
-func (w *legacySSE) send(ctx context.Context, out *parcel) error {
+func (w *legacySSE) send(ctx context.Context, out *requestBody) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	header := w.posts
 	if v := w.version.Load(); v != nil && *v >= mcp.V20250618 {
-		header = with(header, http.Header{"Mcp-Protocol-Version": {string(*v)}}) // which nobody asks for here, and some expect
+		header = with(header, http.Header{"Mcp-Protocol-Version": {string(*v)}}) // not required here, but some servers expect it
 	}
 	resp, err := w.endpoint.post(ctx, header, out)
 	if err != nil {
@@ -282,41 +280,41 @@ func (w *legacySSE) send(ctx context.Context, out *parcel) error {
 	r := w.readRefusal(resp)
 	err = w.refused(ctx, r)
 	if r.status == http.StatusNotFound || r.mayMeanSession() {
-		w.s.markGone(w.lost(plain(err), "it has ended the session"))
-		return &rejected{why: sessionGone, err: w.unavailable(plain(err), "it has ended the session")}
+		w.session.markEnded(w.lost(unwrap(err), "it has ended the session"))
+		return &rejected{why: sessionGone, err: w.unavailable(unwrap(err), "it has ended the session")}
 	}
 	return err
 }
 
-// serves: the stream is this session's alone.
-func (w *legacySSE) serves(req *mcp.Request) { w.served.note(req) }
+// noteClient records the client for this session's stream.
+func (w *legacySSE) noteClient(req *mcp.Request) { w.served.note(req) }
 
 func (w *legacySSE) post(ctx context.Context, msg []byte) error {
-	err := w.send(ctx, &parcel{msg: mcp.Pieces{msg}})
+	err := w.send(ctx, &requestBody{msg: mcp.Pieces{msg}})
 	if isRejected(err, sessionGone) {
-		w.s.lose(w.lost(plain(err), "it has ended the session"))
+		w.session.end(w.lost(unwrap(err), "it has ended the session"))
 	}
 	return err
 }
 
-func (w *legacySSE) ready(v mcp.Version) { w.version.Store(&v) }
+func (w *legacySSE) setVersion(v mcp.Version) { w.version.Store(&v) }
 
-func (w *legacySSE) opened(context.Context) {}
+func (w *legacySSE) initialized(context.Context) {}
 
-// deafness: the stream tells until it ends, and its end is the session's.
-func (w *legacySSE) deafness() <-chan struct{} { return nil }
+// noListenStream returns nil: the stream ends with the session.
+func (w *legacySSE) noListenStream() <-chan struct{} { return nil }
 
-func (w *legacySSE) leave() {}
+func (w *legacySSE) retire() {}
 
 func (w *legacySSE) close(context.Context) {
 	w.calls.End(w.cut())
-	w.tasks.close()
+	w.group.close()
 	w.hangUp()
 }
 
-// mayBeOlder reports whether a server that has refused to shake hands like this may
-// have the older transport, which is found out by asking for its stream (2025-11-25,
-// basic/transports, "Backwards Compatibility").
-func mayBeOlder(status int) bool {
+// mayBeSSE reports whether a server that has refused initialize with the status may
+// have HTTP with SSE. Opening its stream shows that (2025-11-25, basic/transports,
+// "Backwards Compatibility").
+func mayBeSSE(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }

@@ -18,31 +18,30 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// old is a server that has HTTP with SSE only, at /mcp, written by hand: the transport
-// of servers whose authors have read 2024-11-05 and nothing since. It is used inside a
-// bubble.
-type old struct {
-	announce string                                  // the first event, whole; "" is none
-	refuse   int                                     // status of a POST to the URL itself; 0: 405
-	call     func(o *old, c *oldConn, id string)     // serves tools/call; nil answers at once
-	post     func(w http.ResponseWriter, n int) bool // may answer the n-th message itself, from 1
+// sseServer is a server that has only HTTP with SSE, at /mcp, written by hand after
+// 2024-11-05. It must be used inside a bubble.
+type sseServer struct {
+	announce string                                          // the first event, complete; "" sends none
+	refuse   int                                             // status of a POST to the URL itself; 0: 405
+	call     func(o *sseServer, c *sseServerConn, id string) // serves tools/call; nil answers at once
+	post     func(w http.ResponseWriter, n int) bool         // may answer the n-th message itself, from 1
 
 	mu    sync.Mutex
-	conns []*oldConn
-	seen  []string // methods of what was POSTed, as METHOD PATH for what was refused
-	auth  []string // Authorization of each request, and its host
+	conns []*sseServerConn
+	seen  []string // methods of POSTed messages, or METHOD PATH if refused
+	auth  []string // Authorization and host of each request
 }
 
-// oldConn is one connection.
-type oldConn struct {
+// sseServerConn is one connection.
+type sseServerConn struct {
 	out  chan string // events
 	drop chan struct{}
-	n    int // messages so far; guarded by old.mu
+	n    int // messages so far; guarded by sseServer.mu
 }
 
-const oldEndpoint = "event: endpoint\ndata: /messages?session_id=%d\n\n"
+const sseEndpoint = "event: endpoint\ndata: /messages?session_id=%d\n\n"
 
-func (o *old) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (o *sseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.note(r)
 	switch {
 	case r.Method == http.MethodGet && r.URL.Path == "/mcp":
@@ -54,18 +53,18 @@ func (o *old) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (o *old) note(r *http.Request) {
+func (o *sseServer) note(r *http.Request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.auth = append(o.auth, r.Header.Get("Authorization")+" "+r.Host)
 }
 
-func (o *old) stream(w http.ResponseWriter, r *http.Request) {
-	c := &oldConn{out: make(chan string, 64), drop: make(chan struct{})}
+func (o *sseServer) stream(w http.ResponseWriter, r *http.Request) {
+	c := &sseServerConn{out: make(chan string, 64), drop: make(chan struct{})}
 	o.mu.Lock()
 	o.conns = append(o.conns, c)
 	announce := o.announce
-	if announce == oldEndpoint {
+	if announce == sseEndpoint {
 		announce = fmt.Sprintf(announce, len(o.conns)-1)
 	}
 	o.mu.Unlock()
@@ -85,8 +84,8 @@ func (o *old) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// conn returns the n-th connection, nil where there is none.
-func (o *old) conn(n int) *oldConn {
+// conn returns the n-th connection, or nil.
+func (o *sseServer) conn(n int) *sseServerConn {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if n >= len(o.conns) {
@@ -95,7 +94,7 @@ func (o *old) conn(n int) *oldConn {
 	return o.conns[n]
 }
 
-func (o *old) message(w http.ResponseWriter, r *http.Request) {
+func (o *sseServer) message(w http.ResponseWriter, r *http.Request) {
 	var n int
 	_, _ = fmt.Sscan(r.URL.Query().Get("session_id"), &n)
 	var m struct {
@@ -128,24 +127,24 @@ func (o *old) message(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-func (o *old) methods() []string {
+func (o *sseServer) methods() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return append([]string(nil), o.seen...)
 }
 
-// A server that refuses an initialize as one does that has no other transport is asked
-// for its stream, and is spoken to in that transport from then on.
+// If a server refuses initialize like a server without Streamable HTTP, the client
+// opens its SSE stream and uses that transport from then on.
 //
 // "If it fails with the following HTTP status codes "400 Bad Request", "404 Not Found"
 // or "405 Method Not Allowed": Issue a GET request to the server URL, expecting that
 // this will open an SSE stream and return an `endpoint` event as the first event."
 // (2025-11-25, basic/transports, "Backwards Compatibility")
-func TestOlderTransportIsFound(t *testing.T) {
+func TestSSEFallback(t *testing.T) {
 	for status, found := range map[int]bool{400: true, 404: true, 405: true, 401: false, 403: false, 406: false, 500: false, 503: false} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				o := &old{announce: oldEndpoint, refuse: status}
+				o := &sseServer{announce: sseEndpoint, refuse: status}
 				c := dialHTTP(t, o, client.Config{})
 				scope := mcp.NewScope("s", nil)
 				defer scope.End()
@@ -168,10 +167,10 @@ func TestOlderTransportIsFound(t *testing.T) {
 	}
 }
 
-// Once it was found, a new session opens its stream without being refused first.
-func TestOlderTransportIsRemembered(t *testing.T) {
+// A new session then opens its stream without a refused initialize before it.
+func TestSSEFallbackIsRemembered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		o := &old{announce: oldEndpoint, refuse: 405}
+		o := &sseServer{announce: sseEndpoint, refuse: 405}
 		c := dialHTTP(t, o, client.Config{})
 		for range 2 {
 			scope := mcp.NewScope("s", nil)
@@ -182,21 +181,21 @@ func TestOlderTransportIsRemembered(t *testing.T) {
 		synctest.Wait()
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		// The probe, the initialize that is refused, and then for each of two sessions the
-		// stream and three messages.
+		// The probe, the refused initialize, and for each of two sessions the stream
+		// and three messages.
 		if got, want := len(o.auth), 2+2*4; got != want {
 			t.Errorf("%d requests, want %d", got, want)
 		}
 	})
 }
 
-// Where messages go is the server's to say, within its own origin: what goes there has
-// our credentials in it.
+// The server chooses the URL for messages, within its own origin, because messages
+// carry the configured credentials.
 //
 // T7- 2024-11-05 basic/transports: "When a client connects, the server **MUST** send
 // an `endpoint` event containing a URI for the client to use for sending messages."
 func TestEndpointEvent(t *testing.T) {
-	const elsewhere = "messages go to another origin"
+	const elsewhere = "its endpoint event names another origin"
 	for _, tt := range []struct{ name, event, fault string }{
 		{"path", "event: endpoint\ndata: /messages?session_id=0\n\n", ""},
 		{"relative", "event: endpoint\ndata: messages?session_id=0\n\n", ""},
@@ -213,13 +212,13 @@ func TestEndpointEvent(t *testing.T) {
 		{"credentials", "event: endpoint\ndata: http://a:b@backend.test/messages\n\n", elsewhere},
 		{"script", "event: endpoint\ndata: javascript:alert(1)\n\n", elsewhere},
 		{"file", "event: endpoint\ndata: file:///etc/passwd\n\n", elsewhere},
-		{"no URI", "event: endpoint\ndata: http://[::1\n\n", "what is no URI"},
-		{"a message first", "data: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\nevent: endpoint\ndata: /messages?session_id=0\n\n", "does not begin with an endpoint"},
-		{"never", "", "did not begin with an endpoint in time"},
+		{"no URI", "event: endpoint\ndata: http://[::1\n\n", "its endpoint event is not a valid URI"},
+		{"a message first", "data: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\nevent: endpoint\ndata: /messages?session_id=0\n\n", "does not begin with an endpoint event"},
+		{"never", "", "did not begin with an endpoint event in time"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				o := &old{announce: tt.event}
+				o := &sseServer{announce: tt.event}
 				c := dialSSE(t, o, client.Config{Header: http.Header{"Authorization": {"Bearer secret"}}})
 				scope := mcp.NewScope("s", nil)
 				defer scope.End()
@@ -239,12 +238,12 @@ func TestEndpointEvent(t *testing.T) {
 	}
 }
 
-// A server may answer a POST when it has answered what is in it, and needs the answer to
-// its question before that: nothing waits for the POST.
-func TestHeldPost(t *testing.T) {
+// A server may answer a POST only after the response, and may need an answer to its own
+// request before that. Nothing waits for the POST.
+func TestPostAnsweredAfterTheResponse(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		answered := make(chan struct{})
-		o := &old{announce: oldEndpoint, call: func(_ *old, c *oldConn, id string) {
+		o := &sseServer{announce: sseEndpoint, call: func(_ *sseServer, c *sseServerConn, id string) {
 			c.out <- `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
 			<-answered
 			c.out <- `{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`
@@ -272,12 +271,12 @@ func TestHeldPost(t *testing.T) {
 	})
 }
 
-// The stream is the connection. When it ends, what was sent may have run, and the next
-// call has another one.
+// The session ends with its stream: a call in progress may have run, and the next call
+// opens another session.
 func TestStreamEndsTheSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		lost := false
-		o := &old{announce: oldEndpoint, call: func(_ *old, c *oldConn, id string) {
+		o := &sseServer{announce: sseEndpoint, call: func(_ *sseServer, c *sseServerConn, id string) {
 			if !lost {
 				lost = true
 				close(c.drop)
@@ -298,11 +297,11 @@ func TestStreamEndsTheSession(t *testing.T) {
 	})
 }
 
-// A server that does not know the connection of a message has not looked at it: the call
-// is made in another one, once.
-func TestForgottenConnection(t *testing.T) {
+// A server that does not know the session of a message has not looked at it: the call
+// is made in another session, once.
+func TestForgottenSSESession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		o := &old{announce: oldEndpoint}
+		o := &sseServer{announce: sseEndpoint}
 		refused := false
 		o.post = func(w http.ResponseWriter, n int) bool {
 			if n != 3 || refused {
@@ -323,10 +322,10 @@ func TestForgottenConnection(t *testing.T) {
 	})
 }
 
-// A message that is refused costs its own call alone.
-func TestRefusedMessage(t *testing.T) {
+// A refused POST fails its own call only.
+func TestRefusedPost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		o := &old{announce: oldEndpoint}
+		o := &sseServer{announce: sseEndpoint}
 		o.post = func(w http.ResponseWriter, n int) bool {
 			if n == 3 {
 				http.Error(w, "too large", http.StatusRequestEntityTooLarge)
@@ -346,8 +345,8 @@ func TestRefusedMessage(t *testing.T) {
 	})
 }
 
-// What is no stream of events is no connection.
-func TestNoStream(t *testing.T) {
+// A GET that is not answered by an event stream opens no session.
+func TestNoEventStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")

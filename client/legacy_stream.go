@@ -15,50 +15,53 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxMisses bounds the attempts in a row to read on that brought nothing new, no
-// message and no id, and that the server did not ask for. Progress counts and not
-// success: a server that answers 200 and ends at once would otherwise be asked for ever.
-const maxMisses = 5
+// maxEmptyAttempts bounds the consecutive attempts to resume a stream that brought
+// nothing new, neither a message nor an event id, and that the server did not ask for.
+// Success does not count, only progress: a server that answers 200 and ends the stream
+// at once would otherwise be asked for ever.
+const maxEmptyAttempts = 5
 
-// shortestPoll is the shortest wait that counts as having clients poll. A server
-// that says less and ends at once is asked less and less often.
+// shortestPoll is the shortest interval that counts as polling. A server that asks for
+// less and ends its streams at once is asked less and less often.
 const shortestPoll = time.Second
 
-// patience counts the attempts in a row to read on that brought nothing new.
-type patience struct {
-	misses int // nothing new, and the server did not ask for the attempt
-	hasty  int // no message, and the server did not space the attempts out
-	away   int // the server could not say whether there is a stream
+// resumeLimiter counts consecutive attempts to resume a stream that brought nothing
+// new.
+type resumeLimiter struct {
+	empty   int // nothing new, and the server did not ask for the attempt
+	quick   int // no message, and the server did not space the attempts out
+	refused int // no answer, or one that leaves open whether there is a stream
 }
 
-// isOver reports whether a further attempt is in vain.
-func (p *patience) isOver() bool { return p.misses >= maxMisses }
+// exhausted reports whether to stop trying.
+func (p *resumeLimiter) exhausted() bool { return p.empty >= maxEmptyAttempts }
 
-// note notes an attempt that was answered, by where the stream was before it and is
-// after it, and how long it took. inOrder is an answer that did not break. A server that
-// has said once when to come back has its clients poll, for as long as a call or a
-// session takes (2025-11-25, basic/transports, "Sending Messages to the Server").
-func (p *patience) note(before, after *position, inOrder bool, lasted time.Duration) {
+// record counts an attempt that was answered. before and after are the stream's
+// position, inOrder is set if the answer did not break, and lasted is the duration of
+// the attempt. A server that has once sent a retry time lets its clients poll, for as
+// long as a call or a session lasts (2025-11-25, basic/transports, "Sending Messages to
+// the Server").
+func (p *resumeLimiter) record(before, after *cursor, inOrder bool, lasted time.Duration) {
 	isNew, asked := after.ids > before.ids, after.retry >= 0
-	p.away = 0
+	p.refused = 0
 	if after.messages > before.messages {
-		*p = patience{}
+		*p = resumeLimiter{}
 		return
 	}
-	p.hasty++
+	p.quick++
 	if (isNew || asked) && (lasted >= shortestPoll || inOrder && after.retry >= shortestPoll) {
-		p.hasty = 0
+		p.quick = 0
 	}
-	p.misses++
+	p.empty++
 	if isNew || asked && inOrder {
-		p.misses = 0
+		p.empty = 0
 	}
 }
 
-// wait returns how long to wait before the next attempt.
-func (p *patience) wait(pos *position) time.Duration { return pos.wait(p.hasty + p.away) }
+// delay returns how long to wait before the next attempt.
+func (p *resumeLimiter) delay(pos *cursor) time.Duration { return pos.wait(p.quick + p.refused) }
 
-// hasNoStream reports whether the answer to a GET says that there is no such stream.
+// hasNoStream reports whether the answer to a GET means that there is no such stream.
 func hasNoStream(status int, err error) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone:
@@ -68,9 +71,9 @@ func hasNoStream(status int, err error) bool {
 	}
 }
 
-// mayPass reports whether a refusal says nothing about the stream that was asked for. A
-// server that has not noticed the end of the last connection answers with 409.
-func mayPass(status int) bool {
+// isTransient reports whether a refusal means nothing about the stream that was asked
+// for. A server that has not noticed the end of the last connection answers with 409.
+func isTransient(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
@@ -79,17 +82,17 @@ func mayPass(status int) bool {
 	}
 }
 
-// resume reads on in the stream of a call that broke off, from the last event that had
-// an id, until the response, or until the server says that there is nothing to read. A
-// refusal that may pass is repeated for as long as the call lives
-// (2025-11-25, basic/transports, "Resumability and Redelivery").
+// resume continues the broken stream of a call, after the last event that had an id,
+// until the response, or until the server has nothing to resume. A transient refusal is
+// retried as long as the call lives (2025-11-25, basic/transports, "Resumability and
+// Redelivery").
 //
-//nolint:contextcheck,nolintlint // as in follow
-func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
+//nolint:contextcheck,nolintlint // as in exchange
+func (w *legacyHTTP) resume(ctx context.Context, c *httpCall) {
 	life := &c.life
-	take := func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) }
-	for patience := (patience{}); ; {
-		if !pause(life, patience.wait(&c.pos)) {
+	take := func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) }
+	for limiter := (resumeLimiter{}); ; {
+		if !pause(life, limiter.delay(&c.pos)) {
 			return
 		}
 		began, before := time.Now(), c.pos
@@ -98,145 +101,148 @@ func (w *legacyHTTP) resume(ctx context.Context, c *carrier) {
 		case c.call.IsOver() || life.Err() != nil:
 			return
 		case c.doubt != nil:
-			w.resolve(life, c)
+			w.checkSession(life, c)
 			return
 		case hasNoStream(status, err):
 			w.giveUp(ctx, c, status, w.lost(err, "the stream of its answer broke and cannot be resumed (HTTP status %d)", status))
 			return
-		case mayPass(status):
-			patience.away++
+		case isTransient(status):
+			limiter.refused++
 			continue
 		}
-		patience.note(&before, &c.pos, err == nil, time.Since(began))
+		limiter.record(&before, &c.pos, err == nil, time.Since(began))
 		switch {
-		case status == 0 && isGone(err, patience.misses):
+		case status == 0 && isServerGone(err, limiter.empty):
 			w.giveUp(ctx, c, status, w.lost(err, "the stream of its answer broke, and it cannot be reached"))
 			return
-		case patience.isOver():
-			w.giveUp(ctx, c, status, w.lost(err, "the stream of its answer broke, and %d attempts to resume it brought nothing", maxMisses))
+		case limiter.exhausted():
+			w.giveUp(ctx, c, status, w.lost(err, "the stream of its answer broke, and %d attempts to resume it brought nothing", maxEmptyAttempts))
 			return
 		}
 	}
 }
 
-// giveUp ends a call whose stream cannot be resumed. status is that of the last
-// attempt, 0 where there was none.
-func (w *legacyHTTP) giveUp(ctx context.Context, c *carrier, status int, why *mcp.Fault) {
-	w.log.LogAttrs(ctx, slog.LevelWarn, "giving up on the stream of a call's answer",
+// giveUp ends a call after its stream could not be resumed. status is that of the last
+// attempt, 0 if it got no answer.
+func (w *legacyHTTP) giveUp(ctx context.Context, c *httpCall, status int, why *mcp.Fault) {
+	w.log.LogAttrs(ctx, slog.LevelWarn, "giving up on a call's response stream",
 		slog.String("method", c.call.Method()), slog.Int("status", status), slog.Any("cause", why))
 	c.fail(why)
 }
 
-// isGone reports whether the n-th attempt in a row shows that a server has gone, and
-// with it what could be resumed. A host that refuses the connection says so, and whoever
-// calls is to know at once. One that cannot be reached may be so for a moment, while
-// something in between restarts, and is tried twice.
-func isGone(err error, n int) bool {
-	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+// isServerGone reports whether the n-th consecutive attempt shows that the server has
+// gone, and the resumable streams with it. A host that refuses the connection has gone
+// at once. A host that cannot be reached may be back in a moment, when a proxy has
+// restarted, and gets a second attempt.
+func isServerGone(err error, n int) bool {
+	f, ok := unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	return ok && isUnreachable(f) && (n > 1 || errors.Is(f, syscall.ECONNREFUSED))
 }
 
-// liveAfter is how long a listening stream without any event has to last to
-// count as one that works.
-const liveAfter = 20 * time.Second
+// stableAfter is how long a listening stream without any event must last to count as a
+// working one.
+const stableAfter = 20 * time.Second
 
-// listen keeps the session's listening stream open. A server need not have one;
-// but one that cannot be reached, or refuses it for now, has not said so, and is asked
-// for as long as the session lives. If it has forgotten the session by then, that is
-// what has ended, and not the stream. After a gap that could not be read, every list may
-// have changed. answered is called when the server has said yes or no to it, each time.
+// listen keeps the session's listening stream open until ctx ends, until the server has
+// no such stream, or until the session has ended.
+//
+// An unreachable server, or one with a transient refusal, is asked again for as long as
+// the session lives. A 404 after the stream has been open means that the server has
+// forgotten the session. After a gap that cannot be replayed, every list counts as
+// changed. answered is called after each answer of the server to a GET, whatever the
+// answer.
 func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
-	defer close(w.deaf)
-	pos := position{retry: -1}
-	heard, gap := false, false
+	defer close(w.noListen)
+	pos := cursor{retry: -1}
+	hadStream, gap := false, false
 	start := time.Now()
 	open := func() {
-		// Who listens has not waited for the stream for longer, and was told nothing of
-		// what has changed until now.
-		if gap || !heard && time.Since(start) >= listenGrace {
-			w.s.feed.invalidate()
+		// The session is used without the stream after listenGrace, and its listens have
+		// received no change until now.
+		if gap || !hadStream && time.Since(start) >= listenGrace {
+			w.session.feed.invalidate()
 		}
 		gap = false
 		answered()
 	}
-	for patience := (patience{}); ; {
+	for limiter := (resumeLimiter{}); ; {
 		began, before := time.Now(), pos
-		status, err := w.get(ctx, &pos, nil, open, w.takeStray)
+		status, err := w.get(ctx, &pos, nil, open, w.takeUnsolicited)
 		lasted := time.Since(began)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case heard && status == http.StatusNotFound, pos.lastID == "" && w.isOfSession(ctx, status):
-			w.noteGone(err)
+		case hadStream && status == http.StatusNotFound, pos.lastID == "" && w.isSessionRefused(ctx, status):
+			w.endSession(err)
 			return
 		case status == http.StatusBadRequest && pos.lastID != "":
-			// It knows the event no more, and may well have the stream.
+			// The server does not know the event any more, but may have the stream.
 			pos.lastID = ""
 		case hasNoStream(status, err):
-			w.noteDeaf(ctx, heard, status)
+			w.logNoListen(ctx, hadStream, status)
 			return
 		}
 		if status != 0 {
-			answered() // with an error that may pass
+			answered() // with a transient error
 		}
-		if status == 0 || mayPass(status) {
-			heard = true // or would have been; nobody knows any more
-			patience.away++
+		if status == 0 || isTransient(status) {
+			hadStream = true // the stream may have existed before
+			limiter.refused++
 		} else {
-			heard = heard || status/100 == 2
-			patience.note(&before, &pos, err == nil, lasted)
+			hadStream = hadStream || status/100 == 2
+			limiter.record(&before, &pos, err == nil, lasted)
 		}
-		if status/100 == 2 && (lasted >= liveAfter || lasted >= shortestPoll && pos.retry >= 0) {
-			patience.misses, patience.hasty = 0, 0
+		if status/100 == 2 && (lasted >= stableAfter || lasted >= shortestPoll && pos.retry >= 0) {
+			limiter.empty, limiter.quick = 0, 0
 		}
-		if patience.isOver() {
-			w.noteDeaf(ctx, true, status)
+		if limiter.exhausted() {
+			w.logNoListen(ctx, true, status)
 			return
 		}
-		// With an id the server sends what we missed. Without one it cannot, and
-		// nobody knows what there was.
-		gap = gap || heard && pos.lastID == ""
-		if !pause(ctx, patience.wait(&pos)) {
+		// With an event id the server replays what was missed. Without one, what was
+		// missed is unknown.
+		gap = gap || hadStream && pos.lastID == ""
+		if !pause(ctx, limiter.delay(&pos)) {
 			return
 		}
 	}
 }
 
-// noteDeaf logs that the listening stream is not opened again. That a server has none is
-// its right, and is no news.
-func (w *legacyHTTP) noteDeaf(ctx context.Context, heard bool, status int) {
-	if heard {
+// logNoListen logs that the listening stream is not opened again. A server that never
+// had the stream is no reason to warn.
+func (w *legacyHTTP) logNoListen(ctx context.Context, hadStream bool, status int) {
+	if hadStream {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "giving up on the backend's GET stream", slog.Int("status", status))
 		return
 	}
 	w.log.LogAttrs(ctx, slog.LevelDebug, "backend has no GET stream", slog.Int("status", status))
 }
 
-// isOfSession reports whether a server that refuses the stream, as one does that has
-// none, does so because it has forgotten the session: one that was started again
-// right after the handshake. A session without a stream would be deaf for as long as
-// it lives, so that the server is asked.
-func (w *legacyHTTP) isOfSession(ctx context.Context, status int) bool {
-	return w.id != "" && (status == http.StatusNotFound || status == http.StatusBadRequest) && w.forgotten(ctx)
+// isSessionRefused reports whether a GET is refused because the server has forgotten
+// the session: it may have restarted right after the handshake. A server without the
+// stream answers with the same status, so the server is asked; otherwise a lost session
+// would stay in use without a stream.
+func (w *legacyHTTP) isSessionRefused(ctx context.Context, status int) bool {
+	return w.id != "" && (status == http.StatusNotFound || status == http.StatusBadRequest) && w.isForgotten(ctx)
 }
 
-// takeStray hands on one message of the listening stream. What is no message there
-// belongs to nobody who could be told.
-func (w *legacyHTTP) takeStray(m *mcp.Message, bad error) (more bool) {
+// takeUnsolicited routes one message of the listening stream. An invalid one is
+// dropped, because no caller waits for it.
+func (w *legacyHTTP) takeUnsolicited(m *mcp.Message, bad error) (more bool) {
 	if bad == nil {
-		w.s.route(m)
+		w.session.route(m)
 	}
 	return true
 }
 
-// errNoStream says that a GET was answered by something else than a stream.
+// errNoStream is the error of a GET that was answered by anything other than a stream.
 var errNoStream = errors.New("no stream")
 
-// get opens a stream by GET, from pos on: the position of this very stream, because
-// the ids of one stream mean nothing in another. It gives the messages to take and
-// returns the status, 0 where there was none. answered is called as soon as there
-// is a stream.
-func (w *legacyHTTP) get(ctx context.Context, pos *position, bound frame.Bound, answered func(), take taker) (int, error) {
+// get opens a stream by GET and passes its messages to take. It resumes at pos, which
+// must be the position in this very stream, because event ids of one stream mean
+// nothing in another. answered is called as soon as there is a stream. get returns the
+// HTTP status, 0 without an answer.
+func (w *legacyHTTP) get(ctx context.Context, pos *cursor, bound frame.Bound, answered func(), take messageFunc) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h := w.headers()
@@ -259,7 +265,7 @@ func (w *legacyHTTP) get(ctx context.Context, pos *position, bound frame.Bound, 
 	return resp.StatusCode, w.read(resp, pos, bound, passNothing, take)
 }
 
-// pause waits, and reports false when ctx ended first.
+// pause waits for d. It reports false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,114 +10,113 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxSubscribing bounds how many subscriptions of one session are made or undone
-// at a time. A listen may name a thousand, which no server expects all at once.
-const maxSubscribing = 4
+// maxSubscribeWorkers bounds the concurrent resources/subscribe and unsubscribe
+// requests of one session. A listen may name a thousand resources.
+const maxSubscribeWorkers = 4
 
-// subscriptions are the resources that a session is subscribed to at its server,
-// counted: the first listen that asks for one subscribes, and the last that did
+// subscriptions are the resources to which a session is subscribed at its server. They
+// are counted: the first listen for a resource subscribes, and the last one
 // unsubscribes (2025-11-25, server/resources, "Subscriptions"). The zero value is
 // ready.
 //
-// What the server knows follows what is wanted, one request per resource at a
-// time: so its last word is the right one, however often a resource is wanted and
-// not wanted meanwhile.
+// There is one request per resource at a time, and the next one follows if the wanted
+// state has changed meanwhile. So the server's last request is the right one.
 type subscriptions struct {
 	mu      sync.Mutex
-	by      map[string]*subscription
-	queue   []*subscription // to be told to the server
+	byURI   map[string]*subscription
+	queue   []*subscription // with a request to send
 	workers int
 }
 
-// subscription is one resource. All but the URI is guarded by subscriptions.mu.
+// subscription is one resource. All fields but uri are guarded by subscriptions.mu.
 type subscription struct {
 	uri     string
 	users   int
-	told    bool          // the server has agreed, and was not told otherwise
-	pending bool          // queued, or being told
-	settled chan struct{} // closed when the server has been told; nil where nobody waits
-	err     error         // why the last attempt has failed
+	active  bool          // the server has accepted it, and no unsubscribe was sent
+	queued  bool          // in queue, or in a worker
+	settled chan struct{} // closed when queued becomes false; nil if none waits for that
+	err     error         // of the last attempt
 }
 
-// join has the session be subscribed to the resource, if it is not. It does not
-// wait: await does. work reports that one more worker has to be started.
-func (t *subscriptions) join(uri string) (sub *subscription, work bool) {
+// acquire adds a use of the resource, and subscribes if it is the first. It does not
+// wait: awaitSubscribed does. If work is set, the caller must start a worker.
+func (t *subscriptions) acquire(uri string) (sub *subscription, work bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sub = t.by[uri]
+	sub = t.byURI[uri]
 	if sub == nil {
-		if t.by == nil {
-			t.by = make(map[string]*subscription)
+		if t.byURI == nil {
+			t.byURI = make(map[string]*subscription)
 		}
 		sub = &subscription{uri: uri}
-		t.by[uri] = sub
+		t.byURI[uri] = sub
 	}
 	sub.users++
-	return sub, t.wantLocked(sub)
+	return sub, t.enqueueLocked(sub)
 }
 
-// leave is the end of one who has joined.
-func (t *subscriptions) leave(sub *subscription) (work bool) {
+// release ends a use of the resource.
+func (t *subscriptions) release(sub *subscription) (work bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sub.users--
-	return t.wantLocked(sub)
+	return t.enqueueLocked(sub)
 }
 
-// wantLocked queues what the server has to be told. One that is told already will
-// be looked at again when that is done.
-func (t *subscriptions) wantLocked(sub *subscription) (work bool) {
+// enqueueLocked queues a request if the server's state differs from the wanted one. A
+// resource that is queued already is checked again after its request.
+func (t *subscriptions) enqueueLocked(sub *subscription) (work bool) {
 	wanted := sub.users > 0
-	if sub.pending || wanted == sub.told {
+	if sub.queued || wanted == sub.active {
 		t.forgetLocked(sub)
 		return false
 	}
-	sub.pending, sub.err = true, nil
+	sub.queued, sub.err = true, nil
 	t.queue = append(t.queue, sub)
-	if t.workers >= maxSubscribing {
+	if t.workers >= maxSubscribeWorkers {
 		return false
 	}
 	t.workers++
 	return true
 }
 
-// forgetLocked drops a resource that nobody wants and the server does not know of.
+// forgetLocked removes a resource that has no users and no subscription.
 func (t *subscriptions) forgetLocked(sub *subscription) {
-	if sub.users == 0 && !sub.told && !sub.pending {
-		delete(t.by, sub.uri)
+	if sub.users == 0 && !sub.active && !sub.queued {
+		delete(t.byURI, sub.uri)
 	}
 }
 
-// next takes the next resource of which the server has to be told, nil where there
-// is none: then the worker has ended in the same step.
+// next returns the next resource with a request to send. It returns nil if no resource
+// has one; then the worker must end, and is not counted any more.
 func (t *subscriptions) next() (sub *subscription, wanted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.queue) > 0 {
 		sub, t.queue = t.queue[0], t.queue[1:]
-		if wanted = sub.users > 0; wanted != sub.told {
+		if wanted = sub.users > 0; wanted != sub.active {
 			return sub, wanted
 		}
-		t.settleLocked(sub) // it changed its mind while it was waiting
+		t.settleLocked(sub) // wanted has changed back meanwhile
 	}
 	t.workers--
 	return nil, false
 }
 
-// note takes in what became of telling the server. A failure stands until somebody
-// joins again: those who wait for it have it as theirs.
-func (t *subscriptions) note(sub *subscription, wanted bool, err error) {
+// record stores the outcome of a request. An error is kept until the next acquire, for
+// the listens that wait for it.
+func (t *subscriptions) record(sub *subscription, wanted bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sub.told = wanted && err == nil
-	if err == nil && (sub.users > 0) != sub.told {
-		t.queue = append(t.queue, sub) // still pending
+	sub.active = wanted && err == nil
+	if err == nil && (sub.users > 0) != sub.active {
+		t.queue = append(t.queue, sub) // still queued
 		return
 	}
 	if sub.err = nil; wanted {
 		sub.err = err
 	}
-	if !wanted && sub.users > 0 { // undoing it has failed, and it is wanted again
+	if !wanted && sub.users > 0 { // unsubscribing has failed, and it is wanted again
 		t.queue = append(t.queue, sub)
 		return
 	}
@@ -125,7 +124,7 @@ func (t *subscriptions) note(sub *subscription, wanted bool, err error) {
 }
 
 func (t *subscriptions) settleLocked(sub *subscription) {
-	sub.pending = false
+	sub.queued = false
 	if sub.settled != nil {
 		close(sub.settled)
 		sub.settled = nil
@@ -133,24 +132,25 @@ func (t *subscriptions) settleLocked(sub *subscription) {
 	t.forgetLocked(sub)
 }
 
-// state returns whether the server has agreed, or why not, or what to wait for.
+// state returns whether the server has accepted the subscription, or the error, or a
+// channel to wait on.
 func (t *subscriptions) state(sub *subscription) (agreed bool, wait <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case sub.pending:
+	case sub.queued:
 		if sub.settled == nil {
 			sub.settled = make(chan struct{})
 		}
 		return false, sub.settled, nil
 	default:
-		return sub.told, nil, sub.err
+		return sub.active, nil, sub.err
 	}
 }
 
-// subscribe has the session be subscribed to the resources and returns those that
-// the server has agreed to, in their order, and what undoes it. A server that
-// refuses one has spoken of that one; any other error is that of all.
+// subscribe subscribes the session to the resources and returns those that the server
+// has accepted, in their order. The caller must call undo. An error response refuses
+// that resource only; any other error fails all.
 func (s *legacySession) subscribe(ctx context.Context, uris []string) (agreed []string, undo func(), err error) {
 	if !s.offers.Resources.Subscribe || len(uris) == 0 {
 		return nil, func() {}, nil
@@ -158,13 +158,13 @@ func (s *legacySession) subscribe(ctx context.Context, uris []string) (agreed []
 	joined := make([]*subscription, 0, len(uris))
 	undo = func() {
 		for _, sub := range joined {
-			s.work(s.subs.leave(sub))
+			s.startSubscribeWorker(s.subs.release(sub))
 		}
 	}
 	for _, uri := range uris {
-		sub, work := s.subs.join(uri)
+		sub, work := s.subs.acquire(uri)
 		joined = append(joined, sub)
-		s.work(work)
+		s.startSubscribeWorker(work)
 	}
 	for _, sub := range joined {
 		ok, err := s.awaitSubscribed(ctx, sub)
@@ -187,32 +187,31 @@ func (s *legacySession) awaitSubscribed(ctx context.Context, sub *subscription) 
 		}
 		select {
 		case <-wait:
-		case <-s.gone:
-			return false, s.lossCause()
+		case <-s.ended:
+			return false, s.endCause()
 		case <-ctx.Done():
 			return false, s.givenUp(ctx, mcp.Completed)
 		}
 	}
 }
 
-// work starts a worker, which ends when nothing is left to tell; the session's
-// close waits for it and ends it.
-func (s *legacySession) work(one bool) {
+// startSubscribeWorker starts a worker if one is set. It ends when the queue is empty;
+// the session's close cancels it and waits for it.
+func (s *legacySession) startSubscribeWorker(one bool) {
 	if !one {
 		return
 	}
-	s.tasks.start(func(ctx context.Context) {
+	s.group.start(func(ctx context.Context) {
 		for sub, wanted := s.subs.next(); sub != nil; sub, wanted = s.subs.next() {
-			s.subs.note(sub, wanted, s.tellSubscribed(ctx, sub.uri, wanted))
+			s.subs.record(sub, wanted, s.sendSubscribe(ctx, sub.uri, wanted))
 		}
 	})
 }
 
-// tellSubscribed tells the server, unless it has forgotten the session. That a
-// resource is no longer wanted is told to one that may have forgotten it, and its
-// answer means nothing.
-func (s *legacySession) tellSubscribed(ctx context.Context, uri string, wanted bool) error {
-	if err := s.lossCause(); err != nil {
+// sendSubscribe sends resources/subscribe or unsubscribe, unless the server has
+// forgotten the session. An error response to unsubscribe is ignored.
+func (s *legacySession) sendSubscribe(ctx context.Context, uri string, wanted bool) error {
+	if err := s.endCause(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
@@ -221,8 +220,8 @@ func (s *legacySession) tellSubscribed(ctx context.Context, uri string, wanted b
 	if wanted {
 		method = methodSubscribe
 	}
-	_, err := s.roundTrip(ctx, method, append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
-	if !wanted && s.lossCause() == nil {
+	_, err := s.ownCall(ctx, method, append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
+	if !wanted && s.endCause() == nil {
 		return nil
 	}
 	return err

@@ -14,21 +14,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxTaskLooks bounds how many tasks of one listen are looked at side by side.
+// maxTaskLooks bounds the concurrent tasks/get requests of one listen.
 const maxTaskLooks = 4
 
-// listenTasks serves a listen that names tasks. A server of 2025-11-25 may say when a
-// task changes, and need not (basic/utilities/tasks, "Task Status Notification"); who
-// listens is promised to hear of it. So each task is looked at as often as its server
-// suggests, and at once when the server says something; what the client is told is
-// what it would have been told by asking.
+// listenTasks serves a listen that names tasks. A server of 2025-11-25 may send status
+// notifications, but need not (basic/utilities/tasks, "Task Status Notification"),
+// while a listen promises them. So each task is polled at the interval that its server
+// suggests, and at once after a notification. The client receives the polled state.
 //
-// A client of that revision, for whom the other edge translates, asks and is told in
-// the words of its own era: for it no task is agreed to.
+// For a client of that revision, for which the server edge translates, no task is
+// acknowledged: it polls and receives notifications by its own revision's rules.
 func (l *legacy) listenTasks(ctx context.Context, want filter, req *mcp.Request, sink mcp.Caller) error {
 	w := &taskListen{Caller: sink, l: l, req: req, looks: make(chan struct{}, maxTaskLooks), open: make(chan struct{})}
 	ctx, cancel := context.WithCancel(ctx)
-	defer w.running.Wait()
+	defer w.group.Wait()
 	defer cancel()
 	if !isLegacyClient(req.Client) {
 		if err := w.begin(ctx, want.TaskIDs); err != nil {
@@ -46,21 +45,21 @@ func (l *legacy) listenTasks(ctx context.Context, want filter, req *mcp.Request,
 	return l.givenUp(ctx, mcp.Completed)
 }
 
-// taskListen are the tasks of one listen. It is the Caller of what else the listen
-// wants to hear of.
+// taskListen are the tasks of one listen. It is also the Caller of the listen for lists
+// and resources.
 type taskListen struct {
 	mcp.Caller
 	l   *legacy
 	req *mcp.Request
 
-	agreed  []string
-	looks   chan struct{} // capacity maxTaskLooks: who looks has put one in
-	open    chan struct{} // closed when the listen is acknowledged: nothing is said before
-	running sync.WaitGroup
+	agreed []string
+	looks  chan struct{} // semaphore of capacity maxTaskLooks
+	open   chan struct{} // closed when the listen is acknowledged: nothing is sent before
+	group  sync.WaitGroup
 }
 
-// Notify passes on what is told, and puts the tasks into the acknowledgement. One
-// after the first is that of another session.
+// Notify passes notifications on and adds the tasks to the acknowledgement.
+// Acknowledgements after the first are those of another session.
 func (w *taskListen) Notify(ctx context.Context, n *mcp.Notification) error {
 	if n.Method != methodAcknowledged {
 		return w.Caller.Notify(ctx, n)
@@ -73,42 +72,42 @@ func (w *taskListen) Notify(ctx context.Context, n *mcp.Notification) error {
 	if err := acknowledge(ctx, rest, w.Caller); err != nil {
 		return err
 	}
-	if !isClosed(w.open) { // one goroutine listens
+	if !isClosed(w.open) { // called by one goroutine
 		close(w.open)
 	}
 	return nil
 }
 
-// taskWatch is one task.
-type taskWatch struct {
-	id  string
-	ear chan struct{}
-	now *mcp.Notification // as it was when it was looked at last
+// watchedTask is one task.
+type watchedTask struct {
+	id      string
+	changed chan struct{}
+	last    *mcp.Notification // the last state received
 }
 
-func (t *taskWatch) status() taskform.Status { return taskform.StatusOf(t.now.Params.Bytes()) }
+func (t *watchedTask) status() taskform.Status { return taskform.StatusOf(t.last.Params.Bytes()) }
 
-// begin looks at each task. One that the server does not know is not agreed to; a
-// server that cannot be asked is the error of the listen.
+// begin polls each task once. A task that the server does not know is not acknowledged.
+// If the server cannot be asked, the listen fails.
 func (w *taskListen) begin(ctx context.Context, ids []string) error {
-	all := make([]*taskWatch, len(ids))
+	all := make([]*watchedTask, len(ids))
 	failed := make([]error, len(ids))
 	var looking sync.WaitGroup
 	for i, id := range ids {
-		// Before the look: what changes after it is heard.
-		all[i] = &taskWatch{id: id, ear: w.l.watched.add(id)}
-		// Ends with the look, which ctx bounds; waited for here.
+		// Registered before the poll, so that no later change is missed.
+		all[i] = &watchedTask{id: id, changed: w.l.watchedTasks.add(id)}
+		// Ends with the poll, which ctx bounds; waited for here.
 		looking.Go(func() { _, failed[i] = w.look(ctx, all[i]) })
 	}
 	looking.Wait()
 	for i, one := range all {
 		if failed[i] != nil {
-			w.l.watched.remove(one.id, one.ear)
+			w.l.watchedTasks.remove(one.id, one.changed)
 			continue
 		}
 		w.agreed = append(w.agreed, one.id)
 		// Ends with the task or the listen, which waits for it.
-		w.running.Go(func() { w.run(ctx, one) })
+		w.group.Go(func() { w.run(ctx, one) })
 	}
 	for _, err := range failed {
 		if !answered(err) {
@@ -118,11 +117,11 @@ func (w *taskListen) begin(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// run tells of one task until it has ended, or is no more. That it was at work when
-// the listen began is no news to who has begun it; that it had ended by then, or asks
-// for something, nobody else would tell.
-func (w *taskListen) run(ctx context.Context, one *taskWatch) {
-	defer w.l.watched.remove(one.id, one.ear)
+// run sends the states of one task until the task has ended or is unknown. The first
+// state is sent unless it is working: that is no news to the client, while an end or an
+// input request would not be reported in any other way.
+func (w *taskListen) run(ctx context.Context, one *watchedTask) {
+	defer w.l.watchedTasks.remove(one.id, one.changed)
 	select {
 	case <-w.open:
 	case <-ctx.Done():
@@ -130,10 +129,10 @@ func (w *taskListen) run(ctx context.Context, one *taskWatch) {
 	}
 	fresh := one.status() != taskform.Working
 	for {
-		if fresh && w.Caller.Notify(ctx, one.now) != nil {
+		if fresh && w.Caller.Notify(ctx, one.last) != nil {
 			return
 		}
-		if one.status().IsTerminal() || !w.rest(ctx, one) {
+		if one.status().IsTerminal() || !w.waitForLook(ctx, one) {
 			return
 		}
 		var err error
@@ -143,16 +142,16 @@ func (w *taskListen) run(ctx context.Context, one *taskWatch) {
 	}
 }
 
-// rest waits until it is time for the next look.
-func (w *taskListen) rest(ctx context.Context, one *taskWatch) bool {
+// waitForLook waits until it is time for the next poll.
+func (w *taskListen) waitForLook(ctx context.Context, one *watchedTask) bool {
 	var wait time.Duration
-	if t, err := taskform.Read(one.now.Params.Bytes()); err == nil {
+	if t, err := taskform.Read(one.last.Params.Bytes()); err == nil {
 		wait = t.Poll
 	}
 	late := time.NewTimer(taskform.Interval(wait))
 	defer late.Stop()
 	select {
-	case <-one.ear:
+	case <-one.changed:
 		return true
 	case <-late.C:
 		return true
@@ -161,9 +160,8 @@ func (w *taskListen) rest(ctx context.Context, one *taskWatch) bool {
 	}
 }
 
-// look asks the server for the state of a task, and reports whether it is another one
-// than before.
-func (w *taskListen) look(ctx context.Context, one *taskWatch) (fresh bool, err error) {
+// look polls a task and reports whether its state has changed.
+func (w *taskListen) look(ctx context.Context, one *watchedTask) (fresh bool, err error) {
 	select {
 	case w.looks <- struct{}{}:
 	case <-ctx.Done():
@@ -178,9 +176,9 @@ func (w *taskListen) look(ctx context.Context, one *taskWatch) (fresh bool, err 
 	if now == nil {
 		return false, w.l.malformed(errNoTask)
 	}
-	fresh = one.now == nil || !bytes.Equal(one.now.Params.Bytes(), now.Params.Bytes())
-	one.now = now
+	fresh = one.last == nil || !bytes.Equal(one.last.Params.Bytes(), now.Params.Bytes())
+	one.last = now
 	return fresh, nil
 }
 
-var errNoTask = errors.New("its description of a task is none")
+var errNoTask = errors.New("its description of a task is invalid")

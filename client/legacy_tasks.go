@@ -12,10 +12,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The methods of tasks. Two of them only 2025-11-25 has, and one only the
-// extension; they are served here for whoever asks in either form.
+// The methods of tasks. Two of them exist only in 2025-11-25, and one only in the
+// extension. They are served here for clients of either form.
 const (
-	methodTasks      = "tasks/" // all of them
+	methodTasks      = "tasks/" // prefix of all of them
 	methodTaskGet    = "tasks/get"
 	methodTaskUpdate = "tasks/update"
 	methodTaskCancel = "tasks/cancel"
@@ -23,53 +23,53 @@ const (
 	methodTaskList   = "tasks/list"
 )
 
-// way is how a tool is called at a server of 2025-11-25.
-type way uint8
+// taskMode is how a tool is called at a server of 2025-11-25.
+type taskMode uint8
 
 const (
-	direct  way = iota // for its result
-	asTask             // as a task, which the client takes
-	awaited            // as a task that the client does not hear of, for its result
-	refused            // not at all: its client has to declare first that it takes tasks
+	direct  taskMode = iota // for its result
+	asTask                  // as a task that the client receives
+	awaited                 // as a task that the client does not see, for its result
+	refused                 // not called: the client must declare task support first
 )
 
-// callTool makes a call of a tool, as a task where the tool and the client want
-// that (2025-11-25, basic/utilities/tasks, "Tool-Level Negotiation"). A tool that
-// nobody has listed yet is called for its result; a server that wants a task says
-// so, and has done nothing.
+// callTool calls a tool, as a task if the tool and the client want that (2025-11-25,
+// basic/utilities/tasks, "Tool-Level Negotiation"). A tool that no list has shown yet
+// is called for its result. If the server requires a task it returns an error and has
+// done nothing, so the tool is called again.
 func (l *legacy) callTool(ctx context.Context, s *legacySession, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	name, _ := req.Params.Text(mcp.FieldName)
-	how := l.wayOf(s, req, name)
-	if how == refused {
+	mode := l.modeOf(s, req, name)
+	if mode == refused {
 		return nil, taskform.Missing(methodToolsCall)
 	}
-	res, err := l.callBy(ctx, s, req, caller, how)
-	if how != direct || !s.taskOffer.Calls || !isMethodNotFound(err) || l.support.knows(name) {
+	res, err := l.callAs(ctx, s, req, caller, mode)
+	if mode != direct || !s.taskOffer.Calls || !isMethodNotFound(err) || l.support.knows(name) {
 		return res, err
 	}
 	l.support.ask(ctx, s)
-	switch how = l.wayOf(s, req, name); how {
+	switch mode = l.modeOf(s, req, name); mode {
 	case direct:
 		return res, err
 	case refused:
 		return nil, taskform.Missing(methodToolsCall)
 	default:
-		return l.callBy(ctx, s, req, caller, how)
+		return l.callAs(ctx, s, req, caller, mode)
 	}
 }
 
 func isMethodNotFound(err error) bool {
-	e, ok := err.(*mcp.Error) //nolint:errorlint // the server's own word only
+	e, ok := err.(*mcp.Error) //nolint:errorlint // the server's own error only
 	return ok && e.Code == mcp.CodeMethodNotFound
 }
 
-// wayOf decides how a tool is called. A client of the extension leaves it to the
-// server, whose tools say that they may be tasks because they take their time. One of
-// 2025-11-25 decides by itself, and is told where it decides wrongly. So is one of the
-// modern era, as by a server of its own: it can declare the extension with its next
-// request (tasks, "Capability Negotiation"). Any other client that takes no tasks gets
-// what it has asked for, however long that takes.
-func (l *legacy) wayOf(s *legacySession, req *mcp.Request, tool string) way {
+// modeOf decides how a tool is called. A client of the extension leaves the choice to
+// the server, which marks tools that take long. A client of 2025-11-25 chooses itself,
+// and receives an error if the choice is wrong. So does a modern client without the
+// extension, as from a server of its own: it can declare the extension with its next
+// request (tasks, "Capability Negotiation"). Any other client gets the result, however
+// long that takes.
+func (l *legacy) modeOf(s *legacySession, req *mcp.Request, tool string) taskMode {
 	support, client := l.support.of(tool), req.Client
 	if client == nil {
 		client = l.self()
@@ -78,7 +78,7 @@ func (l *legacy) wayOf(s *legacySession, req *mcp.Request, tool string) way {
 	case !s.taskOffer.Calls:
 		return direct
 	case !taskform.Declared(client.Capabilities):
-		return undeclaredWay(req, support, client.Version)
+		return undeclaredMode(req, support, client.Version)
 	case isLegacyClient(client):
 		if req.Params.Has(mcp.FieldTask) {
 			return asTask
@@ -91,9 +91,8 @@ func (l *legacy) wayOf(s *legacySession, req *mcp.Request, tool string) way {
 	}
 }
 
-// undeclaredWay is how a tool is called for a client that has not declared that it
-// takes tasks.
-func undeclaredWay(req *mcp.Request, support string, v mcp.Version) way {
+// undeclaredMode is modeOf for a client that has not declared task support.
+func undeclaredMode(req *mcp.Request, support string, v mcp.Version) taskMode {
 	switch {
 	case support != taskRequired || v == mcp.V20251125:
 		return direct
@@ -104,44 +103,44 @@ func undeclaredWay(req *mcp.Request, support string, v mcp.Version) way {
 	}
 }
 
-// isLegacyClient reports whether the other edge translates for a client that has no
-// extension of its own: such a client asks for results by tasks/result.
+// isLegacyClient reports whether the server edge translates for a client without the
+// extension. Such a client fetches results with tasks/result.
 func isLegacyClient(p *mcp.Peer) bool { return p != nil && p.Version.Era() == mcp.EraLegacy }
 
-// callBy makes the call.
-func (l *legacy) callBy(ctx context.Context, s *legacySession, req *mcp.Request, caller mcp.Caller, how way) (*mcp.Result, error) {
-	own, err := withTask(req, how)
+// callAs calls a tool in the given mode.
+func (l *legacy) callAs(ctx context.Context, s *legacySession, req *mcp.Request, caller mcp.Caller, mode taskMode) (*mcp.Result, error) {
+	own, err := withTask(req, mode)
 	if err != nil {
 		return nil, err
 	}
 	var token mcp.ID
-	res, err := s.callNoting(ctx, own, caller, func(id mcp.ID) { token = id })
-	if err != nil || how == direct {
+	res, err := s.callWithID(ctx, own, caller, func(id mcp.ID) { token = id })
+	if err != nil || mode == direct {
 		return res, err
 	}
 	raw, ok := taskform.FromCreated(res.Bytes())
 	if !ok {
-		return res, nil // it has done at once what it was to do later
+		return res, nil // the server returned the result at once
 	}
 	t, err := taskform.Read(raw)
 	if err != nil {
 		return nil, s.malformed(err)
 	}
-	l.anchors.put(req.Principal, &t, s)
-	if how == asTask {
+	l.taskSessions.put(req.Principal, &t, s)
+	if mode == asTask {
 		return mcp.NewResult(raw)
 	}
 	return s.awaitTask(ctx, req, &t, token, caller)
 }
 
-// withTask returns the request as the server gets it: with params.task as its
-// client has written it, with one of ours, or without.
-func withTask(req *mcp.Request, how way) (*mcp.Request, error) {
+// withTask returns the request with the client's params.task, with an empty one, or
+// without it.
+func withTask(req *mcp.Request, mode taskMode) (*mcp.Request, error) {
 	var e mcp.Edit
 	switch has := req.Params.Has(mcp.FieldTask); {
-	case how == direct && has:
+	case mode == direct && has:
 		e.Delete(mcp.FieldTask)
-	case how != direct && (!has || !isLegacyClient(req.Client)):
+	case mode != direct && (!has || !isLegacyClient(req.Client)):
 		e.Set(mcp.FieldTask, []byte("{}"))
 	default:
 		return req, nil
@@ -155,16 +154,16 @@ func withTask(req *mcp.Request, how way) (*mcp.Request, error) {
 	return &own, nil
 }
 
-// awaitTask waits for the result of a task for a client that takes none. What the
-// task asks for comes while tasks/result waits, as does its progress, under the
-// token of the call. The task has no other owner, and ends with the call.
+// awaitTask waits for the result of a task for a client without task support. The input
+// requests of the task arrive while tasks/result is pending, and its progress under the
+// token of the call. The task has no other owner and is cancelled with the call.
 func (s *legacySession) awaitTask(ctx context.Context, req *mcp.Request, t *taskform.Task, token mcp.ID, caller mcp.Caller) (*mcp.Result, error) {
 	watching, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel()
-	// Ends with the wait; waited for here.
-	watch.Go(func() { s.watchTask(watching, req, t, caller) })
+	// Ends with tasks/result; waited for here.
+	watch.Go(func() { s.pollTask(watching, req, t, caller) })
 	res, err := s.taskResult(ctx, aboutTask(req, methodTaskResult, t.ID), t.ID, token, caller)
 	if err != nil && ctx.Err() != nil {
 		s.cancelTask(t.ID)
@@ -175,12 +174,13 @@ func (s *legacySession) awaitTask(ctx context.Context, req *mcp.Request, t *task
 	return withoutRelated(res)
 }
 
-// aboutTask makes a request about a task in the name of another.
+// aboutTask returns a request on a task with the caller, scope and progress token of
+// like.
 func aboutTask(like *mcp.Request, method, id string) *mcp.Request {
 	params := append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
 	obj, err := mcp.ParseObject(params)
 	if err != nil {
-		obj = mcp.Object{} // an object with one string always parses
+		obj = mcp.Object{} // cannot happen: an object with one string
 	}
 	own := *like
 	own.Method, own.Params, own.ParamHeaders = method, obj, nil
@@ -194,9 +194,9 @@ func aboutTask(like *mcp.Request, method, id string) *mcp.Request {
 	return &own
 }
 
-// watchTask looks at a task from time to time while somebody waits for its result:
-// that there is an answer is a sign of life, for who ends what shows none.
-func (s *legacySession) watchTask(ctx context.Context, req *mcp.Request, t *taskform.Task, caller mcp.Caller) {
+// pollTask polls a task while a caller waits for its result. Each answer resets the
+// caller's idle timeout.
+func (s *legacySession) pollTask(ctx context.Context, req *mcp.Request, t *taskform.Task, caller mcp.Caller) {
 	for pause(ctx, max(taskform.Interval(t.Poll), time.Second)) {
 		if _, err := s.call(ctx, aboutTask(req, methodTaskGet, t.ID), caller); err == nil {
 			mcp.Pulse(caller)
@@ -204,33 +204,33 @@ func (s *legacySession) watchTask(ctx context.Context, req *mcp.Request, t *task
 	}
 }
 
-// cancelTask ends a task whose only owner has gone, in the background.
+// cancelTask cancels a task in the background, because its only owner has gone.
 func (s *legacySession) cancelTask(id string) {
 	if !s.taskOffer.Cancel {
 		return
 	}
 	params := append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
-	// Bounded by Write; the session's end lets it arrive.
-	s.notices.start(func(ctx context.Context) {
+	// Bounded by Write. The session's close lets it finish.
+	s.sends.start(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, s.Write)
 		defer cancel()
-		_, _ = s.roundTrip(ctx, methodTaskCancel, params) // nobody is left to be told
+		_, _ = s.ownCall(ctx, methodTaskCancel, params) // no caller is left to receive an error
 	})
 }
 
-// taskResult asks for the result of a task and waits for it. While it does, what is
-// the task's own, and came by no stream of a call, goes to it.
+// taskResult sends a tasks/result and waits for the result. Meanwhile its caller
+// receives the task's messages that arrive on no call's stream.
 func (s *legacySession) taskResult(ctx context.Context, req *mcp.Request, id string, token mcp.ID, caller mcp.Caller) (*mcp.Result, error) {
 	var own mcp.ID
 	defer func() { s.taskWaits.end(own) }()
-	return s.callNoting(ctx, req, caller, func(call mcp.ID) {
+	return s.callWithID(ctx, req, caller, func(call mcp.ID) {
 		own = call
 		s.taskWaits.begin(call, id, token)
 	})
 }
 
-// withoutRelated takes the mark of its task from a result: whoever gets it knows of
-// no task, or has it inside of the task.
+// withoutRelated removes the related-task field from a result, for a caller that does
+// not know the task, or that knows it from the enclosing object.
 func withoutRelated(res *mcp.Result) (*mcp.Result, error) {
 	if !res.Has(mcp.MetaRelatedTask) {
 		return res, nil
@@ -251,37 +251,37 @@ func withoutRelated(res *mcp.Result) (*mcp.Result, error) {
 	return &mcp.Result{Object: obj}, nil
 }
 
-// followTask serves a request about a task.
-func (l *legacy) followTask(ctx context.Context, s *legacySession, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+// serveTask serves a request on a task.
+func (l *legacy) serveTask(ctx context.Context, s *legacySession, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	id, ok := req.Params.Text(mcp.FieldTaskID)
 	if !ok && req.Method != methodTaskList {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: params.taskId is missing or no string", req.Method)
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: params.taskId is missing or not a string", req.Method)
 	}
 	switch req.Method {
 	case methodTaskResult:
 		res, err := s.taskResult(ctx, req, id, mcp.ID{}, caller)
-		l.anchors.done(req.Principal, id, err)
+		l.taskSessions.resultFetched(req.Principal, id, err)
 		return res, err
 	case methodTaskGet:
 		return l.getTask(ctx, s, req, id, caller)
 	case methodTaskUpdate:
 		return l.updateTask(ctx, s, req, id)
 	case methodTaskCancel:
-		return l.endTask(ctx, s, req, id, caller)
+		return l.cancelTask(ctx, s, req, id, caller)
 	default:
 		return s.call(ctx, req, caller)
 	}
 }
 
-// getTask returns the state of a task in the form of the extension. For a client
-// that will ask for its result by itself that is a translation.
+// getTask returns the state of a task in the form of the extension. For a legacy
+// client, which fetches the result itself, this is a mere conversion.
 func (l *legacy) getTask(ctx context.Context, s *legacySession, req *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	if isLegacyClient(req.Client) {
 		res, err := s.call(ctx, req, caller)
 		if err != nil {
 			return nil, err
 		}
-		return l.told(s, req, res, statusOf(res), "", nil)
+		return l.convertTask(s, req, res, statusOf(res), "", nil)
 	}
 	for n := 0; ; n++ {
 		res, err := s.call(ctx, req, nobody{})
@@ -290,28 +290,28 @@ func (l *legacy) getTask(ctx context.Context, s *legacySession, req *mcp.Request
 		}
 		switch status := statusOf(res); status {
 		case taskform.Completed, taskform.Failed:
-			return l.ended(ctx, s, req, id, res)
+			return l.endedTask(ctx, s, req, id, res)
 		case taskform.Cancelled:
-			l.holds.drop(req.Principal, id)
-			return l.told(s, req, res, status, "", nil)
+			l.openResults.cancel(req.Principal, id)
+			return l.convertTask(s, req, res, status, "", nil)
 		default:
-			questions, over, err := l.inputsOf(ctx, s, req, id, status)
+			questions, over, err := l.pendingInputs(ctx, s, req, id, status)
 			if err != nil {
 				return nil, err
 			}
 			if over && n == 0 {
-				continue // with what it has become
+				continue // with the new state
 			}
-			return l.running(s, req, res, questions)
+			return l.runningTask(s, req, res, questions)
 		}
 	}
 }
 
 func statusOf(res *mcp.Result) taskform.Status { return taskform.StatusOf(res.Bytes()) }
 
-// told turns the server's description of a task into that of the extension, and
-// takes note that the task is there.
-func (l *legacy) told(s *legacySession, req *mcp.Request, res *mcp.Result, status taskform.Status, detail string, value []byte) (*mcp.Result, error) {
+// convertTask converts a legacy server's description of a task to that of the
+// extension, and records the session of the task.
+func (l *legacy) convertTask(s *legacySession, req *mcp.Request, res *mcp.Result, status taskform.Status, detail string, value []byte) (*mcp.Result, error) {
 	raw, err := taskform.FromTask(res.Bytes(), status, detail, value)
 	if err != nil {
 		return nil, s.malformed(err)
@@ -320,74 +320,74 @@ func (l *legacy) told(s *legacySession, req *mcp.Request, res *mcp.Result, statu
 	if err != nil {
 		return nil, s.malformed(err)
 	}
-	l.anchors.put(req.Principal, &t, s)
+	l.taskSessions.put(req.Principal, &t, s)
 	return mcp.NewResult(raw)
 }
 
-// ended is a task with what it has ended with, which the server is asked for.
-func (l *legacy) ended(ctx context.Context, s *legacySession, req *mcp.Request, id string, res *mcp.Result) (*mcp.Result, error) {
-	l.holds.drop(req.Principal, id)
+// endedTask returns a task that has ended, with its result or error, which it fetches
+// from the server.
+func (l *legacy) endedTask(ctx context.Context, s *legacySession, req *mcp.Request, id string, res *mcp.Result) (*mcp.Result, error) {
+	l.openResults.cancel(req.Principal, id)
 	status := statusOf(res)
 	end, err := s.call(ctx, aboutTask(req, methodTaskResult, id), nobody{})
-	said, isError := err.(*mcp.Error) //nolint:errorlint // the server's own word only
+	said, isError := err.(*mcp.Error) //nolint:errorlint // the server's own error only
 	switch {
 	case err == nil:
 		if end, err = withoutRelated(end); err != nil {
 			return nil, s.malformed(err)
 		}
-		answer, err := l.told(s, req, res, taskform.Completed, "result", end.Bytes())
-		l.anchors.done(req.Principal, id, err)
+		answer, err := l.convertTask(s, req, res, taskform.Completed, "result", end.Bytes())
+		l.taskSessions.resultFetched(req.Principal, id, err)
 		return answer, err
 	case isError && status == taskform.Failed:
-		answer, err := l.told(s, req, res, taskform.Failed, "error", taskform.ErrorJSON(said))
-		l.anchors.done(req.Principal, id, err)
+		answer, err := l.convertTask(s, req, res, taskform.Failed, "error", taskform.ErrorJSON(said))
+		l.taskSessions.resultFetched(req.Principal, id, err)
 		return answer, err
 	default:
 		return nil, err
 	}
 }
 
-// running is a task that has not ended, with what it asks for. One that is said to
-// wait for input, and has not asked yet, is at work.
-func (l *legacy) running(s *legacySession, req *mcp.Request, res *mcp.Result, questions []byte) (*mcp.Result, error) {
+// runningTask returns a task that has not ended, with its input requests. A task with
+// the status input_required that has not sent any yet is reported as working.
+func (l *legacy) runningTask(s *legacySession, req *mcp.Request, res *mcp.Result, questions []byte) (*mcp.Result, error) {
 	if questions == nil {
-		return l.told(s, req, res, taskform.Working, "", nil)
+		return l.convertTask(s, req, res, taskform.Working, "", nil)
 	}
-	return l.told(s, req, res, taskform.InputRequired, "inputRequests", questions)
+	return l.convertTask(s, req, res, taskform.InputRequired, "inputRequests", questions)
 }
 
-// endTask cancels a task. A server that cannot cancel is not asked to: the
-// extension lets it go on, and has the request acknowledged all the same (tasks,
-// "Task Cancellation"). So it is where the task has ended, which a legacy server
-// refuses to cancel.
-func (l *legacy) endTask(ctx context.Context, s *legacySession, req *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
+// cancelTask serves tasks/cancel. For a client of the extension the request is
+// acknowledged (tasks, "Task Cancellation") even if the server cannot cancel, and is not
+// asked to, or if the task has ended, which a legacy server refuses to cancel.
+func (l *legacy) cancelTask(ctx context.Context, s *legacySession, req *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	if !s.taskOffer.Cancel && !isLegacyClient(req.Client) {
-		l.holds.drop(req.Principal, id)
+		l.openResults.cancel(req.Principal, id)
 		return emptyResult()
 	}
 	res, err := s.call(ctx, req, caller)
-	if err != nil && (isLegacyClient(req.Client) || !answered(err) || !s.hasEnded(ctx, req)) {
+	if err != nil && (isLegacyClient(req.Client) || !answered(err) || !s.taskHasEnded(ctx, req)) {
 		return nil, err
 	}
-	l.holds.drop(req.Principal, id)
+	l.openResults.cancel(req.Principal, id)
 	if !isLegacyClient(req.Client) {
 		return emptyResult()
 	}
-	return l.told(s, req, res, statusOf(res), "", nil)
+	return l.convertTask(s, req, res, statusOf(res), "", nil)
 }
 
-// hasEnded reports whether the task that a request is about is over, by the server's
-// own word.
-func (s *legacySession) hasEnded(ctx context.Context, req *mcp.Request) bool {
+// taskHasEnded reports whether the server returns a terminal state for the task of a
+// request.
+func (s *legacySession) taskHasEnded(ctx context.Context, req *mcp.Request) bool {
 	get := *req
 	get.Method = methodTaskGet
 	res, err := s.call(ctx, &get, nobody{})
 	return err == nil && statusOf(res).IsTerminal()
 }
 
-// discovered are the server's capabilities as the inside has them: tools that can be
-// called as tasks are what the extension offers.
-func (s *legacySession) discovered() []byte {
+// declaredCapabilities returns the server's capabilities in modern form: tools that can
+// be called as tasks are declared as the extension.
+func (s *legacySession) declaredCapabilities() []byte {
 	if !s.taskOffer.Calls {
 		return s.capabilities
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// A stream that may not be tried again is tried once: neither never nor twice
-// (M071, M072).
+// With one attempt allowed, a stream is resumed once: neither never nor twice (M071,
+// M072).
 func TestM071M072OneAttemptIsOne(t *testing.T) {
 	no := func(x *faultyserver.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
 	t.Run("listening stream", func(t *testing.T) {
@@ -62,8 +62,7 @@ func TestM071M072OneAttemptIsOne(t *testing.T) {
 	})
 }
 
-// The end of a client does not wait for the answer to a call that was given up
-// (M126).
+// Closing a client does not wait for the answer to an abandoned call (M126).
 func TestM126CloseAfterACancelledCall(t *testing.T) {
 	hold := func(x *faultyserver.Exchange) { x.Hold() }
 	silent := map[string]func(*faultyserver.Line){"tools/call": func(*faultyserver.Line) {}, "notifications/cancelled": func(*faultyserver.Line) {}}
@@ -105,7 +104,7 @@ func TestM126CloseAfterACancelledCall(t *testing.T) {
 				if err := c.Close(); err != nil {
 					t.Error(err)
 				}
-				// What is on its way gets a second to arrive.
+				// Messages in progress get a second to arrive.
 				if took := time.Since(began); took > 2*time.Second {
 					t.Errorf("Close took %v", took)
 				}
@@ -114,8 +113,8 @@ func TestM126CloseAfterACancelledCall(t *testing.T) {
 	}
 }
 
-// The context of the request that opened a session ends that request alone, not
-// the session (M126, M110).
+// The context of the request that opened a session ends that request only, not the
+// session (M126, M110).
 func TestM126ContextOfTheFirstRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -136,8 +135,8 @@ func TestM126ContextOfTheFirstRequest(t *testing.T) {
 	})
 }
 
-// Hundreds of clients that come and go leave no connection behind, and say goodbye
-// on the one that they have (M164).
+// Hundreds of clients that come and go leave no connection behind, and send DELETE on
+// the connection that they have (M164).
 func TestM164ConnectionsOfManyClients(t *testing.T) {
 	const clients = 300
 	inBubble(t, func(t *testing.T) {
@@ -181,16 +180,16 @@ func TestM164ConnectionsOfManyClients(t *testing.T) {
 	})
 }
 
-// keepIdle is a transport whose idle connections a client cannot close.
+// keepIdle is a transport with idle connections that a client cannot close.
 type keepIdle struct{ rt http.RoundTripper }
 
 func (k keepIdle) RoundTrip(r *http.Request) (*http.Response, error) { return k.rt.RoundTrip(r) }
 
-// A client that serves nobody is shut down without an error, however late it is.
-func TestShutdownOfAnIdleClientThatIsLate(t *testing.T) {
+// An idle client is shut down without an error even if the context has ended.
+func TestShutdownOfAnIdleClientAfterItsDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 50 { // either of the two would be found by chance
+	for range 50 { // select chooses at random
 		c := dialHTTP(t, newStation(), client.Config{})
 		if err := c.Shutdown(ctx); err != nil {
 			t.Fatalf("Shutdown: %v", err)
@@ -198,16 +197,16 @@ func TestShutdownOfAnIdleClientThatIsLate(t *testing.T) {
 	}
 }
 
-// TestConnectionSurvivesANotification holds that a body that a notification is answered
-// with, where none belongs, costs nobody the connection: it is read to its end.
-func TestConnectionSurvivesANotification(t *testing.T) {
+// TestConnectionSurvivesANotificationWithABody checks that an unexpected body in the answer to a
+// notification does not cost the connection: the body is read to its end.
+func TestConnectionSurvivesANotificationWithABody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var opened atomic.Int32
 		s := newStation()
 		s.On["GET"] = func(x *faultyserver.Exchange) { x.Status(http.StatusMethodNotAllowed, "", "") }
 		s.On["notifications/initialized"] = func(x *faultyserver.Exchange) {
 			x.W.WriteHeader(http.StatusAccepted)
-			x.Raw("{") // which leaves it without a length
+			x.Raw("{") // without a length
 			x.Raw("}")
 		}
 		ln := memnet.Listen()

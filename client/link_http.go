@@ -32,7 +32,7 @@ func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 }
 
 // probe finds out the era by the one request that both eras answer in their own
-// way (2026-07-28, basic/versioning, "Backward Compatibility with
+// taskMode (2026-07-28, basic/versioning, "Backward Compatibility with
 // Initialization-Based Versions"). A failure that says nothing about the era, no
 // connection or a refused credential, is the caller's error and is not remembered
 // as a verdict: the next request asks again.
@@ -44,7 +44,7 @@ func (h *httpLink) probe(ctx context.Context) (protocol, error) {
 		wire.close(ctx)
 		return nil, h.closed()
 	}
-	found, err := h.conclude(p.hello, err)
+	found, err := h.decide(p.hello, err)
 	if found == isModern {
 		return p, nil
 	}
@@ -53,7 +53,7 @@ func (h *httpLink) probe(ctx context.Context) (protocol, error) {
 		return nil, err
 	}
 	l := newLegacy(h.setup, &httpDialer{endpoint: h.endpoint}, mcp.LatestLegacy)
-	l.spent = time.Since(began)
+	l.probeTime = time.Since(began)
 	return l, nil
 }
 

@@ -17,9 +17,9 @@ import (
 // era, one for each session in the legacy era.
 type pipeLink struct {
 	*setup
-	connect func(ctx context.Context) (conduit, error)
+	connect func(ctx context.Context) (transportConn, error)
 	quit    func() // lets go of what connect needs
-	places  places
+	places  processSlots
 
 	// What a probe leaves: a process that was started to be asked is not ended to be
 	// started again a moment later.
@@ -45,7 +45,7 @@ func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
 	if l.Version.Era() == mcp.EraLegacy {
 		return newLegacy(l.setup, l, l.Version), nil
 	}
-	p, err := l.open(ctx, need{ours: true})
+	p, err := l.open(ctx, slotPurpose{ours: true})
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +56,11 @@ func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
 }
 
 // open opens a pipe once there is a place for it. What cannot be opened gives its
-// place back at once; what was opened gives it back when its far end has gone.
-func (l *pipeLink) open(ctx context.Context, n need) (*pipe, error) {
+// processSlot back at once; what was opened gives it back when its far end has gone.
+func (l *pipeLink) open(ctx context.Context, n slotPurpose) (*pipe, error) {
 	at := l.places.take(ctx, n)
 	if at == nil {
-		return nil, l.crowded()
+		return nil, l.errNoSlot()
 	}
 	far, err := l.connect(ctx)
 	if err != nil {
@@ -70,9 +70,9 @@ func (l *pipeLink) open(ctx context.Context, n need) (*pipe, error) {
 	return newPipe(l.setup, far, at), nil
 }
 
-// crowded says that nothing was sent and what decides it. It is no failure of the
+// errNoSlot says that nothing was sent and what decides it. It is no failure of the
 // server: that it is asked again at once would help nobody.
-func (l *pipeLink) crowded() error {
+func (l *pipeLink) errNoSlot() error {
 	return l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d processes are in use (limits.processes)", l.places.max)
 }
 
@@ -90,7 +90,7 @@ func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
 	case end == nil: // silent so far
 		l.keepSpare(p)
 		silent := newLegacy(l.setup, l, mcp.LatestLegacy)
-		silent.spent = time.Since(began)
+		silent.probeTime = time.Since(began)
 		return silent, nil
 	case isClosed(p.dead):
 		// Some legacy servers end when something comes before initialize.
@@ -98,7 +98,7 @@ func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
 		return newLegacy(l.setup, l, mcp.LatestLegacy), nil
 	}
 	p.discover = nil
-	found, err := l.conclude(end.Result, end.Err)
+	found, err := l.decide(end.Result, end.Err)
 	switch found {
 	case isModern:
 		m.hello = end.Result
@@ -144,7 +144,7 @@ func terminalOf(call *session.Call) *session.Terminal {
 
 // dial returns a pipe for a legacy session: the one that was probed, if it is
 // still there.
-func (l *pipeLink) dial(ctx context.Context, n need) (legacyWire, error) {
+func (l *pipeLink) dial(ctx context.Context, n slotPurpose) (legacyWire, error) {
 	p, err := l.reuse(ctx, n)
 	if p == nil && err == nil {
 		p, err = l.open(ctx, n)
@@ -157,7 +157,7 @@ func (l *pipeLink) dial(ctx context.Context, n need) (legacyWire, error) {
 
 // reuse returns the pipe that was probed, nil where there is none any more. It
 // was opened for nobody; a client has to have a place for it.
-func (l *pipeLink) reuse(ctx context.Context, n need) (*pipe, error) {
+func (l *pipeLink) reuse(ctx context.Context, n slotPurpose) (*pipe, error) {
 	p := l.takeSpare()
 	switch {
 	case p == nil:
@@ -171,7 +171,7 @@ func (l *pipeLink) reuse(ctx context.Context, n need) (*pipe, error) {
 	at := l.places.take(ctx, n)
 	if at == nil {
 		l.keepSpare(p)
-		return nil, l.crowded()
+		return nil, l.errNoSlot()
 	}
 	// The pipe is a client's from now on. The place that is kept for what no client
 	// has asked for is free for the next probe.
@@ -196,8 +196,8 @@ func (l *pipeLink) failed(wire legacyWire) (keep bool) {
 	return true
 }
 
-// older: there is one way to speak over a pipe.
-func (l *pipeLink) older(context.Context, legacyWire) legacyWire { return nil }
+// sseFallback: there is one way to speak over a pipe.
+func (l *pipeLink) sseFallback(context.Context, legacyWire) legacyWire { return nil }
 
 // answered returns the answer to the probe, if there is one by now and it says that
 // the server is modern. It is not waited for: the handshake had its time, and so had
@@ -207,7 +207,7 @@ func (l *pipeLink) answered(w *legacyPipe) *session.Terminal {
 	if end == nil {
 		return nil
 	}
-	if found, _ := l.conclude(end.Result, end.Err); found != isModern {
+	if found, _ := l.decide(end.Result, end.Err); found != isModern {
 		return nil
 	}
 	return end
@@ -215,7 +215,7 @@ func (l *pipeLink) answered(w *legacyPipe) *session.Terminal {
 
 // mistaken: a server of both eras that was slow to start has answered the probe, and
 // shaken hands as well. Its next process is not asked to before it has answered.
-func (l *pipeLink) mistaken(wire legacyWire) bool {
+func (l *pipeLink) isModern(wire legacyWire) bool {
 	w, ok := wire.(*legacyPipe)
 	if !ok || w.discover == nil || l.answered(w) == nil {
 		return false
@@ -242,7 +242,7 @@ func (l *pipeLink) silence() time.Duration {
 // sharesStream: on a pipe a message that names no call can belong to any.
 func (l *pipeLink) sharesStream() bool { return true }
 
-// keepSpare keeps the probed pipe for the first session. An older one, of a probe
+// keepSpare keeps the probed pipe for the first session. An sseFallback one, of a probe
 // before, is ended: two would be two processes for one client.
 func (l *pipeLink) keepSpare(p *pipe) {
 	if old := l.swapSpare(p); old != nil {
@@ -308,7 +308,7 @@ func (p *modern) lastClose() { p.close(context.Background()) }
 // ends the server, and is done once. open may be called more than once.
 func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Config) *Client {
 	s := newSetup(cfg)
-	connect := func(ctx context.Context) (conduit, error) {
+	connect := func(ctx context.Context) (transportConn, error) {
 		ctx, cancel := context.WithTimeout(ctx, s.Connect)
 		defer cancel()
 		rwc, err := open(ctx)
@@ -320,13 +320,13 @@ func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Con
 	return newClient(s, newPipeLink(s, connect, func() {}))
 }
 
-func newPipeLink(s *setup, connect func(context.Context) (conduit, error), quit func()) *pipeLink {
-	return &pipeLink{setup: s, connect: connect, quit: quit, places: places{max: s.MaxProcesses}}
+func newPipeLink(s *setup, connect func(context.Context) (transportConn, error), quit func()) *pipeLink {
+	return &pipeLink{setup: s, connect: connect, quit: quit, places: processSlots{max: s.MaxProcesses}}
 }
 
-// stream is a conduit that ends when it is closed.
+// stream is a transportConn that ends when it is closed.
 type stream struct{ io.ReadWriteCloser }
 
 func (s stream) end(string) { s.Close() }
 
-func (s stream) fate(reach) string { return "it closed the connection" }
+func (s stream) fate(clientCount) string { return "it closed the connection" }

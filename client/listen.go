@@ -54,10 +54,10 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		switch {
 		case ctx.Err() != nil:
 			return c.givenUp(ctx, mcp.Completed)
-		case errors.Is(err, errClosed), errors.Is(err, errDeaf):
-			return plain(err)
-		case ear.acknowledged.Load() == 0 && judge(req, err) != reprobe, deaf >= deafAfter:
-			return plain(err)
+		case errors.Is(err, errClosed), errors.Is(err, errNoListenStream):
+			return unwrap(err)
+		case ear.acknowledged.Load() == 0 && classify(req, err) != reprobe, deaf >= deafAfter:
+			return unwrap(err)
 		case time.Since(began) > lastRelisten:
 			wait = firstRelisten
 		}

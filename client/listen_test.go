@@ -266,7 +266,7 @@ func TestM063ResumptionIsBounded(t *testing.T) {
 }
 
 // An event id that no header can carry is none: the stream cannot be resumed, from an
-// older id neither, and its server is not said to be out of reach.
+// sseFallback id neither, and its server is not said to be out of reach.
 func TestEventIDThatCannotBeSent(t *testing.T) {
 	for _, id := range []string{"\x01", "e\x7f", "a\x1b[31m"} {
 		inBubble(t, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// Requests of all lengths arrive whole, with line breaks between their tokens and
-// without, also where the server reads slowly and several wait for it.
+// Requests of all lengths arrive whole, with and without line breaks between their
+// tokens, even if the server reads slowly and several are queued.
 func TestLongRequests(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for name, dial := range map[string]func(t *testing.T, take func(m *mcp.Message)) *client.Client{
@@ -36,7 +36,7 @@ func TestLongRequests(t *testing.T) {
 				}}}, client.Config{})
 			},
 		} {
-			breaks := map[string][]string{"pipe": {"\r", " ", "\n", " "}}[name] // what becomes of which
+			breaks := map[string][]string{"pipe": {"\r", " ", "\n", " "}}[name] // what each line break is replaced with
 			t.Run(fmt.Sprintf("%s, modern %v", name, modern), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) { sendLong(t, dial, breaks) })
 			})

@@ -17,7 +17,7 @@ import (
 
 // Room makes room for the answer to the call, and ends the call where there is none. The
 // server is not read from meanwhile.
-func (c *carrier) Room(bytes int, _ []byte) error {
+func (c *httpCall) Room(bytes int, _ []byte) error {
 	err := c.flight.req.Reserve(&c.life, bytes)
 	if err != nil {
 		c.fail(err)
@@ -52,10 +52,10 @@ func (r *meteredReader) Read(p []byte) (int, error) {
 type sharedRoom struct {
 	wait, now context.Context //nolint:containedctx // of the reader of the connection; now has ended
 	calls     *session.Calls
-	served    *audience
+	served    *clientsServed
 }
 
-func newSharedRoom(ctx context.Context, calls *session.Calls, served *audience) *sharedRoom {
+func newSharedRoom(ctx context.Context, calls *session.Calls, served *clientsServed) *sharedRoom {
 	now, cancel := context.WithCancel(ctx)
 	cancel()
 	return &sharedRoom{wait: ctx, now: now, calls: calls, served: served}

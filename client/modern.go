@@ -19,7 +19,7 @@ type modern struct {
 	wire    modernWire
 	version mcp.Version
 	hello   *mcp.Result // of server/discover; nil where the version is pinned
-	tasks   tasks       // who keeps the streams of changes of scopes
+	tasks   goroutines  // who keeps the streams of changes of scopes
 }
 
 // modernWire carries modern requests: over HTTP, or over a pipe.
@@ -29,14 +29,14 @@ type modernWire interface {
 
 	// carry sends the call's request and returns the call's terminal, or an error as
 	// soon as ctx ends.
-	carry(ctx context.Context, f flight, out outgoing) (*mcp.Result, error)
+	carry(ctx context.Context, f outboundCall, out outboundRequest) (*mcp.Result, error)
 
 	// abandon tells the server that a call is given up, without waiting.
 	abandon(call *session.Call)
 
-	// relearn is called when the server has refused a call for the headers that
+	// refreshHeaders is called when the server has refused a call for the headers that
 	// came with it. It reports whether another attempt is worth it.
-	relearn(ctx context.Context, p *modern, req *mcp.Request) bool
+	refreshHeaders(ctx context.Context, p *modern, req *mcp.Request) bool
 
 	// onePipe returns the pipe, if all requests go over one, and nil over HTTP.
 	onePipe() *modernPipe
@@ -46,8 +46,8 @@ type modernWire interface {
 	close(ctx context.Context)
 }
 
-// outgoing is a request as it goes to the server.
-type outgoing struct {
+// outboundRequest is a request as it goes to the server.
+type outboundRequest struct {
 	version mcp.Version
 	params  *mcp.Object // without what describes the client
 	msg     mcp.Pieces
@@ -77,7 +77,7 @@ func (p *modern) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 // where the server has refused it for its headers.
 func (p *modern) attempt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	res, err := p.rounds(ctx, req, caller)
-	if isRejected(err, headerMismatch) && p.wire.relearn(ctx, p, req) {
+	if isRejected(err, headerMismatch) && p.wire.refreshHeaders(ctx, p, req) {
 		return p.rounds(ctx, req, caller)
 	}
 	return res, err
@@ -97,8 +97,8 @@ func (p *modern) call(ctx context.Context, req *mcp.Request, params *mcp.Object,
 
 // carry sends the request of an open call and returns its terminal.
 func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
-	out := outgoing{version: p.version, params: params, msg: p.describe(req, params, call), logs: asksFor(req.LogLevel)}
-	f := flight{setup: p.setup, maker: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken), version: p.version, passes: passes(req)}
+	out := outboundRequest{version: p.version, params: params, msg: p.describe(req, params, call), logs: asksFor(req.LogLevel)}
+	f := outboundCall{setup: p.setup, maker: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken), version: p.version, passes: passes(req)}
 	return p.wire.carry(ctx, f, out)
 }
 
@@ -133,7 +133,7 @@ func asksFor(level mcp.LogLevel) mcp.LogLevel {
 
 // asked drops a request of the server. A modern server has no way to ask but
 // by a result (basic/patterns/mrtr), and a client must not answer.
-func (p *modern) asked(ctx context.Context, _ *flight, _ *mcp.Message) {
+func (p *modern) asked(ctx context.Context, _ *outboundCall, _ *mcp.Message) {
 	p.log.DebugContext(ctx, "backend sent a request, which its revision forbids")
 }
 

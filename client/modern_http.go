@@ -17,9 +17,9 @@ import (
 type modernHTTP struct {
 	*endpoint
 	calls    session.Calls
-	tasks    tasks
+	tasks    goroutines
 	params   paramTable
-	headings headings
+	headings headerSet
 	refusals refusals
 }
 
@@ -29,10 +29,10 @@ func newModernHTTP(e *endpoint) *modernHTTP {
 
 func (w *modernHTTP) open(method string) (*session.Call, error) { return w.calls.Open(method) }
 
-func (w *modernHTTP) carry(ctx context.Context, f flight, out outgoing) (*mcp.Result, error) {
+func (w *modernHTTP) carry(ctx context.Context, f outboundCall, out outboundRequest) (*mcp.Result, error) {
 	header := w.headers(f.req, &out)
-	c := newCarrier(w.endpoint, f, &w.tasks, out.msg)
-	res, err := c.travel(ctx, func() { w.follow(ctx, c, header) })
+	c := newHTTPCall(w.endpoint, f, &w.tasks, out.msg)
+	res, err := c.do(ctx, func() { w.follow(ctx, c, header) })
 	switch {
 	case err == nil:
 		w.refusals.worked()
@@ -50,8 +50,8 @@ func (w *modernHTTP) onePipe() *modernPipe { return nil }
 
 // follow POSTs the request and brings what its body holds. A modern stream cannot be
 // resumed: one that ends without a response has lost the call, and nobody can say
-// whether it ran. ctx is the caller's; the carrier's life ends with it, and with the call.
-func (w *modernHTTP) follow(ctx context.Context, c *carrier, header http.Header) {
+// whether it ran. ctx is the caller's; the httpCall's life ends with it, and with the call.
+func (w *modernHTTP) follow(ctx context.Context, c *httpCall, header http.Header) {
 	err := w.carryPost(ctx, c, header)
 	switch {
 	case c.call.IsOver() || c.life.Err() != nil:
@@ -64,13 +64,13 @@ func (w *modernHTTP) follow(ctx context.Context, c *carrier, header http.Header)
 
 // carryPost reads the POST's answer, to the response.
 //
-//nolint:contextcheck,nolintlint // the carrier's life is no other context than ctx, but for how it ends
-func (w *modernHTTP) carryPost(ctx context.Context, c *carrier, header http.Header) error {
+//nolint:contextcheck,nolintlint // the httpCall's life is no other context than ctx, but for how it ends
+func (w *modernHTTP) carryPost(ctx context.Context, c *httpCall, header http.Header) error {
 	resp, err := w.post(&c.life, header, &c.out)
 	if err != nil {
 		return err
 	}
-	defer c.letGo(resp)
+	defer c.release(resp)
 	if !hasMessages(resp) {
 		return w.refusal(&c.life, w.readRefusal(resp))
 	}
@@ -80,7 +80,7 @@ func (w *modernHTTP) carryPost(ctx context.Context, c *carrier, header http.Head
 // take hands on one message of a call's answer. The body is that call's alone: an
 // answer to another one is a mistake of the server, and is not looked for elsewhere.
 // An error without an id can only be about the one request that was sent.
-func (w *modernHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad error) (more bool) {
+func (w *modernHTTP) take(ctx context.Context, c *httpCall, m *mcp.Message, bad error) (more bool) {
 	switch {
 	case bad != nil && m.ID == c.call.ID():
 		c.fail(w.malformed(bad))
@@ -89,7 +89,7 @@ func (w *modernHTTP) take(ctx context.Context, c *carrier, m *mcp.Message, bad e
 		w.log.WarnContext(ctx, "backend sent a message that is none")
 		return true
 	case m.Kind == mcp.KindNotification || m.Kind == mcp.KindRequest:
-		return c.offer(ctx, m)
+		return c.deliverMessage(ctx, m)
 	case m.Kind == mcp.KindError && m.ID.IsZero():
 		c.respond(m)
 		return false
@@ -145,7 +145,7 @@ func isModernError(e *mcp.Error) bool {
 
 func (w *modernHTTP) stats() session.CallStats { return w.calls.Stats() }
 
-// close ends the calls first, so that each has its reason before its carrier is cut
+// close ends the calls first, so that each has its reason before its httpCall is cut
 // and finds only that the connection is gone.
 func (w *modernHTTP) close(context.Context) {
 	w.calls.End(w.cut())

@@ -32,47 +32,47 @@ func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 		_, err := p.call(ctx, &own, &own.Params, sink)
 		return err
 	}
-	v, ok := req.Scope.Value(p, func() any { return new(hub) })
-	h, isHub := v.(*hub)
+	v, ok := req.Scope.Value(p, func() any { return new(sharedListen) })
+	h, isHub := v.(*sharedListen)
 	if !ok || !isHub {
 		return p.fault(mcp.CodeSessionEnded, mcp.NotDispatched, nil, "the client's session has ended")
 	}
-	k := &hubKeeper{hub: h, p: p, req: own}
+	k := &upstreamLoop{sharedListen: h, p: p, req: own}
 	return h.listen(ctx, p, k.run, want, sink)
 }
 
-// hub is the one stream of changes that the listens of a scope share: opened for
+// sharedListen is the one stream of changes that the listens of a scope share: opened for
 // the first of them and closed with the last. Where one more is wanted than the
 // stream tells of, a wider one is opened, and the old one goes on until that is
 // acknowledged, so that nothing is missed in between. In the same way a narrower one
 // takes its place where less is wanted. The zero value is ready.
-type hub struct {
-	feed feed
+type sharedListen struct {
+	feed changeFeed
 
 	mu      sync.Mutex
-	ears    map[*hubEar]struct{}
+	ears    map[*subscriber]struct{}
 	running bool          // somebody keeps the stream
 	wide    bool          // the stream may tell of what nobody wants
 	kick    chan struct{} // capacity 1: there is something to look at
 	past    past
-	shared  sharedEars // of a pipe
+	shared  pipeSubscribers // of a pipe
 }
 
-// hubEar is one listen.
-type hubEar struct {
+// subscriber is one listen.
+type subscriber struct {
 	want filter
-	news *listener
+	news *changeListener
 	said chan filter // capacity 1: what was agreed
 	over chan error  // capacity 1: the stream is no more, or was refused
 
 	// Guarded by hub.mu.
 	granted bool // said was sent
-	sharedEar
+	pipeSubscriber
 }
 
 // listen is one listen of the hub. keep keeps the stream, if nobody does.
-func (h *hub) listen(ctx context.Context, p *modern, keep func(context.Context), want filter, sink mcp.Caller) error {
-	ear := &hubEar{want: want, said: make(chan filter, 1), over: make(chan error, 1)}
+func (h *sharedListen) listen(ctx context.Context, p *modern, keep func(context.Context), want filter, sink mcp.Caller) error {
+	ear := &subscriber{want: want, said: make(chan filter, 1), over: make(chan error, 1)}
 	ear.news = h.feed.add(want)
 	defer h.feed.remove(ear.news)
 	defer h.leave(ear)
@@ -101,7 +101,7 @@ func (h *hub) listen(ctx context.Context, p *modern, keep func(context.Context),
 }
 
 // join adds a listen and has somebody keep the stream.
-func (h *hub) join(p *modern, keep func(context.Context), ear *hubEar) {
+func (h *sharedListen) join(p *modern, keep func(context.Context), ear *subscriber) {
 	if !h.add(ear) {
 		return
 	}
@@ -112,11 +112,11 @@ func (h *hub) join(p *modern, keep func(context.Context), ear *hubEar) {
 }
 
 // add reports whether the caller is to start who keeps the stream.
-func (h *hub) add(ear *hubEar) (start bool) {
+func (h *sharedListen) add(ear *subscriber) (start bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ears == nil {
-		h.ears, h.kick = make(map[*hubEar]struct{}), make(chan struct{}, 1)
+		h.ears, h.kick = make(map[*subscriber]struct{}), make(chan struct{}, 1)
 	}
 	h.ears[ear] = struct{}{}
 	h.shared.serial++
@@ -127,7 +127,7 @@ func (h *hub) add(ear *hubEar) (start bool) {
 	return start
 }
 
-func (h *hub) leave(ear *hubEar) {
+func (h *sharedListen) leave(ear *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.ears, ear)
@@ -135,7 +135,7 @@ func (h *hub) leave(ear *hubEar) {
 	h.kickLocked()
 }
 
-func (h *hub) kickLocked() {
+func (h *sharedListen) kickLocked() {
 	select {
 	case h.kick <- struct{}{}:
 	default: // it will be looked at
@@ -143,7 +143,7 @@ func (h *hub) kickLocked() {
 }
 
 // narrow has the stream looked at because it may tell of what nobody wants.
-func (h *hub) narrow() {
+func (h *sharedListen) narrow() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wide = true
@@ -159,7 +159,7 @@ type plan struct {
 // plan looks at what is wanted, and serves those for whom the stream does. busy
 // says that none can be opened now. ok is false where nobody listens: then nobody
 // keeps the stream any more, from this step on.
-func (h *hub) plan(cur *hubStream, busy bool) (next plan, ok bool) {
+func (h *sharedListen) plan(cur *upstream, busy bool) (next plan, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.ears) == 0 {
@@ -167,7 +167,7 @@ func (h *hub) plan(cur *hubStream, busy bool) (next plan, ok bool) {
 		return plan{}, false
 	}
 	next.open = cur == nil
-	all := newInterest()
+	all := newFilterSet()
 	for ear := range h.ears {
 		all.add(ear.want)
 		if cur != nil && !ear.granted && !ear.grantLocked(cur, cur.certain()) {
@@ -185,7 +185,7 @@ func (h *hub) plan(cur *hubStream, busy bool) (next plan, ok bool) {
 }
 
 // grant tells those whom the stream serves what was agreed.
-func (h *hub) grant(st *hubStream) {
+func (h *sharedListen) grant(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ear := range h.ears {
@@ -197,7 +197,7 @@ func (h *hub) grant(st *hubStream) {
 
 // grantLocked tells a listen what was agreed, if all that it wants is among it. It
 // reports whether that is so.
-func (ear *hubEar) grantLocked(st *hubStream, among interest) bool {
+func (ear *subscriber) grantLocked(st *upstream, among filterSet) bool {
 	if !among.has(ear.want) {
 		return false
 	}
@@ -207,7 +207,7 @@ func (ear *hubEar) grantLocked(st *hubStream, among interest) bool {
 
 // sayLocked tells a listen what was agreed. What was agreed before and is not looked
 // at yet has been overtaken.
-func (ear *hubEar) sayLocked(st *hubStream) {
+func (ear *subscriber) sayLocked(st *upstream) {
 	ear.granted = true
 	select {
 	case <-ear.said:
@@ -219,7 +219,7 @@ func (ear *hubEar) sayLocked(st *hubStream) {
 // grantAgain tells those who were promised something that another stream serves
 // after a gap: whoever hears of a second acknowledgement knows that anything may have
 // happened in between.
-func (h *hub) grantAgain(st *hubStream) {
+func (h *sharedListen) grantAgain(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ear := range h.ears {
@@ -232,7 +232,7 @@ func (h *hub) grantAgain(st *hubStream) {
 // serves reports whether the stream was opened for all who were promised something.
 // While it was being opened somebody may have been promised what the one before it
 // still told of.
-func (h *hub) serves(st *hubStream) bool {
+func (h *sharedListen) serves(st *upstream) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ear := range h.ears {
@@ -244,21 +244,21 @@ func (h *hub) serves(st *hubStream) bool {
 }
 
 // end ends all listens with the error.
-func (h *hub) end(err error) {
+func (h *sharedListen) end(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.endLocked(err, func(*hubEar) bool { return true })
+	h.endLocked(err, func(*subscriber) bool { return true })
 }
 
 // refuse ends the listens that wait for the stream, and were promised nothing yet.
 // Those that have come since it was asked for wait for the next one.
-func (h *hub) refuse(st *hubStream) {
+func (h *sharedListen) refuse(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.endLocked(st.err, func(ear *hubEar) bool { return !ear.granted && st.asked.has(ear.want) })
+	h.endLocked(st.err, func(ear *subscriber) bool { return !ear.granted && st.asked.has(ear.want) })
 }
 
-func (h *hub) endLocked(err error, ends func(*hubEar) bool) {
+func (h *sharedListen) endLocked(err error, ends func(*subscriber) bool) {
 	for ear := range h.ears {
 		if ends(ear) {
 			delete(h.ears, ear)
@@ -268,22 +268,22 @@ func (h *hub) endLocked(err error, ends func(*hubEar) bool) {
 }
 
 // abandon ends all listens when nobody can keep a stream for them.
-func (h *hub) abandon(err error) {
+func (h *sharedListen) abandon(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.running = false
-	h.endLocked(err, func(*hubEar) bool { return true })
+	h.endLocked(err, func(*subscriber) bool { return true })
 }
 
-// hubStream is one subscriptions/listen at the server.
-type hubStream struct {
-	hub    *hub
-	asked  interest
+// upstream is one subscriptions/listen at the server.
+type upstream struct {
+	hub    *sharedListen
+	asked  filterSet
 	cancel context.CancelFunc
 	acked  chan struct{} // closed when agreed is set
 	done   chan struct{} // closed when err is set
 
-	agreed interest
+	agreed filterSet
 	err    error
 
 	replaced bool      // guarded by hub.mu: another one has taken its place
@@ -296,7 +296,7 @@ type hubStream struct {
 }
 
 // Notify takes what the server tells.
-func (st *hubStream) Notify(_ context.Context, n *mcp.Notification) error {
+func (st *upstream) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case methodAcknowledged:
 		if !isClosed(st.acked) { // one goroutine notifies
@@ -312,7 +312,7 @@ func (st *hubStream) Notify(_ context.Context, n *mcp.Notification) error {
 }
 
 // tell tells the listens whom it concerns.
-func (h *hub) tell(n *mcp.Notification) {
+func (h *sharedListen) tell(n *mcp.Notification) {
 	switch n.Method {
 	case methodTools:
 		h.feed.mark(changedTools)
@@ -331,54 +331,54 @@ func (h *hub) tell(n *mcp.Notification) {
 
 // agree notes what the server will tell of. An acknowledgement that does not say
 // agrees to all.
-func (st *hubStream) agree(n *mcp.Notification) {
-	st.agreed = interestOf(acknowledged(n, st.asked.filter()))
+func (st *upstream) agree(n *mcp.Notification) {
+	st.agreed = filterSetOf(acknowledged(n, st.asked.filter()))
 }
 
 // certain is what need not be asked for again: a resource or task that the server did
 // not agree to for one it may agree to for the next, while a list that it does not
 // tell of it has for nobody.
-func (st *hubStream) certain() interest {
-	return interest{lists: st.asked.lists, uris: st.agreed.uris, tasks: st.agreed.tasks}
+func (st *upstream) certain() filterSet {
+	return filterSet{lists: st.asked.lists, uris: st.agreed.uris, tasks: st.agreed.tasks}
 }
 
 // Ask refuses: a listen asks nothing.
-func (st *hubStream) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (st *upstream) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return nobody{}.Ask(ctx, req)
 }
 
 // told and ended are the channels of a stream that may be nil.
-func (st *hubStream) told() <-chan struct{} {
+func (st *upstream) told() <-chan struct{} {
 	if st == nil {
 		return nil
 	}
 	return st.acked
 }
 
-func (st *hubStream) ended() <-chan struct{} {
+func (st *upstream) ended() <-chan struct{} {
 	if st == nil {
 		return nil
 	}
 	return st.done
 }
 
-// hubKeeper keeps the stream of a hub, on one goroutine: cur is the one that
+// upstreamLoop keeps the stream of a hub, on one goroutine: cur is the one that
 // serves, next one that is being opened to take its place.
-type hubKeeper struct {
-	*hub
+type upstreamLoop struct {
+	*sharedListen
 	p   *modern
 	req mcp.Request
 
-	cur, next *hubStream
+	cur, next *upstream
 	gap       bool // nothing has served for a while, and nobody knows what happened
 	failures  int  // in a row
 	retry     <-chan time.Time
 	aged      <-chan time.Time // the first of past is not read any longer
-	streams   tasks
+	streams   goroutines
 }
 
 // run keeps the stream until nobody listens or ctx ends.
-func (k *hubKeeper) run(ctx context.Context) {
+func (k *upstreamLoop) run(ctx context.Context) {
 	defer k.streams.close()
 	for {
 		busy := k.next != nil || k.retry != nil
@@ -408,9 +408,9 @@ func (k *hubKeeper) run(ctx context.Context) {
 }
 
 // open opens the stream that is to serve next.
-func (k *hubKeeper) open(want filter) {
-	st := &hubStream{
-		hub: k.hub, asked: interestOf(want),
+func (k *upstreamLoop) open(want filter) {
+	st := &upstream{
+		hub: k.sharedListen, asked: filterSetOf(want),
 		acked: make(chan struct{}), done: make(chan struct{}),
 	}
 	req := k.req
@@ -448,7 +448,7 @@ func listenParams(want filter) (mcp.Object, error) {
 
 // swap puts the new stream in the place of the old one, unless somebody would lose
 // by it.
-func (k *hubKeeper) swap() {
+func (k *upstreamLoop) swap() {
 	if k.cur != nil && !k.serves(k.next) {
 		k.next.cancel()
 		k.next = nil
@@ -468,7 +468,7 @@ func (k *hubKeeper) swap() {
 // refused takes note of a stream that was never acknowledged. Those that wait for
 // it have its error. Those that were promised something keep the stream that they
 // have, or wait for another one.
-func (k *hubKeeper) refused() {
+func (k *upstreamLoop) refused() {
 	st := k.next
 	if isClosed(st.acked) { // and ended before anybody looked
 		k.swap()
@@ -487,7 +487,7 @@ func (k *hubKeeper) refused() {
 }
 
 // broken takes note of a stream that served.
-func (k *hubKeeper) broken() {
+func (k *upstreamLoop) broken() {
 	err := k.cur.err
 	k.cur, k.gap = nil, true
 	if k.isHopeless(err) {
@@ -499,13 +499,13 @@ func (k *hubKeeper) broken() {
 
 // isHopeless reports whether no other stream of this protocol is worth an attempt:
 // the server has said so, is of another era, or has failed too often.
-func (k *hubKeeper) isHopeless(err error) bool {
+func (k *upstreamLoop) isHopeless(err error) bool {
 	k.failures++
 	return answered(err) || isRejected(err, wrongEra) || isRejected(err, neverSpoke) || k.failures >= deafAfter
 }
 
 // pause has the next attempt wait, longer each time.
-func (k *hubKeeper) pause() {
+func (k *upstreamLoop) pause() {
 	wait := min(firstRelisten<<min(k.failures, 10), lastRelisten)
 	k.retry = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
 }

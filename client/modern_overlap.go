@@ -25,7 +25,7 @@ const maxPast = 3
 // long as it may come from there: a change is told once, if it can be, and it is
 // told. The zero value is ready.
 type past struct {
-	streams []*hubStream                 // the oldest first
+	streams []*upstream                  // the oldest first
 	told    map[string]bool              // what the stream in their place has told so far
 	held    map[string]*mcp.Notification // what they have told, and it has not
 }
@@ -38,7 +38,7 @@ func changeKey(n *mcp.Notification) string {
 }
 
 // isNews reports whether what a stream has told is to be told to the listens now.
-func (h *hub) isNews(st *hubStream, n *mcp.Notification) bool {
+func (h *sharedListen) isNews(st *upstream, n *mcp.Notification) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.past.streams) == 0 {
@@ -64,7 +64,7 @@ func (h *hub) isNews(st *hubStream, n *mcp.Notification) bool {
 
 // replace has a stream be read on for a while. What was told since the one before it
 // was replaced says nothing about what is told on this one.
-func (k *hubKeeper) replace(old *hubStream) {
+func (k *upstreamLoop) replace(old *upstream) {
 	if old == nil {
 		return
 	}
@@ -77,13 +77,13 @@ func (k *hubKeeper) replace(old *hubStream) {
 	}
 }
 
-func (h *hub) isCrowded() bool {
+func (h *sharedListen) isCrowded() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.past.streams) >= maxPast
 }
 
-func (h *hub) addPast(old *hubStream) {
+func (h *sharedListen) addPast(old *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old.replaced, old.until = true, time.Now().Add(overlap)
@@ -96,7 +96,7 @@ func (h *hub) addPast(old *hubStream) {
 
 // closeOld closes up to n of the streams that were replaced, the oldest first, and
 // tells what was kept back. It reports whether there were any.
-func (k *hubKeeper) closeOld(n int) bool {
+func (k *upstreamLoop) closeOld(n int) bool {
 	closed, held, next := k.takePast(n)
 	for _, st := range closed {
 		st.cancel()
@@ -113,7 +113,7 @@ func (k *hubKeeper) closeOld(n int) bool {
 
 // takePast takes out up to n streams and all that was kept back, and returns when
 // the next stream is due.
-func (h *hub) takePast(n int) (closed []*hubStream, held []*mcp.Notification, next time.Time) {
+func (h *sharedListen) takePast(n int) (closed []*upstream, held []*mcp.Notification, next time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n = min(n, len(h.past.streams))

@@ -16,8 +16,8 @@ import (
 type modernPipe struct {
 	*pipe
 	abandoned abandoned
-	hearing   hearing
-	hub       hub // of all listens
+	hearing   logRouting
+	hub       sharedListen // of all listens
 }
 
 func newModernPipe(p *pipe) *modernPipe {
@@ -39,7 +39,7 @@ func (w *modernPipe) open(method string) (*session.Call, error) {
 	return call, nil
 }
 
-func (w *modernPipe) carry(ctx context.Context, f flight, out outgoing) (*mcp.Result, error) {
+func (w *modernPipe) carry(ctx context.Context, f outboundCall, out outboundRequest) (*mcp.Result, error) {
 	// Before it is sent: the first log message may be faster than we are.
 	if out.logs != mcp.LogNone {
 		w.hearing.begin(f.call.ID(), out.logs, f.req.Scope)
@@ -57,8 +57,8 @@ func (w *modernPipe) abandon(call *session.Call) {
 	w.pipe.abandon(call)
 }
 
-// relearn: on a pipe there are no headers to be refused for.
-func (w *modernPipe) relearn(context.Context, *modern, *mcp.Request) bool { return false }
+// refreshHeaders: on a pipe there are no headers to be refused for.
+func (w *modernPipe) refreshHeaders(context.Context, *modern, *mcp.Request) bool { return false }
 
 func (w *modernPipe) onePipe() *modernPipe { return w }
 

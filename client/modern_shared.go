@@ -36,28 +36,28 @@ const (
 	reopenBurst = 8
 )
 
-// sharedEars is the part of a hub that only the one stream of a pipe has need of.
+// pipeSubscribers is the part of a hub that only the one stream of a pipe has need of.
 // It is guarded by hub.mu. The zero value is ready.
-type sharedEars struct {
+type pipeSubscribers struct {
 	serial uint64 // of the newest ear
 
 	// unanswered are the streams that were asked for, and not answered: some servers
 	// answer a listen that was given up when it has ended for them, and take what the
 	// next one wants with it if that has begun by then. answers says that this one
 	// does; stale that it did after another one had begun.
-	unanswered map[mcp.ID]*hubStream
+	unanswered map[mcp.ID]*upstream
 	answers    bool
 	stale      bool
 }
 
-// sharedEar is the same part of an ear.
-type sharedEar struct {
+// pipeSubscriber is the same part of an ear.
+type pipeSubscriber struct {
 	serial uint64
 	proven bool  // the server has acknowledged a stream with what it wants
 	blamed error // what the server said to it, if all others turn out to be well
 }
 
-// sharedKeeper keeps the one stream of changes of a pipe, on one goroutine. Some
+// pipeListenLoop keeps the one stream of changes of a pipe, on one goroutine. Some
 // servers have one set of subscriptions for a pipe, which the end of any listen
 // empties. So there is never more than one: what all want together is asked for at
 // once, and where that changes the old one is given up, and has ended, before the
@@ -65,16 +65,16 @@ type sharedEar struct {
 //
 // One listen that the server does not take must not cost the others theirs. Where it
 // refuses the union, those that are new are tried by halves, and alone at last.
-type sharedKeeper struct {
-	*hub
+type pipeListenLoop struct {
+	*sharedListen
 	p    *modern
 	wire *modernPipe
 
-	cur     *hubStream // serves
-	next    *hubStream // is asked for
-	tried   []*hubEar  // next is for them
-	closing *hubStream // was given up a moment ago
-	idle    bool       // cur has ended, because there is nothing to tell
+	cur     *upstream     // serves
+	next    *upstream     // is asked for
+	tried   []*subscriber // next is for them
+	closing *upstream     // was given up a moment ago
+	idle    bool          // cur has ended, because there is nothing to tell
 
 	batch    int // how many that are new are tried at once
 	failures int // in a row
@@ -84,7 +84,7 @@ type sharedKeeper struct {
 	turn     time.Time
 
 	retry, patience, spare, slow, pace <-chan time.Time
-	streams                            tasks
+	streams                            goroutines
 }
 
 // listenShared is listen on a pipe.
@@ -93,12 +93,12 @@ func (p *modern) listenShared(ctx context.Context, w *modernPipe, req *mcp.Reque
 	if req.Client == nil || !taskform.Declared(req.Client.Capabilities) {
 		want.TaskIDs = nil // which the stream would ask for in our name
 	}
-	k := &sharedKeeper{hub: &w.hub, p: p, wire: w, batch: math.MaxInt}
+	k := &pipeListenLoop{sharedListen: &w.hub, p: p, wire: w, batch: math.MaxInt}
 	return w.hub.listen(ctx, p, k.run, want, sink)
 }
 
 // run keeps the stream until nobody listens or ctx ends.
-func (k *sharedKeeper) run(ctx context.Context) {
+func (k *pipeListenLoop) run(ctx context.Context) {
 	defer k.streams.close()
 	for {
 		todo, ok := k.look()
@@ -135,44 +135,44 @@ func (k *sharedKeeper) run(ctx context.Context) {
 }
 
 // live ends with the stream that serves, unless that is known to have ended.
-func (k *sharedKeeper) live() <-chan struct{} {
+func (k *pipeListenLoop) live() <-chan struct{} {
 	if k.idle {
 		return nil
 	}
 	return k.cur.ended()
 }
 
-// sharedPlan is what a keeper has to know.
-type sharedPlan struct {
-	want    interest  // to be asked for next
-	ears    []*hubEar // who wants it
-	open    bool      // the stream does not do
-	wide    bool      // it tells of what nobody wants
-	nobody  bool      // wants anything
-	stale   bool      // the server may have forgotten what it agreed to
-	waiting bool      // what is asked for next is not for one alone
-	ending  bool      // the server is still to say that a stream has ended
+// pipeListenPlan is what a keeper has to know.
+type pipeListenPlan struct {
+	want    filterSet     // to be asked for next
+	ears    []*subscriber // who wants it
+	open    bool          // the stream does not do
+	wide    bool          // it tells of what nobody wants
+	nobody  bool          // wants anything
+	stale   bool          // the server may have forgotten what it agreed to
+	waiting bool          // what is asked for next is not for one alone
+	ending  bool          // the server is still to say that a stream has ended
 }
 
 // look looks at what is wanted, and serves those for whom the stream does. ok is
 // false where nobody listens and nothing is left: then nobody keeps the stream any
 // more, from this step on.
-func (k *sharedKeeper) look() (todo sharedPlan, ok bool) {
+func (k *pipeListenLoop) look() (todo pipeListenPlan, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	todo = sharedPlan{want: newInterest(), stale: k.shared.stale}
+	todo = pipeListenPlan{want: newFilterSet(), stale: k.shared.stale}
 	if len(k.ears) == 0 && k.cur == nil && k.next == nil && k.closing == nil {
 		k.running = false
 		return todo, false
 	}
-	all, fresh, more := newInterest(), 0, false
+	all, fresh, more := newFilterSet(), 0, false
 	for _, ear := range k.inOrderLocked() {
 		if k.canServeLocked(ear) {
 			k.proveLocked(ear)
 		}
 		all.add(ear.want)
 		switch {
-		case interestOf(ear.want).isEmpty():
+		case filterSetOf(ear.want).isEmpty():
 			continue
 		case ear.blamed != nil:
 			continue
@@ -200,16 +200,16 @@ func (k *sharedKeeper) look() (todo sharedPlan, ok bool) {
 
 // canServeLocked reports whether an ear that was promised nothing yet needs no other
 // stream than there is.
-func (k *sharedKeeper) canServeLocked(ear *hubEar) bool {
+func (k *pipeListenLoop) canServeLocked(ear *subscriber) bool {
 	if ear.granted {
 		return false
 	}
-	return interestOf(ear.want).isEmpty() || k.cur != nil && k.cur.certain().has(ear.want)
+	return filterSetOf(ear.want).isEmpty() || k.cur != nil && k.cur.certain().has(ear.want)
 }
 
-func (k *sharedKeeper) proveLocked(ear *hubEar) {
+func (k *pipeListenLoop) proveLocked(ear *subscriber) {
 	ear.proven, ear.blamed = true, nil
-	var st hubStream // agrees to nothing
+	var st upstream // agrees to nothing
 	if k.cur != nil {
 		st.agreed = k.cur.agreed
 	}
@@ -217,18 +217,18 @@ func (k *sharedKeeper) proveLocked(ear *hubEar) {
 }
 
 // inOrderLocked returns who listens, in the order in which they came.
-func (h *hub) inOrderLocked() []*hubEar {
-	ears := make([]*hubEar, 0, len(h.ears))
+func (h *sharedListen) inOrderLocked() []*subscriber {
+	ears := make([]*subscriber, 0, len(h.ears))
 	for ear := range h.ears {
 		ears = append(ears, ear)
 	}
-	slices.SortFunc(ears, func(a, b *hubEar) int { return cmp.Compare(a.serial, b.serial) })
+	slices.SortFunc(ears, func(a, b *subscriber) int { return cmp.Compare(a.serial, b.serial) })
 	return ears
 }
 
 // do takes the next step towards what is wanted: it gives a stream up, or asks for
 // one where there is none.
-func (k *sharedKeeper) do(todo sharedPlan) {
+func (k *pipeListenLoop) do(todo pipeListenPlan) {
 	switch {
 	case !todo.wide:
 		k.spare = nil
@@ -260,7 +260,7 @@ func (k *sharedKeeper) do(todo sharedPlan) {
 
 // mayCut reports whether the stream may be cut for all now, and sees to it that it is
 // looked at again when it may.
-func (k *sharedKeeper) mayCut() bool {
+func (k *pipeListenLoop) mayCut() bool {
 	if k.pace != nil {
 		return false
 	}
@@ -277,7 +277,7 @@ func (k *sharedKeeper) mayCut() bool {
 }
 
 // open asks for the stream that is to serve next.
-func (k *sharedKeeper) open(want interest) {
+func (k *pipeListenLoop) open(want filterSet) {
 	req := &mcp.Request{Method: methodListen, Client: k.p.self(), Scope: mcp.NewScope("", nil), LogLevel: mcp.LogNone}
 	params, err := listenParams(want.filter())
 	if err != nil {
@@ -293,8 +293,8 @@ func (k *sharedKeeper) open(want interest) {
 		k.end(err)
 		return
 	}
-	st := &hubStream{
-		hub: k.hub, asked: want, acked: make(chan struct{}), done: make(chan struct{}),
+	st := &upstream{
+		hub: k.sharedListen, asked: want, acked: make(chan struct{}), done: make(chan struct{}),
 		id: call.ID(), opened: time.Now(),
 	}
 	k.expect(st)
@@ -308,7 +308,7 @@ func (k *sharedKeeper) open(want interest) {
 }
 
 // giveUp gives up the stream that there is, so that another one can be asked for.
-func (k *sharedKeeper) giveUp() {
+func (k *pipeListenLoop) giveUp() {
 	st := cmp.Or(k.next, k.cur)
 	k.cur, k.next, k.slow, k.late, k.idle = nil, nil, nil, false, false
 	k.noteEnding(st)
@@ -318,7 +318,7 @@ func (k *sharedKeeper) giveUp() {
 
 // serve has the acknowledged stream serve all that it was asked for. Those that were
 // there before hear of the gap.
-func (k *sharedKeeper) serve() {
+func (k *pipeListenLoop) serve() {
 	k.cur, k.next, k.slow, k.failures = k.next, nil, nil, 0
 	if k.batch < math.MaxInt/2 {
 		k.batch *= 2
@@ -326,7 +326,7 @@ func (k *sharedKeeper) serve() {
 	k.serveAll()
 }
 
-func (k *sharedKeeper) serveAll() {
+func (k *pipeListenLoop) serveAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for ear := range k.ears {
@@ -337,7 +337,7 @@ func (k *sharedKeeper) serveAll() {
 	k.endBlamedLocked() // the others are well
 }
 
-func (h *hub) endBlamedLocked() {
+func (h *sharedListen) endBlamedLocked() {
 	for ear := range h.ears {
 		if ear.blamed != nil {
 			h.endOneLocked(ear, ear.blamed)
@@ -346,7 +346,7 @@ func (h *hub) endBlamedLocked() {
 }
 
 // refused takes note of a stream that was never acknowledged.
-func (k *sharedKeeper) refused() {
+func (k *pipeListenLoop) refused() {
 	st := k.next
 	if isClosed(st.acked) { // and ended before anybody looked
 		k.serve()
@@ -369,7 +369,7 @@ func (k *sharedKeeper) refused() {
 }
 
 // isDead reports whether the pipe has ended, so that another one has to be opened.
-func (k *sharedKeeper) isDead(err error) bool {
+func (k *pipeListenLoop) isDead(err error) bool {
 	return k.wire.calls.Err() != nil || isRejected(err, wrongEra)
 }
 
@@ -381,10 +381,10 @@ func isMissing(err error) bool { return errors.Is(err, &mcp.Error{Code: mcp.Code
 // Nobody has the error that another one has brought about: who is the only one that
 // is new gets it when the others are well without it. Those who have come since, and
 // want the same, are tried in their turn.
-func (k *sharedKeeper) blame(err error) {
+func (k *pipeListenLoop) blame(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var fresh, old []*hubEar
+	var fresh, old []*subscriber
 	for _, ear := range k.tried {
 		switch _, here := k.ears[ear]; {
 		case !here:
@@ -408,7 +408,7 @@ func (k *sharedKeeper) blame(err error) {
 }
 
 // doubtLocked has those that the server took before be tried like new ones.
-func (k *sharedKeeper) doubtLocked(old []*hubEar, err error) {
+func (k *pipeListenLoop) doubtLocked(old []*subscriber, err error) {
 	for ear := range k.ears {
 		ear.blamed = nil
 	}
@@ -422,12 +422,12 @@ func (k *sharedKeeper) doubtLocked(old []*hubEar, err error) {
 	}
 }
 
-func (h *hub) endOneLocked(only *hubEar, err error) {
-	h.endLocked(err, func(ear *hubEar) bool { return ear == only })
+func (h *sharedListen) endOneLocked(only *subscriber, err error) {
+	h.endLocked(err, func(ear *subscriber) bool { return ear == only })
 }
 
 // broken takes note of the end of the stream that served.
-func (k *sharedKeeper) broken() {
+func (k *pipeListenLoop) broken() {
 	st := k.cur
 	k.noteAnswer(st.id)
 	if st.err == nil && st.agreed.isEmpty() {
@@ -447,7 +447,7 @@ func (k *sharedKeeper) broken() {
 }
 
 // pause has the next attempt wait, longer each time.
-func (k *sharedKeeper) pause() {
+func (k *pipeListenLoop) pause() {
 	wait := min(firstRelisten<<min(k.breaks, 10), lastRelisten)
 	k.breaks++
 	k.retry = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
@@ -455,18 +455,18 @@ func (k *sharedKeeper) pause() {
 
 // expect notes a stream that will be asked for. What the server has forgotten until
 // now it is told again by that.
-func (h *hub) expect(st *hubStream) {
+func (h *sharedListen) expect(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.shared.unanswered == nil {
-		h.shared.unanswered = make(map[mcp.ID]*hubStream)
+		h.shared.unanswered = make(map[mcp.ID]*upstream)
 	}
 	h.shared.unanswered[st.id] = st
 	h.shared.stale = false
 }
 
 // noteEnding notes that a stream is given up.
-func (h *hub) noteEnding(st *hubStream) {
+func (h *sharedListen) noteEnding(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	st.left = time.Now()
@@ -477,11 +477,11 @@ func (h *hub) noteEnding(st *hubStream) {
 	}
 }
 
-func (st *hubStream) isEnding() bool { return !st.left.IsZero() }
+func (st *upstream) isEnding() bool { return !st.left.IsZero() }
 
 // noteAnswer notes that the server has answered a listen, and whether that was one that
 // was given up: what was asked for since it may have forgotten.
-func (h *hub) noteAnswer(id mcp.ID) {
+func (h *sharedListen) noteAnswer(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	st := h.shared.unanswered[id]
@@ -493,7 +493,7 @@ func (h *hub) noteAnswer(id mcp.ID) {
 }
 
 // endingLocked reports whether a stream that was given up is not answered.
-func (h *hub) endingLocked() bool {
+func (h *sharedListen) endingLocked() bool {
 	for _, st := range h.shared.unanswered {
 		if st.isEnding() {
 			return true
@@ -504,7 +504,7 @@ func (h *hub) endingLocked() bool {
 
 // forgetEndings takes note of a server that does not answer a listen which was given
 // up, as is right (2026-07-28, basic/patterns/cancellation, "Behavior Requirements").
-func (h *hub) forgetEndings() {
+func (h *sharedListen) forgetEndings() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.shared.answers = false

@@ -70,7 +70,7 @@ func (p *modern) awaitTask(ctx context.Context, req *mcp.Request, created *mcp.R
 		p.cancelTask(req, t.ID)
 		err = left.Err
 	}
-	return res, plain(err)
+	return res, unwrap(err)
 }
 
 // cancelTask ends a task whose only owner has gone, in the background.

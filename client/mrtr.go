@@ -29,7 +29,7 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if err != nil {
 		return nil, err
 	}
-	var open *visits // made for those who are asked something
+	var open *urlElicitations // made for those who are asked something
 	for round := 0; ; round++ {
 		res, err := p.round(ctx, req, params, caller, round)
 		if err != nil {
@@ -47,7 +47,7 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 			return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked for input more than %d times (limits.rounds)", p.MaxRounds)
 		}
 		if open == nil {
-			open = new(visits)
+			open = new(urlElicitations)
 		}
 		if params, err = p.nextRound(ctx, &req.Params, res, open, caller); err != nil {
 			return nil, err
@@ -139,7 +139,7 @@ func applied(e *mcp.Edit, o *mcp.Object) (*mcp.Object, error) {
 // asked.
 func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, round int) (*mcp.Result, error) {
 	if round > 0 {
-		caller = seeing{caller} // visits that have led to something are told of before the result
+		caller = wholeResultCaller{caller} // visits that have led to something are told of before the result
 	}
 	res, err := p.call(ctx, req, params, caller)
 	if err == nil || round == 0 {
@@ -147,20 +147,20 @@ func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object
 	}
 	later := *req
 	later.Params = *params
-	for n := 1; err != nil && judge(&later, err) == resend && n <= maxResend && p.again(ctx, n); n++ {
+	for n := 1; err != nil && classify(&later, err) == resend && n <= maxResend && p.again(ctx, n); n++ {
 		res, err = p.call(ctx, req, params, caller)
 	}
 	if err != nil {
-		return nil, p.midway(err)
+		return nil, p.afterFirstRound(err)
 	}
 	return res, nil
 }
 
-// midway is the error of a request that failed after its first round: the server
+// afterFirstRound is the error of a request that failed after its first round: the server
 // has worked on it, so that it may not be begun again, whatever became of the
 // last round.
-func (p *modern) midway(err error) error {
-	err = plain(err)
+func (p *modern) afterFirstRound(err error) error {
+	err = unwrap(err)
 	if e, ok := err.(*mcp.Error); ok && saysNotDispatched(e) { //nolint:errorlint // only the server's own word
 		return p.lost(errors.Join(errNotAgain, e), "it did not take the input that it had asked for")
 	}
@@ -189,7 +189,7 @@ func saysNotDispatched(e *mcp.Error) bool {
 // nextRound gathers the input that a result asks for and returns the parameters
 // of the next attempt: the original ones, the answers, and the server's state as
 // it came.
-func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.Result, open *visits, caller mcp.Caller) (*mcp.Object, error) {
+func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.Result, open *urlElicitations, caller mcp.Caller) (*mcp.Object, error) {
 	var e mcp.Edit
 	questions, state := res.Raw(mcp.FieldInputRequests), res.Raw(mcp.FieldRequestState)
 	if questions == nil && state == nil {
@@ -218,14 +218,14 @@ var errNoInput = mcp.Errorf(mcp.CodeInternalError, "input_required without input
 
 // gather asks the caller all the questions at once and returns the answers under
 // the questions' keys. One that fails fails the request.
-func (p *modern) gather(ctx context.Context, raw []byte, open *visits, caller mcp.Caller) ([]byte, error) {
+func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, caller mcp.Caller) ([]byte, error) {
 	var questions map[string]inputRequest
 	if err := json.Unmarshal(raw, &questions); err != nil {
 		return nil, p.malformed(err)
 	}
 	// Each is a goroutine and a transcript with a person: the bound is that of a legacy
 	// session's asks, so that an era gives no server more of either.
-	if len(questions) > maxAsks {
+	if len(questions) > maxServerRequests {
 		return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked %d questions at once", len(questions))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -284,7 +284,7 @@ func (p *modern) unanswered(ctx context.Context) error {
 // startOne puts one question, and returns what waits for the answer. It parses what
 // the server has written for the client as strictly as any other request: what
 // reaches a client has passed the same rules in both eras.
-func (p *modern) startOne(ctx context.Context, q inputRequest, open *visits, caller mcp.Caller) (func() (jsontext.Value, error), error) {
+func (p *modern) startOne(ctx context.Context, q inputRequest, open *urlElicitations, caller mcp.Caller) (func() (jsontext.Value, error), error) {
 	req, err := mcp.NewRequest(q.Method, q.Params)
 	if err != nil {
 		return nil, err

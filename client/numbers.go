@@ -8,18 +8,18 @@ import (
 	"hash/maphash"
 )
 
-// numbers are the ids of the calls of one connection, in an order that nobody can guess:
-// an answer that was made up for another call, and comes on a connection where the next
-// one waits, names none. They are a permutation, so that no id comes twice, and of 31
-// bits, because some servers read ids as 32 bits. All have ten digits.
+// numbers are the request ids of one connection, in an unpredictable order, so that a
+// forged answer matches no pending call. They are a permutation, so that no id is used
+// twice. They have 31 bits, because some servers parse ids as 32-bit integers, and ten
+// digits.
 type numbers struct{ seed maphash.Seed }
 
-// halfID is the number of bits of each half of an id.
+// halfID is the number of bits in each half of an id.
 const halfID = 15
 
 func newNumbers() *numbers { return &numbers{maphash.MakeSeed()} }
 
-// firstID is the least of the ids.
+// firstID is the smallest id.
 const firstID = 1 << (2 * halfID)
 
 // ID returns the id of the n-th call.
@@ -31,7 +31,8 @@ func (s *numbers) ID(n uint64) uint64 {
 	return firstID | l<<halfID | r
 }
 
-// Of returns which of the first 2^30 calls has the id, 0 where none can have it.
+// Of returns the number of the call with the id, among the first 2^30 calls; 0 if none
+// can have it.
 func (s *numbers) Of(id uint64) uint64 {
 	if id < firstID || id >= 2*firstID {
 		return 0
@@ -43,7 +44,7 @@ func (s *numbers) Of(id uint64) uint64 {
 	return l<<halfID | r
 }
 
-// mix is the function of one round.
+// mix is the round function of the Feistel network.
 func (s *numbers) mix(round byte, half uint64) uint64 {
 	var b [3]byte
 	binary.LittleEndian.PutUint16(b[:], uint16(half))

@@ -32,9 +32,8 @@ func TestNumbersArePermuted(t *testing.T) {
 	}
 }
 
-// A client that knows its own id knows nothing of the next one, nor of those of another
-// connection.
-func TestIDsHaveNoPattern(t *testing.T) {
+// One id reveals neither the next one nor those of another connection.
+func TestIDsAreUnpredictable(t *testing.T) {
 	const calls = 2000
 	one, other := newNumbers(), newNumbers()
 	steps, same := map[int64]bool{}, 0

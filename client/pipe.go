@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// conduit is the far end of a pipe: a child process, or whatever a caller opened.
-type conduit interface {
+// transportConn is the far end of a pipe: a child process, or whatever a caller opened.
+type transportConn interface {
 	io.Reader
 	io.Writer
 
@@ -31,7 +31,7 @@ type conduit interface {
 	// fate says how the far end came to its end, for an error: an exit status,
 	// the last lines that it wrote, if those who were served are none but the one who
 	// gets the error. It may wait a moment to learn it.
-	fate(served reach) string
+	fate(served clientCount) string
 }
 
 // The bounds of a pipe.
@@ -46,16 +46,16 @@ const (
 // reason, and takes all its calls with it.
 type pipe struct {
 	*setup
-	far    conduit
-	place  *place // of far
+	far    transportConn
+	place  *processSlot // of far
 	calls  session.Calls
-	served audience
-	tasks  tasks
+	served clientsServed
+	tasks  goroutines
 	wake   chan struct{} // capacity 1: something is queued
 	dead   chan struct{} // closed when the pipe has ended
 	wrote  chan struct{} // closed when the writer has ended
 
-	ending ending // of far
+	ending closeOnce // of far
 
 	// discover is the probe that a silent server has not answered yet.
 	discover *session.Call
@@ -63,7 +63,7 @@ type pipe struct {
 	// Written by one goroutine and added to by many, under a bound in bytes: a
 	// message is written whole, and nobody waits for a server that does not read.
 	mu     sync.Mutex
-	queue  backlog
+	queue  writeQueue
 	unsent []*session.Call      // of requests in the queue
 	route  func(m *mcp.Message) // nil until somebody speaks an era over the pipe
 	answer func(id mcp.ID)      // nil where nobody wants to know
@@ -74,7 +74,7 @@ type pipe struct {
 }
 
 // newPipe starts reading and writing.
-func newPipe(s *setup, far conduit, at *place) *pipe {
+func newPipe(s *setup, far transportConn, at *processSlot) *pipe {
 	p := &pipe{setup: s, far: far, place: at, calls: session.Calls{Numbers: newNumbers()}, wake: make(chan struct{}, 1), dead: make(chan struct{}), wrote: make(chan struct{})}
 	s.otherOutput.Store(nil)
 	p.tasks.start(p.readAll)  // ends with the conduit, which fail ends
@@ -143,7 +143,7 @@ func (p *pipe) enqueueLocked(msg mcp.Pieces) bool {
 // batch is what the writer writes at once: lines, and the calls whose requests are
 // among them.
 type batch struct {
-	lines backlog
+	lines writeQueue
 	calls []*session.Call
 }
 
@@ -237,7 +237,7 @@ func (p *pipe) stopWriting() []*session.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	calls := p.unsent
-	p.queue, p.unsent, p.unread = backlog{}, nil, true
+	p.queue, p.unsent, p.unread = writeQueue{}, nil, true
 	return calls
 }
 
@@ -317,7 +317,7 @@ func (p *pipe) noteJunk(ctx context.Context, n int, line []byte) {
 	if n != 1 {
 		return
 	}
-	shown := p.shown(line)
+	shown := p.sanitize(line)
 	p.otherOutput.Store(&shown)
 	p.log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line that is no message to its output", slog.String("line", shown))
 }

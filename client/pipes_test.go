@@ -84,7 +84,7 @@ func TestRootsOutsideOfRequests(t *testing.T) {
 		want  string
 	}{
 		"our own":    {mcp.NewScope("lists", nil), `{"jsonrpc":"2.0","id":"r","result":{"roots":[]}}`},
-		"a client's": {nil, `{"jsonrpc":"2.0","id":"r","error":{"code":-32601,"message":"\"roots/list\": there is nobody to ask: no request is being served"}}`},
+		"a client's": {nil, `{"jsonrpc":"2.0","id":"r","error":{"code":-32601,"message":"\"roots/list\": no client to ask: no request is in progress"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {

@@ -86,15 +86,15 @@ func TestListeningStreamThatIsPolledForLong(t *testing.T) {
 	})
 }
 
-// hasty is a stream that ends at once each time, with a new id and the word to come
+// quickRetries is a stream that ends at once each time, with a new id and the word to come
 // back at once: what it brings is nothing, and could be asked for ever. It keeps when
 // it was asked.
-type hasty struct {
+type quickRetries struct {
 	gets  []time.Time
 	words map[int]string // what it says the n-th time
 }
 
-func (h *hasty) serve(x *faultyserver.Exchange) {
+func (h *quickRetries) serve(x *faultyserver.Exchange) {
 	h.gets = append(h.gets, time.Now())
 	n := strconv.Itoa(len(h.gets))
 	x.Begin()
@@ -103,7 +103,7 @@ func (h *hasty) serve(x *faultyserver.Exchange) {
 }
 
 // wantCalm reports attempts that come faster than those after a failure.
-func (h *hasty) wantCalm(t *testing.T, from, to int) {
+func (h *quickRetries) wantCalm(t *testing.T, from, to int) {
 	t.Helper()
 	if len(h.gets) < to {
 		t.Fatalf("%d attempts, want at least %d", len(h.gets), to)
@@ -129,7 +129,7 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 	t.Run("of a call", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
-			h := &hasty{words: map[int]string{word: logged}}
+			h := &quickRetries{words: map[int]string{word: logged}}
 			s.On["tools/call"] = func(x *faultyserver.Exchange) {
 				x.Event("0", "")
 				h.words[2*word] = response(x.Msg.ID, `{"content":[]}`)
@@ -154,7 +154,7 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
 			s.Capabilities = announces
-			h := &hasty{words: map[int]string{word: listChanged, 2 * word: listChanged}}
+			h := &quickRetries{words: map[int]string{word: listChanged, 2 * word: listChanged}}
 			s.On["GET"] = h.serve
 			ear := &recorder{}
 			scope := mcp.NewScope("s", nil)

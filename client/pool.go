@@ -13,39 +13,39 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// pool lends sessions to requests without a scope, one request at a time, so
-// that whatever the server asks meanwhile has one addressee. A session is lent
-// only to the principal, and for the capabilities, that it was opened for.
+// pool lends sessions to requests without a scope, one request at a time, so that the
+// server's requests meanwhile have exactly one caller. A session is lent only to the
+// principal, and for the client capabilities, for which it was opened.
 type pool struct {
-	max, maxIdle int
-	idleTime     time.Duration
-	questions    openQuestions
+	max, maxIdle  int
+	idleTime      time.Duration
+	openQuestions openQuestions
 
-	mu    sync.Mutex
-	ended bool
-	open  int           // sessions lent, idle, or in their handshake, which has room already
-	idle  []idleSession // the longest idle first
-	swept bool          // a goroutine looks after the idle ones
+	mu       sync.Mutex
+	ended    bool
+	open     int           // sessions that are lent, idle, or in their handshake
+	idle     []idleSession // the longest idle first
+	sweeping bool          // a goroutine closes the idle sessions that expire
 
 	residents []*resident
 }
 
 type idleSession struct {
-	key   poolKey
-	s     *legacySession
-	since time.Time
-	spent bool // it is lent to nobody any more
+	key      poolKey
+	s        *legacySession
+	since    time.Time
+	retained bool // kept for a task only, and not lent any more
 
 	resident *resident // nil if the session is the pool's own
 }
 
-// poolKey is what a session was opened for. A server may have told the session
-// something for its principal's eyes, and it acts on the capabilities that it was
-// told; both would cross if another's request used it.
+// poolKey identifies what a session was opened for. The server may have sent the
+// session data of its principal, and it relies on the client capabilities; another
+// client's request must not use either.
 type poolKey struct{ principal, info, capabilities string }
 
-// keyOf compares bytes: two clients that mean the same and write it differently get
-// two sessions, which is dearer and never wrong.
+// keyOf compares bytes: clients that encode the same data differently get a session
+// each, which costs more but is never wrong.
 func keyOf(req *mcp.Request) poolKey {
 	k := poolKey{principal: req.Principal}
 	if req.Client != nil {
@@ -65,10 +65,10 @@ func (k *poolKey) isOf(req *mcp.Request) bool {
 	return k.info == string(req.Client.Info) && k.capabilities == string(req.Client.Capabilities)
 }
 
-// borrow returns a session that nobody else uses, to be given back. The
-// handshake of a new one is not the request's: it goes on when the request gives
-// up, and its session is then let go, because a handshake that is cut off leaves
-// some servers in a state of which nobody knows.
+// borrow returns a session that no other request uses. The caller must give it back.
+// The handshake of a new session does not belong to the request: if the request gives
+// up, the handshake completes and the session is retired then, because an interrupted
+// handshake leaves some servers in an undefined state.
 func (p *pool) borrow(ctx context.Context, l *legacy, req *mcp.Request) (lease, error) {
 	got, dead, err := p.take(l, req)
 	for _, d := range dead {
@@ -84,55 +84,55 @@ func (p *pool) borrow(ctx context.Context, l *legacy, req *mcp.Request) (lease, 
 		}
 		use.key = keyOf(req)
 	}
-	if use.pooled && l.hasHome(req) {
-		l.settle(&use)
+	if use.pooled && l.isSoleClient(req) {
+		l.makeSole(&use)
 	}
 	return use, nil
 }
 
-// openOne opens a session in the room that take has found for it.
+// openOne opens a session that take has counted already.
 func (p *pool) openOne(ctx context.Context, l *legacy, req *mcp.Request) (*legacySession, error) {
-	sl := new(slot) // the handshake goes on when its request gives up
-	s, err := sl.get(ctx, l, l.opener(req.Client, address{onlyCall: true, asking: &questionPlace{among: &p.questions, principal: req.Principal}}, false))
+	sl := new(scopedSession) // keeps the handshake going when its request gives up
+	s, err := sl.get(ctx, l, l.opener(req.Client, routing{onlyCall: true, questions: &questionSlot{among: &p.openQuestions, principal: req.Principal}}, false))
 	if err != nil {
-		p.forget()
+		p.cancelOpen()
 		sl.end(l)
 	}
 	return s, err
 }
 
-// giveBack takes back what was borrowed.
+// giveBack returns a borrowed session.
 func (p *pool) giveBack(l *legacy, key poolKey, s *legacySession, clean bool) {
 	dead, sweep := p.put(key, s, clean)
 	for _, d := range dead {
 		l.retire(d)
 	}
 	if sweep {
-		// Ends when nothing is idle; waited for by the protocol's close.
-		l.tasks.start(func(ctx context.Context) { p.sweep(ctx, l) })
+		// Ends when no session is idle; waited for by legacy.close.
+		l.group.start(func(ctx context.Context) { p.sweep(ctx, l) })
 	}
 }
 
-// take returns an idle session for the request, or none when one may be opened. dead
-// are those that have ended meanwhile, or have to make room.
+// take returns an idle session for the request, or counts a new one that the caller
+// must open. dead are ended or evicted sessions that the caller must retire.
 func (p *pool) take(l *legacy, req *mcp.Request) (got idleSession, dead []*legacySession, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
 		return got, nil, l.closed()
 	}
-	// A resident before others: the client's listens see what is done in it.
-	if r := p.residentLocked(req); r != nil {
+	// Residents come first: the client's listens receive what changes in their session.
+	if r := p.lendResidentLocked(req); r != nil {
 		return idleSession{key: r.key, s: r.s, resident: r}, nil, nil
 	}
-	// From the newest on, so that the others grow old and are swept: a pool that had
-	// a busy hour shrinks to what is needed now.
+	// From the newest on, so that the others expire: a pool that has had a busy hour
+	// shrinks to what is needed now.
 	for i := len(p.idle) - 1; i >= 0 && got.s == nil; i-- {
 		it := &p.idle[i]
 		switch {
 		case !it.s.isAlive():
 			dead = append(dead, p.dropLocked(i))
-		case it.key.isOf(req) && !it.spent:
+		case it.key.isOf(req) && !it.retained:
 			got = *it
 			p.idle = slices.Delete(p.idle, i, i+1)
 		}
@@ -140,19 +140,19 @@ func (p *pool) take(l *legacy, req *mcp.Request) (got idleSession, dead []*legac
 	if got.s != nil {
 		return got, dead, nil
 	}
-	// What is idle is another principal's, or was opened for other capabilities. It
-	// goes before anybody is refused.
-	if i := p.freeLocked(); p.open >= p.max && i >= 0 {
+	// Idle sessions belong to another principal, or have other capabilities. Evict one
+	// of them before a request is refused.
+	if i := p.evictableLocked(); p.open >= p.max && i >= 0 {
 		dead = append(dead, p.dropLocked(i))
 	}
 	if p.open >= p.max {
-		return got, dead, l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d sessions are in use, of which %d wait for input (limits.backendSessions)", p.open, p.questions.count())
+		return got, dead, l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d sessions are in use, %d of them waiting for input (limits.backendSessions)", p.open, p.openQuestions.count())
 	}
 	p.open++
 	return got, dead, nil
 }
 
-// dropLocked takes the i-th idle session out of the pool.
+// dropLocked removes the i-th idle session.
 func (p *pool) dropLocked(i int) *legacySession {
 	s := p.idle[i].s
 	p.idle = slices.Delete(p.idle, i, i+1)
@@ -160,56 +160,56 @@ func (p *pool) dropLocked(i int) *legacySession {
 	return s
 }
 
-// put takes a session back, or returns what is to be closed. The newest is kept,
-// because it is the likeliest to be alive and to be wanted again. sweep reports
-// whether somebody has to begin to look after the idle ones.
+// put adds a session to the idle ones. dead are the sessions that the caller must
+// retire instead. The newest is kept, because it is the likeliest to be alive and to be
+// used again. If sweep is set, the caller must start sweep.
 func (p *pool) put(key poolKey, s *legacySession, clean bool) (dead []*legacySession, sweep bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// One that is not clean may still speak of the request that it had, and the next
-	// borrower would be the one to hear it. A session in which a task runs is kept
-	// then, and lent to nobody.
-	pinned := s.isPinned()
-	if p.ended || !s.isAlive() || !pinned && (!clean || p.maxIdle <= 0) {
+	// After a request that was given up the server may still send messages of that
+	// request, and the next borrower would receive them. So the session is closed, or,
+	// if a task runs in it, kept and not lent again.
+	retained := s.isRetained()
+	if p.ended || !s.isAlive() || !retained && (!clean || p.maxIdle <= 0) {
 		p.open--
 		return []*legacySession{s}, false
 	}
-	p.idle = append(p.idle, idleSession{key: key, s: s, since: time.Now(), spent: !clean})
-	if i := p.freeLocked(); len(p.idle) > p.maxIdle && i >= 0 {
+	p.idle = append(p.idle, idleSession{key: key, s: s, since: time.Now(), retained: !clean})
+	if i := p.evictableLocked(); len(p.idle) > p.maxIdle && i >= 0 {
 		dead = append(dead, p.dropLocked(i))
 	}
-	sweep = !p.swept
-	p.swept = true
+	sweep = !p.sweeping
+	p.sweeping = true
 	return dead, sweep
 }
 
-// forget takes back the room of a session that could not be opened.
-func (p *pool) forget() {
+// cancelOpen uncounts a session that could not be opened.
+func (p *pool) cancelOpen() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open--
 }
 
-// oldest takes out the session that was idle for longest, nil where none is.
-func (p *pool) oldest() *legacySession {
+// evictOldest removes and returns the session that has been idle the longest, or nil.
+func (p *pool) evictOldest() *legacySession {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := p.freeLocked()
+	i := p.evictableLocked()
 	if i < 0 {
 		return nil
 	}
 	return p.dropLocked(i)
 }
 
-// freeLocked returns which session was idle for longest of those that no task needs,
-// -1 where there is none.
-func (p *pool) freeLocked() int {
-	return slices.IndexFunc(p.idle, func(it idleSession) bool { return !it.s.isPinned() })
+// evictableLocked returns the index of the session that has been idle the longest and
+// that no task needs, or -1.
+func (p *pool) evictableLocked() int {
+	return slices.IndexFunc(p.idle, func(it idleSession) bool { return !it.s.isRetained() })
 }
 
-// sweep closes what was idle for too long, until nothing is idle. There is a
-// goroutine only while there is something to look after; expired says in the same
-// step that it has ended, so that no session can be left without one.
+// sweep closes sessions that have been idle for too long, until none is idle. expired
+// decides under the lock that the goroutine ends, so that no idle session is left
+// without one.
 func (p *pool) sweep(ctx context.Context, l *legacy) {
 	for {
 		dead, next := p.expired(time.Now())
@@ -222,16 +222,16 @@ func (p *pool) sweep(ctx context.Context, l *legacy) {
 	}
 }
 
-// expired takes out what was idle for too long, and returns when the next one
-// will have been; 0 when there is none.
+// expired removes the sessions that have been idle for too long. It returns the time
+// until the next one expires, 0 if no session is idle.
 func (p *pool) expired(now time.Time) (dead []*legacySession, next time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := 0; i < len(p.idle); {
-		// Beyond its own time, a session is kept for as long as a task needs it.
+		// A session that a task needs is kept beyond its idle time.
 		it := &p.idle[i]
 		end := it.since.Add(p.idleTime)
-		if needed := it.s.pins.last(now); needed.After(end) {
+		if needed := it.s.retained.last(now); needed.After(end) {
 			end = needed
 		}
 		if left := end.Sub(now); left > 0 {
@@ -241,19 +241,18 @@ func (p *pool) expired(now time.Time) (dead []*legacySession, next time.Duration
 		}
 		dead = append(dead, p.dropLocked(i))
 	}
-	p.swept = len(p.idle) > 0
+	p.sweeping = len(p.idle) > 0
 	return dead, next
 }
 
-// close lets all idle sessions go; those that are lent go when they are given
-// back.
+// close closes all idle sessions. Borrowed ones are closed when they are given back.
 func (p *pool) close(l *legacy) {
-	for _, s := range p.shut() {
+	for _, s := range p.clearIdle() {
 		l.retire(s)
 	}
 }
 
-func (p *pool) shut() []*legacySession {
+func (p *pool) clearIdle() []*legacySession {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true

@@ -10,9 +10,9 @@ import (
 )
 
 // openQuestions counts the sessions of a pool in which a question waits for its client.
-// Such a session serves nothing else for as long as the client likes, so that each
-// principal leaves a part of the sessions to the others. Without principals there are no
-// others.
+// Such a session serves no other request until the client answers, so each principal
+// must leave a share of the sessions to the others. The share does not apply to
+// requests without a principal.
 type openQuestions struct {
 	max int
 
@@ -21,17 +21,18 @@ type openQuestions struct {
 	of  map[string]int // by principal
 }
 
-// fairPart is how many sessions of one principal may wait for each one that is left to
-// the others: three quarters of all where only one principal has open questions.
-const fairPart = 3
+// fairShare is how many sessions of one principal may wait per session that is left to
+// the others: three quarters of all if only one principal has open questions.
+const fairShare = 3
 
-// begin notes that a session of the principal waits, or says why it may not.
+// begin counts a session of the principal that waits. It returns an error if the
+// principal has too many.
 func (q *openQuestions) begin(principal string) *mcp.Error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	own := q.of[principal]
-	if left := q.max - q.all - 1; principal != "" && own > 0 && own/fairPart >= left {
-		return mcp.Errorf(mcp.CodeInternalError, "%d requests of this principal wait for input here already, and the other sessions are kept for others (limits.backendSessions: %d)", own, q.max)
+	if left := q.max - q.all - 1; principal != "" && own > 0 && own/fairShare >= left {
+		return mcp.Errorf(mcp.CodeInternalError, "%d requests of this principal are already waiting for input, and the other sessions are reserved for other principals (limits.backendSessions: %d)", own, q.max)
 	}
 	if q.of == nil {
 		q.of = make(map[string]int)
@@ -56,20 +57,21 @@ func (q *openQuestions) count() int {
 	return q.all
 }
 
-// questionPlace counts the session of a principal while it waits. nil counts nothing.
-type questionPlace struct {
+// questionSlot counts one session of a principal while it waits. A nil slot counts
+// nothing.
+type questionSlot struct {
 	among     *openQuestions
 	principal string
 }
 
-func (p *questionPlace) take() *mcp.Error {
+func (p *questionSlot) acquire() *mcp.Error {
 	if p == nil {
 		return nil
 	}
 	return p.among.begin(p.principal)
 }
 
-func (p *questionPlace) leave() {
+func (p *questionSlot) release() {
 	if p != nil {
 		p.among.end(p.principal)
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// inquisitive is a legacy server whose tool "ask" asks its client something, and
-// says what the answer was.
-func inquisitive() *station {
+// askingServer is a legacy server with the tool "ask", which asks its client and returns
+// the answer.
+func askingServer() *station {
 	s := newStation()
 	s.Capabilities = `{"tools":{}}`
 	var mu sync.Mutex
@@ -55,16 +55,16 @@ func inquisitive() *station {
 	return s
 }
 
-// of gives a request to a principal that can be asked.
-func of(principal string, req *mcp.Request) *mcp.Request {
+// withPrincipal sets the principal of a request, and a client that can be asked.
+func withPrincipal(principal string, req *mcp.Request) *mcp.Request {
 	req.Principal = principal
 	req.Client = &mcp.Peer{Info: []byte(`{"name":"test","version":"1"}`), Capabilities: []byte(`{"elicitation":{}}`)}
 	return req
 }
 
-// The questions that one principal leaves open take no more than a part of a backend's
-// sessions: the others are served, and may be asked as well. Where there are no
-// principals, all sessions may wait for input (I21, I22, I41).
+// The open questions of one principal occupy only a share of a backend's sessions: the
+// other principals are served, and may be asked as well. Without principals, all
+// sessions may wait for input (I21, I22, I41).
 func TestI41OpenQuestionsLeaveSessionsForOthers(t *testing.T) {
 	tests := []struct {
 		principal string
@@ -80,14 +80,14 @@ func TestI41OpenQuestionsLeaveSessionsForOthers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%q, %d", tt.principal, tt.max), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				c := dialHTTP(t, inquisitive(), client.Config{MaxSessions: tt.max})
+				c := dialHTTP(t, askingServer(), client.Config{MaxSessions: tt.max})
 				silent := &recorder{answer: func(ctx context.Context, _ *mcp.Request) (*mcp.Result, error) {
 					<-ctx.Done()
 					return nil, ctx.Err()
 				}}
 				var calls []*running
 				for range tt.max {
-					calls = append(calls, launch(t, c, of(tt.principal, tool(t, "ask")), silent))
+					calls = append(calls, launch(t, c, withPrincipal(tt.principal, tool(t, "ask")), silent))
 				}
 				synctest.Wait()
 				waiting := 0
@@ -104,24 +104,24 @@ func TestI41OpenQuestionsLeaveSessionsForOthers(t *testing.T) {
 					t.Fatalf("%d calls wait for input, want %d of %d", waiting, tt.want, tt.max)
 				}
 				if waiting < tt.max {
-					if _, err := within(t, c, of("v", tool(t, "x")), &recorder{}); err != nil {
+					if _, err := within(t, c, withPrincipal("v", tool(t, "x")), &recorder{}); err != nil {
 						t.Errorf("a call of another principal: %v", err)
 					}
-					res, err := within(t, c, of("v", tool(t, "ask")), &recorder{answer: says(`{"action":"accept"}`)})
+					res, err := within(t, c, withPrincipal("v", tool(t, "ask")), &recorder{answer: says(`{"action":"accept"}`)})
 					if err != nil || !strings.Contains(string(res.Bytes()), "accept") {
 						t.Errorf("a question to another principal: %v, %v", res, err)
 					}
-				} else if _, err := within(t, c, of("v", tool(t, "x")), &recorder{}); tt.max > 1 {
-					wantFault(t, err, mcp.CodeLimit, mcp.NotDispatched, fmt.Sprintf("%d wait for input", waiting))
+				} else if _, err := within(t, c, withPrincipal("v", tool(t, "x")), &recorder{}); tt.max > 1 {
+					wantFault(t, err, mcp.CodeLimit, mcp.NotDispatched, fmt.Sprintf("%d of them waiting for input", waiting))
 				}
-				// What has been answered leaves its place to the next.
+				// An answered question frees its place for the next.
 				for _, r := range calls {
 					r.cancel()
 					<-r.done
 				}
 				synctest.Wait()
 				for range tt.max + 1 {
-					res, err := within(t, c, of(tt.principal, tool(t, "ask")), &recorder{answer: says(`{"action":"accept"}`)})
+					res, err := within(t, c, withPrincipal(tt.principal, tool(t, "ask")), &recorder{answer: says(`{"action":"accept"}`)})
 					if err != nil || !strings.Contains(string(res.Bytes()), "accept") {
 						t.Fatalf("after the others: %v, %v", res, err)
 					}
@@ -132,10 +132,10 @@ func TestI41OpenQuestionsLeaveSessionsForOthers(t *testing.T) {
 }
 
 // Each further principal may have three quarters of the sessions that the questions of
-// the others leave, and one at least.
+// the others leave, and at least one.
 func TestOpenQuestionsOfManyPrincipals(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		c := dialHTTP(t, inquisitive(), client.Config{MaxSessions: 64})
+		c := dialHTTP(t, askingServer(), client.Config{MaxSessions: 64})
 		silent := &recorder{answer: func(ctx context.Context, _ *mcp.Request) (*mcp.Result, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -143,7 +143,7 @@ func TestOpenQuestionsOfManyPrincipals(t *testing.T) {
 		for i, want := range []int{48, 12, 3, 1} {
 			waiting := 0
 			for range want + 1 {
-				r := launch(t, c, of(fmt.Sprint("p", i), tool(t, "ask")), silent)
+				r := launch(t, c, withPrincipal(fmt.Sprint("p", i), tool(t, "ask")), silent)
 				synctest.Wait()
 				if !isDone(r) {
 					waiting++

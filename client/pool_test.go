@@ -12,9 +12,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// still returns a session over a wire that carries nothing.
-func still() *legacySession {
-	return newLegacySession(newSetup(Config{Name: "b"}), &stillWire{deaf: make(chan struct{})}, address{})
+// idleTestSession returns a session over a wire that sends nothing.
+func idleTestSession() *legacySession {
+	return newLegacySession(newSetup(Config{Name: "b"}), &idleWire{noListen: make(chan struct{})}, routing{})
 }
 
 func closedLegacy(t *testing.T, cfg Config) *legacy {
@@ -24,16 +24,16 @@ func closedLegacy(t *testing.T, cfg Config) *legacy {
 	return l
 }
 
-// The pool is full when a session comes back: the one that was idle for longest
-// goes, and not the newcomer; the bound is never exceeded (M102).
-func TestM102NewcomerStays(t *testing.T) {
+// If the pool is full when a session is returned, the session that has been idle the
+// longest is closed, not the returned one. The limit is never exceeded (M102).
+func TestM102OldestIdleSessionIsEvicted(t *testing.T) {
 	l := closedLegacy(t, Config{IdleSessions: 2})
 	p := &l.pool
 	var all []*legacySession
 	for i := range 4 {
-		s := still()
+		s := idleTestSession()
 		all = append(all, s)
-		p.open++ // as take counts a session that is to be opened
+		p.open++ // as take counts a session that is about to be opened
 		dead, _ := p.put(poolKey{}, s, true)
 		switch {
 		case i < 2 && len(dead) != 0, i >= 2 && (len(dead) != 1 || dead[0] != all[i-2]):
@@ -47,14 +47,14 @@ func TestM102NewcomerStays(t *testing.T) {
 	}
 }
 
-// What a burst of requests has opened is there for the next one: a bound that is less
-// than the requests under way at a time would cost each of them a handshake.
-func TestBurstIsKept(t *testing.T) {
+// The sessions of a burst of requests are kept for the next one: a limit below the
+// number of concurrent requests would cost each of them a handshake.
+func TestPoolKeepsTheSessionsOfABurst(t *testing.T) {
 	l := closedLegacy(t, Config{MaxSessions: 9})
 	p := &l.pool
 	for i := range 9 {
 		p.open++
-		if dead, _ := p.put(poolKey{}, still(), true); len(dead) != 0 {
+		if dead, _ := p.put(poolKey{}, idleTestSession(), true); len(dead) != 0 {
 			t.Errorf("the %d. one: %d sessions went, want none", i+1, len(dead))
 		}
 	}
@@ -65,13 +65,13 @@ func TestBurstIsKept(t *testing.T) {
 	}
 }
 
-// What is taken out of the pool because it was idle for too long cannot be lent
-// any more, whichever came first (M101); the time is exact (M098).
+// A session that was removed because it expired cannot be lent any more, whichever came
+// first (M101). The time is exact (M098).
 func TestM101ExpiryAndRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := closedLegacy(t, Config{IdleTime: time.Minute})
 		p := &l.pool
-		s := still()
+		s := idleTestSession()
 		p.open = 1
 		if dead, sweep := p.put(poolKey{}, s, true); len(dead) != 0 || !sweep {
 			t.Fatalf("put: %d dead, sweep %v", len(dead), sweep)
@@ -90,18 +90,17 @@ func TestM101ExpiryAndRequest(t *testing.T) {
 	})
 }
 
-// A session that comes back is closed rather than kept when it has ended, when
-// its request left something behind, when none are kept, and when the pool is no
-// more (M169).
-func TestM169WhatComesBackTooLate(t *testing.T) {
+// A returned session is closed instead of kept if it has ended, if its request left
+// something behind, if the pool keeps none, or if the pool is closed (M169).
+func TestM169ReturnedSessionIsClosed(t *testing.T) {
 	for name, tt := range map[string]func(p *pool, s *legacySession) (clean bool){
-		"it has ended":        func(_ *pool, s *legacySession) bool { s.markGone(errClosed); return true },
+		"it has ended":        func(_ *pool, s *legacySession) bool { s.markEnded(errClosed); return true },
 		"not clean":           func(*pool, *legacySession) bool { return false },
 		"none are kept":       func(p *pool, _ *legacySession) bool { p.maxIdle = 0; return true },
-		"the pool is no more": func(p *pool, _ *legacySession) bool { p.shut(); return true },
+		"the pool is no more": func(p *pool, _ *legacySession) bool { p.clearIdle(); return true },
 	} {
 		l := closedLegacy(t, Config{})
-		p, s := &l.pool, still()
+		p, s := &l.pool, idleTestSession()
 		p.open = 1
 		clean := tt(p, s)
 		if dead, sweep := p.put(poolKey{}, s, clean); len(dead) != 1 || dead[0] != s || sweep || p.open != 0 || len(p.idle) != 0 {
@@ -110,53 +109,52 @@ func TestM169WhatComesBackTooLate(t *testing.T) {
 	}
 }
 
-// A session that has ended while it was idle is not lent, and what it was open for
-// does not matter for that.
-func TestPoolFindsTheDead(t *testing.T) {
+// An idle session that has ended is dropped instead of lent, whatever its key.
+func TestPoolDropsEndedSessions(t *testing.T) {
 	l := closedLegacy(t, Config{})
 	p := &l.pool
 	ann, bob := poolKey{principal: "ann"}, poolKey{principal: "bob"}
 	for _, key := range []poolKey{ann, bob} {
-		s := still()
+		s := idleTestSession()
 		p.open++
 		p.put(key, s, true)
-		s.markGone(errClosed)
+		s.markEnded(errClosed)
 	}
 	of := &mcp.Request{Principal: "ann"}
 	s, dead, err := p.take(l, of)
 	if s.s != nil || err != nil || len(dead) != 2 || p.open != 1 {
 		t.Errorf("lent %p, %v; %d dead, %d open; want none, both dead and one to be opened", s.s, err, len(dead), p.open)
 	}
-	p.shut()
+	p.clearIdle()
 	if _, _, err := p.take(l, of); err == nil {
 		t.Error("lent after the end")
 	}
 }
 
-// parting is a wire that says when it is closed.
-type parting struct {
-	*stillWire
+// closingWire is a wire that reports its close.
+type closingWire struct {
+	*idleWire
 	closed chan struct{}
 }
 
-func (w *parting) close(ctx context.Context) {
+func (w *closingWire) close(ctx context.Context) {
 	close(w.closed)
-	w.stillWire.close(ctx)
+	w.idleWire.close(ctx)
 }
 
-// A session is on the list until its end has begun: who closes all and finds it there
-// no more has that end to wait for. So the end begins while the list is held, and the
-// list is left after it.
+// A session is listed until it has begun to end. If close does not find it in the list,
+// close must wait for its goroutine. So the end begins before the session leaves the
+// list.
 func TestRetiredSessionIsListedUntilItEnds(t *testing.T) {
 	l := closedLegacy(t, Config{Name: "b"})
-	w := &parting{&stillWire{deaf: make(chan struct{})}, make(chan struct{})}
-	s := newLegacySession(l.setup, w, address{})
-	if !l.note(s) {
+	w := &closingWire{&idleWire{noListen: make(chan struct{})}, make(chan struct{})}
+	s := newLegacySession(l.setup, w, routing{})
+	if !l.register(s) {
 		t.Fatal("it was not taken in")
 	}
 	retired := make(chan struct{})
 	l.mu.Lock()
-	go func() { // ends when the list is free again; waited for below
+	go func() { // ends when the list is unlocked; waited for below
 		defer close(retired)
 		l.retire(s)
 	}()

@@ -47,15 +47,15 @@ func (c *Client) Probe(ctx context.Context) (Server, error) {
 	return s, nil
 }
 
-// helloCache keeps what a server has said of itself. It is forgotten with the
+// discoverCache keeps what a server has said of itself. It is forgotten with the
 // protocol that it was learned through, because a server that has changed its era
 // is another server.
-type helloCache struct {
+type discoverCache struct {
 	mu sync.Mutex
 	s  *Server
 }
 
-func (h *helloCache) get() (Server, bool) {
+func (h *discoverCache) get() (Server, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.s == nil {
@@ -64,13 +64,13 @@ func (h *helloCache) get() (Server, bool) {
 	return *h.s, true
 }
 
-func (h *helloCache) set(s Server) {
+func (h *discoverCache) set(s Server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.s = &s
 }
 
-func (h *helloCache) forget() {
+func (h *discoverCache) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.s = nil
@@ -115,13 +115,13 @@ func (s *setup) probeTime(atMost time.Duration) time.Duration {
 	return min(atMost, s.Handshake/3)
 }
 
-// finding is what the answer to a probe means. That it means nothing is a finding of
+// probeResult is what the answer to a probe means. That it means nothing is a finding of
 // its own: to take a failure for a legacy server would hide the failure behind that
 // of a handshake.
-type finding uint8
+type probeResult uint8
 
 const (
-	isLegacy finding = iota // or says nothing that a modern server would say
+	isLegacy probeResult = iota // or says nothing that a modern server would say
 	isModern
 	isNeither // no answer about the era; the error stands
 )
@@ -130,9 +130,9 @@ const (
 // mere answer; and that an error is not a modern one says that the server is
 // legacy, whatever its code (2026-07-28, basic/versioning,
 // "Backward Compatibility with Initialization-Based Versions").
-func (s *setup) conclude(res *mcp.Result, err error) (finding, error) {
+func (s *setup) decide(res *mcp.Result, err error) (probeResult, error) {
 	if err == nil {
-		return s.concludeVersions(versionsIn(res.Raw(mcp.FieldSupportedVersions)), nil)
+		return s.decideByVersions(versionsIn(res.Raw(mcp.FieldSupportedVersions)), nil)
 	}
 	// A Fault comes before the Error that caused it, as in [mcp.ToWire]: the cause may
 	// be the answer to another message than the probe.
@@ -141,7 +141,7 @@ func (s *setup) conclude(res *mcp.Result, err error) (finding, error) {
 	isWire = isWire && !isFault
 	switch {
 	case isWire && wire.Code == mcp.CodeUnsupportedVersion:
-		return s.concludeVersions(supportedIn(wire), err)
+		return s.decideByVersions(supportedIn(wire), err)
 	case isWire && (wire.Code == mcp.CodeHeaderMismatch || wire.Code == mcp.CodeMissingCapability):
 		return isModern, nil
 	case isWire:
@@ -149,7 +149,7 @@ func (s *setup) conclude(res *mcp.Result, err error) (finding, error) {
 	}
 	switch r, refused := errors.AsType[*refusal](err); {
 	case refused && isFault && (r.status == 429 || r.status == 503):
-		return isNeither, &rejected{why: busy, err: notYet(f)}
+		return isNeither, &rejected{why: busy, err: beforeSend(f)}
 	// Said before the message is looked at, in either era.
 	case refused && (r.status == 401 || r.status == 403):
 		return isNeither, err
@@ -167,7 +167,7 @@ func (s *setup) conclude(res *mcp.Result, err error) (finding, error) {
 // concludeVersions decides by what the server supports. A server that names
 // revisions, and none of ours, is not guessed at: to shake hands with it would
 // end in a session whose rules one side does not know.
-func (s *setup) concludeVersions(vs []mcp.Version, err error) (finding, error) {
+func (s *setup) decideByVersions(vs []mcp.Version, err error) (probeResult, error) {
 	switch {
 	case commonVersion(vs, mcp.EraModern) != "" && err == nil:
 		return isModern, nil

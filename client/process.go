@@ -44,8 +44,8 @@ type Command struct {
 func NewCommand(cmd Command, cfg Config) *Client {
 	s := newSetup(cfg)
 	s.secrets = redact.New(nil, cmd.Env)
-	l := &launcher{setup: s, cmd: cmd, circuit: newCircuit()}
-	connect := func(ctx context.Context) (conduit, error) { return l.start(ctx) }
+	l := &launcher{setup: s, cmd: cmd, circuit: newCrashBackoff()}
+	connect := func(ctx context.Context) (transportConn, error) { return l.start(ctx) }
 	return newClient(s, newPipeLink(s, connect, l.quit))
 }
 
@@ -53,7 +53,7 @@ func NewCommand(cmd Command, cfg Config) *Client {
 type launcher struct {
 	*setup
 	cmd     Command
-	circuit *circuit
+	circuit *crashBackoff
 	spawner spawner
 
 	guardian guardian
@@ -151,7 +151,7 @@ type child struct {
 	cmd      *exec.Cmd
 	in       *os.File
 	out, err *output
-	tail     tail
+	tail     stderrTail
 	exited   chan struct{} // closed when the process has ended and been reaped
 	drained  chan struct{} // closed when standard error is at its end
 	wanted   sync.Once     // done first by whoever ends it: us, or it
@@ -200,7 +200,7 @@ const fateTime = 2 * time.Second
 // Its last words are for nobody but the one client that it has served: they may be
 // about a request, with its arguments. Those of a child that has served none yet are
 // for whoever asks while it is not started again.
-func (c *child) fate(served reach) string {
+func (c *child) fate(served clientCount) string {
 	c.wanted.Do(c.died) // whoever ends it from now on does not do so first
 	if !within(c.exited, fateTime) {
 		return "it closed its output"

@@ -36,7 +36,7 @@ func TestFateIsWaitedFor(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &child{launcher: &launcher{circuit: newCircuit()}, cmd: cmd, exited: make(chan struct{}), drained: make(chan struct{})}
+				c := &child{launcher: &launcher{circuit: newCrashBackoff()}, cmd: cmd, exited: make(chan struct{}), drained: make(chan struct{})}
 				go func() { // ends with what it has to tell; the bubble waits for it
 					if tt.exit == silent {
 						return
@@ -47,7 +47,7 @@ func TestFateIsWaitedFor(t *testing.T) {
 						return
 					}
 					time.Sleep(tt.words)
-					c.tail.add(words{raw: "why"})
+					c.tail.add(stderrLine{raw: "why"})
 					close(c.drained)
 				}()
 				began := time.Now()

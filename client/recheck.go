@@ -12,26 +12,26 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// When a server that refuses everything is probed again: after so many refusals in a
-// row, over so long a time.
+// A server that refuses everything is probed again after so many consecutive refusals,
+// over at least so long a time.
 const (
 	refusalsInRow = 3
 	refusalTime   = 10 * time.Second
 )
 
-// refusals are the requests in a row that a server has refused, in whatever way, since
-// the last one that worked. The zero value is ready.
+// refusals counts the consecutive requests that a server has refused since the last
+// success. The zero value is ready.
 type refusals struct {
-	some atomic.Bool // whether n is not 0: what works asks nothing else
+	any atomic.Bool // n > 0: spares successful requests the lock
 
 	mu    sync.Mutex
 	n     int
 	first time.Time
 }
 
-// worked notes a request that had a result.
+// worked records a request that had a result.
 func (r *refusals) worked() {
-	if r.some.Load() {
+	if r.any.Load() {
 		r.reset()
 	}
 }
@@ -44,17 +44,17 @@ func (r *refusals) reset() {
 
 func (r *refusals) resetLocked() {
 	r.n = 0
-	r.some.Store(false)
+	r.any.Store(false)
 }
 
-// refused notes a refusal, and reports whether the server is to be probed. The count
-// begins anew then.
+// refused records a refusal. It reports whether the server must be probed, and then
+// resets the count.
 func (r *refusals) refused(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.n == 0 {
 		r.first = now
-		r.some.Store(true)
+		r.any.Store(true)
 	}
 	r.n++
 	if r.n < refusalsInRow || now.Sub(r.first) < refusalTime {
@@ -64,39 +64,40 @@ func (r *refusals) refused(now time.Time) bool {
 	return true
 }
 
-// isOfServer reports whether an error is the server's answer to a request, or a broken
-// one, and may mean that it speaks another era now. That a server is busy or wants other
-// credentials is said before the message is looked at, in either era.
+// isOfServer reports whether an error is the server's answer to a request, or a
+// malformed one, and may mean that the server has changed its era. A server that is
+// busy or rejects the credentials answers before it looks at the message, in either
+// era.
 func isOfServer(ctx context.Context, err error) bool {
-	f, isFault := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	f, isFault := unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case ctx.Err() != nil:
 		return false
 	case !isFault:
 		return true
 	}
-	if r, ok := f.Cause.(*refusal); ok { //nolint:errorlint // as it was made in refused
+	if r, ok := f.Cause.(*refusal); ok { //nolint:errorlint // set unwrapped by endpoint.refused
 		return !r.isBeforeTheMessage()
 	}
 	return f.Code == mcp.CodeBackendFailed
 }
 
-// recheck probes the server in the background, where it has refused everything for a
-// while. Requests go on meanwhile as before. One probe runs at a time.
+// recheck probes the server in the background. Requests continue meanwhile. One probe
+// runs at a time.
 func (c *Client) recheck() {
 	sp := c.beginRecheck()
 	if sp == nil {
 		return
 	}
-	// Bounded by the limits of a probe and of a handshake; waited for by Close.
-	if _, ok := c.tasks.start(func(ctx context.Context) { c.endRecheck(ctx, sp, c.proven(ctx, sp)) }); !ok {
+	// Bounded by the time limits of a probe and of a handshake; waited for by Close.
+	if _, ok := c.tasks.start(func(ctx context.Context) { c.endRecheck(ctx, sp, c.probeOtherEra(ctx, sp)) }); !ok {
 		c.replace(sp, nil)
 	}
 }
 
-// beginRecheck returns the protocol to look behind, nil where there is none, or that is
-// done already.
-func (c *Client) beginRecheck() *speaking {
+// beginRecheck returns the protocol to check. It returns nil before the first request,
+// and while a check is in progress.
+func (c *Client) beginRecheck() *activeProtocol {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cur == nil || c.rechecking {
@@ -106,9 +107,10 @@ func (c *Client) beginRecheck() *speaking {
 	return c.cur
 }
 
-// proven returns the protocol of another era that the server speaks now, or nil. A server
-// in trouble answers a probe with an error too, so that the other era has to work.
-func (c *Client) proven(ctx context.Context, sp *speaking) protocol {
+// probeOtherEra returns the protocol of another era if the server speaks that now,
+// otherwise nil. A server in trouble may answer a probe with an error of either era, so
+// a request must succeed.
+func (c *Client) probeOtherEra(ctx context.Context, sp *activeProtocol) protocol {
 	p, err := c.link.detect(ctx)
 	if err != nil {
 		return nil
@@ -123,8 +125,8 @@ func (c *Client) proven(ctx context.Context, sp *speaking) protocol {
 	return nil
 }
 
-// endRecheck has all further requests use another protocol, if there is one.
-func (c *Client) endRecheck(ctx context.Context, old *speaking, p protocol) {
+// endRecheck makes further requests use p, if it is not nil.
+func (c *Client) endRecheck(ctx context.Context, old *activeProtocol, p protocol) {
 	isIdle, isReplaced := c.replace(old, p)
 	switch {
 	case !isReplaced && p != nil:
@@ -138,14 +140,14 @@ func (c *Client) endRecheck(ctx context.Context, old *speaking, p protocol) {
 	}
 }
 
-// replace reports whether the protocol is in use now, and whether the old one serves
-// nothing any more.
-func (c *Client) replace(old *speaking, p protocol) (isIdle, isReplaced bool) {
+// replace makes further requests use p. It reports whether it has done so, and whether
+// the old protocol is idle.
+func (c *Client) replace(old *activeProtocol, p protocol) (isIdle, isReplaced bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rechecking = false
 	if p == nil || c.cur != old {
-		return false, false // another request has found out
+		return false, false // another request has replaced it
 	}
 	old.retired = true
 	c.useLocked(p)

@@ -16,15 +16,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// rolledBack is a modern server that becomes a legacy one, which refuses what comes
+// rolledBackServer is a modern server that becomes a legacy one, which refuses requests
 // without a session.
-type rolledBack struct {
+type rolledBackServer struct {
 	now, then *faultyserver.HTTP
 	back      atomic.Bool
 }
 
-func newRolledBack(refuse func(x *faultyserver.Exchange)) *rolledBack {
-	r := &rolledBack{now: &faultyserver.HTTP{Modern: true}}
+func newRolledBack(refuse func(x *faultyserver.Exchange)) *rolledBackServer {
+	r := &rolledBackServer{now: &faultyserver.HTTP{Modern: true}}
 	guarded := func(x *faultyserver.Exchange) {
 		if x.R.Header.Get("Mcp-Session-Id") == "" {
 			refuse(x)
@@ -38,7 +38,7 @@ func newRolledBack(refuse func(x *faultyserver.Exchange)) *rolledBack {
 	return r
 }
 
-func (r *rolledBack) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (r *rolledBackServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if r.back.Load() {
 		r.then.ServeHTTP(w, req)
 		return
@@ -46,9 +46,9 @@ func (r *rolledBack) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.now.ServeHTTP(w, req)
 }
 
-// A modern server that becomes a legacy one is found out, whatever it refuses requests
-// with: at once where no modern server would say that, and else after ten seconds in
-// which nothing worked. It is probed once, however many calls fail meanwhile (I39).
+// The client notices that a modern server has become a legacy one, in whatever way that
+// refuses requests: at once if no modern server would answer so, otherwise after ten
+// seconds without a success. It probes once, however many calls fail meanwhile (I39).
 func TestI39ModernServerBecomesLegacy(t *testing.T) {
 	rpcAs := func(status int, code int, text string) func(x *faultyserver.Exchange) {
 		return func(x *faultyserver.Exchange) {
@@ -118,8 +118,8 @@ func TestI39ModernServerBecomesLegacy(t *testing.T) {
 	}
 }
 
-// A server in trouble is of the era that it was of: it is probed each ten seconds at the
-// most, the errors are its own, and it is not shaken hands with in vain each time.
+// A server in trouble keeps its era: it is probed at most every ten seconds, its errors
+// are returned, and there are no useless handshakes.
 func TestServerInTroubleStaysModern(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var ill atomic.Bool
@@ -157,9 +157,9 @@ func TestServerInTroubleStaysModern(t *testing.T) {
 	})
 }
 
-// What works in between shows that the server is what it was: its errors are about the
+// A success in between shows that the server has not changed: its errors are about the
 // requests.
-func TestErrorsBesideResultsAreNoDoubt(t *testing.T) {
+func TestErrorsBetweenResultsCauseNoProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"prompts/get": func(x *faultyserver.Exchange) { x.Error(-32602, "no such prompt") }}}
 		c := dialHTTP(t, s, client.Config{})
@@ -180,7 +180,7 @@ func TestErrorsBesideResultsAreNoDoubt(t *testing.T) {
 	})
 }
 
-// A revision that was set is kept: there is nothing to find out.
+// With a configured version the server is not probed.
 func TestPinnedServerIsNotProbed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) { x.Error(-32603, "no") }}}

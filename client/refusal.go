@@ -201,7 +201,7 @@ func (e *endpoint) refused(ctx context.Context, r *refusal) error {
 	}
 	e.log.LogAttrs(ctx, slog.LevelWarn, "backend answered with something else than MCP",
 		slog.Int("status", r.status), slog.String("contentType", r.mediaType),
-		slog.String("body", e.shown(r.head)))
+		slog.String("body", e.sanitize(r.head)))
 	f := e.fault(mcp.CodeBackendFailed, r.outcome(), r, "%s", r.reason())
 	if f.Outcome == mcp.NotDispatched {
 		f.Code = mcp.CodeBackendUnavailable

@@ -23,54 +23,54 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// The tests of the regress_*_test.go files replay published defects of other
-// clients and gateways, by their numbers in docs/regress.md. This file: how
-// handshakes, sessions and clients end.
+// The tests of the regress_*_test.go files replay published defects of other clients
+// and gateways, by their numbers in docs/regress.md. This file: how handshakes,
+// sessions and clients end.
 
-// bodies is a transport that counts the answers whose bodies are not closed.
-type bodies struct {
+// bodyCounter is a transport that counts responses with unclosed bodies.
+type bodyCounter struct {
 	rt http.RoundTripper
 
 	mu        sync.Mutex
 	all, open int
 }
 
-func (b *bodies) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b *bodyCounter) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.rt.RoundTrip(r)
 	if err == nil {
 		b.count(1, 1)
-		resp.Body = closing{resp.Body, sync.OnceFunc(func() { b.count(0, -1) })}
+		resp.Body = closeHook{resp.Body, sync.OnceFunc(func() { b.count(0, -1) })}
 	}
 	return resp, err
 }
 
-func (b *bodies) count(all, open int) {
+func (b *bodyCounter) count(all, open int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all += all
 	b.open += open
 }
 
-// counts returns how many answers there were, and how many of them are open.
-func (b *bodies) counts() (all, open int) {
+// counts returns the number of responses, and how many of their bodies are open.
+func (b *bodyCounter) counts() (all, open int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.all, b.open
 }
 
-// closing calls a function before it closes.
-type closing struct {
+// closeHook calls a function before it closes.
+type closeHook struct {
 	io.ReadCloser
 
 	do func()
 }
 
-func (c closing) Close() error {
+func (c closeHook) Close() error {
 	c.do()
 	return c.ReadCloser.Close()
 }
 
-// A client that was never used and is closed opens nothing afterwards (M049).
+// A client that is closed before its first use opens nothing afterwards (M049).
 func TestM049CloseBeforeTheFirstRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c, opened := dialLines(t, &faultyserver.Lines{}, client.Config{})
@@ -87,16 +87,16 @@ func TestM049CloseBeforeTheFirstRequest(t *testing.T) {
 	})
 }
 
-// A GET that is refused is not repeated, and each refusal's body is closed; a
-// stream whose type has a parameter is a stream (M083).
+// A refused GET is not repeated, and the body of each refusal is closed. A media type
+// with a parameter is that of a stream (M083).
 func TestM083FaultsOfTheListeningStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const sessions = 20
 		s := newStation()
 		s.On["GET"] = func(x *faultyserver.Exchange) { x.Status(404, "text/plain", strings.Repeat("nothing here. ", 1000)) }
-		var b *bodies
+		var b *bodyCounter
 		c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
-			b = &bodies{rt: rt}
+			b = &bodyCounter{rt: rt}
 			return b
 		})
 		for i := range sessions {
@@ -138,15 +138,15 @@ func TestM083FaultsOfTheListeningStream(t *testing.T) {
 	})
 }
 
-// A cancel notice that is refused like the call before it sets nothing in motion:
-// it is sent once, and no handshake, probe or call follows (M116).
+// A refused cancellation after a refused call causes nothing else: it is sent once, and
+// no handshake, probe or call follows (M116).
 func TestM116RefusedCancelNotice(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		arrived, unauthorized := make(chan struct{}), func(x *faultyserver.Exchange) { x.Status(401, "", "") }
 		s := newStation()
 		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			close(arrived)
-			x.Hold() // whoever authorizes takes his time
+			x.Hold() // the authorization takes its time
 		}
 		s.On["notifications/cancelled"] = unauthorized
 		c := dialHTTP(t, s, client.Config{})
@@ -169,20 +169,20 @@ func TestM116RefusedCancelNotice(t *testing.T) {
 	})
 }
 
-// hooked is a logger that calls back before it drops a line.
-type hooked struct {
+// hookHandler is a log handler that calls back for every record.
+type hookHandler struct {
 	slog.Handler
 
 	do func()
 }
 
-func (h hooked) Enabled(context.Context, slog.Level) bool  { return true }
-func (h hooked) Handle(context.Context, slog.Record) error { h.do(); return nil }
-func (h hooked) WithAttrs([]slog.Attr) slog.Handler        { return h }
-func (h hooked) WithGroup(string) slog.Handler             { return h }
+func (h hookHandler) Enabled(context.Context, slog.Level) bool  { return true }
+func (h hookHandler) Handle(context.Context, slog.Record) error { h.do(); return nil }
+func (h hookHandler) WithAttrs([]slog.Attr) slog.Handler        { return h }
+func (h hookHandler) WithGroup(string) slog.Handler             { return h }
 
-// What is called while a connection is being made may ask the client about itself:
-// nothing is locked meanwhile (M132).
+// Callbacks during the making of a connection may use the client: no lock is held
+// meanwhile (M132).
 func TestM132HooksOfAConnection(t *testing.T) {
 	var c *client.Client
 	ask := func() {
@@ -216,11 +216,11 @@ func TestM132HooksOfAConnection(t *testing.T) {
 			a, b := memnet.Pipe(1 << 20)
 			wg.Go(func() { s.Serve(b) }) // ends when the client closes its end; waited for below
 			return a, nil
-		}, client.Config{Name: "b", Logger: slog.New(hooked{do: ask})})
+		}, client.Config{Name: "b", Logger: slog.New(hookHandler{do: ask})})
 		res, err := within(t, c, echo(t), &recorder{})
 		wantResult(t, res, err, `{"content":[]}`)
 		pipe := c
-		c = nil // what is logged at the end is said for nobody
+		c = nil // log records at the end must not call back
 		if err := pipe.Close(); err != nil {
 			t.Error(err)
 		}
@@ -228,8 +228,8 @@ func TestM132HooksOfAConnection(t *testing.T) {
 	})
 }
 
-// A client that is closed while it shakes hands is closed: the connection ends,
-// nothing comes to be connected later, and the child is reaped (M134).
+// A client can be closed during a handshake: the connection ends, no later one is made,
+// and the child is reaped (M134).
 func TestM134CloseWhileConnecting(t *testing.T) {
 	for _, method := range []string{"server/discover", "initialize"} {
 		inBubble(t, func(t *testing.T) {
@@ -262,12 +262,12 @@ func TestM134CloseWhileConnecting(t *testing.T) {
 	}
 }
 
-// A server that does not know ping is alive for all that: the session is kept
+// A server that does not implement ping is alive all the same, and the session is kept
 // (M140).
 func TestM140UnknownPingIsAnAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Error(-32000, "session expired") } // one of its own
+		s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Error(-32000, "session expired") } // an error of the tool itself
 		c := dialHTTP(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
@@ -282,9 +282,9 @@ func TestM140UnknownPingIsAnAnswer(t *testing.T) {
 	})
 }
 
-// Whatever was begun for a session ends with it, although the client goes on: be
-// it that its handshake failed, or that its scope has ended (M146).
-func TestM146NothingRunsForASessionThatIsNone(t *testing.T) {
+// All goroutines of a session end with it while the client continues, if its handshake
+// failed as well as if its scope ended (M146).
+func TestM146NothingRunsAfterASession(t *testing.T) {
 	tests := map[string]func(x *faultyserver.Exchange){
 		"the handshake fails": func(x *faultyserver.Exchange) { x.Status(500, "", "") },
 		"the scope ends":      func(x *faultyserver.Exchange) { x.Initialize() },
@@ -295,14 +295,14 @@ func TestM146NothingRunsForASessionThatIsNone(t *testing.T) {
 				s := newStation()
 				s.Capabilities = announces
 				s.On["initialize"] = initialize
-				var b *bodies
+				var b *bodyCounter
 				var served atomic.Int32
 				c := dialHTTPThrough(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					served.Add(1)
 					defer served.Add(-1)
 					s.ServeHTTP(w, r)
 				}), client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
-					b = &bodies{rt: rt}
+					b = &bodyCounter{rt: rt}
 					return b
 				})
 				if _, err := c.Probe(t.Context()); (err == nil) != (name == "the scope ends") {
@@ -321,7 +321,7 @@ func TestM146NothingRunsForASessionThatIsNone(t *testing.T) {
 					<-listening
 					scope.End()
 				}
-				time.Sleep(5 * time.Minute) // what the probe has opened has gone, too
+				time.Sleep(5 * time.Minute) // the connections of the probe have expired, too
 				synctest.Wait()
 				_, open := b.counts()
 				if n := served.Load(); n != 0 || open != 0 || c.Stats().Serving != 0 {
@@ -332,9 +332,9 @@ func TestM146NothingRunsForASessionThatIsNone(t *testing.T) {
 	}
 }
 
-// A session belongs to nobody's request: neither the end of the one that opened it
-// nor the failure of another touches the next (M152).
-func TestM152SessionOutlivesWhoOpenedIt(t *testing.T) {
+// A session does not belong to a request: neither the end of the request that opened it
+// nor the failure of another one affects the next (M152).
+func TestM152SessionOutlivesItsFirstRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		arrived, gate := make(chan struct{}), make(chan struct{})
 		s := newStation()
@@ -353,7 +353,7 @@ func TestM152SessionOutlivesWhoOpenedIt(t *testing.T) {
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
 		ctx, cancel := context.WithCancelCause(t.Context())
-		res, err := c.Serve(ctx, in(scope, echo(t)), &recorder{}) // R1 opens it
+		res, err := c.Serve(ctx, in(scope, echo(t)), &recorder{}) // R1 opens the session
 		wantResult(t, res, err, `{"content":[]}`)
 		cancel(errors.New("R1 has ended"))
 		waiting := launch(t, c, in(scope, tool(t, "waits")), &recorder{})
@@ -370,9 +370,9 @@ func TestM152SessionOutlivesWhoOpenedIt(t *testing.T) {
 	})
 }
 
-// A client ends in whatever state its streams are: with a listening stream that
-// nobody ends and a server that keeps the session, after a refused handshake, and
-// after its listening stream has failed. Once more is once more nothing (M155).
+// A client can be closed in any state of its streams: with an open listening stream and
+// a live session, after a refused handshake, and after a failed listening stream. A
+// second close does nothing (M155).
 func TestM155EndInAnyState(t *testing.T) {
 	tests := map[string]struct {
 		prepare func(s *station, left chan<- struct{})
@@ -425,8 +425,8 @@ func TestM155EndInAnyState(t *testing.T) {
 	}
 }
 
-// What a failed probe leaves is usable: calls and the listening stream of the
-// era that was found work, over the same way (M156).
+// After a failed probe the client is usable: calls and the listening stream of the
+// detected era work over the same connection (M156).
 func TestM156AfterAFailedProbe(t *testing.T) {
 	probes := map[string]func(x *faultyserver.Exchange){
 		"broken":  func(x *faultyserver.Exchange) { x.Abort() },
@@ -464,9 +464,9 @@ func TestM156AfterAFailedProbe(t *testing.T) {
 	}
 }
 
-// The remote end of a pair of pipes ends the one that we read, and leaves the other
-// open: that is the end. Who waits hears it, and the next request has a pair of its
-// own, and nothing of the old one (M161).
+// If the server closes only its output of a pair of pipes, that ends the connection.
+// Pending calls fail, and the next request has a new pair, without anything of the old
+// one (M161).
 func TestM161EndOfOneOfTwoPipes(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -514,10 +514,9 @@ func TestM161EndOfOneOfTwoPipes(t *testing.T) {
 	}
 }
 
-// The goodbye of a session is said although everything that the session was for is
-// cancelled, and a server that does not take it is not waited for without end
-// (M162).
-func TestM162GoodbyeOfWhatIsCancelled(t *testing.T) {
+// The DELETE of a session is sent although all contexts of the session are cancelled,
+// and a server that does not answer it is not waited for without end (M162).
+func TestM162DeleteAfterCancellation(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			s, arrived, said, let := newStation(), make(chan struct{}), make(chan string, 1), make(chan time.Time, 1)
@@ -557,10 +556,10 @@ func TestM162GoodbyeOfWhatIsCancelled(t *testing.T) {
 	}
 }
 
-// Ten requests find that the session is dead while the first of them opens the
-// next one: all go on in that, and each is executed once. What was under way in the
-// dead one may have run, and is not made again (M167).
-func TestM167OneTakesOver(t *testing.T) {
+// Ten requests find that the session has ended while the first of them opens the next
+// one: all continue in that one, and each is executed once. Calls that were in progress
+// in the ended session may have run, and are not made again (M167).
+func TestM167OneNewSessionForAll(t *testing.T) {
 	const calls = 10
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -602,7 +601,8 @@ func TestM167OneTakesOver(t *testing.T) {
 		for _, call := range all {
 			call.wantResult(t, `{"content":["faulty-session-2"]}`)
 		}
-		// The leader found out by a call of its own, which the dead session refused.
+		// The first request noticed by a call of its own, which the ended session
+		// refused.
 		if n, m := s.Count("initialize"), s.Count("tools/call"); n != 2 || m != 2+1+calls {
 			t.Errorf("%d handshakes and %d calls, want 2 and %d", n, m, 3+calls)
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// What stands on the wire: streams that break over HTTP/2, odd events, bodies that
-// are not what they are said to be, and what is left of a backend that was replaced.
+// This file: what is on the wire. Streams that break over HTTP/2, odd events, bodies
+// with wrong headers, and connections to a backend that was replaced.
 
 // dialHTTP2 is dialHTTP over HTTP/2 in memory.
 func dialHTTP2(t *testing.T, h http.Handler) *client.Client {
@@ -47,9 +47,9 @@ func dialHTTP2(t *testing.T, h http.Handler) *client.Client {
 	return c
 }
 
-// A stream of HTTP/2 is reset by somebody on the way: before any event id the call
-// fails at once, and after one it is resumed; the connection and the other calls on
-// it go on (M021).
+// An intermediary resets a stream of HTTP/2: before any event id the call fails at
+// once, and after one it is resumed. The connection and its other calls continue
+// (M021).
 func TestM021ResetOfAStreamOfHTTP2(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -101,8 +101,8 @@ func TestM021ResetOfAStreamOfHTTP2(t *testing.T) {
 	})
 }
 
-// The answer to a handshake comes as a stream that begins with an event without
-// data (M032).
+// The answer to initialize arrives in a stream that begins with an event without data
+// (M032).
 func TestM032HandshakeBehindAnEmptyEvent(t *testing.T) {
 	for _, first := range []string{"data:\n\n", "data: \n\n", "event: message\ndata:\n\n", "id: 0\ndata:\n\n"} {
 		inBubble(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestM032HandshakeBehindAnEmptyEvent(t *testing.T) {
 	}
 }
 
-// Two things that a server says one after the other, on one stream or on two, reach
+// Two messages that a server sends one after the other, on one stream or on two, reach
 // the caller in that order (M182).
 func TestM182OrderOfTwoKinds(t *testing.T) {
 	const rounds = 20
@@ -150,9 +150,8 @@ func TestM182OrderOfTwoKinds(t *testing.T) {
 	}
 }
 
-// Connections to an instance that was replaced, and whose address now refuses
-// everything that comes over them, are not used for ever: a fresh connection is
-// made, and the backend is well (M188).
+// Connections to a replaced instance, at an address that refuses everything on them,
+// are not used for ever: a fresh connection is made, and the backend works (M188).
 func TestM188ConnectionsToAReplacedInstance(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for _, status := range []int{401, 404} {
@@ -177,7 +176,7 @@ func replaceInstance(t *testing.T, modern bool, status int) {
 		},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			at, _ := r.Context().Value(instanceKey{}).(int32)
-			if at != instance.Load() { // the connection's other end is gone, and something else has its address
+			if at != instance.Load() { // the address belongs to another process now
 				refused.Add(1)
 				w.WriteHeader(status)
 				return
@@ -198,8 +197,8 @@ func replaceInstance(t *testing.T, modern bool, status int) {
 		wantResult(t, res, err, `{"content":[]}`)
 	}
 	instance.Store(1)
-	// The one who finds out may fail, where its refusal could be the new instance's
-	// own; whoever comes after it does not.
+	// The first request may fail, if its refusal could be the new instance's own. The
+	// following ones must not.
 	if res, err := within(t, c, in(scope, echo(t)), &recorder{}); err == nil {
 		wantResult(t, res, err, `{"content":[]}`)
 	}
@@ -225,8 +224,8 @@ func zipped(text string) string {
 	return b.String()
 }
 
-// A body that is not what its headers say is the message or a clear error of the
-// request, at once, and nothing of the bytes is handed on (M194).
+// A body that does not match its headers is either read correctly or a clear error of
+// the request, at once, and none of its bytes are passed on (M194).
 func TestM194MislabelledBodies(t *testing.T) {
 	tests := []struct {
 		name string
@@ -283,9 +282,9 @@ func TestM194MislabelledBodies(t *testing.T) {
 	}
 }
 
-// An answer that is nested too deep to be read ends its call, with an error that
-// says so, and no other (M197).
-func TestM197AnswerThatIsTooDeep(t *testing.T) {
+// A response with too deep nesting ends its call, with an error that names the cause,
+// and no other call (M197).
+func TestM197TooDeepAnswer(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000)
 	check := func(t *testing.T, c *client.Client) {
 		t.Helper()
@@ -321,9 +320,9 @@ func TestM197AnswerThatIsTooDeep(t *testing.T) {
 	}
 }
 
-// Events that are no messages are skipped, and their ids count all the same: the
-// stream is resumed behind the last of them (M198).
-func TestM198IdsOfEventsThatAreNoMessages(t *testing.T) {
+// Events without a message are skipped, but their ids count: the stream is resumed
+// after the last of them (M198).
+func TestM198IDsOfEventsWithoutMessages(t *testing.T) {
 	tests := map[string]struct{ stream, last string }{
 		"primed":                    {"id: p1\ndata:\n\n", "p1"},
 		"primed, no data at all":    {"id: p1\n\n", "p1"},

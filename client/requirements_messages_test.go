@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// No id is used twice in a session, whether the first request with it is answered,
-// refused or cancelled, and whatever the ids of our own clients are.
+// No id is used twice in a session, whether the first request with it was answered,
+// refused or cancelled, and whatever ids the gateway's clients use.
 //
 // J3+ 2025-11-25 basic/index: "The request ID **MUST NOT** have been previously used
 // by the requestor within the same session."
@@ -51,9 +51,8 @@ func TestIDsAreUsedOnce(t *testing.T) {
 	})
 }
 
-// A result of an unknown type is no result, for whichever era the request was made:
-// not of a call, not of a list. The types of an extension are known to the client
-// that has declared it.
+// A result of an unknown type is invalid in either era, for calls and for lists. A
+// client that declared an extension knows the types of that extension.
 //
 // J8- 2026-07-28 basic/index: "A `resultType` of any value unrecognized by the client
 // **MUST** be considered invalid."
@@ -94,9 +93,9 @@ func TestUnknownResultType(t *testing.T) {
 	}
 }
 
-// Nor is it from a legacy server, whose results have no types: what it says has come to
-// a modern client as the type of the result, and asked it for input that nobody waits for.
-// One that says in so many words what is meant anyway says nothing new.
+// The same holds for a legacy server. Its results have no types, but its resultType
+// once reached a modern client and asked it for input that nothing waited for. A legacy
+// server may spell out the type "complete".
 //
 // J8+ 2026-07-28 basic/index: "For backward compatibility with servers implementing
 // earlier protocol versions, which do not include `resultType`, clients **MUST** treat an
@@ -128,8 +127,8 @@ func TestResultTypeOfALegacyServer(t *testing.T) {
 	}
 }
 
-// A ping of ours that is not answered is waited for only so long, and is no reason to
-// throw the session away, of which nobody has said that it is over.
+// An unanswered ping of ours is waited for only so long, and does not end the session,
+// because the server has not reported its loss.
 //
 // S12- 2025-11-25 basic/utilities/ping: "If no response is received within a
 // reasonable timeout period, the sender **MAY**:"

@@ -20,12 +20,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// What is subscribed to again on a new pipe is what somebody still wants, and where
-// nobody wants anything there is no new pipe.
+// A new pipe gets the subscriptions that are still wanted. If none is, no new pipe is
+// opened.
 //
 // U8- 2026-07-28 basic/patterns/subscriptions: "the server holds no subscription state
 // across reconnections"
-func TestListenThatWasGivenUpIsNotSentAgain(t *testing.T) {
+func TestCancelledListenIsNotSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		lines := make(chan *faultyserver.Line, 10)
 		s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){}}
@@ -37,7 +37,7 @@ func TestListenThatWasGivenUpIsNotSentAgain(t *testing.T) {
 		c, opened := dialLines(t, s, client.Config{})
 		one, two := launch(t, c, listen(t), &recorder{}), launch(t, c, watching(t, "x:1"), &recorder{})
 		latest := func() (x *faultyserver.Line) {
-			time.Sleep(10 * time.Minute) // what nobody wants is kept for a while
+			time.Sleep(10 * time.Minute) // an unused process is kept for a while
 			synctest.Wait()
 			for {
 				select {
@@ -70,8 +70,8 @@ func TestListenThatWasGivenUpIsNotSentAgain(t *testing.T) {
 	})
 }
 
-// While a request is asked something, its state and its answers go with no other; its
-// retry is a request with another id, and where there was no state it brings none.
+// The state and the answers of a request are sent with its own retry only. The retry
+// has another id, and without a state it sends none.
 //
 // Q4- 2026-07-28 basic/patterns/mrtr: "If the `InputRequiredResult` does not contain a
 // `requestState` field, the client MUST NOT include one in the retry."
@@ -120,12 +120,11 @@ func TestStateStaysWithItsRequest(t *testing.T) {
 	}
 }
 
-// What a round was given is for the next one alone: neither a state nor an answer of an
-// earlier round comes back with a later one.
+// The state and the answers of one round are sent in the next round only.
 //
 // Q4- 2026-07-28 basic/patterns/mrtr: "If the `InputRequiredResult` does not contain a
 // `requestState` field, the client MUST NOT include one in the retry."
-func TestStateIsOfOneRound(t *testing.T) {
+func TestStateIsForOneRound(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const asks = `"inputRequests":{"%s":{"method":"roots/list"}}`
 		rounds := []string{
@@ -147,7 +146,7 @@ func TestStateIsOfOneRound(t *testing.T) {
 	})
 }
 
-// A server may ask ten times, and is answered.
+// A server may ask ten times, and gets an answer each time.
 //
 // Q9+ own: "How often one request may ask for more has a bound."
 func TestRoundsWithinTheirBound(t *testing.T) {
@@ -171,8 +170,8 @@ func TestRoundsWithinTheirBound(t *testing.T) {
 	}
 }
 
-// What a server lets be kept is kept by whoever asked, and not here: neither a result
-// nor what came of answers is given to anybody else.
+// Results that the server allows to be cached are cached by the client, if at all, and
+// not here: neither a result nor the outcome of answers is given to another request.
 //
 // Q7- 2026-07-28 server/utilities/caching: "MUST NOT be cached, as they depend on inputs
 // that are not part of the cache key."
@@ -199,8 +198,8 @@ func TestRetriedResultsAreNotKept(t *testing.T) {
 	})
 }
 
-// Twenty calls at once whose messages are larger than what the pipe holds: the server
-// reads each as it was written, and so does the client.
+// With twenty concurrent calls that exceed the buffer of the pipe, the server reads
+// each message whole, and so does the client.
 //
 // D7+ own: "Each message to a process is written whole before the next one begins."
 func TestMessagesOnAPipeAreWhole(t *testing.T) {
@@ -230,7 +229,7 @@ func TestMessagesOnAPipeAreWhole(t *testing.T) {
 	})
 }
 
-// A message of 8 MiB is one line as any other.
+// A message of 8 MiB is one line like any other.
 //
 // D1+ 2026-07-28 basic/transports/stdio: "Messages are delimited by newlines, and MUST
 // NOT contain embedded newlines."

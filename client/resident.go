@@ -9,35 +9,35 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// resident is a session that is open for a listen, or is the home of the only client. It is
-// lent to requests of its key like a session of the pool, so that what a call changes in a
-// session is seen by the listens of the same client.
+// resident is a session that is open for listens, or the sole client's. It is lent to
+// requests of its key like a session of the pool, so that the client's listens receive
+// what its calls change.
 //
-// It counts against no limit of the pool: the listen pays for it.
+// It does not count against the limits of the pool: the listen does.
 type resident struct {
-	slot  *slot // the place of the session
-	key   poolKey
-	s     *legacySession
-	lent  bool
-	kept  bool // it is lent again after a request on s was given up: s is the only client's
-	spent bool // a request on s was given up: s is lent no more
-	gone  bool // its listens have ended: s is closed when it comes back
+	holder   *scopedSession // holds the session
+	key      poolKey
+	s        *legacySession
+	lent     bool
+	reusable bool // lent again after a request on s was given up: s is the sole client's
+	unusable bool // a request on s was given up: s is not lent any more
+	removed  bool // its listens have ended: s is closed when it is returned
 }
 
-// host registers the session of a slot to be lent to requests of the key. The slot
-// may have another session than before.
-func (p *pool) host(sl *slot, key poolKey, s *legacySession, kept bool) {
+// addResident registers the session of sl for requests of the key. It replaces an
+// earlier session of sl.
+func (p *pool) addResident(sl *scopedSession, key poolKey, s *legacySession, reusable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.ended {
-		p.registerLocked(&resident{slot: sl, key: key, s: s, kept: kept})
+		p.addResidentLocked(&resident{holder: sl, key: key, s: s, reusable: reusable})
 	}
 }
 
-// registerLocked adds a resident, in the place of the one that its slot had before. One
-// that is there already stays.
-func (p *pool) registerLocked(r *resident) {
-	i := slices.IndexFunc(p.residents, func(o *resident) bool { return o.slot == r.slot })
+// addResidentLocked adds a resident, or replaces that of the same holder. The resident of
+// the same session stays.
+func (p *pool) addResidentLocked(r *resident) {
+	i := slices.IndexFunc(p.residents, func(o *resident) bool { return o.holder == r.holder })
 	switch {
 	case i < 0:
 		p.residents = append(p.residents, r)
@@ -46,25 +46,25 @@ func (p *pool) registerLocked(r *resident) {
 	}
 }
 
-// dismiss removes the resident of a slot. It reports true if the session is lent:
+// removeResident removes the resident of sl. It reports true if the session is lent:
 // then release closes it, and the caller must not.
-func (p *pool) dismiss(sl *slot) (lent bool) {
+func (p *pool) removeResident(sl *scopedSession) (lent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.IndexFunc(p.residents, func(r *resident) bool { return r.slot == sl })
+	i := slices.IndexFunc(p.residents, func(r *resident) bool { return r.holder == sl })
 	if i < 0 {
 		return false
 	}
 	r := p.residents[i]
 	p.residents = slices.Delete(p.residents, i, i+1)
-	r.gone = true
+	r.removed = true
 	return r.lent
 }
 
-// residentLocked lends a resident to the request, or returns nil.
-func (p *pool) residentLocked(req *mcp.Request) *resident {
+// lendResidentLocked lends a resident to the request, or returns nil.
+func (p *pool) lendResidentLocked(req *mcp.Request) *resident {
 	for _, r := range p.residents {
-		if !r.lent && !r.spent && r.key.isOf(req) && r.s.isAlive() {
+		if !r.lent && !r.unusable && r.key.isOf(req) && r.s.isAlive() {
 			r.lent = true
 			return r
 		}
@@ -72,20 +72,22 @@ func (p *pool) residentLocked(req *mcp.Request) *resident {
 	return nil
 }
 
-// returned takes a resident back. It reports true if its session is to be closed.
-func (p *pool) returned(r *resident, clean bool) (dead bool) {
+// returnResident ends the loan of r. It reports true if the caller must retire the
+// session.
+func (p *pool) returnResident(r *resident, clean bool) (dead bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.lent, r.spent = false, r.spent || !clean && !r.kept
-	return r.gone
+	r.lent, r.unusable = false, r.unusable || !clean && !r.reusable
+	return r.removed
 }
 
-// adopt takes the newest idle session of the key out of the pool, or returns nil.
+// adopt removes the newest idle session of the key from the pool and returns it, or
+// nil.
 func (p *pool) adopt(key poolKey) *legacySession {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := len(p.idle) - 1; i >= 0; i-- {
-		if it := &p.idle[i]; it.key == key && !it.spent && it.s.isAlive() {
+		if it := &p.idle[i]; it.key == key && !it.retained && it.s.isAlive() {
 			return p.dropLocked(i)
 		}
 	}

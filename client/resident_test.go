@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// stateful is a server of lines that tells of updates of what was subscribed to in the
-// same session, once its tool was called there.
-func stateful() *faultyserver.Lines {
+// statefulLines is a line server that sends updates of subscribed resources in a session,
+// once its tool was called in that session.
+func statefulLines() *faultyserver.Lines {
 	return &faultyserver.Lines{Capabilities: subscribable, On: map[string]func(*faultyserver.Line){
 		"resources/subscribe":   func(x *faultyserver.Line) { x.Result(`{}`) },
 		"resources/unsubscribe": func(x *faultyserver.Line) { x.Result(`{}`) },
@@ -27,12 +27,12 @@ func stateful() *faultyserver.Lines {
 }
 
 // The calls and listens of one client without a scope use one session, whichever came
-// first: the client hears of what its own call has changed.
-func TestListenSeesWhatTheClientsCallDoes(t *testing.T) {
+// first: the client receives the changes that its own call made.
+func TestListenReceivesChangesOfTheClientsCalls(t *testing.T) {
 	for name, before := range map[string]int{"the listen is first": 0, "a call is first": 1} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				c, opened := dialLines(t, stateful(), client.Config{})
+				c, opened := dialLines(t, statefulLines(), client.Config{})
 				call := func() {
 					t.Helper()
 					res, err := within(t, c, echo(t), &recorder{})
@@ -58,11 +58,11 @@ func TestListenSeesWhatTheClientsCallDoes(t *testing.T) {
 	}
 }
 
-// The session of a listen is lent to one call at a time, to calls of its own client
-// alone, and not after a call in it was given up.
+// The session of a listen is lent to one call at a time, only to calls of its own
+// client, and not after a call in it was given up.
 func TestResidentIsLentToOneCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := stateful()
+		s := statefulLines()
 		s.On["tools/call"] = func(*faultyserver.Line) {} // never answered
 		c, opened := dialLines(t, s, client.Config{})
 		launch(t, c, watching(t, "x:1"), &recorder{})
@@ -90,10 +90,10 @@ func TestResidentIsLentToOneCall(t *testing.T) {
 	})
 }
 
-// A listen that ends while its session is lent leaves the call its session.
+// If a listen ends while its session is lent, the call keeps the session.
 func TestListenEndsBeforeItsCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := stateful()
+		s := statefulLines()
 		answer := make(chan struct{})
 		s.On["tools/call"] = func(x *faultyserver.Line) {
 			go func() { // ends with the test's close of answer
@@ -114,9 +114,10 @@ func TestListenEndsBeforeItsCall(t *testing.T) {
 	})
 }
 
-// With one client the session of the lists is lent to that client's calls: the server
-// is one process. A client of other capabilities is another one to the server.
-func TestOneClientHasTheSessionOfTheLists(t *testing.T) {
+// With OneClient the session of the lists is lent to the client's calls, because the
+// server is one process. For the server, a client with other capabilities is another
+// client.
+func TestSoleClientUsesTheSessionOfTheLists(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
 			"tools/list": func(x *faultyserver.Line) { x.Result(`{"tools":[]}`) },
@@ -150,28 +151,27 @@ func TestOneClientHasTheSessionOfTheLists(t *testing.T) {
 }
 
 // A client without a session that has declared roots gets a session that is opened for
-// its call, because the server asks for the roots right after the handshake. Its lists
-// and its listens are those of that session from then on, and its next calls are made
-// there: after one was given up, too.
-func TestOneClientWithRootsIsAskedInItsCall(t *testing.T) {
+// its call, because the server asks for the roots right after the handshake. From then
+// on its lists, listens and calls use that session, even after a call was given up.
+func TestSoleClientWithRoots(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c, opened := dialLines(t, growingLines(), client.Config{OneClient: true})
 		lists := mcp.NewScope("lists", nil)
 		defer lists.End()
 		wantTools := func(want string) {
 			t.Helper()
-			res, err := within(t, c, rooted(in(lists, request(t, "tools/list", `{}`))), &recorder{})
+			res, err := within(t, c, withRoots(in(lists, request(t, "tools/list", `{}`))), &recorder{})
 			wantResult(t, res, err, want)
 		}
 		wantTools(`{"tools":[]}`)
-		given := launch(t, c, rooted(request(t, "tools/call", `{"name":"hang"}`)), &recorder{})
+		given := launch(t, c, withRoots(request(t, "tools/call", `{"name":"hang"}`)), &recorder{})
 		synctest.Wait()
 		given.cancel()
 		<-given.done
 		ear := &recorder{}
-		launch(t, c, rooted(watching(t, "x:1")), ear)
+		launch(t, c, withRoots(watching(t, "x:1")), ear)
 		synctest.Wait()
-		res, err := within(t, c, rooted(echo(t)), &recorder{})
+		res, err := within(t, c, withRoots(echo(t)), &recorder{})
 		wantResult(t, res, err, `{"content":[]}`)
 		wantTools(`{"tools":[{"name":"grown"}]}`)
 		synctest.Wait()
@@ -182,8 +182,9 @@ func TestOneClientWithRootsIsAskedInItsCall(t *testing.T) {
 	})
 }
 
-// Without roots the one session is that of the listens, too, and stays when they end.
-func TestOneClientListensInTheSessionOfItsCalls(t *testing.T) {
+// Without roots, the sole client's session also serves listens, and is kept when they
+// end.
+func TestSoleClientListensInTheSessionOfItsCalls(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c, opened := dialLines(t, growingLines(), client.Config{OneClient: true})
 		lists := mcp.NewScope("lists", nil)
@@ -208,10 +209,10 @@ func TestOneClientListensInTheSessionOfItsCalls(t *testing.T) {
 	})
 }
 
-// Calls of the only client that are made beside each other have a session each. When the
-// one that its lists are of has ended, the owner of the lists is told so, and another one
-// takes its place with the next call.
-func TestOneClientsSessionEnds(t *testing.T) {
+// Concurrent calls of the sole client have a session each. When the session of its
+// lists has ended, the owner of the lists is notified, and the next call opens another
+// one.
+func TestSoleClientsSessionEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		ended := 0
 		c, opened := dialLines(t, growingLines(), client.Config{OneClient: true, Announced: func(scope *mcp.Scope, gone bool) {
@@ -223,16 +224,16 @@ func TestOneClientsSessionEnds(t *testing.T) {
 		defer lists.End()
 		wantTools := func(want string) {
 			t.Helper()
-			res, err := within(t, c, rooted(in(lists, request(t, "tools/list", `{}`))), &recorder{})
+			res, err := within(t, c, withRoots(in(lists, request(t, "tools/list", `{}`))), &recorder{})
 			wantResult(t, res, err, want)
 		}
 		call := func() {
 			t.Helper()
-			res, err := within(t, c, rooted(echo(t)), &recorder{})
+			res, err := within(t, c, withRoots(echo(t)), &recorder{})
 			wantResult(t, res, err, `{"content":[]}`)
 		}
 		call()
-		hung := launch(t, c, rooted(request(t, "tools/call", `{"name":"hang"}`)), &recorder{})
+		hung := launch(t, c, withRoots(request(t, "tools/call", `{"name":"hang"}`)), &recorder{})
 		synctest.Wait()
 		call()
 		if n := opened(); n != 2 {
@@ -241,7 +242,7 @@ func TestOneClientsSessionEnds(t *testing.T) {
 		hung.cancel()
 		<-hung.done
 		wantTools(`{"tools":[{"name":"grown"}]}`)
-		if _, err := within(t, c, rooted(request(t, "tools/call", `{"name":"die"}`)), &recorder{}); err == nil {
+		if _, err := within(t, c, withRoots(request(t, "tools/call", `{"name":"die"}`)), &recorder{}); err == nil {
 			t.Error("a call that ended its process has a result")
 		}
 		synctest.Wait()
@@ -254,9 +255,8 @@ func TestOneClientsSessionEnds(t *testing.T) {
 	})
 }
 
-// growingLines serves lines. Its tool changes, in its session alone, a resource
-// and the list of tools. The tool "hang" never answers, and
-// "die" ends the session.
+// growingLines serves lines. Its tool changes a resource and the list of tools, in its
+// own session only. The tool "hang" never answers, and "die" ends the session.
 func growingLines() *faultyserver.Lines {
 	var mu sync.Mutex
 	grown := make(map[any]bool) // by stream
@@ -289,8 +289,8 @@ func growingLines() *faultyserver.Lines {
 	}}
 }
 
-// rooted returns the request as of a client that has declared roots.
-func rooted(req *mcp.Request) *mcp.Request {
+// withRoots returns the request with a client that has declared roots.
+func withRoots(req *mcp.Request) *mcp.Request {
 	req.Client = &mcp.Peer{Info: req.Client.Info, Capabilities: []byte(`{"roots":{}}`)}
 	return req
 }

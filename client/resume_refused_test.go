@@ -19,19 +19,19 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// passing are the statuses that do not say that there is no stream. A server that has
-// not noticed the end of a connection answers a second GET with 409.
-func passing() []int {
+// transientStatuses returns the statuses that do not mean that there is no stream. A server that
+// has not noticed the end of a connection answers a second GET with 409.
+func transientStatuses() []int {
 	return []int{
 		http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests,
 		http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 	}
 }
 
-// A listening stream is opened again after refusals that pass, however long they last,
-// and everything counts as changed then (I33).
-func TestListeningStreamOutlastsRefusalsThatPass(t *testing.T) {
-	for _, status := range passing() {
+// A listening stream is opened again after transient refusals, however long they last,
+// and then everything counts as changed (I33).
+func TestListeningStreamOutlastsTransientRefusals(t *testing.T) {
+	for _, status := range transientStatuses() {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				var refuses atomic.Bool
@@ -66,7 +66,7 @@ func TestListeningStreamOutlastsRefusalsThatPass(t *testing.T) {
 				case <-s.open:
 				case <-l.done:
 					t.Fatalf("the listen ended: %v", l.err)
-				case <-time.After(time.Minute): // longer than the longest wait
+				case <-time.After(time.Minute): // longer than the longest delay
 					t.Fatal("the stream was not opened again")
 				}
 				synctest.Wait()
@@ -84,10 +84,10 @@ func TestListeningStreamOutlastsRefusalsThatPass(t *testing.T) {
 	}
 }
 
-// A call gets the result that its server still has, also where the server refuses to
+// A call gets the result that its server still has, even if the server refuses to
 // resume the stream for a while (I13, I15).
-func TestResumptionOutlastsRefusalsThatPass(t *testing.T) {
-	for _, status := range passing() {
+func TestResumptionOutlastsTransientRefusals(t *testing.T) {
+	for _, status := range transientStatuses() {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				var id mcp.ID
@@ -120,8 +120,8 @@ func TestResumptionOutlastsRefusalsThatPass(t *testing.T) {
 	}
 }
 
-// A server that refuses to resume a stream until the deadline of the call is asked less
-// and less often, and no longer than that.
+// If a server refuses to resume a stream, it is asked less and less often, until the
+// deadline of the call and no longer.
 func TestResumptionEndsWithItsCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -149,9 +149,9 @@ func TestResumptionEndsWithItsCall(t *testing.T) {
 	})
 }
 
-// A server says once when to come back, and that holds until it says something else
-// (WHATWG HTML, "Server-sent events": it sets the reconnection time of the stream).
-// Polls at that interval go on for as long as the call lives (I15).
+// A server sends a retry time once, and it holds until the next one (WHATWG HTML,
+// "Server-sent events": it sets the reconnection time of the stream). Polling at that
+// interval continues as long as the call lives (I15).
 func TestRetryHoldsUntilTheNext(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const polls = 2000
@@ -192,7 +192,7 @@ func TestRetryHoldsUntilTheNext(t *testing.T) {
 	})
 }
 
-// What ends a stream for good is in the log.
+// The log contains the reason for giving up a stream.
 func TestGivenUpStreamsAreLogged(t *testing.T) {
 	t.Run("of a session", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
@@ -222,12 +222,12 @@ func TestGivenUpStreamsAreLogged(t *testing.T) {
 			c := dialHTTP(t, s, client.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 			_, err := within(t, c, echo(t), &recorder{})
 			wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "cannot be resumed")
-			wantLogged(t, log, "level=WARN", "giving up on the stream of a call's answer", "status=405", "method=tools/call")
+			wantLogged(t, log, "level=WARN", "giving up on a call's response stream", "status=405", "method=tools/call")
 		})
 	})
 }
 
-// wantLogged wants a line with all of the words.
+// wantLogged requires a line that contains all of the words.
 func wantLogged(t *testing.T, log *bytes.Buffer, words ...string) {
 	t.Helper()
 	for line := range strings.Lines(log.String()) {

@@ -19,27 +19,27 @@ const (
 	firstBackoff = 50 * time.Millisecond // doubled each time, with jitter
 )
 
-// verdict is what to do about a request that failed.
-type verdict uint8
+// retryDecision is what to do about a request that failed.
+type retryDecision uint8
 
 const (
-	giveUp    verdict = iota
-	resend            // it never left, or the server refused to look at it: after a pause
-	reprobe           // the server speaks another era now
-	onceAgain         // it may have run, which does no harm
+	giveUp    retryDecision = iota
+	resend                  // it never left, or the server refused to look at it: after a pause
+	reprobe                 // the server speaks another era now
+	onceAgain               // it may have run, which does no harm
 )
 
 // serve sends a request until it has its terminal or may not be sent again.
 func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	tries := map[verdict]int{}
+	tries := map[retryDecision]int{}
 	for {
 		res, err := c.attempt(ctx, req, caller)
 		if err == nil {
 			return res, nil
 		}
-		v := judge(req, err)
+		v := classify(req, err)
 		if v == giveUp || tries[v] >= limitOf(v) {
-			return nil, plain(err)
+			return nil, unwrap(err)
 		}
 		tries[v]++
 		wait := backoff(tries[v])
@@ -47,7 +47,7 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 			wait = 0 // the server is well, and only we have changed our mind
 		}
 		if !c.grantRetry(ctx, wait) {
-			return nil, plain(err)
+			return nil, unwrap(err)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (c *Client) attempt(ctx context.Context, req *mcp.Request, caller mcp.Calle
 
 // limitOf bounds each kind of attempt by itself: a server that restarts may be found
 // gone, of another era and busy in the course of one request.
-func limitOf(v verdict) int {
+func limitOf(v retryDecision) int {
 	if v == resend {
 		return maxResend
 	}
@@ -93,9 +93,9 @@ func backoff(n int) time.Duration {
 	return d/2 + rand.N(d/2) //nolint:gosec // jitter, not a secret
 }
 
-// judge says whether a request may be sent again. What may have been executed is
+// classify says whether a request may be sent again. What may have been executed is
 // sent again only if it is one that reads; a tools/call never is.
-func judge(req *mcp.Request, err error) verdict {
+func classify(req *mcp.Request, err error) retryDecision {
 	switch {
 	case isRejected(err, wrongEra):
 		return reprobe
@@ -104,7 +104,7 @@ func judge(req *mcp.Request, err error) verdict {
 	}
 	// From here on the outcome decides. The server's own error is none of ours to
 	// question, whatever its code: it is an answer.
-	f, ok := plain(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	f, ok := unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case !ok, errors.Is(err, errNotAgain):
 		return giveUp

@@ -16,12 +16,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// What a modern server on a pipe says without naming a call of ours is the only
-// call's or nobody's, and never a wrong one's (I8, M186).
+// A message of a modern server on a pipe that names no call goes to the only call or is
+// dropped, and never goes to a wrong one (I8, M186).
 //
 // C3- 2026-07-28 basic/patterns/cancellation: "Servers MUST NOT send
 // `notifications/cancelled` for any other purpose."
-func TestStrayMessagesOnAModernPipe(t *testing.T) {
+func TestUnsolicitedMessagesOnAModernPipe(t *testing.T) {
 	for _, tt := range []struct {
 		name, message string
 		want          []string
@@ -51,9 +51,8 @@ func TestStrayMessagesOnAModernPipe(t *testing.T) {
 	}
 }
 
-// A server that tears a subscription down by a notification ends that listen, and
-// it is taken up again with everything counted as changed
-// (2026-07-28, basic/patterns/cancellation).
+// If a server ends a subscription by a notification, the listen is sent again, and
+// everything counts as changed (2026-07-28, basic/patterns/cancellation).
 func TestServerEndsASubscription(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		listens := 0
@@ -74,8 +73,8 @@ func TestServerEndsASubscription(t *testing.T) {
 	})
 }
 
-// After a gap in a stream of changes each resource that the server has agreed to tell
-// of counts as updated, and no other (I33, DESIGN: after every reconnect comes an invalidation).
+// After a gap in a listen's stream each resource that the server acknowledged counts as
+// updated, and no other (I33, DESIGN: after every reconnect comes an invalidation).
 func TestResourcesCountAsUpdatedAfterAGap(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		listens := 0
@@ -96,7 +95,7 @@ func TestResourcesCountAsUpdatedAfterAGap(t *testing.T) {
 	})
 }
 
-// A filter that is none is refused before anything is sent.
+// An invalid filter is refused before anything is sent.
 func TestListenWithoutAFilter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -109,10 +108,9 @@ func TestListenWithoutAFilter(t *testing.T) {
 	})
 }
 
-// What concerns a session is the session's also when it comes on a call's stream:
-// a change is told to those who listen, a ping is answered, and the call hears of
-// neither (I8).
-func TestSessionMattersOnTheStreamOfACall(t *testing.T) {
+// Messages for the session are handled as such even on a call's stream: a change
+// reaches the listens, a ping is answered, and the call receives neither (I8).
+func TestSessionMessagesOnTheStreamOfACall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.Capabilities = announces
@@ -134,7 +132,7 @@ func TestSessionMattersOnTheStreamOfACall(t *testing.T) {
 		ear, caller := &recorder{}, &recorder{}
 		launch(t, c, in(scope, listen(t)), ear)
 		<-s.open
-		synctest.Wait() // a change before the acknowledgement is none for who listens
+		synctest.Wait() // a change before the acknowledgement is not for the listen
 		res, err := within(t, c, in(scope, echo(t)), caller)
 		wantResult(t, res, err, `{"content":[{"jsonrpc":"2.0","id":"p","result":{}}]}`)
 		synctest.Wait()
@@ -145,9 +143,9 @@ func TestSessionMattersOnTheStreamOfACall(t *testing.T) {
 	})
 }
 
-// During the handshake there is nobody to be asked; the server is told so and the
-// handshake goes on (I34).
-func TestAskDuringTheHandshake(t *testing.T) {
+// During the handshake no caller can be asked. The server gets an error, and the
+// handshake continues (I34).
+func TestServerRequestDuringTheHandshake(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		refusals := make(chan string, 1)
 		s := newStation()
@@ -173,10 +171,9 @@ func TestAskDuringTheHandshake(t *testing.T) {
 	})
 }
 
-// An error of a server that could not even read the id ends the call that it came
-// to; a message that is none is passed over; answers to calls that are not there
-// are counted.
-func TestAnswersWithoutAnAddress(t *testing.T) {
+// An error without an id, from a server that could not parse the request, ends the call
+// of the stream. An invalid message is skipped. Answers to unknown calls are counted.
+func TestAnswersWithoutAKnownID(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		inBubble(t, func(t *testing.T) {
 			s := &faultyserver.HTTP{Modern: modern, On: map[string]func(*faultyserver.Exchange){
@@ -204,8 +201,8 @@ func TestAnswersWithoutAnAddress(t *testing.T) {
 	}
 }
 
-// A handshake that the server is too busy for is made again before the call is,
-// and says nothing about what the server speaks (DELIVERY 5.4).
+// If the server is too busy for the handshake, the handshake is repeated before the
+// call, and the era stays undecided (DELIVERY 5.4).
 func TestBusyHandshake(t *testing.T) {
 	for _, failures := range []int{1, 9} {
 		inBubble(t, func(t *testing.T) {
@@ -232,13 +229,13 @@ func TestBusyHandshake(t *testing.T) {
 	}
 }
 
-// A list of tools that is read again for a call's headers may have many pages, and
-// may fail: then the call ends with what the server said of its headers.
+// When the list of tools is read again for a call's headers, it may have many pages,
+// and may fail: then the call ends with the server's error about its headers.
 //
 // H10- 2026-07-28 basic/transports/streamable-http: "the client SHOULD call tools/list
 // to check for changes to the tool's inputSchema, then retry the original request with
 // the appropriate headers."
-func TestRelearningHeaders(t *testing.T) {
+func TestRefreshingHeaders(t *testing.T) {
 	page := func(n, last int) string {
 		next := fmt.Sprintf(`,"nextCursor":"%d"`, n+1)
 		if n == last {

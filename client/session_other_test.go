@@ -7,5 +7,5 @@ package client_test
 
 import "os/exec"
 
-// ownSession does nothing: there are no sessions.
+// ownSession does nothing: the system has no process sessions.
 func ownSession(*exec.Cmd) {}

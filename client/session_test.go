@@ -19,9 +19,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A server that has forgotten the session gets one more handshake. The call that
-// found out is made again where the server cannot have looked at it: a status
-// says so, an error among the answers does not (M093, fault 72).
+// If the server has forgotten the session, there is one more handshake. The call that
+// was refused is made again if the server cannot have looked at it: a status means
+// that, an error response does not (M093, fault 72).
 //
 // S6+ 2025-11-25 basic/transports: "When a client receives HTTP 404 in response to a
 // request containing an `MCP-Session-Id`, it **MUST** start a new session by sending a
@@ -29,7 +29,7 @@ import (
 func TestM093ForgottenSession(t *testing.T) {
 	tests := map[string]struct {
 		forgotten func(x *faultyserver.Exchange)
-		code      int64 // of the call's error; 0 where it is made again
+		code      int64 // of the call's error; 0 if it is made again
 	}{
 		"404": {func(x *faultyserver.Exchange) {
 			x.Status(404, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":"Session not found"}}`, x.Msg.ID))
@@ -60,11 +60,11 @@ func TestM093ForgottenSession(t *testing.T) {
 				ear := &recorder{}
 				launch(t, c, in(scope, listen(t)), ear)
 				<-s.open
-				synctest.Wait() // it has been acknowledged, so that there is something to miss
+				synctest.Wait() // the listen is acknowledged, so that there is something to miss
 				res, err := within(t, c, in(scope, echo(t)), &recorder{})
 				if tt.code != 0 {
 					wantError(t, err, tt.code)
-					synctest.Wait() // the session is asked whether it is known, beside the calls
+					synctest.Wait() // the server is asked whether it knows the session, besides the calls
 					res, err = within(t, c, in(scope, echo(t)), &recorder{})
 				}
 				wantResult(t, res, err, `{"content":[]}`)
@@ -72,7 +72,8 @@ func TestM093ForgottenSession(t *testing.T) {
 					t.Errorf("%d handshakes and %d calls, want 2 and 2", n, s.Count("tools/call"))
 				}
 				time.Sleep(time.Second)
-				// The listen goes on in the new session, and what was missed counts as changed.
+				// The listen continues in the new session, and what was missed counts
+				// as changed.
 				if got := ear.notifications(); len(got) < 3 || got[len(got)-2] != "tools/list_changed" {
 					t.Errorf("no invalidation: %q", got)
 				}
@@ -81,8 +82,8 @@ func TestM093ForgottenSession(t *testing.T) {
 	}
 }
 
-// A listen that is opened in the moment in which its session is lost is promised
-// what the next session tells, in whatever order the two are seen (I12).
+// A listen that is opened in the moment in which its session is lost is acknowledged
+// with the next session, in whatever order the two happen (I12).
 func TestListenWhileTheSessionIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -113,8 +114,8 @@ func TestListenWhileTheSessionIsLost(t *testing.T) {
 	})
 }
 
-// A tool that speaks of sessions of its own is not executed again, and costs its
-// session nothing (I24).
+// A tool with errors about sessions of its own is not executed again, and does not end
+// the session (I24).
 func TestToolWithSessionsOfItsOwn(t *testing.T) {
 	tests := map[string]func(x *faultyserver.Exchange){
 		"an error":  func(x *faultyserver.Exchange) { x.Error(-32000, "browser session expired") },
@@ -170,7 +171,7 @@ func sessionError(x *faultyserver.Exchange) string {
 	return string(mcp.AppendError(nil, x.Msg.ID, mcp.Errorf(-32000, "browser session expired")))
 }
 
-// Calls under way in a session that another call found forgotten may have run, and
+// Calls in progress in a session that another call found forgotten may have run, and
 // are not made again (I24, DELIVERY 5.4).
 func TestForgottenSessionDuringACall(t *testing.T) {
 	for _, began := range []bool{true, false} {
@@ -207,9 +208,9 @@ func TestForgottenSessionDuringACall(t *testing.T) {
 	}
 }
 
-// Calls that are under way together when their session is forgotten each learn it
-// from their own answers, and are all made again; one that the server says nothing to
-// is lost soon, and is not (M093, I39, DELIVERY 5.4).
+// Concurrent calls in a forgotten session each receive their own refusal, and all are
+// made again. A call that the server does not answer is lost soon, and is not (M093,
+// I39, DELIVERY 5.4).
 func TestM093ForgottenSessionOfManyCalls(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const many = 10
@@ -254,8 +255,7 @@ func TestM093ForgottenSessionOfManyCalls(t *testing.T) {
 	})
 }
 
-// A server that forgets every session gets one more handshake per call, not a
-// loop.
+// If a server forgets every session, there is one more handshake per call and no loop.
 func TestM093ServerThatForgetsAlways(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -270,7 +270,7 @@ func TestM093ServerThatForgetsAlways(t *testing.T) {
 	})
 }
 
-// After a new handshake nothing of the old session is said: no cursor, no id, no
+// After a new handshake nothing of the old session is sent: no cursor, no id, no
 // version (M074, M091).
 //
 // S8+ 2025-11-25 basic/transports: "clients using the Streamable HTTP transport
@@ -323,9 +323,9 @@ func TestM074M091NothingOfTheOldSession(t *testing.T) {
 	})
 }
 
-// A request without a scope borrows a session that was opened for its principal
-// and its capabilities, and nobody else's (I22, M108).
-func TestI22PoolIsKeyedByWhoAsks(t *testing.T) {
+// A request without a scope borrows a session that was opened for its principal and its
+// capabilities, and no other (I22, M108).
+func TestI22PoolIsKeyedByPrincipal(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		byUser := map[string]map[string]bool{}
@@ -362,8 +362,8 @@ func TestI22PoolIsKeyedByWhoAsks(t *testing.T) {
 	})
 }
 
-// A session is lent to one request at a time, and one that a request was
-// abandoned in is not lent again.
+// A session is lent to one request at a time, and not lent again after a request in it
+// was abandoned.
 func TestPoolLendsExclusively(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -391,8 +391,8 @@ func TestPoolLendsExclusively(t *testing.T) {
 	})
 }
 
-// With Share everybody uses one session.
-func TestShare(t *testing.T) {
+// With Share all requests use one session.
+func TestSharedSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		c := dialHTTP(t, s, client.Config{Share: true})
@@ -411,9 +411,9 @@ func TestShare(t *testing.T) {
 	})
 }
 
-// The session outlives the request that opened it: a later request is asked
-// through its own caller (M110, M152).
-func TestM110TheSessionIsNotTheFirstRequests(t *testing.T) {
+// The session outlives the request that opened it, and the server's requests go to the
+// caller of the later request (M110, M152).
+func TestM110SessionIsNotBoundToItsFirstRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		answered := make(chan string)
@@ -438,8 +438,9 @@ func TestM110TheSessionIsNotTheFirstRequests(t *testing.T) {
 	})
 }
 
-// What nobody can be asked is refused at once; a ping is answered.
-func TestI37AsksWithoutAnAddressee(t *testing.T) {
+// A request of the server without a caller to ask is refused at once. A ping is
+// answered.
+func TestI37ServerRequestsWithoutACaller(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		answers := make(chan string, 2)
@@ -465,8 +466,8 @@ func TestI37AsksWithoutAnAddressee(t *testing.T) {
 	})
 }
 
-// A cancelled caller returns at once, whatever the server does with the notice,
-// and other calls go on (M115, M126, M129, I24).
+// A cancelled call returns at once, whatever the server does with the notification, and
+// other calls continue (M115, M126, M129, I24).
 func TestM115CancelDoesNotWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -534,7 +535,7 @@ func TestM117HandshakeIsNotCancelled(t *testing.T) {
 		})
 		t.Run("pipe/"+name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"initialize": func(*faultyserver.Line) {}}} // it goes on reading
+				s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"initialize": func(*faultyserver.Line) {}}} // it continues to read
 				c, _ := dialLines(t, s, client.Config{})
 				call := launch(t, c, echo(t), &recorder{})
 				synctest.Wait()
@@ -552,7 +553,7 @@ func TestM117HandshakeIsNotCancelled(t *testing.T) {
 	}
 }
 
-// One call that fails does not end the others, nor the session (M127, M128).
+// A failed call ends neither the other calls nor the session (M127, M128).
 func TestM127OneFailedCall(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for _, status := range []int{500, 503, 400} {
@@ -584,9 +585,9 @@ func TestM127OneFailedCall(t *testing.T) {
 	}
 }
 
-// What only the modern era says does not go to a legacy server, and everything
-// else goes as it came (requirement J8).
-func TestLegacyParametersAreTheOriginalOnes(t *testing.T) {
+// Fields of the modern era are not sent to a legacy server, and everything else is sent
+// unmodified (requirement J8).
+func TestLegacyParamsAreUnmodified(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		c := dialHTTP(t, s, client.Config{})
@@ -603,8 +604,8 @@ func TestLegacyParametersAreTheOriginalOnes(t *testing.T) {
 	})
 }
 
-// A server that never answers initialize costs its own requests, and the error
-// names the phase (fault 51).
+// A server that never answers initialize costs its own requests, and the error names
+// the phase (fault 51).
 func TestSilentHandshake(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -619,8 +620,8 @@ func TestSilentHandshake(t *testing.T) {
 	})
 }
 
-// A failed handshake leaves nothing that Close would wait for, and Close may come
-// in the middle of one (M025, M134).
+// A failed handshake leaves nothing that Close would wait for, and Close may be called
+// during one (M025, M134).
 func TestM025CloseAfterAFailedHandshake(t *testing.T) {
 	for _, answer := range []func(x *faultyserver.Exchange){
 		func(x *faultyserver.Exchange) { x.Status(401, "", "") },
@@ -664,7 +665,7 @@ func TestM025CloseAfterAFailedHandshake(t *testing.T) {
 	})
 }
 
-// Shutdown waits for what is under way; Close cuts it.
+// Shutdown waits for calls in progress; Close cuts them.
 func TestShutdownWaitsAndCloseCuts(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {

@@ -10,5 +10,5 @@ import (
 	"syscall"
 )
 
-// ownSession makes a daemon of a process.
+// ownSession starts a process in a session of its own, like a daemon.
 func ownSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

@@ -24,35 +24,35 @@ const (
 	stderrPerSec = 50      // lines that are logged
 )
 
-// tail reads a child's standard error, so that the child never waits for a
+// stderrTail reads a child's standard error, so that the child never waits for a
 // reader: the last lines are kept, as many as the limits allow are logged, the
 // rest is counted. The zero value is ready.
-type tail struct {
+type stderrTail struct {
 	mu      sync.Mutex
-	last    []words
+	last    []stderrLine
 	secrets *redact.Redactor
 }
 
-// words are a line as the child wrote it, or the beginning of one.
-type words struct {
+// stderrLine are a line as the child wrote it, or the beginning of one.
+type stderrLine struct {
 	raw string
 	cut bool
 }
 
-// text is what may be shown of it: a text without control characters and without the
+// text is what may be redactPrefix of it: a text without control characters and without the
 // secrets that the configuration gave to the child.
-func (w words) text(secrets *redact.Redactor) string {
+func (w stderrLine) text(secrets *redact.Redactor) string {
 	if w.cut {
-		return visible(secrets.CutText(w.raw))
+		return sanitize(secrets.CutText(w.raw))
 	}
-	return visible(secrets.Text(w.raw))
+	return sanitize(secrets.Text(w.raw))
 }
 
 // drain reads until the end, whatever the line is and however long: a child that
 // cannot write its standard error stops in the middle of a call. A line that is longer
 // than maxLine is logged so far, with how many bytes were cut off. Of lines that
 // nobody will see no text is made: some programs write without an end.
-func (t *tail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, logger *slog.Logger, level slog.Level) {
+func (t *stderrTail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, logger *slog.Logger, level slog.Level) {
 	t.hide(secrets)
 	lines := frame.NewLineReader(r, maxLine)
 	var quota quota
@@ -61,7 +61,7 @@ func (t *tail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, logger 
 		if err != nil {
 			return
 		}
-		said := words{string(line), cut > 0}
+		said := stderrLine{string(line), cut > 0}
 		t.add(said)
 		if !logger.Enabled(context.Background(), level) {
 			continue
@@ -76,7 +76,7 @@ func (t *tail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, logger 
 	}
 }
 
-func (t *tail) hide(secrets *redact.Redactor) {
+func (t *stderrTail) hide(secrets *redact.Redactor) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.secrets = secrets
@@ -90,11 +90,11 @@ func lineAttrs(text string, cut int) []slog.Attr {
 	return attrs
 }
 
-// add keeps a line. It is bounded here, by more than is shown of it: what is hidden in
+// add keeps a line. It is bounded here, by more than is redactPrefix of it: what is hidden in
 // it may make it shorter.
-func (t *tail) add(said words) {
+func (t *stderrTail) add(said stderrLine) {
 	if len(said.raw) > stderrRaw {
-		said = words{strings.Clone(said.raw[:stderrRaw]), true}
+		said = stderrLine{strings.Clone(said.raw[:stderrRaw]), true}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,7 +106,7 @@ func (t *tail) add(said words) {
 
 // lines returns the last lines, each so short that twenty of them may stand in one
 // error that a client shows on one line.
-func (t *tail) lines() []string {
+func (t *stderrTail) lines() []string {
 	last, secrets := t.kept()
 	lines := make([]string, len(last))
 	for i, said := range last {
@@ -117,7 +117,7 @@ func (t *tail) lines() []string {
 	return lines
 }
 
-func (t *tail) kept() ([]words, *redact.Redactor) {
+func (t *stderrTail) kept() ([]stderrLine, *redact.Redactor) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.last), t.secrets

@@ -18,14 +18,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// After a call has had its answer nothing of it is left that could fail later:
-// the end of the client neither waits nor finds anything (M005).
+// After a call has its answer nothing of it remains that could fail later, and closing
+// the client does not wait for it (M005).
 func TestM005NothingOfACallIsLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		get := s.On["GET"]
 		s.On["tools/call"] = func(x *faultyserver.Exchange) {
-			x.Event("p1", "") // the answer comes elsewhere
+			x.Event("p1", "") // the answer arrives elsewhere
 			s.listen <- response(x.Msg.ID, `{"content":[]}`)
 		}
 		s.On["GET"] = func(x *faultyserver.Exchange) {
@@ -51,9 +51,9 @@ func TestM005NothingOfACallIsLeft(t *testing.T) {
 	})
 }
 
-// A stream is read as every SSE parser reads it: events without a name, with
-// comments between, a priming event without data, other events that are no
-// messages, data over several lines, any line end (M051, M198, M199, M189).
+// A stream is parsed as any SSE parser does it: events without a name, with comments
+// between, a priming event without data, other events without a message, data over
+// several lines, any line end (M051, M198, M199, M189).
 func TestM051FormsOfAStream(t *testing.T) {
 	tests := map[string]string{
 		"no name":               "data: %s\n\n",
@@ -87,8 +87,8 @@ func TestM051FormsOfAStream(t *testing.T) {
 	}
 }
 
-// An answer is taken for what its headers say it is, in any spelling of them, and
-// a body that is something else is an error, never nothing (M189, M194).
+// An answer is read by the media type of its headers, in any spelling, and a body of
+// any other type is an error, never an empty result (M189, M194).
 //
 // J14+ 2026-07-28 basic/transports/streamable-http: "If the body is a JSON-RPC
 // _request_, the server **MUST** return either `Content-Type: application/json` (a
@@ -144,8 +144,8 @@ func TestM189TypesOfAnAnswer(t *testing.T) {
 	}
 }
 
-// A progress message on the listening stream that came before the answer reaches
-// the call before it (M053); one that names no call of ours reaches nobody.
+// Progress that arrived on the listening stream before the answer reaches the call
+// before it (M053). Progress that names no call is dropped.
 func TestM053ProgressOnTheListeningStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -167,10 +167,10 @@ func TestM053ProgressOnTheListeningStream(t *testing.T) {
 	})
 }
 
-// A question belongs to the session that it was asked in: of two clients of one
-// server only the one whose session it is hears of it (M055, M015), and both may
-// be asked under the same id.
-func TestM055AskOfOneSession(t *testing.T) {
+// A request belongs to the session in which it was sent: of two clients of one server
+// only the one that owns the session is asked (M055, M015), and both may be asked under
+// the same id.
+func TestM055ServerRequestOfOneSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		answered := make(chan string, 2)
 		s := newStation()
@@ -210,7 +210,7 @@ func TestM055AskOfOneSession(t *testing.T) {
 	})
 }
 
-// The resumption of one call's stream leaves the listening stream alone (M062).
+// Resuming one call's stream does not affect the listening stream (M062).
 func TestM062ResumptionLeavesTheListeningStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -251,9 +251,9 @@ func TestM062ResumptionLeavesTheListeningStream(t *testing.T) {
 	})
 }
 
-// Nothing is left of many calls whose streams broke off and that were given up
-// while they were being resumed (M067, M006).
-func TestM067GivenUpWhileResuming(t *testing.T) {
+// Nothing remains of many calls that were given up while their streams were being
+// resumed (M067, M006).
+func TestM067AbandonedWhileResuming(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Event("1", "") }
@@ -284,8 +284,8 @@ func TestM067GivenUpWhileResuming(t *testing.T) {
 	})
 }
 
-// A listening stream without ids that drops is opened afresh, and everything
-// counts as changed, because what happened meanwhile is unknown (M073).
+// A listening stream without ids that breaks is opened again, and everything counts as
+// changed, because what happened meanwhile is unknown (M073).
 func TestM073StreamWithoutIDsIsOpenedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -297,7 +297,7 @@ func TestM073StreamWithoutIDsIsOpenedAgain(t *testing.T) {
 			}
 			if gets++; gets == 1 {
 				x.Event("", listChanged)
-				return // it drops
+				return // the stream breaks
 			}
 			s.serveListen(x)
 		}
@@ -316,8 +316,8 @@ func TestM073StreamWithoutIDsIsOpenedAgain(t *testing.T) {
 	})
 }
 
-// A server that never answers GET costs the first call of a session a moment,
-// and no other call anything (M078).
+// A server that never answers the GET delays the first call of a session for a moment,
+// and no other call (M078).
 func TestM078HeldListeningStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -337,11 +337,10 @@ func TestM078HeldListeningStream(t *testing.T) {
 	})
 }
 
-// With room for one connection, as a transport of somebody else's may have it, the
-// listening stream has that, and a call waits for another one. It ends at its deadline, or
-// when it is given up, and nothing hangs. Nothing of it was sent, so that it says so and
-// the server never hears of it: neither of the call nor of its cancellation, also when
-// there is room again (M079).
+// If a transport allows one connection, the listening stream has it, and a call waits
+// for another one. The call ends at its deadline, or when it is given up, and nothing
+// hangs. Its error states that it was not sent, and the server receives neither the
+// call nor its cancellation, even when a connection is free again (M079).
 func TestM079OneConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -368,7 +367,7 @@ func TestM079OneConnection(t *testing.T) {
 		time.AfterFunc(time.Minute, cancel)
 		_, err = c.Serve(ctx, in(scope, echo(t)), &recorder{})
 		wantFault(t, err, mcp.CodeBackendFailed, mcp.NotDispatched, "the request was cancelled")
-		s.listen <- "" // ends the stream, and with it the want of a connection
+		s.listen <- "" // ends the stream, and frees its connection
 		time.Sleep(time.Minute)
 		if calls, cancels := s.Count("tools/call"), s.Count("notifications/cancelled"); calls != 0 || cancels != 0 {
 			t.Errorf("the server saw %d calls and %d cancellations, want none", calls, cancels)
@@ -376,14 +375,14 @@ func TestM079OneConnection(t *testing.T) {
 	})
 }
 
-// The end of a client says goodbye to each of its sessions once, with the
-// session's own headers (M125).
+// Closing a client sends one DELETE for each of its sessions, with the session's own
+// headers (M125).
 //
 // S7+ 2025-11-25 basic/transports: "Clients that no longer need a particular session
 // (e.g., because the user is leaving the client application) **SHOULD** send an HTTP
 // DELETE to the MCP endpoint with the `MCP-Session-Id` header, to explicitly terminate
 // the session."
-func TestM125Goodbye(t *testing.T) {
+func TestM125DeleteOnClose(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		c := dialHTTP(t, s, client.Config{Header: http.Header{"Authorization": {"Bearer x"}}})
@@ -409,9 +408,9 @@ func TestM125Goodbye(t *testing.T) {
 	})
 }
 
-// What a server sets stays on its leg: cookies are not kept, and what a client
-// says to us in headers is not there to be forwarded (M192).
-func TestM192NothingCrosses(t *testing.T) {
+// Headers of a server stay on its connection: cookies are not stored, and a client's
+// headers are not available for forwarding (M192).
+func TestM192HeadersAreNotForwarded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.On["tools/call"] = func(x *faultyserver.Exchange) {
@@ -432,9 +431,9 @@ func TestM192NothingCrosses(t *testing.T) {
 	})
 }
 
-// Over HTTP/2 the stream of a call that has its answer is let go, although the
-// server would go on with it (M145), and a stream that the server resets fails its
-// call alone (M021).
+// Over HTTP/2 the stream of a call that has its answer is closed although the server
+// would continue (M145), and a stream that the server resets fails its call only
+// (M021).
 func TestM145StreamsOfHTTP2(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{}, 1)

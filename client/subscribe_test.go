@@ -19,7 +19,7 @@ import (
 
 const subscribable = `{"resources":{"subscribe":true,"listChanged":true}}`
 
-// watching asks for resources.
+// watching returns a listen for resources.
 func watching(t *testing.T, uris ...string) *mcp.Request {
 	t.Helper()
 	return request(t, "subscriptions/listen", fmt.Sprintf(`{"notifications":{"resourceSubscriptions":["%s"]}}`, strings.Join(uris, `","`)))
@@ -35,7 +35,7 @@ func agreedTo(uris ...string) string {
 
 func told(uri string) string { return `resources/updated {"uri":"` + uri + `"}` }
 
-// newSubscribable returns a legacy server that takes subscriptions.
+// newSubscribable returns a legacy server that accepts subscriptions.
 func newSubscribable() *station {
 	s := newStation()
 	s.Capabilities = subscribable
@@ -44,8 +44,8 @@ func newSubscribable() *station {
 	return s
 }
 
-// subscribing returns the requests to subscribe and to unsubscribe, as "+uri" and
-// "-uri", in their order.
+// subscribing returns the subscribe and unsubscribe requests, as "+uri" and "-uri", in
+// order.
 func subscribing(s *faultyserver.HTTP) []string {
 	var all []string
 	for _, r := range s.Seen() {
@@ -61,8 +61,8 @@ func subscribing(s *faultyserver.HTTP) []string {
 	return all
 }
 
-// A session is subscribed to a resource once, however many listens ask for it, and
-// no longer with the last of them. Each is told of its own resources alone.
+// A session is subscribed to a resource once, however many listens ask for it, until
+// the last of them ends. Each listen receives only its own resources.
 func TestSubscriptionsOfASessionAreCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSubscribable()
@@ -96,8 +96,8 @@ func TestSubscriptionsOfASessionAreCounted(t *testing.T) {
 	})
 }
 
-// What a server tells of before it has answered the subscription comes after the
-// acknowledgement, and is not lost.
+// An update that the server sends before its answer to the subscription is delivered
+// after the acknowledgement, and is not lost.
 func TestUpdateBeforeTheSubscriptionIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSubscribable()
@@ -119,9 +119,9 @@ func TestUpdateBeforeTheSubscriptionIsAnswered(t *testing.T) {
 	})
 }
 
-// A server that refuses a resource has spoken of that one. One that has no
-// subscriptions is not asked.
-func TestSubscriptionsThatAreRefused(t *testing.T) {
+// If a server refuses one resource, the others are not affected. A server without
+// subscriptions gets no request.
+func TestRefusedSubscriptions(t *testing.T) {
 	for name, tt := range map[string]struct {
 		capabilities string
 		asked        []string
@@ -156,8 +156,8 @@ func TestSubscriptionsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A resource that is wanted again while the server is being told that it is not is
-// subscribed to again, and that is the last that the server hears.
+// A resource that is wanted again during its unsubscribe is subscribed to again, and
+// that is the last request.
 func TestSubscribeWhileUnsubscribing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSubscribable()
@@ -187,9 +187,9 @@ func TestSubscribeWhileUnsubscribing(t *testing.T) {
 	})
 }
 
-// Wanting and not wanting a resource while the server takes its time is told to it
-// once or not at all.
-func TestSubscriptionsThatNobodyWantsAreNotMade(t *testing.T) {
+// If a resource is wanted and unwanted repeatedly while the server is slow, there is
+// one request or none.
+func TestUnwantedSubscriptionsAreNotSent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSubscribable()
 		release := make(chan struct{})
@@ -217,9 +217,9 @@ func TestSubscriptionsThatNobodyWantsAreNotMade(t *testing.T) {
 	})
 }
 
-// A lost session takes its subscriptions along: the next one is subscribed again,
-// and what was subscribed to counts as updated. The lost one is told nothing more, also
-// where its end waits for what the server says to a call.
+// A lost session takes its subscriptions along: the next one subscribes again, and the
+// resources count as updated. The lost session sends nothing more, even while it waits
+// for answers to its calls.
 func TestSubscriptionsOutliveTheirSession(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -252,7 +252,8 @@ func TestSubscriptionsOutliveTheirSession(t *testing.T) {
 			close(lost)
 			time.Sleep(time.Minute)
 			wantStrings(t, "told", subscribing(s.HTTP), []string{"+x:1", "+x:1"})
-			// Once for the gap between the sessions: the stream of the first never came back.
+			// Once for the gap between the sessions: the stream of the first never came
+			// back.
 			wantStrings(t, "heard", ear.notifications(), []string{agreedTo("x:1"), told("x:1")})
 			s.listen <- updated("x:1")
 			synctest.Wait()
@@ -263,9 +264,9 @@ func TestSubscriptionsOutliveTheirSession(t *testing.T) {
 	}
 }
 
-// Listens without a scope have a session for each principal, because a server may
-// tell a session what only that principal may know. It ends with the last of them.
-func TestI22ListensOfPrincipalsAreApart(t *testing.T) {
+// Listens without a scope have a session for each principal, because a server may send
+// a session data of its principal. The session ends with the last of them.
+func TestI22ListensOfPrincipalsAreSeparate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSubscribable()
 		c := dialHTTP(t, s, client.Config{})
@@ -303,9 +304,9 @@ func TestI22ListensOfPrincipalsAreApart(t *testing.T) {
 	})
 }
 
-// An update of a part of what was subscribed to is told; one of which nothing shows
-// whose part it is, is not.
-func TestUpdatesOfParts(t *testing.T) {
+// An update of a sub-resource is delivered. One that is recognizably no part of a
+// subscribed resource is not.
+func TestUpdatesOfSubResources(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSubscribable()
 		c := dialHTTP(t, s, client.Config{})
@@ -330,9 +331,9 @@ func TestUpdatesOfParts(t *testing.T) {
 	})
 }
 
-// A server that hangs is not waited for without end: the listen fails, and what may
-// have been subscribed to is not kept for anybody.
-func TestSubscriptionThatIsNotAnswered(t *testing.T) {
+// A server that hangs is not waited for without end: the listen fails, and the
+// subscription does not stay.
+func TestUnansweredSubscription(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSubscribable()
 		s.On["resources/subscribe"] = func(x *faultyserver.Exchange) { x.Hold() }

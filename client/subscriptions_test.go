@@ -10,23 +10,23 @@ import (
 	"testing"
 )
 
-// telling is one resource that a worker is telling the server of.
-type telling struct {
+// sentRequest is one resource for which a worker has sent a request.
+type sentRequest struct {
 	sub    *subscription
 	wanted bool
 }
 
-// M168, I2, I28: in whatever order listens come and go, and whatever the server makes
-// of what it is told, it is told of each resource one thing at a time, what it knows
-// last is what is wanted, and nothing is left when nobody listens. A session that is
-// replaced has all of its listens leave it at once.
+// M168, I2, I28: in whatever order listens begin and end, and however the server
+// answers, there is one request per resource at a time, its last state is the wanted
+// one, and nothing remains without listens. When a session is replaced, all of its
+// listens leave it at once.
 func TestM168SubscriptionsReturnToZero(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var all subscriptions
-		knows := map[string]bool{} // the server
+		knows := map[string]bool{} // the server's state
 		var joined []*subscription
-		var busy []telling
+		var busy []sentRequest
 		workers := 0
 		work := func(one bool) {
 			if one {
@@ -44,7 +44,7 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 					t.Fatalf("seed %d: two things are told of %s at once", seed, sub.uri)
 				}
 			}
-			busy = append(busy, telling{sub, wanted})
+			busy = append(busy, sentRequest{sub, wanted})
 		}
 		finish := func(fails bool) {
 			i := r.IntN(len(busy))
@@ -56,17 +56,17 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 			} else {
 				knows[b.sub.uri] = b.wanted
 			}
-			all.note(b.sub, b.wanted, err)
+			all.record(b.sub, b.wanted, err)
 		}
 		for range 60 {
 			switch {
 			case r.IntN(3) == 0:
-				sub, one := all.join(fmt.Sprint("x:", r.IntN(3)))
+				sub, one := all.acquire(fmt.Sprint("x:", r.IntN(3)))
 				joined = append(joined, sub)
 				work(one)
 			case len(joined) > 0 && r.IntN(2) == 0:
 				i := r.IntN(len(joined))
-				work(all.leave(joined[i]))
+				work(all.release(joined[i]))
 				joined = append(joined[:i], joined[i+1:]...)
 			case len(busy) > 0 && r.IntN(2) == 0:
 				finish(r.IntN(4) == 0)
@@ -75,7 +75,7 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 			}
 		}
 		for _, sub := range joined { // the session is replaced
-			work(all.leave(sub))
+			work(all.release(sub))
 		}
 		for len(busy) > 0 || workers > 0 {
 			for len(busy) < workers {
@@ -90,16 +90,16 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 				t.Errorf("seed %d: the server still tells of %s", seed, uri)
 			}
 		}
-		if len(all.by)+len(all.queue)+all.workers != 0 {
-			t.Errorf("seed %d: %d resources, %d to tell, %d workers are left", seed, len(all.by), len(all.queue), all.workers)
+		if len(all.byURI)+len(all.queue)+all.workers != 0 {
+			t.Errorf("seed %d: %d resources, %d to tell, %d workers are left", seed, len(all.byURI), len(all.queue), all.workers)
 		}
 	}
 }
 
-// What the server knows in the end is what is wanted, also where that is something.
+// The server's last state is the wanted one, also if that is subscribed.
 func TestSubscriptionsFollowWhatIsWanted(t *testing.T) {
 	var all subscriptions
-	a, work := all.join("x:1")
+	a, work := all.acquire("x:1")
 	if !work {
 		t.Fatal("nobody is to tell the server")
 	}
@@ -107,13 +107,13 @@ func TestSubscriptionsFollowWhatIsWanted(t *testing.T) {
 	if sub != a || !wanted {
 		t.Fatalf("told %v, want that it is wanted", wanted)
 	}
-	if all.leave(a) { // while it is being told
+	if all.release(a) { // during the request
 		t.Error("a second worker for the same")
 	}
-	if b, work := all.join("x:1"); b != a || work {
+	if b, work := all.acquire("x:1"); b != a || work {
 		t.Error("another entry, or another worker, for the same resource")
 	}
-	all.note(sub, wanted, nil)
+	all.record(sub, wanted, nil)
 	if again, _ := all.next(); again != nil {
 		t.Error("the server is told what it knows")
 	}

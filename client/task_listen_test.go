@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// following listens for tasks.
+// following returns a listen for tasks.
 func following(t *testing.T, filter string) *mcp.Request {
 	t.Helper()
 	return modernTask(t, "subscriptions/listen", `{"notifications":{`+filter+`}}`)
@@ -26,10 +26,10 @@ func taskState(members string) string {
 
 func status(is string) string { return `"status":"` + is + `",` + modernTimes }
 
-// A server of 2025-11-25 that says nothing of its tasks is looked at as often as it
-// suggests; each state is told once, the end with what the task has ended with, and
-// nothing is asked afterwards. What the server does not know is not agreed to.
-func TestTaskListenLooks(t *testing.T) {
+// Tasks of a 2025-11-25 server that sends no notifications are polled at the suggested
+// interval. Each state is delivered once, the last one with the result, and polling
+// stops then. A task that the server does not know is not acknowledged.
+func TestTaskListenPolls(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()
 		c := dialHTTP(t, s, client.Config{})
@@ -58,8 +58,8 @@ func TestTaskListenLooks(t *testing.T) {
 	})
 }
 
-// Word of a state, on the stream of whatever session, has the task looked at at once.
-func TestTaskListenHears(t *testing.T) {
+// A status notification on any session's stream causes a poll at once.
+func TestTaskListenReceivesStatus(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()
 		say := make(chan string)
@@ -94,8 +94,8 @@ func TestTaskListenHears(t *testing.T) {
 	})
 }
 
-// What a task has come to before the listen nobody else would tell.
-func TestTaskListenTooLate(t *testing.T) {
+// The state that a task had reached before the listen is delivered too.
+func TestTaskListenAfterTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()
 		s.end("failed", `"error":{"code":-32050,"message":"no"}`)
@@ -112,8 +112,8 @@ func TestTaskListenTooLate(t *testing.T) {
 	})
 }
 
-// A client of 2025-11-25 is told by its session; the listen that the other edge makes
-// for it is not agreed to, and looks at nothing.
+// A client of 2025-11-25 gets its notifications from its session. The listen that the
+// server edge makes for it acknowledges no task and polls none.
 func TestTaskListenOfLegacyClient(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()
@@ -132,7 +132,7 @@ func TestTaskListenOfLegacyClient(t *testing.T) {
 	})
 }
 
-// A server that cannot be asked has not refused.
+// A server that cannot be reached has not refused.
 func TestTaskListenUnreachable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()
@@ -145,8 +145,8 @@ func TestTaskListenUnreachable(t *testing.T) {
 	})
 }
 
-// The stream of a modern server is relayed as it is. After a gap the state of each task
-// that was agreed to is asked for and told.
+// The stream of a modern server is relayed unmodified. After a gap the state of each
+// acknowledged task is polled and delivered.
 func TestModernTaskListenAfterAGap(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newModernTaskServer(`"status":"completed","result":{"n":1.0}`)

@@ -11,9 +11,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// taskNotice returns the state of a task as it is told to who listens for it: after a
-// gap, of which nobody knows what has happened in it. It is nil where the server does
-// not say, or has no such task any more.
+// taskNotice polls a task and returns its state as a notification, for a listen after a
+// gap. It returns nil if the server does not answer or does not know the task.
 func (c *Client) taskNotice(ctx context.Context, like *mcp.Request, id string) *mcp.Notification {
 	res, err := c.Serve(ctx, aboutTask(like, methodTaskGet, id), nobody{})
 	if err != nil || res == nil {
@@ -34,66 +33,67 @@ func taskNoticeOf(res *mcp.Result) *mcp.Notification {
 	return n
 }
 
-// watchedTasks are the tasks of one server whose states are listened for. Word of one
-// in any of its sessions wakes all who listen for that: they look for themselves, each
-// as the client that it is. The zero value is ready.
+// watchedTasks are the tasks of one server for which there are listens. A status
+// notification in any session wakes all listens for the task. They poll it themselves,
+// each for its own client. The zero value is ready.
 type watchedTasks struct {
-	mu   sync.Mutex
-	ears map[string]map[chan struct{}]struct{}
+	mu          sync.Mutex
+	subscribers map[string]map[chan struct{}]struct{}
 }
 
-// add returns what is written to when a task has changed. It must be given back.
+// add returns a channel that receives when the task has changed. The caller must remove
+// it.
 func (w *watchedTasks) add(id string) chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ears == nil {
-		w.ears = make(map[string]map[chan struct{}]struct{})
+	if w.subscribers == nil {
+		w.subscribers = make(map[string]map[chan struct{}]struct{})
 	}
-	if w.ears[id] == nil {
-		w.ears[id] = make(map[chan struct{}]struct{})
+	if w.subscribers[id] == nil {
+		w.subscribers[id] = make(map[chan struct{}]struct{})
 	}
-	ear := make(chan struct{}, 1)
-	w.ears[id][ear] = struct{}{}
-	return ear
+	wake := make(chan struct{}, 1)
+	w.subscribers[id][wake] = struct{}{}
+	return wake
 }
 
-func (w *watchedTasks) remove(id string, ear chan struct{}) {
+func (w *watchedTasks) remove(id string, wake chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.ears[id], ear)
-	if len(w.ears[id]) == 0 {
-		delete(w.ears, id)
+	delete(w.subscribers[id], wake)
+	if len(w.subscribers[id]) == 0 {
+		delete(w.subscribers, id)
 	}
 }
 
-// note wakes who listens for the task. It waits for nobody.
+// note wakes the listens for the task. It does not wait.
 func (w *watchedTasks) note(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for ear := range w.ears[id] {
+	for wake := range w.subscribers[id] {
 		select {
-		case ear <- struct{}{}:
-		default: // it will look
+		case wake <- struct{}{}:
+		default: // a wake-up is pending
 		}
 	}
 }
 
-// noteTask takes note of word that a task has changed. Whose the task is does not
-// matter here: nothing of it is passed on.
-func (s *legacySession) noteTask(m *mcp.Message) {
-	if m.Method != methodTaskStatus || s.addr.watched == nil {
+// noteTaskStatus wakes the listens for the task of a status notification. The owner of
+// the task does not matter here, because nothing of the notification is passed on.
+func (s *legacySession) noteTaskStatus(m *mcp.Message) {
+	if m.Method != methodTaskStatus || s.routing.watched == nil {
 		return
 	}
 	if id, ok := m.Params.Text(mcp.FieldTaskID); ok {
-		s.addr.watched.note(id)
+		s.routing.watched.note(id)
 	}
 }
 
-// routeStatus hands on the state of a task to the client of the session. It belongs to
-// no call that happens to be under way, and a client without a session has no use for
-// it: it listens.
+// routeStatus passes a task's status notification to the session's client. The
+// notification does not belong to the call in progress, and a client without a session
+// uses a listen.
 func (s *legacySession) routeStatus(m *mcp.Message) {
-	if s.addr.unrelated != nil {
-		s.stray.put(&s.tasks, s.addr.unrelated, &mcp.Notification{Method: m.Method, Params: m.Params})
+	if s.routing.unrelated != nil {
+		s.unsolicited.put(&s.group, s.routing.unrelated, &mcp.Notification{Method: m.Method, Params: m.Params})
 	}
 }

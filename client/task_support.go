@@ -14,21 +14,21 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The values of execution.taskSupport that matter here.
+// The values of execution.taskSupport that are used here.
 const (
 	taskRequired = "required"
 	taskOptional = "optional"
 )
 
-// taskSupport knows which tools of a legacy server may, or must, be called as tasks,
-// from the lists of tools that have passed. The zero value knows none.
+// taskSupport stores which tools of a legacy server may, or must, be called as tasks.
+// It learns that from the lists of tools that pass through. The zero value is empty.
 type taskSupport struct {
 	mu    sync.Mutex
-	tools map[string]string // by name, "" for one that is no task
+	tools map[string]string // taskSupport by name of the tool, "" if unset
 }
 
-// maxSupportTools bounds the tools that are remembered. Of those beyond, the server
-// is asked again.
+// maxSupportTools bounds the tools that are stored. For other tools the server is asked
+// again.
 const maxSupportTools = 4096
 
 func (t *taskSupport) of(tool string) string {
@@ -37,7 +37,7 @@ func (t *taskSupport) of(tool string) string {
 	return t.tools[tool]
 }
 
-// knows reports whether a list with the tool has passed.
+// knows reports whether the tool was in a list.
 func (t *taskSupport) knows(tool string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,7 +45,7 @@ func (t *taskSupport) knows(tool string) bool {
 	return ok
 }
 
-// learn remembers what one page of a list says. The list is not ours to judge.
+// learn stores the tools of one page of a list. A malformed list is ignored.
 func (t *taskSupport) learn(res *mcp.Result) {
 	if res == nil || !bytes.Contains(res.Bytes(), []byte("taskSupport")) && t.isEmpty() {
 		return
@@ -81,12 +81,11 @@ func (t *taskSupport) merge(learned map[string]string) {
 	maps.Copy(t.tools, learned)
 }
 
-// ask reads the list of a session, as far as that takes it no longer than headers
-// are worth.
+// ask lists the tools in a session, up to as many pages as are read for headers.
 func (t *taskSupport) ask(ctx context.Context, s *legacySession) {
 	var params []byte
 	for range maxRelearnPages {
-		res, err := s.roundTrip(ctx, methodToolsList, params)
+		res, err := s.ownCall(ctx, methodToolsList, params)
 		if err != nil {
 			return
 		}

@@ -11,19 +11,18 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// taskWaits are the calls of a session that wait for the result of a task. A
-// message of the task may come on a stream that is no call's, or all calls'; it
-// names its task, or the token of the call that has begun it, and so belongs to the
-// wait (2025-11-25, basic/utilities/tasks, "Associating Task-Related Messages"). The
-// zero value is ready.
+// taskWaits are the tasks/result calls of a session. A message of the task may arrive
+// on a stream that belongs to no call, or to all. It names its task, or the token of
+// the call that began the task, and is routed to the tasks/result call (2025-11-25,
+// basic/utilities/tasks, "Associating Task-Related Messages"). The zero value is ready.
 type taskWaits struct {
 	mu   sync.Mutex
-	open map[mcp.ID]taskWait // by the id of the call that waits
+	open map[mcp.ID]taskWait // by the id of the tasks/result call
 }
 
 type taskWait struct {
 	task  string
-	token mcp.ID // zero where the call that began it is another's
+	token mcp.ID // of the call that began the task, zero if that was another request
 }
 
 func (w *taskWaits) begin(call mcp.ID, task string, token mcp.ID) {
@@ -41,7 +40,7 @@ func (w *taskWaits) end(call mcp.ID) {
 	delete(w.open, call)
 }
 
-// find returns the call that waits for what it is asked about.
+// find returns a call with a wait that satisfies is.
 func (w *taskWaits) find(is func(taskWait) bool) (mcp.ID, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +52,7 @@ func (w *taskWaits) find(is func(taskWait) bool) (mcp.ID, bool) {
 	return mcp.ID{}, false
 }
 
-// taskCall returns the call that waits for the task which a message names, or nil.
+// taskCall returns the tasks/result call for the task that a message names, or nil.
 func (s *legacySession) taskCall(m *mcp.Message) *session.Call {
 	if !m.Params.Has(mcp.MetaRelatedTask) {
 		return nil
@@ -66,8 +65,8 @@ func (s *legacySession) taskCall(m *mcp.Message) *session.Call {
 	return s.calls.Find(call)
 }
 
-// progressCall returns the call that progress is for: that of the token, or the wait
-// for the task that it has become.
+// progressCall returns the call that progress is for: the call of the token, or the
+// tasks/result call for the task that it began.
 func (s *legacySession) progressCall(m *mcp.Message) *session.Call {
 	raw := m.Params.Raw(mcp.FieldProgressToken)
 	if call := findCall(s.calls, raw); call != nil {

@@ -26,8 +26,8 @@ const (
 	modernTimes     = `"createdAt":"2025-11-25T10:00:00Z","lastUpdatedAt":"2025-11-25T10:00:00Z","ttlMs":60000,"pollIntervalMs":500`
 )
 
-// taskServer is a server of 2025-11-25 whose tools are tasks, in the messages of that
-// revision as they are written there.
+// taskServer is a server of 2025-11-25 with tools that run as tasks. Its messages are
+// those of that revision.
 type taskServer struct {
 	*faultyserver.HTTP
 
@@ -87,7 +87,7 @@ func (s *taskServer) become(status string) {
 	s.status = status
 }
 
-// end has the next tasks/result answered.
+// end answers the next tasks/result.
 func (s *taskServer) end(status, answer string) {
 	s.become(status)
 	s.result <- `{"jsonrpc":"2.0","id":0,` + answer + `}`
@@ -95,7 +95,7 @@ func (s *taskServer) end(status, answer string) {
 
 const taskDone = `"result":{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}`
 
-// modernTask makes a request of a modern client, with the extension.
+// modernTask returns a request of a modern client, with the extension.
 func modernTask(t *testing.T, method, params string) *mcp.Request {
 	t.Helper()
 	req := request(t, method, params)
@@ -105,7 +105,7 @@ func modernTask(t *testing.T, method, params string) *mcp.Request {
 	return req
 }
 
-// listed is a client that has read the list of tools.
+// listed returns a client that has read the list of tools.
 func listed(t *testing.T, s *taskServer) *client.Client {
 	t.Helper()
 	c := dialHTTP(t, s, client.Config{})
@@ -115,8 +115,8 @@ func listed(t *testing.T, s *taskServer) *client.Client {
 	return c
 }
 
-// A tool that may be a task is called as one for a client that takes tasks, and for
-// nobody else.
+// A tool that may run as a task is called as one for clients that support tasks, and
+// for no others.
 func TestTaskCall(t *testing.T) {
 	created := `{"resultType":"task","taskId":"t1","status":"working",` + modernTimes + `}`
 	for _, tt := range []struct{ name, tool, caps, sent, want string }{
@@ -142,8 +142,8 @@ func TestTaskCall(t *testing.T) {
 	}
 }
 
-// A server that refuses a call because it wants a task has done nothing, and is asked
-// for its list: the call is made again as it wants it, once.
+// A server that refuses a call because it requires a task has done nothing. The client
+// reads its list and makes the call again as a task, once.
 func TestTaskCallUnlisted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()
@@ -156,8 +156,8 @@ func TestTaskCallUnlisted(t *testing.T) {
 	})
 }
 
-// A modern client that has not declared that it takes tasks is told to, and the server
-// has nothing to do: where its list is known, it does not even hear of the call.
+// A modern client that has not declared task support gets an error to that effect, and
+// the server does nothing: if its list is known, it does not receive the call.
 func TestTaskUndeclared(t *testing.T) {
 	for name, heard := range map[string]int{"listed": 0, "not listed": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -183,8 +183,7 @@ func TestTaskUndeclared(t *testing.T) {
 	}
 }
 
-// A client of 2025-11-25 asks for its tasks itself; what it has written goes to the
-// server as it is.
+// A client of 2025-11-25 requests its tasks itself; its params.task is sent unmodified.
 func TestTaskCallOfLegacyClient(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()
@@ -209,7 +208,8 @@ func TestTaskCallOfLegacyClient(t *testing.T) {
 	})
 }
 
-// The state of a task in the form of the extension: what has ended has its end in it.
+// The state of a task in the form of the extension: the state of an ended task contains
+// its result or error.
 func TestTaskGet(t *testing.T) {
 	for _, tt := range []struct{ name, status, answer, want string }{
 		{"working", "working", "", `{"taskId":"t1","status":"working",` + modernTimes + `}`},
@@ -239,7 +239,7 @@ func TestTaskGet(t *testing.T) {
 	}
 }
 
-// A task that the server does not know is not known.
+// A task that the server does not know is an error.
 func TestTaskUnknown(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := dialHTTP(t, newTaskServer(), client.Config{})
@@ -250,8 +250,9 @@ func TestTaskUnknown(t *testing.T) {
 	})
 }
 
-// holding is a server whose task asks while tasks/result waits.
-func holding(asks ...string) *taskServer {
+// taskWithInputs returns a server with a task that sends input requests while tasks/result is
+// pending.
+func taskWithInputs(asks ...string) *taskServer {
 	s := newTaskServer()
 	s.become("input_required")
 	s.On["tasks/result"] = func(x *faultyserver.Exchange) {
@@ -267,22 +268,22 @@ func holding(asks ...string) *taskServer {
 	return s
 }
 
-func taskAsk(id, message string) string {
+func taskInputRequest(id, message string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"elicitation/create","params":{"message":%q,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}}`, id, message)
 }
 
-// What a task asks for is held for a client that polls: each question under one key
-// for as long as it is open, until its answer, and no question is put twice. Answers
-// that are none are refused, and those to nothing are ignored (W5).
+// The input requests of a task are kept for a client that polls: each has one key while
+// it is pending, until its answer, and is sent to the client once. Malformed answers
+// are refused, and answers to unknown keys are ignored (W5).
 //
 // W5+ seps 2663-tasks-extension: "Each request key in `inputRequests` MUST be unique over
 // the lifetime of a single task."
 //
 // W5- seps 2663-tasks-extension: "A server SHOULD ignore any `inputResponses` responses
 // mapped to a key that is not currently outstanding for the task"
-func TestTaskHeldOpen(t *testing.T) {
+func TestTaskInputRequests(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := holding(taskAsk("q1", "one?"), taskAsk("q2", "two?"))
+		s := taskWithInputs(taskInputRequest("q1", "one?"), taskInputRequest("q2", "two?"))
 		c := dialHTTP(t, s, client.Config{})
 		get := func() string {
 			res, err := within(t, c, modernTask(t, "tasks/get", `{"taskId":"t1"}`), &recorder{})
@@ -301,7 +302,7 @@ func TestTaskHeldOpen(t *testing.T) {
 		first := get()
 		keys := inputKeys(t, first)
 		if len(keys) == 2 && !strings.Contains(first, `"`+keys[0]+`":{"method":"elicitation/create","params":{"message":"one?"`) {
-			slices.Reverse(keys) // they are asked at once, in no order
+			slices.Reverse(keys) // they arrive concurrently, in no order
 		}
 		if len(keys) != 2 || strings.Contains(first, "related-task") || !strings.Contains(first, `"status":"input_required"`) {
 			t.Fatalf("waiting: %s", first)
@@ -335,14 +336,14 @@ func TestTaskHeldOpen(t *testing.T) {
 	})
 }
 
-// A question that is put when another one has been answered, or when nobody has come back
-// for so long that the wait for the task began anew, has a key of its own (W5).
+// An input request that is sent after another one was answered, or after an absence of
+// the client that ended the tasks/result, has a key of its own (W5).
 //
 // W5+ seps 2663-tasks-extension: "Each request key in `inputRequests` MUST be unique over
 // the lifetime of a single task."
-func TestTaskKeysNeverComeAgain(t *testing.T) {
+func TestTaskKeysAreNeverReused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s, asks := holding(), make(chan string)
+		s, asks := taskWithInputs(), make(chan string)
 		s.On["tasks/result"] = func(x *faultyserver.Exchange) {
 			for {
 				select {
@@ -364,8 +365,8 @@ func TestTaskKeysNeverComeAgain(t *testing.T) {
 		}
 		seen := make(map[string]bool)
 		for i := range 4 {
-			serve("tasks/get", "") // has the server asked for the result, if nobody does
-			asks <- taskAsk(fmt.Sprint("q", i), "?")
+			serve("tasks/get", "") // sends a tasks/result if none is pending
+			asks <- taskInputRequest(fmt.Sprint("q", i), "?")
 			synctest.Wait()
 			keys := inputKeys(t, serve("tasks/get", ""))
 			if len(keys) != 1 || seen[keys[0]] {
@@ -384,7 +385,7 @@ func TestTaskKeysNeverComeAgain(t *testing.T) {
 	})
 }
 
-// inputKeys returns the keys of what a task asks for, in their order.
+// inputKeys returns the keys of a task's input requests, in order.
 func inputKeys(t *testing.T, task string) []string {
 	t.Helper()
 	var keys []string
@@ -399,7 +400,7 @@ func inputKeys(t *testing.T, task string) []string {
 	return keys
 }
 
-// answers returns what was answered to the server's own questions.
+// answers returns the answers to the server's own requests.
 func answers(s *faultyserver.HTTP) []string {
 	var all []string
 	for _, r := range s.Seen() {
@@ -411,11 +412,11 @@ func answers(s *faultyserver.HTTP) []string {
 	return all
 }
 
-// A client that does not come back holds nothing open for ever; one that does later
-// is asked anew, under another key.
-func TestTaskHoldExpires(t *testing.T) {
+// The tasks/result of a client that does not return ends. If the client returns later,
+// the input requests are sent anew, under other keys.
+func TestOpenTaskResultExpires(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := holding(taskAsk("q", "?"))
+		s := taskWithInputs(taskInputRequest("q", "?"))
 		c := dialHTTP(t, s, client.Config{})
 		get := func() []string {
 			res, err := within(t, c, modernTask(t, "tasks/get", `{"taskId":"t1"}`), &recorder{})
@@ -440,11 +441,11 @@ func TestTaskHoldExpires(t *testing.T) {
 	})
 }
 
-// A server must not ask a client for what that did not declare, and gets an answer
-// at once that says so.
-func TestTaskAsksUndeclared(t *testing.T) {
+// A server must not send a client requests that it did not declare, and gets an error
+// at once.
+func TestTaskInputUndeclared(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := holding(`{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{}}`)
+		s := taskWithInputs(`{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{}}`)
 		c := dialHTTP(t, s, client.Config{})
 		res, err := within(t, c, modernTask(t, "tasks/get", `{"taskId":"t1"}`), &recorder{})
 		wantResult(t, res, err, `{"taskId":"t1","status":"working",`+modernTimes+`}`)
@@ -454,11 +455,11 @@ func TestTaskAsksUndeclared(t *testing.T) {
 	})
 }
 
-// The principal is part of what a task is known by: another's question is not to be
-// seen, nor answered.
-func TestTaskHoldIsThePrincipals(t *testing.T) {
+// Tasks are per principal: another principal can neither see nor answer the input
+// request.
+func TestOpenTaskResultIsPerPrincipal(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := holding(taskAsk("q", "?"))
+		s := taskWithInputs(taskInputRequest("q", "?"))
 		c := dialHTTP(t, s, client.Config{})
 		of := func(principal, method, params string) (*mcp.Result, error) {
 			req := modernTask(t, method, params)
@@ -480,8 +481,8 @@ func TestTaskHoldIsThePrincipals(t *testing.T) {
 	})
 }
 
-// A call that its client made for the result alone waits for the task: questions and
-// progress reach it, a sign of life is seen, and giving it up ends the task.
+// A call made for the result alone waits for the task: input requests and progress
+// reach it, polls pulse it, and cancelling it cancels the task.
 func TestTaskAwaited(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()
@@ -493,40 +494,40 @@ func TestTaskAwaited(t *testing.T) {
 		}
 		s.On["tasks/result"] = func(x *faultyserver.Exchange) {
 			x.Event("", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`+token+`,"progress":1.0}}`)
-			x.Event("", taskAsk("q", "?"))
+			x.Event("", taskInputRequest("q", "?"))
 			<-s.result
 			x.Response(`{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}`)
 		}
 		c := listed(t, s)
 		req := modernTask(t, "tools/call", `{"name":"must","_meta":{"progressToken":"mine"}}`)
 		req.Client.Version, req.Client.Capabilities, req.TakesInputRequired = mcp.V20250618, []byte(`{"elicitation":{}}`), false
-		caller := &pulsing{recorder: recorder{answer: says(`{"action":"accept"}`)}}
+		caller := &pulseRecorder{recorder: recorder{answer: says(`{"action":"accept"}`)}}
 		call := launch(t, c, req, caller)
 		time.Sleep(10 * time.Second)
 		s.result <- ""
 		call.wantResult(t, `{"content":[]}`)
 		wantStrings(t, "notifications", caller.notifications(), []string{`progress {"progressToken":"mine","progress":1.0}`})
 		wantStrings(t, "asks", caller.asked(), []string{"elicitation/create"})
-		if n := caller.beats(); n < 5 {
+		if n := caller.pulses(); n < 5 {
 			t.Errorf("%d signs of life in 10 s", n)
 		}
 	})
 }
 
-// pulsing is a recorder that is told of signs of life.
-type pulsing struct {
+// pulseRecorder is a recorder that counts pulses.
+type pulseRecorder struct {
 	recorder
 	mu sync.Mutex
 	n  int
 }
 
-func (p *pulsing) Pulse() {
+func (p *pulseRecorder) Pulse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.n++
 }
 
-func (p *pulsing) beats() int {
+func (p *pulseRecorder) pulses() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.n
@@ -534,7 +535,7 @@ func (p *pulsing) beats() int {
 
 // C4+ 2025-11-25 basic/utilities/cancellation: "the `tasks/cancel` request MUST be
 // used instead of the `notifications/cancelled` notification."
-func TestTaskAwaitedGivenUp(t *testing.T) {
+func TestTaskAwaitedCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()
 		c := listed(t, s)
@@ -551,10 +552,10 @@ func TestTaskAwaitedGivenUp(t *testing.T) {
 	})
 }
 
-// A legacy server refuses to cancel what has ended, and the extension has it
-// acknowledged: "A server is not obligated to actually stop the work; it is only
-// obligated to acknowledge the request" (tasks, "Task Cancellation"). What the server
-// does not know, and whatever a legacy client asks for, it refuses as ever.
+// A legacy server refuses to cancel an ended task, while the extension acknowledges it:
+// "A server is not obligated to actually stop the work; it is only obligated to
+// acknowledge the request" (tasks, "Task Cancellation"). An unknown task, and any
+// request of a legacy client, is refused as before.
 func TestTaskCancelAfterItsEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name, status, id string
@@ -588,8 +589,8 @@ func TestTaskCancelAfterItsEnd(t *testing.T) {
 	}
 }
 
-// A session in which a task runs stays open and is the one that is asked about it,
-// however long it is idle; when the task's time is over it goes.
+// A session in which a task runs stays open and serves the requests about it, however
+// long it is idle. After the task's time it is closed.
 func TestTaskKeepsItsSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newTaskServer()
@@ -598,7 +599,7 @@ func TestTaskKeepsItsSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := last(s.HTTP, "tools/call").Header.Get("Mcp-Session-Id")
-		// Another of the principal's clients, which has a session of its own.
+		// Another client of the same principal, with a session of its own.
 		other := modernTask(t, "tools/call", `{"name":"never"}`)
 		other.Client.Info = []byte(`{"name":"other","version":"1"}`)
 		if _, err := within(t, c, other, &recorder{}); err != nil {
@@ -613,7 +614,7 @@ func TestTaskKeepsItsSession(t *testing.T) {
 		if got := last(s.HTTP, "tasks/get").Header.Get("Mcp-Session-Id"); got != at {
 			t.Errorf("the task was begun in session %q and asked for in %q", at, got)
 		}
-		time.Sleep(40 * time.Second) // the pool's own time is over, and not the task's
+		time.Sleep(40 * time.Second) // the pool's idle time is over, and not the task's
 		if n := s.Count("DELETE"); n != 1 {
 			t.Errorf("%d sessions were ended, want that of the other client alone", n)
 		}
@@ -624,18 +625,18 @@ func TestTaskKeepsItsSession(t *testing.T) {
 	})
 }
 
-// A message of the task may come on another stream than that of the wait for it: the
-// task that it names says whose it is (2025-11-25, basic/utilities/tasks, "Input
-// Required Status").
-func TestTaskAskOnAPipe(t *testing.T) {
+// A message of the task may arrive on another stream than that of the tasks/result: the
+// related task identifies the call (2025-11-25, basic/utilities/tasks, "Input Required
+// Status").
+func TestTaskInputOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		x := make(chan *faultyserver.Line, 1)
 		s := &faultyserver.Lines{Capabilities: legacyTaskOffer, On: map[string]func(*faultyserver.Line){
 			"tasks/result": func(l *faultyserver.Line) {
-				l.Send(taskAsk("q", "?"))
+				l.Send(taskInputRequest("q", "?"))
 				x <- l
 			},
-			"tools/call": func(*faultyserver.Line) {}, // never answered: another call is under way
+			"tools/call": func(*faultyserver.Line) {}, // never answered: another call is in progress
 		}}
 		c, _ := dialLines(t, s, client.Config{Version: mcp.V20251125})
 		scope := mcp.NewScope("s", nil)
@@ -655,10 +656,10 @@ func TestTaskAskOnAPipe(t *testing.T) {
 	})
 }
 
-// A hold ends with the client, whatever it waits for.
-func TestTaskHoldEndsWithTheClient(t *testing.T) {
+// A tasks/result ends with the client, whatever it waits for.
+func TestOpenTaskResultEndsWithTheClient(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := holding(taskAsk("q", "?"))
+		s := taskWithInputs(taskInputRequest("q", "?"))
 		c := dialHTTP(t, s, client.Config{})
 		if _, err := within(t, c, modernTask(t, "tasks/get", `{"taskId":"t1"}`), &recorder{}); err != nil {
 			t.Fatal(err)

@@ -16,13 +16,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// modernTaskServer is a server of the extension, in its messages as they are written
-// there. Its one tool is a task and nothing else.
+// modernTaskServer is a server of the extension, with the messages of its
+// specification. Its only tool always runs as a task.
 type modernTaskServer struct {
 	*faultyserver.HTTP
 
 	mu   sync.Mutex
-	gets []string // answers of tasks/get, the last one again and again
+	gets []string // answers to tasks/get, the last one repeatedly
 }
 
 func newModernTaskServer(gets ...string) *modernTaskServer {
@@ -57,7 +57,7 @@ func (s *modernTaskServer) next() string {
 	return now
 }
 
-// legacyCall makes the call of a client that takes no results but those of its tools.
+// legacyCall returns a call of a client without task support.
 func legacyCall(t *testing.T) *mcp.Request {
 	t.Helper()
 	req := request(t, "tools/call", `{"name":"x","task":{"ttl":1}}`)
@@ -65,8 +65,8 @@ func legacyCall(t *testing.T) *mcp.Request {
 	return req
 }
 
-// What a call of a modern client is answered with goes to it as it came; so does that
-// the server needs the extension, which such a client can declare.
+// The answer to a call of a modern client is passed on unmodified, and so is the error
+// that the server requires the extension, which such a client can declare.
 func TestModernTaskRelayed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newModernTaskServer(`"status":"working"`)
@@ -93,8 +93,8 @@ func TestModernTaskRelayed(t *testing.T) {
 	})
 }
 
-// A server that answers with a task where its client takes none has broken the
-// protocol, and the client does not get it (W3).
+// If a server answers with a task to a client that does not support tasks, that breaks
+// the protocol, and the client does not receive the task (W3).
 //
 // V11- 2026-07-28 basic/versioning: "the supporting party MUST either revert to core
 // protocol behavior or reject the request with an appropriate error."
@@ -116,8 +116,9 @@ func TestModernTaskNotTaken(t *testing.T) {
 	})
 }
 
-// For a client that takes no tasks the call waits: each question is put once, however
-// often the server shows it, and said again where the answer was lost.
+// For a client without task support the call waits for the task: each input request is
+// asked once, however often the server repeats it, and its answer is sent again if it
+// was lost.
 //
 // V11+ 2026-07-28 basic/versioning: "the supporting party MUST either revert to core
 // protocol behavior or reject the request with an appropriate error."
@@ -126,7 +127,7 @@ func TestModernTaskAwaited(t *testing.T) {
 		const asks = `"status":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":{"message":"?"}}}`
 		s := newModernTaskServer(`"status":"working"`, asks, asks, asks, `"status":"completed","result":{"content":[],"n":1.0}`)
 		c := dialHTTP(t, s, client.Config{})
-		caller := &pulsing{recorder: recorder{answer: says(`{"action":"accept"}`)}}
+		caller := &pulseRecorder{recorder: recorder{answer: says(`{"action":"accept"}`)}}
 		res, err := within(t, c, legacyCall(t), caller)
 		wantResult(t, res, err, `{"content":[],"n":1.0}`)
 		wantStrings(t, "asks", caller.asked(), []string{"elicitation/create"})
@@ -136,8 +137,8 @@ func TestModernTaskAwaited(t *testing.T) {
 		if body := last(s.HTTP, "tasks/update").Body; !strings.Contains(body, `"inputResponses":{"k":{"action":"accept"}}`) {
 			t.Errorf("the answer is %s", body)
 		}
-		if caller.beats() < 3 {
-			t.Errorf("%d signs of life", caller.beats())
+		if caller.pulses() < 3 {
+			t.Errorf("%d signs of life", caller.pulses())
 		}
 		if body := last(s.HTTP, "tools/call").Body; strings.Contains(body, `"ttl":1`) {
 			t.Errorf("the server got the other era's wish for a task: %s", body)
@@ -166,7 +167,7 @@ func TestModernTaskAwaitedEnds(t *testing.T) {
 	}
 }
 
-// A question that is not answered ends the call, and with it the task.
+// An unanswered input request ends the call, and cancels the task.
 func TestModernTaskAwaitedUnanswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newModernTaskServer(`"status":"input_required","inputRequests":{"k":{"method":"roots/list"},"l":{"method":"roots/list"}}`)
@@ -180,9 +181,8 @@ func TestModernTaskAwaitedUnanswered(t *testing.T) {
 	})
 }
 
-// Whoever gives up the call has
-// the task cancelled, which nobody else knows of.
-func TestModernTaskAwaitedGivenUp(t *testing.T) {
+// Cancelling the call cancels the task, because no other request knows it.
+func TestModernTaskAwaitedCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newModernTaskServer(`"status":"working"`)
 		c := dialHTTP(t, s, client.Config{})

@@ -84,8 +84,8 @@ func (n *near) send(p []byte, write func([]byte) (int, error)) (int, error) {
 	return write(p)
 }
 
-// posting posts a parcel; what becomes of it is sent.
-func (l *lines) posting(ctx context.Context, p *parcel) <-chan error {
+// posting posts a requestBody; what becomes of it is sent.
+func (l *lines) posting(ctx context.Context, p *requestBody) <-chan error {
 	got := make(chan error, 1)
 	go func() { // ends with its answer, or with the context
 		resp, err := l.post(ctx, l.posts, p)
@@ -120,7 +120,7 @@ func respond(t *testing.T, end *memnet.Conn) {
 // other end.
 func (l *lines) warm(t *testing.T) *memnet.Conn {
 	t.Helper()
-	got := l.posting(t.Context(), &parcel{msg: mcp.Pieces{[]byte("first")}})
+	got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("first")}})
 	end := <-l.ends
 	once(t, end)
 	respond(t, end)
@@ -137,7 +137,7 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 		end := l.warm(t)
 		defer end.Close()
 		for i := range int32(3) {
-			got := l.posting(t.Context(), &parcel{msg: mcp.Pieces{[]byte(`{"jsonrpc":"2.0"}`)}})
+			got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte(`{"jsonrpc":"2.0"}`)}})
 			sent := once(t, end)
 			if !strings.HasPrefix(sent, "POST /mcp HTTP/1.1\r\n") || !strings.HasSuffix(sent, "\r\n\r\n"+`{"jsonrpc":"2.0"}`) {
 				t.Errorf("%q arrived, want head and body", sent)
@@ -163,7 +163,7 @@ func TestRequestsOfAnyLength(t *testing.T) {
 			defer end.Close()
 			for _, size := range []int{1, 4 << 10, 28<<10 - 300, 28 << 10, 28<<10 + 1, 32 << 10, 96 << 10, 1<<20 + 7} {
 				msg := strings.Repeat("x", size)
-				got := l.posting(t.Context(), &parcel{msg: mcp.Pieces{[]byte(msg)}})
+				got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte(msg)}})
 				req, err := http.ReadRequest(bufio.NewReader(end))
 				if err != nil {
 					t.Fatal(err)
@@ -191,14 +191,14 @@ func TestNothingGoesOutOfACallTakenBack(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLines(t)
 			var calls session.Calls
-			p := &parcel{msg: mcp.Pieces{make([]byte, size)}, call: opened(t, &calls)}
+			p := &requestBody{msg: mcp.Pieces{make([]byte, size)}, call: opened(t, &calls)}
 			p.call.Withdraw(session.Terminal{Err: io.EOF})
 			got := l.posting(t.Context(), p)
 			if sent := once(t, <-l.ends); sent != "" {
 				t.Errorf("the server saw %q, want nothing", sent)
 			}
-			if err := <-got; !errors.Is(err, errTakenBack) || p.left.Load() {
-				t.Errorf("got %v, left %v; want %v", err, p.left.Load(), errTakenBack)
+			if err := <-got; !errors.Is(err, errWithdrawn) || p.left.Load() {
+				t.Errorf("got %v, left %v; want %v", err, p.left.Load(), errWithdrawn)
 			}
 		})
 	}
@@ -211,7 +211,7 @@ func TestConnectionOfAPeerThatDoesNotRead(t *testing.T) {
 			l := newLines(t)
 			l.room = 100
 			start := time.Now()
-			err := <-l.posting(t.Context(), &parcel{msg: mcp.Pieces{make([]byte, size)}})
+			err := <-l.posting(t.Context(), &requestBody{msg: mcp.Pieces{make([]byte, size)}})
 			if took := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || took != l.Write {
 				t.Errorf("got %v after %v, want %v after %v", err, took, os.ErrDeadlineExceeded, l.Write)
 			}
@@ -230,7 +230,7 @@ func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 		var ends []*memnet.Conn
 		var answers []<-chan error
 		for range 2 { // at a time, so that there are two connections
-			answers = append(answers, l.posting(t.Context(), &parcel{msg: mcp.Pieces{[]byte("first")}}))
+			answers = append(answers, l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("first")}}))
 			ends = append(ends, <-l.ends)
 			once(t, ends[len(ends)-1])
 		}
@@ -242,7 +242,7 @@ func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 			}
 			l.nears[i].cut.Store(true)
 		}
-		got := l.posting(t.Context(), &parcel{msg: mcp.Pieces{[]byte("second")}})
+		got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("second")}})
 		fresh := <-l.ends
 		defer fresh.Close()
 		if sent := once(t, fresh); !strings.HasSuffix(sent, "\r\n\r\nsecond") {
@@ -283,7 +283,7 @@ func TestUnsentRequestThatFindsNoOtherConnection(t *testing.T) {
 		defer l.warm(t).Close()
 		l.nears[0].cut.Store(true)
 		l.refused = errors.New("refused")
-		err := <-l.posting(t.Context(), &parcel{msg: mcp.Pieces{[]byte("second")}})
+		err := <-l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("second")}})
 		if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.NotDispatched || !errors.Is(err, l.refused) {
 			t.Errorf("got %v, want the outcome %v", err, mcp.NotDispatched)
 		}
@@ -295,7 +295,7 @@ func TestUnsentRequestOfANewConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLines(t)
 		l.cut = true
-		err := <-l.posting(t.Context(), &parcel{msg: mcp.Pieces{[]byte("message")}})
+		err := <-l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("message")}})
 		if !errors.Is(err, io.ErrClosedPipe) || len(l.nears) != 1 {
 			t.Errorf("got %v over %d connections, want %v over one", err, len(l.nears), io.ErrClosedPipe)
 		}
@@ -315,7 +315,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 				fmt.Fprintf(end, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
 				end.Close()
 			}()
-			resp, err := l.post(t.Context(), l.posts, &parcel{msg: mcp.Pieces{make([]byte, size)}})
+			resp, err := l.post(t.Context(), l.posts, &requestBody{msg: mcp.Pieces{make([]byte, size)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -370,7 +370,7 @@ func TestWaysOfRequests(t *testing.T) {
 			tr.other.Proxy = tt.proxy
 			tr.plain.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errPlain }
 			tr.other.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errOther }
-			if _, err := e.post(t.Context(), e.posts, &parcel{msg: mcp.Pieces{[]byte("message")}}); !errors.Is(err, tt.want) {
+			if _, err := e.post(t.Context(), e.posts, &requestBody{msg: mcp.Pieces{[]byte("message")}}); !errors.Is(err, tt.want) {
 				t.Errorf("a message: got %v, want %v", err, tt.want)
 			}
 			if _, err := e.fetch(t.Context(), http.MethodGet, e.configured); !errors.Is(err, tt.want) {
@@ -391,7 +391,7 @@ func TestProxyThatDoesNotRead(t *testing.T) {
 	e := newEndpoint(newSetup(Config{Name: "b", Write: 50 * time.Millisecond}), "http://b.test/mcp")
 	tr := e.trip.(*transport) //nolint:forcetypeassert // its own
 	tr.other.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: ln.Addr().String()})
-	_, err = e.post(t.Context(), e.posts, &parcel{msg: mcp.Pieces{make([]byte, 16<<20)}})
+	_, err = e.post(t.Context(), e.posts, &requestBody{msg: mcp.Pieces{make([]byte, 16<<20)}})
 	if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.Unknown || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %v, want the outcome %v because of %v", err, mcp.Unknown, os.ErrDeadlineExceeded)
 	}

@@ -31,7 +31,7 @@ import (
 // the client SHOULD restart it."
 func TestCircuit(t *testing.T) {
 	now := time.Unix(1000, 0)
-	c := newCircuit()
+	c := newCrashBackoff()
 	var waits []time.Duration
 	for range circuitDeaths {
 		wait, err := c.admit(now)
@@ -59,7 +59,7 @@ func TestCircuit(t *testing.T) {
 // A start that fails is counted like a death, and is not called one.
 func TestCircuitOfFailedStarts(t *testing.T) {
 	now := time.Unix(1000, 0)
-	c := newCircuit()
+	c := newCrashBackoff()
 	for range circuitDeaths {
 		c.failed(now, "it is not there")
 	}
@@ -103,7 +103,7 @@ func TestQuota(t *testing.T) {
 }
 
 func TestTailKeepsTheLastLinesAndEscapes(t *testing.T) {
-	var tl tail
+	var tl stderrTail
 	var text strings.Builder
 	for i := range 30 {
 		fmt.Fprintf(&text, "line %d\x1b[2J\u202e\n", i)
@@ -157,7 +157,7 @@ func TestStderrIsReadWhateverItSays(t *testing.T) {
 		flood.N = 8 << 20
 	}
 	synctest.Test(t, func(t *testing.T) { // in no time
-		var tl tail
+		var tl stderrTail
 		logged := severities{}
 		tl.drain(flood, 8<<10, nil, slog.New(logged), slog.LevelInfo)
 		if flood.N != 0 {
@@ -177,7 +177,7 @@ func TestTailLogsUpToTheLimit(t *testing.T) {
 	const limit = 8 << 10
 	for n, want := range map[int]string{1: "", limit: "", limit + 1: "cut=1", 5 * limit: "cut=32768"} {
 		var (
-			tl  tail
+			tl  stderrTail
 			log strings.Builder
 		)
 		tl.drain(strings.NewReader(strings.Repeat("x", n)+"\n"), limit, nil, slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
@@ -187,7 +187,7 @@ func TestTailLogsUpToTheLimit(t *testing.T) {
 	}
 }
 
-// What a terminal or a reader could be deceived by is shown by its number; quotes and
+// What a terminal or a reader could be deceived by is redactPrefix by its number; quotes and
 // backslashes are for the log's own format to escape, once.
 func TestVisible(t *testing.T) {
 	tests := []struct{ text, want string }{
@@ -198,7 +198,7 @@ func TestVisible(t *testing.T) {
 		{"caf\xe9 \xff\ufffd", "caf\\xe9 \\xff\ufffd"},
 	}
 	for _, tt := range tests {
-		if got := visible(tt.text); got != tt.want {
+		if got := sanitize(tt.text); got != tt.want {
 			t.Errorf("got  %q\nwant %q", got, tt.want)
 		}
 	}
@@ -206,7 +206,7 @@ func TestVisible(t *testing.T) {
 
 func TestStderrIsEscapedOnce(t *testing.T) {
 	var (
-		tl  tail
+		tl  stderrTail
 		log strings.Builder
 	)
 	tl.drain(strings.NewReader(`a {"id":1} of C:\dir`+"\n"), 100, nil, slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
@@ -216,10 +216,10 @@ func TestStderrIsEscapedOnce(t *testing.T) {
 }
 
 // What is cut off is cut between characters, and what the configuration gave to
-// the server is not shown (fault 48).
+// the server is not redactPrefix (fault 48).
 func TestTailIsTextWithoutSecrets(t *testing.T) {
 	var (
-		tl  tail
+		tl  stderrTail
 		log strings.Builder
 	)
 	secrets := redact.New(http.Header{"Authorization": {"Bearer swordfish-1"}, "X": {"short"}}, []string{"KEY=open sesame", "MODE=prod", "EMPTY="})
@@ -235,11 +235,11 @@ func TestTailIsTextWithoutSecrets(t *testing.T) {
 }
 
 // A secret that begins before the end of what is kept of a line, and ends behind it, is
-// not shown; one that is hidden makes room for what stands behind it.
+// not redactPrefix; one that is hidden makes room for what stands behind it.
 func TestTailHidesASecretAtItsEnd(t *testing.T) {
 	secret := strings.Repeat("s3cret-", 200)[:stderrRaw-100]
 	secrets := redact.New(nil, []string{"KEY=" + secret})
-	var tl tail
+	var tl stderrTail
 	tl.drain(strings.NewReader(secret+strings.Repeat("x", 60)+secret+"\n"), 8<<10, secrets, slog.New(slog.DiscardHandler), slog.LevelInfo)
 	want := "[redacted]" + strings.Repeat("x", 60) + "[redacted]"
 	if got := tl.lines(); len(got) != 1 || got[0] != want {
@@ -252,7 +252,7 @@ func TestLinesThatNobodySeesCostLittle(t *testing.T) {
 	secrets := redact.New(nil, []string{"KEY=open sesame"})
 	lines := strings.Repeat(strings.Repeat("é", 500)+"\n", 1000)
 	got := testing.AllocsPerRun(1, func() {
-		var tl tail
+		var tl stderrTail
 		tl.drain(strings.NewReader(lines), 8<<10, secrets, slog.New(slog.DiscardHandler), slog.LevelInfo)
 	})
 	if most := float64(2*1000 + 50*stderrPerSec); got > most { // the line, and what is kept
@@ -299,11 +299,11 @@ func TestConcludeLooksForTheFaultFirst(t *testing.T) {
 	for _, cause := range []*mcp.Error{{Code: mcp.CodeHeaderMismatch}, {Code: mcp.CodeMissingCapability}, {Code: mcp.CodeUnsupportedVersion}, {Code: mcp.CodeMethodNotFound}} {
 		fault := s.unavailable(cause, "it could not be reached")
 		for _, err := range []error{fault, &rejected{why: busy, err: fault}} {
-			if got, gotErr := s.conclude(nil, err); got != isNeither || !errors.Is(gotErr, fault) {
+			if got, gotErr := s.decide(nil, err); got != isNeither || !errors.Is(gotErr, fault) {
 				t.Errorf("code %d: finding %d, error %v, want neither and the fault", cause.Code, got, gotErr)
 			}
 		}
-		if got, _ := s.conclude(nil, cause); got == isNeither {
+		if got, _ := s.decide(nil, cause); got == isNeither {
 			t.Errorf("code %d: the server's own word says nothing", cause.Code)
 		}
 	}
@@ -353,7 +353,7 @@ func TestPositionWait(t *testing.T) {
 		{0, 0, 100 * time.Millisecond}, {time.Minute, 3, time.Minute}, {time.Hour, 0, 5 * time.Minute},
 	}
 	for _, tt := range tests {
-		if got := (&position{retry: tt.retry}).wait(tt.misses); got != tt.want {
+		if got := (&cursor{retry: tt.retry}).wait(tt.misses); got != tt.want {
 			t.Errorf("retry %v after %d misses: %v, want %v", tt.retry, tt.misses, got, tt.want)
 		}
 	}
@@ -377,7 +377,7 @@ func TestBudget(t *testing.T) {
 
 func TestTasksEndWithTheirOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var owner tasks
+		var owner goroutines
 		var ended atomic.Int32
 		for range 3 {
 			owner.start(func(ctx context.Context) { // ends with the owner
@@ -401,16 +401,16 @@ func TestTasksEndWithTheirOwner(t *testing.T) {
 
 func TestOutboxKeepsOrderAndBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var owner tasks
-		var box outbox
+		var owner goroutines
+		var box notificationQueue
 		r := &slowReceiver{gate: make(chan struct{})}
-		for i := range 3 * maxOutbox {
+		for i := range 3 * maxQueuedNotifications {
 			box.put(&owner, r, &mcp.Notification{Method: fmt.Sprint(i)})
 		}
 		synctest.Wait()
 		close(r.gate)
 		synctest.Wait()
-		if n := len(r.got); n > maxOutbox+1 || r.got[n-1] != fmt.Sprint(3*maxOutbox-1) {
+		if n := len(r.got); n > maxQueuedNotifications+1 || r.got[n-1] != fmt.Sprint(3*maxQueuedNotifications-1) {
 			t.Errorf("%d notifications, the last is %s", n, r.got[n-1])
 		}
 		box.put(&owner, r, &mcp.Notification{Method: "again"})
@@ -438,9 +438,9 @@ func (r *slowReceiver) Notify(_ context.Context, n *mcp.Notification) error {
 }
 
 func TestAsksAreBounded(t *testing.T) {
-	var a asks
+	var a serverRequests
 	cancelled := 0
-	for i := range maxAsks {
+	for i := range maxServerRequests {
 		one, err := a.begin(mcp.NumberID(uint64(i)))
 		if err != nil {
 			t.Fatal("refused within the bound")
@@ -465,7 +465,7 @@ func TestAsksAreBounded(t *testing.T) {
 	if !refused(3) {
 		t.Error("one over the bound, while an answer is being sent")
 	}
-	a.leave()
+	a.release()
 	if !refused(4) || refused(3) {
 		t.Error("an id in use is free, or a free one in use")
 	}

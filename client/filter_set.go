@@ -1,0 +1,59 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+// filterSet is a filter as a set: what several listens want together, or what a
+// server has agreed to tell of.
+type filterSet struct {
+	lists       changes
+	uris, tasks map[string]bool
+}
+
+func newFilterSet() filterSet {
+	return filterSet{uris: make(map[string]bool), tasks: make(map[string]bool)}
+}
+
+func filterSetOf(f filter) filterSet {
+	return filterSet{lists: f.lists(), uris: setOf(f.URIs), tasks: setOf(f.TaskIDs)}
+}
+
+// add puts what the filter asks for into the set.
+func (i *filterSet) add(f filter) {
+	i.lists |= f.lists()
+	for _, uri := range f.URIs {
+		i.uris[uri] = true
+	}
+	for _, id := range f.TaskIDs {
+		i.tasks[id] = true
+	}
+}
+
+// filter asks for the set, in a fixed order: the same request is the same bytes.
+func (i filterSet) filter() filter {
+	f := i.lists.filter()
+	f.URIs, f.TaskIDs = sorted(i.uris), sorted(i.tasks)
+	return f
+}
+
+func (i filterSet) isEmpty() bool { return i.lists == 0 && len(i.uris) == 0 && len(i.tasks) == 0 }
+
+// has reports whether all that the filter asks for is in the set.
+func (i filterSet) has(f filter) bool { return i.covers(filterSetOf(f)) }
+
+// covers reports whether all of o is in the set.
+func (i filterSet) covers(o filterSet) bool {
+	return o.lists&^i.lists == 0 && isSubset(o.uris, i.uris) && isSubset(o.tasks, i.tasks)
+}
+
+func isSubset(a, b map[string]bool) bool {
+	for name := range a {
+		if !b[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// of returns what the filter asks for of the set, in the order of the filter.
+func (i filterSet) of(f filter) filter { return f.common(i.filter()) }

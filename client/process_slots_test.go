@@ -1,0 +1,257 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func mustTake(t *testing.T, r *processSlots, ours bool) *processSlot {
+	t.Helper()
+	pl := r.take(t.Context(), slotPurpose{ours: ours})
+	if pl == nil {
+		t.Fatalf("no place: %d of %d used, kept one taken: %v", r.used, r.max, r.kept)
+	}
+	return pl
+}
+
+// taking waits for a place in a goroutine of its own, which the channel's one
+// value ends.
+func taking(ctx context.Context, r *processSlots, n slotPurpose) <-chan *processSlot {
+	got := make(chan *processSlot, 1)
+	go func() { got <- r.take(ctx, n) }()
+	synctest.Wait()
+	return got
+}
+
+func wantNone(t *testing.T, what string, got <-chan *processSlot) {
+	t.Helper()
+	select {
+	case pl := <-got:
+		t.Fatalf("%s: got %+v, want to wait", what, pl)
+	default:
+	}
+}
+
+func wantEmpty(t *testing.T, r *processSlots) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.used != 0 || r.kept || r.leaving != 0 || r.keptLeaving || len(r.queue) != 0 {
+		t.Errorf("left behind: %d used, kept %v, %d leaving (kept: %v), %d waiting", r.used, r.kept, r.leaving, r.keptLeaving, len(r.queue))
+	}
+}
+
+// What nobody has asked for finds a place however many clients there are, and
+// takes none of theirs as long as it is one.
+func TestPlacesKeepOneForOurselves(t *testing.T) {
+	r := &processSlots{max: 2}
+	one, two := mustTake(t, r, false), mustTake(t, r, false)
+	if pl := r.take(t.Context(), slotPurpose{}); pl != nil {
+		t.Error("a third client got a place")
+	}
+	own := mustTake(t, r, true)
+	if pl := r.take(t.Context(), slotPurpose{ours: true}); pl != nil {
+		t.Error("a second one of ours got a place beyond all")
+	}
+	one.release()
+	more := mustTake(t, r, true)
+	if pl := r.take(t.Context(), slotPurpose{}); pl != nil {
+		t.Error("a client got the place that ours has taken")
+	}
+	for _, pl := range []*processSlot{one, two, own, more, more} { // again does nothing
+		pl.release()
+	}
+	wantEmpty(t, r)
+}
+
+// As many wait as places are on their way to be free, in order, and not before
+// the far end is gone.
+func TestPlacesThatAreLeaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &processSlots{max: 2}
+		one, two := mustTake(t, r, false), mustTake(t, r, false)
+		one.leave()
+		one.leave() // which says nothing new
+		first := taking(t.Context(), r, slotPurpose{})
+		wantNone(t, "while the far end is there", first)
+		if pl := <-taking(t.Context(), r, slotPurpose{}); pl != nil {
+			t.Error("a second one was promised the one place that is leaving")
+		}
+		two.leave()
+		second := taking(t.Context(), r, slotPurpose{})
+		two.release()
+		synctest.Wait()
+		got := <-first
+		wantNone(t, "behind the first one", second)
+		one.release()
+		(<-second).release()
+		got.release()
+		wantEmpty(t, r)
+	})
+}
+
+// Ours wait for our own place, where it is about to be free, rather than have a
+// client's session end; but clients cannot wait for that one.
+func TestKeptPlaceThatIsLeaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &processSlots{max: 1}
+		client, own := mustTake(t, r, false), mustTake(t, r, true)
+		own.leave()
+		if pl := <-taking(t.Context(), r, slotPurpose{}); pl != nil {
+			t.Error("a client was promised the place that is kept")
+		}
+		evict := func() bool { t.Error("somebody was asked to leave"); return false }
+		next := taking(t.Context(), r, slotPurpose{ours: true, makeRoom: evict})
+		wantNone(t, "while the far end is there", next)
+		own.release()
+		(<-next).release()
+		client.release()
+		wantEmpty(t, r)
+	})
+}
+
+// Room is made once for each who needs it, and who gives up waiting leaves the
+// processSlot to the next.
+func TestRoomIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &processSlots{max: 3}
+		var held []*processSlot
+		for range 3 {
+			held = append(held, mustTake(t, r, false))
+		}
+		made := 0
+		n := slotPurpose{makeRoom: func() bool {
+			if made == len(held) {
+				return false
+			}
+			held[made].leave()
+			made++
+			return true
+		}}
+		ctx, giveUp := context.WithCancel(t.Context())
+		first, second := taking(ctx, r, n), taking(t.Context(), r, n)
+		giveUp()
+		if pl := <-first; pl != nil {
+			t.Error("a place after the waiting was given up")
+		}
+		third := taking(t.Context(), r, n)
+		if made != 2 {
+			t.Errorf("room was made %d times for 2 who wait", made)
+		}
+		held[0].release()
+		(<-second).release()
+		// The second one's place is free at once, for whoever waits.
+		(<-third).release()
+		for _, pl := range held {
+			pl.release()
+		}
+		wantEmpty(t, r)
+		if pl := r.take(ctx, n); pl != nil {
+			t.Error("a place for somebody who has gone")
+		}
+	})
+}
+
+// A place that was opened for nobody becomes a client's, and ours is free again;
+// one that was given back meanwhile is not counted twice.
+func TestPlacesSwap(t *testing.T) {
+	r := &processSlots{max: 1}
+	spare := mustTake(t, r, true)
+	client := mustTake(t, r, false)
+	client.leave()
+	r.swap(spare, client)
+	if r.leaving != 0 || !r.keptLeaving {
+		t.Errorf("%d leaving, the kept one: %v; want the one that leaves to be the kept one now", r.leaving, r.keptLeaving)
+	}
+	client.release()
+	own := mustTake(t, r, true)
+	if pl := r.take(t.Context(), slotPurpose{ours: true}); pl != nil {
+		t.Error("one place more than there are")
+	}
+	spare.release()
+	next := mustTake(t, r, false)
+	r.swap(spare, next) // whose pipe has ended
+	next.release()
+	own.release()
+	wantEmpty(t, r)
+}
+
+// However they come and go, the bound holds, everybody who was promised a place
+// gets one, and nothing is left behind.
+func TestPlacesUnderLoad(t *testing.T) {
+	const limit, clients = 3, 12
+	synctest.Test(t, func(t *testing.T) {
+		r := &processSlots{max: limit}
+		var mu sync.Mutex
+		var idle []*processSlot // that may be asked to leave
+		open, most := 0, 0
+		count := func(by int) {
+			mu.Lock()
+			defer mu.Unlock()
+			open += by
+			most = max(most, open)
+		}
+		end := func(pl *processSlot) { // a far end that takes its time
+			pl.leave()
+			time.Sleep(time.Millisecond)
+			count(-1)
+			pl.release()
+		}
+		pop := func() *processSlot {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(idle) == 0 {
+				return nil
+			}
+			pl := idle[0]
+			idle = slices.Delete(idle, 0, 1)
+			return pl
+		}
+		var wg sync.WaitGroup
+		evict := func() bool {
+			pl := pop()
+			if pl == nil {
+				return false
+			}
+			pl.leave()
+			wg.Go(func() { end(pl) }) // ends by itself; waited for below
+			return true
+		}
+		served := 0
+		for i := range clients {
+			// Ends by itself; waited for below.
+			wg.Go(func() {
+				rnd := rand.New(rand.NewPCG(1, uint64(i)))
+				for range 200 {
+					pl := r.take(t.Context(), slotPurpose{ours: i == 0, makeRoom: evict})
+					if pl == nil {
+						time.Sleep(time.Millisecond)
+						continue
+					}
+					count(+1)
+					time.Sleep(time.Duration(rnd.IntN(1000)) * time.Microsecond)
+					mu.Lock()
+					served++
+					idle = append(idle, pl)
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		for pl := pop(); pl != nil; pl = pop() {
+			end(pl)
+		}
+		if most > limit+1 || open != 0 || served < clients*20 {
+			t.Errorf("at most %d open at a time, want %d; %d left; %d served", most, limit+1, open, served)
+		}
+		wantEmpty(t, r)
+	})
+}

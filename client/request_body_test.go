@@ -1,0 +1,117 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// posted returns a request with the requestBody as its body.
+func posted(t *testing.T, p *requestBody) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://b.test/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.setOn(req)
+	return req
+}
+
+func opened(t *testing.T, calls *session.Calls) *session.Call {
+	t.Helper()
+	call, err := calls.Open("tools/call")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.Hold()
+	return call
+}
+
+// A requestBody has left as soon as somebody reads of it, and not when it is put into
+// a request, whose length is known all the same.
+func TestParcelLeavesWhenRead(t *testing.T) {
+	var calls session.Calls
+	for _, call := range []*session.Call{nil, opened(t, &calls)} {
+		p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: call}
+		req := posted(t, p)
+		if p.left.Load() || req.ContentLength != 7 {
+			t.Errorf("before: left %v, length %d; want false, 7", p.left.Load(), req.ContentLength)
+		}
+		got, err := io.ReadAll(req.Body)
+		if string(got) != "message" || err != nil || !p.left.Load() {
+			t.Errorf("read %q, %v, left %v; want the message", got, err, p.left.Load())
+		}
+		if call != nil && call.Withdraw(session.Terminal{}) {
+			t.Error("a call that has left was taken back")
+		}
+	}
+}
+
+// Whatever reads a requestBody, however it copies, gets nothing of one whose call was
+// taken back.
+func TestParcelOfACallTakenBack(t *testing.T) {
+	var calls session.Calls
+	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
+	req := posted(t, p)
+	if !p.call.Withdraw(session.Terminal{Err: io.EOF}) {
+		t.Fatal("a call that has not left was not taken back")
+	}
+	again, err := req.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []io.ReadCloser{req.Body, again} {
+		var out strings.Builder
+		if _, err := io.Copy(&out, io.NopCloser(body)); !errors.Is(err, errWithdrawn) || out.Len() > 0 || p.left.Load() {
+			t.Errorf("read %q, %v, left %v; want %v", out.String(), err, p.left.Load(), errWithdrawn)
+		}
+	}
+}
+
+// A body that was begun is read to its end, whatever becomes of the call: half of
+// it would cost others their connection. Another copy of it is not begun.
+func TestParcelOfACallThatEndsMeanwhile(t *testing.T) {
+	var calls session.Calls
+	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
+	req := posted(t, p)
+	head := make([]byte, 3)
+	if _, err := io.ReadFull(req.Body, head); err != nil {
+		t.Fatal(err)
+	}
+	p.call.Finish(session.Terminal{Err: io.EOF})
+	rest, err := io.ReadAll(req.Body)
+	if string(head)+string(rest) != "message" || err != nil {
+		t.Errorf("read %q and %q, %v; want the message", head, rest, err)
+	}
+	again, err := req.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(again); len(got) > 0 || !errors.Is(err, errWithdrawn) {
+		t.Errorf("again: read %q, %v; want %v", got, err, errWithdrawn)
+	}
+}
+
+// net/http may send a body again that a server refused to look at.
+func TestParcelTwice(t *testing.T) {
+	var calls session.Calls
+	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
+	req := posted(t, p)
+	for range 2 {
+		body, err := req.GetBody()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(body); string(got) != "message" || err != nil {
+			t.Errorf("read %q, %v; want the message", got, err)
+		}
+	}
+}

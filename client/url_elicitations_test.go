@@ -1,0 +1,166 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+func requestOf(t *testing.T, method, params string) *mcp.Request {
+	t.Helper()
+	req, err := mcp.NewRequest(method, []byte(params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+func resultOf(t *testing.T, text string) *mcp.Result {
+	t.Helper()
+	res, err := mcp.NewResult([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// toldOf is a Caller that keeps what it is told.
+type toldOf struct{ params []string }
+
+func (c *toldOf) Notify(_ context.Context, n *mcp.Notification) error {
+	c.params = append(c.params, n.Method+" "+string(n.Params.Bytes()))
+	return nil
+}
+
+func (c *toldOf) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody is asked")
+}
+
+func idOf(req *mcp.Request) string {
+	for name, value := range mcp.Members(req.Params.Bytes()) {
+		if name == memberElicitation {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// A question with a URL has an id, and its client is told when the server goes on;
+// other questions stay as they are.
+func TestVisitsAreNamedAndTold(t *testing.T) {
+	const url = `{"mode":"url","message":"m","url":"https://x/1"}`
+	tests := []struct {
+		name, method, params, answer, next string
+		named, told                        bool
+	}{
+		{"done", methodElicit, url, `{"action":"accept"}`, `{"content":[]}`, true, true},
+		{"asked for something else", methodElicit, url, `{"action":"accept"}`,
+			`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","url":"https://x/2"}}}}`, true, true},
+		{"asked again", methodElicit, url, `{"action":"accept"}`,
+			`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":` + url + `}}}`, true, false},
+		{"declined", methodElicit, url, `{"action":"decline"}`, `{"content":[]}`, true, false},
+		{"form", methodElicit, `{"mode":"form","message":"m"}`, `{"action":"accept"}`, `{}`, false, false},
+		{"no mode", methodElicit, `{"message":"m"}`, `{"action":"accept"}`, `{}`, false, false},
+		{"another question", "sampling/createMessage", `{"mode":"url"}`, `{"action":"accept"}`, `{}`, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var open urlElicitations
+			asked := requestOf(t, tt.method, tt.params)
+			req, answered, err := open.named(asked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if id := idOf(req); (id != "") != tt.named || !tt.named && req != asked {
+				t.Errorf("asked %s", req.Params.Bytes())
+			}
+			answered(resultOf(t, tt.answer))
+			caller := new(toldOf)
+			open.tell(t.Context(), resultOf(t, tt.next), caller)
+			var want []string
+			if tt.told {
+				want = []string{elicitationDone + ` {"elicitationId":` + idOf(req) + `}`}
+			}
+			if !slices.Equal(caller.params, want) {
+				t.Errorf("told %q, want %q", caller.params, want)
+			}
+			open.tell(t.Context(), resultOf(t, tt.next), caller)
+			if len(caller.params) != len(want) {
+				t.Errorf("told again: %q", caller.params)
+			}
+		})
+	}
+}
+
+// An id that is there is its server's, which tells of it.
+func TestVisitKeepsItsID(t *testing.T) {
+	var open urlElicitations
+	req, answered, err := open.named(requestOf(t, methodElicit, `{"mode":"url","url":"https://x","elicitationId":"own"}`))
+	if err != nil || idOf(req) != `"own"` {
+		t.Fatalf("asked %s, %v", req.Params.Bytes(), err)
+	}
+	answered(resultOf(t, `{"action":"accept"}`))
+	caller := new(toldOf)
+	if open.tell(t.Context(), resultOf(t, `{}`), caller); len(caller.params) > 0 {
+		t.Errorf("told %q", caller.params)
+	}
+}
+
+// A legacy server has given no state: what brings one is not for it, and must not
+// have it do again what it has done. Input that comes without was asked for by
+// somebody else, if at all: the server is called as if there were none, and asks.
+func TestLegacyServerTakesNoInput(t *testing.T) {
+	const refused = ""
+	tests := []struct {
+		method, params string
+		modern         bool
+		want           string
+	}{
+		{"tools/call", `{"name":"x","requestState":"s"}`, true, refused},
+		{"tools/call", `{"name":"x","requestState":null}`, true, refused},
+		{"tools/call", `{"name":"x","requestState":"s","inputResponses":{}}`, true, refused},
+		{"prompts/get", `{"name":"x","requestState":"s"}`, true, refused},
+		{"resources/read", `{"uri":"x:","requestState":"s"}`, true, refused},
+		{"tools/call", `{"name":"x","inputResponses":{"a":1},"arguments":{"inputResponses":1}}`, true,
+			`{"name":"x","arguments":{"inputResponses":1}}`},
+		{"tools/call", `{"name":"x","inputResponses":null}`, true, `{"name":"x"}`},
+		{"tools/call", `{"name":"x","arguments":{"requestState":"s"}}`, true, `{"name":"x","arguments":{"requestState":"s"}}`},
+		{"tools/call", `{"name":"x","requestState":"s"}`, false, `{"name":"x","requestState":"s"}`},
+		{"tasks/update", `{"taskId":"x","inputResponses":{}}`, true, `{"taskId":"x","inputResponses":{}}`},
+	}
+	for _, tt := range tests {
+		req := requestOf(t, tt.method, tt.params)
+		req.TakesInputRequired = tt.modern
+		got, err := withoutInput(req)
+		switch {
+		case tt.want == refused && (err == nil || !strings.Contains(err.Error(), "requestState")):
+			t.Errorf("%s %s of a modern client %t: %v, want an error that names requestState", tt.method, tt.params, tt.modern, err)
+		case tt.want != refused && (err != nil || string(got.Params.Bytes()) != tt.want):
+			t.Errorf("%s %s of a modern client %t: %v, %v, want %s", tt.method, tt.params, tt.modern, got, err, tt.want)
+		}
+		if string(req.Params.Bytes()) != tt.params {
+			t.Errorf("the request of the caller has become %s", req.Params.Bytes())
+		}
+	}
+}
+
+// What a legacy client puts there means nothing to it, and would mean something to
+// a modern server.
+func TestLegacyClientBringsNoState(t *testing.T) {
+	const given = `{"name":"x","requestState":"s","inputResponses":{"a":1},"arguments":{"requestState":"s"}}`
+	req := requestOf(t, "tools/call", given)
+	params, err := ownInput(req)
+	if want := `{"name":"x","arguments":{"requestState":"s"}}`; err != nil || string(params.Bytes()) != want {
+		t.Errorf("of a legacy client: %s, %v, want %s", params.Bytes(), err, want)
+	}
+	req.TakesInputRequired = true
+	if params, err = ownInput(req); err != nil || string(params.Bytes()) != given {
+		t.Errorf("of a modern client: %s, %v", params.Bytes(), err)
+	}
+}
