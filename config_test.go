@@ -94,7 +94,7 @@ func TestNoLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := g.Serve(ctx, req, nobody{})
+	res, err := g.Serve(ctx, req, noCaller{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,41 +11,41 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// wanted is what a request is for.
-type wanted struct {
+// lookup is the item that a request refers to.
+type lookup struct {
 	kind catalog.Kind
 	name string      // or URI
-	ref  *mcp.Object // the parameters of a completion, whose ref says it; else nil
+	ref  *mcp.Object // the parameters of a completion, which contain the ref; otherwise nil
 }
 
-// found is what there is of it, and the view in which it was looked for.
-type found struct {
+// lookupResult is the result of a lookup and the view in which it was made.
+type lookupResult struct {
 	*view
 
-	entry *catalog.Entry // nil where there is nothing
-	field mcp.Field      // by which a completion names it
+	entry *catalog.Entry // nil if there is no such item
+	field mcp.Field      // the field by which a completion names it
 }
 
-// referred is what a completion is about.
-func referred(params *mcp.Object) wanted {
+// lookupRef returns the lookup of a completion's ref.
+func lookupRef(params *mcp.Object) lookup {
 	if name, ok := params.Text(mcp.FieldRefName); ok {
-		return wanted{catalog.Prompts, name, params}
+		return lookup{catalog.Prompts, name, params}
 	}
 	uri, _ := params.Text(mcp.FieldRefURI)
-	return wanted{catalog.Resources, uri, params}
+	return lookup{catalog.Resources, uri, params}
 }
 
-// find looks up what a request is for, in one view. What nobody offers is
-// recorded where it is hidden; the caller cannot tell.
-func (g *Gateway) find(ctx context.Context, req *mcp.Request, w wanted) found {
-	// A backend that may bring it and is still starting is waited for, whatever the end
-	// of that: the answer is what is known then.
+// find looks up the item of a request in one view. It records a request for a hidden
+// item; the caller cannot distinguish this from an unknown one.
+func (g *Gateway) find(ctx context.Context, req *mcp.Request, w lookup) lookupResult {
+	// Wait for a backend that may offer the item and is still starting. However the
+	// wait ends, the answer is what is known then.
 	_ = g.await(ctx, w.pending)
-	f := w.in(g.viewFor(clientOf(req)))
-	if !f.certain() {
-		// The session's own lists may bring it, or have lost it.
-		g.awaitSession(ctx, req, w.mayComeFrom)
-		f = w.in(g.viewFor(clientOf(req)))
+	f := w.find(g.viewFor(clientOf(req)))
+	if !f.isListed() {
+		// The lists of the session may contain the item, or no longer contain it.
+		g.awaitSessionLists(ctx, req, w.mayBeAt)
+		f = w.find(g.viewFor(clientOf(req)))
 	}
 	if f.entry == nil {
 		g.noteHidden(ctx, f.view, req, w)
@@ -53,37 +53,37 @@ func (g *Gateway) find(ctx context.Context, req *mcp.Request, w wanted) found {
 	return f
 }
 
-// pending is that of a view for the backends that may bring what is wanted. What is
-// known already waits for none.
-func (w wanted) pending(v *view) (left time.Duration, ok bool) {
-	if w.in(v).certain() {
+// pending is view.pending for the backends that may offer the item. It waits for none
+// if the item is known already.
+func (w lookup) pending(v *view) (left time.Duration, ok bool) {
+	if w.find(v).isListed() {
 		return 0, false
 	}
-	if v.outdated(w.mayComeFrom) {
-		return always, true // another catalog is built at once
+	if v.outdated(w.mayBeAt) {
+		return noLimit, true // another catalog is built at once
 	}
-	return v.pending(v.cfg.Limits.Handshake, func(u *unit, h knownLists) bool { return w.lacks(h) && w.mayComeFrom(u) })
+	return v.pending(v.cfg.Limits.Handshake, func(u *activeBackend, h knownLists) bool { return w.isUnknownIn(h) && w.mayBeAt(u) })
 }
 
-// lacks reports whether a list that it may be in is not known.
-func (w wanted) lacks(h knownLists) bool {
+// isUnknownIn reports whether a list that may contain the item is not known.
+func (w lookup) isUnknownIn(h knownLists) bool {
 	if w.kind == catalog.Resources {
 		return !h[catalog.Resources] || !h[catalog.Templates]
 	}
 	return !h[w.kind]
 }
 
-// mayComeFrom reports whether a backend of which nothing is known may have it. Names say
-// whose they can be, and URIs do not.
-func (w wanted) mayComeFrom(u *unit) bool {
+// mayBeAt reports whether a backend with unknown lists may have the item. Prefixes
+// decide this for names; nothing decides it for URIs.
+func (w lookup) mayBeAt(u *activeBackend) bool {
 	byName := w.kind == catalog.Tools || w.kind == catalog.Prompts
-	return !byName || u.mayBring(w.name)
+	return !byName || u.mayOffer(w.name)
 }
 
-// in looks in the catalog of one view. Nothing of the answer may come from another
-// one: a name that was found belongs to the backend that this view has for it.
-func (w wanted) in(v *view) found {
-	f := found{view: v}
+// find looks in the catalog of one view. The whole answer must come from that view: a
+// name belongs to the backend that this view has for it.
+func (w lookup) find(v *view) lookupResult {
+	f := lookupResult{view: v}
 	var ok bool
 	switch {
 	case w.ref != nil:
@@ -101,6 +101,6 @@ func (w wanted) in(v *view) found {
 	return f
 }
 
-// certain reports whether something was found that a list has. A URI that is in no
-// list is given to whom it fits best of those that are known.
-func (f found) certain() bool { return f.entry != nil && f.entry.JSON() != nil }
+// isListed reports whether the lookup found an item that is in a list. A URI that is in
+// no list is routed to the backend whose template fits best among those known.
+func (f lookupResult) isListed() bool { return f.entry != nil && f.entry.JSON() != nil }

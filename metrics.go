@@ -10,23 +10,22 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// newMetrics returns the metrics of the gateway. Each stands in docs/metrics.md.
+// newMetrics returns the metrics of the gateway. docs/metrics.md lists each of them.
 //
-// Almost all are read from what server, client and the catalog count anyway, when
-// somebody collects them: the way of a call has no metric on it that could cost
-// it something.
+// Almost all are read on collection from counters that server, client and the catalog
+// have anyway: no metric costs a call anything.
 func (g *Gateway) newMetrics() (*observe.Metrics, error) {
 	instruments := append(g.ownInstruments(), g.serverInstruments()...)
 	kinds := make([]string, 0, len(eventKinds()))
-	// All kinds, so that each is there as zero: a rate over a series that begins with its
-	// first event would not see that one.
+	// All kinds, so that each starts at zero: a rate over a series that begins with its
+	// first event would miss that event.
 	for _, kind := range eventKinds() {
 		kinds = append(kinds, string(kind))
 	}
 	return observe.NewMetrics(append(instruments, g.backendInstruments()...), kinds)
 }
 
-// ownInstruments show what an operator would otherwise poll /status for.
+// ownInstruments returns what an operator would otherwise poll /status for.
 func (g *Gateway) ownInstruments() []observe.Instrument {
 	return []observe.Instrument{
 		{Name: "ready", Help: "1 while new traffic may come, 0 since the drain began.", Read: func() []observe.Value {
@@ -46,23 +45,23 @@ func (g *Gateway) ownInstruments() []observe.Instrument {
 	}
 }
 
-// backendStates shows each state, so that one that nobody is in any more falls to
-// zero.
+// backendStates returns a value for each state, so that a state without backends falls
+// to zero.
 func (g *Gateway) backendStates() []observe.Value {
 	var counts [backend.Down + 1]int64
-	for _, u := range g.view.Load().units {
+	for _, u := range g.view.Load().backends {
 		counts[u.Offer().State]++
 	}
 	values := make([]observe.Value, len(counts))
 	for state, n := range counts {
-		// By its word and not its number: numbers would come to mean something else.
+		// The label is the name of the state, because its number may change meaning.
 		values[state] = observe.Value{Number: n, Key: "state", Label: backend.State(state).String()}
 	}
 	return values
 }
 
-// serverInstruments show what the inbound edge counts, for all clients together:
-// to tell clients apart would make labels out of what they say of themselves.
+// serverInstruments returns what the inbound edge counts, for all clients together:
+// labels per client would be values that clients choose.
 func (g *Gateway) serverInstruments() []observe.Instrument {
 	gauge := func(name, help string, of func(server.Stats) int) observe.Instrument {
 		return observe.Instrument{Name: name, Help: help, Read: func() []observe.Value {
@@ -71,7 +70,7 @@ func (g *Gateway) serverInstruments() []observe.Instrument {
 	}
 	count := func(name, help string, of func(server.Stats) uint64) observe.Instrument {
 		return observe.Instrument{Name: name, Help: help, Counter: true, Read: func() []observe.Value {
-			return observe.One(counted(of(g.server.Stats())))
+			return observe.One(toInt64(of(g.server.Stats())))
 		}}
 	}
 	return []observe.Instrument{
@@ -90,8 +89,8 @@ func (g *Gateway) serverInstruments() []observe.Instrument {
 	}
 }
 
-// backendInstruments have the backend as their label, which is a name of the
-// configuration. A backend that a reload replaces begins anew.
+// backendInstruments returns the metrics of the backends. Their label is the configured
+// name. A backend that a reload replaces starts from zero.
 func (g *Gateway) backendInstruments() []observe.Instrument {
 	gauge := func(name, help string, of func(client.Stats) int) observe.Instrument {
 		return observe.Instrument{Name: "backend_" + name, Help: help, Read: func() []observe.Value {
@@ -100,7 +99,7 @@ func (g *Gateway) backendInstruments() []observe.Instrument {
 	}
 	count := func(name, help string, of func(client.Stats) uint64) observe.Instrument {
 		return observe.Instrument{Name: "backend_" + name, Help: help, Counter: true, Read: func() []observe.Value {
-			return g.eachClient(func(s client.Stats) int64 { return counted(of(s)) })
+			return g.eachClient(func(s client.Stats) int64 { return toInt64(of(s)) })
 		}}
 	}
 	return []observe.Instrument{
@@ -118,8 +117,8 @@ func (g *Gateway) backendInstruments() []observe.Instrument {
 // eachClient reads one number of each backend that is not in this process.
 func (g *Gateway) eachClient(of func(client.Stats) int64) []observe.Value {
 	var values []observe.Value
-	for _, u := range g.view.Load().units {
-		// A Handler in this process is called and not spoken to, and so counts none of this.
+	for _, u := range g.view.Load().backends {
+		// A Handler in this process has no connection, and so none of these counts.
 		if u.client != nil {
 			values = append(values, observe.Value{Number: of(u.client.Stats()), Key: "backend", Label: u.Name()})
 		}
@@ -127,20 +126,20 @@ func (g *Gateway) eachClient(of func(client.Stats) int64) []observe.Value {
 	return values
 }
 
-// liveBackends has a value for each backend, those in this process included, so
-// that an alert on one that is gone needs no list of names.
+// liveBackends returns a value for each backend, including those in this process, so
+// that an alert on a missing one needs no list of names.
 func (g *Gateway) liveBackends() []observe.Value {
 	var values []observe.Value
-	for _, u := range g.view.Load().units {
+	for _, u := range g.view.Load().backends {
 		values = append(values, observe.Value{Number: asNumber(u.Offer().State == backend.Live), Key: "backend", Label: u.Name()})
 	}
 	return values
 }
 
-// counted is a counter as metrics have it. None of ours gets near the end.
-func counted(n uint64) int64 { return int64(min(n, 1<<62)) }
+// toInt64 converts a counter for the metrics. None of ours comes near the limit.
+func toInt64(n uint64) int64 { return int64(min(n, 1<<62)) }
 
-// asNumber is a statement as metrics have it.
+// asNumber converts a condition for the metrics.
 func asNumber(b bool) int64 {
 	if b {
 		return 1

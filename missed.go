@@ -12,112 +12,111 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// missed are the tasks of a link that may have become something else while nobody
-// told: the client is owed the state of each. It stays owed until it is told, by a
-// look or by the backend itself, or until there is no such task, whatever becomes of
-// the backend meanwhile.
-type missed struct {
-	turn chan struct{} // capacity 1: who has put one in tells of tasks, and no other
-	wake chan struct{} // capacity 1: there is more to tell
+// pendingUpdates are the tasks of one backendListen that may have changed while no
+// notification was received: the client must be sent the state of each. An update stays
+// pending, whatever happens to the backend meanwhile, until the state was fetched and
+// sent, the backend itself sent it, or the task no longer exists.
+type pendingUpdates struct {
+	sem chan struct{} // capacity 1; its holder alone notifies of tasks
+	wake chan struct{} // capacity 1; updates were added
 
-	// Below: of who has the turn.
-	owed   []debt // in the order in which they are told
+	// The fields below belong to the holder of sem.
+	updates   []pendingUpdate // in the order in which they are sent
 	serial uint64
 }
 
-// debt is the state of one task. A gap after it makes another of it: what was seen
-// before the gap does not settle that.
-type debt struct {
+// pendingUpdate is the state of one task. A later gap adds another update with a new
+// serial: a state fetched before the gap does not satisfy that one.
+type pendingUpdate struct {
 	topic  topic
 	serial uint64
 }
 
-func newMissed() *missed {
-	return &missed{turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+func newPendingUpdates() *pendingUpdates {
+	return &pendingUpdates{sem: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 }
 
-// inTurn calls f while nobody else tells of tasks. It is no lock, because the client
-// may be told meanwhile, and be slow.
-func (m *missed) inTurn(ctx context.Context, f func() error) error {
+// exclusive calls f while no other goroutine notifies of tasks. It is not a mutex,
+// because f may block on a slow client.
+func (m *pendingUpdates) exclusive(ctx context.Context, f func() error) error {
 	select {
-	case m.turn <- struct{}{}:
+	case m.sem <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-m.turn }()
+	defer func() { <-m.sem }()
 	return f()
 }
 
-// owe notes tasks whose state is to be told.
-func (m *missed) owe(ctx context.Context, topics []topic) error {
-	return m.inTurn(ctx, func() error {
+// add adds tasks whose state must be sent.
+func (m *pendingUpdates) add(ctx context.Context, topics []topic) error {
+	return m.exclusive(ctx, func() error {
 		for _, t := range topics {
-			m.forget(t)
+			m.removeLocked(t)
 			m.serial++
-			m.owed = append(m.owed, debt{t, m.serial})
+			m.updates = append(m.updates, pendingUpdate{t, m.serial})
 		}
 		select {
 		case m.wake <- struct{}{}:
-		default: // it will look
+		default: // already woken
 		}
 		return nil
 	})
 }
 
-// list returns what is owed.
-func (m *missed) list(ctx context.Context) (owed []debt) {
-	_ = m.inTurn(ctx, func() error { // nothing is owed when ctx has ended
-		owed = slices.Clone(m.owed)
+// list returns the pending updates.
+func (m *pendingUpdates) list(ctx context.Context) (owed []pendingUpdate) {
+	_ = m.exclusive(ctx, func() error { // none is pending after ctx has ended
+		owed = slices.Clone(m.updates)
 		return nil
 	})
 	return owed
 }
 
-// tell tells of a task, whose state is owed no longer then.
-func (m *missed) tell(ctx context.Context, t topic, say func() error) error {
-	return m.inTurn(ctx, func() error {
+// send calls notify for a task, and removes the task's pending update.
+func (m *pendingUpdates) send(ctx context.Context, t topic, say func() error) error {
+	return m.exclusive(ctx, func() error {
 		if err := say(); err != nil {
 			return err
 		}
-		m.forget(t)
+		m.removeLocked(t)
 		return nil
 	})
 }
 
-// settle is tell for what a look has found. Where the task was told of meanwhile, or
-// is owed anew, that is older than what the client has or is to have.
-func (m *missed) settle(ctx context.Context, d debt, say func() error) error {
-	return m.inTurn(ctx, func() error {
-		if !slices.Contains(m.owed, d) {
+// sendIfPending is send for a fetched state. If the task was notified or added again
+// meanwhile, that state is outdated and is not sent.
+func (m *pendingUpdates) sendIfPending(ctx context.Context, d pendingUpdate, say func() error) error {
+	return m.exclusive(ctx, func() error {
+		if !slices.Contains(m.updates, d) {
 			return nil
 		}
 		if err := say(); err != nil {
 			return err
 		}
-		m.forget(d.topic)
+		m.removeLocked(d.topic)
 		return nil
 	})
 }
 
-func (m *missed) forget(t topic) {
-	m.owed = slices.DeleteFunc(m.owed, func(d debt) bool { return d.topic == t })
+func (m *pendingUpdates) removeLocked(t topic) {
+	m.updates = slices.DeleteFunc(m.updates, func(d pendingUpdate) bool { return d.topic == t })
 }
 
-// tellMissed tells what is owed until ctx ends, and tries again what it could not
-// tell.
-func (l *link) tellMissed(ctx context.Context) {
-	for wait := firstRelink; ctx.Err() == nil; wait = min(2*wait, lastRelink) {
-		for _, d := range l.missed.list(ctx) {
-			l.lookAt(ctx, d)
+// sendPending sends the pending updates until ctx ends, and retries those that fail.
+func (l *backendListen) sendPending(ctx context.Context) {
+	for wait := minRelistenDelay; ctx.Err() == nil; wait = min(2*wait, maxRelistenDelay) {
+		for _, d := range l.pending.list(ctx) {
+			l.sendState(ctx, d)
 		}
-		if l.missed.rest(ctx, wait) {
-			wait = firstRelink
+		if l.pending.wait(ctx, wait) {
+			wait = minRelistenDelay
 		}
 	}
 }
 
-// rest waits until there is something to look at, and reports whether that is new.
-func (m *missed) rest(ctx context.Context, wait time.Duration) bool {
+// wait waits for something to fetch, and reports whether it was added since.
+func (m *pendingUpdates) wait(ctx context.Context, wait time.Duration) bool {
 	var late <-chan time.Time
 	if len(m.list(ctx)) > 0 {
 		again := time.NewTimer(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
@@ -133,26 +132,26 @@ func (m *missed) rest(ctx context.Context, wait time.Duration) bool {
 	return false
 }
 
-// lookAt tells the state of one task, if its backend says it. What it does not say
-// stays owed.
-func (l *link) lookAt(ctx context.Context, d debt) {
-	n, err := d.topic.look(ctx, l)
+// sendState fetches and sends the state of one task. If the backend does not return it,
+// the update stays pending.
+func (l *backendListen) sendState(ctx context.Context, d pendingUpdate) {
+	n, err := d.topic.fetchState(ctx, l)
 	if err != nil {
 		return
 	}
-	_ = l.missed.settle(ctx, d, func() error { // it ends with ctx, or stays owed
+	_ = l.pending.sendIfPending(ctx, d, func() error { // ctx has ended, or the update stays pending
 		if n == nil {
 			return nil
 		}
-		return l.pass(ctx, n)
+		return l.forward(ctx, n)
 	})
 }
 
-// passTask tells of a task by each name by which it was asked for, and nothing of one
-// of which nobody has asked to hear.
-func (l *link) passTask(ctx context.Context, asked []topic, n *mcp.Notification) error {
+// forwardTask forwards the notification of a task under each name in the filter. It
+// drops the notification of a task that is not in the filter.
+func (l *backendListen) forwardTask(ctx context.Context, asked []topic, n *mcp.Notification) error {
 	name, _ := n.Params.Text(mcp.FieldTaskID)
-	for _, t := range alike(asked, name) {
+	for _, t := range sameTask(asked, name) {
 		var e mcp.Edit
 		e.SetText(mcp.FieldTaskID, t.name)
 		params, err := e.Apply(&n.Params)
@@ -160,7 +159,7 @@ func (l *link) passTask(ctx context.Context, asked []topic, n *mcp.Notification)
 			return err
 		}
 		own := &mcp.Notification{Method: n.Method, Params: params}
-		if err := l.missed.tell(ctx, t, func() error { return l.pass(ctx, own) }); err != nil {
+		if err := l.pending.send(ctx, t, func() error { return l.forward(ctx, own) }); err != nil {
 			return err
 		}
 	}

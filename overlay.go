@@ -14,126 +14,126 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 )
 
-// Most backends offer the same to all clients, and the catalog has that once. Two
-// kinds of backends do not: some offer a tool only to clients with certain capabilities,
-// and some change their lists for one session. An overlay holds what such backends
-// offer to one kind of client or to one session, and makes the view of it.
+// Most backends offer the same to all clients, and the catalog has that once. Two kinds
+// of backends do not: some offer a tool only to clients with certain capabilities, and
+// some change their lists for one session. A clientLists holds what such backends offer
+// to clients with the same capabilities or to one session, and builds the view of it.
 
-// overlay is what differs from the view below it. The zero value is not usable.
-type overlay struct {
+// clientLists are the lists that differ from those of a base view. The zero value is
+// not usable.
+type clientLists struct {
 	g *Gateway
 
-	// beneath returns the view below. fetch asks a backend for its lists as those are
-	// seen here.
-	beneath func() *view
-	fetch   func(ctx context.Context, u *unit) (backend.Lists, error)
+	// base returns the base view. fetch fetches the lists of a backend on behalf of the
+	// client.
+	base func() *view
+	fetch   func(ctx context.Context, u *activeBackend) (backend.Lists, error)
 
-	// used counts the overlays of its kind that differ from what is below.
+	// used counts the backendLists of this kind that differ from the base.
 	used *atomic.Int64
 
 	mu           sync.Mutex
-	by           map[*backend.Backend]*ownLists // nil until there is one: most sessions have none
-	ended        bool
-	below, built *view // built is made of below
+	own           map[*backend.Backend]*backendLists // nil until used: most sessions have none
+	closed        bool
+	builtOn, built *view // built is built on builtOn
 }
 
-// ownLists are the lists of one backend in an overlay.
-type ownLists struct {
-	known bool           // they were fetched, or could not be
-	same  bool           // they were fetched, and are those below
-	lists *backend.Lists // nil if they are those below
-	since backend.Lists  // below, when they were fetched
+// backendLists are the lists of one backend in a clientLists.
+type backendLists struct {
+	tried bool           // a fetch has succeeded or failed
+	same  bool           // the fetched lists equal the base
+	lists *backend.Lists // nil if they equal the base
+	base backend.Lists  // the base lists at the time of the fetch
 
-	wanted bool          // they may have changed since the fetch under way began
-	busy   chan struct{} // closed when the fetch under way has ended; nil without one
+	dirty bool          // they may have changed since the current fetch began
+	busy   chan struct{} // closed when the current fetch has ended; nil without one
 }
 
-// refresh has the lists of a backend fetched in the background, and once more if they
-// may change again meanwhile.
-func (o *overlay) refresh(u *unit) {
+// refresh starts fetching the lists of a backend in the background. If a fetch is
+// running, another follows it.
+func (o *clientLists) refresh(u *activeBackend) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.refreshLocked(u)
 }
 
-func (o *overlay) refreshLocked(u *unit) {
-	if o.ended {
+func (o *clientLists) refreshLocked(u *activeBackend) {
+	if o.closed {
 		return
 	}
-	own := o.by[u.Backend]
+	own := o.own[u.Backend]
 	if own == nil {
-		own = &ownLists{}
-		if o.by == nil {
-			o.by = make(map[*backend.Backend]*ownLists)
+		own = &backendLists{}
+		if o.own == nil {
+			o.own = make(map[*backend.Backend]*backendLists)
 		}
-		o.by[u.Backend] = own
+		o.own[u.Backend] = own
 	}
-	own.wanted = true
+	own.dirty = true
 	if own.busy != nil {
 		return
 	}
 	own.busy = make(chan struct{})
-	// Ends with the fetches, each of which is bounded; Gateway.stop waits for it.
+	// Ends with the fetches, each with a time limit; Gateway.stop waits for it.
 	if !o.g.begin(func() { o.keepFetching(u, own) }) {
 		o.doneLocked(own)
 	}
 }
 
-// refetchEvery is the shortest time between two fetches, however often the lists of a
-// session change. It is short, because requests wait for the lists.
-const refetchEvery = 200 * time.Millisecond
+// minRefetchInterval is the shortest time between two fetches, however often the lists
+// of a session change. It is short, because requests wait for the lists.
+const minRefetchInterval = 200 * time.Millisecond
 
-// keepFetching fetches until the lists are those of the last refresh.
-func (o *overlay) keepFetching(u *unit, own *ownLists) {
+// keepFetching fetches until the lists are as new as the last refresh.
+func (o *clientLists) keepFetching(u *activeBackend, own *backendLists) {
 	for o.fetchOnce(u, own) {
-		pause(o.g.ctx, refetchEvery)
+		sleep(o.g.ctx, minRefetchInterval)
 	}
-	o.g.changes.announce()
+	o.g.changed.wakeAll()
 }
 
-// fetchOnce reports whether there is to be another fetch. Where it fails, what was
-// known stays, and the lists below hold if nothing was.
-//
+// fetchOnce reports whether another fetch must follow. If the fetch fails, the previous
+// lists stay, or those of the base if there are none.
 //nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: it outlives the request
-func (o *overlay) fetchOnce(u *unit, own *ownLists) (again bool) {
+func (o *clientLists) fetchOnce(u *activeBackend, own *backendLists) (again bool) {
 	ctx, cancel := withTimeout(o.g.ctx, o.g.view.Load().cfg.Limits.Handshake)
 	defer cancel()
-	o.take(own)
-	since := o.beneath().listsOf(u)
+	o.clearDirty(own)
+	since := o.base().listsOf(u)
 	lists, err := o.fetch(ctx, u)
 	if err != nil {
 		o.g.log.Debug("lists for a client could not be fetched", slog.String("backend", u.Name()), slog.Any("err", err))
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	own.known = true
-	if err == nil && !o.ended {
-		own.since = since
+	own.tried = true
+	if err == nil && !o.closed {
+		own.base = since
 		o.setLocked(own, &lists)
 		own.same = own.lists == nil
 	}
-	if own.wanted && err == nil && !o.ended {
+	if own.dirty && err == nil && !o.closed {
 		return true
 	}
 	o.doneLocked(own)
 	return false
 }
 
-// take comes before the fetch: what changes meanwhile is fetched once more.
-func (o *overlay) take(own *ownLists) {
+// clearDirty is called before the fetch, so that a change during it causes another.
+func (o *clientLists) clearDirty(own *backendLists) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	own.wanted = false
+	own.dirty = false
 }
 
-func (o *overlay) doneLocked(own *ownLists) {
+func (o *clientLists) doneLocked(own *backendLists) {
 	close(own.busy)
 	own.busy = nil
 }
 
-// setLocked notes lists that were fetched. Those below are none of its own.
-func (o *overlay) setLocked(own *ownLists, lists *backend.Lists) {
-	if lists != nil && lists.Equal(&own.since) {
+// setLocked stores fetched lists. Lists that equal the base are stored as nil.
+func (o *clientLists) setLocked(own *backendLists, lists *backend.Lists) {
+	if lists != nil && lists.Equal(&own.base) {
 		lists = nil
 	}
 	if had, has := own.lists != nil, lists != nil; had != has {
@@ -146,17 +146,17 @@ func (o *overlay) setLocked(own *ownLists, lists *backend.Lists) {
 	own.lists, o.built = lists, nil
 }
 
-// forget drops the lists of a backend, whose session is gone.
-func (o *overlay) forget(b *backend.Backend) {
+// discard drops the lists of a backend after its session has ended.
+func (o *clientLists) discard(b *backend.Backend) {
 	if o.drop(b) {
-		o.g.changes.announce()
+		o.g.changed.wakeAll()
 	}
 }
 
-func (o *overlay) drop(b *backend.Backend) (changed bool) {
+func (o *clientLists) drop(b *backend.Backend) (changed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	own := o.by[b]
+	own := o.own[b]
 	if own == nil {
 		return false
 	}
@@ -165,33 +165,33 @@ func (o *overlay) drop(b *backend.Backend) (changed bool) {
 	return changed
 }
 
-// end drops all lists for good.
-func (o *overlay) end() {
+// close drops all lists and stores no more.
+func (o *clientLists) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.ended = true
-	for _, own := range o.by {
+	o.closed = true
+	for _, own := range o.own {
 		o.setLocked(own, nil)
 	}
 }
 
-// over returns the view for the clients of the overlay, made of the view below. Where
-// the lists below have changed since a fetch there is another one.
-func (o *overlay) over(v *view) *view {
+// view returns the client's view, built on v. If the base lists have changed since a
+// fetch, it starts another fetch.
+func (o *clientLists) view(v *view) *view {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if v == o.below && o.built != nil {
+	if v == o.builtOn && o.built != nil {
 		return o.built
 	}
-	o.dropGoneLocked(v)
+	o.dropRemovedLocked(v)
 	offers, differs := slices.Clone(v.offered), false
-	for i, u := range v.units {
-		own := o.by[u.Backend]
+	for i, u := range v.backends {
+		own := o.own[u.Backend]
 		if own == nil || own.lists == nil {
 			continue
 		}
-		if !own.since.Equal(&offers[i].Lists) {
-			own.since = offers[i].Lists
+		if !own.base.Equal(&offers[i].Lists) {
+			own.base = offers[i].Lists
 			o.setLocked(own, own.lists)
 			o.refreshLocked(u)
 		}
@@ -202,7 +202,7 @@ func (o *overlay) over(v *view) *view {
 			offers[i] = &next
 		}
 	}
-	o.below, o.built = v, v
+	o.builtOn, o.built = v, v
 	if differs {
 		next := *v
 		next.offered, next.catalog = offers, v.build(offers)
@@ -212,23 +212,23 @@ func (o *overlay) over(v *view) *view {
 	return o.built
 }
 
-// dropGoneLocked drops the lists of backends that a reload has ended.
-func (o *overlay) dropGoneLocked(v *view) {
-	for b, own := range o.by {
-		if own.busy == nil && !slices.ContainsFunc(v.units, func(u *unit) bool { return u.Backend == b }) {
+// dropRemovedLocked drops the lists of backends that a reload has removed.
+func (o *clientLists) dropRemovedLocked(v *view) {
+	for b, own := range o.own {
+		if own.busy == nil && !slices.ContainsFunc(v.backends, func(u *activeBackend) bool { return u.Backend == b }) {
 			o.setLocked(own, nil)
-			delete(o.by, b)
+			delete(o.own, b)
 		}
 	}
 }
 
-// settle waits until no fetch of a backend that want reports is under way, or for the
-// time, or until ctx ends.
-func (o *overlay) settle(ctx context.Context, patience time.Duration, want func(*unit) bool) {
+// awaitFetches waits until no backend that want accepts is being fetched, the timeout
+// has passed, or ctx ends.
+func (o *clientLists) awaitFetches(ctx context.Context, patience time.Duration, want func(*activeBackend) bool) {
 	ctx, cancel := withTimeout(ctx, patience)
 	defer cancel()
 	for {
-		busy := o.busy(want)
+		busy := o.fetching(want)
 		if busy == nil {
 			return
 		}
@@ -240,29 +240,29 @@ func (o *overlay) settle(ctx context.Context, patience time.Duration, want func(
 	}
 }
 
-// knows reports whether the lists of a backend were fetched, or are about to be.
-func (o *overlay) knows(u *unit) bool {
+// hasTried reports whether the lists of a backend were fetched, or are being fetched.
+func (o *clientLists) hasTried(u *activeBackend) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	own := o.by[u.Backend]
-	return own != nil && (own.known || own.busy != nil)
+	own := o.own[u.Backend]
+	return own != nil && (own.tried || own.busy != nil)
 }
 
-// isSame reports whether the lists of a backend are known to be those below.
-func (o *overlay) isSame(u *unit) bool {
+// isSame reports whether the lists of a backend are known to equal the base.
+func (o *clientLists) isSame(u *activeBackend) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	own := o.by[u.Backend]
+	own := o.own[u.Backend]
 	return own != nil && own.same
 }
 
-// busy returns the end of a fetch under way, or nil.
-func (o *overlay) busy(want func(*unit) bool) <-chan struct{} {
-	units := o.g.view.Load().units
+// fetching returns a channel that is closed when a running fetch has ended, or nil.
+func (o *clientLists) fetching(want func(*activeBackend) bool) <-chan struct{} {
+	units := o.g.view.Load().backends
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, u := range units {
-		if own := o.by[u.Backend]; own != nil && own.busy != nil && want(u) {
+		if own := o.own[u.Backend]; own != nil && own.busy != nil && want(u) {
 			return own.busy
 		}
 	}

@@ -58,7 +58,7 @@ func TestReloadKnowsEveryKey(t *testing.T) {
 		if !differ(reflect.ValueOf(&next).Elem().FieldByIndex(field.Index)) {
 			t.Fatalf("%s: not known how to change a %s", key, field.Type)
 		}
-		switch what := fixed(&old, &next); {
+		switch what := fixedSetting(&old, &next); {
 		case what == "" && slices.Contains(followed(), key):
 		case what == key:
 			refused = append(refused, key)

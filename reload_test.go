@@ -150,7 +150,7 @@ func TestReloadKeepsNamesApart(t *testing.T) {
 	var cfg Config
 	cfg.Servers = []Backend{{Name: "one", URL: "http://127.0.0.1:1/mcp"}}
 	wantMeeting(t, g.Reload(t.Context(), cfg), true)
-	if units := g.view.Load().units; len(units) != 1 || units[0].client != nil || g.Status().ReloadRefused == nil {
+	if units := g.view.Load().backends; len(units) != 1 || units[0].client != nil || g.Status().ReloadRefused == nil {
 		t.Errorf("%d backends; refusal %v", len(units), g.Status().ReloadRefused)
 	}
 }
@@ -172,7 +172,7 @@ func TestServeWhileItEnds(t *testing.T) {
 		for range 2 {
 			all.Go(func() { // ends after the Gateway; waited for below
 				for !ended.Load() {
-					if _, err := g.Serve(t.Context(), req, nobody{}); err != nil {
+					if _, err := g.Serve(t.Context(), req, noCaller{}); err != nil {
 						t.Error(err)
 					}
 				}

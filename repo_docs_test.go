@@ -156,7 +156,7 @@ func TestRepoReadmeCommands(t *testing.T) {
 }
 
 var (
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	backendListen    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+?) *$`)
 	scheme  = regexp.MustCompile(`^[a-z]+:`)
 )
@@ -165,7 +165,7 @@ var (
 func brokenLinks(docs map[string]string, exists func(name string) bool) []string {
 	var breaches []string
 	for _, name := range slices.Sorted(maps.Keys(docs)) {
-		for _, found := range link.FindAllStringSubmatch(codeText.ReplaceAllString(docs[name], ""), -1) {
+		for _, found := range backendListen.FindAllStringSubmatch(codeText.ReplaceAllString(docs[name], ""), -1) {
 			if !scheme.MatchString(found[1]) && !resolves(name, found[1], docs, exists) {
 				breaches = append(breaches, fmt.Sprintf("%s: the link %s leads nowhere", name, found[1]))
 			}

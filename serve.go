@@ -20,17 +20,17 @@ import (
 // Serve answers one request of one client. It makes a Gateway a [mcp.Handler],
 // so that a gateway can stand behind another.
 func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	g.sole.note(req)
+	g.onlyClient.set(req)
 	if kind, ok := catalog.KindOf(req.Method); ok {
 		return g.list(ctx, req, kind)
 	}
 	switch req.Method {
 	case "tools/call":
-		return g.recorded(ctx, req, caller, (*Gateway).call)
+		return g.serveRecorded(ctx, req, caller, (*Gateway).call)
 	case "prompts/get":
-		return g.recorded(ctx, req, caller, (*Gateway).prompt)
+		return g.serveRecorded(ctx, req, caller, (*Gateway).prompt)
 	case "resources/read":
-		return g.recorded(ctx, req, caller, (*Gateway).read)
+		return g.serveRecorded(ctx, req, caller, (*Gateway).read)
 	case "completion/complete":
 		return g.complete(ctx, req, caller)
 	case "server/discover":
@@ -42,9 +42,9 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	case "subscriptions/listen":
 		return g.listen(ctx, req, caller)
 	case "logging/setLevel", "notifications/roots/list_changed":
-		return g.tellBackends(req) //nolint:contextcheck // outlives the request on purpose
+		return g.notifyBackends(req) //nolint:contextcheck // outlives the request on purpose
 	case taskStatus:
-		return g.tellState(req) //nolint:contextcheck // likewise
+		return g.forwardTaskStatus(req) //nolint:contextcheck // likewise
 	default:
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", shorten(req.Method))
 	}
@@ -57,7 +57,7 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if err != nil {
 		return "", nil, err
 	}
-	f := g.find(ctx, req, wanted{kind: catalog.Tools, name: name})
+	f := g.find(ctx, req, lookup{kind: catalog.Tools, name: name})
 	if f.entry == nil {
 		return "", nil, f.unknown(catalog.Tools, name)
 	}
@@ -77,7 +77,7 @@ func (g *Gateway) prompt(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	if err != nil {
 		return "", nil, err
 	}
-	f := g.find(ctx, req, wanted{kind: catalog.Prompts, name: name})
+	f := g.find(ctx, req, lookup{kind: catalog.Prompts, name: name})
 	if f.entry == nil {
 		return "", nil, f.unknown(catalog.Prompts, name)
 	}
@@ -92,7 +92,7 @@ func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if err != nil {
 		return "", nil, err
 	}
-	f := g.find(ctx, req, wanted{kind: catalog.Resources, name: uri})
+	f := g.find(ctx, req, lookup{kind: catalog.Resources, name: uri})
 	if f.entry == nil {
 		return "", nil, unknownResource(uri)
 	}
@@ -103,7 +103,7 @@ func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 // complete serves completion/complete. The one to ask is whoever has the prompt or
 // template of the ref, which goes by the backend's own name from here on.
 func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	f := g.find(ctx, req, referred(&req.Params))
+	f := g.find(ctx, req, lookupRef(&req.Params))
 	if f.entry == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "completion/complete: ref names no prompt and no resource template of this server")
 	}
@@ -114,25 +114,25 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 // name of its own: that is what field is set to. All other bytes of the
 // parameters stay as they came.
 func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Field, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	u, ok := v.unitOf(entry)
+	u, ok := v.backendOf(entry)
 	if !ok {
 		return nil, v.unknown(entry.Kind, entry.Name)
 	}
 	if field == mcp.FieldNone || entry.Own == entry.Name {
 		return u.Serve(ctx, req, caller)
 	}
-	e, err := u.renamed(req, field, entry.Own, caller)
+	e, err := u.renamedRequest(req, field, entry.Own, caller)
 	if err != nil {
 		return nil, err
 	}
-	return u.run(ctx, e)
+	return u.serve(ctx, e)
 }
 
 // renamed is errand for a request that asks for an item by its name outside. It has
 // returned, and what it needs on the stack is free, before the backend is asked.
-func (u *unit) renamed(req *mcp.Request, field mcp.Field, own string, caller mcp.Caller) (*errand, error) {
+func (u *activeBackend) renamedRequest(req *mcp.Request, field mcp.Field, own string, caller mcp.Caller) (*backendRequest, error) {
 	params := req.Params.WithText(field, own)
-	return u.errand(req, &params, caller, nil)
+	return u.newRequest(req, &params, caller, nil)
 }
 
 // list answers from the catalog, once the backends that are starting have said what
@@ -141,8 +141,8 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 	if err := g.await(ctx, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
 		return nil, err
 	}
-	g.awaitVariant(ctx, req.Client)
-	g.awaitSession(ctx, req, func(*unit) bool { return true })
+	g.awaitProfileLists(ctx, req.Client)
+	g.awaitSessionLists(ctx, req, func(*activeBackend) bool { return true })
 	return g.listNow(req, kind)
 }
 
@@ -150,7 +150,7 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 // [mcp.Instant].
 func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	kind, ok := catalog.KindOf(req.Method)
-	if !ok || g.ctx.Err() != nil || !g.hasVariant(req.Client) || !g.sessionSettled(req) {
+	if !ok || g.ctx.Err() != nil || !g.profileListsReady(req.Client) || !g.sessionListsReady(req) {
 		return nil, false
 	}
 	if _, wait := g.view.Load().listsPending(kind); wait {
@@ -165,7 +165,7 @@ func (g *Gateway) listNow(req *mcp.Request, kind catalog.Kind) (*mcp.Result, err
 	v := g.listView(req, kind)
 	// Nobody waits for the lists that this asks for: they are the next client's.
 	now := time.Now()
-	for _, u := range v.units {
+	for _, u := range v.backends {
 		u.RefreshIfOld(now)
 	}
 	cursor, ok := req.Params.Text(mcp.FieldCursor)
@@ -192,11 +192,11 @@ type discovery struct {
 // greetWithin at most: a client reads instructions and capabilities only here.
 func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	// Of the wait, too: a start that waits for its turn has not begun to take its time.
-	within, cancel := context.WithTimeout(ctx, greetWithin)
+	within, cancel := context.WithTimeout(ctx, discoverTimeout)
 	defer cancel()
-	_ = g.await(within, (*view).greetingPending) // what is known is the answer, whatever ended the wait
+	_ = g.await(within, (*view).discoverPending) // what is known is the answer, whatever ended the wait
 	if req.Scope != nil {
-		g.noteSession(req)
+		g.initSessionLists(req)
 	}
 	return g.viewFor(clientOf(req)).discovery()
 }
@@ -222,38 +222,38 @@ func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
 // tellBackends passes on what a client says to all: that its level of logging or
 // its roots changed. It concerns what the backends keep for the client's session,
 // and they are told in the background: nobody's slowness is another's.
-func (g *Gateway) tellBackends(req *mcp.Request) (*mcp.Result, error) {
+func (g *Gateway) notifyBackends(req *mcp.Request) (*mcp.Result, error) {
 	if req.Scope != nil {
-		for _, u := range g.view.Load().units {
-			g.tellOne(u, req)
+		for _, u := range g.view.Load().backends {
+			g.notifyBackend(u, req)
 		}
 	}
 	return mcp.NewResult([]byte("{}"))
 }
 
 // tellWithin bounds how long a backend is waited for that is told something.
-const tellWithin = 10 * time.Second
+const notifyTimeout = 10 * time.Second
 
 // tellOne tells one backend. What it answers is nobody's concern, since the client
 // has been answered for all of them; a backend that is gone learns the level or
 // the roots when its next session begins.
-func (g *Gateway) tellOne(u *unit, req *mcp.Request) {
+func (g *Gateway) notifyBackend(u *activeBackend, req *mcp.Request) {
 	// Ends within tellWithin, or with the Gateway, whose stop waits for it.
 	g.begin(func() {
-		ctx, cancel := context.WithTimeout(g.ctx, tellWithin)
+		ctx, cancel := context.WithTimeout(g.ctx, notifyTimeout)
 		defer cancel()
-		_, _ = u.Serve(ctx, req, nobody{}) // a backend that has no use for it says so
+		_, _ = u.Serve(ctx, req, noCaller{}) // a backend that has no use for it says so
 	})
 }
 
 // nobody is the Caller of a request that has no client to be spoken to. What is
 // said to it is lost, which the other side need not know; what is asked of it is
 // refused at once, so that nobody waits for an answer.
-type nobody struct{}
+type noCaller struct{}
 
-func (nobody) Notify(context.Context, *mcp.Notification) error { return nil }
+func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (nobody) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (noCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody can be asked outside a request of a client")
 }
 
@@ -269,15 +269,15 @@ func textOf(req *mcp.Request, f mcp.Field) (string, error) {
 // unknown says why there is nothing of that name: its backend was never reached or could
 // not list it, so that what it offers is not known; or nobody offers it.
 func (v *view) unknown(kind catalog.Kind, name string) error {
-	for i, u := range v.units {
-		if !u.names(name) {
+	for i, u := range v.backends {
+		if !u.ownsName(name) {
 			continue
 		}
 		// The offer that the catalog was built of: a later one may have the name.
 		var why string
 		switch o := v.offered[i]; {
 		case !o.Known():
-			why = "it has not been reached yet: " + u.unreached(o)
+			why = "it has not been reached yet: " + u.unreachedReason(o)
 		case o.Lists[kind].Failed && len(o.Lists[kind].Items) == 0:
 			why = fmt.Sprintf("its %ss are not known: %s", kind, o.Lists[kind].Problem)
 		default:

@@ -73,17 +73,17 @@ type Gateway struct {
 	metrics *observe.Metrics
 	audit   *observe.Audit
 	lag     *observe.Lag
-	names   *taskNames
+	taskIDs   *taskIDs
 	secrets atomic.Pointer[redact.Redactor] // of all backends
 
 	refusal  atomic.Pointer[Refusal] // of the last reload
 	view     atomic.Pointer[view]
-	changes  changes // for clients that listen
-	built    changes // for requests that wait for a catalog
-	turns    turns
-	overlays overlays
-	sole     *sole // nil unless Options.OneClient
-	taskBook taskBook
+	changed  broadcast // for clients that listen
+	built    broadcast // for requests that wait for a catalog
+	startSlots    startSlots
+	perClient perClientLists
+	onlyClient     *onlyClient // nil unless Options.OneClient
+	taskRegistry taskRegistry
 	rebuild  chan struct{} // capacity 1: the catalog is to be built anew
 
 	ctx    context.Context //nolint:containedctx // the life of the goroutines below, which outlive every request
@@ -107,7 +107,7 @@ func New(cfg Config, opt Options) (*Gateway, error) {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
 	effective := cfg.Effective()
-	if err := apart(effective, opt.InProcess); err != nil {
+	if err := checkNames(effective, opt.InProcess); err != nil {
 		return nil, err
 	}
 	g, err := newGateway(effective, opt)
@@ -134,17 +134,17 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		version: cmp.Or(effective.Version, buildVersion()),
 		started: time.Now(),
 		rebuild: make(chan struct{}, 1),
-		turns:   newTurns(),
+		startSlots:   newStartSlots(),
 		lag:     observe.NewLag(),
 	}
 	if opt.OneClient {
-		g.sole = &sole{known: make(chan struct{})}
+		g.onlyClient = &onlyClient{known: make(chan struct{})}
 	}
 	g.info = implementation(effective.Name, g.version)
 	g.server = server.New(g, g.serverConfig(effective))
 	g.view.Store(&view{cfg: effective})
 	var err error
-	if g.names, err = newTaskNames(effective); err != nil {
+	if g.taskIDs, err = newTaskIDs(effective); err != nil {
 		return nil, err
 	}
 	if g.metrics, err = g.newMetrics(); err != nil {
@@ -193,7 +193,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 
 // Close ends the Gateway at once. Calls in flight end with an error.
 func (g *Gateway) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	err := g.server.Close()
 	return errors.Join(err, g.stop(ctx))
@@ -201,7 +201,7 @@ func (g *Gateway) Close() error {
 
 // closeWithin bounds the polite end of backends when the Gateway is closed:
 // child processes get end-of-file, then a signal, then a stronger one.
-const closeWithin = 12 * time.Second
+const closeTimeout = 12 * time.Second
 
 // stop ends the backends and all goroutines. Only the first call does anything.
 func (g *Gateway) stop(ctx context.Context) error {
@@ -209,7 +209,7 @@ func (g *Gateway) stop(ctx context.Context) error {
 		return nil
 	}
 	g.cancel()
-	units := g.view.Load().units
+	units := g.view.Load().backends
 	errs := make([]error, len(units))
 	var ending sync.WaitGroup
 	for i, u := range units {
@@ -218,16 +218,16 @@ func (g *Gateway) stop(ctx context.Context) error {
 	}
 	ending.Wait()
 	g.wg.Wait()
-	g.lastWords(ctx)
+	g.flush(ctx)
 	return errors.Join(errs...)
 }
 
 // lastWordsWithin is how long the log and the audit record may take to be
 // written when all else has ended, be that because ctx has.
-const lastWordsWithin = time.Second
+const flushTimeout = time.Second
 
-func (g *Gateway) lastWords(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWordsWithin)
+func (g *Gateway) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	g.audit.Close(ctx)
 	g.bound.Flush(ctx)

@@ -54,7 +54,7 @@ type Refusal struct {
 }
 
 // title is what each line of the problems begins with.
-func (r *Refusal) title() string {
+func (r *Refusal) prefix() string {
 	if r.Waits {
 		return "reload waits: "
 	}
@@ -86,18 +86,18 @@ func (g *Gateway) Status() Status {
 	stats := g.server.Stats()
 	s := Status{
 		Version: g.version, Started: g.started, Uptime: time.Since(g.started).Round(time.Second), Draining: !g.Ready(),
-		Backends: make([]BackendStatus, 0, len(v.units)), Problems: []string{}, ReloadRefused: g.refusal.Load(),
+		Backends: make([]BackendStatus, 0, len(v.backends)), Problems: []string{}, ReloadRefused: g.refusal.Load(),
 		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
 	}
-	for _, u := range v.units {
+	for _, u := range v.backends {
 		s.Backends = append(s.Backends, u.status())
 	}
 	if s.ReloadRefused != nil {
 		for _, p := range s.ReloadRefused.Problems {
-			s.Problems = append(s.Problems, s.ReloadRefused.title()+p)
+			s.Problems = append(s.Problems, s.ReloadRefused.prefix()+p)
 		}
 	}
-	s.Problems = append(s.Problems, g.behind()...)
+	s.Problems = append(s.Problems, g.lagProblem()...)
 	for _, p := range v.catalog.Problems() {
 		s.Problems = append(s.Problems, p.String())
 	}
@@ -106,7 +106,7 @@ func (g *Gateway) Status() Status {
 
 // status is what is known of the backend. The offer is read once, so that state,
 // counts and reason are of one moment.
-func (u *unit) status() BackendStatus {
+func (u *activeBackend) status() BackendStatus {
 	o := u.Offer()
 	s := BackendStatus{
 		Name:      u.Name(),
@@ -120,7 +120,7 @@ func (u *unit) status() BackendStatus {
 		Since:     o.At,
 	}
 	if o.State == backend.Starting {
-		s.Reason = u.starting()
+		s.Reason = u.startingReason()
 	}
 	if era := s.Version.Era(); era != mcp.EraUnknown {
 		s.Era = era.String()
@@ -129,7 +129,7 @@ func (u *unit) status() BackendStatus {
 }
 
 // starting says what keeps a backend from having started. It is empty in the first second.
-func (u *unit) starting() string {
+func (u *activeBackend) startingReason() string {
 	began, ok := u.Began()
 	if !ok {
 		return ""
@@ -147,11 +147,11 @@ func (u *unit) starting() string {
 }
 
 // unreached says why a backend was never reached.
-func (u *unit) unreached(o *backend.Offer) string {
+func (u *activeBackend) unreachedReason(o *backend.Offer) string {
 	if o.Reason != "" {
 		return o.Reason
 	}
-	if known := u.starting(); known != "" {
+	if known := u.startingReason(); known != "" {
 		return "it is starting: " + known
 	}
 	return "it is starting"

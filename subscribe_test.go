@@ -68,9 +68,9 @@ func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
 		"silent": {func(ctx context.Context, _ mcp.Caller) (*mcp.Result, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}, agreed, agreeWithin},
+		}, agreed, ackTimeout},
 		"silent for long, and then agreed to nothing": {func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
-			pause(ctx, time.Minute)
+			sleep(ctx, time.Minute)
 			err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)
 			<-ctx.Done()
 			return nil, err
@@ -104,7 +104,7 @@ func TestListenIsAskedForAgain(t *testing.T) {
 			return nil, err
 		})
 		defer end()
-		time.Sleep(lastRelink)
+		time.Sleep(maxRelistenDelay)
 		synctest.Wait()
 		want := []string{
 			`notifications/subscriptions/acknowledged {"notifications":{"resourceSubscriptions":["x:1"]}}`,
@@ -125,7 +125,7 @@ func TestListenLeavesWhoRefused(t *testing.T) {
 			return nil, mcp.Errorf(mcp.CodeInvalidParams, "no")
 		})
 		defer end()
-		time.Sleep(10 * lastRelink)
+		time.Sleep(10 * maxRelistenDelay)
 		synctest.Wait()
 		if asked != 1 {
 			t.Errorf("asked %d times, want once", asked)

@@ -19,19 +19,19 @@ import (
 // What a backend says of how long it keeps a task does not count: what it can still
 // be asked for is still listed.
 const (
-	maxListed  = 500 // of one owner
-	listedTime = 24 * time.Hour
-	listedPage = 50
-	listedLook = 8 // tasks that are looked at side by side
+	maxListedTasks  = 500 // of one owner
+	listedTTL = 24 * time.Hour
+	listPageSize = 50
+	listConcurrency = 8 // tasks that are looked at side by side
 )
 
 // taskBook remembers which tasks were begun through this gateway, and by whom. What
 // a backend itself lists may be everybody's who comes with the same credential, and
 // nothing in it tells whose a task is: so only what this gateway has seen begin is
 // listed, to those who began it. The zero value is ready.
-type taskBook struct {
+type taskRegistry struct {
 	mu     sync.Mutex
-	shelf  map[any][]listedTask
+	byOwner  map[any][]listedTask
 	serial uint64
 }
 
@@ -56,62 +56,62 @@ func ownerOf(req *mcp.Request) any {
 }
 
 // add notes a task that was begun by a request.
-func (b *taskBook) add(req *mcp.Request, t *tasks.Task) {
+func (b *taskRegistry) add(req *mcp.Request, t *tasks.Task) {
 	owner := ownerOf(req)
 	if owner == nil {
 		return
 	}
-	first := b.note(owner, t.ID, time.Now())
+	first := b.record(owner, t.ID, time.Now())
 	if scope, ok := owner.(*mcp.Scope); ok && first && !scope.OnEnd(func() { b.forget(scope) }) {
 		b.forget(scope)
 	}
 }
 
-func (b *taskBook) note(owner any, name string, now time.Time) (first bool) {
+func (b *taskRegistry) record(owner any, name string, now time.Time) (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.shelf == nil {
-		b.shelf = make(map[any][]listedTask)
+	if b.byOwner == nil {
+		b.byOwner = make(map[any][]listedTask)
 	}
 	b.serial++
-	_, known := b.shelf[owner]
-	all := append(current(b.shelf[owner], now), listedTask{b.serial, name, now.Add(listedTime)})
-	b.shelf[owner] = all[max(0, len(all)-maxListed):]
+	_, known := b.byOwner[owner]
+	all := append(dropExpired(b.byOwner[owner], now), listedTask{b.serial, name, now.Add(listedTTL)})
+	b.byOwner[owner] = all[max(0, len(all)-maxListedTasks):]
 	return !known
 }
 
 // current leaves out what is over.
-func current(all []listedTask, now time.Time) []listedTask {
+func dropExpired(all []listedTask, now time.Time) []listedTask {
 	return slices.DeleteFunc(all, func(t listedTask) bool { return !t.until.After(now) })
 }
 
-func (b *taskBook) forget(owner any) {
+func (b *taskRegistry) forget(owner any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.shelf, owner)
+	delete(b.byOwner, owner)
 }
 
 // remove forgets one task, which its backend does not know any more.
-func (b *taskBook) remove(owner any, serial uint64) {
+func (b *taskRegistry) remove(owner any, serial uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.shelf[owner] = slices.DeleteFunc(b.shelf[owner], func(t listedTask) bool { return t.serial == serial })
+	b.byOwner[owner] = slices.DeleteFunc(b.byOwner[owner], func(t listedTask) bool { return t.serial == serial })
 }
 
 // page returns the tasks behind a serial number, and whether there are more.
-func (b *taskBook) page(owner any, after uint64, now time.Time) (page []listedTask, more bool) {
+func (b *taskRegistry) page(owner any, after uint64, now time.Time) (page []listedTask, more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, ok := b.shelf[owner]; !ok {
+	if _, ok := b.byOwner[owner]; !ok {
 		return nil, false
 	}
-	all := current(b.shelf[owner], now)
-	b.shelf[owner] = all
+	all := dropExpired(b.byOwner[owner], now)
+	b.byOwner[owner] = all
 	from := slices.IndexFunc(all, func(t listedTask) bool { return t.serial > after })
 	if from < 0 {
 		return nil, false
 	}
-	to := min(len(all), from+listedPage)
+	to := min(len(all), from+listPageSize)
 	return slices.Clone(all[from:to]), to < len(all)
 }
 
@@ -130,9 +130,9 @@ func (g *Gateway) listTasks(ctx context.Context, req *mcp.Request, caller mcp.Ca
 	var page []listedTask
 	more := false
 	if owner != nil {
-		page, more = g.taskBook.page(owner, after, time.Now())
+		page, more = g.taskRegistry.page(owner, after, time.Now())
 	}
-	out := append([]byte(`{"tasks":[`), g.describe(ctx, req, caller, owner, page)...)
+	out := append([]byte(`{"tasks":[`), g.taskStates(ctx, req, caller, owner, page)...)
 	out = append(out, ']')
 	if more {
 		out = mcp.AppendString(append(out, `,"nextCursor":`...), strconv.FormatUint(page[len(page)-1].serial, 36))
@@ -141,16 +141,16 @@ func (g *Gateway) listTasks(ctx context.Context, req *mcp.Request, caller mcp.Ca
 }
 
 // describe returns the tasks of a page as they are now, with commas between.
-func (g *Gateway) describe(ctx context.Context, req *mcp.Request, caller mcp.Caller, owner any, page []listedTask) []byte {
+func (g *Gateway) taskStates(ctx context.Context, req *mcp.Request, caller mcp.Caller, owner any, page []listedTask) []byte {
 	states := make([][]byte, len(page))
 	var looking sync.WaitGroup
-	room := make(chan struct{}, listedLook)
+	room := make(chan struct{}, listConcurrency)
 	for i, t := range page {
 		room <- struct{}{}
 		// Ends with the answer of the backend, whose time is bounded; waited for below.
 		looking.Go(func() {
 			defer func() { <-room }()
-			states[i] = g.describeOne(ctx, req, caller, owner, t)
+			states[i] = g.taskState(ctx, req, caller, owner, t)
 		})
 	}
 	looking.Wait()
@@ -164,7 +164,7 @@ func (g *Gateway) describe(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	return out
 }
 
-func (g *Gateway) describeOne(ctx context.Context, req *mcp.Request, caller mcp.Caller, owner any, t listedTask) []byte {
+func (g *Gateway) taskState(ctx context.Context, req *mcp.Request, caller mcp.Caller, owner any, t listedTask) []byte {
 	params, err := mcp.ParseObject(append(mcp.AppendString([]byte(`{"taskId":`), t.name), '}'))
 	if err != nil {
 		return nil
@@ -173,7 +173,7 @@ func (g *Gateway) describeOne(ctx context.Context, req *mcp.Request, caller mcp.
 	get.Method, get.Params = "tasks/get", params
 	res, err := g.task(ctx, &get, caller)
 	if errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}) {
-		g.taskBook.remove(owner, t.serial)
+		g.taskRegistry.remove(owner, t.serial)
 		return nil
 	}
 	if err != nil || res == nil {

@@ -15,30 +15,30 @@ import (
 
 // naming is the Caller of a request at one backend, for whom tasks have the
 // backend's own names. All bytes but those of the names pass as they are.
-type naming struct {
+type taskIDCaller struct {
 	mcp.Caller
-	unit      *unit
+	backend      *activeBackend
 	principal string
-	known     aliases
+	aliases     aliases
 }
 
 // outside returns the name outside of a task of the backend.
-func (n *naming) outside(own string) string {
-	if name, ok := n.known[own]; ok {
+func (n *taskIDCaller) encode(own string) string {
+	if name, ok := n.aliases[own]; ok {
 		return name
 	}
-	return n.unit.tasks.outside(n.unit.Name(), own, n.principal)
+	return n.backend.taskIDs.encode(n.backend.Name(), own, n.principal)
 }
 
 // inside returns the backend's own name of a task of the caller's.
-func (n *naming) inside(name string) (own string, ok bool) {
-	of, own, ok := n.unit.tasks.inside(name, n.principal)
-	return own, ok && of == n.unit.Name()
+func (n *taskIDCaller) decode(name string) (own string, ok bool) {
+	of, own, ok := n.backend.taskIDs.decode(name, n.principal)
+	return own, ok && of == n.backend.Name()
 }
 
 // errand is a request as one backend gets it, and its Caller there.
-type errand struct {
-	naming
+type backendRequest struct {
+	taskIDCaller
 
 	req mcp.Request
 }
@@ -46,52 +46,52 @@ type errand struct {
 // errand returns a request with these parameters as the backend gets it: in a scope of
 // its own, and with its own name of the task that the request is marked with. A mark
 // that means nothing to it is left out.
-func (u *unit) errand(req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*errand, error) {
-	e := new(errand)
-	e.naming = naming{Caller: caller, unit: u, principal: req.Principal, known: known}
+func (u *activeBackend) newRequest(req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*backendRequest, error) {
+	e := new(backendRequest)
+	e.taskIDCaller = taskIDCaller{Caller: caller, backend: u, principal: req.Principal, aliases: known}
 	e.req = *req
 	e.req.Params = *params
 	e.req.Scope = u.scopeOf(req.Scope, req.Principal)
 	if !params.Has(mcp.MetaRelatedTask) {
 		return e, nil
 	}
-	return e, e.unmark()
+	return e, e.decodeRelated()
 }
 
 // unmark is apart because it needs room on the stack that nearly no request does.
 //
 //go:noinline
-func (e *errand) unmark() (err error) {
-	e.req.Params, err = e.unmarked(&e.req.Params)
+func (e *backendRequest) decodeRelated() (err error) {
+	e.req.Params, err = e.decodeObject(&e.req.Params)
 	return err
 }
 
-func (n *naming) unmarked(o *mcp.Object) (mcp.Object, error) {
+func (n *taskIDCaller) decodeObject(o *mcp.Object) (mcp.Object, error) {
 	var e mcp.Edit
-	if own, ok := n.inside(tasks.RelatedID(o.Raw(mcp.MetaRelatedTask))); ok {
-		e.Set(mcp.MetaRelatedTask, related(own))
+	if own, ok := n.decode(tasks.RelatedID(o.Raw(mcp.MetaRelatedTask))); ok {
+		e.Set(mcp.MetaRelatedTask, relatedTask(own))
 	} else {
 		e.Delete(mcp.MetaRelatedTask)
 	}
 	return e.Apply(o)
 }
 
-func related(id string) []byte {
+func relatedTask(id string) []byte {
 	return append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
 // result returns a result with the names outside. Nearly every result has none, and is
 // the one that came.
-func (n *naming) result(method string, res *mcp.Result) (*mcp.Result, error) {
+func (n *taskIDCaller) encodeResult(method string, res *mcp.Result) (*mcp.Result, error) {
 	isTask := isAboutTask(method) || res.Type() == mcp.ResultTask
 	if !isTask && !res.Has(mcp.MetaRelatedTask) {
 		return res, nil
 	}
-	return n.markedResult(res, isTask)
+	return n.encodeMarkedResult(res, isTask)
 }
 
-func (n *naming) markedResult(res *mcp.Result, isTask bool) (*mcp.Result, error) {
-	obj, err := n.marked(&res.Object, isTask)
+func (n *taskIDCaller) encodeMarkedResult(res *mcp.Result, isTask bool) (*mcp.Result, error) {
+	obj, err := n.encodeObject(&res.Object, isTask)
 	if err != nil {
 		return nil, err
 	}
@@ -100,33 +100,33 @@ func (n *naming) markedResult(res *mcp.Result, isTask bool) (*mcp.Result, error)
 
 // marked puts the names outside into an object; isTask says that the object is a
 // task itself.
-func (n *naming) marked(o *mcp.Object, isTask bool) (mcp.Object, error) {
+func (n *taskIDCaller) encodeObject(o *mcp.Object, isTask bool) (mcp.Object, error) {
 	var e mcp.Edit
 	if own, ok := o.Text(mcp.FieldTaskID); ok && isTask {
 		if len(own) > maxTaskID {
-			return mcp.Object{}, n.unit.tooLong()
+			return mcp.Object{}, n.backend.errTaskIDTooLong()
 		}
-		e.SetText(mcp.FieldTaskID, n.outside(own))
+		e.SetText(mcp.FieldTaskID, n.encode(own))
 	}
 	if o.Has(mcp.MetaRelatedTask) {
 		if own := tasks.RelatedID(o.Raw(mcp.MetaRelatedTask)); len(own) <= maxTaskID {
-			e.Set(mcp.MetaRelatedTask, related(n.outside(own)))
+			e.Set(mcp.MetaRelatedTask, relatedTask(n.encode(own)))
 		}
 	}
 	return e.Apply(o)
 }
 
-func (u *unit) tooLong() error {
+func (u *activeBackend) errTaskIDTooLong() error {
 	return &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Completed, Backend: u.Name(), Message: "the id of its task is too long"}
 }
 
 // Notify passes a notification on.
-func (n *naming) Notify(ctx context.Context, msg *mcp.Notification) error {
+func (n *taskIDCaller) Notify(ctx context.Context, msg *mcp.Notification) error {
 	isTask := msg.Method == taskNotice || msg.Method == taskStatus
 	if !isTask && !msg.Params.Has(mcp.MetaRelatedTask) {
 		return n.Caller.Notify(ctx, msg)
 	}
-	params, err := n.marked(&msg.Params, isTask)
+	params, err := n.encodeObject(&msg.Params, isTask)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (n *naming) Notify(ctx context.Context, msg *mcp.Notification) error {
 }
 
 // Ask passes a question on, and the answer back.
-func (n *naming) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (n *taskIDCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	wait, err := n.Start(ctx, req)
 	if err != nil {
 		return nil, err
@@ -144,13 +144,13 @@ func (n *naming) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error)
 
 // Start likewise. What is about a task that the client runs has the client's own name
 // of it.
-func (n *naming) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+func (n *taskIDCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if isAboutTask(req.Method) {
 		return mcp.Start(ctx, n.Caller, req)
 	}
 	if req.Params.Has(mcp.MetaRelatedTask) {
 		own := *req
-		params, err := n.marked(&req.Params, false)
+		params, err := n.encodeObject(&req.Params, false)
 		if err != nil {
 			return nil, err
 		}
@@ -161,19 +161,19 @@ func (n *naming) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Resu
 	if err != nil {
 		return nil, err
 	}
-	return func() (*mcp.Result, error) { return n.answer(wait()) }, nil
+	return func() (*mcp.Result, error) { return n.decodeAnswer(wait()) }, nil
 }
 
 // answer is the answer to a question, as the backend gets it. It may be marked with
 // the task of the client's that it tells of.
-func (n *naming) answer(res *mcp.Result, err error) (*mcp.Result, error) {
+func (n *taskIDCaller) decodeAnswer(res *mcp.Result, err error) (*mcp.Result, error) {
 	if err != nil || res == nil || !res.Has(mcp.MetaRelatedTask) {
 		return res, err
 	}
 	if id := tasks.CreatedID(res.Bytes()); id != "" && id == tasks.RelatedID(res.Raw(mcp.MetaRelatedTask)) {
 		return res, nil
 	}
-	obj, err := n.unmarked(&res.Object)
+	obj, err := n.decodeObject(&res.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -181,13 +181,13 @@ func (n *naming) answer(res *mcp.Result, err error) (*mcp.Result, error) {
 }
 
 // Pulse passes a sign of life on.
-func (n *naming) Pulse() { mcp.Pulse(n.Caller) }
+func (n *taskIDCaller) Pulse() { mcp.Pulse(n.Caller) }
 
 // Receive passes a result on while it arrives, with the names outside. Only our own
 // client is trusted to have done nothing to it since: what Handlers in this process give
 // is what they return.
-func (n *naming) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
-	if n.unit.client == nil || a.Head().Has(mcp.MetaRelatedTask) {
+func (n *taskIDCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
+	if n.backend.client == nil || a.Head().Has(mcp.MetaRelatedTask) {
 		return false, nil
 	}
 	a.Omit(mcp.MetaRelatedTask) // a task is had from tasks/result, whose answers are read as a whole
@@ -195,7 +195,7 @@ func (n *naming) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err 
 }
 
 // Poll has the client come back for the rest, where it can.
-func (n *naming) Poll(retry time.Duration) bool { return mcp.Poll(n.Caller, retry) }
+func (n *taskIDCaller) Poll(retry time.Duration) bool { return mcp.Poll(n.Caller, retry) }
 
 // scopeKey is under what a client's scope keeps the one that a backend gets.
 type scopeKey struct{ of *backend.Backend }
@@ -210,12 +210,12 @@ type backendScope struct {
 // scopeOf returns the scope of a client for this backend. It differs from the
 // client's in who is told what belongs to no request: there too tasks have their
 // names outside.
-func (u *unit) scopeOf(scope *mcp.Scope, principal string) *mcp.Scope {
+func (u *activeBackend) scopeOf(scope *mcp.Scope, principal string) *mcp.Scope {
 	if scope == nil || scope.Unrelated() == nil {
 		return scope
 	}
 	kept, ok := scope.Value(scopeKey{u.Backend}, func() any {
-		unrelated := &naming{Caller: scope.Unrelated(), unit: u, principal: principal}
+		unrelated := &taskIDCaller{Caller: scope.Unrelated(), backend: u, principal: principal}
 		return &backendScope{scope: mcp.NewScope(scope.Key(), unrelated)}
 	})
 	own, isScope := kept.(*backendScope)
@@ -223,8 +223,8 @@ func (u *unit) scopeOf(scope *mcp.Scope, principal string) *mcp.Scope {
 		return scope // it has ended, which the backend's client finds
 	}
 	own.tie.Do(func() {
-		if o := sessionOverlay(scope); o != nil {
-			own.scope.Value(overlayKey{}, func() any { return o })
+		if o := sessionLists(scope); o != nil {
+			own.scope.Value(sessionListsKey{}, func() any { return o })
 		}
 		own.scope.OnYield(scope.Yield)
 		if !scope.OnEnd(own.scope.End) {

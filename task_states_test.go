@@ -78,16 +78,16 @@ func TestTaskStatesOfClient(t *testing.T) {
 			return mcp.NewResult([]byte("{}"))
 		}
 		var want []string
-		const most = maxStates + 10
+		const most = maxQueuedStatuses + 10
 		began := time.Now()
 		for n := range most {
-			if _, err := g.Serve(t.Context(), ask(t, scope, taskStatus, fmt.Sprintf(`{"taskId":"c%d"}`, n)), nobody{}); err != nil {
+			if _, err := g.Serve(t.Context(), ask(t, scope, taskStatus, fmt.Sprintf(`{"taskId":"c%d"}`, n)), noCaller{}); err != nil {
 				t.Fatal(err)
 			}
 			if n == 0 {
 				synctest.Wait() // the backend has that one
 			}
-			if n == 0 || n >= most-maxStates {
+			if n == 0 || n >= most-maxQueuedStatuses {
 				want = append(want, fmt.Sprintf("c%d", n))
 			}
 		}
@@ -99,7 +99,7 @@ func TestTaskStatesOfClient(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("told %q, want %q", got, want)
 		}
-		if _, err := g.Serve(t.Context(), ask(t, scope, taskStatus, `{"taskId":"later"}`), nobody{}); err != nil {
+		if _, err := g.Serve(t.Context(), ask(t, scope, taskStatus, `{"taskId":"later"}`), noCaller{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -30,10 +30,10 @@ const maxTaskID = 1024
 // which backend that is, sealed for the principal whose task it is. So an id leads to
 // its backend without a table, in each process that has the same keys, and is
 // nobody else's.
-type taskNames struct{ box *seal.Box }
+type taskIDs struct{ box *seal.Box }
 
 // newTaskNames returns the names of the keys that a configuration has.
-func newTaskNames(cfg *config.Config) (*taskNames, error) {
+func newTaskIDs(cfg *config.Config) (*taskIDs, error) {
 	keys := make([][]byte, 0, len(cfg.State.Keys))
 	for _, key := range cfg.State.Keys {
 		keys = append(keys, []byte(key.Reveal()))
@@ -42,19 +42,19 @@ func newTaskNames(cfg *config.Config) (*taskNames, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &taskNames{box: box}, nil
+	return &taskIDs{box: box}, nil
 }
 
 // outside returns the name of a backend's task. A task has one name, because clients
 // compare them.
-func (n *taskNames) outside(backend, own, principal string) string {
+func (n *taskIDs) encode(backend, own, principal string) string {
 	plain := binary.AppendUvarint(nil, uint64(len(backend)))
 	plain = append(append(plain, backend...), own...)
 	return n.box.SealStable(taskPurpose, plain, principal)
 }
 
 // inside returns whose task a name is, for the principal who says it.
-func (n *taskNames) inside(name, principal string) (backend, own string, ok bool) {
+func (n *taskIDs) decode(name, principal string) (backend, own string, ok bool) {
 	plain, err := n.box.Open(taskPurpose, name, principal)
 	if err != nil {
 		return "", "", false
@@ -77,12 +77,12 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if err != nil {
 		return nil, err
 	}
-	backend, own, ok := g.names.inside(name, req.Principal)
+	backend, own, ok := g.taskIDs.decode(name, req.Principal)
 	if !ok {
 		g.noteForeignTask(ctx, req)
 		return nil, errUnknownTask()
 	}
-	u, ok := g.view.Load().unit(backend)
+	u, ok := g.view.Load().backend(backend)
 	if !ok {
 		return nil, errUnknownTask()
 	}
@@ -92,7 +92,7 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
-	return u.serveNamed(ctx, req, &params, caller, aliases{own: name})
+	return u.serveParams(ctx, req, &params, caller, aliases{own: name})
 }
 
 func (g *Gateway) noteForeignTask(ctx context.Context, req *mcp.Request) {
@@ -110,7 +110,7 @@ func (g *Gateway) noteTask(req *mcp.Request, res *mcp.Result) {
 		return
 	}
 	if t, err := tasks.Read(res.Bytes()); err == nil {
-		g.taskBook.add(req, &t)
+		g.taskRegistry.add(req, &t)
 	}
 }
 
@@ -122,39 +122,39 @@ type aliases map[string]string
 // that tasks have outside and those of the backend: in results, in what belongs to
 // the request, and in what belongs to the client's session (2025-11-25,
 // basic/utilities/tasks, "Associating Task-Related Messages").
-func (u *unit) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return u.serveNamed(ctx, req, &req.Params, caller, nil)
+func (u *activeBackend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return u.serveParams(ctx, req, &req.Params, caller, nil)
 }
 
 // Listen is Backend.Listen, likewise.
-func (u *unit) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return u.listenNamed(ctx, req, caller, nil)
+func (u *activeBackend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return u.listenWithAliases(ctx, req, caller, nil)
 }
 
-func (u *unit) listenNamed(ctx context.Context, req *mcp.Request, caller mcp.Caller, known aliases) (*mcp.Result, error) {
-	e, err := u.errand(req, &req.Params, caller, known)
+func (u *activeBackend) listenWithAliases(ctx context.Context, req *mcp.Request, caller mcp.Caller, known aliases) (*mcp.Result, error) {
+	e, err := u.newRequest(req, &req.Params, caller, known)
 	if err != nil {
 		return nil, err
 	}
-	return u.Backend.Listen(ctx, &e.req, &e.naming)
+	return u.Backend.Listen(ctx, &e.req, &e.taskIDCaller)
 }
 
 // serveNamed is Serve with other parameters than those of the request, which belongs
 // to who has sent it.
-func (u *unit) serveNamed(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*mcp.Result, error) {
-	e, err := u.errand(req, params, caller, known)
+func (u *activeBackend) serveParams(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*mcp.Result, error) {
+	e, err := u.newRequest(req, params, caller, known)
 	if err != nil {
 		return nil, err
 	}
-	return u.run(ctx, e)
+	return u.serve(ctx, e)
 }
 
-func (u *unit) run(ctx context.Context, e *errand) (*mcp.Result, error) {
-	res, err := u.Backend.Serve(ctx, &e.req, &e.naming)
+func (u *activeBackend) serve(ctx context.Context, e *backendRequest) (*mcp.Result, error) {
+	res, err := u.Backend.Serve(ctx, &e.req, &e.taskIDCaller)
 	if err != nil || res == nil {
 		return res, err
 	}
-	return e.result(e.req.Method, res)
+	return e.encodeResult(e.req.Method, res)
 }
 
 // isAboutTask reports whether a method is about one task.

@@ -18,13 +18,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-func namesOf(t testing.TB, keys ...string) *taskNames {
+func namesOf(t testing.TB, keys ...string) *taskIDs {
 	t.Helper()
 	cfg := &config.Config{}
 	for _, key := range keys {
 		cfg.State.Keys = append(cfg.State.Keys, config.NewSecret(strings.Repeat(key, 32)))
 	}
-	n, err := newTaskNames(cfg)
+	n, err := newTaskIDs(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,31 +42,31 @@ func namesOf(t testing.TB, keys ...string) *taskNames {
 func TestTaskNames(t *testing.T) {
 	here, there := namesOf(t, "k"), namesOf(t, "k")
 	for _, own := range []string{"t1", "", "a\x00b", `"`, strings.Repeat("x", maxTaskID)} {
-		name := here.outside("back\x00end", own, "ann")
-		if again := there.outside("back\x00end", own, "ann"); again != name {
+		name := here.encode("back\x00end", own, "ann")
+		if again := there.encode("back\x00end", own, "ann"); again != name {
 			t.Errorf("%q is %s and %s", own, name, again)
 		}
-		backend, got, ok := there.inside(name, "ann")
+		backend, got, ok := there.decode(name, "ann")
 		if !ok || backend != "back\x00end" || got != own {
 			t.Errorf("%q came back as %q of %q, %v", own, got, backend, ok)
 		}
 	}
-	name := here.outside("a", "bc", "ann")
-	if other := here.outside("ab", "c", "ann"); other == name {
+	name := here.encode("a", "bc", "ann")
+	if other := here.encode("ab", "c", "ann"); other == name {
 		t.Error("two tasks of two backends have one name")
 	}
 	rotated := namesOf(t, "n", "k")
-	if _, own, ok := rotated.inside(name, "ann"); !ok || own != "bc" {
+	if _, own, ok := rotated.decode(name, "ann"); !ok || own != "bc" {
 		t.Error("a name does not outlive a new key")
 	}
 	for what, try := range map[string]func() (string, string, bool){
-		"bob":             func() (string, string, bool) { return here.inside(name, "bob") },
-		"nobody":          func() (string, string, bool) { return here.inside(name, "") },
-		"another process": func() (string, string, bool) { return namesOf(t).inside(name, "ann") },
+		"bob":             func() (string, string, bool) { return here.decode(name, "bob") },
+		"nobody":          func() (string, string, bool) { return here.decode(name, "") },
+		"another process": func() (string, string, bool) { return namesOf(t).decode(name, "ann") },
 		"another purpose": func() (string, string, bool) {
-			return here.inside(here.box.Seal("state", []byte("\x01abc"), "ann"), "ann")
+			return here.decode(here.box.Seal("state", []byte("\x01abc"), "ann"), "ann")
 		},
-		"a piece of it": func() (string, string, bool) { return here.inside(name[:len(name)-4], "ann") },
+		"a piece of it": func() (string, string, bool) { return here.decode(name[:len(name)-4], "ann") },
 	} {
 		if backend, own, ok := try(); ok {
 			t.Errorf("%s gets task %q of %q", what, own, backend)
@@ -78,18 +78,18 @@ func TestTaskNames(t *testing.T) {
 // and opening it does no harm.
 func FuzzTaskNames(f *testing.F) {
 	n := namesOf(f, "k")
-	f.Add(n.outside("a", "t", "ann"), "a", "t")
+	f.Add(n.encode("a", "t", "ann"), "a", "t")
 	f.Add("", "", "")
 	f.Add("AAAA", "\x00", "\xff")
 	f.Add(n.box.SealStable(taskPurpose, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, "ann"), "a", "b")
 	f.Fuzz(func(t *testing.T, name, backend, own string) {
-		if b, o, ok := n.inside(name, "ann"); ok && n.outside(b, o, "ann") != name {
+		if b, o, ok := n.decode(name, "ann"); ok && n.encode(b, o, "ann") != name {
 			t.Errorf("%q opens as %q of %q, which have another name", name, o, b)
 		}
-		if _, _, ok := n.inside(name, "bob"); ok {
+		if _, _, ok := n.decode(name, "bob"); ok {
 			t.Errorf("%q opens for bob", name)
 		}
-		if b, o, ok := n.inside(n.outside(backend, own, "ann"), "ann"); !ok || b != backend || o != own {
+		if b, o, ok := n.decode(n.encode(backend, own, "ann"), "ann"); !ok || b != backend || o != own {
 			t.Errorf("%q of %q came back as %q of %q, %v", own, backend, o, b, ok)
 		}
 	})
@@ -178,7 +178,7 @@ func ask(t *testing.T, scope *mcp.Scope, method, params string) *mcp.Request {
 // the client does, the backend reads its own.
 func TestTaskIsNamedEverywhere(t *testing.T) {
 	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		name := g.names.outside("a", "t1", "ann")
+		name := g.taskIDs.encode("a", "t1", "ann")
 		unrelated, caller := &heard{}, &heard{}
 		scope := mcp.NewScope("s", unrelated)
 		defer scope.End()
@@ -229,8 +229,8 @@ func TestTaskNamesAreOfTasksAlone(t *testing.T) {
 			got = string(req.Params.Bytes())
 			return mcp.NewResult([]byte(`{"content":[],"taskId":"mine"}`))
 		}
-		foreign := g.names.outside("a", "t1", "bob")
-		res, err := g.Serve(t.Context(), ask(t, nil, "tools/call", fmt.Sprintf(`{"name":"a__x",`+mark+`}`, foreign)), nobody{})
+		foreign := g.taskIDs.encode("a", "t1", "bob")
+		res, err := g.Serve(t.Context(), ask(t, nil, "tools/call", fmt.Sprintf(`{"name":"a__x",`+mark+`}`, foreign)), noCaller{})
 		if err != nil || string(res.Bytes()) != `{"content":[],"taskId":"mine"}` {
 			t.Errorf("result %v, %v", res, err)
 		}
@@ -251,7 +251,7 @@ func TestTaskScope(t *testing.T) {
 		yields := 0
 		scope.OnYield(func() bool { yields++; return false })
 		for range 2 {
-			if _, err := g.Serve(t.Context(), ask(t, scope, "tools/call", `{"name":"a__x"}`), nobody{}); err != nil {
+			if _, err := g.Serve(t.Context(), ask(t, scope, "tools/call", `{"name":"a__x"}`), noCaller{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -276,7 +276,7 @@ func TestTaskIDTooLong(t *testing.T) {
 		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte(`{"resultType":"task","status":"working","taskId":"` + strings.Repeat("x", maxTaskID+1) + `"}`))
 		}
-		_, err := g.Serve(t.Context(), ask(t, nil, "tools/call", `{"name":"a__x"}`), nobody{})
+		_, err := g.Serve(t.Context(), ask(t, nil, "tools/call", `{"name":"a__x"}`), noCaller{})
 		if f, ok := errors.AsType[*mcp.Fault](err); !ok || f.Code != mcp.CodeBackendFailed {
 			t.Errorf("error %v", err)
 		}
@@ -286,33 +286,33 @@ func TestTaskIDTooLong(t *testing.T) {
 // M111, W1: what is remembered for tasks/list is whose it is, and no more than a
 // bound of it.
 func TestTaskBook(t *testing.T) {
-	var b taskBook
+	var b taskRegistry
 	now := time.Now()
-	for i := range maxListed + 10 {
-		b.note("ann", fmt.Sprint(i), now)
+	for i := range maxListedTasks + 10 {
+		b.record("ann", fmt.Sprint(i), now)
 	}
-	b.note("bob", "bob's", now)
+	b.record("bob", "bob's", now)
 	var got []string
 	for after, more := uint64(0), true; more; {
 		var page []listedTask
 		page, more = b.page("ann", after, now)
-		if len(page) > listedPage {
+		if len(page) > listPageSize {
 			t.Fatalf("a page of %d", len(page))
 		}
 		for _, one := range page {
 			got, after = append(got, one.name), one.serial
 		}
 	}
-	if len(got) != maxListed || got[0] != "10" || got[maxListed-1] != fmt.Sprint(maxListed+9) {
-		t.Errorf("%d tasks from %s on, want %d from 10 on", len(got), got[0], maxListed)
+	if len(got) != maxListedTasks || got[0] != "10" || got[maxListedTasks-1] != fmt.Sprint(maxListedTasks+9) {
+		t.Errorf("%d tasks from %s on, want %d from 10 on", len(got), got[0], maxListedTasks)
 	}
 	if page, _ := b.page("eve", 0, now); page != nil {
 		t.Errorf("eve has %v", page)
 	}
-	if page, _ := b.page("bob", 0, now.Add(listedTime)); len(page) != 0 {
+	if page, _ := b.page("bob", 0, now.Add(listedTTL)); len(page) != 0 {
 		t.Errorf("after a day: %v", page)
 	}
-	if page, _ := b.page("bob", 0, now.Add(listedTime)); len(b.shelf["bob"]) != 0 {
+	if page, _ := b.page("bob", 0, now.Add(listedTTL)); len(b.byOwner["bob"]) != 0 {
 		t.Errorf("what is over is kept: %v", page)
 	}
 }
@@ -327,13 +327,13 @@ func TestTaskBookOfSessions(t *testing.T) {
 		defer two.End()
 		begin := ask(t, one, "tools/call", `{"name":"a__x"}`)
 		begin.Principal = ""
-		if _, err := g.Serve(t.Context(), begin, nobody{}); err != nil {
+		if _, err := g.Serve(t.Context(), begin, noCaller{}); err != nil {
 			t.Fatal(err)
 		}
 		list := func(scope *mcp.Scope) string {
 			req := ask(t, scope, "tasks/list", `{}`)
 			req.Principal = ""
-			res, err := g.Serve(t.Context(), req, nobody{})
+			res, err := g.Serve(t.Context(), req, noCaller{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -346,8 +346,8 @@ func TestTaskBookOfSessions(t *testing.T) {
 			t.Errorf("another's: %s", got)
 		}
 		one.End()
-		if len(g.taskBook.shelf) != 0 {
-			t.Errorf("%d sessions are remembered after their end", len(g.taskBook.shelf))
+		if len(g.taskRegistry.byOwner) != 0 {
+			t.Errorf("%d sessions are remembered after their end", len(g.taskRegistry.byOwner))
 		}
 	})
 }

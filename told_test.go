@@ -49,7 +49,7 @@ func (b board) shows(tool, prompt int) {
 	next := *b.g.view.Load()
 	next.catalog = catalog.Build([]catalog.Backend{{Name: "b", State: catalog.Live, Lists: lists}}, catalog.Options{})
 	b.g.view.Store(&next)
-	b.g.changes.announce()
+	b.g.changed.wakeAll()
 	synctest.Wait()
 }
 

@@ -32,7 +32,7 @@ type topic struct {
 }
 
 // of returns the backend that has the topic.
-func (t topic) of(v *view) string {
+func (t topic) backendOf(v *view) string {
 	if t.backend != "" {
 		return t.backend
 	}
@@ -46,7 +46,7 @@ func (t topic) of(v *view) string {
 func (g *Gateway) resourceTopics(ctx context.Context, req *mcp.Request, uris []string) []topic {
 	var found []topic
 	for _, uri := range uris {
-		if f := g.find(ctx, req, wanted{kind: catalog.Resources, name: uri}); f.entry != nil {
+		if f := g.find(ctx, req, lookup{kind: catalog.Resources, name: uri}); f.entry != nil {
 			found = append(found, topic{name: uri, own: uri})
 		}
 	}
@@ -59,12 +59,12 @@ func (g *Gateway) taskTopics(ctx context.Context, req *mcp.Request, ids []string
 	var found []topic
 	foreign := false
 	for _, id := range ids {
-		backend, own, ok := g.names.inside(id, req.Principal)
+		backend, own, ok := g.taskIDs.decode(id, req.Principal)
 		if !ok {
 			foreign = true
 			continue
 		}
-		if _, ok := g.view.Load().unit(backend); ok {
+		if _, ok := g.view.Load().backend(backend); ok {
 			found = append(found, topic{name: id, own: own, backend: backend})
 		}
 	}
@@ -75,7 +75,7 @@ func (g *Gateway) taskTopics(ctx context.Context, req *mcp.Request, ids []string
 }
 
 // named returns the names of topics.
-func named(topics []topic) (uris, ids []string) {
+func topicNames(topics []topic) (uris, ids []string) {
 	for _, t := range topics {
 		if t.backend != "" {
 			ids = append(ids, t.name)
@@ -88,8 +88,8 @@ func named(topics []topic) (uris, ids []string) {
 
 // owned is named, in the words of the backend. To it a task that has two names
 // outside, one of them of an older key, is one.
-func owned(topics []topic) filter {
-	var f filter
+func backendFilter(topics []topic) listenFilter {
+	var f listenFilter
 	for _, t := range topics {
 		if t.backend != "" {
 			f.TaskIDs = append(f.TaskIDs, t.own)
@@ -113,8 +113,8 @@ func aliasesOf(topics []topic) aliases {
 }
 
 // linkRequest asks for the topics alone: which lists have changed the catalog knows.
-func linkRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
-	raw, err := json.Marshal(map[string]filter{"notifications": owned(topics)})
+func listenRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
+	raw, err := json.Marshal(map[string]listenFilter{"notifications": backendFilter(topics)})
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +128,11 @@ func linkRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
 
 // agreedTopics reads an acknowledgement. One that does not say agrees to all.
 func agreedTopics(asked []topic, params *mcp.Object) map[topic]bool {
-	said := owned(asked)
+	said := backendFilter(asked)
 	if raw := params.Raw(mcp.FieldNotifications); raw != nil {
-		said = filter{}
+		said = listenFilter{}
 		if json.Unmarshal(raw, &said) != nil {
-			said = filter{}
+			said = listenFilter{}
 		}
 	}
 	uris, ids := setOf(said.URIs), setOf(said.TaskIDs)
@@ -147,7 +147,7 @@ func agreedTopics(asked []topic, params *mcp.Object) map[topic]bool {
 
 // alike returns the topics that are the task of that name: each name by which it was
 // asked for.
-func alike(asked []topic, name string) []topic {
+func sameTask(asked []topic, name string) []topic {
 	i := slices.IndexFunc(asked, func(t topic) bool { return t.backend != "" && t.name == name })
 	if i < 0 {
 		return nil
@@ -170,21 +170,21 @@ func setOf(names []string) map[string]bool {
 }
 
 // updated is what is told of a resource when nobody knows what has happened to it.
-func (t topic) updated() (*mcp.Notification, error) {
+func (t topic) updatedNotice() (*mcp.Notification, error) {
 	return mcp.NewNotification("notifications/resources/updated", append(mcp.AppendString([]byte(`{"uri":`), t.name), '}'))
 }
 
 // look asks the backend for the state of a task and returns what is told of it. It is
 // nil, without an error, of a task that is no more or cannot be asked for: that the
 // backend says so in words is an answer, and all other errors may pass.
-func (t topic) look(ctx context.Context, l *link) (*mcp.Notification, error) {
-	req, err := mcp.NewRequest("tasks/get", related(t.own))
+func (t topic) fetchState(ctx context.Context, l *backendListen) (*mcp.Notification, error) {
+	req, err := mcp.NewRequest("tasks/get", relatedTask(t.own))
 	if err != nil {
 		return nil, err
 	}
-	from := l.of.req
+	from := l.sub.req
 	req.Client, req.Principal, req.Scope = from.Client, from.Principal, from.Scope
-	res, err := l.unit.serveNamed(ctx, req, &req.Params, nobody{}, aliases{t.own: t.name})
+	res, err := l.backend.serveParams(ctx, req, &req.Params, noCaller{}, aliases{t.own: t.name})
 	switch {
 	case errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}), errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
 		return nil, nil //nolint:nilnil // as the comment says

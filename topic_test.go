@@ -43,8 +43,8 @@ func follow(t *testing.T, g *Gateway, ids string) (*heard, func()) {
 // caller has given, those of an older key included.
 func TestTaskListenIsNamed(t *testing.T) {
 	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		mine, foreign, gone := g.names.outside("a", "t1", "ann"), g.names.outside("a", "t1", "bob"), g.names.outside("z", "t1", "ann")
-		refused := g.names.outside("a", "t2", "ann")
+		mine, foreign, gone := g.taskIDs.encode("a", "t1", "ann"), g.taskIDs.encode("a", "t1", "bob"), g.taskIDs.encode("z", "t1", "ann")
+		refused := g.taskIDs.encode("a", "t2", "ann")
 		asked := ""
 		b.listen = func(ctx context.Context, req *mcp.Request, c mcp.Caller) error {
 			asked = string(req.Params.Bytes())
@@ -56,7 +56,7 @@ func TestTaskListenIsNamed(t *testing.T) {
 			}
 			return tell(ctx, c, "notifications/tasks", `{"taskId":"t1","status":"working","n":1.0}`)
 		}
-		g.view.Load().units[0].tasks = namesOf(t, "n") // by which the task would have another name
+		g.view.Load().backends[0].taskIDs = namesOf(t, "n") // by which the task would have another name
 		ear, stop := follow(t, g, fmt.Sprintf("%q,%q,%q,%q,%q,%q", foreign, mine, gone, "made up", refused, mine))
 		defer stop()
 		if asked != `{"notifications":{"taskIds":["t1","t2"]}}` {
@@ -76,7 +76,7 @@ func TestTaskListenIsNamed(t *testing.T) {
 // each task: what happened meanwhile was not told.
 func TestTaskListenAgreedLate(t *testing.T) {
 	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		name := g.names.outside("a", "t1", "ann")
+		name := g.taskIDs.encode("a", "t1", "ann")
 		b.listen = func(ctx context.Context, _ *mcp.Request, c mcp.Caller) error {
 			select {
 			case <-time.After(time.Minute):
@@ -105,8 +105,8 @@ func TestTaskListenAgreedLate(t *testing.T) {
 // once, and told of by each.
 func TestTaskListenByTwoNames(t *testing.T) {
 	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		g.names = namesOf(t, "n", "o")
-		first, second := g.names.outside("a", "t1", "ann"), namesOf(t, "o").outside("a", "t1", "ann")
+		g.taskIDs = namesOf(t, "n", "o")
+		first, second := g.taskIDs.encode("a", "t1", "ann"), namesOf(t, "o").encode("a", "t1", "ann")
 		asked := ""
 		b.listen = func(ctx context.Context, req *mcp.Request, c mcp.Caller) error {
 			asked = string(req.Params.Bytes())
@@ -136,7 +136,7 @@ func TestTaskListenByTwoNames(t *testing.T) {
 func afterGap(t *testing.T, look func(n int) (string, error), say func(tell func(params string))) (told []string, looks int) {
 	t.Helper()
 	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		name, listens := g.names.outside("a", "t1", "ann"), 0
+		name, listens := g.taskIDs.encode("a", "t1", "ann"), 0
 		b.listen = func(ctx context.Context, _ *mcp.Request, c mcp.Caller) error {
 			if err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`); err != nil {
 				return err

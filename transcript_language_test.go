@@ -230,7 +230,7 @@ func TestSomePairsMeetAll(t *testing.T) {
 			t.Errorf("%s is played in %d transcripts", p, met[p])
 		}
 	}
-	for _, in := range named() {
+	for _, in := range topicNames() {
 		for _, out := range outbounds() {
 			if p := (pair{in, out}); met[p] == 0 {
 				t.Errorf("%s is played in no transcript", p)

@@ -73,7 +73,7 @@ func inbounds() []inbound {
 
 // named are the modes of a client that few are left of: only the files that name the
 // revision are played in them, and these with every backend.
-func named() []inbound {
+func topicNames() []inbound {
 	return []inbound{{mcp.V20241105, "http"}, {mcp.V20241105, "stdio"}, {mcp.V20241105, "sse"}}
 }
 
@@ -147,7 +147,7 @@ func allowed(alternatives [][]string, tags ...string) bool {
 
 // inbounds are the modes of a client that a file may be played in.
 func (r restrictions) inbounds() []inbound {
-	return append(inbounds(), slices.DeleteFunc(named(), func(in inbound) bool {
+	return append(inbounds(), slices.DeleteFunc(topicNames(), func(in inbound) bool {
 		return !slices.ContainsFunc(r.inbound, func(words []string) bool { return slices.Contains(words, string(in.version)) })
 	})...)
 }
@@ -167,7 +167,7 @@ func (r restrictions) pairs() []pair {
 				continue
 			}
 			enough := met[o.era] || o.era == "process" && len(met) > 0
-			if in.rare() && enough && !slices.Contains(named(), in) {
+			if in.rare() && enough && !slices.Contains(topicNames(), in) {
 				continue
 			}
 			met[o.era] = true
@@ -190,7 +190,7 @@ func some(file string, pairs []pair) []pair {
 	for _, i := range rand.New(rand.NewPCG(h.Sum64(), 0)).Perm(len(pairs)) {
 		p := pairs[i]
 		in, to := "from "+p.in.version.Era().String(), "to "+p.out.era
-		if met[in] && met[to] && !slices.Contains(named(), p.in) {
+		if met[in] && met[to] && !slices.Contains(topicNames(), p.in) {
 			continue
 		}
 		met[in], met[to] = true, true

@@ -19,7 +19,7 @@ import (
 // by turnTime, and the time of all is not that of one after another.
 func TestStartsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		free := make(turns, minTurns)
+		free := make(startSlots, minStartSlots)
 		began := time.Now()
 		var mu sync.Mutex
 		running, most := 0, 0
@@ -32,7 +32,7 @@ func TestStartsTakeTurns(t *testing.T) {
 		var all sync.WaitGroup
 		for range 26 {
 			all.Go(func() { // ends with its start
-				done := free.take(t.Context())
+				done := free.acquire(t.Context())
 				count(+1)
 				time.Sleep(time.Second)
 				count(-1)
@@ -40,16 +40,16 @@ func TestStartsTakeTurns(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if took := time.Since(began); most != minTurns || took != 7*time.Second {
-			t.Errorf("%d at a time, all after %v; want %d and 7s", most, took, minTurns)
+		if took := time.Since(began); most != minStartSlots || took != 7*time.Second {
+			t.Errorf("%d at a time, all after %v; want %d and 7s", most, took, minStartSlots)
 		}
-		for range minTurns {
-			free.take(t.Context()) // these hang
+		for range minStartSlots {
+			free.acquire(t.Context()) // these hang
 		}
 		began = time.Now()
-		done := free.take(t.Context())
-		if took := time.Since(began); took != turnTime {
-			t.Errorf("a start waited %v for those that hang, want %v", took, turnTime)
+		done := free.acquire(t.Context())
+		if took := time.Since(began); took != slotTime {
+			t.Errorf("a start waited %v for those that hang, want %v", took, slotTime)
 		}
 		done()
 		done()
@@ -57,16 +57,16 @@ func TestStartsTakeTurns(t *testing.T) {
 		if len(free) != 0 {
 			t.Errorf("%d turns are taken at the end", len(free))
 		}
-		for range minTurns {
-			free.take(t.Context())
+		for range minStartSlots {
+			free.acquire(t.Context())
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		free.take(ctx)() // returns, and gives back nothing
-		if len(free) != minTurns {
-			t.Errorf("%d turns are taken, want %d", len(free), minTurns)
+		free.acquire(ctx)() // returns, and gives back nothing
+		if len(free) != minStartSlots {
+			t.Errorf("%d turns are taken, want %d", len(free), minStartSlots)
 		}
-		time.Sleep(turnTime)
+		time.Sleep(slotTime)
 	})
 }
 
@@ -77,8 +77,8 @@ func TestGreetingWaitsForNoTurn(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		g := &Gateway{ctx: ctx, info: []byte("{}")}
-		queued := &unit{Backend: backend.New(backend.Config{Name: "b"})} // its Run waits
-		v := &view{cfg: (&Config{}).Effective(), units: []*unit{queued}, heard: make([]knownLists, 1)}
+		queued := &activeBackend{Backend: backend.New(backend.Config{Name: "b"})} // its Run waits
+		v := &view{cfg: (&Config{}).Effective(), backends: []*activeBackend{queued}, settled: make([]knownLists, 1)}
 		v.catalog = v.build(v.offers())
 		v.discovery = g.discoveryOf(v.catalog)
 		g.view.Store(v)
@@ -86,8 +86,8 @@ func TestGreetingWaitsForNoTurn(t *testing.T) {
 		if _, err := g.discover(ctx, &mcp.Request{}); err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(began); took != greetWithin {
-			t.Errorf("initialize waited %v, want %v", took, greetWithin)
+		if took := time.Since(began); took != discoverTimeout {
+			t.Errorf("initialize waited %v, want %v", took, discoverTimeout)
 		}
 		if _, ok := v.listsPending(catalog.Tools); !ok {
 			t.Error("a list does not wait for it")

@@ -23,12 +23,12 @@ import (
 
 // unit is one backend at work: its configuration, the client that speaks to it,
 // and what it offers. A reload keeps the units whose configuration stayed.
-type unit struct {
+type activeBackend struct {
 	*backend.Backend
 
 	srv    config.Server
 	limits config.Limits
-	tasks  *taskNames
+	taskIDs  *taskIDs
 	client *client.Client // nil for a backend in this process
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the backend is no longer followed
@@ -36,25 +36,25 @@ type unit struct {
 
 // start makes a unit of a configured server and follows it. last is what the server
 // offered until now, or nil.
-func (g *Gateway) start(srv config.Server, limits config.Limits, last *backend.Offer) *unit {
-	u := &unit{srv: srv, limits: limits}
+func (g *Gateway) start(srv config.Server, limits config.Limits, last *backend.Offer) *activeBackend {
+	u := &activeBackend{srv: srv, limits: limits}
 	cfg := g.clientConfig(&srv, limits)
 	// The Backend is there before anything is asked.
-	cfg.Announced = func(scope *mcp.Scope, ended bool) { g.noteLists(u, scope, ended) }
+	cfg.Announced = func(scope *mcp.Scope, ended bool) { g.noteListsChanged(u, scope, ended) }
 	u.client = dial(&srv, cfg)
 	return g.follow(u, u.client, last)
 }
 
 // startInProcess makes a unit of a Handler in this process.
-func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *unit {
-	u := &unit{srv: config.Server{Name: p.Name, Prefix: p.Prefix}, limits: limits}
+func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *activeBackend {
+	u := &activeBackend{srv: config.Server{Name: p.Name, Prefix: p.Prefix}, limits: limits}
 	return g.follow(u, p.Handler, nil)
 }
 
 // apart wants each backend to have a name of its own, by which reloads and
 // catalogs know it, and a prefix that lets none take names of another. Two entries of
 // one file have been compared by then.
-func apart(cfg *config.Config, inProcess []InProcess) error {
+func checkNames(cfg *config.Config, inProcess []InProcess) error {
 	others := slices.DeleteFunc(slices.Clone(cfg.Servers), func(s config.Server) bool { return s.Disabled })
 	var problems Problems
 	for _, p := range inProcess {
@@ -82,12 +82,12 @@ func apart(cfg *config.Config, inProcess []InProcess) error {
 
 // follow begins to learn what the backend offers. It returns at once, whatever the
 // backend does: a gateway with a hundred of them starts as fast as one with one.
-func (g *Gateway) follow(u *unit, h mcp.Handler, last *backend.Offer) *unit {
-	u.tasks = g.names
+func (g *Gateway) follow(u *activeBackend, h mcp.Handler, last *backend.Offer) *activeBackend {
+	u.taskIDs = g.taskIDs
 	secrets := redact.New(header(u.srv.Headers), environ(u.srv.Env), u.srv.URL)
 	u.Backend = backend.New(backend.Config{
 		Name:      u.srv.Name,
-		Sole:      g.sole.of(u),
+		Sole:      g.onlyClient.waiterFor(u),
 		Handler:   h,
 		Info:      g.info,
 		Idle:      u.limits.CallIdle,
@@ -97,8 +97,8 @@ func (g *Gateway) follow(u *unit, h mcp.Handler, last *backend.Offer) *unit {
 		MaxItems:  u.limits.ToolsPerBackend,
 		MaxPages:  u.limits.Pages,
 		Last:      last,
-		Changed:   g.wantRebuild,
-		Turn:      g.turnOf(u),
+		Changed:   g.requestRebuild,
+		Turn:      g.startSlotFor(u),
 		Late:      g.noteLag,
 		Logger:    slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
 	})
@@ -114,7 +114,7 @@ func (g *Gateway) follow(u *unit, h mcp.Handler, last *backend.Offer) *unit {
 
 // maxKey names what sets how long a call may take, for whoever reads that it took
 // longer.
-func (u *unit) maxKey() string {
+func (u *activeBackend) maxKey() string {
 	if u.srv.Timeout != 0 {
 		return "timeout"
 	}
@@ -124,7 +124,7 @@ func (u *unit) maxKey() string {
 // under returns the unit as another entry of the configuration has it, or nil
 // where that takes another backend. How items are named, and which are offered,
 // is no concern of the backend, which keeps its sessions and processes.
-func (u *unit) under(srv *config.Server, limits *config.Limits) *unit {
+func (u *activeBackend) withConfig(srv *config.Server, limits *config.Limits) *activeBackend {
 	// Everything but the names, compared as a whole: a setting that is added later counts
 	// as a difference until somebody says that it is none.
 	own := u.srv
@@ -140,7 +140,7 @@ func (u *unit) under(srv *config.Server, limits *config.Limits) *unit {
 
 // isServer reports whether the entry leads to the same server as that of the unit: the
 // same program with the same arguments, or the same address.
-func (u *unit) isServer(srv *config.Server) bool {
+func (u *activeBackend) isSameServer(srv *config.Server) bool {
 	own := &u.srv
 	return own.Transport() == srv.Transport() && own.URL == srv.URL &&
 		own.Command == srv.Command && own.Cwd == srv.Cwd && slices.Equal(own.Args, srv.Args)
@@ -148,7 +148,7 @@ func (u *unit) isServer(srv *config.Server) bool {
 
 // names reports whether the configuration alone says that a tool or prompt of
 // that name can only be this backend's.
-func (u *unit) names(name string) bool {
+func (u *activeBackend) ownsName(name string) bool {
 	for _, renamed := range u.srv.Rename {
 		if renamed == name {
 			return true
@@ -161,13 +161,13 @@ func (u *unit) names(name string) bool {
 // mayBring reports whether the backend may come to offer a tool or prompt of that
 // name. One without a prefix may bring any, those that begin with the prefix of
 // another included: two that meet so are a conflict, and no matter of who was first.
-func (u *unit) mayBring(name string) bool {
-	return u.srv.NamePrefix() == "" || u.names(name)
+func (u *activeBackend) mayOffer(name string) bool {
+	return u.srv.NamePrefix() == "" || u.ownsName(name)
 }
 
 // stop no longer follows the backend, lets its calls end, and ends its sessions
 // and processes; those that do not end by themselves end with ctx.
-func (u *unit) stop(ctx context.Context) error {
+func (u *activeBackend) stop(ctx context.Context) error {
 	u.cancel() // before the client ends: otherwise its end would be a failure to recover from
 	var err error
 	if u.client != nil {
@@ -198,9 +198,9 @@ func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.
 		Name:         srv.Name,
 		Header:       header(srv.Headers),
 		Transport:    g.opt.Transport,
-		Version:      pin(srv.Era),
+		Version:      pinnedVersion(srv.Era),
 		Share:        srv.Share,
-		OneClient:    g.sole != nil,
+		OneClient:    g.onlyClient != nil,
 		Info:         g.info,
 		MaxMessage:   int(limits.BackendMessage),
 		MaxSessions:  limits.BackendSessions,
@@ -239,7 +239,7 @@ func header(secrets map[string]config.Secret) http.Header {
 
 // pin reads the setting "era": a revision, or the newest of an era. Empty is to
 // find out.
-func pin(setting string) mcp.Version {
+func pinnedVersion(setting string) mcp.Version {
 	switch v := mcp.Version(setting); {
 	case setting == "legacy":
 		return mcp.LatestLegacy

@@ -20,8 +20,8 @@ import (
 // sees one of them.
 type view struct {
 	cfg     *config.Config
-	units   []*unit
-	heard   []knownLists     // of the units, before the catalog was built; nil until there is one
+	backends   []*activeBackend
+	settled   []knownLists     // of the units, before the catalog was built; nil until there is one
 	offered []*backend.Offer // by the units, of which the catalog is made
 	catalog *catalog.Catalog
 
@@ -29,7 +29,7 @@ type view struct {
 
 	// said counts how often a backend has said that a list of a kind changed, and
 	// counted is what of it is in there, by backend. Neither is changed.
-	said    [catalog.NumKinds]uint64
+	announced    [catalog.NumKinds]uint64
 	counted map[*backend.Backend]notices
 }
 
@@ -38,36 +38,36 @@ type notices = [catalog.NumKinds]uint64
 
 // unitOf returns the backend of an entry. An entry of a catalog that is a moment older
 // than the configuration may stand for one that is elsewhere now, or gone.
-func (v *view) unitOf(entry *catalog.Entry) (*unit, bool) {
-	if i := entry.Backend; i < len(v.units) && v.units[i].Name() == entry.BackendName {
-		return v.units[i], true
+func (v *view) backendOf(entry *catalog.Entry) (*activeBackend, bool) {
+	if i := entry.Backend; i < len(v.backends) && v.backends[i].Name() == entry.BackendName {
+		return v.backends[i], true
 	}
-	return v.unit(entry.BackendName)
+	return v.backend(entry.BackendName)
 }
 
 // unit returns the backend of that name.
-func (v *view) unit(name string) (*unit, bool) {
-	i := slices.IndexFunc(v.units, func(u *unit) bool { return u.Name() == name })
+func (v *view) backend(name string) (*activeBackend, bool) {
+	i := slices.IndexFunc(v.backends, func(u *activeBackend) bool { return u.Name() == name })
 	// Not known is no error here: the caller answers as for a name that nobody has.
 	if i < 0 {
 		return nil, false
 	}
-	return v.units[i], true
+	return v.backends[i], true
 }
 
 // reuse returns the unit that can serve this entry already, or nil.
-func (v *view) reuse(srv *config.Server, limits *config.Limits) *unit {
-	u, ok := v.unit(srv.Name)
+func (v *view) reusable(srv *config.Server, limits *config.Limits) *activeBackend {
+	u, ok := v.backend(srv.Name)
 	if !ok {
 		return nil
 	}
-	return u.under(srv, limits)
+	return u.withConfig(srv, limits)
 }
 
 // lastOffer returns what the server of an entry offered until now, or nil.
 func (v *view) lastOffer(srv *config.Server) *backend.Offer {
-	u, ok := v.unit(srv.Name)
-	if !ok || !u.isServer(srv) {
+	u, ok := v.backend(srv.Name)
+	if !ok || !u.isSameServer(srv) {
 		return nil
 	}
 	return u.Offer()
@@ -79,9 +79,9 @@ type knownLists [catalog.NumKinds]bool
 func (h knownLists) nothing() bool { return h == knownLists{} }
 
 // hear returns what has been heard of each backend.
-func (v *view) hear() []knownLists {
-	all := make([]knownLists, len(v.units))
-	for i, u := range v.units {
+func (v *view) settledLists() []knownLists {
+	all := make([]knownLists, len(v.backends))
+	for i, u := range v.backends {
 		o := u.Offer()
 		for k := range catalog.NumKinds {
 			all[i][k] = o.Answered(k)
@@ -91,14 +91,14 @@ func (v *view) hear() []knownLists {
 }
 
 // news reports whether a backend has been heard of that the catalog does not know.
-func (v *view) news() bool {
-	return !slices.Equal(v.heard, v.hear()) || v.outdated(func(*unit) bool { return true })
+func (v *view) mustBuildNow() bool {
+	return !slices.Equal(v.settled, v.settledLists()) || v.outdated(func(*activeBackend) bool { return true })
 }
 
 // isBehind reports whether a backend that wanted accepts has noted a change that the
 // catalog lacks.
-func (v *view) isBehind(wanted func(*unit) bool) bool {
-	for i, u := range v.units {
+func (v *view) isBehind(wanted func(*activeBackend) bool) bool {
+	for i, u := range v.backends {
 		if i < len(v.offered) && wanted(u) && u.IsBehind(v.offered[i]) {
 			return true
 		}
@@ -108,8 +108,8 @@ func (v *view) isBehind(wanted func(*unit) bool) bool {
 
 // outdated reports whether a backend that wanted accepts is known by now, and was not
 // when the catalog was built, or has changes since that requests may wait for.
-func (v *view) outdated(wanted func(*unit) bool) bool {
-	for i, u := range v.units {
+func (v *view) outdated(wanted func(*activeBackend) bool) bool {
+	for i, u := range v.backends {
 		if o := u.Offer(); wanted(u) && (!v.offered[i].Known() && o.Known() || o.IsNewer(v.offered[i])) {
 			return true
 		}
@@ -119,8 +119,8 @@ func (v *view) outdated(wanted func(*unit) bool) bool {
 
 // offers returns what each backend offers now.
 func (v *view) offers() []*backend.Offer {
-	offers := make([]*backend.Offer, len(v.units))
-	for i, u := range v.units {
+	offers := make([]*backend.Offer, len(v.backends))
+	for i, u := range v.backends {
 		offers[i] = u.Offer()
 	}
 	return offers
@@ -128,11 +128,11 @@ func (v *view) offers() []*backend.Offer {
 
 // count adds to said what the backends have said since. However many they are, a kind
 // of list has changed once: it is told once.
-func (v *view) count(before *view, offers []*backend.Offer) {
-	v.said = before.said
-	v.counted = make(map[*backend.Backend]notices, len(v.units))
+func (v *view) countNotices(before *view, offers []*backend.Offer) {
+	v.announced = before.announced
+	v.counted = make(map[*backend.Backend]notices, len(v.backends))
 	var news [catalog.NumKinds]bool
-	for i, u := range v.units {
+	for i, u := range v.backends {
 		v.counted[u.Backend] = offers[i].Notices
 		for k, n := range offers[i].Notices {
 			news[k] = news[k] || n != before.counted[u.Backend][k]
@@ -140,7 +140,7 @@ func (v *view) count(before *view, offers []*backend.Offer) {
 	}
 	for k, isNew := range news {
 		if isNew {
-			v.said[k]++
+			v.announced[k]++
 		}
 	}
 }
@@ -149,14 +149,14 @@ func (v *view) count(before *view, offers []*backend.Offer) {
 // to have changed, which need not be seen in them.
 type version struct {
 	lists catalog.Version
-	said  [catalog.NumKinds]uint64
+	announced  [catalog.NumKinds]uint64
 }
 
-func (v *view) version() version { return version{v.catalog.Version(), v.said} }
+func (v *view) version() version { return version{v.catalog.Version(), v.announced} }
 
 // take makes one list of v that of another version.
-func (v *version) take(k catalog.Kind, from version) {
-	v.said[k] = from.said[k]
+func (v *version) copyKind(k catalog.Kind, from version) {
+	v.announced[k] = from.announced[k]
 	switch k {
 	case catalog.Tools:
 		v.lists.Tools = from.lists.Tools
@@ -172,7 +172,7 @@ func (v *version) take(k catalog.Kind, from version) {
 // diff returns what somebody who knows v has to be told so that they know next.
 func (v version) diff(next version) catalog.Changes {
 	d := v.lists.Diff(next.lists)
-	said := func(k catalog.Kind) bool { return v.said[k] != next.said[k] }
+	said := func(k catalog.Kind) bool { return v.announced[k] != next.announced[k] }
 	d.Tools = d.Tools || said(catalog.Tools)
 	d.Prompts = d.Prompts || said(catalog.Prompts)
 	d.Resources = d.Resources || said(catalog.Resources) || said(catalog.Templates)
@@ -180,8 +180,8 @@ func (v version) diff(next version) catalog.Changes {
 }
 
 // listsOf returns what a backend offers in this view.
-func (v *view) listsOf(u *unit) backend.Lists {
-	for i, own := range v.units {
+func (v *view) listsOf(u *activeBackend) backend.Lists {
+	for i, own := range v.backends {
 		if own.Backend == u.Backend && i < len(v.offered) {
 			return v.offered[i].Lists
 		}
@@ -193,8 +193,8 @@ func (v *view) listsOf(u *unit) backend.Lists {
 // configuration and the offers alone: in which order the backends have answered
 // can be seen nowhere in it.
 func (v *view) build(offers []*backend.Offer) *catalog.Catalog {
-	backends := make([]catalog.Backend, 0, len(v.units))
-	for i, u := range v.units {
+	backends := make([]catalog.Backend, 0, len(v.backends))
+	for i, u := range v.backends {
 		o := offers[i]
 		backends = append(backends, catalog.Backend{
 			Name:         u.Name(),
@@ -229,11 +229,11 @@ func catalogState(o *backend.Offer) catalog.State {
 
 // changeEvery is the shortest time between two catalogs once the first lists
 // were given out, and so between two notices to a client.
-const changeEvery = time.Second
+const minChangeInterval = time.Second
 
 // wantRebuild asks for the catalog to be built anew. It does not wait; many
 // wishes are one.
-func (g *Gateway) wantRebuild() {
+func (g *Gateway) requestRebuild() {
 	select {
 	case g.rebuild <- struct{}{}:
 	default:
@@ -256,16 +256,16 @@ func (g *Gateway) keepCatalog() {
 		case <-g.rebuild:
 			wanted = true
 		}
-		if wanted && (quiet == nil || g.view.Load().news()) {
+		if wanted && (quiet == nil || g.view.Load().mustBuildNow()) {
 			wanted, built = false, true
 			changed = g.swapCatalog() || changed
 		}
 		if quiet != nil || !built {
 			continue
 		}
-		g.changes.announce()
+		g.changed.wakeAll()
 		if changed {
-			quiet = time.After(changeEvery)
+			quiet = time.After(minChangeInterval)
 		}
 		built, changed = false, false
 	}
@@ -275,19 +275,19 @@ func (g *Gateway) keepCatalog() {
 // whether there is anything to tell a client.
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
-	known := old.hear() // before build: what is heard meanwhile is not in it yet
+	known := old.settledLists() // before build: what is heard meanwhile is not in it yet
 	offers := old.offers()
-	next := &view{cfg: old.cfg, units: old.units, heard: known, offered: offers, catalog: old.build(offers)}
+	next := &view{cfg: old.cfg, backends: old.backends, settled: known, offered: offers, catalog: old.build(offers)}
 	next.discovery = g.discoveryOf(next.catalog)
-	next.count(old, offers)
+	next.countNotices(old, offers)
 	// A lock would be held while the catalog is built, which takes its time with
 	// thousands of items; a lost race costs building it once more.
 	if !g.view.CompareAndSwap(old, next) {
-		g.wantRebuild() // a reload came between
+		g.requestRebuild() // a reload came between
 		return false
 	}
 	g.logProblems(old.catalog, next.catalog)
-	g.built.announce()
+	g.built.wakeAll()
 	return old.version().diff(next.version()).Any()
 }
 
@@ -303,7 +303,7 @@ func (g *Gateway) logProblems(old, next *catalog.Catalog) {
 }
 
 // pause waits, but not longer than ctx.
-func pause(ctx context.Context, d time.Duration) {
+func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

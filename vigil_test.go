@@ -75,7 +75,7 @@ func keepVigil(t *testing.T, f func(*guarded)) {
 		f(v)
 		cancel()
 		v.stop()
-		if n := len(v.g.changes.ears); n != 0 {
+		if n := len(v.g.changed.subscribers); n != 0 {
 			t.Errorf("%d ears after the end", n)
 		}
 		v.change() // which nobody hears: the test would fail for what is left running
@@ -86,9 +86,9 @@ func keepVigil(t *testing.T, f func(*guarded)) {
 func (v *guarded) change() {
 	old := v.g.view.Load()
 	next := *old
-	next.said[catalog.Tools]++
+	next.announced[catalog.Tools]++
 	v.g.view.Store(&next)
-	v.g.changes.announce()
+	v.g.changed.wakeAll()
 }
 
 // wants checks what was told so far, once nothing moves.
@@ -102,7 +102,7 @@ func (v *guarded) wants(want ...string) {
 
 func TestVigilTellsOfEachChange(t *testing.T) {
 	keepVigil(t, func(v *guarded) {
-		v.g.changes.announce() // of nothing new
+		v.g.changed.wakeAll() // of nothing new
 		v.wants(ackNotice)
 		v.change()
 		v.wants(ackNotice, toolNotice)
@@ -141,7 +141,7 @@ func TestVigilAfterAFailure(t *testing.T) {
 		v.change()
 		v.caller.gate <- mcp.ErrRequestEnded
 		v.wants(ackNotice)
-		v.g.changes.announce() // of nothing, but that is due still
+		v.g.changed.wakeAll() // of nothing, but that is due still
 		v.caller.gate <- nil
 		v.wants(ackNotice, toolNotice)
 	})
@@ -186,7 +186,7 @@ func TestVigilThatDoesNotBegin(t *testing.T) {
 		if stop != nil || !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", params, err, want)
 		}
-		if n := len(g.changes.ears); n != 0 {
+		if n := len(g.changed.subscribers); n != 0 {
 			t.Errorf("%s: %d ears are left", params, n)
 		}
 	}

@@ -14,27 +14,27 @@ import (
 
 // greetWithin bounds how long initialize and server/discover wait for backends that
 // start. It is below the shortest limit of a client that is known (ADR 0044).
-const greetWithin = 3 * time.Second
+const discoverTimeout = 3 * time.Second
 
 // always is the pending time of what has no limit.
-const always = time.Duration(-1)
+const noLimit = time.Duration(-1)
 
 // pending reports whether something is still to be heard that lacking says is wanted, and
 // for how long it may be waited for: until the start of the backend has taken limit, where
 // negative is no limit.
-func (v *view) pending(limit time.Duration, lacking func(*unit, knownLists) bool) (left time.Duration, ok bool) {
+func (v *view) pending(limit time.Duration, lacking func(*activeBackend, knownLists) bool) (left time.Duration, ok bool) {
 	now := time.Now()
-	for i, u := range v.units {
+	for i, u := range v.backends {
 		// A view that a reload has just made is built at once, whatever its backends do.
-		if v.heard == nil {
-			return always, true
+		if v.settled == nil {
+			return noLimit, true
 		}
-		if !lacking(u, v.heard[i]) {
+		if !lacking(u, v.settled[i]) {
 			continue
 		}
-		switch rest := u.mayTake(limit, now); {
+		switch rest := u.remainingStart(limit, now); {
 		case rest < 0:
-			return always, true
+			return noLimit, true
 		case rest > 0:
 			left, ok = max(left, rest), true
 		}
@@ -43,9 +43,9 @@ func (v *view) pending(limit time.Duration, lacking func(*unit, knownLists) bool
 }
 
 // mayTake returns how much is left of the limit for the start of the backend, or always.
-func (u *unit) mayTake(limit time.Duration, now time.Time) time.Duration {
+func (u *activeBackend) remainingStart(limit time.Duration, now time.Time) time.Duration {
 	if limit < 0 {
-		return always
+		return noLimit
 	}
 	began, ok := u.Began()
 	if !ok {
@@ -56,16 +56,16 @@ func (u *unit) mayTake(limit time.Duration, now time.Time) time.Duration {
 
 // listsPending is pending for a list, which every backend may add to.
 func (v *view) listsPending(k catalog.Kind) (time.Duration, bool) {
-	return v.pending(v.cfg.Limits.FirstList, func(_ *unit, h knownLists) bool { return !h[k] })
+	return v.pending(v.cfg.Limits.FirstList, func(_ *activeBackend, h knownLists) bool { return !h[k] })
 }
 
 // greetingPending is pending for what the gateway says of itself.
-func (v *view) greetingPending() (time.Duration, bool) {
+func (v *view) discoverPending() (time.Duration, bool) {
 	limit := v.cfg.Limits.FirstList
-	if limit < 0 || limit > greetWithin {
-		limit = greetWithin
+	if limit < 0 || limit > discoverTimeout {
+		limit = discoverTimeout
 	}
-	return v.pending(limit, func(_ *unit, h knownLists) bool { return h.nothing() })
+	return v.pending(limit, func(_ *activeBackend, h knownLists) bool { return h.nothing() })
 }
 
 // await returns when there is a view for which pending reports false, or with an error
@@ -74,9 +74,9 @@ func (g *Gateway) await(ctx context.Context, pending func(*view) (time.Duration,
 	if _, wait := pending(g.view.Load()); !wait {
 		return nil
 	}
-	built := newBell()
-	g.built.add(built) // before the next look, so that no view is missed
-	defer g.built.remove(built)
+	built := newSignal()
+	g.built.subscribe(built) // before the next look, so that no view is missed
+	defer g.built.unsubscribe(built)
 	for {
 		left, wait := pending(g.view.Load())
 		if !wait {
@@ -89,8 +89,8 @@ func (g *Gateway) await(ctx context.Context, pending func(*view) (time.Duration,
 }
 
 // awaitBuilt waits for another view, or until left is over.
-func (g *Gateway) awaitBuilt(ctx context.Context, built bell, left time.Duration) error {
-	over, stop := within(left)
+func (g *Gateway) awaitBuilt(ctx context.Context, built signal, left time.Duration) error {
+	over, stop := timeoutChan(left)
 	defer stop()
 	select {
 	case <-built:
@@ -106,7 +106,7 @@ func (g *Gateway) awaitBuilt(ctx context.Context, built bell, left time.Duration
 
 // within returns a channel that receives when the time is over; that of a
 // negative time, which is no limit, never does.
-func within(d time.Duration) (over <-chan time.Time, stop func() bool) {
+func timeoutChan(d time.Duration) (over <-chan time.Time, stop func() bool) {
 	if d < 0 {
 		return nil, func() bool { return false }
 	}
@@ -124,20 +124,20 @@ func withTimeout(ctx context.Context, limit time.Duration) (context.Context, con
 
 // turns bounds how many processes start at a time: more of them than the machine has
 // processors take longer each, until all are too late.
-type turns chan struct{}
+type startSlots chan struct{}
 
 const (
-	minTurns = 4
+	minStartSlots = 4
 
 	// turnTime is how long a start keeps its turn. One that hangs delays the others by
 	// no more.
-	turnTime = 2 * time.Second
+	slotTime = 2 * time.Second
 )
 
-func newTurns() turns { return make(turns, max(minTurns, 2*runtime.GOMAXPROCS(0))) }
+func newStartSlots() startSlots { return make(startSlots, max(minStartSlots, 2*runtime.GOMAXPROCS(0))) }
 
 // take waits for a turn, or until ctx ends. done gives the turn back.
-func (t turns) take(ctx context.Context) (done func()) {
+func (t startSlots) acquire(ctx context.Context) (done func()) {
 	select {
 	case t <- struct{}{}:
 	case <-ctx.Done():
@@ -145,7 +145,7 @@ func (t turns) take(ctx context.Context) (done func()) {
 	}
 	var once sync.Once
 	free := func() { once.Do(func() { <-t }) }
-	late := time.AfterFunc(turnTime, free)
+	late := time.AfterFunc(slotTime, free)
 	return func() {
 		late.Stop()
 		free()
@@ -153,9 +153,9 @@ func (t turns) take(ctx context.Context) (done func()) {
 }
 
 // turnOf returns what bounds the starts of a backend: nil where none is started.
-func (g *Gateway) turnOf(u *unit) func(context.Context) func() {
+func (g *Gateway) startSlotFor(u *activeBackend) func(context.Context) func() {
 	if u.client == nil || u.srv.Command == "" {
 		return nil
 	}
-	return g.turns.take
+	return g.startSlots.acquire
 }

@@ -104,14 +104,14 @@ type Backend struct {
 	log     *slog.Logger
 	limits  *limits
 	offer   atomic.Pointer[Offer]
-	nudge   chan struct{} // capacity 1: the lists are wanted afresh
+	refresh   chan struct{} // capacity 1: the lists are wanted afresh
 	settled chan struct{} // closed after the first attempt to learn the lists
 	began   atomic.Pointer[time.Time]
 	changes changeCount
 
 	// Run's.
-	troubles [catalog.NumKinds]trouble
-	heard    kinds
+	failures [catalog.NumKinds]listFailure
+	answered    listSet
 }
 
 // New returns a Backend that offers nothing yet, or what Last did. Run makes it live.
@@ -124,11 +124,11 @@ func New(cfg Config) *Backend {
 		cfg:     cfg,
 		log:     logger.With(slog.String("backend", cfg.Name)),
 		limits:  newLimits(&cfg),
-		nudge:   make(chan struct{}, 1),
+		refresh:   make(chan struct{}, 1),
 		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
-	b.cfg.Handler = guard{Handler: cfg.Handler, name: cfg.Name, log: b.log}
+	b.cfg.Handler = recoverPanics{Handler: cfg.Handler, name: cfg.Name, log: b.log}
 	b.offer.Store(&Offer{State: Starting})
 	if last := cfg.Last; last != nil && last.Known() {
 		b.offer.Store(last.inherited())
@@ -162,7 +162,7 @@ func (b *Backend) Began() (at time.Time, ok bool) {
 // many calls count as one.
 func (b *Backend) Refresh() {
 	select {
-	case b.nudge <- struct{}{}:
+	case b.refresh <- struct{}{}:
 	default: // already wanted
 	}
 }
@@ -171,7 +171,7 @@ func (b *Backend) Refresh() {
 // has passed whose changes the server does not tell by itself.
 func (b *Backend) RefreshIfOld(now time.Time) {
 	o := b.Offer()
-	if o.State == Live && o.silent() != 0 && now.Sub(o.At) >= o.freshFor() {
+	if o.State == Live && o.unannounced() != 0 && now.Sub(o.At) >= o.freshFor() {
 		b.Refresh()
 	}
 }
@@ -187,7 +187,7 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		return res, nil
 	}
 	if said, answered := err.(*mcp.Error); answered { //nolint:errorlint // only the backend's own word
-		return nil, b.ofThisHop(said)
+		return nil, b.translateHopError(said)
 	}
 	if late := watch.expired(b.cfg.MaxKey); late != "" {
 		return nil, &mcp.Fault{Code: mcp.CodeDeadline, Outcome: outcome(err), Backend: b.cfg.Name, Message: late, Cause: err}
@@ -199,7 +199,7 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 // ofThisHop returns what the client is told of an error. Two codes are about what stands
 // around the request on the way to the backend, which is ours: its headers, and the
 // revision. The client has sent others, and would correct what was right.
-func (b *Backend) ofThisHop(said *mcp.Error) error {
+func (b *Backend) translateHopError(said *mcp.Error) error {
 	switch said.Code {
 	case mcp.CodeHeaderMismatch, mcp.CodeUnsupportedVersion:
 		return &mcp.Fault{

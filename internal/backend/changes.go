@@ -24,7 +24,7 @@ func (c *changeCount) add(note func()) {
 	note()
 }
 
-func (c *changeCount) seen() uint64 {
+func (c *changeCount) count() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n
@@ -37,16 +37,16 @@ func (b *Backend) NoteChange() { b.changes.add(b.Refresh) }
 // IsBehind reports whether a change was noted that an Offer of this Backend lacks, and the
 // lists are about to be fetched. Of a server that cannot be reached they are not.
 func (b *Backend) IsBehind(o *Offer) bool {
-	return b.changes.seen() > o.changes && b.Offer().State == Live
+	return b.changes.count() > o.changes && b.Offer().State == Live
 }
 
 // takeChanges takes what is to be fetched from an ear. A fetch that begins now has all
 // changes that were counted.
-func (b *Backend) takeChanges(e *ear) (dirty, said kinds, changes uint64) {
+func (b *Backend) takeChanges(e *listListener) (dirty, said listSet, changes uint64) {
 	b.changes.mu.Lock()
 	defer b.changes.mu.Unlock()
 	select {
-	case <-b.nudge: // by NoteChange, which may be for lists that the ear has not heard of
+	case <-b.refresh: // by NoteChange, which may be for lists that the ear has not heard of
 		e.mark(1<<catalog.NumKinds - 1)
 	default:
 	}

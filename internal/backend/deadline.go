@@ -33,10 +33,10 @@ type deadline struct {
 	grown bool          // it is young no more: the timer is its own to set
 	timer *time.Timer   // calls ring
 	ended bool          // it is never set any more
-	alive time.Time     // the last sign of life
-	stood time.Duration // how long the maximum stood still, up to halt
-	halt  time.Time     // since when asks wait for an answer; where there are any
-	asks  int           // that do
+	lastActivity time.Time     // the last sign of life
+	paused time.Duration // how long the maximum stood still, up to halt
+	pausedSince  time.Time     // since when asks wait for an answer; where there are any
+	waiting  int           // that do
 	cause error         // set once, when a limit had passed
 }
 
@@ -62,7 +62,7 @@ var (
 // ended the call.
 func (l *limits) begin(ctx context.Context, caller mcp.Caller) (context.Context, *deadline) {
 	now := time.Now()
-	d := &deadline{Caller: caller, limits: l, began: now, alive: now}
+	d := &deadline{Caller: caller, limits: l, began: now, lastActivity: now}
 	d.life.Carry(ctx)
 	d.life.Follow(ctx)
 	if l.idle > 0 || l.max > 0 {
@@ -73,14 +73,14 @@ func (l *limits) begin(ctx context.Context, caller mcp.Caller) (context.Context,
 
 // Notify passes the message on; the call is alive.
 func (d *deadline) Notify(ctx context.Context, n *mcp.Notification) error {
-	d.moved(0)
+	d.touch(0)
 	return d.Caller.Notify(ctx, n)
 }
 
 // Ask passes the question on; the clocks stand still until it is answered.
 func (d *deadline) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	d.moved(+1)
-	defer d.moved(-1)
+	d.touch(+1)
+	defer d.touch(-1)
 	return d.Caller.Ask(ctx, req)
 }
 
@@ -90,31 +90,31 @@ func (d *deadline) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Re
 	if err != nil {
 		return nil, err
 	}
-	d.moved(+1)
+	d.touch(+1)
 	return func() (*mcp.Result, error) {
-		defer d.moved(-1)
+		defer d.touch(-1)
 		return wait()
 	}, nil
 }
 
 // Pulse notes that the call is alive, of which the client is told nothing.
 func (d *deadline) Pulse() {
-	d.moved(0)
+	d.touch(0)
 	mcp.Pulse(d.Caller)
 }
 
 // Poll has the client come back for the rest, where it can. The call is alive.
 func (d *deadline) Poll(retry time.Duration) bool {
-	d.moved(0)
+	d.touch(0)
 	return mcp.Poll(d.Caller, retry)
 }
 
 // Pause stops both clocks while the server starts, which limits.handshake bounds.
 func (d *deadline) Pause(on bool) {
 	if on {
-		d.moved(+1)
+		d.touch(+1)
 	} else {
-		d.moved(-1)
+		d.touch(-1)
 	}
 }
 
@@ -123,9 +123,9 @@ func (d *deadline) Pause(on bool) {
 func (d *deadline) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
 	a.Around(func(taking bool) {
 		if taking {
-			d.moved(+1)
+			d.touch(+1)
 		} else {
-			d.moved(-1)
+			d.touch(-1)
 		}
 	})
 	return mcp.Receive(ctx, d.Caller, a)
@@ -133,18 +133,18 @@ func (d *deadline) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, er
 
 // moved notes a sign of life; delta counts what the client is waited for. A timer that is set
 // stays as it is where the limit is only further away than it was: it finds out.
-func (d *deadline) moved(delta int) {
+func (d *deadline) touch(delta int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now, halted := time.Now(), d.asks > 0
-	d.asks += delta
+	now, halted := time.Now(), d.waiting > 0
+	d.waiting += delta
 	switch {
-	case d.asks > 0 && !halted:
-		d.halt = now
-	case d.asks == 0:
-		d.alive = now
+	case d.waiting > 0 && !halted:
+		d.pausedSince = now
+	case d.waiting == 0:
+		d.lastActivity = now
 		if halted {
-			d.stood += now.Sub(d.halt)
+			d.paused += now.Sub(d.pausedSince)
 			d.resumeLocked(now)
 		}
 	}
@@ -161,7 +161,7 @@ func (d *deadline) resumeLocked(now time.Time) {
 
 func (d *deadline) setLocked(wait time.Duration) {
 	if d.timer == nil {
-		d.timer = time.AfterFunc(wait, d.ring) // it looks, and returns; stop stops it
+		d.timer = time.AfterFunc(wait, d.onTimer) // it looks, and returns; stop stops it
 		return
 	}
 	d.timer.Reset(wait)
@@ -170,7 +170,7 @@ func (d *deadline) setLocked(wait time.Duration) {
 // dueLocked returns when the first of the limits has passed if nothing happens until
 // then, and which one that is. There is one at least.
 func (d *deadline) dueLocked() (time.Time, error) {
-	idle, most := d.alive.Add(d.limits.idle), d.began.Add(d.limits.max+d.stood)
+	idle, most := d.lastActivity.Add(d.limits.idle), d.began.Add(d.limits.max+d.paused)
 	if d.limits.max <= 0 || d.limits.idle > 0 && !most.Before(idle) {
 		return idle, errIdle
 	}
@@ -179,19 +179,19 @@ func (d *deadline) dueLocked() (time.Time, error) {
 
 // ring is called when a limit may have passed. It cancels outside the lock: what a
 // context's end sets off is not ours.
-func (d *deadline) ring() {
-	if cause := d.look(); cause != nil {
+func (d *deadline) onTimer() {
+	if cause := d.check(); cause != nil {
 		d.life.End(cause)
 	}
 }
 
 // look decides once, and otherwise sets the timer to when it is worth another look.
 // While questions wait for their answers that is when they have got them.
-func (d *deadline) look() error {
+func (d *deadline) check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.grown = true
-	if d.ended || d.cause != nil || d.asks > 0 {
+	if d.ended || d.cause != nil || d.waiting > 0 {
 		return nil
 	}
 	due, cause := d.dueLocked()

@@ -197,7 +197,7 @@ func TestCallThatWasNotSentHasTheBackendLookedAt(t *testing.T) {
 		}
 		looked := false
 		select {
-		case <-b.nudge:
+		case <-b.refresh:
 			looked = true
 		default:
 		}

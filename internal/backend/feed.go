@@ -21,23 +21,23 @@ import (
 // relistEvery is the shortest time between two fetches that a backend's notices
 // can cause, however many it sends. A fetch is many pages, and each new
 // offer is a notice to every client.
-const relistEvery = time.Second
+const minRelistInterval = time.Second
 
 // relistSoleEvery is relistEvery for the only client. It is short, because requests of that
 // client wait for the lists.
-const relistSoleEvery = 200 * time.Millisecond
+const minRelistIntervalSole = 200 * time.Millisecond
 
-func (b *Backend) relistEvery() time.Duration {
+func (b *Backend) relistInterval() time.Duration {
 	if b.cfg.Sole != nil {
-		return relistSoleEvery
+		return minRelistIntervalSole
 	}
-	return relistEvery
+	return minRelistInterval
 }
 
 // The waits between two attempts to reach a backend that failed.
 const (
-	firstRetry = 500 * time.Millisecond
-	lastRetry  = 30 * time.Second
+	minRetryDelay = 500 * time.Millisecond
+	maxRetryDelay  = 30 * time.Second
 )
 
 // Run follows the backend until ctx ends: it fetches the lists, listens for
@@ -46,34 +46,34 @@ func (b *Backend) Run(ctx context.Context) {
 	var sole *Client
 	if b.cfg.Sole != nil {
 		var end func()
-		if ctx, sole, end = b.awaitSole(ctx); sole == nil {
+		if ctx, sole, end = b.awaitClient(ctx); sole == nil {
 			return
 		}
 		defer end()
 	}
-	wait := firstRetry
+	wait := minRetryDelay
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := b.follow(ctx, sole)
 		if ctx.Err() != nil {
 			return
 		}
-		if err == nil || time.Since(began) > lastRetry {
-			wait = firstRetry
+		if err == nil || time.Since(began) > maxRetryDelay {
+			wait = minRetryDelay
 		}
 		if err == nil {
 			continue
 		}
-		b.lose(err)
+		b.markStale(err)
 		b.pause(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // jitter, not a secret
-		wait = min(2*wait, lastRetry)
+		wait = min(2*wait, maxRetryDelay)
 	}
 }
 
 // awaitSole waits for the only client. The context ends with the session of that
 // client. The scope of a client without one is made here, and lives until end is called:
 // the server keeps one session for all that the client does. sole is nil when ctx ended.
-func (b *Backend) awaitSole(ctx context.Context) (life context.Context, sole *Client, end func()) {
+func (b *Backend) awaitClient(ctx context.Context) (life context.Context, sole *Client, end func()) {
 	c, ok := b.cfg.Sole(ctx)
 	if !ok {
 		return ctx, nil, nil
@@ -94,47 +94,47 @@ func (b *Backend) awaitSole(ctx context.Context) (life context.Context, sole *Cl
 func (b *Backend) follow(ctx context.Context, sole *Client) error {
 	f := &fetcher{cfg: b.cfg, limits: b.limits}
 	if sole != nil {
-		f.of = *sole
+		f.client = *sole
 	} else {
 		// The scope is what a legacy server's session or process lives for. A server
 		// that announces nothing is let go at once.
-		f.of = b.clientOf(FullProfile)
-		defer f.of.Scope.End()
+		f.client = b.clientOf(FullProfile)
+		defer f.client.Scope.End()
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	g := b.gather(f)
-	defer g.end()
+	g := b.newFetchGroup(f)
+	defer g.wait()
 	defer cancel()
-	offer, err := b.learn(ctx, g)
+	offer, err := b.fetchLists(ctx, g)
 	if err != nil {
 		return err
 	}
 	offer.Notices = b.Offer().Notices
 	b.publish(offer)
 	if g.f.announced != 0 {
-		if err := b.listen(ctx, g); !errors.Is(err, errSilent) {
+		if err := b.listen(ctx, g); !errors.Is(err, errNoListChanges) {
 			return err
 		}
-		b.publish(b.Offer().untold())
+		b.publish(b.Offer().withoutNotices())
 	}
 	if again, err := b.completeLists(ctx, g); again || err != nil {
 		return err
 	}
 	if sole == nil {
-		f.of.Scope.End()
+		f.client.Scope.End()
 	}
-	return b.awaitNudge(ctx)
+	return b.awaitRefresh(ctx)
 }
 
 // learn asks for the lists in the server's turn. It returns when each was fetched, has
 // failed, or is late, and one at least was fetched.
-func (b *Backend) learn(ctx context.Context, g *gathering) (*Offer, error) {
+func (b *Backend) fetchLists(ctx context.Context, g *fetchGroup) (*Offer, error) {
 	if b.cfg.Turn != nil {
 		defer b.cfg.Turn(ctx)()
 	}
 	now := time.Now()
 	b.began.CompareAndSwap(nil, &now)
-	changes := b.changes.seen()
+	changes := b.changes.count()
 	offer, err := g.f.discover(ctx)
 	if err != nil {
 		return nil, err
@@ -142,25 +142,25 @@ func (b *Backend) learn(ctx context.Context, g *gathering) (*Offer, error) {
 	offer.changes = changes
 	g.offered = offer.offered
 	g.fetch(ctx, g.offered, 0)
-	g.awaitOne(ctx)
+	g.awaitFirst(ctx)
 	if err := cmp.Or(ctx.Err(), g.err()); err != nil {
 		return nil, err
 	}
-	g.fill(offer)
+	g.fillOffer(offer)
 	return offer, nil
 }
 
 // completeLists waits for the lists that are late and fetches those again that failed,
 // until there are none. It reports true where all lists are to be fetched afresh.
-func (b *Backend) completeLists(ctx context.Context, g *gathering) (again bool, err error) {
+func (b *Backend) completeLists(ctx context.Context, g *fetchGroup) (again bool, err error) {
 	for g.busy|g.failed() != 0 {
 		due, stop := g.retry()
 		select {
 		case <-ctx.Done():
-		case <-b.nudge:
+		case <-b.refresh:
 			again = true
 		case r := <-g.results:
-			g.take(ctx, r)
+			g.store(ctx, r)
 		case <-due:
 			g.fetch(ctx, g.failed(), 0)
 		}
@@ -169,7 +169,7 @@ func (b *Backend) completeLists(ctx context.Context, g *gathering) (again bool, 
 			return again, err
 		}
 		next := *b.Offer()
-		g.fill(&next)
+		g.fillOffer(&next)
 		b.publish(&next)
 	}
 	return false, nil
@@ -177,21 +177,21 @@ func (b *Backend) completeLists(ctx context.Context, g *gathering) (again bool, 
 
 // awaitNudge waits until somebody wants the lists: of a server that tells nothing
 // nobody fetches what nobody looks at.
-func (b *Backend) awaitNudge(ctx context.Context) error {
-	b.pause(ctx, b.relistEvery()) // however often somebody wants them
+func (b *Backend) awaitRefresh(ctx context.Context) error {
+	b.pause(ctx, b.relistInterval()) // however often somebody wants them
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-b.nudge:
+	case <-b.refresh:
 		return nil
 	}
 }
 
 // listen keeps the offer current by the server's own notices. It returns when
 // the listen has ended, for whatever reason: what happens after that is unknown.
-func (b *Backend) listen(ctx context.Context, g *gathering) error {
+func (b *Backend) listen(ctx context.Context, g *fetchGroup) error {
 	ctx, cancel := context.WithCancel(ctx)
-	ear := newEar(g.f.of.unrelated())
+	ear := newListListener(g.f.client.unrelated())
 	ended := make(chan error, 1)
 	// Ends with ctx, which this function cancels; it is waited for below.
 	go func() {
@@ -211,16 +211,16 @@ var (
 
 	// errSilent says that the server is well and tells of no changes, whatever it
 	// has announced.
-	errSilent = errors.New("no changes are told")
+	errNoListChanges = errors.New("no changes are told")
 )
 
 // listenError is why a listen ended. A server that refuses it, or has no stream
 // to tell of changes on, is asked for its lists from time to time.
-func listenError(err error, e *ear) error {
+func listenError(err error, e *listListener) error {
 	_, refused := err.(*mcp.Error) //nolint:errorlint // only the server's own word
 	f, ok := errors.AsType[*mcp.Fault](err)
 	if refused && !e.acknowledged() || ok && f.Code == mcp.CodeUnsupported {
-		return errors.Join(errListenEnded, errSilent, err)
+		return errors.Join(errListenEnded, errNoListChanges, err)
 	}
 	return errors.Join(errListenEnded, err)
 }
@@ -229,26 +229,26 @@ func listenError(err error, e *ear) error {
 // that a list changed. The lists that were fetched before the server
 // acknowledged that it will tell of changes are fetched again, because a change
 // between the two was not told.
-func (b *Backend) keepCurrent(ctx context.Context, g *gathering, e *ear, ended <-chan error) error {
+func (b *Backend) keepCurrent(ctx context.Context, g *fetchGroup, e *listListener, ended <-chan error) error {
 	for {
 		if err := b.awaitChange(ctx, g, e, ended); err != nil {
 			return err
 		}
-		if e.acknowledged() && e.told()&g.f.announced == 0 {
-			return errSilent
+		if e.acknowledged() && e.agreedLists()&g.f.announced == 0 {
+			return errNoListChanges
 		}
 		next, err := b.refetch(ctx, g, b.Offer(), e)
 		if err != nil {
 			return err
 		}
-		next.told = e.told() & g.f.announced
+		next.notified = e.agreedLists() & g.f.announced
 		b.publish(next)
-		b.pause(ctx, b.relistEvery())
+		b.pause(ctx, b.relistInterval())
 	}
 }
 
 // awaitChange waits until a list has changed, may have, or was late and has come.
-func (b *Backend) awaitChange(ctx context.Context, g *gathering, e *ear, ended <-chan error) error {
+func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, e *listListener, ended <-chan error) error {
 	due, stop := g.retry()
 	defer stop()
 	select {
@@ -256,14 +256,14 @@ func (b *Backend) awaitChange(ctx context.Context, g *gathering, e *ear, ended <
 		return ctx.Err()
 	case err := <-ended:
 		return listenError(err, e)
-	case <-b.nudge:
+	case <-b.refresh:
 		// The server tells of changes by itself, but not that it is gone:
 		// a listen may outlive its connection.
 		e.mark(1<<catalog.NumKinds - 1)
 	case <-due:
 		e.mark(g.failed())
 	case r := <-g.results:
-		g.take(ctx, r)
+		g.store(ctx, r)
 	case <-e.wake:
 	}
 	select {
@@ -276,31 +276,31 @@ func (b *Backend) awaitChange(ctx context.Context, g *gathering, e *ear, ended <
 // refetch fetches the lists that the server has told of. A list that changed
 // again while it was being fetched is fetched once more: an answer that began
 // before a notice is never published.
-func (b *Backend) refetch(ctx context.Context, g *gathering, old *Offer, e *ear) (*Offer, error) {
+func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, e *listListener) (*Offer, error) {
 	var changes uint64
 	for {
-		var dirty, said kinds
+		var dirty, said listSet
 		if dirty, said, changes = b.takeChanges(e); dirty == 0 {
 			break
 		}
 		g.fetch(ctx, dirty, said)
-		if e.quiet() || ctx.Err() != nil {
+		if e.isClean() || ctx.Err() != nil {
 			break
 		}
-		b.pause(ctx, b.relistEvery())
+		b.pause(ctx, b.relistInterval())
 	}
 	if err := cmp.Or(ctx.Err(), g.err()); err != nil {
 		return nil, err
 	}
 	next := *old
 	next.State, next.Reason, next.changes = Live, "", changes
-	g.fill(&next)
+	g.fillOffer(&next)
 	return &next, nil
 }
 
 // lose marks the offer: what was good is stale now, and what was never reached
 // is down.
-func (b *Backend) lose(err error) {
+func (b *Backend) markStale(err error) {
 	next := *b.Offer()
 	next.State = Down
 	if b.Offer().Known() {
@@ -347,33 +347,33 @@ func (b *Backend) pause(ctx context.Context, d time.Duration) {
 }
 
 // kinds is a set of lists.
-type kinds uint8
+type listSet uint8
 
-func (s kinds) has(k catalog.Kind) bool { return s&(1<<k) != 0 }
+func (s listSet) has(k catalog.Kind) bool { return s&(1<<k) != 0 }
 
 // ear is the Caller of the listen: it hears which lists changed. Notices are a
 // level, not a queue: many of them are one fetch, and one always follows the
 // last of them.
-type ear struct {
+type listListener struct {
 	wake   chan struct{} // capacity 1
 	client mcp.Caller    // the only client, where it can be asked at any time; else nil
 
 	mu     sync.Mutex
-	dirty  kinds
-	said   kinds // of dirty, what the server has told of
+	dirty  listSet
+	announced   listSet // of dirty, what the server has told of
 	acked  bool
-	agreed kinds // once acked
+	agreed listSet // once acked
 }
 
 // agree comes before the mark that the same notice makes, so that who is woken by
 // the mark finds what was agreed.
-func (e *ear) agree(to kinds) {
+func (e *listListener) acknowledge(to listSet) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.acked, e.agreed = true, to
 }
 
-func (e *ear) acknowledged() bool {
+func (e *listListener) acknowledged() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.acked
@@ -381,25 +381,25 @@ func (e *ear) acknowledged() bool {
 
 // told returns the lists that the server has agreed to tell of, none before it
 // has.
-func (e *ear) told() kinds {
+func (e *listListener) agreedLists() listSet {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.agreed
 }
 
-func newEar(client mcp.Caller) *ear { return &ear{wake: make(chan struct{}, 1), client: client} }
+func newListListener(client mcp.Caller) *listListener { return &listListener{wake: make(chan struct{}, 1), client: client} }
 
 // Notify takes note of a change. It never waits.
-func (e *ear) Notify(_ context.Context, n *mcp.Notification) error {
+func (e *listListener) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case "notifications/tools/list_changed":
-		e.hear(n, 1<<catalog.Tools)
+		e.receive(n, 1<<catalog.Tools)
 	case "notifications/resources/list_changed":
-		e.hear(n, 1<<catalog.Resources|1<<catalog.Templates)
+		e.receive(n, 1<<catalog.Resources|1<<catalog.Templates)
 	case "notifications/prompts/list_changed":
-		e.hear(n, 1<<catalog.Prompts)
+		e.receive(n, 1<<catalog.Prompts)
 	case "notifications/subscriptions/acknowledged":
-		e.agree(agreed(&n.Params))
+		e.acknowledge(agreed(&n.Params))
 		e.mark(1<<catalog.NumKinds - 1)
 	}
 	return nil
@@ -408,7 +408,7 @@ func (e *ear) Notify(_ context.Context, n *mcp.Notification) error {
 // agreed returns the lists whose changes the server will tell, by its
 // acknowledgement (2026-07-28, basic/patterns/subscriptions, "Acknowledgment").
 // One that does not say agrees to all.
-func agreed(params *mcp.Object) kinds {
+func agreed(params *mcp.Object) listSet {
 	var to struct {
 		Tools     bool `json:"toolsListChanged"`
 		Prompts   bool `json:"promptsListChanged"`
@@ -418,7 +418,7 @@ func agreed(params *mcp.Object) kinds {
 	if raw == nil || jsonv2.Unmarshal(raw, &to) != nil {
 		return 1<<catalog.NumKinds - 1
 	}
-	var told kinds
+	var told listSet
 	if to.Tools {
 		told |= 1 << catalog.Tools
 	}
@@ -433,7 +433,7 @@ func agreed(params *mcp.Object) kinds {
 
 // Ask asks the only client. Without one it refuses, but for the list of roots: the gateway
 // has declared roots, so that a server lists all its tools, and has none.
-func (e *ear) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (e *listListener) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	if e.client != nil {
 		return e.client.Ask(ctx, req)
 	}
@@ -444,22 +444,22 @@ func (e *ear) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 }
 
 // hear marks the lists that a notice is about.
-func (e *ear) hear(n *mcp.Notification, s kinds) {
+func (e *listListener) receive(n *mcp.Notification, s listSet) {
 	if n.Synthetic {
-		e.note(s, 0)
+		e.record(s, 0)
 		return
 	}
-	e.note(s, s)
+	e.record(s, s)
 }
 
 // mark marks lists that nobody has told of, and that may have changed.
-func (e *ear) mark(s kinds) { e.note(s, 0) }
+func (e *listListener) mark(s listSet) { e.record(s, 0) }
 
-func (e *ear) note(s, said kinds) {
+func (e *listListener) record(s, said listSet) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.dirty |= s
-	e.said |= said
+	e.announced |= said
 	select {
 	case e.wake <- struct{}{}:
 	default: // woken already
@@ -468,16 +468,16 @@ func (e *ear) note(s, said kinds) {
 
 // take empties the sets before the fetch and not after it: what changes meanwhile is
 // marked anew and fetched once more.
-func (e *ear) take() (dirty, said kinds) {
+func (e *listListener) take() (dirty, said listSet) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	dirty, said = e.dirty, e.said
-	e.dirty, e.said = 0, 0
+	dirty, said = e.dirty, e.announced
+	e.dirty, e.announced = 0, 0
 	return dirty, said
 }
 
 // quiet reports whether nothing has changed since the last take.
-func (e *ear) quiet() bool {
+func (e *listListener) isClean() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.dirty == 0

@@ -24,9 +24,9 @@ import (
 type fetcher struct {
 	cfg    Config
 	limits *limits
-	of     Client
+	client     Client
 
-	announced kinds // set by discover: the lists whose changes the server will tell
+	announced listSet // set by discover: the lists whose changes the server will tell
 }
 
 // listenParams asks for every list, whatever the server has announced: what it will
@@ -42,7 +42,7 @@ func (f *fetcher) request(method string, params []byte) *mcp.Request {
 	if err != nil {
 		obj = mcp.Object{}
 	}
-	return &mcp.Request{Method: method, Params: obj, Client: f.of.Peer, Principal: f.of.Principal, Scope: f.of.Scope}
+	return &mcp.Request{Method: method, Params: obj, Client: f.client.Peer, Principal: f.client.Principal, Scope: f.client.Scope}
 }
 
 // serve sends one request, within the backend's own limits.
@@ -51,7 +51,7 @@ func (f *fetcher) serve(ctx context.Context, method string, params []byte) (*mcp
 }
 
 // greet asks the server what it is. It may be its first request, for which it starts.
-func (f *fetcher) greet(ctx context.Context) (*mcp.Result, error) {
+func (f *fetcher) sendDiscover(ctx context.Context) (*mcp.Result, error) {
 	limits := newLimits(&Config{Idle: -1, Max: orDefault(f.cfg.Handshake, DefaultIdle)})
 	return f.serveWithin(ctx, limits, handshakeKey, "server/discover", nil)
 }
@@ -59,7 +59,7 @@ func (f *fetcher) greet(ctx context.Context) (*mcp.Result, error) {
 const handshakeKey = "limits.handshake"
 
 func (f *fetcher) serveWithin(ctx context.Context, limits *limits, maxKey, method string, params []byte) (*mcp.Result, error) {
-	ctx, watch := limits.begin(ctx, newEar(f.of.unrelated()))
+	ctx, watch := limits.begin(ctx, newListListener(f.client.unrelated()))
 	defer watch.stop()
 	res, err := f.cfg.Handler.Serve(ctx, f.request(method, params), watch)
 	if err != nil {
@@ -76,7 +76,7 @@ func (f *fetcher) serveWithin(ctx context.Context, limits *limits, maxKey, metho
 
 // discover learns what the server is and which lists it offers.
 func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
-	res, err := f.greet(ctx)
+	res, err := f.sendDiscover(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ type serverCapabilities struct {
 	Resources jsontext.Value `json:"resources"`
 }
 
-func (c *serverCapabilities) of(k catalog.Kind) jsontext.Value {
+func (c *serverCapabilities) list(k catalog.Kind) jsontext.Value {
 	switch k {
 	case catalog.Tools:
 		return c.Tools
@@ -120,19 +120,19 @@ func (c *serverCapabilities) of(k catalog.Kind) jsontext.Value {
 }
 
 func (c *serverCapabilities) offers(k catalog.Kind) bool {
-	v := c.of(k)
+	v := c.list(k)
 	return v != nil && v.Kind() != 'n'
 }
 
 // announced returns the lists whose changes the server has said that it will
 // tell.
-func (c *serverCapabilities) announced() kinds {
-	var told kinds
+func (c *serverCapabilities) announced() listSet {
+	var told listSet
 	for k := range catalog.NumKinds {
 		var of struct {
 			ListChanged bool `json:"listChanged"`
 		}
-		if c.offers(k) && jsonv2.Unmarshal(c.of(k), &of) == nil && of.ListChanged {
+		if c.offers(k) && jsonv2.Unmarshal(c.list(k), &of) == nil && of.ListChanged {
 			told |= 1 << k
 		}
 	}
@@ -148,8 +148,8 @@ const maxListBytes = 32 << 20
 // often.
 func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error) {
 	l := catalog.List{Public: true}
-	maxItems := count(f.cfg.MaxItems, DefaultMaxItems)
-	maxPages := count(f.cfg.MaxPages, DefaultMaxPages)
+	maxItems := boundOrMax(f.cfg.MaxItems, DefaultMaxItems)
+	maxPages := boundOrMax(f.cfg.MaxPages, DefaultMaxPages)
 	seen := map[string]bool{}
 	var params []byte
 	var last *mcp.Result
@@ -158,21 +158,21 @@ func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 		switch {
 		case errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
 			return l, nil
-		case string(params) == emptyCursor && isNoPage(res, err, last, k.Field()):
-			return cut(l, k, maxItems, false), nil
+		case string(params) == emptyCursor && isPastLastPage(res, err, last, k.Field()):
+			return truncate(l, k, maxItems, false), nil
 		case err != nil:
 			return catalog.List{}, err
 		}
 		last = res
-		if err := add(&l, res, k); err != nil {
+		if err := appendPage(&l, res, k); err != nil {
 			return catalog.List{}, fmt.Errorf("%s: %w", k.Method(), err)
 		}
 		next, more := res.Text(mcp.FieldNextCursor)
 		switch {
 		case !more:
-			return cut(l, k, maxItems, false), nil
-		case len(l.Items) >= maxItems, size(&l) > maxListBytes:
-			return cut(l, k, maxItems, true), nil
+			return truncate(l, k, maxItems, false), nil
+		case len(l.Items) >= maxItems, totalBytes(&l) > maxListBytes:
+			return truncate(l, k, maxItems, true), nil
 		case seen[next]:
 			l.Problem = fmt.Sprintf("%s: the cursors run in a circle; the first %d items are kept", k.Method(), len(l.Items))
 			return l, nil
@@ -192,7 +192,7 @@ const emptyCursor = `{"cursor":""}`
 // isNoPage reports whether the answer to an empty cursor says that it was meant for
 // none, as some servers mean it: they refuse it, or begin anew with the page that it
 // came with.
-func isNoPage(res *mcp.Result, err error, last *mcp.Result, f mcp.Field) bool {
+func isPastLastPage(res *mcp.Result, err error, last *mcp.Result, f mcp.Field) bool {
 	if err != nil {
 		return errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams})
 	}
@@ -201,7 +201,7 @@ func isNoPage(res *mcp.Result, err error, last *mcp.Result, f mcp.Field) bool {
 
 // cut leaves as much of a list as the bounds allow. more says that there are
 // items beyond those.
-func cut(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.List {
+func truncate(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.List {
 	n, total := 0, 0
 	for n < len(l.Items) && n < maxItems && total+len(l.Items[n]) <= maxListBytes {
 		total += len(l.Items[n])
@@ -221,7 +221,7 @@ func cut(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.List {
 
 // size counts the items alone, which is nearly all of it: what is bounded is what
 // is kept.
-func size(l *catalog.List) int {
+func totalBytes(l *catalog.List) int {
 	n := 0
 	for _, item := range l.Items {
 		n += len(item)
@@ -231,7 +231,7 @@ func size(l *catalog.List) int {
 
 // count returns a bound that is not negative: where there is none, one that
 // nothing reaches.
-func count(v, def int) int {
+func boundOrMax(v, def int) int {
 	if v < 0 {
 		return math.MaxInt32
 	}
@@ -240,7 +240,7 @@ func count(v, def int) int {
 
 // add appends one page. The list is as private, and as short-lived, as the most
 // private and the shortest-lived of its pages.
-func add(l *catalog.List, res *mcp.Result, k catalog.Kind) error {
+func appendPage(l *catalog.List, res *mcp.Result, k catalog.Kind) error {
 	raw := res.Raw(k.Field())
 	if raw == nil {
 		return fmt.Errorf("the result has no member %q", k.Field().Key())

@@ -19,35 +19,35 @@ import (
 
 const (
 	// listPatience is how long the other lists wait for one that is late.
-	listPatience = 2 * time.Second
+	listTimeout = 2 * time.Second
 
 	// brokenRetry is the wait before a list is fetched again that has broken the
 	// connection more than once: calls may have been on it.
-	brokenRetry = 2 * time.Minute
+	brokenRetryDelay = 2 * time.Minute
 )
 
 // trouble is what went wrong with one list.
-type trouble struct {
-	times int       // in a row
+type listFailure struct {
+	count int       // in a row
 	due   time.Time // when the list is to be fetched again
 }
 
 // gathering fetches the lists of a server, each by itself: one that fails or takes its
 // time costs no other. It belongs to one goroutine.
-type gathering struct {
+type fetchGroup struct {
 	f   *fetcher
 	log *slog.Logger
 
 	// What outlives the gathering.
-	troubles *[catalog.NumKinds]trouble
-	heard    *kinds // the lists that were fetched, or have failed, once
+	failures *[catalog.NumKinds]listFailure
+	answered    *listSet // the lists that were fetched, or have failed, once
 
-	offered kinds
+	offered listSet
 	lists   [catalog.NumKinds]catalog.List
 	errs    [catalog.NumKinds]error // of the lists that failed
-	busy    kinds                   // the lists that are being fetched
-	again   kinds                   // of busy, what has changed since the fetch began
-	said    kinds                   // what the server has said that it changed, until it was fetched
+	busy    listSet                   // the lists that are being fetched
+	refetch   listSet                   // of busy, what has changed since the fetch began
+	announced    listSet                   // what the server has said that it changed, until it was fetched
 	results chan fetched            // has room for all of busy
 }
 
@@ -59,18 +59,18 @@ type fetched struct {
 }
 
 // gather returns a gathering that knows the lists as they are.
-func (b *Backend) gather(f *fetcher) *gathering {
-	return &gathering{
-		f: f, log: b.log, troubles: &b.troubles, heard: &b.heard,
+func (b *Backend) newFetchGroup(f *fetcher) *fetchGroup {
+	return &fetchGroup{
+		f: f, log: b.log, failures: &b.failures, answered: &b.answered,
 		lists: b.Offer().Lists, results: make(chan fetched, catalog.NumKinds),
 	}
 }
 
 // fill gives an offer the lists, and counts what the server has said of them.
-func (g *gathering) fill(o *Offer) {
-	o.late = g.busy &^ *g.heard
-	told := g.said &^ g.busy &^ g.failed()
-	g.said &^= told
+func (g *fetchGroup) fillOffer(o *Offer) {
+	o.late = g.busy &^ *g.answered
+	told := g.announced &^ g.busy &^ g.failed()
+	g.announced &^= told
 	for k := range catalog.NumKinds {
 		if g.offered.has(k) {
 			o.Lists[k] = g.lists[k]
@@ -85,20 +85,20 @@ func (g *gathering) fill(o *Offer) {
 // fetch fetches the lists that are wanted and offered, one after the other. A list that
 // failed and is not due yet is left out, unless the server has said that it changed. One
 // that is late is waited for by take.
-func (g *gathering) fetch(ctx context.Context, wanted, said kinds) {
+func (g *fetchGroup) fetch(ctx context.Context, wanted, said listSet) {
 	// "Only use capabilities that were successfully negotiated" (2025-11-25,
 	// basic/lifecycle, "Operation"): what is not declared is not used, whatever is told.
-	g.said |= said & g.offered
-	var begun, together kinds
+	g.announced |= said & g.offered
+	var begun, together listSet
 	for k := range catalog.NumKinds {
 		switch {
-		case !(wanted & g.offered).has(k), !said.has(k) && time.Now().Before(g.troubles[k].due):
+		case !(wanted & g.offered).has(k), !said.has(k) && time.Now().Before(g.failures[k].due):
 			continue
 		case g.busy.has(k):
-			g.again |= 1 << k
+			g.refetch |= 1 << k
 			continue
 		}
-		g.begin(ctx, k)
+		g.start(ctx, k)
 		// The server may be gone: each list may take its time to find that out.
 		if g.unsent(begun) {
 			together |= 1 << k
@@ -111,7 +111,7 @@ func (g *gathering) fetch(ctx context.Context, wanted, said kinds) {
 }
 
 // unsent reports whether a request for one of the lists could not be sent.
-func (g *gathering) unsent(of kinds) bool {
+func (g *fetchGroup) unsent(of listSet) bool {
 	for k, err := range g.errs {
 		f, ok := errors.AsType[*mcp.Fault](err)
 		if of.has(catalog.Kind(k)) && ok && f.Outcome == mcp.NotDispatched {
@@ -121,7 +121,7 @@ func (g *gathering) unsent(of kinds) bool {
 	return false
 }
 
-func (g *gathering) begin(ctx context.Context, k catalog.Kind) {
+func (g *fetchGroup) start(ctx context.Context, k catalog.Kind) {
 	g.busy |= 1 << k
 	// Ends with ctx; end waits for it.
 	go func() {
@@ -131,67 +131,67 @@ func (g *gathering) begin(ctx context.Context, k catalog.Kind) {
 }
 
 // await waits for lists, and no longer than the others can.
-func (g *gathering) await(ctx context.Context, of kinds) {
+func (g *fetchGroup) await(ctx context.Context, of listSet) {
 	if g.busy&of == 0 {
 		return
 	}
-	late := time.NewTimer(listPatience)
+	late := time.NewTimer(listTimeout)
 	defer late.Stop()
 	for g.busy&of != 0 {
 		select {
 		case r := <-g.results:
-			g.take(ctx, r)
+			g.store(ctx, r)
 		case <-late.C:
-			g.noteLate(g.busy & of)
+			g.markLate(g.busy & of)
 			return
 		}
 	}
 }
 
-func (g *gathering) noteLate(of kinds) {
+func (g *fetchGroup) markLate(of listSet) {
 	for k := range catalog.NumKinds {
 		// The reason why a list has failed before says more.
 		if l := &g.lists[k]; of.has(k) && !l.Failed {
 			l.Failed = true
-			l.Problem = fmt.Sprintf("%s: no answer for %v; it is waited for", k.Method(), listPatience)
+			l.Problem = fmt.Sprintf("%s: no answer for %v; it is waited for", k.Method(), listTimeout)
 		}
 	}
 }
 
 // awaitOne waits until a list was fetched, or all have failed.
-func (g *gathering) awaitOne(ctx context.Context) {
+func (g *fetchGroup) awaitFirst(ctx context.Context) {
 	for g.busy != 0 && g.failed() == g.offered&^g.busy && ctx.Err() == nil {
 		select {
 		case r := <-g.results:
-			g.take(ctx, r)
+			g.store(ctx, r)
 		case <-ctx.Done():
 		}
 	}
 }
 
 // take stores the outcome of a fetch. One that began before a notice is not stored.
-func (g *gathering) take(ctx context.Context, r fetched) {
+func (g *fetchGroup) store(ctx context.Context, r fetched) {
 	g.busy &^= 1 << r.kind
-	t := &g.troubles[r.kind]
+	t := &g.failures[r.kind]
 	switch {
 	case ctx.Err() != nil:
-	case g.again.has(r.kind):
-		g.again &^= 1 << r.kind
-		g.begin(ctx, r.kind)
+	case g.refetch.has(r.kind):
+		g.refetch &^= 1 << r.kind
+		g.start(ctx, r.kind)
 	case r.err != nil:
-		t.times++
-		t.due = time.Now().Add(retryIn(t.times, r.err))
-		g.fail(r.kind, r.err)
-		*g.heard |= 1 << r.kind
+		t.count++
+		t.due = time.Now().Add(retryDelay(t.count, r.err))
+		g.storeFailure(r.kind, r.err)
+		*g.answered |= 1 << r.kind
 	default:
-		*t = trouble{}
-		*g.heard |= 1 << r.kind
+		*t = listFailure{}
+		*g.answered |= 1 << r.kind
 		g.lists[r.kind], g.errs[r.kind] = r.list, nil
 	}
 }
 
 // fail keeps what a list was before.
-func (g *gathering) fail(k catalog.Kind, err error) {
+func (g *fetchGroup) storeFailure(k catalog.Kind, err error) {
 	l := &g.lists[k]
 	before := l.Problem
 	l.Failed = true
@@ -206,18 +206,18 @@ func (g *gathering) fail(k catalog.Kind, err error) {
 }
 
 // retryIn returns how long a list that failed for the nth time is left alone.
-func retryIn(n int, err error) time.Duration {
-	wait := min(firstRetry<<min(n-1, 16), lastRetry)
+func retryDelay(n int, err error) time.Duration {
+	wait := min(minRetryDelay<<min(n-1, 16), maxRetryDelay)
 	f, ok := errors.AsType[*mcp.Fault](err)
 	if n > 1 && ok && f.Code == mcp.CodeBackendFailed && f.Outcome == mcp.Unknown {
-		wait = brokenRetry
+		wait = brokenRetryDelay
 	}
 	return wait/2 + rand.N(wait/2) //nolint:gosec // jitter, not a secret
 }
 
 // failed returns the lists that failed and are not being fetched.
-func (g *gathering) failed() kinds {
-	var failed kinds
+func (g *fetchGroup) failed() listSet {
+	var failed listSet
 	for k := range catalog.NumKinds {
 		if (g.offered &^ g.busy).has(k) && g.lists[k].Failed {
 			failed |= 1 << k
@@ -227,21 +227,21 @@ func (g *gathering) failed() kinds {
 }
 
 // err returns why no list could be fetched. It is nil where one was, or may still be.
-func (g *gathering) err() error {
+func (g *fetchGroup) err() error {
 	if g.failed() != g.offered {
 		return nil
 	}
 	for k := range catalog.NumKinds {
-		g.troubles[k].due = time.Time{} // the server is tried as a whole
+		g.failures[k].due = time.Time{} // the server is tried as a whole
 	}
 	return cmp.Or(g.errs[:]...)
 }
 
 // retry returns what fires when a list that failed is due, or nil.
-func (g *gathering) retry() (due <-chan time.Time, stop func() bool) {
+func (g *fetchGroup) retry() (due <-chan time.Time, stop func() bool) {
 	var next time.Time
 	for k, failed := catalog.Kind(0), g.failed(); k < catalog.NumKinds; k++ {
-		if t := g.troubles[k].due; failed.has(k) && (next.IsZero() || t.Before(next)) {
+		if t := g.failures[k].due; failed.has(k) && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
 	}
@@ -253,7 +253,7 @@ func (g *gathering) retry() (due <-chan time.Time, stop func() bool) {
 }
 
 // end waits for the fetches whose context has ended.
-func (g *gathering) end() {
+func (g *fetchGroup) wait() {
 	for g.busy != 0 {
 		g.busy &^= 1 << (<-g.results).kind
 	}

@@ -126,15 +126,15 @@ func TestFailedListCostsNoOther(t *testing.T) {
 						l := newLibrary(announces)
 						l.fail(kind, tt.fail)
 						b, _ := follow(t, l, Config{Idle: 20 * time.Second})
-						time.Sleep(listPatience)
+						time.Sleep(listTimeout)
 						wantShown(t, b, Live, shown)
-						time.Sleep(20*time.Second + firstRetry)
+						time.Sleep(20*time.Second + minRetryDelay)
 						wantShown(t, b, Live, shown)
 						if got, want := b.Offer().Lists[kind].Problem, kind.Method()+": "+tt.want; got != want && name != "hangs" {
 							t.Errorf("problem %q, want %q", got, want)
 						}
 						l.fail(kind, nil)
-						time.Sleep(brokenRetry + 20*time.Second)
+						time.Sleep(brokenRetryDelay + 20*time.Second)
 						wantShown(t, b, Live, "t one, r one, r one, p one")
 						if p := b.Offer().Lists[kind].Problem; p != "" {
 							t.Errorf("problem %q of a list that is well", p)
@@ -156,14 +156,14 @@ func TestListThatFailsLaterIsKept(t *testing.T) {
 			l.fail(catalog.Resources, fail)
 			l.rename("two")
 			b.Refresh()
-			time.Sleep(listPatience)
+			time.Sleep(listTimeout)
 			wantShown(t, b, Live, "t two, r one!, r two, p two")
 			time.Sleep(DefaultIdle)
 			if p := b.Offer().Lists[catalog.Resources].Problem; !strings.HasSuffix(p, "; it is offered as it was before") {
 				t.Errorf("problem %q", p)
 			}
 			l.fail(catalog.Resources, nil)
-			time.Sleep(DefaultIdle + lastRetry)
+			time.Sleep(DefaultIdle + maxRetryDelay)
 			wantShown(t, b, Live, "t two, r two, r two, p two")
 		})
 	}
@@ -237,13 +237,13 @@ func TestNoticeOfALateListIsToldWithIt(t *testing.T) {
 		l.fail(catalog.Tools, func(context.Context) error { <-late; return nil })
 		l.rename("two")
 		l.set("b") // tells of tools
-		time.Sleep(2 * listPatience)
+		time.Sleep(2 * listTimeout)
 		wantShown(t, b, Live, "t one!, r one, r one, p one")
 		if n := b.Offer().Notices[catalog.Tools]; n != 0 {
 			t.Errorf("told %d times before the list was there", n)
 		}
 		close(late)
-		time.Sleep(relistEvery)
+		time.Sleep(minRelistInterval)
 		wantShown(t, b, Live, "t two, r one, r one, p one")
 		if n := b.Offer().Notices[catalog.Tools]; n != 1 {
 			t.Errorf("told %d times, want once", n)
@@ -260,7 +260,7 @@ func TestAnswered(t *testing.T) {
 		if b.Offer().Answered(catalog.Tools) {
 			t.Error("known before it was asked for")
 		}
-		time.Sleep(listPatience)
+		time.Sleep(listTimeout)
 		synctest.Wait()
 		for k := range catalog.NumKinds {
 			if got := b.Offer().Answered(k); got != (k != catalog.Resources) {

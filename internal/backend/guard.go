@@ -14,7 +14,7 @@ import (
 // guard is a Handler whose panics end the request that they happened in and
 // nothing else. A backend in this process is somebody else's code, and is called
 // on goroutines of ours.
-type guard struct {
+type recoverPanics struct {
 	mcp.Handler
 
 	name string
@@ -22,7 +22,7 @@ type guard struct {
 }
 
 // Serve is the Handler's.
-func (g guard) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
+func (g recoverPanics) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
 	defer func() {
 		v := recover()
 		if v == nil {

@@ -19,7 +19,7 @@ type Lists [catalog.NumKinds]catalog.List
 // and, where it has one, in its session. A list that fails is the one of the Offer, which
 // is not changed.
 func (b *Backend) ListsFor(ctx context.Context, c Client) (Lists, error) {
-	f := &fetcher{cfg: b.cfg, limits: b.limits, of: c}
+	f := &fetcher{cfg: b.cfg, limits: b.limits, client: c}
 	o, err := f.discover(ctx)
 	if err != nil {
 		return Lists{}, err

@@ -40,9 +40,9 @@ type Offer struct {
 	// said that it changed. It goes on counting while the Backend lives.
 	Notices [catalog.NumKinds]uint64
 
-	offered kinds // the lists that there are
-	told    kinds // those whose changes the server tells
-	late    kinds // those that were never fetched, and are awaited
+	offered listSet // the lists that there are
+	notified    listSet // those whose changes the server tells
+	late    listSet // those that were never fetched, and are awaited
 
 	changes uint64 // how many of those that the Backend has counted are in the lists
 }
@@ -51,7 +51,7 @@ type Offer struct {
 func (o *Offer) IsNewer(other *Offer) bool { return o.changes > other.changes }
 
 // silent returns the lists whose changes nobody tells.
-func (o *Offer) silent() kinds { return o.offered &^ o.told }
+func (o *Offer) unannounced() listSet { return o.offered &^ o.notified }
 
 // Known reports whether the backend was ever reached, so that what it offers and
 // what it is able to do are known.
@@ -71,14 +71,14 @@ func (o *Offer) inherited() *Offer {
 // askAgain is how long a list is believed that came without a time to live from
 // a server that does not announce changes. It is asked for again only when
 // somebody wants it.
-const askAgain = time.Minute
+const defaultTTL = time.Minute
 
 // freshFor returns how long the lists may be believed whose changes nobody
 // tells: the shortest of those that say how long.
 func (o *Offer) freshFor() time.Duration {
-	d := askAgain
+	d := defaultTTL
 	for k, l := range o.Lists {
-		if l.TTL > 0 && o.silent().has(catalog.Kind(k)) {
+		if l.TTL > 0 && o.unannounced().has(catalog.Kind(k)) {
 			d = min(d, l.TTL)
 		}
 	}
@@ -87,8 +87,8 @@ func (o *Offer) freshFor() time.Duration {
 
 // untold returns the offer of a server that tells of no changes, whatever it has
 // announced: its lists grow old from now on, and are asked for when wanted.
-func (o *Offer) untold() *Offer {
+func (o *Offer) withoutNotices() *Offer {
 	next := *o
-	next.told = 0
+	next.notified = 0
 	return &next
 }

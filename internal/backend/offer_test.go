@@ -101,7 +101,7 @@ func TestHowLongAListIsBelieved(t *testing.T) {
 // lists it means means all (2026-07-28, basic/patterns/subscriptions).
 func TestWhatAServerAgreesToTell(t *testing.T) {
 	const all = 1<<catalog.NumKinds - 1
-	for params, want := range map[string]kinds{
+	for params, want := range map[string]listSet{
 		``:                     all,
 		`{}`:                   all,
 		`{"notifications":7}`:  all,
@@ -115,12 +115,12 @@ func TestWhatAServerAgreesToTell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := newEar(nil)
+		e := newListListener(nil)
 		if err := e.Notify(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		if !e.acknowledged() || e.told() != want {
-			t.Errorf("%s: told %b (acknowledged %v), want %b", params, e.told(), e.acknowledged(), want)
+		if !e.acknowledged() || e.agreedLists() != want {
+			t.Errorf("%s: told %b (acknowledged %v), want %b", params, e.agreedLists(), e.acknowledged(), want)
 		}
 	}
 }
@@ -128,19 +128,19 @@ func TestWhatAServerAgreesToTell(t *testing.T) {
 // Each notice is about its own lists, and a notice of something else about none;
 // behind the lists there is nobody who could be asked.
 func TestEar(t *testing.T) {
-	for method, want := range map[string]kinds{
+	for method, want := range map[string]listSet{
 		"notifications/tools/list_changed":     1 << catalog.Tools,
 		"notifications/prompts/list_changed":   1 << catalog.Prompts,
 		"notifications/resources/list_changed": 1<<catalog.Resources | 1<<catalog.Templates,
 		"notifications/resources/updated":      0,
 		"notifications/message":                0,
 	} {
-		for presumed, told := range map[bool]kinds{false: want, true: 0} {
-			e := newEar(nil)
+		for presumed, told := range map[bool]listSet{false: want, true: 0} {
+			e := newListListener(nil)
 			if err := e.Notify(t.Context(), &mcp.Notification{Method: method, Synthetic: presumed}); err != nil {
 				t.Fatal(err)
 			}
-			if got, said := e.take(); got != want || said != told || !e.quiet() {
+			if got, said := e.take(); got != want || said != told || !e.isClean() {
 				t.Errorf("%s, presumed %t: changed %b, want %b; said %b, want %b", method, presumed, got, want, said, told)
 			}
 			if dirty, said := e.take(); dirty != 0 || said != 0 {
@@ -148,10 +148,10 @@ func TestEar(t *testing.T) {
 			}
 		}
 	}
-	if res, err := newEar(nil).Ask(t.Context(), &mcp.Request{Method: "roots/list"}); err != nil || string(res.Bytes()) != `{"roots":[]}` {
+	if res, err := newListListener(nil).Ask(t.Context(), &mcp.Request{Method: "roots/list"}); err != nil || string(res.Bytes()) != `{"roots":[]}` {
 		t.Errorf("asked for roots: %v", err)
 	}
-	if _, err := newEar(nil).Ask(t.Context(), &mcp.Request{Method: "sampling/createMessage"}); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
+	if _, err := newListListener(nil).Ask(t.Context(), &mcp.Request{Method: "sampling/createMessage"}); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
 		t.Errorf("asked: %v", err)
 	}
 }
@@ -228,7 +228,7 @@ func TestAttemptsToReachAServer(t *testing.T) {
 		for i := 1; i < n; i++ {
 			next := <-tries
 			gap := next.Sub(last)
-			if gap < firstRetry/2 || gap > lastRetry {
+			if gap < minRetryDelay/2 || gap > maxRetryDelay {
 				t.Errorf("%v between attempts %d and %d", gap, i-1, i)
 			}
 			gaps[gap] = true
@@ -242,7 +242,7 @@ func TestAttemptsToReachAServer(t *testing.T) {
 		wantState(t, b, Live)
 		before := len(tries)
 		s.fail(nil) // its stream of changes breaks
-		time.Sleep(firstRetry)
+		time.Sleep(minRetryDelay)
 		if n := len(tries) - before; n != 1 {
 			t.Errorf("%d attempts right after a failure, want 1", n)
 		}

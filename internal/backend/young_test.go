@@ -165,7 +165,7 @@ func TestCallThatEndsWhileItGrowsUp(t *testing.T) {
 			t.Fatalf("got %p, want %p", got, d)
 		}
 		d.stop()
-		d.ring()
+		d.onTimer()
 		if d.timer != nil {
 			t.Error("it has a timer")
 		}
