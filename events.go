@@ -94,8 +94,8 @@ func openAudit(cfg *config.Config) (*os.File, error) {
 	if err != nil {
 		return nil, Problems{{
 			Path:    "audit.file",
-			Message: "the audit record cannot be written: " + err.Error(),
-			Hint:    "name a file in a folder that exists and that the gateway may write to",
+			Message: "cannot write the audit record: " + err.Error(),
+			Hint:    "use a file in an existing folder that the gateway may write to",
 		}}
 	}
 	return file, nil

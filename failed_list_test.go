@@ -46,7 +46,7 @@ func TestFailedListIsAProblem(t *testing.T) {
 		"broken":   {func(x *faultyserver.Exchange) { x.Status(200, "application/json", `{"jsonrpc":`) }, 200 * time.Millisecond, "its answer ended without a response"},
 		"too long": {func(x *faultyserver.Exchange) { x.Result(`{"x":"` + strings.Repeat("x", 17<<20) + `"}`) }, 0, "limits.backendMessage"},
 		"refused":  {func(x *faultyserver.Exchange) { x.Status(403, "", "") }, 0, "HTTP status 403"},
-		"hangs":    {func(x *faultyserver.Exchange) { x.Hold() }, 3 * time.Second, "no answer and no sign of life for 1m0s (limits.callIdle)"},
+		"hangs":    {func(x *faultyserver.Exchange) { x.Hold() }, 3 * time.Second, "no response or progress for 1m0s (limits.callIdle)"},
 	} {
 		for _, era := range []string{"legacy", "modern"} {
 			t.Run(name+" "+era, func(t *testing.T) {

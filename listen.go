@@ -19,7 +19,7 @@ import (
 // content: each listener compares what it last sent with the current state. So many
 // changes become one notification, and none is missed.
 type broadcast struct {
-	mu   sync.Mutex
+	mu          sync.Mutex
 	subscribers map[subscriber]struct{}
 }
 
@@ -79,7 +79,7 @@ func (g *Gateway) parseFilter(req *mcp.Request) (listenFilter, error) {
 	if most := g.view.Load().cfg.Limits.Subscriptions; most >= 0 && len(want.URIs)+len(want.TaskIDs) > most {
 		return want, &mcp.Fault{
 			Code: mcp.CodeLimit, Outcome: mcp.NotDispatched,
-			Message: fmt.Sprintf("%d resources and tasks in one subscription, and %d are allowed (limits.subscriptions)", len(want.URIs)+len(want.TaskIDs), most),
+			Message: fmt.Sprintf("%d resources and tasks in one subscription, at most %d are allowed (limits.subscriptions)", len(want.URIs)+len(want.TaskIDs), most),
 		}
 	}
 	return want, nil
@@ -123,7 +123,7 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	g.changed.subscribe(changed)
 	defer g.changed.unsubscribe(changed)
 	of := clientOf(req)
-	told := g.initialSeen(of, want)
+	seen := g.initialSeen(of, want)
 	sub := newSubscription(g, req, caller)
 	defer sub.wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -134,7 +134,7 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	}
 	close(sub.acknowledged)
 	for {
-		if err := g.sendListChanged(ctx, of, caller, want, told); err != nil {
+		if err := g.sendListChanged(ctx, of, caller, want, seen); err != nil {
 			return nil, err
 		}
 		select {
@@ -148,18 +148,18 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 
 // sendListChanged sends the notifications that are due since the last ones. A
 // notification that could not be sent stays due.
-func (g *Gateway) sendListChanged(ctx context.Context, of requester, caller mcp.Caller, want listenFilter, told *seenLists) error {
+func (g *Gateway) sendListChanged(ctx context.Context, of requester, caller mcp.Caller, want listenFilter, seen *seenLists) error {
 	if !want.anyList() {
 		return nil // the state of the lists belongs to another listen
 	}
 	// Before sending: a change that comes in between is in the next notification.
-	seen := told.snapshot(func() *view { return g.viewFor(of) })
-	for _, method := range want.notices(seen.due) {
+	now := seen.snapshot(func() *view { return g.viewFor(of) })
+	for _, method := range want.notices(now.due) {
 		if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
 			return err
 		}
 	}
-	told.markSent(seen)
+	seen.markSent(now)
 	return nil
 }
 
@@ -186,18 +186,18 @@ func acknowledge(ctx context.Context, caller mcp.Caller, agreed listenFilter) er
 // GETs is sent on the second; if that supersedes the first, both may be sending for a
 // moment.
 type seenLists struct {
-	mu    sync.Mutex
-	version    version
+	mu      sync.Mutex
+	version version
 	tracked [catalog.NumKinds]bool   // the listener has the list, or is notified of it in any case
-	serials  [catalog.NumKinds]uint64 // the snapshot or list from which the list's part of version is
-	serial uint64                   // counts snapshots and lists
+	serials [catalog.NumKinds]uint64 // the snapshot or list from which the list's part of version is
+	serial  uint64                   // counts snapshots and lists
 }
 
 // diffLocked returns what to notify the listener of, if now is current.
-func (t *seenLists) diffLocked(now version) catalog.Changes {
-	known := t.version
+func (s *seenLists) diffLocked(now version) catalog.Changes {
+	known := s.version
 	for k := range catalog.NumKinds {
-		if !t.tracked[k] {
+		if !s.tracked[k] {
 			known.copyKind(k, now)
 		}
 	}
@@ -205,27 +205,27 @@ func (t *seenLists) diffLocked(now version) catalog.Changes {
 }
 
 // diff returns what differs from now.
-func (t *seenLists) diff(now version) catalog.Changes {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.diffLocked(now)
+func (s *seenLists) diff(now version) catalog.Changes {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.diffLocked(now)
 }
 
 // snapshot is a state of the lists and what is due to reach it.
 type snapshot struct {
-	now version
-	due catalog.Changes
+	now    version
+	due    catalog.Changes
 	serial uint64 // see seenLists.serial
 }
 
 // snapshot returns what is due now. It calls current under the lock, so that the later
 // of two snapshots is as new or newer.
-func (t *seenLists) snapshot(current func() *view) snapshot {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.serial++
+func (s *seenLists) snapshot(current func() *view) snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serial++
 	now := current().version()
-	return snapshot{now, t.diffLocked(now), t.serial}
+	return snapshot{now, s.diffLocked(now), s.serial}
 }
 
 // markSent records that the notifications of a snapshot were sent. Call it after
@@ -233,13 +233,13 @@ func (t *seenLists) snapshot(current func() *view) snapshot {
 // one. A list that another snapshot, or the client itself, has seen since is not
 // changed: if it turned back to the state of this snapshot, the client would not be
 // notified.
-func (t *seenLists) markSent(seen snapshot) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (s *seenLists) markSent(sent snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for k := range catalog.NumKinds {
-		if seen.serial > t.serials[k] {
-			t.version.copyKind(k, seen.now)
-			t.serials[k] = seen.serial
+		if sent.serial > s.serials[k] {
+			s.version.copyKind(k, sent.now)
+			s.serials[k] = sent.serial
 		}
 	}
 }
@@ -247,13 +247,13 @@ func (t *seenLists) markSent(seen snapshot) {
 // markListed returns the view from which to answer a list. A later change is notified:
 // the view is read under the lock, and each change wakes the listeners after it is in
 // the view, so that they compare with this one.
-func (t *seenLists) markListed(k catalog.Kind, current func() *view) *view {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (s *seenLists) markListed(k catalog.Kind, current func() *view) *view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	v := current()
-	t.serial++
-	t.version.copyKind(k, v.version())
-	t.tracked[k], t.serials[k] = true, t.serial
+	s.serial++
+	s.version.copyKind(k, v.version())
+	s.tracked[k], s.serials[k] = true, s.serial
 	return v
 }
 
@@ -266,11 +266,11 @@ type seenKey struct{}
 // it leaves out would count as sent to the others.
 func (g *Gateway) initialSeen(of requester, want listenFilter) *seenLists {
 	if of.Scope == nil || !want.allLists() {
-		t := &seenLists{version: g.viewFor(of).version()}
-		for k := range t.tracked {
-			t.tracked[k] = true
+		s := &seenLists{version: g.viewFor(of).version()}
+		for k := range s.tracked {
+			s.tracked[k] = true
 		}
-		return t
+		return s
 	}
 	return seenBy(of.Scope)
 }
@@ -278,8 +278,8 @@ func (g *Gateway) initialSeen(of requester, want listenFilter) *seenLists {
 // seenBy returns the state of the lists of a session: empty, when it begins.
 func seenBy(scope *mcp.Scope) *seenLists {
 	kept, ok := scope.Value(seenKey{}, func() any { return new(seenLists) })
-	if t, isTold := kept.(*seenLists); ok && isTold {
-		return t
+	if s, isSeen := kept.(*seenLists); ok && isSeen {
+		return s
 	}
 	return new(seenLists) // the session has just ended
 }

@@ -28,13 +28,13 @@ func (g *Gateway) newMetrics() (*observe.Metrics, error) {
 // ownInstruments returns what an operator would otherwise poll /status for.
 func (g *Gateway) ownInstruments() []observe.Instrument {
 	return []observe.Instrument{
-		{Name: "ready", Help: "1 while new traffic may come, 0 since the drain began.", Read: func() []observe.Value {
+		{Name: "ready", Help: "1 while new traffic is accepted, 0 since the drain began.", Read: func() []observe.Value {
 			return observe.One(asNumber(g.Ready()))
 		}},
-		{Name: "reload_refused", Help: "1 while the last configuration that was read could not be put to work.", Read: func() []observe.Value {
+		{Name: "reload_refused", Help: "1 while the last configuration that was read could not be applied.", Read: func() []observe.Value {
 			return observe.One(asNumber(g.refusal.Load() != nil))
 		}},
-		{Name: "problems", Help: "Items and backends that are not offered as they were meant.", Read: func() []observe.Value {
+		{Name: "problems", Help: "Items and backends that are not offered as configured.", Read: func() []observe.Value {
 			return observe.One(int64(len(g.view.Load().catalog.Problems())))
 		}},
 		{Name: "lag_milliseconds", Help: "How late a timer fired at most within the last minute, while there were calls.", Read: func() []observe.Value {
@@ -49,8 +49,8 @@ func (g *Gateway) ownInstruments() []observe.Instrument {
 // to zero.
 func (g *Gateway) backendStates() []observe.Value {
 	var counts [backend.Down + 1]int64
-	for _, u := range g.view.Load().backends {
-		counts[u.Offer().State]++
+	for _, b := range g.view.Load().backends {
+		counts[b.Offer().State]++
 	}
 	values := make([]observe.Value, len(counts))
 	for state, n := range counts {
@@ -78,14 +78,14 @@ func (g *Gateway) serverInstruments() []observe.Instrument {
 		gauge("in_flight", "Requests, listens and standalone streams that are open.", func(s server.Stats) int { return s.InFlight }),
 		count("requests", "Requests of clients that were not refused at the edge.", func(s server.Stats) uint64 { return s.Requests }),
 		count("refused", "Requests of clients that were refused at the edge.", func(s server.Stats) uint64 { return s.Refused }),
-		count("panics", "Requests that ended with an internal error because of a mistake in the gateway.", func(s server.Stats) uint64 { return s.Panics }),
-		count("messages_dropped", "Messages that a slow or absent client did not get, or had not asked for.", func(s server.Stats) uint64 { return s.Dropped }),
+		count("panics", "Requests that ended with an internal error because of a bug in the gateway.", func(s server.Stats) uint64 { return s.Panics }),
+		count("messages_dropped", "Messages that a slow or absent client did not receive, or had not requested.", func(s server.Stats) uint64 { return s.Dropped }),
 		count("messages_merged", "Messages that a newer one of the same meaning replaced before a client took them.", func(s server.Stats) uint64 { return s.Merged }),
-		count("results_undelivered", "Results and errors for clients that were gone.", func(s server.Stats) uint64 { return s.Undelivered }),
-		count("messages_replayed", "Messages that were sent again to clients that had lost a connection.", func(s server.Stats) uint64 { return s.Replayed }),
-		count("messages_purged", "Messages kept for clients that come back which were given up before their time, for want of room.", func(s server.Stats) uint64 { return s.Purged }),
-		gauge("kept_bytes", "What is kept for clients that come back, in bytes.", func(s server.Stats) int { return int(s.Kept) }),
-		gauge("pending_bytes", "Answers that clients have not read, in bytes.", func(s server.Stats) int { return int(s.Pending) }),
+		count("results_undelivered", "Results and errors for clients that had disconnected.", func(s server.Stats) uint64 { return s.Undelivered }),
+		count("messages_replayed", "Messages that were replayed to clients that had lost a connection.", func(s server.Stats) uint64 { return s.Replayed }),
+		count("messages_purged", "Messages kept for resuming clients that were dropped early, for lack of memory.", func(s server.Stats) uint64 { return s.Purged }),
+		gauge("kept_bytes", "Size of the messages kept for resuming clients, in bytes.", func(s server.Stats) int { return int(s.Kept) }),
+		gauge("pending_bytes", "Size of the responses that clients have not read, in bytes.", func(s server.Stats) int { return int(s.Pending) }),
 	}
 }
 
@@ -104,12 +104,12 @@ func (g *Gateway) backendInstruments() []observe.Instrument {
 	}
 	return []observe.Instrument{
 		{Name: "backend_live", Help: "1 while the backend answers and its lists are fresh.", Read: g.liveBackends},
-		gauge("in_flight", "Requests to the backend that are under way.", func(s client.Stats) int { return s.Serving }),
+		gauge("in_flight", "Requests to the backend that are in flight.", func(s client.Stats) int { return s.Serving }),
 		count("requests", "Requests to the backend.", func(s client.Stats) uint64 { return s.Requests }),
 		count("retries", "Requests to the backend that were sent again.", func(s client.Stats) uint64 { return s.Retries }),
 		count("messages_late", "Messages of the backend for a request that had ended.", func(s client.Stats) uint64 { return s.Late }),
-		count("messages_unknown", "Responses of the backend to what it was never asked.", func(s client.Stats) uint64 { return s.Unknown }),
-		count("messages_dropped", "Messages of the backend that nobody took in time.", func(s client.Stats) uint64 { return s.Dropped }),
+		count("messages_unknown", "Responses of the backend to requests that it never received.", func(s client.Stats) uint64 { return s.Unknown }),
+		count("messages_dropped", "Messages of the backend that were dropped because they were not received in time.", func(s client.Stats) uint64 { return s.Dropped }),
 		count("messages_merged", "Messages of the backend that a newer one of the same meaning replaced.", func(s client.Stats) uint64 { return s.Merged }),
 	}
 }
@@ -117,10 +117,10 @@ func (g *Gateway) backendInstruments() []observe.Instrument {
 // eachClient reads one number of each backend that is not in this process.
 func (g *Gateway) eachClient(of func(client.Stats) int64) []observe.Value {
 	var values []observe.Value
-	for _, u := range g.view.Load().backends {
+	for _, b := range g.view.Load().backends {
 		// A Handler in this process has no connection, and so none of these counts.
-		if u.client != nil {
-			values = append(values, observe.Value{Number: of(u.client.Stats()), Key: "backend", Label: u.Name()})
+		if b.client != nil {
+			values = append(values, observe.Value{Number: of(b.client.Stats()), Key: "backend", Label: b.Name()})
 		}
 	}
 	return values
@@ -130,8 +130,8 @@ func (g *Gateway) eachClient(of func(client.Stats) int64) []observe.Value {
 // that an alert on a missing one needs no list of names.
 func (g *Gateway) liveBackends() []observe.Value {
 	var values []observe.Value
-	for _, u := range g.view.Load().backends {
-		values = append(values, observe.Value{Number: asNumber(u.Offer().State == backend.Live), Key: "backend", Label: u.Name()})
+	for _, b := range g.view.Load().backends {
+		values = append(values, observe.Value{Number: asNumber(b.Offer().State == backend.Live), Key: "backend", Label: b.Name()})
 	}
 	return values
 }

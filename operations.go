@@ -14,11 +14,11 @@ import (
 // Operations returns the handler of the operational endpoints, which are served beside
 // the MCP endpoint. The path of the request selects one:
 //
-//  - /healthz answers 200 as long as the process serves at all;
-//  - /readyz answers 200 while new traffic is accepted, as [Gateway.Ready], and 503
-//    from the beginning of a drain on;
-//  - /status is [Status] as JSON;
-//  - /metrics are the metrics in the text format of Prometheus.
+//   - /healthz answers 200 as long as the process serves at all;
+//   - /readyz answers 200 while new traffic is accepted, as [Gateway.Ready], and 503
+//     from the beginning of a drain on;
+//   - /status is [Status] as JSON;
+//   - /metrics are the metrics in the text format of Prometheus.
 //
 // The first two need no authentication and accept any Host, since probes use addresses
 // that are not configured, and reveal no more than a refused connection would. The
@@ -41,7 +41,7 @@ type operations map[string]http.Handler
 func (o operations) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h, ok := o[r.URL.Path]
 	if !ok {
-		writeText(w, http.StatusNotFound, "nothing is here")
+		writeText(w, http.StatusNotFound, "not found")
 		return
 	}
 	h.ServeHTTP(w, r)
@@ -52,7 +52,7 @@ func readOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			writeText(w, http.StatusMethodNotAllowed, "this is only to be read")
+			writeText(w, http.StatusMethodNotAllowed, "method not allowed, use GET or HEAD")
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
@@ -80,7 +80,7 @@ func (g *Gateway) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	// Reasons are texts of backends, which need not be UTF-8.
 	raw, err := json.Marshal(status, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.Multiline(true))
 	if err != nil {
-		writeText(w, http.StatusInternalServerError, "the status cannot be written")
+		writeText(w, http.StatusInternalServerError, "cannot encode the status")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

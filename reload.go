@@ -168,12 +168,12 @@ func (g *Gateway) apply(cfg *config.Config) {
 		if srv.Disabled {
 			continue
 		}
-		u := old.reusable(&srv, &cfg.Limits)
-		if u == nil {
-			u = g.start(srv, cfg.Limits, old.lastOffer(&srv))
+		b := old.reusable(&srv, &cfg.Limits)
+		if b == nil {
+			b = g.start(srv, cfg.Limits, old.lastOffer(&srv))
 		}
-		kept[u.Backend] = true
-		next.backends = append(next.backends, u)
+		kept[b.Backend] = true
+		next.backends = append(next.backends, b)
 	}
 	next.backends = append(next.backends, g.inProcess(old, kept, cfg)...)
 	// keepCatalog builds the next catalog, and merges many changes into one
@@ -185,9 +185,9 @@ func (g *Gateway) apply(cfg *config.Config) {
 	}
 	next.discovery = g.discoveryOf(next.catalog)
 	g.view.Store(next)
-	for _, u := range old.backends {
-		if !kept[u.Backend] {
-			g.retire(u, cfg.Drain.Timeout)
+	for _, b := range old.backends {
+		if !kept[b.Backend] {
+			g.retire(b, cfg.Drain.Timeout)
 		}
 	}
 	g.requestRebuild()
@@ -196,27 +196,27 @@ func (g *Gateway) apply(cfg *config.Config) {
 // inProcess returns the backends made of Handlers in this process. They are started
 // once, and every reload keeps them.
 func (g *Gateway) inProcess(old *view, kept map[*backend.Backend]bool, cfg *config.Config) []*activeBackend {
-	var units []*activeBackend
+	var backends []*activeBackend
 	for _, p := range g.opt.InProcess {
-		u, ok := old.backend(p.Name)
+		b, ok := old.backend(p.Name)
 		if !ok {
-			u = g.startInProcess(p, cfg.Limits)
+			b = g.startInProcess(p, cfg.Limits)
 		}
-		kept[u.Backend] = true
-		units = append(units, u)
+		kept[b.Backend] = true
+		backends = append(backends, b)
 	}
-	return units
+	return backends
 }
 
 // retire stops a backend that the configuration no longer has. Its calls may finish
 // within the timeout; a negative timeout is no limit.
-func (g *Gateway) retire(u *activeBackend, patience time.Duration) {
+func (g *Gateway) retire(b *activeBackend, patience time.Duration) {
 	// Ends within the drain timeout or with g.ctx; Gateway.stop waits for wg.
 	g.wg.Go(func() {
 		ctx, cancel := withTimeout(g.ctx, patience)
 		defer cancel()
-		if err := u.stop(ctx); err != nil {
-			g.log.Warn("backend did not end in order", slog.String("backend", u.Name()), slog.Any("err", err))
+		if err := b.stop(ctx); err != nil {
+			g.log.Warn("backend did not stop cleanly", slog.String("backend", b.Name()), slog.Any("err", err))
 		}
 	})
 }

@@ -27,7 +27,7 @@ func (w waitsError) Unwrap() error { return w.Problems }
 // without the operator, or nil. The policy is that of the running configuration: a file
 // cannot permit itself.
 func checkPolicy(running, next *config.Config, exposed []string) error {
-	const hint = "'signalbox reload' or SIGHUP puts it to work"
+	const hint = "apply it with 'signalbox reload' or SIGHUP"
 	wait := func(path, message string) config.Problem {
 		return config.Problem{Path: path, Message: message, Hint: hint}
 	}
@@ -38,7 +38,7 @@ func checkPolicy(running, next *config.Config, exposed []string) error {
 		if sameConfig(running, next) {
 			return nil
 		}
-		return waitsError{Problems{wait("", "the file has changed, and reload is manual")}}
+		return waitsError{Problems{wait("", "the file has changed, and reload is set to manual")}}
 	case config.ReloadGuarded:
 	}
 	paths := running.RunsNew(next)
@@ -51,7 +51,7 @@ func checkPolicy(running, next *config.Config, exposed []string) error {
 	}
 	var problems Problems
 	for _, path := range paths {
-		problems = append(problems, wait(path, "it is new or changed, and others may have written it: "+who))
+		problems = append(problems, wait(path, "new or changed, and others may have written it: "+who))
 	}
 	return waitsError{problems}
 }

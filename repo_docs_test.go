@@ -156,9 +156,9 @@ func TestRepoReadmeCommands(t *testing.T) {
 }
 
 var (
-	backendListen    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	heading = regexp.MustCompile(`(?m)^#+ +(.+?) *$`)
-	scheme  = regexp.MustCompile(`^[a-z]+:`)
+	backendListen = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading       = regexp.MustCompile(`(?m)^#+ +(.+?) *$`)
+	scheme        = regexp.MustCompile(`^[a-z]+:`)
 )
 
 // brokenLinks finds relative links to files or headings that are not there.

@@ -114,25 +114,25 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 // name of its own: that is what field is set to. All other bytes of the
 // parameters stay as they came.
 func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Field, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	u, ok := v.backendOf(entry)
+	b, ok := v.backendOf(entry)
 	if !ok {
 		return nil, v.unknown(entry.Kind, entry.Name)
 	}
 	if field == mcp.FieldNone || entry.Own == entry.Name {
-		return u.Serve(ctx, req, caller)
+		return b.Serve(ctx, req, caller)
 	}
-	e, err := u.renamedRequest(req, field, entry.Own, caller)
+	e, err := b.renamedRequest(req, field, entry.Own, caller)
 	if err != nil {
 		return nil, err
 	}
-	return u.serve(ctx, e)
+	return b.serve(ctx, e)
 }
 
 // renamed is errand for a request that asks for an item by its name outside. It has
 // returned, and what it needs on the stack is free, before the backend is asked.
-func (u *activeBackend) renamedRequest(req *mcp.Request, field mcp.Field, own string, caller mcp.Caller) (*backendRequest, error) {
+func (b *activeBackend) renamedRequest(req *mcp.Request, field mcp.Field, own string, caller mcp.Caller) (*backendRequest, error) {
 	params := req.Params.WithText(field, own)
-	return u.newRequest(req, &params, caller, nil)
+	return b.newRequest(req, &params, caller, nil)
 }
 
 // list answers from the catalog, once the backends that are starting have said what
@@ -165,8 +165,8 @@ func (g *Gateway) listNow(req *mcp.Request, kind catalog.Kind) (*mcp.Result, err
 	v := g.listView(req, kind)
 	// Nobody waits for the lists that this asks for: they are the next client's.
 	now := time.Now()
-	for _, u := range v.backends {
-		u.RefreshIfOld(now)
+	for _, b := range v.backends {
+		b.RefreshIfOld(now)
 	}
 	cursor, ok := req.Params.Text(mcp.FieldCursor)
 	if !ok && req.Params.Has(mcp.FieldCursor) {
@@ -224,8 +224,8 @@ func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
 // and they are told in the background: nobody's slowness is another's.
 func (g *Gateway) notifyBackends(req *mcp.Request) (*mcp.Result, error) {
 	if req.Scope != nil {
-		for _, u := range g.view.Load().backends {
-			g.notifyBackend(u, req)
+		for _, b := range g.view.Load().backends {
+			g.notifyBackend(b, req)
 		}
 	}
 	return mcp.NewResult([]byte("{}"))
@@ -237,12 +237,12 @@ const notifyTimeout = 10 * time.Second
 // tellOne tells one backend. What it answers is nobody's concern, since the client
 // has been answered for all of them; a backend that is gone learns the level or
 // the roots when its next session begins.
-func (g *Gateway) notifyBackend(u *activeBackend, req *mcp.Request) {
+func (g *Gateway) notifyBackend(b *activeBackend, req *mcp.Request) {
 	// Ends within tellWithin, or with the Gateway, whose stop waits for it.
 	g.begin(func() {
 		ctx, cancel := context.WithTimeout(g.ctx, notifyTimeout)
 		defer cancel()
-		_, _ = u.Serve(ctx, req, noCaller{}) // a backend that has no use for it says so
+		_, _ = b.Serve(ctx, req, noCaller{}) // a backend that has no use for it says so
 	})
 }
 
@@ -254,14 +254,14 @@ type noCaller struct{}
 func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
 func (noCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody can be asked outside a request of a client")
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client can be asked outside its own requests")
 }
 
 // textOf returns a member of the parameters that has to be a string.
 func textOf(req *mcp.Request, f mcp.Field) (string, error) {
 	text, ok := req.Params.Text(f)
 	if !ok {
-		return "", mcp.Errorf(mcp.CodeInvalidParams, "%s: params.%s is missing or no string", req.Method, f.Key())
+		return "", mcp.Errorf(mcp.CodeInvalidParams, "%s: params.%s is missing or not a string", req.Method, f.Key())
 	}
 	return text, nil
 }
@@ -269,21 +269,21 @@ func textOf(req *mcp.Request, f mcp.Field) (string, error) {
 // unknown says why there is nothing of that name: its backend was never reached or could
 // not list it, so that what it offers is not known; or nobody offers it.
 func (v *view) unknown(kind catalog.Kind, name string) error {
-	for i, u := range v.backends {
-		if !u.ownsName(name) {
+	for i, b := range v.backends {
+		if !b.ownsName(name) {
 			continue
 		}
 		// The offer that the catalog was built of: a later one may have the name.
 		var why string
 		switch o := v.offered[i]; {
 		case !o.Known():
-			why = "it has not been reached yet: " + u.unreachedReason(o)
+			why = "it has not been reached yet: " + b.unreachedReason(o)
 		case o.Lists[kind].Failed && len(o.Lists[kind].Items) == 0:
 			why = fmt.Sprintf("its %ss are not known: %s", kind, o.Lists[kind].Problem)
 		default:
 			continue
 		}
-		return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: u.Name(), Message: why}
+		return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: b.Name(), Message: why}
 	}
 	return mcp.Errorf(mcp.CodeInvalidParams, "unknown %s: %q", kind, shorten(name))
 }

@@ -73,18 +73,18 @@ type Gateway struct {
 	metrics *observe.Metrics
 	audit   *observe.Audit
 	lag     *observe.Lag
-	taskIDs   *taskIDs
+	taskIDs *taskIDs
 	secrets atomic.Pointer[redact.Redactor] // of all backends
 
-	refusal  atomic.Pointer[Refusal] // of the last reload
-	view     atomic.Pointer[view]
-	changed  broadcast // for clients that listen
-	built    broadcast // for requests that wait for a catalog
-	startSlots    startSlots
-	perClient perClientLists
-	onlyClient     *onlyClient // nil unless Options.OneClient
+	refusal      atomic.Pointer[Refusal] // of the last reload
+	view         atomic.Pointer[view]
+	changed      broadcast // for clients that listen
+	built        broadcast // for requests that wait for a catalog
+	startSlots   startSlots
+	perClient    perClientLists
+	onlyClient   *onlyClient // nil unless Options.OneClient
 	taskRegistry taskRegistry
-	rebuild  chan struct{} // capacity 1: the catalog is to be built anew
+	rebuild      chan struct{} // capacity 1: the catalog is to be built anew
 
 	ctx    context.Context //nolint:containedctx // the life of the goroutines below, which outlive every request
 	cancel context.CancelFunc
@@ -128,14 +128,14 @@ func New(cfg Config, opt Options) (*Gateway, error) {
 func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 	bound := observe.Bound(opt.Logger.Handler())
 	g := &Gateway{
-		opt:     opt,
-		log:     slog.New(bound),
-		bound:   bound,
-		version: cmp.Or(effective.Version, buildVersion()),
-		started: time.Now(),
-		rebuild: make(chan struct{}, 1),
-		startSlots:   newStartSlots(),
-		lag:     observe.NewLag(),
+		opt:        opt,
+		log:        slog.New(bound),
+		bound:      bound,
+		version:    cmp.Or(effective.Version, buildVersion()),
+		started:    time.Now(),
+		rebuild:    make(chan struct{}, 1),
+		startSlots: newStartSlots(),
+		lag:        observe.NewLag(),
 	}
 	if opt.OneClient {
 		g.onlyClient = &onlyClient{known: make(chan struct{})}
@@ -209,12 +209,12 @@ func (g *Gateway) stop(ctx context.Context) error {
 		return nil
 	}
 	g.cancel()
-	units := g.view.Load().backends
-	errs := make([]error, len(units))
+	backends := g.view.Load().backends
+	errs := make([]error, len(backends))
 	var ending sync.WaitGroup
-	for i, u := range units {
+	for i, b := range backends {
 		// Waited for below; bounded by ctx and by what a backend is given to end.
-		ending.Go(func() { errs[i] = u.stop(ctx) })
+		ending.Go(func() { errs[i] = b.stop(ctx) })
 	}
 	ending.Wait()
 	g.wg.Wait()

@@ -89,8 +89,8 @@ func (g *Gateway) Status() Status {
 		Backends: make([]BackendStatus, 0, len(v.backends)), Problems: []string{}, ReloadRefused: g.refusal.Load(),
 		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
 	}
-	for _, u := range v.backends {
-		s.Backends = append(s.Backends, u.status())
+	for _, b := range v.backends {
+		s.Backends = append(s.Backends, b.status())
 	}
 	if s.ReloadRefused != nil {
 		for _, p := range s.ReloadRefused.Problems {
@@ -106,10 +106,10 @@ func (g *Gateway) Status() Status {
 
 // status is what is known of the backend. The offer is read once, so that state,
 // counts and reason are of one moment.
-func (u *activeBackend) status() BackendStatus {
-	o := u.Offer()
+func (b *activeBackend) status() BackendStatus {
+	o := b.Offer()
 	s := BackendStatus{
-		Name:      u.Name(),
+		Name:      b.Name(),
 		State:     o.State.String(),
 		Reason:    o.Reason,
 		Version:   o.Server.Version,
@@ -120,7 +120,7 @@ func (u *activeBackend) status() BackendStatus {
 		Since:     o.At,
 	}
 	if o.State == backend.Starting {
-		s.Reason = u.startingReason()
+		s.Reason = b.startingReason()
 	}
 	if era := s.Version.Era(); era != mcp.EraUnknown {
 		s.Era = era.String()
@@ -129,17 +129,17 @@ func (u *activeBackend) status() BackendStatus {
 }
 
 // starting says what keeps a backend from having started. It is empty in the first second.
-func (u *activeBackend) startingReason() string {
-	began, ok := u.Began()
+func (b *activeBackend) startingReason() string {
+	began, ok := b.Began()
 	if !ok {
 		return ""
 	}
 	var known []string
 	if silent := time.Since(began).Truncate(time.Second); silent > 0 {
-		known = append(known, fmt.Sprintf("no answer for %v", silent))
+		known = append(known, fmt.Sprintf("no response for %v", silent))
 	}
-	if u.client != nil {
-		if wrote := u.client.OtherOutput(); wrote != "" {
+	if b.client != nil {
+		if wrote := b.client.OtherOutput(); wrote != "" {
 			known = append(known, wrote)
 		}
 	}
@@ -147,11 +147,11 @@ func (u *activeBackend) startingReason() string {
 }
 
 // unreached says why a backend was never reached.
-func (u *activeBackend) unreachedReason(o *backend.Offer) string {
+func (b *activeBackend) unreachedReason(o *backend.Offer) string {
 	if o.Reason != "" {
 		return o.Reason
 	}
-	if known := u.startingReason(); known != "" {
+	if known := b.startingReason(); known != "" {
 		return "it is starting: " + known
 	}
 	return "it is starting"

@@ -22,7 +22,7 @@ const ackTimeout = 2 * time.Second
 // The waits between two attempts to subscribe at a backend.
 const (
 	minRelistenDelay = 500 * time.Millisecond
-	maxRelistenDelay  = 30 * time.Second
+	maxRelistenDelay = 30 * time.Second
 )
 
 // subscribed are the resources and tasks of one listen: one listen of its own at
@@ -33,8 +33,8 @@ type subscription struct {
 	req    *mcp.Request
 	caller mcp.Caller
 
-	acknowledged  chan struct{} // closed when the listen is acknowledged: nothing is said before
-	listens sync.WaitGroup
+	acknowledged chan struct{} // closed when the listen is acknowledged: nothing is said before
+	listens      sync.WaitGroup
 
 	// Of the goroutine that serves the listen.
 	topics  []topic // that were agreed, in the order in which they were asked for
@@ -96,7 +96,9 @@ func (s *subscription) resubscribe(ctx context.Context) {
 	}
 	shares := s.byBackend(s.g.viewFor(clientOf(s.req)))
 	s.current = slices.DeleteFunc(s.current, func(l *backendListen) bool {
-		i := slices.IndexFunc(shares, func(sh backendTopics) bool { return sh.backend.Backend == l.backend.Backend && slices.Equal(sh.topics, l.currentTopics()) })
+		i := slices.IndexFunc(shares, func(sh backendTopics) bool {
+			return sh.backend.Backend == l.backend.Backend && slices.Equal(sh.topics, l.currentTopics())
+		})
 		if i < 0 {
 			l.cancel()
 			return true
@@ -111,8 +113,8 @@ func (s *subscription) resubscribe(ctx context.Context) {
 
 // share is what one backend has of the topics.
 type backendTopics struct {
-	backend   *activeBackend
-	topics []topic
+	backend *activeBackend
+	topics  []topic
 }
 
 // shares splits the topics by the backend that has each. One that nobody has any
@@ -122,14 +124,14 @@ func (s *subscription) byBackend(v *view) []backendTopics {
 	// In the order of the topics, so that the same topics have the same shares.
 	at := make(map[*activeBackend]int)
 	for _, t := range s.topics {
-		u, ok := v.backend(t.backendOf(v))
+		b, ok := v.backend(t.backendOf(v))
 		if !ok {
 			continue
 		}
-		i, known := at[u]
+		i, known := at[b]
 		if !known {
 			i = len(all)
-			at[u], all = i, append(all, backendTopics{backend: u})
+			at[b], all = i, append(all, backendTopics{backend: b})
 		}
 		all[i].topics = append(all[i].topics, t)
 	}
@@ -159,17 +161,17 @@ func (s *subscription) wait() { s.listens.Wait() }
 
 // link is the Caller of a listen at one backend, over all attempts to have one.
 type backendListen struct {
-	sub      *subscription
-	backend    *activeBackend
+	sub     *subscription
+	backend *activeBackend
 	cancel  context.CancelFunc
 	settled chan struct{} // closed when the backend has said what it agrees to
-	pending  *pendingUpdates
+	pending *pendingUpdates
 
-	mu      sync.Mutex
-	topics  []topic // that the client wants to hear of and may have been promised
-	isSettled    bool    // settled is closed
-	late    bool    // nobody waits for that any more
-	refused []topic // once settled
+	mu        sync.Mutex
+	topics    []topic // that the client wants to hear of and may have been promised
+	isSettled bool    // settled is closed
+	late      bool    // nobody waits for that any more
+	refused   []topic // once settled
 }
 
 // wanted returns the topics of the link.
@@ -266,12 +268,12 @@ func (e *attempt) Notify(ctx context.Context, n *mcp.Notification) error {
 
 // invalidate has all that was agreed count as changed.
 func (e *attempt) invalidate(ctx context.Context, agreed map[topic]bool) error {
-	var missed []topic
+	var pending []topic
 	for _, t := range e.asked {
 		switch {
 		case !agreed[t]:
 		case t.backend != "":
-			missed = append(missed, t)
+			pending = append(pending, t)
 		default:
 			n, err := t.updatedNotice()
 			if err == nil {
@@ -282,10 +284,10 @@ func (e *attempt) invalidate(ctx context.Context, agreed map[topic]bool) error {
 			}
 		}
 	}
-	if len(missed) == 0 {
+	if len(pending) == 0 {
 		return nil
 	}
-	return e.pending.add(ctx, missed)
+	return e.pending.add(ctx, pending)
 }
 
 // pass tells the client, once its listen is acknowledged.

@@ -82,7 +82,7 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 		g.noteForeignTask(ctx, req)
 		return nil, errUnknownTask()
 	}
-	u, ok := g.view.Load().backend(backend)
+	b, ok := g.view.Load().backend(backend)
 	if !ok {
 		return nil, errUnknownTask()
 	}
@@ -92,7 +92,7 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
-	return u.serveParams(ctx, req, &params, caller, aliases{own: name})
+	return b.serveParams(ctx, req, &params, caller, aliases{own: name})
 }
 
 func (g *Gateway) noteForeignTask(ctx context.Context, req *mcp.Request) {
@@ -122,35 +122,35 @@ type aliases map[string]string
 // that tasks have outside and those of the backend: in results, in what belongs to
 // the request, and in what belongs to the client's session (2025-11-25,
 // basic/utilities/tasks, "Associating Task-Related Messages").
-func (u *activeBackend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return u.serveParams(ctx, req, &req.Params, caller, nil)
+func (b *activeBackend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return b.serveParams(ctx, req, &req.Params, caller, nil)
 }
 
 // Listen is Backend.Listen, likewise.
-func (u *activeBackend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return u.listenWithAliases(ctx, req, caller, nil)
+func (b *activeBackend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return b.listenWithAliases(ctx, req, caller, nil)
 }
 
-func (u *activeBackend) listenWithAliases(ctx context.Context, req *mcp.Request, caller mcp.Caller, known aliases) (*mcp.Result, error) {
-	e, err := u.newRequest(req, &req.Params, caller, known)
+func (b *activeBackend) listenWithAliases(ctx context.Context, req *mcp.Request, caller mcp.Caller, known aliases) (*mcp.Result, error) {
+	e, err := b.newRequest(req, &req.Params, caller, known)
 	if err != nil {
 		return nil, err
 	}
-	return u.Backend.Listen(ctx, &e.req, &e.taskIDCaller)
+	return b.Backend.Listen(ctx, &e.req, &e.taskIDCaller)
 }
 
 // serveNamed is Serve with other parameters than those of the request, which belongs
 // to who has sent it.
-func (u *activeBackend) serveParams(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*mcp.Result, error) {
-	e, err := u.newRequest(req, params, caller, known)
+func (b *activeBackend) serveParams(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*mcp.Result, error) {
+	e, err := b.newRequest(req, params, caller, known)
 	if err != nil {
 		return nil, err
 	}
-	return u.serve(ctx, e)
+	return b.serve(ctx, e)
 }
 
-func (u *activeBackend) serve(ctx context.Context, e *backendRequest) (*mcp.Result, error) {
-	res, err := u.Backend.Serve(ctx, &e.req, &e.taskIDCaller)
+func (b *activeBackend) serve(ctx context.Context, e *backendRequest) (*mcp.Result, error) {
+	res, err := b.Backend.Serve(ctx, &e.req, &e.taskIDCaller)
 	if err != nil || res == nil {
 		return res, err
 	}

@@ -200,4 +200,4 @@ func (t topic) fetchState(ctx context.Context, l *backendListen) (*mcp.Notificat
 	return mcp.NewNotification(taskNotice, params)
 }
 
-var errNoState = errors.New("the backend did not say what the task is")
+var errNoState = errors.New("the backend did not return the state of the task")

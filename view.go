@@ -19,18 +19,18 @@ import (
 // of what they offer. It is immutable and swapped whole, so that each request
 // sees one of them.
 type view struct {
-	cfg     *config.Config
-	backends   []*activeBackend
-	settled   []knownLists     // of the units, before the catalog was built; nil until there is one
-	offered []*backend.Offer // by the units, of which the catalog is made
-	catalog *catalog.Catalog
+	cfg      *config.Config
+	backends []*activeBackend
+	settled  []knownLists     // of the units, before the catalog was built; nil until there is one
+	offered  []*backend.Offer // by the units, of which the catalog is made
+	catalog  *catalog.Catalog
 
 	discovery func() (*mcp.Result, error) // what server/discover says of the catalog
 
 	// said counts how often a backend has said that a list of a kind changed, and
 	// counted is what of it is in there, by backend. Neither is changed.
-	announced    [catalog.NumKinds]uint64
-	counted map[*backend.Backend]notices
+	announced [catalog.NumKinds]uint64
+	counted   map[*backend.Backend]notices
 }
 
 // notices are how often a backend has said of each of its lists that it changed.
@@ -47,7 +47,7 @@ func (v *view) backendOf(entry *catalog.Entry) (*activeBackend, bool) {
 
 // unit returns the backend of that name.
 func (v *view) backend(name string) (*activeBackend, bool) {
-	i := slices.IndexFunc(v.backends, func(u *activeBackend) bool { return u.Name() == name })
+	i := slices.IndexFunc(v.backends, func(b *activeBackend) bool { return b.Name() == name })
 	// Not known is no error here: the caller answers as for a name that nobody has.
 	if i < 0 {
 		return nil, false
@@ -57,20 +57,20 @@ func (v *view) backend(name string) (*activeBackend, bool) {
 
 // reuse returns the unit that can serve this entry already, or nil.
 func (v *view) reusable(srv *config.Server, limits *config.Limits) *activeBackend {
-	u, ok := v.backend(srv.Name)
+	b, ok := v.backend(srv.Name)
 	if !ok {
 		return nil
 	}
-	return u.withConfig(srv, limits)
+	return b.withConfig(srv, limits)
 }
 
 // lastOffer returns what the server of an entry offered until now, or nil.
 func (v *view) lastOffer(srv *config.Server) *backend.Offer {
-	u, ok := v.backend(srv.Name)
-	if !ok || !u.isSameServer(srv) {
+	b, ok := v.backend(srv.Name)
+	if !ok || !b.isSameServer(srv) {
 		return nil
 	}
-	return u.Offer()
+	return b.Offer()
 }
 
 // knownLists says of each list of a backend whether it is known, or why it is not.
@@ -81,8 +81,8 @@ func (h knownLists) nothing() bool { return h == knownLists{} }
 // hear returns what has been heard of each backend.
 func (v *view) settledLists() []knownLists {
 	all := make([]knownLists, len(v.backends))
-	for i, u := range v.backends {
-		o := u.Offer()
+	for i, b := range v.backends {
+		o := b.Offer()
 		for k := range catalog.NumKinds {
 			all[i][k] = o.Answered(k)
 		}
@@ -98,8 +98,8 @@ func (v *view) mustBuildNow() bool {
 // isBehind reports whether a backend that wanted accepts has noted a change that the
 // catalog lacks.
 func (v *view) isBehind(wanted func(*activeBackend) bool) bool {
-	for i, u := range v.backends {
-		if i < len(v.offered) && wanted(u) && u.IsBehind(v.offered[i]) {
+	for i, b := range v.backends {
+		if i < len(v.offered) && wanted(b) && b.IsBehind(v.offered[i]) {
 			return true
 		}
 	}
@@ -109,8 +109,8 @@ func (v *view) isBehind(wanted func(*activeBackend) bool) bool {
 // outdated reports whether a backend that wanted accepts is known by now, and was not
 // when the catalog was built, or has changes since that requests may wait for.
 func (v *view) outdated(wanted func(*activeBackend) bool) bool {
-	for i, u := range v.backends {
-		if o := u.Offer(); wanted(u) && (!v.offered[i].Known() && o.Known() || o.IsNewer(v.offered[i])) {
+	for i, b := range v.backends {
+		if o := b.Offer(); wanted(b) && (!v.offered[i].Known() && o.Known() || o.IsNewer(v.offered[i])) {
 			return true
 		}
 	}
@@ -120,8 +120,8 @@ func (v *view) outdated(wanted func(*activeBackend) bool) bool {
 // offers returns what each backend offers now.
 func (v *view) offers() []*backend.Offer {
 	offers := make([]*backend.Offer, len(v.backends))
-	for i, u := range v.backends {
-		offers[i] = u.Offer()
+	for i, b := range v.backends {
+		offers[i] = b.Offer()
 	}
 	return offers
 }
@@ -132,10 +132,10 @@ func (v *view) countNotices(before *view, offers []*backend.Offer) {
 	v.announced = before.announced
 	v.counted = make(map[*backend.Backend]notices, len(v.backends))
 	var news [catalog.NumKinds]bool
-	for i, u := range v.backends {
-		v.counted[u.Backend] = offers[i].Notices
+	for i, b := range v.backends {
+		v.counted[b.Backend] = offers[i].Notices
 		for k, n := range offers[i].Notices {
-			news[k] = news[k] || n != before.counted[u.Backend][k]
+			news[k] = news[k] || n != before.counted[b.Backend][k]
 		}
 	}
 	for k, isNew := range news {
@@ -148,8 +148,8 @@ func (v *view) countNotices(before *view, offers []*backend.Offer) {
 // version is what who listens has to know: what the lists say, and that they were said
 // to have changed, which need not be seen in them.
 type version struct {
-	lists catalog.Version
-	announced  [catalog.NumKinds]uint64
+	lists     catalog.Version
+	announced [catalog.NumKinds]uint64
 }
 
 func (v *view) version() version { return version{v.catalog.Version(), v.announced} }
@@ -180,9 +180,9 @@ func (v version) diff(next version) catalog.Changes {
 }
 
 // listsOf returns what a backend offers in this view.
-func (v *view) listsOf(u *activeBackend) backend.Lists {
+func (v *view) listsOf(b *activeBackend) backend.Lists {
 	for i, own := range v.backends {
-		if own.Backend == u.Backend && i < len(v.offered) {
+		if own.Backend == b.Backend && i < len(v.offered) {
 			return v.offered[i].Lists
 		}
 	}
@@ -194,11 +194,11 @@ func (v *view) listsOf(u *activeBackend) backend.Lists {
 // can be seen nowhere in it.
 func (v *view) build(offers []*backend.Offer) *catalog.Catalog {
 	backends := make([]catalog.Backend, 0, len(v.backends))
-	for i, u := range v.backends {
+	for i, b := range v.backends {
 		o := offers[i]
 		backends = append(backends, catalog.Backend{
-			Name:         u.Name(),
-			Rules:        catalog.Rules{Prefix: u.srv.Prefix, Rename: u.srv.Rename, Include: u.srv.Include, Exclude: u.srv.Exclude},
+			Name:         b.Name(),
+			Rules:        catalog.Rules{Prefix: b.srv.Prefix, Rename: b.srv.Rename, Include: b.srv.Include, Exclude: b.srv.Exclude},
 			State:        catalogState(o),
 			Capabilities: o.Server.Capabilities,
 			Instructions: o.Instructions,

@@ -24,15 +24,15 @@ const noLimit = time.Duration(-1)
 // negative is no limit.
 func (v *view) pending(limit time.Duration, lacking func(*activeBackend, knownLists) bool) (left time.Duration, ok bool) {
 	now := time.Now()
-	for i, u := range v.backends {
+	for i, b := range v.backends {
 		// A view that a reload has just made is built at once, whatever its backends do.
 		if v.settled == nil {
 			return noLimit, true
 		}
-		if !lacking(u, v.settled[i]) {
+		if !lacking(b, v.settled[i]) {
 			continue
 		}
-		switch rest := u.remainingStart(limit, now); {
+		switch rest := b.remainingStart(limit, now); {
 		case rest < 0:
 			return noLimit, true
 		case rest > 0:
@@ -43,11 +43,11 @@ func (v *view) pending(limit time.Duration, lacking func(*activeBackend, knownLi
 }
 
 // mayTake returns how much is left of the limit for the start of the backend, or always.
-func (u *activeBackend) remainingStart(limit time.Duration, now time.Time) time.Duration {
+func (b *activeBackend) remainingStart(limit time.Duration, now time.Time) time.Duration {
 	if limit < 0 {
 		return noLimit
 	}
-	began, ok := u.Began()
+	began, ok := b.Began()
 	if !ok {
 		return limit // it waits for its turn
 	}
@@ -153,8 +153,8 @@ func (t startSlots) acquire(ctx context.Context) (done func()) {
 }
 
 // turnOf returns what bounds the starts of a backend: nil where none is started.
-func (g *Gateway) startSlotFor(u *activeBackend) func(context.Context) func() {
-	if u.client == nil || u.srv.Command == "" {
+func (g *Gateway) startSlotFor(b *activeBackend) func(context.Context) func() {
+	if b.client == nil || b.srv.Command == "" {
 		return nil
 	}
 	return g.startSlots.acquire

@@ -97,7 +97,7 @@ func TestStartingBackendSaysForHowLong(t *testing.T) {
 			t.Errorf("at once: %s, %q", b.State, b.Reason)
 		}
 		time.Sleep(7500 * time.Millisecond)
-		if b := g.Status().Backends[0]; b.State != "starting" || b.Reason != "no answer for 7s" {
+		if b := g.Status().Backends[0]; b.State != "starting" || b.Reason != "no response for 7s" {
 			t.Errorf("after 7.5 s: %s, %q", b.State, b.Reason)
 		}
 	})

@@ -104,14 +104,14 @@ type Backend struct {
 	log     *slog.Logger
 	limits  *limits
 	offer   atomic.Pointer[Offer]
-	refresh   chan struct{} // capacity 1: the lists are wanted afresh
+	refresh chan struct{} // capacity 1: the lists are wanted afresh
 	settled chan struct{} // closed after the first attempt to learn the lists
 	began   atomic.Pointer[time.Time]
 	changes changeCount
 
 	// Run's.
 	failures [catalog.NumKinds]listFailure
-	answered    listSet
+	answered listSet
 }
 
 // New returns a Backend that offers nothing yet, or what Last did. Run makes it live.
@@ -124,7 +124,7 @@ func New(cfg Config) *Backend {
 		cfg:     cfg,
 		log:     logger.With(slog.String("backend", cfg.Name)),
 		limits:  newLimits(&cfg),
-		refresh:   make(chan struct{}, 1),
+		refresh: make(chan struct{}, 1),
 		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
@@ -204,7 +204,7 @@ func (b *Backend) translateHopError(said *mcp.Error) error {
 	case mcp.CodeHeaderMismatch, mcp.CodeUnsupportedVersion:
 		return &mcp.Fault{
 			Code: mcp.CodeBackendFailed, Outcome: mcp.NotDispatched, Backend: b.cfg.Name,
-			Message: "it refused the request as the gateway has put it: " + said.Message, Cause: said,
+			Message: "it rejected the request as the gateway sent it: " + said.Message, Cause: said,
 		}
 	default:
 		return said

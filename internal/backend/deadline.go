@@ -29,15 +29,15 @@ type deadline struct {
 	before, behind *deadline
 	isYoung        bool
 
-	mu    sync.Mutex
-	grown bool          // it is young no more: the timer is its own to set
-	timer *time.Timer   // calls ring
-	ended bool          // it is never set any more
+	mu           sync.Mutex
+	grown        bool          // it is young no more: the timer is its own to set
+	timer        *time.Timer   // calls ring
+	ended        bool          // it is never set any more
 	lastActivity time.Time     // the last sign of life
-	paused time.Duration // how long the maximum stood still, up to halt
+	paused       time.Duration // how long the maximum stood still, up to halt
 	pausedSince  time.Time     // since when asks wait for an answer; where there are any
-	waiting  int           // that do
-	cause error         // set once, when a limit had passed
+	waiting      int           // that do
+	cause        error         // set once, when a limit had passed
 }
 
 // limits are what the calls of a backend share.
@@ -212,9 +212,9 @@ func (d *deadline) expired(maxKey string) string {
 	case d.cause == nil:
 		return ""
 	case errors.Is(d.cause, errIdle):
-		return fmt.Sprintf("no answer and no sign of life for %v (limits.callIdle)", d.limits.idle)
+		return fmt.Sprintf("no response or progress for %v (limits.callIdle)", d.limits.idle)
 	default:
-		return fmt.Sprintf("no answer within %v (%s)", d.limits.max, maxKey)
+		return fmt.Sprintf("no response within %v (%s)", d.limits.max, maxKey)
 	}
 }
 

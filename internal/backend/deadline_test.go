@@ -49,7 +49,7 @@ func TestDeadlines(t *testing.T) {
 		text string
 	}{
 		{"silence", func(ctx context.Context, _ *testing.T, _ mcp.Caller) { <-ctx.Done() },
-			10 * time.Second, "no sign of life for 10s (limits.callIdle)"},
+			10 * time.Second, "no response or progress for 10s (limits.callIdle)"},
 		{"progress keeps it alive", func(ctx context.Context, t *testing.T, c mcp.Caller) {
 			for range 5 {
 				time.Sleep(9 * time.Second)
@@ -65,7 +65,7 @@ func TestDeadlines(t *testing.T) {
 				case <-time.After(time.Second):
 				}
 			}
-		}, 100 * time.Second, "no answer within 1m40s (limits.callMax)"},
+		}, 100 * time.Second, "no response within 1m40s (limits.callMax)"},
 		{"a human may think", func(ctx context.Context, t *testing.T, c mcp.Caller) {
 			if _, err := c.Ask(ctx, &mcp.Request{Method: "elicitation/create"}); err != nil {
 				t.Errorf("the question was cut off: %v", err)
@@ -86,7 +86,7 @@ func TestDeadlines(t *testing.T) {
 				case <-time.After(time.Second):
 				}
 			}
-		}, 280 * time.Second, "no answer within 1m40s (limits.callMax)"},
+		}, 280 * time.Second, "no response within 1m40s (limits.callMax)"},
 		{"questions at once halt it once", func(ctx context.Context, t *testing.T, c mcp.Caller) {
 			done := make(chan error)
 			for range 2 {
@@ -133,7 +133,7 @@ func TestDeadlines(t *testing.T) {
 // C7+ 2026-07-28 basic/patterns/cancellation: "SDKs and other middleware SHOULD allow
 // these timeouts to be configured on a per-request basis."
 func TestDeadlineNamesItsKey(t *testing.T) {
-	for key, want := range map[string]string{"": "no answer within 1s (limits.callMax)", "timeout": "no answer within 1s (timeout)"} {
+	for key, want := range map[string]string{"": "no response within 1s (limits.callMax)", "timeout": "no response within 1s (timeout)"} {
 		t.Run(key, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShelf(false)

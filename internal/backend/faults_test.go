@@ -153,9 +153,9 @@ func TestFaultsInWords(t *testing.T) {
 		{"55 no way there", &faulty{via: failing{&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}}},
 			"its host is unreachable" + notSent, time.Second},
 		{"56 hangs in the call", onHTTP("tools/call", hold),
-			"no answer and no sign of life for 1m0s (limits.callIdle)" + mayHaveRun, time.Minute},
+			"no response or progress for 1m0s (limits.callIdle)" + mayHaveRun, time.Minute},
 		{"56 hangs in the call, on a pipe", onLines("tools/call", func(*faultyserver.Line) {}),
-			"no answer and no sign of life for 1m0s (limits.callIdle)" + mayHaveRun, time.Minute},
+			"no response or progress for 1m0s (limits.callIdle)" + mayHaveRun, time.Minute},
 		{"57 progress without end", onHTTP("tools/call", func(x *faultyserver.Exchange) {
 			for x.R.Context().Err() == nil {
 				x.Event("", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
@@ -164,7 +164,7 @@ func TestFaultsInWords(t *testing.T) {
 				case <-time.After(30 * time.Second):
 				}
 			}
-		}), "no answer within 10m0s (limits.callMax)" + mayHaveRun, 10 * time.Minute},
+		}), "no response within 10m0s (limits.callMax)" + mayHaveRun, 10 * time.Minute},
 		{"58 breaks the connection", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Begin(); x.Abort() }),
 			"the connection broke during its answer" + mayHaveRun, 0},
 		{"58 breaks it before the answer", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Abort() }),

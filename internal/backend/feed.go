@@ -37,7 +37,7 @@ func (b *Backend) relistInterval() time.Duration {
 // The waits between two attempts to reach a backend that failed.
 const (
 	minRetryDelay = 500 * time.Millisecond
-	maxRetryDelay  = 30 * time.Second
+	maxRetryDelay = 30 * time.Second
 )
 
 // Run follows the backend until ctx ends: it fetches the lists, listens for
@@ -207,11 +207,11 @@ func (b *Backend) listen(ctx context.Context, g *fetchGroup) error {
 }
 
 var (
-	errListenEnded = errors.New("the stream of changes ended")
+	errListenEnded = errors.New("the listen stream ended")
 
 	// errSilent says that the server is well and tells of no changes, whatever it
 	// has announced.
-	errNoListChanges = errors.New("no changes are told")
+	errNoListChanges = errors.New("the server sends no list changes")
 )
 
 // listenError is why a listen ended. A server that refuses it, or has no stream
@@ -358,11 +358,11 @@ type listListener struct {
 	wake   chan struct{} // capacity 1
 	client mcp.Caller    // the only client, where it can be asked at any time; else nil
 
-	mu     sync.Mutex
-	dirty  listSet
-	announced   listSet // of dirty, what the server has told of
-	acked  bool
-	agreed listSet // once acked
+	mu        sync.Mutex
+	dirty     listSet
+	announced listSet // of dirty, what the server has told of
+	acked     bool
+	agreed    listSet // once acked
 }
 
 // agree comes before the mark that the same notice makes, so that who is woken by
@@ -387,7 +387,9 @@ func (e *listListener) agreedLists() listSet {
 	return e.agreed
 }
 
-func newListListener(client mcp.Caller) *listListener { return &listListener{wake: make(chan struct{}, 1), client: client} }
+func newListListener(client mcp.Caller) *listListener {
+	return &listListener{wake: make(chan struct{}, 1), client: client}
+}
 
 // Notify takes note of a change. It never waits.
 func (e *listListener) Notify(_ context.Context, n *mcp.Notification) error {
@@ -440,7 +442,7 @@ func (e *listListener) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 	if req.Method == "roots/list" {
 		return mcp.NewResult([]byte(`{"roots":[]}`))
 	}
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody can be asked outside a request of a client")
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client can be asked outside its own requests")
 }
 
 // hear marks the lists that a notice is about.

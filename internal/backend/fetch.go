@@ -24,7 +24,7 @@ import (
 type fetcher struct {
 	cfg    Config
 	limits *limits
-	client     Client
+	client Client
 
 	announced listSet // set by discover: the lists whose changes the server will tell
 }
@@ -174,7 +174,7 @@ func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 		case len(l.Items) >= maxItems, totalBytes(&l) > maxListBytes:
 			return truncate(l, k, maxItems, true), nil
 		case seen[next]:
-			l.Problem = fmt.Sprintf("%s: the cursors run in a circle; the first %d items are kept", k.Method(), len(l.Items))
+			l.Problem = fmt.Sprintf("%s: the cursors repeat; the first %d items are kept", k.Method(), len(l.Items))
 			return l, nil
 		}
 		seen[next] = true
@@ -213,7 +213,7 @@ func truncate(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.L
 	case n == maxItems:
 		l.Problem = fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", k.Method(), n)
 	default:
-		l.Problem = fmt.Sprintf("%s: only the first %d items are kept, which are %d MiB", k.Method(), n, maxListBytes>>20)
+		l.Problem = fmt.Sprintf("%s: only the first %d items are kept (%d MiB)", k.Method(), n, maxListBytes>>20)
 	}
 	l.Items = slices.Clone(l.Items[:n]) // what is left out is not kept in memory
 	return l

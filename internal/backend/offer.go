@@ -40,9 +40,9 @@ type Offer struct {
 	// said that it changed. It goes on counting while the Backend lives.
 	Notices [catalog.NumKinds]uint64
 
-	offered listSet // the lists that there are
-	notified    listSet // those whose changes the server tells
-	late    listSet // those that were never fetched, and are awaited
+	offered  listSet // the lists that there are
+	notified listSet // those whose changes the server tells
+	late     listSet // those that were never fetched, and are awaited
 
 	changes uint64 // how many of those that the Backend has counted are in the lists
 }
@@ -63,7 +63,7 @@ func (o *Offer) Answered(k catalog.Kind) bool { return o.State != Starting && !o
 // inherited returns the offer as that of a Backend that has not reached the server yet.
 func (o *Offer) inherited() *Offer {
 	return &Offer{
-		State: Stale, Reason: "its entry was changed, and it has not been reached since",
+		State: Stale, Reason: "its configuration changed, and it has not been reached since",
 		Server: o.Server, Instructions: o.Instructions, Lists: o.Lists, At: o.At, offered: o.offered,
 	}
 }

@@ -25,7 +25,7 @@ type listWatch struct {
 	mu      sync.Mutex
 	sending bool // somebody tells, and looks again before it ends
 	rerun   bool
-	stopped    bool
+	stopped bool
 	senders sync.WaitGroup
 }
 

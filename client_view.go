@@ -19,7 +19,7 @@ type perClientLists struct {
 
 	last atomic.Pointer[parsedProfile]
 
-	mu       sync.Mutex
+	mu        sync.Mutex
 	byProfile map[backend.Profile]*clientLists
 }
 
@@ -31,12 +31,12 @@ type parsedProfile struct {
 
 // profileOf returns the profile of capabilities: clients declare the same ones with each
 // request.
-func (o *perClientLists) profileOf(capabilities []byte) backend.Profile {
-	if last := o.last.Load(); last != nil && last.capabilities == string(capabilities) {
+func (l *perClientLists) profileOf(capabilities []byte) backend.Profile {
+	if last := l.last.Load(); last != nil && last.capabilities == string(capabilities) {
 		return last.profile
 	}
 	p := backend.ProfileOf(capabilities)
-	o.last.Store(&parsedProfile{string(capabilities), p})
+	l.last.Store(&parsedProfile{string(capabilities), p})
 	return p
 }
 
@@ -46,8 +46,8 @@ func (g *Gateway) viewFor(of requester) *view {
 	if of.Scope == nil || g.perClient.sessionsUsed.Load() == 0 {
 		return v
 	}
-	if o := sessionLists(of.Scope); o != nil {
-		return o.view(v)
+	if l := sessionLists(of.Scope); l != nil {
+		return l.view(v)
 	}
 	return v
 }
@@ -58,8 +58,8 @@ func (g *Gateway) viewOf(client *mcp.Peer) *view {
 	if g.perClient.profilesUsed.Load() == 0 || client == nil || client.Capabilities == nil {
 		return v
 	}
-	if o := g.knownProfileLists(g.perClient.profileOf(client.Capabilities)); o != nil {
-		return o.view(v)
+	if l := g.knownProfileLists(g.perClient.profileOf(client.Capabilities)); l != nil {
+		return l.view(v)
 	}
 	return v
 }
@@ -69,31 +69,31 @@ func (g *Gateway) viewOf(client *mcp.Peer) *view {
 // waits for at most limits.firstList. A list that comes before has what all have, and
 // list_changed follows.
 func (g *Gateway) awaitProfileLists(ctx context.Context, client *mcp.Peer) {
-	o := g.profileLists(client)
-	if o == nil {
+	l := g.profileLists(client)
+	if l == nil {
 		return
 	}
 	v := g.view.Load()
-	for _, u := range v.backends {
-		if g.needsProfileFetch(o, u) {
-			o.refresh(u)
+	for _, b := range v.backends {
+		if g.needsProfileFetch(l, b) {
+			l.refresh(b)
 		}
 	}
-	o.awaitFetches(ctx, v.cfg.Limits.FirstList, func(*activeBackend) bool { return true })
+	l.awaitFetches(ctx, v.cfg.Limits.FirstList, func(*activeBackend) bool { return true })
 }
 
 // hasVariant reports whether awaitVariant has nothing to wait for.
 func (g *Gateway) profileListsReady(client *mcp.Peer) bool {
-	o := g.profileLists(client)
-	if o == nil {
+	l := g.profileLists(client)
+	if l == nil {
 		return true
 	}
-	for _, u := range g.view.Load().backends {
-		if g.needsProfileFetch(o, u) {
+	for _, b := range g.view.Load().backends {
+		if g.needsProfileFetch(l, b) {
 			return false
 		}
 	}
-	return o.fetching(func(*activeBackend) bool { return true }) == nil
+	return l.fetching(func(*activeBackend) bool { return true }) == nil
 }
 
 // variantOf returns the overlay for clients with the capabilities of this one, nil if
@@ -109,16 +109,16 @@ func (g *Gateway) profileLists(client *mcp.Peer) *clientLists {
 	all := &g.perClient
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	o := all.byProfile[p]
-	if o == nil {
+	l := all.byProfile[p]
+	if l == nil {
 		if all.byProfile == nil {
 			all.byProfile = make(map[backend.Profile]*clientLists)
 		}
-		o = &clientLists{g: g, used: &all.profilesUsed, base: g.view.Load}
-		o.fetch = func(ctx context.Context, u *activeBackend) (backend.Lists, error) { return u.ListsOf(ctx, p) }
-		all.byProfile[p] = o
+		l = &clientLists{g: g, used: &all.profilesUsed, base: g.view.Load}
+		l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) { return b.ListsOf(ctx, p) }
+		all.byProfile[p] = l
 	}
-	return o
+	return l
 }
 
 // knownVariant returns the overlay for clients of a profile, nil if there is none.
@@ -131,8 +131,8 @@ func (g *Gateway) knownProfileLists(p backend.Profile) *clientLists {
 // needsVariant reports whether the lists of a backend have to be fetched for a variant.
 // A backend that offers the same to clients that can do less offers it to these. One
 // that all clients share a session with offers the same to all.
-func (g *Gateway) needsProfileFetch(o *clientLists, u *activeBackend) bool {
-	if u.srv.Share || u.Offer().State != backend.Live || o.hasTried(u) {
+func (g *Gateway) needsProfileFetch(l *clientLists, b *activeBackend) bool {
+	if b.srv.Share || b.Offer().State != backend.Live || l.hasTried(b) {
 		return false
 	}
 	all := &g.perClient
@@ -140,12 +140,12 @@ func (g *Gateway) needsProfileFetch(o *clientLists, u *activeBackend) bool {
 	defer all.mu.Unlock()
 	var own backend.Profile
 	for p, other := range all.byProfile {
-		if other == o {
+		if other == l {
 			own = p
 		}
 	}
 	for p, other := range all.byProfile {
-		if other != o && p.Within(own) && other.isSame(u) {
+		if other != l && p.Within(own) && other.isSame(b) {
 			return false
 		}
 	}
@@ -158,8 +158,8 @@ type sessionListsKey struct{}
 // sessionOverlay returns the overlay of a session, nil if it has none.
 func sessionLists(scope *mcp.Scope) *clientLists {
 	kept, _ := scope.Value(sessionListsKey{}, func() any { return (*clientLists)(nil) })
-	o, _ := kept.(*clientLists)
-	return o
+	l, _ := kept.(*clientLists)
+	return l
 }
 
 // noteSession prepares the overlay of a session that begins.
@@ -168,33 +168,33 @@ func (g *Gateway) initSessionLists(req *mcp.Request) {
 		return
 	}
 	of := clientOf(req)
-	o := &clientLists{g: g, used: &g.perClient.sessionsUsed}
-	o.base = func() *view { return g.viewOf(of.Peer) }
-	o.fetch = func(ctx context.Context, u *activeBackend) (backend.Lists, error) { return u.ListsFor(ctx, of.at(u)) }
-	if _, ok := req.Scope.Value(sessionListsKey{}, func() any { return o }); ok && !req.Scope.OnEnd(o.close) {
-		o.close()
+	l := &clientLists{g: g, used: &g.perClient.sessionsUsed}
+	l.base = func() *view { return g.viewOf(of.Peer) }
+	l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) { return b.ListsFor(ctx, of.at(b)) }
+	if _, ok := req.Scope.Value(sessionListsKey{}, func() any { return l }); ok && !req.Scope.OnEnd(l.close) {
+		l.close()
 	}
 }
 
 // noteLists is called when the lists of a backend may have changed for a session, or
 // when what they were for it is gone with its session at the backend.
-func (g *Gateway) noteListsChanged(u *activeBackend, scope *mcp.Scope, ended bool) {
+func (g *Gateway) noteListsChanged(b *activeBackend, scope *mcp.Scope, ended bool) {
 	switch {
 	case !ended && g.onlyClient != nil:
-		u.NoteChange()
+		b.NoteChange()
 	case !ended, scope == nil:
-		u.Refresh() // the server may mean all, and one client's session is that of the lists
+		b.Refresh() // the server may mean all, and one client's session is that of the lists
 	}
 	if scope == nil || g.onlyClient != nil {
 		return
 	}
-	o := sessionLists(scope)
+	l := sessionLists(scope)
 	switch {
-	case o == nil:
+	case l == nil:
 	case ended:
-		o.discard(u.Backend)
+		l.discard(b.Backend)
 	default:
-		o.refresh(u)
+		l.refresh(b)
 	}
 }
 
@@ -211,8 +211,8 @@ func (g *Gateway) awaitSessionLists(ctx context.Context, req *mcp.Request, want 
 	if req.Scope == nil {
 		return
 	}
-	if o := sessionLists(req.Scope); o != nil {
-		o.awaitFetches(ctx, patience, want)
+	if l := sessionLists(req.Scope); l != nil {
+		l.awaitFetches(ctx, patience, want)
 	}
 }
 
@@ -224,8 +224,8 @@ func (g *Gateway) sessionListsReady(req *mcp.Request) bool {
 	if req.Scope == nil {
 		return true
 	}
-	o := sessionLists(req.Scope)
-	return o == nil || o.fetching(func(*activeBackend) bool { return true }) == nil
+	l := sessionLists(req.Scope)
+	return l == nil || l.fetching(func(*activeBackend) bool { return true }) == nil
 }
 
 // sole is the only client of a Gateway that has one.
@@ -247,14 +247,14 @@ func (s *onlyClient) set(req *mcp.Request) {
 }
 
 // of returns what waits for the client on behalf of a backend.
-func (s *onlyClient) waiterFor(u *activeBackend) func(ctx context.Context) (backend.Client, bool) {
+func (s *onlyClient) waiterFor(b *activeBackend) func(ctx context.Context) (backend.Client, bool) {
 	if s == nil {
 		return nil
 	}
 	return func(ctx context.Context) (backend.Client, bool) {
 		select {
 		case <-s.known:
-			return s.client.at(u), true
+			return s.client.at(b), true
 		case <-ctx.Done():
 			return backend.Client{}, false
 		}
@@ -271,6 +271,6 @@ type requester struct {
 func clientOf(req *mcp.Request) requester { return requester{req.Client, req.Principal, req.Scope} }
 
 // at returns the client as a backend knows it, in the scope that its calls have there.
-func (r requester) at(u *activeBackend) backend.Client {
-	return backend.Client{Peer: r.Peer, Principal: r.Principal, Scope: u.scopeOf(r.Scope, r.Principal)}
+func (r requester) at(b *activeBackend) backend.Client {
+	return backend.Client{Peer: r.Peer, Principal: r.Principal, Scope: b.scopeOf(r.Scope, r.Principal)}
 }

@@ -26,29 +26,29 @@ import (
 type activeBackend struct {
 	*backend.Backend
 
-	srv    config.Server
-	limits config.Limits
-	taskIDs  *taskIDs
-	client *client.Client // nil for a backend in this process
-	cancel context.CancelFunc
-	done   chan struct{} // closed when the backend is no longer followed
+	srv     config.Server
+	limits  config.Limits
+	taskIDs *taskIDs
+	client  *client.Client // nil for a backend in this process
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when the backend is no longer followed
 }
 
 // start makes a unit of a configured server and follows it. last is what the server
 // offered until now, or nil.
 func (g *Gateway) start(srv config.Server, limits config.Limits, last *backend.Offer) *activeBackend {
-	u := &activeBackend{srv: srv, limits: limits}
+	b := &activeBackend{srv: srv, limits: limits}
 	cfg := g.clientConfig(&srv, limits)
 	// The Backend is there before anything is asked.
-	cfg.Announced = func(scope *mcp.Scope, ended bool) { g.noteListsChanged(u, scope, ended) }
-	u.client = dial(&srv, cfg)
-	return g.follow(u, u.client, last)
+	cfg.Announced = func(scope *mcp.Scope, ended bool) { g.noteListsChanged(b, scope, ended) }
+	b.client = dial(&srv, cfg)
+	return g.follow(b, b.client, last)
 }
 
 // startInProcess makes a unit of a Handler in this process.
 func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *activeBackend {
-	u := &activeBackend{srv: config.Server{Name: p.Name, Prefix: p.Prefix}, limits: limits}
-	return g.follow(u, p.Handler, nil)
+	b := &activeBackend{srv: config.Server{Name: p.Name, Prefix: p.Prefix}, limits: limits}
+	return g.follow(b, p.Handler, nil)
 }
 
 // apart wants each backend to have a name of its own, by which reloads and
@@ -63,7 +63,7 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 			if others[i].Name == p.Name {
 				problems = append(problems, config.Problem{
 					Path:    "mcpServers." + p.Name,
-					Message: strconv.Quote(p.Name) + " is the name of a backend in this process already",
+					Message: "duplicate backend name " + strconv.Quote(p.Name) + ": an in-process backend has it",
 					Hint:    "give one of them another name",
 				})
 				break
@@ -82,40 +82,40 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 
 // follow begins to learn what the backend offers. It returns at once, whatever the
 // backend does: a gateway with a hundred of them starts as fast as one with one.
-func (g *Gateway) follow(u *activeBackend, h mcp.Handler, last *backend.Offer) *activeBackend {
-	u.taskIDs = g.taskIDs
-	secrets := redact.New(header(u.srv.Headers), environ(u.srv.Env), u.srv.URL)
-	u.Backend = backend.New(backend.Config{
-		Name:      u.srv.Name,
-		Sole:      g.onlyClient.waiterFor(u),
+func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *activeBackend {
+	b.taskIDs = g.taskIDs
+	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL)
+	b.Backend = backend.New(backend.Config{
+		Name:      b.srv.Name,
+		Sole:      g.onlyClient.waiterFor(b),
 		Handler:   h,
 		Info:      g.info,
-		Idle:      u.limits.CallIdle,
-		Max:       cmp.Or(u.srv.Timeout, u.limits.CallMax),
-		MaxKey:    u.maxKey(),
-		Handshake: u.limits.Handshake,
-		MaxItems:  u.limits.ToolsPerBackend,
-		MaxPages:  u.limits.Pages,
+		Idle:      b.limits.CallIdle,
+		Max:       cmp.Or(b.srv.Timeout, b.limits.CallMax),
+		MaxKey:    b.maxKey(),
+		Handshake: b.limits.Handshake,
+		MaxItems:  b.limits.ToolsPerBackend,
+		MaxPages:  b.limits.Pages,
 		Last:      last,
 		Changed:   g.requestRebuild,
-		Turn:      g.startSlotFor(u),
+		Turn:      g.startSlotFor(b),
 		Late:      g.noteLag,
 		Logger:    slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
 	})
 	ctx, cancel := context.WithCancel(g.ctx)
-	u.cancel, u.done = cancel, make(chan struct{})
+	b.cancel, b.done = cancel, make(chan struct{})
 	// Ends with the unit's context; unit.stop waits for done, Gateway.stop for wg.
 	g.wg.Go(func() {
-		defer close(u.done)
-		u.Run(ctx)
+		defer close(b.done)
+		b.Run(ctx)
 	})
-	return u
+	return b
 }
 
 // maxKey names what sets how long a call may take, for whoever reads that it took
 // longer.
-func (u *activeBackend) maxKey() string {
-	if u.srv.Timeout != 0 {
+func (b *activeBackend) maxKey() string {
+	if b.srv.Timeout != 0 {
 		return "timeout"
 	}
 	return backend.DefaultMaxKey
@@ -124,57 +124,57 @@ func (u *activeBackend) maxKey() string {
 // under returns the unit as another entry of the configuration has it, or nil
 // where that takes another backend. How items are named, and which are offered,
 // is no concern of the backend, which keeps its sessions and processes.
-func (u *activeBackend) withConfig(srv *config.Server, limits *config.Limits) *activeBackend {
+func (b *activeBackend) withConfig(srv *config.Server, limits *config.Limits) *activeBackend {
 	// Everything but the names, compared as a whole: a setting that is added later counts
 	// as a difference until somebody says that it is none.
-	own := u.srv
+	own := b.srv
 	own.Prefix, own.Rename, own.Include, own.Exclude = srv.Prefix, srv.Rename, srv.Include, srv.Exclude
 	own.EnvFile = srv.EnvFile // what it holds is in Env
-	if u.client == nil || u.limits != *limits || !reflect.DeepEqual(&own, srv) {
+	if b.client == nil || b.limits != *limits || !reflect.DeepEqual(&own, srv) {
 		return nil
 	}
-	next := *u
+	next := *b
 	next.srv = *srv
 	return &next
 }
 
 // isServer reports whether the entry leads to the same server as that of the unit: the
 // same program with the same arguments, or the same address.
-func (u *activeBackend) isSameServer(srv *config.Server) bool {
-	own := &u.srv
+func (b *activeBackend) isSameServer(srv *config.Server) bool {
+	own := &b.srv
 	return own.Transport() == srv.Transport() && own.URL == srv.URL &&
 		own.Command == srv.Command && own.Cwd == srv.Cwd && slices.Equal(own.Args, srv.Args)
 }
 
 // names reports whether the configuration alone says that a tool or prompt of
 // that name can only be this backend's.
-func (u *activeBackend) ownsName(name string) bool {
-	for _, renamed := range u.srv.Rename {
+func (b *activeBackend) ownsName(name string) bool {
+	for _, renamed := range b.srv.Rename {
 		if renamed == name {
 			return true
 		}
 	}
-	prefix := u.srv.NamePrefix()
+	prefix := b.srv.NamePrefix()
 	return prefix != "" && strings.HasPrefix(name, prefix)
 }
 
 // mayBring reports whether the backend may come to offer a tool or prompt of that
 // name. One without a prefix may bring any, those that begin with the prefix of
 // another included: two that meet so are a conflict, and no matter of who was first.
-func (u *activeBackend) mayOffer(name string) bool {
-	return u.srv.NamePrefix() == "" || u.ownsName(name)
+func (b *activeBackend) mayOffer(name string) bool {
+	return b.srv.NamePrefix() == "" || b.ownsName(name)
 }
 
 // stop no longer follows the backend, lets its calls end, and ends its sessions
 // and processes; those that do not end by themselves end with ctx.
-func (u *activeBackend) stop(ctx context.Context) error {
-	u.cancel() // before the client ends: otherwise its end would be a failure to recover from
+func (b *activeBackend) stop(ctx context.Context) error {
+	b.cancel() // before the client ends: otherwise its end would be a failure to recover from
 	var err error
-	if u.client != nil {
+	if b.client != nil {
 		// In order, and at once where ctx has ended: what is running ends with an error then.
-		err = u.client.Shutdown(ctx)
+		err = b.client.Shutdown(ctx)
 	}
-	<-u.done
+	<-b.done
 	return err
 }
 

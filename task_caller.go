@@ -17,23 +17,23 @@ import (
 // backend's own names. All bytes but those of the names pass as they are.
 type taskIDCaller struct {
 	mcp.Caller
-	backend      *activeBackend
+	backend   *activeBackend
 	principal string
-	aliases     aliases
+	aliases   aliases
 }
 
 // outside returns the name outside of a task of the backend.
-func (n *taskIDCaller) encode(own string) string {
-	if name, ok := n.aliases[own]; ok {
+func (c *taskIDCaller) encode(own string) string {
+	if name, ok := c.aliases[own]; ok {
 		return name
 	}
-	return n.backend.taskIDs.encode(n.backend.Name(), own, n.principal)
+	return c.backend.taskIDs.encode(c.backend.Name(), own, c.principal)
 }
 
 // inside returns the backend's own name of a task of the caller's.
-func (n *taskIDCaller) decode(name string) (own string, ok bool) {
-	of, own, ok := n.backend.taskIDs.decode(name, n.principal)
-	return own, ok && of == n.backend.Name()
+func (c *taskIDCaller) decode(name string) (own string, ok bool) {
+	of, own, ok := c.backend.taskIDs.decode(name, c.principal)
+	return own, ok && of == c.backend.Name()
 }
 
 // errand is a request as one backend gets it, and its Caller there.
@@ -46,29 +46,29 @@ type backendRequest struct {
 // errand returns a request with these parameters as the backend gets it: in a scope of
 // its own, and with its own name of the task that the request is marked with. A mark
 // that means nothing to it is left out.
-func (u *activeBackend) newRequest(req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*backendRequest, error) {
-	e := new(backendRequest)
-	e.taskIDCaller = taskIDCaller{Caller: caller, backend: u, principal: req.Principal, aliases: known}
-	e.req = *req
-	e.req.Params = *params
-	e.req.Scope = u.scopeOf(req.Scope, req.Principal)
+func (b *activeBackend) newRequest(req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*backendRequest, error) {
+	r := new(backendRequest)
+	r.taskIDCaller = taskIDCaller{Caller: caller, backend: b, principal: req.Principal, aliases: known}
+	r.req = *req
+	r.req.Params = *params
+	r.req.Scope = b.scopeOf(req.Scope, req.Principal)
 	if !params.Has(mcp.MetaRelatedTask) {
-		return e, nil
+		return r, nil
 	}
-	return e, e.decodeRelated()
+	return r, r.decodeRelated()
 }
 
 // unmark is apart because it needs room on the stack that nearly no request does.
 //
 //go:noinline
-func (e *backendRequest) decodeRelated() (err error) {
-	e.req.Params, err = e.decodeObject(&e.req.Params)
+func (r *backendRequest) decodeRelated() (err error) {
+	r.req.Params, err = r.decodeObject(&r.req.Params)
 	return err
 }
 
-func (n *taskIDCaller) decodeObject(o *mcp.Object) (mcp.Object, error) {
+func (c *taskIDCaller) decodeObject(o *mcp.Object) (mcp.Object, error) {
 	var e mcp.Edit
-	if own, ok := n.decode(tasks.RelatedID(o.Raw(mcp.MetaRelatedTask))); ok {
+	if own, ok := c.decode(tasks.RelatedID(o.Raw(mcp.MetaRelatedTask))); ok {
 		e.Set(mcp.MetaRelatedTask, relatedTask(own))
 	} else {
 		e.Delete(mcp.MetaRelatedTask)
@@ -82,16 +82,16 @@ func relatedTask(id string) []byte {
 
 // result returns a result with the names outside. Nearly every result has none, and is
 // the one that came.
-func (n *taskIDCaller) encodeResult(method string, res *mcp.Result) (*mcp.Result, error) {
+func (c *taskIDCaller) encodeResult(method string, res *mcp.Result) (*mcp.Result, error) {
 	isTask := isAboutTask(method) || res.Type() == mcp.ResultTask
 	if !isTask && !res.Has(mcp.MetaRelatedTask) {
 		return res, nil
 	}
-	return n.encodeMarkedResult(res, isTask)
+	return c.encodeMarkedResult(res, isTask)
 }
 
-func (n *taskIDCaller) encodeMarkedResult(res *mcp.Result, isTask bool) (*mcp.Result, error) {
-	obj, err := n.encodeObject(&res.Object, isTask)
+func (c *taskIDCaller) encodeMarkedResult(res *mcp.Result, isTask bool) (*mcp.Result, error) {
+	obj, err := c.encodeObject(&res.Object, isTask)
 	if err != nil {
 		return nil, err
 	}
@@ -100,42 +100,42 @@ func (n *taskIDCaller) encodeMarkedResult(res *mcp.Result, isTask bool) (*mcp.Re
 
 // marked puts the names outside into an object; isTask says that the object is a
 // task itself.
-func (n *taskIDCaller) encodeObject(o *mcp.Object, isTask bool) (mcp.Object, error) {
+func (c *taskIDCaller) encodeObject(o *mcp.Object, isTask bool) (mcp.Object, error) {
 	var e mcp.Edit
 	if own, ok := o.Text(mcp.FieldTaskID); ok && isTask {
 		if len(own) > maxTaskID {
-			return mcp.Object{}, n.backend.errTaskIDTooLong()
+			return mcp.Object{}, c.backend.errTaskIDTooLong()
 		}
-		e.SetText(mcp.FieldTaskID, n.encode(own))
+		e.SetText(mcp.FieldTaskID, c.encode(own))
 	}
 	if o.Has(mcp.MetaRelatedTask) {
 		if own := tasks.RelatedID(o.Raw(mcp.MetaRelatedTask)); len(own) <= maxTaskID {
-			e.Set(mcp.MetaRelatedTask, relatedTask(n.encode(own)))
+			e.Set(mcp.MetaRelatedTask, relatedTask(c.encode(own)))
 		}
 	}
 	return e.Apply(o)
 }
 
-func (u *activeBackend) errTaskIDTooLong() error {
-	return &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Completed, Backend: u.Name(), Message: "the id of its task is too long"}
+func (b *activeBackend) errTaskIDTooLong() error {
+	return &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Completed, Backend: b.Name(), Message: "its task id is too long"}
 }
 
 // Notify passes a notification on.
-func (n *taskIDCaller) Notify(ctx context.Context, msg *mcp.Notification) error {
+func (c *taskIDCaller) Notify(ctx context.Context, msg *mcp.Notification) error {
 	isTask := msg.Method == taskNotice || msg.Method == taskStatus
 	if !isTask && !msg.Params.Has(mcp.MetaRelatedTask) {
-		return n.Caller.Notify(ctx, msg)
+		return c.Caller.Notify(ctx, msg)
 	}
-	params, err := n.encodeObject(&msg.Params, isTask)
+	params, err := c.encodeObject(&msg.Params, isTask)
 	if err != nil {
 		return err
 	}
-	return n.Caller.Notify(ctx, &mcp.Notification{Method: msg.Method, Params: params})
+	return c.Caller.Notify(ctx, &mcp.Notification{Method: msg.Method, Params: params})
 }
 
 // Ask passes a question on, and the answer back.
-func (n *taskIDCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	wait, err := n.Start(ctx, req)
+func (c *taskIDCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	wait, err := c.Start(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -144,36 +144,36 @@ func (n *taskIDCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 
 // Start likewise. What is about a task that the client runs has the client's own name
 // of it.
-func (n *taskIDCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+func (c *taskIDCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if isAboutTask(req.Method) {
-		return mcp.Start(ctx, n.Caller, req)
+		return mcp.Start(ctx, c.Caller, req)
 	}
 	if req.Params.Has(mcp.MetaRelatedTask) {
 		own := *req
-		params, err := n.encodeObject(&req.Params, false)
+		params, err := c.encodeObject(&req.Params, false)
 		if err != nil {
 			return nil, err
 		}
 		own.Params = params
 		req = &own
 	}
-	wait, err := mcp.Start(ctx, n.Caller, req)
+	wait, err := mcp.Start(ctx, c.Caller, req)
 	if err != nil {
 		return nil, err
 	}
-	return func() (*mcp.Result, error) { return n.decodeAnswer(wait()) }, nil
+	return func() (*mcp.Result, error) { return c.decodeAnswer(wait()) }, nil
 }
 
 // answer is the answer to a question, as the backend gets it. It may be marked with
 // the task of the client's that it tells of.
-func (n *taskIDCaller) decodeAnswer(res *mcp.Result, err error) (*mcp.Result, error) {
+func (c *taskIDCaller) decodeAnswer(res *mcp.Result, err error) (*mcp.Result, error) {
 	if err != nil || res == nil || !res.Has(mcp.MetaRelatedTask) {
 		return res, err
 	}
 	if id := tasks.CreatedID(res.Bytes()); id != "" && id == tasks.RelatedID(res.Raw(mcp.MetaRelatedTask)) {
 		return res, nil
 	}
-	obj, err := n.decodeObject(&res.Object)
+	obj, err := c.decodeObject(&res.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -181,21 +181,21 @@ func (n *taskIDCaller) decodeAnswer(res *mcp.Result, err error) (*mcp.Result, er
 }
 
 // Pulse passes a sign of life on.
-func (n *taskIDCaller) Pulse() { mcp.Pulse(n.Caller) }
+func (c *taskIDCaller) Pulse() { mcp.Pulse(c.Caller) }
 
 // Receive passes a result on while it arrives, with the names outside. Only our own
 // client is trusted to have done nothing to it since: what Handlers in this process give
 // is what they return.
-func (n *taskIDCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
-	if n.backend.client == nil || a.Head().Has(mcp.MetaRelatedTask) {
+func (c *taskIDCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
+	if c.backend.client == nil || a.Head().Has(mcp.MetaRelatedTask) {
 		return false, nil
 	}
 	a.Omit(mcp.MetaRelatedTask) // a task is had from tasks/result, whose answers are read as a whole
-	return mcp.Receive(ctx, n.Caller, a)
+	return mcp.Receive(ctx, c.Caller, a)
 }
 
 // Poll has the client come back for the rest, where it can.
-func (n *taskIDCaller) Poll(retry time.Duration) bool { return mcp.Poll(n.Caller, retry) }
+func (c *taskIDCaller) Poll(retry time.Duration) bool { return mcp.Poll(c.Caller, retry) }
 
 // scopeKey is under what a client's scope keeps the one that a backend gets.
 type scopeKey struct{ of *backend.Backend }
@@ -210,12 +210,12 @@ type backendScope struct {
 // scopeOf returns the scope of a client for this backend. It differs from the
 // client's in who is told what belongs to no request: there too tasks have their
 // names outside.
-func (u *activeBackend) scopeOf(scope *mcp.Scope, principal string) *mcp.Scope {
+func (b *activeBackend) scopeOf(scope *mcp.Scope, principal string) *mcp.Scope {
 	if scope == nil || scope.Unrelated() == nil {
 		return scope
 	}
-	kept, ok := scope.Value(scopeKey{u.Backend}, func() any {
-		unrelated := &taskIDCaller{Caller: scope.Unrelated(), backend: u, principal: principal}
+	kept, ok := scope.Value(scopeKey{b.Backend}, func() any {
+		unrelated := &taskIDCaller{Caller: scope.Unrelated(), backend: b, principal: principal}
 		return &backendScope{scope: mcp.NewScope(scope.Key(), unrelated)}
 	})
 	own, isScope := kept.(*backendScope)

@@ -17,12 +17,12 @@ import (
 // pending, whatever happens to the backend meanwhile, until the state was fetched and
 // sent, the backend itself sent it, or the task no longer exists.
 type pendingUpdates struct {
-	sem chan struct{} // capacity 1; its holder alone notifies of tasks
+	sem  chan struct{} // capacity 1; its holder alone notifies of tasks
 	wake chan struct{} // capacity 1; updates were added
 
 	// The fields below belong to the holder of sem.
-	updates   []pendingUpdate // in the order in which they are sent
-	serial uint64
+	updates []pendingUpdate // in the order in which they are sent
+	serial  uint64
 }
 
 // pendingUpdate is the state of one task. A later gap adds another update with a new
@@ -38,26 +38,26 @@ func newPendingUpdates() *pendingUpdates {
 
 // exclusive calls f while no other goroutine notifies of tasks. It is not a mutex,
 // because f may block on a slow client.
-func (m *pendingUpdates) exclusive(ctx context.Context, f func() error) error {
+func (p *pendingUpdates) exclusive(ctx context.Context, f func() error) error {
 	select {
-	case m.sem <- struct{}{}:
+	case p.sem <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-m.sem }()
+	defer func() { <-p.sem }()
 	return f()
 }
 
 // add adds tasks whose state must be sent.
-func (m *pendingUpdates) add(ctx context.Context, topics []topic) error {
-	return m.exclusive(ctx, func() error {
+func (p *pendingUpdates) add(ctx context.Context, topics []topic) error {
+	return p.exclusive(ctx, func() error {
 		for _, t := range topics {
-			m.removeLocked(t)
-			m.serial++
-			m.updates = append(m.updates, pendingUpdate{t, m.serial})
+			p.removeLocked(t)
+			p.serial++
+			p.updates = append(p.updates, pendingUpdate{t, p.serial})
 		}
 		select {
-		case m.wake <- struct{}{}:
+		case p.wake <- struct{}{}:
 		default: // already woken
 		}
 		return nil
@@ -65,49 +65,49 @@ func (m *pendingUpdates) add(ctx context.Context, topics []topic) error {
 }
 
 // list returns the pending updates.
-func (m *pendingUpdates) list(ctx context.Context) (owed []pendingUpdate) {
-	_ = m.exclusive(ctx, func() error { // none is pending after ctx has ended
-		owed = slices.Clone(m.updates)
+func (p *pendingUpdates) list(ctx context.Context) (updates []pendingUpdate) {
+	_ = p.exclusive(ctx, func() error { // none is pending after ctx has ended
+		updates = slices.Clone(p.updates)
 		return nil
 	})
-	return owed
+	return updates
 }
 
 // send calls notify for a task, and removes the task's pending update.
-func (m *pendingUpdates) send(ctx context.Context, t topic, say func() error) error {
-	return m.exclusive(ctx, func() error {
-		if err := say(); err != nil {
+func (p *pendingUpdates) send(ctx context.Context, t topic, notify func() error) error {
+	return p.exclusive(ctx, func() error {
+		if err := notify(); err != nil {
 			return err
 		}
-		m.removeLocked(t)
+		p.removeLocked(t)
 		return nil
 	})
 }
 
 // sendIfPending is send for a fetched state. If the task was notified or added again
 // meanwhile, that state is outdated and is not sent.
-func (m *pendingUpdates) sendIfPending(ctx context.Context, d pendingUpdate, say func() error) error {
-	return m.exclusive(ctx, func() error {
-		if !slices.Contains(m.updates, d) {
+func (p *pendingUpdates) sendIfPending(ctx context.Context, u pendingUpdate, notify func() error) error {
+	return p.exclusive(ctx, func() error {
+		if !slices.Contains(p.updates, u) {
 			return nil
 		}
-		if err := say(); err != nil {
+		if err := notify(); err != nil {
 			return err
 		}
-		m.removeLocked(d.topic)
+		p.removeLocked(u.topic)
 		return nil
 	})
 }
 
-func (m *pendingUpdates) removeLocked(t topic) {
-	m.updates = slices.DeleteFunc(m.updates, func(d pendingUpdate) bool { return d.topic == t })
+func (p *pendingUpdates) removeLocked(t topic) {
+	p.updates = slices.DeleteFunc(p.updates, func(u pendingUpdate) bool { return u.topic == t })
 }
 
 // sendPending sends the pending updates until ctx ends, and retries those that fail.
 func (l *backendListen) sendPending(ctx context.Context) {
 	for wait := minRelistenDelay; ctx.Err() == nil; wait = min(2*wait, maxRelistenDelay) {
-		for _, d := range l.pending.list(ctx) {
-			l.sendState(ctx, d)
+		for _, u := range l.pending.list(ctx) {
+			l.sendState(ctx, u)
 		}
 		if l.pending.wait(ctx, wait) {
 			wait = minRelistenDelay
@@ -116,15 +116,15 @@ func (l *backendListen) sendPending(ctx context.Context) {
 }
 
 // wait waits for something to fetch, and reports whether it was added since.
-func (m *pendingUpdates) wait(ctx context.Context, wait time.Duration) bool {
+func (p *pendingUpdates) wait(ctx context.Context, wait time.Duration) bool {
 	var late <-chan time.Time
-	if len(m.list(ctx)) > 0 {
+	if len(p.list(ctx)) > 0 {
 		again := time.NewTimer(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
 		defer again.Stop()
 		late = again.C
 	}
 	select {
-	case <-m.wake:
+	case <-p.wake:
 		return true
 	case <-late:
 	case <-ctx.Done():
@@ -134,12 +134,12 @@ func (m *pendingUpdates) wait(ctx context.Context, wait time.Duration) bool {
 
 // sendState fetches and sends the state of one task. If the backend does not return it,
 // the update stays pending.
-func (l *backendListen) sendState(ctx context.Context, d pendingUpdate) {
-	n, err := d.topic.fetchState(ctx, l)
+func (l *backendListen) sendState(ctx context.Context, u pendingUpdate) {
+	n, err := u.topic.fetchState(ctx, l)
 	if err != nil {
 		return
 	}
-	_ = l.pending.sendIfPending(ctx, d, func() error { // ctx has ended, or the update stays pending
+	_ = l.pending.sendIfPending(ctx, u, func() error { // ctx has ended, or the update stays pending
 		if n == nil {
 			return nil
 		}

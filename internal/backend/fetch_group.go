@@ -40,15 +40,15 @@ type fetchGroup struct {
 
 	// What outlives the gathering.
 	failures *[catalog.NumKinds]listFailure
-	answered    *listSet // the lists that were fetched, or have failed, once
+	answered *listSet // the lists that were fetched, or have failed, once
 
-	offered listSet
-	lists   [catalog.NumKinds]catalog.List
-	errs    [catalog.NumKinds]error // of the lists that failed
-	busy    listSet                   // the lists that are being fetched
-	refetch   listSet                   // of busy, what has changed since the fetch began
-	announced    listSet                   // what the server has said that it changed, until it was fetched
-	results chan fetched            // has room for all of busy
+	offered   listSet
+	lists     [catalog.NumKinds]catalog.List
+	errs      [catalog.NumKinds]error // of the lists that failed
+	busy      listSet                 // the lists that are being fetched
+	refetch   listSet                 // of busy, what has changed since the fetch began
+	announced listSet                 // what the server has said that it changed, until it was fetched
+	results   chan fetched            // has room for all of busy
 }
 
 // fetched is the outcome of one fetch.
@@ -153,7 +153,7 @@ func (g *fetchGroup) markLate(of listSet) {
 		// The reason why a list has failed before says more.
 		if l := &g.lists[k]; of.has(k) && !l.Failed {
 			l.Failed = true
-			l.Problem = fmt.Sprintf("%s: no answer for %v; it is waited for", k.Method(), listTimeout)
+			l.Problem = fmt.Sprintf("%s: no response for %v, still waiting", k.Method(), listTimeout)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func (g *fetchGroup) storeFailure(k catalog.Kind, err error) {
 	l.Failed = true
 	l.Problem = k.Method() + ": " + strings.TrimPrefix(reason(err), k.Method()+": ")
 	if len(l.Items) > 0 {
-		l.Problem += "; it is offered as it was before"
+		l.Problem += "; the previous list is still offered"
 	}
 	g.errs[k] = err
 	if l.Problem != before {

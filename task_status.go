@@ -32,46 +32,46 @@ type statusQueueKey struct{ of *backend.Backend }
 // one that has begun it knows it.
 func (g *Gateway) forwardTaskStatus(req *mcp.Request) (*mcp.Result, error) {
 	if req.Scope != nil {
-		for _, u := range g.view.Load().backends {
-			kept, ok := req.Scope.Value(statusQueueKey{u.Backend}, func() any { return new(statusQueue) })
-			if line, isLine := kept.(*statusQueue); ok && isLine && line.add(req) {
+		for _, b := range g.view.Load().backends {
+			kept, ok := req.Scope.Value(statusQueueKey{b.Backend}, func() any { return new(statusQueue) })
+			if queue, isQueue := kept.(*statusQueue); ok && isQueue && queue.add(req) {
 				// Ends when the line is empty, each in tellWithin, or with the Gateway, whose
 				// stop waits for it.
-				g.begin(func() { g.sendTaskStatuses(u, line) })
+				g.begin(func() { g.sendTaskStatuses(b, queue) })
 			}
 		}
 	}
 	return mcp.NewResult([]byte("{}"))
 }
 
-func (g *Gateway) sendTaskStatuses(u *activeBackend, line *statusQueue) {
-	for req := line.next(); req != nil; req = line.next() {
+func (g *Gateway) sendTaskStatuses(b *activeBackend, queue *statusQueue) {
+	for req := queue.next(); req != nil; req = queue.next() {
 		ctx, cancel := context.WithTimeout(g.ctx, notifyTimeout)
-		_, _ = u.Serve(ctx, req, noCaller{}) // a backend that has no use for it drops it
+		_, _ = b.Serve(ctx, req, noCaller{}) // a backend that has no use for it drops it
 		cancel()
 	}
 }
 
 // add reports whether somebody has to begin to tell.
-func (l *statusQueue) add(req *mcp.Request) (begin bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queue = append(l.queue, req)
-	l.queue = l.queue[max(0, len(l.queue)-maxQueuedStatuses):]
-	begin = !l.running
-	l.running = true
+func (q *statusQueue) add(req *mcp.Request) (begin bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queue = append(q.queue, req)
+	q.queue = q.queue[max(0, len(q.queue)-maxQueuedStatuses):]
+	begin = !q.running
+	q.running = true
 	return begin
 }
 
 // next returns what is to be told, nil when that is all: then nobody tells any more.
-func (l *statusQueue) next() *mcp.Request {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.queue) == 0 {
-		l.queue, l.running = nil, false
+func (q *statusQueue) next() *mcp.Request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queue) == 0 {
+		q.queue, q.running = nil, false
 		return nil
 	}
-	req := l.queue[0]
-	l.queue = l.queue[1:]
+	req := q.queue[0]
+	q.queue = q.queue[1:]
 	return req
 }

@@ -113,7 +113,7 @@ func TestFailedListCostsNoOther(t *testing.T) {
 		"protocol error":  {with(&mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Message: "its answer breaks the protocol"}), "its answer breaks the protocol"},
 		"not sent":        {with(&mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Message: "HTTP status 403"}), "HTTP status 403"},
 		"another failure": {with(errors.New("oh")), "oh"},
-		"hangs":           {hangs, "no answer and no sign of life for 20s (limits.callIdle)"},
+		"hangs":           {hangs, "no response or progress for 20s (limits.callIdle)"},
 	}
 	for name, tt := range failures {
 		for k, shown := range [catalog.NumKinds]string{
@@ -159,7 +159,7 @@ func TestListThatFailsLaterIsKept(t *testing.T) {
 			time.Sleep(listTimeout)
 			wantShown(t, b, Live, "t two, r one!, r two, p two")
 			time.Sleep(DefaultIdle)
-			if p := b.Offer().Lists[catalog.Resources].Problem; !strings.HasSuffix(p, "; it is offered as it was before") {
+			if p := b.Offer().Lists[catalog.Resources].Problem; !strings.HasSuffix(p, "; the previous list is still offered") {
 				t.Errorf("problem %q", p)
 			}
 			l.fail(catalog.Resources, nil)

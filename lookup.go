@@ -37,63 +37,63 @@ func lookupRef(params *mcp.Object) lookup {
 
 // find looks up the item of a request in one view. It records a request for a hidden
 // item; the caller cannot distinguish this from an unknown one.
-func (g *Gateway) find(ctx context.Context, req *mcp.Request, w lookup) lookupResult {
+func (g *Gateway) find(ctx context.Context, req *mcp.Request, l lookup) lookupResult {
 	// Wait for a backend that may offer the item and is still starting. However the
 	// wait ends, the answer is what is known then.
-	_ = g.await(ctx, w.pending)
-	f := w.find(g.viewFor(clientOf(req)))
+	_ = g.await(ctx, l.pending)
+	f := l.find(g.viewFor(clientOf(req)))
 	if !f.isListed() {
 		// The lists of the session may contain the item, or no longer contain it.
-		g.awaitSessionLists(ctx, req, w.mayBeAt)
-		f = w.find(g.viewFor(clientOf(req)))
+		g.awaitSessionLists(ctx, req, l.mayBeAt)
+		f = l.find(g.viewFor(clientOf(req)))
 	}
 	if f.entry == nil {
-		g.noteHidden(ctx, f.view, req, w)
+		g.noteHidden(ctx, f.view, req, l)
 	}
 	return f
 }
 
 // pending is view.pending for the backends that may offer the item. It waits for none
 // if the item is known already.
-func (w lookup) pending(v *view) (left time.Duration, ok bool) {
-	if w.find(v).isListed() {
+func (l lookup) pending(v *view) (left time.Duration, ok bool) {
+	if l.find(v).isListed() {
 		return 0, false
 	}
-	if v.outdated(w.mayBeAt) {
+	if v.outdated(l.mayBeAt) {
 		return noLimit, true // another catalog is built at once
 	}
-	return v.pending(v.cfg.Limits.Handshake, func(u *activeBackend, h knownLists) bool { return w.isUnknownIn(h) && w.mayBeAt(u) })
+	return v.pending(v.cfg.Limits.Handshake, func(b *activeBackend, h knownLists) bool { return l.isUnknownIn(h) && l.mayBeAt(b) })
 }
 
 // isUnknownIn reports whether a list that may contain the item is not known.
-func (w lookup) isUnknownIn(h knownLists) bool {
-	if w.kind == catalog.Resources {
+func (l lookup) isUnknownIn(h knownLists) bool {
+	if l.kind == catalog.Resources {
 		return !h[catalog.Resources] || !h[catalog.Templates]
 	}
-	return !h[w.kind]
+	return !h[l.kind]
 }
 
 // mayBeAt reports whether a backend with unknown lists may have the item. Prefixes
 // decide this for names; nothing decides it for URIs.
-func (w lookup) mayBeAt(u *activeBackend) bool {
-	byName := w.kind == catalog.Tools || w.kind == catalog.Prompts
-	return !byName || u.mayOffer(w.name)
+func (l lookup) mayBeAt(b *activeBackend) bool {
+	byName := l.kind == catalog.Tools || l.kind == catalog.Prompts
+	return !byName || b.mayOffer(l.name)
 }
 
 // find looks in the catalog of one view. The whole answer must come from that view: a
 // name belongs to the backend that this view has for it.
-func (w lookup) find(v *view) lookupResult {
+func (l lookup) find(v *view) lookupResult {
 	f := lookupResult{view: v}
 	var ok bool
 	switch {
-	case w.ref != nil:
-		f.entry, f.field, ok = v.catalog.Reference(w.ref)
-	case w.kind == catalog.Tools:
-		f.entry, ok = v.catalog.Tool(w.name)
-	case w.kind == catalog.Prompts:
-		f.entry, ok = v.catalog.Prompt(w.name)
+	case l.ref != nil:
+		f.entry, f.field, ok = v.catalog.Reference(l.ref)
+	case l.kind == catalog.Tools:
+		f.entry, ok = v.catalog.Tool(l.name)
+	case l.kind == catalog.Prompts:
+		f.entry, ok = v.catalog.Prompt(l.name)
 	default:
-		f.entry, ok = v.catalog.Resource(w.name)
+		f.entry, ok = v.catalog.Resource(l.name)
 	}
 	if !ok {
 		f.entry = nil

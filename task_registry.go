@@ -20,8 +20,8 @@ import (
 // be asked for is still listed.
 const (
 	maxListedTasks  = 500 // of one owner
-	listedTTL = 24 * time.Hour
-	listPageSize = 50
+	listedTTL       = 24 * time.Hour
+	listPageSize    = 50
 	listConcurrency = 8 // tasks that are looked at side by side
 )
 
@@ -30,9 +30,9 @@ const (
 // nothing in it tells whose a task is: so only what this gateway has seen begin is
 // listed, to those who began it. The zero value is ready.
 type taskRegistry struct {
-	mu     sync.Mutex
-	byOwner  map[any][]listedTask
-	serial uint64
+	mu      sync.Mutex
+	byOwner map[any][]listedTask
+	serial  uint64
 }
 
 // listedTask is one task, oldest first on its shelf.
@@ -56,27 +56,27 @@ func ownerOf(req *mcp.Request) any {
 }
 
 // add notes a task that was begun by a request.
-func (b *taskRegistry) add(req *mcp.Request, t *tasks.Task) {
+func (r *taskRegistry) add(req *mcp.Request, t *tasks.Task) {
 	owner := ownerOf(req)
 	if owner == nil {
 		return
 	}
-	first := b.record(owner, t.ID, time.Now())
-	if scope, ok := owner.(*mcp.Scope); ok && first && !scope.OnEnd(func() { b.forget(scope) }) {
-		b.forget(scope)
+	first := r.record(owner, t.ID, time.Now())
+	if scope, ok := owner.(*mcp.Scope); ok && first && !scope.OnEnd(func() { r.forget(scope) }) {
+		r.forget(scope)
 	}
 }
 
-func (b *taskRegistry) record(owner any, name string, now time.Time) (first bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.byOwner == nil {
-		b.byOwner = make(map[any][]listedTask)
+func (r *taskRegistry) record(owner any, name string, now time.Time) (first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byOwner == nil {
+		r.byOwner = make(map[any][]listedTask)
 	}
-	b.serial++
-	_, known := b.byOwner[owner]
-	all := append(dropExpired(b.byOwner[owner], now), listedTask{b.serial, name, now.Add(listedTTL)})
-	b.byOwner[owner] = all[max(0, len(all)-maxListedTasks):]
+	r.serial++
+	_, known := r.byOwner[owner]
+	all := append(dropExpired(r.byOwner[owner], now), listedTask{r.serial, name, now.Add(listedTTL)})
+	r.byOwner[owner] = all[max(0, len(all)-maxListedTasks):]
 	return !known
 }
 
@@ -85,28 +85,28 @@ func dropExpired(all []listedTask, now time.Time) []listedTask {
 	return slices.DeleteFunc(all, func(t listedTask) bool { return !t.until.After(now) })
 }
 
-func (b *taskRegistry) forget(owner any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.byOwner, owner)
+func (r *taskRegistry) forget(owner any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byOwner, owner)
 }
 
 // remove forgets one task, which its backend does not know any more.
-func (b *taskRegistry) remove(owner any, serial uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.byOwner[owner] = slices.DeleteFunc(b.byOwner[owner], func(t listedTask) bool { return t.serial == serial })
+func (r *taskRegistry) remove(owner any, serial uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byOwner[owner] = slices.DeleteFunc(r.byOwner[owner], func(t listedTask) bool { return t.serial == serial })
 }
 
 // page returns the tasks behind a serial number, and whether there are more.
-func (b *taskRegistry) page(owner any, after uint64, now time.Time) (page []listedTask, more bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if _, ok := b.byOwner[owner]; !ok {
+func (r *taskRegistry) page(owner any, after uint64, now time.Time) (page []listedTask, more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.byOwner[owner]; !ok {
 		return nil, false
 	}
-	all := dropExpired(b.byOwner[owner], now)
-	b.byOwner[owner] = all
+	all := dropExpired(r.byOwner[owner], now)
+	r.byOwner[owner] = all
 	from := slices.IndexFunc(all, func(t listedTask) bool { return t.serial > after })
 	if from < 0 {
 		return nil, false
