@@ -21,8 +21,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// unit is one backend at work: its configuration, the client that speaks to it,
-// and what it offers. A reload keeps the units whose configuration stayed.
+// activeBackend is one backend in use: its configuration, the client connected to it,
+// and what it offers. A reload keeps those with unchanged configuration.
 type activeBackend struct {
 	*backend.Backend
 
@@ -31,29 +31,29 @@ type activeBackend struct {
 	taskIDs *taskIDs
 	client  *client.Client // nil for a backend in this process
 	cancel  context.CancelFunc
-	done    chan struct{} // closed when the backend is no longer followed
+	done    chan struct{} // closed when Run has returned
 }
 
-// start makes a unit of a configured server and follows it. last is what the server
-// offered until now, or nil.
+// start starts the backend of a configured server. last is what the server offered
+// until now, or nil.
 func (g *Gateway) start(srv config.Server, limits config.Limits, last *backend.Offer) *activeBackend {
 	b := &activeBackend{srv: srv, limits: limits}
 	cfg := g.clientConfig(&srv, limits)
-	// The Backend is there before anything is asked.
+	// b.Backend is set before any request is sent.
 	cfg.Announced = func(scope *mcp.Scope, ended bool) { g.noteListsChanged(b, scope, ended) }
 	b.client = dial(&srv, cfg)
 	return g.follow(b, b.client, last)
 }
 
-// startInProcess makes a unit of a Handler in this process.
+// startInProcess starts the backend of a Handler in this process.
 func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *activeBackend {
 	b := &activeBackend{srv: config.Server{Name: p.Name, Prefix: p.Prefix}, limits: limits}
 	return g.follow(b, p.Handler, nil)
 }
 
-// apart wants each backend to have a name of its own, by which reloads and
-// catalogs know it, and a prefix that lets none take names of another. Two entries of
-// one file have been compared by then.
+// checkNames checks that each backend has a unique name, by which reloads and catalogs
+// identify it, and a prefix that keeps its item names apart from those of the others.
+// The entries of the configuration have been compared with each other before.
 func checkNames(cfg *config.Config, inProcess []InProcess) error {
 	others := slices.DeleteFunc(slices.Clone(cfg.Servers), func(s config.Server) bool { return s.Disabled })
 	var problems Problems
@@ -80,8 +80,8 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 	return nil
 }
 
-// follow begins to learn what the backend offers. It returns at once, whatever the
-// backend does: a gateway with a hundred of them starts as fast as one with one.
+// follow starts to track what the backend offers. It does not wait for the backend: a
+// gateway with a hundred of them starts as fast as with one.
 func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *activeBackend {
 	b.taskIDs = g.taskIDs
 	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL)
@@ -104,7 +104,8 @@ func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *
 	})
 	ctx, cancel := context.WithCancel(g.ctx)
 	b.cancel, b.done = cancel, make(chan struct{})
-	// Ends with the unit's context; unit.stop waits for done, Gateway.stop for wg.
+	// Ends with the backend's context; activeBackend.stop waits for done, Gateway.stop
+	// for wg.
 	g.wg.Go(func() {
 		defer close(b.done)
 		b.Run(ctx)
@@ -112,8 +113,8 @@ func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *
 	return b
 }
 
-// maxKey names what sets how long a call may take, for whoever reads that it took
-// longer.
+// maxKey returns the configuration key that limits the duration of a call, for the
+// error of a call that exceeded it.
 func (b *activeBackend) maxKey() string {
 	if b.srv.Timeout != 0 {
 		return "timeout"
@@ -121,15 +122,15 @@ func (b *activeBackend) maxKey() string {
 	return backend.DefaultMaxKey
 }
 
-// under returns the unit as another entry of the configuration has it, or nil
-// where that takes another backend. How items are named, and which are offered,
-// is no concern of the backend, which keeps its sessions and processes.
+// withConfig returns the backend with another configuration entry, or nil if that entry
+// requires another backend. The names and the selection of items do not: the backend
+// keeps its sessions and processes.
 func (b *activeBackend) withConfig(srv *config.Server, limits *config.Limits) *activeBackend {
-	// Everything but the names, compared as a whole: a setting that is added later counts
-	// as a difference until somebody says that it is none.
+	// Compare all but the names: a setting that is added later counts as a difference
+	// until it is excluded here.
 	own := b.srv
 	own.Prefix, own.Rename, own.Include, own.Exclude = srv.Prefix, srv.Rename, srv.Include, srv.Exclude
-	own.EnvFile = srv.EnvFile // what it holds is in Env
+	own.EnvFile = srv.EnvFile // its content is in Env
 	if b.client == nil || b.limits != *limits || !reflect.DeepEqual(&own, srv) {
 		return nil
 	}
@@ -138,16 +139,16 @@ func (b *activeBackend) withConfig(srv *config.Server, limits *config.Limits) *a
 	return &next
 }
 
-// isServer reports whether the entry leads to the same server as that of the unit: the
-// same program with the same arguments, or the same address.
+// isSameServer reports whether the entry leads to the same server as that of the
+// backend: the same program with the same arguments, or the same address.
 func (b *activeBackend) isSameServer(srv *config.Server) bool {
 	own := &b.srv
 	return own.Transport() == srv.Transport() && own.URL == srv.URL &&
 		own.Command == srv.Command && own.Cwd == srv.Cwd && slices.Equal(own.Args, srv.Args)
 }
 
-// names reports whether the configuration alone says that a tool or prompt of
-// that name can only be this backend's.
+// ownsName reports whether, by the configuration alone, only this backend can have a
+// tool or prompt of that name.
 func (b *activeBackend) ownsName(name string) bool {
 	for _, renamed := range b.srv.Rename {
 		if renamed == name {
@@ -158,30 +159,31 @@ func (b *activeBackend) ownsName(name string) bool {
 	return prefix != "" && strings.HasPrefix(name, prefix)
 }
 
-// mayBring reports whether the backend may come to offer a tool or prompt of that
-// name. One without a prefix may bring any, those that begin with the prefix of
-// another included: two that meet so are a conflict, and no matter of who was first.
+// mayOffer reports whether the backend may offer a tool or prompt of that name. One
+// without a prefix may offer any name, including those with the prefix of another
+// backend: two items with the same name are a conflict, and the first one does not win
+// it.
 func (b *activeBackend) mayOffer(name string) bool {
 	return b.srv.NamePrefix() == "" || b.ownsName(name)
 }
 
-// stop no longer follows the backend, lets its calls end, and ends its sessions
-// and processes; those that do not end by themselves end with ctx.
+// stop stops tracking the backend, lets its calls end, and ends its sessions and
+// processes. When ctx ends, it cancels those that have not ended.
 func (b *activeBackend) stop(ctx context.Context) error {
-	b.cancel() // before the client ends: otherwise its end would be a failure to recover from
+	b.cancel() // before the client ends: its end would be treated as a failure
 	var err error
 	if b.client != nil {
-		// In order, and at once where ctx has ended: what is running ends with an error then.
+		// Graceful, or at once if ctx has ended: running calls end with an error then.
 		err = b.client.Shutdown(ctx)
 	}
 	<-b.done
 	return err
 }
 
-// dial returns the client of a configured server. It connects to nothing yet.
+// dial returns the client of a configured server. It does not connect yet.
 func dial(srv *config.Server, cfg client.Config) *client.Client {
 	if srv.Transport() == config.TypeStdio {
-		// Nothing starts here: the process begins with the first request for it.
+		// Starts nothing: the process starts with the first request.
 		cmd := client.Command{Path: srv.Command, Args: srv.Args, Env: environ(srv.Env), Dir: srv.Cwd}
 		return client.NewCommand(cmd, cfg)
 	}
@@ -191,8 +193,9 @@ func dial(srv *config.Server, cfg client.Config) *client.Client {
 	return client.NewHTTP(srv.URL, cfg)
 }
 
-// clientConfig says how a backend is spoken to. The limits are those of the whole
-// gateway, for each backend by itself, so that one cannot use up another's share.
+// clientConfig returns the configuration of the client of a backend. The gateway's
+// limits apply to each backend separately, so that one cannot use up the share of
+// another.
 func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.Config {
 	return client.Config{
 		Name:         srv.Name,
@@ -216,8 +219,8 @@ func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.
 	}
 }
 
-// environ returns variables as a program gets them. The order is stable, because
-// the same environment has to be the same to whoever compares two launches.
+// environ returns variables as a program receives them. The order is stable, because
+// launches are compared by their environment.
 func environ(secrets map[string]config.Secret) []string {
 	out := make([]string, 0, len(secrets))
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
@@ -226,9 +229,8 @@ func environ(secrets map[string]config.Secret) []string {
 	return out
 }
 
-// header returns the headers of an entry. They are set and not added: two spellings
-// of one name would otherwise be two values of it, which servers read
-// differently.
+// header returns the headers of an entry. They are set and not added: two spellings of
+// one name would otherwise be two values of it, which servers read differently.
 func header(secrets map[string]config.Secret) http.Header {
 	h := make(http.Header, len(secrets))
 	for name := range maps.Keys(secrets) {
@@ -237,8 +239,8 @@ func header(secrets map[string]config.Secret) http.Header {
 	return h
 }
 
-// pin reads the setting "era": a revision, or the newest of an era. Empty is to
-// find out.
+// pinnedVersion reads the setting "era": a revision, or the newest of an era. Empty
+// means detect.
 func pinnedVersion(setting string) mcp.Version {
 	switch v := mcp.Version(setting); {
 	case setting == "legacy":

@@ -13,7 +13,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// overlays are those of all clients of a Gateway. The zero value is ready.
+// perClientLists are the lists of all clients of a Gateway that differ from the
+// catalog. The zero value is ready.
 type perClientLists struct {
 	profilesUsed, sessionsUsed atomic.Int64
 
@@ -23,14 +24,14 @@ type perClientLists struct {
 	byProfile map[backend.Profile]*clientLists
 }
 
-// profiled is the profile of the capabilities that were read last.
+// parsedProfile caches the profile of the capabilities that were parsed last.
 type parsedProfile struct {
 	capabilities string
 	profile      backend.Profile
 }
 
-// profileOf returns the profile of capabilities: clients declare the same ones with each
-// request.
+// profileOf returns the profile of capabilities. It caches the last, because clients
+// declare the same capabilities with each request.
 func (l *perClientLists) profileOf(capabilities []byte) backend.Profile {
 	if last := l.last.Load(); last != nil && last.capabilities == string(capabilities) {
 		return last.profile
@@ -64,10 +65,10 @@ func (g *Gateway) viewOf(client *mcp.Peer) *view {
 	return v
 }
 
-// awaitVariant learns what the backends offer to clients with the capabilities of this
-// one, unless that is known: once for all such clients. Like the first list of all, it
-// waits for at most limits.firstList. A list that comes before has what all have, and
-// list_changed follows.
+// awaitProfileLists fetches what the backends offer to clients with the capabilities of
+// this one, unless that is known: once for all such clients. Like the first list of
+// all, it waits for at most limits.firstList. A list that is returned earlier has what
+// all clients are offered, and list_changed follows.
 func (g *Gateway) awaitProfileLists(ctx context.Context, client *mcp.Peer) {
 	l := g.profileLists(client)
 	if l == nil {
@@ -82,7 +83,7 @@ func (g *Gateway) awaitProfileLists(ctx context.Context, client *mcp.Peer) {
 	l.awaitFetches(ctx, v.cfg.Limits.FirstList, func(*activeBackend) bool { return true })
 }
 
-// hasVariant reports whether awaitVariant has nothing to wait for.
+// profileListsReady reports whether awaitProfileLists has nothing to wait for.
 func (g *Gateway) profileListsReady(client *mcp.Peer) bool {
 	l := g.profileLists(client)
 	if l == nil {
@@ -96,8 +97,9 @@ func (g *Gateway) profileListsReady(client *mcp.Peer) bool {
 	return l.fetching(func(*activeBackend) bool { return true }) == nil
 }
 
-// variantOf returns the overlay for clients with the capabilities of this one, nil if
-// the lists of all are fetched with no less, or if it has not said what it can do.
+// profileLists returns the lists for clients with the capabilities of this one. It
+// returns nil for a client with the full profile, with which the shared lists are
+// fetched, and for a client that has not declared its capabilities.
 func (g *Gateway) profileLists(client *mcp.Peer) *clientLists {
 	if g.onlyClient != nil || client == nil || client.Capabilities == nil {
 		return nil
@@ -121,16 +123,17 @@ func (g *Gateway) profileLists(client *mcp.Peer) *clientLists {
 	return l
 }
 
-// knownVariant returns the overlay for clients of a profile, nil if there is none.
+// knownProfileLists returns the lists for clients of a profile, or nil.
 func (g *Gateway) knownProfileLists(p backend.Profile) *clientLists {
 	g.perClient.mu.Lock()
 	defer g.perClient.mu.Unlock()
 	return g.perClient.byProfile[p]
 }
 
-// needsVariant reports whether the lists of a backend have to be fetched for a variant.
-// A backend that offers the same to clients that can do less offers it to these. One
-// that all clients share a session with offers the same to all.
+// needsProfileFetch reports whether the lists of a backend must be fetched for a
+// profile. If a backend offers the usual lists to clients with fewer capabilities, it
+// offers them to these. A backend with a session shared by all clients offers the same
+// to all.
 func (g *Gateway) needsProfileFetch(l *clientLists, b *activeBackend) bool {
 	if b.srv.Share || b.Offer().State != backend.Live || l.hasTried(b) {
 		return false
@@ -152,17 +155,17 @@ func (g *Gateway) needsProfileFetch(l *clientLists, b *activeBackend) bool {
 	return true
 }
 
-// overlayKey is where a scope keeps the overlay of its session.
+// sessionListsKey is the key of a session's clientLists in its scope.
 type sessionListsKey struct{}
 
-// sessionOverlay returns the overlay of a session, nil if it has none.
+// sessionLists returns the lists of a session, nil if it has none.
 func sessionLists(scope *mcp.Scope) *clientLists {
 	kept, _ := scope.Value(sessionListsKey{}, func() any { return (*clientLists)(nil) })
 	l, _ := kept.(*clientLists)
 	return l
 }
 
-// noteSession prepares the overlay of a session that begins.
+// initSessionLists prepares the lists of a session that begins.
 func (g *Gateway) initSessionLists(req *mcp.Request) {
 	if g.onlyClient != nil || req.Scope == nil || req.Scope.Unrelated() == nil {
 		return
@@ -176,14 +179,14 @@ func (g *Gateway) initSessionLists(req *mcp.Request) {
 	}
 }
 
-// noteLists is called when the lists of a backend may have changed for a session, or
-// when what they were for it is gone with its session at the backend.
+// noteListsChanged is called when the lists of a backend may have changed for a
+// session, or when its session at the backend, and so its lists, have ended.
 func (g *Gateway) noteListsChanged(b *activeBackend, scope *mcp.Scope, ended bool) {
 	switch {
 	case !ended && g.onlyClient != nil:
 		b.NoteChange()
 	case !ended, scope == nil:
-		b.Refresh() // the server may mean all, and one client's session is that of the lists
+		b.Refresh() // the change may concern all clients, and the shared lists are of one client's session
 	}
 	if scope == nil || g.onlyClient != nil {
 		return
@@ -198,8 +201,8 @@ func (g *Gateway) noteListsChanged(b *activeBackend, scope *mcp.Scope, ended boo
 	}
 }
 
-// awaitSession waits for lists of the session that are being fetched anew, of the
-// backends that want reports.
+// awaitSessionLists waits for running fetches of the session's lists, of the backends
+// that want accepts.
 func (g *Gateway) awaitSessionLists(ctx context.Context, req *mcp.Request, want func(*activeBackend) bool) {
 	patience := g.view.Load().cfg.Limits.Handshake
 	if g.onlyClient != nil {
@@ -216,7 +219,7 @@ func (g *Gateway) awaitSessionLists(ctx context.Context, req *mcp.Request, want 
 	}
 }
 
-// sessionSettled reports whether awaitSession has nothing to wait for.
+// sessionListsReady reports whether awaitSessionLists has nothing to wait for.
 func (g *Gateway) sessionListsReady(req *mcp.Request) bool {
 	if g.onlyClient != nil {
 		return !g.view.Load().isBehind(func(*activeBackend) bool { return true })
@@ -228,14 +231,14 @@ func (g *Gateway) sessionListsReady(req *mcp.Request) bool {
 	return l == nil || l.fetching(func(*activeBackend) bool { return true }) == nil
 }
 
-// sole is the only client of a Gateway that has one.
+// onlyClient is the client of a Gateway with Options.OneClient.
 type onlyClient struct {
 	once   sync.Once
 	known  chan struct{} // closed when client is set
 	client requester
 }
 
-// note takes the client of the first request that names one.
+// set stores the client of the first request that identifies one.
 func (s *onlyClient) set(req *mcp.Request) {
 	if s == nil || req.Client == nil {
 		return
@@ -246,7 +249,7 @@ func (s *onlyClient) set(req *mcp.Request) {
 	})
 }
 
-// of returns what waits for the client on behalf of a backend.
+// waiterFor returns a function that waits for the client on behalf of a backend.
 func (s *onlyClient) waiterFor(b *activeBackend) func(ctx context.Context) (backend.Client, bool) {
 	if s == nil {
 		return nil
@@ -261,7 +264,7 @@ func (s *onlyClient) waiterFor(b *activeBackend) func(ctx context.Context) (back
 	}
 }
 
-// requester is the client that has sent a request.
+// requester is the client that sent a request.
 type requester struct {
 	Peer      *mcp.Peer
 	Principal string

@@ -11,26 +11,25 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// vigil is a listen for the lists alone. There is a goroutine for it only while
-// something is told: a gateway may have a hundred thousand of them, and nothing happens
-// on nearly all of them nearly all of the time.
+// listWatch is a listen for lists only. It has a goroutine only while it sends: a
+// gateway may have a hundred thousand of them, nearly all idle nearly all of the time.
 type listWatch struct {
 	g      *Gateway
-	ctx    context.Context //nolint:containedctx // of the listen, which is what this is
+	ctx    context.Context //nolint:containedctx // the context of the listen, which is what this is
 	of     requester
 	caller mcp.Caller
 	want   listenFilter
 	seen   *seenLists
 
 	mu      sync.Mutex
-	sending bool // somebody tells, and looks again before it ends
+	sending bool // a goroutine sends, and checks again before it ends
 	rerun   bool
 	stopped bool
 	senders sync.WaitGroup
 }
 
-// Watch serves a subscriptions/listen that names no resources and no tasks. It makes a
-// Gateway an [mcp.Watcher].
+// Watch serves a subscriptions/listen for lists only. It makes a Gateway an
+// [mcp.Watcher].
 func (g *Gateway) Watch(ctx context.Context, req *mcp.Request, caller mcp.Caller) (stop func(), err error) {
 	g.onlyClient.set(req)
 	want, err := g.parseFilter(req)
@@ -38,9 +37,9 @@ func (g *Gateway) Watch(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		return nil, err
 	}
 	if len(want.URIs)+len(want.TaskIDs) > 0 {
-		return nil, errors.ErrUnsupported // these take goroutines of their own
+		return nil, errors.ErrUnsupported // resources and tasks need goroutines
 	}
-	// Until run, a change that comes meanwhile is only noted.
+	// With sending set, a change before run is only recorded.
 	w := &listWatch{g: g, ctx: ctx, of: clientOf(req), caller: caller, want: want, sending: true}
 	// In this order, as in listen.
 	g.changed.subscribe(w)
@@ -55,7 +54,7 @@ func (g *Gateway) Watch(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	return w.stop, nil
 }
 
-// wake has somebody look whether there is something to tell. It never waits.
+// wake starts sending if notifications are due. It does not block.
 func (w *listWatch) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,12 +64,12 @@ func (w *listWatch) wake() {
 		w.rerun = true
 	case w.want.anyList() && w.seen.diff(w.g.viewFor(w.of).version()).Any():
 		w.sending = true
-		// Ends when all that is due was told, or with the listen, whose stop waits for it.
-		w.senders.Go(func() { _ = w.run() }) // what could not be told stays due, for the next time
+		// Ends when all that is due was sent, or with the listen; stop waits for it.
+		w.senders.Go(func() { _ = w.run() }) // what could not be sent stays due until the next change
 	}
 }
 
-// run tells what is due until nothing is.
+// run sends what is due until nothing is.
 func (w *listWatch) run() error {
 	for {
 		err := w.g.sendListChanged(w.ctx, w.of, w.caller, w.want, w.seen)
@@ -80,8 +79,8 @@ func (w *listWatch) run() error {
 	}
 }
 
-// lookAgain reports whether something may have come since run looked, which it has not
-// where it failed: the next change tries again.
+// mustRunAgain reports whether there may be a change since run sent. After a failure it
+// reports false: the next change tries again.
 func (w *listWatch) mustRunAgain(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +89,7 @@ func (w *listWatch) mustRunAgain(err error) bool {
 	return w.sending
 }
 
-// stop ends the listen, whose context has ended.
+// stop ends the listen. Its context has ended.
 func (w *listWatch) stop() {
 	w.g.changed.unsubscribe(w)
 	w.markStopped()

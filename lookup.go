@@ -102,5 +102,5 @@ func (l lookup) find(v *view) lookupResult {
 }
 
 // isListed reports whether the lookup found an item that is in a list. A URI that is in
-// no list is routed to the backend whose template fits best among those known.
+// no list is routed by the best matching template among those known.
 func (f lookupResult) isListed() bool { return f.entry != nil && f.entry.JSON() != nil }

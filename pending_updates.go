@@ -48,7 +48,7 @@ func (p *pendingUpdates) exclusive(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// add adds tasks whose state must be sent.
+// add adds an update for each task.
 func (p *pendingUpdates) add(ctx context.Context, topics []topic) error {
 	return p.exclusive(ctx, func() error {
 		for _, t := range topics {

@@ -18,8 +18,8 @@ import (
 // ErrClosed is returned by Reload after the Gateway was closed.
 var ErrClosed = errors.New("the gateway has been shut down")
 
-// Reload replaces the configuration. It does not touch backends whose entries are
-// unchanged except for the names and selection of their items. Removed backends finish
+// Reload replaces the configuration. A backend continues untouched if its entry changes
+// only the names and the selection of its items, or not at all. Removed backends finish
 // their calls first. Clients are notified if their view changes. If the configuration
 // is invalid, or changes a setting that requires a restart, Reload returns an error and
 // the old configuration stays in use; Status and the metrics report this until a reload
@@ -29,9 +29,9 @@ func (g *Gateway) Reload(ctx context.Context, cfg Config) error {
 }
 
 // ReloadChange is Reload for a file that changed, possibly not by the operator. exposed
-// lists who else may have written the file, one sentence each. A change that the key
-// "reload" of the running configuration does not permit is refused with [ErrWaits], and
-// Status reports that it waits.
+// lists the others that may have written the file, one sentence each. A change that the
+// key "reload" of the running configuration does not permit is refused with [ErrWaits],
+// and Status reports that it waits.
 func (g *Gateway) ReloadChange(ctx context.Context, cfg Config, exposed []string) error {
 	return g.reloadIf(ctx, cfg, func(running, next *config.Config) error { return checkPolicy(running, next, exposed) })
 }

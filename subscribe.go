@@ -13,31 +13,31 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// agreeWithin is how long a listen waits for backends to say which resources and
-// tasks they will tell of. Those of one that has not said count as agreed, and as
-// changed as soon as it has: the client is not kept waiting by a backend that hangs,
-// and does not keep what may be old.
+// ackTimeout is how long a listen waits for backends to acknowledge its resources and
+// tasks. Those of a backend that has not answered by then count as agreed, and as
+// changed once it acknowledges: the client does not wait for a backend that hangs, and
+// does not keep outdated state.
 const ackTimeout = 2 * time.Second
 
-// The waits between two attempts to subscribe at a backend.
+// The delays between two attempts to listen at a backend.
 const (
 	minRelistenDelay = 500 * time.Millisecond
 	maxRelistenDelay = 30 * time.Second
 )
 
-// subscribed are the resources and tasks of one listen: one listen of its own at
-// each backend that has some of them. Resources follow the catalog: one that comes to
-// be another backend's is subscribed to there, and counts as updated.
+// subscription holds the resources and tasks of one listen. It has one listen at each
+// backend that has some of them. Resources follow the catalog: a resource that moves to
+// another backend is subscribed there, and counts as updated.
 type subscription struct {
 	g      *Gateway
 	req    *mcp.Request
 	caller mcp.Caller
 
-	acknowledged chan struct{} // closed when the listen is acknowledged: nothing is said before
+	acknowledged chan struct{} // closed after the acknowledgement; no other notification is sent before
 	listens      sync.WaitGroup
 
-	// Of the goroutine that serves the listen.
-	topics  []topic // that were agreed, in the order in which they were asked for
+	// The fields below belong to the goroutine that serves the listen.
+	topics  []topic // the agreed ones, in the order of the request
 	current []*backendListen
 }
 
@@ -45,8 +45,8 @@ func newSubscription(g *Gateway, req *mcp.Request, caller mcp.Caller) *subscript
 	return &subscription{g: g, req: req, caller: caller, acknowledged: make(chan struct{})}
 }
 
-// begin subscribes and returns what was agreed. What is hidden from the client and
-// what nobody has are the same to it: not agreed.
+// subscribe subscribes to the topics and returns the agreed filter. Items that are
+// hidden from the client and items that do not exist are both left out of it.
 func (s *subscription) subscribe(ctx context.Context, want listenFilter) listenFilter {
 	s.topics = append(s.g.resourceTopics(ctx, s.req, want.URIs), s.g.taskTopics(ctx, s.req, want.TaskIDs)...)
 	if len(s.topics) > 0 {
@@ -57,11 +57,11 @@ func (s *subscription) subscribe(ctx context.Context, want listenFilter) listenF
 	return want
 }
 
-// agree waits for the backends, and leaves out what they refuse.
+// awaitAgreement waits for the backends, and removes the topics that they refuse.
 func (s *subscription) awaitAgreement(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
-	// One time for all of them: how many hang makes no difference to the client.
+	// One timeout for all backends, however many of them hang.
 	refused := make(map[topic]bool)
 	for _, l := range s.current {
 		select {
@@ -78,7 +78,8 @@ func (s *subscription) awaitAgreement(ctx context.Context) {
 	}
 }
 
-// trim has the links know what was agreed, so that they are not taken for others.
+// dropRefused reduces the listens to the agreed topics, so that resubscribe finds them
+// unchanged.
 func (s *subscription) dropRefused() {
 	s.current = slices.DeleteFunc(s.current, func(l *backendListen) bool {
 		left := l.keep(s.topics)
@@ -89,7 +90,7 @@ func (s *subscription) dropRefused() {
 	})
 }
 
-// follow has each topic be subscribed to at the backend that has it now.
+// resubscribe subscribes to each topic at the backend that has it now.
 func (s *subscription) resubscribe(ctx context.Context) {
 	if len(s.topics) == 0 {
 		return
@@ -111,17 +112,17 @@ func (s *subscription) resubscribe(ctx context.Context) {
 	}
 }
 
-// share is what one backend has of the topics.
+// backendTopics are the topics that one backend has.
 type backendTopics struct {
 	backend *activeBackend
 	topics  []topic
 }
 
-// shares splits the topics by the backend that has each. One that nobody has any
-// more is nobody's until somebody has it again.
+// byBackend groups the topics by backend. It leaves out a topic that no backend has
+// now.
 func (s *subscription) byBackend(v *view) []backendTopics {
 	var all []backendTopics
-	// In the order of the topics, so that the same topics have the same shares.
+	// In the order of the topics, so that the same topics give the same groups.
 	at := make(map[*activeBackend]int)
 	for _, t := range s.topics {
 		b, ok := v.backend(t.backendOf(v))
@@ -138,7 +139,7 @@ func (s *subscription) byBackend(v *view) []backendTopics {
 	return all
 }
 
-// link begins the listen at one backend.
+// startListen starts the listen at one backend.
 func (s *subscription) startListen(ctx context.Context, sh backendTopics) {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &backendListen{sub: s, backend: sh.backend, topics: sh.topics, cancel: cancel, settled: make(chan struct{}), pending: newPendingUpdates()}
@@ -147,8 +148,8 @@ func (s *subscription) startListen(ctx context.Context, sh backendTopics) {
 		l.late = true
 	default:
 	}
-	// Waited for by the listen; ends with its context, or when a catalog without the
-	// backend has the listen look again.
+	// Waited for by the listen; ends with its context, or when resubscribe finds the
+	// topics elsewhere in another catalog.
 	s.listens.Go(func() {
 		defer cancel()
 		l.run(ctx)
@@ -156,32 +157,32 @@ func (s *subscription) startListen(ctx context.Context, sh backendTopics) {
 	s.current = append(s.current, l)
 }
 
-// wait returns when nothing is under way at any backend.
+// wait returns when all listens at backends have ended.
 func (s *subscription) wait() { s.listens.Wait() }
 
-// link is the Caller of a listen at one backend, over all attempts to have one.
+// backendListen is the listen at one backend, over all its attempts.
 type backendListen struct {
 	sub     *subscription
 	backend *activeBackend
 	cancel  context.CancelFunc
-	settled chan struct{} // closed when the backend has said what it agrees to
+	settled chan struct{} // closed when the backend has answered which topics it agrees to
 	pending *pendingUpdates
 
 	mu        sync.Mutex
-	topics    []topic // that the client wants to hear of and may have been promised
+	topics    []topic // requested by the client and possibly agreed
 	isSettled bool    // settled is closed
-	late      bool    // nobody waits for that any more
-	refused   []topic // once settled
+	late      bool    // awaitAgreement no longer waits for settled
+	refused   []topic // set once settled
 }
 
-// wanted returns the topics of the link.
+// currentTopics returns the topics of the listen.
 func (l *backendListen) currentTopics() []topic {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.topics
 }
 
-// keep leaves the topics that were agreed on, and returns how many those are.
+// keep removes the topics that were not agreed, and returns how many are left.
 func (l *backendListen) keep(agreed []topic) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,11 +190,11 @@ func (l *backendListen) keep(agreed []topic) int {
 	return len(l.topics)
 }
 
-// run listens until ctx ends, and again after each failure.
+// run listens until ctx ends, and retries after each failure.
 func (l *backendListen) run(ctx context.Context) {
 	var telling sync.WaitGroup
 	defer telling.Wait()
-	// Ends with the listen or the backend; waited for here.
+	// Ends with ctx; waited for here.
 	telling.Go(func() { l.sendPending(ctx) })
 	for wait := minRelistenDelay; ctx.Err() == nil; wait = min(2*wait, maxRelistenDelay) {
 		began := time.Now()
@@ -205,22 +206,23 @@ func (l *backendListen) run(ctx context.Context) {
 	}
 }
 
-// once listens until that fails. Where it has failed nothing is known, and it will
-// be tried again. That it was refused, in words or by leaving, is known.
+// listenOnce listens until the listen fails or ends. A failure says nothing about the
+// topics and is retried. A refusal, by an error response or by ending the listen,
+// settles them.
 func (l *backendListen) listenOnce(ctx context.Context, topics []topic) {
 	req, err := listenRequest(l.sub.req, topics)
 	if err == nil {
 		_, err = l.backend.listenWithAliases(ctx, req, &attempt{backendListen: l, asked: topics}, aliasesOf(topics))
 	}
-	if _, refused := err.(*mcp.Error); refused || err == nil { //nolint:errorlint // only the backend's own word
+	if _, refused := err.(*mcp.Error); refused || err == nil { //nolint:errorlint // only the backend's own error
 		l.settle(topics)
 		return
 	}
 	l.settle(nil)
 }
 
-// settle notes what the backend has refused, the first time that anything is known.
-// It reports whether that was in time to be acknowledged to the client.
+// settle records the topics that the backend refused, at the first answer. It reports
+// whether this was in time for the acknowledgement to the client.
 func (l *backendListen) settle(refused []topic) (inTime bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +234,7 @@ func (l *backendListen) settle(refused []topic) (inTime bool) {
 	return !l.late
 }
 
-// refusals returns what is known to be refused. Nobody waits for more afterwards.
+// refusals returns the topics known to be refused. Later refusals are late.
 func (l *backendListen) refusals() []topic {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -246,10 +248,9 @@ type attempt struct {
 	asked []topic
 }
 
-// Notify passes on that a resource was updated, and what has become of a task. Where
-// the client has been promised to hear of something before the backend has agreed to
-// tell of it, or again, all of it counts as changed: what happened until then was not
-// told.
+// Notify forwards updates of resources and the states of tasks. If the backend
+// acknowledges topics after they were promised to the client, or again, all of them
+// count as changed: changes before that were not notified.
 func (e *attempt) Notify(ctx context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case "notifications/subscriptions/acknowledged":
@@ -266,7 +267,7 @@ func (e *attempt) Notify(ctx context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-// invalidate has all that was agreed count as changed.
+// invalidate marks all agreed topics as changed.
 func (e *attempt) invalidate(ctx context.Context, agreed map[topic]bool) error {
 	var pending []topic
 	for _, t := range e.asked {
@@ -290,7 +291,7 @@ func (e *attempt) invalidate(ctx context.Context, agreed map[topic]bool) error {
 	return e.pending.add(ctx, pending)
 }
 
-// pass tells the client, once its listen is acknowledged.
+// forward notifies the client, after its listen is acknowledged.
 func (l *backendListen) forward(ctx context.Context, n *mcp.Notification) error {
 	select {
 	case <-l.sub.acknowledged:
@@ -300,7 +301,7 @@ func (l *backendListen) forward(ctx context.Context, n *mcp.Notification) error 
 	}
 }
 
-// Ask refuses: a listen asks nothing.
+// Ask refuses: no request belongs to a listen.
 func (e *attempt) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return noCaller{}.Ask(ctx, req)
 }

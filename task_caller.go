@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// naming is the Caller of a request at one backend, for whom tasks have the
-// backend's own names. All bytes but those of the names pass as they are.
+// taskIDCaller is the Caller of a request at one backend. It translates between the
+// task ids of the backend and those that clients see. All other bytes pass unmodified.
 type taskIDCaller struct {
 	mcp.Caller
 	backend   *activeBackend
@@ -22,7 +22,7 @@ type taskIDCaller struct {
 	aliases   aliases
 }
 
-// outside returns the name outside of a task of the backend.
+// encode returns the client's id of a task of the backend.
 func (c *taskIDCaller) encode(own string) string {
 	if name, ok := c.aliases[own]; ok {
 		return name
@@ -30,22 +30,22 @@ func (c *taskIDCaller) encode(own string) string {
 	return c.backend.taskIDs.encode(c.backend.Name(), own, c.principal)
 }
 
-// inside returns the backend's own name of a task of the caller's.
+// decode returns the backend's own id of a task of the caller.
 func (c *taskIDCaller) decode(name string) (own string, ok bool) {
 	of, own, ok := c.backend.taskIDs.decode(name, c.principal)
 	return own, ok && of == c.backend.Name()
 }
 
-// errand is a request as one backend gets it, and its Caller there.
+// backendRequest is a request as one backend receives it, and its Caller there.
 type backendRequest struct {
 	taskIDCaller
 
 	req mcp.Request
 }
 
-// errand returns a request with these parameters as the backend gets it: in a scope of
-// its own, and with its own name of the task that the request is marked with. A mark
-// that means nothing to it is left out.
+// newRequest returns a request with these parameters as the backend receives it: in a
+// scope of its own, and with the backend's id of the related task. It removes a related
+// task that is not one of this backend.
 func (b *activeBackend) newRequest(req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*backendRequest, error) {
 	r := new(backendRequest)
 	r.taskIDCaller = taskIDCaller{Caller: caller, backend: b, principal: req.Principal, aliases: known}
@@ -58,7 +58,8 @@ func (b *activeBackend) newRequest(req *mcp.Request, params *mcp.Object, caller 
 	return r, r.decodeRelated()
 }
 
-// unmark is apart because it needs room on the stack that nearly no request does.
+// decodeRelated is a separate function because it needs stack space that nearly no
+// request uses.
 //
 //go:noinline
 func (r *backendRequest) decodeRelated() (err error) {
@@ -80,8 +81,8 @@ func relatedTask(id string) []byte {
 	return append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
-// result returns a result with the names outside. Nearly every result has none, and is
-// the one that came.
+// encodeResult returns a result with the client's task ids. Nearly every result has
+// none, and is returned unmodified.
 func (c *taskIDCaller) encodeResult(method string, res *mcp.Result) (*mcp.Result, error) {
 	isTask := isAboutTask(method) || res.Type() == mcp.ResultTask
 	if !isTask && !res.Has(mcp.MetaRelatedTask) {
@@ -98,7 +99,7 @@ func (c *taskIDCaller) encodeMarkedResult(res *mcp.Result, isTask bool) (*mcp.Re
 	return &mcp.Result{Object: obj}, nil
 }
 
-// marked puts the names outside into an object; isTask says that the object is a
+// encodeObject replaces the task ids in an object; isTask reports that the object is a
 // task itself.
 func (c *taskIDCaller) encodeObject(o *mcp.Object, isTask bool) (mcp.Object, error) {
 	var e mcp.Edit
@@ -120,7 +121,7 @@ func (b *activeBackend) errTaskIDTooLong() error {
 	return &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Completed, Backend: b.Name(), Message: "its task id is too long"}
 }
 
-// Notify passes a notification on.
+// Notify forwards a notification with the client's task ids.
 func (c *taskIDCaller) Notify(ctx context.Context, msg *mcp.Notification) error {
 	isTask := msg.Method == taskNotice || msg.Method == taskStatus
 	if !isTask && !msg.Params.Has(mcp.MetaRelatedTask) {
@@ -133,7 +134,7 @@ func (c *taskIDCaller) Notify(ctx context.Context, msg *mcp.Notification) error 
 	return c.Caller.Notify(ctx, &mcp.Notification{Method: msg.Method, Params: params})
 }
 
-// Ask passes a question on, and the answer back.
+// Ask forwards a request of the backend, and returns the response.
 func (c *taskIDCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	wait, err := c.Start(ctx, req)
 	if err != nil {
@@ -142,8 +143,8 @@ func (c *taskIDCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 	return wait()
 }
 
-// Start likewise. What is about a task that the client runs has the client's own name
-// of it.
+// Start is Ask without waiting for the response. Requests about a task that the client
+// runs have the client's own id.
 func (c *taskIDCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if isAboutTask(req.Method) {
 		return mcp.Start(ctx, c.Caller, req)
@@ -164,8 +165,8 @@ func (c *taskIDCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mc
 	return func() (*mcp.Result, error) { return c.decodeAnswer(wait()) }, nil
 }
 
-// answer is the answer to a question, as the backend gets it. It may be marked with
-// the task of the client's that it tells of.
+// decodeAnswer returns the response to a backend's request, as the backend receives it.
+// It may be related to the client's own task that it creates; that id is not decoded.
 func (c *taskIDCaller) decodeAnswer(res *mcp.Result, err error) (*mcp.Result, error) {
 	if err != nil || res == nil || !res.Has(mcp.MetaRelatedTask) {
 		return res, err
@@ -180,36 +181,35 @@ func (c *taskIDCaller) decodeAnswer(res *mcp.Result, err error) (*mcp.Result, er
 	return &mcp.Result{Object: obj}, nil
 }
 
-// Pulse passes a sign of life on.
+// Pulse forwards a sign of progress.
 func (c *taskIDCaller) Pulse() { mcp.Pulse(c.Caller) }
 
-// Receive passes a result on while it arrives, with the names outside. Only our own
-// client is trusted to have done nothing to it since: what Handlers in this process give
-// is what they return.
+// Receive passes a result on while it arrives, with the client's task ids. It does so
+// only for results of our own client, which forwards them unchanged: Handlers in this
+// process return their results.
 func (c *taskIDCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
 	if c.backend.client == nil || a.Head().Has(mcp.MetaRelatedTask) {
 		return false, nil
 	}
-	a.Omit(mcp.MetaRelatedTask) // a task is had from tasks/result, whose answers are read as a whole
+	a.Omit(mcp.MetaRelatedTask) // a task is returned by tasks/result, which is read as a whole
 	return mcp.Receive(ctx, c.Caller, a)
 }
 
-// Poll has the client come back for the rest, where it can.
+// Poll asks the client to reconnect for the rest, if it can.
 func (c *taskIDCaller) Poll(retry time.Duration) bool { return mcp.Poll(c.Caller, retry) }
 
-// scopeKey is under what a client's scope keeps the one that a backend gets.
+// scopeKey is the key of a backend's scope in the client's scope.
 type scopeKey struct{ of *backend.Backend }
 
-// backendScope is a client's scope as one backend gets it. It is the same for each
-// request, because backends know scopes by identity.
+// backendScope is a client's scope as one backend receives it. It is the same for each
+// request, because backends identify scopes by identity.
 type backendScope struct {
 	scope *mcp.Scope
 	tie   sync.Once
 }
 
-// scopeOf returns the scope of a client for this backend. It differs from the
-// client's in who is told what belongs to no request: there too tasks have their
-// names outside.
+// scopeOf returns the scope of a client for this backend. Unlike the client's, its
+// unrelated Caller translates task ids.
 func (b *activeBackend) scopeOf(scope *mcp.Scope, principal string) *mcp.Scope {
 	if scope == nil || scope.Unrelated() == nil {
 		return scope
@@ -220,7 +220,7 @@ func (b *activeBackend) scopeOf(scope *mcp.Scope, principal string) *mcp.Scope {
 	})
 	own, isScope := kept.(*backendScope)
 	if !ok || !isScope {
-		return scope // it has ended, which the backend's client finds
+		return scope // it has ended, which the backend's client detects
 	}
 	own.tie.Do(func() {
 		if o := sessionLists(scope); o != nil {

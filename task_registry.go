@@ -15,35 +15,36 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The bounds of what is remembered of tasks for tasks/list. The oldest goes first.
-// What a backend says of how long it keeps a task does not count: what it can still
-// be asked for is still listed.
+// The bounds of the tasks remembered for tasks/list. The oldest are dropped first. The
+// time to live that a backend declares is ignored: a task is listed as long as its
+// backend returns its state.
 const (
 	maxListedTasks  = 500 // of one owner
 	listedTTL       = 24 * time.Hour
 	listPageSize    = 50
-	listConcurrency = 8 // tasks that are looked at side by side
+	listConcurrency = 8 // states that are fetched concurrently
 )
 
-// taskBook remembers which tasks were begun through this gateway, and by whom. What
-// a backend itself lists may be everybody's who comes with the same credential, and
-// nothing in it tells whose a task is: so only what this gateway has seen begin is
-// listed, to those who began it. The zero value is ready.
+// taskRegistry records which tasks were started through this gateway, and for which
+// owner. A list from a backend may contain the tasks of all clients with the same
+// credential, and does not show their owners. So only tasks that were started through
+// this gateway are listed, each to its owner. The zero value is ready.
 type taskRegistry struct {
 	mu      sync.Mutex
 	byOwner map[any][]listedTask
 	serial  uint64
 }
 
-// listedTask is one task, oldest first on its shelf.
+// listedTask is one task. The tasks of an owner are ordered oldest first.
 type listedTask struct {
 	serial uint64
 	name   string
 	until  time.Time
 }
 
-// ownerOf returns who may be told that a request's task is there: its principal, or
-// the session where all principals are one. Who has neither cannot ask.
+// ownerOf returns the owner of the tasks of a request: its principal, or its session if
+// all clients are one principal. It returns nil for a request that has neither; such a
+// client cannot list tasks.
 func ownerOf(req *mcp.Request) any {
 	switch {
 	case req.Principal != "":
@@ -55,7 +56,7 @@ func ownerOf(req *mcp.Request) any {
 	}
 }
 
-// add notes a task that was begun by a request.
+// add records a task that a request started.
 func (r *taskRegistry) add(req *mcp.Request, t *tasks.Task) {
 	owner := ownerOf(req)
 	if owner == nil {
@@ -80,7 +81,7 @@ func (r *taskRegistry) record(owner any, name string, now time.Time) (first bool
 	return !known
 }
 
-// current leaves out what is over.
+// dropExpired removes the expired tasks.
 func dropExpired(all []listedTask, now time.Time) []listedTask {
 	return slices.DeleteFunc(all, func(t listedTask) bool { return !t.until.After(now) })
 }
@@ -91,14 +92,14 @@ func (r *taskRegistry) forget(owner any) {
 	delete(r.byOwner, owner)
 }
 
-// remove forgets one task, which its backend does not know any more.
+// remove removes one task, which its backend no longer knows.
 func (r *taskRegistry) remove(owner any, serial uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byOwner[owner] = slices.DeleteFunc(r.byOwner[owner], func(t listedTask) bool { return t.serial == serial })
 }
 
-// page returns the tasks behind a serial number, and whether there are more.
+// page returns the tasks after a serial number, and whether there are more.
 func (r *taskRegistry) page(owner any, after uint64, now time.Time) (page []listedTask, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,9 +116,9 @@ func (r *taskRegistry) page(owner any, after uint64, now time.Time) (page []list
 	return slices.Clone(all[from:to]), to < len(all)
 }
 
-// listTasks serves tasks/list, which only 2025-11-25 has: the state of each task
-// comes from the backend that has it. One that cannot be asked now is left out, and
-// stays to be listed later.
+// listTasks serves tasks/list, which only 2025-11-25 has. The state of each task comes
+// from its backend. A task with a backend that does not answer now is left out, and
+// listed again later.
 func (g *Gateway) listTasks(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	owner, after := ownerOf(req), uint64(0)
 	if req.Params.Has(mcp.FieldCursor) {
@@ -140,14 +141,14 @@ func (g *Gateway) listTasks(ctx context.Context, req *mcp.Request, caller mcp.Ca
 	return mcp.NewResult(append(out, '}'))
 }
 
-// describe returns the tasks of a page as they are now, with commas between.
+// taskStates returns the current states of the tasks of a page, separated by commas.
 func (g *Gateway) taskStates(ctx context.Context, req *mcp.Request, caller mcp.Caller, owner any, page []listedTask) []byte {
 	states := make([][]byte, len(page))
 	var looking sync.WaitGroup
 	room := make(chan struct{}, listConcurrency)
 	for i, t := range page {
 		room <- struct{}{}
-		// Ends with the answer of the backend, whose time is bounded; waited for below.
+		// Ends with the answer of the backend, which has a deadline; waited for below.
 		looking.Go(func() {
 			defer func() { <-room }()
 			states[i] = g.taskState(ctx, req, caller, owner, t)

@@ -11,32 +11,32 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxStates bounds the states of tasks that wait for one backend. The oldest goes
-// first: the newest says more.
+// maxQueuedStatuses bounds the queued task states for one backend. The oldest is
+// dropped first, because the newest replaces it.
 const maxQueuedStatuses = 64
 
-// stateLine are the states of the tasks that one client runs, on their way to one
-// backend: one after the other, because they were said in an order, and nobody's
-// slowness is another's. It is kept under the client's scope.
+// statusQueue holds the states of a client's tasks on their way to one backend. They
+// are sent one after the other to keep their order, in the background so that a slow
+// backend does not delay the others. The queue is kept in the client's scope.
 type statusQueue struct {
 	mu      sync.Mutex
 	queue   []*mcp.Request
 	running bool
 }
 
-// stateKey is under what a client's scope keeps the line of a backend.
+// statusQueueKey is the key of a backend's statusQueue in the client's scope.
 type statusQueueKey struct{ of *backend.Backend }
 
-// tellState passes on what has become of a task that a client of 2025-11-25 runs for
-// a backend (basic/utilities/tasks, "Task Status Notification"): to all, because the
-// one that has begun it knows it.
+// forwardTaskStatus forwards the state of a task that a client of 2025-11-25 runs for a
+// backend (basic/utilities/tasks, "Task Status Notification"). It is sent to all
+// backends, because only the one that created the task recognizes it.
 func (g *Gateway) forwardTaskStatus(req *mcp.Request) (*mcp.Result, error) {
 	if req.Scope != nil {
 		for _, b := range g.view.Load().backends {
 			kept, ok := req.Scope.Value(statusQueueKey{b.Backend}, func() any { return new(statusQueue) })
 			if queue, isQueue := kept.(*statusQueue); ok && isQueue && queue.add(req) {
-				// Ends when the line is empty, each in tellWithin, or with the Gateway, whose
-				// stop waits for it.
+				// Ends when the queue is empty, each within notifyTimeout, or with the
+				// Gateway, which waits for it in stop.
 				g.begin(func() { g.sendTaskStatuses(b, queue) })
 			}
 		}
@@ -47,12 +47,12 @@ func (g *Gateway) forwardTaskStatus(req *mcp.Request) (*mcp.Result, error) {
 func (g *Gateway) sendTaskStatuses(b *activeBackend, queue *statusQueue) {
 	for req := queue.next(); req != nil; req = queue.next() {
 		ctx, cancel := context.WithTimeout(g.ctx, notifyTimeout)
-		_, _ = b.Serve(ctx, req, noCaller{}) // a backend that has no use for it drops it
+		_, _ = b.Serve(ctx, req, noCaller{}) // a backend that does not support it drops it
 		cancel()
 	}
 }
 
-// add reports whether somebody has to begin to tell.
+// add reports whether the caller must start sending.
 func (q *statusQueue) add(req *mcp.Request) (begin bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,7 +63,8 @@ func (q *statusQueue) add(req *mcp.Request) (begin bool) {
 	return begin
 }
 
-// next returns what is to be told, nil when that is all: then nobody tells any more.
+// next returns the next state to send. It returns nil if the queue is empty: sending
+// stops then.
 func (q *statusQueue) next() *mcp.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()

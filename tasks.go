@@ -15,24 +15,24 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// foreignTask is the event of a request about a task by an id that is not its
-// caller's: another's, one that was changed, or one that was sealed by other keys.
+// foreignTask is the event of a request with a task id that is not valid for its
+// caller: of another principal, modified, or sealed with other keys.
 const foreignTask server.EventKind = "foreign_task"
 
-// taskPurpose is what ids of tasks are sealed for.
+// taskPurpose is the purpose that task ids are sealed for.
 const taskPurpose = "task id"
 
-// maxTaskID bounds what a backend calls a task. Ids travel in headers, and ours are
-// longer than its.
+// maxTaskID bounds a backend's task ids. Ids travel in headers, and ours are longer
+// than the backend's.
 const maxTaskID = 1024
 
-// taskNames gives tasks their names outside: what its backend calls a task, and
-// which backend that is, sealed for the principal whose task it is. So an id leads to
-// its backend without a table, in each process that has the same keys, and is
-// nobody else's.
+// taskIDs makes the task ids that clients see: the backend's own id and the name of the
+// backend, sealed for the principal that owns the task. Such an id leads to its backend
+// without a table, in each process that has the same keys, and is valid for no other
+// principal.
 type taskIDs struct{ box *seal.Box }
 
-// newTaskNames returns the names of the keys that a configuration has.
+// newTaskIDs returns a taskIDs with the keys of a configuration.
 func newTaskIDs(cfg *config.Config) (*taskIDs, error) {
 	keys := make([][]byte, 0, len(cfg.State.Keys))
 	for _, key := range cfg.State.Keys {
@@ -45,15 +45,16 @@ func newTaskIDs(cfg *config.Config) (*taskIDs, error) {
 	return &taskIDs{box: box}, nil
 }
 
-// outside returns the name of a backend's task. A task has one name, because clients
-// compare them.
+// encode returns the client's id of a backend's task. A task always has the same id,
+// because clients compare ids.
 func (n *taskIDs) encode(backend, own, principal string) string {
 	plain := binary.AppendUvarint(nil, uint64(len(backend)))
 	plain = append(append(plain, backend...), own...)
 	return n.box.SealStable(taskPurpose, plain, principal)
 }
 
-// inside returns whose task a name is, for the principal who says it.
+// decode returns the backend and its own id of a task, for the principal that sends
+// name.
 func (n *taskIDs) decode(name, principal string) (backend, own string, ok bool) {
 	plain, err := n.box.Open(taskPurpose, name, principal)
 	if err != nil {
@@ -67,11 +68,11 @@ func (n *taskIDs) decode(name, principal string) (backend, own string, ok bool) 
 	return rest[:size], rest[size:], true
 }
 
-// errUnknownTask is the answer for every id that is not the caller's, for whatever
-// reason.
+// errUnknownTask is the answer for every id that is not valid for the caller, whatever
+// the reason.
 func errUnknownTask() error { return mcp.Errorf(mcp.CodeInvalidParams, "unknown task") }
 
-// task serves what is about one task, at the backend that has it.
+// task serves a request about one task at the backend of that task.
 func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	name, err := textOf(req, mcp.FieldTaskID)
 	if err != nil {
@@ -104,7 +105,7 @@ func (g *Gateway) noteForeignTask(ctx context.Context, req *mcp.Request) {
 	g.audit.Record(ctx, entryOf(&e))
 }
 
-// noteTask has a task that was begun be listed to whoever began it.
+// noteTask records a task that a call started, so that it is listed to its owner.
 func (g *Gateway) noteTask(req *mcp.Request, res *mcp.Result) {
 	if res == nil || res.Type() != mcp.ResultTask {
 		return
@@ -114,19 +115,18 @@ func (g *Gateway) noteTask(req *mcp.Request, res *mcp.Result) {
 	}
 }
 
-// aliases are names of tasks outside, by which their client has just called them: it
-// is answered with these, whatever the keys are now.
+// aliases map a backend's task ids to the ids that the client has just sent. The answer
+// uses these, even if the keys have changed since.
 type aliases map[string]string
 
-// Serve sends one request to the backend. It is Backend.Serve, between the names
-// that tasks have outside and those of the backend: in results, in what belongs to
-// the request, and in what belongs to the client's session (2025-11-25,
-// basic/utilities/tasks, "Associating Task-Related Messages").
+// Serve sends one request to the backend. It is Backend.Serve with translated task ids:
+// in results, in the messages of the request, and in those of the client's session
+// (2025-11-25, basic/utilities/tasks, "Associating Task-Related Messages").
 func (b *activeBackend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	return b.serveParams(ctx, req, &req.Params, caller, nil)
 }
 
-// Listen is Backend.Listen, likewise.
+// Listen is Backend.Listen with translated task ids.
 func (b *activeBackend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	return b.listenWithAliases(ctx, req, caller, nil)
 }
@@ -139,8 +139,8 @@ func (b *activeBackend) listenWithAliases(ctx context.Context, req *mcp.Request,
 	return b.Backend.Listen(ctx, &e.req, &e.taskIDCaller)
 }
 
-// serveNamed is Serve with other parameters than those of the request, which belongs
-// to who has sent it.
+// serveParams is Serve with other parameters than those of the request, which belongs
+// to its sender.
 func (b *activeBackend) serveParams(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*mcp.Result, error) {
 	e, err := b.newRequest(req, params, caller, known)
 	if err != nil {

@@ -16,22 +16,22 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// taskNotice tells what has become of a task (io.modelcontextprotocol/tasks, "Task
+// taskNotice notifies of the state of a task (io.modelcontextprotocol/tasks, "Task
 // Status Notifications").
 const taskNotice = "notifications/tasks"
 
-// taskStatus is that of 2025-11-25, which both sides have.
+// taskStatus is the same of 2025-11-25, which both sides send.
 const taskStatus = "notifications/tasks/status"
 
-// topic is one thing that a listen wants to hear of: a resource, or a task.
+// topic is a resource or a task in the filter of a listen.
 type topic struct {
-	name string // to the client: a URI, or the name of a task
-	own  string // to the backend
+	name string // at the client: a URI, or the id of a task
+	own  string // at the backend
 
-	backend string // that has the task; "" of a resource, which the catalog knows
+	backend string // the backend of a task; "" for a resource, which the catalog resolves
 }
 
-// of returns the backend that has the topic.
+// backendOf returns the name of the backend that has the topic, or "".
 func (t topic) backendOf(v *view) string {
 	if t.backend != "" {
 		return t.backend
@@ -42,7 +42,7 @@ func (t topic) backendOf(v *view) string {
 	return ""
 }
 
-// resourceTopics returns the resources that are there for the client.
+// resourceTopics returns the resources that are visible to the client.
 func (g *Gateway) resourceTopics(ctx context.Context, req *mcp.Request, uris []string) []topic {
 	var found []topic
 	for _, uri := range uris {
@@ -53,8 +53,8 @@ func (g *Gateway) resourceTopics(ctx context.Context, req *mcp.Request, uris []s
 	return found
 }
 
-// taskTopics returns the tasks that are the client's. It is one foreign request
-// however many others' it names.
+// taskTopics returns the tasks that belong to the client. Foreign ids count as one
+// event, however many there are.
 func (g *Gateway) taskTopics(ctx context.Context, req *mcp.Request, ids []string) []topic {
 	var found []topic
 	foreign := false
@@ -74,7 +74,7 @@ func (g *Gateway) taskTopics(ctx context.Context, req *mcp.Request, ids []string
 	return found
 }
 
-// named returns the names of topics.
+// topicNames returns the client's names of topics.
 func topicNames(topics []topic) (uris, ids []string) {
 	for _, t := range topics {
 		if t.backend != "" {
@@ -86,8 +86,8 @@ func topicNames(topics []topic) (uris, ids []string) {
 	return uris, ids
 }
 
-// owned is named, in the words of the backend. To it a task that has two names
-// outside, one of them of an older key, is one.
+// backendFilter returns the topics by the backend's names. A task with two ids at the
+// client, one of them sealed with an older key, is one task at the backend.
 func backendFilter(topics []topic) listenFilter {
 	var f listenFilter
 	for _, t := range topics {
@@ -101,7 +101,7 @@ func backendFilter(topics []topic) listenFilter {
 	return f
 }
 
-// aliasesOf returns one name of each task.
+// aliasesOf returns one client's id of each task.
 func aliasesOf(topics []topic) aliases {
 	known := make(aliases)
 	for _, t := range topics {
@@ -112,7 +112,8 @@ func aliasesOf(topics []topic) aliases {
 	return known
 }
 
-// linkRequest asks for the topics alone: which lists have changed the catalog knows.
+// listenRequest returns a listen for the topics only: the catalog covers changes of
+// lists.
 func listenRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
 	raw, err := json.Marshal(map[string]listenFilter{"notifications": backendFilter(topics)})
 	if err != nil {
@@ -126,7 +127,7 @@ func listenRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
 	return req, nil
 }
 
-// agreedTopics reads an acknowledgement. One that does not say agrees to all.
+// agreedTopics reads an acknowledgement. One without a filter agrees to all.
 func agreedTopics(asked []topic, params *mcp.Object) map[topic]bool {
 	said := backendFilter(asked)
 	if raw := params.Raw(mcp.FieldNotifications); raw != nil {
@@ -145,8 +146,8 @@ func agreedTopics(asked []topic, params *mcp.Object) map[topic]bool {
 	return agreed
 }
 
-// alike returns the topics that are the task of that name: each name by which it was
-// asked for.
+// sameTask returns the topics that are the same task as name: one for each id in the
+// request.
 func sameTask(asked []topic, name string) []topic {
 	i := slices.IndexFunc(asked, func(t topic) bool { return t.backend != "" && t.name == name })
 	if i < 0 {
@@ -169,14 +170,15 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// updated is what is told of a resource when nobody knows what has happened to it.
+// updatedNotice is the notification that a resource may have changed.
 func (t topic) updatedNotice() (*mcp.Notification, error) {
 	return mcp.NewNotification("notifications/resources/updated", append(mcp.AppendString([]byte(`{"uri":`), t.name), '}'))
 }
 
-// look asks the backend for the state of a task and returns what is told of it. It is
-// nil, without an error, of a task that is no more or cannot be asked for: that the
-// backend says so in words is an answer, and all other errors may pass.
+// fetchState fetches the state of a task from the backend and returns the notification
+// of it. It returns nil without an error for a task that no longer exists or cannot be
+// fetched: an error response to that effect is an answer, and all other errors may be
+// temporary.
 func (t topic) fetchState(ctx context.Context, l *backendListen) (*mcp.Notification, error) {
 	req, err := mcp.NewRequest("tasks/get", relatedTask(t.own))
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// relistEvery is the shortest time between two fetches that a backend's notices
-// can cause, however many it sends. A fetch is many pages, and each new
-// offer is a notice to every client.
+// minRelistInterval is the shortest time between two fetches because of a backend's
+// notifications, however many it sends. A fetch is many pages, and each new offer
+// causes a notification to every client.
 const minRelistInterval = time.Second
 
-// relistSoleEvery is relistEvery for the only client. It is short, because requests of that
-// client wait for the lists.
+// minRelistIntervalSole is minRelistInterval for the only client. It is short, because
+// requests of that client wait for the lists.
 const minRelistIntervalSole = 200 * time.Millisecond
 
 func (b *Backend) relistInterval() time.Duration {
@@ -34,14 +34,14 @@ func (b *Backend) relistInterval() time.Duration {
 	return minRelistInterval
 }
 
-// The waits between two attempts to reach a backend that failed.
+// The delays between two attempts to reach a backend that failed.
 const (
 	minRetryDelay = 500 * time.Millisecond
 	maxRetryDelay = 30 * time.Second
 )
 
-// Run follows the backend until ctx ends: it fetches the lists, listens for
-// changes, and starts over after a failure. It is called once.
+// Run tracks the backend until ctx ends: it fetches the lists, listens for changes, and
+// retries after a failure. It is called once.
 func (b *Backend) Run(ctx context.Context) {
 	var sole *Client
 	if b.cfg.Sole != nil {
@@ -70,9 +70,9 @@ func (b *Backend) Run(ctx context.Context) {
 	}
 }
 
-// awaitSole waits for the only client. The context ends with the session of that
-// client. The scope of a client without one is made here, and lives until end is called:
-// the server keeps one session for all that the client does. sole is nil when ctx ended.
+// awaitClient waits for the only client. The returned context ends with the session of
+// that client. A client without a scope gets one, which lives until end is called: the
+// server keeps one session for all requests of the client. sole is nil if ctx ended.
 func (b *Backend) awaitClient(ctx context.Context) (life context.Context, sole *Client, end func()) {
 	c, ok := b.cfg.Sole(ctx)
 	if !ok {
@@ -89,15 +89,15 @@ func (b *Backend) awaitClient(ctx context.Context) (life context.Context, sole *
 	return ctx, &c, cancel
 }
 
-// follow learns the lists and stays as long as there is something to follow. It
-// returns nil when the lists are to be fetched afresh. sole may be nil.
+// follow fetches the lists and tracks them as long as the server notifies of changes.
+// It returns nil when all lists must be fetched again. sole may be nil.
 func (b *Backend) follow(ctx context.Context, sole *Client) error {
 	f := &fetcher{cfg: b.cfg, limits: b.limits}
 	if sole != nil {
 		f.client = *sole
 	} else {
-		// The scope is what a legacy server's session or process lives for. A server
-		// that announces nothing is let go at once.
+		// The session or process of a legacy server lives as long as the scope. The
+		// session with a server that announces nothing ends at once.
 		f.client = b.clientOf(FullProfile)
 		defer f.client.Scope.End()
 	}
@@ -126,8 +126,8 @@ func (b *Backend) follow(ctx context.Context, sole *Client) error {
 	return b.awaitRefresh(ctx)
 }
 
-// learn asks for the lists in the server's turn. It returns when each was fetched, has
-// failed, or is late, and one at least was fetched.
+// fetchLists fetches the lists in the server's turn. It returns after each was fetched,
+// has failed, or is late, and at least one was fetched.
 func (b *Backend) fetchLists(ctx context.Context, g *fetchGroup) (*Offer, error) {
 	if b.cfg.Turn != nil {
 		defer b.cfg.Turn(ctx)()
@@ -150,8 +150,8 @@ func (b *Backend) fetchLists(ctx context.Context, g *fetchGroup) (*Offer, error)
 	return offer, nil
 }
 
-// completeLists waits for the lists that are late and fetches those again that failed,
-// until there are none. It reports true where all lists are to be fetched afresh.
+// completeLists waits for the lists that are late and fetches those that failed again,
+// until there are none. It reports true if all lists must be fetched again.
 func (b *Backend) completeLists(ctx context.Context, g *fetchGroup) (again bool, err error) {
 	for g.busy|g.failed() != 0 {
 		due, stop := g.retry()
@@ -175,10 +175,10 @@ func (b *Backend) completeLists(ctx context.Context, g *fetchGroup) (again bool,
 	return false, nil
 }
 
-// awaitNudge waits until somebody wants the lists: of a server that tells nothing
-// nobody fetches what nobody looks at.
+// awaitRefresh waits until a fetch is requested: the lists of a server that sends no
+// notifications are fetched on demand only.
 func (b *Backend) awaitRefresh(ctx context.Context) error {
-	b.pause(ctx, b.relistInterval()) // however often somebody wants them
+	b.pause(ctx, b.relistInterval()) // however often they are requested
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -187,13 +187,13 @@ func (b *Backend) awaitRefresh(ctx context.Context) error {
 	}
 }
 
-// listen keeps the offer current by the server's own notices. It returns when
-// the listen has ended, for whatever reason: what happens after that is unknown.
+// listen updates the offer by the server's notifications. It returns when the listen
+// has ended for any reason, because later changes are unknown.
 func (b *Backend) listen(ctx context.Context, g *fetchGroup) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ear := newListListener(g.f.client.unrelated())
 	ended := make(chan error, 1)
-	// Ends with ctx, which this function cancels; it is waited for below.
+	// Ends with ctx, which this function cancels; waited for below.
 	go func() {
 		_, err := b.cfg.Handler.Serve(ctx, g.f.request("subscriptions/listen", listenParams()), ear)
 		ended <- err
@@ -209,15 +209,15 @@ func (b *Backend) listen(ctx context.Context, g *fetchGroup) error {
 var (
 	errListenEnded = errors.New("the listen stream ended")
 
-	// errSilent says that the server is well and tells of no changes, whatever it
-	// has announced.
+	// errNoListChanges reports that the server works and sends no notifications of
+	// changes, whatever it has announced.
 	errNoListChanges = errors.New("the server sends no list changes")
 )
 
-// listenError is why a listen ended. A server that refuses it, or has no stream
-// to tell of changes on, is asked for its lists from time to time.
+// listenError returns why a listen ended. If a server refuses it, or has no stream for
+// it, its lists are polled.
 func listenError(err error, e *listListener) error {
-	_, refused := err.(*mcp.Error) //nolint:errorlint // only the server's own word
+	_, refused := err.(*mcp.Error) //nolint:errorlint // only the server's own error
 	f, ok := errors.AsType[*mcp.Fault](err)
 	if refused && !e.acknowledged() || ok && f.Code == mcp.CodeUnsupported {
 		return errors.Join(errListenEnded, errNoListChanges, err)
@@ -225,10 +225,9 @@ func listenError(err error, e *listListener) error {
 	return errors.Join(errListenEnded, err)
 }
 
-// keepCurrent publishes the offer, and a new one whenever the server has said
-// that a list changed. The lists that were fetched before the server
-// acknowledged that it will tell of changes are fetched again, because a change
-// between the two was not told.
+// keepCurrent publishes the offer, and a new one whenever the server notifies that a
+// list changed. It fetches again the lists that were fetched before the server
+// acknowledged the listen, because a change between the two was not notified.
 func (b *Backend) keepCurrent(ctx context.Context, g *fetchGroup, e *listListener, ended <-chan error) error {
 	for {
 		if err := b.awaitChange(ctx, g, e, ended); err != nil {
@@ -247,7 +246,7 @@ func (b *Backend) keepCurrent(ctx context.Context, g *fetchGroup, e *listListene
 	}
 }
 
-// awaitChange waits until a list has changed, may have, or was late and has come.
+// awaitChange waits until a list has changed, may have changed, or has arrived late.
 func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, e *listListener, ended <-chan error) error {
 	due, stop := g.retry()
 	defer stop()
@@ -257,8 +256,8 @@ func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, e *listListene
 	case err := <-ended:
 		return listenError(err, e)
 	case <-b.refresh:
-		// The server tells of changes by itself, but not that it is gone:
-		// a listen may outlive its connection.
+		// The server notifies of changes, but not of its own end: a listen may outlive
+		// its connection.
 		e.mark(1<<catalog.NumKinds - 1)
 	case <-due:
 		e.mark(g.failed())
@@ -273,9 +272,9 @@ func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, e *listListene
 	return nil
 }
 
-// refetch fetches the lists that the server has told of. A list that changed
-// again while it was being fetched is fetched once more: an answer that began
-// before a notice is never published.
+// refetch fetches the lists that are marked. A list that changed again while it was
+// fetched is fetched once more: the answer to a request sent before a notification is
+// never published.
 func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, e *listListener) (*Offer, error) {
 	var changes uint64
 	for {
@@ -298,8 +297,8 @@ func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, e *lis
 	return &next, nil
 }
 
-// lose marks the offer: what was good is stale now, and what was never reached
-// is down.
+// markStale marks the offer after a failure: what was live is stale now, and what was
+// never reached is down.
 func (b *Backend) markStale(err error) {
 	next := *b.Offer()
 	next.State = Down
@@ -311,8 +310,8 @@ func (b *Backend) markStale(err error) {
 	b.publish(&next)
 }
 
-// reason is why a backend is not live, in words that may be shown to clients: the
-// message of a fault is written for them, while its cause may hold addresses.
+// reason returns why a backend is not live, as a text that may be shown to clients: the
+// message of a fault is written for them, while its cause may contain addresses.
 func reason(err error) string {
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		return f.Message
@@ -320,10 +319,9 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// noteFailure has the lists fetched afresh after a call could not be sent, so
-// that the state tells the truth soon. That there is no room for a call, or that
-// its client has gone, says nothing about the server; to ask it for its lists
-// then would be more work for one that has too much.
+// noteFailure requests a fetch of the lists after a call could not be sent, so that the
+// state is updated soon. Exceeded limits, ended sessions and the shutdown indicate
+// nothing about the server; fetching its lists then would only add to the load.
 func (b *Backend) noteFailure(err error) {
 	f, ok := errors.AsType[*mcp.Fault](err)
 	if !ok || f.Outcome != mcp.NotDispatched {
@@ -336,7 +334,7 @@ func (b *Backend) noteFailure(err error) {
 	}
 }
 
-// pause waits, but not longer than ctx.
+// pause waits for d or until ctx ends.
 func (b *Backend) pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -346,27 +344,27 @@ func (b *Backend) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// kinds is a set of lists.
+// listSet is a set of lists.
 type listSet uint8
 
 func (s listSet) has(k catalog.Kind) bool { return s&(1<<k) != 0 }
 
-// ear is the Caller of the listen: it hears which lists changed. Notices are a
-// level, not a queue: many of them are one fetch, and one always follows the
-// last of them.
+// listListener is the Caller of the listen. It records which lists changed.
+// Notifications are a level, not a queue: many of them cause one fetch, and a fetch
+// always follows the last.
 type listListener struct {
 	wake   chan struct{} // capacity 1
-	client mcp.Caller    // the only client, where it can be asked at any time; else nil
+	client mcp.Caller    // the only client, if it accepts requests at any time; otherwise nil
 
 	mu        sync.Mutex
 	dirty     listSet
-	announced listSet // of dirty, what the server has told of
+	announced listSet // the dirty lists that the server has notified of
 	acked     bool
-	agreed    listSet // once acked
+	agreed    listSet // set with acked
 }
 
-// agree comes before the mark that the same notice makes, so that who is woken by
-// the mark finds what was agreed.
+// acknowledge is called before the mark for the same notification, so that the
+// goroutine woken by the mark finds the agreed lists.
 func (e *listListener) acknowledge(to listSet) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -379,8 +377,8 @@ func (e *listListener) acknowledged() bool {
 	return e.acked
 }
 
-// told returns the lists that the server has agreed to tell of, none before it
-// has.
+// agreedLists returns the lists that the server has agreed to notify of; none before
+// the acknowledgement.
 func (e *listListener) agreedLists() listSet {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -391,7 +389,7 @@ func newListListener(client mcp.Caller) *listListener {
 	return &listListener{wake: make(chan struct{}, 1), client: client}
 }
 
-// Notify takes note of a change. It never waits.
+// Notify records a change. It does not block.
 func (e *listListener) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case "notifications/tools/list_changed":
@@ -407,9 +405,8 @@ func (e *listListener) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-// agreed returns the lists whose changes the server will tell, by its
-// acknowledgement (2026-07-28, basic/patterns/subscriptions, "Acknowledgment").
-// One that does not say agrees to all.
+// agreed returns the lists in the server's acknowledgement (2026-07-28, basic/patterns/
+// subscriptions, "Acknowledgment"). One without a filter agrees to all.
 func agreed(params *mcp.Object) listSet {
 	var to struct {
 		Tools     bool `json:"toolsListChanged"`
@@ -433,8 +430,9 @@ func agreed(params *mcp.Object) listSet {
 	return told
 }
 
-// Ask asks the only client. Without one it refuses, but for the list of roots: the gateway
-// has declared roots, so that a server lists all its tools, and has none.
+// Ask forwards the request to the only client. Without one it refuses all but
+// roots/list: the gateway has declared roots, so that a server lists all its tools, and
+// has none.
 func (e *listListener) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	if e.client != nil {
 		return e.client.Ask(ctx, req)
@@ -445,7 +443,7 @@ func (e *listListener) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client can be asked outside its own requests")
 }
 
-// hear marks the lists that a notice is about.
+// receive marks the lists of a notification.
 func (e *listListener) receive(n *mcp.Notification, s listSet) {
 	if n.Synthetic {
 		e.record(s, 0)
@@ -454,7 +452,7 @@ func (e *listListener) receive(n *mcp.Notification, s listSet) {
 	e.record(s, s)
 }
 
-// mark marks lists that nobody has told of, and that may have changed.
+// mark marks lists that may have changed without a notification.
 func (e *listListener) mark(s listSet) { e.record(s, 0) }
 
 func (e *listListener) record(s, said listSet) {
@@ -464,12 +462,12 @@ func (e *listListener) record(s, said listSet) {
 	e.announced |= said
 	select {
 	case e.wake <- struct{}{}:
-	default: // woken already
+	default: // already woken
 	}
 }
 
-// take empties the sets before the fetch and not after it: what changes meanwhile is
-// marked anew and fetched once more.
+// take returns and clears the sets. It is called before the fetch and not after it: a
+// change during the fetch marks the list again and causes another fetch.
 func (e *listListener) take() (dirty, said listSet) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -478,7 +476,7 @@ func (e *listListener) take() (dirty, said listSet) {
 	return dirty, said
 }
 
-// quiet reports whether nothing has changed since the last take.
+// isClean reports whether nothing has changed since the last take.
 func (e *listListener) isClean() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -20,23 +20,23 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// fetcher asks a server for its lists on a client's behalf.
+// fetcher fetches the lists of a server on behalf of a client.
 type fetcher struct {
 	cfg    Config
 	limits *limits
 	client Client
 
-	announced listSet // set by discover: the lists whose changes the server will tell
+	announced listSet // set by discover: the lists that the server announces changes of
 }
 
-// listenParams asks for every list, whatever the server has announced: what it will
-// really tell stands in its acknowledgement.
+// listenParams requests every list, whatever the server has announced: its
+// acknowledgement names those that it notifies of.
 func listenParams() []byte {
 	return []byte(`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`)
 }
 
-// request makes a request of the gateway's own. The parameters are ours, so that
-// they always parse.
+// request returns a request of the gateway's own. The parameters are ours, so that they
+// always parse.
 func (f *fetcher) request(method string, params []byte) *mcp.Request {
 	obj, err := mcp.ParseObject(params)
 	if err != nil {
@@ -50,7 +50,8 @@ func (f *fetcher) serve(ctx context.Context, method string, params []byte) (*mcp
 	return f.serveWithin(ctx, f.limits, f.cfg.MaxKey, method, params)
 }
 
-// greet asks the server what it is. It may be its first request, for which it starts.
+// sendDiscover sends server/discover. It may be the first request, for which the server
+// starts.
 func (f *fetcher) sendDiscover(ctx context.Context) (*mcp.Result, error) {
 	limits := newLimits(&Config{Idle: -1, Max: orDefault(f.cfg.Handshake, DefaultIdle)})
 	return f.serveWithin(ctx, limits, handshakeKey, "server/discover", nil)
@@ -74,7 +75,7 @@ func (f *fetcher) serveWithin(ctx context.Context, limits *limits, maxKey, metho
 	return res, nil
 }
 
-// discover learns what the server is and which lists it offers.
+// discover fetches the server's description and the lists that it offers.
 func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
 	res, err := f.sendDiscover(ctx)
 	if err != nil {
@@ -99,9 +100,9 @@ func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
 	return offer, nil
 }
 
-// serverCapabilities is the part of a server's capabilities that says which
-// lists there are. Members of other kinds of values than the specification's
-// count as present, and promise nothing.
+// serverCapabilities is the part of a server's capabilities that declares lists. A
+// member with a value of another type than in the specification counts as present,
+// without announcing changes.
 type serverCapabilities struct {
 	Tools     jsontext.Value `json:"tools"`
 	Prompts   jsontext.Value `json:"prompts"`
@@ -124,8 +125,7 @@ func (c *serverCapabilities) offers(k catalog.Kind) bool {
 	return v != nil && v.Kind() != 'n'
 }
 
-// announced returns the lists whose changes the server has said that it will
-// tell.
+// announced returns the lists with the capability listChanged.
 func (c *serverCapabilities) announced() listSet {
 	var told listSet
 	for k := range catalog.NumKinds {
@@ -139,13 +139,13 @@ func (c *serverCapabilities) announced() listSet {
 	return told
 }
 
-// maxListBytes bounds what one list of a backend takes of our memory. A list of
-// the largest number of items, each with a large schema, is far below.
+// maxListBytes bounds the memory for one list of a backend. A list of the largest
+// number of items, each with a large schema, is far below.
 const maxListBytes = 32 << 20
 
-// list fetches every page of one list, within bounds. A server that declared the
-// capability and does not know the method offers none of it: resource templates,
-// often.
+// list fetches every page of one list, within the bounds. A server that declared the
+// capability and does not know the method offers no items: often it has no resource
+// templates.
 func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error) {
 	l := catalog.List{Public: true}
 	maxItems := boundOrMax(f.cfg.MaxItems, DefaultMaxItems)
@@ -185,13 +185,13 @@ func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 	return l, nil
 }
 
-// emptyCursor are the parameters with the cursor that is the empty text, which is one
+// emptyCursor are the parameters with the empty string as cursor, which is a valid one
 // (2026-07-28, server/utilities/pagination, "Implementation Guidelines").
 const emptyCursor = `{"cursor":""}`
 
-// isNoPage reports whether the answer to an empty cursor says that it was meant for
-// none, as some servers mean it: they refuse it, or begin anew with the page that it
-// came with.
+// isPastLastPage reports whether the answer to an empty cursor shows that the server
+// meant "no next page" by it, as some servers do: it rejects the cursor, or returns the
+// same page again.
 func isPastLastPage(res *mcp.Result, err error, last *mcp.Result, f mcp.Field) bool {
 	if err != nil {
 		return errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams})
@@ -199,8 +199,7 @@ func isPastLastPage(res *mcp.Result, err error, last *mcp.Result, f mcp.Field) b
 	return bytes.Equal(res.Raw(f), last.Raw(f))
 }
 
-// cut leaves as much of a list as the bounds allow. more says that there are
-// items beyond those.
+// truncate cuts a list to the bounds. more reports that there are items beyond those.
 func truncate(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.List {
 	n, total := 0, 0
 	for n < len(l.Items) && n < maxItems && total+len(l.Items[n]) <= maxListBytes {
@@ -215,12 +214,12 @@ func truncate(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.L
 	default:
 		l.Problem = fmt.Sprintf("%s: only the first %d items are kept (%d MiB)", k.Method(), n, maxListBytes>>20)
 	}
-	l.Items = slices.Clone(l.Items[:n]) // what is left out is not kept in memory
+	l.Items = slices.Clone(l.Items[:n]) // so that the dropped items are not retained
 	return l
 }
 
-// size counts the items alone, which is nearly all of it: what is bounded is what
-// is kept.
+// totalBytes returns the size of the items, which is nearly all of the memory of a
+// list.
 func totalBytes(l *catalog.List) int {
 	n := 0
 	for _, item := range l.Items {
@@ -229,8 +228,7 @@ func totalBytes(l *catalog.List) int {
 	return n
 }
 
-// count returns a bound that is not negative: where there is none, one that
-// nothing reaches.
+// boundOrMax returns a bound that is not negative: no limit becomes a large number.
 func boundOrMax(v, def int) int {
 	if v < 0 {
 		return math.MaxInt32
@@ -238,8 +236,8 @@ func boundOrMax(v, def int) int {
 	return orDefault(v, def)
 }
 
-// add appends one page. The list is as private, and as short-lived, as the most
-// private and the shortest-lived of its pages.
+// appendPage appends one page. The list is as private as its most private page, and its
+// time to live is the shortest of the pages.
 func appendPage(l *catalog.List, res *mcp.Result, k catalog.Kind) error {
 	raw := res.Raw(k.Field())
 	if raw == nil {
@@ -262,8 +260,7 @@ func appendPage(l *catalog.List, res *mcp.Result, k catalog.Kind) error {
 	return nil
 }
 
-// firstVersion is for show only: what is spoken with the server is its client's to
-// know.
+// firstVersion is for display only: the client of the server negotiates the revision.
 func firstVersion(raw []byte) mcp.Version {
 	var vs []mcp.Version
 	if jsonv2.Unmarshal(raw, &vs) != nil || len(vs) == 0 {
@@ -272,7 +269,8 @@ func firstVersion(raw []byte) mcp.Version {
 	return vs[0]
 }
 
-// orObject: a server without a capabilities object has declared nothing.
+// orObject returns "{}" for nil: a server without a capabilities object has declared
+// nothing.
 func orObject(raw []byte) []byte {
 	if raw == nil {
 		return []byte("{}")

@@ -18,27 +18,27 @@ import (
 )
 
 const (
-	// listPatience is how long the other lists wait for one that is late.
+	// listTimeout is how long the other lists wait for one that is late.
 	listTimeout = 2 * time.Second
 
-	// brokenRetry is the wait before a list is fetched again that has broken the
-	// connection more than once: calls may have been on it.
+	// brokenRetryDelay is the delay before fetching a list again if fetching it broke
+	// the connection more than once: the connection may also have carried calls.
 	brokenRetryDelay = 2 * time.Minute
 )
 
-// trouble is what went wrong with one list.
+// listFailure records the failures of one list.
 type listFailure struct {
 	count int       // in a row
-	due   time.Time // when the list is to be fetched again
+	due   time.Time // when to fetch the list again
 }
 
-// gathering fetches the lists of a server, each by itself: one that fails or takes its
-// time costs no other. It belongs to one goroutine.
+// fetchGroup fetches the lists of a server, each independently: a list that fails or is
+// slow does not affect the others. It belongs to one goroutine.
 type fetchGroup struct {
 	f   *fetcher
 	log *slog.Logger
 
-	// What outlives the gathering.
+	// These outlive the fetchGroup.
 	failures *[catalog.NumKinds]listFailure
 	answered *listSet // the lists that were fetched, or have failed, once
 
@@ -46,19 +46,19 @@ type fetchGroup struct {
 	lists     [catalog.NumKinds]catalog.List
 	errs      [catalog.NumKinds]error // of the lists that failed
 	busy      listSet                 // the lists that are being fetched
-	refetch   listSet                 // of busy, what has changed since the fetch began
-	announced listSet                 // what the server has said that it changed, until it was fetched
-	results   chan fetched            // has room for all of busy
+	refetch   listSet                 // the busy lists that have changed since the fetch began
+	announced listSet                 // the lists that the server has notified of, until they are fetched
+	results   chan fetched            // capacity for all of busy
 }
 
-// fetched is the outcome of one fetch.
+// fetched is the result of one fetch.
 type fetched struct {
 	kind catalog.Kind
 	list catalog.List
 	err  error
 }
 
-// gather returns a gathering that knows the lists as they are.
+// newFetchGroup returns a fetchGroup that starts with the current lists.
 func (b *Backend) newFetchGroup(f *fetcher) *fetchGroup {
 	return &fetchGroup{
 		f: f, log: b.log, failures: &b.failures, answered: &b.answered,
@@ -66,7 +66,7 @@ func (b *Backend) newFetchGroup(f *fetcher) *fetchGroup {
 	}
 }
 
-// fill gives an offer the lists, and counts what the server has said of them.
+// fillOffer sets the lists of an offer, and counts the notifications for them.
 func (g *fetchGroup) fillOffer(o *Offer) {
 	o.late = g.busy &^ *g.answered
 	told := g.announced &^ g.busy &^ g.failed()
@@ -82,12 +82,13 @@ func (g *fetchGroup) fillOffer(o *Offer) {
 	o.At = time.Now()
 }
 
-// fetch fetches the lists that are wanted and offered, one after the other. A list that
-// failed and is not due yet is left out, unless the server has said that it changed. One
-// that is late is waited for by take.
+// fetch fetches the lists that are wanted and offered, one after the other. It skips a
+// list that failed and is not due yet, unless the server has notified of it. A list
+// that is late is received by store.
 func (g *fetchGroup) fetch(ctx context.Context, wanted, said listSet) {
 	// "Only use capabilities that were successfully negotiated" (2025-11-25,
-	// basic/lifecycle, "Operation"): what is not declared is not used, whatever is told.
+	// basic/lifecycle, "Operation"): what is not declared is not used, whatever the
+	// notifications.
 	g.announced |= said & g.offered
 	var begun, together listSet
 	for k := range catalog.NumKinds {
@@ -99,7 +100,7 @@ func (g *fetchGroup) fetch(ctx context.Context, wanted, said listSet) {
 			continue
 		}
 		g.start(ctx, k)
-		// The server may be gone: each list may take its time to find that out.
+		// The server may be unreachable: each request may take a long time to find out.
 		if g.unsent(begun) {
 			together |= 1 << k
 		} else {
@@ -123,14 +124,14 @@ func (g *fetchGroup) unsent(of listSet) bool {
 
 func (g *fetchGroup) start(ctx context.Context, k catalog.Kind) {
 	g.busy |= 1 << k
-	// Ends with ctx; end waits for it.
+	// Ends with ctx; wait receives its result.
 	go func() {
 		list, err := g.f.list(ctx, k)
 		g.results <- fetched{k, list, err}
 	}()
 }
 
-// await waits for lists, and no longer than the others can.
+// await waits for lists, but at most listTimeout.
 func (g *fetchGroup) await(ctx context.Context, of listSet) {
 	if g.busy&of == 0 {
 		return
@@ -150,7 +151,7 @@ func (g *fetchGroup) await(ctx context.Context, of listSet) {
 
 func (g *fetchGroup) markLate(of listSet) {
 	for k := range catalog.NumKinds {
-		// The reason why a list has failed before says more.
+		// The reason of a previous failure is more useful.
 		if l := &g.lists[k]; of.has(k) && !l.Failed {
 			l.Failed = true
 			l.Problem = fmt.Sprintf("%s: no response for %v, still waiting", k.Method(), listTimeout)
@@ -158,7 +159,7 @@ func (g *fetchGroup) markLate(of listSet) {
 	}
 }
 
-// awaitOne waits until a list was fetched, or all have failed.
+// awaitFirst waits until one list was fetched, or all have failed.
 func (g *fetchGroup) awaitFirst(ctx context.Context) {
 	for g.busy != 0 && g.failed() == g.offered&^g.busy && ctx.Err() == nil {
 		select {
@@ -169,7 +170,8 @@ func (g *fetchGroup) awaitFirst(ctx context.Context) {
 	}
 }
 
-// take stores the outcome of a fetch. One that began before a notice is not stored.
+// store stores the result of a fetch. If the list has changed since the fetch began, it
+// fetches again instead.
 func (g *fetchGroup) store(ctx context.Context, r fetched) {
 	g.busy &^= 1 << r.kind
 	t := &g.failures[r.kind]
@@ -190,7 +192,7 @@ func (g *fetchGroup) store(ctx context.Context, r fetched) {
 	}
 }
 
-// fail keeps what a list was before.
+// storeFailure keeps the previous items of the list.
 func (g *fetchGroup) storeFailure(k catalog.Kind, err error) {
 	l := &g.lists[k]
 	before := l.Problem
@@ -205,7 +207,8 @@ func (g *fetchGroup) storeFailure(k catalog.Kind, err error) {
 	}
 }
 
-// retryIn returns how long a list that failed for the nth time is left alone.
+// retryDelay returns the delay before a list that failed for the nth time is fetched
+// again.
 func retryDelay(n int, err error) time.Duration {
 	wait := min(minRetryDelay<<min(n-1, 16), maxRetryDelay)
 	f, ok := errors.AsType[*mcp.Fault](err)
@@ -226,18 +229,18 @@ func (g *fetchGroup) failed() listSet {
 	return failed
 }
 
-// err returns why no list could be fetched. It is nil where one was, or may still be.
+// err returns why no list could be fetched. It is nil if one was, or still may be.
 func (g *fetchGroup) err() error {
 	if g.failed() != g.offered {
 		return nil
 	}
 	for k := range catalog.NumKinds {
-		g.failures[k].due = time.Time{} // the server is tried as a whole
+		g.failures[k].due = time.Time{} // the next attempt is of the whole server
 	}
 	return cmp.Or(g.errs[:]...)
 }
 
-// retry returns what fires when a list that failed is due, or nil.
+// retry returns a channel that receives when a failed list is due, or nil.
 func (g *fetchGroup) retry() (due <-chan time.Time, stop func() bool) {
 	var next time.Time
 	for k, failed := catalog.Kind(0), g.failed(); k < catalog.NumKinds; k++ {
@@ -252,7 +255,7 @@ func (g *fetchGroup) retry() (due <-chan time.Time, stop func() bool) {
 	return t.C, t.Stop
 }
 
-// end waits for the fetches whose context has ended.
+// wait waits for the running fetches. Their context has ended.
 func (g *fetchGroup) wait() {
 	for g.busy != 0 {
 		g.busy &^= 1 << (<-g.results).kind

@@ -178,10 +178,10 @@ func TestEndlessLists(t *testing.T) {
 		{"an empty cursor that is refused", "", 1, 2, func() string {
 			return []string{`{"tools":[{"name":"a"}],"nextCursor":""}`, ""}[page-1]
 		}},
-		{"an empty cursor for ever", "circle", 2, 2, func() string { return fmt.Sprintf(`{"tools":[{"name":"%d"}],"nextCursor":""}`, page) }},
+		{"an empty cursor for ever", "the cursors repeat", 2, 2, func() string { return fmt.Sprintf(`{"tools":[{"name":"%d"}],"nextCursor":""}`, page) }},
 		{"null for a cursor", "", 1, 1, func() string { return `{"tools":[{"name":"a"}],"nextCursor":null}` }},
-		{"the same page for ever", "circle", 2, 2, func() string { return `{"tools":[{"name":"a"}],"nextCursor":"x"}` }},
-		{"a circle of two", "circle", 3, 3, func() string { return fmt.Sprintf(`{"tools":[{"name":"%d"}],"nextCursor":"%d"}`, page, page%2) }},
+		{"the same page for ever", "the cursors repeat", 2, 2, func() string { return `{"tools":[{"name":"a"}],"nextCursor":"x"}` }},
+		{"a circle of two", "the cursors repeat", 3, 3, func() string { return fmt.Sprintf(`{"tools":[{"name":"%d"}],"nextCursor":"%d"}`, page, page%2) }},
 		{"an end that never comes", "200 pages", 200, 200, func() string { return fmt.Sprintf(`{"tools":[{"name":"%d"}],"nextCursor":"%d"}`, page, page) }},
 		{"empty pages without end", "200 pages", 0, 200, func() string { return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, page) }},
 		{"a million in one page", "2000 items", 2000, 1, func() string { return `{"tools":[` + strings.Repeat(`0,`, 100_000) + `0]}` }},

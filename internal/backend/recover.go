@@ -11,9 +11,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// guard is a Handler whose panics end the request that they happened in and
-// nothing else. A backend in this process is somebody else's code, and is called
-// on goroutines of ours.
+// recoverPanics is a Handler that turns a panic into an error of the request. A backend
+// in this process is foreign code that runs on goroutines of the gateway.
 type recoverPanics struct {
 	mcp.Handler
 
@@ -21,7 +20,7 @@ type recoverPanics struct {
 	log  *slog.Logger
 }
 
-// Serve is the Handler's.
+// Serve calls Serve of the Handler.
 func (g recoverPanics) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
 	defer func() {
 		v := recover()
