@@ -15,15 +15,15 @@ import (
 
 //go:generate go test -run ^TestBridgePageIsCurrent$ . -update
 
-// bridgeFeature is one row of the table of docs/bridge.md: something that any client
+// bridgeFeature is one row of the table of docs/bridge.md: a feature that any client
 // can use with any backend.
 type bridgeFeature struct {
 	name string
-	// shows is what a transcript has to show that claims to prove it.
+	// shows is what a transcript must show to prove it.
 	shows string
 }
 
-// bridgeFeatures are the rows, in their order.
+// bridgeFeatures returns the rows, in their order.
 func bridgeFeatures() []bridgeFeature {
 	return []bridgeFeature{
 		{"elicitation form", "a backend asks the user for data by a form, and goes on with the answer"},
@@ -48,8 +48,8 @@ func bridgeFeatures() []bridgeFeature {
 	}
 }
 
-// bridgeField is one field: a feature for a client and a backend of these eras,
-// over these transports.
+// bridgeField is one field: a feature for a client and a backend of these eras, over
+// these transports.
 type bridgeField struct {
 	feature    string
 	cell       string // "legacy/modern"
@@ -66,12 +66,13 @@ func bridgeTransports() []string {
 	return []string{"http/http", "http/stdio", "stdio/http", "stdio/stdio"}
 }
 
-// field returns the field that a pair of modes is in. A Handler in this process is
-// of no era and no transport, and proves nothing here; nor does a client of an earlier
-// revision, which gets what that has instead: the fields are those of the last of its era.
+// field returns the field of a pair of modes. A Handler in this process has no era and
+// no transport, and proves nothing here. Neither does a client of an earlier revision,
+// which may get something else instead: the fields are those of the last revision of
+// each era.
 func (p pair) field(feature string) (f bridgeField, ok bool) {
 	out := map[string]string{"http": "http", "pipe": "stdio"}[p.out.transport]
-	return bridgeField{feature, p.cell(), p.in.transport + "/" + out}, out != "" && !p.in.rare()
+	return bridgeField{feature, p.cell(), p.in.transport + "/" + out}, out != "" && !p.in.isRare()
 }
 
 // claim is a line of a transcript that names a feature:
@@ -106,7 +107,7 @@ func readClaims(prose string) ([]claim, error) {
 	return out, nil
 }
 
-// bridgeProof is one transcript that claims something, and the modes it is played in.
+// bridgeProof is one transcript with claims, and the modes that it is played in.
 type bridgeProof struct {
 	transcript string
 	claims     []claim
@@ -125,8 +126,8 @@ func readProof(name, prose string) (bridgeProof, error) {
 	return bridgeProof{name, claims, r.pairs()}, nil
 }
 
-// bridgeProofs reads all transcripts. That each of them passes in all of its modes is
-// what TestTranscript holds.
+// bridgeProofs reads all transcripts. TestTranscript checks that each passes in all of
+// its modes.
 func bridgeProofs(t *testing.T) []bridgeProof {
 	t.Helper()
 	files, err := filepath.Glob("testdata/transcripts/*.txtar")
@@ -150,11 +151,11 @@ func bridgeProofs(t *testing.T) []bridgeProof {
 	return out
 }
 
-// bridge is the table: what is known of each field.
+// bridge is the table: the evidence for each field.
 type bridge map[bridgeField]*bridgeEvidence
 
-// bridgeEvidence are the transcripts that show a feature in a field, and those that show
-// what happens instead.
+// bridgeEvidence lists the transcripts that show a feature in a field, and those that
+// show what happens instead.
 type bridgeEvidence struct {
 	proved  []string
 	instead []string
@@ -189,8 +190,8 @@ func (b bridge) note(f bridgeField, transcript string, c claim) {
 	}
 }
 
-// problems says which fields are empty, and which are said to be impossible and are
-// proved.
+// problems returns the fields that are empty, and those that are claimed to be both
+// impossible and proved.
 func (b bridge) problems() []string {
 	var out []string
 	for _, f := range allFields() {
@@ -222,8 +223,8 @@ func allFields() []bridgeField {
 	return out
 }
 
-// TestBridge holds that each feature works for each pair of eras over each pair of
-// transports, or that a transcript shows what happens where it cannot.
+// TestBridge checks that each feature works for each pair of eras over each pair of
+// transports, or that a transcript shows what happens if it cannot.
 func TestBridge(t *testing.T) {
 	for _, problem := range newBridge(bridgeProofs(t)).problems() {
 		t.Error(problem)

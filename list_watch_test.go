@@ -14,22 +14,22 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// hearer is a Caller that notes what it is told, and takes its time where gate is not
-// nil.
-type hearer struct {
-	heard []string
-	gate  chan error // what the next Notify waits for and returns
+// recordingCaller records its notifications. If gate is not nil, each Notify waits for
+// it.
+type recordingCaller struct {
+	received []string
+	gate     chan error // the next Notify waits for it and returns its value
 }
 
-func (h *hearer) Notify(ctx context.Context, n *mcp.Notification) error {
+func (h *recordingCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	if h.gate == nil {
-		h.heard = append(h.heard, n.Method)
+		h.received = append(h.received, n.Method)
 		return nil
 	}
 	select {
 	case err := <-h.gate:
 		if err == nil {
-			h.heard = append(h.heard, n.Method)
+			h.received = append(h.received, n.Method)
 		}
 		return err
 	case <-ctx.Done():
@@ -37,15 +37,15 @@ func (h *hearer) Notify(ctx context.Context, n *mcp.Notification) error {
 	}
 }
 
-func (h *hearer) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (h *recordingCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// guarded is a vigil for the tools of a gateway in which nothing moves by itself.
-type guarded struct {
+// watchTest is a listWatch for the tools of a gateway that does nothing by itself.
+type watchTest struct {
 	t      *testing.T
 	g      *Gateway
-	caller *hearer
+	caller *recordingCaller
 	cancel context.CancelFunc
 	stop   func()
 }
@@ -55,11 +55,11 @@ const (
 	toolNotice = "notifications/tools/list_changed"
 )
 
-// keepVigil runs f in a bubble with a vigil that has begun.
-func keepVigil(t *testing.T, f func(*guarded)) {
+// withListWatch runs f in a bubble with a started listWatch.
+func withListWatch(t *testing.T, f func(*watchTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		v := &guarded{t: t, g: &Gateway{}, caller: &hearer{}}
+		v := &watchTest{t: t, g: &Gateway{}, caller: &recordingCaller{}}
 		v.g.view.Store(&view{catalog: catalog.Build(nil, catalog.Options{})})
 		req, err := mcp.NewRequest("subscriptions/listen", []byte(`{"notifications":{"toolsListChanged":true}}`))
 		if err != nil {
@@ -71,19 +71,19 @@ func keepVigil(t *testing.T, f func(*guarded)) {
 		if v.stop, err = v.g.Watch(ctx, req, v.caller); err != nil {
 			t.Fatal(err)
 		}
-		v.wants(ackNotice)
+		v.wantReceived(ackNotice)
 		f(v)
 		cancel()
 		v.stop()
 		if n := len(v.g.changed.subscribers); n != 0 {
 			t.Errorf("%d ears after the end", n)
 		}
-		v.change() // which nobody hears: the test would fail for what is left running
+		v.change() // no longer sent: otherwise the test would fail for a running goroutine
 	})
 }
 
-// change has the tools be others, and says so.
-func (v *guarded) change() {
+// change replaces the tools and wakes the listeners.
+func (v *watchTest) change() {
 	old := v.g.view.Load()
 	next := *old
 	next.announced[catalog.Tools]++
@@ -91,41 +91,41 @@ func (v *guarded) change() {
 	v.g.changed.wakeAll()
 }
 
-// wants checks what was told so far, once nothing moves.
-func (v *guarded) wants(want ...string) {
+// wantReceived checks the notifications so far, after all goroutines are idle.
+func (v *watchTest) wantReceived(want ...string) {
 	v.t.Helper()
 	synctest.Wait()
-	if !slices.Equal(v.caller.heard, want) {
-		v.t.Errorf("heard %q, want %q", v.caller.heard, want)
+	if !slices.Equal(v.caller.received, want) {
+		v.t.Errorf("heard %q, want %q", v.caller.received, want)
 	}
 }
 
-func TestVigilTellsOfEachChange(t *testing.T) {
-	keepVigil(t, func(v *guarded) {
-		v.g.changed.wakeAll() // of nothing new
-		v.wants(ackNotice)
+func TestListWatchNotifiesOfEachChange(t *testing.T) {
+	withListWatch(t, func(v *watchTest) {
+		v.g.changed.wakeAll() // without a change
+		v.wantReceived(ackNotice)
 		v.change()
-		v.wants(ackNotice, toolNotice)
+		v.wantReceived(ackNotice, toolNotice)
 		v.change()
-		v.wants(ackNotice, toolNotice, toolNotice)
+		v.wantReceived(ackNotice, toolNotice, toolNotice)
 	})
 }
 
-// Many changes while a client is slow are one notice after that, and there is one
-// goroutine for them (I33).
-func TestVigilOfASlowClient(t *testing.T) {
-	keepVigil(t, func(v *guarded) {
+// Many changes while a client is slow become one notification afterwards, and need one
+// goroutine (I33).
+func TestListWatchOfASlowClient(t *testing.T) {
+	withListWatch(t, func(v *watchTest) {
 		v.caller.gate = make(chan error)
 		v.change()
 		synctest.Wait()
 		for range 5 {
 			v.change()
 		}
-		v.wants(ackNotice)
+		v.wantReceived(ackNotice)
 		v.caller.gate <- nil
-		v.wants(ackNotice, toolNotice)
+		v.wantReceived(ackNotice, toolNotice)
 		v.caller.gate <- nil
-		v.wants(ackNotice, toolNotice, toolNotice)
+		v.wantReceived(ackNotice, toolNotice, toolNotice)
 		select {
 		case v.caller.gate <- nil:
 			t.Error("a third notice of two")
@@ -134,27 +134,27 @@ func TestVigilOfASlowClient(t *testing.T) {
 	})
 }
 
-// What could not be told stays due for the next change.
-func TestVigilAfterAFailure(t *testing.T) {
-	keepVigil(t, func(v *guarded) {
+// A notification that could not be sent stays due until the next change.
+func TestListWatchAfterAFailure(t *testing.T) {
+	withListWatch(t, func(v *watchTest) {
 		v.caller.gate = make(chan error)
 		v.change()
 		v.caller.gate <- mcp.ErrRequestEnded
-		v.wants(ackNotice)
-		v.g.changed.wakeAll() // of nothing, but that is due still
+		v.wantReceived(ackNotice)
+		v.g.changed.wakeAll() // without a change, but one is still due
 		v.caller.gate <- nil
-		v.wants(ackNotice, toolNotice)
+		v.wantReceived(ackNotice, toolNotice)
 	})
 }
 
-// stop returns when nobody tells any more.
-func TestStopOfAVigilThatTells(t *testing.T) {
-	keepVigil(t, func(v *guarded) {
+// stop returns after the last goroutine has ended.
+func TestStopOfAListWatchThatSends(t *testing.T) {
+	withListWatch(t, func(v *watchTest) {
 		v.caller.gate = make(chan error)
 		v.change()
 		synctest.Wait()
 		stopped := make(chan struct{})
-		go func() { v.stop(); close(stopped) }() // ends when the notice has
+		go func() { v.stop(); close(stopped) }() // ends when the notification has
 		synctest.Wait()
 		select {
 		case <-stopped:
@@ -163,12 +163,12 @@ func TestStopOfAVigilThatTells(t *testing.T) {
 		}
 		v.cancel()
 		<-stopped
-		v.wants(ackNotice)
+		v.wantReceived(ackNotice)
 	})
 }
 
-// A listen that does not begin leaves nothing.
-func TestVigilThatDoesNotBegin(t *testing.T) {
+// A listen that fails to start leaves nothing behind.
+func TestListWatchThatFailsToStart(t *testing.T) {
 	g := &Gateway{}
 	g.view.Store(&view{catalog: catalog.Build(nil, catalog.Options{}), cfg: (&Config{}).Effective()})
 	for params, want := range map[string]error{
@@ -182,7 +182,7 @@ func TestVigilThatDoesNotBegin(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		stop, err := g.Watch(ctx, req, &hearer{gate: make(chan error)})
+		stop, err := g.Watch(ctx, req, &recordingCaller{gate: make(chan error)})
 		if stop != nil || !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", params, err, want)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A file that others may have written makes the gateway start and write nothing new
-// before the operator says so, whatever the file itself says.
+// A file that others may have written cannot make the gateway start or write anything
+// new without the operator, whatever its content.
 func TestReloadChangeWaitsForTheOperator(t *testing.T) {
 	t.Parallel()
 	record := filepath.Join(t.TempDir(), "record.jsonl")

@@ -46,7 +46,7 @@ func reservedCodes(files []sourceFile) []string {
 // J10- 2026-07-28 basic/index: "New error codes for purposes not defined by this
 // specification **SHOULD** be allocated outside the JSON-RPC reserved range (`-32768`
 // to `-32000`)"
-func TestRepoCodesOfOurOwnStandOutside(t *testing.T) {
+func TestRepoErrorCodesAreOutsideTheReservedRange(t *testing.T) {
 	testSourceRule(t, reservedCodes, []ruleCase{
 		{name: "of others, and outside", files: map[string]string{
 			"a.go": "package a\nconst (\n\ta = -32602\n\tb = 1001\n\tc = -31999\n\td = -32_769\n\te = 32005\n)", "a_test.go": "package a\nconst a = -32005",

@@ -246,7 +246,7 @@ func TestRepoLoadsEachModuleApart(t *testing.T) {
 	}
 }
 
-func TestRepoLoadSaysWhatDoesNotParse(t *testing.T) {
+func TestRepoLoadReportsWhatDoesNotParse(t *testing.T) {
 	root := t.TempDir()
 	writeFile(t, filepath.Join(root, "bad.go"), "package")
 	if _, err := loadSources(root); err == nil {

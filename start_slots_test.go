@@ -15,9 +15,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// As many processes start at a time as there are turns; one that hangs delays the others
-// by turnTime, and the time of all is not that of one after another.
-func TestStartsTakeTurns(t *testing.T) {
+// As many processes start at a time as there are slots; a start that hangs delays the
+// others by slotTime, and they do not start one after another.
+func TestStartSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(startSlots, minStartSlots)
 		began := time.Now()
@@ -62,7 +62,7 @@ func TestStartsTakeTurns(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		free.acquire(ctx)() // returns, and gives back nothing
+		free.acquire(ctx)() // returns, and releases nothing
 		if len(free) != minStartSlots {
 			t.Errorf("%d turns are taken, want %d", len(free), minStartSlots)
 		}
@@ -70,9 +70,9 @@ func TestStartsTakeTurns(t *testing.T) {
 	})
 }
 
-// initialize waits for backends that wait for their turn as for others: greetWithin, however
-// long the queue is. A list waits for them.
-func TestGreetingWaitsForNoTurn(t *testing.T) {
+// initialize waits for backends that wait for a slot as for others: discoverTimeout,
+// however long the queue is. A list waits for them.
+func TestDiscoverDoesNotWaitForStartSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -15,11 +15,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// watched is a backend with one resource, which answers the listens for it as it is
-// told to.
-type watched func(ctx context.Context, caller mcp.Caller) (*mcp.Result, error)
+// listenFunc is a backend with one resource that calls the function for each listen.
+type listenFunc func(ctx context.Context, caller mcp.Caller) (*mcp.Result, error)
 
-func (w watched) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (w listenFunc) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	switch {
 	case req.Method == "server/discover":
 		return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"resources":{"subscribe":true}}}`))
@@ -35,9 +34,9 @@ func (w watched) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	}
 }
 
-// A backend that says no, in words or by leaving, is believed at once. Of one that has
-// failed or says nothing, nothing is known: its resources count as agreed, because they
-// are asked for again, and the client is told when that has worked.
+// A backend that refuses, by an error or by ending the listen, is not waited for. If it
+// fails or does not answer, nothing is known: its resources count as agreed, because
+// the listen is retried, and the client is notified when it succeeds.
 //
 // U4+ 2026-07-28 basic/patterns/subscriptions: "The `notifications` field in the
 // acknowledgment reflects the subset the server agreed to honor."
@@ -47,7 +46,7 @@ func (w watched) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
 	const agreed, refused = `{"notifications":{"resourceSubscriptions":["x:1"]}}`, `{"notifications":{}}`
 	for name, tt := range map[string]struct {
-		answer watched
+		answer listenFunc
 		want   string
 		within time.Duration
 	}{
@@ -90,9 +89,9 @@ func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
 	}
 }
 
-// A listen that fails after it was promised is asked for again, and what happened until
-// that has worked counts as an update, once for each time.
-func TestListenIsAskedForAgain(t *testing.T) {
+// A listen that fails after it was agreed is retried. Changes until the retry succeeds
+// count as one update each time.
+func TestFailedListenIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := 0
 		ear, end := watch(t, func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
@@ -116,8 +115,8 @@ func TestListenIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// Who has refused is not asked again: the client knows that it will hear nothing.
-func TestListenLeavesWhoRefused(t *testing.T) {
+// A refused listen is not retried: the client knows that it receives nothing.
+func TestRefusedListenIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		_, end := watch(t, func(context.Context, mcp.Caller) (*mcp.Result, error) {
@@ -134,14 +133,14 @@ func TestListenLeavesWhoRefused(t *testing.T) {
 }
 
 // watch listens for the resource of a backend until the test ends it.
-func watch(t *testing.T, b watched) (*heard, func()) {
+func watch(t *testing.T, b listenFunc) (*recorder, func()) {
 	t.Helper()
 	g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "a", Handler: b}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	synctest.Wait() // its list is there
-	ear := &heard{}
+	synctest.Wait() // its list is known
+	ear := &recorder{}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() { // ends with ctx; the returned function waits for it

@@ -15,10 +15,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// runner is a client that runs a task c1 for whoever asks.
-type runner struct{ heard }
+// taskClient is a client that runs a task c1 for each request.
+type taskClient struct{ recorder }
 
-func (r *runner) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (r *taskClient) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	r.note(req.Method, req.Params.Bytes())
 	if isAboutTask(req.Method) {
 		return mcp.NewResult(fmt.Appendf(nil, `{"n":1.0,`+mark+`}`, "c1"))
@@ -26,11 +26,11 @@ func (r *runner) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return mcp.NewResult(fmt.Appendf(nil, `{"task":{"taskId":"c1","n":1.0},`+mark+`}`, "c1"))
 }
 
-// A task that the client runs has the client's name for it on both sides: it is no
-// task of the backend's.
+// A task that the client runs has the client's id on both sides: it is not a task of
+// the backend.
 func TestTaskOfClientIsNotRenamed(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		caller, got := &runner{}, []string(nil)
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
+		caller, got := &taskClient{}, []string(nil)
 		asks := []string{
 			`sampling/createMessage {"messages":[],"task":{}}`,
 			`tasks/get {"taskId":"c1"}`,
@@ -64,11 +64,11 @@ func TestTaskOfClientIsNotRenamed(t *testing.T) {
 	})
 }
 
-// The states of a client's tasks reach a backend one after the other; of those that
-// wait for a slow one the newest are kept, and its client waits for none of them.
+// The states of a client's tasks reach a backend one after the other; of those queued
+// for a slow one the newest are kept, and the client waits for none of them.
 func TestTaskStatesOfClient(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		scope := mcp.NewScope("s", &heard{})
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
+		scope := mcp.NewScope("s", &recorder{})
 		defer scope.End()
 		var got []string
 		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {

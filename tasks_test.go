@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-func namesOf(t testing.TB, keys ...string) *taskIDs {
+func taskIDsWith(t testing.TB, keys ...string) *taskIDs {
 	t.Helper()
 	cfg := &config.Config{}
 	for _, key := range keys {
@@ -31,16 +31,16 @@ func namesOf(t testing.TB, keys ...string) *taskIDs {
 	return n
 }
 
-// W2, W7: a name leads to its backend in every process with the key, is the same each
-// time, and is nobody's but its principal's.
+// W2, W7: an id leads to its backend in every process with the key, is the same each
+// time, and is valid for its principal only.
 //
 // W7+ own: "The id of a task that we give out stands for a user, a backend and the id that
 // this has given it, and for nothing else."
 //
 // W2- seps 2663-tasks-extension: "Servers MUST generate them with sufficient entropy that
 // a third party cannot enumerate or guess them."
-func TestTaskNames(t *testing.T) {
-	here, there := namesOf(t, "k"), namesOf(t, "k")
+func TestTaskIDs(t *testing.T) {
+	here, there := taskIDsWith(t, "k"), taskIDsWith(t, "k")
 	for _, own := range []string{"t1", "", "a\x00b", `"`, strings.Repeat("x", maxTaskID)} {
 		name := here.encode("back\x00end", own, "ann")
 		if again := there.encode("back\x00end", own, "ann"); again != name {
@@ -55,14 +55,14 @@ func TestTaskNames(t *testing.T) {
 	if other := here.encode("ab", "c", "ann"); other == name {
 		t.Error("two tasks of two backends have one name")
 	}
-	rotated := namesOf(t, "n", "k")
+	rotated := taskIDsWith(t, "n", "k")
 	if _, own, ok := rotated.decode(name, "ann"); !ok || own != "bc" {
 		t.Error("a name does not outlive a new key")
 	}
 	for what, try := range map[string]func() (string, string, bool){
 		"bob":             func() (string, string, bool) { return here.decode(name, "bob") },
 		"nobody":          func() (string, string, bool) { return here.decode(name, "") },
-		"another process": func() (string, string, bool) { return namesOf(t).decode(name, "ann") },
+		"another process": func() (string, string, bool) { return taskIDsWith(t).decode(name, "ann") },
 		"another purpose": func() (string, string, bool) {
 			return here.decode(here.box.Seal("state", []byte("\x01abc"), "ann"), "ann")
 		},
@@ -74,10 +74,10 @@ func TestTaskNames(t *testing.T) {
 	}
 }
 
-// Whatever somebody sends as the id of a task, it opens only if it was given to them,
-// and opening it does no harm.
-func FuzzTaskNames(f *testing.F) {
-	n := namesOf(f, "k")
+// Whatever is sent as a task id, only ids issued to the caller decode, and decoding
+// does no harm.
+func FuzzTaskIDs(f *testing.F) {
+	n := taskIDsWith(f, "k")
 	f.Add(n.encode("a", "t", "ann"), "a", "t")
 	f.Add("", "", "")
 	f.Add("AAAA", "\x00", "\xff")
@@ -95,15 +95,15 @@ func FuzzTaskNames(f *testing.F) {
 	})
 }
 
-// talker is a backend that has tasks and says what it is told to.
-type talker struct {
+// taskServer is a backend with tasks that the test controls.
+type taskServer struct {
 	mu     sync.Mutex
 	scopes []*mcp.Scope
 	say    func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
 	listen func(ctx context.Context, req *mcp.Request, caller mcp.Caller) error // for tasks, until ctx ends
 }
 
-func (b *talker) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (b *taskServer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	switch req.Method {
 	case "server/discover":
 		return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`))
@@ -124,23 +124,23 @@ func (b *talker) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	return b.say(ctx, req, caller)
 }
 
-// heard is a caller that remembers.
-type heard struct {
+// recorder is a Caller that records what it receives.
+type recorder struct {
 	mu  sync.Mutex
 	all []string
 }
 
-func (h *heard) Notify(_ context.Context, n *mcp.Notification) error {
+func (h *recorder) Notify(_ context.Context, n *mcp.Notification) error {
 	h.note(n.Method, n.Params.Bytes())
 	return nil
 }
 
-func (h *heard) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (h *recorder) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	h.note(req.Method, req.Params.Bytes())
 	return mcp.NewResult(append([]byte(`{"_meta":`), append(req.Params.Raw(mcp.FieldMeta), '}')...))
 }
 
-func (h *heard) note(method string, params []byte) {
+func (h *recorder) note(method string, params []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, method+" "+string(params))
@@ -148,11 +148,11 @@ func (h *heard) note(method string, params []byte) {
 
 const mark = `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`
 
-// withTalker runs f with a gateway in front of a talker.
-func withTalker(t *testing.T, f func(t *testing.T, g *Gateway, b *talker)) {
+// withTaskServer runs f with a gateway in front of a taskServer.
+func withTaskServer(t *testing.T, f func(t *testing.T, g *Gateway, b *taskServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &talker{}
+		b := &taskServer{}
 		g, err := New(Config{State: config.State{Keys: []config.Secret{config.NewSecret(strings.Repeat("k", 32))}}},
 			Options{InProcess: []InProcess{{Name: "a", Handler: b}}})
 		if err != nil {
@@ -174,12 +174,12 @@ func ask(t *testing.T, scope *mcp.Scope, method, params string) *mcp.Request {
 	return req
 }
 
-// Wherever the backend names a task, the client reads the name outside, and wherever
-// the client does, the backend reads its own.
-func TestTaskIsNamedEverywhere(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+// In all messages of the backend the client reads its own task ids, and in all messages
+// of the client the backend reads its own.
+func TestTaskIDsAreTranslatedEverywhere(t *testing.T) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		name := g.taskIDs.encode("a", "t1", "ann")
-		unrelated, caller := &heard{}, &heard{}
+		unrelated, caller := &recorder{}, &recorder{}
 		scope := mcp.NewScope("s", unrelated)
 		defer scope.End()
 		var got []string
@@ -217,13 +217,13 @@ func TestTaskIsNamedEverywhere(t *testing.T) {
 	})
 }
 
-// What only looks like a task's id stays as it is, and a mark that is not the caller's
-// does not reach the backend.
+// Other members that look like a task id are unmodified, and a related task that is not
+// the caller's does not reach the backend.
 //
 // W7- own: "The id of a task that we give out stands for a user, a backend and the id that
 // this has given it, and for nothing else."
-func TestTaskNamesAreOfTasksAlone(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+func TestOnlyTaskIDsAreTranslated(t *testing.T) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		var got string
 		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			got = string(req.Params.Bytes())
@@ -240,14 +240,14 @@ func TestTaskNamesAreOfTasksAlone(t *testing.T) {
 	})
 }
 
-// A backend knows its clients by their scopes: it gets the same one with each request
-// of a client, and it ends with the client's.
+// A backend identifies its clients by their scopes: each request of a client has the
+// same one, which ends with the client's.
 func TestTaskScope(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte("{}"))
 		}
-		scope := mcp.NewScope("s", &heard{})
+		scope := mcp.NewScope("s", &recorder{})
 		yields := 0
 		scope.OnYield(func() bool { yields++; return false })
 		for range 2 {
@@ -270,9 +270,9 @@ func TestTaskScope(t *testing.T) {
 	})
 }
 
-// A name that is too long would break the headers that it travels in.
+// An id that is too long would break the headers that carry it.
 func TestTaskIDTooLong(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte(`{"resultType":"task","status":"working","taskId":"` + strings.Repeat("x", maxTaskID+1) + `"}`))
 		}
@@ -283,9 +283,8 @@ func TestTaskIDTooLong(t *testing.T) {
 	})
 }
 
-// M111, W1: what is remembered for tasks/list is whose it is, and no more than a
-// bound of it.
-func TestTaskBook(t *testing.T) {
+// M111, W1: the tasks recorded for tasks/list belong to their owner, and are bounded.
+func TestTaskRegistry(t *testing.T) {
 	var b taskRegistry
 	now := time.Now()
 	for i := range maxListedTasks + 10 {
@@ -317,13 +316,13 @@ func TestTaskBook(t *testing.T) {
 	}
 }
 
-// Of anonymous clients each has its own list, which ends with its session.
-func TestTaskBookOfSessions(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+// Each anonymous client has its own list, which ends with its session.
+func TestTaskRegistryOfSessions(t *testing.T) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte(`{"resultType":"task","taskId":"t1","status":"working","ttlMs":null}`))
 		}
-		one, two := mcp.NewScope("1", &heard{}), mcp.NewScope("2", &heard{})
+		one, two := mcp.NewScope("1", &recorder{}), mcp.NewScope("2", &recorder{})
 		defer two.End()
 		begin := ask(t, one, "tools/call", `{"name":"a__x"}`)
 		begin.Principal = ""

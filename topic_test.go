@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// tell says something on a listen.
+// tell sends a notification on a listen.
 func tell(ctx context.Context, c mcp.Caller, method, params string) error {
 	n, err := mcp.NewNotification(method, []byte(params))
 	if err != nil {
@@ -25,9 +25,9 @@ func tell(ctx context.Context, c mcp.Caller, method, params string) error {
 }
 
 // follow listens for tasks until the test ends it.
-func follow(t *testing.T, g *Gateway, ids string) (*heard, func()) {
+func follow(t *testing.T, g *Gateway, ids string) (*recorder, func()) {
 	t.Helper()
-	ear := &heard{}
+	ear := &recorder{}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() {
@@ -38,11 +38,11 @@ func follow(t *testing.T, g *Gateway, ids string) (*heard, func()) {
 	return ear, func() { cancel(); <-over }
 }
 
-// A listen for tasks reaches the backend by its own names of those that are the
-// caller's. What it says of them, and of nothing else, comes back by the names that the
-// caller has given, those of an older key included.
-func TestTaskListenIsNamed(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+// A listen for tasks reaches the backend with its own ids of the caller's tasks. Its
+// notifications for them, and for nothing else, return with the ids that the caller
+// sent, including those of an older key.
+func TestTaskListenTranslatesIDs(t *testing.T) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		mine, foreign, gone := g.taskIDs.encode("a", "t1", "ann"), g.taskIDs.encode("a", "t1", "bob"), g.taskIDs.encode("z", "t1", "ann")
 		refused := g.taskIDs.encode("a", "t2", "ann")
 		asked := ""
@@ -56,7 +56,7 @@ func TestTaskListenIsNamed(t *testing.T) {
 			}
 			return tell(ctx, c, "notifications/tasks", `{"taskId":"t1","status":"working","n":1.0}`)
 		}
-		g.view.Load().backends[0].taskIDs = namesOf(t, "n") // by which the task would have another name
+		g.view.Load().backends[0].taskIDs = taskIDsWith(t, "n") // with another key, the task would have another id
 		ear, stop := follow(t, g, fmt.Sprintf("%q,%q,%q,%q,%q,%q", foreign, mine, gone, "made up", refused, mine))
 		defer stop()
 		if asked != `{"notifications":{"taskIds":["t1","t2"]}}` {
@@ -72,10 +72,10 @@ func TestTaskListenIsNamed(t *testing.T) {
 	})
 }
 
-// A backend that agrees when nobody waits for that any more is asked for the state of
-// each task: what happened meanwhile was not told.
+// If a backend acknowledges late, the gateway fetches the state of each task, because
+// changes meanwhile were not notified.
 func TestTaskListenAgreedLate(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		name := g.taskIDs.encode("a", "t1", "ann")
 		b.listen = func(ctx context.Context, _ *mcp.Request, c mcp.Caller) error {
 			select {
@@ -101,12 +101,12 @@ func TestTaskListenAgreedLate(t *testing.T) {
 	})
 }
 
-// One task that is asked for by two names, one of them of an older key, is asked for
-// once, and told of by each.
-func TestTaskListenByTwoNames(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		g.taskIDs = namesOf(t, "n", "o")
-		first, second := g.taskIDs.encode("a", "t1", "ann"), namesOf(t, "o").encode("a", "t1", "ann")
+// One task that is requested by two ids, one of them of an older key, is requested once
+// at the backend, and notified by each id.
+func TestTaskListenByTwoIDs(t *testing.T) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
+		g.taskIDs = taskIDsWith(t, "n", "o")
+		first, second := g.taskIDs.encode("a", "t1", "ann"), taskIDsWith(t, "o").encode("a", "t1", "ann")
 		asked := ""
 		b.listen = func(ctx context.Context, req *mcp.Request, c mcp.Caller) error {
 			asked = string(req.Params.Bytes())
@@ -131,11 +131,11 @@ func TestTaskListenByTwoNames(t *testing.T) {
 	})
 }
 
-// afterGap has a listen be agreed to again after a gap, by a backend that says what it
-// is given and answers tasks/get as look does.
+// afterGap makes a backend acknowledge a listen again after a gap. The backend sends
+// what say sends, and answers tasks/get with look.
 func afterGap(t *testing.T, look func(n int) (string, error), say func(tell func(params string))) (told []string, looks int) {
 	t.Helper()
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		name, listens := g.taskIDs.encode("a", "t1", "ann"), 0
 		b.listen = func(ctx context.Context, _ *mcp.Request, c mcp.Caller) error {
 			if err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`); err != nil {
@@ -170,36 +170,36 @@ func afterGap(t *testing.T, look func(n int) (string, error), say func(tell func
 	return told, looks
 }
 
-func sayNothing(func(string)) {}
+func sendNothing(func(string)) {}
 
-// What a task was missed to become is told as soon as its backend can be asked.
-func TestTaskMissedIsToldOnce(t *testing.T) {
+// A missed state of a task is sent as soon as its backend answers.
+func TestPendingUpdateIsSentOnce(t *testing.T) {
 	told, looks := afterGap(t, func(n int) (string, error) {
 		if n < 5 {
 			return "", &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.NotDispatched, Message: "away"}
 		}
 		return "completed", nil
-	}, sayNothing)
+	}, sendNothing)
 	want := []string{`notifications/tasks {"taskId":"NAME","status":"completed"}`}
 	if !slices.Equal(told, want) || looks != 5 {
 		t.Errorf("told %q after %d looks, want %q after 5", told, looks, want)
 	}
 }
 
-// A task that is no more is not asked for again, nor one of a backend that has no
-// such request any more.
-func TestTaskMissedIsUnknown(t *testing.T) {
+// A task that no longer exists is not fetched again, nor is one of a backend without
+// the method.
+func TestPendingUpdateOfAnUnknownTask(t *testing.T) {
 	for _, code := range []int64{mcp.CodeInvalidParams, mcp.CodeMethodNotFound} {
-		told, looks := afterGap(t, func(int) (string, error) { return "", mcp.Errorf(code, "no") }, sayNothing)
+		told, looks := afterGap(t, func(int) (string, error) { return "", mcp.Errorf(code, "no") }, sendNothing)
 		if len(told) != 0 || looks != 1 {
 			t.Errorf("%d: told %q after %d looks, want nothing after one", code, told, looks)
 		}
 	}
 }
 
-// What the backend says by itself is not delayed by a look, and is not followed by
-// what was there to see before it.
-func TestTaskMissedIsToldByItself(t *testing.T) {
+// A state that the backend sends itself is not delayed by a fetch, and is not followed
+// by an older state.
+func TestPendingUpdateSentByTheBackend(t *testing.T) {
 	told, looks := afterGap(t, func(int) (string, error) {
 		time.Sleep(time.Minute)
 		return "working", nil

@@ -33,39 +33,39 @@ type backend struct {
 	slow         time.Duration   // before each answer about itself
 	hung         chan struct{}   // closed to go on; nil while it answers
 	shown        map[string]bool // methods that are shown besides calls
-	calls        map[string]*puppet
+	calls        map[string]*scriptedCall
 	lastCall     int
 	tasks        map[string]object // by id; nil where it has none
-	ears         map[*hearer]bool
+	ears         map[*watcher]bool
 	watchers     map[string]int // how many of them listen for each resource
 	unwatched    bool           // it tells of no updates, and says so
 	refused      []string       // of these it tells no updates
-	current      *incarnation
+	current      *instance
 	lastScope    *mcp.Scope // of the last call
 
 	wire *wire // what it says stands in the transcript to the byte; nil where a server of ours speaks for it
 }
 
 // incarnation is one life of a backend: what a dead one sees is not told.
-type incarnation struct {
+type instance struct {
 	dead atomic.Bool
 	peer *peer // nil in this process
 }
 
 // puppet is one call while it is served.
-type puppet struct {
+type scriptedCall struct {
 	label string
 	steps chan step
 }
 
 // step is one line that the transcript puts into a call. It ends the call where it
 // returns a result or an error.
-type step func(ctx context.Context, p *puppet, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
+type step func(ctx context.Context, p *scriptedCall, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
 
 func newBackend(w *world, name string, isWire bool) *backend {
 	b := &backend{
 		w: w, name: name, lists: make(map[string][]json.RawMessage), shown: make(map[string]bool),
-		calls: make(map[string]*puppet), ears: make(map[*hearer]bool), watchers: make(map[string]int),
+		calls: make(map[string]*scriptedCall), ears: make(map[*watcher]bool), watchers: make(map[string]int),
 	}
 	if isWire {
 		b.wire = &wire{b: b}
@@ -75,7 +75,7 @@ func newBackend(w *world, name string, isWire bool) *backend {
 	return b
 }
 
-func (b *backend) say(life *incarnation, label, text string) {
+func (b *backend) say(life *instance, label, text string) {
 	if !life.dead.Load() {
 		b.w.say(0, "backend "+b.name, label, text)
 	}
@@ -145,12 +145,12 @@ func (b *backend) offer(kind, raw string) bool {
 		method = "resources"
 	}
 	for _, ear := range b.change(kind, items) {
-		ear.ch <- earful{method: "notifications/" + method + "/list_changed"}
+		ear.ch <- notice{method: "notifications/" + method + "/list_changed"}
 	}
 	return true
 }
 
-func (b *backend) change(kind string, items []json.RawMessage) []*hearer {
+func (b *backend) change(kind string, items []json.RawMessage) []*watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lists[kind] = items
@@ -193,7 +193,7 @@ func item(kind, raw string) json.RawMessage {
 }
 
 // handler is the backend as a Handler, in one life.
-func (b *backend) serveIn(life *incarnation) mcp.Handler {
+func (b *backend) serveIn(life *instance) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if b.isShown(req.Method) {
 			b.say(life, "", strings.TrimSpace(req.Method+" "+paramsOf(req)))

@@ -28,16 +28,16 @@ type transcriptClient struct {
 	hasLists  bool
 	lastID    int // of requests that the transcript does not show
 
-	mu        sync.Mutex
-	exchanges []*exchange // newest last
-	listening bool
-	cursor    string // the last nextCursor
-	state     string // the last requestState
-	aliases   []alias
-	greeting  object   // what the gateway has said of itself
-	visits    []string // ids of questions that sent the user to a URL
-	watched   []string // the resources that it is subscribed to
-	quietly   bool     // the standalone stream is open for those alone
+	mu              sync.Mutex
+	exchanges       []*exchange // newest last
+	listening       bool
+	cursor          string // the last nextCursor
+	state           string // the last requestState
+	aliases         []alias
+	initialize      object   // what the gateway has said of itself
+	urlElicitations []string // ids of questions that sent the user to a URL
+	subscribed      []string // the resources that it is subscribed to
+	quietly         bool     // the standalone stream is open for those alone
 }
 
 // clientWire carries what a client says.
@@ -74,7 +74,7 @@ type exchange struct {
 	asks      []pendingAsk
 	state     jsontext.Value // requestState of an input_required
 	stop      func()         // closes its stream, where it has one
-	at        place          // where that is, of events
+	at        streamPosition // where that is, of events
 }
 
 // pendingAsk is a question that the transcript has seen and not answered.
@@ -153,7 +153,7 @@ func (c *transcriptClient) do(args []string) bool {
 	case "refuse": // client> refuse 1 -1 "no"; only the legacy era can
 		return c.respond(c.open(args[1]), `"error":{"code":`+args[2]+`,"message":`+args[3]+`}`)
 	case "again": // client> again 1; the last request of that label is sent once more, as another one
-		return c.again(c.open(args[1]))
+		return c.resend(c.open(args[1]))
 	case "notify": // client> notify notifications/roots/list_changed; parameters may stand behind it
 		c.connect()
 		params := ""
@@ -373,11 +373,11 @@ func (c *transcriptClient) answer(x *exchange, results []string) bool {
 	if retry.params = retry.params.without("requestState"); x.state != nil {
 		retry.params = retry.params.with("requestState", string(x.state))
 	}
-	return c.again(&retry)
+	return c.resend(&retry)
 }
 
 // again sends a request once more, under another id.
-func (c *transcriptClient) again(x *exchange) bool {
+func (c *transcriptClient) resend(x *exchange) bool {
 	if x == nil {
 		return false
 	}

@@ -151,7 +151,7 @@ func (h *httpWire) lost(x *exchange) {
 
 // readMessages gives each message of a body to take, and notes where it is in the
 // stream.
-func readMessages(res *http.Response, at *place, take func(msg []byte)) {
+func readMessages(res *http.Response, at *streamPosition, take func(msg []byte)) {
 	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
 		body, err := io.ReadAll(res.Body)
 		if err == nil && len(body) > 0 {
@@ -186,7 +186,7 @@ func readMessages(res *http.Response, at *place, take func(msg []byte)) {
 }
 
 // place is how far a client has read a stream of events.
-type place struct {
+type streamPosition struct {
 	id    string // of the event that is being read
 	name  string // likewise
 	last  string // of the last whole event

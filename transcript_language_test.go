@@ -70,10 +70,10 @@ func TestTranscriptManifold(t *testing.T) {
 	if got := expand("<$(x*5000)>"); got != long {
 		t.Errorf("expand gives %d bytes, want %d", len(got), len(long))
 	}
-	if got := shrink(long); got != "<$(x*5000)>" {
+	if got := collapse(long); got != "<$(x*5000)>" {
 		t.Errorf("shrink gives %.40s", got)
 	}
-	if got := shrink("aaab"); got != "aaab" {
+	if got := collapse("aaab"); got != "aaab" {
 		t.Errorf("shrink gives %s for a short run", got)
 	}
 }
@@ -189,7 +189,7 @@ func breaches(w *world) []string {
 func TestSomePairsMeetAllEras(t *testing.T) {
 	every := (restrictions{}).pairs()
 	for i := range 100 {
-		chosen := some(fmt.Sprintf("file-%d.txtar", i), every)
+		chosen := sample(fmt.Sprintf("file-%d.txtar", i), every)
 		in, out := map[mcp.Era]bool{}, map[string]bool{}
 		for _, p := range chosen {
 			in[p.in.version.Era()], out[p.out.era] = true, true
@@ -217,7 +217,7 @@ func TestSomePairsMeetAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		chosen := some(filepath.Base(file), modes.pairs())
+		chosen := sample(filepath.Base(file), modes.pairs())
 		if len(chosen) == 0 {
 			t.Errorf("%s is not played", file)
 		}
@@ -230,7 +230,7 @@ func TestSomePairsMeetAll(t *testing.T) {
 			t.Errorf("%s is played in %d transcripts", p, met[p])
 		}
 	}
-	for _, in := range topicNames() {
+	for _, in := range rareInbounds() {
 		for _, out := range outbounds() {
 			if p := (pair{in, out}); met[p] == 0 {
 				t.Errorf("%s is played in no transcript", p)
@@ -273,7 +273,7 @@ func TestTranscriptVerbsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	var verbs []string
-	for _, file := range []string{"transcript_world_test.go", "transcript_client_test.go", "transcript_backend_test.go", "transcript_puppet_test.go"} {
+	for _, file := range []string{"transcript_world_test.go", "transcript_client_test.go", "transcript_backend_test.go", "transcript_call_test.go"} {
 		src, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

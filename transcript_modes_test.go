@@ -26,7 +26,7 @@ func (m inbound) modern() bool { return m.version.Era() == mcp.EraModern }
 
 // rare reports whether the mode differs from another one of its era in little but what
 // the client's edge says: it meets one backend of each era.
-func (m inbound) rare() bool {
+func (m inbound) isRare() bool {
 	return m.older() || m.transport == "sse" || m.transport == "http2"
 }
 
@@ -73,7 +73,7 @@ func inbounds() []inbound {
 
 // named are the modes of a client that few are left of: only the files that name the
 // revision are played in them, and these with every backend.
-func topicNames() []inbound {
+func rareInbounds() []inbound {
 	return []inbound{{mcp.V20241105, "http"}, {mcp.V20241105, "stdio"}, {mcp.V20241105, "sse"}}
 }
 
@@ -147,7 +147,7 @@ func allowed(alternatives [][]string, tags ...string) bool {
 
 // inbounds are the modes of a client that a file may be played in.
 func (r restrictions) inbounds() []inbound {
-	return append(inbounds(), slices.DeleteFunc(topicNames(), func(in inbound) bool {
+	return append(inbounds(), slices.DeleteFunc(rareInbounds(), func(in inbound) bool {
 		return !slices.ContainsFunc(r.inbound, func(words []string) bool { return slices.Contains(words, string(in.version)) })
 	})...)
 }
@@ -167,7 +167,7 @@ func (r restrictions) pairs() []pair {
 				continue
 			}
 			enough := met[o.era] || o.era == "process" && len(met) > 0
-			if in.rare() && enough && !slices.Contains(topicNames(), in) {
+			if in.isRare() && enough && !slices.Contains(rareInbounds(), in) {
 				continue
 			}
 			met[o.era] = true
@@ -182,7 +182,7 @@ func (r restrictions) pairs() []pair {
 // each pair is met by several files: what breaks a pair is rarely one file's alone,
 // and the whole product takes longer than somebody who has changed a line wants to
 // wait. A revision that few files name is played in all that there is.
-func some(file string, pairs []pair) []pair {
+func sample(file string, pairs []pair) []pair {
 	h := fnv.New64a()
 	h.Write([]byte(file))
 	met := make(map[string]bool)
@@ -190,7 +190,7 @@ func some(file string, pairs []pair) []pair {
 	for _, i := range rand.New(rand.NewPCG(h.Sum64(), 0)).Perm(len(pairs)) {
 		p := pairs[i]
 		in, to := "from "+p.in.version.Era().String(), "to "+p.out.era
-		if met[in] && met[to] && !slices.Contains(topicNames(), p.in) {
+		if met[in] && met[to] && !slices.Contains(rareInbounds(), p.in) {
 			continue
 		}
 		met[in], met[to] = true, true

@@ -33,14 +33,14 @@ type peer struct {
 
 // start begins another life.
 func (b *backend) start() {
-	life := &incarnation{}
+	life := &instance{}
 	if b.w.pair.out.transport != "process" {
 		life.peer = b.newPeer(life)
 	}
 	b.set(func() { b.current = life })
 }
 
-func (b *backend) newPeer(life *incarnation) *peer {
+func (b *backend) newPeer(life *instance) *peer {
 	p := &peer{server: server.New(b.serveIn(life), server.Config{AllowedHosts: []string{"*"}}), net: memnet.Listen()}
 	if kind := b.w.pair.out.transport; kind == "http" || kind == "sse" {
 		p.http = &http.Server{Handler: b.front(p.server), ErrorLog: log.New(io.Discard, "", 0)}

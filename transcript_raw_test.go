@@ -93,7 +93,7 @@ func (w *world) rawPipe(name string) *rawPipe {
 	source := strings.TrimSpace("stdio " + name)
 	p := &rawPipe{w: w}
 	p.conn = w.servePipe(
-		func(line []byte) { w.say(2, source, "", tidy(string(line))) },
+		func(line []byte) { w.say(2, source, "", compactLine(string(line))) },
 		func() { w.say(2, source, "", "end") })
 	w.pipes[name] = p
 	return p
@@ -268,7 +268,7 @@ func (h *rawHTTP) exchange(label string, r *http.Request, members []string) {
 			say("%s: %s", key, v)
 		}
 	}
-	readMessages(res, &place{}, func(msg []byte) {
+	readMessages(res, &streamPosition{}, func(msg []byte) {
 		if id, ok := strings.CutPrefix(string(msg), ssePath+"?sessionId="); ok {
 			h.to = id
 			msg = []byte(ssePath + "?sessionId=$connection")
@@ -276,7 +276,7 @@ func (h *rawHTTP) exchange(label string, r *http.Request, members []string) {
 		if o, err := parseObject(msg); err == nil && members != nil {
 			msg = []byte(o.only(members...).String())
 		}
-		say("%s", tidy(strings.TrimSpace(string(h.hideState(msg)))))
+		say("%s", compactLine(strings.TrimSpace(string(h.hideState(msg)))))
 	})
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") && r.Context().Err() == nil {
 		say("end")

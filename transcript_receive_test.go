@@ -85,19 +85,19 @@ func (c *transcriptClient) askedLocked(x *exchange, m object) {
 	if params.text("mode") == "url" && !params.has("elicitationId") {
 		c.breach(x, "a URL without elicitationId: %s", params) // 2025-11-25, schema
 	}
-	c.say(x.label, "ask "+m.text("method")+" "+c.visitLocked(x, params, true).String())
+	c.say(x.label, "ask "+m.text("method")+" "+c.urlElicitationLocked(x, params, true).String())
 }
 
 // visitLocked hides the id of a question that sends the user to a URL, which is another
 // one each time. What is told of it later must have been asked.
-func (c *transcriptClient) visitLocked(x *exchange, params object, asked bool) object {
+func (c *transcriptClient) urlElicitationLocked(x *exchange, params object, asked bool) object {
 	id := params.text("elicitationId")
 	switch {
 	case id == "":
 		return params
 	case asked:
-		c.visits = append(c.visits, id)
-	case !slices.Contains(c.visits, id):
+		c.urlElicitations = append(c.urlElicitations, id)
+	case !slices.Contains(c.urlElicitations, id):
 		c.breach(x, "the end of a visit that was not asked for: %s", params)
 	}
 	return params.with("elicitationId", `"$elicitation"`)
@@ -146,7 +146,7 @@ func (c *transcriptClient) notifiedLocked(x *exchange, method string, raw jsonte
 		return // a pipe cannot be closed to what nobody asked for
 	}
 	text := method
-	if params = c.visitLocked(x, params, false); len(params) > 0 {
+	if params = c.urlElicitationLocked(x, params, false); len(params) > 0 {
 		text += " " + params.String()
 	}
 	c.say(x.label, text)
@@ -292,7 +292,7 @@ func (c *transcriptClient) hello(result object) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.greeting = result.without("protocolVersion")
+	c.initialize = result.without("protocolVersion")
 }
 
 // sayHello shows what the gateway says of itself, in the words of initialize.
@@ -311,7 +311,7 @@ func (c *transcriptClient) sayHello() {
 		if instructions := result.get("instructions"); instructions != nil {
 			greeting = greeting.with("instructions", string(instructions))
 		}
-		c.greeting = greeting
+		c.initialize = greeting
 	}
-	c.say("connect", c.greeting.String())
+	c.say("connect", c.initialize.String())
 }

@@ -57,7 +57,7 @@ func (s *sseWire) connect() {
 			return
 		}
 		defer res.Body.Close()
-		at := &place{}
+		at := &streamPosition{}
 		readMessages(res, at, func(msg []byte) { s.take(at.name, msg) })
 		s.ended()
 	})

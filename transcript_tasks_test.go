@@ -17,7 +17,7 @@ import (
 // serveTask answers what is about one task of a backend from what the transcript has
 // made of it: the backend is one of the extension io.modelcontextprotocol/tasks, and
 // our server makes one of 2025-11-25 of it where that is its era.
-func (b *backend) serveTask(life *incarnation, req *mcp.Request) (*mcp.Result, error) {
+func (b *backend) serveTask(life *instance, req *mcp.Request) (*mcp.Result, error) {
 	id, _ := req.Params.Text(mcp.FieldTaskID)
 	state, ok := b.taskState(id)
 	if !ok {
@@ -74,7 +74,7 @@ func (b *backend) setTask(id, members string) bool {
 // stepTask answers a call with a task. An era that has the call's client ask for one
 // has asked.
 func (b *backend) stepTask(id, members string) step {
-	return func(_ context.Context, _ *puppet, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+	return func(_ context.Context, _ *scriptedCall, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if !strings.Contains(string(req.Client.Capabilities), `"io.modelcontextprotocol/tasks"`) {
 			return nil, &mcp.Error{
 				Code: mcp.CodeMissingCapability, Message: "only as a task",
@@ -96,15 +96,15 @@ func (b *backend) tellTask(id string) bool {
 		return true // it is no more, of which nobody is told
 	}
 	for _, ear := range b.followers(id) {
-		ear.ch <- earful{"notifications/tasks", state.String()}
+		ear.ch <- notice{"notifications/tasks", state.String()}
 	}
 	return true
 }
 
-func (b *backend) followers(id string) []*hearer {
+func (b *backend) followers(id string) []*watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var all []*hearer
+	var all []*watcher
 	for ear := range b.ears {
 		if slices.Contains(ear.tasks, id) {
 			all = append(all, ear)

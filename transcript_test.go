@@ -61,7 +61,7 @@ func testTranscript(t *testing.T, file string) {
 		d.write(t)
 	}
 	if !*all {
-		pairs = some(filepath.Base(file), pairs)
+		pairs = sample(filepath.Base(file), pairs)
 	}
 	for _, p := range pairs {
 		t.Run(p.String(), func(t *testing.T) { play(t, d, p, false) })
@@ -189,7 +189,7 @@ func (d *transcript) readScript(t *testing.T, text string, offset int) {
 		case strings.HasPrefix(line, "  "):
 			d.script[last].body = append(d.script[last].body, strings.TrimPrefix(line, "  "))
 		default:
-			d.script[last].want = append(d.script[last].want, tidy(line))
+			d.script[last].want = append(d.script[last].want, compactLine(line))
 		}
 	}
 	d.tail = lead

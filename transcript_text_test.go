@@ -148,7 +148,7 @@ func compact(raw []byte) string {
 }
 
 // tidy is a line of an expectation with its JSON compacted.
-func tidy(line string) string {
+func compactLine(line string) string {
 	for i := range line {
 		if (line[i] == '{' || line[i] == '[') && json.Valid([]byte(line[i:])) {
 			return line[:i] + compact([]byte(line[i:]))
@@ -157,12 +157,12 @@ func tidy(line string) string {
 	return line
 }
 
-var manifold = regexp.MustCompile(`\$\((.)\*(\d+)\)`)
+var repetition = regexp.MustCompile(`\$\((.)\*(\d+)\)`)
 
 // expand writes $(x*1000) out as a thousand x.
 func expand(s string) string {
-	return manifold.ReplaceAllStringFunc(s, func(m string) string {
-		parts := manifold.FindStringSubmatch(m)
+	return repetition.ReplaceAllStringFunc(s, func(m string) string {
+		parts := repetition.FindStringSubmatch(m)
 		n, err := strconv.Atoi(parts[2])
 		if err != nil {
 			return m
@@ -172,7 +172,7 @@ func expand(s string) string {
 }
 
 // shrink is the reverse of expand for runs that nobody wants to read.
-func shrink(s string) string {
+func collapse(s string) string {
 	const most = 100
 	var b strings.Builder
 	for i := 0; i < len(s); {

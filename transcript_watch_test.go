@@ -82,8 +82,8 @@ func (c *transcriptClient) forget(uris []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, uri := range uris {
-		if i := slices.Index(c.watched, uri); i >= 0 {
-			c.watched = slices.Delete(c.watched, i, i+1)
+		if i := slices.Index(c.subscribed, uri); i >= 0 {
+			c.subscribed = slices.Delete(c.subscribed, i, i+1)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (c *transcriptClient) hangUp() bool {
 // updatedLocked takes an update, which must be of something that is subscribed to,
 // or of a part of it. In the modern era the listen must be the one that asked.
 func (c *transcriptClient) updatedLocked(x *exchange, params object) {
-	uri, own := params.text("uri"), c.watched
+	uri, own := params.text("uri"), c.subscribed
 	if c.in.modern() {
 		own = x.watch
 	}
@@ -138,7 +138,7 @@ func (c *transcriptClient) sayWatchLocked(uri string, agreed bool) {
 		c.say(uri, "not agreed")
 		return
 	}
-	c.watched = append(c.watched, uri)
+	c.subscribed = append(c.subscribed, uri)
 	c.say(uri, "agreed")
 }
 
@@ -162,28 +162,28 @@ func (c *transcriptClient) watchAnsweredLocked(x *exchange, m object) {
 }
 
 // hearer is one listen of a backend.
-type hearer struct {
-	ch    chan earful
+type watcher struct {
+	ch    chan notice
 	uris  []string // that it was promised to hear of
 	tasks []string // likewise
 }
 
 // earful is one change.
-type earful struct{ method, params string }
+type notice struct{ method, params string }
 
 // update tells of a changed resource to those who listen for it, or for another
 // one of which it is a part.
 func (b *backend) update(uri, of string) bool {
 	for _, ear := range b.hearers(of) {
-		ear.ch <- earful{"notifications/resources/updated", `{"uri":` + uri + `}`}
+		ear.ch <- notice{"notifications/resources/updated", `{"uri":` + uri + `}`}
 	}
 	return true
 }
 
-func (b *backend) hearers(of string) []*hearer {
+func (b *backend) hearers(of string) []*watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var all []*hearer
+	var all []*watcher
 	for ear := range b.ears {
 		if slices.Contains(ear.uris, of) {
 			all = append(all, ear)
@@ -193,13 +193,13 @@ func (b *backend) hearers(of string) []*hearer {
 }
 
 // agree begins a listen, with the resources of its filter that the backend tells of.
-func (b *backend) agree(life *incarnation, req *mcp.Request) *hearer {
+func (b *backend) agree(life *instance, req *mcp.Request) *watcher {
 	var want struct {
 		URIs    []string `json:"resourceSubscriptions"`
 		TaskIDs []string `json:"taskIds"`
 	}
 	_ = json.Unmarshal(req.Params.Raw(mcp.FieldNotifications), &want) // our own server has looked at it
-	ear := &hearer{ch: make(chan earful, 64)}
+	ear := &watcher{ch: make(chan notice, 64)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, uri := range want.URIs {
@@ -220,7 +220,7 @@ func (b *backend) agree(life *incarnation, req *mcp.Request) *hearer {
 	return ear
 }
 
-func (b *backend) hangUp(life *incarnation, ear *hearer) {
+func (b *backend) hangUp(life *instance, ear *watcher) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.ears, ear)
@@ -232,7 +232,7 @@ func (b *backend) hangUp(life *incarnation, ear *hearer) {
 }
 
 // listen tells of changes until the client has enough.
-func (b *backend) listen(ctx context.Context, life *incarnation, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (b *backend) listen(ctx context.Context, life *instance, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	ear := b.agree(life, req)
 	defer b.hangUp(life, ear)
 	note := func(method, params string) error {

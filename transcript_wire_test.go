@@ -125,7 +125,7 @@ func (c *wireConn) answer(id string, msg []byte) bool {
 
 // take shows a message of the gateway, and keeps the id of a request.
 func (c *wireConn) take(msg []byte, m object) {
-	text := tidy(string(msg))
+	text := compactLine(string(msg))
 	if id := string(m.get("id")); id != "" && m.has("method") {
 		c.w.mu.Lock()
 		c.ids = append(c.ids, id)

@@ -69,7 +69,7 @@ const endpointPath = "/mcp"
 
 // calm is how long a transcript waits for the gateway to know its backends, unless
 // it starts the gateway itself.
-const calm = 5 * time.Second
+const startWait = 5 * time.Second
 
 // begin starts the gateway before the first command that is not about a backend.
 func (w *world) begin(c *command) {
@@ -77,7 +77,7 @@ func (w *world) begin(c *command) {
 		return
 	}
 	w.start()
-	time.Sleep(calm)
+	time.Sleep(startWait)
 	w.settle()
 }
 
@@ -208,13 +208,13 @@ func (w *world) do(c *command) {
 		w.t.Fatalf("%s:%d: not understood: %s", w.d.file, c.line, c.text())
 	}
 	if isAsking(c.actor, args) {
-		time.Sleep(askPatience)
+		time.Sleep(inputWait)
 	}
 }
 
 // askPatience is longer than a question to a modern client waits for others, with
 // which it is put at once.
-const askPatience = 50 * time.Millisecond
+const inputWait = 50 * time.Millisecond
 
 // isAsking reports whether a line may have a client be asked.
 func isAsking(actor string, args []string) bool {
@@ -318,7 +318,7 @@ func (w *world) settle() []string {
 	})
 	var lines []string
 	for _, e := range events {
-		lines = append(lines, shrink(strings.Join(nonEmpty(e.source+"<", e.label, e.text), " ")))
+		lines = append(lines, collapse(strings.Join(nonEmpty(e.source+"<", e.label, e.text), " ")))
 	}
 	return lines
 }

@@ -17,14 +17,14 @@ import (
 )
 
 // taker is a client that takes a result while it arrives, each piece in its time.
-type taker struct {
-	patient
+type slowReader struct {
+	slowCaller
 	every time.Duration
 }
 
-func (c taker) Receive(_ context.Context, a *mcp.Arriving) (bool, error) { return true, a.Flow(c) }
+func (c slowReader) Receive(_ context.Context, a *mcp.Arriving) (bool, error) { return true, a.Flow(c) }
 
-func (c taker) Write(p []byte) (int, error) {
+func (c slowReader) Write(p []byte) (int, error) {
 	time.Sleep(c.every)
 	return len(p), nil
 }
@@ -51,7 +51,7 @@ func TestDeadlineOfAResultThatArrives(t *testing.T) {
 					return receive(ctx, c, pieces, tt.server)
 				})
 				b := New(Config{Name: "shelf", Handler: h, Idle: 10 * time.Second, Max: 75 * time.Second})
-				res, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, taker{every: tt.client})
+				res, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowReader{every: tt.client})
 				if tt.want == "" {
 					if err != nil || !res.IsDelivered() {
 						t.Errorf("the result did not arrive: %v", err)

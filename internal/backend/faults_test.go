@@ -26,11 +26,11 @@ import (
 )
 
 // quiet is a caller who takes everything and answers nothing.
-type quiet struct{}
+type silentCaller struct{}
 
-func (quiet) Notify(context.Context, *mcp.Notification) error { return nil }
+func (silentCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (quiet) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (silentCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody to ask")
 }
 
@@ -50,7 +50,7 @@ func call(t *testing.T, c *client.Client, logger *slog.Logger) error {
 		t.Fatal(err)
 	}
 	req.Client = &mcp.Peer{Info: []byte(`{"name":"test","version":"1"}`)}
-	_, err = b.Serve(t.Context(), req, quiet{})
+	_, err = b.Serve(t.Context(), req, silentCaller{})
 	return err
 }
 

@@ -56,7 +56,7 @@ func wantState(t *testing.T, b *Backend, want State) {
 
 func TestEveryPageIsFetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(false, "a", "b", "c", "d", "e")
+		s := newToolServer(false, "a", "b", "c", "d", "e")
 		s.pageSize = 2
 		b, _ := follow(t, s, Config{})
 		wantTools(t, b, "a", "b", "c", "d", "e")
@@ -117,7 +117,7 @@ func TestListsAreBounded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(false, "a", "b", "c", "d", "e")
+				s := newToolServer(false, "a", "b", "c", "d", "e")
 				s.pageSize = 1
 				b, _ := follow(t, s, tt.cfg)
 				synctest.Wait()
@@ -133,7 +133,7 @@ func TestListsAreBounded(t *testing.T) {
 // I33: change notices may be coalesced; at least one fetch follows the last.
 func TestStormOfNoticesIsOneFetchASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		b, _ := follow(t, s, Config{})
 		time.Sleep(5 * time.Second)
 		before := s.fetched()
@@ -154,7 +154,7 @@ func TestStormOfNoticesIsOneFetchASecond(t *testing.T) {
 // being counted behind a gap; what may have happened in the gap is not.
 func TestNoticesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		b, _ := follow(t, s, Config{})
 		want := func(n uint64) {
 			t.Helper()
@@ -183,7 +183,7 @@ func TestNoticesAreCounted(t *testing.T) {
 // response and it should be considered immediately stale."
 func TestM174AnswerOlderThanANoticeIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		b, _ := follow(t, s, Config{})
 		time.Sleep(5 * time.Second)
 		computed := make(chan struct{})
@@ -207,7 +207,7 @@ func TestM174AnswerOlderThanANoticeIsNotStored(t *testing.T) {
 
 func TestChangeBetweenListAndListenIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		s.hook(func() {
 			s.hook(nil)
 			s.set("b") // nobody listens yet
@@ -221,7 +221,7 @@ func TestChangeBetweenListAndListenIsSeen(t *testing.T) {
 // I41: what was good stays, marked, and comes back by itself.
 func TestLostBackendKeepsItsLastGoodList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		b, _ := follow(t, s, Config{})
 		time.Sleep(2 * time.Second)
 		s.fail(errors.New("gone"))
@@ -238,17 +238,17 @@ func TestLostBackendKeepsItsLastGoodList(t *testing.T) {
 // sent shows it.
 func TestCallThatWasNotSentMarksTheListStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		b, _ := follow(t, s, Config{})
 		time.Sleep(2 * time.Second)
-		s.silence(&mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched})
+		s.failAll(&mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched})
 		wantState(t, b, Live)
-		if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{}); err == nil {
+		if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{}); err == nil {
 			t.Fatal("no error")
 		}
 		wantState(t, b, Stale)
 		wantTools(t, b, "a")
-		s.silence(nil)
+		s.failAll(nil)
 		time.Sleep(time.Minute)
 		wantState(t, b, Live)
 	})
@@ -256,7 +256,7 @@ func TestCallThatWasNotSentMarksTheListStale(t *testing.T) {
 
 func TestBackendThatNeverAnsweredIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		s.fail(&mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: "shelf", Message: "connection refused"})
 		b, changes := follow(t, s, Config{})
 		wantState(t, b, Down)
@@ -274,7 +274,7 @@ func TestBackendThatNeverAnsweredIsDown(t *testing.T) {
 // interval that triggers automatic background refetches."
 func TestOldListIsFetchedAgainOnlyWhenWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(false, "a")
+		s := newToolServer(false, "a")
 		b, _ := follow(t, s, Config{})
 		synctest.Wait()
 		s.set("b")

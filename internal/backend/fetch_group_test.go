@@ -18,17 +18,17 @@ import (
 )
 
 // library is a server with all four lists, each of one item, some of which fail.
-type library struct {
-	*odd
+type fourLists struct {
+	*oddServer
 
 	mu   sync.Mutex
 	on   map[string]func(context.Context) error // what a list fails with, or waits for
 	item string                                 // the name of each item
 }
 
-func newLibrary(announces bool) *library {
-	l := &library{odd: &odd{shelf: newShelf(announces, "a")}, item: "one", on: make(map[string]func(context.Context) error)}
-	l.odd.on = map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+func newFourLists(announces bool) *fourLists {
+	l := &fourLists{oddServer: &oddServer{toolServer: newToolServer(announces, "a")}, item: "one", on: make(map[string]func(context.Context) error)}
+	l.oddServer.on = map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 		"server/discover": answers(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":%t},"resources":{},"prompts":{}}}`, announces),
 	}
 	for k, format := range map[catalog.Kind]string{
@@ -37,7 +37,7 @@ func newLibrary(announces bool) *library {
 		catalog.Templates: `{"resourceTemplates":[{"uriTemplate":%q,"name":"n"}]}`,
 		catalog.Prompts:   `{"prompts":[{"name":%q}]}`,
 	} {
-		l.odd.on[k.Method()] = func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
+		l.oddServer.on[k.Method()] = func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
 			l.mu.Lock()
 			f, item := l.on[k.Method()], l.item
 			l.mu.Unlock()
@@ -53,13 +53,13 @@ func newLibrary(announces bool) *library {
 }
 
 // fail has a list fail from now on; nil mends it.
-func (l *library) fail(k catalog.Kind, f func(context.Context) error) {
+func (l *fourLists) fail(k catalog.Kind, f func(context.Context) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.on[k.Method()] = f
 }
 
-func (l *library) rename(item string) {
+func (l *fourLists) rename(item string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.item = item
@@ -73,7 +73,7 @@ func hangs(ctx context.Context) error {
 }
 
 // shows returns the items of an offer, and for a list that failed a "!".
-func shows(o *Offer) string {
+func shownItems(o *Offer) string {
 	var out []string
 	for k := range catalog.NumKinds {
 		text := string(k.Field().Key()[0])
@@ -95,8 +95,8 @@ func shows(o *Offer) string {
 func wantShown(t *testing.T, b *Backend, state State, want string) {
 	t.Helper()
 	synctest.Wait()
-	if o := b.Offer(); o.State != state || shows(o) != want {
-		t.Errorf("%v with %q (%s), want %v with %q", o.State, shows(o), o.Reason, state, want)
+	if o := b.Offer(); o.State != state || shownItems(o) != want {
+		t.Errorf("%v with %q (%s), want %v with %q", o.State, shownItems(o), o.Reason, state, want)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestFailedListCostsNoOther(t *testing.T) {
 				kind := catalog.Kind(k)
 				t.Run(fmt.Sprint(name, kind, announces), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						l := newLibrary(announces)
+						l := newFourLists(announces)
 						l.fail(kind, tt.fail)
 						b, _ := follow(t, l, Config{Idle: 20 * time.Second})
 						time.Sleep(listTimeout)
@@ -150,7 +150,7 @@ func TestFailedListCostsNoOther(t *testing.T) {
 func TestListThatFailsLaterIsKept(t *testing.T) {
 	for _, fail := range []func(context.Context) error{with(errors.New("oh")), hangs} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLibrary(true)
+			l := newFourLists(true)
 			b, _ := follow(t, l, Config{})
 			time.Sleep(3 * time.Second)
 			l.fail(catalog.Resources, fail)
@@ -172,7 +172,7 @@ func TestListThatFailsLaterIsKept(t *testing.T) {
 // A server whose lists all fail is down, or stale, as a whole.
 func TestServerWhoseListsAllFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLibrary(true)
+		l := newFourLists(true)
 		for k := range catalog.NumKinds {
 			l.fail(k, with(errors.New("oh")))
 		}
@@ -208,7 +208,7 @@ func TestFailedListIsRetriedWithBackoff(t *testing.T) {
 		{&mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown}, 30, 62},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLibrary(true)
+			l := newFourLists(true)
 			l.fail(catalog.Resources, with(tt.err))
 			b, _ := follow(t, l, Config{})
 			time.Sleep(time.Minute)
@@ -228,9 +228,9 @@ func TestFailedListIsRetriedWithBackoff(t *testing.T) {
 }
 
 // What changes while a list is late, or fails, is told when it was fetched.
-func TestNoticeOfALateListIsToldWithIt(t *testing.T) {
+func TestNoticeOfALateListComesWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLibrary(true)
+		l := newFourLists(true)
 		b, _ := follow(t, l, Config{})
 		time.Sleep(3 * time.Second)
 		late := make(chan struct{})
@@ -254,7 +254,7 @@ func TestNoticeOfALateListIsToldWithIt(t *testing.T) {
 // Which lists are known is said list by list.
 func TestAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLibrary(false)
+		l := newFourLists(false)
 		l.fail(catalog.Resources, hangs)
 		b, _ := follow(t, l, Config{Idle: 30 * time.Second})
 		if b.Offer().Answered(catalog.Tools) {

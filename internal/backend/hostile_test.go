@@ -19,8 +19,8 @@ import (
 )
 
 // odd is a shelf some of whose methods are answered otherwise.
-type odd struct {
-	*shelf
+type oddServer struct {
+	*toolServer
 
 	on map[string]func(ctx context.Context, caller mcp.Caller) (*mcp.Result, error)
 
@@ -28,15 +28,15 @@ type odd struct {
 	calls map[string]int
 }
 
-func (o *odd) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (o *oddServer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	o.note(req.Method)
 	if f, ok := o.on[req.Method]; ok {
 		return f(ctx, caller)
 	}
-	return o.shelf.Serve(ctx, req, caller)
+	return o.toolServer.Serve(ctx, req, caller)
 }
 
-func (o *odd) note(method string) {
+func (o *oddServer) note(method string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.calls == nil {
@@ -45,7 +45,7 @@ func (o *odd) note(method string) {
 	o.calls[method]++
 }
 
-func (o *odd) count(method string) int {
+func (o *oddServer) count(method string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.calls[method]
@@ -59,7 +59,7 @@ func answers(format string, args ...any) func(context.Context, mcp.Caller) (*mcp
 
 // A server that announces changes and tells none, whichever way it does not, is
 // well: its lists are asked for again when they are old and wanted.
-func TestServerThatAnnouncesAndDoesNotTell(t *testing.T) {
+func TestServerThatAnnouncesWithoutNotifying(t *testing.T) {
 	acknowledge := func(ctx context.Context, caller mcp.Caller, agreed string) error {
 		n, err := mcp.NewNotification("notifications/subscriptions/acknowledged", []byte(`{"notifications":`+agreed+`}`))
 		if err != nil {
@@ -100,7 +100,7 @@ func TestServerThatAnnouncesAndDoesNotTell(t *testing.T) {
 	for name, listen := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := &odd{shelf: newShelf(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){"subscriptions/listen": listen}}
+				o := &oddServer{toolServer: newToolServer(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){"subscriptions/listen": listen}}
 				b, _ := follow(t, o, Config{})
 				time.Sleep(2 * time.Minute)
 				wantState(t, b, Live)
@@ -118,11 +118,11 @@ func TestServerThatAnnouncesAndDoesNotTell(t *testing.T) {
 }
 
 // A list whose changes are not told is asked for again beside one whose are.
-func TestListsAreToldOneByOne(t *testing.T) {
+func TestListsAreNotifiedOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var prompts atomic.Value
 		prompts.Store(`{"prompts":[]}`)
-		o := &odd{shelf: newShelf(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+		o := &oddServer{toolServer: newToolServer(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 			"server/discover": answers(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"prompts":{}}}`),
 			"prompts/list": func(context.Context, mcp.Caller) (*mcp.Result, error) {
 				return mcp.NewResult(fmt.Append(nil, prompts.Load()))
@@ -148,7 +148,7 @@ func TestOddCapabilities(t *testing.T) {
 	} {
 		t.Run(caps, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := &odd{shelf: newShelf(false, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+				o := &oddServer{toolServer: newToolServer(false, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 					"server/discover": answers(`{"supportedVersions":["2026-07-28"],"capabilities":%s}`, caps),
 				}}
 				b, _ := follow(t, o, Config{})
@@ -194,7 +194,7 @@ func TestEndlessLists(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				page = 0
-				o := &odd{shelf: newShelf(false), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+				o := &oddServer{toolServer: newToolServer(false), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 					"tools/list": func(context.Context, mcp.Caller) (*mcp.Result, error) {
 						page++
 						if list := tt.list(); list != "" {
@@ -224,7 +224,7 @@ func TestBackendThatPanics(t *testing.T) {
 	for _, method := range []string{"server/discover", "tools/list", "subscriptions/listen", "tools/call"} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := &odd{shelf: newShelf(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){method: boom}}
+				o := &oddServer{toolServer: newToolServer(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){method: boom}}
 				b, _ := follow(t, o, Config{})
 				time.Sleep(2 * time.Second)
 				if method != "tools/call" {
@@ -233,7 +233,7 @@ func TestBackendThatPanics(t *testing.T) {
 					}
 					return
 				}
-				_, err := b.Serve(t.Context(), &mcp.Request{Method: method}, patient{})
+				_, err := b.Serve(t.Context(), &mcp.Request{Method: method}, slowCaller{})
 				f, ok := errors.AsType[*mcp.Fault](err)
 				if !ok || f.Backend != "shelf" || f.Outcome != mcp.Unknown {
 					t.Errorf("error %v", err)
@@ -246,14 +246,14 @@ func TestBackendThatPanics(t *testing.T) {
 // An answer that comes as the deadline passes is the answer.
 func TestErrorAtTheDeadlineIsTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &odd{shelf: newShelf(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+		o := &oddServer{toolServer: newToolServer(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 			"tools/call": func(ctx context.Context, _ mcp.Caller) (*mcp.Result, error) {
 				<-ctx.Done()
 				return nil, mcp.Errorf(mcp.CodeInvalidParams, "the backend's own word")
 			},
 		}}
 		b, _ := follow(t, o, Config{Idle: time.Second})
-		_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{})
+		_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{})
 		if !errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}) {
 			t.Errorf("error %v, want the backend's", err)
 		}
@@ -262,7 +262,7 @@ func TestErrorAtTheDeadlineIsTheAnswer(t *testing.T) {
 
 // TestRefusalsOfOurHop: that a backend does not like what we say around a request is
 // nothing that the client could mend; that it lacks a capability of the client is.
-func TestRefusalsOfOurHop(t *testing.T) {
+func TestErrorsOfOurHop(t *testing.T) {
 	for _, tt := range []struct {
 		code int64
 		ours bool
@@ -273,13 +273,13 @@ func TestRefusalsOfOurHop(t *testing.T) {
 		{mcp.CodeInvalidParams, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			o := &odd{shelf: newShelf(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+			o := &oddServer{toolServer: newToolServer(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 				"tools/call": func(context.Context, mcp.Caller) (*mcp.Result, error) {
 					return nil, &mcp.Error{Code: tt.code, Message: "why", Data: []byte(`{"supported":["2027-01-01"]}`)}
 				},
 			}}
 			b, _ := follow(t, o, Config{})
-			_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{})
+			_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{})
 			if !tt.ours {
 				if said, ok := err.(*mcp.Error); !ok || said.Code != tt.code { //nolint:errorlint // itself, not wrapped
 					t.Errorf("%d: error %v, want the backend's", tt.code, err)

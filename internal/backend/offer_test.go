@@ -28,7 +28,7 @@ import (
 //
 // G5- 2026-07-28 server/utilities/caching: "all subsequent pages for that request
 // MUST also be `"private"`."
-func TestPagesAreMergedHonestly(t *testing.T) {
+func TestPrivacyAndTTLOfPages(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		pages  [2]string // members besides the tools
@@ -46,7 +46,7 @@ func TestPagesAreMergedHonestly(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				page := 0
-				o := &odd{shelf: newShelf(false)}
+				o := &oddServer{toolServer: newToolServer(false)}
 				o.on = map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 					"tools/list": func(context.Context, mcp.Caller) (*mcp.Result, error) {
 						next := `,"nextCursor":"2"`
@@ -70,7 +70,7 @@ func TestPagesAreMergedHonestly(t *testing.T) {
 
 // A list is asked for again when its own time is over, which is a minute where the
 // server does not say, and a second at the least; and not by itself.
-func TestHowLongAListIsBelieved(t *testing.T) {
+func TestTimeToLiveOfLists(t *testing.T) {
 	for _, tt := range []struct {
 		member string
 		want   time.Duration
@@ -78,7 +78,7 @@ func TestHowLongAListIsBelieved(t *testing.T) {
 		{``, time.Minute}, {`,"ttlMs":5000`, 5 * time.Second}, {`,"ttlMs":1`, time.Second}, {`,"ttlMs":3600000`, time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			o := &odd{shelf: newShelf(false)}
+			o := &oddServer{toolServer: newToolServer(false)}
 			o.on = map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){"tools/list": answers(`{"tools":[]%s}`, tt.member)}
 			b, _ := follow(t, o, Config{})
 			synctest.Wait()
@@ -99,7 +99,7 @@ func TestHowLongAListIsBelieved(t *testing.T) {
 
 // What a server acknowledges is what it tells of; one that does not say which
 // lists it means means all (2026-07-28, basic/patterns/subscriptions).
-func TestWhatAServerAgreesToTell(t *testing.T) {
+func TestAcknowledgedLists(t *testing.T) {
 	const all = 1<<catalog.NumKinds - 1
 	for params, want := range map[string]listSet{
 		``:                     all,
@@ -127,7 +127,7 @@ func TestWhatAServerAgreesToTell(t *testing.T) {
 
 // Each notice is about its own lists, and a notice of something else about none;
 // behind the lists there is nobody who could be asked.
-func TestEar(t *testing.T) {
+func TestListListener(t *testing.T) {
 	for method, want := range map[string]listSet{
 		"notifications/tools/list_changed":     1 << catalog.Tools,
 		"notifications/prompts/list_changed":   1 << catalog.Prompts,
@@ -163,7 +163,7 @@ func TestScopeOfTheLists(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
 			var scopes []*mcp.Scope
-			s := newShelf(announces, "a")
+			s := newToolServer(announces, "a")
 			h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 				mu.Lock()
 				if req.Method == "server/discover" {
@@ -208,7 +208,7 @@ func TestAttemptsToReachAServer(t *testing.T) {
 		var down atomic.Bool
 		down.Store(true)
 		tries := make(chan time.Time, 1000)
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 			if req.Method == "server/discover" {
 				tries <- time.Now()
@@ -260,7 +260,7 @@ func TestAnswersThatAreNoLists(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, _ := follow(t, &odd{shelf: newShelf(true, "a"), on: on}, Config{})
+				b, _ := follow(t, &oddServer{toolServer: newToolServer(true, "a"), on: on}, Config{})
 				wantState(t, b, Down)
 				if b.Offer().Reason == "" || b.Offer().Known() {
 					t.Errorf("reason %q, known %v", b.Offer().Reason, b.Offer().Known())

@@ -18,7 +18,7 @@ import (
 // once, and asked as often as one that never was away.
 func TestM131OneFollowerAfterManyReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &odd{shelf: newShelf(true, "a")}
+		o := &oddServer{toolServer: newToolServer(true, "a")}
 		b, _ := follow(t, o, Config{})
 		time.Sleep(time.Minute)
 		wantState(t, b, Live)
@@ -48,7 +48,7 @@ func TestM131OneFollowerAfterManyReconnects(t *testing.T) {
 }
 
 // open returns how many listen.
-func (s *shelf) open() int {
+func (s *toolServer) open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.listens)
@@ -58,7 +58,7 @@ func (s *shelf) open() int {
 // fetched anew, and call it: nothing is locked meanwhile.
 func TestM132ChangedMayAskBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		s.onCall = func(context.Context, mcp.Caller) {}
 		var mu sync.Mutex
 		var b *Backend
@@ -71,7 +71,7 @@ func TestM132ChangedMayAskBack(t *testing.T) {
 				t.Error("no offer while it is told")
 			}
 			b.RefreshIfOld(time.Now())
-			if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{}); err != nil {
+			if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{}); err != nil {
 				t.Errorf("a call from within: %v", err)
 			}
 			if told == 1 {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // shelf is a small MCP server in memory: a list of tools that can be changed,
 // notices of the changes, and ways to fail.
-type shelf struct {
+type toolServer struct {
 	announces bool
 	pageSize  int
 
@@ -35,11 +35,11 @@ type shelf struct {
 	drop    chan struct{} // closed: the listens end
 }
 
-func newShelf(announces bool, tools ...string) *shelf {
-	return &shelf{announces: announces, tools: tools, listens: map[chan string]struct{}{}, drop: make(chan struct{})}
+func newToolServer(announces bool, tools ...string) *toolServer {
+	return &toolServer{announces: announces, tools: tools, listens: map[chan string]struct{}{}, drop: make(chan struct{})}
 }
 
-func (s *shelf) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (s *toolServer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	if err := s.failure(); err != nil {
 		return nil, err
 	}
@@ -61,13 +61,13 @@ func (s *shelf) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) 
 	}
 }
 
-func (s *shelf) failure() error {
+func (s *toolServer) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.broken
 }
 
-func (s *shelf) fail(err error) {
+func (s *toolServer) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = err
@@ -76,13 +76,13 @@ func (s *shelf) fail(err error) {
 }
 
 // silence has every request fail, and lets those who listen go on.
-func (s *shelf) silence(err error) {
+func (s *toolServer) failAll(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = err
 }
 
-func (s *shelf) list(req *mcp.Request) (*mcp.Result, error) {
+func (s *toolServer) list(req *mcp.Request) (*mcp.Result, error) {
 	raw, hook, err := s.page(req)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *shelf) list(req *mcp.Request) (*mcp.Result, error) {
 	return mcp.NewResult(raw)
 }
 
-func (s *shelf) page(req *mcp.Request) ([]byte, func(), error) {
+func (s *toolServer) page(req *mcp.Request) ([]byte, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lists++
@@ -124,7 +124,7 @@ func (s *shelf) page(req *mcp.Request) ([]byte, func(), error) {
 }
 
 // set changes the tools and tells those who listen.
-func (s *shelf) set(tools ...string) {
+func (s *toolServer) set(tools ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tools = tools
@@ -133,7 +133,7 @@ func (s *shelf) set(tools ...string) {
 	}
 }
 
-func (s *shelf) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, error) {
+func (s *toolServer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, error) {
 	ear := make(chan string, 100)
 	drop := s.join(ear)
 	defer s.leave(ear)
@@ -154,26 +154,26 @@ func (s *shelf) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, err
 	}
 }
 
-func (s *shelf) join(ear chan string) chan struct{} {
+func (s *toolServer) join(ear chan string) chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listens[ear] = struct{}{}
 	return s.drop
 }
 
-func (s *shelf) leave(ear chan string) {
+func (s *toolServer) leave(ear chan string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.listens, ear)
 }
 
-func (s *shelf) fetched() int {
+func (s *toolServer) fetched() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lists
 }
 
-func (s *shelf) hook(f func()) {
+func (s *toolServer) hook(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onList = f

@@ -20,7 +20,7 @@ import (
 
 // serveCall tells the transcript of a call and does what the transcript says, until
 // that ends the call.
-func (b *backend) serveCall(ctx context.Context, life *incarnation, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (b *backend) serveCall(ctx context.Context, life *instance, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	p, again := b.admit(req)
 	if again {
 		b.sayAnswers(life, p, req)
@@ -52,7 +52,7 @@ func (b *backend) canDo(req *mcp.Request) string {
 
 // admit numbers a new call. A retry that carries the state of an earlier one is
 // that one (2026-07-28, basic/patterns/mrtr).
-func (b *backend) admit(req *mcp.Request) (p *puppet, again bool) {
+func (b *backend) admit(req *mcp.Request) (p *scriptedCall, again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if state, ok := req.Params.Text(mcp.FieldRequestState); ok {
@@ -61,7 +61,7 @@ func (b *backend) admit(req *mcp.Request) (p *puppet, again bool) {
 		}
 	}
 	b.lastCall++
-	p = &puppet{label: strconv.Itoa(b.lastCall), steps: make(chan step, 16)}
+	p = &scriptedCall{label: strconv.Itoa(b.lastCall), steps: make(chan step, 16)}
 	b.calls[p.label] = p
 	return p, false
 }
@@ -95,7 +95,7 @@ func paramsOf(req *mcp.Request) string {
 	return params.String()
 }
 
-func (b *backend) sayAnswers(life *incarnation, p *puppet, req *mcp.Request) {
+func (b *backend) sayAnswers(life *instance, p *scriptedCall, req *mcp.Request) {
 	answers, err := parseObject(req.Params.Raw(mcp.FieldInputResponses))
 	if err != nil {
 		b.say(life, p.label, "retry without answers")
@@ -126,7 +126,7 @@ func (b *backend) parseStep(verb string, args []string) (step, bool) {
 	case verb == "task" && len(args) == 2: // backend a> 1 task t1 {"ttlMs":60000}; it becomes a task, where its client takes one
 		return b.stepTask(args[0], args[1]), true
 	case verb == "result": // backend a> 1 result {"content":[]}
-		return func(context.Context, *puppet, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+		return func(context.Context, *scriptedCall, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte(args[0]))
 		}, true
 	case verb == "error" && len(args) >= 2: // backend a> 1 error -32602 "no such city" {"city":"X"}
@@ -153,13 +153,13 @@ func stepError(args []string) (step, bool) {
 	if len(args) > 2 {
 		e.Data = json.RawMessage(args[2])
 	}
-	return func(context.Context, *puppet, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return nil, e }, true
+	return func(context.Context, *scriptedCall, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return nil, e }, true
 }
 
 // stepPoll ends the connection that carries the call. Who calls comes back.
 func (b *backend) stepPoll(text string) (step, bool) {
 	retry, err := time.ParseDuration(text)
-	return func(_ context.Context, p *puppet, _ *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return func(_ context.Context, p *scriptedCall, _ *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if poller, ok := caller.(mcp.Poller); !ok || !poller.Poll(retry) {
 			b.say(b.life(), p.label, "poll refused")
 		}
@@ -170,7 +170,7 @@ func (b *backend) stepPoll(text string) (step, bool) {
 // stepNotify says something that belongs to the call. Progress gets the call's
 // token, and one of its own where the call has none.
 func stepNotify(method, params string) step {
-	return func(ctx context.Context, _ *puppet, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return func(ctx context.Context, _ *scriptedCall, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if method == "notifications/progress" {
 			token := string(req.Params.Raw(mcp.MetaProgressToken))
 			if token == "" {
@@ -221,7 +221,7 @@ func (b *backend) stepAsks(list string) (step, bool) {
 
 // put returns the step that asks, and goes on when all has been answered.
 func (b *backend) put(asks []*mcp.Request, err error) step {
-	return func(ctx context.Context, p *puppet, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return func(ctx context.Context, p *scriptedCall, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if err != nil || req.TakesInputRequired {
 			return inputRequired(p, asks), err
 		}
@@ -265,7 +265,7 @@ func (b *backend) askUnrelated(method, params string) bool {
 }
 
 // inputRequired is how a modern backend asks.
-func inputRequired(p *puppet, asks []*mcp.Request) *mcp.Result {
+func inputRequired(p *scriptedCall, asks []*mcp.Request) *mcp.Result {
 	var questions object
 	for i, ask := range asks {
 		questions = questions.with(fmt.Sprintf("q%d", i), fmt.Sprintf(`{"method":%q,"params":%s}`, ask.Method, ask.Params.Bytes()))
@@ -295,7 +295,7 @@ func describeError(code int64, message string, data []byte) string {
 	return text
 }
 
-func (b *backend) life() *incarnation {
+func (b *backend) life() *instance {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.current
