@@ -141,7 +141,7 @@ func (h *cutGateway) recorded(members ...string) string {
 	return strings.Join(recordOf(h.t, h.record, members...), "; ")
 }
 
-// A backend breaks off a result of which its client has received a part. The client
+// A backend breaks off a result after its client has received a part. The client
 // detects this by its connection (I3), the record does not show the call as successful,
 // and the log has one record with the backend, the reason and the cure.
 func TestBackendThatCutsALargeResult(t *testing.T) {

@@ -117,7 +117,7 @@ func TestTranscriptRestrictions(t *testing.T) {
 	}
 }
 
-// Each pair of eras is played unless a file says why not.
+// Each pair of eras is played unless a file gives a reason.
 func TestTranscriptCellsAreCovered(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range (restrictions{}).pairs() {
@@ -130,8 +130,8 @@ func TestTranscriptCellsAreCovered(t *testing.T) {
 	}
 }
 
-// What an era forbids is seen by the client of a transcript, whatever the
-// transcript expects.
+// The client of a transcript detects what an era forbids, whatever the transcript
+// expects.
 func TestTranscriptBreaches(t *testing.T) {
 	const ok = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`
 	for _, tt := range []struct {
@@ -185,7 +185,7 @@ func breaches(w *world) []string {
 	return out
 }
 
-// What is played in a hurry meets every era on both sides.
+// The sample has every era on both sides.
 func TestSomePairsMeetAllEras(t *testing.T) {
 	every := (restrictions{}).pairs()
 	for i := range 100 {
@@ -200,8 +200,8 @@ func TestSomePairsMeetAllEras(t *testing.T) {
 	}
 }
 
-// What is played in a hurry leaves out no transcript and no pair, and each pair but
-// those of the revision that few files name is met by several.
+// The samples leave out no transcript and no pair, and each pair is in several, except
+// those of the revision that few files name.
 func TestSomePairsMeetAll(t *testing.T) {
 	files, err := filepath.Glob("testdata/transcripts/*.txtar")
 	if err != nil {
@@ -239,7 +239,7 @@ func TestSomePairsMeetAll(t *testing.T) {
 	}
 }
 
-// No transcript expects a breach, and each says what it shows and expects it.
+// No transcript expects a breach, and each has prose and expectations.
 func TestTranscriptFiles(t *testing.T) {
 	entries, err := os.ReadDir("testdata/transcripts")
 	if err != nil {

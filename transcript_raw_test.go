@@ -22,7 +22,7 @@ type stdioWire struct {
 	conn *memnet.Conn
 }
 
-// pipe returns the pipe, which the gateway begins to serve with the first line.
+// pipe returns the pipe. The gateway starts to serve it with the first line.
 func (s *stdioWire) pipe() *memnet.Conn {
 	if s.conn == nil {
 		s.conn = s.c.w.servePipe(func(line []byte) { s.c.receive(nil, line) }, s.ended)
@@ -52,7 +52,7 @@ func (s *stdioWire) drop(*exchange) bool { return false }
 
 func (s *stdioWire) resume(*exchange) bool { return false }
 
-// servePipe has the gateway serve a pipe and gives its lines to take.
+// servePipe makes the gateway serve a pipe and passes its lines to take.
 func (w *world) servePipe(take func([]byte), ended func()) *memnet.Conn {
 	near, far := memnet.Pipe(1 << 20)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -79,8 +79,8 @@ func (w *world) servePipe(take func([]byte), ended func()) *memnet.Conn {
 	return near
 }
 
-// rawPipe is a client whose lines stand in the transcript as they are. Each name is a
-// pipe of its own: stdio>, stdio b>.
+// rawPipe is a client with its exact lines in the transcript. Each name is a pipe of
+// its own: stdio>, stdio b>.
 type rawPipe struct {
 	w    *world
 	conn *memnet.Conn
@@ -99,8 +99,8 @@ func (w *world) rawPipe(name string) *rawPipe {
 	return p
 }
 
-// do writes a line: stdio> {"jsonrpc":"2.0","id":1,"method":"ping"}. The line
-// "stdio> close" says that the client has said everything.
+// do writes a line: stdio> {"jsonrpc":"2.0","id":1,"method":"ping"}. The line "stdio>
+// close" ends the client's input.
 func (p *rawPipe) do(line string) bool {
 	if line == "close" {
 		return p.conn.CloseWrite() == nil
@@ -109,7 +109,7 @@ func (p *rawPipe) do(line string) bool {
 	return err == nil
 }
 
-// rawHTTP is a client whose requests stand in the transcript as they are.
+// rawHTTP is a client with its exact requests in the transcript.
 type rawHTTP struct {
 	w       *world
 	client  http.Client
@@ -143,16 +143,16 @@ func (w *world) rawHTTP() *rawHTTP {
 //	  Mcp-Method: tools/list
 //	  {"jsonrpc":"2.0","id":1,"method":"tools/list"}
 //
-// A line of the body that is no header is the content. Accept and Content-Type
-// are those of an ordinary client unless they are given; "-" leaves one out. The
-// word $session stands for the session that the gateway named last, $state for
-// the requestState, of which only the beginning is shown, and $connection for what
-// names the last connection of HTTP with SSE.
+// A line of the body that is not a header is the content. Accept and Content-Type are
+// those of an ordinary client unless they are given; "-" leaves one out. The word
+// $session stands for the last session of the gateway, $state for the requestState,
+// shown only by its beginning, and $connection for the id of the last connection of
+// HTTP with SSE.
 //
-// Behind the method may stand another path than that of the endpoint, and the
-// members that are shown of the object which it answers (http> 1 GET /status
-// draining), or how often the request is made at once (http> 1 GET times=100):
-// then the statuses of the answers are counted.
+// After the method may follow another path than that of the endpoint, and the members
+// to show of the object in the response (http> 1 GET /status draining), or how often
+// the request is made at once (http> 1 GET times=100): then the statuses of the
+// responses are counted.
 func (h *rawHTTP) do(args, body []string) bool {
 	if len(args) < 2 {
 		return false
@@ -184,7 +184,7 @@ func (h *rawHTTP) do(args, body []string) bool {
 	return true
 }
 
-// flood makes a request many times and tells how it was answered.
+// flood makes a request many times and counts the responses.
 func (h *rawHTTP) flood(label, times string, r *http.Request) bool {
 	n, err := strconv.Atoi(times)
 	answers := make(map[int]int)
@@ -237,8 +237,8 @@ func (h *rawHTTP) request(ctx context.Context, method string, body []string) *ht
 	return r
 }
 
-// hideState keeps the state that a result brings, which is another one each time, and
-// leaves what kind it is of.
+// hideState stores the state in a result, which is different each time, and leaves its
+// kind.
 func (h *rawHTTP) hideState(msg []byte) []byte {
 	const member = `"requestState":"`
 	before, state, ok := strings.Cut(string(msg), member)

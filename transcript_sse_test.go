@@ -13,18 +13,19 @@ import (
 	"testing/synctest"
 )
 
-// ssePath is where the gateway serves HTTP with SSE, the transport of 2024-11-05.
+// ssePath is the path at which the gateway serves HTTP with SSE, the transport of
+// 2024-11-05.
 const ssePath = "/sse"
 
-// sseWire is a client on that transport: one stream, on which everything comes, and
-// POSTs to where its first event says.
+// sseWire is a client on that transport: one stream for all messages of the gateway,
+// and POSTs to the address in its first event.
 type sseWire struct {
 	c      *transcriptClient
 	client http.Client
 	tasks  sync.WaitGroup
 	all    context.Context // ends everything
 	open   bool
-	to     string // where messages go; guarded by c.mu
+	to     string // the address of messages; guarded by c.mu
 }
 
 func newSSEWire(c *transcriptClient) *sseWire {
@@ -64,7 +65,8 @@ func (s *sseWire) connect() {
 	synctest.Wait()
 }
 
-// take takes one event: the first says where messages go, and all others are messages.
+// take receives one event: the first is the address of messages, and all others are
+// messages.
 func (s *sseWire) take(name string, data []byte) {
 	if s.endpoint() == "" {
 		to := string(data)
@@ -98,7 +100,7 @@ func (s *sseWire) ended() {
 
 func (s *sseWire) request(_ *exchange, msg []byte) { s.note(msg) }
 
-// note posts a message. All that may come back is that it was taken.
+// note posts a message. The response only accepts it.
 func (s *sseWire) note(msg []byte) {
 	s.connect()
 	r, err := http.NewRequestWithContext(s.all, http.MethodPost, "http://localhost"+s.endpoint(), bytes.NewReader(msg))

@@ -14,9 +14,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// serveTask answers what is about one task of a backend from what the transcript has
-// made of it: the backend is one of the extension io.modelcontextprotocol/tasks, and
-// our server makes one of 2025-11-25 of it where that is its era.
+// serveTask answers requests about one task of a backend from the state in the
+// transcript. The backend implements the extension io.modelcontextprotocol/tasks; our
+// server converts it to 2025-11-25 if that is its era.
 func (b *backend) serveTask(life *instance, req *mcp.Request) (*mcp.Result, error) {
 	id, _ := req.Params.Text(mcp.FieldTaskID)
 	state, ok := b.taskState(id)
@@ -44,8 +44,8 @@ func (b *backend) taskState(id string) (object, bool) {
 	return state, ok && !state.has("gone")
 }
 
-// setTask changes members of a task. One that is new begins to work; one with the
-// member "gone" is no more.
+// setTask changes members of a task. A new one has the status working; one with the
+// member "gone" no longer exists.
 func (b *backend) setTask(id, members string) bool {
 	changes, err := parseObject([]byte(members))
 	if err != nil {
@@ -71,8 +71,8 @@ func (b *backend) setTask(id, members string) bool {
 	return true
 }
 
-// stepTask answers a call with a task. An era that has the call's client ask for one
-// has asked.
+// stepTask answers a call with a task. In an era with explicit requests for tasks, the
+// client has requested one.
 func (b *backend) stepTask(id, members string) step {
 	return func(_ context.Context, _ *scriptedCall, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if !strings.Contains(string(req.Client.Capabilities), `"io.modelcontextprotocol/tasks"`) {
@@ -89,11 +89,11 @@ func (b *backend) stepTask(id, members string) step {
 	}
 }
 
-// tellTask tells those who listen for a task what has become of it.
+// tellTask notifies the listens for a task of its state.
 func (b *backend) tellTask(id string) bool {
 	state, ok := b.taskState(id)
 	if !ok {
-		return true // it is no more, of which nobody is told
+		return true // it no longer exists; no notification
 	}
 	for _, ear := range b.followers(id) {
 		ear.ch <- notice{"notifications/tasks", state.String()}
@@ -113,8 +113,7 @@ func (b *backend) followers(id string) []*watcher {
 	return all
 }
 
-// follow listens for what becomes of tasks, by the names that the transcript has for
-// them.
+// follow listens for tasks, by their names in the transcript.
 func (c *transcriptClient) follow(arg string) bool {
 	ids := readURIs(c.showAliases(arg))
 	raw, err := json.Marshal(ids)
@@ -127,7 +126,7 @@ func (c *transcriptClient) follow(arg string) bool {
 // isFollow reports whether an exchange listens for tasks.
 func (x *exchange) isFollow() bool { return strings.HasPrefix(x.label, "follow ") }
 
-// nameOf is how the transcript calls a task.
+// nameOf returns the transcript's name of a task.
 func (c *transcriptClient) nameOf(id string) string {
 	return strings.Trim(c.hideAliases(string(quoted(id))), `"`)
 }
@@ -140,7 +139,7 @@ func (c *transcriptClient) sayFollowLocked(id string, agreed bool) {
 	c.say(c.nameOf(id), "not agreed")
 }
 
-// followedLocked takes the state of a task, which must be one that is listened for.
+// followedLocked receives the state of a task, which must be in the filter of a listen.
 func (c *transcriptClient) followedLocked(x *exchange, params object) {
 	id := params.text("taskId")
 	if !x.isFollow() || !slices.Contains(x.watch, id) {
@@ -152,8 +151,8 @@ func (c *transcriptClient) followedLocked(x *exchange, params object) {
 
 var taskIDs = regexp.MustCompile(`"taskId":"([^"$]+)"`)
 
-// nameTasks notes the ids of tasks in what a client is told: they are of the
-// gateway's making, and never the same. A transcript calls the first $task, the others
+// nameTasks replaces the ids of tasks in the messages to a client: the gateway makes
+// them, and they differ each time. A transcript names the first $task, the others
 // $task2 and so on.
 func (c *transcriptClient) nameTasks(text string) string {
 	for _, m := range taskIDs.FindAllStringSubmatch(text, -1) {
@@ -162,7 +161,7 @@ func (c *transcriptClient) nameTasks(text string) string {
 	return c.hideAliases(text)
 }
 
-// nameInputs does so with the keys of what a task asks for: $input, $input2.
+// nameInputs does so with the keys of a task's inputRequests: $input, $input2.
 func (c *transcriptClient) nameInputs(result object) {
 	questions, err := parseObject(result.get("inputRequests"))
 	if err != nil {
@@ -190,7 +189,7 @@ func (c *transcriptClient) alias(kind, value string) {
 	c.aliases = append(c.aliases, alias{name, value})
 }
 
-// alias is a name of the transcript for something that is never the same.
+// alias is the transcript's name of a value that differs each time.
 type alias struct{ name, value string }
 
 func (c *transcriptClient) hideAliases(text string) string {
@@ -200,7 +199,7 @@ func (c *transcriptClient) hideAliases(text string) string {
 	return text
 }
 
-// showAliases puts the values back, into what the client says.
+// showAliases replaces the names by the values, in the lines of the client.
 func (c *transcriptClient) showAliases(text string) string {
 	for _, a := range c.aliases {
 		text = strings.ReplaceAll(text, `"`+a.name+`"`, `"`+a.value+`"`)

@@ -61,7 +61,7 @@ func (c *transcriptClient) sendWatch(label, method, params string, uris []string
 	return true
 }
 
-// unwatch unsubscribes from what a line "watch" has named.
+// unwatch unsubscribes from the resources of a line "watch".
 func (c *transcriptClient) unwatch(arg string) bool {
 	uris := readURIs(arg)
 	if c.in.modern() {
@@ -77,7 +77,7 @@ func (c *transcriptClient) unwatch(arg string) bool {
 	return len(uris) > 0
 }
 
-// forget notes that an update of the resources is a breach from now on.
+// forget makes an update of the resources a breach from now on.
 func (c *transcriptClient) forget(uris []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,8 +88,8 @@ func (c *transcriptClient) forget(uris []string) {
 	}
 }
 
-// standalone opens the standalone stream of a legacy client, unless it is open.
-// Quietly is for the updates of resources alone: changes of lists are not shown.
+// standalone opens the standalone stream of a legacy client, unless it is open. Quietly
+// is for the updates of resources alone: changes of lists are not shown.
 func (c *transcriptClient) standalone(quietly bool) bool {
 	isOpen := c.quietly || quietly && c.listening
 	c.quietly = quietly
@@ -102,8 +102,8 @@ func (c *transcriptClient) hangUp() bool {
 	return c.wire.unlisten()
 }
 
-// updatedLocked takes an update, which must be of something that is subscribed to,
-// or of a part of it. In the modern era the listen must be the one that asked.
+// updatedLocked receives an update, which must be of a subscribed resource, or of a
+// part of one. In the modern era it must arrive on the listen with the subscription.
 func (c *transcriptClient) updatedLocked(x *exchange, params object) {
 	uri, own := params.text("uri"), c.subscribed
 	if c.in.modern() {
@@ -115,7 +115,7 @@ func (c *transcriptClient) updatedLocked(x *exchange, params object) {
 	c.say(uri, strings.TrimSpace("updated "+strings.TrimSuffix(params.without("uri").String(), "{}")))
 }
 
-// watchAgreedLocked takes the acknowledgement of a modern listen for resources.
+// watchAgreedLocked receives the acknowledgement of a modern listen for resources.
 func (c *transcriptClient) watchAgreedLocked(x *exchange, params object) {
 	var said struct {
 		Notifications map[string][]string `json:"notifications"`
@@ -142,7 +142,7 @@ func (c *transcriptClient) sayWatchLocked(uri string, agreed bool) {
 	c.say(uri, "agreed")
 }
 
-// watchAnsweredLocked takes the answer to a legacy subscription, or the end of a
+// watchAnsweredLocked receives the response to a legacy subscription, or the end of a
 // modern one.
 func (c *transcriptClient) watchAnsweredLocked(x *exchange, m object) {
 	e, err := parseObject(m.get("error"))
@@ -161,18 +161,17 @@ func (c *transcriptClient) watchAnsweredLocked(x *exchange, m object) {
 	}
 }
 
-// hearer is one listen of a backend.
+// watcher is one listen of a backend.
 type watcher struct {
 	ch    chan notice
-	uris  []string // that it was promised to hear of
+	uris  []string // the agreed ones
 	tasks []string // likewise
 }
 
-// earful is one change.
+// notice is one notification.
 type notice struct{ method, params string }
 
-// update tells of a changed resource to those who listen for it, or for another
-// one of which it is a part.
+// update notifies the listens for a resource, or for another one that contains it.
 func (b *backend) update(uri, of string) bool {
 	for _, ear := range b.hearers(of) {
 		ear.ch <- notice{"notifications/resources/updated", `{"uri":` + uri + `}`}
@@ -192,13 +191,13 @@ func (b *backend) hearers(of string) []*watcher {
 	return all
 }
 
-// agree begins a listen, with the resources of its filter that the backend tells of.
+// agree starts a listen, with the resources of its filter that the backend notifies of.
 func (b *backend) agree(life *instance, req *mcp.Request) *watcher {
 	var want struct {
 		URIs    []string `json:"resourceSubscriptions"`
 		TaskIDs []string `json:"taskIds"`
 	}
-	_ = json.Unmarshal(req.Params.Raw(mcp.FieldNotifications), &want) // our own server has looked at it
+	_ = json.Unmarshal(req.Params.Raw(mcp.FieldNotifications), &want) // our own server has checked it
 	ear := &watcher{ch: make(chan notice, 64)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -231,7 +230,7 @@ func (b *backend) hangUp(life *instance, ear *watcher) {
 	}
 }
 
-// listen tells of changes until the client has enough.
+// listen sends notifications until the client ends it.
 func (b *backend) listen(ctx context.Context, life *instance, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	ear := b.agree(life, req)
 	defer b.hangUp(life, ear)

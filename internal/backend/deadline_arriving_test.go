@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// taker is a client that takes a result while it arrives, each piece in its time.
+// slowReader is a client that takes each piece of an arriving result slowly.
 type slowReader struct {
 	slowCaller
 	every time.Duration
@@ -29,15 +29,15 @@ func (c slowReader) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// While a result arrives each piece is a sign of life, and only the time counts that the
-// server takes: a client that is slow to take a piece uses up nothing of it.
+// Each piece of an arriving result resets the idle time, and only the time of the
+// server counts: a client that is slow to take a piece uses up none of it.
 func TestDeadlineOfAResultThatArrives(t *testing.T) {
 	const pieces = 8
 	tests := []struct {
 		name   string
 		server time.Duration // before each piece
 		client time.Duration // over each
-		want   string        // "" is that it arrives
+		want   string        // "" means that it arrives
 	}{
 		{"a slow server", 9 * time.Second, 0, ""},
 		{"a slow client", 0, 15 * time.Minute, ""},
@@ -66,7 +66,7 @@ func TestDeadlineOfAResultThatArrives(t *testing.T) {
 	}
 }
 
-// receive gives the caller a result that comes in so many pieces.
+// receive passes the caller a result in so many pieces.
 func receive(ctx context.Context, c mcp.Caller, pieces int, every time.Duration) (*mcp.Result, error) {
 	body, w := io.Pipe()
 	filler := strings.Repeat("x", 64<<10)

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// patient is a client that takes a minute to think before it answers.
+// slowCaller is a client that takes a minute to answer.
 type slowCaller struct{}
 
 func (slowCaller) Notify(context.Context, *mcp.Notification) error { return nil }
@@ -110,7 +110,7 @@ func TestDeadlines(t *testing.T) {
 				s.onCall = func(ctx context.Context, c mcp.Caller) { tt.work(ctx, t, c) }
 				b := New(Config{Name: "shelf", Handler: s, Idle: 10 * time.Second, Max: 100 * time.Second})
 				start := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // where nothing else ends it
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // if nothing else ends it
 				defer cancel()
 				_, err := b.Serve(ctx, &mcp.Request{Method: "tools/call"}, slowCaller{})
 				fault, ok := errors.AsType[*mcp.Fault](err)
@@ -128,7 +128,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// The error of a call that took too long names what decides how long it may take.
+// The error of a call that took too long names the setting of the limit.
 //
 // C7+ 2026-07-28 basic/patterns/cancellation: "SDKs and other middleware SHOULD allow
 // these timeouts to be configured on a per-request basis."
@@ -174,8 +174,8 @@ func TestCancelledCallIsNotADeadline(t *testing.T) {
 	}
 }
 
-// A call that could not be sent for want of the server has the server looked at
-// again; one for which there was no room, or whose client has gone, has not.
+// A call that could not be sent because of the server requests a fetch of the lists;
+// one that exceeded a limit, or was cancelled by its client, does not.
 func TestUnsentCallRefreshesTheLists(t *testing.T) {
 	for _, tt := range []struct {
 		err  error

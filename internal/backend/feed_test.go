@@ -18,7 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// follow runs a backend on a shelf inside a bubble, and ends it with the test.
+// follow runs a backend of a server inside a bubble, and stops it at the end of the
+// test.
 func follow(t *testing.T, s mcp.Handler, cfg Config) (*Backend, *atomic.Int64) {
 	t.Helper()
 	var changes atomic.Int64
@@ -65,8 +66,8 @@ func TestEveryPageIsFetched(t *testing.T) {
 	})
 }
 
-// The cursors are the server's own, of whatever form: each is sent back as it came,
-// and only the absence of one, or a null, is the end.
+// The cursors are the server's own, of whatever form: each is sent back unmodified, and
+// only a missing one, or a null, is the end.
 //
 // G7+ 2026-07-28 server/utilities/pagination: "an empty string is a valid cursor and
 // thus MUST NOT be treated as the end of results"
@@ -130,7 +131,7 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
-// I33: change notices may be coalesced; at least one fetch follows the last.
+// I33: notifications of changes may be merged; at least one fetch follows the last.
 func TestStormOfNoticesIsOneFetchASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newToolServer(true, "a")
@@ -150,8 +151,8 @@ func TestStormOfNoticesIsOneFetchASecond(t *testing.T) {
 	})
 }
 
-// What the server says is counted, also where its list reads as before, and goes on
-// being counted behind a gap; what may have happened in the gap is not.
+// Notifications of the server are counted, even if the list is unchanged, and the count
+// continues after a gap; possible changes in the gap are not counted.
 func TestNoticesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newToolServer(true, "a")
@@ -177,7 +178,7 @@ func TestNoticesAreCounted(t *testing.T) {
 	})
 }
 
-// M174: a list whose answer began before a notice is not stored.
+// M174: a list from a response that began before a notification is not stored.
 //
 // G6+ 2026-07-28 server/utilities/caching: "the notification invalidates the cached
 // response and it should be considered immediately stale."
@@ -190,8 +191,8 @@ func TestM174AnswerOlderThanANoticeIsNotStored(t *testing.T) {
 		s.hook(func() {
 			s.hook(nil)
 			close(computed)
-			s.set("newest")              // the notice overtakes the answer that is being given
-			time.Sleep(time.Millisecond) // until the notice was heard
+			s.set("newest")              // the notification overtakes the response
+			time.Sleep(time.Millisecond) // until the notification is received
 		})
 		s.set("newer")
 		<-computed
@@ -210,7 +211,7 @@ func TestChangeBetweenListAndListenIsSeen(t *testing.T) {
 		s := newToolServer(true, "a")
 		s.hook(func() {
 			s.hook(nil)
-			s.set("b") // nobody listens yet
+			s.set("b") // before the listen
 		})
 		b, _ := follow(t, s, Config{})
 		time.Sleep(2 * time.Second)
@@ -218,7 +219,7 @@ func TestChangeBetweenListAndListenIsSeen(t *testing.T) {
 	})
 }
 
-// I41: what was good stays, marked, and comes back by itself.
+// I41: the last good list stays, marked as stale, and becomes live again by itself.
 func TestLostBackendKeepsItsLastGoodList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newToolServer(true, "a")
@@ -234,8 +235,8 @@ func TestLostBackendKeepsItsLastGoodList(t *testing.T) {
 	})
 }
 
-// A listen that goes on hides that the server is gone; a call that could not be
-// sent shows it.
+// A listen that stays open hides that the server is gone; a call that could not be sent
+// reveals it.
 func TestCallThatWasNotSentMarksTheListStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newToolServer(true, "a")

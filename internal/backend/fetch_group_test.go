@@ -17,12 +17,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// library is a server with all four lists, each of one item, some of which fail.
+// fourLists is a server with all four lists, each of one item, some of which fail.
 type fourLists struct {
 	*oddServer
 
 	mu   sync.Mutex
-	on   map[string]func(context.Context) error // what a list fails with, or waits for
+	on   map[string]func(context.Context) error // a list's error, or what it waits for
 	item string                                 // the name of each item
 }
 
@@ -52,7 +52,7 @@ func newFourLists(announces bool) *fourLists {
 	return l
 }
 
-// fail has a list fail from now on; nil mends it.
+// fail makes a list fail from now on; nil ends it.
 func (l *fourLists) fail(k catalog.Kind, f func(context.Context) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func hangs(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// shows returns the items of an offer, and for a list that failed a "!".
+// shownItems returns the items of an offer, and "!" for a list that failed.
 func shownItems(o *Offer) string {
 	var out []string
 	for k := range catalog.NumKinds {
@@ -100,8 +100,8 @@ func wantShown(t *testing.T, b *Backend, state State, want string) {
 	}
 }
 
-// One list that fails, for whatever reason, costs no other list, and comes by itself when
-// it is well again.
+// One list that fails, for whatever reason, affects no other list, and recovers by
+// itself.
 func TestFailedListCostsNoOther(t *testing.T) {
 	failures := map[string]struct {
 		fail func(context.Context) error
@@ -146,7 +146,7 @@ func TestFailedListCostsNoOther(t *testing.T) {
 	}
 }
 
-// A list that fails later keeps what it had.
+// A list that fails later keeps its items.
 func TestListThatFailsLaterIsKept(t *testing.T) {
 	for _, fail := range []func(context.Context) error{with(errors.New("oh")), hangs} {
 		synctest.Test(t, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestListThatFailsLaterIsKept(t *testing.T) {
 	}
 }
 
-// A server whose lists all fail is down, or stale, as a whole.
+// A server is down, or stale, if all its lists fail.
 func TestServerWhoseListsAllFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFourLists(true)
@@ -197,8 +197,8 @@ func TestServerWhoseListsAllFail(t *testing.T) {
 	})
 }
 
-// A list is asked for again ever more seldom, and one that breaks the connection each
-// time so seldom that the server is not held to die again and again.
+// A failed list is fetched again at growing intervals, and one that breaks the
+// connection each time so rarely that the server is not made to fail again and again.
 func TestFailedListIsRetriedWithBackoff(t *testing.T) {
 	for _, tt := range []struct {
 		err         error
@@ -227,7 +227,7 @@ func TestFailedListIsRetriedWithBackoff(t *testing.T) {
 	}
 }
 
-// What changes while a list is late, or fails, is told when it was fetched.
+// A change of a list that is late, or fails, is counted when the list was fetched.
 func TestNoticeOfALateListComesWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFourLists(true)
@@ -236,7 +236,7 @@ func TestNoticeOfALateListComesWithIt(t *testing.T) {
 		late := make(chan struct{})
 		l.fail(catalog.Tools, func(context.Context) error { <-late; return nil })
 		l.rename("two")
-		l.set("b") // tells of tools
+		l.set("b") // notifies of tools
 		time.Sleep(2 * listTimeout)
 		wantShown(t, b, Live, "t one!, r one, r one, p one")
 		if n := b.Offer().Notices[catalog.Tools]; n != 0 {
@@ -251,7 +251,7 @@ func TestNoticeOfALateListComesWithIt(t *testing.T) {
 	})
 }
 
-// Which lists are known is said list by list.
+// Answered reports known lists one by one.
 func TestAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFourLists(false)

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// odd is a shelf some of whose methods are answered otherwise.
+// oddServer is a toolServer with different answers for some methods.
 type oddServer struct {
 	*toolServer
 
@@ -57,8 +57,8 @@ func answers(format string, args ...any) func(context.Context, mcp.Caller) (*mcp
 	}
 }
 
-// A server that announces changes and tells none, whichever way it does not, is
-// well: its lists are asked for again when they are old and wanted.
+// A server that announces changes and sends no notifications, for whatever reason, is
+// live: its lists are fetched again when they have expired and are requested.
 func TestServerThatAnnouncesWithoutNotifying(t *testing.T) {
 	acknowledge := func(ctx context.Context, caller mcp.Caller, agreed string) error {
 		n, err := mcp.NewNotification("notifications/subscriptions/acknowledged", []byte(`{"notifications":`+agreed+`}`))
@@ -117,7 +117,7 @@ func TestServerThatAnnouncesWithoutNotifying(t *testing.T) {
 	}
 }
 
-// A list whose changes are not told is asked for again beside one whose are.
+// A list without notifications is fetched again beside one with notifications.
 func TestListsAreNotifiedOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var prompts atomic.Value
@@ -140,7 +140,7 @@ func TestListsAreNotifiedOneByOne(t *testing.T) {
 	})
 }
 
-// What is declared in an odd way is there, and promises nothing.
+// A capability of an unusual form counts as declared, without notifications.
 func TestOddCapabilities(t *testing.T) {
 	for caps, want := range map[string]int{
 		`{"tools":{"listChanged":"yes"}}`: 1, `{"tools":true}`: 1, `{"tools":[]}`: 1, `{"tools":{},"prompts":null}`: 1,
@@ -161,9 +161,9 @@ func TestOddCapabilities(t *testing.T) {
 	}
 }
 
-// Lists without an end, in a circle, or too large are cut, and it is said why
-// (fault 64). An empty cursor is one; the page that it leads to is not taken twice
-// where the server takes it for none.
+// Lists that are endless, circular, or too large are cut, and the problem is reported
+// (fault 64). An empty cursor is valid; its page is not added twice if the server
+// treats it as no cursor.
 //
 // G7- own: "a list that never ends is cut"
 func TestEndlessLists(t *testing.T) {
@@ -172,7 +172,7 @@ func TestEndlessLists(t *testing.T) {
 	tests := []struct {
 		name, problem string
 		items, pages  int
-		list          func() string // nothing is a refusal
+		list          func() string // returning nothing is a refusal
 	}{
 		{"an empty cursor that means none", "", 1, 2, func() string { return `{"tools":[{"name":"a"}],"nextCursor":""}` }},
 		{"an empty cursor that is refused", "", 1, 2, func() string {
@@ -217,7 +217,7 @@ func TestEndlessLists(t *testing.T) {
 	}
 }
 
-// A backend in this process that panics costs the request, or its own lists
+// A backend in this process that panics affects only the request, or its own lists
 // (fault 111).
 func TestBackendThatPanics(t *testing.T) {
 	boom := func(context.Context, mcp.Caller) (*mcp.Result, error) { panic("boom") }
@@ -243,7 +243,7 @@ func TestBackendThatPanics(t *testing.T) {
 	}
 }
 
-// An answer that comes as the deadline passes is the answer.
+// A response that arrives at the deadline is the result.
 func TestErrorAtTheDeadlineIsTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &oddServer{toolServer: newToolServer(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
@@ -260,8 +260,8 @@ func TestErrorAtTheDeadlineIsTheAnswer(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfOurHop: that a backend does not like what we say around a request is
-// nothing that the client could mend; that it lacks a capability of the client is.
+// TestErrorsOfOurHop checks that an error about the gateway's part of a request is not
+// sent to the client, which cannot fix it; a missing capability of the client is.
 func TestErrorsOfOurHop(t *testing.T) {
 	for _, tt := range []struct {
 		code int64

@@ -19,9 +19,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// A list is as private and as short-lived as the most private and the shortest-
-// lived of its pages: what is offered to others is never more than the server
-// allows (I32, M175).
+// A list is as private as its most private page and as short-lived as its
+// shortest-lived: it is never shared or cached more than the server permits (I32,
+// M175).
 //
 // G1- 2026-07-28 server/utilities/caching: "If `ttlMs` is negative, clients SHOULD
 // ignore it and treat it as `0`."
@@ -68,8 +68,8 @@ func TestPrivacyAndTTLOfPages(t *testing.T) {
 	}
 }
 
-// A list is asked for again when its own time is over, which is a minute where the
-// server does not say, and a second at the least; and not by itself.
+// A list is fetched again after its own time to live, which is a minute if the server
+// gives none, and at least a second; and only on request.
 func TestTimeToLiveOfLists(t *testing.T) {
 	for _, tt := range []struct {
 		member string
@@ -97,8 +97,8 @@ func TestTimeToLiveOfLists(t *testing.T) {
 	}
 }
 
-// What a server acknowledges is what it tells of; one that does not say which
-// lists it means means all (2026-07-28, basic/patterns/subscriptions).
+// The acknowledged lists are those that the server notifies of; an acknowledgement
+// without a filter means all (2026-07-28, basic/patterns/subscriptions).
 func TestAcknowledgedLists(t *testing.T) {
 	const all = 1<<catalog.NumKinds - 1
 	for params, want := range map[string]listSet{
@@ -125,8 +125,8 @@ func TestAcknowledgedLists(t *testing.T) {
 	}
 }
 
-// Each notice is about its own lists, and a notice of something else about none;
-// behind the lists there is nobody who could be asked.
+// Each notification marks its own lists, and any other notification none; without a
+// client no requests are answered.
 func TestListListener(t *testing.T) {
 	for method, want := range map[string]listSet{
 		"notifications/tools/list_changed":     1 << catalog.Tools,
@@ -156,8 +156,8 @@ func TestListListener(t *testing.T) {
 	}
 }
 
-// The scope of the lists lives as long as somebody listens in it, and ends at once
-// where a server announces nothing: its process is not kept for nothing.
+// The scope of the lists lives as long as the listen in it, and ends at once if a
+// server announces nothing: its process is not kept running.
 func TestScopeOfTheLists(t *testing.T) {
 	for _, announces := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -198,8 +198,8 @@ func TestScopeOfTheLists(t *testing.T) {
 	}
 }
 
-// A server that stays away is tried less and less often, but for ever; once it was
-// well for long the next failure is a first one again.
+// A server that stays away is tried at growing intervals, without end; after it was
+// live for long the intervals start anew.
 //
 // G6- 2026-07-28 server/utilities/caching: "Implementations that do choose to poll
 // MUST apply jitter and backoff."
@@ -241,7 +241,7 @@ func TestAttemptsToReachAServer(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		wantState(t, b, Live)
 		before := len(tries)
-		s.fail(nil) // its stream of changes breaks
+		s.fail(nil) // its listen ends
 		time.Sleep(minRetryDelay)
 		if n := len(tries) - before; n != 1 {
 			t.Errorf("%d attempts right after a failure, want 1", n)
@@ -249,7 +249,7 @@ func TestAttemptsToReachAServer(t *testing.T) {
 	})
 }
 
-// An answer that is none marks the server, and takes nothing down.
+// An invalid response marks the server, and affects nothing else.
 func TestAnswersThatAreNoLists(t *testing.T) {
 	for name, on := range map[string]map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 		"no result":            {"tools/list": func(context.Context, mcp.Caller) (*mcp.Result, error) { return nil, nil }}, //nolint:nilnil // what is tested

@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// M131, I28: a backend that is lost and found again twenty times is listened to
-// once, and asked as often as one that never was away.
+// M131, I28: a backend that was lost and reached again twenty times has one listen, and
+// is queried as often as one that was never lost.
 func TestM131OneFollowerAfterManyReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &oddServer{toolServer: newToolServer(true, "a")}
@@ -47,15 +47,15 @@ func TestM131OneFollowerAfterManyReconnects(t *testing.T) {
 	})
 }
 
-// open returns how many listen.
+// open returns the number of listens.
 func (s *toolServer) open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.listens)
 }
 
-// M132, I29: whoever is told of a change may ask the backend about itself, have it
-// fetched anew, and call it: nothing is locked meanwhile.
+// M132, I29: Changed may read the backend, refresh it, and call it: no lock is held
+// meanwhile.
 func TestM132ChangedMayAskBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newToolServer(true, "a")

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shelf is a small MCP server in memory: a list of tools that can be changed,
-// notices of the changes, and ways to fail.
+// toolServer is a small MCP server in memory: a list of tools that can be changed,
+// notifications of the changes, and ways to fail.
 type toolServer struct {
 	announces bool
 	pageSize  int
@@ -28,9 +28,9 @@ type toolServer struct {
 	mu      sync.Mutex
 	tools   []string
 	broken  error                             // every request fails with it
-	onList  func()                            // runs after the answer was computed, before it is given
+	onList  func()                            // runs after the response was computed, before it is returned
 	onCall  func(context.Context, mcp.Caller) // runs inside tools/call
-	lists   int                               // how many tools/list were answered
+	lists   int                               // number of tools/list that were answered
 	listens map[chan string]struct{}
 	drop    chan struct{} // closed: the listens end
 }
@@ -75,7 +75,7 @@ func (s *toolServer) fail(err error) {
 	s.drop = make(chan struct{})
 }
 
-// silence has every request fail, and lets those who listen go on.
+// failAll makes every request fail, and leaves the listens open.
 func (s *toolServer) failAll(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *toolServer) page(req *mcp.Request) ([]byte, func(), error) {
 	return append(raw, '}'), hook, nil
 }
 
-// set changes the tools and tells those who listen.
+// set changes the tools and notifies the listens.
 func (s *toolServer) set(tools ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
