@@ -100,7 +100,7 @@ func TestToolOfOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := backends{"b": newGrowing()}.open(t, nil)
 		one, other := h.legacyWith(fullCapabilities), h.legacyWith(fullCapabilities)
-		ear, otherEar := h.listen(one), h.listen(other)
+		stream, otherStream := h.listen(one), h.listen(other)
 		if h.lists("b__grown", one) || !h.lists("b__grow", one) || h.lists("b__grown", other) {
 			t.Fatal("the tool is there before it was added")
 		}
@@ -111,7 +111,7 @@ func TestToolOfOneSession(t *testing.T) {
 			t.Errorf("called at once: %s", got)
 		}
 		// Before it lists: a session is not notified of what it has listed.
-		if got := ear.next(); !strings.Contains(got, "tools/list_changed") {
+		if got := stream.next(); !strings.Contains(got, "tools/list_changed") {
 			t.Errorf("the session that has it was told %s", got)
 		}
 		if !h.lists("b__grown", one) {
@@ -123,7 +123,7 @@ func TestToolOfOneSession(t *testing.T) {
 		if got := h.calls("b__grown", other); !strings.Contains(got, "-32602") {
 			t.Errorf("another session called it: %s", got)
 		}
-		otherEar.wantSilence(time.Minute)
+		otherStream.wantSilence(time.Minute)
 	})
 }
 
@@ -138,7 +138,7 @@ func TestToolOfOneSessionGoesWithIt(t *testing.T) {
 		if !h.lists("b__grown", one) {
 			t.Fatal("it is not listed")
 		}
-		ear := h.listen(one)
+		stream := h.listen(one)
 		synctest.Wait()
 		first := true
 		call := s.On["tools/call"]
@@ -154,7 +154,7 @@ func TestToolOfOneSessionGoesWithIt(t *testing.T) {
 		if h.lists("b__grown", one) {
 			t.Error("it is listed after the session has ended that had it")
 		}
-		if got := ear.next(); !strings.Contains(got, "tools/list_changed") {
+		if got := stream.next(); !strings.Contains(got, "tools/list_changed") {
 			t.Errorf("told %s", got)
 		}
 	})

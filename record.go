@@ -65,14 +65,14 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, c observe.Ca
 // result arrives: no backend is the cause of these.
 func callOutcome(ctx context.Context, res *mcp.Result, err error) (o observe.Outcome, code int64, delivery string) {
 	fault, concluded := errors.AsType[*mcp.Fault](err) // before the error that caused it, as in mcp.ToWire
-	said, answered := errors.AsType[*mcp.Error](err)
+	rpcErr, answered := errors.AsType[*mcp.Error](err)
 	switch {
 	case err == nil && res != nil:
 		return resultOutcome(res), 0, ""
 	case concluded:
 		o, code, delivery = observe.Failed, fault.Code, string(fault.Outcome)
 	case answered:
-		return observe.Refused, said.Code, ""
+		return observe.Refused, rpcErr.Code, ""
 	default: // it failed, and how far it got is unknown
 		o, code, delivery = observe.Failed, mcp.CodeInternalError, string(mcp.Unknown)
 	}

@@ -245,7 +245,7 @@ func TestM181ListChangedIsTrueOfAGateway(t *testing.T) {
 				}
 				h.post(legacyRequest("1", "tools/list", ""), sess)
 				get, listen := h.listen(sess), h.listenModern("2")
-				hear := func(what string) {
+				checkNext := func(what string) {
 					t.Helper()
 					for _, e := range []*eventStream{get, listen} {
 						if got := e.next(); !strings.Contains(got, toolsChanged) {
@@ -255,13 +255,13 @@ func TestM181ListChangedIsTrueOfAGateway(t *testing.T) {
 				}
 				time.Sleep(5 * time.Second)
 				a.change()
-				hear("announced")
+				checkNext("announced")
 				if backends == 2 {
 					synctest.Wait() // for requests that read silent
 					silent.On["tools/list"] = resultHandler(toolList("s", "s2"))
 					time.Sleep(2 * time.Minute)
 					h.post(legacyRequest("3", "tools/list", ""), sess)
-					hear("found out")
+					checkNext("found out")
 				}
 			})
 		})
@@ -304,9 +304,9 @@ func TestM181ListChangedIsThatOfTheServer(t *testing.T) {
 
 // proxy returns a gateway that consists of our server over our client of another
 // server, with nothing in between.
-func proxy(t *testing.T, behind http.Handler) *gateway {
+func proxy(t *testing.T, upstream http.Handler) *gateway {
 	t.Helper()
-	c := client.NewHTTP("http://b/mcp", client.Config{Name: "b", Transport: serveBackends(t, behind)})
+	c := client.NewHTTP("http://b/mcp", client.Config{Name: "b", Transport: serveBackends(t, upstream)})
 	s := server.New(c, server.Config{})
 	ln := memnet.Listen()
 	srv := &http.Server{Handler: s}

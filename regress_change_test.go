@@ -26,10 +26,10 @@ import (
 // announcer is a backend in this process with one tool, named by the number of its
 // changes. It notifies its listeners at once.
 type announcer struct {
-	mu    sync.Mutex
-	n     int
-	calls int
-	ears  map[chan struct{}]struct{}
+	mu        sync.Mutex
+	n         int
+	calls     int
+	listeners map[chan struct{}]struct{}
 }
 
 func (a *announcer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -63,15 +63,15 @@ func (a *announcer) change() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.n++
-	for ear := range a.ears {
-		ear <- struct{}{}
+	for listener := range a.listeners {
+		listener <- struct{}{}
 	}
 }
 
 func (a *announcer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, error) {
-	ear := make(chan struct{}, 1000)
-	a.subscribe(ear)
-	defer a.unsubscribe(ear)
+	listener := make(chan struct{}, 1000)
+	a.subscribe(listener)
+	defer a.unsubscribe(listener)
 	if err := caller.Notify(ctx, &mcp.Notification{Method: "notifications/subscriptions/acknowledged"}); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (a *announcer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result,
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-ear:
+		case <-listener:
 			if err := caller.Notify(ctx, &mcp.Notification{Method: "notifications/tools/list_changed"}); err != nil {
 				return nil, err
 			}
@@ -87,19 +87,19 @@ func (a *announcer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result,
 	}
 }
 
-func (a *announcer) subscribe(ear chan struct{}) {
+func (a *announcer) subscribe(listener chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ears == nil {
-		a.ears = map[chan struct{}]struct{}{}
+	if a.listeners == nil {
+		a.listeners = map[chan struct{}]struct{}{}
 	}
-	a.ears[ear] = struct{}{}
+	a.listeners[listener] = struct{}{}
 }
 
-func (a *announcer) unsubscribe(ear chan struct{}) {
+func (a *announcer) unsubscribe(listener chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.ears, ear)
+	delete(a.listeners, listener)
 }
 
 // M049, I8, I26: the announcements of a backend in this process reach the client; and a

@@ -34,11 +34,11 @@ func newLegacyServer(tools ...string) *legacyServer {
 	s := &legacyServer{HTTP: serverWithTools(false, tools...), open: map[string]chan string{}}
 	s.Capabilities = `{"tools":{"listChanged":true}}`
 	s.On["GET"] = func(x *faultyserver.Exchange) {
-		ear := s.stream(x.R.Header.Get("Mcp-Session-Id"))
+		stream := s.stream(x.R.Header.Get("Mcp-Session-Id"))
 		x.Begin()
 		for {
 			select {
-			case data := <-ear:
+			case data := <-stream:
 				x.Event("", data)
 			case <-x.R.Context().Done():
 				return
@@ -63,8 +63,8 @@ func (s *legacyServer) change(tools ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.On["tools/list"] = resultHandler(toolList(tools...))
-	for _, ear := range s.open {
-		ear <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	for _, stream := range s.open {
+		stream <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	}
 }
 
@@ -74,9 +74,9 @@ const toolsChanged = `"method":"notifications/tools/list_changed"`
 // all the same, and carries the notifications of the others.
 func TestM080BackendWithoutAListeningStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		deaf, telling := serverWithTools(false, "x"), newLegacyServer("y")
-		deaf.Capabilities = `{"tools":{"listChanged":true}}`
-		h := backends{"deaf": deaf, "telling": telling}.open(t, nil)
+		silent, telling := serverWithTools(false, "x"), newLegacyServer("y")
+		silent.Capabilities = `{"tools":{"listChanged":true}}`
+		h := backends{"deaf": silent, "telling": telling}.open(t, nil)
 		sess := h.legacy()
 		h.post(legacyRequest("1", "tools/list", ""), sess)
 		get := h.listen(sess)
@@ -91,7 +91,7 @@ func TestM080BackendWithoutAListeningStream(t *testing.T) {
 				t.Errorf("no %s in %s", name, got)
 			}
 		}
-		if deaf.Count(http.MethodGet) == 0 {
+		if silent.Count(http.MethodGet) == 0 {
 			t.Error("the backend without a stream was never asked for one")
 		}
 	})

@@ -60,14 +60,14 @@ func TestM186MessagesOfASharedSession(t *testing.T) {
 		if calls[0].session != calls[1].session || calls[0].token == calls[1].token {
 			t.Fatalf("the calls are %+v; want one session and two tokens", calls)
 		}
-		ear := s.stream(calls[0].session)
-		ear <- `{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`
+		stream := s.stream(calls[0].session)
+		stream <- `{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`
 		if got := <-refused; !strings.Contains(got, `"id":"q"`) || !strings.Contains(got, "-32601") {
 			t.Errorf("the question was answered by %s; want -32601", got)
 		}
-		ear <- `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"whose?"}}`
-		ear <- fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":5}}`, calls[1].token)
-		ear <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///r"}}`
+		stream <- `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"whose?"}}`
+		stream <- fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":5}}`, calls[1].token)
+		stream <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///r"}}`
 		s.change("x", "y")
 		synctest.Wait()
 		close(gate)

@@ -102,7 +102,7 @@ func TestChangedEntryKeepsItsList(t *testing.T) {
 				if got := lists(); !strings.Contains(got, `"b__x"`) {
 					t.Fatal(got)
 				}
-				told := h.listen(session)
+				stream := h.listen(session)
 				time.Sleep(2 * time.Second)
 				if err := h.g.Reload(t.Context(), tt.next); err != nil {
 					t.Fatal(err)
@@ -126,7 +126,7 @@ func TestChangedEntryKeepsItsList(t *testing.T) {
 				if got := h.post(legacyRequest("2", "tools/call", `{"name":"b__x"}`), session); !strings.Contains(got.body, `"content"`) {
 					t.Error(got.body)
 				}
-				told.wantSilence(10 * time.Second)
+				stream.wantSilence(10 * time.Second)
 				if b := h.g.Status().Backends[0]; b.State != "live" || b.Tools != 1 {
 					t.Errorf("in the end: %+v", b)
 				}

@@ -149,8 +149,8 @@ func TestReloadRefusesDuplicateNames(t *testing.T) {
 	var cfg Config
 	cfg.Servers = []Backend{{Name: "one", URL: "http://127.0.0.1:1/mcp"}}
 	wantSharedNames(t, g.Reload(t.Context(), cfg), true)
-	if units := g.view.Load().backends; len(units) != 1 || units[0].client != nil || g.Status().ReloadRefused == nil {
-		t.Errorf("%d backends; refusal %v", len(units), g.Status().ReloadRefused)
+	if backends := g.view.Load().backends; len(backends) != 1 || backends[0].client != nil || g.Status().ReloadRefused == nil {
+		t.Errorf("%d backends; refusal %v", len(backends), g.Status().ReloadRefused)
 	}
 }
 

@@ -242,33 +242,33 @@ func looseDecisions(records map[string]string, index string) []string {
 	var breaches []string
 	taken := make(map[string]string) // number to name
 	for _, name := range slices.Sorted(maps.Keys(records)) {
-		say := func(format string, args ...any) {
+		report := func(format string, args ...any) {
 			breaches = append(breaches, name+": "+fmt.Sprintf(format, args...))
 		}
 		number, _, _ := strings.Cut(name, "-")
 		if !adrName.MatchString(name) {
-			say("want a name like 0001-title.md")
+			report("want a name like 0001-title.md")
 		}
 		if other, ok := taken[number]; ok {
-			say("has the number of %s", other)
+			report("has the number of %s", other)
 		}
 		taken[number] = name
 		if !strings.HasPrefix(records[name], "# "+number+": ") {
-			say(`does not begin with "# %s: "`, number)
+			report(`does not begin with "# %s: "`, number)
 		}
 		if !adrStatus.MatchString(records[name]) {
-			say("has no status with a date")
+			report("has no status with a date")
 		}
 		for _, section := range adrSections {
 			if strings.Count(records[name], section+"\n") != 1 {
-				say("want one section %q", section)
+				report("want one section %q", section)
 			}
 		}
 		if n := strings.Count(records[name], "\n"); n > maxADRLines {
-			say("%d lines, more than %d", n, maxADRLines)
+			report("%d lines, more than %d", n, maxADRLines)
 		}
 		if !strings.Contains(index, "("+name+")") {
-			say("is not in the index")
+			report("is not in the index")
 		}
 	}
 	return breaches

@@ -150,22 +150,22 @@ func TestListensBesideEachOther(t *testing.T) {
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
 		b.lists(scope, listTools, listPrompts)
-		hear := func(scope *mcp.Scope, filter string) *recordingCaller {
+		listen := func(scope *mcp.Scope, filter string) *recordingCaller {
 			h, end := b.listen(scope, filter)
 			b.Cleanup(end)
 			return h
 		}
 		_, end := b.listen(scope, everyList)
 		end()
-		modern := hear(nil, `"toolsListChanged":true`)
-		other := hear(nil, `"promptsListChanged":true`)
-		some := hear(scope, `"toolsListChanged":true`)
+		modern := listen(nil, `"toolsListChanged":true`)
+		other := listen(nil, `"promptsListChanged":true`)
+		some := listen(scope, `"toolsListChanged":true`)
 		b.setLists(1, 2)
 		b.setLists(2, 2)
 		b.wantNotified("a listen for tools", modern, toolNotice)
 		b.wantNotified("one for prompts", other, promptNotice)
 		b.wantNotified("one for tools in a scope", some, toolNotice)
-		all := hear(scope, everyList)
+		all := listen(scope, everyList)
 		b.wantNotified("one for all in that scope, which was away", all, toolNotice, promptNotice)
 	})
 }

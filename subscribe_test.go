@@ -57,7 +57,7 @@ func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
 			return mcp.NewResult([]byte("{}"))
 		}, refused, 0},
 		"agreed to nothing": {func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
-			err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)
+			err := notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)
 			<-ctx.Done()
 			return nil, err
 		}, refused, 0},
@@ -70,19 +70,19 @@ func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
 		}, agreed, ackTimeout},
 		"silent for long, and then agreed to nothing": {func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
 			sleep(ctx, time.Minute)
-			err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)
+			err := notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)
 			<-ctx.Done()
 			return nil, err
 		}, agreed, 2 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ear, end := watch(t, tt.answer)
+				caller, end := watch(t, tt.answer)
 				defer end()
 				time.Sleep(tt.within)
 				synctest.Wait()
-				if want := []string{"notifications/subscriptions/acknowledged " + tt.want}; !slices.Equal(ear.all, want) {
-					t.Errorf("after %s told %q, want %q", tt.within, ear.all, want)
+				if want := []string{"notifications/subscriptions/acknowledged " + tt.want}; !slices.Equal(caller.all, want) {
+					t.Errorf("after %s received %q, want %q", tt.within, caller.all, want)
 				}
 			})
 		})
@@ -94,11 +94,11 @@ func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
 func TestFailedListenIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := 0
-		ear, end := watch(t, func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
+		caller, end := watch(t, func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
 			if failed++; failed < 3 {
 				return nil, errors.New("the connection is gone")
 			}
-			err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"resourceSubscriptions":["x:1"]}}`)
+			err := notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"resourceSubscriptions":["x:1"]}}`)
 			<-ctx.Done()
 			return nil, err
 		})
@@ -109,8 +109,8 @@ func TestFailedListenIsRetried(t *testing.T) {
 			`notifications/subscriptions/acknowledged {"notifications":{"resourceSubscriptions":["x:1"]}}`,
 			`notifications/resources/updated {"uri":"x:1"}`,
 		}
-		if !slices.Equal(ear.all, want) {
-			t.Errorf("told %q, want %q", ear.all, want)
+		if !slices.Equal(caller.all, want) {
+			t.Errorf("received %q, want %q", caller.all, want)
 		}
 	})
 }
@@ -140,15 +140,15 @@ func watch(t *testing.T, b listenFunc) (*recorder, func()) {
 		t.Fatal(err)
 	}
 	synctest.Wait() // its list is known
-	ear := &recorder{}
+	caller := &recorder{}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() { // ends with ctx; the returned function waits for it
 		defer close(over)
-		_, _ = g.Serve(ctx, ask(t, nil, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":["x:1"]}}`), ear)
+		_, _ = g.Serve(ctx, ask(t, nil, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":["x:1"]}}`), caller)
 	}()
 	synctest.Wait()
-	return ear, func() {
+	return caller, func() {
 		cancel()
 		<-over
 		if err := g.Close(); err != nil {

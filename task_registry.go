@@ -145,12 +145,12 @@ func (g *Gateway) listTasks(ctx context.Context, req *mcp.Request, caller mcp.Ca
 func (g *Gateway) taskStates(ctx context.Context, req *mcp.Request, caller mcp.Caller, owner any, page []listedTask) []byte {
 	states := make([][]byte, len(page))
 	var looking sync.WaitGroup
-	room := make(chan struct{}, listConcurrency)
+	sem := make(chan struct{}, listConcurrency)
 	for i, t := range page {
-		room <- struct{}{}
+		sem <- struct{}{}
 		// Ends with the answer of the backend, which has a deadline; waited for below.
 		looking.Go(func() {
-			defer func() { <-room }()
+			defer func() { <-sem }()
 			states[i] = g.taskState(ctx, req, caller, owner, t)
 		})
 	}

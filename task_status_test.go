@@ -36,7 +36,7 @@ func TestTaskOfClientIsNotRenamed(t *testing.T) {
 			`tasks/get {"taskId":"c1"}`,
 			fmt.Sprintf(`tasks/result {"taskId":"c1",`+mark+`}`, "c1"),
 		}
-		b.say = func(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		b.serve = func(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 			for _, line := range asks {
 				method, params, _ := strings.Cut(line, " ")
 				question, err := mcp.NewRequest(method, []byte(params))
@@ -71,7 +71,7 @@ func TestTaskStatesOfClient(t *testing.T) {
 		scope := mcp.NewScope("s", &recorder{})
 		defer scope.End()
 		var got []string
-		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		b.serve = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			id, _ := req.Params.Text(mcp.FieldTaskID)
 			got = append(got, id) // one at a time
 			time.Sleep(time.Second)
@@ -97,14 +97,14 @@ func TestTaskStatesOfClient(t *testing.T) {
 		time.Sleep(2 * most * time.Second)
 		synctest.Wait()
 		if !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
+			t.Errorf("received %q, want %q", got, want)
 		}
 		if _, err := g.Serve(t.Context(), ask(t, scope, taskStatus, `{"taskId":"later"}`), noCaller{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		if last := got[len(got)-1]; last != "later" {
-			t.Errorf("told of %s last", last)
+			t.Errorf("received %s last", last)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func FuzzTaskIDs(f *testing.F) {
 type taskServer struct {
 	mu     sync.Mutex
 	scopes []*mcp.Scope
-	say    func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
+	serve  func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
 	listen func(ctx context.Context, req *mcp.Request, caller mcp.Caller) error // for tasks, until ctx ends
 }
 
@@ -121,7 +121,7 @@ func (b *taskServer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	b.mu.Lock()
 	b.scopes = append(b.scopes, req.Scope)
 	b.mu.Unlock()
-	return b.say(ctx, req, caller)
+	return b.serve(ctx, req, caller)
 }
 
 // recorder is a Caller that records what it receives.
@@ -183,7 +183,7 @@ func TestTaskIDsAreTranslatedEverywhere(t *testing.T) {
 		scope := mcp.NewScope("s", unrelated)
 		defer scope.End()
 		var got []string
-		b.say = func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		b.serve = func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 			got = append(got, string(req.Params.Bytes()))
 			status, err := mcp.NewNotification("notifications/tasks/status", []byte(`{"taskId":"t1","status":"working"}`))
 			question, qerr := mcp.NewRequest("elicitation/create", fmt.Appendf(nil, `{"message":"?",`+mark+`}`, "t1"))
@@ -225,7 +225,7 @@ func TestTaskIDsAreTranslatedEverywhere(t *testing.T) {
 func TestOnlyTaskIDsAreTranslated(t *testing.T) {
 	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		var got string
-		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		b.serve = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			got = string(req.Params.Bytes())
 			return mcp.NewResult([]byte(`{"content":[],"taskId":"mine"}`))
 		}
@@ -244,7 +244,7 @@ func TestOnlyTaskIDsAreTranslated(t *testing.T) {
 // same one, which ends with the client's.
 func TestTaskScope(t *testing.T) {
 	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
-		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+		b.serve = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte("{}"))
 		}
 		scope := mcp.NewScope("s", &recorder{})
@@ -273,7 +273,7 @@ func TestTaskScope(t *testing.T) {
 // An id that is too long would break the headers that carry it.
 func TestTaskIDTooLong(t *testing.T) {
 	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
-		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+		b.serve = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte(`{"resultType":"task","status":"working","taskId":"` + strings.Repeat("x", maxTaskID+1) + `"}`))
 		}
 		_, err := g.Serve(t.Context(), ask(t, nil, "tools/call", `{"name":"a__x"}`), noCaller{})
@@ -319,7 +319,7 @@ func TestTaskRegistry(t *testing.T) {
 // Each anonymous client has its own list, which ends with its session.
 func TestTaskRegistryOfSessions(t *testing.T) {
 	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
-		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		b.serve = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte(`{"resultType":"task","taskId":"t1","status":"working","ttlMs":null}`))
 		}
 		one, two := mcp.NewScope("1", &recorder{}), mcp.NewScope("2", &recorder{})

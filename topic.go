@@ -129,14 +129,14 @@ func listenRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
 
 // agreedTopics reads an acknowledgement. One without a filter agrees to all.
 func agreedTopics(asked []topic, params *mcp.Object) map[topic]bool {
-	said := backendFilter(asked)
+	filter := backendFilter(asked)
 	if raw := params.Raw(mcp.FieldNotifications); raw != nil {
-		said = listenFilter{}
-		if json.Unmarshal(raw, &said) != nil {
-			said = listenFilter{}
+		filter = listenFilter{}
+		if json.Unmarshal(raw, &filter) != nil {
+			filter = listenFilter{}
 		}
 	}
-	uris, ids := setOf(said.URIs), setOf(said.TaskIDs)
+	uris, ids := setOf(filter.URIs), setOf(filter.TaskIDs)
 	agreed := make(map[topic]bool, len(asked))
 	for _, t := range asked {
 		if t.backend != "" && ids[t.own] || t.backend == "" && uris[t.own] {

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// tell sends a notification on a listen.
-func tell(ctx context.Context, c mcp.Caller, method, params string) error {
+// notify sends a notification on a listen.
+func notify(ctx context.Context, c mcp.Caller, method, params string) error {
 	n, err := mcp.NewNotification(method, []byte(params))
 	if err != nil {
 		return err
@@ -27,15 +27,15 @@ func tell(ctx context.Context, c mcp.Caller, method, params string) error {
 // follow listens for tasks until the test ends it.
 func follow(t *testing.T, g *Gateway, ids string) (*recorder, func()) {
 	t.Helper()
-	ear := &recorder{}
+	caller := &recorder{}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_, _ = g.Serve(ctx, ask(t, nil, "subscriptions/listen", `{"notifications":{"taskIds":[`+ids+`]}}`), ear)
+		_, _ = g.Serve(ctx, ask(t, nil, "subscriptions/listen", `{"notifications":{"taskIds":[`+ids+`]}}`), caller)
 	}()
 	synctest.Wait()
-	return ear, func() { cancel(); <-over }
+	return caller, func() { cancel(); <-over }
 }
 
 // A listen for tasks reaches the backend with its own ids of the caller's tasks. Its
@@ -48,16 +48,16 @@ func TestTaskListenTranslatesIDs(t *testing.T) {
 		asked := ""
 		b.listen = func(ctx context.Context, req *mcp.Request, c mcp.Caller) error {
 			asked = string(req.Params.Bytes())
-			if err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`); err != nil {
+			if err := notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`); err != nil {
 				return err
 			}
-			if err := tell(ctx, c, "notifications/tasks", `{"taskId":"another","status":"working"}`); err != nil {
+			if err := notify(ctx, c, "notifications/tasks", `{"taskId":"another","status":"working"}`); err != nil {
 				return err
 			}
-			return tell(ctx, c, "notifications/tasks", `{"taskId":"t1","status":"working","n":1.0}`)
+			return notify(ctx, c, "notifications/tasks", `{"taskId":"t1","status":"working","n":1.0}`)
 		}
 		g.view.Load().backends[0].taskIDs = taskIDsWith(t, "n") // with another key, the task would have another id
-		ear, stop := follow(t, g, fmt.Sprintf("%q,%q,%q,%q,%q,%q", foreign, mine, gone, "made up", refused, mine))
+		caller, stop := follow(t, g, fmt.Sprintf("%q,%q,%q,%q,%q,%q", foreign, mine, gone, "made up", refused, mine))
 		defer stop()
 		if asked != `{"notifications":{"taskIds":["t1","t2"]}}` {
 			t.Errorf("the backend is asked for %s", asked)
@@ -66,8 +66,8 @@ func TestTaskListenTranslatesIDs(t *testing.T) {
 			`notifications/subscriptions/acknowledged {"notifications":{"taskIds":["` + mine + `"]}}`,
 			`notifications/tasks {"taskId":"` + mine + `","status":"working","n":1.0}`,
 		}
-		if !slices.Equal(ear.all, want) {
-			t.Errorf("told %q, want %q", ear.all, want)
+		if !slices.Equal(caller.all, want) {
+			t.Errorf("received %q, want %q", caller.all, want)
 		}
 	})
 }
@@ -82,12 +82,12 @@ func TestTaskListenAgreedLate(t *testing.T) {
 			case <-time.After(time.Minute):
 			case <-ctx.Done():
 			}
-			return tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`)
+			return notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`)
 		}
-		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		b.serve = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult(fmt.Appendf(nil, `{"resultType":"complete","taskId":"t1","status":"completed","by":%q}`, req.Method))
 		}
-		ear, stop := follow(t, g, fmt.Sprintf("%q", name))
+		caller, stop := follow(t, g, fmt.Sprintf("%q", name))
 		defer stop()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -95,8 +95,8 @@ func TestTaskListenAgreedLate(t *testing.T) {
 			`notifications/subscriptions/acknowledged {"notifications":{"taskIds":["` + name + `"]}}`,
 			`notifications/tasks {"taskId":"` + name + `","status":"completed","by":"tasks/get"}`,
 		}
-		if !slices.Equal(ear.all, want) {
-			t.Errorf("told %q, want %q", ear.all, want)
+		if !slices.Equal(caller.all, want) {
+			t.Errorf("received %q, want %q", caller.all, want)
 		}
 	})
 }
@@ -110,12 +110,12 @@ func TestTaskListenByTwoIDs(t *testing.T) {
 		asked := ""
 		b.listen = func(ctx context.Context, req *mcp.Request, c mcp.Caller) error {
 			asked = string(req.Params.Bytes())
-			if err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`); err != nil {
+			if err := notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`); err != nil {
 				return err
 			}
-			return tell(ctx, c, "notifications/tasks", `{"taskId":"t1","status":"working","n":1.0}`)
+			return notify(ctx, c, "notifications/tasks", `{"taskId":"t1","status":"working","n":1.0}`)
 		}
-		ear, stop := follow(t, g, fmt.Sprintf("%q,%q", first, second))
+		caller, stop := follow(t, g, fmt.Sprintf("%q,%q", first, second))
 		defer stop()
 		if asked != `{"notifications":{"taskIds":["t1"]}}` {
 			t.Errorf("the backend is asked for %s", asked)
@@ -125,64 +125,64 @@ func TestTaskListenByTwoIDs(t *testing.T) {
 			`notifications/tasks {"taskId":"` + first + `","status":"working","n":1.0}`,
 			`notifications/tasks {"taskId":"` + second + `","status":"working","n":1.0}`,
 		}
-		if !slices.Equal(ear.all, want) {
-			t.Errorf("told %q, want %q", ear.all, want)
+		if !slices.Equal(caller.all, want) {
+			t.Errorf("received %q, want %q", caller.all, want)
 		}
 	})
 }
 
 // afterGap makes a backend acknowledge a listen again after a gap. The backend sends
-// what say sends, and answers tasks/get with look.
-func afterGap(t *testing.T, look func(n int) (string, error), say func(tell func(params string))) (told []string, looks int) {
+// what send sends, and answers tasks/get with fetch.
+func afterGap(t *testing.T, fetch func(n int) (string, error), send func(notify func(params string))) (received []string, fetches int) {
 	t.Helper()
 	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		name, listens := g.taskIDs.encode("a", "t1", "ann"), 0
 		b.listen = func(ctx context.Context, _ *mcp.Request, c mcp.Caller) error {
-			if err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`); err != nil {
+			if err := notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`); err != nil {
 				return err
 			}
 			if listens++; listens == 1 {
 				return &mcp.Fault{Code: mcp.CodeBackendFailed, Message: "the stream broke"}
 			}
-			say(func(params string) {
-				if err := tell(ctx, c, taskNotice, params); err != nil {
+			send(func(params string) {
+				if err := notify(ctx, c, taskNotice, params); err != nil {
 					t.Error(err)
 				}
 			})
 			return nil
 		}
-		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
-			looks++ // one after the other
-			state, err := look(looks)
+		b.serve = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+			fetches++ // one after the other
+			state, err := fetch(fetches)
 			if err != nil {
 				return nil, err
 			}
 			return mcp.NewResult([]byte(`{"resultType":"complete","taskId":"t1","status":"` + state + `"}`))
 		}
-		ear, stop := follow(t, g, fmt.Sprintf("%q", name))
+		caller, stop := follow(t, g, fmt.Sprintf("%q", name))
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		stop()
-		for _, line := range ear.all[1:] {
-			told = append(told, strings.ReplaceAll(line, name, "NAME"))
+		for _, line := range caller.all[1:] {
+			received = append(received, strings.ReplaceAll(line, name, "NAME"))
 		}
 	})
-	return told, looks
+	return received, fetches
 }
 
 func sendNothing(func(string)) {}
 
 // A missed state of a task is sent as soon as its backend answers.
 func TestPendingUpdateIsSentOnce(t *testing.T) {
-	told, looks := afterGap(t, func(n int) (string, error) {
+	received, fetches := afterGap(t, func(n int) (string, error) {
 		if n < 5 {
 			return "", &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.NotDispatched, Message: "away"}
 		}
 		return "completed", nil
 	}, sendNothing)
 	want := []string{`notifications/tasks {"taskId":"NAME","status":"completed"}`}
-	if !slices.Equal(told, want) || looks != 5 {
-		t.Errorf("told %q after %d looks, want %q after 5", told, looks, want)
+	if !slices.Equal(received, want) || fetches != 5 {
+		t.Errorf("received %q after %d fetches, want %q after 5", received, fetches, want)
 	}
 }
 
@@ -190,9 +190,9 @@ func TestPendingUpdateIsSentOnce(t *testing.T) {
 // the method.
 func TestPendingUpdateOfAnUnknownTask(t *testing.T) {
 	for _, code := range []int64{mcp.CodeInvalidParams, mcp.CodeMethodNotFound} {
-		told, looks := afterGap(t, func(int) (string, error) { return "", mcp.Errorf(code, "no") }, sendNothing)
-		if len(told) != 0 || looks != 1 {
-			t.Errorf("%d: told %q after %d looks, want nothing after one", code, told, looks)
+		received, fetches := afterGap(t, func(int) (string, error) { return "", mcp.Errorf(code, "no") }, sendNothing)
+		if len(received) != 0 || fetches != 1 {
+			t.Errorf("%d: received %q after %d fetches, want nothing after one", code, received, fetches)
 		}
 	}
 }
@@ -200,15 +200,15 @@ func TestPendingUpdateOfAnUnknownTask(t *testing.T) {
 // A state that the backend sends itself is not delayed by a fetch, and is not followed
 // by an older state.
 func TestPendingUpdateSentByTheBackend(t *testing.T) {
-	told, looks := afterGap(t, func(int) (string, error) {
+	received, fetches := afterGap(t, func(int) (string, error) {
 		time.Sleep(time.Minute)
 		return "working", nil
-	}, func(tell func(string)) {
+	}, func(notify func(string)) {
 		time.Sleep(time.Second)
-		tell(`{"taskId":"t1","status":"completed"}`)
+		notify(`{"taskId":"t1","status":"completed"}`)
 	})
 	want := []string{`notifications/tasks {"taskId":"NAME","status":"completed"}`}
-	if !slices.Equal(told, want) || looks != 1 {
-		t.Errorf("told %q after %d looks, want %q after one", told, looks, want)
+	if !slices.Equal(received, want) || fetches != 1 {
+		t.Errorf("received %q after %d fetches, want %q after one", received, fetches, want)
 	}
 }

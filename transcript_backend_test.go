@@ -36,7 +36,7 @@ type backend struct {
 	calls        map[string]*scriptedCall
 	lastCall     int
 	tasks        map[string]object // by id; nil if it has none
-	ears         map[*watcher]bool
+	listens      map[*watcher]bool
 	watchers     map[string]int // how many listens there are for each resource
 	unwatched    bool           // it declares no subscriptions and sends no updates
 	refused      []string       // it sends no updates for these
@@ -65,7 +65,7 @@ type step func(ctx context.Context, p *scriptedCall, req *mcp.Request, caller mc
 func newBackend(w *world, name string, isWire bool) *backend {
 	b := &backend{
 		w: w, name: name, lists: make(map[string][]json.RawMessage), shown: make(map[string]bool),
-		calls: make(map[string]*scriptedCall), ears: make(map[*watcher]bool), watchers: make(map[string]int),
+		calls: make(map[string]*scriptedCall), listens: make(map[*watcher]bool), watchers: make(map[string]int),
 	}
 	if isWire {
 		b.wire = &wire{b: b}
@@ -75,9 +75,9 @@ func newBackend(w *world, name string, isWire bool) *backend {
 	return b
 }
 
-func (b *backend) say(life *instance, label, text string) {
+func (b *backend) show(life *instance, label, text string) {
 	if !life.dead.Load() {
-		b.w.say(0, "backend "+b.name, label, text)
+		b.w.show(0, "backend "+b.name, label, text)
 	}
 }
 
@@ -91,7 +91,7 @@ func (b *backend) do(args []string) bool {
 	case "discover": // backend a> discover "Be kind."; the instructions
 		b.set(func() { b.instructions = args[1] })
 	case "task": // backend a> task t1 {"status":"completed","result":{...}}; the first declares that it has tasks
-		return b.setTask(args[1], args[2]) && b.tellTask(args[1])
+		return b.setTask(args[1], args[2]) && b.notifyTask(args[1])
 	case "mute": // backend a> mute; it does not announce changes, and declares so
 		b.set(func() { b.mute = true })
 	case "unwatched": // backend a> unwatched; its resources have no subscriptions, and it declares so
@@ -144,8 +144,8 @@ func (b *backend) offer(kind, raw string) bool {
 	if method == "" {
 		method = "resources"
 	}
-	for _, ear := range b.change(kind, items) {
-		ear.ch <- notice{method: "notifications/" + method + "/list_changed"}
+	for _, listener := range b.change(kind, items) {
+		listener.ch <- notice{method: "notifications/" + method + "/list_changed"}
 	}
 	return true
 }
@@ -154,7 +154,7 @@ func (b *backend) change(kind string, items []json.RawMessage) []*watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lists[kind] = items
-	return slices.Collect(maps.Keys(b.ears))
+	return slices.Collect(maps.Keys(b.listens))
 }
 
 func readItems(kind, raw string) ([]json.RawMessage, error) {
@@ -196,7 +196,7 @@ func item(kind, raw string) json.RawMessage {
 func (b *backend) serveIn(life *instance) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if b.isShown(req.Method) {
-			b.say(life, "", strings.TrimSpace(req.Method+" "+paramsOf(req)))
+			b.show(life, "", strings.TrimSpace(req.Method+" "+paramsOf(req)))
 		}
 		if err := b.awaitTurn(ctx, req.Method); err != nil {
 			return nil, err

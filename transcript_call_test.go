@@ -23,9 +23,9 @@ import (
 func (b *backend) serveCall(ctx context.Context, life *instance, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	p, again := b.admit(req)
 	if again {
-		b.sayAnswers(life, p, req)
+		b.showAnswers(life, p, req)
 	} else {
-		b.say(life, p.label, describeCall(req)+b.canDo(req))
+		b.show(life, p.label, describeCall(req)+b.canDo(req))
 	}
 	for {
 		select {
@@ -35,7 +35,7 @@ func (b *backend) serveCall(ctx context.Context, life *instance, req *mcp.Reques
 				return res, err
 			}
 		case <-ctx.Done():
-			b.say(life, p.label, "cancelled")
+			b.show(life, p.label, "cancelled")
 			return nil, ctx.Err()
 		}
 	}
@@ -95,14 +95,14 @@ func paramsOf(req *mcp.Request) string {
 	return params.String()
 }
 
-func (b *backend) sayAnswers(life *instance, p *scriptedCall, req *mcp.Request) {
+func (b *backend) showAnswers(life *instance, p *scriptedCall, req *mcp.Request) {
 	answers, err := parseObject(req.Params.Raw(mcp.FieldInputResponses))
 	if err != nil {
-		b.say(life, p.label, "retry without answers")
+		b.show(life, p.label, "retry without answers")
 		return
 	}
 	for _, a := range answers {
-		b.say(life, p.label, "answer "+compact(a.value))
+		b.show(life, p.label, "answer "+compact(a.value))
 	}
 }
 
@@ -161,7 +161,7 @@ func (b *backend) stepPoll(text string) (step, bool) {
 	retry, err := time.ParseDuration(text)
 	return func(_ context.Context, p *scriptedCall, _ *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if poller, ok := caller.(mcp.Poller); !ok || !poller.Poll(retry) {
-			b.say(b.life(), p.label, "poll refused")
+			b.show(b.life(), p.label, "poll refused")
 		}
 		return nil, nil //nolint:nilnil // the call continues
 	}, err == nil
@@ -239,7 +239,7 @@ func (b *backend) put(asks []*mcp.Request, err error) step {
 		wg.Wait()
 		for _, answer := range answers {
 			if answer != "" {
-				b.say(b.life(), p.label, answer)
+				b.show(b.life(), p.label, answer)
 			}
 		}
 		return nil, nil //nolint:nilnil // the call continues, or its loop detects the end
@@ -259,7 +259,7 @@ func (b *backend) askUnrelated(method, params string) bool {
 	life := b.life()
 	go func() { // ends with the answer, or with the session of the client
 		res, err := scope.Unrelated().Ask(b.w.t.Context(), req)
-		b.say(life, "", describeAnswer(res, err))
+		b.show(life, "", describeAnswer(res, err))
 	}()
 	return true
 }

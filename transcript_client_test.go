@@ -106,13 +106,13 @@ func newTranscriptClient(w *world, name string) *transcriptClient {
 	return c
 }
 
-func (c *transcriptClient) say(label, text string) {
-	c.w.say(1, strings.TrimSpace("client "+c.name), label, c.nameTasks(text))
+func (c *transcriptClient) show(label, text string) {
+	c.w.show(1, strings.TrimSpace("client "+c.name), label, c.nameTasks(text))
 }
 
 // breach reports a message that no revision allows. No transcript expects it.
 func (c *transcriptClient) breach(x *exchange, format string, args ...any) {
-	c.say(x.label, "BREACH: "+fmt.Sprintf(format, args...))
+	c.show(x.label, "BREACH: "+fmt.Sprintf(format, args...))
 }
 
 // do executes one line of the transcript.
@@ -123,7 +123,7 @@ func (c *transcriptClient) do(args []string) bool {
 			c.caps = args[1]
 		}
 		c.connect()
-		c.sayHello()
+		c.showHello()
 		return true
 	case "listen": // client> listen; changes are shown from now on
 		c.connect()

@@ -140,12 +140,12 @@ func (h *httpWire) lost(x *exchange) {
 	case x.over || x.cancelled || h.all.Err() != nil:
 	case x.at.retry != "" && x.label != listenLabel:
 		x.at.retry = ""
-		h.c.say(x.label, "paused")
+		h.c.show(x.label, "paused")
 	case len(x.watch) > 0, x.label == listenLabel && !h.c.in.modern() && !h.c.listening:
 	case x.label == listenLabel && !h.c.in.modern():
-		h.c.say(x.label, "end")
+		h.c.show(x.label, "end")
 	default:
-		h.c.say(x.label, "lost")
+		h.c.show(x.label, "lost")
 	}
 }
 
@@ -204,7 +204,7 @@ func (h *httpWire) note(msg []byte) {
 		defer res.Body.Close()
 		if res.StatusCode != http.StatusAccepted {
 			body, _ := io.ReadAll(res.Body)
-			h.c.say("", "BREACH: "+res.Status+" "+string(body))
+			h.c.show("", "BREACH: "+res.Status+" "+string(body))
 		}
 	})
 }

@@ -68,7 +68,7 @@ func (h transcriptHandler) Handle(_ context.Context, r slog.Record) error {
 		show(a)
 	}
 	r.Attrs(show)
-	h.log.w.say(2, "gateway", "", text)
+	h.log.w.show(2, "gateway", "", text)
 	return nil
 }
 

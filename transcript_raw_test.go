@@ -34,7 +34,7 @@ func (s *stdioWire) ended() {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	if s.c.listening && !s.c.in.modern() {
-		s.c.say(listenLabel, "end")
+		s.c.show(listenLabel, "end")
 	}
 }
 
@@ -42,7 +42,7 @@ func (s *stdioWire) request(_ *exchange, msg []byte) { s.note(msg) }
 
 func (s *stdioWire) note(msg []byte) {
 	if _, err := s.pipe().Write(append(msg, '\n')); err != nil {
-		s.c.say("", "BREACH: "+err.Error())
+		s.c.show("", "BREACH: "+err.Error())
 	}
 }
 
@@ -93,8 +93,8 @@ func (w *world) rawPipe(name string) *rawPipe {
 	source := strings.TrimSpace("stdio " + name)
 	p := &rawPipe{w: w}
 	p.conn = w.servePipe(
-		func(line []byte) { w.say(2, source, "", compactLine(string(line))) },
-		func() { w.say(2, source, "", "end") })
+		func(line []byte) { w.show(2, source, "", compactLine(string(line))) },
+		func() { w.show(2, source, "", "end") })
 	w.pipes[name] = p
 	return p
 }
@@ -198,7 +198,7 @@ func (h *rawHTTP) flood(label, times string, r *http.Request) bool {
 		answers[res.StatusCode]++
 	}
 	for status, n := range answers {
-		h.w.say(2, "http", label, fmt.Sprintf("%d times %d", n, status))
+		h.w.show(2, "http", label, fmt.Sprintf("%d times %d", n, status))
 	}
 	return err == nil
 }
@@ -257,7 +257,7 @@ func (h *rawHTTP) exchange(label string, r *http.Request, members []string) {
 		return // closed by the transcript
 	}
 	defer res.Body.Close()
-	say := func(format string, args ...any) { h.w.say(2, "http", label, fmt.Sprintf(format, args...)) }
+	say := func(format string, args ...any) { h.w.show(2, "http", label, fmt.Sprintf(format, args...)) }
 	say("%s", strings.TrimSpace(fmt.Sprintf("%d %s", res.StatusCode, res.Header.Get("Content-Type"))))
 	if id := res.Header.Get("Mcp-Session-Id"); id != "" {
 		h.session = id

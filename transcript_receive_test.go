@@ -79,13 +79,13 @@ func (c *transcriptClient) askedLocked(x *exchange, m object) {
 	x.asks = append(x.asks, pendingAsk{string(m.get("id"))})
 	params, err := parseObject(m.get("params"))
 	if err != nil {
-		c.say(x.label, "ask "+m.text("method"))
+		c.show(x.label, "ask "+m.text("method"))
 		return
 	}
 	if params.text("mode") == "url" && !params.has("elicitationId") {
 		c.breach(x, "a URL without elicitationId: %s", params) // 2025-11-25, schema
 	}
-	c.say(x.label, "ask "+m.text("method")+" "+c.urlElicitationLocked(x, params, true).String())
+	c.show(x.label, "ask "+m.text("method")+" "+c.urlElicitationLocked(x, params, true).String())
 }
 
 // urlElicitationLocked hides the id of an elicitation that sends the user to a URL,
@@ -149,7 +149,7 @@ func (c *transcriptClient) notifiedLocked(x *exchange, method string, raw jsonte
 	if params = c.urlElicitationLocked(x, params, false); len(params) > 0 {
 		text += " " + params.String()
 	}
-	c.say(x.label, text)
+	c.show(x.label, text)
 }
 
 // acknowledgedLocked receives the acknowledgement of a subscription, which arrives
@@ -183,7 +183,7 @@ func (c *transcriptClient) answeredLocked(x *exchange, m object) {
 		if err := json.Unmarshal(e.get("code"), &code); err != nil {
 			c.breach(x, "error code: %s", e)
 		}
-		c.say(x.label, describeError(code, string(e.get("message")), e.get("data")))
+		c.show(x.label, describeError(code, string(e.get("message")), e.get("data")))
 		return
 	}
 	result, err := parseObject(m.get("result"))
@@ -202,11 +202,11 @@ func (c *transcriptClient) resultLocked(x *exchange, result object) {
 	result = c.neutralLocked(x, result)
 	switch {
 	case x.label == listenLabel:
-		c.say(x.label, "end")
+		c.show(x.label, "end")
 	case x.opts.names:
-		c.say(x.label, namesOf(result))
+		c.show(x.label, namesOf(result))
 	default:
-		c.say(x.label, "result "+result.String())
+		c.show(x.label, "result "+result.String())
 	}
 }
 
@@ -223,7 +223,7 @@ func (c *transcriptClient) inputRequiredLocked(x *exchange, result object) {
 			c.breach(x, "input_required: %s", result)
 		}
 		x.asks = append(x.asks, pendingAsk{q.name})
-		c.say(x.label, strings.TrimSpace("ask "+ask.text("method")+" "+compact(ask.get("params"))))
+		c.show(x.label, strings.TrimSpace("ask "+ask.text("method")+" "+compact(ask.get("params"))))
 	}
 }
 
@@ -295,8 +295,8 @@ func (c *transcriptClient) hello(result object) {
 	c.initialize = result.without("protocolVersion")
 }
 
-// sayHello shows the gateway's description of itself, in the form of initialize.
-func (c *transcriptClient) sayHello() {
+// showHello shows the gateway's description of itself, in the form of initialize.
+func (c *transcriptClient) showHello() {
 	if c.in.modern() {
 		answer := c.roundTrip("server/discover", `{}`)
 		result, err := parseObject(answer.get("result"))
@@ -313,5 +313,5 @@ func (c *transcriptClient) sayHello() {
 		}
 		c.initialize = greeting
 	}
-	c.say("connect", c.initialize.String())
+	c.show("connect", c.initialize.String())
 }

@@ -71,7 +71,7 @@ func (s *sseWire) take(name string, data []byte) {
 	if s.endpoint() == "" {
 		to := string(data)
 		if name != "endpoint" || !strings.HasPrefix(to, ssePath+"?") {
-			s.c.say("", "BREACH: the connection begins with "+name+" "+to)
+			s.c.show("", "BREACH: the connection begins with "+name+" "+to)
 		}
 		s.c.mu.Lock()
 		defer s.c.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *sseWire) take(name string, data []byte) {
 		return
 	}
 	if name != "message" {
-		s.c.say("", "BREACH: an event "+name)
+		s.c.show("", "BREACH: an event "+name)
 	}
 	s.c.receive(nil, data)
 }
@@ -94,7 +94,7 @@ func (s *sseWire) ended() {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	if s.c.listening && s.all.Err() == nil {
-		s.c.say(listenLabel, "end")
+		s.c.show(listenLabel, "end")
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *sseWire) note(msg []byte) {
 		}
 		defer res.Body.Close()
 		if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusAccepted {
-			s.c.say("", "BREACH: "+res.Status+" "+string(body))
+			s.c.show("", "BREACH: "+res.Status+" "+string(body))
 		}
 	})
 	<-done // messages arrive in the order in which they are sent

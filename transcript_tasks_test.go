@@ -27,9 +27,9 @@ func (b *backend) serveTask(life *instance, req *mcp.Request) (*mcp.Result, erro
 	case "tasks/get":
 		return mcp.NewResult([]byte(state.String()))
 	case "tasks/update":
-		b.say(life, id, "update "+compact(req.Params.Raw(mcp.FieldInputResponses)))
+		b.show(life, id, "update "+compact(req.Params.Raw(mcp.FieldInputResponses)))
 	default:
-		b.say(life, id, "cancel")
+		b.show(life, id, "cancel")
 		if s := state.text("status"); s == "working" || s == "input_required" {
 			b.setTask(id, `{"status":"cancelled"}`)
 		}
@@ -89,14 +89,14 @@ func (b *backend) stepTask(id, members string) step {
 	}
 }
 
-// tellTask notifies the listens for a task of its state.
-func (b *backend) tellTask(id string) bool {
+// notifyTask notifies the listens for a task of its state.
+func (b *backend) notifyTask(id string) bool {
 	state, ok := b.taskState(id)
 	if !ok {
 		return true // it no longer exists; no notification
 	}
-	for _, ear := range b.followers(id) {
-		ear.ch <- notice{"notifications/tasks", state.String()}
+	for _, listener := range b.followers(id) {
+		listener.ch <- notice{"notifications/tasks", state.String()}
 	}
 	return true
 }
@@ -105,9 +105,9 @@ func (b *backend) followers(id string) []*watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []*watcher
-	for ear := range b.ears {
-		if slices.Contains(ear.tasks, id) {
-			all = append(all, ear)
+	for listener := range b.listens {
+		if slices.Contains(listener.tasks, id) {
+			all = append(all, listener)
 		}
 	}
 	return all
@@ -131,12 +131,12 @@ func (c *transcriptClient) nameOf(id string) string {
 	return strings.Trim(c.hideAliases(string(quoted(id))), `"`)
 }
 
-func (c *transcriptClient) sayFollowLocked(id string, agreed bool) {
+func (c *transcriptClient) showFollowLocked(id string, agreed bool) {
 	if agreed {
-		c.say(c.nameOf(id), "agreed")
+		c.show(c.nameOf(id), "agreed")
 		return
 	}
-	c.say(c.nameOf(id), "not agreed")
+	c.show(c.nameOf(id), "not agreed")
 }
 
 // followedLocked receives the state of a task, which must be in the filter of a listen.
@@ -146,7 +146,7 @@ func (c *transcriptClient) followedLocked(x *exchange, params object) {
 		c.breach(x, "the state of %s, which is not listened for", id)
 	}
 	c.nameInputs(params)
-	c.say(c.nameOf(id), "is "+params.without("taskId").String())
+	c.show(c.nameOf(id), "is "+params.without("taskId").String())
 }
 
 var taskIDs = regexp.MustCompile(`"taskId":"([^"$]+)"`)

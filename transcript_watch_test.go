@@ -112,7 +112,7 @@ func (c *transcriptClient) updatedLocked(x *exchange, params object) {
 	if !slices.ContainsFunc(own, func(w string) bool { return strings.HasPrefix(uri, w) }) {
 		c.breach(x, "an update of %s, which is not subscribed to", uri)
 	}
-	c.say(uri, strings.TrimSpace("updated "+strings.TrimSuffix(params.without("uri").String(), "{}")))
+	c.show(uri, strings.TrimSpace("updated "+strings.TrimSuffix(params.without("uri").String(), "{}")))
 }
 
 // watchAgreedLocked receives the acknowledgement of a modern listen for resources.
@@ -126,20 +126,20 @@ func (c *transcriptClient) watchAgreedLocked(x *exchange, params object) {
 	x.promised = true
 	for _, uri := range x.watch {
 		if x.isFollow() {
-			c.sayFollowLocked(uri, slices.Contains(said.Notifications["taskIds"], uri))
+			c.showFollowLocked(uri, slices.Contains(said.Notifications["taskIds"], uri))
 			continue
 		}
-		c.sayWatchLocked(uri, slices.Contains(said.Notifications["resourceSubscriptions"], uri))
+		c.showWatchLocked(uri, slices.Contains(said.Notifications["resourceSubscriptions"], uri))
 	}
 }
 
-func (c *transcriptClient) sayWatchLocked(uri string, agreed bool) {
+func (c *transcriptClient) showWatchLocked(uri string, agreed bool) {
 	if !agreed {
-		c.say(uri, "not agreed")
+		c.show(uri, "not agreed")
 		return
 	}
 	c.subscribed = append(c.subscribed, uri)
-	c.say(uri, "agreed")
+	c.show(uri, "agreed")
 }
 
 // watchAnsweredLocked receives the response to a legacy subscription, or the end of a
@@ -153,11 +153,11 @@ func (c *transcriptClient) watchAnsweredLocked(x *exchange, m object) {
 		if string(m.get("result")) != "{}" {
 			c.breach(x, "resources/subscribe: %s", m)
 		}
-		c.sayWatchLocked(x.watch[0], true)
+		c.showWatchLocked(x.watch[0], true)
 	case !c.in.modern() && string(e.get("code")) == "-32002":
-		c.sayWatchLocked(x.watch[0], false)
+		c.showWatchLocked(x.watch[0], false)
 	default:
-		c.say(x.watch[0], "error "+string(e.get("code"))+" "+string(e.get("message")))
+		c.show(x.watch[0], "error "+string(e.get("code"))+" "+string(e.get("message")))
 	}
 }
 
@@ -173,8 +173,8 @@ type notice struct{ method, params string }
 
 // update notifies the listens for a resource, or for another one that contains it.
 func (b *backend) update(uri, of string) bool {
-	for _, ear := range b.hearers(of) {
-		ear.ch <- notice{"notifications/resources/updated", `{"uri":` + uri + `}`}
+	for _, listener := range b.hearers(of) {
+		listener.ch <- notice{"notifications/resources/updated", `{"uri":` + uri + `}`}
 	}
 	return true
 }
@@ -183,9 +183,9 @@ func (b *backend) hearers(of string) []*watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []*watcher
-	for ear := range b.ears {
-		if slices.Contains(ear.uris, of) {
-			all = append(all, ear)
+	for listener := range b.listens {
+		if slices.Contains(listener.uris, of) {
+			all = append(all, listener)
 		}
 	}
 	return all
@@ -198,42 +198,42 @@ func (b *backend) agree(life *instance, req *mcp.Request) *watcher {
 		TaskIDs []string `json:"taskIds"`
 	}
 	_ = json.Unmarshal(req.Params.Raw(mcp.FieldNotifications), &want) // our own server has checked it
-	ear := &watcher{ch: make(chan notice, 64)}
+	listener := &watcher{ch: make(chan notice, 64)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, uri := range want.URIs {
 		if b.unwatched || slices.Contains(b.refused, uri) {
 			continue
 		}
-		ear.uris = append(ear.uris, uri)
+		listener.uris = append(listener.uris, uri)
 		if b.watchers[uri]++; b.watchers[uri] == 1 {
-			b.say(life, uri, "subscribed")
+			b.show(life, uri, "subscribed")
 		}
 	}
 	for _, id := range want.TaskIDs {
 		if _, ok := b.tasks[id]; ok {
-			ear.tasks = append(ear.tasks, id)
+			listener.tasks = append(listener.tasks, id)
 		}
 	}
-	b.ears[ear] = true
-	return ear
+	b.listens[listener] = true
+	return listener
 }
 
-func (b *backend) hangUp(life *instance, ear *watcher) {
+func (b *backend) hangUp(life *instance, listener *watcher) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.ears, ear)
-	for _, uri := range ear.uris {
+	delete(b.listens, listener)
+	for _, uri := range listener.uris {
 		if b.watchers[uri]--; b.watchers[uri] == 0 {
-			b.say(life, uri, "unsubscribed")
+			b.show(life, uri, "unsubscribed")
 		}
 	}
 }
 
 // listen sends notifications until the client ends it.
 func (b *backend) listen(ctx context.Context, life *instance, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	ear := b.agree(life, req)
-	defer b.hangUp(life, ear)
+	listener := b.agree(life, req)
+	defer b.hangUp(life, listener)
 	note := func(method, params string) error {
 		n, err := mcp.NewNotification(method, []byte(params))
 		if err != nil {
@@ -242,16 +242,16 @@ func (b *backend) listen(ctx context.Context, life *instance, req *mcp.Request, 
 		return caller.Notify(ctx, n)
 	}
 	agreed := object{}.with("toolsListChanged", "true").with("promptsListChanged", "true").with("resourcesListChanged", "true")
-	if raw, err := json.Marshal(ear.uris); err == nil && len(ear.uris) > 0 {
+	if raw, err := json.Marshal(listener.uris); err == nil && len(listener.uris) > 0 {
 		agreed = agreed.with("resourceSubscriptions", string(raw))
 	}
-	if raw, err := json.Marshal(ear.tasks); err == nil && len(ear.tasks) > 0 {
+	if raw, err := json.Marshal(listener.tasks); err == nil && len(listener.tasks) > 0 {
 		agreed = agreed.with("taskIds", string(raw))
 	}
 	err := note("notifications/subscriptions/acknowledged", `{"notifications":`+agreed.String()+`}`)
 	for err == nil {
 		select {
-		case h := <-ear.ch:
+		case h := <-listener.ch:
 			err = note(h.method, h.params)
 		case <-ctx.Done():
 			return mcp.NewResult([]byte("{}"))

@@ -78,12 +78,12 @@ func (x *wire) conn(label string) *wireConn {
 func (x *wire) do(line string) bool {
 	label, msg, _ := strings.Cut(line, " ")
 	c := x.conn(label)
-	return c != nil && msg != "" && c.say([]byte(expand(msg)))
+	return c != nil && msg != "" && c.send([]byte(expand(msg)))
 }
 
 var wireID = regexp.MustCompile(`"(id|progressToken)":\s*(\d+)`)
 
-func (c *wireConn) say(msg []byte) bool {
+func (c *wireConn) send(msg []byte) bool {
 	c.w.mu.Lock()
 	ids := slices.Clone(c.ids)
 	c.w.mu.Unlock()
@@ -132,7 +132,7 @@ func (c *wireConn) take(msg []byte, m object) {
 		text = m.with("id", strconv.Itoa(len(c.ids))).withToken(len(c.ids)).String()
 		c.w.mu.Unlock()
 	}
-	c.w.b.w.say(0, "wire "+c.w.b.name, c.label, text)
+	c.w.b.w.show(0, "wire "+c.w.b.name, c.label, text)
 }
 
 // withToken replaces a progress token by the number of its request.

@@ -169,7 +169,7 @@ func (w *world) dialBackend(ctx context.Context, _, addr string) (net.Conn, erro
 	name, _, _ := net.SplitHostPort(addr)
 	b, ok := w.backends[name]
 	if !ok {
-		w.say(2, "gateway", "", "BREACH: connects to "+addr) // no address in a message is contacted
+		w.show(2, "gateway", "", "BREACH: connects to "+addr) // no address in a message is contacted
 		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 	}
 	return b.dial(ctx)
@@ -249,14 +249,14 @@ func (w *world) doGateway(args []string) bool {
 			return false
 		}
 		if err := w.gateway.Reload(w.t.Context(), c); err != nil {
-			w.say(2, "gateway", "", "refused: "+err.Error())
+			w.show(2, "gateway", "", "refused: "+err.Error())
 		}
 	case "status": // gateway> status
-		w.sayStatus()
+		w.showStatus()
 	case "log": // gateway> log "not offered as listed" backend problem; records of that message are shown, with these attributes
 		w.log.show(unquoted(args[1]), args[2:])
 	case "logged": // gateway> logged "request refused"; how many there were
-		w.say(2, "gateway", "", fmt.Sprintf("logged %d times", w.log.count(unquoted(args[1]))))
+		w.show(2, "gateway", "", fmt.Sprintf("logged %d times", w.log.count(unquoted(args[1]))))
 	case "shutdown": // gateway> shutdown 30s; prints "stopped" when it is over
 		within, err := time.ParseDuration(args[1])
 		if err != nil {
@@ -269,18 +269,18 @@ func (w *world) doGateway(args []string) bool {
 	return true
 }
 
-// sayStatus shows the status, without the parts that depend on the mode.
-func (w *world) sayStatus() {
+// showStatus shows the status, without the parts that depend on the mode.
+func (w *world) showStatus() {
 	s := w.gateway.Status()
 	for _, b := range s.Backends {
-		w.say(2, "gateway", "", fmt.Sprintf("%s %s: %d tools, %d resources, %d templates, %d prompts",
+		w.show(2, "gateway", "", fmt.Sprintf("%s %s: %d tools, %d resources, %d templates, %d prompts",
 			b.Name, b.State, b.Tools, b.Resources, b.Templates, b.Prompts))
 	}
 	for _, p := range s.Problems {
-		w.say(2, "gateway", "", "problem: "+p)
+		w.show(2, "gateway", "", "problem: "+p)
 	}
 	if w.gateway.Ready() {
-		w.say(2, "gateway", "", "ready")
+		w.show(2, "gateway", "", "ready")
 	}
 }
 
@@ -292,16 +292,16 @@ func (w *world) shutdown(within time.Duration) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), within)
 		defer cancel()
 		if err := w.gateway.Shutdown(ctx); err != nil {
-			w.say(2, "gateway", "", "stopped: "+err.Error())
+			w.show(2, "gateway", "", "stopped: "+err.Error())
 			return
 		}
-		w.say(2, "gateway", "", "stopped")
+		w.show(2, "gateway", "", "stopped")
 	}()
 	w.t.Cleanup(func() { <-done })
 }
 
-// say records an observation.
-func (w *world) say(rank int, source, label, text string) {
+// show records an observation.
+func (w *world) show(rank int, source, label, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, event{rank, source, label, text})

@@ -174,10 +174,10 @@ func (v *version) copyKind(k catalog.Kind, from version) {
 // diff returns the changes that a listener at v must be notified of to be at next.
 func (v version) diff(next version) catalog.Changes {
 	d := v.lists.Diff(next.lists)
-	said := func(k catalog.Kind) bool { return v.announced[k] != next.announced[k] }
-	d.Tools = d.Tools || said(catalog.Tools)
-	d.Prompts = d.Prompts || said(catalog.Prompts)
-	d.Resources = d.Resources || said(catalog.Resources) || said(catalog.Templates)
+	changed := func(k catalog.Kind) bool { return v.announced[k] != next.announced[k] }
+	d.Tools = d.Tools || changed(catalog.Tools)
+	d.Prompts = d.Prompts || changed(catalog.Prompts)
+	d.Resources = d.Resources || changed(catalog.Resources) || changed(catalog.Templates)
 	return d
 }
 

@@ -186,8 +186,8 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if err == nil {
 		return res, nil
 	}
-	if said, answered := err.(*mcp.Error); answered { //nolint:errorlint // only the backend's own error
-		return nil, b.translateHopError(said)
+	if rpcErr, answered := err.(*mcp.Error); answered { //nolint:errorlint // only the backend's own error
+		return nil, b.translateHopError(rpcErr)
 	}
 	if late := watch.expired(b.cfg.MaxKey); late != "" {
 		return nil, &mcp.Fault{Code: mcp.CodeDeadline, Outcome: outcome(err), Backend: b.cfg.Name, Message: late, Cause: err}
@@ -199,15 +199,15 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 // translateHopError returns the error for the client. Two codes are about the gateway's
 // own part of the request to the backend, its headers and its revision. The client has
 // sent different ones, and would change what was correct.
-func (b *Backend) translateHopError(said *mcp.Error) error {
-	switch said.Code {
+func (b *Backend) translateHopError(rpcErr *mcp.Error) error {
+	switch rpcErr.Code {
 	case mcp.CodeHeaderMismatch, mcp.CodeUnsupportedVersion:
 		return &mcp.Fault{
 			Code: mcp.CodeBackendFailed, Outcome: mcp.NotDispatched, Backend: b.cfg.Name,
-			Message: "it rejected the request as the gateway sent it: " + said.Message, Cause: said,
+			Message: "it rejected the request as the gateway sent it: " + rpcErr.Message, Cause: rpcErr,
 		}
 	default:
-		return said
+		return rpcErr
 	}
 }
 

@@ -43,14 +43,14 @@ func (b *Backend) IsBehind(o *Offer) bool {
 
 // takeChanges takes the lists to fetch from a listListener. A fetch that begins now
 // includes all changes that were counted.
-func (b *Backend) takeChanges(e *listListener) (dirty, said listSet, changes uint64) {
+func (b *Backend) takeChanges(l *listListener) (dirty, announced listSet, changes uint64) {
 	b.changes.mu.Lock()
 	defer b.changes.mu.Unlock()
 	select {
 	case <-b.refresh: // by NoteChange, possibly for lists that the listener has not marked
-		e.mark(1<<catalog.NumKinds - 1)
+		l.mark(1<<catalog.NumKinds - 1)
 	default:
 	}
-	dirty, said = e.take()
-	return dirty, said, b.changes.n
+	dirty, announced = l.take()
+	return dirty, announced, b.changes.n
 }

@@ -191,14 +191,14 @@ func (b *Backend) awaitRefresh(ctx context.Context) error {
 // has ended for any reason, because later changes are unknown.
 func (b *Backend) listen(ctx context.Context, g *fetchGroup) error {
 	ctx, cancel := context.WithCancel(ctx)
-	ear := newListListener(g.f.client.unrelated())
+	listener := newListListener(g.f.client.unrelated())
 	ended := make(chan error, 1)
 	// Ends with ctx, which this function cancels; waited for below.
 	go func() {
-		_, err := b.cfg.Handler.Serve(ctx, g.f.request("subscriptions/listen", listenParams()), ear)
+		_, err := b.cfg.Handler.Serve(ctx, g.f.request("subscriptions/listen", listenParams()), listener)
 		ended <- err
 	}()
-	err := b.keepCurrent(ctx, g, ear, ended)
+	err := b.keepCurrent(ctx, g, listener, ended)
 	cancel()
 	if !errors.Is(err, errListenEnded) {
 		<-ended
@@ -216,10 +216,10 @@ var (
 
 // listenError returns why a listen ended. If a server refuses it, or has no stream for
 // it, its lists are polled.
-func listenError(err error, e *listListener) error {
+func listenError(err error, l *listListener) error {
 	_, refused := err.(*mcp.Error) //nolint:errorlint // only the server's own error
 	f, ok := errors.AsType[*mcp.Fault](err)
-	if refused && !e.acknowledged() || ok && f.Code == mcp.CodeUnsupported {
+	if refused && !l.acknowledged() || ok && f.Code == mcp.CodeUnsupported {
 		return errors.Join(errListenEnded, errNoListChanges, err)
 	}
 	return errors.Join(errListenEnded, err)
@@ -228,45 +228,45 @@ func listenError(err error, e *listListener) error {
 // keepCurrent publishes the offer, and a new one whenever the server notifies that a
 // list changed. It fetches again the lists that were fetched before the server
 // acknowledged the listen, because a change between the two was not notified.
-func (b *Backend) keepCurrent(ctx context.Context, g *fetchGroup, e *listListener, ended <-chan error) error {
+func (b *Backend) keepCurrent(ctx context.Context, g *fetchGroup, l *listListener, ended <-chan error) error {
 	for {
-		if err := b.awaitChange(ctx, g, e, ended); err != nil {
+		if err := b.awaitChange(ctx, g, l, ended); err != nil {
 			return err
 		}
-		if e.acknowledged() && e.agreedLists()&g.f.announced == 0 {
+		if l.acknowledged() && l.agreedLists()&g.f.announced == 0 {
 			return errNoListChanges
 		}
-		next, err := b.refetch(ctx, g, b.Offer(), e)
+		next, err := b.refetch(ctx, g, b.Offer(), l)
 		if err != nil {
 			return err
 		}
-		next.notified = e.agreedLists() & g.f.announced
+		next.notified = l.agreedLists() & g.f.announced
 		b.publish(next)
 		b.pause(ctx, b.relistInterval())
 	}
 }
 
 // awaitChange waits until a list has changed, may have changed, or has arrived late.
-func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, e *listListener, ended <-chan error) error {
+func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, l *listListener, ended <-chan error) error {
 	due, stop := g.retry()
 	defer stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case err := <-ended:
-		return listenError(err, e)
+		return listenError(err, l)
 	case <-b.refresh:
 		// The server notifies of changes, but not of its own end: a listen may outlive
 		// its connection.
-		e.mark(1<<catalog.NumKinds - 1)
+		l.mark(1<<catalog.NumKinds - 1)
 	case <-due:
-		e.mark(g.failed())
+		l.mark(g.failed())
 	case r := <-g.results:
 		g.store(ctx, r)
-	case <-e.wake:
+	case <-l.wake:
 	}
 	select {
-	case <-e.wake: // by the marks above
+	case <-l.wake: // by the marks above
 	default:
 	}
 	return nil
@@ -275,15 +275,15 @@ func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, e *listListene
 // refetch fetches the lists that are marked. A list that changed again while it was
 // fetched is fetched once more: the answer to a request sent before a notification is
 // never published.
-func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, e *listListener) (*Offer, error) {
+func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *listListener) (*Offer, error) {
 	var changes uint64
 	for {
-		var dirty, said listSet
-		if dirty, said, changes = b.takeChanges(e); dirty == 0 {
+		var dirty, announced listSet
+		if dirty, announced, changes = b.takeChanges(l); dirty == 0 {
 			break
 		}
-		g.fetch(ctx, dirty, said)
-		if e.isClean() || ctx.Err() != nil {
+		g.fetch(ctx, dirty, announced)
+		if l.isClean() || ctx.Err() != nil {
 			break
 		}
 		b.pause(ctx, b.relistInterval())
@@ -365,24 +365,24 @@ type listListener struct {
 
 // acknowledge is called before the mark for the same notification, so that the
 // goroutine woken by the mark finds the agreed lists.
-func (e *listListener) acknowledge(to listSet) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.acked, e.agreed = true, to
+func (l *listListener) acknowledge(to listSet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acked, l.agreed = true, to
 }
 
-func (e *listListener) acknowledged() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.acked
+func (l *listListener) acknowledged() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.acked
 }
 
 // agreedLists returns the lists that the server has agreed to notify of; none before
 // the acknowledgement.
-func (e *listListener) agreedLists() listSet {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.agreed
+func (l *listListener) agreedLists() listSet {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.agreed
 }
 
 func newListListener(client mcp.Caller) *listListener {
@@ -390,17 +390,17 @@ func newListListener(client mcp.Caller) *listListener {
 }
 
 // Notify records a change. It does not block.
-func (e *listListener) Notify(_ context.Context, n *mcp.Notification) error {
+func (l *listListener) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case "notifications/tools/list_changed":
-		e.receive(n, 1<<catalog.Tools)
+		l.receive(n, 1<<catalog.Tools)
 	case "notifications/resources/list_changed":
-		e.receive(n, 1<<catalog.Resources|1<<catalog.Templates)
+		l.receive(n, 1<<catalog.Resources|1<<catalog.Templates)
 	case "notifications/prompts/list_changed":
-		e.receive(n, 1<<catalog.Prompts)
+		l.receive(n, 1<<catalog.Prompts)
 	case "notifications/subscriptions/acknowledged":
-		e.acknowledge(agreed(&n.Params))
-		e.mark(1<<catalog.NumKinds - 1)
+		l.acknowledge(agreed(&n.Params))
+		l.mark(1<<catalog.NumKinds - 1)
 	}
 	return nil
 }
@@ -417,25 +417,25 @@ func agreed(params *mcp.Object) listSet {
 	if raw == nil || jsonv2.Unmarshal(raw, &to) != nil {
 		return 1<<catalog.NumKinds - 1
 	}
-	var told listSet
+	var lists listSet
 	if to.Tools {
-		told |= 1 << catalog.Tools
+		lists |= 1 << catalog.Tools
 	}
 	if to.Prompts {
-		told |= 1 << catalog.Prompts
+		lists |= 1 << catalog.Prompts
 	}
 	if to.Resources {
-		told |= 1<<catalog.Resources | 1<<catalog.Templates
+		lists |= 1<<catalog.Resources | 1<<catalog.Templates
 	}
-	return told
+	return lists
 }
 
 // Ask forwards the request to the only client. Without one it refuses all but
 // roots/list: the gateway has declared roots, so that a server lists all its tools, and
 // has none.
-func (e *listListener) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	if e.client != nil {
-		return e.client.Ask(ctx, req)
+func (l *listListener) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	if l.client != nil {
+		return l.client.Ask(ctx, req)
 	}
 	if req.Method == "roots/list" {
 		return mcp.NewResult([]byte(`{"roots":[]}`))
@@ -444,41 +444,41 @@ func (e *listListener) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 }
 
 // receive marks the lists of a notification.
-func (e *listListener) receive(n *mcp.Notification, s listSet) {
+func (l *listListener) receive(n *mcp.Notification, s listSet) {
 	if n.Synthetic {
-		e.record(s, 0)
+		l.record(s, 0)
 		return
 	}
-	e.record(s, s)
+	l.record(s, s)
 }
 
 // mark marks lists that may have changed without a notification.
-func (e *listListener) mark(s listSet) { e.record(s, 0) }
+func (l *listListener) mark(s listSet) { l.record(s, 0) }
 
-func (e *listListener) record(s, said listSet) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.dirty |= s
-	e.announced |= said
+func (l *listListener) record(s, announced listSet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dirty |= s
+	l.announced |= announced
 	select {
-	case e.wake <- struct{}{}:
+	case l.wake <- struct{}{}:
 	default: // already woken
 	}
 }
 
 // take returns and clears the sets. It is called before the fetch and not after it: a
 // change during the fetch marks the list again and causes another fetch.
-func (e *listListener) take() (dirty, said listSet) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	dirty, said = e.dirty, e.announced
-	e.dirty, e.announced = 0, 0
-	return dirty, said
+func (l *listListener) take() (dirty, announced listSet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	dirty, announced = l.dirty, l.announced
+	l.dirty, l.announced = 0, 0
+	return dirty, announced
 }
 
 // isClean reports whether nothing has changed since the last take.
-func (e *listListener) isClean() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.dirty == 0
+func (l *listListener) isClean() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dirty == 0
 }

@@ -127,16 +127,16 @@ func (c *serverCapabilities) offers(k catalog.Kind) bool {
 
 // announced returns the lists with the capability listChanged.
 func (c *serverCapabilities) announced() listSet {
-	var told listSet
+	var lists listSet
 	for k := range catalog.NumKinds {
 		var of struct {
 			ListChanged bool `json:"listChanged"`
 		}
 		if c.offers(k) && jsonv2.Unmarshal(c.list(k), &of) == nil && of.ListChanged {
-			told |= 1 << k
+			lists |= 1 << k
 		}
 	}
-	return told
+	return lists
 }
 
 // maxListBytes bounds the memory for one list of a backend. A list of the largest

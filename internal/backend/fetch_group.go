@@ -69,13 +69,13 @@ func (b *Backend) newFetchGroup(f *fetcher) *fetchGroup {
 // fillOffer sets the lists of an offer, and counts the notifications for them.
 func (g *fetchGroup) fillOffer(o *Offer) {
 	o.late = g.busy &^ *g.answered
-	told := g.announced &^ g.busy &^ g.failed()
-	g.announced &^= told
+	counted := g.announced &^ g.busy &^ g.failed()
+	g.announced &^= counted
 	for k := range catalog.NumKinds {
 		if g.offered.has(k) {
 			o.Lists[k] = g.lists[k]
 		}
-		if told.has(k) {
+		if counted.has(k) {
 			o.Notices[k]++
 		}
 	}
@@ -85,15 +85,15 @@ func (g *fetchGroup) fillOffer(o *Offer) {
 // fetch fetches the lists that are wanted and offered, one after the other. It skips a
 // list that failed and is not due yet, unless the server has notified of it. A list
 // that is late is received by store.
-func (g *fetchGroup) fetch(ctx context.Context, wanted, said listSet) {
+func (g *fetchGroup) fetch(ctx context.Context, wanted, announced listSet) {
 	// "Only use capabilities that were successfully negotiated" (2025-11-25,
 	// basic/lifecycle, "Operation"): what is not declared is not used, whatever the
 	// notifications.
-	g.announced |= said & g.offered
+	g.announced |= announced & g.offered
 	var begun, together listSet
 	for k := range catalog.NumKinds {
 		switch {
-		case !(wanted & g.offered).has(k), !said.has(k) && time.Now().Before(g.failures[k].due):
+		case !(wanted & g.offered).has(k), !announced.has(k) && time.Now().Before(g.failures[k].due):
 			continue
 		case g.busy.has(k):
 			g.refetch |= 1 << k

@@ -281,7 +281,7 @@ func TestErrorsOfOurHop(t *testing.T) {
 			b, _ := follow(t, o, Config{})
 			_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{})
 			if !tt.ours {
-				if said, ok := err.(*mcp.Error); !ok || said.Code != tt.code { //nolint:errorlint // itself, not wrapped
+				if rpcErr, ok := err.(*mcp.Error); !ok || rpcErr.Code != tt.code { //nolint:errorlint // itself, not wrapped
 					t.Errorf("%d: error %v, want the backend's", tt.code, err)
 				}
 				return

@@ -37,7 +37,7 @@ func TestPrivacyAndTTLOfPages(t *testing.T) {
 	}{
 		{"both public", [2]string{`,"cacheScope":"public","ttlMs":5000`, `,"cacheScope":"public","ttlMs":9000`}, true, 5 * time.Second},
 		{"the second is private", [2]string{`,"cacheScope":"public"`, `,"cacheScope":"private"`}, false, 0},
-		{"the first does not say", [2]string{``, `,"cacheScope":"public"`}, false, 0},
+		{"the first has no scope", [2]string{``, `,"cacheScope":"public"`}, false, 0},
 		{"an unknown scope", [2]string{`,"cacheScope":"public"`, `,"cacheScope":"everybody"`}, false, 0},
 		{"only one says how long", [2]string{`,"ttlMs":7000`, ``}, false, 7 * time.Second},
 		{"no time at all", [2]string{`,"ttlMs":0`, `,"ttlMs":-5`}, false, 0},
@@ -120,7 +120,7 @@ func TestAcknowledgedLists(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !e.acknowledged() || e.agreedLists() != want {
-			t.Errorf("%s: told %b (acknowledged %v), want %b", params, e.agreedLists(), e.acknowledged(), want)
+			t.Errorf("%s: agreed %b (acknowledged %v), want %b", params, e.agreedLists(), e.acknowledged(), want)
 		}
 	}
 }
@@ -135,15 +135,15 @@ func TestListListener(t *testing.T) {
 		"notifications/resources/updated":      0,
 		"notifications/message":                0,
 	} {
-		for presumed, told := range map[bool]listSet{false: want, true: 0} {
+		for presumed, announced := range map[bool]listSet{false: want, true: 0} {
 			e := newListListener(nil)
 			if err := e.Notify(t.Context(), &mcp.Notification{Method: method, Synthetic: presumed}); err != nil {
 				t.Fatal(err)
 			}
-			if got, said := e.take(); got != want || said != told || !e.isClean() {
-				t.Errorf("%s, presumed %t: changed %b, want %b; said %b, want %b", method, presumed, got, want, said, told)
+			if got, marked := e.take(); got != want || marked != announced || !e.isClean() {
+				t.Errorf("%s, presumed %t: changed %b, want %b; announced %b, want %b", method, presumed, got, want, marked, announced)
 			}
-			if dirty, said := e.take(); dirty != 0 || said != 0 {
+			if dirty, marked := e.take(); dirty != 0 || marked != 0 {
 				t.Errorf("%s: changed twice", method)
 			}
 		}

@@ -36,7 +36,7 @@ func TestM131OneFollowerAfterManyReconnects(t *testing.T) {
 		discovered, listed := o.count("server/discover"), o.fetched()
 		time.Sleep(time.Hour)
 		if n, m := o.count("server/discover")-discovered, o.fetched()-listed; n != 0 || m != 0 {
-			t.Errorf("in an hour in which nothing happened: %d discoveries and %d lists; want none, because changes are told", n, m)
+			t.Errorf("in an hour in which nothing happened: %d discoveries and %d lists; want none, because the server notifies of changes", n, m)
 		}
 		o.set("b")
 		time.Sleep(5 * time.Second)
@@ -62,19 +62,19 @@ func TestM132ChangedMayAskBack(t *testing.T) {
 		s.onCall = func(context.Context, mcp.Caller) {}
 		var mu sync.Mutex
 		var b *Backend
-		told := 0
+		notified := 0
 		b = New(Config{Name: "shelf", Handler: s, Changed: func() {
 			mu.Lock()
 			defer mu.Unlock()
-			told++
+			notified++
 			if b.Offer() == nil {
-				t.Error("no offer while it is told")
+				t.Error("no offer during Changed")
 			}
 			b.RefreshIfOld(time.Now())
 			if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{}); err != nil {
 				t.Errorf("a call from within: %v", err)
 			}
-			if told == 1 {
+			if notified == 1 {
 				b.Refresh()
 			}
 		}})
@@ -89,8 +89,8 @@ func TestM132ChangedMayAskBack(t *testing.T) {
 		time.Sleep(time.Minute)
 		wantTools(t, b, "b")
 		mu.Lock()
-		if told < 2 {
-			t.Errorf("told %d times", told)
+		if notified < 2 {
+			t.Errorf("notified %d times", notified)
 		}
 		mu.Unlock()
 		cancel()

@@ -128,15 +128,15 @@ func (s *toolServer) set(tools ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tools = tools
-	for ear := range s.listens {
-		ear <- "notifications/tools/list_changed"
+	for listener := range s.listens {
+		listener <- "notifications/tools/list_changed"
 	}
 }
 
 func (s *toolServer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, error) {
-	ear := make(chan string, 100)
-	drop := s.join(ear)
-	defer s.leave(ear)
+	listener := make(chan string, 100)
+	drop := s.join(listener)
+	defer s.leave(listener)
 	if err := caller.Notify(ctx, &mcp.Notification{Method: "notifications/subscriptions/acknowledged"}); err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (s *toolServer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result
 			return nil, ctx.Err()
 		case <-drop:
 			return nil, errors.New("the stream broke")
-		case method := <-ear:
+		case method := <-listener:
 			if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
 				return nil, err
 			}
@@ -154,17 +154,17 @@ func (s *toolServer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result
 	}
 }
 
-func (s *toolServer) join(ear chan string) chan struct{} {
+func (s *toolServer) join(listener chan string) chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listens[ear] = struct{}{}
+	s.listens[listener] = struct{}{}
 	return s.drop
 }
 
-func (s *toolServer) leave(ear chan string) {
+func (s *toolServer) leave(listener chan string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.listens, ear)
+	delete(s.listens, listener)
 }
 
 func (s *toolServer) fetched() int {
