@@ -53,7 +53,7 @@ func (u *firstUses) of(x *faultyserver.Exchange) string {
 // gateway fetches the lists again and notifies all clients. It does not notify of
 // changes that no client can see, however often the server sends them.
 func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
-	for name, listening := range map[string]bool{"it tells no other session": true, "it has no other way to tell": false} {
+	for name, listening := range map[string]bool{"it notifies no other session": true, "it has no other way to notify": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				notice := make(chan struct{})

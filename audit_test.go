@@ -248,7 +248,7 @@ func TestFloodOfRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(log.String(), "foreign_host") {
-		t.Error("what the record has stands in the log, too")
+		t.Error("the content of the record is in the log, too")
 	}
 	// A busy machine may take seconds for it; the limit is per second.
 	record := auditOf(t, path)

@@ -87,7 +87,7 @@ func TestPublicIsNoPermission(t *testing.T) {
 		list := func(headers ...header) string { return h.postModern("1", "tools/list", "", "", headers...).body }
 		for _, who := range []string{"ann", "bob"} {
 			if got := list(withToken(who)); !strings.Contains(got, `"a__open"`) || !strings.Contains(got, `"public"`) || strings.Contains(got, "hidden") {
-				t.Errorf("%s was told %s, want the tool that is not hidden, for all", who, got)
+				t.Errorf("%s received %s, want the tool that is not hidden, for all", who, got)
 			}
 		}
 		got := h.postModern("2", "tools/call", "a__hidden", "", withToken("ann")).body
@@ -96,7 +96,7 @@ func TestPublicIsNoPermission(t *testing.T) {
 		}
 		for _, headers := range [][]header{{withToken("eve")}, nil} {
 			if got := h.postModern("3", "tools/list", "", "", headers...); got.status != http.StatusUnauthorized || strings.Contains(got.body, "open") {
-				t.Errorf("who may not call (%v) got %d %s", headers, got.status, got.body)
+				t.Errorf("unauthorized client (%v) got %d %s", headers, got.status, got.body)
 			}
 		}
 	})

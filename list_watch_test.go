@@ -158,7 +158,7 @@ func TestStopOfAListWatchThatSends(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-stopped:
-			t.Error("stopped while somebody tells")
+			t.Error("stopped while a notification is being sent")
 		default:
 		}
 		v.cancel()

@@ -189,7 +189,7 @@ type seenLists struct {
 	mu      sync.Mutex
 	version version
 	tracked [catalog.NumKinds]bool   // the listener has the list, or is notified of it in any case
-	serials [catalog.NumKinds]uint64 // the snapshot or list from which the list's part of version is
+	serials [catalog.NumKinds]uint64 // of the snapshot or list that set the list in version
 	serial  uint64                   // counts snapshots and lists
 }
 

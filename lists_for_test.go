@@ -112,7 +112,7 @@ func TestToolOfOneSession(t *testing.T) {
 		}
 		// Before it lists: a session is not notified of what it has listed.
 		if got := stream.next(); !strings.Contains(got, "tools/list_changed") {
-			t.Errorf("the session that has it was told %s", got)
+			t.Errorf("the session that has it received %s", got)
 		}
 		if !h.lists("b__grown", one) {
 			t.Error("the session that has it does not list it")
@@ -155,7 +155,7 @@ func TestToolOfOneSessionGoesWithIt(t *testing.T) {
 			t.Error("it is listed after the session has ended that had it")
 		}
 		if got := stream.next(); !strings.Contains(got, "tools/list_changed") {
-			t.Errorf("told %s", got)
+			t.Errorf("received %s", got)
 		}
 	})
 }

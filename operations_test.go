@@ -111,7 +111,7 @@ func TestReadyEndsWithTheDrain(t *testing.T) {
 		t.Errorf("alive: %d while it drains, want 200", got)
 	}
 	if status := statusOf(t, g); !status.Draining {
-		t.Error("the status does not say that it drains")
+		t.Error("the status does not report the drain")
 	}
 }
 
@@ -192,7 +192,7 @@ func TestReloadRefused(t *testing.T) {
 	refused := func() []string {
 		status := g.Status()
 		if fromWire := statusOf(t, g).ReloadRefused; (fromWire == nil) != (status.ReloadRefused == nil) {
-			t.Errorf("/status says %v, Status %v", fromWire, status.ReloadRefused)
+			t.Errorf("/status returns %v, Status %v", fromWire, status.ReloadRefused)
 		}
 		if status.ReloadRefused == nil {
 			return nil

@@ -46,7 +46,7 @@ type ignoringCaller struct{}
 func (ignoringCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
 func (ignoringCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody to ask")
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client to ask")
 }
 
 // pathGateway returns a gateway with the given number of backends, and requests to the
@@ -80,9 +80,9 @@ func pathGateway(tb testing.TB, backends int, method, params string) (g *signalb
 	return g, map[string]*mcp.Request{"modern": req, "legacy": &legacy}
 }
 
-// A call costs the gateway five allocations, however many backends it has: the lookup,
-// the parameters with the backend's own name, the edit that makes them, the request,
-// and the deadline of the call at the backend.
+// A call costs the gateway five allocations, however many backends it has: the
+// requested name, the parameters with the backend's own name, one to build them, the
+// request, and the deadline of the call at the backend.
 func TestPathAllocations(t *testing.T) {
 	for _, tt := range []struct {
 		method, params string

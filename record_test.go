@@ -70,7 +70,7 @@ func recordOf(t *testing.T, path string, members ...string) []string {
 			continue
 		}
 		if strings.Contains(line, "secret") {
-			t.Errorf("%s has what was said in the call", line)
+			t.Errorf("%s contains data of the call", line)
 		}
 		var texts []string
 		for _, m := range members {

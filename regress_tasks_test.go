@@ -49,7 +49,7 @@ func TestM111TaskOfAnotherClient(t *testing.T) {
 			t.Fatalf("created: %s; want a task", created)
 		}
 		if strings.Contains(id, "ann") || id == "t1" {
-			t.Errorf("the id %q tells what it is", id)
+			t.Errorf("the id %q reveals its content", id)
 		}
 		for method := range about {
 			t.Errorf("%s before anybody asked", method)

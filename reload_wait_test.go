@@ -67,7 +67,7 @@ func TestReloadChangeWaitsForTheOperator(t *testing.T) {
 				t.Errorf("what waits (-got +want):\n%s", diff)
 			}
 			if got, want := status.Problems[0], "reload waits: "+tt.waits[0]; got != want {
-				t.Errorf("status says %q, want %q", got, want)
+				t.Errorf("status reports %q, want %q", got, want)
 			}
 			if _, err := os.Stat(record); err == nil && tt.name == "a record" {
 				t.Error("the file of the record was made")

@@ -124,9 +124,9 @@ func refuseImport(from, to string) string {
 	case repoOnlyFor[to] != nil && !slices.Contains(repoOnlyFor[to], from):
 		return "which is for others"
 	case layerOf(to) == layerOf(from):
-		return "which stands in the same layer"
+		return "which is in the same layer"
 	case layerOf(to) < layerOf(from):
-		return "which stands in a higher layer"
+		return "which is in a higher layer"
 	}
 	return ""
 }
@@ -145,11 +145,11 @@ func TestRepoImportDirection(t *testing.T) {
 		}},
 		{name: "up", files: map[string]string{"mcp/id.go": our("server"), "client/http.go": our("")},
 			want: []string{
-				"client/http.go:1: client imports ., which stands in a higher layer",
-				"mcp/id.go:1: mcp imports server, which stands in a higher layer",
+				"client/http.go:1: client imports ., which is in a higher layer",
+				"mcp/id.go:1: mcp imports server, which is in a higher layer",
 			}},
 		{name: "sideways", files: map[string]string{"server/bridge.go": our("client")},
-			want: []string{"server/bridge.go:1: server imports client, which stands in the same layer"}},
+			want: []string{"server/bridge.go:1: server imports client, which is in the same layer"}},
 		{name: "what is for one alone", files: map[string]string{
 			"x.go":             our("internal/observe"),
 			"server/server.go": our("internal/observe"),
@@ -173,7 +173,7 @@ func layerless(files []sourceFile) []string {
 	}
 	var breaches []string
 	for _, pkg := range slices.Sorted(maps.Keys(unknown)) {
-		breaches = append(breaches, pkg+": stands in no layer of repoLayers (repo_imports_test.go)")
+		breaches = append(breaches, pkg+": is in no layer of repoLayers (repo_imports_test.go)")
 	}
 	return breaches
 }
@@ -186,8 +186,8 @@ func TestRepoEachPackageHasALayer(t *testing.T) {
 		{name: "unknown", files: map[string]string{
 			"util/b.go": "", "util/a.go": "", "mcp/deep/x.go": "", "only/tests_test.go": "",
 		}, want: []string{
-			"mcp/deep: stands in no layer of repoLayers (repo_imports_test.go)",
-			"util: stands in no layer of repoLayers (repo_imports_test.go)",
+			"mcp/deep: is in no layer of repoLayers (repo_imports_test.go)",
+			"util: is in no layer of repoLayers (repo_imports_test.go)",
 		}},
 	})
 }

@@ -296,7 +296,7 @@ func toolsApart(product modFile, tools string) []string {
 	var breaches []string
 	for module := range product.requires {
 		if strings.Contains(tools, "\t"+module+"/cmd/") {
-			breaches = append(breaches, fmt.Sprintf("%s: is a tool and stands in the product's go.mod", module))
+			breaches = append(breaches, fmt.Sprintf("%s: is a tool and required by the product's go.mod", module))
 		}
 	}
 	slices.Sort(breaches)
@@ -306,7 +306,7 @@ func toolsApart(product modFile, tools string) []string {
 func TestRepoToolsAreAModuleOfTheirOwn(t *testing.T) {
 	const tools = "tool (\n\ta.example/lint/cmd/lint\n)\n"
 	got := toolsApart(parseModFile("require a.example/lint v1\nrequire a.example/one v1"), tools)
-	want := []string{"a.example/lint: is a tool and stands in the product's go.mod"}
+	want := []string{"a.example/lint: is a tool and required by the product's go.mod"}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("breaches (-got +want):\n%s", diff)
 	}

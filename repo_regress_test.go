@@ -124,7 +124,7 @@ func emptyCases(entries []regressEntry, tests map[int][]regressTest) []string {
 			wrong = append(wrong, fmt.Sprintf("M%03d has a test and a reason for having none", e.number))
 		}
 		if strings.TrimSpace(e.title) == "" {
-			wrong = append(wrong, fmt.Sprintf("M%03d does not say what it was", e.number))
+			wrong = append(wrong, fmt.Sprintf("M%03d has no title", e.number))
 		}
 	}
 	if !slices.Equal(listed, regressNumbers()) {
@@ -190,7 +190,7 @@ func TestRegressRule(t *testing.T) {
 	line := func(n int, title, text string) string { return fmt.Sprintf("| M%03d | %s | %s |\n", n, title, text) }
 	page := "# Regress\n\n| entry | what | test |\n|---|---|---|\n" + line(1, "one", "") + line(2, "", "old") + line(3, "three", regressReason+"none.") + line(5, "five", regressReason+"of another kind.") + line(6, "six", regressReason)
 	want := []string{
-		"5 entries are listed, want the 170 in their order", "M002 does not say what it was",
+		"5 entries are listed, want the 170 in their order", "M002 has no title",
 		"M003 has a test and a reason for having none", "M006 has neither a test nor a reason",
 	}
 	if got := emptyCases(parseRegress(page), tests); !slices.Equal(got, want) {

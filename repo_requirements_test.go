@@ -115,7 +115,7 @@ func strangeProofs(list []chapter, found []proof) []string {
 		case !ok:
 			breaches = append(breaches, fmt.Sprintf("%s: %s proves %s, which is not in %s", p.path, p.name, p.id, requirementsList))
 		case p.place.revision == "own" && !strings.Contains(text, p.quote):
-			breaches = append(breaches, fmt.Sprintf("%s: %s quotes as our own rule %s: %q, which says: %q", p.path, p.name, p.id, p.quote, text))
+			breaches = append(breaches, fmt.Sprintf("%s: %s quotes as our own rule %s: %q, which is: %q", p.path, p.name, p.id, p.quote, text))
 		}
 	}
 	return breaches
@@ -218,7 +218,7 @@ func TestRequirementsPageIsCurrent(t *testing.T) {
 		return
 	}
 	if readFile(t, requirementsPage) != want {
-		t.Errorf("%s does not say what the tests prove; run make generate", requirementsPage)
+		t.Errorf("%s is not what the tests prove; run make generate", requirementsPage)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestRequirementsRule(t *testing.T) {
 		t.Errorf("breaches %q", got)
 	}
 	strange := []proof{{"T2", true, mine, "x", "TestA", "a_test.go"}, {"J1", true, mine, "Be mine.", "TestB", "b_test.go"}}
-	if got := strangeProofs(list, strange); len(got) != 2 || !strings.Contains(got[0], "T2, which is not in") || !strings.Contains(got[1], `which says: "Be ours."`) {
+	if got := strangeProofs(list, strange); len(got) != 2 || !strings.Contains(got[0], "T2, which is not in") || !strings.Contains(got[1], `which is: "Be ours."`) {
 		t.Errorf("breaches %q; want one of an unknown entry and one of a rule that is not ours", got)
 	}
 	missing := []string{"no test proves J1+: Be ours.", "no test proves T1-: Be kind."}

@@ -174,7 +174,7 @@ func unownedGoroutines(files []sourceFile) []string {
 		}
 		for _, pos := range goroutineStarts(f) {
 			if !commented[f.line(pos)] {
-				breaches = append(breaches, f.breach(pos, "goroutine without a comment that says who waits for it and what ends it"))
+				breaches = append(breaches, f.breach(pos, "goroutine without a comment that names what waits for it and what ends it"))
 			}
 		}
 	}
@@ -218,8 +218,8 @@ func f() {
 		{name: "bare", files: map[string]string{
 			"a.go": "package a\n// f starts.\nfunc f() {\n\tx() // here\n\n\tgo read()\n\twg.Go(read)\n}",
 		}, want: []string{
-			"a.go:6: goroutine without a comment that says who waits for it and what ends it",
-			"a.go:7: goroutine without a comment that says who waits for it and what ends it",
+			"a.go:6: goroutine without a comment that names what waits for it and what ends it",
+			"a.go:7: goroutine without a comment that names what waits for it and what ends it",
 		}},
 	})
 }

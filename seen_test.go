@@ -264,11 +264,11 @@ func TestChangeBesideAList(t *testing.T) {
 		b.wantNotified("one that has listed since", h, toolNotice)
 		select {
 		case h.gate <- nil:
-			b.Error("it is told of what it has")
+			b.Error("it is notified of what it has")
 		default:
 		}
 		b.setLists(2, 1)
 		h.gate <- nil
-		b.wantNotified("when it is as it was told first", h, toolNotice, toolNotice)
+		b.wantNotified("when it is as first notified", h, toolNotice, toolNotice)
 	})
 }

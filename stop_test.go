@@ -87,7 +87,7 @@ func TestDrain(t *testing.T) {
 	}
 	g.Drain()
 	if g.Ready() {
-		t.Error("a gateway that drains says that it is ready")
+		t.Error("a draining gateway is ready")
 	}
 	if refused := post(initialize, ""); refused.StatusCode != http.StatusServiceUnavailable || refused.Header.Get("Retry-After") == "" {
 		t.Errorf("initialize: %d, Retry-After %q; want 503 and one", refused.StatusCode, refused.Header.Get("Retry-After"))

@@ -169,7 +169,7 @@ func TestTranscriptBreaches(t *testing.T) {
 				c.receive(x, []byte(msg))
 			}
 			if got := breaches(w); len(got) != 1 || !strings.Contains(got[0], tt.want) {
-				t.Errorf("breaches %q, want one that says %q", got, tt.want)
+				t.Errorf("breaches %q, want one with %q", got, tt.want)
 			}
 		})
 	}
@@ -251,7 +251,7 @@ func TestTranscriptFiles(t *testing.T) {
 		}
 		d := readTranscript(t, "testdata/transcripts/"+e.Name())
 		if len(strings.Fields(string(d.archive.Comment))) < 8 {
-			t.Errorf("%s: says too little about what it shows", e.Name())
+			t.Errorf("%s: has too little prose about what it shows", e.Name())
 		}
 		wants := 0
 		for i := range d.script {

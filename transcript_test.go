@@ -21,7 +21,7 @@ import (
 
 var (
 	update = flag.Bool("update", false, "rewrite the expected lines of testdata/transcripts")
-	all    = flag.Bool("all", os.Getenv("TRANSCRIPTS") == "all", "play each transcript in every pair that it applies to; TRANSCRIPTS=all says the same")
+	all    = flag.Bool("all", os.Getenv("TRANSCRIPTS") == "all", "play each transcript in every pair that it applies to; TRANSCRIPTS=all has the same effect")
 )
 
 func TestMain(m *testing.M) {

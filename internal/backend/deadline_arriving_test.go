@@ -41,7 +41,7 @@ func TestDeadlineOfAResultThatArrives(t *testing.T) {
 	}{
 		{"a slow server", 9 * time.Second, 0, ""},
 		{"a slow client", 0, 15 * time.Minute, ""},
-		{"a server that stands still", 11 * time.Second, 0, "no response or progress for 10s (limits.callIdle)"},
+		{"a server that stalls", 11 * time.Second, 0, "no response or progress for 10s (limits.callIdle)"},
 		{"a server that takes for ever", 9900 * time.Millisecond, 0, "no response within 1m15s (limits.callMax)"},
 	}
 	for _, tt := range tests {

@@ -72,7 +72,7 @@ func TestDeadlines(t *testing.T) {
 			}
 			<-ctx.Done()
 		}, 70 * time.Second, "(limits.callIdle)"},
-		{"the maximum stands still while one thinks", func(ctx context.Context, t *testing.T, c mcp.Caller) {
+		{"the maximum is paused while the client thinks", func(ctx context.Context, t *testing.T, c mcp.Caller) {
 			for range 3 {
 				time.Sleep(8 * time.Second)
 				if _, err := c.Ask(ctx, &mcp.Request{Method: "elicitation/create"}); err != nil {

@@ -31,7 +31,7 @@ type silentCaller struct{}
 func (silentCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
 func (silentCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody to ask")
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client to ask")
 }
 
 // faulty is a server with one fault, and its transport.

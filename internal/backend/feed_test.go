@@ -266,7 +266,7 @@ func TestBackendThatNeverAnsweredIsDown(t *testing.T) {
 		}
 		<-b.Settled()
 		if changes.Load() == 0 {
-			t.Error("nobody was told")
+			t.Error("Changed was not called")
 		}
 	})
 }
@@ -281,7 +281,7 @@ func TestOldListIsFetchedAgainOnlyWhenWanted(t *testing.T) {
 		s.set("b")
 		time.Sleep(time.Hour)
 		if n := s.fetched(); n != 1 {
-			t.Errorf("%d fetches while nobody wanted the list, want 1", n)
+			t.Errorf("%d fetches without a request for the list, want 1", n)
 		}
 		b.RefreshIfOld(time.Now())
 		wantTools(t, b, "b")

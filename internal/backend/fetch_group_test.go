@@ -240,13 +240,13 @@ func TestNoticeOfALateListComesWithIt(t *testing.T) {
 		time.Sleep(2 * listTimeout)
 		wantShown(t, b, Live, "t one!, r one, r one, p one")
 		if n := b.Offer().Notices[catalog.Tools]; n != 0 {
-			t.Errorf("told %d times before the list was there", n)
+			t.Errorf("notified %d times before the list was fetched", n)
 		}
 		close(late)
 		time.Sleep(minRelistInterval)
 		wantShown(t, b, Live, "t two, r one, r one, p one")
 		if n := b.Offer().Notices[catalog.Tools]; n != 1 {
-			t.Errorf("told %d times, want once", n)
+			t.Errorf("notified %d times, want once", n)
 		}
 	})
 }

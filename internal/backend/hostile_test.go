@@ -292,7 +292,7 @@ func TestErrorsOfOurHop(t *testing.T) {
 				t.Errorf("%d: error %#v, want %#v", tt.code, err, want)
 			}
 			if wire := mcp.ToWire(err); strings.Contains(string(wire.Data), "supported") {
-				t.Errorf("%d: the client is told %s", tt.code, wire.Data)
+				t.Errorf("%d: the client receives %s", tt.code, wire.Data)
 			}
 		})
 	}

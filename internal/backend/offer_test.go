@@ -39,7 +39,7 @@ func TestPrivacyAndTTLOfPages(t *testing.T) {
 		{"the second is private", [2]string{`,"cacheScope":"public"`, `,"cacheScope":"private"`}, false, 0},
 		{"the first has no scope", [2]string{``, `,"cacheScope":"public"`}, false, 0},
 		{"an unknown scope", [2]string{`,"cacheScope":"public"`, `,"cacheScope":"everybody"`}, false, 0},
-		{"only one says how long", [2]string{`,"ttlMs":7000`, ``}, false, 7 * time.Second},
+		{"only one has a time to live", [2]string{`,"ttlMs":7000`, ``}, false, 7 * time.Second},
 		{"no time at all", [2]string{`,"ttlMs":0`, `,"ttlMs":-5`}, false, 0},
 		{"longer than anybody can mean", [2]string{`,"ttlMs":99999999999`, ``}, false, time.Hour},
 	} {
@@ -170,7 +170,7 @@ func TestScopeOfTheLists(t *testing.T) {
 					scopes = append(scopes, req.Scope)
 				}
 				if last := scopes[len(scopes)-1]; req.Scope != last || req.Scope.Unrelated() != nil {
-					t.Errorf("%s in the scope %p of nobody: %v; want %p", req.Method, req.Scope, req.Scope.Unrelated() == nil, last)
+					t.Errorf("%s in the scope %p without a client: %v; want %p", req.Method, req.Scope, req.Scope.Unrelated() == nil, last)
 				}
 				mu.Unlock()
 				return s.Serve(ctx, req, caller)
