@@ -33,35 +33,35 @@ type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
 
-func (b signal) wake() {
+func (s signal) wake() {
 	select {
-	case b <- struct{}{}:
+	case s <- struct{}{}:
 	default: // already woken
 	}
 }
 
 // subscribe registers s to be woken after each change, until unsubscribe.
-func (c *broadcast) subscribe(e subscriber) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.subscribers == nil {
-		c.subscribers = make(map[subscriber]struct{})
+func (b *broadcast) subscribe(s subscriber) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.subscribers == nil {
+		b.subscribers = make(map[subscriber]struct{})
 	}
-	c.subscribers[e] = struct{}{}
+	b.subscribers[s] = struct{}{}
 }
 
-func (c *broadcast) unsubscribe(e subscriber) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.subscribers, e)
+func (b *broadcast) unsubscribe(s subscriber) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.subscribers, s)
 }
 
 // wakeAll wakes all subscribers. It does not block.
-func (c *broadcast) wakeAll() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for e := range c.subscribers {
-		e.wake()
+func (b *broadcast) wakeAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.subscribers {
+		s.wake()
 	}
 }
 
